@@ -1,0 +1,378 @@
+//! The messages inside frames.
+
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+
+/// A JSON document kept as text, so that it is parsed once, by whoever needs its content.
+pub type Json = Box<RawValue>;
+
+/// Gateway to worker.
+#[derive(Debug, Serialize, Deserialize)]
+pub enum ToWorker {
+    /// Run a script in a fresh scope. Sent only to a worker that is not running one.
+    Run(Box<Run>),
+    /// The answer to one [`Call`].
+    Reply(Reply),
+}
+
+/// Worker to gateway.
+#[derive(Debug, Serialize, Deserialize)]
+pub enum FromWorker {
+    /// First frame of a worker's life.
+    Ready(Ready),
+    /// The script asks the gateway for something; several may be in flight.
+    Call(Call),
+    /// Captured output, sent as it is written so that it survives a kill.
+    Output(Output),
+    /// The script ended; the worker waits for its next [`Run`].
+    Done(Box<Done>),
+}
+
+/// The language of a script.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Language {
+    /// JavaScript (TypeScript has been stripped by the gateway).
+    Javascript,
+    /// Starlark.
+    Starlark,
+}
+
+impl Language {
+    /// The name that `execute` and the configuration use.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Javascript => "javascript",
+            Self::Starlark => "starlark",
+        }
+    }
+}
+
+/// What this worker can run.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Ready {
+    /// [`crate::PROTOCOL`] of the worker's build.
+    pub protocol: u32,
+    /// One entry a language.
+    pub engines: Vec<EngineInfo>,
+}
+
+/// The engine behind a language.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EngineInfo {
+    /// The language it runs.
+    pub language: Language,
+    /// `v8`, `quickjs` or `starlark`.
+    pub engine: String,
+    /// The engine's own version, for `doctor` and the audit record.
+    pub version: String,
+}
+
+/// One script to run.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Run {
+    /// Number of this run in the worker's life; every frame of the run carries it.
+    pub run: u64,
+    /// Which engine.
+    pub language: Language,
+    /// JavaScript: an ES module whose default export is the async function to call. Starlark: the script as written.
+    pub code: String,
+    /// The namespaces the script sees, in order of identifier.
+    pub servers: Vec<Server>,
+    /// Limits the engine enforces. The gateway enforces its own beside them.
+    pub limits: Limits,
+}
+
+/// A namespace of a script.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Server {
+    /// The identifier scripts use.
+    pub ident: String,
+    /// The server's name in the configuration.
+    pub name: String,
+}
+
+/// Limits that the engine enforces on a run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Limits {
+    /// CPU time of the script's own thread, in milliseconds. Time spent waiting for tools does not count.
+    pub cpu_ms: u64,
+    /// Engine heap in bytes, buffers included.
+    pub heap_bytes: u64,
+    /// Captured output in bytes; what is beyond is dropped and said so once.
+    pub output_bytes: u64,
+    /// Size of the final value as JSON, in bytes.
+    pub result_bytes: u64,
+    /// Tool calls of a run. The gateway counts too; the worker stops early so that a loop cannot flood it.
+    pub calls: u32,
+}
+
+/// A request of the script.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Call {
+    /// The run it belongs to.
+    pub run: u64,
+    /// Number of the call in its run, chosen by the worker, counting up from 1.
+    pub call: u64,
+    /// What is asked for.
+    pub op: Op,
+}
+
+/// What a script can ask of the gateway. Names are as the script wrote them: the gateway resolves both the
+/// identifier and the wire spelling.
+#[derive(Debug, Serialize, Deserialize)]
+pub enum Op {
+    /// Call a tool. `args` is a JSON object.
+    Tool {
+        /// Server identifier or name.
+        server: String,
+        /// Tool identifier or name, with or without its category (`issues.create_issue`).
+        tool: String,
+        /// The arguments, a JSON object.
+        args: Json,
+    },
+    /// Read a resource of a server.
+    ReadResource {
+        /// Server identifier or name.
+        server: String,
+        /// The resource's URI.
+        uri: String,
+    },
+    /// Get a prompt of a server.
+    Prompt {
+        /// Server identifier or name.
+        server: String,
+        /// The prompt's name.
+        name: String,
+        /// The arguments, a JSON object.
+        args: Json,
+    },
+    /// List a folder of the virtual filesystem; answers a string.
+    Ls {
+        /// Folder, `/` for the root.
+        path: String,
+        /// Levels to list, 1 for the folder alone.
+        depth: Option<u32>,
+    },
+    /// Read files of the virtual filesystem; answers a string.
+    Cat {
+        /// Files or globs.
+        paths: Vec<String>,
+        /// Line range such as `10-40`.
+        lines: Option<String>,
+    },
+    /// Search the stubs; answers a string.
+    Search {
+        /// One query a step.
+        queries: Vec<String>,
+        /// Hits a query.
+        limit: Option<u32>,
+        /// Folder to stay in.
+        path: Option<String>,
+    },
+    /// The servers with their state; answers a list of objects.
+    Servers,
+    /// Search as data; answers a list of `{server, tool, path, signature, summary}`.
+    SearchTools {
+        /// The query.
+        query: String,
+        /// Hits.
+        limit: Option<u32>,
+    },
+    /// The raw definition of a tool; answers an object.
+    ToolInfo {
+        /// Server identifier or name.
+        server: String,
+        /// Tool identifier or name.
+        tool: String,
+    },
+    /// Store a value for later runs of the session.
+    StashPut {
+        /// The key.
+        key: String,
+        /// Any JSON.
+        value: Json,
+        /// Seconds to keep it.
+        ttl_secs: Option<u64>,
+    },
+    /// Read a stored value; `null` when absent.
+    StashGet {
+        /// The key.
+        key: String,
+    },
+    /// Forget a stored value; answers whether there was one.
+    StashDelete {
+        /// The key.
+        key: String,
+    },
+    /// The keys stored, sorted.
+    StashKeys,
+}
+
+/// The answer to a [`Call`].
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Reply {
+    /// The run it belongs to.
+    pub run: u64,
+    /// The call it answers.
+    pub call: u64,
+    /// The value, or why there is none.
+    pub outcome: Outcome,
+}
+
+/// How a call ended.
+#[derive(Debug, Serialize, Deserialize)]
+pub enum Outcome {
+    /// The normalised result.
+    Ok(Json),
+    /// The error the script sees.
+    Err(CallError),
+}
+
+/// An error as scripts see it: `ForgeError` in JavaScript, the `error` struct of `try_call` in Starlark.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct CallError {
+    /// What kind of failure.
+    pub code: ErrorCode,
+    /// What went wrong, in words for whoever wrote the script.
+    pub message: String,
+    /// Whether the same call may succeed later.
+    pub retryable: bool,
+    /// What to do about it.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub suggested_fix: Option<String>,
+    /// What the tool itself said, where it said something structured.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub data: Option<Json>,
+}
+
+/// Codes of errors. The table of their behaviour (retryable, fault, fix) is the gateway's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "SCREAMING_SNAKE_CASE")]
+pub enum ErrorCode {
+    /// No such server.
+    ServerNotFound,
+    /// No such tool on that server.
+    ToolNotFound,
+    /// The arguments do not fit the tool's schema.
+    InvalidArgs,
+    /// The configuration denies the tool.
+    ToolDenied,
+    /// A group policy denies the call.
+    GroupPolicyDenied,
+    /// The user denied the call, or nobody could be asked.
+    ApprovalDenied,
+    /// Too many calls in a time.
+    RateLimit,
+    /// A budget of the run is used up.
+    BudgetExceeded,
+    /// The server failed repeatedly and is left alone for a while.
+    CircuitOpen,
+    /// Time ran out.
+    Timeout,
+    /// The server cannot be reached.
+    TransportDead,
+    /// The server answered with a protocol error.
+    UpstreamError,
+    /// The tool itself reported an error.
+    ToolError,
+    /// The run was cancelled.
+    Cancelled,
+    /// The script is not valid in its language.
+    SyntaxError,
+    /// The script failed by itself.
+    ScriptError,
+    /// The script met a limit of the sandbox.
+    LimitExceeded,
+    /// All workers are busy and the queue is full.
+    Busy,
+    /// A defect of ForgeFS.
+    Internal,
+}
+
+/// Captured output.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Output {
+    /// The run it belongs to.
+    pub run: u64,
+    /// Where it was written.
+    pub stream: Stream,
+    /// The text, without a final newline.
+    pub text: String,
+}
+
+/// The two kinds of captured output.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Stream {
+    /// `print`, `console.log`, `info`, `debug`.
+    Out,
+    /// `console.warn`, `error`.
+    Err,
+}
+
+/// How a run ended.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Done {
+    /// The run that ended.
+    pub run: u64,
+    /// The value as compact JSON, or the error.
+    pub result: Result<Json, ScriptError>,
+    /// What it cost.
+    pub stats: Stats,
+}
+
+/// What a run cost inside the worker.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Stats {
+    /// CPU time of the script, in microseconds.
+    pub cpu_us: u64,
+    /// Peak engine heap in bytes, where the engine tells.
+    pub heap_bytes: u64,
+}
+
+/// Why a script failed.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct ScriptError {
+    /// The class of failure.
+    pub kind: ScriptErrorKind,
+    /// What went wrong.
+    pub message: String,
+    /// Line in the code that was sent, from 1; 0 when unknown.
+    pub line: u32,
+    /// Column in that line, from 1; 0 when unknown.
+    pub column: u32,
+    /// Call stack, innermost first, one frame a line (`fn_name:line:column`).
+    pub trace: Vec<String>,
+    /// The call whose error was not caught, if that is the reason.
+    pub call: Option<u64>,
+    /// That call's error.
+    pub error: Option<CallError>,
+}
+
+/// Classes of script failure. All of them leave the worker usable.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ScriptErrorKind {
+    /// The code does not parse.
+    Syntax,
+    /// An uncaught error of the script.
+    Script,
+    /// An uncaught error of a call.
+    Call,
+    /// CPU time used up.
+    Cpu,
+    /// Heap used up.
+    Heap,
+    /// Call stack too deep.
+    Stack,
+    /// The final value is too large or has no JSON form.
+    Result,
+    /// Too many calls.
+    Calls,
+    /// The script waits for something that can never happen.
+    Stalled,
+    /// A defect of the worker.
+    Internal,
+}
