@@ -1,0 +1,191 @@
+//! Configuration: `forge.toml` → raw serde types → [`Config`], with enums, `Duration`s and checked ranges.
+//!
+//! Everything is decided here once. Nothing outside this folder reads the environment for configuration, compares a
+//! mode as a string or applies a default.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use crate::secret::{self, Secret};
+
+mod error;
+
+pub use error::{ConfigError, Position};
+
+/// The whole configuration of one gateway.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Config {
+    /// The downstream MCP servers by name, disabled ones included.
+    pub servers: BTreeMap<String, Server>,
+    /// How scripts run.
+    pub sandbox: Sandbox,
+    /// How tool lists are kept.
+    pub manifest: Manifest,
+    /// The file this came from; `None` for [`Config::empty`].
+    pub path: Option<PathBuf>,
+}
+
+/// Looks up one environment variable. Passed in, so that tests need not change the process.
+pub type Env<'a> = &'a dyn Fn(&str) -> Option<String>;
+
+impl Config {
+    /// Defaults, and no servers.
+    #[must_use]
+    pub fn empty() -> Self {
+        Self { servers: BTreeMap::new(), sandbox: Sandbox::default(), manifest: Manifest::default(), path: None }
+    }
+}
+
+/// One `[servers.<name>]` entry.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Server {
+    /// How to reach it.
+    pub transport: Transport,
+    /// One line for `ls /`, in place of what the server says of itself.
+    pub description: Option<String>,
+    /// Whether it is used at all. A disabled entry keeps its texts as written, references such as `${VAR}` included,
+    /// and drops the values of `env` and `headers`: nothing may be started from it.
+    pub enabled: bool,
+    /// How long one call may take.
+    pub timeout: Duration,
+    /// How long start, handshake and tool list may take.
+    pub connect_timeout: Duration,
+    /// Category → names or globs of the tools in it; empty means that categories are derived from the names.
+    pub categories: BTreeMap<String, Vec<String>>,
+    /// What listings and search hits point at.
+    pub binding: Binding,
+}
+
+/// How a server is reached.
+#[derive(Clone, PartialEq)]
+pub enum Transport {
+    /// A child process that speaks on stdin and stdout.
+    Stdio {
+        /// Program; looked up in `PATH` unless it contains a path separator, in which case it is relative to the
+        /// configuration file.
+        command: String,
+        /// Its arguments, as written: no shell and no `~`.
+        args: Vec<String>,
+        /// Variables added to the short allow-list that a child inherits.
+        env: BTreeMap<String, Secret>,
+        /// Working directory; relative ones were resolved against the configuration file.
+        cwd: Option<PathBuf>,
+    },
+    /// Streamable HTTP.
+    Http {
+        /// A valid `http` or `https` URL with a host and without user name or password.
+        url: String,
+        /// Extra headers; names are valid, lower-case and not among those that the transport sets itself.
+        headers: BTreeMap<String, Secret>,
+    },
+}
+
+impl fmt::Debug for Transport {
+    /// Arguments and URLs may hold a token that came from the environment, so they are shown redacted.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Stdio { command, args, env, cwd } => {
+                let args: Vec<_> = args.iter().map(|arg| secret::redact(arg)).collect();
+                let command = secret::redact(command);
+                f.debug_struct("Stdio")
+                    .field("command", &command)
+                    .field("args", &args)
+                    .field("env", env)
+                    .field("cwd", cwd)
+                    .finish()
+            }
+            Self::Http { url, headers } => {
+                f.debug_struct("Http").field("url", &secret::redact(url)).field("headers", headers).finish()
+            }
+        }
+    }
+}
+
+/// What a listing and a search hit of a server point at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Binding {
+    /// One stub file a tool.
+    Tool,
+    /// The whole server in one `__init__.pyi`.
+    Server,
+    /// By the size of the server.
+    #[default]
+    Auto,
+}
+
+/// The `[sandbox]` table.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Sandbox {
+    /// Worker processes kept warm, 1 to 8 and never more than [`Limits::runs`].
+    pub workers: usize,
+    /// What one run may use.
+    pub limits: Limits,
+}
+
+impl Default for Sandbox {
+    fn default() -> Self {
+        Self { workers: 2, limits: Limits::default() }
+    }
+}
+
+/// The `[sandbox.limits]` table. No value means "unlimited".
+#[derive(Debug, Clone, PartialEq)]
+pub struct Limits {
+    /// CPU time of the script itself.
+    pub cpu: Duration,
+    /// Wall clock of a run, tool time included.
+    pub wall: Duration,
+    /// Heap of the engine, buffers included.
+    pub heap_bytes: u64,
+    /// Length of a script.
+    pub code_bytes: usize,
+    /// Captured output of a run.
+    pub output_bytes: usize,
+    /// Tool calls of a run.
+    pub calls: u32,
+    /// Tool calls of a run in flight at once.
+    pub concurrency: usize,
+    /// Arguments of one call, as JSON.
+    pub args_bytes: usize,
+    /// Text of one tool's answer.
+    pub answer_bytes: usize,
+    /// Binary content of one tool's answer.
+    pub binary_bytes: usize,
+    /// Runs at once.
+    pub runs: usize,
+    /// Runs that may wait for a free place; zero refuses at once.
+    pub queue: usize,
+    /// Tokens of an `execute` answer; what is larger is stored under `/results/`.
+    pub result_tokens: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            cpu: Duration::from_secs(5),
+            wall: Duration::from_secs(120),
+            heap_bytes: 64 << 20,
+            code_bytes: 64 << 10,
+            output_bytes: 256 << 10,
+            calls: 50,
+            concurrency: 8,
+            args_bytes: 1 << 20,
+            answer_bytes: 10 << 20,
+            binary_bytes: 1 << 20,
+            runs: 8,
+            queue: 64,
+            result_tokens: 4_000,
+        }
+    }
+}
+
+/// The `[manifest]` table.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Manifest {
+    /// How often tool lists are asked for again; `None` leaves it to the servers' own notifications.
+    pub refresh: Option<Duration>,
+    /// Folder of reviewed stubs that serve as the allow-list; resolved against the configuration file.
+    pub pin: Option<PathBuf>,
+}

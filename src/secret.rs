@@ -1,0 +1,211 @@
+//! Secrets by type: a value that no log, error or serialiser can print, and the list that lets text be cleaned of it.
+//!
+//! Creating a [`Secret`] puts its value on a list shared by the whole process; [`redact`] replaces every value on it.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::sync::{Arc, LazyLock, PoisonError, RwLock};
+
+use aho_corasick::AhoCorasick;
+
+/// What stands in place of a secret.
+pub const MASK: &str = "[redacted]";
+
+/// Shorter values are masked when printed but are not looked for in text: they would occur by chance.
+const SHORTEST_LISTED: usize = 6;
+
+/// A configured credential. It prints as [`MASK`], has no `Serialize`, and is read with [`Secret::expose`].
+#[derive(Clone, PartialEq, Eq)]
+pub struct Secret(Arc<str>);
+
+impl Secret {
+    /// Wraps a value and lists it for [`redact`].
+    #[must_use]
+    pub fn new(value: impl Into<String>) -> Self {
+        let value = value.into();
+        list(&value);
+        Self(value.into())
+    }
+
+    /// Wraps a value that is masked when printed but may appear in results, such as `LOG_LEVEL = "warning"`:
+    /// looking for that word in every answer would eat honest text.
+    #[must_use]
+    pub fn unlisted(value: impl Into<String>) -> Self {
+        Self(value.into().into())
+    }
+
+    /// The value itself, for the one place that sends it.
+    #[must_use]
+    pub fn expose(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(MASK)
+    }
+}
+
+impl fmt::Display for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(MASK)
+    }
+}
+
+/// Lists a value for [`redact`] without wrapping it: a token that is part of a longer value, or one that was just
+/// obtained at run time.
+///
+/// The forms in which it appears inside JSON text and inside a URL are listed with it.
+pub fn list(value: &str) {
+    let value = value.trim();
+    if value.chars().count() >= SHORTEST_LISTED {
+        let mut listed = LISTED.write().unwrap_or_else(PoisonError::into_inner);
+        *listed = listed.with([value.to_owned(), json_form(value), url_form(value)]);
+    }
+}
+
+/// The text with every listed value replaced by [`MASK`]; borrowed when there is none in it.
+#[must_use]
+pub fn redact(text: &str) -> Cow<'_, str> {
+    let listed = LISTED.read().unwrap_or_else(PoisonError::into_inner).clone();
+    listed.redact(text)
+}
+
+static LISTED: LazyLock<RwLock<Listed>> = LazyLock::new(|| RwLock::new(Listed::default()));
+
+/// A set of values and the automaton that finds them; cheap to clone, so that no lock is held while text is searched.
+#[derive(Clone, Default)]
+struct Listed {
+    values: Arc<Vec<String>>,
+    finder: Option<AhoCorasick>,
+}
+
+impl Listed {
+    fn with(&self, more: impl IntoIterator<Item = String>) -> Self {
+        let mut values = self.values.to_vec();
+        for value in more {
+            if !values.contains(&value) {
+                values.push(value);
+            }
+        }
+        if values.len() == self.values.len() {
+            return self.clone();
+        }
+        // The automaton's size is bounded by the values' total length, which only an absurd configuration reaches;
+        // `redact` then searches for the values one by one.
+        let finder = AhoCorasick::new(&values).ok();
+        Self { values: Arc::new(values), finder }
+    }
+
+    fn redact<'t>(&self, text: &'t str) -> Cow<'t, str> {
+        let spans = self.spans(text);
+        if spans.is_empty() {
+            return Cow::Borrowed(text);
+        }
+        let mut clean = String::with_capacity(text.len());
+        let mut end = 0;
+        for (from, to) in spans {
+            clean.push_str(&text[end..from]);
+            clean.push_str(MASK);
+            end = to;
+        }
+        clean.push_str(&text[end..]);
+        Cow::Owned(clean)
+    }
+
+    /// Where the values are, overlapping places merged: the tail of a second secret must not survive the first.
+    fn spans(&self, text: &str) -> Vec<(usize, usize)> {
+        let mut spans = Vec::new();
+        match &self.finder {
+            Some(finder) => finder.find_overlapping_iter(text).for_each(|m| merge(&mut spans, m.start(), m.end())),
+            None => {
+                let mut found: Vec<_> =
+                    self.values.iter().flat_map(|v| text.match_indices(v).map(|(at, _)| (at, at + v.len()))).collect();
+                found.sort_unstable_by_key(|&(_, to)| to);
+                found.into_iter().for_each(|(from, to)| merge(&mut spans, from, to));
+            }
+        }
+        spans
+    }
+}
+
+/// Adds a span that ends no earlier than those already there.
+fn merge(spans: &mut Vec<(usize, usize)>, mut from: usize, to: usize) {
+    while let Some(&(last_from, last_to)) = spans.last()
+        && last_to > from
+    {
+        from = from.min(last_from);
+        spans.pop();
+    }
+    spans.push((from, to));
+}
+
+/// How the value reads between the quotes of a JSON string.
+fn json_form(value: &str) -> String {
+    let quoted = serde_json::Value::from(value).to_string();
+    quoted.get(1..quoted.len() - 1).unwrap_or(value).to_owned()
+}
+
+/// How the value reads in a query string.
+fn url_form(value: &str) -> String {
+    let mut form = String::with_capacity(value.len());
+    for byte in value.bytes() {
+        match byte {
+            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => form.push(char::from(byte)),
+            _ => {
+                use fmt::Write as _;
+                let _infallible = write!(form, "%{byte:02X}");
+            }
+        }
+    }
+    form
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn listed(values: &[&str]) -> Listed {
+        Listed::default().with(values.iter().map(ToString::to_string))
+    }
+
+    #[test]
+    fn a_secret_never_prints_its_value() {
+        let secret = Secret::new("hunter2-hunter2");
+        assert_eq!(format!("{secret} {secret:?} {secret:#?}"), "[redacted] [redacted] [redacted]");
+        assert_eq!(secret.expose(), "hunter2-hunter2");
+    }
+
+    #[test]
+    fn creating_a_secret_lists_its_value_in_all_its_forms() {
+        let _secret = Secret::new("a/\"quoted\"+token\n");
+        assert_eq!(redact(r#"plain a/"quoted"+token"#), "plain [redacted]");
+        assert_eq!(redact(r#"{"json":"a/\"quoted\"+token"}"#), r#"{"json":"[redacted]"}"#);
+        assert_eq!(redact("?url=a%2F%22quoted%22%2Btoken&x=1"), "?url=[redacted]&x=1");
+    }
+
+    #[test]
+    fn short_and_unlisted_values_are_left_in_text() {
+        let _short = Secret::new("abc12");
+        let _unlisted = Secret::unlisted("unlisted-value");
+        assert!(matches!(redact("abc12 unlisted-value"), Cow::Borrowed("abc12 unlisted-value")));
+    }
+
+    #[test]
+    fn overlapping_secrets_leave_no_tail() {
+        assert_eq!(listed(&["abcdefgh", "efghijkl"]).redact("<abcdefghijkl>"), "<[redacted]>");
+        assert_eq!(listed(&["cdefgh", "abcdefghij"]).redact("<abcdefghij>"), "<[redacted]>");
+        assert_eq!(listed(&["aaaaaa"]).redact("aaaaaaaaaaaaa."), "[redacted].");
+        assert_eq!(listed(&["secret"]).redact("secretsecret"), "[redacted][redacted]");
+    }
+
+    #[test]
+    fn without_an_automaton_the_same_places_are_found() {
+        let mut slow = listed(&["abcdefgh", "efghijkl", "cdefgh"]);
+        let text = "x abcdefghijkl y cdefgh z efghijkl";
+        let fast = slow.redact(text).into_owned();
+        slow.finder = None;
+        assert_eq!(slow.redact(text), fast);
+    }
+}
