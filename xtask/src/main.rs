@@ -1,0 +1,112 @@
+//! Build, test and demo tasks of ForgeFS: `cargo xtask --help`.
+
+mod real;
+mod say;
+mod step;
+mod tasks;
+mod v8;
+
+use std::{path::Path, process::ExitCode};
+
+use clap::{Args, Parser, Subcommand};
+
+use crate::{
+    step::StepFailed,
+    tasks::{Choice, Workspace},
+};
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    match run(cli.task) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            say::line(format_args!("error: {error:#}"));
+            ExitCode::from(error.downcast_ref::<StepFailed>().map_or(1, |failed| failed.code))
+        }
+    }
+}
+
+fn run(task: Task) -> anyhow::Result<()> {
+    let workspace = Workspace::new(Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap_or(Path::new(".")));
+    match task {
+        Task::Demo { engine, args } => workspace.demo(engine.choice(), &args),
+        Task::Test { engine, args } => workspace.test(engine.choice(), &args),
+        Task::Check => workspace.check(),
+        Task::Ci => workspace.ci(),
+        Task::V8 => workspace.show_v8(),
+        Task::Real => workspace.install_real(),
+    }
+}
+
+/// Build, test and demo tasks of ForgeFS.
+#[derive(Parser)]
+#[command(name = "cargo xtask", bin_name = "cargo xtask")]
+struct Cli {
+    #[command(subcommand)]
+    task: Task,
+}
+
+#[derive(Subcommand)]
+enum Task {
+    /// Build `forgefs` in release mode (with V8 if it is found) and run its demo
+    Demo {
+        #[command(flatten)]
+        engine: EngineFlags,
+        /// Passed on to `forgefs demo`
+        #[arg(last = true)]
+        args: Vec<String>,
+    },
+    /// Run every test, with QuickJS and then with V8 if it is found
+    ///
+    /// Installs the pinned real MCP servers of tests/real into target/real first.
+    Test {
+        #[command(flatten)]
+        engine: EngineFlags,
+        /// Passed on to the test runner, for instance a filter
+        #[arg(last = true)]
+        args: Vec<String>,
+    },
+    /// Formatting and lints, warnings denied
+    Check,
+    /// What CI runs: check, docs, then test with both engines
+    Ci,
+    /// Say where the V8 library comes from; prints the export line that cargo needs to build with it
+    V8,
+    /// Install the pinned real MCP servers only, and print where they are
+    Real,
+}
+
+#[derive(Args)]
+#[group(multiple = false)]
+struct EngineFlags {
+    /// With V8 only; an error if it is not found
+    #[arg(long)]
+    v8: bool,
+    /// With QuickJS only
+    #[arg(long)]
+    no_v8: bool,
+    /// With both; an error if V8 is not found
+    #[arg(long)]
+    both: bool,
+}
+
+impl EngineFlags {
+    fn choice(&self) -> Choice {
+        match self {
+            Self { v8: true, .. } => Choice::V8,
+            Self { no_v8: true, .. } => Choice::QuickJs,
+            Self { both: true, .. } => Choice::Both,
+            _ => Choice::WhatIsFound,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        super::Cli::command().debug_assert();
+    }
+}

@@ -1,0 +1,137 @@
+//! Installs the pinned real MCP servers of tests/real into target/real, where the tests start them.
+
+use std::{
+    env, fs,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use anyhow::Context;
+
+use crate::{say, step};
+
+/// The variables that tell the tests where the three sets are.
+pub(crate) const VARIABLES: [&str; 3] = ["FORGEFS_REAL_NODE", "FORGEFS_REAL_VENV", "FORGEFS_REAL_TESTKIT"];
+
+/// What is installed: a folder for each of [`VARIABLES`], if its tools are present.
+pub(crate) struct Real([Option<PathBuf>; 3]);
+
+impl Real {
+    pub(crate) fn variables(&self) -> impl Iterator<Item = (&'static str, &Path)> {
+        VARIABLES.into_iter().zip(&self.0).filter_map(|(variable, folder)| Some((variable, folder.as_deref()?)))
+    }
+}
+
+/// Installs what is missing or differs from the pins; leaves out, visibly, what this machine has no tools for.
+pub(crate) fn install(root: &Path) -> anyhow::Result<Real> {
+    let pins = root.join("tests/real");
+    let target = root.join("target/real");
+    let [node, venv, testkit] =
+        [("node", 0), ("venv", 1), ("venv-testkit", 2)].map(|(name, at)| folder(VARIABLES[at], &target.join(name)));
+    Ok(Real([
+        install_node(&pins, node)?,
+        install_venv(&pins.join("requirements.txt"), venv)?,
+        install_venv(&pins.join("requirements-testkit.txt"), testkit)?,
+    ]))
+}
+
+/// `.cargo/config.toml` sets the variables, so that plain `cargo test` finds the same folders.
+fn folder(variable: &str, default: &Path) -> PathBuf {
+    env::var_os(variable).filter(|value| !value.is_empty()).map_or_else(|| default.to_owned(), PathBuf::from)
+}
+
+fn install_node(pins: &Path, folder: PathBuf) -> anyhow::Result<Option<PathBuf>> {
+    let (Some(node), Some(_)) = (step::probe("node", &["--version"]), step::probe(NPM, &["--version"])) else {
+        say::skipped("MCP servers from npm", format_args!("node and npm are not installed"));
+        return Ok(None);
+    };
+    let stamp = Stamp::new(&folder, &node, &[&pins.join("package.json"), &pins.join("package-lock.json")])?;
+    if !stamp.is_current() {
+        fs::create_dir_all(&folder)?;
+        for file in ["package.json", "package-lock.json", ".npmrc"] {
+            fs::copy(pins.join(file), folder.join(file)).with_context(|| format!("cannot copy {file}"))?;
+        }
+        let quiet = ["--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error"];
+        step::run(Command::new(NPM).arg("ci").args(quiet).current_dir(&folder))?;
+        stamp.write()?;
+    }
+    Ok(Some(folder))
+}
+
+fn install_venv(pins: &Path, folder: PathBuf) -> anyhow::Result<Option<PathBuf>> {
+    let what = format!("MCP servers of {}", pins.file_name().unwrap_or_default().to_string_lossy());
+    let Some(version) = step::probe(PYTHON, &["-c", "import sys; print(*sys.version_info[:3], sep='.')"]) else {
+        say::skipped(&what, format_args!("{PYTHON} is not installed"));
+        return Ok(None);
+    };
+    let minor = version.split('.').nth(1).and_then(|minor| minor.parse::<u32>().ok());
+    if !version.starts_with("3.") || minor.is_none_or(|minor| minor < 11) {
+        say::skipped(&what, format_args!("Python 3.11 or newer is needed, {PYTHON} is {version}"));
+        return Ok(None);
+    }
+    let stamp = Stamp::new(&folder, &version, &[pins])?;
+    if stamp.is_current() {
+        return Ok(Some(folder));
+    }
+    let python = folder.join(if cfg!(windows) { "Scripts/python.exe" } else { "bin/python" });
+    if step::probe("uv", &["--version"]).is_some() {
+        step::run(Command::new("uv").args(["venv", "--quiet", "--clear", "--python", PYTHON]).arg(&folder))?;
+        let mut install = Command::new("uv");
+        install.args(["pip", "sync", "--quiet", "--python"]).arg(&python).arg(pins);
+        step::run(&mut install)?;
+    } else if step::probe(PYTHON, &["-c", "import ensurepip, venv"]).is_some() {
+        step::run(Command::new(PYTHON).args(["-m", "venv", "--clear"]).arg(&folder))?;
+        let mut install = Command::new(&python);
+        install.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-deps", "-r"]).arg(pins);
+        step::run(&mut install)?;
+    } else {
+        say::skipped(&what, format_args!("neither uv nor Python's venv module is installed"));
+        return Ok(None);
+    }
+    stamp.write()?;
+    Ok(Some(folder))
+}
+
+const NPM: &str = if cfg!(windows) { "npm.cmd" } else { "npm" };
+const PYTHON: &str = if cfg!(windows) { "python" } else { "python3" };
+
+/// Remembers what a folder was installed from: the pins themselves and the interpreter's version.
+struct Stamp {
+    file: PathBuf,
+    content: String,
+}
+
+impl Stamp {
+    fn new(folder: &Path, interpreter: &str, pins: &[&Path]) -> anyhow::Result<Self> {
+        let mut content = format!("{interpreter}\n");
+        for pin in pins {
+            content += &fs::read_to_string(pin).with_context(|| format!("cannot read {}", pin.display()))?;
+        }
+        Ok(Self { file: folder.join(".installed-from"), content })
+    }
+
+    fn is_current(&self) -> bool {
+        fs::read_to_string(&self.file).is_ok_and(|content| content == self.content)
+    }
+
+    fn write(&self) -> anyhow::Result<()> {
+        fs::write(&self.file, &self.content).with_context(|| format!("cannot write {}", self.file.display()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{fs, path::Path};
+
+    /// Whoever updates the pins must not bind them to the registry that they were resolved with.
+    #[test]
+    fn the_pins_name_no_registry() {
+        let pins = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/real");
+        for file in ["package-lock.json", "requirements.txt", "requirements-testkit.txt"] {
+            let text = fs::read_to_string(pins.join(file)).expect("the pins can be read");
+            for forbidden in ["\"resolved\"", "--index-url", "--find-links", " @ "] {
+                assert!(!text.contains(forbidden), "{file} contains {forbidden}");
+            }
+        }
+    }
+}

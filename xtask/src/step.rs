@@ -1,0 +1,86 @@
+//! One external command: shown, run, and turned into an error that carries its exit code.
+
+use std::{
+    fmt,
+    io::ErrorKind,
+    process::{Command, Stdio},
+};
+
+use crate::say;
+
+/// Runs a command with the terminal's stdout and stderr, after showing it.
+pub(crate) fn run(command: &mut Command) -> Result<(), StepFailed> {
+    let shown = shown(command);
+    say::line(format_args!("$ {shown}"));
+    match command.status() {
+        Ok(status) if status.success() => Ok(()),
+        Ok(status) => {
+            // A step that was killed by a signal has no code of its own.
+            let code = status.code().and_then(|code| u8::try_from(code).ok()).unwrap_or(1);
+            Err(StepFailed { what: format!("`{shown}` failed ({status})"), code })
+        }
+        Err(error) if error.kind() == ErrorKind::NotFound => {
+            let program = command.get_program().to_string_lossy().into_owned();
+            Err(StepFailed { what: format!("`{program}` is not installed\nhint: {}", hint(&program)), code: 1 })
+        }
+        Err(error) => Err(StepFailed { what: format!("`{shown}` could not be started: {error}"), code: 1 }),
+    }
+}
+
+/// The first line that a probe such as `node --version` prints; `None` if the tool is absent or fails.
+pub(crate) fn probe(program: &str, args: &[&str]) -> Option<String> {
+    let output = Command::new(program).args(args).stdin(Stdio::null()).output().ok()?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    output.status.success().then(|| text.lines().next().unwrap_or_default().trim().to_owned())
+}
+
+/// A step that did not succeed; `code` becomes the task's own exit code.
+#[derive(Debug)]
+pub(crate) struct StepFailed {
+    what: String,
+    pub(crate) code: u8,
+}
+
+impl fmt::Display for StepFailed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.what)
+    }
+}
+
+impl std::error::Error for StepFailed {}
+
+fn shown(command: &Command) -> String {
+    std::iter::once(command.get_program())
+        .chain(command.get_args())
+        .map(|word| word.to_string_lossy())
+        .collect::<Vec<_>>()
+        .join(" ")
+}
+
+fn hint(program: &str) -> String {
+    match program {
+        "npm" | "node" => "install Node.js 20 or newer".to_owned(),
+        "python3" => "install Python 3.11 or newer, with its venv module".to_owned(),
+        _ => format!("install {program} and make sure that it is on PATH"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_code_of_a_failing_step_is_kept() {
+        let failed = run(Command::new("sh").args(["-c", "exit 7"])).expect_err("the step fails");
+        assert_eq!(failed.code, 7);
+    }
+
+    #[test]
+    fn a_missing_tool_is_named_with_a_hint() {
+        let failed = run(&mut Command::new("no-such-tool-here")).expect_err("there is no such tool");
+        assert_eq!(
+            failed.to_string(),
+            "`no-such-tool-here` is not installed\nhint: install no-such-tool-here and make sure that it is on PATH"
+        );
+    }
+}

@@ -1,0 +1,163 @@
+//! The tasks: which commands each one runs, in which order.
+
+use std::{
+    env,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use anyhow::bail;
+
+use crate::{real, say, step, v8::V8};
+
+/// Which JavaScript engine a task is asked to use.
+#[derive(Clone, Copy)]
+pub(crate) enum Choice {
+    /// QuickJS, and V8 where its library is found.
+    WhatIsFound,
+    QuickJs,
+    V8,
+    Both,
+}
+
+/// One way to build the workspace.
+enum Build {
+    QuickJs,
+    /// With the archive to link, unless the crate fetches its own.
+    V8(Option<PathBuf>),
+}
+
+impl Build {
+    fn name(&self) -> &'static str {
+        match self {
+            Self::QuickJs => "QuickJS",
+            Self::V8(_) => "V8",
+        }
+    }
+
+    /// A cargo command with the features of this build.
+    fn cargo(&self, words: &[&str]) -> Command {
+        let mut command = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+        command.args(words);
+        if let Self::V8(archive) = self {
+            command.args(["--features", "forgefs/v8"]);
+            if let Some(archive) = archive {
+                command.env("RUSTY_V8_ARCHIVE", archive);
+            }
+        }
+        command
+    }
+}
+
+/// A checkout of ForgeFS.
+pub(crate) struct Workspace {
+    root: PathBuf,
+}
+
+impl Workspace {
+    pub(crate) fn new(root: &Path) -> Self {
+        Self { root: root.to_owned() }
+    }
+
+    pub(crate) fn demo(&self, choice: Choice, args: &[String]) -> anyhow::Result<()> {
+        // The demo is one program: with V8 if there is a choice.
+        let Some(build) = self.builds(choice)?.pop() else { bail!("no engine to build with") };
+        say::line(format_args!("Building the demo with {}.", build.name()));
+        let mut command = build.cargo(&["run", "--release", "--package", "forgefs", "--bin", "forgefs"]);
+        step::run(command.args(["--", "demo"]).args(args).current_dir(&self.root))?;
+        Ok(())
+    }
+
+    pub(crate) fn test(&self, choice: Choice, args: &[String]) -> anyhow::Result<()> {
+        let builds = self.builds(choice)?;
+        self.test_with(&builds, args)
+    }
+
+    pub(crate) fn check(&self) -> anyhow::Result<()> {
+        let builds = self.builds(Choice::WhatIsFound)?;
+        self.check_with(&builds)
+    }
+
+    /// The cheap checks first, the tests last, so that the log ends with their count.
+    pub(crate) fn ci(&self) -> anyhow::Result<()> {
+        let builds = self.builds(Choice::WhatIsFound)?;
+        self.check_with(&builds)?;
+        let mut docs = Build::QuickJs.cargo(&["doc", "--workspace", "--no-deps"]);
+        step::run(docs.env("RUSTDOCFLAGS", "-D warnings").current_dir(&self.root))?;
+        step::run(Build::QuickJs.cargo(&["test", "--workspace", "--doc"]).current_dir(&self.root))?;
+        self.test_with(&builds, &[])
+    }
+
+    pub(crate) fn show_v8(&self) -> anyhow::Result<()> {
+        match V8::find(&self.root)? {
+            V8::Archive(archive) => say::output(format_args!("export RUSTY_V8_ARCHIVE={}", archive.display())),
+            V8::Download(url) => say::line(format_args!("cargo downloads V8 on its own: {url}")),
+            V8::Missing(why) => bail!("V8 is not found: {why}"),
+        }
+        Ok(())
+    }
+
+    pub(crate) fn install_real(&self) -> anyhow::Result<()> {
+        for (variable, folder) in real::install(&self.root)?.variables() {
+            say::output(format_args!("export {variable}={}", folder.display()));
+        }
+        Ok(())
+    }
+
+    /// The builds of a choice, QuickJS first.
+    fn builds(&self, choice: Choice) -> anyhow::Result<Vec<Build>> {
+        let v8 = match choice {
+            Choice::QuickJs => return Ok(vec![Build::QuickJs]),
+            Choice::WhatIsFound | Choice::V8 | Choice::Both => V8::find(&self.root)?,
+        };
+        let v8 = match (v8, choice) {
+            (V8::Archive(archive), _) => {
+                say::line(format_args!("V8: {}", archive.display()));
+                Build::V8(Some(archive))
+            }
+            (V8::Download(url), _) => {
+                say::line(format_args!("V8: {url}"));
+                Build::V8(None)
+            }
+            (V8::Missing(why), Choice::V8 | Choice::Both) => bail!("V8 is not found: {why}"),
+            (V8::Missing(why), _) => {
+                say::skipped("V8, JavaScript runs on QuickJS", format_args!("{why}"));
+                return Ok(vec![Build::QuickJs]);
+            }
+        };
+        Ok(if matches!(choice, Choice::V8) { vec![v8] } else { vec![Build::QuickJs, v8] })
+    }
+
+    fn check_with(&self, builds: &[Build]) -> anyhow::Result<()> {
+        step::run(Build::QuickJs.cargo(&["fmt", "--all", "--check"]).current_dir(&self.root))?;
+        for build in builds {
+            let mut clippy = build.cargo(&["clippy", "--workspace", "--all-targets"]);
+            step::run(clippy.args(["--", "-D", "warnings"]).current_dir(&self.root))?;
+        }
+        Ok(())
+    }
+
+    fn test_with(&self, builds: &[Build], args: &[String]) -> anyhow::Result<()> {
+        let real = real::install(&self.root)?;
+        let nextest = step::probe("cargo-nextest", &["nextest", "--version"]).is_some();
+        let runner: &[&str] = match (nextest, env::var_os("CI").is_some()) {
+            (true, true) => &["nextest", "run", "--profile", "ci", "--workspace"],
+            (true, false) => &["nextest", "run", "--workspace"],
+            (false, _) => &["test", "--workspace", "--lib", "--bins", "--tests"],
+        };
+        for build in builds {
+            say::line(format_args!("Testing with {}.", build.name()));
+            let mut tests = build.cargo(runner);
+            if !nextest && !args.is_empty() {
+                tests.arg("--");
+            }
+            // Unset for a set that is not installed: its tests then skip themselves, and say so.
+            for variable in real::VARIABLES {
+                tests.env(variable, "");
+            }
+            tests.envs(real.variables());
+            step::run(tests.args(args).current_dir(&self.root))?;
+        }
+        Ok(())
+    }
+}
