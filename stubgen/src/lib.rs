@@ -1,0 +1,16 @@
+//! JSON Schema to typed stubs: `.pyi`, `.d.ts`, Markdown and JSON, byte-stable.
+//!
+//! The output depends on the input alone: no clock, no I/O, no map order. The same `tools/list` entry gives the same
+//! bytes on every machine, build and feature set.
+
+mod canon;
+mod forge;
+mod ident;
+mod server;
+mod tool;
+
+pub use canon::{canonical_json, digest, short_digest};
+pub use forge::{forge_dts, forge_pyi};
+pub use ident::assign_idents;
+pub use server::{ServerDef, ServerStubs, generate};
+pub use tool::{Annotations, Param, ToolStub};
