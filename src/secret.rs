@@ -4,7 +4,7 @@
 
 use std::borrow::Cow;
 use std::fmt;
-use std::sync::{Arc, LazyLock, PoisonError, RwLock};
+use std::sync::{Arc, LazyLock, OnceLock, PoisonError, RwLock};
 
 use aho_corasick::AhoCorasick;
 
@@ -61,41 +61,36 @@ pub fn list(value: &str) {
     let value = value.trim();
     if value.chars().count() >= SHORTEST_LISTED {
         let mut listed = LISTED.write().unwrap_or_else(PoisonError::into_inner);
-        *listed = listed.with([value.to_owned(), json_form(value), url_form(value)]);
+        let listed = Arc::make_mut(&mut listed);
+        listed.add(value.to_owned());
+        listed.add(json_form(value));
+        listed.add(url_form(value));
     }
 }
 
 /// The text with every listed value replaced by [`MASK`]; borrowed when there is none in it.
 #[must_use]
 pub fn redact(text: &str) -> Cow<'_, str> {
-    let listed = LISTED.read().unwrap_or_else(PoisonError::into_inner).clone();
+    // The lock is not held while the text is searched.
+    let listed = Arc::clone(&LISTED.read().unwrap_or_else(PoisonError::into_inner));
     listed.redact(text)
 }
 
-static LISTED: LazyLock<RwLock<Listed>> = LazyLock::new(|| RwLock::new(Listed::default()));
+static LISTED: LazyLock<RwLock<Arc<Listed>>> = LazyLock::new(RwLock::default);
 
-/// A set of values and the automaton that finds them; cheap to clone, so that no lock is held while text is searched.
+/// A set of values and, once it is needed, the automaton that finds them.
 #[derive(Clone, Default)]
 struct Listed {
-    values: Arc<Vec<String>>,
-    finder: Option<AhoCorasick>,
+    values: Vec<String>,
+    finder: OnceLock<Option<AhoCorasick>>,
 }
 
 impl Listed {
-    fn with(&self, more: impl IntoIterator<Item = String>) -> Self {
-        let mut values = self.values.to_vec();
-        for value in more {
-            if !values.contains(&value) {
-                values.push(value);
-            }
+    fn add(&mut self, value: String) {
+        if !self.values.contains(&value) {
+            self.values.push(value);
+            self.finder = OnceLock::new();
         }
-        if values.len() == self.values.len() {
-            return self.clone();
-        }
-        // The automaton's size is bounded by the values' total length, which only an absurd configuration reaches;
-        // `redact` then searches for the values one by one.
-        let finder = AhoCorasick::new(&values).ok();
-        Self { values: Arc::new(values), finder }
     }
 
     fn redact<'t>(&self, text: &'t str) -> Cow<'t, str> {
@@ -117,17 +112,23 @@ impl Listed {
     /// Where the values are, overlapping places merged: the tail of a second secret must not survive the first.
     fn spans(&self, text: &str) -> Vec<(usize, usize)> {
         let mut spans = Vec::new();
-        match &self.finder {
+        // An automaton has a largest size, which only absurd values reach; they are then searched for one by one.
+        match self.finder.get_or_init(|| AhoCorasick::new(&self.values).ok()) {
             Some(finder) => finder.find_overlapping_iter(text).for_each(|m| merge(&mut spans, m.start(), m.end())),
             None => {
-                let mut found: Vec<_> =
-                    self.values.iter().flat_map(|v| text.match_indices(v).map(|(at, _)| (at, at + v.len()))).collect();
+                let mut found: Vec<_> = self.values.iter().flat_map(|value| occurrences(text, value)).collect();
                 found.sort_unstable_by_key(|&(_, to)| to);
                 found.into_iter().for_each(|(from, to)| merge(&mut spans, from, to));
             }
         }
         spans
     }
+}
+
+/// Every place of a value, those that overlap included.
+fn occurrences<'a>(text: &'a str, value: &'a str) -> impl Iterator<Item = (usize, usize)> + 'a {
+    let starts = text.char_indices().map(|(at, _)| at);
+    starts.filter(move |&at| text[at..].starts_with(value)).map(|at| (at, at + value.len()))
 }
 
 /// Adds a span that ends no earlier than those already there.
@@ -167,7 +168,9 @@ mod tests {
     use super::*;
 
     fn listed(values: &[&str]) -> Listed {
-        Listed::default().with(values.iter().map(ToString::to_string))
+        let mut listed = Listed::default();
+        values.iter().for_each(|value| listed.add((*value).to_owned()));
+        listed
     }
 
     #[test]
@@ -202,10 +205,11 @@ mod tests {
 
     #[test]
     fn without_an_automaton_the_same_places_are_found() {
-        let mut slow = listed(&["abcdefgh", "efghijkl", "cdefgh"]);
-        let text = "x abcdefghijkl y cdefgh z efghijkl";
-        let fast = slow.redact(text).into_owned();
-        slow.finder = None;
+        let values = ["abcdefgh", "efghijkl", "cdefgh", "aaaaaa"];
+        let text = "x abcdefghijkl é cdefgh z efghijkl aaaaaaaaa";
+        let fast = listed(&values).redact(text).into_owned();
+        let slow = listed(&values);
+        slow.finder.set(None).expect("not searched yet");
         assert_eq!(slow.redact(text), fast);
     }
 }
