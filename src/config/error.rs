@@ -18,6 +18,14 @@ pub struct ConfigError {
     pub hint: Option<String>,
 }
 
+impl ConfigError {
+    /// Adds what to do about it.
+    pub(super) fn with_hint(mut self, hint: impl Into<String>) -> Self {
+        self.hint = Some(hint.into());
+        self
+    }
+}
+
 /// A place in a text file, counted from one; columns are characters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Position {

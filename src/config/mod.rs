@@ -5,14 +5,28 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::secret::{self, Secret};
 
+mod document;
 mod error;
+mod expand;
+mod file;
+mod raw;
+mod sandbox;
+mod sensitive;
+mod server;
+mod suggest;
+mod transport;
+mod units;
+mod values;
 
+use document::{Document, KeyPath};
 pub use error::{ConfigError, Position};
+use raw::Raw;
+use values::Values;
 
 /// The whole configuration of one gateway.
 #[derive(Debug, Clone, PartialEq)]
@@ -31,10 +45,62 @@ pub struct Config {
 pub type Env<'a> = &'a dyn Fn(&str) -> Option<String>;
 
 impl Config {
+    /// Reads and resolves a file.
+    ///
+    /// # Errors
+    /// The first thing that is wrong with it.
+    pub fn load(path: &Path, env: Env<'_>) -> Result<Self, ConfigError> {
+        let text = file::read(path)?;
+        let folder = match path.parent() {
+            Some(folder) if folder != Path::new("") => folder,
+            _ => Path::new("."),
+        };
+        // Absolute, so that a server's working directory and program do not depend on ours at the time of its start.
+        let base = std::path::absolute(folder).unwrap_or_else(|_| folder.to_owned());
+        Self::resolve(&text, path, &base, env)
+    }
+
+    /// Resolves the text of a file. Relative paths in it are resolved against the folder of `path`, which is not read.
+    ///
+    /// # Errors
+    /// The first thing that is wrong with it.
+    pub fn parse(text: &str, path: &Path, env: Env<'_>) -> Result<Self, ConfigError> {
+        Self::resolve(text, path, path.parent().unwrap_or(Path::new("")), env)
+    }
+
+    /// Which file to load: `--config`, else `$FORGEFS_CONFIG`, else `forge.toml` in `cwd`, else
+    /// `$XDG_CONFIG_HOME/forgefs/forge.toml` (`~/.config` where that is not set). `None` if there is none of them.
+    /// An empty `cwd` stands for the process's own directory and gives the short name that reads best in errors.
+    ///
+    /// # Errors
+    /// A file that was asked for by name does not exist.
+    pub fn find(explicit: Option<&Path>, env: Env<'_>, cwd: &Path) -> Result<Option<PathBuf>, ConfigError> {
+        file::find(explicit, env, cwd)
+    }
+
     /// Defaults, and no servers.
     #[must_use]
     pub fn empty() -> Self {
         Self { servers: BTreeMap::new(), sandbox: Sandbox::default(), manifest: Manifest::default(), path: None }
+    }
+
+    fn resolve(text: &str, path: &Path, base: &Path, env: Env<'_>) -> Result<Self, ConfigError> {
+        let document = Document::parse(path, text)?;
+        let raw: Raw = document.read()?;
+        let values = Values { document: &document, env: Some(env), base };
+        let mut servers: BTreeMap<String, Server> = BTreeMap::new();
+        let mut seen: BTreeMap<String, String> = BTreeMap::new();
+        for (name, raw) in raw.servers {
+            if let Some(other) = seen.insert(name.to_ascii_lowercase(), name.clone()) {
+                let message = format!("differs from `{other}` only in case");
+                return Err(document.at_key(&KeyPath::root("servers").key(&name), message));
+            }
+            let server = server::server(values, &name, raw)?;
+            servers.insert(name, server);
+        }
+        let sandbox = sandbox::sandbox(values, raw.sandbox)?;
+        let manifest = sandbox::manifest(values, raw.manifest)?;
+        Ok(Self { servers, sandbox, manifest, path: Some(path.to_owned()) })
     }
 }
 

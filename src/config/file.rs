@@ -1,0 +1,82 @@
+//! Finding and reading the file.
+
+use std::fs::{self, File};
+use std::io::{self, Read as _};
+use std::path::{Path, PathBuf};
+
+use super::Env;
+use super::document::position;
+use super::error::ConfigError;
+
+/// No configuration is this long; a device or a wrong file may be.
+const LONGEST: u64 = 4 << 20;
+
+/// `--config`, else `$FORGEFS_CONFIG`, else `./forge.toml`, else `$XDG_CONFIG_HOME/forgefs/forge.toml`.
+pub(super) fn find(explicit: Option<&Path>, env: Env<'_>, cwd: &Path) -> Result<Option<PathBuf>, ConfigError> {
+    if let Some(path) = explicit {
+        return named(path, cwd, "--config");
+    }
+    let variable = |name| env(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    if let Some(path) = variable("FORGEFS_CONFIG") {
+        return named(&path, cwd, "$FORGEFS_CONFIG");
+    }
+    if cwd.join("forge.toml").exists() {
+        return Ok(Some(cwd.join("forge.toml")));
+    }
+    // The XDG specification says to ignore relative paths, and what to use when the variable is not set.
+    let home = variable("XDG_CONFIG_HOME")
+        .filter(|path| path.is_absolute())
+        .or_else(|| variable("HOME").map(|home| home.join(".config")));
+    Ok(home.map(|home| home.join("forgefs").join("forge.toml")).filter(|path| path.exists()))
+}
+
+/// A file that was asked for must be there.
+fn named(path: &Path, cwd: &Path, by: &str) -> Result<Option<PathBuf>, ConfigError> {
+    match cwd.join(path).exists() {
+        true => Ok(Some(path.to_owned())),
+        false => {
+            Err(fault(path, format!("no such file (named by {by})")).with_hint("`forgefs init` writes a first one"))
+        }
+    }
+}
+
+/// Reads a file as text.
+pub(super) fn read(path: &Path) -> Result<String, ConfigError> {
+    let bytes = read_bytes(path).map_err(|error| {
+        let message = match error.kind() {
+            io::ErrorKind::NotFound => "no such file".to_owned(),
+            io::ErrorKind::PermissionDenied => "no permission to read it".to_owned(),
+            io::ErrorKind::IsADirectory => "this is a directory, not a file".to_owned(),
+            io::ErrorKind::FileTooLarge => "longer than 4MiB: not a configuration".to_owned(),
+            _ => format!("cannot be read: {error}"),
+        };
+        fault(path, message)
+    })?;
+    if bytes.starts_with(&[0xff, 0xfe]) || bytes.starts_with(&[0xfe, 0xff]) {
+        return Err(fault(path, "this is UTF-16 text".to_owned()).with_hint("save it as UTF-8"));
+    }
+    String::from_utf8(bytes).map_err(|error| {
+        let valid_to = error.utf8_error().valid_up_to();
+        let text = String::from_utf8_lossy(&error.as_bytes()[..valid_to]).into_owned();
+        let mut fault = fault(path, "not UTF-8 text".to_owned()).with_hint("save it as UTF-8");
+        fault.position = Some(position(&text, valid_to));
+        fault
+    })
+}
+
+fn read_bytes(path: &Path) -> io::Result<Vec<u8>> {
+    // On some platforms opening a directory fails as a lack of permission.
+    if fs::metadata(path)?.is_dir() {
+        return Err(io::ErrorKind::IsADirectory.into());
+    }
+    let mut bytes = Vec::new();
+    File::open(path)?.take(LONGEST + 1).read_to_end(&mut bytes)?;
+    match bytes.len() as u64 > LONGEST {
+        true => Err(io::ErrorKind::FileTooLarge.into()),
+        false => Ok(bytes),
+    }
+}
+
+fn fault(path: &Path, message: String) -> ConfigError {
+    ConfigError { file: path.to_owned(), position: None, key: String::new(), message, hint: None }
+}

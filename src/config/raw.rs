@@ -1,0 +1,96 @@
+//! The file as it is written: every key there is, all of them optional, nothing checked beyond its type.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use serde::{Deserialize, Deserializer, de};
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, expecting = "a table")]
+pub(super) struct Raw {
+    #[serde(default)]
+    pub(super) servers: BTreeMap<String, RawServer>,
+    #[serde(default)]
+    pub(super) sandbox: RawSandbox,
+    #[serde(default)]
+    pub(super) manifest: RawManifest,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default, expecting = "a table of server settings")]
+pub(super) struct RawServer {
+    pub(super) transport: Option<String>,
+    pub(super) command: Option<String>,
+    pub(super) args: Option<Vec<String>>,
+    pub(super) env: Option<BTreeMap<String, String>>,
+    pub(super) cwd: Option<String>,
+    pub(super) url: Option<String>,
+    pub(super) headers: Option<BTreeMap<String, String>>,
+    pub(super) description: Option<String>,
+    pub(super) enabled: Option<bool>,
+    pub(super) timeout: Option<DurationText>,
+    pub(super) connect_timeout: Option<DurationText>,
+    pub(super) categories: BTreeMap<String, Vec<String>>,
+    pub(super) binding: Option<String>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default, expecting = "a table")]
+pub(super) struct RawSandbox {
+    pub(super) workers: Option<i64>,
+    pub(super) limits: RawLimits,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default, expecting = "a table")]
+pub(super) struct RawLimits {
+    pub(super) cpu: Option<DurationText>,
+    pub(super) wall: Option<DurationText>,
+    pub(super) heap: Option<SizeText>,
+    pub(super) code: Option<SizeText>,
+    pub(super) output: Option<SizeText>,
+    pub(super) calls: Option<i64>,
+    pub(super) concurrency: Option<i64>,
+    pub(super) args: Option<SizeText>,
+    pub(super) answer: Option<SizeText>,
+    pub(super) binary: Option<SizeText>,
+    pub(super) runs: Option<i64>,
+    pub(super) queue: Option<i64>,
+    pub(super) result_tokens: Option<i64>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default, expecting = "a table")]
+pub(super) struct RawManifest {
+    pub(super) refresh: Option<DurationText>,
+    pub(super) pin: Option<String>,
+}
+
+/// A string whose type error says how it is to be written.
+macro_rules! text {
+    ($name:ident, $expecting:literal) => {
+        #[derive(Debug)]
+        pub(super) struct $name(pub(super) String);
+
+        impl<'de> Deserialize<'de> for $name {
+            fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                struct Visitor;
+                impl de::Visitor<'_> for Visitor {
+                    type Value = $name;
+
+                    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                        f.write_str($expecting)
+                    }
+
+                    fn visit_str<E: de::Error>(self, text: &str) -> Result<$name, E> {
+                        Ok($name(text.to_owned()))
+                    }
+                }
+                deserializer.deserialize_str(Visitor)
+            }
+        }
+    };
+}
+
+text!(DurationText, "a duration in quotes, such as \"30s\"");
+text!(SizeText, "a size in quotes, such as \"64MiB\"");

@@ -1,0 +1,71 @@
+//! `[sandbox]` and `[manifest]`.
+
+use std::time::Duration;
+
+use super::document::KeyPath;
+use super::error::ConfigError;
+use super::raw::{RawLimits, RawManifest, RawSandbox};
+use super::values::Values;
+use super::{Limits, Manifest, Sandbox};
+
+const MILLI: Duration = Duration::from_millis(1);
+const SECOND: Duration = Duration::from_secs(1);
+const MINUTE: Duration = Duration::from_secs(60);
+const HOUR: Duration = Duration::from_secs(3_600);
+const KIB: u64 = 1 << 10;
+const MIB: u64 = 1 << 20;
+
+pub(super) fn sandbox(values: Values<'_>, raw: RawSandbox) -> Result<Sandbox, ConfigError> {
+    let key = KeyPath::root("sandbox");
+    let limits = limits(values, &key.key("limits"), raw.limits)?;
+    let key = key.key("workers");
+    let given = raw.workers.is_some();
+    let mut workers = values.count(&key, raw.workers, 2, 1..=8)? as usize;
+    if workers > limits.runs {
+        if given {
+            let message = format!("more workers than runs at once ({})", limits.runs);
+            return Err(values.document.at_value(&key, message).with_hint("raise sandbox.limits.runs"));
+        }
+        workers = limits.runs;
+    }
+    Ok(Sandbox { workers, limits })
+}
+
+fn limits(values: Values<'_>, table: &KeyPath, raw: RawLimits) -> Result<Limits, ConfigError> {
+    let default = Limits::default();
+    let key = |name| table.key(name);
+    let count = |name, raw, default: usize, range| {
+        values.count(&key(name), raw, u32::try_from(default).unwrap_or(u32::MAX), range).map(|count| count as usize)
+    };
+    let heap = usize::try_from(default.heap_bytes).unwrap_or(usize::MAX);
+    let limits = Limits {
+        cpu: values.duration(&key("cpu"), raw.cpu, default.cpu, 10 * MILLI..=10 * MINUTE)?,
+        wall: values.duration(&key("wall"), raw.wall, default.wall, 100 * MILLI..=HOUR)?,
+        heap_bytes: values.size(&key("heap"), raw.heap, heap, 8 * MIB..=4096 * MIB)? as u64,
+        code_bytes: values.size(&key("code"), raw.code, default.code_bytes, KIB..=MIB)?,
+        output_bytes: values.size(&key("output"), raw.output, default.output_bytes, KIB..=16 * MIB)?,
+        calls: values.count(&key("calls"), raw.calls, default.calls, 1..=10_000)?,
+        concurrency: count("concurrency", raw.concurrency, default.concurrency, 1..=64)?,
+        args_bytes: values.size(&key("args"), raw.args, default.args_bytes, KIB..=16 * MIB)?,
+        answer_bytes: values.size(&key("answer"), raw.answer, default.answer_bytes, KIB..=64 * MIB)?,
+        binary_bytes: values.size(&key("binary"), raw.binary, default.binary_bytes, KIB..=64 * MIB)?,
+        runs: count("runs", raw.runs, default.runs, 1..=64)?,
+        queue: count("queue", raw.queue, default.queue, 0..=1_024)?,
+        result_tokens: count("result_tokens", raw.result_tokens, default.result_tokens, 100..=1_000_000)?,
+    };
+    if limits.cpu > limits.wall {
+        let message = "more CPU time than wall clock (sandbox.limits.wall)";
+        return Err(values.document.at_value(&key("cpu"), message));
+    }
+    Ok(limits)
+}
+
+pub(super) fn manifest(values: Values<'_>, raw: RawManifest) -> Result<Manifest, ConfigError> {
+    let key = KeyPath::root("manifest");
+    let refresh = match raw.refresh {
+        None => None,
+        refresh => Some(values.duration(&key.key("refresh"), refresh, MINUTE, SECOND..=24 * HOUR)?),
+    };
+    let pin = raw.pin.map(|pin| values.path(&key.key("pin"), pin)).transpose()?;
+    Ok(Manifest { refresh, pin })
+}

@@ -1,0 +1,156 @@
+//! Which configured values are looked for in results and logs.
+//!
+//! Every value of `env` and `headers` prints masked. Looking for a value in all text is another matter: a token must
+//! be found wherever it turns up, while `LOG_LEVEL = "warning"` or `${HOME}` must not eat honest words and paths.
+
+use url::Url;
+
+use super::expand::Expanded;
+use crate::secret::{self, Secret};
+
+/// A value of `env`. Listed if it came from the environment, if its name sounds like a credential or if it is a
+/// connection string with a password; variables that describe the machine are not.
+pub(super) fn variable(name: &str, value: Expanded) -> Secret {
+    let mut taken = value.taken.iter().filter(|(variable, _)| !describes_machine(variable)).peekable();
+    let listed = taken.peek().is_some() || sounds_secret(name);
+    taken.for_each(|(_, part)| secret::list(part));
+    list_password(&value.text);
+    if listed { Secret::new(value.text) } else { Secret::unlisted(value.text) }
+}
+
+/// A value of `headers`: listed, also without its scheme, unless the header is one that says who asks.
+pub(super) fn header(name: &str, value: Expanded) -> Secret {
+    if matches!(name, "accept-language" | "origin" | "referer" | "user-agent") {
+        list_named(&value);
+        return Secret::unlisted(value.text);
+    }
+    value.taken.iter().for_each(|(_, part)| secret::list(part));
+    if let Some((_scheme, credential)) = value.text.split_once(' ') {
+        secret::list(credential);
+    }
+    Secret::new(value.text)
+}
+
+/// An argument: `--api-key=…`, the argument after `--api-key`, connection strings, and what [`list_named`] finds.
+pub(super) fn list_in_argument(previous: Option<&str>, argument: &Expanded) {
+    list_named(argument);
+    list_password(&argument.text);
+    match argument.text.split_once('=') {
+        Some((name, value)) if name.starts_with('-') && sounds_secret(name) => secret::list(value),
+        _ if previous.is_some_and(|name| name.starts_with('-') && !name.contains('=') && sounds_secret(name)) => {
+            secret::list(&argument.text);
+        }
+        _ => {}
+    }
+}
+
+/// A URL: values of its query whose name sounds like a credential, and what [`list_named`] finds.
+pub(super) fn list_in_url(url: &Url, text: &Expanded) {
+    list_named(text);
+    url.query_pairs().filter(|(name, _)| sounds_secret(name)).for_each(|(_, value)| secret::list(&value));
+}
+
+/// Values of variables that sound like a credential.
+pub(super) fn list_named(value: &Expanded) {
+    value.taken.iter().filter(|(variable, _)| sounds_secret(variable)).for_each(|(_, part)| secret::list(part));
+}
+
+/// The password of a connection string such as `postgres://user:password@host/db`.
+fn list_password(value: &str) {
+    if let Some(password) = Url::parse(value).ok().as_ref().and_then(Url::password) {
+        secret::list(password);
+        secret::list(value);
+    }
+}
+
+/// Whether a variable, option or parameter of this name holds a credential.
+fn sounds_secret(name: &str) -> bool {
+    const PARTS: &[&str] = &["TOKEN", "SECRET", "PASSW", "CREDENTIAL", "BEARER", "COOKIE", "PRIVATE"];
+    const WORDS: &[&str] = &["AUTH", "AUTHORIZATION", "DSN", "KEY", "KEYS", "PASS", "PAT", "PWD"];
+    let name = name.to_ascii_uppercase();
+    PARTS.iter().any(|part| name.contains(part))
+        || name.ends_with("KEY")
+        || name.split(|c: char| !c.is_ascii_alphanumeric()).any(|word| WORDS.contains(&word))
+}
+
+/// Whether a variable of this name says where or as whom the gateway runs.
+fn describes_machine(name: &str) -> bool {
+    const NAMES: &[&str] = &[
+        "APPDATA",
+        "DISPLAY",
+        "EDITOR",
+        "HOME",
+        "HOSTNAME",
+        "LANG",
+        "LANGUAGE",
+        "LOCALAPPDATA",
+        "LOGNAME",
+        "OLDPWD",
+        "PATH",
+        "PWD",
+        "SHELL",
+        "SYSTEMROOT",
+        "TEMP",
+        "TERM",
+        "TMP",
+        "TMPDIR",
+        "TZ",
+        "USER",
+        "USERNAME",
+        "USERPROFILE",
+    ];
+    let name = name.to_ascii_uppercase();
+    NAMES.contains(&name.as_str()) || name.starts_with("LC_") || name.starts_with("XDG_")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn taken(variable: &str, value: &str) -> Expanded {
+        Expanded { text: value.to_owned(), taken: vec![(variable.to_owned(), value.to_owned())] }
+    }
+
+    fn literal(value: &str) -> Expanded {
+        Expanded::verbatim(value.to_owned())
+    }
+
+    #[test]
+    fn credentials_are_found_by_the_name_of_what_holds_them() {
+        let yes = ["GITHUB_TOKEN", "api-key", "tavilyApiKey", "--password", "PGPASSWORD", "SENTRY_DSN", "GH_PAT"];
+        let no = ["HOME", "LOG_LEVEL", "PATH", "MONKEYS", "COMPATIBLE", "author", "PROJECT_DIR", "--passive"];
+        assert_eq!(yes.iter().filter(|name| !sounds_secret(name)).count(), 0);
+        assert_eq!(no.iter().filter(|name| sounds_secret(name)).collect::<Vec<_>>(), Vec::<&&str>::new());
+    }
+
+    #[test]
+    fn variables_are_listed_unless_they_are_plain() {
+        variable("ANYTHING", taken("ANYTHING", "from-the-environment"));
+        variable("MY_TOKEN", literal("literal-token"));
+        variable("DB", literal("postgres://u:p4ssw0rd@h/db"));
+        variable("LOG_LEVEL", literal("verbose"));
+        variable("CACHE", taken("HOME", "/home/somebody"));
+        let text = "from-the-environment literal-token p4ssw0rd verbose /home/somebody";
+        assert_eq!(secret::redact(text), "[redacted] [redacted] [redacted] verbose /home/somebody");
+    }
+
+    #[test]
+    fn headers_are_listed_with_and_without_their_scheme() {
+        header("authorization", literal("Bearer header-credential"));
+        header("user-agent", literal("forgefs-test-agent"));
+        assert_eq!(secret::redact("<header-credential> forgefs-test-agent"), "<[redacted]> forgefs-test-agent");
+    }
+
+    #[test]
+    fn arguments_and_urls_give_up_their_credentials() {
+        list_in_argument(None, &literal("--api-key=argument-one"));
+        list_in_argument(Some("--token"), &literal("argument-two"));
+        list_in_argument(Some("--root"), &literal("argument-three"));
+        list_in_argument(None, &taken("MY_SECRET", "argument-four"));
+        let url = literal("https://example.com/mcp?apiKey=query%20one&page=query-two");
+        list_in_url(&Url::parse(&url.text).expect("a URL"), &url);
+        let text = "argument-one argument-two argument-three argument-four query one query-two";
+        let clean = "[redacted] [redacted] argument-three [redacted] [redacted] query-two";
+        assert_eq!(secret::redact(text), clean);
+    }
+}

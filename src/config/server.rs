@@ -1,0 +1,92 @@
+//! One `[servers.<name>]` entry.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use globset::Glob;
+
+use super::document::KeyPath;
+use super::error::ConfigError;
+use super::raw::RawServer;
+use super::transport::transport;
+use super::values::Values;
+use super::{Binding, Server};
+
+/// Files and folders that stand beside the servers in the virtual filesystem.
+const ROOT_NAMES: &[&str] = &["forge.pyi", "forge.d.ts", "results"];
+
+/// Files and folders that stand beside the categories of a server.
+const SERVER_NAMES: &[&str] = &["README.md", "__init__.pyi", "resources", "prompts", "stderr"];
+
+const CALL: Duration = Duration::from_secs(60);
+const CONNECT: Duration = Duration::from_secs(30);
+
+/// Checks an entry and gives it its types.
+pub(super) fn server(mut values: Values<'_>, name: &str, mut raw: RawServer) -> Result<Server, ConfigError> {
+    let key = KeyPath::root("servers").key(name);
+    check_name(&values, &key, name, "server", ROOT_NAMES)?;
+    let enabled = raw.enabled.unwrap_or(true);
+    if !enabled {
+        values.env = None;
+    }
+    let range = Duration::from_millis(10)..=Duration::from_secs(3_600);
+    let timeout = values.duration(&key.key("timeout"), raw.timeout.take(), CALL, range.clone())?;
+    let connect_timeout = values.duration(&key.key("connect_timeout"), raw.connect_timeout.take(), CONNECT, range)?;
+    let binding = match raw.binding.take() {
+        Some(word) => values.word(&key.key("binding"), word, BINDINGS)?.unwrap_or_default(),
+        None => Binding::default(),
+    };
+    let description = match raw.description.take() {
+        Some(text) => Some(values.text(&key.key("description"), text)?.text).filter(|text| !text.trim().is_empty()),
+        None => None,
+    };
+    let categories = categories(&values, &key.key("categories"), std::mem::take(&mut raw.categories))?;
+    let transport = transport(&values, &key, raw)?;
+    Ok(Server { transport, description, enabled, timeout, connect_timeout, categories, binding })
+}
+
+const BINDINGS: &[(&str, Binding)] = &[("tool", Binding::Tool), ("server", Binding::Server), ("auto", Binding::Auto)];
+
+/// A name becomes a folder in the virtual filesystem.
+fn check_name(values: &Values<'_>, key: &KeyPath, name: &str, what: &str, taken: &[&str]) -> Result<(), ConfigError> {
+    let valid = name.len() <= 64
+        && name.starts_with(|c: char| c.is_ascii_alphanumeric())
+        && name.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'.' | b'-'));
+    let fault = |message: String, hint: String| Err(values.document.at_key(key, message).with_hint(hint));
+    if !valid {
+        let form = "write 1 to 64 letters, digits, `_`, `.` and `-`, the first one a letter or a digit";
+        fault(format!("not usable as the name of a {what}"), form.to_owned())
+    } else if taken.iter().any(|taken| taken.eq_ignore_ascii_case(name)) {
+        fault(format!("reserved, not usable as the name of a {what}"), format!("reserved are {}", taken.join(", ")))
+    } else {
+        Ok(())
+    }
+}
+
+const GLOB_FORM: &str = "write a tool's name, or a pattern with `*`, `?`, `[…]` or `{…,…}`";
+
+fn categories(
+    values: &Values<'_>,
+    key: &KeyPath,
+    raw: BTreeMap<String, Vec<String>>,
+) -> Result<BTreeMap<String, Vec<String>>, ConfigError> {
+    let mut categories = BTreeMap::new();
+    for (name, tools) in raw {
+        let key = key.key(&name);
+        check_name(values, &key, &name, "category", SERVER_NAMES)?;
+        if tools.is_empty() {
+            return Err(values.document.at_value(&key, "lists no tool"));
+        }
+        let mut checked = Vec::with_capacity(tools.len());
+        for (index, tool) in tools.into_iter().enumerate() {
+            let key = key.index(index);
+            let tool = values.filled(&key, tool)?.text;
+            if Glob::new(&tool).is_err() {
+                return Err(values.document.at_value(&key, "not a usable pattern").with_hint(GLOB_FORM));
+            }
+            checked.push(tool);
+        }
+        categories.insert(name, checked);
+    }
+    Ok(categories)
+}

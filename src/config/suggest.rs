@@ -1,0 +1,52 @@
+//! Hints for words that are not known.
+
+/// Names that people bring from other tools, and what they are called here.
+const ELSEWHERE: &[(&str, &str)] = &[
+    ("mcpServers", "[servers.<name>]"),
+    ("mcp_servers", "[servers.<name>]"),
+    ("type", "transport"),
+    ("disabled", "enabled = false"),
+    ("environment", "env"),
+    ("working_dir", "cwd"),
+    ("workdir", "cwd"),
+    ("timeout_secs", "timeout = \"30s\""),
+    ("timeout_ms", "timeout = \"500ms\""),
+    ("startup_timeout", "connect_timeout"),
+    ("startup_timeout_sec", "connect_timeout = \"30s\""),
+    ("http_headers", "headers"),
+];
+
+/// What to write in place of an unknown key.
+pub(super) fn key_hint(key: &str, valid: &[&str]) -> String {
+    let meant = ELSEWHERE
+        .iter()
+        .find(|(name, here)| *name == key && valid.iter().any(|valid| here.trim_start_matches('[').starts_with(valid)))
+        .map(|(_, here)| *here)
+        .or_else(|| nearest(key, valid));
+    match meant {
+        Some(meant) => format!("did you mean `{meant}`? Valid here: {}", valid.join(", ")),
+        None => format!("valid here: {}", valid.join(", ")),
+    }
+}
+
+/// What to write in place of an unknown word among a few.
+pub(super) fn word_hint(word: &str, valid: &[&str]) -> String {
+    let list = valid.iter().map(|valid| format!("\"{valid}\"")).collect::<Vec<_>>().join(", ");
+    match nearest(word, valid) {
+        Some(meant) => format!("did you mean \"{meant}\"? Valid here: {list}"),
+        None => format!("valid here: {list}"),
+    }
+}
+
+fn nearest<'v>(word: &str, valid: &[&'v str]) -> Option<&'v str> {
+    let word = word.to_lowercase();
+    // Names are short; a word this long is no slip, and the distance costs time in its length.
+    if word.len() > 64 {
+        return None;
+    }
+    let (score, best) = valid
+        .iter()
+        .map(|valid| (strsim::jaro_winkler(&word, valid), *valid))
+        .max_by(|(left, _), (right, _)| left.total_cmp(right))?;
+    (score > 0.8).then_some(best)
+}

@@ -1,0 +1,224 @@
+//! How a server is reached: which of the two transports, and its keys.
+
+use std::collections::BTreeMap;
+
+use http::{HeaderName, HeaderValue};
+use url::Url;
+
+use super::Transport;
+use super::document::KeyPath;
+use super::error::ConfigError;
+use super::raw::RawServer;
+use super::sensitive;
+use super::values::Values;
+use crate::secret::Secret;
+
+/// Decides the transport of an entry and checks the keys that belong to it.
+pub(super) fn transport(values: &Values<'_>, key: &KeyPath, raw: RawServer) -> Result<Transport, ConfigError> {
+    let kind = match &raw.transport {
+        Some(word) => named_kind(values, &key.key("transport"), word)?,
+        None => None,
+    };
+    let kind = match (kind, raw.command.is_some(), raw.url.is_some()) {
+        (Some(kind), _, _) => kind,
+        (None, true, true) => {
+            let message = "both `command` and `url`: a server has one transport";
+            return Err(values.document.at_key(key, message).with_hint("keep one of them"));
+        }
+        (None, true, false) => Kind::Stdio,
+        (None, false, true) => Kind::Http,
+        (None, false, false) => {
+            let message = "neither `command` nor `url`";
+            let hint = "give `command` for a server that is started here, or `url` for one that listens on HTTP";
+            return Err(values.document.at_key(key, message).with_hint(hint));
+        }
+    };
+    match kind {
+        Kind::Stdio => stdio(values, key, raw),
+        Kind::Http => http(values, key, raw),
+    }
+}
+
+#[derive(Clone, Copy)]
+enum Kind {
+    Stdio,
+    Http,
+}
+
+const KINDS: &[(&str, Kind)] = &[("stdio", Kind::Stdio), ("http", Kind::Http)];
+
+/// The transport that is asked for by name; other tools have more names for it.
+fn named_kind(values: &Values<'_>, key: &KeyPath, word: &str) -> Result<Option<Kind>, ConfigError> {
+    let fault = |message: &str, hint: &str| Err(values.document.at_value(key, message).with_hint(hint));
+    match values.text(key, word.to_owned())?.text.as_str() {
+        "sse" | "http+sse" => fault(
+            "the legacy HTTP+SSE transport is not supported yet",
+            "most servers also offer Streamable HTTP: transport = \"http\", often with /mcp in place of /sse",
+        ),
+        "streamable-http" | "streamable_http" | "streamableHttp" => {
+            fault("not a known value", "Streamable HTTP is \"http\" here")
+        }
+        _ => values.word(key, word.to_owned(), KINDS),
+    }
+}
+
+fn stdio(values: &Values<'_>, key: &KeyPath, raw: RawServer) -> Result<Transport, ConfigError> {
+    refuse(values, key, Kind::Stdio, &[("url", raw.url.is_some()), ("headers", raw.headers.is_some())])?;
+    let Some(command) = raw.command else {
+        return Err(values.document.at_value(&key.key("transport"), "a stdio server needs `command`"));
+    };
+    let command = program(values, &key.key("command"), command)?;
+    let args_key = key.key("args");
+    let mut args = Vec::new();
+    for (index, arg) in raw.args.unwrap_or_default().into_iter().enumerate() {
+        let arg = values.text(&args_key.index(index), arg)?;
+        sensitive::list_in_argument(args.last().map(String::as_str), &arg);
+        args.push(arg.text);
+    }
+    let env = env(values, &key.key("env"), raw.env.unwrap_or_default())?;
+    let cwd = raw.cwd.map(|cwd| values.path(&key.key("cwd"), cwd)).transpose()?;
+    Ok(Transport::Stdio { command, args, env, cwd })
+}
+
+/// A program's name, or its path resolved against the configuration file.
+fn program(values: &Values<'_>, key: &KeyPath, command: String) -> Result<String, ConfigError> {
+    let command = values.filled(key, command)?;
+    sensitive::list_named(&command);
+    let command = command.text;
+    values.no_tilde(key, &command)?;
+    if values.is_open(&command) || !command.contains(std::path::is_separator) {
+        return Ok(command);
+    }
+    // Joining two valid texts gives a valid text; the fallback is for paths of the file that are none.
+    Ok(values.base.join(&command).into_os_string().into_string().unwrap_or(command))
+}
+
+fn env(
+    values: &Values<'_>,
+    key: &KeyPath,
+    raw: BTreeMap<String, String>,
+) -> Result<BTreeMap<String, Secret>, ConfigError> {
+    let mut env = BTreeMap::new();
+    for (name, text) in raw {
+        let key = key.key(&name);
+        if name.is_empty() || name.contains(['=', '\0']) {
+            return Err(values.document.at_key(&key, "not usable as the name of an environment variable"));
+        }
+        let value = values.text(&key, text)?;
+        if values.env.is_some() {
+            let secret = sensitive::variable(&name, value);
+            env.insert(name, secret);
+        }
+    }
+    Ok(env)
+}
+
+fn http(values: &Values<'_>, key: &KeyPath, raw: RawServer) -> Result<Transport, ConfigError> {
+    let stdio_only = [
+        ("command", raw.command.is_some()),
+        ("args", raw.args.is_some()),
+        ("env", raw.env.is_some()),
+        ("cwd", raw.cwd.is_some()),
+    ];
+    refuse(values, key, Kind::Http, &stdio_only)?;
+    let Some(url) = raw.url else {
+        return Err(values.document.at_value(&key.key("transport"), "an http server needs `url`"));
+    };
+    let url = address(values, &key.key("url"), url)?;
+    let headers = headers(values, &key.key("headers"), raw.headers.unwrap_or_default())?;
+    Ok(Transport::Http { url, headers })
+}
+
+fn address(values: &Values<'_>, key: &KeyPath, text: String) -> Result<String, ConfigError> {
+    let text = values.filled(key, text)?;
+    if values.is_open(&text.text) {
+        return Ok(text.text);
+    }
+    let fault = |message: String, hint: &str| Err(values.document.at_value(key, message).with_hint(hint));
+    let form = "write it in full, such as \"https://mcp.example.com/mcp\"";
+    let url = match Url::parse(&text.text) {
+        Ok(url) => url,
+        Err(error) => return fault(format!("not a URL: {error}"), form),
+    };
+    if !matches!(url.scheme(), "http" | "https") {
+        return fault("not an http or https URL".to_owned(), form);
+    }
+    if !url.username().is_empty() || url.password().is_some() {
+        let hint = "put it into `headers`, such as Authorization = \"Bearer ${TOKEN}\"";
+        return fault("user name or password inside the URL".to_owned(), hint);
+    }
+    sensitive::list_in_url(&url, &text);
+    Ok(url.into())
+}
+
+/// Headers that belong to HTTP itself or to the MCP transport.
+const TRANSPORT_HEADERS: &[&str] = &[
+    "accept",
+    "connection",
+    "content-length",
+    "content-type",
+    "host",
+    "last-event-id",
+    "mcp-method",
+    "mcp-name",
+    "mcp-protocol-version",
+    "mcp-session-id",
+    "te",
+    "trailer",
+    "transfer-encoding",
+    "upgrade",
+];
+
+fn headers(
+    values: &Values<'_>,
+    key: &KeyPath,
+    raw: BTreeMap<String, String>,
+) -> Result<BTreeMap<String, Secret>, ConfigError> {
+    let mut headers = BTreeMap::new();
+    for (name, text) in raw {
+        let key = key.key(&name);
+        let Ok(header) = HeaderName::from_bytes(name.as_bytes()) else {
+            return Err(values.document.at_key(&key, "not usable as the name of a header"));
+        };
+        let header = header.as_str().to_owned();
+        if TRANSPORT_HEADERS.contains(&header.as_str()) || header.starts_with("mcp-param-") {
+            return Err(values.document.at_key(&key, "this header is set by the transport"));
+        }
+        let mut value = values.text(&key, text)?;
+        value.text = value.text.trim().to_owned();
+        if HeaderValue::from_str(&value.text).is_err() {
+            let message = "holds a line break or another character that no header can have";
+            return Err(values.document.at_value(&key, message));
+        }
+        let secret = match values.env {
+            Some(_) => sensitive::header(&header, value),
+            None => Secret::unlisted(""),
+        };
+        if headers.insert(header, secret).is_some() {
+            return Err(values.document.at_key(&key, "given twice: header names ignore case"));
+        }
+    }
+    if values.env.is_none() {
+        headers.clear();
+    }
+    Ok(headers)
+}
+
+/// Keys of the other transport are mistakes, not decoration.
+fn refuse(values: &Values<'_>, key: &KeyPath, kind: Kind, keys: &[(&str, bool)]) -> Result<(), ConfigError> {
+    match keys.iter().find(|(_, given)| *given) {
+        None => Ok(()),
+        Some((name, _)) => {
+            let message = match kind {
+                Kind::Stdio => "not a key of a stdio server",
+                Kind::Http => "not a key of an http server",
+            };
+            let hint = match *name {
+                "headers" => "a server that is started here takes its credentials from `env`",
+                "env" => "a server that listens on HTTP takes its credentials from `headers`",
+                _ => "keep `command` with its `args`, `env` and `cwd`, or `url` with its `headers`",
+            };
+            Err(values.document.at_key(&key.key(name), message).with_hint(hint))
+        }
+    }
+}
