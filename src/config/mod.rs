@@ -44,6 +44,12 @@ pub struct Config {
 /// Looks up one environment variable. Passed in, so that tests need not change the process.
 pub type Env<'a> = &'a dyn Fn(&str) -> Option<String>;
 
+/// The environment of this process, for production. A value that is not Unicode counts as unset.
+#[must_use]
+pub fn process_env(name: &str) -> Option<String> {
+    std::env::var(name).ok()
+}
+
 impl Config {
     /// Reads and resolves a file.
     ///
