@@ -10,7 +10,7 @@ mod message;
 
 pub use frame::{FrameError, MAX_FRAME, encode, parse_len, read_frame, write_frame};
 pub use message::{
-    Call, CallError, Done, EngineInfo, ErrorCode, FromWorker, Json, Language, Limits, Op, Outcome, Output, Ready, Reply, Run,
+    Call, CallError, Done, EngineInfo, ErrorCode, FromWorker, Json, Language, Layer, Limits, Op, Outcome, Output, Ready, Reply, Run,
     ScriptError, ScriptErrorKind, Server, Stats, Stream, ToWorker,
 };
 

@@ -56,6 +56,20 @@ pub struct Ready {
     pub protocol: u32,
     /// One entry a language.
     pub engines: Vec<EngineInfo>,
+    /// What holds the process in, layer by layer, for `doctor` and the audit record.
+    #[serde(default)]
+    pub confinement: Vec<Layer>,
+}
+
+/// A layer of the process sandbox, as the worker applied it to itself.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Layer {
+    /// `no_new_privs`, `dumpable`, `rlimits`, `landlock`, `seccomp`, `parent_death`.
+    pub name: String,
+    /// Whether it holds.
+    pub active: bool,
+    /// What it does here, or why it does not hold.
+    pub detail: String,
 }
 
 /// The engine behind a language.

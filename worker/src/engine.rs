@@ -1,0 +1,95 @@
+//! What the worker's loop and its engines know of each other.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::time::Instant;
+
+use serde_json::value::RawValue;
+use wire::{CallError, EngineInfo, ErrorCode, Json, Op, Reply, Run, ScriptError, ScriptErrorKind, Stream};
+
+/// A language implementation. Every run gets a fresh scope.
+pub(crate) trait Engine {
+    /// What `Ready` says of it.
+    fn info(&self) -> EngineInfo;
+
+    /// Makes the next run's scope ahead of need.
+    fn prepare(&mut self);
+
+    /// Runs one script to its end.
+    fn run(&mut self, run: &Run, host: &SharedHost) -> Result<Json, ScriptError>;
+
+    /// Peak heap of the last run in bytes; 0 when the engine does not tell.
+    fn heap_bytes(&self) -> u64;
+}
+
+/// The host as natives of an engine hold it: they are made before the run that uses them.
+pub(crate) type SharedHost = Rc<RefCell<dyn Host>>;
+
+/// What a script can reach: the gateway, through calls and output.
+pub(crate) trait Host {
+    /// Sends a call and answers its number, or the limit that forbids it.
+    fn send(&mut self, op: Op) -> Result<u64, CallError>;
+
+    /// Waits for the next reply; `None` at the deadline.
+    fn recv(&mut self, deadline: Option<Instant>) -> Option<Reply>;
+
+    /// Captures output.
+    fn output(&mut self, stream: Stream, text: &str);
+
+    /// Calls sent and not answered.
+    fn in_flight(&self) -> usize;
+}
+
+/// A script error without a position.
+pub(crate) fn script_error(kind: ScriptErrorKind, message: impl Into<String>) -> ScriptError {
+    ScriptError { kind, message: message.into(), line: 0, column: 0, trace: Vec::new(), call: None, error: None }
+}
+
+/// The run's CPU time is used up.
+pub(crate) fn cpu_error(run: &Run) -> ScriptError {
+    let message = format!(
+        "the script used more than its {} ms of CPU time (waiting for tools does not count): do less work in a run, or \
+         check the loop's end condition",
+        run.limits.cpu_ms
+    );
+    script_error(ScriptErrorKind::Cpu, message)
+}
+
+/// The run's heap is used up.
+pub(crate) fn heap_error(run: &Run) -> ScriptError {
+    let message = format!(
+        "the script used more than its {} MiB of memory: keep fewer values at once, or filter results before collecting \
+         them",
+        run.limits.heap_bytes >> 20
+    );
+    script_error(ScriptErrorKind::Heap, message)
+}
+
+/// The script's functions call each other too deeply.
+pub(crate) fn stack_error() -> ScriptError {
+    script_error(ScriptErrorKind::Stack, "the call stack is too deep: is a recursion missing its end?")
+}
+
+/// The script waits for what cannot come.
+pub(crate) fn stalled_error() -> ScriptError {
+    let message = "the script waits for a promise that nothing can settle: no call is in flight and no timer is set";
+    script_error(ScriptErrorKind::Stalled, message)
+}
+
+/// Checks the size of a result and keeps it as text.
+pub(crate) fn result_json(run: &Run, text: String) -> Result<Json, ScriptError> {
+    if text.len() as u64 > run.limits.result_bytes {
+        let message = format!(
+            "the result is {} bytes of JSON, over the limit of {}: return a part or a summary, or keep it in the stash",
+            text.len(),
+            run.limits.result_bytes
+        );
+        return Err(script_error(ScriptErrorKind::Result, message));
+    }
+    RawValue::from_string(text).map_err(|error| script_error(ScriptErrorKind::Internal, format!("result: {error}")))
+}
+
+/// A limit of the sandbox as the error that a call of the script meets.
+pub(crate) fn limit_call_error(message: String) -> CallError {
+    CallError { code: ErrorCode::LimitExceeded, message, retryable: false, suggested_fix: None, data: None }
+}

@@ -1,0 +1,530 @@
+// The script API, one source for V8 and QuickJS. `install` runs once in a fresh realm, before any script code:
+// it captures what it needs, builds the API, freezes the intrinsics and returns the functions that the host calls.
+// Scripts never see `host` nor the returned functions.
+export default (host) => {
+  const {
+    Array, BigInt, Date, Error, JSON, Map, Number, Object, Promise, Proxy, RangeError, Reflect, Set, String, Symbol,
+    TypeError, WeakMap,
+  } = globalThis;
+  const { apply, getPrototypeOf, ownKeys } = Reflect;
+  const { create, defineProperty, freeze, getOwnPropertyDescriptor, getOwnPropertyNames } = Object;
+  const { isArray } = Array;
+  const { isFinite, isInteger } = Number;
+  const uncurry = (method) => (self, ...args) => apply(method, self, args);
+  const then = uncurry(Promise.prototype.then);
+  const mapGet = uncurry(Map.prototype.get);
+  const mapSet = uncurry(Map.prototype.set);
+  const mapDelete = uncurry(Map.prototype.delete);
+  const mapSize = uncurry(getOwnPropertyDescriptor(Map.prototype, "size").get);
+  const mapEntries = uncurry(Map.prototype.entries);
+  const setValues = uncurry(Set.prototype.values);
+  const setSize = uncurry(getOwnPropertyDescriptor(Set.prototype, "size").get);
+  const weakGet = uncurry(WeakMap.prototype.get);
+  const weakSet = uncurry(WeakMap.prototype.set);
+  const arrayFrom = (it) => { const list = []; for (const item of it) append(list, item); return list; };
+  const append = (list, item) =>
+    defineProperty(list, list.length, { value: item, writable: true, enumerable: true, configurable: true });
+  const join = uncurry(Array.prototype.join);
+  const startsWith = uncurry(String.prototype.startsWith);
+  const slice = uncurry(String.prototype.slice);
+  const split = uncurry(String.prototype.split);
+  const dateToIso = uncurry(Date.prototype.toISOString);
+  const { parse, stringify } = JSON;
+  const isPromise = (value) => value instanceof Promise;
+  const globals = globalThis;
+
+  // ---- values out of the realm ----
+
+  class NoJson extends TypeError {}
+
+  const name = (key) => (key === "" ? "the value" : `\`${key}\``);
+
+  // JSON.stringify drops or mangles these without a word; a script deserves to hear of it.
+  const strict = (key, value) => {
+    switch (typeof value) {
+      case "number":
+        if (!isFinite(value)) throw new NoJson(`${name(key)} is ${value}, which has no JSON form`);
+        return value;
+      case "bigint":
+        throw new NoJson(`${name(key)} is a BigInt, which has no JSON form: use Number(x) or String(x)`);
+      case "object":
+        if (value === null || isArray(value)) return value;
+        if (isPromise(value)) throw new NoJson(`${name(key)} is a promise: a call is missing its \`await\``);
+        if (value instanceof Map) throw new NoJson(`${name(key)} is a Map: use Object.fromEntries(map)`);
+        if (value instanceof Set) throw new NoJson(`${name(key)} is a Set: use [...set]`);
+        if (value instanceof Error && !(value instanceof ForgeError)) {
+          return { name: String(value.name), message: String(value.message) };
+        }
+        return value;
+      default:
+        return value;
+    }
+  };
+
+  const toJson = (value, what) => {
+    try {
+      const text = stringify(value, strict);
+      if (text !== undefined) return text;
+      if (typeof value === "function") throw new NoJson("the value is a function: was it meant to be called?");
+      return "null";
+    } catch (error) {
+      if (error instanceof NoJson) throw new NoJson(`${what}: ${error.message}`);
+      const message = safe(() => String(error.message), "");
+      if (/circular|cyclic/i.test(message)) throw new NoJson(`${what}: it contains itself, which has no JSON form`);
+      throw error;
+    }
+  };
+
+  const safe = (get, otherwise) => {
+    try {
+      return get();
+    } catch {
+      return otherwise;
+    }
+  };
+
+  // ---- errors ----
+
+  class ForgeError extends Error {
+    constructor(code, message, { retryable = false, suggested_fix, data } = {}) {
+      super(message);
+      define(this, "code", code);
+      define(this, "retryable", retryable);
+      define(this, "suggested_fix", suggested_fix);
+      define(this, "data", data);
+    }
+
+    toJSON() {
+      const { code, message, retryable, suggested_fix, data } = this;
+      return { code, message, retryable, suggested_fix, data };
+    }
+  }
+  defineProperty(ForgeError.prototype, "name", { value: "ForgeError" });
+
+  const define = (target, key, value) => defineProperty(target, key, { value, writable: true, configurable: true });
+
+  // Which call an error came from, out of the script's reach.
+  const origins = new WeakMap();
+
+  const fail = (site, { code, message, retryable, suggested_fix, data }, call) => {
+    // Made where the call was written, so that its stack points there.
+    define(site, "message", message);
+    const frames = safe(() => String(site.stack), "");
+    const from = framesOf(frames);
+    define(site, "stack", `ForgeError: ${message}${from ? `\n${from}` : ""}`);
+    site.code = code;
+    site.retryable = retryable;
+    site.suggested_fix = suggested_fix;
+    site.data = data;
+    weakSet(origins, site, { call, error: { code, message, retryable, suggested_fix, data } });
+    return site;
+  };
+
+  // The frames of a stack, without the message in front and without ours.
+  const framesOf = (stack) => {
+    const lines = [];
+    for (const line of split(stack, "\n")) {
+      if (/^\s*at /.test(line) && !/forge:prelude|\(native\)/.test(line)) append(lines, line);
+    }
+    return join(lines, "\n");
+  };
+
+  const describe = (error) => {
+    const isObject = (typeof error === "object" && error !== null) || typeof error === "function";
+    const origin = isObject ? weakGet(origins, error) : undefined;
+    if (origin !== undefined) {
+      const stack = safe(() => framesOf(String(error.stack)), "");
+      return stringify({ kind: "call", name: "ForgeError", message: origin.error.message, stack, ...origin });
+    }
+    if (isObject && safe(() => error instanceof Error, false)) {
+      const cause = safe(() => error.cause, undefined);
+      const because = cause instanceof Error ? ` (caused by: ${safe(() => String(cause.message), "")})` : "";
+      return stringify({
+        kind: error instanceof NoJson ? "result" : "script",
+        name: error instanceof NoJson ? "TypeError" : safe(() => String(error.name), "Error"),
+        message: safe(() => String(error.message), "") + because,
+        stack: safe(() => framesOf(String(error.stack)), ""),
+      });
+    }
+    const message = `the script threw a value that is not an Error: ${inspect(error)}`;
+    return stringify({ kind: "script", name: "", message, stack: "" });
+  };
+
+  // ---- calls ----
+
+  const pending = new Map();
+
+  const request = (op, convert = (value) => value) => {
+    const site = new ForgeError("INTERNAL", "");
+    const sent = host.send(op);
+    if (typeof sent === "string") throw fail(site, parse(sent), undefined);
+    return new Promise((resolve, reject) => mapSet(pending, sent, { resolve, reject, site, convert }));
+  };
+
+  const deliver = (call, ok, text) => {
+    const waiting = mapGet(pending, call);
+    if (waiting === undefined) return;
+    mapDelete(pending, call);
+    const value = parse(text);
+    if (ok) waiting.resolve(waiting.convert(value));
+    else waiting.reject(fail(waiting.site, value, call));
+  };
+
+  const kindOf = (value) => {
+    if (value === null) return "null";
+    if (isArray(value)) return "an array";
+    if (isPromise(value)) return "a promise (is an `await` missing?)";
+    if (typeof value !== "object") return typeof value === "undefined" ? "undefined" : `a ${typeof value}`;
+    return "an object that is not plain";
+  };
+
+  const isPlain = (value) => {
+    if (typeof value !== "object" || value === null || isArray(value) || isPromise(value)) return false;
+    return !(value instanceof Map || value instanceof Set || value instanceof Date || value instanceof Error);
+  };
+
+  const argumentsJson = (args, form) => {
+    if (args.length > 1) throw new TypeError(`${form} takes one object with named arguments; got ${args.length} arguments`);
+    const [arg] = args;
+    if (arg === undefined) return "{}";
+    if (!isPlain(arg)) throw new TypeError(`${form} takes one object with named arguments; got ${kindOf(arg)}`);
+    return toJson(arg, "an argument cannot be sent");
+  };
+
+  const callTool = (server, tool, args, form) => {
+    const json = argumentsJson(args, form);
+    return request(`{"Tool":{"server":${stringify(server)},"tool":${stringify(tool)},"args":${json}}}`);
+  };
+
+  const text = (value, what) => {
+    if (typeof value === "string") return value;
+    throw new TypeError(`${what} must be a string; got ${kindOf(value)}`);
+  };
+
+  const texts = (value, what) => {
+    if (!isArray(value)) return [text(value, what)];
+    return arrayFrom(value).map((item) => text(item, what));
+  };
+
+  const options = (value, what) => {
+    if (value === undefined || value === null) return create(null);
+    if (!isPlain(value)) throw new TypeError(`${what} takes its options as an object; got ${kindOf(value)}`);
+    return value;
+  };
+
+  const count = (value, what) => {
+    if (value === undefined || value === null) return null;
+    if (isInteger(value) && value >= 0 && value <= 0xffffffff) return value;
+    throw new TypeError(`${what} must be a whole number`);
+  };
+
+  const optionalText = (value, what) => (value === undefined || value === null ? null : text(value, what));
+
+  // ---- server namespaces ----
+
+  const refuse = () => false;
+
+  const node = (server, ident, path) => {
+    const shown = join([ident, ...path], ".");
+    const traps = {
+      __proto__: null,
+      get: (_target, key) => {
+        if (typeof key !== "string" || key === "then" || key === "toJSON" || key === "valueOf" || key === "constructor") {
+          return undefined;
+        }
+        if (key === "toString") return () => `[forge ${shown}]`;
+        return node(server, ident, [...path, key]);
+      },
+      apply: (_target, _self, args) => {
+        if (path.length === 0) throw new TypeError(`${shown} is a server, not a tool: call ${shown}.<tool>({ … })`);
+        return callTool(server, join(path, "."), args, `${shown}({ name: value })`);
+      },
+      set: refuse,
+      defineProperty: refuse,
+      deleteProperty: refuse,
+      setPrototypeOf: refuse,
+      preventExtensions: refuse,
+      getPrototypeOf: () => null,
+      ownKeys: () => [],
+      getOwnPropertyDescriptor: () => undefined,
+      has: () => false,
+    };
+    const target = () => {};
+    delete target.name;
+    delete target.length;
+    return new Proxy(target, traps);
+  };
+
+  // Called with the run's servers. A server never replaces a global that exists.
+  const expose = (list) => {
+    for (const { ident, name } of parse(list)) {
+      if (ident in globals) continue;
+      defineProperty(globals, ident, { value: node(name, ident, []), enumerable: true });
+    }
+  };
+
+  // ---- forge, manifest ----
+
+  const plainError = (index, error) => {
+    const origin = (typeof error === "object" && error !== null) ? weakGet(origins, error) : undefined;
+    if (origin !== undefined) return { index, ...origin.error };
+    const message = safe(() => (error instanceof Error ? String(error.message) : inspect(error)), "unknown error");
+    return { index, code: "SCRIPT_ERROR", message, retryable: false };
+  };
+
+  const parallel = async (tasks, given) => {
+    const { concurrency = 8, failFast = false } = options(given, "forge.parallel");
+    if (!isArray(tasks)) {
+      throw new TypeError(`forge.parallel takes an array of functions: forge.parallel([() => …]); got ${kindOf(tasks)}`);
+    }
+    if (!isInteger(concurrency) || concurrency < 1) throw new TypeError("concurrency must be a whole number from 1 up");
+    const results = [];
+    const errors = [];
+    for (const task of tasks) {
+      if (typeof task !== "function" && !isPromise(task)) {
+        throw new TypeError(`forge.parallel takes functions: forge.parallel([() => …]); got ${kindOf(task)}`);
+      }
+      append(results, null);
+    }
+    let next = 0;
+    let aborted = false;
+    const lane = async () => {
+      while (next < results.length && !aborted) {
+        const index = next++;
+        const task = tasks[index];
+        try {
+          const value = await (typeof task === "function" ? task() : task);
+          results[index] = value === undefined ? null : value;
+        } catch (error) {
+          append(errors, plainError(index, error));
+          if (failFast) aborted = true;
+        }
+      }
+    };
+    const lanes = [];
+    for (let i = 0; i < concurrency && i < results.length; i++) append(lanes, lane());
+    for (const running of lanes) await running;
+    errors.sort((a, b) => a.index - b.index);
+    return { results, errors, aborted };
+  };
+
+  const stash = {
+    put: (key, value, given) => {
+      const ttl_secs = count(options(given, "forge.stash.put").ttl, "ttl");
+      const json = toJson(value, "the value cannot be stored");
+      return request(`{"StashPut":{"key":${stringify(text(key, "key"))},"value":${json},"ttl_secs":${ttl_secs}}}`);
+    },
+    get: (key) => request(stringify({ StashGet: { key: text(key, "key") } })),
+    delete: (key) => request(stringify({ StashDelete: { key: text(key, "key") } })),
+    keys: () => request('"StashKeys"'),
+  };
+
+  const forge = {
+    callTool: (server, tool, ...args) =>
+      callTool(text(server, "server"), text(tool, "tool"), args, "forge.callTool(server, tool, { name: value })"),
+    server: (name) => node(text(name, "server"), name, []),
+    parallel,
+    readResource: (server, uri) =>
+      request(stringify({ ReadResource: { server: text(server, "server"), uri: text(uri, "uri") } })),
+    prompt: (server, name, ...args) => {
+      const json = argumentsJson(args, "forge.prompt(server, name, { name: value })");
+      const to = `"server":${stringify(text(server, "server"))},"name":${stringify(text(name, "name"))}`;
+      return request(`{"Prompt":{${to},"args":${json}}}`);
+    },
+    stash,
+    ls: (path = "/", given = undefined) => {
+      const depth = typeof given === "number" ? given : options(given, "forge.ls").depth;
+      return request(stringify({ Ls: { path: text(path, "path"), depth: count(depth, "depth") } }));
+    },
+    cat: (paths, given) => {
+      const lines = typeof given === "string" ? given : options(given, "forge.cat").lines;
+      return request(stringify({ Cat: { paths: texts(paths, "path"), lines: optionalText(lines, "lines") } }));
+    },
+    search: (queries, given) => {
+      const { limit, path } = options(given, "forge.search");
+      const fields = { limit: count(limit, "limit"), path: optionalText(path, "path") };
+      return request(stringify({ Search: { queries: texts(queries, "query"), ...fields } }));
+    },
+    ForgeError,
+  };
+
+  const servers = () => request('"Servers"');
+  // `await manifest.servers` works as well as `await manifest.servers()`.
+  define(servers, "then", (resolve, reject) => then(servers(), resolve, reject));
+
+  const manifest = {
+    servers,
+    search: (query, given) => {
+      const limit = count(options(given, "manifest.search").limit, "limit");
+      return request(stringify({ SearchTools: { query: text(query, "query"), limit } }));
+    },
+    tool: (server, tool) => request(stringify({ ToolInfo: { server: text(server, "server"), tool: text(tool, "tool") } })),
+  };
+
+  // ---- console, timers ----
+
+  const inspect = (value) => {
+    if (typeof value === "string") return value;
+    if (typeof value === "bigint") return `${value}n`;
+    if (typeof value === "function") return `[function ${safe(() => String(value.name), "")}]`;
+    if (typeof value !== "object" || value === null) return String(value);
+    return safe(() => inspectObject(value), "[object]");
+  };
+
+  const inspectObject = (value) => {
+    if (value instanceof Error) return `${value.name}: ${value.message}`;
+    if (isPromise(value)) return "[promise: is an `await` missing?]";
+    const seen = [];
+    const show = (key, item) => {
+      if (typeof item === "bigint") return `${item}n`;
+      if (typeof item === "function") return "[function]";
+      if (typeof item === "number" && !isFinite(item)) return String(item);
+      if (typeof item !== "object" || item === null) return item;
+      if (isPromise(item)) return "[promise]";
+      if (item instanceof Error && !(item instanceof ForgeError)) return `${item.name}: ${item.message}`;
+      if (item instanceof Map) return { [`Map(${mapSize(item)})`]: arrayFrom(mapEntries(item)) };
+      if (item instanceof Set) return { [`Set(${setSize(item)})`]: arrayFrom(setValues(item)) };
+      return item;
+    };
+    try {
+      return stringify(value, show);
+    } catch {
+      void seen;
+      return "[object that contains itself]";
+    }
+  };
+
+  const print = (isError) => (...args) => {
+    const parts = [];
+    for (const arg of args) append(parts, inspect(arg));
+    host.output(isError, join(parts, " "));
+  };
+
+  const console = {
+    log: print(false),
+    info: print(false),
+    debug: print(false),
+    dir: print(false),
+    table: print(false),
+    warn: print(true),
+    error: print(true),
+    trace: print(true),
+  };
+
+  const MAX_TIMERS = 1000;
+  const MAX_DELAY_MS = 60_000;
+  const timers = new Map();
+  let timersMade = 0;
+
+  const setTimeout = (callback, delay = 0, ...args) => {
+    if (typeof callback !== "function") throw new TypeError(`setTimeout takes a function; got ${kindOf(callback)}`);
+    const ms = Number(delay) || 0;
+    if (ms > MAX_DELAY_MS) throw new RangeError(`setTimeout: a delay of ${ms} ms is over the limit of ${MAX_DELAY_MS}`);
+    if (timersMade >= MAX_TIMERS) throw new RangeError(`setTimeout: more than ${MAX_TIMERS} timers in one run`);
+    timersMade += 1;
+    const id = timersMade;
+    mapSet(timers, id, () => apply(callback, undefined, args));
+    host.timer(id, ms > 0 ? ms : 0);
+    return id;
+  };
+
+  const clearTimeout = (id) => {
+    if (mapGet(timers, id) === undefined) return;
+    mapDelete(timers, id);
+    host.timer(id, -1);
+  };
+
+  const fire = (id) => {
+    const callback = mapGet(timers, id);
+    mapDelete(timers, id);
+    if (callback !== undefined) callback();
+  };
+
+  const queueMicrotask = (callback) => {
+    if (typeof callback !== "function") throw new TypeError(`queueMicrotask takes a function; got ${kindOf(callback)}`);
+    then(Promise.resolve(), () => callback());
+  };
+
+  // ---- the realm ----
+
+  // Awaits the script and hands its value, or what went wrong, to the host.
+  const run = async (main) => {
+    let value;
+    try {
+      value = toJson(await main(), "the result cannot be returned");
+    } catch (error) {
+      host.settle(false, describe(error));
+      return;
+    }
+    host.settle(true, value);
+  };
+
+  // Assigning to an inherited read-only property throws in strict mode. Plain code such as `this.name = …` in an
+  // error class must go on working when the prototypes are frozen, so those properties become accessors.
+  const allowOverride = (prototype) => {
+    for (const key of getOwnPropertyNames(prototype)) {
+      const { value, writable, configurable, enumerable } = getOwnPropertyDescriptor(prototype, key);
+      if (!writable || !configurable) continue;
+      const set = function (replacement) {
+        if (this === prototype) throw new TypeError(`${key} of a built-in prototype cannot be changed`);
+        defineProperty(this, key, { value: replacement, writable: true, enumerable: true, configurable: true });
+      };
+      defineProperty(prototype, key, { get: () => value, set, enumerable, configurable: true });
+    }
+  };
+
+  const freezeAll = (roots) => {
+    const seen = new Set();
+    const queue = [];
+    const visit = (value) => {
+      if ((typeof value !== "object" && typeof value !== "function") || value === null) return;
+      if (value === globals || seen.has(value)) return;
+      seen.add(value);
+      append(queue, value);
+    };
+    for (const root of roots) visit(root);
+    for (let i = 0; i < queue.length; i++) {
+      const object = queue[i];
+      for (const key of ownKeys(object)) {
+        const descriptor = getOwnPropertyDescriptor(object, key);
+        visit(descriptor.value);
+        visit(descriptor.get);
+        visit(descriptor.set);
+      }
+      visit(getPrototypeOf(object));
+      freeze(object);
+    }
+  };
+
+  const constant = (key, value) => defineProperty(globals, key, { value, writable: false, configurable: false });
+
+  const UNWANTED = [
+    "eval", "WebAssembly", "SharedArrayBuffer", "Atomics", "WeakRef", "FinalizationRegistry", "gc", "performance",
+    "Deno", "__bootstrap", "print", "load", "quit", "navigator", "InternalError", "DOMException", "CallSite",
+  ];
+  const lockRealm = () => {
+    for (const key of UNWANTED) delete globals[key];
+    allowOverride(Object.prototype);
+    for (const key of ["Error", "EvalError", "RangeError", "ReferenceError", "SyntaxError", "TypeError", "URIError"]) {
+      allowOverride(globals[key].prototype);
+    }
+    allowOverride(globals.AggregateError.prototype);
+    const api = { forge, manifest, console, ForgeError, setTimeout, clearTimeout, queueMicrotask };
+    for (const key of ownKeys(api)) constant(key, api[key]);
+    const hidden = [
+      async () => {}, function* () {}, async function* () {}, (function* () {})(), (async function* () {})(),
+      [][Symbol.iterator](), new Map().entries(), new Set().values(), ""[Symbol.iterator](), "".matchAll(/x/g),
+    ];
+    const roots = [...hidden];
+    for (const key of ownKeys(globals)) {
+      const descriptor = getOwnPropertyDescriptor(globals, key);
+      append(roots, descriptor.value);
+      if (descriptor.configurable && "value" in descriptor && descriptor.value !== globals) constant(key, descriptor.value);
+    }
+    freezeAll(roots);
+  };
+
+  lockRealm();
+  void [BigInt, startsWith, slice, dateToIso];
+  return { run, deliver, fire, expose, describe };
+};

@@ -1,0 +1,86 @@
+//! The `Done` of a run that takes the process down with it.
+//!
+//! Memory that a native of an engine asks for in one piece cannot be refused there: the allocator fails and the
+//! process aborts. The frame that says so is written before the run starts, so that it can be sent from a signal
+//! handler, without a lock and without an allocation.
+
+use std::sync::atomic::{AtomicI32, AtomicPtr, Ordering};
+
+use wire::{Done, FromWorker, Run, ScriptError, Stats};
+
+use crate::engine::{cpu_error, heap_error};
+use crate::serve::{EXIT_LIMIT, Wire, exit};
+
+static FD: AtomicI32 = AtomicI32::new(-1);
+static HEAP: AtomicPtr<Vec<u8>> = AtomicPtr::new(std::ptr::null_mut());
+static CPU: AtomicPtr<Vec<u8>> = AtomicPtr::new(std::ptr::null_mut());
+
+/// Watches for the abort of a failed allocation.
+pub(crate) fn arm(wire: &Wire) {
+    #[cfg(unix)]
+    {
+        use nix::sys::signal::{SaFlags, SigAction, SigHandler, SigSet, Signal, sigaction};
+        FD.store(wire.raw_fd(), Ordering::Relaxed);
+        let action = SigAction::new(SigHandler::Handler(on_abort), SaFlags::SA_RESETHAND, SigSet::empty());
+        #[expect(unsafe_code, reason = "the handler only loads atomics, writes and exits, which is async-signal-safe")]
+        // A failure leaves the default: the gateway sees a worker killed by a signal.
+        let _ = unsafe { sigaction(Signal::SIGABRT, &action) };
+    }
+    #[cfg(not(unix))]
+    let _ = wire;
+}
+
+/// Makes the frames of a run.
+pub(crate) fn prepare(run: &Run) {
+    set(&HEAP, frame(run, heap_error(run)));
+    set(&CPU, frame(run, cpu_error(run)));
+}
+
+/// The run ended by itself.
+pub(crate) fn forget() {
+    set(&HEAP, None);
+    set(&CPU, None);
+}
+
+/// Ends the process: the run's memory is used up.
+pub(crate) fn say_heap() {
+    say(&HEAP);
+}
+
+/// Ends the process: the run did not stop when its CPU time was used up.
+pub(crate) fn say_cpu() {
+    say(&CPU);
+    exit(EXIT_LIMIT)
+}
+
+#[cfg(unix)]
+extern "C" fn on_abort(_signal: std::ffi::c_int) {
+    // Returning goes on with the abort, by the default action.
+    say_heap();
+}
+
+fn say(words: &AtomicPtr<Vec<u8>>) {
+    let frame = words.load(Ordering::Acquire);
+    if frame.is_null() {
+        return;
+    }
+    #[cfg(unix)]
+    #[expect(unsafe_code, reason = "frames are leaked while set, and write reads only the bytes it is given")]
+    unsafe {
+        nix::libc::write(FD.load(Ordering::Relaxed), (*frame).as_ptr().cast(), (*frame).len());
+    }
+    exit(EXIT_LIMIT)
+}
+
+fn frame(run: &Run, error: ScriptError) -> Option<Vec<u8>> {
+    wire::encode(&FromWorker::Done(Box::new(Done { run: run.run, result: Err(error), stats: Stats::default() }))).ok()
+}
+
+fn set(words: &AtomicPtr<Vec<u8>>, frame: Option<Vec<u8>>) {
+    let new = frame.map_or(std::ptr::null_mut(), |frame| Box::into_raw(Box::new(frame)));
+    let old = words.swap(new, Ordering::AcqRel);
+    if !old.is_null() {
+        #[expect(unsafe_code, reason = "only this function replaces the pointer, and only from the engine thread")]
+        drop(unsafe { Box::from_raw(old) });
+    }
+}

@@ -1,0 +1,247 @@
+//! The process: its threads, and the loop over runs.
+//!
+//! The main thread reads frames for as long as the process lives; a second one runs the engines, on a stack of known
+//! size; a third watches CPU time. Whichever finds that the process must end ends it, with the exit codes below:
+//! there is nothing to clean up, and an engine in an endless loop could not be asked to.
+
+use std::any::Any;
+use std::cell::RefCell;
+use std::convert::Infallible;
+use std::fs::File;
+use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::rc::Rc;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+
+use anyhow::Context;
+use wire::{
+    Done, FrameError, FromWorker, Json, Language, Layer, PROTOCOL, Ready, Run, ScriptError, ScriptErrorKind, Stats,
+    Stream, ToWorker, read_frame, write_frame,
+};
+
+use crate::JsEngine;
+use crate::engine::{Engine, Host, SharedHost, script_error};
+use crate::host::FrameHost;
+use crate::watchdog::{Interrupt, Watchdog};
+use crate::{confine, last_words};
+
+/// The worker could not start.
+pub(crate) const EXIT_START: u8 = 2;
+/// The gateway sent something that is not a frame, or not one that fits.
+const EXIT_PROTOCOL: i32 = 3;
+/// The gateway's end of stdout is gone.
+const EXIT_WIRE: i32 = 4;
+/// A defect; `Done` with kind `Internal` was sent if a run was on.
+const EXIT_INTERNAL: i32 = 5;
+/// A run used up memory or CPU beyond what its engine could stop; `Done` says so.
+pub(crate) const EXIT_LIMIT: i32 = 6;
+
+/// Stack of the engine thread. Virtual: only what is used is ever resident.
+const ENGINE_STACK: usize = 16 << 20;
+
+/// Frames for the engine thread.
+pub(crate) type Inbox = Rc<Receiver<ToWorker>>;
+
+/// Serves runs until stdin ends, which ends the process.
+pub(crate) fn serve(js: JsEngine) -> anyhow::Result<Infallible> {
+    let wire = Wire::take_stdout().context("stdout")?;
+    last_words::arm(&wire);
+    let mut layers = confine::before_threads();
+    #[cfg(feature = "v8")]
+    if js == JsEngine::V8 {
+        crate::js::v8::start_platform();
+    }
+    let (to_engine, inbox) = channel();
+    let engine_wire = wire.clone();
+    thread::Builder::new()
+        .name("engine".to_owned())
+        .stack_size(ENGINE_STACK)
+        .spawn(move || {
+            let ended = catch_unwind(AssertUnwindSafe(|| {
+                let worker = Worker::new(js, engine_wire, inbox)?;
+                layers.extend(confine::after_threads());
+                worker.serve(layers)
+            }));
+            let reason = match ended {
+                Ok(Err(error)) => format!("{error:#}"),
+                Err(panic) => panic_text(panic.as_ref()),
+            };
+            complain(&reason);
+            exit(EXIT_INTERNAL)
+        })
+        .context("engine thread")?;
+    read_frames(&to_engine)
+}
+
+/// Ends the process because the gateway broke the protocol.
+pub(crate) fn protocol_error(what: &str) -> ! {
+    complain(&format!("protocol error: {what}"));
+    exit(EXIT_PROTOCOL)
+}
+
+fn read_frames(to_engine: &Sender<ToWorker>) -> ! {
+    let mut stdin = io::stdin().lock();
+    loop {
+        match read_frame(&mut stdin) {
+            Ok(Some(frame)) => {
+                if to_engine.send(frame).is_err() {
+                    exit(EXIT_INTERNAL); // The engine thread is on its way to do the same.
+                }
+            }
+            Ok(None) => exit(0),
+            Err(FrameError::Io(error)) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => protocol_error(&error.to_string()),
+        }
+    }
+}
+
+/// The engine thread's part of the process.
+struct Worker {
+    wire: Wire,
+    inbox: Inbox,
+    javascript: Option<Box<dyn Engine>>,
+    starlark: Box<dyn Engine>,
+    watchdog: Watchdog,
+}
+
+impl Worker {
+    fn new(js: JsEngine, wire: Wire, inbox: Receiver<ToWorker>) -> anyhow::Result<Self> {
+        let interrupt = Arc::new(Interrupt::default());
+        let watchdog = Watchdog::start(Arc::clone(&interrupt)).context("watchdog")?;
+        let mut javascript: Option<Box<dyn Engine>> = match js {
+            #[cfg(feature = "quickjs")]
+            JsEngine::QuickJs => Some(Box::new(crate::js::quickjs::QuickJs::new(Arc::clone(&interrupt))?)),
+            #[cfg(feature = "v8")]
+            JsEngine::V8 => Some(Box::new(crate::js::v8::V8::new(Arc::clone(&interrupt))?)),
+            #[cfg(not(any(feature = "quickjs", feature = "v8")))]
+            JsEngine::None => None,
+        };
+        let mut starlark: Box<dyn Engine> = Box::new(crate::starlark::Starlark::new(interrupt));
+        for engine in javascript.iter_mut().chain([&mut starlark]) {
+            engine.prepare();
+        }
+        Ok(Self { wire, inbox: Rc::new(inbox), javascript, starlark, watchdog })
+    }
+
+    fn serve(mut self, confinement: Vec<Layer>) -> anyhow::Result<Infallible> {
+        let engines = self.javascript.iter().chain([&self.starlark]).map(|engine| engine.info()).collect();
+        self.wire.send(&FromWorker::Ready(Ready { protocol: PROTOCOL, engines, confinement }));
+        loop {
+            match self.inbox.recv()? {
+                // To a call that an earlier script did not await.
+                ToWorker::Reply(_) => {}
+                ToWorker::Run(run) => self.run(&run),
+            }
+        }
+    }
+
+    fn run(&mut self, run: &Run) {
+        let engine = match (run.language, &mut self.javascript) {
+            (Language::Starlark, _) => &mut self.starlark,
+            (Language::Javascript, Some(engine)) => engine,
+            (Language::Javascript, None) => {
+                let error = script_error(ScriptErrorKind::Internal, "this build has no JavaScript engine");
+                return self.wire.done(run, Err(error), Stats::default());
+            }
+        };
+        let host =
+            Rc::new(RefCell::new(FrameHost::new(run.run, run.limits, self.wire.clone(), Rc::clone(&self.inbox))));
+        let shared: SharedHost = Rc::<RefCell<FrameHost>>::clone(&host);
+        last_words::prepare(run);
+        self.watchdog.arm(run);
+        let ended = catch_unwind(AssertUnwindSafe(|| engine.run(run, &shared)));
+        let stats = Stats { cpu_us: self.watchdog.disarm(), heap_bytes: engine.heap_bytes() };
+        last_words::forget();
+        let result = match ended {
+            Ok(result) => result,
+            Err(panic) => {
+                let text = format!("the worker failed: {}", panic_text(panic.as_ref()));
+                self.wire.done(run, Err(script_error(ScriptErrorKind::Internal, text)), stats);
+                exit(EXIT_INTERNAL)
+            }
+        };
+        say_if_unawaited(&mut *host.borrow_mut());
+        self.wire.done(run, result, stats);
+        engine.prepare();
+    }
+}
+
+fn say_if_unawaited(host: &mut dyn Host) {
+    let text = match host.in_flight() {
+        0 => return,
+        1 => "[1 call was not awaited: it was sent, its outcome is unknown]".to_owned(),
+        calls => format!("[{calls} calls were not awaited: they were sent, their outcome is unknown]"),
+    };
+    host.output(Stream::Err, &text);
+}
+
+/// The frame stream to the gateway.
+#[derive(Clone)]
+pub(crate) struct Wire(Arc<Mutex<File>>);
+
+impl Wire {
+    /// Takes stdout for frames and points the descriptor at stderr, so that nothing else can write there.
+    fn take_stdout() -> io::Result<Self> {
+        #[cfg(unix)]
+        {
+            let own = nix::unistd::dup(io::stdout())?;
+            nix::unistd::dup2_stdout(io::stderr())?;
+            Ok(Self(Arc::new(Mutex::new(File::from(own)))))
+        }
+        #[cfg(windows)]
+        {
+            use std::os::windows::io::AsHandle;
+            let own = io::stdout().as_handle().try_clone_to_owned()?;
+            Ok(Self(Arc::new(Mutex::new(File::from(own)))))
+        }
+    }
+
+    /// Sends a frame. Without a gateway to read it there is nothing left to do.
+    pub(crate) fn send(&self, frame: &FromWorker) {
+        let mut file = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        match write_frame(&mut *file, frame) {
+            Ok(()) => {}
+            Err(FrameError::Io(_)) => exit(EXIT_WIRE),
+            Err(error) => {
+                complain(&error.to_string());
+                exit(EXIT_INTERNAL)
+            }
+        }
+    }
+
+    fn done(&self, run: &Run, result: Result<Json, ScriptError>, stats: Stats) {
+        self.send(&FromWorker::Done(Box::new(Done { run: run.run, result, stats })));
+    }
+
+    /// The descriptor, for the one message that must be sent without a lock or an allocation.
+    #[cfg(unix)]
+    pub(crate) fn raw_fd(&self) -> std::os::fd::RawFd {
+        use std::os::fd::AsRawFd;
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).as_raw_fd()
+    }
+}
+
+fn panic_text(panic: &(dyn Any + Send)) -> String {
+    let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
+    text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "a panic without a message".to_owned())
+}
+
+fn complain(reason: &str) {
+    use std::io::Write;
+    // The gateway may have closed stderr; the exit code says enough.
+    let _ = writeln!(io::stderr(), "forgefs worker: {reason}");
+}
+
+/// Ends the process without running destructors of engines that other threads are still in.
+pub(crate) fn exit(code: i32) -> ! {
+    #[cfg(unix)]
+    #[expect(unsafe_code, reason = "_exit has no preconditions; std offers only exit, which runs exit handlers")]
+    unsafe {
+        nix::libc::_exit(code)
+    }
+    #[cfg(not(unix))]
+    #[expect(clippy::exit, reason = "the process ends here by design")]
+    std::process::exit(code)
+}

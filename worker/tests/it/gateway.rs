@@ -1,0 +1,221 @@
+//! The gateway's end of a worker, with a small sample server behind it.
+
+use std::collections::BTreeMap;
+use std::io::Write;
+use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use serde_json::value::{RawValue, to_raw_value};
+use serde_json::{Value, json};
+use wire::{
+    Call, CallError, Done, ErrorCode, FromWorker, Json, Language, Limits, Op, Outcome, Ready, Reply, Run, Server,
+    Stream, ToWorker, read_frame, write_frame,
+};
+
+/// Longest wait for a frame; a worker that takes longer hangs.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// The engines of this build, by the name scenarios are reported under.
+pub(crate) fn engines() -> Vec<Engine> {
+    vec![
+        #[cfg(feature = "quickjs")]
+        Engine { name: "quickjs", language: Language::Javascript, args: &["--engine", "quickjs"] },
+        #[cfg(feature = "v8")]
+        Engine { name: "v8", language: Language::Javascript, args: &["--engine", "v8"] },
+        Engine { name: "starlark", language: Language::Starlark, args: &[] },
+    ]
+}
+
+/// One way to run scripts.
+#[derive(Clone, Copy)]
+pub(crate) struct Engine {
+    pub(crate) name: &'static str,
+    pub(crate) language: Language,
+    pub(crate) args: &'static [&'static str],
+}
+
+/// The defaults of the gateway, with less CPU time so that tests of it are quick.
+pub(crate) const LIMITS: Limits =
+    Limits { cpu_ms: 2000, heap_bytes: 64 << 20, output_bytes: 64 << 10, result_bytes: 1 << 20, calls: 50 };
+
+/// A worker process.
+pub(crate) struct Worker {
+    child: Child,
+    stdin: Option<ChildStdin>,
+    frames: Receiver<FromWorker>,
+    pub(crate) ready: Ready,
+    language: Language,
+    runs: u64,
+    stash: BTreeMap<String, Json>,
+}
+
+/// What a run did, as the gateway saw it.
+#[derive(Debug)]
+pub(crate) struct Transcript {
+    pub(crate) calls: Vec<Value>,
+    pub(crate) output: Vec<(Stream, String)>,
+    pub(crate) done: Done,
+    pub(crate) took: Duration,
+}
+
+impl Worker {
+    pub(crate) fn start(engine: Engine) -> Self {
+        let exe = std::env::current_exe().expect("own path");
+        let mut child = Command::new(exe)
+            .arg("worker")
+            .args(engine.args)
+            .env_clear()
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("worker starts");
+        let stdin = child.stdin.take();
+        let mut stdout = child.stdout.take().expect("stdout");
+        let (sender, frames) = channel();
+        thread::spawn(move || {
+            while let Ok(Some(frame)) = read_frame(&mut stdout) {
+                if sender.send(frame).is_err() {
+                    break;
+                }
+            }
+        });
+        let ready = match frames.recv_timeout(PATIENCE) {
+            Ok(FromWorker::Ready(ready)) => ready,
+            other => panic!("first frame is {other:?}"),
+        };
+        let stash = BTreeMap::new();
+        Self { child, stdin, frames, ready, language: engine.language, runs: 0, stash }
+    }
+
+    /// Runs a script body as the gateway would wrap it.
+    pub(crate) fn run(&mut self, body: &str, limits: Limits) -> Transcript {
+        let code = match self.language {
+            Language::Javascript => format!("export default async () => {{\n{body}\n}}"),
+            Language::Starlark => body.to_owned(),
+        };
+        self.run_code(code, limits).expect("the worker answers")
+    }
+
+    /// Runs code as it is; `None` when the worker ended without an answer.
+    pub(crate) fn run_code(&mut self, code: String, limits: Limits) -> Option<Transcript> {
+        self.runs += 1;
+        let servers = ["github", "console", "my_server"]
+            .map(|ident| Server { ident: ident.to_owned(), name: ident.replace("my_server", "my-server") })
+            .to_vec();
+        let run = Run { run: self.runs, language: self.language, code, servers, limits };
+        let started = Instant::now();
+        self.send(&ToWorker::Run(Box::new(run)));
+        let mut transcript = (Vec::new(), Vec::new());
+        let mut delayed: Vec<(Instant, Reply)> = Vec::new();
+        loop {
+            delayed.sort_by_key(|(at, _)| std::cmp::Reverse(*at));
+            while delayed.last().is_some_and(|(at, _)| *at <= Instant::now()) {
+                let (_, reply) = delayed.pop()?;
+                self.send(&ToWorker::Reply(reply));
+            }
+            let wait = delayed.last().map_or(PATIENCE, |(at, _)| at.saturating_duration_since(Instant::now()));
+            match self.frames.recv_timeout(wait) {
+                Ok(FromWorker::Call(call)) => {
+                    transcript.0.push(serde_json::to_value(&call.op).expect("op"));
+                    let (delay, reply) = self.answer(call);
+                    delayed.push((Instant::now() + delay, reply));
+                }
+                Ok(FromWorker::Output(output)) => transcript.1.push((output.stream, output.text)),
+                Ok(FromWorker::Done(done)) => {
+                    assert_eq!(done.run, self.runs);
+                    let (calls, output) = transcript;
+                    return Some(Transcript { calls, output, done: *done, took: started.elapsed() });
+                }
+                Ok(FromWorker::Ready(_)) => panic!("a second Ready"),
+                Err(RecvTimeoutError::Timeout) if !delayed.is_empty() => {}
+                Err(RecvTimeoutError::Timeout) => panic!("the worker hangs"),
+                Err(RecvTimeoutError::Disconnected) => return None,
+            }
+        }
+    }
+
+    /// Sends a frame; a worker that ended is noticed at the next read.
+    pub(crate) fn send(&mut self, frame: &ToWorker) {
+        let _ = write_frame(self.stdin.as_mut().expect("open"), frame);
+    }
+
+    /// Sends bytes that may not be a frame, and waits for the process to end.
+    pub(crate) fn send_raw(mut self, bytes: &[u8]) -> ExitStatus {
+        self.stdin.as_mut().expect("open").write_all(bytes).expect("stdin");
+        self.child.wait().expect("wait")
+    }
+
+    /// Waits for the process to end after closing its stdin.
+    pub(crate) fn close(mut self) -> ExitStatus {
+        self.stdin = None;
+        self.child.wait().expect("wait")
+    }
+
+    /// Waits for a process that ends by itself.
+    pub(crate) fn wait(mut self) -> ExitStatus {
+        self.child.wait().expect("wait")
+    }
+
+    fn answer(&mut self, call: Call) -> (Duration, Reply) {
+        let (millis, outcome) = match call.op {
+            Op::Tool { server, tool, args } => sample_tool(&server, &tool, &args),
+            Op::StashPut { key, value, .. } => {
+                self.stash.insert(key, value);
+                (0, ok(Value::Null))
+            }
+            Op::StashGet { key } => {
+                (0, Outcome::Ok(self.stash.get(&key).cloned().unwrap_or_else(|| raw(&Value::Null))))
+            }
+            Op::StashDelete { key } => (0, ok(json!(self.stash.remove(&key).is_some()))),
+            Op::StashKeys => (0, ok(json!(self.stash.keys().collect::<Vec<_>>()))),
+            Op::Servers => (0, ok(json!([{"name": "github", "state": "ready"}]))),
+            Op::Ls { path, .. } => (0, ok(json!(format!("listing of {path}")))),
+            Op::Cat { paths, .. } => (0, ok(json!(format!("text of {}", paths.join(" and "))))),
+            Op::Search { queries, .. } => (0, ok(json!(format!("hits for {}", queries.join(" and "))))),
+            Op::SearchTools { query, .. } => (0, ok(json!([{"server": "github", "tool": query}]))),
+            Op::ToolInfo { server, tool } => (0, ok(json!({"server": server, "name": tool}))),
+            Op::ReadResource { uri, .. } => (0, ok(json!({"uri": uri, "text": "content"}))),
+            Op::Prompt { name, args, .. } => (0, ok(json!({"prompt": name, "args": args}))),
+        };
+        (Duration::from_millis(millis), Reply { run: call.run, call: call.call, outcome })
+    }
+}
+
+impl Drop for Worker {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Milliseconds until the answer, and the answer.
+fn sample_tool(server: &str, tool: &str, args: &RawValue) -> (u64, Outcome) {
+    let fields: BTreeMap<String, Box<RawValue>> = serde_json::from_str(args.get()).expect("args are an object");
+    let text = |key: &str| fields.get(key).map_or("", |value| value.get());
+    match tool {
+        "echo" => (0, Outcome::Ok(args.to_owned())),
+        "raw" => {
+            let json: String = serde_json::from_str(text("json")).expect("text");
+            (0, Outcome::Ok(RawValue::from_string(json).expect("json")))
+        }
+        "sleep" => (text("ms").parse().unwrap_or(0), Outcome::Ok(args.to_owned())),
+        "big" => (0, ok(json!("x".repeat(text("bytes").parse().unwrap_or(0))))),
+        "fail" => (0, Outcome::Err(error(ErrorCode::ToolError, "the tool said no", Some(json!({"detail": [1, 2]}))))),
+        _ => (0, Outcome::Err(error(ErrorCode::ToolNotFound, &format!("no tool {tool} on {server}"), None))),
+    }
+}
+
+fn error(code: ErrorCode, message: &str, data: Option<Value>) -> CallError {
+    let suggested_fix = (code == ErrorCode::ToolNotFound).then(|| "see ls(\"/github\")".to_owned());
+    CallError { code, message: message.to_owned(), retryable: false, suggested_fix, data: data.map(|data| raw(&data)) }
+}
+
+fn ok(value: Value) -> Outcome {
+    Outcome::Ok(raw(&value))
+}
+
+fn raw(value: &Value) -> Json {
+    to_raw_value(value).expect("json")
+}

@@ -1,0 +1,18 @@
+//! Drives real worker processes over the real frame protocol. This executable is the worker too: `it worker …`.
+
+mod gateway;
+mod scenarios;
+
+use std::process::ExitCode;
+
+use libtest_mimic::{Arguments, Trial};
+
+fn main() -> ExitCode {
+    let mut args = std::env::args();
+    if args.nth(1).as_deref() == Some("worker") {
+        return forgefs_worker::main(args);
+    }
+    let mut trials: Vec<Trial> = Vec::new();
+    trials.extend(scenarios::trials());
+    libtest_mimic::run(&Arguments::from_args(), trials).exit_code()
+}

@@ -1,0 +1,106 @@
+//! `tests/scenarios/<name>.{js,star,json}`: the same work in both languages gives one transcript on every engine.
+//!
+//! The `.json` is what must come out: `calls` (the operations, in order), `output` (lines, `!` in front of those on
+//! the error stream), and `result` or `error`: its `kind`, a part of its `message`, its `code` if a call is to blame,
+//! and its `line` in either language. A scenario without a `.js` or a `.star` is for the other language alone.
+
+use std::path::{Path, PathBuf};
+
+use libtest_mimic::{Failed, Trial};
+use serde_json::{Value, json};
+use wire::{Language, Stream};
+
+use crate::gateway::{Engine, LIMITS, Transcript, Worker, engines};
+
+pub(crate) fn trials() -> Vec<Trial> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/scenarios");
+    let mut expectations: Vec<_> = std::fs::read_dir(folder)
+        .expect("scenarios")
+        .map(|entry| entry.expect("entry").path())
+        .filter(|path| path.extension().is_some_and(|extension| extension == "json"))
+        .collect();
+    expectations.sort();
+    let mut trials = Vec::new();
+    for path in expectations {
+        for engine in engines() {
+            let script = path.with_extension(extension(engine));
+            if script.exists() {
+                let name = path.file_stem().expect("name").to_string_lossy().into_owned();
+                let path = path.clone();
+                trials.push(Trial::test(format!("scenario::{name}::{}", engine.name), move || {
+                    check(engine, &script, &path)
+                }));
+            }
+        }
+    }
+    trials
+}
+
+fn extension(engine: Engine) -> &'static str {
+    match engine.language {
+        Language::Javascript => "js",
+        Language::Starlark => "star",
+    }
+}
+
+fn check(engine: Engine, script: &PathBuf, expectation: &PathBuf) -> Result<(), Failed> {
+    let body = std::fs::read_to_string(script)?;
+    let expected: Value = serde_json::from_str(&std::fs::read_to_string(expectation)?)?;
+    let mut worker = Worker::start(engine);
+    let transcript = worker.run(&body, LIMITS);
+    compare(&expected, &transcript, engine)?;
+    // Whatever the script did, the worker is as good as new.
+    let again = worker.run(if engine.language == Language::Starlark { "1 + 1" } else { "return 1 + 1" }, LIMITS);
+    match again.done.result {
+        Ok(value) if value.get() == "2" => Ok(()),
+        other => Err(format!("the next run: {other:?}").into()),
+    }
+}
+
+fn compare(expected: &Value, transcript: &Transcript, engine: Engine) -> Result<(), Failed> {
+    let mut actual = json!({ "calls": transcript.calls, "output": output(transcript) });
+    match &transcript.done.result {
+        Ok(value) => actual["result"] = serde_json::from_str(value.get())?,
+        Err(error) => actual["error"] = serde_json::to_value(error)?,
+    }
+    for (key, empty) in [("calls", json!([])), ("output", json!([])), ("result", Value::Null)] {
+        let want = expected.get(key).unwrap_or(&empty);
+        let got = actual.get(key).unwrap_or(&empty);
+        if want != got {
+            return Err(format!("{key}: expected {want}\n     got {got}\nin {actual:#}").into());
+        }
+    }
+    compare_error(expected.get("error"), actual.get("error"), engine)
+        .map_err(|reason| format!("{reason}\nin {actual:#}").into())
+}
+
+fn compare_error(expected: Option<&Value>, actual: Option<&Value>, engine: Engine) -> Result<(), String> {
+    let (want, got) = match (expected, actual) {
+        (None, None) => return Ok(()),
+        (Some(want), Some(got)) => (want, got),
+        (want, got) => return Err(format!("error: expected {want:?}, got {got:?}")),
+    };
+    let message = got["message"].as_str().unwrap_or_default();
+    if want["kind"] != got["kind"] || !message.contains(want["message"].as_str().unwrap_or_default()) {
+        return Err(format!("error: expected {want}, got {got}"));
+    }
+    if want["code"] != got["error"]["code"] {
+        return Err(format!("code: expected {}, got {}", want["code"], got["error"]["code"]));
+    }
+    // The gateway's wrapper is line 1 of JavaScript.
+    let shift = i64::from(engine.language == Language::Javascript);
+    match want["line"][extension(engine)].as_i64() {
+        Some(line) if got["line"].as_i64() != Some(line + shift) => {
+            Err(format!("line: expected {line}, got {} less {shift}", got["line"]))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn output(transcript: &Transcript) -> Vec<String> {
+    let line = |(stream, text): &(Stream, String)| match stream {
+        Stream::Out => text.clone(),
+        Stream::Err => format!("!{text}"),
+    };
+    transcript.output.iter().map(line).collect()
+}
