@@ -1,0 +1,246 @@
+//! The harness: a fenced place to run `forgefs` in, and an MCP client that talks to `forgefs serve`.
+
+use std::{
+    fs::{self, File},
+    io::Write as _,
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+    time::{Duration, Instant},
+};
+
+use regex::RegexSet;
+use rmcp::{
+    ClientLifecycleMode, ClientServiceExt as _, RoleClient,
+    model::{CallToolRequestParams, ProtocolVersion, Tool},
+    service::RunningService,
+    transport::TokioChildProcess,
+};
+use serde_json::Value;
+use tempfile::TempDir;
+
+/// An MCP client connected to a `forgefs serve` of its own. Dropping it ends the process.
+pub(crate) struct Session {
+    service: RunningService<RoleClient, ()>,
+    stderr: PathBuf,
+}
+
+/// What a tool answered: its text blocks, joined by line ends.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Answer {
+    pub(crate) text: String,
+    pub(crate) is_error: bool,
+}
+
+/// Which lifecycle a client speaks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Era {
+    /// The `initialize` handshake of 2025-11-25 and before.
+    Legacy,
+    /// `server/discover` of 2026-07-28.
+    Modern,
+}
+
+impl Session {
+    /// Calls one of the gateway's tools. A protocol error fails the test: bad input is answered by a tool result.
+    pub(crate) async fn call(&self, tool: &'static str, arguments: Value) -> Answer {
+        let Value::Object(arguments) = arguments else { panic!("arguments are an object, not {arguments}") };
+        let request = CallToolRequestParams::new(tool).with_arguments(arguments);
+        let result = match tokio::time::timeout(Duration::from_secs(150), self.service.call_tool(request)).await {
+            Ok(Ok(result)) => result,
+            Ok(Err(error)) => panic!("{tool} failed on the protocol level: {error}\n{}", self.stderr()),
+            Err(_) => panic!("{tool} did not answer\n{}", self.stderr()),
+        };
+        let blocks: Vec<&str> = result.content.iter().filter_map(|c| c.as_text()).map(|c| c.text.as_str()).collect();
+        Answer { text: blocks.join("\n"), is_error: result.is_error.unwrap_or(false) }
+    }
+
+    /// Runs a script that must succeed, and parses the value on the first line of the answer.
+    pub(crate) async fn execute(&self, language: &str, code: &str) -> Value {
+        let answer = self.call("execute", serde_json::json!({"language": language, "code": code})).await;
+        assert!(!answer.is_error, "{language} failed: {}\n{}", answer.text, self.stderr());
+        let value = answer.text.lines().next().unwrap_or_default();
+        serde_json::from_str(value).unwrap_or_else(|e| panic!("{language} answered no JSON ({e}): {}", answer.text))
+    }
+
+    /// Runs a script that must fail, and gives the error's text.
+    pub(crate) async fn execute_err(&self, language: &str, code: &str) -> String {
+        let answer = self.call("execute", serde_json::json!({"language": language, "code": code})).await;
+        assert!(answer.is_error, "{language} should have failed, but answered: {}", answer.text);
+        answer.text
+    }
+
+    /// The tools that the client sees.
+    pub(crate) async fn tools(&self) -> Vec<Tool> {
+        self.service.list_all_tools().await.expect("tools/list is answered")
+    }
+
+    /// What the gateway told the client of itself.
+    pub(crate) fn instructions(&self) -> Option<String> {
+        self.service.peer().peer_info()?.instructions.clone()
+    }
+
+    /// Waits until `ls /` shows these servers with their tools.
+    pub(crate) async fn ready(&self, servers: &[&str]) {
+        let patterns = RegexSet::new(servers.iter().map(|server| up(server))).expect("names are plain");
+        let started = Instant::now();
+        loop {
+            let listing = self.call("ls", serde_json::json!({})).await.text;
+            if patterns.matches(&listing).matched_all() {
+                return;
+            }
+            let waited = started.elapsed();
+            assert!(waited < Duration::from_secs(60), "not ready after {waited:?}:\n{listing}\n{}", self.stderr());
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+    }
+
+    /// What the gateway logged so far.
+    pub(crate) fn stderr(&self) -> String {
+        fs::read_to_string(&self.stderr).unwrap_or_default()
+    }
+
+    /// Ends the session as a client does, and waits for the process.
+    pub(crate) async fn close(self) {
+        self.service.cancel().await.expect("the session ends");
+    }
+}
+
+/// What `ls /` shows of a server whose tools are there: its line, with their number.
+pub(crate) fn up(server: &str) -> String {
+    format!("(?m)^{server}/ +[1-9]")
+}
+
+/// A temporary folder with its own HOME, where `forgefs` sees nothing of the machine but PATH.
+pub(crate) struct Fence {
+    root: TempDir,
+}
+
+impl Fence {
+    pub(crate) fn new() -> Self {
+        let root = TempDir::new().expect("a temporary folder");
+        for folder in ["home", "work"] {
+            fs::create_dir(root.path().join(folder)).expect("a folder in it");
+        }
+        Self { root }
+    }
+
+    /// Where commands run, and where relative paths of [`Fence::write`] go.
+    pub(crate) fn work(&self) -> PathBuf {
+        self.root.path().join("work")
+    }
+
+    /// Writes a file, with its parents, and gives its absolute path.
+    pub(crate) fn write(&self, path: impl AsRef<Path>, text: &str) -> PathBuf {
+        let path = self.work().join(path);
+        fs::create_dir_all(path.parent().expect("a file has a parent")).expect("parents can be made");
+        fs::write(&path, text).expect("the file can be written");
+        path
+    }
+
+    /// `forgefs` in this fence: environment cleared, HOME and the XDG folders inside.
+    pub(crate) fn forgefs<S: AsRef<std::ffi::OsStr>>(&self, args: impl IntoIterator<Item = S>) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_forgefs"));
+        command.args(args).current_dir(self.work());
+        self.enclose(&mut command);
+        command
+    }
+
+    /// Clears a command's environment in the same way, for other programs that start `forgefs`.
+    pub(crate) fn enclose(&self, command: &mut Command) {
+        let home = self.root.path().join("home");
+        command.env_clear().env("PATH", std::env::var_os("PATH").unwrap_or_default()).env("HOME", &home);
+        for (variable, folder) in [
+            ("XDG_CONFIG_HOME", ".config"),
+            ("XDG_CACHE_HOME", ".cache"),
+            ("XDG_DATA_HOME", ".local/share"),
+            ("XDG_STATE_HOME", ".local/state"),
+            ("XDG_RUNTIME_DIR", ".run"),
+        ] {
+            command.env(variable, home.join(folder));
+        }
+    }
+
+    /// Runs `forgefs` to its end, without standard input.
+    pub(crate) fn run<S: AsRef<std::ffi::OsStr>>(&self, args: impl IntoIterator<Item = S>) -> Output {
+        finish(&mut self.forgefs(args), "")
+    }
+
+    /// Runs `forgefs` to its end with this text on standard input.
+    pub(crate) fn run_with_input<S: AsRef<std::ffi::OsStr>>(
+        &self,
+        args: impl IntoIterator<Item = S>,
+        input: &str,
+    ) -> Output {
+        finish(&mut self.forgefs(args), input)
+    }
+
+    /// Starts `forgefs serve` with this `forge.toml`, in the modern era.
+    pub(crate) async fn serve(&self, config: &str) -> Session {
+        self.serve_in(Era::Modern, config).await
+    }
+
+    /// Starts `forgefs serve` with this `forge.toml`, and connects in one era.
+    pub(crate) async fn serve_in(&self, era: Era, config: &str) -> Session {
+        let config = self.write("forge.toml", config);
+        let command = self.forgefs([Path::new("--config"), &config, Path::new("serve")]);
+        self.connect(era, command).await
+    }
+
+    /// Connects to a gateway that a command starts.
+    pub(crate) async fn connect(&self, era: Era, command: Command) -> Session {
+        let stderr = self.root.path().join("stderr.log");
+        let log = File::create(&stderr).expect("the log can be made");
+        let (transport, _) = TokioChildProcess::builder(tokio::process::Command::from(command))
+            .stderr(Stdio::from(log))
+            .spawn()
+            .expect("forgefs starts");
+        let lifecycle = match era {
+            Era::Legacy => ClientLifecycleMode::Initialize,
+            Era::Modern => ClientLifecycleMode::Discover { preferred_versions: vec![ProtocolVersion::V_2026_07_28] },
+        };
+        let connecting = ().serve_with_lifecycle(transport, lifecycle);
+        match tokio::time::timeout(Duration::from_secs(20), connecting).await {
+            Ok(Ok(service)) => Session { service, stderr },
+            Ok(Err(error)) => panic!("no session: {error}\n{}", fs::read_to_string(&stderr).unwrap_or_default()),
+            Err(_) => panic!("no answer to the client\n{}", fs::read_to_string(&stderr).unwrap_or_default()),
+        }
+    }
+}
+
+/// What a finished command left.
+#[derive(Debug)]
+pub(crate) struct Output {
+    /// The exit code; `None` when a signal ended it.
+    pub(crate) code: Option<i32>,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
+}
+
+impl Output {
+    /// The output of a command that must have exited with 0.
+    pub(crate) fn success(self) -> Self {
+        assert_eq!(self.code, Some(0), "stdout: {}\nstderr: {}", self.stdout, self.stderr);
+        self
+    }
+}
+
+/// Runs any command with this input, and collects what it prints.
+pub(crate) fn finish(command: &mut Command, input: &str) -> Output {
+    let mut child = command
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap_or_else(|error| panic!("{} does not start: {error}", command.get_program().display()));
+    let mut stdin = child.stdin.take().expect("stdin is piped");
+    // A command may end before it has read everything; that is no fault of its own.
+    let input = input.to_owned();
+    let writer = std::thread::spawn(move || drop(stdin.write_all(input.as_bytes())));
+    let output = child.wait_with_output().expect("the command can be waited for");
+    writer.join().expect("the writer does not panic");
+    Output {
+        code: output.status.code(),
+        stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
+        stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
+    }
+}
