@@ -3,6 +3,7 @@
 use std::{
     fmt,
     io::ErrorKind,
+    path::Path,
     process::{Command, Stdio},
 };
 
@@ -49,8 +50,10 @@ impl fmt::Display for StepFailed {
 
 impl std::error::Error for StepFailed {}
 
+/// The command as a person would type it: cargo is known by a long path, but called by its name.
 fn shown(command: &Command) -> String {
-    std::iter::once(command.get_program())
+    let program = Path::new(command.get_program());
+    std::iter::once(program.file_name().unwrap_or(program.as_os_str()))
         .chain(command.get_args())
         .map(|word| word.to_string_lossy())
         .collect::<Vec<_>>()
