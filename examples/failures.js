@@ -11,5 +11,4 @@ return {
   sum: await attempt(() => everything.get_sum({ a: 40, b: 2 })),
   refused: await attempt(() => filesystem.read_text_file({ path: "/etc/hosts" })),
   wrong: await attempt(() => time.get_current_time({ timezone: 5 })),
-  missing: await attempt(() => forge.callTool("time", "get_curent_time", { timezone: "UTC" })),
 };

@@ -35,7 +35,6 @@ fn every_example_runs_and_both_languages_agree() {
             "sum": "The sum of 40 and 2 is 42.",
             "refused": "TOOL_ERROR",
             "wrong": "INVALID_ARGS",
-            "missing": "TOOL_NOT_FOUND",
         })
     );
     assert_eq!(values["changes"]["js"], json!({"subjects": ["the only commit"], "observations": ["1 commits"]}));
