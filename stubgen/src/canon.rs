@@ -3,6 +3,8 @@
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
+use crate::text::is_invisible;
+
 /// Compact JSON with the keys of every object sorted by their bytes: equal values give equal text.
 pub fn canonical_json(value: &Value) -> String {
     let mut out = String::with_capacity(256);
@@ -26,6 +28,75 @@ pub fn short_digest(text: &str) -> String {
     let mut hex = digest(text);
     hex.truncate(8);
     hex
+}
+
+/// JSON over several lines with sorted keys, for people; invisible characters are escaped, so that a reviewer sees them.
+pub(crate) fn pretty_json(value: &Value) -> String {
+    let mut out = String::new();
+    write_pretty(&mut out, value, 0);
+    out.push('\n');
+    out
+}
+
+fn write_pretty(out: &mut String, value: &Value, indent: usize) {
+    let line = |out: &mut String, indent: usize| {
+        out.push('\n');
+        out.extend(std::iter::repeat_n(' ', indent));
+    };
+    match value {
+        Value::Array(items) if items.iter().any(|item| item.is_array() || item.is_object()) => {
+            out.push('[');
+            for (at, item) in items.iter().enumerate() {
+                out.push_str(if at > 0 { "," } else { "" });
+                line(out, indent + 2);
+                write_pretty(out, item, indent + 2);
+            }
+            line(out, indent);
+            out.push(']');
+        }
+        Value::Object(map) if !map.is_empty() => {
+            let mut entries: Vec<_> = map.iter().collect();
+            entries.sort_unstable_by_key(|(key, _)| *key);
+            out.push('{');
+            for (at, (key, item)) in entries.into_iter().enumerate() {
+                out.push_str(if at > 0 { "," } else { "" });
+                line(out, indent + 2);
+                write_visible(out, key);
+                out.push_str(": ");
+                write_pretty(out, item, indent + 2);
+            }
+            line(out, indent);
+            out.push('}');
+        }
+        Value::Array(items) => {
+            out.push('[');
+            for (at, item) in items.iter().enumerate() {
+                out.push_str(if at > 0 { ", " } else { "" });
+                write_pretty(out, item, indent);
+            }
+            out.push(']');
+        }
+        Value::String(text) => write_visible(out, text),
+        value => write_value(out, value),
+    }
+}
+
+/// A JSON string in which every invisible character is an escape.
+fn write_visible(out: &mut String, text: &str) {
+    if !text.chars().any(|c| !c.is_ascii() && is_invisible(c)) {
+        return write_string(out, text);
+    }
+    let mut plain = String::new();
+    write_string(&mut plain, text);
+    for c in plain.chars() {
+        if c.is_ascii() || !is_invisible(c) {
+            out.push(c);
+        } else {
+            for unit in c.encode_utf16(&mut [0; 2]) {
+                out.push_str(&format!("\\u{unit:04x}"));
+            }
+        }
+    }
 }
 
 fn write_value(out: &mut String, value: &Value) {

@@ -1,6 +1,372 @@
-//! Identifiers for arbitrary wire names.
+//! Identifiers for arbitrary wire names, valid in Python, Starlark and JavaScript at once.
 
-/// Identifiers of a set of names, in the same order; collisions are numbered in wire-name order.
+use std::collections::{HashMap, HashSet};
+
+/// Longest identifier; a hostile name of a megabyte must not become one.
+const MAX_IDENT: usize = 96;
+
+/// Identifiers of a set of server names, in the same order; collisions are numbered in wire-name order.
+///
+/// Keywords of Python, Starlark and JavaScript get a trailing `_`, and so do names of the script API and the globals
+/// that a server of that name would shadow.
 pub fn assign_idents(names: &[&str]) -> Vec<String> {
-    names.iter().map(|name| name.replace(|c: char| !c.is_ascii_alphanumeric(), "_")).collect()
+    assign(names, |ident| is_keyword(ident) || SCRIPT_GLOBALS.binary_search(&ident).is_ok())
+}
+
+/// Identifiers of a server's tools: attributes of the server, so only keywords, names that the stubs themselves
+/// use and names with a meaning on every JavaScript object are taken.
+pub(crate) fn assign_tool_idents(names: &[&str]) -> Vec<String> {
+    assign(names, |ident| is_keyword(ident) || STUB_NAMES.binary_search(&ident).is_ok())
+}
+
+/// Identifiers of one tool's parameters: keyword arguments in Python and Starlark.
+pub(crate) fn assign_param_idents(names: &[&str]) -> Vec<String> {
+    if names.iter().all(|name| is_plain(name) && name.len() <= MAX_IDENT && !is_python_keyword(name)) {
+        return names.iter().map(|name| (*name).to_owned()).collect();
+    }
+    assign_exact(names, is_python_keyword)
+}
+
+/// Whether `name` is an ASCII identifier (keywords included).
+pub(crate) fn is_plain(name: &str) -> bool {
+    let mut bytes = name.bytes();
+    bytes.next().is_some_and(|first| first.is_ascii_alphabetic() || first == b'_')
+        && bytes.all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
+}
+
+/// Keywords of Python or of Starlark (`load` is one there).
+pub(crate) fn is_python_keyword(name: &str) -> bool {
+    PYTHON_KEYWORDS.binary_search(&name).is_ok()
+}
+
+/// A keyword in Python, Starlark or JavaScript.
+pub(crate) fn is_keyword(name: &str) -> bool {
+    is_python_keyword(name) || JS_RESERVED.binary_search(&name).is_ok()
+}
+
+/// Names that stubs use for types; a class or tool of that name would change their meaning.
+pub(crate) fn is_stub_name(name: &str) -> bool {
+    STUB_NAMES.binary_search(&name).is_ok()
+}
+
+fn assign(names: &[&str], reserved: impl Fn(&str) -> bool) -> Vec<String> {
+    number(names, reserved, |ident| ident.to_ascii_lowercase())
+}
+
+fn assign_exact(names: &[&str], reserved: impl Fn(&str) -> bool) -> Vec<String> {
+    number(names, reserved, str::to_owned)
+}
+
+/// Two names collide when `fold` makes them equal: case is folded where identifiers become file names.
+///
+/// Names that are identifiers as they stand come first, so that no other name's identifier takes their spelling:
+/// both spellings can be called, and the exact one must mean itself.
+fn number(names: &[&str], reserved: impl Fn(&str) -> bool, fold: impl Fn(&str) -> String) -> Vec<String> {
+    let bases: Vec<String> = names.iter().map(|name| sanitize(name, &reserved)).collect();
+    let mut order: Vec<usize> = (0..names.len()).collect();
+    order.sort_by(|&a, &b| (bases[a] != names[a], names[a]).cmp(&(bases[b] != names[b], names[b])));
+    let mut taken: HashSet<String> = HashSet::with_capacity(names.len());
+    let mut next: HashMap<String, usize> = HashMap::new();
+    let mut idents = vec![String::new(); names.len()];
+    for at in order {
+        let mut ident = bases[at].clone();
+        if !taken.insert(fold(&ident)) {
+            let count = next.entry(fold(&ident)).or_insert(1);
+            loop {
+                *count += 1;
+                ident = format!("{}_{count}", bases[at]);
+                if taken.insert(fold(&ident)) {
+                    break;
+                }
+            }
+        }
+        idents[at] = ident;
+    }
+    idents
+}
+
+/// Invalid characters become `_`, a leading digit gets a leading `_`, a reserved word a trailing one.
+fn sanitize(name: &str, reserved: impl Fn(&str) -> bool) -> String {
+    let mut ident = String::with_capacity(name.len().min(MAX_IDENT) + 1);
+    for c in name.chars().take(MAX_IDENT) {
+        if ident.is_empty() && c.is_ascii_digit() {
+            ident.push('_');
+        }
+        ident.push(if c.is_ascii_alphanumeric() { c } else { '_' });
+    }
+    if ident.is_empty() || reserved(&ident) {
+        ident.push('_');
+    }
+    ident
+}
+
+/// Python 3 hard keywords, and Starlark's `load`. Sorted, like every table here.
+const PYTHON_KEYWORDS: [&str; 36] = [
+    "False", "None", "True", "and", "as", "assert", "async", "await", "break", "class", "continue", "def", "del",
+    "elif", "else", "except", "finally", "for", "from", "global", "if", "import", "in", "is", "lambda", "load",
+    "nonlocal", "not", "or", "pass", "raise", "return", "try", "while", "with", "yield",
+];
+
+/// Words that cannot name a JavaScript binding in a strict-mode module.
+const JS_RESERVED: [&str; 49] = [
+    "arguments",
+    "await",
+    "break",
+    "case",
+    "catch",
+    "class",
+    "const",
+    "continue",
+    "debugger",
+    "default",
+    "delete",
+    "do",
+    "else",
+    "enum",
+    "eval",
+    "export",
+    "extends",
+    "false",
+    "finally",
+    "for",
+    "function",
+    "if",
+    "implements",
+    "import",
+    "in",
+    "instanceof",
+    "interface",
+    "let",
+    "new",
+    "null",
+    "package",
+    "private",
+    "protected",
+    "public",
+    "return",
+    "static",
+    "super",
+    "switch",
+    "this",
+    "throw",
+    "true",
+    "try",
+    "typeof",
+    "undefined",
+    "var",
+    "void",
+    "while",
+    "with",
+    "yield",
+];
+
+/// Names that a server must not shadow: the script API, and the globals of both languages that scripts use.
+const SCRIPT_GLOBALS: [&str; 123] = [
+    "Array",
+    "ArrayBuffer",
+    "Atomics",
+    "BigInt",
+    "Boolean",
+    "DataView",
+    "Date",
+    "Error",
+    "ForgeError",
+    "Function",
+    "Infinity",
+    "Intl",
+    "Iterator",
+    "JSON",
+    "Map",
+    "Math",
+    "NaN",
+    "Number",
+    "Object",
+    "Promise",
+    "Proxy",
+    "Record",
+    "Reflect",
+    "RegExp",
+    "Set",
+    "String",
+    "Struct",
+    "Symbol",
+    "TextDecoder",
+    "TextEncoder",
+    "Uint8Array",
+    "WeakMap",
+    "WeakRef",
+    "WeakSet",
+    "abs",
+    "all",
+    "any",
+    "atob",
+    "bool",
+    "breakpoint",
+    "btoa",
+    "bytes",
+    "call_stack",
+    "call_tool",
+    "cat",
+    "chr",
+    "clearInterval",
+    "clearTimeout",
+    "console",
+    "constructor",
+    "decodeURI",
+    "decodeURIComponent",
+    "defer",
+    "dict",
+    "dir",
+    "encodeURI",
+    "encodeURIComponent",
+    "enumerate",
+    "error",
+    "escape",
+    "eval_type",
+    "fail",
+    "field",
+    "filter",
+    "float",
+    "forge",
+    "fs",
+    "getattr",
+    "global",
+    "globalThis",
+    "handle",
+    "hasOwnProperty",
+    "hasattr",
+    "hash",
+    "input",
+    "int",
+    "isFinite",
+    "isNaN",
+    "isinstance",
+    "json",
+    "len",
+    "list",
+    "ls",
+    "main",
+    "manifest",
+    "map",
+    "max",
+    "min",
+    "module",
+    "namespace",
+    "ord",
+    "parallel",
+    "parseFloat",
+    "parseInt",
+    "partial",
+    "pprint",
+    "prepr",
+    "print",
+    "process",
+    "prompt",
+    "prototype",
+    "pstr",
+    "queueMicrotask",
+    "range",
+    "read_resource",
+    "record",
+    "repr",
+    "require",
+    "result",
+    "reversed",
+    "search",
+    "server",
+    "set",
+    "setInterval",
+    "setTimeout",
+    "sorted",
+    "stash",
+    "str",
+    "struct",
+    "structuredClone",
+    "toString",
+    "try_call",
+    "tuple",
+];
+
+/// Names with a meaning inside stub files, plus those that every JavaScript object gives a meaning to.
+const STUB_NAMES: [&str; 31] = [
+    "Any",
+    "Array",
+    "Boolean",
+    "Function",
+    "Literal",
+    "NotRequired",
+    "Number",
+    "Object",
+    "Promise",
+    "Record",
+    "Required",
+    "String",
+    "Symbol",
+    "TypeAlias",
+    "TypedDict",
+    "__init__",
+    "__proto__",
+    "bool",
+    "constructor",
+    "dict",
+    "float",
+    "hasOwnProperty",
+    "int",
+    "list",
+    "prototype",
+    "str",
+    "then",
+    "toJSON",
+    "toString",
+    "tuple",
+    "valueOf",
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tables_are_sorted_for_binary_search() {
+        for table in [&PYTHON_KEYWORDS[..], &JS_RESERVED, &SCRIPT_GLOBALS, &STUB_NAMES] {
+            let wrong = table.windows(2).find(|pair| pair[0] >= pair[1]);
+            assert_eq!(wrong, None);
+        }
+    }
+
+    #[test]
+    fn names_become_identifiers_in_three_languages() {
+        let names =
+            ["github", "my-server", "2fa", "class", "delete", "print", "forge", "", "日本", "a.b", "a/b", "A_B"];
+        let idents = assign_idents(&names);
+        assert_eq!(
+            idents,
+            [
+                "github",
+                "my_server",
+                "_2fa",
+                "class_",
+                "delete_",
+                "print_",
+                "forge_",
+                "__2",
+                "__",
+                "a_b",
+                "a_b_2",
+                "A_B"
+            ]
+            .map(String::from)
+            .map(|ident| ident)
+        );
+    }
+
+    #[test]
+    fn an_exact_spelling_keeps_its_name() {
+        assert_eq!(assign_tool_idents(&["from", "from_"]), ["from__2", "from_"]);
+        assert_eq!(assign_tool_idents(&["search", "list", "delete"]), ["search", "list_", "delete_"]);
+        assert_eq!(
+            assign_param_idents(&["max-results", "list", "delete", "in"]),
+            ["max_results", "list", "delete", "in_"]
+        );
+    }
 }

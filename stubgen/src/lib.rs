@@ -4,10 +4,17 @@
 //! bytes on every machine, build and feature set.
 
 mod canon;
+mod category;
 mod forge;
 mod ident;
+mod markdown;
+mod python;
+mod schema;
 mod server;
+mod templates;
+mod text;
 mod tool;
+mod typescript;
 
 pub use canon::{canonical_json, digest, short_digest};
 pub use forge::{forge_dts, forge_pyi};

@@ -1,12 +1,13 @@
 //! One server's tool list in, its stubs out.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
-use serde_json::Value;
+use minijinja::context;
+use serde_json::{Value, json};
 
-use crate::canon;
-use crate::tool::{Annotations, ToolStub};
+use crate::tool::ToolStub;
+use crate::{canon, category, ident, templates, text};
 
 /// Input: one MCP server as it listed itself.
 #[derive(Clone, Debug, Default)]
@@ -50,38 +51,118 @@ pub struct ServerStubs {
 /// Generates the stubs of one server. `ident` comes from [`crate::assign_idents`].
 pub fn generate(server: &ServerDef, ident: &str) -> ServerStubs {
     let mut notes = Vec::new();
-    let mut tools = Vec::new();
-    for tool in &server.tools {
-        let Some(name) = tool.get("name").and_then(Value::as_str) else {
-            notes.push("an entry without a name was skipped".to_owned());
-            continue;
-        };
-        let tool_ident = crate::assign_idents(&[name]).remove(0);
-        let full = canon::canonical_json(tool);
-        tools.push(ToolStub {
-            name: name.to_owned(),
-            signature: format!("{tool_ident}(**kwargs: Any) -> Any"),
-            pyi: format!("from typing import Any\n\ndef {tool_ident}(**kwargs: Any) -> Any: ...\n"),
-            ident: tool_ident,
-            category: None,
-            summary: String::new(),
-            params: Vec::new(),
-            annotations: Annotations::default(),
-            digest: canon::short_digest(&full),
-            definition: Arc::new(tool.clone()),
-            notes: Vec::new(),
-        });
-    }
-    tools.sort_by(|a, b| a.ident.cmp(&b.ident));
+    let entries = usable(&server.tools, &mut notes);
+    let names: Vec<&str> = entries.iter().map(|(name, _)| *name).collect();
+    let idents = ident::assign_tool_idents(&names);
+    let folders = folders(category::assign(&names, &server.categories), &idents);
+    let server_ident: Arc<str> = Arc::from(ident);
+    let mut tools: Vec<ToolStub> = entries
+        .into_iter()
+        .zip(idents)
+        .zip(folders)
+        .map(|(((name, raw), ident), folder)| ToolStub::new(name, ident, folder, Arc::clone(&server_ident), raw))
+        .collect();
+    tools.sort_unstable_by(|a, b| a.ident.cmp(&b.ident));
+    let mut categories: Vec<String> = tools.iter().filter_map(|tool| tool.category.clone()).collect();
+    categories.sort_unstable();
+    categories.dedup();
+    let description = server.description.as_deref().map(text::one_line).filter(|line| !line.is_empty());
+    let instructions = server
+        .instructions
+        .as_deref()
+        .map(|instructions| text::many_lines(instructions).join("\n"))
+        .filter(|instructions| !instructions.is_empty());
+    let digest = server_digest(&tools, description.as_deref(), instructions.as_deref());
     ServerStubs {
         name: server.name.clone(),
         ident: ident.to_owned(),
-        description: server.description.clone(),
-        instructions: server.instructions.clone(),
-        categories: Vec::new(),
-        init_pyi: tools.iter().map(|tool| format!("def {}: ...\n", tool.signature)).collect(),
-        digest: canon::short_digest(&server.name),
+        init_pyi: init_pyi(ident, &server.name, &categories, &tools, &digest),
+        description,
+        instructions,
+        categories,
         tools,
+        digest,
         notes,
     }
+}
+
+/// The entries with a name, the first of each.
+fn usable<'a>(tools: &'a [Value], notes: &mut Vec<String>) -> Vec<(&'a str, &'a Value)> {
+    let mut seen = HashSet::with_capacity(tools.len());
+    let mut entries = Vec::with_capacity(tools.len());
+    let mut nameless = 0_usize;
+    for tool in tools {
+        match tool.get("name") {
+            Some(Value::String(name)) if !name.is_empty() => {
+                if seen.insert(name.as_str()) {
+                    entries.push((name.as_str(), tool));
+                } else {
+                    notes.push(format!("a second tool named {} was skipped", text::comment_name(name)));
+                }
+            }
+            _ => nameless += 1,
+        }
+    }
+    if nameless > 0 {
+        notes.push(format!("entries without a usable name were skipped: {nameless}"));
+    }
+    entries
+}
+
+/// Folder names for category labels: identifiers that are no tool's, nor a folder's that every server has.
+fn folders(labels: Vec<Option<String>>, idents: &[String]) -> Vec<Option<String>> {
+    let mut distinct: Vec<&str> = labels.iter().flatten().map(String::as_str).collect();
+    distinct.sort_unstable();
+    distinct.dedup();
+    if distinct.is_empty() {
+        return labels;
+    }
+    let mut taken: HashSet<String> = idents.iter().map(|ident| ident.to_ascii_lowercase()).collect();
+    taken.extend(["resources".to_owned(), "prompts".to_owned()]);
+    let mut folder_of: HashMap<&str, String> = HashMap::new();
+    for (label, mut folder) in distinct.iter().zip(ident::assign_tool_idents(&distinct)) {
+        while !taken.insert(folder.to_ascii_lowercase()) {
+            folder.push('_');
+        }
+        folder_of.insert(label, folder);
+    }
+    labels.iter().map(|label| folder_of.get(label.as_deref()?).cloned()).collect()
+}
+
+fn server_digest(tools: &[ToolStub], description: Option<&str>, instructions: Option<&str>) -> String {
+    let tools: Vec<Value> =
+        tools.iter().map(|tool| json!([tool.name, tool.ident, tool.category, tool.full_digest])).collect();
+    canon::short_digest(&canon::canonical_json(&json!([description, instructions, tools])))
+}
+
+fn init_pyi(ident: &str, name: &str, categories: &[String], tools: &[ToolStub], digest: &str) -> String {
+    let line = |tool: &ToolStub| {
+        let mut line = format!("def {}: ", tool.signature);
+        match tool.summary.as_str() {
+            "" => line.push_str("..."),
+            summary => line.push_str(&format!("\"\"\"{}\"\"\"", text::docstring(summary))),
+        }
+        if tool.name != tool.ident {
+            line.push_str(&format!("  # wire name: {}", text::comment_name(&tool.name)));
+        }
+        line
+    };
+    let group = |category: Option<&String>| {
+        let members = tools.iter().filter(|tool| tool.category.as_ref() == category);
+        context! { name => category.map_or("", String::as_str), lines => members.map(line).collect::<Vec<_>>() }
+    };
+    let groups: Vec<_> =
+        if categories.is_empty() { vec![group(None)] } else { categories.iter().map(|c| group(Some(c))).collect() };
+    let literals = tools.iter().any(|tool| tool.signature.contains("Literal["));
+    let above: Vec<String> =
+        (name != ident).then(|| format!("server name: {}", text::comment_name(name))).into_iter().collect();
+    templates::render(
+        templates::INIT,
+        context! {
+            above,
+            header => format!("{ident}: {} tools {digest}", tools.len()),
+            imports => if literals { "from typing import Any, Literal" } else { "from typing import Any" },
+            groups,
+        },
+    )
 }

@@ -2,9 +2,13 @@
 
 use std::sync::Arc;
 
+use minijinja::context;
 use serde_json::Value;
 
-use crate::canon;
+use crate::python::Python;
+use crate::schema::{Shape, Translator};
+use crate::typescript::TypeScript;
+use crate::{canon, ident, markdown, templates, text};
 
 /// One tool: what scripts call, what the model reads.
 #[derive(Clone, Debug)]
@@ -14,14 +18,18 @@ pub struct ToolStub {
     pub name: String,
     /// Identifier in scripts and paths.
     pub ident: String,
+    /// Identifier of the server.
+    pub server: Arc<str>,
     /// Folder, when the server has category folders.
     pub category: Option<String>,
     /// First sentence of the description, cut at a word, one line.
     pub summary: String,
     /// One-line Python signature, without `def` and the colon.
     pub signature: String,
-    /// Required parameters first, each group sorted.
+    /// Required parameters first, each group sorted by wire name.
     pub params: Vec<Param>,
+    /// Python type of the result.
+    pub result: String,
     /// The tool's hints about itself.
     pub annotations: Annotations,
     /// The Python stub.
@@ -32,6 +40,8 @@ pub struct ToolStub {
     pub definition: Arc<Value>,
     /// What was widened or ignored, in words.
     pub notes: Vec<String>,
+    /// The whole SHA-256 of the canonical definition.
+    pub(crate) full_digest: String,
 }
 
 /// One parameter of a tool.
@@ -46,11 +56,153 @@ pub struct Param {
     pub required: bool,
     /// Sanitised description.
     pub description: Option<String>,
-    /// Python type.
+    /// Python type of the values that the schema admits.
     pub ty: String,
 }
 
-/// A tool's hints about itself; `None` where the server said nothing.
+impl ToolStub {
+    pub(crate) fn new(name: &str, ident: String, category: Option<String>, server: Arc<str>, raw: &Value) -> ToolStub {
+        let shape = shape(&ident, raw);
+        let idents = param_idents(&shape);
+        let summary = summary(raw);
+        let annotations = Annotations::read(raw);
+        let full_digest = canon::digest(&canon::canonical_json(raw));
+        let digest = full_digest[..8].to_owned();
+        let mut python = Python::new(&shape.named);
+        let blocks: Vec<String> = shape.named.iter().map(|named| python.class(named)).collect();
+        let definition = python.definition(&shape, &ident, &idents, &summary);
+        let pyi = templates::render(
+            templates::PYI,
+            context! {
+                above => above(name, &ident, &shape.notes),
+                header => header(&server, &ident, annotations, &digest),
+                imports => python.imports().unwrap_or_default(),
+                blocks,
+                definition,
+            },
+        );
+        let params = shape.params.iter().zip(&idents).map(|(field, ident)| Param {
+            ident: ident.clone(),
+            wire: field.wire.to_owned(),
+            required: field.required,
+            description: field.description(),
+            ty: python.ty(&field.ty),
+        });
+        ToolStub {
+            name: name.to_owned(),
+            server,
+            category,
+            signature: Python::signature(&shape, &ident, &idents),
+            params: params.collect(),
+            result: python.ty(&shape.result),
+            annotations,
+            pyi,
+            digest,
+            full_digest,
+            definition: Arc::new(raw.clone()),
+            notes: shape.notes,
+            summary,
+            ident,
+        }
+    }
+
+    /// The TypeScript stub.
+    pub fn dts(&self) -> String {
+        let shape = shape(&self.ident, &self.definition);
+        let typescript = TypeScript::new(&shape.named);
+        templates::render(
+            templates::DTS,
+            context! {
+                above => above(&self.name, &self.ident, &shape.notes),
+                header => header(&self.server, &self.ident, self.annotations, &self.digest),
+                blocks => shape.named.iter().map(|named| typescript.interface(named)).collect::<Vec<_>>(),
+                definition => typescript.definition(&shape, &self.ident, &self.summary),
+            },
+        )
+    }
+
+    /// Full documentation in Markdown.
+    pub fn md(&self) -> String {
+        let shape = shape(&self.ident, &self.definition);
+        let idents = param_idents(&shape);
+        let mut python = Python::new(&shape.named);
+        let types: Vec<_> = shape
+            .named
+            .iter()
+            .map(|named| context! { name => named.name.as_str(), lines => markdown::named(named, &mut python) })
+            .collect();
+        let result = match self.definition.get("outputSchema") {
+            Some(_) => markdown::code(&python.ty(&shape.result)),
+            None => "Not described: JSON if the tool answers with JSON, else text.".to_owned(),
+        };
+        let description = self.definition.get("description").and_then(Value::as_str).unwrap_or("");
+        templates::render(
+            templates::MD,
+            context! {
+                path => format!("{}.{}", self.server, self.ident),
+                description => markdown::quotation(description),
+                wire => if self.name == self.ident { String::new() } else { markdown::code(&text::comment_name(&self.name)) },
+                params => markdown::params(&shape, &idents, &mut python),
+                types,
+                result,
+                hints => self.annotations.words(),
+                notes => shape.notes,
+                digest => self.digest.as_str(),
+            },
+        )
+    }
+
+    /// The raw definition, pretty-printed with sorted keys; invisible characters are escaped.
+    pub fn json(&self) -> String {
+        canon::pretty_json(&self.definition)
+    }
+
+    /// The wire name of a parameter given as identifier or wire name; the exact wire name wins.
+    pub fn wire_param(&self, ident_or_wire: &str) -> Option<&str> {
+        let by = |key: fn(&Param) -> &str| self.params.iter().find(|param| key(param) == ident_or_wire);
+        by(|param| &param.wire).or_else(|| by(|param| &param.ident)).map(|param| param.wire.as_str())
+    }
+
+    /// The whole SHA-256 of the canonical definition.
+    pub fn full_digest(&self) -> String {
+        self.full_digest.clone()
+    }
+}
+
+fn shape<'a>(ident: &str, raw: &'a Value) -> Shape<'a> {
+    Translator::shape(ident, raw.get("inputSchema"), raw.get("outputSchema").filter(|schema| !schema.is_null()))
+}
+
+fn param_idents(shape: &Shape<'_>) -> Vec<String> {
+    let wires: Vec<&str> = shape.params.iter().map(|field| field.wire).collect();
+    ident::assign_param_idents(&wires)
+}
+
+fn summary(raw: &Value) -> String {
+    let annotated = raw.get("annotations").and_then(|annotations| annotations.get("title"));
+    [raw.get("description"), raw.get("title"), annotated]
+        .into_iter()
+        .flatten()
+        .filter_map(Value::as_str)
+        .map(text::summary)
+        .find(|summary| !summary.is_empty())
+        .unwrap_or_default()
+}
+
+/// Comment lines above the header: the wire name where it differs, and the notes.
+fn above(name: &str, ident: &str, notes: &[String]) -> Vec<String> {
+    let wire = (name != ident).then(|| format!("wire name: {}", text::comment_name(name)));
+    wire.into_iter().chain(notes.iter().map(|note| format!("note: {note}"))).collect()
+}
+
+fn header(server: &str, ident: &str, annotations: Annotations, digest: &str) -> String {
+    match annotations.word() {
+        Some(word) => format!("{server}.{ident} {word} {digest}"),
+        None => format!("{server}.{ident} {digest}"),
+    }
+}
+
+/// A tool's hints about itself; `None` where the server said nothing. Hints are claims, not promises.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Annotations {
@@ -64,30 +216,39 @@ pub struct Annotations {
     pub open_world: Option<bool>,
 }
 
-impl ToolStub {
-    /// The TypeScript stub.
-    pub fn dts(&self) -> String {
-        format!("declare function {}(args?: Record<string, any>): Promise<any>;\n", self.ident)
+impl Annotations {
+    fn read(raw: &Value) -> Annotations {
+        let hint = |key: &str| raw.get("annotations").and_then(|annotations| annotations.get(key)?.as_bool());
+        Annotations {
+            read_only: hint("readOnlyHint"),
+            destructive: hint("destructiveHint"),
+            idempotent: hint("idempotentHint"),
+            open_world: hint("openWorldHint"),
+        }
     }
 
-    /// Full documentation in Markdown.
-    pub fn md(&self) -> String {
-        format!("# {}\n", self.ident)
+    /// The one word that matters most to who calls the tool.
+    pub fn word(&self) -> Option<&'static str> {
+        match self {
+            Annotations { read_only: Some(true), .. } => Some("read-only"),
+            Annotations { destructive: Some(true), .. } => Some("destructive"),
+            Annotations { idempotent: Some(true), .. } => Some("idempotent"),
+            Annotations { read_only: Some(false), .. } | Annotations { destructive: Some(false), .. } => Some("writes"),
+            Annotations { open_world: Some(true), .. } => Some("open-world"),
+            _ => None,
+        }
     }
 
-    /// The raw definition, pretty-printed with sorted keys.
-    pub fn json(&self) -> String {
-        canon::canonical_json(&self.definition)
-    }
-
-    /// The wire name of a parameter given as identifier or wire name; the exact wire name wins.
-    pub fn wire_param(&self, ident_or_wire: &str) -> Option<&str> {
-        let by = |key: fn(&Param) -> &str| self.params.iter().find(|param| key(param) == ident_or_wire);
-        by(|param| &param.wire).or_else(|| by(|param| &param.ident)).map(|param| param.wire.as_str())
-    }
-
-    /// The whole SHA-256 of the canonical definition.
-    pub fn full_digest(&self) -> String {
-        canon::digest(&canon::canonical_json(&self.definition))
+    /// Every hint given, a word each.
+    pub fn words(&self) -> String {
+        let said = [
+            (self.read_only, "read-only", "writes"),
+            (self.destructive, "destructive", "not destructive"),
+            (self.idempotent, "idempotent", "not idempotent"),
+            (self.open_world, "open-world", "closed-world"),
+        ];
+        let words: Vec<&str> =
+            said.iter().filter_map(|(hint, yes, no)| hint.map(|hint| if hint { *yes } else { *no })).collect();
+        if words.is_empty() { "None given.".to_owned() } else { format!("{}.", words.join(", ")) }
     }
 }

@@ -1,0 +1,52 @@
+//! Writes the stubs of catalog files as a tree, for the type checkers and formatters to look at.
+//!
+//! `write_stubs OUT FILE…`, where each file is a `tools/list` result or an array of tools, and names its server.
+
+use std::error::Error;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use forgefs_stubgen as stubgen;
+use serde_json::Value;
+use stubgen::{ServerDef, ServerStubs};
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let mut args = std::env::args_os().skip(1).map(PathBuf::from);
+    let out = args.next().ok_or("usage: write_stubs OUT FILE…")?;
+    let mut servers = Vec::new();
+    for file in args {
+        let name = file.file_stem().and_then(|stem| stem.to_str()).ok_or("a catalog's file name names its server")?;
+        let Some(tools) = tools(&serde_json::from_str(&fs::read_to_string(&file)?)?) else { continue };
+        servers.push(ServerDef { name: name.to_owned(), tools, ..ServerDef::default() });
+    }
+    let names: Vec<&str> = servers.iter().map(|server| server.name.as_str()).collect();
+    let idents = stubgen::assign_idents(&names);
+    fs::create_dir_all(&out)?;
+    let pairs: Vec<(&str, &str)> = idents.iter().map(String::as_str).zip(names.iter().copied()).collect();
+    fs::write(out.join("forge.pyi"), stubgen::forge_pyi(&pairs))?;
+    fs::write(out.join("forge.d.ts"), stubgen::forge_dts(&pairs))?;
+    for (server, ident) in servers.iter().zip(&idents) {
+        write_server(&out, &stubgen::generate(server, ident))?;
+    }
+    Ok(())
+}
+
+fn tools(catalog: &Value) -> Option<Vec<Value>> {
+    catalog.as_array().or_else(|| catalog.get("tools")?.as_array()).cloned()
+}
+
+fn write_server(out: &Path, server: &ServerStubs) -> Result<(), Box<dyn Error>> {
+    let folder = out.join(&server.ident);
+    fs::create_dir_all(&folder)?;
+    fs::write(folder.join("__init__.pyi"), &server.init_pyi)?;
+    for tool in &server.tools {
+        let folder = tool.category.as_ref().map_or_else(|| folder.clone(), |category| folder.join(category));
+        fs::create_dir_all(&folder)?;
+        let write = |extension: &str, text: &str| fs::write(folder.join(format!("{}.{extension}", tool.ident)), text);
+        write("pyi", &tool.pyi)?;
+        write("d.ts", &tool.dts())?;
+        write("md", &tool.md())?;
+        write("json", &tool.json())?;
+    }
+    Ok(())
+}

@@ -1,0 +1,92 @@
+//! The full documentation of a tool as Markdown pieces.
+
+use crate::python::Python;
+use crate::schema::{Body, Field, Named, Shape, literal};
+use crate::text::{self, Language};
+
+/// A list entry a parameter.
+pub(crate) fn params(shape: &Shape<'_>, idents: &[String], python: &mut Python<'_>) -> Vec<String> {
+    let mut entries: Vec<String> = shape
+        .params
+        .iter()
+        .zip(idents)
+        .map(|(field, ident)| {
+            let mut entry = entry(field, ident, python);
+            if ident != field.wire {
+                entry.push_str(&format!(" Wire name: {}.", code(&text::comment_name(field.wire))));
+            }
+            entry
+        })
+        .collect();
+    if let Some(extra) = &shape.extra {
+        entries.push(format!("- any other argument: {}", code(&python.ty(extra))));
+    }
+    entries
+}
+
+/// The fields of a named type, or what it stands for.
+pub(crate) fn named(named: &Named<'_>, python: &mut Python<'_>) -> Vec<String> {
+    match &named.body {
+        Body::Open => Vec::new(),
+        Body::Alias(ty) => vec![code(&python.ty(ty))],
+        Body::Class { fields, extra } => {
+            let mut entries: Vec<String> =
+                fields.iter().map(|field| entry(field, &text::one_line(field.wire), python)).collect();
+            if let Some(extra) = extra {
+                entries.push(format!("- any other key: {}", code(&python.ty(extra))));
+            }
+            entries
+        }
+    }
+}
+
+fn entry(field: &Field<'_>, name: &str, python: &mut Python<'_>) -> String {
+    let mut out = format!("- {}: {}", code(name), code(&python.ty(&field.ty)));
+    if field.required {
+        out.push_str(", required");
+    }
+    if let Some(default) = field.default() {
+        match literal(default, Language::Python) {
+            Some(default) => out.push_str(&format!(", default {}", code(&default))),
+            None => out.push_str(", default in the raw schema"),
+        }
+    }
+    for constraint in field.constraints() {
+        match constraint.strip_prefix("matches ") {
+            Some(pattern) => out.push_str(&format!(", matches {}", code(pattern))),
+            None => out.push_str(&format!(", {constraint}")),
+        }
+    }
+    out.push('.');
+    if let Some(description) = field.description() {
+        out.push(' ');
+        out.push_str(&description);
+    }
+    let examples: Vec<String> =
+        field.examples().into_iter().filter_map(|value| literal(value, Language::Python)).map(|e| code(&e)).collect();
+    if !examples.is_empty() {
+        out.push_str(&format!(" Examples: {}.", examples.join(", ")));
+    }
+    out
+}
+
+/// A code span that its content cannot end.
+pub(crate) fn code(text: &str) -> String {
+    let mut longest = 0;
+    let mut run = 0;
+    for byte in text.bytes() {
+        run = if byte == b'`' { run + 1 } else { 0 };
+        longest = longest.max(run);
+    }
+    let fence = "`".repeat(longest + 1);
+    let pad = if longest > 0 { " " } else { "" };
+    format!("{fence}{pad}{text}{pad}{fence}")
+}
+
+/// Hostile text as a quotation: no line of it can pass for ours.
+pub(crate) fn quotation(text: &str) -> String {
+    let lines = text::many_lines(text);
+    let quoted: Vec<String> =
+        lines.iter().map(|line| if line.is_empty() { ">".to_owned() } else { format!("> {line}") }).collect();
+    quoted.join("\n")
+}

@@ -1,0 +1,117 @@
+//! Schemas that hold together: a schema, what its `$ref` points to, and the members of its `allOf`.
+
+use serde_json::{Map, Value};
+
+/// Most schemas that one conjunction may pull together, and so the longest chain of references.
+const MAX_FACETS: usize = 48;
+
+/// One of the schema objects that all apply to the same value.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Facet<'a> {
+    pub(crate) map: &'a Map<String, Value>,
+    /// Whether `anyOf` and `oneOf` are still to be looked at.
+    pub(crate) choices: bool,
+}
+
+/// A conjunction of facets, flattened.
+#[derive(Debug, Default)]
+pub(crate) struct Facets<'a> {
+    pub(crate) all: Vec<Facet<'a>>,
+    /// The last segment of the first `$ref` followed: the name that the author gave.
+    pub(crate) ref_name: Option<String>,
+    /// Whether a `$ref` was followed at all, so that recursion is possible.
+    pub(crate) by_ref: bool,
+    /// A `false` schema is among them: nothing is valid.
+    pub(crate) never: bool,
+}
+
+impl<'a> Facets<'a> {
+    /// Adds `schema` and all that it pulls in; problems are told to `note`.
+    pub(crate) fn add(&mut self, schema: &'a Value, root: &'a Value, note: &mut dyn FnMut(&str)) {
+        let map = match schema {
+            Value::Object(map) => map,
+            Value::Bool(true) => return,
+            Value::Bool(false) => {
+                self.never = true;
+                return;
+            }
+            _ => return note("a schema that is neither an object nor a boolean was read as any"),
+        };
+        if self.all.iter().any(|facet| std::ptr::eq(facet.map, map)) {
+            return;
+        }
+        if self.all.len() >= MAX_FACETS {
+            return note("a chain of references or allOf is too long; the rest was ignored");
+        }
+        self.all.push(Facet { map, choices: true });
+        for keyword in ["$ref", "$dynamicRef", "$recursiveRef"] {
+            let Some(Value::String(reference)) = map.get(keyword) else { continue };
+            match resolve(reference, root) {
+                Some(target) => {
+                    self.by_ref = true;
+                    if self.ref_name.is_none() {
+                        self.ref_name = definition_name(reference);
+                    }
+                    self.add(target, root, note);
+                }
+                None => note("a $ref that does not resolve was read as any"),
+            }
+        }
+        if let Some(Value::Array(members)) = map.get("allOf") {
+            members.iter().for_each(|member| self.add(member, root, note));
+        }
+    }
+
+    /// The first value of `keyword` over all facets.
+    pub(crate) fn first(&self, keyword: &str) -> Option<&'a Value> {
+        self.all.iter().find_map(|facet| facet.map.get(keyword))
+    }
+}
+
+/// The schema that a local reference points to: `#`, a JSON pointer, or an `$anchor`.
+fn resolve<'a>(reference: &str, root: &'a Value) -> Option<&'a Value> {
+    let fragment = match reference.strip_prefix('#') {
+        Some(fragment) => fragment,
+        None => {
+            // An absolute reference into this very document.
+            let id = root.get("$id").or_else(|| root.get("id"))?.as_str()?.trim_end_matches('#');
+            let rest = reference.strip_prefix(id)?;
+            if rest.is_empty() { "" } else { rest.strip_prefix('#')? }
+        }
+    };
+    if fragment.is_empty() {
+        return Some(root);
+    }
+    if !fragment.starts_with('/') {
+        return ["$defs", "definitions"]
+            .iter()
+            .filter_map(|key| root.get(key)?.as_object())
+            .flat_map(|definitions| definitions.values())
+            .find(|schema| {
+                let is = |key: &str| schema.get(key).and_then(Value::as_str) == Some(fragment);
+                is("$anchor") || is("$dynamicAnchor") || schema.get("$id").and_then(Value::as_str) == Some(reference)
+            });
+    }
+    root.pointer(fragment).or_else(|| root.pointer(&percent_decoded(fragment)?))
+}
+
+/// `Filter` for `#/$defs/Filter`; nothing for pointers into the middle of a document.
+fn definition_name(reference: &str) -> Option<String> {
+    let name = reference.strip_prefix("#/$defs/").or_else(|| reference.strip_prefix("#/definitions/"))?;
+    (!name.contains('/')).then(|| name.to_owned())
+}
+
+fn percent_decoded(text: &str) -> Option<String> {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.bytes();
+    while let Some(byte) = rest.next() {
+        if byte == b'%' {
+            let high = char::from(rest.next()?).to_digit(16)?;
+            let low = char::from(rest.next()?).to_digit(16)?;
+            bytes.push(u8::try_from(high * 16 + low).ok()?);
+        } else {
+            bytes.push(byte);
+        }
+    }
+    String::from_utf8(bytes).ok()
+}

@@ -1,0 +1,120 @@
+//! A property of an object and what its schema says beside the type.
+
+use serde_json::{Map, Value};
+
+use super::Ty;
+use crate::text;
+
+/// One property.
+#[derive(Debug)]
+pub(crate) struct Field<'a> {
+    pub(crate) wire: &'a str,
+    pub(crate) ty: Ty,
+    pub(crate) required: bool,
+    /// The schemas that speak of it, nearest first.
+    facets: Vec<&'a Map<String, Value>>,
+}
+
+impl<'a> Field<'a> {
+    pub(crate) fn new(wire: &'a str, ty: Ty, required: bool, mut facets: Vec<&'a Map<String, Value>>) -> Field<'a> {
+        // What `anyOf: [X, null]` says of X is said of the property.
+        for at in 0..facets.len() {
+            for keyword in ["anyOf", "oneOf"] {
+                let Some(Value::Array(members)) = facets[at].get(keyword) else { continue };
+                let mut real = members.iter().filter(|member| member.get("type") != Some(&Value::from("null")));
+                if let (Some(Value::Object(only)), None) = (real.next(), real.next()) {
+                    facets.push(only);
+                }
+            }
+        }
+        Field { wire, ty, required, facets }
+    }
+
+    fn first(&self, keyword: &str) -> Option<&'a Value> {
+        self.facets.iter().find_map(|facet| facet.get(keyword))
+    }
+
+    pub(crate) fn default(&self) -> Option<&'a Value> {
+        self.first("default")
+    }
+
+    /// The description on one line.
+    pub(crate) fn description(&self) -> Option<String> {
+        let said = self.facets.iter().filter_map(|facet| facet.get("description")?.as_str());
+        said.map(text::one_line).find(|line| !line.is_empty())
+    }
+
+    pub(crate) fn examples(&self) -> Vec<&'a Value> {
+        match self.first("examples") {
+            Some(Value::Array(examples)) => examples.iter().take(3).collect(),
+            _ => self.first("example").into_iter().collect(),
+        }
+    }
+
+    /// Constraints that the type does not show, each in as few words as possible.
+    pub(crate) fn constraints(&self) -> Vec<String> {
+        let mut out = Vec::new();
+        if self.first("deprecated") == Some(&Value::Bool(true)) {
+            out.push("deprecated".to_owned());
+        }
+        if let Some(Value::String(format)) = self.first("format") {
+            let format = text::one_line(format);
+            if !format.is_empty() {
+                out.push(text::cut(&format, 24).into_owned());
+            }
+        }
+        out.extend(self.interval());
+        if let Some(step) = self.number("multipleOf").filter(|step| step != "1") {
+            out.push(format!("multiple of {step}"));
+        }
+        let count = |low: &str, high: &str| range(self.number(low).filter(|n| n != "0"), self.number(high));
+        out.extend(count("minLength", "maxLength").map(|range| format!("length {range}")));
+        out.extend(count("minItems", "maxItems").map(|range| format!("{range} items")));
+        out.extend(count("minProperties", "maxProperties").map(|range| format!("{range} keys")));
+        if self.first("uniqueItems") == Some(&Value::Bool(true)) {
+            out.push("unique".to_owned());
+        }
+        if let Some(Value::String(pattern)) = self.first("pattern") {
+            let pattern = text::one_line(pattern);
+            out.push(format!("matches {}", text::cut(&pattern, 120)));
+        }
+        out
+    }
+
+    fn interval(&self) -> Option<String> {
+        let exclusive = |keyword: &str| self.first(keyword);
+        // In draft 4 the exclusive keywords are booleans beside the limits.
+        let bound = |plain: &str, strict: &str| match exclusive(strict) {
+            Some(Value::Number(_)) => self.number(strict).map(|bound| (bound, true)),
+            Some(Value::Bool(true)) => self.number(plain).map(|bound| (bound, true)),
+            _ => self.number(plain).map(|bound| (bound, false)),
+        };
+        match (bound("minimum", "exclusiveMinimum"), bound("maximum", "exclusiveMaximum")) {
+            (Some((low, false)), Some((high, false))) => Some(format!("{low}..{high}")),
+            (None, None) => None,
+            (low, high) => {
+                let low = low.map(|(low, strict)| format!("{} {low}", if strict { ">" } else { ">=" }));
+                let high = high.map(|(high, strict)| format!("{} {high}", if strict { "<" } else { "<=" }));
+                Some(low.into_iter().chain(high).collect::<Vec<_>>().join(", "))
+            }
+        }
+    }
+
+    /// A number as text, unless it is the edge of what doubles count exactly: that is a library's default, not a limit.
+    fn number(&self, keyword: &str) -> Option<String> {
+        let Some(Value::Number(number)) = self.first(keyword) else { return None };
+        let edge = number.as_i64().is_some_and(|number| number.unsigned_abs() >= (1 << 53) - 1);
+        let text = number.to_string();
+        (!edge && text.len() <= 24).then_some(text)
+    }
+}
+
+fn range(low: Option<String>, high: Option<String>) -> Option<String> {
+    match (low, high) {
+        (Some(low), Some(high)) if low == high => Some(low),
+        (Some(low), Some(high)) => Some(format!("{low}..{high}")),
+        (Some(low), None) => Some(format!(">= {low}")),
+        (None, Some(high)) => Some(format!("<= {high}")),
+        (None, None) => None,
+    }
+}

@@ -1,0 +1,141 @@
+//! JSON Schema as MCP servers really send it, to a small set of types that both languages can print.
+
+mod facets;
+mod field;
+mod names;
+mod translate;
+mod value;
+
+pub(crate) use field::Field;
+pub(crate) use translate::{Shape, Translator};
+pub(crate) use value::{accepts, literal};
+
+/// A type that Python and TypeScript can both say.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Ty {
+    Any,
+    Null,
+    Bool,
+    Int,
+    Float,
+    Str,
+    /// At least one value.
+    Literal(Vec<Lit>),
+    List(Box<Ty>),
+    /// Leading items, and the type of any further ones.
+    Tuple(Vec<Ty>, Option<Box<Ty>>),
+    /// Keys (`str` or literals) and values.
+    Dict(Box<Ty>, Box<Ty>),
+    /// Index into [`Shape::named`].
+    Named(usize),
+    /// At least two members, no union among them, `Null` last.
+    Union(Vec<Ty>),
+}
+
+/// A value that a literal type can hold; integers beyond 64 bits and fractions cannot.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Lit {
+    Str(String),
+    Int(i64),
+    Bool(bool),
+}
+
+/// A type with a name of its own, in the order in which the stub prints them.
+#[derive(Debug)]
+pub(crate) struct Named<'a> {
+    pub(crate) name: String,
+    pub(crate) body: Body<'a>,
+}
+
+/// What a name stands for.
+#[derive(Debug)]
+pub(crate) enum Body<'a> {
+    /// Being translated; never left behind.
+    Open,
+    Class {
+        /// Required first, each group sorted by wire name.
+        fields: Vec<Field<'a>>,
+        /// Type of keys beyond the fields, where the schema speaks of them.
+        extra: Option<Ty>,
+    },
+    /// A recursive type that is not an object.
+    Alias(Ty),
+}
+
+impl Ty {
+    /// The union of `members`: flat, without duplicates, `Null` last.
+    pub(crate) fn union(members: Vec<Ty>) -> Ty {
+        let mut union = UnionBuilder::default();
+        members.into_iter().for_each(|member| union.add(member));
+        union.build()
+    }
+
+    /// Whether `null` is among the values.
+    pub(crate) fn is_nullable(&self) -> bool {
+        match self {
+            Ty::Any | Ty::Null => true,
+            Ty::Union(members) => members.contains(&Ty::Null),
+            _ => false,
+        }
+    }
+}
+
+#[derive(Default)]
+struct UnionBuilder {
+    members: Vec<Ty>,
+    literals: Vec<Lit>,
+    /// Where among the members the literals stand.
+    literals_at: usize,
+    null: bool,
+    any: bool,
+}
+
+impl UnionBuilder {
+    fn add(&mut self, ty: Ty) {
+        match ty {
+            Ty::Any => self.any = true,
+            Ty::Null => self.null = true,
+            Ty::Union(members) => members.into_iter().for_each(|member| self.add(member)),
+            Ty::Literal(literals) => {
+                if self.literals.is_empty() {
+                    self.literals_at = self.members.len();
+                    self.literals = literals;
+                } else {
+                    for literal in literals {
+                        if !self.literals.contains(&literal) {
+                            self.literals.push(literal);
+                        }
+                    }
+                }
+            }
+            ty if self.members.contains(&ty) => {}
+            ty => self.members.push(ty),
+        }
+    }
+
+    fn build(mut self) -> Ty {
+        if self.any {
+            return Ty::Any;
+        }
+        if self.literals.contains(&Lit::Bool(true)) && self.literals.contains(&Lit::Bool(false)) {
+            self.members.push(Ty::Bool);
+        }
+        if self.members.contains(&Ty::Bool) {
+            self.literals.retain(|literal| !matches!(literal, Lit::Bool(_)));
+        }
+        if !self.literals.is_empty() {
+            self.members.insert(self.literals_at.min(self.members.len()), Ty::Literal(self.literals));
+        }
+        if self.members.contains(&Ty::Float) {
+            self.members.retain(|member| *member != Ty::Int);
+        }
+        if self.null {
+            self.members.push(Ty::Null);
+        }
+        match self.members.len() {
+            0 => Ty::Any,
+            1 => self.members.remove(0),
+            _ => Ty::Union(self.members),
+        }
+    }
+}

@@ -1,0 +1,131 @@
+//! Default values: whether a type admits them, and how each language writes them.
+
+use serde_json::Value;
+
+use super::{Body, Lit, Named, Ty};
+use crate::text::{self, Language};
+
+/// Longest default that a signature shows; longer ones read `...`.
+const MAX_LITERAL: usize = 60;
+
+/// Whether a type checker would let `value` stand as the default of a parameter of type `ty`.
+///
+/// Stricter than JSON Schema where checkers are: a list is no tuple, and which member of a union an object belongs to
+/// must be plain.
+pub(crate) fn accepts(ty: &Ty, value: &Value, named: &[Named<'_>]) -> bool {
+    match (ty, value) {
+        (Ty::Any, _) | (Ty::Null, Value::Null) | (Ty::Bool, Value::Bool(_)) | (Ty::Str, Value::String(_)) => true,
+        (Ty::Float, Value::Number(_)) => true,
+        (Ty::Int, Value::Number(number)) => is_integer(&number.to_string()),
+        (Ty::Literal(literals), value) => match value {
+            Value::String(text) => literals.iter().any(|literal| matches!(literal, Lit::Str(known) if known == text)),
+            Value::Bool(flag) => literals.contains(&Lit::Bool(*flag)),
+            Value::Number(number) => {
+                is_integer(&number.to_string())
+                    && number.as_i64().is_some_and(|number| literals.contains(&Lit::Int(number)))
+            }
+            _ => false,
+        },
+        (Ty::List(item), Value::Array(items)) => items.iter().all(|value| accepts(item, value, named)),
+        (Ty::Dict(key, item), Value::Object(map)) => map.iter().all(|(name, value)| {
+            let known = match &**key {
+                Ty::Literal(literals) => literals.contains(&Lit::Str(name.clone())),
+                _ => true,
+            };
+            known && accepts(item, value, named)
+        }),
+        (Ty::Named(id), value) => match (&named[*id].body, value) {
+            (Body::Class { fields, .. }, Value::Object(map)) => {
+                fields.iter().filter(|field| field.required).all(|field| map.contains_key(field.wire))
+                    && map.iter().all(|(name, value)| {
+                        fields.iter().any(|field| field.wire == name && accepts(&field.ty, value, named))
+                    })
+            }
+            // Values are finite, so following a recursive alias ends with them; one that holds no container cannot.
+            (Body::Alias(Ty::Named(_)), _) => false,
+            (Body::Alias(ty), value) => accepts(ty, value, named),
+            _ => false,
+        },
+        (Ty::Union(members), value) => {
+            let structures = members.iter().filter(|member| !is_scalar(member)).count();
+            (structures < 2 || !(value.is_object() || value.is_array()))
+                && members.iter().any(|member| {
+                    !matches!(member, Ty::Named(id) if is_union(*id, named)) && accepts(member, value, named)
+                })
+        }
+        _ => false,
+    }
+}
+
+fn is_union(id: usize, named: &[Named<'_>]) -> bool {
+    matches!(&named[id].body, Body::Alias(_) | Body::Open)
+}
+
+fn is_scalar(ty: &Ty) -> bool {
+    matches!(ty, Ty::Null | Ty::Bool | Ty::Int | Ty::Float | Ty::Str | Ty::Literal(_))
+}
+
+fn is_integer(text: &str) -> bool {
+    text.strip_prefix('-').unwrap_or(text).bytes().all(|byte| byte.is_ascii_digit())
+}
+
+/// `value` as a literal of `language`, unless it is too long to stand in a signature.
+pub(crate) fn literal(value: &Value, language: Language) -> Option<String> {
+    let mut out = String::new();
+    write(&mut out, value, language).then_some(out)
+}
+
+/// Whether it was written in full.
+fn write(out: &mut String, value: &Value, language: Language) -> bool {
+    let python = language == Language::Python;
+    match value {
+        Value::Null => out.push_str(if python { "None" } else { "null" }),
+        Value::Bool(true) => out.push_str(if python { "True" } else { "true" }),
+        Value::Bool(false) => out.push_str(if python { "False" } else { "false" }),
+        Value::Number(number) => {
+            let number = number.to_string();
+            if number.len() > 24 {
+                return false;
+            }
+            out.push_str(&number.to_ascii_lowercase());
+        }
+        Value::String(string) => {
+            if string.len() > MAX_LITERAL {
+                return false;
+            }
+            out.push_str(&text::quoted(string, language));
+        }
+        Value::Array(items) => {
+            out.push('[');
+            for (at, item) in items.iter().enumerate() {
+                if at > 0 {
+                    out.push_str(", ");
+                }
+                if !write(out, item, language) {
+                    return false;
+                }
+            }
+            out.push(']');
+        }
+        Value::Object(map) => {
+            let mut entries: Vec<_> = map.iter().collect();
+            entries.sort_by_key(|(key, _)| *key);
+            out.push('{');
+            for (at, (key, item)) in entries.into_iter().enumerate() {
+                if at > 0 {
+                    out.push_str(", ");
+                }
+                if key.len() > MAX_LITERAL {
+                    return false;
+                }
+                out.push_str(&text::quoted(key, language));
+                out.push_str(": ");
+                if !write(out, item, language) {
+                    return false;
+                }
+            }
+            out.push('}');
+        }
+    }
+    out.len() <= MAX_LITERAL
+}

@@ -1,0 +1,205 @@
+//! Hostile text made safe: descriptions for docstrings and comments, values for string literals.
+
+use std::borrow::Cow;
+use std::fmt::Write as _;
+
+/// Longest description that any view shows; the raw definition keeps the rest.
+pub(crate) const MAX_DESCRIPTION: usize = 16_000;
+/// Longest one-line summary, in characters.
+const MAX_SUMMARY: usize = 120;
+
+/// Control, bidi, zero-width and tag characters: invisible, so a reviewer cannot see what a model would read.
+pub(crate) fn is_invisible(c: char) -> bool {
+    if c.is_ascii() {
+        return c.is_ascii_control();
+    }
+    matches!(c,
+        '\u{80}'..='\u{9f}' | '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}'
+        | '\u{180b}'..='\u{180f}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}'
+        | '\u{3164}' | '\u{fe00}'..='\u{fe0f}' | '\u{feff}' | '\u{ffa0}' | '\u{fff0}'..='\u{fffb}'
+        | '\u{1bca0}'..='\u{1bca3}' | '\u{1d173}'..='\u{1d17a}' | '\u{e0000}'..='\u{e0fff}')
+}
+
+/// Text on one line: runs of white space become one space, invisible characters go, length is capped.
+pub(crate) fn one_line(text: &str) -> String {
+    let mut out = String::with_capacity(text.len().min(MAX_DESCRIPTION));
+    let mut gap = false;
+    for c in text.chars() {
+        if c.is_whitespace() {
+            gap = !out.is_empty();
+        } else if !is_invisible(c) {
+            if gap {
+                out.push(' ');
+                gap = false;
+            }
+            out.push(c);
+            if out.len() >= MAX_DESCRIPTION {
+                out.push('…');
+                break;
+            }
+        }
+    }
+    out
+}
+
+/// Text with its lines kept: each is trimmed at the end, no two empty ones follow each other.
+pub(crate) fn many_lines(text: &str) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    let mut length = 0;
+    for raw in text.split(['\n', '\u{2028}', '\u{2029}']) {
+        let line: String = raw
+            .chars()
+            .filter_map(|c| match c {
+                '\t' => Some(' '),
+                c if is_invisible(c) => None,
+                c => Some(c),
+            })
+            .collect();
+        let line = line.trim_end();
+        if line.is_empty() && lines.last().is_none_or(String::is_empty) {
+            continue;
+        }
+        length += line.len() + 1;
+        if length > MAX_DESCRIPTION {
+            lines.push(format!("{}…", cut(line, 200)));
+            break;
+        }
+        lines.push(line.to_owned());
+    }
+    while lines.last().is_some_and(String::is_empty) {
+        lines.pop();
+    }
+    lines
+}
+
+/// The first sentence of a description on one line, cut at a word.
+pub(crate) fn summary(text: &str) -> String {
+    let mut paragraph = "";
+    for line in text.split(['\n', '\u{2028}', '\u{2029}']) {
+        let line =
+            line.trim_start_matches(|c: char| c.is_whitespace() || matches!(c, '#' | '*' | '-' | '>')).trim_end();
+        if line.chars().any(char::is_alphanumeric) {
+            let start = line.as_ptr() as usize - text.as_ptr() as usize;
+            let rest = &text[start..];
+            let end = rest.find("\n\n").or_else(|| rest.find("\r\n\r\n")).unwrap_or(rest.len());
+            paragraph = &rest[..end];
+            break;
+        }
+    }
+    // Nothing beyond this can be shown, and a description may be megabytes.
+    let mut end = paragraph.len().min(8 * MAX_SUMMARY);
+    while !paragraph.is_char_boundary(end) {
+        end -= 1;
+    }
+    let line = one_line(&paragraph[..end]);
+    cut(first_sentence(&line), MAX_SUMMARY).into_owned()
+}
+
+/// Up to the first full stop that ends a sentence.
+fn first_sentence(line: &str) -> &str {
+    const ABBREVIATIONS: [&str; 9] = ["e.g", "i.e", "etc", "vs", "approx", "incl", "no", "cf", "resp"];
+    for (at, c) in line.char_indices() {
+        if matches!(c, '。' | '！' | '？') {
+            return &line[..at + c.len_utf8()];
+        }
+        let rest = &line[at + c.len_utf8()..];
+        if !matches!(c, '.' | '!' | '?') || !rest.starts_with(' ') {
+            continue;
+        }
+        let word = line[..at].rsplit([' ', '(', ',']).next().unwrap_or("");
+        let opens = rest.trim_start().chars().next().is_some_and(|next| !next.is_lowercase());
+        if opens && !ABBREVIATIONS.iter().any(|known| word.eq_ignore_ascii_case(known)) {
+            return &line[..=at];
+        }
+    }
+    line
+}
+
+/// At most `max` characters, cut at a word where one ends in the second half, with an ellipsis.
+pub(crate) fn cut(text: &str, max: usize) -> Cow<'_, str> {
+    if text.len() <= max {
+        return Cow::Borrowed(text);
+    }
+    let Some((end, _)) = text.char_indices().nth(max.saturating_sub(1)) else { return Cow::Borrowed(text) };
+    if text[end..].chars().nth(1).is_none() {
+        return Cow::Borrowed(text);
+    }
+    let head = &text[..end];
+    let head = match head.rfind(' ') {
+        Some(space) if space > head.len() / 2 => &head[..space],
+        _ => head,
+    };
+    Cow::Owned(format!("{}…", head.trim_end_matches([' ', ',', ';', ':', '-', '('])))
+}
+
+/// Text for between `"""` and `"""`: it can neither close the docstring nor start an escape.
+pub(crate) fn docstring(text: &str) -> String {
+    let mut out = text.replace('\\', "\\\\");
+    if out.contains("\"\"") || out.starts_with('"') || out.ends_with('"') {
+        out = out.replace('"', "'");
+    }
+    out
+}
+
+/// Text for between `/**` and `*/`.
+pub(crate) fn jsdoc(text: &str) -> String {
+    text.replace("*/", "* /")
+}
+
+/// A string literal as `ruff format` and prettier both leave it: double quotes unless single ones save escapes.
+pub(crate) fn quoted(text: &str, language: Language) -> String {
+    let (mut double, mut single) = (0_usize, 0_usize);
+    for byte in text.bytes() {
+        double += usize::from(byte == b'"');
+        single += usize::from(byte == b'\'');
+    }
+    let quote = if double > single { '\'' } else { '"' };
+    let mut out = String::with_capacity(text.len() + 2);
+    out.push(quote);
+    push_escaped(&mut out, text, quote, language);
+    out.push(quote);
+    out
+}
+
+/// A name in a comment: always double quotes, nothing invisible, at most 80 characters.
+pub(crate) fn comment_name(name: &str) -> String {
+    let mut out = String::from("\"");
+    push_escaped(&mut out, &cut(name, 80), '"', Language::Python);
+    out.push('"');
+    out
+}
+
+/// Which language's escapes a literal uses.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Language {
+    Python,
+    TypeScript,
+}
+
+fn push_escaped(out: &mut String, text: &str, quote: char, language: Language) {
+    for c in text.chars() {
+        match c {
+            '\\' => out.push_str("\\\\"),
+            '\n' => out.push_str("\\n"),
+            '\r' => out.push_str("\\r"),
+            '\t' => out.push_str("\\t"),
+            c if c == quote => {
+                out.push('\\');
+                out.push(c);
+            }
+            c if is_invisible(c) => push_code(out, c, language),
+            c => out.push(c),
+        }
+    }
+}
+
+fn push_code(out: &mut String, c: char, language: Language) {
+    let code = u32::from(c);
+    // Writing to a String cannot fail.
+    let _ = match (language, code) {
+        (_, 0..=0xff) => write!(out, "\\x{code:02x}"),
+        (_, 0..=0xffff) => write!(out, "\\u{code:04x}"),
+        (Language::Python, _) => write!(out, "\\U{code:08x}"),
+        (Language::TypeScript, _) => write!(out, "\\u{{{code:x}}}"),
+    };
+}

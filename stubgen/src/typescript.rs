@@ -1,0 +1,330 @@
+//! Types and definitions as TypeScript, laid out the way prettier leaves them.
+
+use unicode_width::UnicodeWidthStr as _;
+
+use crate::schema::{Body, Field, Lit, Named, Shape, Ty, literal};
+use crate::text::{self, Language};
+
+/// Line length of prettier without configuration.
+const WIDTH: usize = 80;
+/// Longest comment behind a property; prettier does not count it.
+const MAX_COMMENT: usize = 120;
+
+/// Prints the types of one tool.
+pub(crate) struct TypeScript<'s> {
+    named: &'s [Named<'s>],
+}
+
+impl<'s> TypeScript<'s> {
+    pub(crate) fn new(named: &'s [Named<'s>]) -> TypeScript<'s> {
+        TypeScript { named }
+    }
+
+    /// The whole definition of a tool; `summary` goes above it.
+    pub(crate) fn definition(&self, shape: &Shape<'_>, name: &str, summary: &str) -> String {
+        let mut out = String::new();
+        if !summary.is_empty() {
+            out.push_str(&format!("/** {} */\n", text::jsdoc(summary)));
+        }
+        let optional = if shape.params.iter().any(|field| field.required) { "" } else { "?" };
+        let result = self.ty(&shape.result);
+        if shape.params.is_empty() {
+            let args = match &shape.extra {
+                Some(extra) => format!("args?: Record<string, {}>", self.ty(extra)),
+                None => "args?: Record<string, never>".to_owned(),
+            };
+            let line = format!("export function {name}({args}): Promise<{result}>;");
+            if line.width() <= WIDTH {
+                out.push_str(&line);
+            } else {
+                out.push_str(&format!("export function {name}(\n  {args},\n): Promise<{result}>;"));
+            }
+            return out;
+        }
+        out.push_str(&format!("export function {name}(args{optional}: {{\n"));
+        self.put_fields(&mut out, &shape.params, shape.extra.as_ref());
+        out.push_str(&format!("}}): Promise<{result}>;"));
+        out
+    }
+
+    /// The definition of a named type.
+    pub(crate) fn interface(&self, named: &Named<'_>) -> String {
+        let mut out = String::new();
+        match &named.body {
+            Body::Open => {}
+            Body::Alias(ty) => {
+                out.push_str(&format!("type {} =", named.name));
+                self.put_value(&mut out, ty, 0, named.name.len() + 7);
+                out.push(';');
+            }
+            Body::Class { fields, extra } if fields.is_empty() && extra.is_none() => {
+                out.push_str(&format!("type {} = Record<string, never>;", named.name));
+            }
+            Body::Class { fields, extra } => {
+                out.push_str(&format!("interface {} {{\n", named.name));
+                self.put_fields(&mut out, fields, extra.as_ref());
+                out.push('}');
+            }
+        }
+        out
+    }
+
+    fn put_fields(&self, out: &mut String, fields: &[Field<'_>], extra: Option<&Ty>) {
+        for field in fields {
+            let start = out.len();
+            out.push_str("  ");
+            out.push_str(&key(field.wire));
+            out.push_str(if field.required { ":" } else { "?:" });
+            let used = out[start..].width() + 1;
+            self.put_value(out, &field.ty, 2, used);
+            out.push(';');
+            let comment = comment(field);
+            if !comment.is_empty() {
+                out.push_str(&format!(" // {comment}"));
+            }
+            out.push('\n');
+        }
+        match extra {
+            // Every property must fit an index signature, which only `any` promises.
+            Some(Ty::Any) => out.push_str("  [key: string]: any;\n"),
+            Some(extra) => {
+                let extra = self.ty(extra);
+                out.push_str(&format!("  [key: string]: any; // other keys: {}\n", text::cut(&extra, MAX_COMMENT)));
+            }
+            None => {}
+        }
+    }
+
+    /// The type on one line.
+    pub(crate) fn ty(&self, ty: &Ty) -> String {
+        let mut out = String::new();
+        self.flat(&mut out, ty);
+        out
+    }
+
+    fn flat(&self, out: &mut String, ty: &Ty) {
+        match ty {
+            Ty::Any => out.push_str("any"),
+            Ty::Null => out.push_str("null"),
+            Ty::Bool => out.push_str("boolean"),
+            Ty::Int | Ty::Float => out.push_str("number"),
+            Ty::Str => out.push_str("string"),
+            Ty::Named(id) => out.push_str(&self.named[*id].name),
+            Ty::Literal(_) | Ty::Union(_) => {
+                for (at, member) in members(ty).iter().enumerate() {
+                    if at > 0 {
+                        out.push_str(" | ");
+                    }
+                    self.flat_member(out, member);
+                }
+            }
+            Ty::List(item) => {
+                let group = members(item).len() > 1;
+                out.push_str(if group { "(" } else { "" });
+                self.flat(out, item);
+                out.push_str(if group { ")[]" } else { "[]" });
+            }
+            Ty::Tuple(items, rest) => {
+                out.push('[');
+                for (at, item) in items.iter().enumerate() {
+                    if at > 0 {
+                        out.push_str(", ");
+                    }
+                    self.flat(out, item);
+                }
+                if let Some(rest) = rest {
+                    out.push_str(", ...");
+                    self.flat_rest(out, rest);
+                }
+                out.push(']');
+            }
+            Ty::Dict(keys, value) => {
+                let partial = matches!(**keys, Ty::Literal(_));
+                out.push_str(if partial { "Partial<Record<" } else { "Record<" });
+                self.flat(out, keys);
+                out.push_str(", ");
+                self.flat(out, value);
+                out.push_str(if partial { ">>" } else { ">" });
+            }
+        }
+    }
+
+    fn flat_rest(&self, out: &mut String, rest: &Ty) {
+        let group = members(rest).len() > 1;
+        out.push_str(if group { "(" } else { "" });
+        self.flat(out, rest);
+        out.push_str(if group { ")[]" } else { "[]" });
+    }
+
+    fn flat_member(&self, out: &mut String, member: &Member<'_>) {
+        match member {
+            Member::Type(ty) => self.flat(out, ty),
+            Member::Lit(Lit::Str(text)) => out.push_str(&text::quoted(text, Language::TypeScript)),
+            Member::Lit(Lit::Int(number)) => out.push_str(&number.to_string()),
+            Member::Lit(Lit::Bool(flag)) => out.push_str(if *flag { "true" } else { "false" }),
+        }
+    }
+
+    /// A type behind `:` or `=`: a union that does not fit goes on the lines below, indented.
+    fn put_value(&self, out: &mut String, ty: &Ty, indent: usize, used: usize) {
+        let flat = self.ty(ty);
+        if used + flat.width() < WIDTH {
+            out.push(' ');
+            out.push_str(&flat);
+        } else if members(ty).len() > 1 {
+            self.put_members(out, ty, indent + 2);
+        } else {
+            out.push(' ');
+            self.put(out, ty, indent, used, 1);
+        }
+    }
+
+    /// `| member` lines, each starting with a line break.
+    fn put_members(&self, out: &mut String, ty: &Ty, indent: usize) {
+        let members = members(ty);
+        for (at, member) in members.iter().enumerate() {
+            let tail = usize::from(at + 1 == members.len());
+            new_line(out, indent);
+            out.push_str("| ");
+            match member {
+                Member::Type(ty) => self.put(out, ty, indent + 2, indent + 2, tail),
+                Member::Lit(_) => self.flat_member(out, member),
+            }
+        }
+    }
+
+    /// A type that is no union, at `indent`, after `used` columns and before `tail` more.
+    fn put(&self, out: &mut String, ty: &Ty, indent: usize, used: usize, tail: usize) {
+        let flat = self.ty(ty);
+        if used + flat.width() + tail <= WIDTH {
+            out.push_str(&flat);
+            return;
+        }
+        match ty {
+            Ty::List(item) if members(item).len() > 1 => {
+                out.push('(');
+                self.put_members(out, item, indent + 2);
+                new_line(out, indent);
+                out.push_str(")[]");
+            }
+            Ty::List(item) => {
+                self.put(out, item, indent, used, tail + 2);
+                out.push_str("[]");
+            }
+            Ty::Dict(keys, value) if **keys == Ty::Str => {
+                out.push_str("Record<");
+                new_line(out, indent + 2);
+                out.push_str("string,");
+                self.put_argument(out, value, indent + 2);
+                new_line(out, indent);
+                out.push('>');
+            }
+            Ty::Dict(keys, value) => {
+                out.push_str("Partial<");
+                let record = self.ty(&Ty::Dict(keys.clone(), value.clone()));
+                let record = record.trim_start_matches("Partial<").strip_suffix('>').unwrap_or(&record).to_owned();
+                new_line(out, indent + 2);
+                if indent + 2 + record.width() <= WIDTH {
+                    out.push_str(&record);
+                } else {
+                    out.push_str("Record<");
+                    self.put_argument(out, keys, indent + 4);
+                    out.push(',');
+                    self.put_argument(out, value, indent + 4);
+                    new_line(out, indent + 2);
+                    out.push('>');
+                }
+                new_line(out, indent);
+                out.push('>');
+            }
+            Ty::Tuple(items, rest) => {
+                out.push('[');
+                for item in items {
+                    new_line(out, indent + 2);
+                    self.put_item(out, item, indent + 2);
+                    out.push(',');
+                }
+                if let Some(rest) = rest {
+                    new_line(out, indent + 2);
+                    out.push_str("...");
+                    let list = Ty::List(rest.clone());
+                    self.put(out, &list, indent + 2, indent + 5, 1);
+                    out.push(',');
+                }
+                new_line(out, indent);
+                out.push(']');
+            }
+            _ => out.push_str(&flat),
+        }
+    }
+
+    /// A type argument on a line of its own; the members of a broken union stand flush.
+    fn put_argument(&self, out: &mut String, ty: &Ty, indent: usize) {
+        let flat = self.ty(ty);
+        if indent + flat.width() < WIDTH || members(ty).len() < 2 {
+            new_line(out, indent);
+            self.put(out, ty, indent, indent, 1);
+        } else {
+            self.put_members(out, ty, indent);
+        }
+    }
+
+    /// An item of a tuple; a broken union stands in parentheses.
+    fn put_item(&self, out: &mut String, ty: &Ty, indent: usize) {
+        let flat = self.ty(ty);
+        if indent + flat.width() < WIDTH || members(ty).len() < 2 {
+            self.put(out, ty, indent, indent, 1);
+        } else {
+            out.push('(');
+            self.put_members(out, ty, indent + 2);
+            new_line(out, indent);
+            out.push(')');
+        }
+    }
+}
+
+/// A member of a union; in TypeScript a literal type with several values is one.
+enum Member<'t> {
+    Type(&'t Ty),
+    Lit(&'t Lit),
+}
+
+fn members(ty: &Ty) -> Vec<Member<'_>> {
+    match ty {
+        Ty::Literal(literals) => literals.iter().map(Member::Lit).collect(),
+        Ty::Union(parts) => parts.iter().flat_map(members).collect(),
+        ty => vec![Member::Type(ty)],
+    }
+}
+
+/// A property key: quoted only where it must be.
+fn key(wire: &str) -> String {
+    let mut bytes = wire.bytes();
+    let start = |byte: u8| byte.is_ascii_alphabetic() || matches!(byte, b'_' | b'$');
+    let plain = bytes.next().is_some_and(start) && bytes.all(|byte| start(byte) || byte.is_ascii_digit());
+    if plain { wire.to_owned() } else { text::quoted(wire, Language::TypeScript) }
+}
+
+/// The default and the constraints, as many as are short.
+fn comment(field: &Field<'_>) -> String {
+    let default = field.default().filter(|value| !value.is_null());
+    let mut out = default
+        .and_then(|value| literal(value, Language::TypeScript))
+        .map(|default| format!("= {default}"))
+        .unwrap_or_default();
+    for constraint in field.constraints() {
+        if out.len() + constraint.len() + 2 > MAX_COMMENT {
+            continue;
+        }
+        if !out.is_empty() {
+            out.push_str("; ");
+        }
+        out.push_str(&constraint);
+    }
+    out
+}
+
+fn new_line(out: &mut String, indent: usize) {
+    out.push('\n');
+    out.extend(std::iter::repeat_n(' ', indent));
+}
