@@ -41,6 +41,13 @@ impl<'s> TypeScript<'s> {
             }
             return out;
         }
+        if let Some(args) = self.flat_fields(shape) {
+            let line = format!("export function {name}(args{optional}: {args}): Promise<{result}>;");
+            if line.width() <= WIDTH {
+                out.push_str(&line);
+                return out;
+            }
+        }
         out.push_str(&format!("export function {name}(args{optional}: {{\n"));
         self.put_fields(&mut out, &shape.params, shape.extra.as_ref());
         out.push_str(&format!("}}): Promise<{result}>;"));
@@ -67,6 +74,24 @@ impl<'s> TypeScript<'s> {
             }
         }
         out
+    }
+
+    /// The parameters between braces on one line; `None` where a comment needs the end of a line.
+    fn flat_fields(&self, shape: &Shape<'_>) -> Option<String> {
+        let mut parts = Vec::with_capacity(shape.params.len() + 1);
+        for field in &shape.params {
+            if !comment(field).is_empty() {
+                return None;
+            }
+            let mark = if field.required { "" } else { "?" };
+            parts.push(format!("{}{mark}: {}", key(field.wire), self.ty(&field.ty)));
+        }
+        match &shape.extra {
+            Some(Ty::Any) => parts.push("[key: string]: any".to_owned()),
+            Some(_) => return None,
+            None => {}
+        }
+        Some(format!("{{ {} }}", parts.join("; ")))
     }
 
     fn put_fields(&self, out: &mut String, fields: &[Field<'_>], extra: Option<&Ty>) {
@@ -172,7 +197,12 @@ impl<'s> TypeScript<'s> {
             out.push(' ');
             out.push_str(&flat);
         } else if members(ty).len() > 1 {
-            self.put_members(out, ty, indent + 2);
+            if indent + 2 + flat.width() < WIDTH {
+                new_line(out, indent + 2);
+                out.push_str(&flat);
+            } else {
+                self.put_members(out, ty, indent + 2);
+            }
         } else {
             out.push(' ');
             self.put(out, ty, indent, used, 1);

@@ -8,6 +8,9 @@ use crate::ident;
 /// Longest name derived from a title or a path.
 const MAX_NAME: usize = 40;
 
+/// The name of the whole input schema.
+pub(crate) const ARGS: &str = "Args";
+
 /// Where a schema stands, from the outside in.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Path<'p> {
@@ -62,7 +65,8 @@ impl<'p> Path<'p> {
         while !matches!(path.step, Step::Property(_) | Step::Root(_)) {
             path = path.parent?;
         }
-        path.parent.map(Path::name)
+        // That something is an argument tells nothing apart.
+        path.parent.filter(|outer| !matches!(outer.step, Step::Root(ARGS))).map(Path::name)
     }
 }
 

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use serde_json::{Map, Value};
 
 use super::facets::{Facet, Facets};
-use super::names::{Names, Path, Step};
+use super::names::{ARGS, Names, Path, Step};
 use super::{Body, Field, Lit, Named, Ty};
 
 /// Types one tool may need before the rest is widened: a real tool of 89 kB needs about 2,000.
@@ -90,7 +90,7 @@ impl<'a> Translator<'a> {
         if self.mask(&facets.all) & OBJECT == 0 {
             return open(self, "inputSchema does not describe an object: any arguments");
         }
-        let path = Path::root("Args");
+        let path = Path::root(ARGS);
         let variants = self.variants(&facets);
         if let Some(variants) = variants {
             self.note("arguments follow one of several forms, merged here: see the raw schema");
