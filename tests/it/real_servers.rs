@@ -112,7 +112,7 @@ async fn a_failed_script_tells_which_calls_had_already_happened() {
     let starlark = "filesystem.write_file(path='b.txt', content='b')\ntime.get_current_time(timezone='Nowhere/Else')";
     for (language, code, file) in [("javascript", js, "a.txt"), ("starlark", starlark, "b.txt")] {
         let error = session.execute_err(language, code).await;
-        for text in ["TOOL_ERROR", "Nowhere/Else", "2:", "filesystem.write_file"] {
+        for text in ["TOOL_ERROR", "Nowhere/Else", "line 2", "filesystem.write_file"] {
             assert!(error.contains(text), "{language}: no {text:?} in: {error}");
         }
         assert!(fence.work().join(file).is_file(), "{language}");
@@ -227,8 +227,8 @@ fn scenario() -> Vec<Step> {
             is_error: true,
             holds: vec!["/time/get_current_time.pyi"],
         },
-        fails("javascript", "const fine = 1;\nconst broken = ;", &["const broken = ;", "2:"]),
-        fails("starlark", "fine = 1\nbroken = )", &["broken = )", "2:"]),
+        fails("javascript", "const fine = 1;\nconst broken = ;", &["const broken = ;", "line 2"]),
+        fails("starlark", "fine = 1\nbroken = )", &["broken = )", "line 2"]),
         fails("javascript", "return await time.get_curent_time({timezone: 'UTC'})", &["get_current_time"]),
         fails("starlark", "time.get_curent_time(timezone='UTC')", &["get_current_time"]),
         fails("javascript", "return await everything.get_sum({a: 'two', b: 40})", &["INVALID_ARGS", "two"]),
@@ -236,12 +236,12 @@ fn scenario() -> Vec<Step> {
         fails(
             "javascript",
             "const x = 1;\nreturn await filesystem.read_text_file({path: '/etc/passwd'})",
-            &["TOOL_ERROR", "Access denied", "2:", "filesystem.read_text_file"],
+            &["TOOL_ERROR", "Access denied", "line 2", "filesystem.read_text_file"],
         ),
         fails(
             "starlark",
             "x = 1\nfilesystem.read_text_file(path='/etc/passwd')",
-            &["TOOL_ERROR", "Access denied", "2:", "filesystem.read_text_file"],
+            &["TOOL_ERROR", "Access denied", "line 2", "filesystem.read_text_file"],
         ),
         ok("execute", run("javascript", "return (await everything.echo({message: 'still here'}))"), &["still here"]),
         ok("execute", run("starlark", "git.git_status(repo_path='.')"), &["On branch main"]),
