@@ -1,11 +1,31 @@
 //! Stubs of the script API itself.
 
-/// `/forge.pyi`: the script API for Starlark; `servers` are pairs of identifier and wire name.
+use minijinja::{Value, context};
+
+use crate::{canon, templates, text};
+
+/// `/forge.pyi`: the script API for Starlark; `servers` are pairs of identifier and configured name.
 pub fn forge_pyi(servers: &[(&str, &str)]) -> String {
-    servers.iter().map(|(ident, _)| format!("# {ident}\n")).collect()
+    render(templates::FORGE_PYI, servers)
 }
 
-/// `/forge.d.ts`: the script API for JavaScript; `servers` are pairs of identifier and wire name.
+/// `/forge.d.ts`: the script API for JavaScript; `servers` are pairs of identifier and configured name.
 pub fn forge_dts(servers: &[(&str, &str)]) -> String {
-    servers.iter().map(|(ident, _)| format!("// {ident}\n")).collect()
+    render(templates::FORGE_DTS, servers)
+}
+
+/// Servers come in the order of their identifiers, and the digest is that of everything else in the file.
+fn render(template: &str, servers: &[(&str, &str)]) -> String {
+    let mut servers = servers.to_vec();
+    servers.sort_unstable();
+    let servers: Vec<Value> = servers
+        .into_iter()
+        .map(|(ident, name)| {
+            let name = if name == ident { String::new() } else { text::comment_name(name) };
+            context! { ident, name }
+        })
+        .collect();
+    let digest =
+        canon::short_digest(&templates::render(template, context! { digest => "", servers => servers.clone() }));
+    templates::render(template, context! { digest, servers })
 }

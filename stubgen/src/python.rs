@@ -141,7 +141,7 @@ impl<'s> Python<'s> {
         out.push_str(name);
         out.push_str(if partial { "(TypedDict, total=False):" } else { "(TypedDict):" });
         for field in fields {
-            let comment = comment(field, field.default().and_then(|value| literal(value, Language::Python)));
+            let comment = comment(field, field.shown_default().and_then(|value| literal(value, Language::Python)));
             let optional = !field.required && !partial;
             let mut line = format!("\n    {}: ", field.wire);
             let used = line.len() - 1;
@@ -153,7 +153,7 @@ impl<'s> Python<'s> {
     fn functional(&mut self, out: &mut String, name: &str, fields: &[Field<'_>], partial: bool) {
         out.push_str(&format!("{name} = TypedDict(\n    \"{name}\",\n    {{"));
         for field in fields {
-            let comment = comment(field, field.default().and_then(|value| literal(value, Language::Python)));
+            let comment = comment(field, field.shown_default().and_then(|value| literal(value, Language::Python)));
             let optional = !field.required && !partial;
             let mut line = format!("\n        {}: ", text::quoted(field.wire, Language::Python));
             let used = line.width() - 1;
@@ -264,13 +264,13 @@ impl<'s> Python<'s> {
         if field.required {
             return None;
         }
-        match field.default() {
-            Some(value) if !value.is_null() => {
+        match field.shown_default() {
+            Some(value) => {
                 let fits = accepts(&field.ty, value, self.named);
                 let shown = if fits { literal(value, Language::Python) } else { None };
                 Some(shown.unwrap_or_else(|| "...".to_owned()))
             }
-            _ => {
+            None => {
                 if !field.ty.is_nullable() {
                     out.push_str(" | None");
                 }
@@ -467,7 +467,7 @@ struct Param {
 
 /// The type as a signature shows it: `None` stands for "not sent".
 fn annotation(field: &Field<'_>) -> Ty {
-    let sent = field.required || field.default().is_some_and(|value| !value.is_null());
+    let sent = field.required || field.shown_default().is_some();
     if sent || field.ty.is_nullable() {
         return field.ty.clone();
     }

@@ -337,8 +337,8 @@ fn key(wire: &str) -> String {
 
 /// The default and the constraints, as many as are short.
 fn comment(field: &Field<'_>) -> String {
-    let default = field.default().filter(|value| !value.is_null());
-    let mut out = default
+    let mut out = field
+        .shown_default()
         .and_then(|value| literal(value, Language::TypeScript))
         .map(|default| format!("= {default}"))
         .unwrap_or_default();

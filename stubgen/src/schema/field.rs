@@ -38,6 +38,11 @@ impl<'a> Field<'a> {
         self.first("default")
     }
 
+    /// The default worth showing: `null` says no more than that the property is optional.
+    pub(crate) fn shown_default(&self) -> Option<&'a Value> {
+        self.default().filter(|value| !value.is_null())
+    }
+
     /// The description on one line.
     pub(crate) fn description(&self) -> Option<String> {
         let said = self.facets.iter().filter_map(|facet| facet.get("description")?.as_str());
