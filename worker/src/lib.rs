@@ -17,6 +17,7 @@ mod host;
 mod js;
 mod last_words;
 mod serve;
+#[expect(unsafe_code, reason = "derives of the crate starlark implement its unsafe marker traits")]
 mod starlark;
 mod watchdog;
 

@@ -1,36 +1,180 @@
-//! Starlark.
+//! Starlark: the language of starlark-rust with the script API, in a module of its own for every run.
 
+mod convert;
+mod errors;
+mod namespace;
+mod natives;
+mod parallel;
+mod session;
+
+use std::collections::HashMap;
 use std::sync::Arc;
 
+use starlark::PrintHandler;
+use starlark::codemap::FileSpanRef;
+use starlark::environment::{Globals, Module};
+use starlark::eval::{BeforeStmtFunc, BeforeStmtFuncDyn, Evaluator};
+use starlark::syntax::{AstModule, Dialect, DialectTypes, ast};
+use starlark::values::Value;
 use wire::{EngineInfo, Json, Language, Run, ScriptError, ScriptErrorKind};
 
-use crate::engine::{Engine, SharedHost, script_error};
+use self::namespace::Namespace;
+use self::session::Session;
+use crate::engine::{Engine, SharedHost, result_json, script_error};
 use crate::watchdog::Interrupt;
+
+/// The dependency's version; it does not tell.
+const VERSION: &str = "0.14";
+/// Calls of Starlark functions in one another.
+const CALL_DEPTH: usize = 200;
+
+const DIALECT: Dialect = Dialect {
+    enable_load: false,
+    enable_load_reexport: false,
+    enable_keyword_only_arguments: true,
+    enable_positional_only_arguments: true,
+    enable_types: DialectTypes::ParseOnly,
+    enable_top_level_stmt: true,
+    enable_f_strings: true,
+    ..Dialect::Standard
+};
 
 /// The Starlark engine.
 pub(crate) struct Starlark {
     interrupt: Arc<Interrupt>,
+    globals: Globals,
+    /// Compiles `*` to a function that refuses results beyond the heap.
+    operators: HashMap<String, String>,
+    heap_bytes: usize,
 }
 
 impl Starlark {
     pub(crate) fn new(interrupt: Arc<Interrupt>) -> Self {
-        Self { interrupt }
+        let operators = HashMap::from([("*".to_owned(), natives::MULTIPLY.to_owned())]);
+        Self { interrupt, globals: natives::globals(), operators, heap_bytes: 0 }
     }
 }
 
 impl Engine for Starlark {
     fn info(&self) -> EngineInfo {
-        EngineInfo { language: Language::Starlark, engine: "starlark".to_owned(), version: "0.14".to_owned() }
+        EngineInfo { language: Language::Starlark, engine: "starlark".to_owned(), version: VERSION.to_owned() }
     }
 
-    fn prepare(&mut self) {}
+    fn prepare(&mut self) {
+        // A module is made in microseconds.
+    }
 
-    fn run(&mut self, _run: &Run, _host: &SharedHost) -> Result<Json, ScriptError> {
-        let _ = self.interrupt.is_raised();
-        Err(script_error(ScriptErrorKind::Internal, "not yet"))
+    fn run(&mut self, run: &Run, host: &SharedHost) -> Result<Json, ScriptError> {
+        let session = Session::new(host, &self.interrupt, run.limits);
+        let mut ast = AstModule::parse(errors::SCRIPT_NAME, run.code.clone(), &DIALECT)
+            .map_err(|error| errors::script_error(run, &error))?;
+        ast.replace_binary_operators(&self.operators);
+        Module::with_temp_heap(|module| {
+            for server in &run.servers {
+                if !self.globals.names().any(|name| name.as_str() == server.ident) {
+                    module.set(&server.ident, module.heap().alloc(Namespace::server(&server.ident, &server.name)));
+                }
+            }
+            let result = evaluate(run, ast, &module, &self.globals, &session);
+            self.heap_bytes = module.heap().peak_allocated_bytes();
+            result
+        })
     }
 
     fn heap_bytes(&self) -> u64 {
-        0
+        self.heap_bytes as u64
+    }
+}
+
+fn evaluate<'v>(
+    run: &Run,
+    ast: AstModule,
+    module: &Module<'v>,
+    globals: &Globals,
+    session: &Session,
+) -> Result<Json, ScriptError> {
+    let calls_main = calls_main(ast.statement());
+    let output = Output { session };
+    let mut eval = Evaluator::new(module);
+    eval.extra = Some(session);
+    eval.set_print_handler(&output);
+    eval.set_check_cancelled(Box::new(|| session.is_over(module.heap())));
+    eval.before_stmt_for_dap(BeforeStmtFunc::from_dyn(Box::new(CheckLimits)));
+    let value = eval
+        .set_max_callstack_size(CALL_DEPTH)
+        .map_err(starlark::Error::from)
+        .and_then(|()| eval.eval_module(ast, globals))
+        .and_then(|last| result_value(last, calls_main, &mut eval));
+    let value = value.map_err(|error| errors::run_error(run, &error, session, module.heap()))?;
+    let max_bytes = usize::try_from(run.limits.result_bytes).unwrap_or(usize::MAX);
+    let json = convert::to_json(value, module.heap(), max_bytes)
+        .map_err(|error| script_error(ScriptErrorKind::Result, format!("the result cannot be returned: {error}")))?;
+    result_json(run, json)
+}
+
+/// The global `result`, else what `main` answers, else the value of the last expression.
+fn result_value<'v>(
+    last: Value<'v>,
+    calls_main: bool,
+    eval: &mut Evaluator<'v, '_, '_>,
+) -> starlark::Result<Value<'v>> {
+    if let Some(result) = eval.module().get("result") {
+        return Ok(result);
+    }
+    match eval.module().get("main") {
+        // A script that calls `main` itself must not see it run twice.
+        Some(main) if !calls_main && main.parameters_spec().is_some() => eval.eval_function(main, &[], &[]),
+        _ => Ok(last),
+    }
+}
+
+/// Whether the script's top level, outside of functions, names `main`.
+fn calls_main(statement: &ast::AstStmt) -> bool {
+    match &statement.node {
+        ast::StmtP::Def(_) => false,
+        ast::StmtP::Statements(statements) => statements.iter().any(calls_main),
+        _ => {
+            let mut found = false;
+            statement.visit_expr(|expression| found |= names_main(expression));
+            found
+        }
+    }
+}
+
+fn names_main(expression: &ast::AstExpr) -> bool {
+    if let ast::ExprP::Identifier(name) = &expression.node {
+        return name.node.ident == "main";
+    }
+    let mut found = false;
+    expression.visit_expr(|child| found |= names_main(child));
+    found
+}
+
+struct Output<'a> {
+    session: &'a Session,
+}
+
+impl PrintHandler for Output<'_> {
+    fn println(&self, text: &str) -> starlark::Result<()> {
+        self.session.print(text);
+        Ok(())
+    }
+}
+
+/// Looks at the limits before every statement: the evaluator itself does so every thousand calls and loop turns, which
+/// is too late for statements that double a value.
+struct CheckLimits;
+
+impl<'e> BeforeStmtFuncDyn<'e> for CheckLimits {
+    fn call<'v>(
+        &mut self,
+        _span: FileSpanRef<'_>,
+        _continued: bool,
+        eval: &mut Evaluator<'v, '_, 'e>,
+    ) -> starlark::Result<()> {
+        if Session::of(eval)?.is_over(eval.heap()) {
+            return Err(starlark::Error::new_native(anyhow::anyhow!("a limit of the run is used up")));
+        }
+        Ok(())
     }
 }

@@ -194,7 +194,7 @@ impl Drop for Worker {
 fn sample_tool(server: &str, tool: &str, args: &RawValue) -> (u64, Outcome) {
     let fields: BTreeMap<String, Box<RawValue>> = serde_json::from_str(args.get()).expect("args are an object");
     let text = |key: &str| fields.get(key).map_or("", |value| value.get());
-    match tool {
+    match tool.rsplit('.').next().unwrap_or_default() {
         "echo" => (0, Outcome::Ok(args.to_owned())),
         "raw" => {
             let json: String = serde_json::from_str(text("json")).expect("text");

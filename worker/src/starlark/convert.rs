@@ -1,0 +1,254 @@
+//! JSON to Starlark values and back. Total: whatever one side has and the other has not is an error, never a panic.
+//! Integers are exact at any size.
+
+use std::fmt;
+
+use num_bigint::BigInt;
+use serde::de::{DeserializeSeed, Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
+use starlark::collections::SmallMap;
+use starlark::values::dict::{Dict, DictRef};
+use starlark::values::float::UnpackFloat;
+use starlark::values::list::ListRef;
+use starlark::values::structs::StructRef;
+use starlark::values::tuple::TupleRef;
+use starlark::values::{Heap, UnpackValue, Value};
+
+/// Deepest nesting in either direction; the JSON parsers of both sides stop there too.
+const MAX_DEPTH: usize = 120;
+/// Longest integer, in digits: parsing and printing one takes quadratic time.
+const MAX_DIGITS: usize = 4300;
+/// How serde_json hands over a number when numbers keep their text.
+const NUMBER_KEY: &str = "$serde_json::private::Number";
+
+/// Reads JSON into a heap.
+pub(super) fn from_json<'v>(json: &str, heap: Heap<'v>) -> anyhow::Result<Value<'v>> {
+    let mut deserializer = serde_json::Deserializer::from_str(json);
+    let value = Seed { heap, depth: 0 }.deserialize(&mut deserializer)?;
+    deserializer.end()?;
+    Ok(value)
+}
+
+/// Writes a value as compact JSON of at most `max_bytes`.
+pub(super) fn to_json<'v>(value: Value<'v>, heap: Heap<'v>, max_bytes: usize) -> anyhow::Result<String> {
+    let mut writer = Writer { json: String::new(), max_bytes };
+    writer.value(value, heap, 0)?;
+    Ok(writer.json)
+}
+
+struct Seed<'v> {
+    heap: Heap<'v>,
+    depth: usize,
+}
+
+impl<'v> Seed<'v> {
+    fn deeper<E: serde::de::Error>(&self) -> Result<Self, E> {
+        if self.depth == MAX_DEPTH {
+            return Err(E::custom(format!("JSON is nested more than {MAX_DEPTH} levels deep")));
+        }
+        Ok(Self { heap: self.heap, depth: self.depth + 1 })
+    }
+
+    fn number<E: serde::de::Error>(&self, text: &str) -> Result<Value<'v>, E> {
+        if text.contains(['.', 'e', 'E']) {
+            return match text.parse::<f64>() {
+                Ok(number) if number.is_finite() => Ok(self.heap.alloc(number)),
+                _ => Err(E::custom(format!("the number {text} is out of range"))),
+            };
+        }
+        if let Ok(number) = text.parse::<i64>() {
+            return Ok(self.heap.alloc(number));
+        }
+        if text.len() > MAX_DIGITS {
+            return Err(E::custom(format!("an integer of {} digits is over the limit of {MAX_DIGITS}", text.len())));
+        }
+        text.parse::<BigInt>().map(|number| self.heap.alloc(number)).map_err(|_| E::custom("not a number"))
+    }
+}
+
+impl<'de, 'v> DeserializeSeed<'de> for Seed<'v> {
+    type Value = Value<'v>;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value<'v>, D::Error> {
+        deserializer.deserialize_any(self)
+    }
+}
+
+impl<'de, 'v> Visitor<'de> for Seed<'v> {
+    type Value = Value<'v>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("JSON")
+    }
+
+    fn visit_unit<E>(self) -> Result<Value<'v>, E> {
+        Ok(Value::new_none())
+    }
+
+    fn visit_bool<E>(self, value: bool) -> Result<Value<'v>, E> {
+        Ok(Value::new_bool(value))
+    }
+
+    fn visit_i64<E>(self, value: i64) -> Result<Value<'v>, E> {
+        Ok(self.heap.alloc(value))
+    }
+
+    fn visit_u64<E>(self, value: u64) -> Result<Value<'v>, E> {
+        Ok(self.heap.alloc(value))
+    }
+
+    fn visit_f64<E>(self, value: f64) -> Result<Value<'v>, E> {
+        Ok(self.heap.alloc(value))
+    }
+
+    fn visit_str<E>(self, value: &str) -> Result<Value<'v>, E> {
+        Ok(self.heap.alloc(value))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut access: A) -> Result<Value<'v>, A::Error> {
+        let mut items = Vec::new();
+        while let Some(item) = access.next_element_seed(self.deeper()?)? {
+            items.push(item);
+        }
+        Ok(self.heap.alloc(items))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut access: A) -> Result<Value<'v>, A::Error> {
+        let mut content = SmallMap::new();
+        while let Some(key) = access.next_key::<String>()? {
+            if key == NUMBER_KEY && content.is_empty() {
+                let text = access.next_value::<String>()?;
+                return self.number(&text);
+            }
+            let value = access.next_value_seed(self.deeper()?)?;
+            let key = self.heap.alloc_str(&key).to_value().get_hashed().map_err(|e| A::Error::custom(e.to_string()))?;
+            content.insert_hashed(key, value);
+        }
+        Ok(self.heap.alloc(Dict::new(content)))
+    }
+}
+
+struct Writer {
+    json: String,
+    max_bytes: usize,
+}
+
+impl Writer {
+    fn value<'v>(&mut self, value: Value<'v>, heap: Heap<'v>, depth: usize) -> anyhow::Result<()> {
+        if depth > MAX_DEPTH {
+            anyhow::bail!("the value is nested more than {MAX_DEPTH} levels deep, or contains itself");
+        }
+        if self.json.len() > self.max_bytes {
+            anyhow::bail!("the value is over the limit of {} bytes of JSON", self.max_bytes);
+        }
+        if value.is_none() {
+            self.json.push_str("null");
+        } else if let Some(flag) = value.unpack_bool() {
+            self.json.push_str(if flag { "true" } else { "false" });
+        } else if let Some(text) = value.unpack_str() {
+            self.string(text);
+        } else if let Some(items) = ListRef::from_value(value) {
+            self.items(items.iter(), heap, depth)?;
+        } else if let Some(items) = TupleRef::from_value(value) {
+            self.items(items.iter(), heap, depth)?;
+        } else if let Some(dict) = DictRef::from_value(value) {
+            self.entries(dict.iter().map(|(key, value)| Ok((dict_key(key)?, value))), heap, depth)?;
+        } else if let Some(fields) = StructRef::from_value(value) {
+            self.entries(fields.iter().map(|(key, value)| Ok((key.as_str().to_owned(), value))), heap, depth)?;
+        } else {
+            self.rest(value, heap, depth)?;
+        }
+        Ok(())
+    }
+
+    fn rest<'v>(&mut self, value: Value<'v>, heap: Heap<'v>, depth: usize) -> anyhow::Result<()> {
+        match value.get_type() {
+            "int" => self.json.push_str(&integer(value)?),
+            "float" => {
+                let number = UnpackFloat::unpack_value(value).ok().flatten().map_or(f64::NAN, |float| float.0);
+                if !number.is_finite() {
+                    anyhow::bail!("{value} has no JSON form");
+                }
+                self.json.push_str(&serde_json::to_string(&number)?);
+            }
+            "set" | "range" => {
+                let items = value.iterate(heap).map_err(starlark::Error::into_anyhow)?;
+                self.items(items, heap, depth)?;
+            }
+            "function" | "native_function" => {
+                anyhow::bail!("{value} is a function, which has no JSON form: was it meant to be called?")
+            }
+            "string" | "bytes" => anyhow::bail!("bytes have no JSON form: use str(value)"),
+            other => anyhow::bail!("a value of type `{other}` has no JSON form"),
+        }
+        Ok(())
+    }
+
+    fn items<'v>(
+        &mut self,
+        items: impl Iterator<Item = Value<'v>>,
+        heap: Heap<'v>,
+        depth: usize,
+    ) -> anyhow::Result<()> {
+        self.json.push('[');
+        for (index, item) in items.enumerate() {
+            if index > 0 {
+                self.json.push(',');
+            }
+            self.value(item, heap, depth + 1)?;
+        }
+        self.json.push(']');
+        Ok(())
+    }
+
+    fn entries<'v>(
+        &mut self,
+        entries: impl Iterator<Item = anyhow::Result<(String, Value<'v>)>>,
+        heap: Heap<'v>,
+        depth: usize,
+    ) -> anyhow::Result<()> {
+        self.json.push('{');
+        for (index, entry) in entries.enumerate() {
+            let (key, value) = entry?;
+            if index > 0 {
+                self.json.push(',');
+            }
+            self.string(&key);
+            self.json.push(':');
+            self.value(value, heap, depth + 1)?;
+        }
+        self.json.push('}');
+        Ok(())
+    }
+
+    fn string(&mut self, text: &str) {
+        // Writing a string to memory cannot fail.
+        self.json.push_str(&serde_json::to_string(text).unwrap_or_default());
+    }
+}
+
+/// Keys as Python's `json` writes them.
+fn dict_key(key: Value<'_>) -> anyhow::Result<String> {
+    if let Some(text) = key.unpack_str() {
+        return Ok(text.to_owned());
+    }
+    if let Some(flag) = key.unpack_bool() {
+        return Ok(flag.to_string());
+    }
+    match key.get_type() {
+        "NoneType" => Ok("null".to_owned()),
+        "int" => integer(key),
+        other => anyhow::bail!("a dict key of type `{other}` has no JSON form: use str(key)"),
+    }
+}
+
+fn integer(value: Value<'_>) -> anyhow::Result<String> {
+    if let Some(number) = value.unpack_i32() {
+        return Ok(number.to_string());
+    }
+    match BigInt::unpack_value(value) {
+        // 10 bits are three digits and a little.
+        Ok(Some(number)) if number.bits() / 10 * 3 <= MAX_DIGITS as u64 => Ok(number.to_string()),
+        Ok(Some(_)) => anyhow::bail!("an integer of more than {MAX_DIGITS} digits has no JSON form here"),
+        _ => anyhow::bail!("{} is not an integer", value.get_type()),
+    }
+}

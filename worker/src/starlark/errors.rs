@@ -1,0 +1,87 @@
+//! From errors of starlark-rust to a [`ScriptError`].
+
+use starlark::codemap::FileSpan;
+use starlark::values::Heap;
+use starlark::{Error, ErrorKind};
+use wire::{ErrorCode, Run, ScriptError, ScriptErrorKind};
+
+use super::session::{CallFailed, Session};
+use crate::engine::{cpu_error, heap_error, script_error as plain, stack_error};
+
+/// The script's name in spans.
+pub(super) const SCRIPT_NAME: &str = "script.star";
+/// Frames kept of a traceback.
+const MAX_FRAMES: usize = 10;
+/// Longest message kept, in bytes: a script can fail with what it likes.
+const MAX_MESSAGE: usize = 4096;
+
+/// The error that ended an evaluation.
+pub(super) fn run_error(run: &Run, error: &Error, session: &Session, heap: Heap<'_>) -> ScriptError {
+    let script = script_error(run, error);
+    let limit = if session.is_cpu_used_up() {
+        cpu_error(run)
+    } else if session.is_heap_used_up(heap.allocated_bytes()) {
+        let hint = "; values made in a function are freed only when it is left, so keep long loops short";
+        let error = heap_error(run);
+        ScriptError { message: format!("{}{hint}", error.message), ..error }
+    } else {
+        return script;
+    };
+    ScriptError { line: script.line, column: script.column, trace: script.trace, ..limit }
+}
+
+/// An error with its position.
+pub(super) fn script_error(run: &Run, error: &Error) -> ScriptError {
+    let (line, column) = error.span().map_or((0, 0), place);
+    let mut message = error.without_diagnostic().to_string();
+    message.truncate(message.floor_char_boundary(MAX_MESSAGE));
+    let failed = CallFailed::of(error);
+    let kind = match (error.kind(), failed) {
+        (_, Some(failed)) if failed.call.is_none() && failed.error.code == ErrorCode::LimitExceeded => {
+            ScriptErrorKind::Calls
+        }
+        (_, Some(_)) => ScriptErrorKind::Call,
+        (ErrorKind::Parser(_), None) => ScriptErrorKind::Syntax,
+        (ErrorKind::StackOverflow(_), None) => ScriptErrorKind::Stack,
+        (ErrorKind::Internal(_), None) => ScriptErrorKind::Internal,
+        _ => ScriptErrorKind::Script,
+    };
+    let _ = run;
+    let base = if kind == ScriptErrorKind::Stack { stack_error() } else { plain(kind, message) };
+    ScriptError {
+        line,
+        column,
+        trace: trace(error),
+        call: failed.and_then(|failed| failed.call),
+        error: failed.map(|failed| failed.error.clone()),
+        ..base
+    }
+}
+
+/// Innermost first. A frame of starlark-rust is a function with the place that called it; ours is a function with
+/// the place it had reached.
+fn trace(error: &Error) -> Vec<String> {
+    let mut reached = error.span().map(place);
+    let mut frames = Vec::new();
+    for frame in error.call_stack().frames.iter().rev() {
+        let called_from = frame.location.as_ref().map(place);
+        // Natives have no place of their own.
+        if let Some((line, column)) = reached
+            && called_from != reached
+        {
+            frames.push(format!("{}:{line}:{column}", frame.name));
+        }
+        reached = called_from.or(reached);
+    }
+    if let Some((line, column)) = reached {
+        frames.push(format!("<script>:{line}:{column}"));
+    }
+    frames.truncate(MAX_FRAMES);
+    frames
+}
+
+fn place(span: &FileSpan) -> (u32, u32) {
+    let begin = span.resolve_span().begin;
+    let from_one = |zero_based: usize| u32::try_from(zero_based + 1).unwrap_or(u32::MAX);
+    (from_one(begin.line), from_one(begin.column))
+}

@@ -1,0 +1,256 @@
+//! The script API's functions, and the built-in ones that need a bound.
+
+use std::num::NonZeroI32;
+
+use starlark::environment::{Globals, GlobalsBuilder, LibraryExtension};
+use starlark::eval::{Arguments, Evaluator};
+use starlark::starlark_module;
+use starlark::values::list::{ListRef, UnpackList};
+use starlark::values::none::{NoneOr, NoneType};
+use starlark::values::range::Range;
+use starlark::values::{Heap, Value};
+use wire::Op;
+
+use super::convert::{from_json, to_json};
+use super::namespace::keywords;
+use super::parallel::{Deferred, invoke, outcome, parallel as run_parallel};
+use super::session::{Session, argument};
+
+/// The name that `*` of scripts is compiled to: no script can write it.
+pub(super) const MULTIPLY: &str = "*";
+
+/// Bytes that a list or tuple needs for an element.
+const SLOT: usize = size_of::<usize>();
+
+/// Everything a script finds without defining it.
+pub(super) fn globals() -> Globals {
+    use LibraryExtension::{Filter, Map, Partial, Print, SetType, StructType};
+    GlobalsBuilder::extended_by(&[StructType, Map, Filter, Partial, Print, SetType])
+        .with(bounded)
+        .with(|builder| {
+            let operators = GlobalsBuilder::new().with(operators).build();
+            builder.frozen_heap().add_reference(operators.heap());
+            for (_, multiply) in operators.iter() {
+                builder.set(MULTIPLY, multiply);
+            }
+        })
+        .with(calls)
+        .with(discovery)
+        .with_namespace("stash", stash)
+        .with_namespace("json", json)
+        .build()
+}
+
+#[starlark_module]
+fn bounded(builder: &mut GlobalsBuilder) {
+    /// `range`, of a length that fits into the heap as a list.
+    fn range<'v>(
+        #[starlark(require = pos)] a1: i32,
+        #[starlark(require = pos)] a2: Option<i32>,
+        #[starlark(require = pos, default = 1)] step: i32,
+        eval: &mut Evaluator<'v, '_, '_>,
+    ) -> anyhow::Result<Range> {
+        let (start, stop) = a2.map_or((0, a1), |stop| (a1, stop));
+        let Some(step) = NonZeroI32::new(step) else { anyhow::bail!("the step of a range cannot be zero") };
+        let distance = i64::from(stop) - i64::from(start);
+        let length = usize::try_from(distance / i64::from(step.get())).unwrap_or(0);
+        let limit = Session::of(eval)?.heap_bytes() / SLOT;
+        if length > limit {
+            anyhow::bail!("a range of {length} elements is over the limit of {limit}: use a shorter one");
+        }
+        Ok(Range::new(start, stop, step))
+    }
+}
+
+/// `a * b`, refused before a result is allocated that does not fit into the heap.
+#[starlark_module]
+fn operators(builder: &mut GlobalsBuilder) {
+    fn multiply<'v>(
+        #[starlark(require = pos)] a: Value<'v>,
+        #[starlark(require = pos)] b: Value<'v>,
+        eval: &mut Evaluator<'v, '_, '_>,
+    ) -> starlark::Result<Value<'v>> {
+        let (times, repeated) = if a.get_type() == "int" { (a, b) } else { (b, a) };
+        if let (Some(times), "string" | "bytes" | "list" | "tuple") = (times.unpack_i32(), repeated.get_type()) {
+            let unit = if matches!(repeated.get_type(), "list" | "tuple") { SLOT } else { 1 };
+            let length = usize::try_from(repeated.length()?).unwrap_or(0);
+            let bytes = length.saturating_mul(unit).saturating_mul(usize::try_from(times).unwrap_or(0));
+            let limit = Session::of(eval)?.heap_bytes();
+            if bytes > limit {
+                return Err(starlark::Error::new_native(anyhow::anyhow!(
+                    "a {} of {bytes} bytes is over the heap limit of {limit} bytes",
+                    repeated.get_type()
+                )));
+            }
+        }
+        a.mul(b, eval.heap())
+    }
+}
+
+#[starlark_module]
+fn calls(builder: &mut GlobalsBuilder) {
+    /// Calls a tool by the names of its server and itself.
+    fn call_tool<'v>(args: &Arguments<'v, '_>, eval: &mut Evaluator<'v, '_, '_>) -> starlark::Result<Value<'v>> {
+        let heap = eval.heap();
+        let (server, tool, args) = two_names("call_tool(server, tool, name = value)", args, heap)?;
+        Session::of(eval)?.ask(Op::Tool { server, tool, args }, heap)
+    }
+
+    /// Gets a prompt of a server.
+    fn prompt<'v>(args: &Arguments<'v, '_>, eval: &mut Evaluator<'v, '_, '_>) -> starlark::Result<Value<'v>> {
+        let heap = eval.heap();
+        let (server, name, args) = two_names("prompt(server, name, argument = value)", args, heap)?;
+        Session::of(eval)?.ask(Op::Prompt { server, name, args }, heap)
+    }
+
+    /// Reads a resource of a server.
+    fn read_resource<'v>(server: String, uri: String, eval: &mut Evaluator<'v, '_, '_>) -> starlark::Result<Value<'v>> {
+        Session::of(eval)?.ask(Op::ReadResource { server, uri }, eval.heap())
+    }
+
+    /// Calls a function and answers `struct(ok, value, error)` instead of failing.
+    fn try_call<'v>(
+        #[starlark(require = pos)] function: Value<'v>,
+        #[starlark(args)] args: Value<'v>,
+        #[starlark(kwargs)] kwargs: Value<'v>,
+        eval: &mut Evaluator<'v, '_, '_>,
+    ) -> starlark::Result<Value<'v>> {
+        let result = invoke(function, args, kwargs, eval);
+        outcome(result, Session::of(eval)?, eval.heap())
+    }
+
+    /// A call for `parallel` to make.
+    fn defer<'v>(
+        #[starlark(require = pos)] function: Value<'v>,
+        #[starlark(args)] args: Value<'v>,
+        #[starlark(kwargs)] kwargs: Value<'v>,
+    ) -> anyhow::Result<Deferred<'v>> {
+        Ok(Deferred::new(function, args, kwargs))
+    }
+
+    /// Makes deferred calls at the same time and answers a `struct(ok, value, error)` for each.
+    fn parallel<'v>(
+        #[starlark(require = pos)] tasks: UnpackList<Value<'v>>,
+        #[starlark(require = named, default = 8)] concurrency: i32,
+        eval: &mut Evaluator<'v, '_, '_>,
+    ) -> starlark::Result<Vec<Value<'v>>> {
+        let Some(concurrency) = usize::try_from(concurrency).ok().filter(|concurrency| *concurrency > 0) else {
+            return Err(starlark::Error::new_native(anyhow::anyhow!("concurrency must be a number from 1 up")));
+        };
+        run_parallel(&tasks.items, concurrency, eval)
+    }
+}
+
+/// The two positional names of a call, and its keyword arguments.
+fn two_names<'v>(
+    form: &str,
+    args: &Arguments<'v, '_>,
+    heap: Heap<'v>,
+) -> starlark::Result<(String, String, wire::Json)> {
+    let names: Vec<_> = args.positions(heap)?.collect();
+    let texts: Vec<_> = names.iter().filter_map(|name| name.unpack_str()).collect();
+    match texts[..] {
+        [server, name] if names.len() == 2 => Ok((server.to_owned(), name.to_owned(), keywords(args, heap)?)),
+        _ => Err(starlark::Error::new_native(anyhow::anyhow!("{form} takes two strings and keyword arguments"))),
+    }
+}
+
+#[starlark_module]
+fn discovery(builder: &mut GlobalsBuilder) {
+    /// Lists a folder of the stubs.
+    fn ls<'v>(
+        #[starlark(default = "/")] path: &str,
+        #[starlark(default = NoneOr::None)] depth: NoneOr<u32>,
+        eval: &mut Evaluator<'v, '_, '_>,
+    ) -> starlark::Result<Value<'v>> {
+        let op = Op::Ls { path: path.to_owned(), depth: depth.into_option() };
+        Session::of(eval)?.ask(op, eval.heap())
+    }
+
+    /// Reads stubs.
+    fn cat<'v>(
+        paths: Value<'v>,
+        #[starlark(default = NoneOr::None)] lines: NoneOr<String>,
+        eval: &mut Evaluator<'v, '_, '_>,
+    ) -> starlark::Result<Value<'v>> {
+        let op = Op::Cat { paths: texts(paths, "path")?, lines: lines.into_option() };
+        Session::of(eval)?.ask(op, eval.heap())
+    }
+
+    /// Searches the stubs.
+    fn search<'v>(
+        queries: Value<'v>,
+        #[starlark(default = NoneOr::None)] limit: NoneOr<u32>,
+        #[starlark(default = NoneOr::None)] path: NoneOr<String>,
+        eval: &mut Evaluator<'v, '_, '_>,
+    ) -> starlark::Result<Value<'v>> {
+        let op = Op::Search { queries: texts(queries, "query")?, limit: limit.into_option(), path: path.into_option() };
+        Session::of(eval)?.ask(op, eval.heap())
+    }
+}
+
+#[starlark_module]
+fn stash(builder: &mut GlobalsBuilder) {
+    /// Stores a value for later runs of the session.
+    fn put<'v>(
+        key: String,
+        value: Value<'v>,
+        #[starlark(default = NoneOr::None)] ttl: NoneOr<u64>,
+        eval: &mut Evaluator<'v, '_, '_>,
+    ) -> starlark::Result<NoneType> {
+        let value = argument(value, eval.heap())?;
+        Session::of(eval)?.ask(Op::StashPut { key, value, ttl_secs: ttl.into_option() }, eval.heap())?;
+        Ok(NoneType)
+    }
+
+    /// Reads a stored value.
+    fn get<'v>(key: String, eval: &mut Evaluator<'v, '_, '_>) -> starlark::Result<Value<'v>> {
+        Session::of(eval)?.ask(Op::StashGet { key }, eval.heap())
+    }
+
+    /// Forgets a stored value.
+    fn delete<'v>(key: String, eval: &mut Evaluator<'v, '_, '_>) -> starlark::Result<Value<'v>> {
+        Session::of(eval)?.ask(Op::StashDelete { key }, eval.heap())
+    }
+
+    /// The keys stored.
+    fn keys<'v>(eval: &mut Evaluator<'v, '_, '_>) -> starlark::Result<Value<'v>> {
+        Session::of(eval)?.ask(Op::StashKeys, eval.heap())
+    }
+}
+
+#[starlark_module]
+fn json(builder: &mut GlobalsBuilder) {
+    /// A value as JSON.
+    fn encode<'v>(value: Value<'v>, eval: &mut Evaluator<'v, '_, '_>) -> anyhow::Result<String> {
+        to_json(value, eval.heap(), Session::of(eval)?.heap_bytes() / 2)
+    }
+
+    /// `encode` by the name it has in Python.
+    fn dumps<'v>(value: Value<'v>, eval: &mut Evaluator<'v, '_, '_>) -> anyhow::Result<String> {
+        to_json(value, eval.heap(), Session::of(eval)?.heap_bytes() / 2)
+    }
+
+    /// The value of a JSON text.
+    fn decode<'v>(text: &str, heap: Heap<'v>) -> anyhow::Result<Value<'v>> {
+        from_json(text, heap)
+    }
+
+    /// `decode` by the name it has in Python.
+    fn loads<'v>(text: &str, heap: Heap<'v>) -> anyhow::Result<Value<'v>> {
+        from_json(text, heap)
+    }
+}
+
+/// One string or several.
+fn texts(value: Value<'_>, what: &str) -> anyhow::Result<Vec<String>> {
+    let items = match ListRef::from_value(value) {
+        Some(list) => list.content(),
+        None => &[value][..],
+    };
+    let text = |item: &Value<'_>| match item.unpack_str() {
+        Some(text) => Ok(text.to_owned()),
+        None => Err(anyhow::anyhow!("a {what} must be a string, not {}", item.get_type())),
+    };
+    items.iter().map(text).collect()
+}

@@ -1,0 +1,168 @@
+//! `defer`, `parallel` and `try_call`: several calls in flight, and errors as values.
+
+use std::fmt;
+
+use allocative::Allocative;
+use starlark::coerce::Coerce;
+use starlark::eval::Evaluator;
+use starlark::starlark_complex_value;
+use starlark::values::dict::DictRef;
+use starlark::values::structs::AllocStruct;
+use starlark::values::tuple::TupleRef;
+use starlark::values::{
+    Freeze, Heap, NoSerialize, ProvidesStaticType, StarlarkPagable, StarlarkValue, Trace, Value, ValueLifetimeless,
+    ValueLike, starlark_value,
+};
+use wire::{CallError, ErrorCode};
+
+use super::convert::from_json;
+use super::session::{CallFailed, Captured, Session};
+
+/// A call that `parallel` is going to make.
+#[derive(Debug, Trace, Coerce, Freeze, ProvidesStaticType, NoSerialize, StarlarkPagable, Allocative)]
+#[repr(C)]
+pub(super) struct DeferredGen<V: ValueLifetimeless> {
+    function: V,
+    /// A tuple.
+    args: V,
+    /// A dict.
+    kwargs: V,
+}
+
+starlark_complex_value!(pub(super) Deferred);
+
+impl<V: ValueLifetimeless> fmt::Display for DeferredGen<V> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "<deferred {}>", self.function)
+    }
+}
+
+#[starlark_value(type = "deferred")]
+impl<'v, V: ValueLike<'v>> StarlarkValue<'v> for DeferredGen<V> where Self: ProvidesStaticType<'v> {}
+
+impl<'v> Deferred<'v> {
+    pub(super) fn new(function: Value<'v>, args: Value<'v>, kwargs: Value<'v>) -> Self {
+        Self { function, args, kwargs }
+    }
+
+    fn invoke(&self, eval: &mut Evaluator<'v, '_, '_>) -> starlark::Result<Value<'v>> {
+        invoke(self.function, self.args, self.kwargs, eval)
+    }
+}
+
+/// Calls a function with arguments that are held as values.
+pub(super) fn invoke<'v>(
+    function: Value<'v>,
+    args: Value<'v>,
+    kwargs: Value<'v>,
+    eval: &mut Evaluator<'v, '_, '_>,
+) -> starlark::Result<Value<'v>> {
+    let positional = TupleRef::from_value(args).map_or(&[][..], |args| args.content());
+    let named: Vec<_> = DictRef::from_value(kwargs)
+        .map(|kwargs| kwargs.iter().map(|(name, value)| (name.unpack_str().unwrap_or_default(), value)).collect())
+        .unwrap_or_default();
+    eval.eval_function(function, positional, &named)
+}
+
+/// Runs tasks with at most `concurrency` calls in flight and answers a `struct(ok, value, error)` for each.
+pub(super) fn parallel<'v>(
+    tasks: &[Value<'v>],
+    concurrency: usize,
+    eval: &mut Evaluator<'v, '_, '_>,
+) -> starlark::Result<Vec<Value<'v>>> {
+    let session = Session::of(eval)?;
+    let mut results: Vec<Option<Value<'v>>> = vec![None; tasks.len()];
+    let mut in_flight: Vec<(u64, usize)> = Vec::new();
+    let mut started = 0;
+    while started < tasks.len() || !in_flight.is_empty() {
+        if started < tasks.len() && in_flight.len() < concurrency {
+            match start(tasks[started], session, eval)? {
+                Started::Call(call) => in_flight.push((call, started)),
+                Started::Ended(result) => results[started] = Some(result),
+            }
+            started += 1;
+            continue;
+        }
+        let calls: Vec<_> = in_flight.iter().map(|(call, _)| *call).collect();
+        let call = session.wait_any(&calls);
+        if let Some(position) = in_flight.iter().position(|(sent, _)| *sent == call) {
+            let (_, index) = in_flight.swap_remove(position);
+            let answer = session.wait(call).map_err(starlark::Error::new_native);
+            let value = answer.and_then(|json| Ok(from_json(json.get(), eval.heap())?));
+            results[index] = Some(outcome(value, session, eval.heap())?);
+        }
+    }
+    Ok(results.into_iter().flatten().collect())
+}
+
+enum Started<'v> {
+    /// A call was sent.
+    Call(u64),
+    /// There was no single call to send: the task has run.
+    Ended(Value<'v>),
+}
+
+fn start<'v>(task: Value<'v>, session: &Session, eval: &mut Evaluator<'v, '_, '_>) -> starlark::Result<Started<'v>> {
+    let Some(deferred) = Deferred::from_value(task) else {
+        let result = eval.eval_function(task, &[], &[]);
+        return Ok(Started::Ended(outcome(result, session, eval.heap())?));
+    };
+    // A function of the script may make several calls and needs their values: it runs in place.
+    session.capture(deferred.function.parameters_spec().is_none());
+    let result = deferred.invoke(eval);
+    session.capture(false);
+    match result {
+        Err(error) => match Captured::of(&error) {
+            Some(call) => Ok(Started::Call(call)),
+            None => Ok(Started::Ended(outcome(Err(error), session, eval.heap())?)),
+        },
+        value => Ok(Started::Ended(outcome(value, session, eval.heap())?)),
+    }
+}
+
+/// `struct(ok, value, error)`. A limit of the run is no value: it ends the script.
+pub(super) fn outcome<'v>(
+    result: starlark::Result<Value<'v>>,
+    session: &Session,
+    heap: Heap<'v>,
+) -> starlark::Result<Value<'v>> {
+    let (ok, value, error) = match result {
+        Ok(value) => (true, value, Value::new_none()),
+        Err(error) if session.is_over(heap) || Captured::of(&error).is_some() => return Err(error),
+        Err(error) => (false, Value::new_none(), error_value(&error, heap)?),
+    };
+    Ok(heap.alloc(AllocStruct([("ok", Value::new_bool(ok)), ("value", value), ("error", error)])))
+}
+
+fn error_value<'v>(error: &starlark::Error, heap: Heap<'v>) -> starlark::Result<Value<'v>> {
+    let error = match CallFailed::of(error) {
+        Some(failed) => failed.error.clone(),
+        None => CallError {
+            code: ErrorCode::ScriptError,
+            message: error.without_diagnostic().to_string(),
+            retryable: false,
+            suggested_fix: None,
+            data: None,
+        },
+    };
+    let data = match &error.data {
+        Some(data) => from_json(data.get(), heap)?,
+        None => Value::new_none(),
+    };
+    let fix = error.suggested_fix.map_or_else(Value::new_none, |fix| heap.alloc(fix));
+    Ok(heap.alloc(AllocStruct([
+        ("code", heap.alloc(code_name(error.code))),
+        ("message", heap.alloc(error.message)),
+        ("retryable", Value::new_bool(error.retryable)),
+        ("suggested_fix", fix),
+        ("data", data),
+    ])))
+}
+
+/// The code as scripts of both languages see it.
+fn code_name(code: ErrorCode) -> String {
+    match serde_json::to_value(code) {
+        Ok(serde_json::Value::String(name)) => name,
+        _ => "INTERNAL".to_owned(),
+    }
+}

@@ -1,0 +1,4 @@
+function inner(x) {
+  return x.field.deeper;
+}
+return inner({});
