@@ -1,0 +1,241 @@
+//! The only way from a script to a server.
+//!
+//! One [`Broker`] serves one execution, whichever language, entry point or degree of parallelism it comes from:
+//!
+//! 1. resolve the names, with suggestions;
+//! 2. map and validate the arguments against the tool's schema;
+//! 3. ask the policy (everything configured is allowed for now; denials and approvals belong here, before anything
+//!    is counted or sent);
+//! 4. charge the budget of the run, and wait for a free slot;
+//! 5. call the server through the router;
+//! 6. normalise the answer, redact what is shown of errors, keep the record.
+
+mod arguments;
+mod audit;
+mod ledger;
+mod normalise;
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use async_trait::async_trait;
+use serde_json::value::RawValue;
+use serde_json::{Map, Value, json};
+use stubgen::ToolStub;
+use tokio::sync::Semaphore;
+use wire::{CallError, Json, Op, Outcome};
+
+use crate::catalog::Catalog;
+use crate::config::Limits;
+use crate::discovery::Discovery;
+use crate::error::{Error, ErrorCode, Result};
+use crate::manifest::ServerEntry;
+use crate::router::Router;
+use crate::sandbox::Host;
+use crate::secret;
+use crate::session::Session;
+use crate::upstream::{Answer, Operation};
+
+pub use arguments::Validators;
+pub use audit::Audit;
+pub use ledger::{CallRecord, Ledger};
+pub use normalise::{Attachment, Attachments};
+
+/// Requests other than tool calls that one run may make; they are answered from memory.
+const MAX_DISCOVERY: u32 = 500;
+
+/// The boundary of one execution.
+pub struct Broker {
+    catalog: Arc<Catalog>,
+    router: Arc<Router>,
+    session: Arc<Session>,
+    validators: Arc<Validators>,
+    limits: Limits,
+    slots: Semaphore,
+    ledger: Ledger,
+    attachments: Attachments,
+}
+
+impl Broker {
+    /// A broker over one snapshot of the catalog.
+    #[must_use]
+    pub fn new(
+        catalog: Arc<Catalog>,
+        router: Arc<Router>,
+        session: Arc<Session>,
+        validators: Arc<Validators>,
+        limits: Limits,
+    ) -> Self {
+        let slots = Semaphore::new(limits.concurrency);
+        let ledger = Ledger::new(limits.calls, MAX_DISCOVERY);
+        Self { catalog, router, session, validators, limits, slots, ledger, attachments: Attachments::default() }
+    }
+
+    /// What was called so far.
+    #[must_use]
+    pub fn ledger(&self) -> &Ledger {
+        &self.ledger
+    }
+
+    /// The binary content that came back so far.
+    #[must_use]
+    pub fn attachments(&self) -> &Attachments {
+        &self.attachments
+    }
+
+    /// Calls a tool and returns its normalised answer. `call` is the script's own number of the call.
+    ///
+    /// # Errors
+    /// Any of the codes of the steps above.
+    pub async fn call_tool(&self, call: u64, server: &str, tool: &str, args: &str) -> Result<Value> {
+        let (entry, stub) = self.catalog.tool(server, tool)?;
+        let arguments = arguments::parse(stub, args, self.limits.args_bytes)?;
+        self.validators.check(entry, stub, &arguments)?;
+        self.dispatch(call, entry, Some(stub), Operation::Tool { name: stub.name.clone(), arguments }).await
+    }
+
+    async fn read_resource(&self, call: u64, server: &str, uri: String) -> Result<Value> {
+        self.dispatch(call, self.catalog.server(server)?, None, Operation::Resource { uri }).await
+    }
+
+    async fn prompt(&self, call: u64, server: &str, name: String, args: &str) -> Result<Value> {
+        let arguments = arguments::object(args, self.limits.args_bytes)?;
+        self.dispatch(call, self.catalog.server(server)?, None, Operation::Prompt { name, arguments }).await
+    }
+
+    /// Steps 3 to 6, the same for every kind of operation.
+    async fn dispatch(
+        &self,
+        call: u64,
+        entry: &ServerEntry,
+        stub: Option<&ToolStub>,
+        operation: Operation,
+    ) -> Result<Value> {
+        self.ledger.charge_call()?;
+        let record = self.ledger.open(call, &entry.ident, stub, &operation);
+        let outcome = self.perform(entry, stub, &operation).await;
+        self.ledger.close(record, &outcome);
+        outcome
+    }
+
+    async fn perform(&self, entry: &ServerEntry, stub: Option<&ToolStub>, operation: &Operation) -> Result<Value> {
+        let _slot = self.slots.acquire().await;
+        match self.router.call(&entry.name, operation).await.map_err(redacted)? {
+            Answer::Tool(answer) => {
+                let tool = stub.map_or_else(|| entry.ident.clone(), |stub| format!("{}.{}", entry.ident, stub.ident));
+                normalise::tool_answer(&tool, answer, &self.limits, &self.attachments).map_err(redacted)
+            }
+            Answer::Raw(value) => normalise::raw_answer(value, &self.limits),
+            Answer::Listing(_) => Err(Error::new(ErrorCode::Internal, "a list came in answer to a call")),
+        }
+    }
+
+    async fn perform_op(&self, call: u64, op: Op) -> Result<Json> {
+        let discovery = Discovery { catalog: &self.catalog, session: &self.session };
+        if !matches!(op, Op::Tool { .. } | Op::ReadResource { .. } | Op::Prompt { .. }) {
+            self.ledger.charge_discovery()?;
+        }
+        match op {
+            Op::Tool { server, tool, args } => json_text(&self.call_tool(call, &server, &tool, args.get()).await?),
+            Op::ReadResource { server, uri } => json_text(&self.read_resource(call, &server, uri).await?),
+            Op::Prompt { server, name, args } => json_text(&self.prompt(call, &server, name, args.get()).await?),
+            Op::Ls { path, depth } => json_text(&discovery.ls(&path, depth)?),
+            Op::Cat { paths, lines } => json_text(&discovery.cat(&paths, lines.as_deref())?),
+            Op::Search { queries, limit, path } => json_text(&discovery.search(&queries, limit, path.as_deref())?),
+            Op::Servers => json_text(&self.servers()),
+            Op::SearchTools { query, limit } => json_text(&self.search_tools(&query, limit)?),
+            Op::ToolInfo { server, tool } => json_text(&*self.catalog.tool(&server, &tool)?.1.definition),
+            Op::StashPut { key, value, ttl_secs } => {
+                self.session.stash_put(key, value.get().to_owned(), ttl_secs.map(Duration::from_secs))?;
+                json_text(&Value::Null)
+            }
+            Op::StashGet { key } => match self.session.stash_get(&key) {
+                Some(text) => RawValue::from_string(text.to_string()).map_err(not_json),
+                None => json_text(&Value::Null),
+            },
+            Op::StashDelete { key } => json_text(&self.session.stash_delete(&key)),
+            Op::StashKeys => json_text(&self.session.stash_keys()),
+        }
+    }
+
+    fn servers(&self) -> Value {
+        let describe = |server: &Arc<ServerEntry>| {
+            json!({
+                "name": server.name,
+                "ident": server.ident,
+                "state": server.state.describe(),
+                "tools": server.stubs.tools.len(),
+                "description": server.stubs.description,
+            })
+        };
+        self.catalog.servers().iter().map(describe).collect()
+    }
+
+    fn search_tools(&self, query: &str, limit: Option<u32>) -> Result<Value> {
+        let hits = self.catalog.search(query, limit.unwrap_or(8).min(50) as usize, "/")?;
+        let describe = |hit: &crate::catalog::Hit<'_>| {
+            json!({
+                "server": hit.server.ident,
+                "tool": hit.tool.ident,
+                "path": Catalog::stub_path(hit.server, hit.tool),
+                "signature": hit.tool.signature,
+                "summary": hit.tool.summary,
+            })
+        };
+        Ok(hits.iter().map(describe).collect())
+    }
+}
+
+#[async_trait]
+impl Host for Broker {
+    async fn call(&self, call: u64, op: Op) -> Outcome {
+        match self.perform_op(call, op).await {
+            Ok(json) => Outcome::Ok(json),
+            Err(error) => Outcome::Err(call_error(&error)),
+        }
+    }
+}
+
+/// The error as scripts see it.
+#[must_use]
+pub fn call_error(error: &Error) -> CallError {
+    CallError {
+        code: error.code,
+        message: error.message.clone(),
+        retryable: error.behaviour().retryable,
+        suggested_fix: Some(error.suggested_fix().to_owned()),
+        data: error.data.as_ref().and_then(|data| json_text(data).ok()),
+    }
+}
+
+fn json_text<T: serde::Serialize + ?Sized>(value: &T) -> Result<Json> {
+    serde_json::value::to_raw_value(value).map_err(not_json)
+}
+
+fn not_json(error: serde_json::Error) -> Error {
+    Error::new(ErrorCode::Internal, format!("a value has no JSON form: {error}"))
+}
+
+/// Secrets of the configuration never reach a script, also not by way of a server that repeats them in an error.
+fn redacted(mut error: Error) -> Error {
+    error.message = secret::redact(&error.message).into_owned();
+    error.hint = error.hint.map(|hint| secret::redact(&hint).into_owned());
+    error.data = error.data.map(redact_value);
+    error
+}
+
+fn redact_value(value: Value) -> Value {
+    match value {
+        Value::String(text) => Value::String(secret::redact(&text).into_owned()),
+        Value::Array(items) => items.into_iter().map(redact_value).collect(),
+        Value::Object(object) => {
+            Value::Object(object.into_iter().map(|(key, value)| (key, redact_value(value))).collect::<Map<_, _>>())
+        }
+        other => other,
+    }
+}
+
+/// Milliseconds with microsecond resolution, as the records show times.
+fn millis(since: Instant) -> f64 {
+    (since.elapsed().as_micros() as f64) / 1000.0
+}

@@ -1,0 +1,162 @@
+//! The texts that `ls`, `cat` and `search` answer with.
+
+use std::fmt::Write as _;
+
+use super::vfs::stub_path;
+use super::{Catalog, Hit, Node};
+use crate::error::Result;
+use crate::manifest::ServerEntry;
+
+/// Entries of one folder that are listed before the rest is only counted.
+const MAX_ENTRIES: usize = 400;
+/// Characters of a signature in a search hit.
+const MAX_SIGNATURE: usize = 200;
+
+impl Catalog {
+    /// Lists the folder at `path` and `depth` levels below it, one line an entry; for a file, its own line.
+    ///
+    /// # Errors
+    /// `INVALID_ARGS` when there is no such path.
+    pub fn ls(&self, path: &str, depth: usize) -> Result<String> {
+        Ok(self.ls_node(self.resolve(path)?, depth.max(1)))
+    }
+
+    pub(super) fn ls_node(&self, node: Node, depth: usize) -> String {
+        let mut lines = Vec::new();
+        match node {
+            Node::Root => {
+                lines.push(format!("/  {}, catalog {}", self.counts(), self.digest));
+                lines.push("forge.pyi forge.d.ts  the script API of `execute`".to_owned());
+                for (position, server) in self.servers.iter().enumerate() {
+                    lines.push(server_line(server));
+                    self.nested(Node::Server(position), depth - 1, "  ", &mut lines);
+                }
+                if self.servers.is_empty() {
+                    lines.push("no servers are configured: add one to forge.toml".to_owned());
+                }
+            }
+            Node::Server(_) | Node::Category(..) => {
+                lines.push(format!("{}  {}", self.path(node), self.folder_note(node)));
+                self.nested(node, depth, "", &mut lines);
+            }
+            Node::Tool(server, tool, _) => lines.push(tool_line(&self.servers[server].stubs.tools[tool])),
+            Node::ForgePyi | Node::ForgeDts | Node::Init(_) | Node::Readme(_) => lines.push(self.path(node)),
+        }
+        lines.join("\n")
+    }
+
+    fn counts(&self) -> String {
+        format!("{}, {}", counted(self.servers.len(), "server"), counted(self.tools.len(), "tool"))
+    }
+
+    fn folder_note(&self, node: Node) -> String {
+        match node {
+            Node::Server(server) => {
+                let entry = &self.servers[server];
+                let tools = counted(entry.stubs.tools.len(), "tool");
+                match entry.stubs.tools.is_empty() {
+                    true => format!("{tools}, {}", entry.state.describe()),
+                    false => {
+                        format!("{tools}; README.md, __init__.pyi: every signature; beside each .pyi: .d.ts .md .json")
+                    }
+                }
+            }
+            Node::Category(server, category) => {
+                let stubs = &self.servers[server].stubs;
+                let name = stubs.categories.get(category);
+                counted(stubs.tools.iter().filter(|tool| tool.category.as_ref() == name).count(), "tool")
+            }
+            _ => String::new(),
+        }
+    }
+
+    /// The lines below `node`, `depth` levels deep.
+    fn nested(&self, node: Node, depth: usize, indent: &str, lines: &mut Vec<String>) {
+        if depth == 0 {
+            return;
+        }
+        let mut tools = Vec::new();
+        match node {
+            Node::Server(server) => {
+                let stubs = &self.servers[server].stubs;
+                for (position, category) in stubs.categories.iter().enumerate() {
+                    let node = Node::Category(server, position);
+                    lines.push(format!("{indent}{category}/  {}", self.folder_note(node)));
+                    self.nested(node, depth - 1, &format!("{indent}  "), lines);
+                }
+                if stubs.categories.is_empty() {
+                    tools.extend(&stubs.tools);
+                }
+            }
+            Node::Category(server, category) => {
+                let stubs = &self.servers[server].stubs;
+                let name = stubs.categories.get(category);
+                tools.extend(stubs.tools.iter().filter(|tool| tool.category.as_ref() == name));
+            }
+            _ => {}
+        }
+        lines.extend(tools.iter().take(MAX_ENTRIES).map(|tool| format!("{indent}{}", tool_line(tool))));
+        if tools.len() > MAX_ENTRIES {
+            lines.push(format!("{indent}… {} more; `search` with path={}", tools.len() - MAX_ENTRIES, self.path(node)));
+        }
+    }
+
+    /// The text of `README.md` of a server.
+    pub(super) fn readme(&self, entry: &ServerEntry) -> String {
+        let mut text = format!("# {}\n\n{}\n", entry.name, entry.state.describe());
+        if let Some(description) = &entry.stubs.description {
+            let _ = write!(text, "\n{description}\n");
+        }
+        if let Some(instructions) = &entry.stubs.instructions {
+            // The server's words, quoted so that they cannot be taken for the gateway's.
+            let quoted: Vec<String> =
+                instructions.lines().map(|line| format!("> {line}").trim_end().to_owned()).collect();
+            let _ = write!(text, "\nThe server says:\n\n{}\n", quoted.join("\n"));
+        }
+        text
+    }
+
+    /// One line a hit: path, signature, what it does.
+    #[must_use]
+    pub fn hit_line(hit: &Hit<'_>) -> String {
+        let path = Self::stub_path(hit.server, hit.tool);
+        let mut signature: String = hit.tool.signature.chars().take(MAX_SIGNATURE).collect();
+        if signature.len() < hit.tool.signature.len() {
+            signature.push('…');
+        }
+        format!("{path}  {signature}  {}", hit.tool.summary).trim_end().to_owned()
+    }
+
+    /// Where to look when a search found nothing.
+    #[must_use]
+    pub fn no_hits(&self, query: &str) -> String {
+        let folders: Vec<String> = self.servers.iter().take(20).map(|server| format!("/{}/", server.ident)).collect();
+        format!("nothing matches `{query}`; try other words, or look in {}", folders.join(" "))
+    }
+
+    /// The path of a tool's stub.
+    #[must_use]
+    pub fn stub_path(server: &ServerEntry, tool: &stubgen::ToolStub) -> String {
+        format!("{}.pyi", stub_path(&server.ident, tool))
+    }
+}
+
+fn server_line(server: &ServerEntry) -> String {
+    let tools = counted(server.stubs.tools.len(), "tool");
+    let mut line = format!("{}/  {tools}, {}", server.ident, server.state.describe());
+    if server.ident != server.name {
+        let _ = write!(line, " ({})", server.name);
+    }
+    if let Some(description) = &server.stubs.description {
+        let _ = write!(line, "  {description}");
+    }
+    line
+}
+
+fn tool_line(tool: &stubgen::ToolStub) -> String {
+    format!("{}.pyi  {}", tool.ident, tool.summary).trim_end().to_owned()
+}
+
+fn counted(count: usize, what: &str) -> String {
+    if count == 1 { format!("1 {what}") } else { format!("{count} {what}s") }
+}

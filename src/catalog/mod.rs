@@ -1,0 +1,200 @@
+//! What the agent can find: stub files, index and digest, one immutable value that is built whole and swapped whole.
+
+mod index;
+mod listing;
+mod vfs;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use stubgen::ToolStub;
+
+use crate::error::{Error, ErrorCode, Result, did_you_mean, nearest};
+use crate::manifest::{ServerEntry, State};
+
+pub use vfs::{Node, View};
+
+/// Everything that can be listed, read and searched. See [`Catalog::build`].
+pub struct Catalog {
+    servers: Vec<Arc<ServerEntry>>,
+    /// Server by identifier and by name.
+    by_name: HashMap<String, usize>,
+    /// The tools in order of server and identifier; the index speaks of positions in it.
+    tools: Vec<ToolRef>,
+    index: index::Index,
+    digest: String,
+}
+
+/// Where a tool is: positions of its server and of itself there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ToolRef {
+    server: usize,
+    tool: usize,
+}
+
+/// A search hit.
+pub struct Hit<'a> {
+    /// The tool's server.
+    pub server: &'a ServerEntry,
+    /// The tool.
+    pub tool: &'a ToolStub,
+    /// BM25 score; comparable within one query only.
+    pub score: f32,
+}
+
+impl Catalog {
+    /// Builds the catalog of `servers`, given in order of identifier.
+    ///
+    /// # Errors
+    /// `INTERNAL` when the index cannot be built.
+    pub fn build(servers: Vec<Arc<ServerEntry>>) -> Result<Self> {
+        let mut by_name = HashMap::new();
+        let mut tools = Vec::new();
+        for (server, entry) in servers.iter().enumerate() {
+            by_name.entry(entry.ident.clone()).or_insert(server);
+            by_name.entry(entry.name.clone()).or_insert(server);
+            tools.extend((0..entry.stubs.tools.len()).map(|tool| ToolRef { server, tool }));
+        }
+        let index = index::Index::build(
+            servers.iter().flat_map(|entry| entry.stubs.tools.iter().map(|tool| (entry.name.as_str(), tool))),
+        )?;
+        let digests: Vec<String> = servers.iter().map(|s| format!("{} {}", s.name, s.stubs.digest)).collect();
+        let digest = stubgen::short_digest(&digests.join("\n"));
+        Ok(Self { servers, by_name, tools, index, digest })
+    }
+
+    /// The servers, in order of identifier.
+    #[must_use]
+    pub fn servers(&self) -> &[Arc<ServerEntry>] {
+        &self.servers
+    }
+
+    /// How many tools there are.
+    #[must_use]
+    pub fn tool_count(&self) -> usize {
+        self.tools.len()
+    }
+
+    /// Short digest of everything but the servers' states.
+    #[must_use]
+    pub fn digest(&self) -> &str {
+        &self.digest
+    }
+
+    /// Whether a server is still being started.
+    #[must_use]
+    pub fn is_settling(&self) -> bool {
+        self.servers.iter().any(|server| server.state == State::Connecting)
+    }
+
+    /// The server called `name`, by identifier or name.
+    ///
+    /// # Errors
+    /// `SERVER_NOT_FOUND` with suggestions.
+    pub fn server(&self, name: &str) -> Result<&ServerEntry> {
+        self.server_position(name).map(|position| &*self.servers[position]).ok_or_else(|| {
+            let known = self.servers.iter().map(|server| server.ident.as_str());
+            let hint = did_you_mean(&nearest(name, known)).unwrap_or_else(|| match self.servers.is_empty() {
+                true => "no server is configured".to_owned(),
+                false => "`ls /` lists the servers".to_owned(),
+            });
+            Error::new(ErrorCode::ServerNotFound, format!("there is no server `{name}`")).hint(hint)
+        })
+    }
+
+    fn server_position(&self, name: &str) -> Option<usize> {
+        self.by_name.get(name).copied().or_else(|| {
+            self.servers.iter().position(|s| s.ident.eq_ignore_ascii_case(name) || s.name.eq_ignore_ascii_case(name))
+        })
+    }
+
+    /// The tool `name` of `server`: wire name or identifier, with or without its category before a dot.
+    ///
+    /// # Errors
+    /// `SERVER_NOT_FOUND` or `TOOL_NOT_FOUND` with suggestions; `TRANSPORT_DEAD` when the server has no tools
+    /// because it could not be started.
+    pub fn tool(&self, server: &str, name: &str) -> Result<(&ServerEntry, &ToolStub)> {
+        let entry = self.server(server)?;
+        match find_tool(entry, name) {
+            Some(tool) => Ok((entry, tool)),
+            None => Err(self.unknown_tool(entry, name)),
+        }
+    }
+
+    fn unknown_tool(&self, entry: &ServerEntry, name: &str) -> Error {
+        let server = &entry.ident;
+        match &entry.state {
+            State::Failed { reason } if entry.stubs.tools.is_empty() => {
+                return Error::new(
+                    ErrorCode::TransportDead,
+                    format!("server `{server}` could not be started: {reason}"),
+                );
+            }
+            State::Connecting => {
+                return Error::new(ErrorCode::TransportDead, format!("server `{server}` is still being started"))
+                    .hint("try again in a few seconds; `ls /` shows its state");
+            }
+            State::Disabled => {
+                return Error::new(ErrorCode::ServerNotFound, format!("server `{server}` is disabled"))
+                    .hint("set `enabled = true` in the configuration");
+            }
+            _ => {}
+        }
+        let error = Error::new(ErrorCode::ToolNotFound, format!("server `{server}` has no tool `{name}`"));
+        let here = nearest(name, entry.stubs.tools.iter().map(|tool| tool.ident.as_str()));
+        if let Some(hint) = did_you_mean(&here) {
+            return error.hint(hint);
+        }
+        let elsewhere: Vec<String> = self
+            .servers
+            .iter()
+            .filter(|other| find_tool(other, name).is_some())
+            .map(|other| format!("{}.{name}", other.ident))
+            .take(3)
+            .collect();
+        match did_you_mean(&elsewhere) {
+            Some(hint) => error.hint(hint),
+            None => error.hint(format!("`ls /{server}` lists its tools, `search` finds tools by purpose")),
+        }
+    }
+
+    /// The best tools for `query` under the folder `path`.
+    ///
+    /// # Errors
+    /// `INVALID_ARGS` when the folder does not exist, `INTERNAL` when the index fails.
+    pub fn search(&self, query: &str, limit: usize, path: &str) -> Result<Vec<Hit<'_>>> {
+        let folder = self.folder(path)?;
+        let keep = |id: usize| self.tools.get(id).is_some_and(|tool| self.is_in(*tool, folder));
+        let found = self.index.search(query, limit, keep)?;
+        Ok(found
+            .into_iter()
+            .filter_map(|(id, score)| {
+                let place = self.tools.get(id)?;
+                let server = self.servers.get(place.server)?;
+                Some(Hit { server, tool: server.stubs.tools.get(place.tool)?, score })
+            })
+            .collect())
+    }
+
+    fn is_in(&self, tool: ToolRef, folder: Node) -> bool {
+        match folder {
+            Node::Server(server) => tool.server == server,
+            Node::Category(server, category) => {
+                let stubs = &self.servers[server].stubs;
+                tool.server == server && stubs.tools[tool.tool].category.as_ref() == stubs.categories.get(category)
+            }
+            _ => true,
+        }
+    }
+}
+
+/// The tool `name` of `entry`, by wire name, identifier or either in another case; a leading category is ignored
+/// unless it is part of the name.
+fn find_tool<'a>(entry: &'a ServerEntry, name: &str) -> Option<&'a ToolStub> {
+    let tools = &entry.stubs.tools;
+    let exact = |wanted: &str| tools.iter().find(|tool| tool.name == wanted || tool.ident == wanted);
+    exact(name).or_else(|| {
+        let (category, rest) = name.split_once('.')?;
+        exact(rest).filter(|tool| tool.category.as_deref().is_some_and(|own| own.eq_ignore_ascii_case(category)))
+    })
+}

@@ -1,0 +1,32 @@
+//! `forgefs call`: one tool, through the same broker as scripts.
+
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use clap::Args;
+
+use super::ui::Ui;
+use super::{Failure, Global};
+use crate::session::Session;
+
+#[derive(Args)]
+pub(super) struct CallArgs {
+    /// Server
+    server: String,
+    /// Tool
+    tool: String,
+    /// Arguments, a JSON object
+    #[arg(default_value = "{}")]
+    args: String,
+}
+
+pub(super) async fn call(global: &Global, args: CallArgs, ui: Ui) -> Result<ExitCode, Failure> {
+    let gateway = global.settled().await?;
+    let broker = gateway.scene(&Arc::new(Session::default())).broker();
+    let value = tokio::select! {
+        value = broker.call_tool(1, &args.server, &args.tool, &args.args) => value?,
+        _ = tokio::signal::ctrl_c() => return Ok(ExitCode::from(130)),
+    };
+    ui.out(&value.to_string());
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,169 @@
+//! `forgefs demo`: what an agent sees, step by step, and what it costs beside a plain tool list.
+
+mod data;
+mod server;
+mod tokens;
+
+use std::collections::BTreeMap;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+
+use clap::Args;
+use serde_json::Value;
+use wire::Language;
+
+use super::ui::Ui;
+use super::{Failure, own_executable};
+use crate::config::{Binding, Config, Server, Transport};
+use crate::execution::Request;
+use crate::gateway::{Gateway, Options};
+use crate::server::{definitions, instructions};
+use crate::session::Session;
+
+/// The sample servers.
+const ROLES: [(&str, &str); 3] =
+    [("calendar", "Events and rooms"), ("people", "Who works here"), ("tickets", "Bugs and requests")];
+
+/// The task, once in each language.
+const JAVASCRIPT: &str = include_str!("task.js");
+const STARLARK: &str = include_str!("task.star");
+/// A script with a mistake in it.
+const MISTAKE: &str = "const t = await tickets.get_tiket({id: 1})\nreturn t.title";
+
+#[derive(Args)]
+pub(super) struct ServerArgs {
+    /// calendar, people or tickets
+    role: String,
+}
+
+pub(super) async fn serve(args: ServerArgs) -> Result<ExitCode, Failure> {
+    if server::definitions(&args.role).is_empty() {
+        return Err(Failure::usage(format!("there is no sample server `{}`", args.role)));
+    }
+    server::serve(args.role).await.map_err(Failure::internal)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+pub(super) async fn demo(ui: Ui) -> Result<ExitCode, Failure> {
+    let mut walk = Walk::start(ui).await?;
+    walk.surface();
+    walk.discovery()?;
+    let cat = ["/tickets/list_tickets.pyi", "/people/list_on_call.pyi", "/calendar/find_free_slot.pyi"];
+    walk.cat(&cat)?;
+    let javascript = walk.execute("execute, JavaScript", Language::Javascript, JAVASCRIPT).await;
+    let task = walk.total;
+    let starlark = walk.execute("execute, the same in Starlark", Language::Starlark, STARLARK).await;
+    let mistake = walk.execute("execute, with a mistake", Language::Javascript, MISTAKE).await;
+    walk.compare(task);
+    // The demo is its own test: both scripts must succeed, the mistake must be explained.
+    Ok(ExitCode::from(u8::from(!(javascript && starlark && !mistake))))
+}
+
+struct Walk {
+    ui: Ui,
+    gateway: Gateway,
+    session: Arc<Session>,
+    /// Tokens so far: definitions, what the agent wrote, and what it was answered.
+    total: usize,
+}
+
+impl Walk {
+    async fn start(ui: Ui) -> Result<Self, Failure> {
+        // The program to start is named by its path, not by /proc/self: that would be the launcher's own.
+        let exe = std::env::current_exe().map_err(|error| Failure::internal(error.to_string()))?;
+        let entry = |(role, description): (&str, &str)| {
+            let transport = Transport::Stdio {
+                command: exe.to_string_lossy().into_owned(),
+                args: vec!["demo-server".to_owned(), role.to_owned()],
+                env: BTreeMap::new(),
+                cwd: None,
+            };
+            let server = Server {
+                transport,
+                description: Some(description.to_owned()),
+                enabled: true,
+                timeout: Duration::from_secs(10),
+                connect_timeout: Duration::from_secs(20),
+                categories: BTreeMap::new(),
+                binding: Binding::Auto,
+            };
+            (role.to_owned(), server)
+        };
+        let config = Config { servers: ROLES.into_iter().map(entry).collect(), ..Config::empty() };
+        let options =
+            Options { config, catalogs: Vec::new(), worker: own_executable(), worker_args: vec!["worker".into()] };
+        let mut gateway = Gateway::start(options)?;
+        gateway.warm_up();
+        gateway.settle(Duration::from_secs(30)).await;
+        let engines = gateway.pool().describe().await?.engines;
+        let engines: Vec<String> = engines.iter().map(|engine| engine.engine.clone()).collect();
+        ui.out(&format!("ForgeFS {}, engines: {}", env!("CARGO_PKG_VERSION"), engines.join(", ")));
+        ui.out("Three sample MCP servers run behind it. This is what an agent sees.\n");
+        Ok(Self { ui, gateway, session: Arc::default(), total: 0 })
+    }
+
+    /// What every client has in its context: four definitions and the instructions.
+    fn surface(&mut self) {
+        let definitions = definitions();
+        let list = serde_json::to_string(&definitions).unwrap_or_default();
+        let instructions = instructions(&self.gateway);
+        let tokens = tokens::count(&list) + tokens::count(&instructions);
+        self.total += tokens;
+        self.ui.out(&format!("## tools/list and instructions  [{tokens} tokens]"));
+        for tool in &definitions {
+            self.ui.out(&format!("{}: {}", tool.name, tool.description.as_deref().unwrap_or_default()));
+        }
+        self.ui.out(&format!("\n{instructions}"));
+    }
+
+    fn discovery(&mut self) -> Result<(), Failure> {
+        let answer = self.gateway.ls(&self.session, "/", None)?;
+        self.show("ls /", "{\"path\":\"/\"}", &answer);
+        let queries = ["open tickets by priority", "who is on call", "find a time when people are free"];
+        let queries = queries.map(str::to_owned);
+        let answer = self.gateway.search(&self.session, &queries, Some(2), None)?;
+        let asked = serde_json::json!({ "query": queries, "limit": 2 }).to_string();
+        self.show(&format!("search {asked}"), &asked, &answer);
+        Ok(())
+    }
+
+    fn cat(&mut self, paths: &[&str]) -> Result<(), Failure> {
+        let paths: Vec<String> = paths.iter().map(|path| (*path).to_owned()).collect();
+        let answer = self.gateway.cat(&self.session, &paths, None)?;
+        let asked = serde_json::json!({ "path": paths }).to_string();
+        self.show(&format!("cat {}", paths.join(" ")), &asked, &answer);
+        Ok(())
+    }
+
+    async fn execute(&mut self, title: &str, language: Language, code: &str) -> bool {
+        let request = Request { language, code: code.to_owned(), timeout: None };
+        let execution = self.gateway.execute(&self.session, request).await;
+        let answer = execution.render(&self.session, self.gateway.config().sandbox.limits.result_tokens);
+        let asked = serde_json::json!({ "language": language, "code": code }).to_string();
+        let shown =
+            format!("{}\n→ {answer}\n({} calls, {:.1} ms)", code.trim_end(), execution.calls.len(), execution.stats.ms);
+        self.charge(title, &asked, &answer, &shown);
+        execution.ok
+    }
+
+    fn show(&mut self, title: &str, asked: &str, answer: &str) {
+        self.charge(title, asked, answer, answer);
+    }
+
+    fn charge(&mut self, title: &str, asked: &str, answer: &str, shown: &str) {
+        let (written, read) = (tokens::count(asked), tokens::count(answer));
+        self.total += written + read;
+        self.ui.out(&format!("## {title}  [{written} tokens written, {read} read]\n{}\n", shown.trim_end()));
+    }
+
+    fn compare(&self, task: usize) {
+        let plain: Vec<Value> = ROLES.iter().flat_map(|(role, _)| server::definitions(role)).collect();
+        let count = plain.len();
+        let plain = tokens::count(&Value::Array(plain).to_string());
+        self.ui.out(&format!(
+            "## Tokens (o200k)\nplain tools/list of the same {count} tools, in the context on every turn: {plain}\n\
+             ForgeFS, everything above up to the first script's answer, once:    {task}"
+        ));
+    }
+}

@@ -1,0 +1,51 @@
+//! `forgefs doctor`: is everything there that a gateway needs?
+
+use std::process::ExitCode;
+
+use super::ui::Ui;
+use super::{Failure, Global};
+use crate::manifest::State;
+
+pub(super) async fn doctor(global: &Global, ui: Ui) -> Result<ExitCode, Failure> {
+    ui.out(&format!("forgefs {}", env!("CARGO_PKG_VERSION")));
+    let config = global.load(true)?;
+    match &config.path {
+        Some(path) => ui.out(&format!("config   {}", path.display())),
+        None => ui.out("config   none found; `forgefs init` writes one"),
+    }
+    let gateway = global.gateway(config)?;
+    let mut exit = 0;
+    match gateway.pool().describe().await {
+        Ok(ready) => {
+            for engine in &ready.engines {
+                ui.out(&format!("engine   {}: {} {}", engine.language.as_str(), engine.engine, engine.version));
+            }
+            for layer in &ready.confinement {
+                ui.out(&format!(
+                    "sandbox  {}: {}",
+                    layer.name,
+                    if layer.active { layer.detail.clone() } else { format!("NOT ACTIVE, {}", layer.detail) }
+                ));
+            }
+        }
+        Err(error) => {
+            ui.out(&format!("sandbox  {error}"));
+            exit = 4;
+        }
+    }
+    gateway.settle(super::SETTLE).await;
+    for server in gateway.catalog().servers() {
+        let state = match &server.state {
+            State::Ready { protocol } => format!("ready, {} tools, protocol {protocol}", server.stubs.tools.len()),
+            other => other.describe(),
+        };
+        ui.out(&format!("server   {}: {state}", server.name));
+        if matches!(server.state, State::Failed { .. }) && exit == 0 {
+            exit = 3;
+        }
+    }
+    if gateway.catalog().servers().is_empty() {
+        ui.out("server   none configured");
+    }
+    Ok(ExitCode::from(exit))
+}

@@ -1,0 +1,224 @@
+//! The command line: words typed → gateway → output. [`ui`] is the only writer to stdout and stderr.
+
+mod browse;
+mod call;
+mod demo;
+mod doctor;
+pub mod init;
+mod run;
+mod serve;
+mod stubs;
+mod ui;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::{Args, Parser, Subcommand};
+
+use crate::config::{Config, ConfigError, process_env};
+use crate::error::Error;
+use crate::gateway::{Gateway, Options};
+use ui::Ui;
+
+/// How long commands other than `serve` wait for servers beyond their own connect timeout.
+const SETTLE: Duration = Duration::from_secs(600);
+
+/// Code-mode MCP gateway: any number of MCP servers behind four small tools.
+#[derive(Parser)]
+#[command(name = "forgefs", version, about, after_help = EXAMPLES, max_term_width = 100)]
+struct Cli {
+    #[command(flatten)]
+    global: Global,
+    #[command(subcommand)]
+    command: Option<Command>,
+}
+
+/// Options of every command.
+#[derive(Args)]
+struct Global {
+    /// Configuration file [default: $FORGEFS_CONFIG, ./forge.toml, then ~/.config/forgefs/forge.toml]
+    #[arg(long, global = true, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// Tool list from a file instead of a live server; may be repeated
+    #[arg(long, global = true, value_name = "FILE")]
+    catalog: Vec<PathBuf>,
+    /// What is logged to stderr, such as `info` or `forgefs=debug`
+    #[arg(long, global = true, value_name = "FILTER")]
+    log: Option<String>,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Serve MCP on stdin and stdout (the default)
+    Serve,
+    /// Run a script: its value on stdout, captured output on stderr
+    Run(run::RunArgs),
+    /// List servers, categories or tools
+    Ls(browse::LsArgs),
+    /// Read stubs and documentation
+    Cat(browse::CatArgs),
+    /// Find tools by purpose
+    Search(browse::SearchArgs),
+    /// Call one tool
+    Call(call::CallArgs),
+    /// Write or check the stub tree
+    Stubs(stubs::StubsArgs),
+    /// Check configuration, servers and sandbox
+    Doctor,
+    /// Write a starter forge.toml
+    Init(InitArgs),
+    /// Walk through ForgeFS with a built-in sample server; needs no network and no configuration
+    Demo,
+    /// The sample MCP server of `demo`
+    #[command(hide = true)]
+    DemoServer(demo::ServerArgs),
+}
+
+#[derive(Args)]
+struct InitArgs {
+    /// Overwrite an existing file
+    #[arg(long)]
+    force: bool,
+    /// Where to write
+    #[arg(default_value = "forge.toml")]
+    path: PathBuf,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  forgefs init                          write a starter forge.toml
+  forgefs doctor                        check configuration, servers and sandbox
+  forgefs ls /github                    list the tools of a server
+  forgefs search 'create issue'         find a tool
+  forgefs run triage.star --json        run a script
+  forgefs --catalog tools.json ls       look at a tool list without a server
+
+Exit codes: 0 done, 1 the script or the check failed, 2 usage or configuration,
+3 a server could not be reached, 4 internal error.";
+
+/// Parses `args` and runs the command; everything is printed here.
+pub fn run(args: impl Iterator<Item = std::ffi::OsString>) -> ExitCode {
+    let ui = Ui;
+    let cli = match Cli::try_parse_from(args) {
+        Ok(cli) => cli,
+        Err(error) => return ui.usage(&error),
+    };
+    log_to_stderr(&cli);
+    let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(error) => return ui.failure(&Failure::internal(format!("no async runtime: {error}"))),
+    };
+    let result = runtime.block_on(dispatch(cli, ui));
+    // Reading stdin blocks a thread that nothing can interrupt: do not wait for it.
+    runtime.shutdown_timeout(Duration::from_millis(100));
+    match result {
+        Ok(code) => code,
+        Err(failure) => ui.failure(&failure),
+    }
+}
+
+async fn dispatch(cli: Cli, ui: Ui) -> Result<ExitCode, Failure> {
+    let global = &cli.global;
+    match cli.command.unwrap_or(Command::Serve) {
+        Command::Serve => serve::serve(global).await,
+        Command::Run(args) => run::run(global, args, ui).await,
+        Command::Ls(args) => browse::ls(global, args, ui).await,
+        Command::Cat(args) => browse::cat(global, args, ui).await,
+        Command::Search(args) => browse::search(global, args, ui).await,
+        Command::Call(args) => call::call(global, args, ui).await,
+        Command::Stubs(args) => stubs::run(global, args, ui).await,
+        Command::Doctor => doctor::doctor(global, ui).await,
+        Command::Demo => demo::demo(ui).await,
+        Command::DemoServer(args) => demo::serve(args).await,
+        Command::Init(args) => {
+            init::write(&args.path, args.force).map_err(|error| Failure::usage(error.to_string()))?;
+            ui.note(&format!("wrote {}; `forgefs doctor` checks it", args.path.display()));
+            Ok(ExitCode::SUCCESS)
+        }
+    }
+}
+
+fn log_to_stderr(cli: &Cli) {
+    let serving = matches!(cli.command, None | Some(Command::Serve));
+    let default = if serving { "warn,forgefs::audit=info" } else { "error" };
+    let filter = tracing_subscriber::EnvFilter::new(cli.global.log.as_deref().unwrap_or(default));
+    let subscriber = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_ansi(false);
+    // Only a test could have set one before.
+    let _ = subscriber.try_init();
+}
+
+impl Global {
+    /// The configuration; without any, an error unless there are catalogs or `optional` is set.
+    fn load(&self, optional: bool) -> Result<Config, Failure> {
+        let cwd = std::env::current_dir().unwrap_or_default();
+        match Config::find(self.config.as_deref(), &process_env, &cwd)? {
+            // Offline looks should not need the servers' secrets, unless the file is asked for.
+            Some(_) if !self.catalog.is_empty() && self.config.is_none() => Ok(Config::empty()),
+            Some(path) => Ok(Config::load(&path, &process_env)?),
+            None if optional || !self.catalog.is_empty() => Ok(Config::empty()),
+            None => Err(Failure::usage("there is no forge.toml here or in ~/.config/forgefs".to_owned())
+                .hint("`forgefs init` writes one, `forgefs demo` needs none")),
+        }
+    }
+
+    fn gateway(&self, config: Config) -> Result<Gateway, Failure> {
+        Ok(Gateway::start(Options {
+            config,
+            catalogs: self.catalog.clone(),
+            worker: own_executable(),
+            worker_args: vec!["worker".into()],
+        })?)
+    }
+
+    /// A gateway whose servers are all up, or known to have failed.
+    async fn settled(&self) -> Result<Gateway, Failure> {
+        let gateway = self.gateway(self.load(false)?)?;
+        gateway.settle(SETTLE).await;
+        Ok(gateway)
+    }
+}
+
+/// This very executable, also after the file was replaced on disk.
+fn own_executable() -> PathBuf {
+    if cfg!(target_os = "linux") {
+        return PathBuf::from("/proc/self/exe");
+    }
+    std::env::current_exe().unwrap_or_else(|_| PathBuf::from("forgefs"))
+}
+
+/// Why a command failed, for people.
+struct Failure {
+    exit: u8,
+    message: String,
+    hint: Option<String>,
+}
+
+impl Failure {
+    fn usage(message: String) -> Self {
+        Self { exit: 2, message, hint: None }
+    }
+
+    fn internal(message: String) -> Self {
+        Self { exit: 4, message, hint: None }
+    }
+
+    fn hint(mut self, hint: &str) -> Self {
+        self.hint = Some(hint.to_owned());
+        self
+    }
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        let hint = Some(error.suggested_fix().to_owned());
+        Self { exit: error.behaviour().exit, message: error.message, hint }
+    }
+}
+
+impl From<ConfigError> for Failure {
+    fn from(error: ConfigError) -> Self {
+        // Its own Display has the hint.
+        Self { exit: 2, message: error.to_string(), hint: None }
+    }
+}

@@ -1,0 +1,106 @@
+//! `forgefs run`: a script from a file or stdin, on the same path as `execute`.
+
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+
+use clap::{Args, ValueEnum};
+use wire::Language;
+
+use super::ui::Ui;
+use super::{Failure, Global};
+use crate::error::Behaviour;
+use crate::execution::{Execution, Request};
+use crate::session::Session;
+
+/// Largest script that is read; the configured limit is usually lower.
+const MAX_READ: u64 = 16 << 20;
+
+#[derive(Args)]
+pub(super) struct RunArgs {
+    /// Script; `-` reads stdin
+    file: PathBuf,
+    /// Language [default: by the file's extension: .js, .mjs, .ts or .star]
+    #[arg(long, value_enum)]
+    lang: Option<Lang>,
+    /// Print one JSON object: ok, value or error, output, calls, stats
+    #[arg(long)]
+    json: bool,
+    /// Wall clock in seconds
+    #[arg(long, value_name = "SECONDS")]
+    timeout: Option<f64>,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum Lang {
+    #[value(alias = "js", alias = "typescript", alias = "ts")]
+    Javascript,
+    #[value(alias = "star")]
+    Starlark,
+}
+
+pub(super) async fn run(global: &Global, args: RunArgs, ui: Ui) -> Result<ExitCode, Failure> {
+    let language = language(&args)?;
+    let code = read(&args.file)?;
+    let timeout = args.timeout.map(Duration::try_from_secs_f64).transpose();
+    let timeout = timeout.map_err(|error| Failure::usage(format!("--timeout: {error}")))?.filter(|t| !t.is_zero());
+    let gateway = global.gateway(global.load(true)?)?;
+    gateway.settle(super::SETTLE).await;
+    let session = Arc::new(Session::default());
+    let request = Request { language, code, timeout };
+    let execution = tokio::select! {
+        execution = gateway.execute(&session, request) => execution,
+        // Leaving the branch kills the script and its calls.
+        _ = tokio::signal::ctrl_c() => return Ok(ExitCode::from(130)),
+    };
+    print(&execution, args.json, ui)?;
+    Ok(exit_code(&execution))
+}
+
+fn language(args: &RunArgs) -> Result<Language, Failure> {
+    match (args.lang, args.file.extension().and_then(|extension| extension.to_str())) {
+        (Some(Lang::Javascript), _) | (None, Some("js" | "mjs" | "ts" | "mts")) => Ok(Language::Javascript),
+        (Some(Lang::Starlark), _) | (None, Some("star" | "bzl" | "py")) => Ok(Language::Starlark),
+        (None, _) => Err(Failure::usage(format!("the language of {} is not clear", args.file.display()))
+            .hint("--lang javascript or --lang starlark")),
+    }
+}
+
+fn read(file: &Path) -> Result<String, Failure> {
+    let wrong = |error: std::io::Error| Failure::usage(format!("{}: {error}", file.display()));
+    let mut bytes = Vec::new();
+    if file == Path::new("-") {
+        std::io::stdin().lock().take(MAX_READ).read_to_end(&mut bytes).map_err(wrong)?;
+    } else {
+        let file = std::fs::File::open(file).map_err(wrong)?;
+        file.take(MAX_READ).read_to_end(&mut bytes).map_err(wrong)?;
+    }
+    String::from_utf8(bytes).map_err(|_| Failure::usage(format!("{} is not UTF-8", file.display())))
+}
+
+/// With `--json` one object on stdout; else the value on stdout and the rest on stderr.
+fn print(execution: &Execution, json: bool, ui: Ui) -> Result<(), Failure> {
+    if json {
+        let text = serde_json::to_string(execution).map_err(|error| Failure::internal(error.to_string()))?;
+        ui.out(&text);
+        return Ok(());
+    }
+    if !execution.output.is_empty() {
+        ui.note(&execution.output);
+    }
+    for note in &execution.notes {
+        ui.note(&format!("note: {note}"));
+    }
+    match (&execution.value, &execution.error) {
+        (Some(value), _) => ui.out(value.get()),
+        (None, Some(failed)) => ui.note(&format!("error: {}", failed.describe())),
+        (None, None) => {}
+    }
+    Ok(())
+}
+
+fn exit_code(execution: &Execution) -> ExitCode {
+    execution.error.as_ref().map_or(ExitCode::SUCCESS, |failed| ExitCode::from(Behaviour::of(failed.code).exit))
+}

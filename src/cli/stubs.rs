@@ -1,0 +1,106 @@
+//! `forgefs stubs generate` and `check`: the stub tree on disk, for review and CI.
+
+mod tree;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Args, Subcommand};
+
+use super::ui::Ui;
+use super::{Failure, Global};
+use crate::catalog::Catalog;
+use crate::manifest::State;
+
+#[derive(Args)]
+pub(super) struct StubsArgs {
+    #[command(subcommand)]
+    command: StubsCommand,
+}
+
+#[derive(Subcommand)]
+enum StubsCommand {
+    /// Write the stub tree of all servers
+    Generate {
+        /// Folder to write to; files of an earlier tree that are no longer made are removed
+        #[arg(long, value_name = "DIR")]
+        out: PathBuf,
+        /// Tool list from a file instead of the configured servers; may be repeated
+        #[arg(long, value_name = "FILE")]
+        from: Vec<PathBuf>,
+    },
+    /// Compare a written tree with what would be written now; exit 1 on any difference
+    Check {
+        /// The written tree
+        dir: PathBuf,
+        /// Tool list from a file instead of the configured servers; may be repeated
+        #[arg(long, value_name = "FILE")]
+        from: Vec<PathBuf>,
+    },
+}
+
+pub(super) async fn run(global: &Global, args: StubsArgs, ui: Ui) -> Result<ExitCode, Failure> {
+    match args.command {
+        StubsCommand::Generate { out, from } => {
+            let files = made(global, from).await?;
+            let written = tree::write(&out, &files)?;
+            ui.out(&format!("{} files in {}, {written} of them changed", files.len(), out.display()));
+            Ok(ExitCode::SUCCESS)
+        }
+        StubsCommand::Check { dir, from } => {
+            let drift = tree::compare(&dir, &made(global, from).await?)?;
+            if drift.is_empty() {
+                ui.out(&format!("{} is up to date", dir.display()));
+                return Ok(ExitCode::SUCCESS);
+            }
+            for change in &drift {
+                ui.out(&change.diff);
+            }
+            ui.note(&format!(
+                "{} files differ; `forgefs stubs generate --out {}` writes them",
+                drift.len(),
+                dir.display()
+            ));
+            Ok(ExitCode::from(1))
+        }
+    }
+}
+
+/// The tree as it would be written now. A server that cannot be reached is an error: its stubs would vanish.
+async fn made(global: &Global, from: Vec<PathBuf>) -> Result<tree::Files, Failure> {
+    let gateway = match from.is_empty() {
+        true => global.settled().await?,
+        false => {
+            let offline = Global { config: None, catalog: from, log: None };
+            offline.gateway(crate::config::Config::empty())?
+        }
+    };
+    let catalog = gateway.catalog();
+    let down = catalog.servers().iter().find_map(|server| match &server.state {
+        State::Failed { reason } => Some(format!("{}: {reason}", server.name)),
+        State::Connecting => Some(format!("{}: it is still being started", server.name)),
+        State::Ready { .. } | State::Offline | State::Disabled => None,
+    });
+    match down {
+        Some(message) => Err(Failure { exit: 3, message, hint: Some("--from FILE works without servers".to_owned()) }),
+        None => Ok(files(&catalog)),
+    }
+}
+
+fn files(catalog: &Catalog) -> tree::Files {
+    let mut files = tree::Files::new();
+    for node in catalog.every_file() {
+        if let Some(text) = catalog.read(node) {
+            files.insert(catalog.path(node).trim_start_matches('/').to_owned(), text.into_owned());
+        }
+    }
+    let mut lock = String::from("# Digests of the reviewed tools, by `forgefs stubs generate`.\n");
+    for server in catalog.servers() {
+        for tool in &server.stubs.tools {
+            let path = Catalog::stub_path(server, tool);
+            lock.push_str(&format!("{} {}\n", tool.full_digest(), path.trim_start_matches('/')));
+        }
+    }
+    files.insert(tree::LOCK.to_owned(), lock);
+    files
+}

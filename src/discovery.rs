@@ -1,0 +1,183 @@
+//! `ls`, `cat` and `search`: the same for the agent's tools, for scripts and for the command line.
+
+use crate::catalog::Catalog;
+use crate::error::{Error, ErrorCode, Result};
+use crate::session::Session;
+
+/// Levels that one `ls` shows at most.
+const MAX_DEPTH: u32 = 4;
+/// Hits a query.
+const DEFAULT_HITS: u32 = 8;
+/// Most hits a query.
+const MAX_HITS: u32 = 50;
+/// Files or queries of one request.
+const MAX_PARTS: usize = 50;
+/// Bytes of one answer; a file over it is read on by lines.
+const MAX_BYTES: usize = 64 << 10;
+
+/// The catalog as one session sees it.
+pub struct Discovery<'a> {
+    /// What there is.
+    pub catalog: &'a Catalog,
+    /// Who asks.
+    pub session: &'a Session,
+}
+
+impl Discovery<'_> {
+    /// Lists the folder `path`, `depth` levels deep.
+    ///
+    /// # Errors
+    /// `INVALID_ARGS` when there is no such path.
+    pub fn ls(&self, path: &str, depth: Option<u32>) -> Result<String> {
+        if is_results(path) {
+            return Ok(self.session.list_results());
+        }
+        let depth = depth.unwrap_or(1).clamp(1, MAX_DEPTH);
+        Ok(bounded(self.catalog.ls(path, depth as usize)?, path))
+    }
+
+    /// The files that `paths` name, globs included; several are set apart by a line with their path.
+    ///
+    /// # Errors
+    /// `INVALID_ARGS` when a path or the range of lines is not valid.
+    pub fn cat(&self, paths: &[String], lines: Option<&str>) -> Result<String> {
+        if paths.is_empty() || paths.len() > MAX_PARTS {
+            return Err(Error::new(ErrorCode::InvalidArgs, format!("`cat` takes 1 to {MAX_PARTS} paths")));
+        }
+        let range = lines.map(parse_lines).transpose()?;
+        let mut files = Vec::new();
+        for path in paths {
+            if is_results(path) {
+                let path = format!("/{}", path.trim_start_matches('/'));
+                let text = self.session.result(&path)?.to_string();
+                files.push((path, text));
+                continue;
+            }
+            for node in self.catalog.files(path)? {
+                files.push(self.file(node, path)?);
+            }
+        }
+        let many = files.len() > 1;
+        let mut text = String::new();
+        for (path, content) in &files {
+            let content = slice(content, range, path);
+            if many {
+                text.push_str(&format!("# {path}\n"));
+            }
+            text.push_str(content.trim_end_matches('\n'));
+            text.push('\n');
+            if text.len() > MAX_BYTES && many {
+                text.push_str("… more files: `cat` fewer at once\n");
+                break;
+            }
+        }
+        Ok(text)
+    }
+
+    fn file(&self, node: crate::catalog::Node, asked: &str) -> Result<(String, String)> {
+        let path = self.catalog.path(node);
+        let Some(content) = self.catalog.read(node) else {
+            let listing = self.catalog.ls(&path, 1)?;
+            return Err(Error::new(ErrorCode::InvalidArgs, format!("{asked} is a folder\n{listing}"))
+                .hint(format!("`cat` a file in it, or {path}*.pyi for all stubs")));
+        };
+        if let Some(digest) = self.catalog.node_digest(node) {
+            self.session.saw(path.clone(), digest);
+        }
+        Ok((path, content.into_owned()))
+    }
+
+    /// One line a hit; several queries are answered one after the other, each under its own heading.
+    ///
+    /// # Errors
+    /// `INVALID_ARGS` when there is no query or no such folder.
+    pub fn search(&self, queries: &[String], limit: Option<u32>, path: Option<&str>) -> Result<String> {
+        if queries.is_empty() || queries.len() > MAX_PARTS || queries.iter().all(|query| query.trim().is_empty()) {
+            return Err(Error::new(ErrorCode::InvalidArgs, "`search` needs words to look for")
+                .hint("describe what the tool should do, such as `create issue`"));
+        }
+        let limit = limit.unwrap_or(DEFAULT_HITS).clamp(1, MAX_HITS) as usize;
+        let mut lines = Vec::new();
+        for query in queries {
+            if queries.len() > 1 {
+                lines.push(format!("# {query}"));
+            }
+            let hits = self.catalog.search(query, limit, path.unwrap_or("/"))?;
+            if hits.is_empty() {
+                lines.push(self.catalog.no_hits(query));
+            }
+            lines.extend(hits.iter().map(Catalog::hit_line));
+        }
+        Ok(bounded(lines.join("\n"), "search"))
+    }
+}
+
+fn is_results(path: &str) -> bool {
+    let path = path.trim_start_matches('/');
+    path == "results" || path.starts_with("results/")
+}
+
+/// `10-40`, `10-`, `-40` or `10`, lines counted from 1, both ends included.
+fn parse_lines(text: &str) -> Result<(usize, usize)> {
+    let wrong =
+        || Error::new(ErrorCode::InvalidArgs, format!("`{text}` is not a range of lines")).hint("write it as `10-40`");
+    let number = |part: &str, default| match part.trim() {
+        "" => Ok(default),
+        digits => digits.parse::<usize>().map_err(|_| wrong()),
+    };
+    let (from, to) = match text.split_once('-') {
+        Some((from, to)) => (number(from, 1)?, number(to, usize::MAX)?),
+        None => (number(text, 0)?, number(text, 0)?),
+    };
+    if from == 0 || to < from { Err(wrong()) } else { Ok((from, to)) }
+}
+
+/// The asked lines of a file, with a note on how to read on when the answer would be too long.
+fn slice(content: &str, range: Option<(usize, usize)>, path: &str) -> String {
+    let (from, to) = range.unwrap_or((1, usize::MAX));
+    let mut text = String::new();
+    let mut number = 0;
+    for line in content.lines() {
+        number += 1;
+        if number < from {
+            continue;
+        }
+        if number > to {
+            break;
+        }
+        if text.len() + line.len() > MAX_BYTES {
+            let total = content.lines().count();
+            let room = MAX_BYTES.saturating_sub(text.len());
+            text.push_str(head(line, room));
+            text.push_str(&format!(
+                "\n… cut in line {number} of {total} ({} bytes in all); read on with cat(\"{path}\", lines=\"{}-\")",
+                content.len(),
+                number + 1
+            ));
+            return text;
+        }
+        text.push_str(line);
+        text.push('\n');
+    }
+    if text.is_empty() && from > 1 {
+        return format!("{path} has {number} lines");
+    }
+    text
+}
+
+fn bounded(text: String, what: &str) -> String {
+    if text.len() <= MAX_BYTES {
+        return text;
+    }
+    format!("{}\n… {what} is longer than {MAX_BYTES} bytes; narrow it", head(&text, MAX_BYTES))
+}
+
+/// At most `bytes` of `text`, cut between characters.
+#[must_use]
+pub fn head(text: &str, bytes: usize) -> &str {
+    let mut end = bytes.min(text.len());
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    &text[..end]
+}

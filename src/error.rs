@@ -1,0 +1,146 @@
+//! The one error type of the gateway, and the table that says how each kind behaves.
+
+use std::fmt;
+
+use serde_json::Value;
+pub use wire::ErrorCode;
+
+/// Result with [`Error`].
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// A failure, in the words of whoever has to act on it. The hint is kept apart from the message, so that
+/// a terminal, an agent and a log can each place it where it reads best.
+#[derive(Debug, Clone)]
+pub struct Error {
+    /// What kind of failure; decides the behaviour (see [`Behaviour::of`]).
+    pub code: ErrorCode,
+    /// What was wrong, and where.
+    pub message: String,
+    /// What to do about it, more precise than the table's [`Behaviour::fix`].
+    pub hint: Option<String>,
+    /// What the other side said, where it said something structured.
+    pub data: Option<Value>,
+}
+
+impl Error {
+    /// An error without hint or data.
+    pub fn new(code: ErrorCode, message: impl Into<String>) -> Self {
+        Self { code, message: message.into(), hint: None, data: None }
+    }
+
+    /// Adds what to do about it.
+    #[must_use]
+    pub fn hint(mut self, hint: impl Into<String>) -> Self {
+        self.hint = Some(hint.into());
+        self
+    }
+
+    /// Adds what the other side said.
+    #[must_use]
+    pub fn data(mut self, data: Value) -> Self {
+        self.data = Some(data);
+        self
+    }
+
+    /// The behaviour of this error's code.
+    #[must_use]
+    pub fn behaviour(&self) -> Behaviour {
+        Behaviour::of(self.code)
+    }
+
+    /// The hint, else the table's fix for the code.
+    #[must_use]
+    pub fn suggested_fix(&self) -> &str {
+        self.hint.as_deref().unwrap_or_else(|| self.behaviour().fix)
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", code_name(self.code), self.message)
+    }
+}
+
+impl std::error::Error for Error {}
+
+/// How a kind of error behaves: one row of the error table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Behaviour {
+    /// The same call may succeed later without any change.
+    pub retryable: bool,
+    /// Counts against the server's health. A tool's own error and bad arguments do not.
+    pub fault: bool,
+    /// What usually helps.
+    pub fix: &'static str,
+    /// Exit code of the command line (DESIGN section 9 in short: 1 script or check, 3 upstream, 4 internal).
+    pub exit: u8,
+}
+
+impl Behaviour {
+    /// The row of `code`.
+    #[must_use]
+    pub fn of(code: ErrorCode) -> Self {
+        let row = |retryable, fault, exit, fix| Self { retryable, fault, fix, exit };
+        match code {
+            ErrorCode::ServerNotFound => row(false, false, 1, "`ls /` lists the servers"),
+            ErrorCode::ToolNotFound => row(false, false, 1, "`search` finds tools, `ls /<server>` lists them"),
+            ErrorCode::InvalidArgs => row(false, false, 1, "`cat` the tool's stub and fit the arguments to it"),
+            ErrorCode::ToolDenied => row(false, false, 1, "the configuration denies this tool; use another one"),
+            ErrorCode::GroupPolicyDenied => row(false, false, 1, "do this part in a separate `execute`"),
+            ErrorCode::ApprovalDenied => row(false, false, 1, "ask the user before trying again"),
+            ErrorCode::RateLimit => row(true, false, 1, "wait before calling again, or make fewer calls"),
+            ErrorCode::BudgetExceeded => row(false, false, 1, "make fewer or smaller calls in one script"),
+            ErrorCode::CircuitOpen => row(true, false, 3, "the server keeps failing; try again later"),
+            ErrorCode::Timeout => row(true, true, 3, "ask for less, or raise `timeout` in the configuration"),
+            ErrorCode::TransportDead => row(true, true, 3, "the server is started again on the next call"),
+            ErrorCode::UpstreamError => row(false, true, 3, "the server refused the request; read what it said"),
+            ErrorCode::ToolError => row(false, false, 1, "the tool ran and failed; read what it said"),
+            ErrorCode::Cancelled => row(true, false, 1, "run it again"),
+            ErrorCode::SyntaxError => row(false, false, 1, "correct the script"),
+            ErrorCode::ScriptError => row(false, false, 1, "correct the script"),
+            ErrorCode::LimitExceeded => row(false, false, 1, "do less in one script, or filter data earlier"),
+            ErrorCode::Busy => row(true, false, 1, "wait for a running script to end"),
+            ErrorCode::Internal => row(false, true, 4, "this is a defect of ForgeFS; please report it"),
+        }
+    }
+}
+
+/// The code as scripts and answers spell it, such as `TOOL_NOT_FOUND`.
+#[must_use]
+pub fn code_name(code: ErrorCode) -> String {
+    match serde_json::to_value(code) {
+        Ok(Value::String(name)) => name,
+        _ => format!("{code:?}"),
+    }
+}
+
+/// The candidates that look most like `wanted`, best first, at most three; none when nothing is close.
+///
+/// Jaro-Winkler over lower-cased names: it forgives swapped letters and favours a common beginning.
+pub fn nearest<'a>(wanted: &str, candidates: impl IntoIterator<Item = &'a str>) -> Vec<String> {
+    const CLOSE: f64 = 0.75;
+    let wanted = wanted.to_lowercase();
+    let mut scored: Vec<(f64, &str)> = candidates
+        .into_iter()
+        .map(|name| {
+            let lower = name.to_lowercase();
+            let contained = !wanted.is_empty() && wanted.len() > 2 && lower.contains(&wanted);
+            (if contained { 0.9 } else { strsim::jaro_winkler(&wanted, &lower) }, name)
+        })
+        .filter(|(score, _)| *score >= CLOSE)
+        .collect();
+    scored.sort_by(|a, b| b.0.total_cmp(&a.0).then_with(|| a.1.cmp(b.1)));
+    scored.into_iter().take(3).map(|(_, name)| name.to_owned()).collect()
+}
+
+/// `did you mean a, b or c?` for a list of names, `None` for an empty one.
+#[must_use]
+pub fn did_you_mean(names: &[String]) -> Option<String> {
+    let quoted: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();
+    let (last, rest) = quoted.split_last()?;
+    Some(if rest.is_empty() {
+        format!("did you mean {last}?")
+    } else {
+        format!("did you mean {} or {last}?", rest.join(", "))
+    })
+}

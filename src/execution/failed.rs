@@ -1,0 +1,229 @@
+//! A failure with everything that helps to get the next attempt right.
+
+use std::fmt::Write as _;
+
+use serde::Serialize;
+use serde_json::Value;
+use wire::{ErrorCode, ScriptError, ScriptErrorKind};
+
+use crate::broker::{Broker, CallRecord};
+use crate::catalog::Catalog;
+use crate::error::{Behaviour, code_name, did_you_mean, nearest};
+use crate::sandbox::{Failure, Script};
+use crate::secret;
+
+/// Names that every script can use besides the servers.
+const API: &[&str] = &[
+    "forge",
+    "manifest",
+    "console",
+    "setTimeout",
+    "call_tool",
+    "try_call",
+    "parallel",
+    "defer",
+    "read_resource",
+    "prompt",
+    "stash",
+    "ls",
+    "cat",
+    "search",
+    "json",
+    "print",
+    "struct",
+];
+/// Frames of the trace that are shown.
+const MAX_TRACE: usize = 8;
+/// Characters of a source line that are shown around the error.
+const MAX_LINE: usize = 160;
+
+/// Why a script has no value.
+#[derive(Debug, Serialize)]
+pub struct Failed {
+    /// What kind of failure.
+    pub code: ErrorCode,
+    /// What went wrong, and what the tool said.
+    pub message: String,
+    /// The same script may succeed later.
+    pub retryable: bool,
+    /// What to do about it.
+    pub suggested_fix: String,
+    /// Line of the script, from 1; 0 when unknown.
+    pub line: u32,
+    /// Column in that line, from 1; 0 when unknown.
+    pub column: u32,
+    /// The text of that line.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub source_line: Option<String>,
+    /// Call stack, innermost first, where there is more than one frame.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub trace: Vec<String>,
+    /// The call that failed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub call: Option<CallRecord>,
+    /// What the tool said, where it said something structured.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub data: Option<Value>,
+}
+
+impl Failed {
+    /// The failure of a run.
+    pub(super) fn new(failure: Failure, code: &str, script: &Script, broker: &Broker, catalog: &Catalog) -> Self {
+        match failure {
+            Failure::Script(error) => Self::script(*error, code, Some(script), broker, catalog),
+            Failure::NotRun(error) => Self::plain(error.code, error.message.clone(), Some(error.suggested_fix())),
+            Failure::Timeout(limit) => {
+                let running: Vec<String> = broker
+                    .ledger()
+                    .records()
+                    .into_iter()
+                    .filter(|record| record.outcome == "running")
+                    .map(|record| format!("{}.{}({})", record.server, record.tool, record.args))
+                    .collect();
+                let waiting = match running.is_empty() {
+                    true => String::new(),
+                    false => format!("; still waiting for {}", running.join(", ")),
+                };
+                Self::plain(
+                    ErrorCode::Timeout,
+                    format!("the script was stopped after {limit:?}{waiting}"),
+                    Some("ask for less, or raise `timeout_secs`"),
+                )
+            }
+            Failure::Cpu(limit) => {
+                Self::plain(ErrorCode::LimitExceeded, format!("the script used more than {limit:?} of CPU time"), None)
+            }
+            Failure::Crashed(how) => Self::plain(
+                ErrorCode::LimitExceeded,
+                format!("the script brought its sandbox process down ({how})"),
+                Some("most likely it needed more memory than it may have; handle less data at once"),
+            ),
+            Failure::Protocol(what) => Self::plain(
+                ErrorCode::Internal,
+                format!("the sandbox process was stopped, it broke the protocol: {what}"),
+                None,
+            ),
+        }
+    }
+
+    fn plain(code: ErrorCode, message: String, fix: Option<&str>) -> Self {
+        let behaviour = Behaviour::of(code);
+        Self {
+            code,
+            message: secret::redact(&message).into_owned(),
+            retryable: behaviour.retryable,
+            suggested_fix: fix.unwrap_or(behaviour.fix).to_owned(),
+            line: 0,
+            column: 0,
+            source_line: None,
+            trace: Vec::new(),
+            call: None,
+            data: None,
+        }
+    }
+
+    /// What the worker or the parser reported. Without `script` the positions are already those of `source`.
+    pub(super) fn script(
+        error: ScriptError,
+        source: &str,
+        script: Option<&Script>,
+        broker: &Broker,
+        catalog: &Catalog,
+    ) -> Self {
+        let code = match (error.kind, &error.error) {
+            (ScriptErrorKind::Call, Some(call)) => call.code,
+            (kind, _) => code_of(kind),
+        };
+        let meant = || undefined_name(&error.message).and_then(|name| did_you_mean(&similar(name, catalog)));
+        let fix = match &error.error {
+            Some(call) => call.suggested_fix.clone(),
+            None => meant(),
+        };
+        let mut failed = Self::plain(code, error.message.clone(), fix.as_deref());
+        let place = |line, column| script.map_or((line, column), |script| script.original(line, column));
+        (failed.line, failed.column) = place(error.line, error.column);
+        failed.source_line = source_line(source, failed.line, failed.column);
+        if error.trace.len() > 1 {
+            failed.trace = error.trace.iter().take(MAX_TRACE).map(|frame| relocate(frame, &place)).collect();
+        }
+        if let Some(number) = error.call {
+            failed.call = broker.ledger().records().into_iter().find(|record| record.call == number);
+        }
+        failed.data = error.error.and_then(|call| call.data).and_then(|data| serde_json::from_str(data.get()).ok());
+        failed
+    }
+
+    /// The failure as text: code and message first, then where, what was called, and what to do.
+    #[must_use]
+    pub fn describe(&self) -> String {
+        let mut text = format!("{}: {}", code_name(self.code), self.message);
+        if self.line > 0 {
+            let _ = write!(text, "\n  at line {}, column {}", self.line, self.column);
+        }
+        if let Some(line) = &self.source_line {
+            let caret = " ".repeat((self.column.saturating_sub(1) as usize).min(MAX_LINE));
+            let gutter = self.line.to_string();
+            let _ = write!(text, "\n  {gutter} | {line}\n  {} | {caret}^", " ".repeat(gutter.len()));
+        }
+        for frame in &self.trace {
+            let _ = write!(text, "\n    in {frame}");
+        }
+        if let Some(call) = &self.call {
+            let _ = write!(text, "\ncall: {}.{}({})", call.server, call.tool, call.args);
+        }
+        if let Some(data) = &self.data {
+            let data = data.to_string();
+            let _ = write!(text, "\ndata: {}", crate::discovery::head(&data, 1000));
+        }
+        let _ = write!(text, "\nfix: {}", self.suggested_fix);
+        text
+    }
+}
+
+fn code_of(kind: ScriptErrorKind) -> ErrorCode {
+    match kind {
+        ScriptErrorKind::Syntax => ErrorCode::SyntaxError,
+        ScriptErrorKind::Script | ScriptErrorKind::Call | ScriptErrorKind::Stalled => ErrorCode::ScriptError,
+        ScriptErrorKind::Cpu | ScriptErrorKind::Heap | ScriptErrorKind::Stack | ScriptErrorKind::Result => {
+            ErrorCode::LimitExceeded
+        }
+        ScriptErrorKind::Calls => ErrorCode::BudgetExceeded,
+        ScriptErrorKind::Internal => ErrorCode::Internal,
+    }
+}
+
+/// A frame `name:line:column` with the position in the script as written.
+fn relocate(frame: &str, place: &impl Fn(u32, u32) -> (u32, u32)) -> String {
+    let mut parts = frame.rsplitn(3, ':');
+    let column = parts.next().and_then(|part| part.parse().ok());
+    let line = parts.next().and_then(|part| part.parse().ok());
+    match (parts.next(), line, column) {
+        (Some(name), Some(line), Some(column)) => {
+            let (line, column) = place(line, column);
+            format!("{name} (line {line}, column {column})")
+        }
+        _ => frame.to_owned(),
+    }
+}
+
+fn source_line(source: &str, line: u32, column: u32) -> Option<String> {
+    let text = source.lines().nth(line.checked_sub(1)? as usize)?;
+    if text.chars().count() <= MAX_LINE || column as usize > MAX_LINE {
+        return Some(text.chars().take(MAX_LINE).collect()).filter(|_| column as usize <= MAX_LINE);
+    }
+    Some(text.chars().take(MAX_LINE).collect())
+}
+
+/// The name in `x is not defined` (V8), `'x' is not defined` (QuickJS) or ``Variable `x` not found`` (Starlark).
+fn undefined_name(message: &str) -> Option<&str> {
+    let before = message.split_once(" is not defined").map(|(before, _)| before);
+    let name = match before {
+        Some(before) => before.rsplit([' ', ':']).next()?,
+        None => message.split_once("Variable `")?.1.split_once("` not found")?.0,
+    };
+    Some(name.trim_matches(['\'', '`', '"'])).filter(|name| !name.is_empty())
+}
+
+fn similar(name: &str, catalog: &Catalog) -> Vec<String> {
+    nearest(name, catalog.servers().iter().map(|server| server.ident.as_str()).chain(API.iter().copied()))
+}

@@ -1,0 +1,211 @@
+//! One `execute`: a script in, a value or an explained failure out, with the record of what it did.
+
+mod failed;
+mod render;
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use serde::Serialize;
+use wire::{EngineInfo, Json, Language, Limits, Run, Server, Stats, Stream};
+
+use crate::broker::{Attachment, Audit, Broker, CallRecord, Validators};
+use crate::catalog::Catalog;
+use crate::config;
+use crate::error::code_name;
+use crate::router::Router;
+use crate::sandbox::{self, Pool, Report};
+use crate::session::Session;
+
+pub use failed::Failed;
+
+/// What is to be run.
+#[derive(Debug, Clone)]
+pub struct Request {
+    /// The language of the script.
+    pub language: Language,
+    /// The script.
+    pub code: String,
+    /// Wall clock for this run; the configured limit caps it.
+    pub timeout: Option<Duration>,
+}
+
+/// Where it runs. Everything is a snapshot: a catalog that changes meanwhile does not change a running script.
+pub struct Scene {
+    /// The catalog the script sees.
+    pub catalog: Arc<Catalog>,
+    /// The way to the servers.
+    pub router: Arc<Router>,
+    /// The session it belongs to.
+    pub session: Arc<Session>,
+    /// Compiled schemas.
+    pub validators: Arc<Validators>,
+    /// The workers.
+    pub pool: Arc<Pool>,
+    /// The limits.
+    pub limits: config::Limits,
+}
+
+/// How an execution ended. Serialised, it is the object that `run --json` prints.
+#[derive(Debug, Serialize)]
+pub struct Execution {
+    /// Whether there is a value.
+    pub ok: bool,
+    /// The value as JSON.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub value: Option<Json>,
+    /// Why there is none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error: Option<Failed>,
+    /// Captured output.
+    pub output: String,
+    /// The calls in the order they were made.
+    pub calls: Vec<CallRecord>,
+    /// What it cost.
+    pub stats: Cost,
+    /// What the author of the script should know besides.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
+    /// Images and sounds that the value mentions.
+    #[serde(skip)]
+    pub attachments: Vec<Attachment>,
+}
+
+/// What an execution cost.
+#[derive(Debug, Serialize)]
+pub struct Cost {
+    /// The engine that ran it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub engine: Option<String>,
+    /// From request to answer, in milliseconds.
+    pub ms: f64,
+    /// CPU time of the script, in milliseconds.
+    pub cpu_ms: f64,
+    /// Peak heap of the engine in bytes, where it tells.
+    pub heap_bytes: u64,
+}
+
+impl Scene {
+    /// The boundary for one execution, with a budget of its own.
+    #[must_use]
+    pub fn broker(&self) -> Broker {
+        Broker::new(
+            Arc::clone(&self.catalog),
+            Arc::clone(&self.router),
+            Arc::clone(&self.session),
+            Arc::clone(&self.validators),
+            self.limits.clone(),
+        )
+    }
+
+    /// Runs a script. Dropping the future kills it; the audit record is written either way.
+    pub async fn execute(self, request: Request) -> Execution {
+        let started = Instant::now();
+        let broker = Arc::new(self.broker());
+        let audit = Audit::begin(Arc::clone(&broker), request.language, &request.code);
+        let (result, report) = match sandbox::prepare(request.language, &request.code, self.limits.code_bytes) {
+            Err(error) => (Err(Failed::script(*error, &request.code, None, &broker, &self.catalog)), None),
+            Ok(script) => {
+                let wall = request.timeout.unwrap_or(self.limits.wall).min(self.limits.wall);
+                let run = self.run_frame(&script);
+                let mut report = self.pool.run(run, &*broker, wall).await;
+                let result = std::mem::replace(&mut report.result, Err(sandbox::Failure::Timeout(wall)));
+                let failed = |failure| Failed::new(failure, &request.code, &script, &broker, &self.catalog);
+                (result.map_err(failed), Some(report))
+            }
+        };
+        let outcome = match &result {
+            Ok(_) => "ok".to_owned(),
+            Err(failed) => code_name(failed.code),
+        };
+        let calls = audit.finish(&outcome).calls;
+        self.conclude(result, report, calls, &broker, started)
+    }
+
+    fn run_frame(&self, script: &sandbox::Script) -> Run {
+        let millis = |duration: Duration| u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
+        let servers = self.catalog.servers().iter();
+        Run {
+            run: 0,
+            language: script.language,
+            code: script.code.clone(),
+            servers: servers.map(|s| Server { ident: s.ident.clone(), name: s.name.clone() }).collect(),
+            limits: Limits {
+                cpu_ms: millis(self.limits.cpu),
+                heap_bytes: self.limits.heap_bytes,
+                output_bytes: self.limits.output_bytes as u64,
+                // A value has to fit a frame with all its escapes; what is too large to answer with is stored.
+                result_bytes: (wire::MAX_FRAME / 2) as u64,
+                calls: self.limits.calls,
+            },
+        }
+    }
+
+    fn conclude(
+        &self,
+        result: Result<Json, Failed>,
+        report: Option<Report>,
+        calls: Vec<CallRecord>,
+        broker: &Broker,
+        started: Instant,
+    ) -> Execution {
+        let (engine, stats, output) = match report {
+            Some(report) => (report.engine, report.stats, joined(&report.output, report.output_dropped)),
+            None => (None, Stats::default(), String::new()),
+        };
+        let (value, error) = match result {
+            Ok(value) => (Some(value), None),
+            Err(failed) => (None, Some(failed)),
+        };
+        let parsed =
+            value.as_ref().filter(|v| v.get().contains("\"blob:")).and_then(|v| serde_json::from_str(v.get()).ok());
+        Execution {
+            ok: error.is_none(),
+            attachments: parsed.map(|value| broker.attachments().mentioned(&value)).unwrap_or_default(),
+            value,
+            error,
+            output,
+            notes: self.stale_notes(&calls),
+            calls,
+            stats: Cost {
+                engine: engine
+                    .map(|EngineInfo { engine, version, .. }| format!("{engine} {version}").trim().to_owned()),
+                ms: started.elapsed().as_micros() as f64 / 1000.0,
+                cpu_ms: stats.cpu_us as f64 / 1000.0,
+                heap_bytes: stats.heap_bytes,
+            },
+        }
+    }
+
+    /// Tools that were called after their stub had changed since it was read.
+    fn stale_notes(&self, calls: &[CallRecord]) -> Vec<String> {
+        let reads = self.session.reads();
+        let mut notes = Vec::new();
+        for call in calls {
+            let Ok((server, tool)) = self.catalog.tool(&call.server, &call.tool) else { continue };
+            let path = Catalog::stub_path(server, tool);
+            let stale = reads.get(&path).is_some_and(|digest| *digest != tool.digest);
+            let note = format!("{path} has changed since it was read; `cat` it again");
+            if stale && !notes.contains(&note) {
+                notes.push(note);
+            }
+        }
+        notes
+    }
+}
+
+/// Captured output as text; warnings and errors are marked.
+fn joined(output: &[(Stream, String)], dropped: usize) -> String {
+    let mut text = String::new();
+    for (stream, line) in output {
+        if *stream == Stream::Err {
+            text.push_str("! ");
+        }
+        text.push_str(line);
+        text.push('\n');
+    }
+    if dropped > 0 {
+        text.push_str(&format!("… {dropped} more bytes of output were dropped: over the limit\n"));
+    }
+    text
+}

@@ -1,0 +1,284 @@
+//! The only wiring: configuration in, a running gateway out.
+
+use std::collections::{BTreeMap, HashMap};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use arc_swap::ArcSwap;
+use tokio::sync::{mpsc, watch};
+use tokio::task::JoinSet;
+
+use crate::broker::Validators;
+use crate::catalog::Catalog;
+use crate::config::{self, Config};
+use crate::discovery::Discovery;
+use crate::error::{Error, ErrorCode, Result};
+use crate::execution::{Execution, Request, Scene};
+use crate::manifest::{ServerEntry, State, load_file};
+use crate::router::Router;
+use crate::sandbox::{Pool, PoolOptions};
+use crate::session::Session;
+use crate::upstream::{self, Answer, Listing, Offline, Operation, Upstream};
+
+/// What a gateway is made of.
+pub struct Options {
+    /// The configuration.
+    pub config: Config,
+    /// Files with tool lists, shown beside the configured servers but not connected.
+    pub catalogs: Vec<PathBuf>,
+    /// The executable that becomes a worker; normally this one.
+    pub worker: PathBuf,
+    /// Its arguments.
+    pub worker_args: Vec<std::ffi::OsString>,
+}
+
+/// A running gateway. Dropping it ends its servers and workers.
+pub struct Gateway {
+    config: Config,
+    catalog: Arc<ArcSwap<Catalog>>,
+    /// Changes each time the catalog does; `true` once no server is being started any more.
+    settled: watch::Receiver<bool>,
+    router: Arc<Router>,
+    validators: Arc<Validators>,
+    pool: Arc<Pool>,
+    /// The tasks that connect and rebuild; aborted on drop.
+    _tasks: JoinSet<()>,
+}
+
+impl Gateway {
+    /// Starts a gateway and returns at once: servers are connected, and workers started, in the background.
+    /// Must be called within a tokio runtime.
+    ///
+    /// # Errors
+    /// When a file with tool lists cannot be read, or two servers have one name.
+    pub fn start(options: Options) -> Result<Self> {
+        let Options { config, catalogs, worker, worker_args } = options;
+        let sources = sources(&config, &catalogs)?;
+        let names: Vec<&str> = sources.keys().map(String::as_str).collect();
+        let idents = stubgen::assign_idents(&names);
+        let mut entries = BTreeMap::new();
+        let mut upstreams: HashMap<String, Arc<dyn Upstream>> = HashMap::new();
+        let mut connecting = Vec::new();
+        for ((name, source), ident) in sources.iter().zip(&idents) {
+            let entry = match source {
+                Source::Configured(server) if !server.enabled => {
+                    ServerEntry::empty(name, ident, Some(server), State::Disabled)
+                }
+                Source::Configured(server) => {
+                    let upstream = upstream::build(name, server);
+                    upstreams.insert(name.clone(), Arc::clone(&upstream));
+                    connecting.push((name.clone(), ident.clone(), server.clone(), upstream));
+                    ServerEntry::empty(name, ident, Some(server), State::Connecting)
+                }
+                Source::File { tools, file } => {
+                    upstreams.insert(name.clone(), Arc::new(Offline { file: file.clone() }));
+                    let listing = Listing { tools: tools.clone(), ..Listing::default() };
+                    ServerEntry::listed(name, ident, None, listing, State::Offline)
+                }
+            };
+            entries.insert(ident.clone(), Arc::new(entry));
+        }
+        let catalog = Catalog::build(entries.values().cloned().collect())?;
+        let (settled_to, settled) = watch::channel(!catalog.is_settling());
+        let catalog = Arc::new(ArcSwap::from_pointee(catalog));
+        let pool = Pool::new(PoolOptions {
+            exe: worker,
+            args: worker_args,
+            warm: config.sandbox.workers,
+            runs: config.sandbox.limits.runs,
+            queue: config.sandbox.limits.queue,
+        });
+        let mut tasks = JoinSet::new();
+        let (changed, changes) = mpsc::unbounded_channel();
+        tasks.spawn(rebuild(entries, changes, Arc::clone(&catalog), settled_to));
+        for (name, ident, server, upstream) in connecting {
+            tasks.spawn(connect(name, ident, server, upstream, changed.clone()));
+        }
+        Ok(Self {
+            config,
+            catalog,
+            settled,
+            router: Arc::new(Router::new(upstreams)),
+            validators: Arc::default(),
+            pool,
+            _tasks: tasks,
+        })
+    }
+
+    /// Starts the workers that are kept warm, so that the first script does not wait for one.
+    pub fn warm_up(&mut self) {
+        let pool = Arc::clone(&self.pool);
+        self._tasks.spawn(async move {
+            if let Err(error) = pool.warm_up().await {
+                tracing::warn!(%error, "no sandbox worker");
+            }
+        });
+    }
+
+    /// The configuration it runs on.
+    #[must_use]
+    pub fn config(&self) -> &Config {
+        &self.config
+    }
+
+    /// The catalog as it is now.
+    #[must_use]
+    pub fn catalog(&self) -> Arc<Catalog> {
+        self.catalog.load_full()
+    }
+
+    /// The sandbox.
+    #[must_use]
+    pub fn pool(&self) -> &Arc<Pool> {
+        &self.pool
+    }
+
+    /// Waits until every server is ready or has failed, `limit` at most; whether that is so.
+    pub async fn settle(&self, limit: Duration) -> bool {
+        let mut settled = self.settled.clone();
+        let done = tokio::time::timeout(limit, settled.wait_for(|settled| *settled)).await.is_ok();
+        done || *self.settled.borrow()
+    }
+
+    /// Lists a folder.
+    ///
+    /// # Errors
+    /// See [`Discovery::ls`].
+    pub fn ls(&self, session: &Session, path: &str, depth: Option<u32>) -> Result<String> {
+        Discovery { catalog: &self.catalog.load(), session }.ls(path, depth)
+    }
+
+    /// Reads files.
+    ///
+    /// # Errors
+    /// See [`Discovery::cat`].
+    pub fn cat(&self, session: &Session, paths: &[String], lines: Option<&str>) -> Result<String> {
+        Discovery { catalog: &self.catalog.load(), session }.cat(paths, lines)
+    }
+
+    /// Searches the stubs.
+    ///
+    /// # Errors
+    /// See [`Discovery::search`].
+    pub fn search(
+        &self,
+        session: &Session,
+        queries: &[String],
+        limit: Option<u32>,
+        path: Option<&str>,
+    ) -> Result<String> {
+        Discovery { catalog: &self.catalog.load(), session }.search(queries, limit, path)
+    }
+
+    /// Runs a script.
+    pub async fn execute(&self, session: &Arc<Session>, request: Request) -> Execution {
+        self.scene(session).execute(request).await
+    }
+
+    /// A snapshot for one execution.
+    #[must_use]
+    pub fn scene(&self, session: &Arc<Session>) -> Scene {
+        Scene {
+            catalog: self.catalog.load_full(),
+            router: Arc::clone(&self.router),
+            session: Arc::clone(session),
+            validators: Arc::clone(&self.validators),
+            pool: Arc::clone(&self.pool),
+            limits: self.config.sandbox.limits.clone(),
+        }
+    }
+}
+
+/// Where a server's tools come from.
+enum Source {
+    Configured(config::Server),
+    File { tools: Vec<serde_json::Value>, file: String },
+}
+
+fn sources(config: &Config, catalogs: &[PathBuf]) -> Result<BTreeMap<String, Source>> {
+    let configured = config.servers.iter().map(|(name, server)| (name.clone(), Source::Configured(server.clone())));
+    let mut sources: BTreeMap<String, Source> = configured.collect();
+    for path in catalogs {
+        for (name, tools) in load_file(path)? {
+            let file = path.display().to_string();
+            if sources.contains_key(&name) {
+                return Err(Error::new(ErrorCode::InvalidArgs, format!("{file}: there is already a server `{name}`"))
+                    .hint("rename the file, or leave out the other source"));
+            }
+            sources.insert(name, Source::File { tools, file });
+        }
+    }
+    Ok(sources)
+}
+
+/// Connects one server and reports what it lists.
+async fn connect(
+    name: String,
+    ident: String,
+    server: config::Server,
+    upstream: Arc<dyn Upstream>,
+    changed: mpsc::UnboundedSender<ServerEntry>,
+) {
+    let started = std::time::Instant::now();
+    let entry = match upstream.call(&Operation::List).await {
+        Ok(Answer::Listing(listing)) => {
+            tracing::info!(
+                server = name,
+                tools = listing.tools.len(),
+                protocol = listing.protocol,
+                ms = started.elapsed().as_millis(),
+                "ready"
+            );
+            let protocol = listing.protocol.clone();
+            // Thousands of stubs take a while: not on a thread that serves requests.
+            let made = tokio::task::spawn_blocking(move || {
+                ServerEntry::listed(&name, &ident, Some(&server), listing, State::Ready { protocol })
+            });
+            match made.await {
+                Ok(entry) => entry,
+                Err(error) => return tracing::error!(%error, "stubs could not be made"),
+            }
+        }
+        Ok(_) => failed(&name, &ident, &server, "it answered something else than a list".to_owned()),
+        Err(error) => {
+            let reason = match &error.hint {
+                Some(hint) => format!("{} ({hint})", error.message),
+                None => error.message,
+            };
+            failed(&name, &ident, &server, reason)
+        }
+    };
+    let _ = changed.send(entry);
+}
+
+fn failed(name: &str, ident: &str, server: &config::Server, reason: String) -> ServerEntry {
+    tracing::warn!(server = name, reason, "failed");
+    ServerEntry::empty(name, ident, Some(server), State::Failed { reason })
+}
+
+/// Puts changed servers into the catalog, several at once when they come together. Readers never wait.
+async fn rebuild(
+    mut entries: BTreeMap<String, Arc<ServerEntry>>,
+    mut changes: mpsc::UnboundedReceiver<ServerEntry>,
+    catalog: Arc<ArcSwap<Catalog>>,
+    settled: watch::Sender<bool>,
+) {
+    while let Some(first) = changes.recv().await {
+        let mut changed = Some(first);
+        while let Some(entry) = changed {
+            entries.insert(entry.ident.clone(), Arc::new(entry));
+            changed = changes.try_recv().ok();
+        }
+        let servers: Vec<_> = entries.values().cloned().collect();
+        match tokio::task::spawn_blocking(move || Catalog::build(servers)).await {
+            Ok(Ok(built)) => {
+                let done = !built.is_settling();
+                catalog.store(Arc::new(built));
+                settled.send_replace(done);
+            }
+            Ok(Err(error)) => tracing::error!(%error, "the catalog keeps its last state"),
+            Err(error) => tracing::error!(%error, "the catalog keeps its last state"),
+        }
+    }
+}

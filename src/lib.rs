@@ -1,0 +1,22 @@
+//! ForgeFS: a code-mode MCP gateway. Any number of MCP servers behind four small tools.
+//!
+//! Two flows, two immutable values. [`config`] is decided once; [`upstream`] connects; [`manifest`] holds what the
+//! servers list; [`catalog`] is built of it whole and swapped whole, and answers [`discovery`]. A script goes from
+//! [`server`] or [`cli`] through [`gateway`] to a [`sandbox`] worker, whose only way out is the [`broker`], which
+//! alone calls the [`router`]. `ARCHITECTURE.md` has the picture and the invariants.
+
+pub mod broker;
+pub mod catalog;
+pub mod cli;
+pub mod config;
+pub mod discovery;
+pub mod error;
+pub mod execution;
+pub mod gateway;
+pub mod manifest;
+pub mod router;
+pub mod sandbox;
+pub mod secret;
+pub mod server;
+pub mod session;
+pub mod upstream;

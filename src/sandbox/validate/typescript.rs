@@ -1,0 +1,62 @@
+//! TypeScript to JavaScript, with the way back for positions.
+
+use std::path::Path;
+
+use oxc_allocator::Allocator;
+use oxc_codegen::{Codegen, CodegenOptions};
+use oxc_semantic::SemanticBuilder;
+use oxc_span::SourceType;
+use oxc_transformer::{TransformOptions, Transformer};
+use wire::ScriptError;
+
+use super::{diagnostic, parse};
+
+/// The name that the source map carries; it is never shown.
+const NAME: &str = "script.ts";
+
+/// Positions of stripped code in the code as written, in order; lines and columns from 0.
+#[derive(Debug)]
+pub(super) struct Map(Vec<Mapping>);
+
+#[derive(Debug)]
+struct Mapping {
+    stripped: (u32, u32),
+    written: (u32, u32),
+}
+
+impl Map {
+    /// The position as written, from 1, of a position from 1: that of the nearest mapped place before it.
+    pub(super) fn original(&self, line: u32, column: u32) -> (u32, u32) {
+        let wanted = (line.saturating_sub(1), column.saturating_sub(1));
+        let after = self.0.partition_point(|mapping| mapping.stripped <= wanted);
+        match after.checked_sub(1).and_then(|before| self.0.get(before)) {
+            Some(mapping) => (mapping.written.0 + 1, mapping.written.1 + 1),
+            None => (line, column),
+        }
+    }
+}
+
+/// Strips types from `code`.
+pub(super) fn strip(allocator: &Allocator, code: &str) -> Result<(String, Map), Box<ScriptError>> {
+    let source = allocator.alloc_str(code);
+    let mut program = parse(allocator, source, SourceType::ts())?;
+    let semantic = SemanticBuilder::new().with_enum_eval(true).build(&program);
+    if let Some(error) = semantic.diagnostics.errors().next() {
+        return Err(diagnostic(code, error));
+    }
+    let scoping = semantic.semantic.into_scoping();
+    let options = TransformOptions::default();
+    let transformed = Transformer::new(allocator, Path::new(NAME), &options).build_with_scoping(scoping, &mut program);
+    if let Some(error) = transformed.diagnostics.errors().next() {
+        return Err(diagnostic(code, error));
+    }
+    let options = CodegenOptions { source_map_path: Some(NAME.into()), ..CodegenOptions::default() };
+    let printed = Codegen::new().with_options(options).build(&program);
+    let mappings = printed.map.iter().flat_map(|map| {
+        map.get_tokens().map(|token| Mapping {
+            stripped: (token.get_dst_line(), token.get_dst_col()),
+            written: (token.get_src_line(), token.get_src_col()),
+        })
+    });
+    Ok((printed.code.clone(), Map(mappings.collect())))
+}

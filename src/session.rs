@@ -1,0 +1,161 @@
+//! What one client's session holds: what it read, what its scripts kept, and results too large to answer with.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use serde_json::Value;
+use tokio::time::Instant;
+
+use crate::error::{Error, ErrorCode, Result};
+
+/// Bytes of stored results; beyond, the oldest go.
+const RESULT_BYTES: usize = 64 << 20;
+/// Bytes of all stash entries together.
+const STASH_BYTES: usize = 16 << 20;
+/// Entries of the stash.
+const STASH_ENTRIES: usize = 1000;
+
+/// The state of one session.
+#[derive(Default)]
+pub struct Session {
+    reads: Mutex<BTreeMap<String, String>>,
+    results: Mutex<Results>,
+    stash: Mutex<Stash>,
+}
+
+/// No holder of these locks can leave them half-changed, so a poisoned one is as good as any.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Session {
+    /// Remembers that a stub was read, with the digest it had.
+    pub fn saw(&self, path: String, digest: &str) {
+        lock(&self.reads).insert(path, digest.to_owned());
+    }
+
+    /// The stubs read so far, with their digests.
+    #[must_use]
+    pub fn reads(&self) -> BTreeMap<String, String> {
+        lock(&self.reads).clone()
+    }
+
+    /// Stores a value that is too large to answer with; returns its path.
+    pub fn store_result(&self, text: String) -> String {
+        let mut results = lock(&self.results);
+        results.last += 1;
+        let path = format!("/results/{}.json", results.last);
+        results.bytes += text.len();
+        results.entries.push_back((path.clone(), text.into()));
+        while results.bytes > RESULT_BYTES && results.entries.len() > 1 {
+            if let Some((_, dropped)) = results.entries.pop_front() {
+                results.bytes -= dropped.len();
+            }
+        }
+        path
+    }
+
+    /// A stored result.
+    ///
+    /// # Errors
+    /// `INVALID_ARGS` when there is none at `path`.
+    pub fn result(&self, path: &str) -> Result<Arc<str>> {
+        let results = lock(&self.results);
+        let found = results.entries.iter().find(|(own, _)| own == path).map(|(_, text)| Arc::clone(text));
+        found.ok_or_else(|| {
+            let listing = results.listing();
+            Error::new(ErrorCode::InvalidArgs, format!("there is no {path}"))
+                .hint(format!("stored results:\n{listing}"))
+        })
+    }
+
+    /// One line a stored result.
+    #[must_use]
+    pub fn list_results(&self) -> String {
+        lock(&self.results).listing()
+    }
+
+    /// Keeps `value` under `key`, for `ttl` if given, else as long as the session.
+    ///
+    /// # Errors
+    /// `BUDGET_EXCEEDED` when the stash is full.
+    pub fn stash_put(&self, key: String, value: String, ttl: Option<Duration>) -> Result<()> {
+        let mut stash = lock(&self.stash);
+        stash.expire();
+        let others: usize =
+            stash.0.iter().filter(|(own, _)| **own != key).map(|(own, kept)| own.len() + kept.size()).sum();
+        if others + key.len() + value.len() > STASH_BYTES
+            || (stash.0.len() >= STASH_ENTRIES && !stash.0.contains_key(&key))
+        {
+            return Err(Error::new(
+                ErrorCode::BudgetExceeded,
+                format!("the stash is full: {STASH_BYTES} bytes and {STASH_ENTRIES} entries at most"),
+            )
+            .hint("delete entries that are not needed, or give them a ttl"));
+        }
+        stash.0.insert(key, Kept { value: value.into(), until: ttl.map(|ttl| Instant::now() + ttl) });
+        Ok(())
+    }
+
+    /// The JSON kept under `key`.
+    #[must_use]
+    pub fn stash_get(&self, key: &str) -> Option<Arc<str>> {
+        let mut stash = lock(&self.stash);
+        stash.expire();
+        stash.0.get(key).map(|kept| Arc::clone(&kept.value))
+    }
+
+    /// Forgets `key`; whether there was such an entry.
+    pub fn stash_delete(&self, key: &str) -> bool {
+        let mut stash = lock(&self.stash);
+        stash.expire();
+        stash.0.remove(key).is_some()
+    }
+
+    /// The keys kept, sorted.
+    #[must_use]
+    pub fn stash_keys(&self) -> Value {
+        let mut stash = lock(&self.stash);
+        stash.expire();
+        stash.0.keys().cloned().map(Value::String).collect()
+    }
+}
+
+#[derive(Default)]
+struct Results {
+    entries: VecDeque<(String, Arc<str>)>,
+    bytes: usize,
+    last: u64,
+}
+
+impl Results {
+    fn listing(&self) -> String {
+        if self.entries.is_empty() {
+            return "/results/  empty: results over the token budget are stored here".to_owned();
+        }
+        let line = |(path, text): &(String, Arc<str>)| format!("{path}  {} bytes", text.len());
+        self.entries.iter().map(line).collect::<Vec<_>>().join("\n")
+    }
+}
+
+#[derive(Default)]
+struct Stash(BTreeMap<String, Kept>);
+
+struct Kept {
+    value: Arc<str>,
+    until: Option<Instant>,
+}
+
+impl Kept {
+    fn size(&self) -> usize {
+        self.value.len()
+    }
+}
+
+impl Stash {
+    fn expire(&mut self) {
+        let now = Instant::now();
+        self.0.retain(|_, kept| kept.until.is_none_or(|until| until > now));
+    }
+}
