@@ -1,6 +1,7 @@
 //! Writes the stubs of catalog files as a tree, for the type checkers and formatters to look at.
 //!
-//! `write_stubs OUT FILE…`, where each file is a `tools/list` result or an array of tools, and names its server.
+//! `write_stubs OUT FILE…`, where each file is a `tools/list` result, an array of tools or one tool, and names its
+//! server.
 
 use std::error::Error;
 use std::fs;
@@ -32,7 +33,8 @@ fn main() -> Result<(), Box<dyn Error>> {
 }
 
 fn tools(catalog: &Value) -> Option<Vec<Value>> {
-    catalog.as_array().or_else(|| catalog.get("tools")?.as_array()).cloned()
+    let listed = catalog.as_array().or_else(|| catalog.get("tools")?.as_array());
+    listed.cloned().or_else(|| catalog.get("name").map(|_| vec![catalog.clone()]))
 }
 
 fn write_server(out: &Path, server: &ServerStubs) -> Result<(), Box<dyn Error>> {

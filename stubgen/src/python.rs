@@ -435,10 +435,16 @@ impl<'s> Python<'s> {
                 Item::Type(ty) => self.put(out, ty, indent + 4, indent + 4, usize::from(comma), Break::Bare),
                 Item::Lit(literal) => push_lit(out, literal),
                 Item::Rest(rest) => {
-                    out.push_str("*tuple[");
-                    self.flat(out, rest);
-                    out.push_str(", ...]");
+                    let mut flat = String::from("*tuple[");
+                    self.flat(&mut flat, rest);
+                    flat.push_str(", ...]");
+                    if indent + 4 + flat.width() < WIDTH {
+                        out.push_str(&flat);
+                    } else {
+                        self.put_subscript(out, "*tuple", &[Item::Type(rest), Item::Dots], indent + 4);
+                    }
                 }
+                Item::Dots => out.push_str("..."),
             }
             if comma {
                 out.push(',');
@@ -455,6 +461,7 @@ enum Item<'t> {
     Type(&'t Ty),
     Lit(&'t Lit),
     Rest(&'t Ty),
+    Dots,
 }
 
 /// A parameter ready for layout.

@@ -160,7 +160,7 @@ fn init_pyi(ident: &str, name: &str, categories: &[String], tools: &[ToolStub], 
         templates::INIT,
         context! {
             above,
-            header => format!("{ident}: {} tools {digest}", tools.len()),
+            header => format!("{ident}: {} tool{} {digest}", tools.len(), if tools.len() == 1 { "" } else { "s" }),
             imports => if literals { "from typing import Any, Literal" } else { "from typing import Any" },
             groups,
         },

@@ -141,9 +141,15 @@ pub(crate) fn docstring(text: &str) -> String {
     out
 }
 
-/// Text for between `/**` and `*/`.
+/// Text for between `/**` and `*/`; a leading `@` would make it a directive.
 pub(crate) fn jsdoc(text: &str) -> String {
-    text.replace("*/", "* /")
+    text.trim_start_matches(['@', ' ']).replace("*/", "* /")
+}
+
+/// Whether a comment with this text would tell a checker or formatter to look away.
+pub(crate) fn is_directive(text: &str) -> bool {
+    const WORDS: [&str; 8] = ["type:", "pyright:", "mypy:", "ty:", "ruff:", "fmt:", "noqa", "isort:"];
+    text.split('#').skip(1).any(|rest| WORDS.iter().any(|word| rest.trim_start().starts_with(word)))
 }
 
 /// A string literal as `ruff format` and prettier both leave it: double quotes unless single ones save escapes.
@@ -166,7 +172,7 @@ pub(crate) fn comment_name(name: &str) -> String {
     let mut out = String::from("\"");
     push_escaped(&mut out, &cut(name, 80), '"', Language::Python);
     out.push('"');
-    out
+    if is_directive(&out) { out.replace('#', "\\x23") } else { out }
 }
 
 /// Which language's escapes a literal uses.

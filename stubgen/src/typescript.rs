@@ -327,11 +327,12 @@ fn members(ty: &Ty) -> Vec<Member<'_>> {
     }
 }
 
-/// A property key: quoted only where it must be.
+/// A property key: quoted only where it must be, which is how prettier sees it (identifiers of ES5, so no astral letters).
 fn key(wire: &str) -> String {
-    let mut bytes = wire.bytes();
-    let start = |byte: u8| byte.is_ascii_alphabetic() || matches!(byte, b'_' | b'$');
-    let plain = bytes.next().is_some_and(start) && bytes.all(|byte| start(byte) || byte.is_ascii_digit());
+    let start = |c: char| matches!(c, '_' | '$') || c <= '\u{ffff}' && unicode_ident::is_xid_start(c);
+    let rest = |c: char| c == '$' || c <= '\u{ffff}' && unicode_ident::is_xid_continue(c) && !text::is_invisible(c);
+    let mut chars = wire.chars();
+    let plain = chars.next().is_some_and(start) && chars.all(rest);
     if plain { wire.to_owned() } else { text::quoted(wire, Language::TypeScript) }
 }
 

@@ -63,9 +63,9 @@ impl<'a> Field<'a> {
             out.push("deprecated".to_owned());
         }
         if let Some(Value::String(format)) = self.first("format") {
-            let format = text::one_line(format);
-            if !format.is_empty() {
-                out.push(text::cut(&format, 24).into_owned());
+            let plain = format.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.'));
+            if plain && !format.is_empty() && format.len() <= 24 && !format.contains("ignore") && format != "noqa" {
+                out.push(format.clone());
             }
         }
         out.extend(self.interval());
@@ -81,7 +81,9 @@ impl<'a> Field<'a> {
         }
         if let Some(Value::String(pattern)) = self.first("pattern") {
             let pattern = text::one_line(pattern);
-            out.push(format!("matches {}", text::cut(&pattern, 120)));
+            if !pattern.is_empty() && !text::is_directive(&pattern) {
+                out.push(format!("matches {}", text::cut(&pattern, 120)));
+            }
         }
         out
     }

@@ -123,11 +123,14 @@ impl UnionBuilder {
         if self.members.contains(&Ty::Bool) {
             self.literals.retain(|literal| !matches!(literal, Lit::Bool(_)));
         }
-        if !self.literals.is_empty() {
-            self.members.insert(self.literals_at.min(self.members.len()), Ty::Literal(self.literals));
+        if self.members.contains(&Ty::Float) || self.members.contains(&Ty::Int) {
+            self.literals.retain(|literal| !matches!(literal, Lit::Int(_)));
         }
         if self.members.contains(&Ty::Float) {
             self.members.retain(|member| *member != Ty::Int);
+        }
+        if !self.literals.is_empty() {
+            self.members.insert(self.literals_at.min(self.members.len()), Ty::Literal(self.literals));
         }
         if self.null {
             self.members.push(Ty::Null);

@@ -85,7 +85,10 @@ impl Names {
     /// A free name: what the author called it, else the path, then with the enclosing property, then numbered.
     pub(crate) fn give(&mut self, given: Option<&str>, path: &Path<'_>) -> String {
         let given = given.filter(|given| given.len() <= MAX_NAME && given.is_ascii()).and_then(camel);
-        let name = given.unwrap_or_else(|| clip(path.name()));
+        let mut name = given.unwrap_or_else(|| clip(path.name()));
+        if ident::is_keyword(&name) || ident::is_stub_name(&name) {
+            name.push_str("Type");
+        }
         if self.take(&name) {
             return name;
         }
@@ -105,8 +108,7 @@ impl Names {
     }
 
     fn take(&mut self, name: &str) -> bool {
-        let reserved = ident::is_keyword(name) || ident::is_stub_name(name);
-        !reserved && !self.taken.contains(name) && self.taken.insert(name.to_owned())
+        !self.taken.contains(name) && self.taken.insert(name.to_owned())
     }
 }
 

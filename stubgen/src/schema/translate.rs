@@ -14,6 +14,8 @@ const MAX_NODES: usize = 10_000;
 const MAX_DEPTH: usize = 40;
 /// Most combinations of `anyOf` and `oneOf` that are spelled out.
 const MAX_VARIANTS: usize = 64;
+/// Longest key or enum value that is spelled out: checkers give up on literals of some thousand characters.
+const MAX_TEXT: usize = 1000;
 /// Notes beyond this say nothing new.
 const MAX_NOTES: usize = 8;
 
@@ -350,6 +352,11 @@ impl<'a> Translator<'a> {
         let mut others = Vec::new();
         for value in fitting {
             let literal = match value {
+                Value::String(text) if text.len() > MAX_TEXT => {
+                    self.note("a very long enum value was read as any string");
+                    others.push(Ty::Str);
+                    continue;
+                }
                 Value::String(text) => Lit::Str(text.clone()),
                 Value::Bool(flag) => Lit::Bool(*flag),
                 Value::Number(number) => match number.as_i64() {
@@ -468,7 +475,8 @@ impl<'a> Translator<'a> {
             self.classes.push((map, id));
         }
         let fields = self.fields(std::slice::from_ref(&facets.all), path);
-        let extra = if facets.all.iter().any(|facet| speaks_of_extra(facet.map)) {
+        let skipped = fields.is_empty();
+        let extra = if skipped || facets.all.iter().any(|facet| speaks_of_extra(facet.map)) {
             self.extra(&facets.all, path)
         } else {
             None
@@ -536,6 +544,10 @@ impl<'a> Translator<'a> {
         let mut fields = Vec::with_capacity(found.len());
         for group in found.chunk_by(|a, b| a.0 == b.0) {
             let name = group[0].0;
+            if name.is_empty() && !matches!(path.step, Step::Root(ARGS)) || name.len() > MAX_TEXT {
+                self.note("a key that is empty or very long was left out");
+                continue;
+            }
             let path = path.then(Step::Property(name));
             let mut members = Vec::with_capacity(1);
             let mut info = Vec::new();

@@ -1,0 +1,19 @@
+//! A folder of tool definitions, a snapshot of every view each.
+
+use std::fs;
+
+use forgefs_stubgen::{ServerDef, generate};
+
+#[test]
+fn every_definition_of_the_corpus_prints_as_its_snapshot_says() {
+    insta::glob!("..", "corpus/*.json", |path| {
+        let text = fs::read_to_string(path).expect("the corpus is readable");
+        let tool = serde_json::from_str(&text).expect("the corpus is JSON");
+        let server = generate(&ServerDef { name: "s".to_owned(), tools: vec![tool], ..ServerDef::default() }, "s");
+        let stub = &server.tools[0];
+        let views = [server.init_pyi.clone(), stub.pyi.clone(), stub.dts(), stub.md()];
+        insta::with_settings!({ omit_expression => true, prepend_module_to_snapshot => false, snapshot_path => "../snapshots" }, {
+            insta::assert_snapshot!(views.join("\n-----\n"));
+        });
+    });
+}

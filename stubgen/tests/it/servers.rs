@@ -1,0 +1,80 @@
+//! Whole servers: odd entries, names, categories, digests.
+
+use std::collections::BTreeMap;
+
+use forgefs_stubgen::{ServerDef, ServerStubs, generate};
+use serde_json::{Value, json};
+
+fn stubs(tools: Vec<Value>) -> ServerStubs {
+    generate(&ServerDef { name: "s".to_owned(), tools, ..ServerDef::default() }, "s")
+}
+
+fn named(names: &[&str]) -> Vec<Value> {
+    names.iter().map(|name| json!({"name": name, "inputSchema": {"type": "object"}})).collect()
+}
+
+#[test]
+fn entries_without_a_usable_name_are_skipped_and_told() {
+    let stubs = stubs(vec![json!({"name": 5}), json!(7), json!(null), json!({"name": ""}), json!({"name": "ok"})]);
+    assert_eq!(stubs.tools.len(), 1);
+    assert_eq!(stubs.notes, ["entries without a usable name were skipped: 4"]);
+}
+
+#[test]
+fn the_first_of_two_tools_of_one_name_wins() {
+    let stubs =
+        stubs(vec![json!({"name": "a", "description": "first"}), json!({"name": "a", "description": "second"})]);
+    assert_eq!(stubs.tools[0].summary, "first");
+    assert_eq!(stubs.notes, ["a second tool named \"a\" was skipped"]);
+}
+
+#[test]
+fn colliding_identifiers_are_numbered_in_wire_name_order_and_both_spellings_find_the_parameter() {
+    let stubs = stubs(named(&["a/b", "a.b", "a_b", "A_B"]));
+    let pairs: Vec<_> = stubs.tools.iter().map(|tool| (tool.ident.as_str(), tool.name.as_str())).collect();
+    assert_eq!(pairs, [("A_B", "A_B"), ("a_b_2", "a_b"), ("a_b_3", "a.b"), ("a_b_4", "a/b")]);
+
+    let schema = json!({"type": "object", "properties": {"max-results": {}, "max_results": {}, "class": {}}});
+    let stubs = self::stubs(vec![json!({"name": "t", "inputSchema": schema})]);
+    let tool = &stubs.tools[0];
+    assert_eq!(tool.wire_param("max_results"), Some("max_results"));
+    assert_eq!(tool.wire_param("max-results"), Some("max-results"));
+    assert_eq!(tool.wire_param("max_results_2"), Some("max-results"));
+    assert_eq!(tool.wire_param("class_"), Some("class"));
+    assert_eq!(tool.wire_param("other"), None);
+}
+
+#[test]
+fn configured_categories_win_and_the_rest_is_general() {
+    let categories = BTreeMap::from([
+        ("Read only".to_owned(), vec!["b".to_owned()]),
+        ("prompts".to_owned(), vec!["c".to_owned(), "not there".to_owned()]),
+    ]);
+    let server = ServerDef { name: "s".to_owned(), tools: named(&["a", "b", "c"]), categories, ..ServerDef::default() };
+    let stubs = generate(&server, "s");
+    assert_eq!(stubs.categories, ["Read_only", "general", "prompts_"]);
+    let folders: Vec<_> = stubs.tools.iter().filter_map(|tool| tool.category.as_deref()).collect();
+    assert_eq!(folders, ["general", "Read_only", "prompts_"]);
+}
+
+#[test]
+fn a_digest_changes_with_the_definition_and_not_with_key_order() {
+    let one = stubs(vec![json!({"name": "t", "description": "d", "inputSchema": {"type": "object"}})]);
+    let two = stubs(vec![json!({"inputSchema": {"type": "object"}, "description": "d", "name": "t"})]);
+    let other = stubs(vec![json!({"name": "t", "description": "e", "inputSchema": {"type": "object"}})]);
+    assert_eq!(one.tools[0].full_digest(), two.tools[0].full_digest());
+    assert_ne!(one.tools[0].full_digest(), other.tools[0].full_digest());
+    assert_eq!(one.digest, two.digest);
+    assert_ne!(one.digest, other.digest);
+    assert!(one.tools[0].pyi.contains(&one.tools[0].digest));
+    assert!(one.tools[0].full_digest().starts_with(&one.tools[0].digest));
+}
+
+#[test]
+fn the_script_api_lists_the_servers() {
+    let servers = [("my_server", "my-server"), ("github", "github")];
+    insta::with_settings!({ omit_expression => true, prepend_module_to_snapshot => false, snapshot_path => "../snapshots" }, {
+        insta::assert_snapshot!("forge_pyi", forgefs_stubgen::forge_pyi(&servers));
+        insta::assert_snapshot!("forge_dts", forgefs_stubgen::forge_dts(&servers));
+    });
+}
