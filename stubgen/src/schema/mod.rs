@@ -1,14 +1,20 @@
 //! JSON Schema as MCP servers really send it, to a small set of types that both languages can print.
 
+mod choices;
 mod facets;
 mod field;
 mod names;
+mod objects;
 mod translate;
+mod types;
 mod value;
 
 pub(crate) use field::Field;
 pub(crate) use translate::{Shape, Translator};
 pub(crate) use value::{accepts, literal};
+
+/// Longest key or enum value that is spelled out: checkers give up on literals of some thousand characters.
+const MAX_TEXT: usize = 1000;
 
 /// A type that Python and TypeScript can both say.
 #[derive(Clone, Debug, PartialEq, Eq)]

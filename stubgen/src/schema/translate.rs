@@ -6,16 +6,16 @@ use serde_json::{Map, Value};
 
 use super::facets::{Facet, Facets};
 use super::names::{ARGS, Names, Path, Step};
-use super::{Body, Field, Lit, Named, Ty};
+use super::types::{ALL, ARRAY, BOOLEAN, FRACTION, INTEGER, NULL, OBJECT, STRING};
+use super::{Body, Field, Named, Ty};
+use crate::{ident, text};
 
 /// Types one tool may need before the rest is widened: a real tool of 89 kB needs about 2,000.
 const MAX_NODES: usize = 10_000;
 /// Nesting before the rest is widened: real schemas go to 13.
-const MAX_DEPTH: usize = 40;
-/// Most combinations of `anyOf` and `oneOf` that are spelled out.
-const MAX_VARIANTS: usize = 64;
-/// Longest key or enum value that is spelled out: checkers give up on literals of some thousand characters.
-const MAX_TEXT: usize = 1000;
+const MAX_DEPTH: usize = 24;
+/// Parts of a type behind a `$ref` up to which it is printed where it is used.
+const MAX_INLINE: usize = 8;
 /// Notes beyond this say nothing new.
 const MAX_NOTES: usize = 8;
 
@@ -33,18 +33,18 @@ pub(crate) struct Shape<'a> {
 
 /// The state of translating one tool.
 pub(crate) struct Translator<'a> {
-    root: &'a Value,
-    named: Vec<Named<'a>>,
+    pub(super) root: &'a Value,
+    pub(super) named: Vec<Named<'a>>,
     names: Names,
     /// What was reached through a `$ref`, by the identity of its schemas.
-    seen: HashMap<Vec<usize>, Seen>,
+    pub(super) seen: HashMap<Vec<usize>, Seen>,
     /// Objects that became classes, to find the same object again.
-    classes: Vec<(&'a Map<String, Value>, usize)>,
-    nodes: usize,
+    pub(super) classes: Vec<(&'a Map<String, Value>, usize)>,
+    pub(super) nodes: usize,
     notes: Vec<String>,
 }
 
-enum Seen {
+pub(super) enum Seen {
     /// Being translated; the name, once something inside refers back.
     Open(Option<usize>),
     Done(Ty),
@@ -95,13 +95,41 @@ impl<'a> Translator<'a> {
         let path = Path::root(ARGS);
         let variants = self.variants(&facets);
         if let Some(variants) = variants {
-            self.note("arguments follow one of several forms, merged here: see the raw schema");
+            let forms: Vec<Vec<&str>> = variants.iter().map(|variant| required(&variant.all)).collect();
+            self.note_forms(&forms);
             let variants: Vec<Vec<Facet<'a>>> = variants.into_iter().map(|variant| variant.all).collect();
             return (self.fields(&variants, &path), self.extra(&variants.concat(), &path));
+        }
+        for facet in &facets.all {
+            for keyword in ["anyOf", "oneOf"] {
+                if let Some(Value::Array(members)) = facet.map.get(keyword) {
+                    let maps = members.iter().filter_map(Value::as_object).map(|map| Facet { map, choices: false });
+                    let forms: Vec<Vec<&str>> = maps.map(|facet| required(&[facet])).collect();
+                    self.note_forms(&forms);
+                }
+            }
         }
         let fields = self.fields(std::slice::from_ref(&facets.all), &path);
         let extra = self.extra(&facets.all, &path);
         (fields, extra)
+    }
+
+    /// Says which arguments go together, where a signature can only list them all.
+    fn note_forms(&mut self, forms: &[Vec<&str>]) {
+        let common = |name: &str| forms.iter().all(|form| form.contains(&name));
+        let shown: Vec<String> = forms
+            .iter()
+            .map(|form| {
+                let own: Vec<String> = form.iter().filter(|name| !common(name)).map(|name| spelled(name)).collect();
+                if own.is_empty() { "none of these".to_owned() } else { own.join(", ") }
+            })
+            .collect();
+        if shown.iter().any(|form| form != "none of these") {
+            let forms = shown.join(" | ");
+            self.note(&format!("arguments come in one form of: {}", text::cut(&forms, 300)));
+        } else if !shown.is_empty() {
+            self.note("arguments come in several forms, merged here: see the raw schema");
+        }
     }
 
     fn result(&mut self, output: &'a Value) -> Ty {
@@ -119,13 +147,13 @@ impl<'a> Translator<'a> {
         Ty::Named(self.named.len() - 1)
     }
 
-    fn note(&mut self, note: &str) {
+    pub(super) fn note(&mut self, note: &str) {
         if self.notes.len() < MAX_NOTES && !self.notes.iter().any(|known| known == note) {
             self.notes.push(note.to_owned());
         }
     }
 
-    fn facets(&mut self, schemas: &[&'a Value]) -> Facets<'a> {
+    pub(super) fn facets(&mut self, schemas: &[&'a Value]) -> Facets<'a> {
         let mut facets = Facets::default();
         let root = self.root;
         for schema in schemas {
@@ -135,12 +163,12 @@ impl<'a> Translator<'a> {
     }
 
     /// The type of values for which all `schemas` hold.
-    fn ty(&mut self, schemas: &[&'a Value], path: &Path<'_>) -> Ty {
+    pub(super) fn ty(&mut self, schemas: &[&'a Value], path: &Path<'_>) -> Ty {
         let facets = self.facets(schemas);
         self.conjunction(facets, path)
     }
 
-    fn conjunction(&mut self, facets: Facets<'a>, path: &Path<'_>) -> Ty {
+    pub(super) fn conjunction(&mut self, facets: Facets<'a>, path: &Path<'_>) -> Ty {
         self.nodes += 1;
         if self.nodes > MAX_NODES {
             self.note("the schema is too large; the rest was read as any");
@@ -190,6 +218,14 @@ impl<'a> Translator<'a> {
                 Ty::Named(id)
             };
         }
+        if weight(&ty) > MAX_INLINE
+            && let Some(given) = &facets.ref_name
+        {
+            // What has a name and is long is printed once: a schema may refer to it any number of times.
+            let id = self.open(Some(given), path);
+            self.named[id].body = Body::Alias(ty);
+            ty = Ty::Named(id);
+        }
         self.seen.insert(key, Seen::Done(ty.clone()));
         ty
     }
@@ -216,7 +252,7 @@ impl<'a> Translator<'a> {
         false
     }
 
-    fn open(&mut self, given: Option<&str>, path: &Path<'_>) -> usize {
+    pub(super) fn open(&mut self, given: Option<&str>, path: &Path<'_>) -> usize {
         let name = self.names.give(given, path);
         self.named.push(Named { name, body: Body::Open });
         self.named.len() - 1
@@ -274,321 +310,20 @@ impl<'a> Translator<'a> {
         }
         Ty::union(members)
     }
-
-    /// The types that all facets allow.
-    fn mask(&mut self, facets: &[Facet<'a>]) -> u8 {
-        let mut mask = ALL;
-        for facet in facets {
-            let mut allowed = match facet.map.get("type") {
-                Some(Value::String(name)) => self.type_bits(name),
-                Some(Value::Array(names)) if !names.is_empty() => {
-                    names.iter().fold(0, |bits, name| bits | name.as_str().map_or(ALL, |name| self.type_bits(name)))
-                }
-                None => continue,
-                Some(_) => {
-                    self.note("a type that is not a name was ignored");
-                    ALL
-                }
-            };
-            if facet.map.get("nullable") == Some(&Value::Bool(true)) {
-                allowed |= NULL;
-            }
-            mask &= allowed;
-        }
-        if mask == ALL {
-            // Without a type, keywords of objects and arrays show what was meant.
-            let any = |keys: &[&str]| facets.iter().any(|facet| keys.iter().any(|key| facet.map.contains_key(*key)));
-            if any(&["properties", "patternProperties", "additionalProperties", "propertyNames"]) {
-                mask = OBJECT;
-            } else if any(&["items", "prefixItems"]) {
-                mask = ARRAY;
-            }
-        }
-        mask
-    }
-
-    fn type_bits(&mut self, name: &str) -> u8 {
-        match name {
-            "string" => STRING,
-            "integer" => INTEGER,
-            "number" => INTEGER | FRACTION,
-            "boolean" => BOOLEAN,
-            "null" => NULL,
-            "array" => ARRAY,
-            "object" => OBJECT,
-            _ => {
-                self.note("a type that JSON Schema does not know was read as any");
-                ALL
-            }
-        }
-    }
-
-    /// `const` and `enum`; fractions and structures among the values are widened to their type.
-    fn enumeration(&mut self, facets: &Facets<'a>, mask: u8) -> Option<Ty> {
-        let mut values: Option<Vec<&'a Value>> = None;
-        for facet in &facets.all {
-            let constant = facet.map.get("const").map(std::slice::from_ref);
-            let listed = facet.map.get("enum").and_then(Value::as_array).map(Vec::as_slice);
-            for these in [constant, listed].into_iter().flatten() {
-                values = Some(match values {
-                    None => these.iter().collect(),
-                    Some(known) => known.into_iter().filter(|value| these.contains(value)).collect(),
-                });
-            }
-        }
-        let values = values?;
-        let mut fitting: Vec<&Value> = values.iter().copied().filter(|value| bits_of(value) & mask != 0).collect();
-        if fitting.is_empty() {
-            if values.is_empty() {
-                self.note("an enum has no values left; it was read as any");
-                return Some(Ty::Any);
-            }
-            self.note("enum values contradict the type; the values were kept");
-            fitting = values;
-        }
-        let nullable = facets.first("nullable") == Some(&Value::Bool(true));
-        let mut literals = Vec::with_capacity(fitting.len());
-        let mut seen = std::collections::HashSet::with_capacity(fitting.len());
-        let mut others = Vec::new();
-        for value in fitting {
-            let literal = match value {
-                Value::String(text) if text.len() > MAX_TEXT => {
-                    self.note("a very long enum value was read as any string");
-                    others.push(Ty::Str);
-                    continue;
-                }
-                Value::String(text) => Lit::Str(text.clone()),
-                Value::Bool(flag) => Lit::Bool(*flag),
-                Value::Number(number) => match number.as_i64() {
-                    Some(number) => Lit::Int(number),
-                    None => {
-                        others.push(if bits_of(value) == INTEGER { Ty::Int } else { Ty::Float });
-                        continue;
-                    }
-                },
-                Value::Null => {
-                    others.push(Ty::Null);
-                    continue;
-                }
-                Value::Array(_) => {
-                    others.push(Ty::List(Box::new(Ty::Any)));
-                    continue;
-                }
-                Value::Object(_) => {
-                    others.push(Ty::Dict(Box::new(Ty::Str), Box::new(Ty::Any)));
-                    continue;
-                }
-            };
-            if seen.insert(literal.clone()) {
-                literals.push(literal);
-            }
-        }
-        self.nodes += literals.len();
-        if !literals.is_empty() {
-            others.insert(0, Ty::Literal(literals));
-        }
-        if nullable {
-            others.push(Ty::Null);
-        }
-        Some(Ty::union(others))
-    }
-
-    /// The conjunctions that `anyOf` and `oneOf` choose from; `None` where there is nothing to choose.
-    fn variants(&mut self, facets: &Facets<'a>) -> Option<Vec<Facets<'a>>> {
-        let mut choices: Vec<&'a [Value]> = Vec::new();
-        for facet in facets.all.iter().filter(|facet| facet.choices) {
-            for keyword in ["anyOf", "oneOf"] {
-                if let Some(Value::Array(members)) = facet.map.get(keyword)
-                    && members.iter().any(shapes)
-                {
-                    choices.push(members);
-                }
-            }
-        }
-        if choices.is_empty() {
-            return None;
-        }
-        let base: Vec<Facet<'a>> = facets.all.iter().map(|facet| Facet { choices: false, ..*facet }).collect();
-        let mut variants = vec![Facets { all: base, ..Facets::default() }];
-        let root = self.root;
-        for members in choices {
-            if variants.len() * members.len() > MAX_VARIANTS {
-                self.note("too many alternatives; some were ignored");
-                if variants.len() > 1 {
-                    break;
-                }
-            }
-            let mut product = Vec::new();
-            for variant in &variants {
-                for member in members.iter().take(16 * MAX_VARIANTS) {
-                    let mut facets = Facets { all: variant.all.clone(), ..Facets::default() };
-                    facets.by_ref = variant.by_ref;
-                    facets.never = variant.never;
-                    facets.add(member, root, &mut |note| self.note(note));
-                    product.push(facets);
-                }
-            }
-            variants = product;
-        }
-        Some(variants)
-    }
-
-    fn array(&mut self, facets: &[Facet<'a>], path: &Path<'_>) -> Ty {
-        let path = path.then(Step::Item);
-        let get = |keyword: &str| facets.iter().find_map(|facet| facet.map.get(keyword));
-        let prefix = get("prefixItems").or_else(|| get("items").filter(|items| items.is_array()));
-        if let Some(Value::Array(prefix)) = prefix.filter(|prefix| prefix.as_array().is_some_and(|p| !p.is_empty())) {
-            let items: Vec<Ty> = prefix.iter().map(|item| self.ty(&[item], &path)).collect();
-            let rest = get("additionalItems").or_else(|| get("items")).filter(|rest| rest.is_object());
-            let rest = rest.map(|rest| Box::new(self.ty(&[rest], &path)));
-            return Ty::Tuple(items, rest);
-        }
-        let items: Vec<&'a Value> =
-            facets.iter().filter_map(|facet| facet.map.get("items")).filter(|items| !items.is_array()).collect();
-        let item = if items.is_empty() { Ty::Any } else { self.ty(&items, &path) };
-        Ty::List(Box::new(item))
-    }
-
-    fn object(&mut self, facets: &Facets<'a>, path: &Path<'_>, key: Option<&Vec<usize>>) -> Ty {
-        if !facets.all.iter().any(|facet| has_fields(facet.map)) {
-            return self.dict(&facets.all, path);
-        }
-        let alone = (facets.all.len() == 1 && !facets.by_ref).then(|| facets.all[0].map);
-        if let Some(map) = alone
-            && let Some((_, id)) = self.classes.iter().find(|(known, _)| same_object(known, map))
-        {
-            return Ty::Named(*id);
-        }
-        let open = key.and_then(|key| match self.seen.get(key) {
-            Some(Seen::Open(Some(id))) => Some(*id),
-            _ => None,
-        });
-        let id = open.unwrap_or_else(|| {
-            let title = facets.first("title").and_then(Value::as_str);
-            let tag = matches!(path.step, Step::Member).then(|| tag(&facets.all)).flatten();
-            self.open(facets.ref_name.as_deref().or(title).or(tag), path)
-        });
-        if let Some(key) = key {
-            self.seen.insert(key.clone(), Seen::Open(Some(id)));
-        }
-        if let Some(map) = alone {
-            self.classes.push((map, id));
-        }
-        let fields = self.fields(std::slice::from_ref(&facets.all), path);
-        let skipped = fields.is_empty();
-        let extra = if skipped || facets.all.iter().any(|facet| speaks_of_extra(facet.map)) {
-            self.extra(&facets.all, path)
-        } else {
-            None
-        };
-        self.named[id].body = Body::Class { fields, extra };
-        Ty::Named(id)
-    }
-
-    fn dict(&mut self, facets: &[Facet<'a>], path: &Path<'_>) -> Ty {
-        let names: Vec<&'a Value> = facets.iter().filter_map(|facet| facet.map.get("propertyNames")).collect();
-        let key = match self.ty(&names, &path.then(Step::Value)) {
-            Ty::Literal(literals) if literals.iter().all(|literal| matches!(literal, Lit::Str(_))) => {
-                Ty::Literal(literals)
-            }
-            _ => Ty::Str,
-        };
-        let value = self.extra(facets, path).unwrap_or(Ty::Any);
-        Ty::Dict(Box::new(key), Box::new(value))
-    }
-
-    /// The type of keys that are not fields; `None` where there are to be none.
-    fn extra(&mut self, facets: &[Facet<'a>], path: &Path<'_>) -> Option<Ty> {
-        let path = path.then(Step::Value);
-        let get = |keyword: &str| facets.iter().find_map(|facet| facet.map.get(keyword));
-        let mut members = Vec::new();
-        if let Some(Value::Object(patterns)) = get("patternProperties") {
-            let mut patterns: Vec<_> = patterns.iter().collect();
-            patterns.sort_by_key(|(pattern, _)| *pattern);
-            members.extend(patterns.into_iter().map(|(_, schema)| self.ty(&[schema], &path)));
-        }
-        let rest: Vec<&'a Value> = facets.iter().filter_map(|facet| facet.map.get("additionalProperties")).collect();
-        let closed = rest.iter().any(|rest| **rest == Value::Bool(false));
-        let fields = facets.iter().any(|facet| facet.map.contains_key("properties"));
-        if !rest.is_empty() && !closed {
-            members.push(self.ty(&rest, &path));
-        } else if members.is_empty() && (closed || fields) {
-            return None;
-        }
-        Some(Ty::union(members))
-    }
-
-    /// The fields of an object; where there are several variants, those of all of them, required only if all say so.
-    fn fields(&mut self, variants: &[Vec<Facet<'a>>], path: &Path<'_>) -> Vec<Field<'a>> {
-        let mut found: Vec<(&'a str, usize, Option<&'a Value>)> = Vec::new();
-        let mut required: Vec<(&'a str, usize)> = Vec::new();
-        for (at, facets) in variants.iter().enumerate() {
-            for facet in facets {
-                if let Some(Value::Object(properties)) = facet.map.get("properties") {
-                    found.extend(properties.iter().map(|(name, schema)| (name.as_str(), at, Some(schema))));
-                }
-                if let Some(Value::Array(names)) = facet.map.get("required") {
-                    required.extend(names.iter().filter_map(Value::as_str).map(|name| (name, at)));
-                }
-            }
-        }
-        required.sort_unstable();
-        required.dedup();
-        let needed = |name: &str| {
-            let start = required.partition_point(|(other, _)| *other < name);
-            required[start..].iter().take_while(|(other, _)| *other == name).count() == variants.len()
-        };
-        found.extend(required.iter().filter(|(name, _)| needed(name)).map(|(name, at)| (*name, *at, None)));
-        // A stable sort: schemas for one name in one variant stay in the order of their facets.
-        found.sort_by_key(|(name, at, _)| (*name, *at));
-        let mut fields = Vec::with_capacity(found.len());
-        for group in found.chunk_by(|a, b| a.0 == b.0) {
-            let name = group[0].0;
-            if name.is_empty() && !matches!(path.step, Step::Root(ARGS)) || name.len() > MAX_TEXT {
-                self.note("a key that is empty or very long was left out");
-                continue;
-            }
-            let path = path.then(Step::Property(name));
-            let mut members = Vec::with_capacity(1);
-            let mut info = Vec::new();
-            for variant in group.chunk_by(|a, b| a.1 == b.1) {
-                let schemas: Vec<&'a Value> = variant.iter().filter_map(|(_, _, schema)| *schema).collect();
-                let facets = self.facets(&schemas);
-                if facets.never {
-                    continue;
-                }
-                info.extend(facets.all.iter().map(|facet| facet.map));
-                members.push(self.conjunction(facets, &path));
-            }
-            if !members.is_empty() {
-                fields.push(Field::new(name, Ty::union(members), needed(name), info));
-            }
-        }
-        fields.sort_by_key(|field| !field.required);
-        fields
-    }
 }
 
-const NULL: u8 = 1;
-const BOOLEAN: u8 = 2;
-const INTEGER: u8 = 4;
-const FRACTION: u8 = 8;
-const STRING: u8 = 16;
-const ARRAY: u8 = 32;
-const OBJECT: u8 = 64;
-const ALL: u8 = 127;
+/// The names that a conjunction requires, sorted.
+fn required<'a>(facets: &[Facet<'a>]) -> Vec<&'a str> {
+    let lists = facets.iter().filter_map(|facet| facet.map.get("required")?.as_array());
+    let mut names: Vec<&str> = lists.flatten().filter_map(Value::as_str).collect();
+    names.sort_unstable();
+    names.dedup();
+    names
+}
 
-fn bits_of(value: &Value) -> u8 {
-    match value {
-        Value::Null => NULL,
-        Value::Bool(_) => BOOLEAN,
-        Value::Number(number) if number.to_string().bytes().all(|b| b.is_ascii_digit() || b == b'-') => INTEGER,
-        // 3.0 is an integer to JSON Schema.
-        Value::Number(_) => INTEGER | FRACTION,
-        Value::String(_) => STRING,
-        Value::Array(_) => ARRAY,
-        Value::Object(_) => OBJECT,
-    }
+/// A name in a note: in quotes unless it is an identifier.
+fn spelled(name: &str) -> String {
+    if ident::is_plain(name) { name.to_owned() } else { text::comment_name(name) }
 }
 
 /// How many types a memorised type would print again.
@@ -600,16 +335,6 @@ fn weight(ty: &Ty) -> usize {
         Ty::Tuple(items, rest) => items.iter().map(weight).sum::<usize>() + rest.as_deref().map_or(1, weight),
         Ty::Union(members) => members.iter().map(weight).sum(),
         _ => 1,
-    }
-}
-
-/// Whether a member of `anyOf` says more than which properties must be there.
-fn shapes(member: &Value) -> bool {
-    match member {
-        Value::Object(map) => map.keys().any(|key| {
-            !matches!(key.as_str(), "required" | "not" | "title" | "description" | "$comment" | "dependentRequired")
-        }),
-        _ => true,
     }
 }
 
@@ -637,39 +362,4 @@ fn says_no_type(keyword: &str) -> bool {
             | "readOnly"
             | "writeOnly"
     )
-}
-
-fn has_fields(map: &Map<String, Value>) -> bool {
-    let properties = map.get("properties").and_then(Value::as_object).is_some_and(|properties| !properties.is_empty());
-    properties || map.get("required").and_then(Value::as_array).is_some_and(|names| names.iter().any(Value::is_string))
-}
-
-fn speaks_of_extra(map: &Map<String, Value>) -> bool {
-    map.contains_key("additionalProperties") || map.contains_key("patternProperties")
-}
-
-/// Whether two object schemas differ in no more than what they are called.
-fn same_object(a: &Map<String, Value>, b: &Map<String, Value>) -> bool {
-    const SAID_ELSEWHERE: [&str; 6] = ["title", "description", "default", "examples", "deprecated", "$schema"];
-    let relevant =
-        |map: &Map<String, Value>| map.len() - SAID_ELSEWHERE.iter().filter(|key| map.contains_key(**key)).count();
-    std::ptr::eq(a, b)
-        || relevant(a) == relevant(b)
-            && a.iter().all(|(key, value)| SAID_ELSEWHERE.contains(&key.as_str()) || b.get(key) == Some(value))
-}
-
-/// The constant that tells this member of a union from the others.
-fn tag<'a>(facets: &[Facet<'a>]) -> Option<&'a str> {
-    let mut tags: Vec<(&str, &str)> = Vec::new();
-    for facet in facets {
-        let Some(Value::Object(properties)) = facet.map.get("properties") else { continue };
-        for (name, schema) in properties {
-            let only = schema.get("enum").and_then(Value::as_array).filter(|values| values.len() == 1);
-            let constant = schema.get("const").or_else(|| only.and_then(|values| values.first()));
-            if let Some(constant) = constant.and_then(Value::as_str) {
-                tags.push((name, constant));
-            }
-        }
-    }
-    tags.into_iter().min().map(|(_, constant)| constant)
 }

@@ -87,7 +87,7 @@ fn write(out: &mut String, value: &Value, language: Language) -> bool {
             if number.len() > 24 {
                 return false;
             }
-            out.push_str(&number.to_ascii_lowercase());
+            out.push_str(&number.to_ascii_lowercase().replace("e+", "e"));
         }
         Value::String(string) => {
             if string.len() > MAX_LITERAL {

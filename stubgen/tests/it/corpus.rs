@@ -13,7 +13,7 @@ fn every_definition_of_the_corpus_prints_as_its_snapshot_says() {
         let stub = &server.tools[0];
         let views = [server.init_pyi.clone(), stub.pyi.clone(), stub.dts(), stub.md()];
         insta::with_settings!({ omit_expression => true, prepend_module_to_snapshot => false, snapshot_path => "../snapshots" }, {
-            insta::assert_snapshot!(views.join("\n-----\n"));
+            insta::assert_snapshot!("stub", views.join("\n-----\n"));
         });
     });
 }

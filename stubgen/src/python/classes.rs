@@ -1,0 +1,136 @@
+//! Named types as `TypedDict` classes and aliases.
+
+use unicode_width::UnicodeWidthStr as _;
+
+use super::types::{Break, push_indent};
+use super::{NOT_REQUIRED, Python, TYPED_DICT, WIDTH, comment};
+use crate::ident;
+use crate::schema::{Body, Field, Named, Ty, literal};
+use crate::text::{self, Language};
+
+impl Python<'_> {
+    /// The definition of a named type.
+    pub(crate) fn class(&mut self, named: &Named<'_>) -> String {
+        let mut out = String::new();
+        match &named.body {
+            Body::Open => {}
+            Body::Alias(ty) => {
+                out.push_str(&named.name);
+                out.push_str(" = ");
+                let before = out.len();
+                self.put(&mut out, ty, 0, before, 0, Break::Parenthesised);
+            }
+            Body::Class { fields, extra } => {
+                self.used[TYPED_DICT] = true;
+                if fields.is_empty() {
+                    return format!("class {}(TypedDict): ...", named.name);
+                }
+                let partial = fields.iter().all(|field| !field.required);
+                if fields.iter().all(|field| self.can_be_attribute(field.wire)) {
+                    self.class_body(&mut out, &named.name, fields, partial);
+                } else {
+                    self.functional(&mut out, &named.name, fields, partial);
+                }
+                if let Some(extra) = extra {
+                    let other = self.ty(extra);
+                    out.insert_str(0, &format!("# other keys: {}\n", text::cut(&other, 100)));
+                }
+            }
+        }
+        out
+    }
+
+    fn class_body(&mut self, out: &mut String, name: &str, fields: &[Field<'_>], partial: bool) {
+        out.push_str("class ");
+        out.push_str(name);
+        out.push_str(if partial { "(TypedDict, total=False):" } else { "(TypedDict):" });
+        for field in fields {
+            let comment = comment(field, field.shown_default().and_then(|value| literal(value, Language::Python)));
+            let optional = !field.required && !partial;
+            let mut line = format!("\n    {}: ", field.wire);
+            let used = line.len() - 1;
+            self.put_field(&mut line, field, optional, 4, used, &comment, 0, Break::Parenthesised);
+            out.push_str(&line);
+        }
+    }
+
+    fn functional(&mut self, out: &mut String, name: &str, fields: &[Field<'_>], partial: bool) {
+        out.push_str(&format!("{name} = TypedDict(\n    \"{name}\",\n    {{"));
+        for field in fields {
+            let comment = comment(field, field.shown_default().and_then(|value| literal(value, Language::Python)));
+            let optional = !field.required && !partial;
+            let mut line = format!("\n        {}: ", text::quoted(field.wire, Language::Python));
+            let used = line.width() - 1;
+            self.put_field(&mut line, field, optional, 8, used, &comment, 1, Break::Bare);
+            out.push_str(&line);
+        }
+        out.push_str("\n    },\n");
+        if partial {
+            out.push_str("    total=False,\n");
+        }
+        out.push(')');
+    }
+
+    /// A field's type, a comma if `comma`, and its comment: behind it if the line has room, else above it.
+    #[expect(clippy::too_many_arguments, reason = "what a line holds before, in and after the type")]
+    fn put_field(
+        &mut self,
+        line: &mut String,
+        field: &Field<'_>,
+        optional: bool,
+        indent: usize,
+        used: usize,
+        comment: &str,
+        comma: usize,
+        style: Break,
+    ) {
+        let before = line.len();
+        self.flat_field(line, &field.ty, optional);
+        let fits = |line: &str, more: usize| used + line[before..].width() + comma + more <= WIDTH;
+        let behind = if comment.is_empty() { 0 } else { comment.width() + 4 };
+        if !fits(line, 0) {
+            line.truncate(before);
+            if optional {
+                line.push_str("NotRequired[\n");
+                push_indent(line, indent + 4);
+                self.put(line, &field.ty, indent + 4, indent + 4, 0, Break::Bare);
+                line.push('\n');
+                push_indent(line, indent);
+                line.push(']');
+            } else {
+                self.put(line, &field.ty, indent, used, comma, style);
+            }
+        }
+        let one_line = !line[before..].contains('\n');
+        if comma == 1 {
+            line.push(',');
+        }
+        if comment.is_empty() {
+        } else if one_line && used + line[before..].width() + behind <= WIDTH {
+            line.push_str("  # ");
+            line.push_str(comment);
+        } else {
+            line.insert_str(1, &format!("{}# {comment}\n", " ".repeat(indent)));
+        }
+    }
+
+    fn flat_field(&mut self, out: &mut String, ty: &Ty, optional: bool) {
+        if optional {
+            self.used[NOT_REQUIRED] = true;
+            out.push_str("NotRequired[");
+        }
+        self.flat(out, ty);
+        if optional {
+            out.push(']');
+        }
+    }
+
+    /// Whether a class body can hold the key: no keyword, not mangled, and no type that a later field would mean.
+    fn can_be_attribute(&self, key: &str) -> bool {
+        ident::is_plain(key)
+            && !ident::is_python_keyword(key)
+            && !ident::is_stub_name(key)
+            && !key.starts_with("__")
+            && !self.named.iter().any(|named| named.name == key)
+    }
+}

@@ -1,0 +1,187 @@
+//! Types and definitions as Python, laid out the way `ruff format` leaves them.
+
+mod classes;
+mod layout;
+mod types;
+
+use unicode_width::UnicodeWidthStr as _;
+
+use self::layout::{Param, lay_out_def};
+use self::types::Break;
+use crate::schema::{Field, Named, Shape, Ty, accepts, literal};
+use crate::text::{self, Language};
+
+/// Line length of `ruff format` without configuration.
+const WIDTH: usize = 88;
+/// Longest trailing comment; more is in the Markdown.
+const MAX_COMMENT: usize = 40;
+
+/// Prints the types of one tool.
+pub(crate) struct Python<'s> {
+    named: &'s [Named<'s>],
+    /// Names to import from `typing`, in the order of [`TYPING`].
+    used: [bool; TYPING.len()],
+    /// One line for listings: no named types, no long literals.
+    brief: bool,
+}
+
+/// What stubs import, sorted as ruff sorts.
+const TYPING: [&str; 4] = ["Any", "Literal", "NotRequired", "TypedDict"];
+const ANY: usize = 0;
+const LITERAL: usize = 1;
+const NOT_REQUIRED: usize = 2;
+const TYPED_DICT: usize = 3;
+
+impl<'s> Python<'s> {
+    pub(crate) fn new(named: &'s [Named<'s>]) -> Python<'s> {
+        Python { named, used: [false; TYPING.len()], brief: false }
+    }
+
+    /// The import line, if anything printed so far needs one.
+    pub(crate) fn imports(&self) -> Option<String> {
+        let names: Vec<&str> = TYPING.iter().zip(self.used).filter(|(_, used)| *used).map(|(name, _)| *name).collect();
+        (!names.is_empty()).then(|| format!("from typing import {}", names.join(", ")))
+    }
+
+    /// The type on one line.
+    pub(crate) fn ty(&mut self, ty: &Ty) -> String {
+        let mut out = String::new();
+        self.flat(&mut out, ty);
+        out
+    }
+
+    /// The signature on one line, in words that stand without the named types of the tool's own stub.
+    pub(crate) fn signature(shape: &Shape<'_>, name: &str, idents: &[String]) -> String {
+        let mut python = Python { named: &shape.named, used: Default::default(), brief: true };
+        let mut out = format!("{name}(");
+        for (at, (field, ident)) in shape.params.iter().zip(idents).enumerate() {
+            out.push_str(if at == 0 { "*, " } else { ", " });
+            out.push_str(ident);
+            out.push_str(": ");
+            let default = python.annotate(&mut out, field);
+            if let Some(default) = default {
+                out.push_str(" = ");
+                out.push_str(&default);
+            }
+        }
+        if let Some(extra) = &shape.extra {
+            if !shape.params.is_empty() {
+                out.push_str(", ");
+            }
+            out.push_str("**");
+            out.push_str(rest_name(idents));
+            out.push_str(": ");
+            python.flat(&mut out, extra);
+        }
+        out.push_str(") -> ");
+        python.flat(&mut out, &shape.result);
+        out
+    }
+
+    /// The whole definition of a tool: `summary` becomes the docstring.
+    pub(crate) fn definition(&mut self, shape: &Shape<'_>, name: &str, idents: &[String], summary: &str) -> String {
+        let mut params = Vec::with_capacity(shape.params.len() + 1);
+        for (field, ident) in shape.params.iter().zip(idents) {
+            params.push(self.param(field, ident));
+        }
+        let mut rest = String::new();
+        if let Some(extra) = &shape.extra {
+            rest = format!("**{}: ", rest_name(idents));
+            self.flat(&mut rest, extra);
+        }
+        let mut result = String::new();
+        self.flat(&mut result, &shape.result);
+        let body = if summary.is_empty() {
+            " ...".to_owned()
+        } else {
+            format!("\n    \"\"\"{}\"\"\"", text::docstring(summary))
+        };
+        let mut out = format!("def {name}");
+        lay_out_def(&mut out, &params, &rest, &result, &body);
+        out
+    }
+
+    /// A parameter: its line, and its comment.
+    fn param(&mut self, field: &Field<'_>, ident: &str) -> Param {
+        let mut flat = format!("{ident}: ");
+        let start = flat.len();
+        let default = self.annotate(&mut flat, field);
+        let tail = default.as_deref().map(|default| format!(" = {default}")).unwrap_or_default();
+        let mut comments = Vec::new();
+        if ident != field.wire {
+            comments.push(format!("wire name: {}", text::comment_name(field.wire)));
+        }
+        let short = comment(field, None);
+        if !short.is_empty() {
+            comments.push(short);
+        }
+        let comment = comments.join("; ");
+        flat.push_str(&tail);
+        let mut broken = None;
+        if 4 + flat.width() + 1 > WIDTH {
+            let mut line = flat[..start].to_owned();
+            // A default in brackets would be broken before the type; it is left to the documentation instead.
+            let tail = if tail.ends_with([']', '}']) { " = ..." } else { &tail };
+            self.put(&mut line, &annotation(field), 4, 4 + start, tail.width() + 1, Break::Bare);
+            line.push_str(tail);
+            broken = Some(line);
+        }
+        Param { flat, broken, comment }
+    }
+
+    /// Writes a parameter's type and returns its default.
+    fn annotate(&mut self, out: &mut String, field: &Field<'_>) -> Option<String> {
+        self.flat(out, &field.ty);
+        if field.required {
+            return None;
+        }
+        match field.shown_default() {
+            Some(value) => {
+                let fits = accepts(&field.ty, value, self.named);
+                let shown = if fits { literal(value, Language::Python) } else { None };
+                Some(shown.unwrap_or_else(|| "...".to_owned()))
+            }
+            None => {
+                if !field.ty.is_nullable() {
+                    out.push_str(" | None");
+                }
+                Some("None".to_owned())
+            }
+        }
+    }
+}
+
+/// The type as a signature shows it: `None` stands for "not sent".
+fn annotation(field: &Field<'_>) -> Ty {
+    let sent = field.required || field.shown_default().is_some();
+    if sent || field.ty.is_nullable() {
+        return field.ty.clone();
+    }
+    match &field.ty {
+        Ty::Union(members) => Ty::Union(members.iter().cloned().chain([Ty::Null]).collect()),
+        ty => Ty::Union(vec![ty.clone(), Ty::Null]),
+    }
+}
+
+/// A name for `**` that no parameter has.
+fn rest_name(idents: &[String]) -> &'static str {
+    ["kwargs", "kwargs_", "other_kwargs", "_kwargs", "__kwargs"]
+        .into_iter()
+        .find(|name| !idents.iter().any(|ident| ident == name))
+        .unwrap_or("_kwargs_")
+}
+
+/// Constraints as a trailing comment, as many as are short; the default too where the type cannot show it.
+fn comment(field: &Field<'_>, default: Option<String>) -> String {
+    let mut out = default.map(|default| format!("= {default}")).unwrap_or_default();
+    for constraint in field.constraints() {
+        if out.width() + constraint.width() + 2 > MAX_COMMENT {
+            continue;
+        }
+        if !out.is_empty() {
+            out.push_str("; ");
+        }
+        out.push_str(&constraint);
+    }
+    out
+}

@@ -1,0 +1,133 @@
+//! `enum`, `const`, `anyOf` and `oneOf`.
+
+use serde_json::Value;
+
+use super::facets::{Facet, Facets};
+use super::translate::Translator;
+use super::types::{INTEGER, bits_of};
+use super::{Lit, MAX_TEXT, Ty};
+
+/// Most combinations of `anyOf` and `oneOf` that are spelled out.
+const MAX_VARIANTS: usize = 64;
+
+impl<'a> Translator<'a> {
+    /// `const` and `enum`; fractions and structures among the values are widened to their type.
+    pub(super) fn enumeration(&mut self, facets: &Facets<'a>, mask: u8) -> Option<Ty> {
+        let mut values: Option<Vec<&'a Value>> = None;
+        for facet in &facets.all {
+            let constant = facet.map.get("const").map(std::slice::from_ref);
+            let listed = facet.map.get("enum").and_then(Value::as_array).map(Vec::as_slice);
+            for these in [constant, listed].into_iter().flatten() {
+                values = Some(match values {
+                    None => these.iter().collect(),
+                    Some(known) => known.into_iter().filter(|value| these.contains(value)).collect(),
+                });
+            }
+        }
+        let values = values?;
+        let mut fitting: Vec<&Value> = values.iter().copied().filter(|value| bits_of(value) & mask != 0).collect();
+        if fitting.is_empty() {
+            if values.is_empty() {
+                self.note("an enum has no values left; it was read as any");
+                return Some(Ty::Any);
+            }
+            self.note("enum values contradict the type; the values were kept");
+            fitting = values;
+        }
+        let nullable = facets.first("nullable") == Some(&Value::Bool(true));
+        let mut literals = Vec::with_capacity(fitting.len());
+        let mut seen = std::collections::HashSet::with_capacity(fitting.len());
+        let mut others = Vec::new();
+        for value in fitting {
+            let literal = match value {
+                Value::String(text) if text.len() > MAX_TEXT => {
+                    self.note("a very long enum value was read as any string");
+                    others.push(Ty::Str);
+                    continue;
+                }
+                Value::String(text) => Lit::Str(text.clone()),
+                Value::Bool(flag) => Lit::Bool(*flag),
+                Value::Number(number) => match number.as_i64() {
+                    Some(number) => Lit::Int(number),
+                    None => {
+                        others.push(if bits_of(value) == INTEGER { Ty::Int } else { Ty::Float });
+                        continue;
+                    }
+                },
+                Value::Null => {
+                    others.push(Ty::Null);
+                    continue;
+                }
+                Value::Array(_) => {
+                    others.push(Ty::List(Box::new(Ty::Any)));
+                    continue;
+                }
+                Value::Object(_) => {
+                    others.push(Ty::Dict(Box::new(Ty::Str), Box::new(Ty::Any)));
+                    continue;
+                }
+            };
+            if seen.insert(literal.clone()) {
+                literals.push(literal);
+            }
+        }
+        self.nodes += literals.len();
+        if !literals.is_empty() {
+            others.insert(0, Ty::Literal(literals));
+        }
+        if nullable {
+            others.push(Ty::Null);
+        }
+        Some(Ty::union(others))
+    }
+
+    /// The conjunctions that `anyOf` and `oneOf` choose from; `None` where there is nothing to choose.
+    pub(super) fn variants(&mut self, facets: &Facets<'a>) -> Option<Vec<Facets<'a>>> {
+        let mut choices: Vec<&'a [Value]> = Vec::new();
+        for facet in facets.all.iter().filter(|facet| facet.choices) {
+            for keyword in ["anyOf", "oneOf"] {
+                if let Some(Value::Array(members)) = facet.map.get(keyword)
+                    && members.iter().any(shapes)
+                {
+                    choices.push(members);
+                }
+            }
+        }
+        if choices.is_empty() {
+            return None;
+        }
+        let base: Vec<Facet<'a>> = facets.all.iter().map(|facet| Facet { choices: false, ..*facet }).collect();
+        let mut variants = vec![Facets { all: base, ..Facets::default() }];
+        let root = self.root;
+        for members in choices {
+            if variants.len() * members.len() > MAX_VARIANTS {
+                self.note("too many alternatives; some were ignored");
+                if variants.len() > 1 {
+                    break;
+                }
+            }
+            let mut product = Vec::new();
+            for variant in &variants {
+                for member in members.iter().take(16 * MAX_VARIANTS) {
+                    let mut facets = Facets { all: variant.all.clone(), ..Facets::default() };
+                    facets.by_ref = variant.by_ref;
+                    facets.never = variant.never;
+                    facets.add(member, root, &mut |note| self.note(note));
+                    product.push(facets);
+                }
+            }
+            variants = product;
+        }
+        Some(variants)
+    }
+}
+
+/// Whether a member of `anyOf` says more than which properties must be there.
+fn shapes(member: &Value) -> bool {
+    match member {
+        Value::Object(map) => map.keys().any(|key| {
+            !matches!(key.as_str(), "required" | "not" | "title" | "description" | "$comment" | "dependentRequired")
+        }),
+        _ => true,
+    }
+}

@@ -1,0 +1,180 @@
+//! Objects and arrays: classes, maps, lists and tuples.
+
+use serde_json::{Map, Value};
+
+use super::facets::{Facet, Facets};
+use super::names::{ARGS, Path, Step};
+use super::translate::{Seen, Translator};
+use super::{Body, Field, Lit, MAX_TEXT, Ty};
+
+impl<'a> Translator<'a> {
+    pub(super) fn array(&mut self, facets: &[Facet<'a>], path: &Path<'_>) -> Ty {
+        let path = path.then(Step::Item);
+        let get = |keyword: &str| facets.iter().find_map(|facet| facet.map.get(keyword));
+        let prefix = get("prefixItems").or_else(|| get("items").filter(|items| items.is_array()));
+        if let Some(Value::Array(prefix)) = prefix.filter(|prefix| prefix.as_array().is_some_and(|p| !p.is_empty())) {
+            let items: Vec<Ty> = prefix.iter().map(|item| self.ty(&[item], &path)).collect();
+            let rest = get("additionalItems").or_else(|| get("items")).filter(|rest| rest.is_object());
+            let rest = rest.map(|rest| Box::new(self.ty(&[rest], &path)));
+            return Ty::Tuple(items, rest);
+        }
+        let items: Vec<&'a Value> =
+            facets.iter().filter_map(|facet| facet.map.get("items")).filter(|items| !items.is_array()).collect();
+        let item = if items.is_empty() { Ty::Any } else { self.ty(&items, &path) };
+        Ty::List(Box::new(item))
+    }
+
+    pub(super) fn object(&mut self, facets: &Facets<'a>, path: &Path<'_>, key: Option<&Vec<usize>>) -> Ty {
+        if !facets.all.iter().any(|facet| has_fields(facet.map)) {
+            return self.dict(&facets.all, path);
+        }
+        let alone = (facets.all.len() == 1 && !facets.by_ref).then(|| facets.all[0].map);
+        if let Some(map) = alone
+            && let Some((_, id)) = self.classes.iter().find(|(known, _)| same_object(known, map))
+        {
+            return Ty::Named(*id);
+        }
+        let open = key.and_then(|key| match self.seen.get(key) {
+            Some(Seen::Open(Some(id))) => Some(*id),
+            _ => None,
+        });
+        let id = open.unwrap_or_else(|| {
+            let title = facets.first("title").and_then(Value::as_str);
+            let tag = matches!(path.step, Step::Member).then(|| tag(&facets.all)).flatten();
+            self.open(facets.ref_name.as_deref().or(title).or(tag), path)
+        });
+        if let Some(key) = key {
+            self.seen.insert(key.clone(), Seen::Open(Some(id)));
+        }
+        if let Some(map) = alone {
+            self.classes.push((map, id));
+        }
+        let fields = self.fields(std::slice::from_ref(&facets.all), path);
+        let skipped = fields.is_empty();
+        let extra = if skipped || facets.all.iter().any(|facet| speaks_of_extra(facet.map)) {
+            self.extra(&facets.all, path)
+        } else {
+            None
+        };
+        self.named[id].body = Body::Class { fields, extra };
+        Ty::Named(id)
+    }
+
+    pub(super) fn dict(&mut self, facets: &[Facet<'a>], path: &Path<'_>) -> Ty {
+        let names: Vec<&'a Value> = facets.iter().filter_map(|facet| facet.map.get("propertyNames")).collect();
+        let key = match self.ty(&names, &path.then(Step::Value)) {
+            Ty::Literal(literals) if literals.iter().all(|literal| matches!(literal, Lit::Str(_))) => {
+                Ty::Literal(literals)
+            }
+            _ => Ty::Str,
+        };
+        let value = self.extra(facets, path).unwrap_or(Ty::Any);
+        Ty::Dict(Box::new(key), Box::new(value))
+    }
+
+    /// The type of keys that are not fields; `None` where there are to be none.
+    pub(super) fn extra(&mut self, facets: &[Facet<'a>], path: &Path<'_>) -> Option<Ty> {
+        let path = path.then(Step::Value);
+        let get = |keyword: &str| facets.iter().find_map(|facet| facet.map.get(keyword));
+        let mut members = Vec::new();
+        if let Some(Value::Object(patterns)) = get("patternProperties") {
+            let mut patterns: Vec<_> = patterns.iter().collect();
+            patterns.sort_by_key(|(pattern, _)| *pattern);
+            members.extend(patterns.into_iter().map(|(_, schema)| self.ty(&[schema], &path)));
+        }
+        let rest: Vec<&'a Value> = facets.iter().filter_map(|facet| facet.map.get("additionalProperties")).collect();
+        let closed = rest.iter().any(|rest| **rest == Value::Bool(false));
+        let fields = facets.iter().any(|facet| facet.map.contains_key("properties"));
+        if !rest.is_empty() && !closed {
+            members.push(self.ty(&rest, &path));
+        } else if members.is_empty() && (closed || fields) {
+            return None;
+        }
+        Some(Ty::union(members))
+    }
+
+    /// The fields of an object; where there are several variants, those of all of them, required only if all say so.
+    pub(super) fn fields(&mut self, variants: &[Vec<Facet<'a>>], path: &Path<'_>) -> Vec<Field<'a>> {
+        let mut found: Vec<(&'a str, usize, Option<&'a Value>)> = Vec::new();
+        let mut required: Vec<(&'a str, usize)> = Vec::new();
+        for (at, facets) in variants.iter().enumerate() {
+            for facet in facets {
+                if let Some(Value::Object(properties)) = facet.map.get("properties") {
+                    found.extend(properties.iter().map(|(name, schema)| (name.as_str(), at, Some(schema))));
+                }
+                if let Some(Value::Array(names)) = facet.map.get("required") {
+                    required.extend(names.iter().filter_map(Value::as_str).map(|name| (name, at)));
+                }
+            }
+        }
+        required.sort_unstable();
+        required.dedup();
+        let needed = |name: &str| {
+            let start = required.partition_point(|(other, _)| *other < name);
+            required[start..].iter().take_while(|(other, _)| *other == name).count() == variants.len()
+        };
+        found.extend(required.iter().filter(|(name, _)| needed(name)).map(|(name, at)| (*name, *at, None)));
+        // A stable sort: schemas for one name in one variant stay in the order of their facets.
+        found.sort_by_key(|(name, at, _)| (*name, *at));
+        let mut fields = Vec::with_capacity(found.len());
+        for group in found.chunk_by(|a, b| a.0 == b.0) {
+            let name = group[0].0;
+            if name.is_empty() && !matches!(path.step, Step::Root(ARGS)) || name.len() > MAX_TEXT {
+                self.note("a key that is empty or very long was left out");
+                continue;
+            }
+            let path = path.then(Step::Property(name));
+            let mut members = Vec::with_capacity(1);
+            let mut info = Vec::new();
+            for variant in group.chunk_by(|a, b| a.1 == b.1) {
+                let schemas: Vec<&'a Value> = variant.iter().filter_map(|(_, _, schema)| *schema).collect();
+                let facets = self.facets(&schemas);
+                if facets.never {
+                    continue;
+                }
+                info.extend(facets.all.iter().map(|facet| facet.map));
+                members.push(self.conjunction(facets, &path));
+            }
+            if !members.is_empty() {
+                fields.push(Field::new(name, Ty::union(members), needed(name), info));
+            }
+        }
+        fields.sort_by_key(|field| !field.required);
+        fields
+    }
+}
+
+fn has_fields(map: &Map<String, Value>) -> bool {
+    let properties = map.get("properties").and_then(Value::as_object).is_some_and(|properties| !properties.is_empty());
+    properties || map.get("required").and_then(Value::as_array).is_some_and(|names| names.iter().any(Value::is_string))
+}
+
+fn speaks_of_extra(map: &Map<String, Value>) -> bool {
+    map.contains_key("additionalProperties") || map.contains_key("patternProperties")
+}
+
+/// Whether two object schemas differ in no more than what they are called.
+fn same_object(a: &Map<String, Value>, b: &Map<String, Value>) -> bool {
+    const SAID_ELSEWHERE: [&str; 6] = ["title", "description", "default", "examples", "deprecated", "$schema"];
+    let relevant =
+        |map: &Map<String, Value>| map.len() - SAID_ELSEWHERE.iter().filter(|key| map.contains_key(**key)).count();
+    std::ptr::eq(a, b)
+        || relevant(a) == relevant(b)
+            && a.iter().all(|(key, value)| SAID_ELSEWHERE.contains(&key.as_str()) || b.get(key) == Some(value))
+}
+
+/// The constant that tells this member of a union from the others.
+fn tag<'a>(facets: &[Facet<'a>]) -> Option<&'a str> {
+    let mut tags: Vec<(&str, &str)> = Vec::new();
+    for facet in facets {
+        let Some(Value::Object(properties)) = facet.map.get("properties") else { continue };
+        for (name, schema) in properties {
+            let only = schema.get("enum").and_then(Value::as_array).filter(|values| values.len() == 1);
+            let constant = schema.get("const").or_else(|| only.and_then(|values| values.first()));
+            if let Some(constant) = constant.and_then(Value::as_str) {
+                tags.push((name, constant));
+            }
+        }
+    }
+    tags.into_iter().min().map(|(_, constant)| constant)
+}
