@@ -3,8 +3,8 @@
 // Scripts never see `host` nor the returned functions.
 export default (host) => {
   const {
-    Array, BigInt, Date, Error, JSON, Map, Number, Object, Promise, Proxy, RangeError, Reflect, Set, String, Symbol,
-    TypeError, WeakMap,
+    Array, Date, Error, JSON, Map, Number, Object, Promise, Proxy, RangeError, Reflect, Set, String, Symbol, TypeError,
+    WeakMap,
   } = globalThis;
   const { apply, getPrototypeOf, ownKeys } = Reflect;
   const { create, defineProperty, freeze, getOwnPropertyDescriptor, getOwnPropertyNames } = Object;
@@ -25,10 +25,8 @@ export default (host) => {
   const append = (list, item) =>
     defineProperty(list, list.length, { value: item, writable: true, enumerable: true, configurable: true });
   const join = uncurry(Array.prototype.join);
-  const startsWith = uncurry(String.prototype.startsWith);
-  const slice = uncurry(String.prototype.slice);
+  const toWellFormed = uncurry(String.prototype.toWellFormed);
   const split = uncurry(String.prototype.split);
-  const dateToIso = uncurry(Date.prototype.toISOString);
   const { parse, stringify } = JSON;
   const isPromise = (value) => value instanceof Promise;
   const globals = globalThis;
@@ -255,7 +253,7 @@ export default (host) => {
     return new Proxy(target, traps);
   };
 
-  // Called with the run's servers. A server never replaces a global that exists.
+  // Called with the run's servers, before any code of the script. A server never replaces a global that exists.
   const expose = (list) => {
     for (const { ident, name } of parse(list)) {
       if (ident in globals) continue;
@@ -374,7 +372,6 @@ export default (host) => {
   const inspectObject = (value) => {
     if (value instanceof Error) return `${value.name}: ${value.message}`;
     if (isPromise(value)) return "[promise: is an `await` missing?]";
-    const seen = [];
     const show = (key, item) => {
       if (typeof item === "bigint") return `${item}n`;
       if (typeof item === "function") return "[function]";
@@ -389,7 +386,6 @@ export default (host) => {
     try {
       return stringify(value, show);
     } catch {
-      void seen;
       return "[object that contains itself]";
     }
   };
@@ -397,7 +393,7 @@ export default (host) => {
   const print = (isError) => (...args) => {
     const parts = [];
     for (const arg of args) append(parts, inspect(arg));
-    host.output(isError, join(parts, " "));
+    host.output(isError, toWellFormed(join(parts, " ")));
   };
 
   const console = {
@@ -502,7 +498,9 @@ export default (host) => {
     "eval", "WebAssembly", "SharedArrayBuffer", "Atomics", "WeakRef", "FinalizationRegistry", "gc", "performance",
     "Deno", "__bootstrap", "print", "load", "quit", "navigator", "InternalError", "DOMException", "CallSite",
   ];
-  const lockRealm = () => {
+  // Called before any code of the script. Not earlier: V8 adds to its intrinsics when it makes a realm from a
+  // snapshot, and cannot if they are frozen or missing.
+  const lock = () => {
     for (const key of UNWANTED) delete globals[key];
     allowOverride(Object.prototype);
     for (const key of ["Error", "EvalError", "RangeError", "ReferenceError", "SyntaxError", "TypeError", "URIError"]) {
@@ -524,7 +522,5 @@ export default (host) => {
     freezeAll(roots);
   };
 
-  lockRealm();
-  void [BigInt, startsWith, slice, dateToIso];
-  return { run, deliver, fire, expose, describe };
+  return { lock, run, deliver, fire, expose, describe };
 };

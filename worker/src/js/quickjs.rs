@@ -172,6 +172,7 @@ impl Scope {
             let made = load(&ctx, prelude).and_then(|install| {
                 let install = Function::from_value(install)?;
                 let api: Object<'_> = install.call((host_object(&ctx, &port)?,))?;
+                api.get::<_, Function<'_>>("lock")?.call::<_, ()>(())?;
                 Bridge::new(&ctx, &api)
             });
             made.catch(&ctx).map_err(|error| anyhow::anyhow!("{error}"))

@@ -1,0 +1,106 @@
+//! Bounds on what V8 allocates.
+
+use std::alloc::{Layout, alloc, alloc_zeroed, dealloc};
+use std::ffi::{c_char, c_void};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use deno_core::v8;
+
+use crate::last_words;
+
+/// Heap that V8 may use beyond the limit to unwind a script that met it.
+const UNWINDING: usize = 16 << 20;
+
+/// Stops the script when V8's own heap is nearly full.
+pub(super) struct HeapGuard {
+    isolate: v8::IsolateHandle,
+    hit: AtomicBool,
+}
+
+impl HeapGuard {
+    /// The guard must live as long as the isolate.
+    pub(super) fn install(isolate: &mut v8::OwnedIsolate) -> Box<Self> {
+        let mut guard = Box::new(Self { isolate: isolate.thread_safe_handle(), hit: AtomicBool::new(false) });
+        isolate.add_near_heap_limit_callback(near_heap_limit, (&raw mut *guard).cast());
+        isolate.set_oom_error_handler(out_of_memory);
+        guard
+    }
+
+    pub(super) fn is_hit(&self) -> bool {
+        self.hit.load(Ordering::Relaxed)
+    }
+}
+
+#[expect(unsafe_code, reason = "the pointer is that of the guard, which outlives the isolate")]
+unsafe extern "C" fn near_heap_limit(guard: *mut c_void, current: usize, _initial: usize) -> usize {
+    let guard = unsafe { &*guard.cast::<HeapGuard>() };
+    guard.hit.store(true, Ordering::Relaxed);
+    guard.isolate.terminate_execution();
+    current + UNWINDING
+}
+
+/// One allocation was larger than all that is left; V8 ends the process after this.
+#[expect(unsafe_code, reason = "the signature is V8's")]
+unsafe extern "C" fn out_of_memory(_location: *const c_char, _details: &v8::OomDetails) {
+    last_words::say_heap();
+}
+
+/// Memory of array buffers, which is outside of V8's heap.
+pub(super) struct Buffers {
+    left: AtomicUsize,
+}
+
+impl Buffers {
+    #[expect(unsafe_code, reason = "the handle is an Arc, which `release` takes back")]
+    pub(super) fn allocator(limit: usize) -> v8::UniqueRef<v8::Allocator> {
+        static VTABLE: v8::RustAllocatorVtable<Buffers> =
+            v8::RustAllocatorVtable { allocate, allocate_uninitialized, free, drop: release };
+        let buffers = Arc::new(Self { left: AtomicUsize::new(limit) });
+        unsafe { v8::new_rust_allocator(Arc::into_raw(buffers), &VTABLE) }
+    }
+
+    fn take(&self, bytes: usize) -> bool {
+        let take = |left: usize| left.checked_sub(bytes);
+        self.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take).is_ok()
+    }
+
+    fn allocate(&self, bytes: usize, allocate: impl Fn(Layout) -> *mut u8) -> *mut c_void {
+        let Some(layout) = layout(bytes) else { return std::ptr::null_mut() };
+        if !self.take(bytes) {
+            return std::ptr::null_mut();
+        }
+        let memory = allocate(layout);
+        if memory.is_null() {
+            self.left.fetch_add(bytes, Ordering::Relaxed);
+        }
+        memory.cast()
+    }
+}
+
+/// V8 asks for buffers of zero bytes too; they get one.
+fn layout(bytes: usize) -> Option<Layout> {
+    Layout::from_size_align(bytes.max(1), align_of::<u128>()).ok()
+}
+
+#[expect(unsafe_code, reason = "the layout is never of size zero")]
+unsafe extern "C" fn allocate(buffers: &Buffers, bytes: usize) -> *mut c_void {
+    buffers.allocate(bytes, |layout| unsafe { alloc_zeroed(layout) })
+}
+
+#[expect(unsafe_code, reason = "the layout is never of size zero")]
+unsafe extern "C" fn allocate_uninitialized(buffers: &Buffers, bytes: usize) -> *mut c_void {
+    buffers.allocate(bytes, |layout| unsafe { alloc(layout) })
+}
+
+#[expect(unsafe_code, reason = "V8 frees what it got from `allocate`, with the same size")]
+unsafe extern "C" fn free(buffers: &Buffers, memory: *mut c_void, bytes: usize) {
+    let Some(layout) = layout(bytes) else { return };
+    buffers.left.fetch_add(bytes, Ordering::Relaxed);
+    unsafe { dealloc(memory.cast(), layout) };
+}
+
+#[expect(unsafe_code, reason = "the pointer is that of `Arc::into_raw` in `allocator`")]
+unsafe extern "C" fn release(buffers: *const Buffers) {
+    drop(unsafe { Arc::from_raw(buffers) });
+}

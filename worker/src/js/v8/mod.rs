@@ -1,0 +1,85 @@
+//! JavaScript on V8.
+//!
+//! Isolates are made directly, from a snapshot with the prelude in it: there is no `Deno`, no op table and no module
+//! loader that a script could find its way to. The only natives in a realm are the prelude's four host functions.
+
+mod memory;
+mod scope;
+mod snapshot;
+
+use std::rc::Rc;
+use std::sync::Arc;
+
+use deno_core::v8;
+use wire::{EngineInfo, Json, Language, Run, ScriptError};
+
+use self::scope::{Scope, Turn};
+use self::snapshot::Snapshot;
+use super::drive;
+use crate::engine::{Engine, SharedHost};
+use crate::watchdog::Interrupt;
+
+/// Without the compilers there is no memory that is both writable and executable, and no thread that compiles. Scripts
+/// are glue between calls: what they lose is loops of many millions of turns.
+const FLAGS: &str = "--jitless --single-threaded";
+
+/// Heap that the first realm is made for, before a run says how much it may use.
+const USUAL_HEAP: u64 = 64 << 20;
+
+/// Starts V8, once a process, on the thread whose children use it.
+pub(crate) fn start_platform() {
+    v8::V8::set_flags_from_string(FLAGS);
+    v8::V8::initialize_platform(v8::new_single_threaded_default_platform(false).make_shared());
+    v8::V8::initialize();
+}
+
+/// The V8 engine.
+pub(crate) struct V8 {
+    interrupt: Arc<Interrupt>,
+    snapshot: Snapshot,
+    ready: Option<Scope>,
+    /// What the last run was allowed: the next one most likely is too.
+    expected_heap: u64,
+    heap_bytes: u64,
+}
+
+impl V8 {
+    pub(crate) fn new(interrupt: Arc<Interrupt>) -> anyhow::Result<Self> {
+        let snapshot = Snapshot::with_prelude()?;
+        Ok(Self { interrupt, snapshot, ready: None, expected_heap: USUAL_HEAP, heap_bytes: 0 })
+    }
+}
+
+impl Engine for V8 {
+    fn info(&self) -> EngineInfo {
+        let version = v8::V8::get_version().to_owned();
+        EngineInfo { language: Language::Javascript, engine: "v8".to_owned(), version }
+    }
+
+    fn prepare(&mut self) {
+        if self.ready.is_none() {
+            self.ready = Scope::new(&self.snapshot, self.expected_heap, &self.interrupt).ok();
+        }
+    }
+
+    fn run(&mut self, run: &Run, host: &SharedHost) -> Result<Json, ScriptError> {
+        if self.expected_heap != run.limits.heap_bytes {
+            self.expected_heap = run.limits.heap_bytes;
+            self.ready = None;
+        }
+        let mut scope = match self.ready.take() {
+            Some(scope) => scope,
+            None => Scope::new(&self.snapshot, self.expected_heap, &self.interrupt)?,
+        };
+        let port = Rc::clone(scope.port());
+        port.connect(host);
+        let mut turn = Turn { scope: &mut scope, run };
+        let result = turn.start().and_then(|()| drive(&mut turn, &port, run, host));
+        self.heap_bytes = scope.heap_bytes();
+        result
+    }
+
+    fn heap_bytes(&self) -> u64 {
+        self.heap_bytes
+    }
+}
