@@ -98,15 +98,29 @@ impl Worker {
         self.run_code(code, limits).expect("the worker answers")
     }
 
-    /// Runs code as it is; `None` when the worker ended without an answer.
-    pub(crate) fn run_code(&mut self, code: String, limits: Limits) -> Option<Transcript> {
+    /// The language that this worker was started for.
+    pub(crate) fn language(&self) -> Language {
+        self.language
+    }
+
+    /// Starts code as it is.
+    pub(crate) fn start_code(&mut self, code: String) {
+        self.send_run(code, LIMITS);
+    }
+
+    fn send_run(&mut self, code: String, limits: Limits) {
         self.runs += 1;
         let servers = ["github", "console", "my_server"]
             .map(|ident| Server { ident: ident.to_owned(), name: ident.replace("my_server", "my-server") })
             .to_vec();
         let run = Run { run: self.runs, language: self.language, code, servers, limits };
-        let started = Instant::now();
         self.send(&ToWorker::Run(Box::new(run)));
+    }
+
+    /// Runs code as it is; `None` when the worker ended without an answer.
+    pub(crate) fn run_code(&mut self, code: String, limits: Limits) -> Option<Transcript> {
+        let started = Instant::now();
+        self.send_run(code, limits);
         let mut transcript = (Vec::new(), Vec::new());
         let mut delayed: Vec<(Instant, Reply)> = Vec::new();
         loop {

@@ -1,6 +1,7 @@
 //! Drives real worker processes over the real frame protocol. This executable is the worker too: `it worker …`.
 
 mod gateway;
+mod limits;
 mod scenarios;
 
 use std::process::ExitCode;
@@ -14,5 +15,6 @@ fn main() -> ExitCode {
     }
     let mut trials: Vec<Trial> = Vec::new();
     trials.extend(scenarios::trials());
+    trials.extend(limits::trials());
     libtest_mimic::run(&Arguments::from_args(), trials).exit_code()
 }

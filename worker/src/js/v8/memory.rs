@@ -9,8 +9,10 @@ use deno_core::v8;
 
 use crate::last_words;
 
-/// Heap that V8 may use beyond the limit to unwind a script that met it.
+/// Heap that V8 may use beyond the limit to unwind a script that met it, a step.
 const UNWINDING: usize = 16 << 20;
+/// Steps until the process ends instead: what a native is doing cannot be unwound.
+const STEPS: usize = 3;
 
 /// Stops the script when V8's own heap is nearly full.
 pub(super) struct HeapGuard {
@@ -33,8 +35,11 @@ impl HeapGuard {
 }
 
 #[expect(unsafe_code, reason = "the pointer is that of the guard, which outlives the isolate")]
-unsafe extern "C" fn near_heap_limit(guard: *mut c_void, current: usize, _initial: usize) -> usize {
+unsafe extern "C" fn near_heap_limit(guard: *mut c_void, current: usize, initial: usize) -> usize {
     let guard = unsafe { &*guard.cast::<HeapGuard>() };
+    if current >= initial + STEPS * UNWINDING {
+        last_words::say_heap();
+    }
     guard.hit.store(true, Ordering::Relaxed);
     guard.isolate.terminate_execution();
     current + UNWINDING

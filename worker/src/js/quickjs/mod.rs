@@ -3,6 +3,8 @@
 //! A realm has no Eval intrinsic: code is compiled to bytecode in another runtime and loaded, so that nothing in the
 //! script's reach can make code from a string.
 
+mod memory;
+
 use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -17,6 +19,7 @@ use rquickjs::{
 };
 use wire::{EngineInfo, Json, Language, Run, ScriptError, ScriptErrorKind};
 
+use self::memory::{Counted, Heap};
 use super::port::Port;
 use super::{PRELUDE, PRELUDE_NAME, Realm, SCRIPT_NAME, drive, report};
 use crate::engine::{Engine, SharedHost, cpu_error, heap_error, script_error};
@@ -70,13 +73,13 @@ impl Engine for QuickJs {
 
     fn run(&mut self, run: &Run, host: &SharedHost) -> Result<Json, ScriptError> {
         let mut scope = self.scope()?;
-        scope.runtime.set_memory_limit(usize::try_from(run.limits.heap_bytes).unwrap_or(usize::MAX));
+        scope.heap.set_limit(usize::try_from(run.limits.heap_bytes).unwrap_or(usize::MAX));
         scope.port.connect(host);
         let result = scope.start(run).and_then(|()| {
             let port = Rc::clone(&scope.port);
             drive(&mut Turn { scope: &mut scope, run }, &port, run, host)
         });
-        self.heap_bytes = u64::try_from(scope.runtime.memory_usage().malloc_size).unwrap_or(0);
+        self.heap_bytes = scope.heap.peak() as u64;
         result
     }
 
@@ -95,8 +98,7 @@ struct Compiler {
 
 impl Compiler {
     fn new(interrupt: &Arc<Interrupt>) -> rquickjs::Result<Self> {
-        let runtime = new_runtime(interrupt)?;
-        runtime.set_memory_limit(COMPILER_HEAP);
+        let runtime = new_runtime(interrupt, &Heap::with_limit(COMPILER_HEAP))?;
         Ok(Self { context: Context::custom::<(Eval, RegExpCompiler)>(&runtime)? })
     }
 
@@ -109,11 +111,11 @@ impl Compiler {
     }
 }
 
-fn new_runtime(interrupt: &Arc<Interrupt>) -> rquickjs::Result<Runtime> {
-    let runtime = Runtime::new()?;
+fn new_runtime(interrupt: &Arc<Interrupt>, heap: &Rc<Heap>) -> rquickjs::Result<Runtime> {
+    let runtime = Runtime::new_with_alloc(Counted(Rc::clone(heap)))?;
     runtime.set_max_stack_size(STACK);
-    let interrupt = Arc::clone(interrupt);
-    runtime.set_interrupt_handler(Some(Box::new(move || interrupt.is_raised())));
+    let (interrupt, heap) = (Arc::clone(interrupt), Rc::clone(heap));
+    runtime.set_interrupt_handler(Some(Box::new(move || interrupt.is_raised() || heap.is_used_up())));
     Ok(runtime)
 }
 
@@ -136,6 +138,7 @@ struct Scope {
     compiler: Compiler,
     context: Context,
     runtime: Runtime,
+    heap: Rc<Heap>,
     interrupt: Arc<Interrupt>,
     /// Read in place by the realm.
     code: Vec<Bytecode>,
@@ -163,7 +166,8 @@ impl Drop for Scope {
 impl Scope {
     fn new(interrupt: &Arc<Interrupt>, prelude: &Bytecode) -> anyhow::Result<Self> {
         type Intrinsics = (Date, RegExpCompiler, RegExp, JsonIntrinsic, Proxy, MapSet, TypedArrays, Promise, WeakRef);
-        let runtime = new_runtime(interrupt)?;
+        let heap = Heap::with_limit(usize::MAX);
+        let runtime = new_runtime(interrupt, &heap)?;
         let context = Context::custom::<Intrinsics>(&runtime)?;
         let port = Rc::new(Port::default());
         let rejections = Rejections::default();
@@ -185,6 +189,7 @@ impl Scope {
             compiler,
             context,
             runtime,
+            heap,
             interrupt: Arc::clone(interrupt),
             code: vec![Rc::clone(prelude)],
         })
@@ -212,13 +217,10 @@ impl Scope {
     }
 
     fn escaped<'js>(&self, run: &Run, ctx: &Ctx<'js>, error: &CaughtError<'js>) -> ScriptError {
-        if self.interrupt.is_raised() {
-            return cpu_error(run);
+        if let Some(stopped) = self.stopped(run) {
+            return stopped;
         }
         let text = error.to_string();
-        if text.contains("out of memory") {
-            return heap_error(run);
-        }
         let described = match error {
             CaughtError::Exception(exception) => self.describe(ctx, exception.as_object().as_value().clone()),
             CaughtError::Value(value) => self.describe(ctx, value.clone()),
@@ -227,6 +229,17 @@ impl Scope {
         match described {
             Some(report) => report::script_error(run, &report),
             None => script_error(ScriptErrorKind::Script, text),
+        }
+    }
+
+    /// Why execution was stopped, if it was.
+    fn stopped(&self, run: &Run) -> Option<ScriptError> {
+        if self.heap.is_used_up() {
+            Some(heap_error(run))
+        } else if self.interrupt.is_raised() {
+            Some(cpu_error(run))
+        } else {
+            None
         }
     }
 
@@ -302,8 +315,8 @@ impl Realm for Turn<'_> {
     fn drain(&mut self) -> Result<(), ScriptError> {
         loop {
             let ran = self.scope.runtime.execute_pending_job();
-            if self.scope.interrupt.is_raised() {
-                return Err(cpu_error(self.run));
+            if let Some(stopped) = self.scope.stopped(self.run) {
+                return Err(stopped);
             }
             match ran {
                 Ok(true) => {}
