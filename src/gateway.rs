@@ -21,6 +21,11 @@ use crate::sandbox::{Pool, PoolOptions};
 use crate::session::Session;
 use crate::upstream::{self, Answer, Listing, Offline, Operation, Upstream};
 
+/// Pause before a server that failed is listed again; doubled by each further failure up to [`MAX_RETRY`].
+const FIRST_RETRY: Duration = Duration::from_secs(5);
+/// Longest such pause.
+const MAX_RETRY: Duration = Duration::from_secs(120);
+
 /// What a gateway is made of.
 pub struct Options {
     /// The configuration.
@@ -54,6 +59,11 @@ impl Gateway {
     /// When a file with tool lists cannot be read, or two servers have one name.
     pub fn start(options: Options) -> Result<Self> {
         let Options { config, catalogs, worker, worker_args } = options;
+        if config.manifest.pin.is_some() {
+            // Reviewed stubs that nobody compares with would be worse than none.
+            return Err(Error::new(ErrorCode::InvalidArgs, "`manifest.pin` is not enforced by this version")
+                .hint("remove the key; `forgefs stubs check` finds drift in CI"));
+        }
         let sources = sources(&config, &catalogs)?;
         let names: Vec<&str> = sources.keys().map(String::as_str).collect();
         let idents = stubgen::assign_idents(&names);
@@ -68,7 +78,12 @@ impl Gateway {
                 Source::Configured(server) => {
                     let upstream = upstream::build(name, server);
                     upstreams.insert(name.clone(), Arc::clone(&upstream));
-                    connecting.push((name.clone(), ident.clone(), server.clone(), upstream));
+                    connecting.push(Listed {
+                        name: name.clone(),
+                        ident: ident.clone(),
+                        server: server.clone(),
+                        upstream,
+                    });
                     ServerEntry::empty(name, ident, Some(server), State::Connecting)
                 }
                 Source::File { tools, file } => {
@@ -92,8 +107,8 @@ impl Gateway {
         let mut tasks = JoinSet::new();
         let (changed, changes) = mpsc::unbounded_channel();
         tasks.spawn(rebuild(entries, changes, Arc::clone(&catalog), settled_to));
-        for (name, ident, server, upstream) in connecting {
-            tasks.spawn(connect(name, ident, server, upstream, changed.clone()));
+        for listed in connecting {
+            tasks.spawn(keep_listed(listed, config.manifest.refresh, changed.clone()));
         }
         Ok(Self {
             config,
@@ -212,49 +227,69 @@ fn sources(config: &Config, catalogs: &[PathBuf]) -> Result<BTreeMap<String, Sou
     Ok(sources)
 }
 
-/// Connects one server and reports what it lists.
-async fn connect(
+/// Keeps one server's entry current: lists it at the start, again after each `refresh`, and until it works with
+/// growing pauses while it fails. What was listed last stays while a later listing fails.
+async fn keep_listed(listed: Listed, refresh: Option<Duration>, changed: mpsc::UnboundedSender<ServerEntry>) {
+    let mut pause = FIRST_RETRY;
+    let mut last: Option<ServerEntry> = None;
+    loop {
+        let (entry, wait) = match listed.list().await {
+            Ok(entry) => {
+                pause = FIRST_RETRY;
+                (entry, refresh)
+            }
+            Err(reason) => {
+                tracing::warn!(server = listed.name, reason, "failed");
+                let state = State::Failed { reason };
+                let entry = match &last {
+                    Some(last) => last.with_state(state),
+                    None => ServerEntry::empty(&listed.name, &listed.ident, Some(&listed.server), state),
+                };
+                let wait = pause;
+                pause = (pause * 2).min(MAX_RETRY);
+                (entry, Some(wait))
+            }
+        };
+        let is_news =
+            last.as_ref().is_none_or(|last| last.state != entry.state || last.stubs.digest != entry.stubs.digest);
+        last = Some(entry.clone());
+        if is_news && changed.send(entry).is_err() {
+            return;
+        }
+        match wait {
+            Some(wait) => tokio::time::sleep(wait).await,
+            None => return,
+        }
+    }
+}
+
+/// A configured server, as far as listing it goes.
+struct Listed {
     name: String,
     ident: String,
     server: config::Server,
     upstream: Arc<dyn Upstream>,
-    changed: mpsc::UnboundedSender<ServerEntry>,
-) {
-    let started = std::time::Instant::now();
-    let entry = match upstream.call(&Operation::List).await {
-        Ok(Answer::Listing(listing)) => {
-            tracing::info!(
-                server = name,
-                tools = listing.tools.len(),
-                protocol = listing.protocol,
-                ms = started.elapsed().as_millis(),
-                "ready"
-            );
-            let protocol = listing.protocol.clone();
-            // Thousands of stubs take a while: not on a thread that serves requests.
-            let made = tokio::task::spawn_blocking(move || {
-                ServerEntry::listed(&name, &ident, Some(&server), listing, State::Ready { protocol })
-            });
-            match made.await {
-                Ok(entry) => entry,
-                Err(error) => return tracing::error!(%error, "stubs could not be made"),
-            }
-        }
-        Ok(_) => failed(&name, &ident, &server, "it answered something else than a list".to_owned()),
-        Err(error) => {
-            let reason = match &error.hint {
-                Some(hint) => format!("{} ({hint})", error.message),
-                None => error.message,
-            };
-            failed(&name, &ident, &server, reason)
-        }
-    };
-    let _ = changed.send(entry);
 }
 
-fn failed(name: &str, ident: &str, server: &config::Server, reason: String) -> ServerEntry {
-    tracing::warn!(server = name, reason, "failed");
-    ServerEntry::empty(name, ident, Some(server), State::Failed { reason })
+impl Listed {
+    /// Lists the server; the error is the reason, in one line.
+    async fn list(&self) -> Result<ServerEntry, String> {
+        let started = std::time::Instant::now();
+        let listing = match self.upstream.call(&Operation::List).await {
+            Ok(Answer::Listing(listing)) => listing,
+            Ok(_) => return Err("it answered something else than a list".to_owned()),
+            Err(Error { message, hint: Some(hint), .. }) => return Err(format!("{message} ({hint})")),
+            Err(error) => return Err(error.message),
+        };
+        let (tools, ms) = (listing.tools.len(), started.elapsed().as_millis());
+        tracing::info!(server = self.name, tools, protocol = listing.protocol, ms, "listed");
+        let (name, ident, server) = (self.name.clone(), self.ident.clone(), self.server.clone());
+        let state = State::Ready { protocol: listing.protocol.clone() };
+        // Thousands of stubs take a while: not on a thread that serves requests.
+        let made =
+            tokio::task::spawn_blocking(move || ServerEntry::listed(&name, &ident, Some(&server), listing, state));
+        made.await.map_err(|error| format!("its stubs could not be made: {error}"))
+    }
 }
 
 /// Puts changed servers into the catalog, several at once when they come together. Readers never wait.

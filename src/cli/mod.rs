@@ -43,9 +43,19 @@ struct Global {
     /// Tool list from a file instead of a live server; may be repeated
     #[arg(long, global = true, value_name = "FILE")]
     catalog: Vec<PathBuf>,
+    /// JavaScript engine [default: v8 where it is built in, else quickjs]
+    #[arg(long, global = true, value_enum)]
+    engine: Option<Engine>,
     /// What is logged to stderr, such as `info` or `forgefs=debug`
     #[arg(long, global = true, value_name = "FILTER")]
     log: Option<String>,
+}
+
+/// The JavaScript engines that a build may have.
+#[derive(Clone, Copy, clap::ValueEnum)]
+enum Engine {
+    V8,
+    Quickjs,
 }
 
 #[derive(Subcommand)]
@@ -162,13 +172,24 @@ impl Global {
         }
     }
 
+    fn worker_args(&self) -> Vec<std::ffi::OsString> {
+        let engine = match self.engine {
+            None => return vec!["worker".into()],
+            Some(Engine::V8) => "v8",
+            Some(Engine::Quickjs) => "quickjs",
+        };
+        vec!["worker".into(), "--engine".into(), engine.into()]
+    }
+
+    /// Starts a gateway; what it refuses is wrong in the configuration or the catalogs.
     fn gateway(&self, config: Config) -> Result<Gateway, Failure> {
-        Ok(Gateway::start(Options {
+        let started = Gateway::start(Options {
             config,
             catalogs: self.catalog.clone(),
             worker: own_executable(),
-            worker_args: vec!["worker".into()],
-        })?)
+            worker_args: self.worker_args(),
+        });
+        started.map_err(|error| Failure { exit: 2, ..Failure::from(error) })
     }
 
     /// A gateway whose servers are all up, or known to have failed.

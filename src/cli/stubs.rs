@@ -71,7 +71,7 @@ async fn made(global: &Global, from: Vec<PathBuf>) -> Result<tree::Files, Failur
     let gateway = match from.is_empty() {
         true => global.settled().await?,
         false => {
-            let offline = Global { config: None, catalog: from, log: None };
+            let offline = Global { config: None, catalog: from, engine: None, log: None };
             offline.gateway(crate::config::Config::empty())?
         }
     };

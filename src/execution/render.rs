@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use serde_json::Value;
 
 use super::Execution;
+use crate::broker::CallRecord;
 use crate::discovery::head;
 use crate::session::Session;
 
@@ -12,6 +13,10 @@ use crate::session::Session;
 const BYTES_PER_TOKEN: usize = 4;
 /// Bytes of a stored result that are shown at once.
 const PREVIEW: usize = 600;
+/// Lines of calls that a failure shows.
+const MAX_CALLS: usize = 10;
+/// How many of them are the first calls; the others are the last.
+const SHOWN_FIRST: usize = 3;
 /// Keys of an object that a shape names.
 const MAX_KEYS: usize = 20;
 
@@ -40,18 +45,19 @@ impl Execution {
         if self.calls.is_empty() {
             return String::new();
         }
-        let lines = self.calls.iter().enumerate().map(|(position, call)| {
-            format!(
-                "  {}. {}.{}({}) → {} ({:.0} ms)",
-                position + 1,
-                call.server,
-                call.tool,
-                call.args,
-                call.outcome,
-                call.ms
-            )
-        });
-        format!("\ncalls made:\n{}", lines.collect::<Vec<_>>().join("\n"))
+        let line = |position: usize, call: &CallRecord| {
+            let CallRecord { server, tool, args, outcome, ms, .. } = call;
+            format!("  {}. {server}.{tool}({args}) → {outcome} ({ms:.0} ms)", position + 1)
+        };
+        let mut lines: Vec<String> = self.calls.iter().enumerate().map(|(n, call)| line(n, call)).collect();
+        if lines.len() > MAX_CALLS {
+            // The middle is only counted: where it began and where it ended says more.
+            let middle = SHOWN_FIRST..lines.len() - (MAX_CALLS - SHOWN_FIRST - 1);
+            let ok = self.calls[middle.clone()].iter().filter(|call| call.outcome == "ok").count();
+            let counted = format!("  … {} more, {ok} of them ok", middle.len());
+            lines.splice(middle, [counted]);
+        }
+        format!("\ncalls made:\n{}", lines.join("\n"))
     }
 }
 

@@ -1,6 +1,11 @@
 //! The integration tests: every one drives the real `forgefs` executable, with real worker processes.
 
+mod bad_input;
+mod cli;
 mod client;
+mod config;
 mod examples;
+mod faulty;
 mod real;
 mod real_servers;
+mod surface;

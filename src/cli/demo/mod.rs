@@ -53,7 +53,7 @@ pub(super) async fn demo(ui: Ui) -> Result<ExitCode, Failure> {
     walk.cat(&cat)?;
     let javascript = walk.execute("execute, JavaScript", Language::Javascript, JAVASCRIPT).await;
     let task = walk.total;
-    let starlark = walk.execute("execute, the same in Starlark", Language::Starlark, STARLARK).await;
+    let starlark = walk.execute("execute, Starlark", Language::Starlark, STARLARK).await;
     let mistake = walk.execute("execute, with a mistake", Language::Javascript, MISTAKE).await;
     walk.compare(task);
     // The demo is its own test: both scripts must succeed, the mistake must be explained.
@@ -99,7 +99,7 @@ impl Walk {
         let engines = gateway.pool().describe().await?.engines;
         let engines: Vec<String> = engines.iter().map(|engine| engine.engine.clone()).collect();
         ui.out(&format!("ForgeFS {}, engines: {}", env!("CARGO_PKG_VERSION"), engines.join(", ")));
-        ui.out("Three sample MCP servers run behind it. This is what an agent sees.\n");
+        ui.out("Three sample MCP servers run behind it. This is what an agent sees.\n\n");
         Ok(Self { ui, gateway, session: Arc::default(), total: 0 })
     }
 
@@ -114,7 +114,7 @@ impl Walk {
         for tool in &definitions {
             self.ui.out(&format!("{}: {}", tool.name, tool.description.as_deref().unwrap_or_default()));
         }
-        self.ui.out(&format!("\n{instructions}"));
+        self.ui.out(&format!("\n{instructions}\n\n"));
     }
 
     fn discovery(&mut self) -> Result<(), Failure> {
@@ -154,7 +154,7 @@ impl Walk {
     fn charge(&mut self, title: &str, asked: &str, answer: &str, shown: &str) {
         let (written, read) = (tokens::count(asked), tokens::count(answer));
         self.total += written + read;
-        self.ui.out(&format!("## {title}  [{written} tokens written, {read} read]\n{}\n", shown.trim_end()));
+        self.ui.out(&format!("## {title}  [{written} tokens written, {read} read]\n{}\n\n", shown.trim_end()));
     }
 
     fn compare(&self, task: usize) {

@@ -1,0 +1,143 @@
+//! The command line: help, exit codes, and the commands that need no other server than the samples.
+
+use crate::client::Fence;
+use crate::faulty::{faulty, samples};
+
+#[test]
+fn help_is_as_reviewed() {
+    let fence = Fence::new();
+    insta::assert_snapshot!("help", fence.run(["--help"]).success().stdout);
+    insta::assert_snapshot!("help_run", fence.run(["run", "--help"]).success().stdout);
+    insta::assert_snapshot!("help_stubs", fence.run(["stubs", "generate", "--help"]).success().stdout);
+}
+
+#[test]
+fn the_demo_succeeds_without_configuration() {
+    let output = Fence::new().run(["demo"]).success().stdout;
+    for text in ["## ls /", "/tickets/list_tickets.pyi", "def list_tickets(", "TOOL_NOT_FOUND", "`get_ticket`", "jonas"]
+    {
+        assert!(output.contains(text), "no {text:?} in {output}");
+    }
+}
+
+#[test]
+fn exit_codes_are_as_documented() {
+    let fence = Fence::new();
+    let config = fence.write("forge.toml", &samples());
+    let broken = fence.write("broken.toml", "[servers.x]\ncomand = \"y\"\n");
+    let dead = fence.write("dead.toml", "[servers.x]\ncommand = \"no-such-program-anywhere\"\n");
+    let good = fence.write("good.star", "tickets.get_ticket(id=1)['title']");
+    let bad = fence.write("bad.js", "throw new Error('no')");
+    let [config, broken, dead, good, bad] = [config, broken, dead, good, bad].map(|p| p.to_string_lossy().into_owned());
+    let cases: &[(&[&str], i32, &str)] = &[
+        (&["--config", &config, "run", &good], 0, "gift cards"),
+        (&["--config", &config, "run", &bad], 1, "SCRIPT_ERROR: Error: no"),
+        (&["--config", &config, "run", "nowhere.js"], 2, "nowhere.js"),
+        (&["--config", &config, "run", "script.txt"], 2, "--lang"),
+        (&["--config", &broken, "ls"], 2, "did you mean `command`?"),
+        (&["--config", "nowhere.toml", "ls"], 2, "nowhere.toml"),
+        (&["--config", &dead, "call", "x", "y"], 3, "no-such-program-anywhere"),
+        (&["--config", &dead, "doctor"], 3, "no-such-program-anywhere"),
+        (&["--config", &config, "doctor"], 0, "engine   starlark"),
+        (&["--config", &config, "call", "tickets", "get_ticket", "{\"id\": 99}"], 1, "there is no ticket 99"),
+        (&["--config", &config, "call", "tickets", "get_ticket", "{id}"], 1, "not valid JSON"),
+        (&["--no-such-flag"], 2, "--no-such-flag"),
+    ];
+    for (args, code, says) in cases {
+        let output = fence.run(*args);
+        assert_eq!(output.code, Some(*code), "{args:?}: {output:?}");
+        assert!(output.stdout.contains(says) || output.stderr.contains(says), "{args:?}: no {says:?} in {output:?}");
+    }
+    // Without any configuration a command says so.
+    let output = Fence::new().run(["ls"]);
+    assert!(output.code == Some(2) && output.stderr.contains("forgefs init"), "{output:?}");
+}
+
+#[test]
+fn run_json_is_one_object() {
+    let fence = Fence::new();
+    fence.write("forge.toml", &samples());
+    let script = "print('hello')\n[tickets.get_ticket(id=1)['id'], 2]";
+    let output = fence.run_with_input(["run", "--json", "--lang", "starlark", "-"], script).success();
+    let value: serde_json::Value = serde_json::from_str(&output.stdout).expect("one object");
+    assert_eq!(value["ok"], true);
+    assert_eq!(value["value"], serde_json::json!([1, 2]));
+    assert_eq!(value["output"], "hello\n");
+    assert_eq!(value["calls"][0]["tool"], "get_ticket");
+    assert_eq!(value["calls"][0]["outcome"], "ok");
+}
+
+#[test]
+fn typescript_is_stripped_and_positions_are_those_of_the_script() {
+    let fence = Fence::new();
+    let script =
+        fence.write("a.ts", "interface T { id: number }\n\nconst f = (t: T): number => t.id;\nf({ id: 4 } as T)\n");
+    assert_eq!(fence.run(["run", &script.to_string_lossy()]).success().stdout, "4\n");
+    let script =
+        fence.write("b.ts", "type A = string;\n\nconst a: A | null = null;\nconst n: number = a.length;\nreturn n\n");
+    let output = fence.run(["run", &script.to_string_lossy()]);
+    assert!(output.code == Some(1) && output.stderr.contains("line 4"), "{output:?}");
+}
+
+#[test]
+fn stubs_are_written_once_and_drift_is_found() {
+    let fence = Fence::new();
+    let config = fence.write("forge.toml", &samples());
+    let config = config.to_string_lossy();
+    let generate = ["--config", &config, "stubs", "generate", "--out", "stubs"];
+    let check = ["--config", &config, "stubs", "check", "stubs"];
+    fence.run(generate).success();
+    assert!(fence.run(generate).success().stdout.contains(" 0 of them changed"));
+    fence.run(check).success();
+    let stub = fence.work().join("stubs/tickets/get_ticket.pyi");
+    let text = std::fs::read_to_string(&stub).expect("the stub is there");
+    std::fs::write(&stub, text.replace("id: int", "id: str")).expect("it can be changed");
+    let output = fence.run(check);
+    assert_eq!(output.code, Some(1), "{output:?}");
+    assert!(output.stdout.contains("--- a/tickets/get_ticket.pyi") && output.stdout.contains("+"), "{output:?}");
+    fence.run(generate).success();
+    fence.run(check).success();
+    // A folder with other things in it is not touched.
+    fence.write("notes/a.txt", "mine");
+    let output = fence.run(["--config", &config, "stubs", "generate", "--out", "notes"]);
+    assert!(output.code == Some(2) && output.stderr.contains("no stub tree"), "{output:?}");
+}
+
+#[test]
+fn stubs_come_from_files_as_well_and_a_call_to_them_fails_clearly() {
+    let fence = Fence::new();
+    let tool = r#"{"name": "get-thing", "inputSchema": {"type": "object", "properties": {"id": {"type": "integer"}}}}"#;
+    for (name, text) in [
+        ("result.json", format!("{{\"tools\": [{tool}]}}")),
+        ("array.json", format!("[{tool}]")),
+        ("map.json", format!("{{\"things\": {{\"tools\": [{tool}]}}}}")),
+    ] {
+        fence.write(name, &text);
+        let server = name.replace(".json", "").replace("map", "things");
+        let stub = fence.run(["--catalog", name, "cat", &format!("/{server}/get_thing.pyi")]).success().stdout;
+        assert!(stub.contains("def get_thing(") && stub.contains("get-thing"), "{stub}");
+        let output = fence.run(["--catalog", name, "call", &server, "get_thing", "{}"]);
+        assert!(output.code == Some(3) && output.stderr.contains("not connected"), "{output:?}");
+    }
+    fence.write("wrong.json", "{\"a\": 1}");
+    let output = fence.run(["--catalog", "wrong.json", "ls"]);
+    assert!(output.code != Some(0) && output.stderr.contains("has no tool list"), "{output:?}");
+}
+
+#[test]
+fn init_writes_a_file_that_loads_and_never_overwrites() {
+    let fence = Fence::new();
+    fence.run(["init"]).success();
+    fence.run(["ls"]).success();
+    let output = fence.run(["init"]);
+    assert!(output.code == Some(2) && output.stderr.contains("--force"), "{output:?}");
+}
+
+#[test]
+fn doctor_explains_a_server_that_does_not_start() {
+    let Some(config) = faulty(&["die"]) else { return };
+    let fence = Fence::new();
+    fence.write("forge.toml", &config);
+    let output = fence.run(["doctor"]);
+    assert!(output.code == Some(3) && output.stdout.contains("FAULTY_TOKEN"), "{output:?}");
+}
