@@ -39,6 +39,15 @@ pub fn main(args: impl Iterator<Item = String>) -> ExitCode {
     }
 }
 
+/// Puts the process sandbox on the calling process, as a worker does before its first script, and says of each layer
+/// whether it holds. There is no way back.
+#[must_use]
+pub fn confine() -> Vec<wire::Layer> {
+    let mut layers = confine::before_threads();
+    layers.extend(confine::after_threads());
+    layers
+}
+
 /// The engine that runs JavaScript.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum JsEngine {

@@ -22,6 +22,7 @@ use wire::{
 };
 
 use crate::JsEngine;
+use crate::confine::DataLimit;
 use crate::engine::{Engine, Host, SharedHost, script_error};
 use crate::host::FrameHost;
 use crate::watchdog::{Interrupt, Watchdog};
@@ -48,6 +49,7 @@ pub(crate) type Inbox = Rc<Receiver<ToWorker>>;
 pub(crate) fn serve(js: JsEngine) -> anyhow::Result<Infallible> {
     let wire = Wire::take_stdout().context("stdout")?;
     last_words::arm(&wire);
+    let memory = DataLimit::new();
     let mut layers = confine::before_threads();
     #[cfg(feature = "v8")]
     if js == JsEngine::V8 {
@@ -60,7 +62,7 @@ pub(crate) fn serve(js: JsEngine) -> anyhow::Result<Infallible> {
         .stack_size(ENGINE_STACK)
         .spawn(move || {
             let ended = catch_unwind(AssertUnwindSafe(|| {
-                let worker = Worker::new(js, engine_wire, inbox)?;
+                let worker = Worker::new(js, engine_wire, inbox, memory)?;
                 layers.extend(confine::after_threads());
                 worker.serve(layers)
             }));
@@ -104,10 +106,11 @@ struct Worker {
     javascript: Option<Box<dyn Engine>>,
     starlark: Box<dyn Engine>,
     watchdog: Watchdog,
+    memory: DataLimit,
 }
 
 impl Worker {
-    fn new(js: JsEngine, wire: Wire, inbox: Receiver<ToWorker>) -> anyhow::Result<Self> {
+    fn new(js: JsEngine, wire: Wire, inbox: Receiver<ToWorker>, memory: DataLimit) -> anyhow::Result<Self> {
         let interrupt = Arc::new(Interrupt::default());
         let watchdog = Watchdog::start(Arc::clone(&interrupt)).context("watchdog")?;
         let mut javascript: Option<Box<dyn Engine>> = match js {
@@ -122,7 +125,7 @@ impl Worker {
         for engine in javascript.iter_mut().chain([&mut starlark]) {
             engine.prepare();
         }
-        Ok(Self { wire, inbox: Rc::new(inbox), javascript, starlark, watchdog })
+        Ok(Self { wire, inbox: Rc::new(inbox), javascript, starlark, watchdog, memory })
     }
 
     fn serve(mut self, confinement: Vec<Layer>) -> anyhow::Result<Infallible> {
@@ -150,9 +153,11 @@ impl Worker {
             Rc::new(RefCell::new(FrameHost::new(run.run, run.limits, self.wire.clone(), Rc::clone(&self.inbox))));
         let shared: SharedHost = Rc::<RefCell<FrameHost>>::clone(&host);
         last_words::prepare(run);
+        self.memory.set(run.limits.heap_bytes);
         self.watchdog.arm(run);
         let ended = catch_unwind(AssertUnwindSafe(|| engine.run(run, &shared)));
         let stats = Stats { cpu_us: self.watchdog.disarm(), heap_bytes: engine.heap_bytes() };
+        self.memory.lift();
         last_words::forget();
         let result = match ended {
             Ok(result) => result,

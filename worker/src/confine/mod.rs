@@ -1,13 +1,53 @@
-//! What the process gives up before it reads its first script.
+//! What the process gives up before it reads its first script: on Linux whatever the kernel offers, elsewhere what
+//! the platform has, each layer with a word on whether it holds.
+//!
+//! Every layer stands for itself: a script that got out of its engine would still find no file, no socket, no other
+//! program, no way to become one, and no memory that is both writable and executable.
+
+#[cfg(target_os = "linux")]
+mod linux;
+#[cfg(target_os = "linux")]
+mod memory;
+#[cfg(target_os = "linux")]
+mod syscalls;
 
 use wire::Layer;
 
+#[cfg(target_os = "linux")]
+pub(crate) use linux::{after_threads, before_threads};
+#[cfg(target_os = "linux")]
+pub(crate) use memory::DataLimit;
+
+/// The state of a layer.
+fn layer(name: &str, outcome: Result<String, String>) -> Layer {
+    let active = outcome.is_ok();
+    Layer { name: name.to_owned(), active, detail: outcome.unwrap_or_else(|reason| reason) }
+}
+
 /// Layers that must be in place before the process has other threads.
+#[cfg(not(target_os = "linux"))]
 pub(crate) fn before_threads() -> Vec<Layer> {
-    Vec::new()
+    let reason = "this platform offers no sandbox that ForgeFS uses: scripts are held by their engine alone";
+    vec![layer("process", Err(reason.to_owned()))]
 }
 
 /// Layers that would keep the engines from starting.
+#[cfg(not(target_os = "linux"))]
 pub(crate) fn after_threads() -> Vec<Layer> {
     Vec::new()
+}
+
+/// The memory of the process, where it can be limited.
+#[cfg(not(target_os = "linux"))]
+pub(crate) struct DataLimit;
+
+#[cfg(not(target_os = "linux"))]
+impl DataLimit {
+    pub(crate) fn new() -> Self {
+        Self
+    }
+
+    pub(crate) fn set(&self, _heap_bytes: u64) {}
+
+    pub(crate) fn lift(&self) {}
 }

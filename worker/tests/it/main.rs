@@ -1,5 +1,7 @@
 //! Drives real worker processes over the real frame protocol. This executable is the worker too: `it worker …`.
 
+#[cfg(target_os = "linux")]
+mod confinement;
 mod gateway;
 mod limits;
 mod scenarios;
@@ -10,11 +12,16 @@ use libtest_mimic::{Arguments, Trial};
 
 fn main() -> ExitCode {
     let mut args = std::env::args();
-    if args.nth(1).as_deref() == Some("worker") {
-        return forgefs_worker::main(args);
+    match args.nth(1).as_deref() {
+        Some("worker") => return forgefs_worker::main(args),
+        #[cfg(target_os = "linux")]
+        Some("attempt") => return confinement::attempt(&args.next().unwrap_or_default()),
+        _ => {}
     }
     let mut trials: Vec<Trial> = Vec::new();
     trials.extend(scenarios::trials());
     trials.extend(limits::trials());
+    #[cfg(target_os = "linux")]
+    trials.extend(confinement::trials());
     libtest_mimic::run(&Arguments::from_args(), trials).exit_code()
 }

@@ -1,0 +1,60 @@
+//! The layers of Linux, in the order in which they are put on.
+
+use std::fmt::Display;
+
+use landlock::{ABI, Access, AccessFs, AccessNet, Ruleset, RulesetAttr, RulesetStatus, Scope};
+use nix::sys::prctl;
+use nix::sys::resource::{Resource, setrlimit};
+use nix::sys::signal::Signal;
+use wire::Layer;
+
+use super::{layer, syscalls};
+
+/// Newest landlock that is asked for; an older kernel gives what it has.
+const LANDLOCK: ABI = ABI::V6;
+/// Descriptors: the three standard ones, the frame wire, the memory statistics, and room for the kernel's own.
+const FILES: u64 = 16;
+
+/// Layers that must be in place before the process has other threads, which inherit them.
+pub(crate) fn before_threads() -> Vec<Layer> {
+    vec![
+        layer("parent_death", did(prctl::set_pdeathsig(Signal::SIGKILL), "killed when the gateway ends")),
+        layer("no_new_privs", did(prctl::set_no_new_privs(), "gains no privileges by executing a file")),
+        layer("dumpable", did(prctl::set_dumpable(false), "not readable by other processes of the user")),
+        layer("landlock", landlock()),
+        layer("rlimits", limits()),
+    ]
+}
+
+/// Layers that would keep the engines from starting.
+pub(crate) fn after_threads() -> Vec<Layer> {
+    let no_threads = setrlimit(Resource::RLIMIT_NPROC, 0, 0);
+    vec![
+        layer("processes", did(no_threads, "no more processes or threads (not in force for root)")),
+        layer("seccomp", syscalls::filter()),
+    ]
+}
+
+fn did<E: Display>(outcome: Result<(), E>, what: &str) -> Result<String, String> {
+    outcome.map(|()| what.to_owned()).map_err(|error| error.to_string())
+}
+
+fn landlock() -> Result<String, String> {
+    let ruleset = Ruleset::default()
+        .handle_access(AccessFs::from_all(LANDLOCK))
+        .and_then(|ruleset| ruleset.handle_access(AccessNet::from_all(LANDLOCK)))
+        .and_then(|ruleset| ruleset.scope(Scope::from_all(LANDLOCK)))
+        .and_then(Ruleset::create)
+        .and_then(landlock::RulesetCreated::restrict_self);
+    match ruleset.map(|status| status.ruleset) {
+        Ok(RulesetStatus::FullyEnforced) => Ok("no file, no TCP port, no signal to other processes".to_owned()),
+        Ok(RulesetStatus::PartiallyEnforced) => Ok("no file; the kernel is too old for the rest".to_owned()),
+        Ok(_) => Err("the kernel has no landlock".to_owned()),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+fn limits() -> Result<String, String> {
+    let limits = setrlimit(Resource::RLIMIT_CORE, 0, 0).and_then(|()| setrlimit(Resource::RLIMIT_NOFILE, FILES, FILES));
+    did(limits, "no core dump, 16 descriptors, data memory by the run")
+}

@@ -1,0 +1,50 @@
+//! The memory of the process, limited for the length of a run.
+//!
+//! Not by RLIMIT_AS: V8 reserves address space by the gigabyte and uses little of it. RLIMIT_DATA counts what is
+//! private and writable, of all allocators and thread stacks.
+
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+
+use nix::sys::resource::{RLIM_INFINITY, Resource, setrlimit};
+use nix::unistd::{SysconfVar, sysconf};
+
+/// What an engine may take beyond the script's heap: generations, chunks that double, parsed answers of tools.
+const OVERHEAD: u64 = 64 << 20;
+/// The engine's own account of the heap is exact to this factor; this limit is for what the account misses.
+const FACTOR: u64 = 3;
+
+/// The process' own statistics, opened while files can be.
+pub(crate) struct DataLimit {
+    statistics: Option<File>,
+    page: u64,
+}
+
+impl DataLimit {
+    pub(crate) fn new() -> Self {
+        let page = sysconf(SysconfVar::PAGE_SIZE).ok().flatten().and_then(|page| u64::try_from(page).ok());
+        Self { statistics: File::open("/proc/self/statm").ok(), page: page.unwrap_or(4096) }
+    }
+
+    /// Leaves room for a heap of this size beyond what the process has now.
+    pub(crate) fn set(&self, heap_bytes: u64) {
+        if let Some(used) = self.used() {
+            let limit = used.saturating_add(heap_bytes.saturating_mul(FACTOR)).saturating_add(OVERHEAD);
+            // Without it the engine's own limit still holds.
+            let _ = setrlimit(Resource::RLIMIT_DATA, limit, RLIM_INFINITY);
+        }
+    }
+
+    /// Between runs the next scope is made.
+    pub(crate) fn lift(&self) {
+        let _ = setrlimit(Resource::RLIMIT_DATA, RLIM_INFINITY, RLIM_INFINITY);
+    }
+
+    /// The sixth number of `statm`: pages of data and stack.
+    fn used(&self) -> Option<u64> {
+        let mut text = [0; 128];
+        let read = self.statistics.as_ref()?.read_at(&mut text, 0).ok()?;
+        let pages: u64 = std::str::from_utf8(&text[..read]).ok()?.split_whitespace().nth(5)?.parse().ok()?;
+        pages.checked_mul(self.page)
+    }
+}
