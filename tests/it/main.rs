@@ -6,6 +6,7 @@ mod client;
 mod config;
 mod examples;
 mod faulty;
+mod http;
 mod real;
 mod real_servers;
 mod surface;

@@ -60,7 +60,7 @@ impl Real {
         tables.collect::<Vec<_>>().join("\n")
     }
 
-    fn npm(&self, server: &str) -> PathBuf {
+    pub(crate) fn npm(&self, server: &str) -> PathBuf {
         self.node.join("node_modules/.bin").join(format!("mcp-server-{server}"))
     }
 
