@@ -7,7 +7,7 @@ use crate::text::is_invisible;
 
 /// Compact JSON with the keys of every object sorted by their bytes: equal values give equal text.
 pub fn canonical_json(value: &Value) -> String {
-    let mut out = String::with_capacity(256);
+    let mut out = String::with_capacity(2048);
     write_value(&mut out, value);
     out
 }

@@ -37,7 +37,8 @@ pub(crate) fn is_plain(name: &str) -> bool {
 
 /// Keywords of Python or of Starlark (`load` is one there).
 pub(crate) fn is_python_keyword(name: &str) -> bool {
-    PYTHON_KEYWORDS.contains(name)
+    // Longer than any of them: most names need no hash.
+    name.len() <= 8 && PYTHON_KEYWORDS.contains(name)
 }
 
 /// A keyword in Python, Starlark or JavaScript.

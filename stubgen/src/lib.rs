@@ -19,5 +19,5 @@ mod typescript;
 pub use canon::{canonical_json, digest, short_digest};
 pub use forge::{forge_dts, forge_pyi};
 pub use ident::assign_idents;
-pub use server::{ServerDef, ServerStubs, generate};
+pub use server::{ServerDef, ServerStubs, generate, generate_owned};
 pub use tool::{Annotations, Param, ToolStub};

@@ -50,17 +50,25 @@ pub struct ServerStubs {
 
 /// Generates the stubs of one server. `ident` comes from [`crate::assign_idents`].
 pub fn generate(server: &ServerDef, ident: &str) -> ServerStubs {
+    generate_owned(server.clone(), ident)
+}
+
+/// As [`generate`], but keeps the definitions it is given instead of copies.
+pub fn generate_owned(server: ServerDef, ident: &str) -> ServerStubs {
     let mut notes = Vec::new();
-    let entries = usable(&server.tools, &mut notes);
-    let names: Vec<&str> = entries.iter().map(|(name, _)| *name).collect();
+    let entries = usable(server.tools, &mut notes);
+    let names: Vec<&str> = entries.iter().filter_map(|raw| name_of(raw)).collect();
     let idents = ident::assign_tool_idents(&names);
     let folders = folders(category::assign(&names, &server.categories), &idents);
     let server_ident: Arc<str> = Arc::from(ident);
-    let mut tools: Vec<ToolStub> = entries
-        .into_iter()
+    let mut tools: Vec<ToolStub> = names
+        .iter()
+        .zip(&entries)
         .zip(idents)
         .zip(folders)
-        .map(|(((name, raw), ident), folder)| ToolStub::new(name, ident, folder, Arc::clone(&server_ident), raw))
+        .map(|(((name, raw), ident), folder)| {
+            ToolStub::new(name, ident, folder, Arc::clone(&server_ident), Arc::clone(raw))
+        })
         .collect();
     tools.sort_unstable_by(|a, b| a.ident.cmp(&b.ident));
     let mut categories: Vec<String> = tools.iter().filter_map(|tool| tool.category.clone()).collect();
@@ -74,9 +82,9 @@ pub fn generate(server: &ServerDef, ident: &str) -> ServerStubs {
         .filter(|instructions| !instructions.is_empty());
     let digest = server_digest(&tools, description.as_deref(), instructions.as_deref());
     ServerStubs {
-        name: server.name.clone(),
-        ident: ident.to_owned(),
         init_pyi: init_pyi(ident, &server.name, &categories, &tools, &digest),
+        name: server.name,
+        ident: ident.to_owned(),
         description,
         instructions,
         categories,
@@ -87,26 +95,30 @@ pub fn generate(server: &ServerDef, ident: &str) -> ServerStubs {
 }
 
 /// The entries with a name, the first of each.
-fn usable<'a>(tools: &'a [Value], notes: &mut Vec<String>) -> Vec<(&'a str, &'a Value)> {
+fn usable(tools: Vec<Value>, notes: &mut Vec<String>) -> Vec<Arc<Value>> {
     let mut seen = HashSet::with_capacity(tools.len());
     let mut entries = Vec::with_capacity(tools.len());
     let mut nameless = 0_usize;
     for tool in tools {
-        match tool.get("name") {
-            Some(Value::String(name)) if !name.is_empty() => {
-                if seen.insert(name.as_str()) {
-                    entries.push((name.as_str(), tool));
-                } else {
-                    notes.push(format!("a second tool named {} was skipped", text::comment_name(name)));
-                }
+        match name_of(&tool) {
+            Some(name) if seen.contains(name) => {
+                notes.push(format!("a second tool named {} was skipped", text::comment_name(name)));
             }
-            _ => nameless += 1,
+            Some(name) => {
+                seen.insert(name.to_owned());
+                entries.push(Arc::new(tool));
+            }
+            None => nameless += 1,
         }
     }
     if nameless > 0 {
         notes.push(format!("entries without a usable name were skipped: {nameless}"));
     }
     entries
+}
+
+fn name_of(tool: &Value) -> Option<&str> {
+    tool.get("name").and_then(Value::as_str).filter(|name| !name.is_empty())
 }
 
 /// Folder names for category labels: identifiers that are no tool's, nor a folder's that every server has.

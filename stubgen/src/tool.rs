@@ -61,7 +61,14 @@ pub struct Param {
 }
 
 impl ToolStub {
-    pub(crate) fn new(name: &str, ident: String, category: Option<String>, server: Arc<str>, raw: &Value) -> ToolStub {
+    pub(crate) fn new(
+        name: &str,
+        ident: String,
+        category: Option<String>,
+        server: Arc<str>,
+        definition: Arc<Value>,
+    ) -> ToolStub {
+        let raw = &*definition;
         let shape = shape(&ident, raw);
         let idents = param_idents(&shape);
         let summary = summary(raw);
@@ -70,7 +77,7 @@ impl ToolStub {
         let digest = full_digest[..8].to_owned();
         let mut python = Python::new(&shape.named);
         let blocks: Vec<String> = shape.named.iter().map(|named| python.class(named)).collect();
-        let definition = python.definition(&shape, &ident, &idents, &summary);
+        let function = python.definition(&shape, &ident, &idents, &summary);
         let pyi = templates::render(
             templates::PYI,
             context! {
@@ -78,7 +85,7 @@ impl ToolStub {
                 header => header(&server, &ident, annotations, &digest),
                 imports => python.imports().unwrap_or_default(),
                 blocks,
-                definition,
+                definition => function,
             },
         );
         let params = shape.params.iter().zip(&idents).map(|(field, ident)| Param {
@@ -99,10 +106,10 @@ impl ToolStub {
             pyi,
             digest,
             full_digest,
-            definition: Arc::new(raw.clone()),
             notes: shape.notes,
             summary,
             ident,
+            definition,
         }
     }
 

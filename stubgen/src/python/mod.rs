@@ -53,7 +53,9 @@ impl<'s> Python<'s> {
     /// The signature on one line, in words that stand without the named types of the tool's own stub.
     pub(crate) fn signature(shape: &Shape<'_>, name: &str, idents: &[String]) -> String {
         let mut python = Python { named: &shape.named, used: Default::default(), brief: true };
-        let mut out = format!("{name}(");
+        let mut out = String::with_capacity(64 + 40 * shape.params.len());
+        out.push_str(name);
+        out.push('(');
         for (at, (field, ident)) in shape.params.iter().zip(idents).enumerate() {
             out.push_str(if at == 0 { "*, " } else { ", " });
             out.push_str(ident);

@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::facets::{Facet, Facets};
 use super::translate::Translator;
 use super::types::{INTEGER, bits_of};
-use super::{Lit, MAX_TEXT, Ty};
+use super::{Lit, MAX_TEXT, Ty, get};
 
 /// Most combinations of `anyOf` and `oneOf` that are spelled out.
 const MAX_VARIANTS: usize = 64;
@@ -15,8 +15,8 @@ impl<'a> Translator<'a> {
     pub(super) fn enumeration(&mut self, facets: &Facets<'a>, mask: u8) -> Option<Ty> {
         let mut values: Option<Vec<&'a Value>> = None;
         for facet in &facets.all {
-            let constant = facet.map.get("const").map(std::slice::from_ref);
-            let listed = facet.map.get("enum").and_then(Value::as_array).map(Vec::as_slice);
+            let constant = get(facet.map, "const").map(std::slice::from_ref);
+            let listed = get(facet.map, "enum").and_then(Value::as_array).map(Vec::as_slice);
             for these in [constant, listed].into_iter().flatten() {
                 values = Some(match values {
                     None => these.iter().collect(),
@@ -86,7 +86,7 @@ impl<'a> Translator<'a> {
         let mut choices: Vec<&'a [Value]> = Vec::new();
         for facet in facets.all.iter().filter(|facet| facet.choices) {
             for keyword in ["anyOf", "oneOf"] {
-                if let Some(Value::Array(members)) = facet.map.get(keyword)
+                if let Some(Value::Array(members)) = get(facet.map, keyword)
                     && members.iter().any(shapes)
                 {
                     choices.push(members);

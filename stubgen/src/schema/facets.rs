@@ -2,6 +2,8 @@
 
 use serde_json::{Map, Value};
 
+use super::get;
+
 /// Most schemas that one conjunction may pull together, and so the longest chain of references.
 const MAX_FACETS: usize = 48;
 
@@ -45,7 +47,7 @@ impl<'a> Facets<'a> {
         }
         self.all.push(Facet { map, choices: true });
         for keyword in ["$ref", "$dynamicRef", "$recursiveRef"] {
-            let Some(Value::String(reference)) = map.get(keyword) else { continue };
+            let Some(Value::String(reference)) = get(map, keyword) else { continue };
             match resolve(reference, root) {
                 Some(target) => {
                     self.by_ref = true;
@@ -57,14 +59,14 @@ impl<'a> Facets<'a> {
                 None => note("a $ref that does not resolve was read as any"),
             }
         }
-        if let Some(Value::Array(members)) = map.get("allOf") {
+        if let Some(Value::Array(members)) = get(map, "allOf") {
             members.iter().for_each(|member| self.add(member, root, note));
         }
     }
 
     /// The first value of `keyword` over all facets.
     pub(crate) fn first(&self, keyword: &str) -> Option<&'a Value> {
-        self.all.iter().find_map(|facet| facet.map.get(keyword))
+        self.all.iter().find_map(|facet| get(facet.map, keyword))
     }
 }
 

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use super::Ty;
+use super::{Ty, get};
 use crate::text;
 
 /// One property.
@@ -13,25 +13,31 @@ pub(crate) struct Field<'a> {
     pub(crate) required: bool,
     /// The schemas that speak of it, nearest first.
     facets: Vec<&'a Map<String, Value>>,
+    /// Whether any of them says something that [`Field::constraints`] shows.
+    constrained: bool,
 }
 
 impl<'a> Field<'a> {
     pub(crate) fn new(wire: &'a str, ty: Ty, required: bool, mut facets: Vec<&'a Map<String, Value>>) -> Field<'a> {
         // What `anyOf: [X, null]` says of X is said of the property.
         for at in 0..facets.len() {
-            for keyword in ["anyOf", "oneOf"] {
-                let Some(Value::Array(members)) = facets[at].get(keyword) else { continue };
+            for (keyword, members) in facets[at] {
+                let Value::Array(members) = members else { continue };
+                if keyword != "anyOf" && keyword != "oneOf" {
+                    continue;
+                }
                 let mut real = members.iter().filter(|member| member.get("type") != Some(&Value::from("null")));
                 if let (Some(Value::Object(only)), None) = (real.next(), real.next()) {
                     facets.push(only);
                 }
             }
         }
-        Field { wire, ty, required, facets }
+        let constrained = facets.iter().any(|facet| facet.keys().any(|key| constrains(key)));
+        Field { wire, ty, required, facets, constrained }
     }
 
     fn first(&self, keyword: &str) -> Option<&'a Value> {
-        self.facets.iter().find_map(|facet| facet.get(keyword))
+        self.facets.iter().find_map(|facet| get(facet, keyword))
     }
 
     pub(crate) fn default(&self) -> Option<&'a Value> {
@@ -45,7 +51,7 @@ impl<'a> Field<'a> {
 
     /// The description on one line.
     pub(crate) fn description(&self) -> Option<String> {
-        let said = self.facets.iter().filter_map(|facet| facet.get("description")?.as_str());
+        let said = self.facets.iter().filter_map(|facet| get(facet, "description")?.as_str());
         said.map(text::one_line).find(|line| !line.is_empty())
     }
 
@@ -59,6 +65,9 @@ impl<'a> Field<'a> {
     /// Constraints that the type does not show, each in as few words as possible.
     pub(crate) fn constraints(&self) -> Vec<String> {
         let mut out = Vec::new();
+        if !self.constrained {
+            return out;
+        }
         if self.first("deprecated") == Some(&Value::Bool(true)) {
             out.push("deprecated".to_owned());
         }
@@ -114,6 +123,28 @@ impl<'a> Field<'a> {
         let text = number.to_string();
         (!edge && text.len() <= 24).then_some(text)
     }
+}
+
+/// Whether [`Field::constraints`] looks at the keyword.
+fn constrains(keyword: &str) -> bool {
+    matches!(
+        keyword,
+        "deprecated"
+            | "format"
+            | "minimum"
+            | "maximum"
+            | "exclusiveMinimum"
+            | "exclusiveMaximum"
+            | "multipleOf"
+            | "minLength"
+            | "maxLength"
+            | "minItems"
+            | "maxItems"
+            | "minProperties"
+            | "maxProperties"
+            | "uniqueItems"
+            | "pattern"
+    )
 }
 
 fn range(low: Option<String>, high: Option<String>) -> Option<String> {

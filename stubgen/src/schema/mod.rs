@@ -9,12 +9,22 @@ mod translate;
 mod types;
 mod value;
 
+use serde_json::{Map, Value};
+
 pub(crate) use field::Field;
 pub(crate) use translate::{Shape, Translator};
 pub(crate) use value::{accepts, literal};
 
 /// Longest key or enum value that is spelled out: checkers give up on literals of some thousand characters.
 const MAX_TEXT: usize = 1000;
+
+/// The value of a keyword. Schemas have few keys and many are asked for: comparing them is faster than hashing.
+fn get<'a>(schema: &'a Map<String, Value>, keyword: &str) -> Option<&'a Value> {
+    if schema.len() > 12 {
+        return schema.get(keyword);
+    }
+    schema.iter().find(|(key, _)| *key == keyword).map(|(_, value)| value)
+}
 
 /// A type that Python and TypeScript can both say.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -73,13 +73,14 @@ impl<'p> Path<'p> {
 /// The names given so far.
 #[derive(Debug, Default)]
 pub(crate) struct Names {
+    tool: String,
     taken: HashSet<String>,
 }
 
 impl Names {
     /// A set in which `tool` is taken, because the stub defines a function of that name.
     pub(crate) fn new(tool: &str) -> Names {
-        Names { taken: HashSet::from([tool.to_owned()]) }
+        Names { tool: tool.to_owned(), taken: HashSet::new() }
     }
 
     /// A free name: what the author called it, else the path, then with the enclosing property, then numbered.
@@ -108,7 +109,7 @@ impl Names {
     }
 
     fn take(&mut self, name: &str) -> bool {
-        !self.taken.contains(name) && self.taken.insert(name.to_owned())
+        name != self.tool && !self.taken.contains(name) && self.taken.insert(name.to_owned())
     }
 }
 

@@ -5,21 +5,21 @@ use serde_json::{Map, Value};
 use super::facets::{Facet, Facets};
 use super::names::{ARGS, Path, Step};
 use super::translate::{Seen, Translator};
-use super::{Body, Field, Lit, MAX_TEXT, Ty};
+use super::{Body, Field, Lit, MAX_TEXT, Ty, get};
 
 impl<'a> Translator<'a> {
     pub(super) fn array(&mut self, facets: &[Facet<'a>], path: &Path<'_>) -> Ty {
         let path = path.then(Step::Item);
-        let get = |keyword: &str| facets.iter().find_map(|facet| facet.map.get(keyword));
-        let prefix = get("prefixItems").or_else(|| get("items").filter(|items| items.is_array()));
+        let first = |keyword: &str| facets.iter().find_map(|facet| get(facet.map, keyword));
+        let prefix = first("prefixItems").or_else(|| first("items").filter(|items| items.is_array()));
         if let Some(Value::Array(prefix)) = prefix.filter(|prefix| prefix.as_array().is_some_and(|p| !p.is_empty())) {
             let items: Vec<Ty> = prefix.iter().map(|item| self.ty(&[item], &path)).collect();
-            let rest = get("additionalItems").or_else(|| get("items")).filter(|rest| rest.is_object());
+            let rest = first("additionalItems").or_else(|| first("items")).filter(|rest| rest.is_object());
             let rest = rest.map(|rest| Box::new(self.ty(&[rest], &path)));
             return Ty::Tuple(items, rest);
         }
         let items: Vec<&'a Value> =
-            facets.iter().filter_map(|facet| facet.map.get("items")).filter(|items| !items.is_array()).collect();
+            facets.iter().filter_map(|facet| get(facet.map, "items")).filter(|items| !items.is_array()).collect();
         let item = if items.is_empty() { Ty::Any } else { self.ty(&items, &path) };
         Ty::List(Box::new(item))
     }
@@ -61,7 +61,7 @@ impl<'a> Translator<'a> {
     }
 
     pub(super) fn dict(&mut self, facets: &[Facet<'a>], path: &Path<'_>) -> Ty {
-        let names: Vec<&'a Value> = facets.iter().filter_map(|facet| facet.map.get("propertyNames")).collect();
+        let names: Vec<&'a Value> = facets.iter().filter_map(|facet| get(facet.map, "propertyNames")).collect();
         let key = match self.ty(&names, &path.then(Step::Value)) {
             Ty::Literal(literals) if literals.iter().all(|literal| matches!(literal, Lit::Str(_))) => {
                 Ty::Literal(literals)
@@ -75,14 +75,14 @@ impl<'a> Translator<'a> {
     /// The type of keys that are not fields; `None` where there are to be none.
     pub(super) fn extra(&mut self, facets: &[Facet<'a>], path: &Path<'_>) -> Option<Ty> {
         let path = path.then(Step::Value);
-        let get = |keyword: &str| facets.iter().find_map(|facet| facet.map.get(keyword));
+        let first = |keyword: &str| facets.iter().find_map(|facet| get(facet.map, keyword));
         let mut members = Vec::new();
-        if let Some(Value::Object(patterns)) = get("patternProperties") {
+        if let Some(Value::Object(patterns)) = first("patternProperties") {
             let mut patterns: Vec<_> = patterns.iter().collect();
             patterns.sort_by_key(|(pattern, _)| *pattern);
             members.extend(patterns.into_iter().map(|(_, schema)| self.ty(&[schema], &path)));
         }
-        let rest: Vec<&'a Value> = facets.iter().filter_map(|facet| facet.map.get("additionalProperties")).collect();
+        let rest: Vec<&'a Value> = facets.iter().filter_map(|facet| get(facet.map, "additionalProperties")).collect();
         let closed = rest.iter().any(|rest| **rest == Value::Bool(false));
         let fields = facets.iter().any(|facet| facet.map.contains_key("properties"));
         if !rest.is_empty() && !closed {
@@ -99,10 +99,10 @@ impl<'a> Translator<'a> {
         let mut required: Vec<(&'a str, usize)> = Vec::new();
         for (at, facets) in variants.iter().enumerate() {
             for facet in facets {
-                if let Some(Value::Object(properties)) = facet.map.get("properties") {
+                if let Some(Value::Object(properties)) = get(facet.map, "properties") {
                     found.extend(properties.iter().map(|(name, schema)| (name.as_str(), at, Some(schema))));
                 }
-                if let Some(Value::Array(names)) = facet.map.get("required") {
+                if let Some(Value::Array(names)) = get(facet.map, "required") {
                     required.extend(names.iter().filter_map(Value::as_str).map(|name| (name, at)));
                 }
             }
@@ -167,7 +167,7 @@ fn same_object(a: &Map<String, Value>, b: &Map<String, Value>) -> bool {
 fn tag<'a>(facets: &[Facet<'a>]) -> Option<&'a str> {
     let mut tags: Vec<(&str, &str)> = Vec::new();
     for facet in facets {
-        let Some(Value::Object(properties)) = facet.map.get("properties") else { continue };
+        let Some(Value::Object(properties)) = get(facet.map, "properties") else { continue };
         for (name, schema) in properties {
             let only = schema.get("enum").and_then(Value::as_array).filter(|values| values.len() == 1);
             let constant = schema.get("const").or_else(|| only.and_then(|values| values.first()));

@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 use super::facets::{Facet, Facets};
 use super::names::{ARGS, Names, Path, Step};
 use super::types::{ALL, ARRAY, BOOLEAN, FRACTION, INTEGER, NULL, OBJECT, STRING};
-use super::{Body, Field, Named, Ty};
+use super::{Body, Field, Named, Ty, get};
 use crate::{ident, text};
 
 /// Types one tool may need before the rest is widened: a real tool of 89 kB needs about 2,000.
@@ -102,7 +102,7 @@ impl<'a> Translator<'a> {
         }
         for facet in &facets.all {
             for keyword in ["anyOf", "oneOf"] {
-                if let Some(Value::Array(members)) = facet.map.get(keyword) {
+                if let Some(Value::Array(members)) = get(facet.map, keyword) {
                     let maps = members.iter().filter_map(Value::as_object).map(|map| Facet { map, choices: false });
                     let forms: Vec<Vec<&str>> = maps.map(|facet| required(&[facet])).collect();
                     self.note_forms(&forms);
@@ -314,7 +314,7 @@ impl<'a> Translator<'a> {
 
 /// The names that a conjunction requires, sorted.
 fn required<'a>(facets: &[Facet<'a>]) -> Vec<&'a str> {
-    let lists = facets.iter().filter_map(|facet| facet.map.get("required")?.as_array());
+    let lists = facets.iter().filter_map(|facet| get(facet.map, "required")?.as_array());
     let mut names: Vec<&str> = lists.flatten().filter_map(Value::as_str).collect();
     names.sort_unstable();
     names.dedup();

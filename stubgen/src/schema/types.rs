@@ -3,6 +3,7 @@
 use serde_json::Value;
 
 use super::facets::Facet;
+use super::get;
 use super::translate::Translator;
 
 pub(super) const NULL: u8 = 1;
@@ -19,7 +20,7 @@ impl<'a> Translator<'a> {
     pub(super) fn mask(&mut self, facets: &[Facet<'a>]) -> u8 {
         let mut mask = ALL;
         for facet in facets {
-            let mut allowed = match facet.map.get("type") {
+            let mut allowed = match get(facet.map, "type") {
                 Some(Value::String(name)) => self.type_bits(name),
                 Some(Value::Array(names)) if !names.is_empty() => {
                     names.iter().fold(0, |bits, name| bits | name.as_str().map_or(ALL, |name| self.type_bits(name)))
@@ -30,7 +31,7 @@ impl<'a> Translator<'a> {
                     ALL
                 }
             };
-            if facet.map.get("nullable") == Some(&Value::Bool(true)) {
+            if get(facet.map, "nullable") == Some(&Value::Bool(true)) {
                 allowed |= NULL;
             }
             mask &= allowed;
