@@ -40,7 +40,7 @@ const EXIT_INTERNAL: i32 = 5;
 pub(crate) const EXIT_LIMIT: i32 = 6;
 
 /// Stack of the engine thread. Virtual: only what is used is ever resident.
-const ENGINE_STACK: usize = 16 << 20;
+const ENGINE_STACK: usize = 64 << 20;
 
 /// Frames for the engine thread.
 pub(crate) type Inbox = Rc<Receiver<ToWorker>>;

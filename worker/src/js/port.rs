@@ -96,7 +96,9 @@ fn without_lone_surrogates(json: &str) -> std::borrow::Cow<'_, str> {
         let escape = &rest[at..];
         let len = escape.chars().nth(1).map_or(1, |next| 1 + next.len_utf8());
         clean.push_str(&rest[..at]);
-        if escape.starts_with("\\ud") && escape.len() >= 6 && escape.is_char_boundary(6) {
+        if escape.starts_with("\\ud")
+            && escape.as_bytes().get(2..6).is_some_and(|hex| hex.iter().all(u8::is_ascii_hexdigit))
+        {
             clean.push_str("\\ufffd");
             rest = &escape[6..];
         } else {

@@ -502,6 +502,10 @@ export default (host) => {
   // snapshot, and cannot if they are frozen or missing.
   const lock = () => {
     for (const key of UNWANTED) delete globals[key];
+    // QuickJS has setters here, which freezing would not stop; they hand out the functions on the stack.
+    for (const key of ["prepareStackTrace", "stackTraceLimit"]) {
+      if (getOwnPropertyDescriptor(Error, key)?.set) defineProperty(Error, key, { value: undefined, writable: false });
+    }
     allowOverride(Object.prototype);
     for (const key of ["Error", "EvalError", "RangeError", "ReferenceError", "SyntaxError", "TypeError", "URIError"]) {
       allowOverride(globals[key].prototype);

@@ -4,6 +4,7 @@ mod convert;
 mod errors;
 mod namespace;
 mod natives;
+mod nesting;
 mod parallel;
 mod session;
 
@@ -66,6 +67,10 @@ impl Engine for Starlark {
 
     fn run(&mut self, run: &Run, host: &SharedHost) -> Result<Json, ScriptError> {
         let session = Session::new(host, &self.interrupt, run.limits);
+        if let Some(line) = nesting::too_deep(&run.code) {
+            let line = u32::try_from(line).unwrap_or(u32::MAX);
+            return Err(ScriptError { line, ..script_error(ScriptErrorKind::Syntax, "the code is nested too deeply") });
+        }
         let mut ast = AstModule::parse(errors::SCRIPT_NAME, run.code.clone(), &DIALECT)
             .map_err(|error| errors::script_error(run, &error))?;
         ast.replace_binary_operators(&self.operators);

@@ -101,10 +101,6 @@ fn says_what_holds() -> Result<(), Failed> {
     for engine in engines() {
         let worker = Worker::start(engine);
         let layers = &worker.ready.confinement;
-        for layer in layers {
-            let state = if layer.active { "holds" } else { "missing" };
-            eprintln!("{}: {} {state}: {}", engine.name, layer.name, layer.detail);
-        }
         // Landlock is the one that a kernel may have been built without.
         let missing: Vec<_> = layers.iter().filter(|layer| !layer.active && layer.name != "landlock").collect();
         if layers.len() < 6 || !missing.is_empty() {

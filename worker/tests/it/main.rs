@@ -1,8 +1,10 @@
 //! Drives real worker processes over the real frame protocol. This executable is the worker too: `it worker …`.
 
+mod attacks;
 #[cfg(target_os = "linux")]
 mod confinement;
 mod gateway;
+mod hostile;
 mod limits;
 mod scenarios;
 
@@ -21,6 +23,8 @@ fn main() -> ExitCode {
     let mut trials: Vec<Trial> = Vec::new();
     trials.extend(scenarios::trials());
     trials.extend(limits::trials());
+    trials.extend(attacks::trials());
+    trials.extend(hostile::trials());
     #[cfg(target_os = "linux")]
     trials.extend(confinement::trials());
     libtest_mimic::run(&Arguments::from_args(), trials).exit_code()

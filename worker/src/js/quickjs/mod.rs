@@ -13,6 +13,8 @@ use anyhow::Context as _;
 use rquickjs::context::intrinsic::{
     Date, Eval, Json as JsonIntrinsic, MapSet, Promise, Proxy, RegExp, RegExpCompiler, TypedArrays, WeakRef,
 };
+use rquickjs::loader::{ImportAttributes, Loader, Resolver};
+use rquickjs::module::Declared;
 use rquickjs::{
     CatchResultExt, CaughtError, Context, Ctx, Error, Function, IntoJs, Module, Object, Persistent, Runtime, Value,
     WriteOptions,
@@ -114,9 +116,36 @@ impl Compiler {
 fn new_runtime(interrupt: &Arc<Interrupt>, heap: &Rc<Heap>) -> rquickjs::Result<Runtime> {
     let runtime = Runtime::new_with_alloc(Counted(Rc::clone(heap)))?;
     runtime.set_max_stack_size(STACK);
+    runtime.set_loader(NoImports, NoImports);
     let (interrupt, heap) = (Arc::clone(interrupt), Rc::clone(heap));
     runtime.set_interrupt_handler(Some(Box::new(move || interrupt.is_raised() || heap.is_used_up())));
     Ok(runtime)
+}
+
+/// Refuses every import; without it QuickJS answers those of modules that are loaded already.
+struct NoImports;
+
+impl Resolver for NoImports {
+    fn resolve<'js>(
+        &mut self,
+        _ctx: &Ctx<'js>,
+        base: &str,
+        name: &str,
+        _attributes: Option<ImportAttributes<'js>>,
+    ) -> rquickjs::Result<String> {
+        Err(Error::new_resolving_message(base, name, "a script cannot import modules"))
+    }
+}
+
+impl Loader for NoImports {
+    fn load<'js>(
+        &mut self,
+        _ctx: &Ctx<'js>,
+        name: &str,
+        _attributes: Option<ImportAttributes<'js>>,
+    ) -> rquickjs::Result<Module<'js, Declared>> {
+        Err(Error::new_loading_message(name, "a script cannot import modules"))
+    }
 }
 
 fn syntax_error(error: &CaughtError<'_>) -> ScriptError {

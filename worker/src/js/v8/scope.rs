@@ -191,11 +191,16 @@ impl Failure {
     fn of_compiler(scope: &mut Catching<'_, '_, '_, '_>) -> Self {
         let Some(message) = scope.message() else { return Self::Unknown };
         let text = message.get(scope).to_rust_string_lossy(scope);
+        let text = text.trim_start_matches("Uncaught ").to_owned();
+        if text.contains("Maximum call stack size exceeded") {
+            return Self::Syntax { message: "the code is nested too deeply".to_owned(), line: 0, column: 0 };
+        }
         let line = message.get_line_number(scope).unwrap_or(0);
+        let column = message.get_start_column().saturating_add(1);
         Self::Syntax {
-            message: text.trim_start_matches("Uncaught ").to_owned(),
+            message: text,
             line: u32::try_from(line).unwrap_or(0),
-            column: u32::try_from(message.get_start_column() + 1).unwrap_or(0),
+            column: u32::try_from(column).unwrap_or(0),
         }
     }
 
@@ -215,6 +220,9 @@ impl Failure {
 fn start(scope: &mut v8::PinScope<'_, '_>, bridge: &Bridge, code: &str, servers: &str) -> Result<(), Failure> {
     v8::tc_scope!(let scope, scope);
     let Some(module) = compile(scope, SCRIPT_NAME, code) else { return Err(Failure::of_compiler(scope)) };
+    if module.get_module_requests().length() > 0 {
+        return Err(Failure::Syntax { message: "a script cannot import modules".to_owned(), line: 0, column: 0 });
+    }
     start_module(scope, bridge, module, servers).ok_or_else(|| Failure::of_script(scope, bridge))
 }
 

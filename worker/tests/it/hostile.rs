@@ -1,0 +1,248 @@
+//! Code of hostile shapes, Starlark's ways around, and what a run must cost.
+
+use std::time::Duration;
+
+use libtest_mimic::{Failed, Trial};
+use wire::{Language, ScriptErrorKind};
+
+use crate::gateway::{Engine, LIMITS, Worker, engines};
+
+/// Code that nests deeply: refused or run, but never the end of the worker.
+#[rustfmt::skip]
+fn shapes(language: Language) -> Vec<(&'static str, String)> {
+    let around = |open: &str, middle: &str, close: &str, n: usize| format!("{}{middle}{}", open.repeat(n), close.repeat(n));
+    let mut shapes = vec![
+        ("parentheses", around("(", "1", ")", 30_000)),
+        ("brackets", around("[", "", "]", 30_000)),
+        ("brackets_unclosed", "[".repeat(60_000)),
+        ("calls", around("f(", "1", ")", 20_000)),
+        ("braces", around("{1:", "1", "}", 15_000)),
+        ("additions", format!("1{}", "+1".repeat(30_000))),
+        ("attributes", format!("x{}", ".y".repeat(30_000))),
+        ("indexing", format!("x{}", "[0]".repeat(20_000))),
+        ("minuses", format!("{}1", "- ".repeat(30_000))),
+        ("call_chain", format!("x{}", "()".repeat(30_000))),
+        ("nul", "1\0 + 2".to_owned()),
+        ("bidi", "1 \u{202e}+ 2".to_owned()),
+        ("long_line", format!("\"{}\"", "x".repeat(64_000))),
+    ];
+    match language {
+        Language::Javascript => shapes.extend([
+            ("templates", around("`${", "1", "}`", 15_000)),
+            ("arrows", format!("{}1", "()=>".repeat(15_000))),
+            ("awaits", format!("{}1", "await ".repeat(10_000))),
+            ("optional_chain", format!("x{}", "?.y".repeat(20_000))),
+            ("ternaries", format!("{}0", "1?1:".repeat(15_000))),
+            ("exponents", format!("1{}", "**1".repeat(20_000))),
+            ("blocks", around("{", "", "}", 30_000)),
+            ("functions", around("function f(){", "", "}", 4_000)),
+            ("classes", around("(class{a(){", "", "}})", 5_000)),
+            ("destructuring", format!("let {} = 1", around("[", "a", "]", 20_000))),
+            ("regex", format!("/{}/", around("(", "a", ")", 30_000))),
+            ("regex_classes", format!("/{}/v", around("[", "a", "]", 30_000))),
+        ]),
+        Language::Starlark => shapes.extend([
+            ("nots", format!("{}True", "not ".repeat(15_000))),
+            ("lambdas", format!("{}1", "lambda:".repeat(9_000))),
+            ("ternaries", format!("{}0", "1 if True else ".repeat(4_000))),
+            ("ifs", (0..300).map(|n| format!("{}if True:\n", " ".repeat(n))).collect::<String>() + &" ".repeat(300) + "pass"),
+            ("comprehension", format!("[1 {}]", "for x in [1] ".repeat(4_000))),
+            ("elifs", format!("if False:\n  pass\n{}", "elif False:\n  pass\n".repeat(3_000))),
+            ("comparisons", format!("1{}", " == 1".repeat(12_000))),
+            ("ors", format!("1{}", " or 1".repeat(12_000))),
+            ("strings", format!("f\"{}\"", "{x}".repeat(20_000))),
+        ]),
+    }
+    shapes
+}
+
+/// Starlark that reaches for what is not there, or for our own names.
+#[rustfmt::skip]
+const STARLARK: &[(&str, &str, ScriptErrorKind)] = &[
+    ("load", "load('other.star', 'x')", ScriptErrorKind::Syntax),
+    ("while", "while True:\n    pass", ScriptErrorKind::Syntax),
+    ("import", "import os", ScriptErrorKind::Syntax),
+    ("class", "class A:\n    pass", ScriptErrorKind::Syntax),
+    ("open", "open('/etc/passwd')", ScriptErrorKind::Script),
+    ("eval", "eval('1')", ScriptErrorKind::Script),
+    ("breakpoint", "breakpoint()", ScriptErrorKind::Script),
+    ("debug", "debug(1)", ScriptErrorKind::Script),
+    ("call_stack", "call_stack()", ScriptErrorKind::Script),
+    ("internals", "starlark_rust_internal", ScriptErrorKind::Script),
+    ("dunder", "().__class__", ScriptErrorKind::Script),
+    ("change_namespace", "github.echo = 1", ScriptErrorKind::Script),
+    ("change_stash", "stash.put = 1", ScriptErrorKind::Script),
+    ("server_as_tool", "github()", ScriptErrorKind::Script),
+    ("namespace_as_result", "github.echo", ScriptErrorKind::Result),
+    ("deferred_as_result", "defer(github.echo)", ScriptErrorKind::Result),
+    ("duplicate_argument", "github.echo(a = 1, **{'a': 2})", ScriptErrorKind::Script),
+    ("argument_without_json", "github.echo(f = lambda: 1)", ScriptErrorKind::Script),
+    ("infinite_argument", "github.echo(f = float('inf'))", ScriptErrorKind::Script),
+    ("circular_argument", "a = []\na.append(a)\ngithub.echo(a = a)", ScriptErrorKind::Script),
+    ("parallel_of_values", "parallel([1])[0].error.foo", ScriptErrorKind::Script),
+    ("shift", "1 << 100001", ScriptErrorKind::Script),
+    ("fail", "fail('my words')", ScriptErrorKind::Script),
+];
+
+/// Ordinary Starlark.
+#[rustfmt::skip]
+const ORDINARY: &[(&str, &str, &str)] = &[
+    ("result_wins", "result = 1\ndef main():\n    return 2\n3", "1"),
+    ("main_is_called", "def main():\n    return 2\nx = 1", "2"),
+    ("main_is_called_once", "def main():\n    print('once')\n    return 2\nmain()", "2"),
+    ("main_called_inside", "def main():\n    return 2\nx = main()\nx + 1", "3"),
+    ("last_expression", "x = 1\nx + 1", "2"),
+    ("f_string", "x = 5\nf'{x} and {x}'", "\"5 and 5\""),
+    ("big_int", "json.decode('123456789012345678901234567890') + 1", "123456789012345678901234567891"),
+    ("big_int_from_tool", "github.raw(json = '[9007199254740993]')[0]", "9007199254740993"),
+    ("floats", "[1.5, 2.0, 1e21, 10 / 4]", "[1.5,2.0,1e+21,2.5]"),
+    ("int_keys", "{1: 'a', True: 'b', None: 'c'}", "{\"1\":\"a\",\"true\":\"b\",\"null\":\"c\"}"),
+    ("struct_result", "struct(a = 1, b = [set([1])])", "{\"a\":1,\"b\":[[1]]}"),
+    ("multiplication", "[2 * 3, 2.5 * 2, 'ab' * 2, 2 * 'ab', [1] * 2, (1,) * 2, -1 * 'x']", "[6,5.0,\"abab\",\"abab\",[1,1],[1,1],\"\"]"),
+    ("ranges", "[list(range(3)), list(range(1, 3)), list(range(5, 0, -2)), list(range(-3))]", "[[0,1,2],[1,2],[5,3,1],[]]"),
+    ("json_module", "[json.decode(json.encode({'a': [1, None, True]})), json.loads('{}'), json.dumps([1.0])]", "[{\"a\":[1,null,true]},{},\"[1.0]\"]"),
+    ("types_are_not_enforced", "def f(x: int, y: str = 'a') -> str:\n    return x\nf('not an int')", "\"not an int\""),
+    ("keyword_only", "def f(a, *, b = 2):\n    return a + b\nf(1, b = 3)", "4"),
+    ("none_is_passed", "github.echo(a = None, from_ = 1)", "{\"a\":null,\"from_\":1}"),
+    ("defer_of_function", "def f(n):\n    return github.echo(n = n)['n'] + github.echo(n = 1)['n']\n[r.value for r in parallel([defer(f, 1), defer(f, n = 2)])]", "[2,3]"),
+    ("defer_of_lambda", "[r.value for r in parallel([lambda: 1, defer(lambda x: x, x = 2)])]", "[1,2]"),
+    ("defer_of_partial", "[r.value for r in parallel([defer(partial(github.echo, a = 1), b = 2)])]", "[{\"a\":1,\"b\":2}]"),
+    ("try_of_fail", "r = try_call(lambda: fail('no'))\n[r.ok, r.value, r.error.code, r.error.message]", "[false,null,\"SCRIPT_ERROR\",\"fail: no\"]"),
+    ("try_of_success", "r = try_call(github.echo, a = 1)\n[r.ok, r.value, r.error]", "[true,{\"a\":1},null]"),
+    ("try_keeps_data", "try_call(github.fail).error.data['detail']", "[1,2]"),
+    ("shadowed_range", "def f():\n    range = 1\n    return range\nf()", "1"),
+    ("server_name_reused", "github = 5\ngithub", "5"),
+    ("existing_name_kept", "def f():\n    print('x')\n    return type(json)\nf()", "\"namespace\""),
+];
+
+pub(crate) fn trials() -> Vec<Trial> {
+    let mut trials = Vec::new();
+    for engine in engines() {
+        for (name, body) in shapes(engine.language) {
+            trials.push(Trial::test(format!("shape::{name}::{}", engine.name), move || survives(engine, &body)));
+        }
+        trials.push(Trial::test(format!("cost::parallel::{}", engine.name), move || parallel(engine)));
+        trials.push(
+            Trial::test(format!("cost::measured::{}", engine.name), move || measure(engine)).with_ignored_flag(true),
+        );
+        trials.push(Trial::test(format!("state::is_not_shared::{}", engine.name), move || shares_nothing(engine)));
+        trials.push(Trial::test(format!("state::late_reply::{}", engine.name), move || late_reply(engine)));
+        if engine.language == Language::Starlark {
+            for (name, script, kind) in STARLARK {
+                trials.push(Trial::test(format!("attack::{name}::starlark"), move || ends_in(engine, script, *kind)));
+            }
+            for (name, script, value) in ORDINARY {
+                trials.push(Trial::test(format!("ordinary::{name}::starlark"), move || answers(engine, script, value)));
+            }
+        }
+    }
+    trials
+}
+
+fn two(engine: Engine) -> &'static str {
+    if engine.language == Language::Starlark { "1 + 1" } else { "return 1 + 1" }
+}
+
+fn survives(engine: Engine, body: &str) -> Result<(), Failed> {
+    let mut worker = Worker::start(engine);
+    let _ = worker.run(body, LIMITS);
+    match worker.run(two(engine), LIMITS).done.result {
+        Ok(value) if value.get() == "2" => Ok(()),
+        other => Err(format!("{other:?}").into()),
+    }
+}
+
+fn ends_in(engine: Engine, script: &str, kind: ScriptErrorKind) -> Result<(), Failed> {
+    match Worker::start(engine).run(script, LIMITS).done.result {
+        Err(error) if error.kind == kind => Ok(()),
+        other => Err(format!("{other:?}").into()),
+    }
+}
+
+fn answers(engine: Engine, script: &str, expected: &str) -> Result<(), Failed> {
+    let transcript = Worker::start(engine).run(script, LIMITS);
+    match transcript.done.result {
+        Ok(value) if value.get() == expected && transcript.output.len() < 2 => Ok(()),
+        other => Err(format!("{other:?}, output {:?}", transcript.output).into()),
+    }
+}
+
+/// Eight calls of 100 ms at once.
+fn parallel(engine: Engine) -> Result<(), Failed> {
+    let script = match engine.language {
+        Language::Javascript => {
+            "return (await forge.parallel(Array.from({ length: 8 }, () => () => github.sleep({ ms: 100 })))).results.length"
+        }
+        Language::Starlark => "len(parallel([defer(github.sleep, ms = 100) for i in range(8)]))",
+    };
+    let transcript = Worker::start(engine).run(script, LIMITS);
+    match transcript.done.result {
+        Ok(value) if value.get() == "8" && transcript.took < Duration::from_millis(300) => Ok(()),
+        other => Err(format!("{other:?} in {:?}", transcript.took).into()),
+    }
+}
+
+fn shares_nothing(engine: Engine) -> Result<(), Failed> {
+    let (first, second) = match engine.language {
+        Language::Javascript => (
+            "globalThis.left = 1; Object.prototype.constructor.left = 1; github.sleep({ ms: 50 }); return 1",
+            "return [typeof left, Object.left === undefined]",
+        ),
+        Language::Starlark => ("left = 1\nleft", "try_call(lambda: 1).ok\n[\"undefined\", True]"),
+    };
+    let mut worker = Worker::start(engine);
+    let _ = worker.run(first, LIMITS);
+    match worker.run(second, LIMITS).done.result {
+        Ok(value) if value.get() == r#"["undefined",true]"# => Ok(()),
+        other => Err(format!("{other:?}").into()),
+    }
+}
+
+/// The reply to a call that was not awaited comes in the middle of the next run.
+fn late_reply(engine: Engine) -> Result<(), Failed> {
+    if engine.language == Language::Starlark {
+        return Ok(()); // Every call is waited for.
+    }
+    let mut worker = Worker::start(engine);
+    let transcript = worker.run("github.sleep({ ms: 30 }); github.sleep({ ms: 30 }); return 1", LIMITS);
+    if transcript.output.len() != 1 || !transcript.output[0].1.contains("2 calls were not awaited") {
+        return Err(format!("{transcript:?}").into());
+    }
+    match worker
+        .run("await new Promise((r) => setTimeout(r, 60)); return (await github.echo({ a: 1 })).a", LIMITS)
+        .done
+        .result
+    {
+        Ok(value) if value.get() == "1" => Ok(()),
+        other => Err(format!("{other:?}").into()),
+    }
+}
+
+/// Prints what an empty run costs; `cargo test … -- --ignored --nocapture measured`.
+#[expect(clippy::print_stderr, reason = "a measurement is there to be read")]
+fn measure(engine: Engine) -> Result<(), Failed> {
+    let started = std::time::Instant::now();
+    let mut worker = Worker::start(engine);
+    let start = started.elapsed();
+    let empty = if engine.language == Language::Starlark { "None" } else { "" };
+    let mut runs: Vec<_> = (0..200)
+        .map(|_| {
+            // The next scope is made after `Done`; a warm run finds it ready.
+            std::thread::sleep(Duration::from_millis(10));
+            worker.run(empty, LIMITS).took
+        })
+        .collect();
+    runs.sort();
+    let back_to_back = std::time::Instant::now();
+    for _ in 0..200 {
+        let _ = worker.run(empty, LIMITS);
+    }
+    eprintln!(
+        "{}: start to Ready {start:?}; empty run, warm: median {:?}, 95% {:?}; back to back: {:?}",
+        engine.name,
+        runs[100],
+        runs[190],
+        back_to_back.elapsed() / 200
+    );
+    Ok(())
+}
