@@ -70,6 +70,7 @@ pub(crate) fn stack_error() -> ScriptError {
     script_error(ScriptErrorKind::Stack, "the call stack is too deep: is a recursion missing its end?")
 }
 
+#[cfg(any(feature = "quickjs", feature = "v8"))]
 /// The script waits for what cannot come.
 pub(crate) fn stalled_error() -> ScriptError {
     let message = "the script waits for a promise that nothing can settle: no call is in flight and no timer is set";

@@ -17,7 +17,11 @@ const MAX_MESSAGE: usize = 4096;
 
 /// The error that ended an evaluation.
 pub(super) fn run_error(run: &Run, error: &Error, session: &Session, heap: Heap<'_>) -> ScriptError {
-    let script = script_error(run, error);
+    let mut script = script_error(error);
+    if script.kind == ScriptErrorKind::Syntax {
+        // Of a text that the script parsed, such as `int("x")`: its own code has been parsed before.
+        script.kind = ScriptErrorKind::Script;
+    }
     let limit = if session.is_cpu_used_up() {
         cpu_error(run)
     } else if session.is_heap_used_up(heap.allocated_bytes()) {
@@ -31,7 +35,7 @@ pub(super) fn run_error(run: &Run, error: &Error, session: &Session, heap: Heap<
 }
 
 /// An error with its position.
-pub(super) fn script_error(run: &Run, error: &Error) -> ScriptError {
+pub(super) fn script_error(error: &Error) -> ScriptError {
     let (line, column) = error.span().map_or((0, 0), place);
     let mut message = error.without_diagnostic().to_string();
     message.truncate(message.floor_char_boundary(MAX_MESSAGE));
@@ -46,7 +50,6 @@ pub(super) fn script_error(run: &Run, error: &Error) -> ScriptError {
         (ErrorKind::Internal(_), None) => ScriptErrorKind::Internal,
         _ => ScriptErrorKind::Script,
     };
-    let _ = run;
     let base = if kind == ScriptErrorKind::Stack { stack_error() } else { plain(kind, message) };
     ScriptError {
         line,

@@ -72,7 +72,7 @@ impl Engine for Starlark {
             return Err(ScriptError { line, ..script_error(ScriptErrorKind::Syntax, "the code is nested too deeply") });
         }
         let mut ast = AstModule::parse(errors::SCRIPT_NAME, run.code.clone(), &DIALECT)
-            .map_err(|error| errors::script_error(run, &error))?;
+            .map_err(|error| errors::script_error(&error))?;
         ast.replace_binary_operators(&self.operators);
         Module::with_temp_heap(|module| {
             for server in &run.servers {

@@ -8,9 +8,19 @@ const MAX_DEPTH: usize = 250;
 
 /// The line, from 1, in which the code nests too deeply.
 pub(super) fn too_deep(code: &str) -> Option<usize> {
+    too_deep_below(0, code)
+}
+
+fn too_deep_below(depth: usize, code: &str) -> Option<usize> {
     let mut scanner = Scanner::new(code);
     while let Some(token) = scanner.next_token() {
-        if scanner.take(token) > MAX_DEPTH {
+        let here = depth + scanner.take(token);
+        let nested = match token {
+            // What f-strings have between braces is code; what is around it adds little.
+            Token::Literal(text) if here <= MAX_DEPTH => too_deep_below(here, text),
+            _ => None,
+        };
+        if here > MAX_DEPTH || nested.is_some() {
             return Some(scanner.line);
         }
     }
@@ -24,7 +34,8 @@ enum Token<'a> {
     Comma,
     Operator,
     Word(&'a str),
-    Literal,
+    /// A number, or a string with the code that may be in it.
+    Literal(&'a str),
     /// The end of a line, with the width of the next one's indentation.
     Line(usize),
 }
@@ -85,7 +96,7 @@ impl<'a> Scanner<'a> {
                 self.indent(indent);
                 Level::default()
             }
-            Token::Close | Token::Word(_) | Token::Literal => inner,
+            Token::Close | Token::Word(_) | Token::Literal(_) => inner,
         };
         if let Some(innermost) = self.brackets.last_mut() {
             *innermost = level;
@@ -130,12 +141,13 @@ impl<'a> Scanner<'a> {
                 ')' | ']' | '}' => return Some(Token::Close),
                 ',' | ';' => return Some(Token::Comma),
                 '"' | '\'' => {
-                    self.skip_string(first);
-                    return Some(Token::Literal);
+                    let is_code = self.code[..self.at - 1].ends_with(['f', 'F']);
+                    let text = self.skip_string(first);
+                    return Some(Token::Literal(if is_code { text } else { "" }));
                 }
                 first if first.is_ascii_digit() => {
                     self.skip_while(|c| c.is_ascii_alphanumeric() || c == '.');
-                    return Some(Token::Literal);
+                    return Some(Token::Literal(""));
                 }
                 first if first.is_alphanumeric() || first == '_' => {
                     let start = self.at - first.len_utf8();
@@ -160,18 +172,20 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    /// To the end of a string whose first quote was just read, or of the line if it has no end.
-    fn skip_string(&mut self, quote: char) {
+    /// To the end of a string whose first quote was just read, or of the line if it has no end; answers what is in it.
+    fn skip_string(&mut self, quote: char) -> &'a str {
         let triple = self.code[self.at..].chars().take(2).filter(|c| *c == quote).count() == 2;
         let end: String = std::iter::repeat_n(quote, if triple { 3 } else { 1 }).collect();
         self.at += if triple { 2 } else { 0 };
+        let start = self.at;
         while let Some(next) = self.code[self.at..].chars().next() {
             if self.code[self.at..].starts_with(&end) {
+                let text = &self.code[start..self.at];
                 self.at += end.len();
-                return;
+                return text;
             }
             if next == '\n' && !triple {
-                return;
+                break;
             }
             self.at += next.len_utf8();
             match next {
@@ -180,6 +194,7 @@ impl<'a> Scanner<'a> {
                 _ => {}
             }
         }
+        &self.code[start..self.at]
     }
 }
 
@@ -205,6 +220,8 @@ mod tests {
             (1, format!("x{}", "()".repeat(300))),
             (1, "lambda x, y=".repeat(300)),
             (1, "1 if x else ".repeat(200)),
+            (1, format!("x = f'{{{}'", "(".repeat(300))),
+            (2, format!("x = 1\n[[rf\"\"\"{{{}\"\"\"", "(".repeat(249))),
             (3, format!("# (((\n'(((' \n{}", "[".repeat(300))),
             (499, format!("if a:\n  b\n{}", "elif c:\n  d\n".repeat(300))),
         ] {

@@ -50,6 +50,7 @@ fn shapes(language: Language) -> Vec<(&'static str, String)> {
             ("elifs", format!("if False:\n  pass\n{}", "elif False:\n  pass\n".repeat(3_000))),
             ("comparisons", format!("1{}", " == 1".repeat(12_000))),
             ("ors", format!("1{}", " or 1".repeat(12_000))),
+            ("f_string", format!("f'{{{}1{}}}'", "(".repeat(20_000), ")".repeat(20_000))),
             ("strings", format!("f\"{}\"", "{x}".repeat(20_000))),
         ]),
     }
@@ -80,6 +81,7 @@ const STARLARK: &[(&str, &str, ScriptErrorKind)] = &[
     ("infinite_argument", "github.echo(f = float('inf'))", ScriptErrorKind::Script),
     ("circular_argument", "a = []\na.append(a)\ngithub.echo(a = a)", ScriptErrorKind::Script),
     ("parallel_of_values", "parallel([1])[0].error.foo", ScriptErrorKind::Script),
+    ("parse_of_text", "int('x')", ScriptErrorKind::Script),
     ("shift", "1 << 100001", ScriptErrorKind::Script),
     ("fail", "fail('my words')", ScriptErrorKind::Script),
 ];

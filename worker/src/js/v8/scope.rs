@@ -198,7 +198,7 @@ impl Failure {
         let line = message.get_line_number(scope).unwrap_or(0);
         let column = message.get_start_column().saturating_add(1);
         Self::Syntax {
-            message: text,
+            message: if text.starts_with("SyntaxError") { text } else { format!("SyntaxError: {text}") },
             line: u32::try_from(line).unwrap_or(0),
             column: u32::try_from(column).unwrap_or(0),
         }
