@@ -15,7 +15,7 @@ use crate::config::{self, Config};
 use crate::discovery::Discovery;
 use crate::error::{Error, ErrorCode, Result};
 use crate::execution::{Execution, Request, Scene};
-use crate::manifest::{ServerEntry, State, load_file};
+use crate::manifest::{Pin, ServerEntry, State, load_file};
 use crate::router::Router;
 use crate::sandbox::{Pool, PoolOptions};
 use crate::session::Session;
@@ -59,11 +59,7 @@ impl Gateway {
     /// When a file with tool lists cannot be read, or two servers have one name.
     pub fn start(options: Options) -> Result<Self> {
         let Options { config, catalogs, worker, worker_args } = options;
-        if config.manifest.pin.is_some() {
-            // Reviewed stubs that nobody compares with would be worse than none.
-            return Err(Error::new(ErrorCode::InvalidArgs, "`manifest.pin` is not enforced by this version")
-                .hint("remove the key; `forgefs stubs check` finds drift in CI"));
-        }
+        let pin = config.manifest.pin.as_deref().map(Pin::load).transpose()?.map(Arc::new);
         let sources = sources(&config, &catalogs)?;
         let names: Vec<&str> = sources.keys().map(String::as_str).collect();
         let idents = stubgen::assign_idents(&names);
@@ -83,13 +79,14 @@ impl Gateway {
                         ident: ident.clone(),
                         server: server.clone(),
                         upstream,
+                        pin: pin.clone(),
                     });
                     ServerEntry::empty(name, ident, Some(server), State::Connecting)
                 }
                 Source::File { tools, file } => {
                     upstreams.insert(name.clone(), Arc::new(Offline { file: file.clone() }));
                     let listing = Listing { tools: tools.clone(), ..Listing::default() };
-                    ServerEntry::listed(name, ident, None, listing, State::Offline)
+                    ServerEntry::listed(name, ident, None, listing, State::Offline).pinned(pin.as_deref())
                 }
             };
             entries.insert(ident.clone(), Arc::new(entry));
@@ -269,6 +266,7 @@ struct Listed {
     ident: String,
     server: config::Server,
     upstream: Arc<dyn Upstream>,
+    pin: Option<Arc<Pin>>,
 }
 
 impl Listed {
@@ -286,8 +284,10 @@ impl Listed {
         let (name, ident, server) = (self.name.clone(), self.ident.clone(), self.server.clone());
         let state = State::Ready { protocol: listing.protocol.clone() };
         // Thousands of stubs take a while: not on a thread that serves requests.
-        let made =
-            tokio::task::spawn_blocking(move || ServerEntry::listed(&name, &ident, Some(&server), listing, state));
+        let pin = self.pin.clone();
+        let made = tokio::task::spawn_blocking(move || {
+            ServerEntry::listed(&name, &ident, Some(&server), listing, state).pinned(pin.as_deref())
+        });
         made.await.map_err(|error| format!("its stubs could not be made: {error}"))
     }
 }

@@ -4,8 +4,8 @@
 //!
 //! 1. resolve the names, with suggestions;
 //! 2. map and validate the arguments against the tool's schema;
-//! 3. ask the policy (everything configured is allowed for now; denials and approvals belong here, before anything
-//!    is counted or sent);
+//! 3. ask the policy: a tool that is not as reviewed is denied; further denials and approvals belong here, before
+//!    anything is counted or sent;
 //! 4. charge the budget of the run, and wait for a free slot;
 //! 5. call the server through the router;
 //! 6. normalise the answer, redact what is shown of errors, keep the record.
@@ -14,6 +14,7 @@ mod arguments;
 mod audit;
 mod ledger;
 mod normalise;
+mod policy;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -111,6 +112,7 @@ impl Broker {
         stub: Option<&ToolStub>,
         operation: Operation,
     ) -> Result<Value> {
+        policy::check(entry, stub)?;
         self.ledger.charge_call()?;
         let record = self.ledger.open(call, &entry.ident, stub, &operation);
         let outcome = self.perform(entry, stub, &operation).await;

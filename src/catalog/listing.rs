@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use super::vfs::stub_path;
 use super::{Catalog, Hit, Node};
 use crate::error::Result;
-use crate::manifest::ServerEntry;
+use crate::manifest::{Layout, ServerEntry};
 
 /// Entries of one folder that are listed before the rest is only counted.
 const MAX_ENTRIES: usize = 400;
@@ -39,7 +39,10 @@ impl Catalog {
                 lines.push(format!("{}  {}", self.path(node), self.folder_note(node)));
                 self.nested(node, depth, "", &mut lines);
             }
-            Node::Tool(server, tool, _) => lines.push(tool_line(&self.servers[server].stubs.tools[tool])),
+            Node::Tool(server, tool, _) => {
+                let server = &self.servers[server];
+                lines.push(tool_line(server, &server.stubs.tools[tool]));
+            }
             Node::ForgePyi | Node::ForgeDts | Node::Init(_) | Node::Readme(_) => lines.push(self.path(node)),
         }
         lines.join("\n")
@@ -76,6 +79,17 @@ impl Catalog {
             return;
         }
         let mut tools = Vec::new();
+        let (Node::Server(position) | Node::Category(position, _)) = node else { return };
+        let entry = &*self.servers[position];
+        if entry.layout != Layout::PerTool {
+            let names: Vec<&str> = entry.stubs.tools.iter().map(|tool| tool.ident.as_str()).collect();
+            if !names.is_empty() {
+                lines.push(format!("{indent}__init__.pyi  {}", names.join(", ")));
+            }
+            let held = |tool: &&stubgen::ToolStub| entry.quarantine.contains_key(&tool.name);
+            lines.extend(entry.stubs.tools.iter().filter(held).map(|t| format!("{indent}{}", tool_line(entry, t))));
+            return;
+        }
         match node {
             Node::Server(server) => {
                 let stubs = &self.servers[server].stubs;
@@ -95,7 +109,7 @@ impl Catalog {
             }
             _ => {}
         }
-        lines.extend(tools.iter().take(MAX_ENTRIES).map(|tool| format!("{indent}{}", tool_line(tool))));
+        lines.extend(tools.iter().take(MAX_ENTRIES).map(|tool| format!("{indent}{}", tool_line(entry, tool))));
         if tools.len() > MAX_ENTRIES {
             lines.push(format!("{indent}… {} more; `search` with path={}", tools.len() - MAX_ENTRIES, self.path(node)));
         }
@@ -119,12 +133,16 @@ impl Catalog {
     /// One line a hit: path, signature, what it does.
     #[must_use]
     pub fn hit_line(hit: &Hit<'_>) -> String {
-        let path = Self::stub_path(hit.server, hit.tool);
+        let path = match hit.server.layout {
+            Layout::Whole => format!("/{}/__init__.pyi", hit.server.ident),
+            Layout::Small | Layout::PerTool => Self::stub_path(hit.server, hit.tool),
+        };
+        let held = if hit.server.quarantine.contains_key(&hit.tool.name) { "QUARANTINED, not callable: " } else { "" };
         let mut signature: String = hit.tool.signature.chars().take(MAX_SIGNATURE).collect();
         if signature.len() < hit.tool.signature.len() {
             signature.push('…');
         }
-        format!("{path}  {signature}  {}", hit.tool.summary).trim_end().to_owned()
+        format!("{path}  {held}{signature}  {}", hit.tool.summary).trim_end().to_owned()
     }
 
     /// Where to look when a search found nothing.
@@ -153,8 +171,9 @@ fn server_line(server: &ServerEntry) -> String {
     line
 }
 
-fn tool_line(tool: &stubgen::ToolStub) -> String {
-    format!("{}.pyi  {}", tool.ident, tool.summary).trim_end().to_owned()
+fn tool_line(server: &ServerEntry, tool: &stubgen::ToolStub) -> String {
+    let held = server.quarantine.get(&tool.name).map(|reason| format!("QUARANTINED, not callable: {reason}. "));
+    format!("{}.pyi  {}{}", tool.ident, held.unwrap_or_default(), tool.summary).trim_end().to_owned()
 }
 
 fn counted(count: usize, what: &str) -> String {

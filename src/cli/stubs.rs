@@ -1,5 +1,7 @@
 //! `forgefs stubs generate` and `check`: the stub tree on disk, for review and CI.
 
+mod drift;
+mod report;
 mod tree;
 
 use std::path::PathBuf;
@@ -36,6 +38,9 @@ enum StubsCommand {
         /// Tool list from a file instead of the configured servers; may be repeated
         #[arg(long, value_name = "FILE")]
         from: Vec<PathBuf>,
+        /// How differences are printed
+        #[arg(long, value_enum, default_value = "text")]
+        format: report::Format,
     },
 }
 
@@ -47,21 +52,10 @@ pub(super) async fn run(global: &Global, args: StubsArgs, ui: Ui) -> Result<Exit
             ui.out(&format!("{} files in {}, {written} of them changed", files.len(), out.display()));
             Ok(ExitCode::SUCCESS)
         }
-        StubsCommand::Check { dir, from } => {
+        StubsCommand::Check { dir, from, format } => {
             let drift = tree::compare(&dir, &made(global, from).await?)?;
-            if drift.is_empty() {
-                ui.out(&format!("{} is up to date", dir.display()));
-                return Ok(ExitCode::SUCCESS);
-            }
-            for change in &drift {
-                ui.out(&change.diff);
-            }
-            ui.note(&format!(
-                "{} files differ; `forgefs stubs generate --out {}` writes them",
-                drift.len(),
-                dir.display()
-            ));
-            Ok(ExitCode::from(1))
+            report::print(&dir, &drift, format, ui)?;
+            Ok(ExitCode::from(u8::from(!drift.is_empty())))
         }
     }
 }

@@ -1,6 +1,7 @@
 //! What the servers offer: one entry a configured server, in order of identifier, whatever its state.
 
 mod file;
+mod pin;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -8,10 +9,15 @@ use std::sync::Arc;
 use globset::Glob;
 use stubgen::{ServerDef, ServerStubs};
 
-use crate::config;
+use crate::config::{self, Binding};
 use crate::upstream::Listing;
 
 pub use file::load as load_file;
+pub use pin::Pin;
+
+/// Bytes of a server's `__init__.pyi`, about 200 tokens, up to which `binding = "auto"` lists it in place of a file a
+/// tool: reading all of it then costs less than finding out which parts to read.
+const SMALL_SERVER: usize = 800;
 
 /// One server as the catalog shows it.
 #[derive(Debug, Clone)]
@@ -24,6 +30,21 @@ pub struct ServerEntry {
     pub state: State,
     /// Its stubs; without tools until it was listed.
     pub stubs: Arc<ServerStubs>,
+    /// What listings and search hits point at.
+    pub layout: Layout,
+    /// Tools that differ from the reviewed ones, by wire name, with the reason: shown, and not callable.
+    pub quarantine: Arc<BTreeMap<String, String>>,
+}
+
+/// How a server is laid out for the agent; every file exists in each layout.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Layout {
+    /// Listings and hits point at one file a tool.
+    PerTool,
+    /// Listings point at `__init__.pyi`, hits at the tool that was found.
+    Small,
+    /// Listings and hits point at `__init__.pyi`.
+    Whole,
 }
 
 /// The state of a server.
@@ -83,7 +104,20 @@ impl ServerEntry {
         for note in &stubs.notes {
             tracing::warn!(server = name, "{note}");
         }
-        Self { name: name.to_owned(), ident: ident.to_owned(), state, stubs: Arc::new(stubs) }
+        let layout = match server.map(|server| server.binding).unwrap_or_default() {
+            Binding::Server => Layout::Whole,
+            Binding::Auto if stubs.init_pyi.len() <= SMALL_SERVER => Layout::Small,
+            Binding::Auto | Binding::Tool => Layout::PerTool,
+        };
+        let stubs = Arc::new(stubs);
+        Self { name: name.to_owned(), ident: ident.to_owned(), state, stubs, layout, quarantine: Arc::default() }
+    }
+
+    /// The same server with everything quarantined that `pin` does not know as it is.
+    #[must_use]
+    pub fn pinned(self, pin: Option<&Pin>) -> Self {
+        let quarantine = pin.map(|pin| Arc::new(pin.quarantined(&self.stubs))).unwrap_or_default();
+        Self { quarantine, ..self }
     }
 
     /// The same tools in another state.

@@ -270,7 +270,7 @@ async fn odd_tool_lists_are_read_to_the_end() {
     for args in [&[][..], &["junk"]] {
         let Some(config) = faulty(args) else { return };
         let fence = Fence::new();
-        let session = fence.serve(&config).await;
+        let session = fence.serve(&format!("{config}binding = \"tool\"\n")).await;
         session.ready(&["faulty"]).await;
         let listing = session.call("ls", json!({"path": "/faulty"})).await.text;
         for tool in ["slow", "create_issue", "no_type", "broken", "last"] {

@@ -125,6 +125,64 @@ fn stubs_come_from_files_as_well_and_a_call_to_them_fails_clearly() {
 }
 
 #[test]
+fn drift_is_told_in_words_for_people_and_machines() {
+    let fence = Fence::new();
+    let tool = |required: &str, hint: bool| {
+        format!(
+            r#"{{"name": "send", "description": "Sends mail.", "inputSchema": {{"type": "object", "properties":
+            {{"to": {{"type": "string"}}, "cc": {{"type": "array", "items": {{"type": "string"}}}}}}, "required": {required}}},
+            "annotations": {{"readOnlyHint": {hint}}}}}"#
+        )
+    };
+    fence.write("mail.json", &format!("[{}]", tool("[\"to\"]", true)));
+    fence.run(["stubs", "generate", "--out", "stubs", "--from", "mail.json"]).success();
+    fence.write("mail.json", &format!("[{}]", tool("[\"to\", \"cc\"]", false)));
+    let check = |format| fence.run(["stubs", "check", "stubs", "--from", "mail.json", "--format", format]);
+    let text = check("text");
+    assert_eq!(text.code, Some(1), "{text:?}");
+    for line in [
+        "mail/send.pyi\n  breaking: parameter `cc` became required\n  annotation-risk: readOnlyHint: true → false\n",
+        "--- a/mail/send.pyi",
+        "+def send(*, cc: list[str], to: str) -> Any:",
+    ] {
+        assert!(text.stdout.contains(line), "no {line:?} in {}", text.stdout);
+    }
+    let json = check("json");
+    let report: serde_json::Value = serde_json::from_str(&json.stdout).expect("one object");
+    assert_eq!((json.code, &report["tools"][0]["class"]), (Some(1), &"breaking".into()));
+    let github = check("github").stdout;
+    assert!(github.starts_with("::error file=stubs/mail/send.pyi,title=breaking::"), "{github}");
+}
+
+#[test]
+fn a_tool_that_is_not_as_reviewed_is_shown_and_not_callable() {
+    let fence = Fence::new();
+    let config = samples();
+    fence.write("forge.toml", &config);
+    fence.run(["stubs", "generate", "--out", "stubs"]).success();
+    fence.write("forge.toml", &format!("{config}\n[manifest]\npin = \"stubs\"\n"));
+    fence.run(["call", "tickets", "get_ticket", r#"{"id": 1}"#]).success();
+    // The reviewer signed something else for one tool, and never saw another.
+    let reviewed = fence.work().join("stubs/tickets/get_ticket.json");
+    let text = std::fs::read_to_string(&reviewed).expect("the definition is there");
+    std::fs::write(&reviewed, text.replace("Returns one ticket", "Returns two tickets")).expect("it can be changed");
+    std::fs::remove_file(fence.work().join("stubs/tickets/delete_ticket.json")).expect("it can be removed");
+    for (tool, reason) in [("get_ticket", "not what was reviewed"), ("delete_ticket", "not among the reviewed")] {
+        let output = fence.run(["call", "tickets", tool, r#"{"id": 1}"#]);
+        assert!(output.code == Some(1) && output.stderr.contains(reason), "{output:?}");
+    }
+    let listing = fence.run(["ls", "/tickets"]).success().stdout;
+    assert!(listing.contains("get_ticket.pyi  QUARANTINED, not callable: it is not what was reviewed"), "{listing}");
+    fence.run(["call", "tickets", "list_tickets"]).success();
+    let script = fence.write("a.star", "r = try_call(tickets.get_ticket, id=1)\nr.error.code");
+    assert_eq!(fence.run(["run", &script.to_string_lossy()]).success().stdout, "\"TOOL_DENIED\"\n");
+    // A folder that is no tree is a mistake, not an empty allow-list.
+    fence.write("forge.toml", &format!("{config}\n[manifest]\npin = \"nowhere\"\n"));
+    let output = fence.run(["ls"]);
+    assert!(output.code == Some(2) && output.stderr.contains("manifest.pin"), "{output:?}");
+}
+
+#[test]
 fn init_writes_a_file_that_loads_and_never_overwrites() {
     let fence = Fence::new();
     fence.run(["init"]).success();

@@ -15,6 +15,12 @@ pub(super) const LOCK: &str = "stubs.lock";
 
 /// A file that is not as it would be written.
 pub(super) struct Change {
+    /// Its path in the tree.
+    pub(super) path: String,
+    /// What is there; `None` when it is missing.
+    pub(super) before: Option<String>,
+    /// What would be written; `None` when nothing would be.
+    pub(super) after: Option<String>,
     /// Unified diff from what is there to what would be written.
     pub(super) diff: String,
 }
@@ -59,15 +65,17 @@ pub(super) fn compare(dir: &Path, files: &Files) -> Result<Vec<Change>, Failure>
     let paths: BTreeSet<&String> = old.iter().chain(files.keys()).collect();
     let mut drift = Vec::new();
     for path in paths {
+        let target = dir.join(path);
         let before = match old.contains(path) {
-            true => fs::read_to_string(dir.join(path)).map_err(|error| failed(&dir.join(path), &error))?,
-            false => String::new(),
+            true => Some(fs::read_to_string(&target).map_err(|error| failed(&target, &error))?),
+            false => None,
         };
-        let after = files.get(path).cloned().unwrap_or_default();
+        let after = files.get(path).cloned();
         if before != after {
-            let diff = similar::TextDiff::from_lines(&before, &after);
+            let (old, new) = (before.as_deref().unwrap_or_default(), after.as_deref().unwrap_or_default());
+            let diff = similar::TextDiff::from_lines(old, new);
             let diff = diff.unified_diff().header(&format!("a/{path}"), &format!("b/{path}")).to_string();
-            drift.push(Change { diff });
+            drift.push(Change { path: path.clone(), before, after, diff });
         }
     }
     Ok(drift)
