@@ -1,0 +1,1 @@
+return (await github.big({ bytes: 3000000 })).length;

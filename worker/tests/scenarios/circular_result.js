@@ -1,0 +1,3 @@
+const a = [];
+a.push(a);
+return a;

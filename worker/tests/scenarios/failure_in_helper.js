@@ -1,0 +1,4 @@
+const close = async (n) => {
+  return await github.fail({ n });
+};
+await close(7);

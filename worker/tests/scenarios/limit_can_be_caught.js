@@ -1,0 +1,6 @@
+let made = 0;
+try {
+  for (;;) { await github.echo({}); made++; }
+} catch (e) {
+  return [made, e.code];
+}

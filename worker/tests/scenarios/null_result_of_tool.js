@@ -1,0 +1,2 @@
+const r = await github.raw({ json: "null" });
+return [r === null, r];

@@ -1,0 +1,3 @@
+console.log("before");
+await github.fail({});
+console.log("after");

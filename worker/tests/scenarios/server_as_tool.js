@@ -1,0 +1,1 @@
+return await github({ a: 1 });

@@ -1,0 +1,1 @@
+await forge.stash.put(5, 1);

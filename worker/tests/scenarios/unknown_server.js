@@ -1,0 +1,1 @@
+return await forge.callTool("gitlab", "x", {});

@@ -1,0 +1,1 @@
+return await github.create_isue({ title: "x" });
