@@ -7,9 +7,16 @@ use crate::text::is_invisible;
 
 /// Compact JSON with the keys of every object sorted by their bytes: equal values give equal text.
 pub fn canonical_json(value: &Value) -> String {
-    let mut out = String::with_capacity(2048);
+    let mut out = String::new();
     write_value(&mut out, value);
     out
+}
+
+/// [`digest`] of [`canonical_json`], written to `scratch`: one buffer serves a whole server.
+pub(crate) fn digest_of(value: &Value, scratch: &mut String) -> String {
+    scratch.clear();
+    write_value(scratch, value);
+    digest(scratch)
 }
 
 /// SHA-256 of `text` as 64 lower-case hexadecimal characters.

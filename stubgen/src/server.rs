@@ -61,13 +61,14 @@ pub fn generate_owned(server: ServerDef, ident: &str) -> ServerStubs {
     let idents = ident::assign_tool_idents(&names);
     let folders = folders(category::assign(&names, &server.categories), &idents);
     let server_ident: Arc<str> = Arc::from(ident);
+    let mut scratch = String::with_capacity(16 << 10);
     let mut tools: Vec<ToolStub> = names
         .iter()
         .zip(&entries)
         .zip(idents)
         .zip(folders)
         .map(|(((name, raw), ident), folder)| {
-            ToolStub::new(name, ident, folder, Arc::clone(&server_ident), Arc::clone(raw))
+            ToolStub::new(name, ident, folder, Arc::clone(&server_ident), Arc::clone(raw), &mut scratch)
         })
         .collect();
     tools.sort_unstable_by(|a, b| a.ident.cmp(&b.ident));

@@ -67,13 +67,14 @@ impl ToolStub {
         category: Option<String>,
         server: Arc<str>,
         definition: Arc<Value>,
+        scratch: &mut String,
     ) -> ToolStub {
         let raw = &*definition;
         let shape = shape(&ident, raw);
         let idents = param_idents(&shape);
         let summary = summary(raw);
         let annotations = Annotations::read(raw);
-        let full_digest = canon::digest(&canon::canonical_json(raw));
+        let full_digest = canon::digest_of(raw, scratch);
         let digest = full_digest[..8].to_owned();
         let mut python = Python::new(&shape.named);
         let blocks: Vec<String> = shape.named.iter().map(|named| python.class(named)).collect();
