@@ -82,13 +82,18 @@ const CASES: &[Case] = &[
     star("deep_json", "json.decode('[' * 100000)", LIMITS, ScriptErrorKind::Script),
 ];
 
-/// Scripts whose one step needs more memory than there is. The run says so; the process may end with it.
+/// Scripts whose one step needs more memory or time than there is, in a native that cannot be stopped. The run says so;
+/// the process may end with it.
 #[rustfmt::skip]
 const FATAL: &[Case] = &[
     js("split", "return 'ab'.repeat(2 ** 24).split('').length;", SMALL_HEAP, ScriptErrorKind::Heap),
     js("repeat", "return 'ab'.repeat(2 ** 26).replaceAll('a', 'bcd').length;", SMALL_HEAP, ScriptErrorKind::Heap),
     js("array_fill", "return new Array(2 ** 27).fill(1).map((x) => [x]).length;", SMALL_HEAP, ScriptErrorKind::Heap),
     js("array_join", "return new Array(2 ** 25).fill('abcdefgh').join('xxxxxxxx').length;", SMALL_HEAP, ScriptErrorKind::Heap),
+    js("native_loop", "return Array.prototype.indexOf.call({ length: 2 ** 53 - 1 }, 1);", SHORT, ScriptErrorKind::Cpu),
+    js("native_sparse_loop", "return new Array(2 ** 32 - 1).lastIndexOf(1);", SHORT, ScriptErrorKind::Cpu),
+    star("native_hash", "t = (1,)\nfor i in range(60):\n    t = (t, t)\nd = {t: 1}", SHORT, ScriptErrorKind::Cpu),
+    star("native_equals", "t = [1]\nu = [1]\nfor i in range(60):\n    t = [t, t]\n    u = [u, u]\nt == u", SHORT, ScriptErrorKind::Cpu),
     star("replace", "s = 'a' * 20000000\nt = s.replace('a', 'bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb' * 1000)", SMALL_HEAP, ScriptErrorKind::Heap),
     star("join", "s = 'a' * 10000000\nt = s.join(['x'] * 1000000)", SMALL_HEAP, ScriptErrorKind::Heap),
     star("format", "s = 'a' * 10000000\nt = ('{0}' * 10000).format(s)", SMALL_HEAP, ScriptErrorKind::Heap),

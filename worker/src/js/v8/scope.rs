@@ -9,7 +9,7 @@ use wire::{Run, ScriptError, ScriptErrorKind};
 use super::super::port::Port;
 use super::super::{Realm, SCRIPT_NAME, report};
 use super::memory::{Buffers, HeapGuard};
-use super::snapshot::{Snapshot, compile, default_export};
+use super::snapshot::{NO_IMPORTS, Snapshot, compile, default_export, no_dynamic_imports};
 use crate::engine::{cpu_error, heap_error, script_error};
 use crate::watchdog::Interrupt;
 
@@ -50,6 +50,7 @@ impl Scope {
         isolate.set_slot(Rejections::default());
         isolate.set_microtasks_policy(v8::MicrotasksPolicy::Explicit);
         isolate.set_promise_reject_callback(on_rejection);
+        isolate.set_host_import_module_dynamically_callback(no_dynamic_imports);
         isolate.set_allow_atomics_wait(false);
         let heap = HeapGuard::install(&mut isolate);
         let handle = isolate.thread_safe_handle();
@@ -221,7 +222,7 @@ fn start(scope: &mut v8::PinScope<'_, '_>, bridge: &Bridge, code: &str, servers:
     v8::tc_scope!(let scope, scope);
     let Some(module) = compile(scope, SCRIPT_NAME, code) else { return Err(Failure::of_compiler(scope)) };
     if module.get_module_requests().length() > 0 {
-        return Err(Failure::Syntax { message: "a script cannot import modules".to_owned(), line: 0, column: 0 });
+        return Err(Failure::Syntax { message: NO_IMPORTS.to_owned(), line: 0, column: 0 });
     }
     start_module(scope, bridge, module, servers).ok_or_else(|| Failure::of_script(scope, bridge))
 }

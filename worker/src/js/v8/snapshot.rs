@@ -9,6 +9,9 @@ use deno_core::v8::{self, MapFnTo};
 use super::super::port::Port;
 use super::super::{PRELUDE, PRELUDE_NAME};
 
+/// What an import of any kind answers.
+pub(super) const NO_IMPORTS: &str = "a script cannot import modules";
+
 /// A heap with one context in it, whose only extra data is the prelude's bridge.
 pub(super) struct Snapshot {
     blob: v8::StartupData,
@@ -109,10 +112,27 @@ fn no_imports<'s>(
     _referrer: v8::Local<'s, v8::Module>,
 ) -> Option<v8::Local<'s, v8::Module>> {
     v8::callback_scope!(unsafe scope, context);
-    let message = v8::String::new(scope, "a script cannot import modules")?;
-    let error = v8::Exception::syntax_error(scope, message);
-    scope.throw_exception(error);
+    throw_no_imports(scope);
     None
+}
+
+/// `import()`: the promise is rejected with what is thrown here.
+pub(super) fn no_dynamic_imports<'s>(
+    scope: &mut v8::PinScope<'s, '_>,
+    _options: v8::Local<'s, v8::Data>,
+    _resource: v8::Local<'s, v8::Value>,
+    _specifier: v8::Local<'s, v8::String>,
+    _attributes: v8::Local<'s, v8::FixedArray>,
+) -> Option<v8::Local<'s, v8::Promise>> {
+    throw_no_imports(scope);
+    None
+}
+
+fn throw_no_imports(scope: &mut v8::PinScope<'_, '_>) {
+    if let Some(message) = v8::String::new(scope, NO_IMPORTS) {
+        let error = v8::Exception::syntax_error(scope, message);
+        scope.throw_exception(error);
+    }
 }
 
 /// The addresses that the snapshot refers to, in an order that never changes within a process.
