@@ -2,6 +2,10 @@
 //!
 //! `prelude.js` builds the script API on four functions of a [`Port`]; [`drive`] is the event loop. An engine only
 //! makes a [`Realm`]: a fresh global scope with the prelude in it.
+//!
+//! Values cross as JSON text, by `JSON.parse` and `JSON.stringify`: integers beyond 2^53 lose digits, as in any
+//! JavaScript (Starlark keeps them), and `1e400` is read as infinity. On the way out, what `JSON.stringify` would drop
+//! or mangle without a word (NaN, BigInt, Map, Set, promises, cycles) is an error.
 
 mod port;
 #[cfg(feature = "quickjs")]

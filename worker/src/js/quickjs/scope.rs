@@ -1,0 +1,247 @@
+//! A realm of QuickJS, for one run.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use rquickjs::context::intrinsic::{Date, Json, MapSet, Promise, Proxy, RegExp, RegExpCompiler, TypedArrays, WeakRef};
+use rquickjs::{
+    CatchResultExt, CaughtError, Context, Ctx, Error, Function, IntoJs, Module, Object, Persistent, Runtime, Value,
+};
+use wire::{Run, ScriptError, ScriptErrorKind};
+
+use super::super::port::Port;
+use super::super::{Realm, SCRIPT_NAME, report};
+use super::compiler::{Bytecode, Compiler, new_runtime};
+use super::memory::Heap;
+use crate::engine::{SharedHost, cpu_error, heap_error, script_error};
+use crate::watchdog::Interrupt;
+
+/// Rejections kept for the report; a storm of them needs no more.
+const MAX_REJECTIONS: usize = 100;
+
+/// A fresh global scope. Fields are dropped in order: values before the context, the context before the runtime.
+pub(super) struct Scope {
+    bridge: Bridge,
+    rejections: Rejections,
+    port: Rc<Port>,
+    compiler: Compiler,
+    context: Context,
+    runtime: Runtime,
+    heap: Rc<Heap>,
+    interrupt: Arc<Interrupt>,
+    /// Read in place by the realm.
+    code: Vec<Bytecode>,
+}
+
+/// Promises that were rejected while nothing handled them, with their reasons.
+type Rejections = Rc<RefCell<Vec<(Persistent<Value<'static>>, Persistent<Value<'static>>)>>>;
+
+/// The prelude's functions for the host.
+struct Bridge {
+    run: Persistent<Function<'static>>,
+    deliver: Persistent<Function<'static>>,
+    fire: Persistent<Function<'static>>,
+    expose: Persistent<Function<'static>>,
+    describe: Persistent<Function<'static>>,
+}
+
+impl Drop for Scope {
+    fn drop(&mut self) {
+        // The runtime holds the other half of this list.
+        self.rejections.borrow_mut().clear();
+    }
+}
+
+impl Scope {
+    pub(super) fn new(interrupt: &Arc<Interrupt>, prelude: &Bytecode) -> anyhow::Result<Self> {
+        type Intrinsics = (Date, RegExpCompiler, RegExp, Json, Proxy, MapSet, TypedArrays, Promise, WeakRef);
+        let heap = Heap::with_limit(usize::MAX);
+        let runtime = new_runtime(interrupt, &heap)?;
+        let context = Context::custom::<Intrinsics>(&runtime)?;
+        let port = Rc::new(Port::default());
+        let rejections = Rejections::default();
+        track_rejections(&runtime, &rejections);
+        let bridge = context.with(|ctx| {
+            let made = load(&ctx, prelude).and_then(|install| {
+                let install = Function::from_value(install)?;
+                let api: Object<'_> = install.call((host_object(&ctx, &port)?,))?;
+                api.get::<_, Function<'_>>("lock")?.call::<_, ()>(())?;
+                Bridge::new(&ctx, &api)
+            });
+            made.catch(&ctx).map_err(|error| anyhow::anyhow!("{error}"))
+        })?;
+        let compiler = Compiler::new(interrupt)?;
+        Ok(Self {
+            bridge,
+            rejections,
+            port,
+            compiler,
+            context,
+            runtime,
+            heap,
+            interrupt: Arc::clone(interrupt),
+            code: vec![Rc::clone(prelude)],
+        })
+    }
+
+    /// Gives the prelude the host of a run, and the run its heap.
+    pub(super) fn connect(&self, run: &Run, host: &SharedHost) -> &Rc<Port> {
+        self.heap.set_limit(usize::try_from(run.limits.heap_bytes).unwrap_or(usize::MAX));
+        self.port.connect(host);
+        &self.port
+    }
+
+    pub(super) fn heap_peak(&self) -> usize {
+        self.heap.peak()
+    }
+
+    /// Compiles and loads the script, and calls its function.
+    pub(super) fn start(&mut self, run: &Run) -> Result<(), ScriptError> {
+        let code = self.compiler.compile(SCRIPT_NAME, &run.code)?;
+        self.code.push(Rc::clone(&code));
+        let servers = serde_json::to_string(&run.servers).unwrap_or_else(|_| "[]".to_owned());
+        self.enter(run, |ctx, bridge| {
+            bridge.expose.clone().restore(ctx)?.call::<_, ()>((servers,))?;
+            let main = load(ctx, &code)?;
+            bridge.run.clone().restore(ctx)?.call::<_, Value<'_>>((main,)).map(drop)
+        })
+    }
+
+    /// Calls into the realm; an error that comes out is a limit, or a defect.
+    fn enter<R>(
+        &self,
+        run: &Run,
+        call: impl for<'js> FnOnce(&Ctx<'js>, &Bridge) -> rquickjs::Result<R>,
+    ) -> Result<R, ScriptError> {
+        self.context.with(|ctx| call(&ctx, &self.bridge).catch(&ctx).map_err(|error| self.escaped(run, &ctx, &error)))
+    }
+
+    fn escaped<'js>(&self, run: &Run, ctx: &Ctx<'js>, error: &CaughtError<'js>) -> ScriptError {
+        if let Some(stopped) = self.stopped(run) {
+            return stopped;
+        }
+        let text = error.to_string();
+        let described = match error {
+            CaughtError::Exception(exception) => self.describe(ctx, exception.as_object().as_value().clone()),
+            CaughtError::Value(value) => self.describe(ctx, value.clone()),
+            CaughtError::Error(_) => None,
+        };
+        match described {
+            Some(report) => report::script_error(run, &report),
+            None => script_error(ScriptErrorKind::Script, text),
+        }
+    }
+
+    /// Why execution was stopped, if it was.
+    fn stopped(&self, run: &Run) -> Option<ScriptError> {
+        if self.heap.is_used_up() {
+            Some(heap_error(run))
+        } else if self.interrupt.is_raised() {
+            Some(cpu_error(run))
+        } else {
+            None
+        }
+    }
+
+    fn describe<'js>(&self, ctx: &Ctx<'js>, error: Value<'js>) -> Option<String> {
+        self.bridge.describe.clone().restore(ctx).and_then(|describe| describe.call((error,))).ok()
+    }
+}
+
+impl Bridge {
+    fn new<'js>(ctx: &Ctx<'js>, api: &Object<'js>) -> rquickjs::Result<Self> {
+        let function = |name: &str| Ok::<_, Error>(Persistent::save(ctx, api.get::<_, Function<'js>>(name)?));
+        Ok(Self {
+            run: function("run")?,
+            deliver: function("deliver")?,
+            fire: function("fire")?,
+            expose: function("expose")?,
+            describe: function("describe")?,
+        })
+    }
+}
+
+/// Loads a module from bytecode, evaluates it and answers its default export.
+fn load<'js>(ctx: &Ctx<'js>, code: &Bytecode) -> rquickjs::Result<Value<'js>> {
+    #[expect(unsafe_code, reason = "the bytes were written by this process' own compiler and outlive the realm")]
+    let module = unsafe { Module::load(ctx.clone(), code) }?;
+    let (module, evaluated) = module.eval()?;
+    // An error of the evaluation is in the promise; one that is pending waits for a top-level `await`.
+    if let Some(result) = evaluated.result::<Value<'js>>() {
+        result?;
+    }
+    module.get("default")
+}
+
+fn host_object<'js>(ctx: &Ctx<'js>, port: &Rc<Port>) -> rquickjs::Result<Object<'js>> {
+    let host = Object::new(ctx.clone())?;
+    let own = Rc::clone(port);
+    let send = move |ctx: Ctx<'js>, op: String| -> rquickjs::Result<Value<'js>> {
+        match own.send(&op) {
+            Ok(call) => call.into_js(&ctx),
+            Err(error) => error.into_js(&ctx),
+        }
+    };
+    host.set("send", Function::new(ctx.clone(), send)?)?;
+    let own = Rc::clone(port);
+    host.set("output", Function::new(ctx.clone(), move |is_error: bool, text: String| own.output(is_error, &text))?)?;
+    let own = Rc::clone(port);
+    host.set("timer", Function::new(ctx.clone(), move |id: u32, ms: f64| own.timer(id, ms))?)?;
+    let own = Rc::clone(port);
+    host.set("settle", Function::new(ctx.clone(), move |ok: bool, text: String| own.settle(ok, text))?)?;
+    Ok(host)
+}
+
+fn track_rejections(runtime: &Runtime, rejections: &Rejections) {
+    let rejections = Rc::clone(rejections);
+    runtime.set_host_promise_rejection_tracker(Some(Box::new(move |ctx, promise, reason, handled| {
+        let promise = Persistent::save(&ctx, promise);
+        let mut list = rejections.borrow_mut();
+        if handled {
+            list.retain(|(rejected, _)| *rejected != promise);
+        } else if list.len() < MAX_REJECTIONS {
+            list.push((promise, Persistent::save(&ctx, reason)));
+        }
+    })));
+}
+
+/// A scope whose script is running.
+pub(super) struct Turn<'a> {
+    pub(super) scope: &'a mut Scope,
+    pub(super) run: &'a Run,
+}
+
+impl Realm for Turn<'_> {
+    fn drain(&mut self) -> Result<(), ScriptError> {
+        loop {
+            let ran = self.scope.runtime.execute_pending_job();
+            if let Some(stopped) = self.scope.stopped(self.run) {
+                return Err(stopped);
+            }
+            match ran {
+                Ok(true) => {}
+                Ok(false) => return Ok(()),
+                Err(failed) => {
+                    return Err(failed.0.with(|ctx| {
+                        let error = CaughtError::from_error(&ctx, Error::Exception);
+                        self.scope.escaped(self.run, &ctx, &error)
+                    }));
+                }
+            }
+        }
+    }
+
+    fn deliver(&mut self, call: u64, ok: bool, json: &str) -> Result<(), ScriptError> {
+        self.scope.enter(self.run, |ctx, bridge| bridge.deliver.clone().restore(ctx)?.call((call, ok, json)))
+    }
+
+    fn fire(&mut self, timer: u32) -> Result<(), ScriptError> {
+        self.scope.enter(self.run, |ctx, bridge| bridge.fire.clone().restore(ctx)?.call((timer,)))
+    }
+
+    fn unhandled(&mut self) -> Option<String> {
+        let (_, reason) = self.scope.rejections.borrow().first().cloned()?;
+        self.scope.context.with(|ctx| reason.restore(&ctx).ok().and_then(|reason| self.scope.describe(&ctx, reason)))
+    }
+}
