@@ -19,7 +19,7 @@ pub struct Error {
     /// What to do about it, more precise than the table's [`Behaviour::fix`].
     pub hint: Option<String>,
     /// What the other side said, where it said something structured.
-    pub data: Option<Value>,
+    pub data: Option<Box<Value>>,
 }
 
 impl Error {
@@ -38,7 +38,7 @@ impl Error {
     /// Adds what the other side said.
     #[must_use]
     pub fn data(mut self, data: Value) -> Self {
-        self.data = Some(data);
+        self.data = Some(Box::new(data));
         self
     }
 

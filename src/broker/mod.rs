@@ -222,7 +222,7 @@ fn not_json(error: serde_json::Error) -> Error {
 fn redacted(mut error: Error) -> Error {
     error.message = secret::redact(&error.message).into_owned();
     error.hint = error.hint.map(|hint| secret::redact(&hint).into_owned());
-    error.data = error.data.map(redact_value);
+    error.data = error.data.map(|data| Box::new(redact_value(*data)));
     error
 }
 

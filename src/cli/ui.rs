@@ -1,5 +1,4 @@
 //! The only writer to stdout and stderr of the command line.
-#![expect(clippy::print_stdout, clippy::print_stderr, reason = "this is the one place that prints")]
 
 use std::io::Write as _;
 use std::process::ExitCode;
@@ -19,14 +18,14 @@ impl Ui {
 
     /// A remark.
     pub(super) fn note(self, text: &str) {
-        eprintln!("{}", text.strip_suffix('\n').unwrap_or(text));
+        let _ = writeln!(std::io::stderr(), "{}", text.strip_suffix('\n').unwrap_or(text));
     }
 
     /// A failure and its exit code.
     pub(super) fn failure(self, failure: &Failure) -> ExitCode {
-        eprintln!("error: {}", failure.message);
+        self.note(&format!("error: {}", failure.message));
         if let Some(hint) = &failure.hint {
-            eprintln!("hint: {hint}");
+            self.note(&format!("hint: {hint}"));
         }
         ExitCode::from(failure.exit)
     }

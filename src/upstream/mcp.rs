@@ -181,8 +181,8 @@ impl Client {
     /// One page as raw JSON: rmcp's own type refuses a whole list for one odd tool, so what it cannot read
     /// arrives as a custom result and is taken as it is.
     async fn list_page(&self, cursor: Option<String>) -> Result<(Vec<Value>, Option<String>)> {
-        let mut request = ListToolsRequest::default();
-        request.params = cursor.map(|cursor| PaginatedRequestParams::default().with_cursor(Some(cursor)));
+        let params = cursor.map(|cursor| PaginatedRequestParams::default().with_cursor(Some(cursor)));
+        let request = ListToolsRequest { params, ..ListToolsRequest::default() };
         let result = self.service.send_request(ClientRequest::ListToolsRequest(request)).await;
         match result.map_err(|error| self.service_error(error))? {
             ServerResult::ListToolsResult(page) => {
