@@ -131,6 +131,6 @@ impl Python<'_> {
             && !ident::is_python_keyword(key)
             && !ident::is_stub_name(key)
             && !key.starts_with("__")
-            && !self.named.iter().any(|named| named.name == key)
+            && !self.names.contains(key)
     }
 }

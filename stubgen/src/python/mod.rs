@@ -4,6 +4,8 @@ mod classes;
 mod layout;
 mod types;
 
+use std::collections::HashSet;
+
 use unicode_width::UnicodeWidthStr as _;
 
 use self::layout::{Param, lay_out_def};
@@ -19,6 +21,8 @@ const MAX_COMMENT: usize = 40;
 /// Prints the types of one tool.
 pub(crate) struct Python<'s> {
     named: &'s [Named<'s>],
+    /// What `named` defines.
+    names: HashSet<&'s str>,
     /// Names to import from `typing`, in the order of [`TYPING`].
     used: [bool; TYPING.len()],
     /// One line for listings: no named types, no long literals.
@@ -34,7 +38,8 @@ const TYPED_DICT: usize = 3;
 
 impl<'s> Python<'s> {
     pub(crate) fn new(named: &'s [Named<'s>]) -> Python<'s> {
-        Python { named, used: [false; TYPING.len()], brief: false }
+        let names = named.iter().map(|named| named.name.as_str()).collect();
+        Python { named, names, used: [false; TYPING.len()], brief: false }
     }
 
     /// The import line, if anything printed so far needs one.
@@ -52,7 +57,7 @@ impl<'s> Python<'s> {
 
     /// The signature on one line, in words that stand without the named types of the tool's own stub.
     pub(crate) fn signature(shape: &Shape<'_>, name: &str, idents: &[String]) -> String {
-        let mut python = Python { named: &shape.named, used: Default::default(), brief: true };
+        let mut python = Python { named: &shape.named, names: HashSet::new(), used: Default::default(), brief: true };
         let mut out = String::with_capacity(64 + 40 * shape.params.len());
         out.push_str(name);
         out.push('(');

@@ -1,6 +1,6 @@
 //! Readable names for types, without collisions.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use crate::category::singular;
 use crate::ident;
@@ -75,12 +75,14 @@ impl<'p> Path<'p> {
 pub(crate) struct Names {
     tool: String,
     taken: HashSet<String>,
+    /// The number that the next type of a name gets, so that thousands of one name stay cheap.
+    next: HashMap<String, usize>,
 }
 
 impl Names {
     /// A set in which `tool` is taken, because the stub defines a function of that name.
     pub(crate) fn new(tool: &str) -> Names {
-        Names { tool: tool.to_owned(), taken: HashSet::new() }
+        Names { tool: tool.to_owned(), ..Names::default() }
     }
 
     /// A free name: what the author called it, else the path, then with the enclosing property, then numbered.
@@ -99,13 +101,16 @@ impl Names {
                 return longer;
             }
         }
-        for number in 2_usize.. {
+        let mut number = self.next.get(&name).copied().unwrap_or(2);
+        let numbered = loop {
             let numbered = format!("{name}{number}");
+            number += 1;
             if self.take(&numbered) {
-                return numbered;
+                break numbered;
             }
-        }
-        name
+        };
+        self.next.insert(name, number);
+        numbered
     }
 
     fn take(&mut self, name: &str) -> bool {

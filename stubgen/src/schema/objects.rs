@@ -7,6 +7,9 @@ use super::names::{ARGS, Path, Step};
 use super::translate::{Seen, Translator};
 use super::{Body, Field, Lit, MAX_TEXT, Ty, get};
 
+/// Classes that a new one is compared to; a hostile schema has thousands, all different.
+const MAX_COMPARED: usize = 100;
+
 impl<'a> Translator<'a> {
     pub(super) fn array(&mut self, facets: &[Facet<'a>], path: &Path<'_>) -> Ty {
         let path = path.then(Step::Item);
@@ -46,7 +49,9 @@ impl<'a> Translator<'a> {
         if let Some(key) = key {
             self.seen.insert(key.clone(), Seen::Open(Some(id)));
         }
-        if let Some(map) = alone {
+        if let Some(map) = alone
+            && self.classes.len() < MAX_COMPARED
+        {
             self.classes.push((map, id));
         }
         let fields = self.fields(std::slice::from_ref(&facets.all), path);
@@ -156,10 +161,11 @@ fn speaks_of_extra(map: &Map<String, Value>) -> bool {
 /// Whether two object schemas differ in no more than what they are called.
 fn same_object(a: &Map<String, Value>, b: &Map<String, Value>) -> bool {
     const SAID_ELSEWHERE: [&str; 6] = ["title", "description", "default", "examples", "deprecated", "$schema"];
-    let relevant =
-        |map: &Map<String, Value>| map.len() - SAID_ELSEWHERE.iter().filter(|key| map.contains_key(**key)).count();
+    let relevant = |map: &Map<String, Value>| map.keys().filter(|key| !SAID_ELSEWHERE.contains(&key.as_str())).count();
+    let fields = |map: &Map<String, Value>| get(map, "properties").and_then(Value::as_object).map(Map::len);
     std::ptr::eq(a, b)
-        || relevant(a) == relevant(b)
+        || fields(a) == fields(b)
+            && relevant(a) == relevant(b)
             && a.iter().all(|(key, value)| SAID_ELSEWHERE.contains(&key.as_str()) || b.get(key) == Some(value))
 }
 

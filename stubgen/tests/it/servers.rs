@@ -71,6 +71,27 @@ fn a_digest_changes_with_the_definition_and_not_with_key_order() {
 }
 
 #[test]
+fn hostile_sizes_are_widened_quickly() {
+    let many: serde_json::Map<String, Value> = (0..20_000)
+        .map(|at| (format!("p{at}"), json!({"title": "T", "type": "object", "properties": {format!("q{at}"): {}}})))
+        .collect();
+    let consts: Vec<Value> = (0..20_000).map(|at| json!({"const": format!("v{at}")})).collect();
+    let long = "x".repeat(1_000_000);
+    let tools = vec![
+        json!({"name": "many", "inputSchema": {"type": "object", "properties": many}}),
+        json!({"name": "consts", "inputSchema": {"type": "object", "properties": {"c": {"anyOf": consts}}}}),
+        json!({"name": long, "description": long, "inputSchema": {"type": "object", "properties": {long.clone(): {"enum": [long]}}}}),
+    ];
+    let start = std::time::Instant::now();
+    let stubs = stubs(tools);
+    assert!(start.elapsed().as_secs() < 10, "{:?}", start.elapsed());
+    assert_eq!(stubs.tools[1].notes, ["the schema is too large; the rest was read as any"]);
+    assert!(stubs.tools.iter().any(|tool| tool.notes == ["too many alternatives; some were ignored"]));
+    let named_long = stubs.tools.iter().find(|tool| tool.name == long).expect("it is listed");
+    assert!(named_long.pyi.len() < 10_000, "{}", named_long.pyi.len());
+}
+
+#[test]
 fn the_script_api_lists_the_servers() {
     let servers = [("my_server", "my-server"), ("github", "github")];
     insta::with_settings!({ omit_expression => true, prepend_module_to_snapshot => false, snapshot_path => "../snapshots" }, {
