@@ -216,6 +216,15 @@ fn sample_tool(server: &str, tool: &str, args: &RawValue) -> (u64, Outcome) {
         }
         "sleep" => (text("ms").parse().unwrap_or(0), Outcome::Ok(args.to_owned())),
         "big" => (0, ok(json!("x".repeat(text("bytes").parse().unwrap_or(0))))),
+        "rows" => {
+            let rows = 0..text("count").parse().unwrap_or(0);
+            (
+                0,
+                ok(rows
+                    .map(|n: u32| json!({"id": n, "name": format!("row {n}"), "tags": ["a", "b"], "open": true}))
+                    .collect()),
+            )
+        }
         "fail" => (0, Outcome::Err(error(ErrorCode::ToolError, "the tool said no", Some(json!({"detail": [1, 2]}))))),
         _ => (0, Outcome::Err(error(ErrorCode::ToolNotFound, &format!("no tool {tool} on {server}"), None))),
     }

@@ -1,5 +1,7 @@
 //! Scripts that run into a limit of the sandbox, on every engine: what the run says, and whether the worker goes on.
 
+use std::time::Duration;
+
 use libtest_mimic::{Failed, Trial};
 use wire::{Language, Limits, ScriptErrorKind, ToWorker};
 
@@ -122,6 +124,12 @@ pub(crate) fn trials() -> Vec<Trial> {
     }
     trials.push(Trial::test("frame::end_of_stdin", || exits(Worker::start(engines()[0]).close().code(), 0)));
     trials.push(Trial::test("frame::reply_to_no_call", reply_to_no_call));
+    for engine in engines() {
+        trials.push(Trial::test(format!("frame::end_of_stdin_in_a_loop::{}", engine.name), move || {
+            ends_in_a_loop(engine)
+        }));
+        trials.push(Trial::test(format!("limit::largest_answer::{}", engine.name), move || largest_answer(engine)));
+    }
     trials
 }
 
@@ -168,6 +176,39 @@ fn output(engine: Engine) -> Result<(), Failed> {
         return Ok(());
     }
     Err(format!("{bytes} bytes, said {said:?}, {:?}", transcript.done).into())
+}
+
+/// A gateway that is gone takes its workers with it, whatever they are doing.
+fn ends_in_a_loop(engine: Engine) -> Result<(), Failed> {
+    let mut worker = Worker::start(engine);
+    worker.start_code(match engine.language {
+        Language::Javascript => "export default async () => { for (;;); }".to_owned(),
+        Language::Starlark => {
+            "def f():\n    for i in range(8000000):\n        for j in range(8000000):\n            pass\nf()".to_owned()
+        }
+    });
+    std::thread::sleep(Duration::from_millis(100));
+    exits(worker.close().code(), 0)
+}
+
+/// What the gateway lets through at most as text, and many small values, which take an engine ten times their text.
+fn largest_answer(engine: Engine) -> Result<(), Failed> {
+    let (text, rows) = match engine.language {
+        Language::Javascript => (
+            "return (await github.big({ bytes: 10 * 1024 * 1024 })).length",
+            "return (await github.rows({ count: 50000 })).filter((row) => row.id > 49998)[0].name",
+        ),
+        Language::Starlark => (
+            "len(github.big(bytes = 10 * 1024 * 1024))",
+            "[row for row in github.rows(count = 50000) if row[\"id\"] > 49998][0][\"name\"]",
+        ),
+    };
+    let mut worker = Worker::start(engine);
+    let answers = [worker.run(text, LIMITS).done.result, worker.run(rows, LIMITS).done.result];
+    match &answers {
+        [Ok(length), Ok(name)] if length.get() == "10485760" && name.get() == "\"row 49999\"" => Ok(()),
+        other => Err(format!("{other:?}").into()),
+    }
 }
 
 fn refuses(bytes: &[u8]) -> Result<(), Failed> {
