@@ -16,6 +16,9 @@ const LANDLOCK: ABI = ABI::V6;
 const FILES: u64 = 16;
 
 /// Layers that must be in place before the process has other threads, which inherit them.
+///
+/// The kernel takes the thread that spawned the worker for its parent: the gateway must spawn from a thread that
+/// lives as long as its runtime does, not from one that is kept for blocking work and ends when idle.
 pub(crate) fn before_threads() -> Vec<Layer> {
     vec![
         layer("parent_death", did(prctl::set_pdeathsig(Signal::SIGKILL), "killed when the gateway ends")),

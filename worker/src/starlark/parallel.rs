@@ -7,6 +7,7 @@ use starlark::coerce::Coerce;
 use starlark::eval::Evaluator;
 use starlark::starlark_complex_value;
 use starlark::values::dict::DictRef;
+use starlark::values::function::FUNCTION_TYPE;
 use starlark::values::structs::AllocStruct;
 use starlark::values::tuple::TupleRef;
 use starlark::values::{
@@ -16,6 +17,7 @@ use starlark::values::{
 use wire::{CallError, ErrorCode};
 
 use super::convert::from_json;
+use super::namespace::Namespace;
 use super::session::{CallFailed, Captured, Session};
 
 /// A call that `parallel` is going to make.
@@ -103,20 +105,47 @@ enum Started<'v> {
 }
 
 fn start<'v>(task: Value<'v>, session: &Session, eval: &mut Evaluator<'v, '_, '_>) -> starlark::Result<Started<'v>> {
-    let Some(deferred) = Deferred::from_value(task) else {
-        let result = eval.eval_function(task, &[], &[]);
-        return Ok(Started::Ended(outcome(result, session, eval.heap())?));
+    let function = Deferred::from_value(task).map_or(task, |deferred| deferred.function);
+    if function.get_type() != FUNCTION_TYPE && Namespace::from_value(function).is_none() {
+        let message = "parallel takes calls, as in parallel([defer(server.tool, name = value)])";
+        return Err(starlark::Error::new_native(anyhow::anyhow!("{message}; got {}", function.get_type())));
+    }
+    session.capture(is_one_request(function));
+    let result = match Deferred::from_value(task) {
+        Some(deferred) => deferred.invoke(eval),
+        None => eval.eval_function(task, &[], &[]),
     };
-    // A function of the script may make several calls and needs their values: it runs in place.
-    session.capture(deferred.function.parameters_spec().is_none());
-    let result = deferred.invoke(eval);
     session.capture(false);
-    match result {
-        Err(error) => match Captured::of(&error) {
-            Some(call) => Ok(Started::Call(call)),
-            None => Ok(Started::Ended(outcome(Err(error), session, eval.heap())?)),
-        },
-        value => Ok(Started::Ended(outcome(value, session, eval.heap())?)),
+    match result.as_ref().err().and_then(Captured::of) {
+        Some(call) => Ok(Started::Call(call)),
+        None => Ok(Started::Ended(outcome(result, session, eval.heap())?)),
+    }
+}
+
+/// Whether calling this makes one request and answers its value. Whatever else is called may make several and needs
+/// their values: it runs in place.
+fn is_one_request(function: Value<'_>) -> bool {
+    const NATIVES: [&str; 6] = ["call_tool", "read_resource", "prompt", "ls", "cat", "search"];
+    if Namespace::from_value(function).is_some() {
+        return true;
+    }
+    // Functions of the script have a specification; natives show their name, partial ones their function's first.
+    if function.get_type() != FUNCTION_TYPE || function.parameters_spec().is_some() {
+        return false;
+    }
+    let mut shown = Beginning::default();
+    let ended = fmt::write(&mut shown, format_args!("{function}")).is_ok();
+    ended && NATIVES.contains(&shown.0.as_str()) || shown.0.starts_with("partial(<forge ")
+}
+
+/// The beginning of a text that may be very long.
+#[derive(Default)]
+struct Beginning(String);
+
+impl fmt::Write for Beginning {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        self.0.push_str(text);
+        if self.0.len() > 64 { Err(fmt::Error) } else { Ok(()) }
     }
 }
 
