@@ -100,7 +100,7 @@ impl ServerEntry {
             tools: listing.tools,
             categories,
         };
-        let stubs = stubgen::generate(&definition, ident);
+        let stubs = stubgen::generate_owned(definition, ident);
         for note in &stubs.notes {
             tracing::warn!(server = name, "{note}");
         }
