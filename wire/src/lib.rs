@@ -10,8 +10,8 @@ mod message;
 
 pub use frame::{FrameError, MAX_FRAME, encode, parse_len, read_frame, write_frame};
 pub use message::{
-    Call, CallError, Done, EngineInfo, ErrorCode, FromWorker, Json, Language, Layer, Limits, Op, Outcome, Output, Ready, Reply, Run,
-    ScriptError, ScriptErrorKind, Server, Stats, Stream, ToWorker,
+    Call, CallError, Done, EngineInfo, ErrorCode, FromWorker, Json, Language, Layer, Limits, Op, Outcome, Output,
+    Ready, Reply, Run, ScriptError, ScriptErrorKind, Server, Stats, Stream, ToWorker,
 };
 
 /// Version of the frame protocol. Gateway and worker are one executable, so a mismatch means that the file was
