@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::Semaphore;
-use wire::{Ready, Run, Stats};
+use wire::{Ready, Run, ScriptErrorKind, Stats};
 
 use super::process::{Spec, Worker};
 use super::{Failure, Host, Report};
@@ -89,12 +89,11 @@ impl Pool {
             Err(error) => return not_run(error),
         };
         let report = worker.run(run, host, wall).await;
-        match &report.result {
-            Ok(_) | Err(Failure::Script(_)) if worker.runs < MAX_USES => self.put_back(worker),
-            _ => {
-                drop(worker);
-                self.replace();
-            }
+        if worker.runs < MAX_USES && leaves_worker_sound(&report) {
+            self.put_back(worker);
+        } else {
+            drop(worker);
+            self.replace();
         }
         drop(place);
         report
@@ -110,10 +109,14 @@ impl Pool {
     }
 
     async fn take(&self) -> Result<Worker> {
-        let idle = self.idle().pop();
-        match idle {
-            Some(worker) => Ok(worker),
-            None => Worker::start(&self.spec).await,
+        loop {
+            let idle = self.idle().pop();
+            match idle {
+                Some(mut worker) if worker.is_alive() => return Ok(worker),
+                // One that died while it waited is no reason to fail a run.
+                Some(_) => {}
+                None => return Worker::start(&self.spec).await,
+            }
         }
     }
 
@@ -136,6 +139,18 @@ impl Pool {
 
     fn idle(&self) -> std::sync::MutexGuard<'_, Vec<Worker>> {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Whether the process may run another script. One that met the end of its heap or its CPU time has told so, but may
+/// have had to give itself up for it.
+fn leaves_worker_sound(report: &Report) -> bool {
+    match &report.result {
+        Ok(_) => true,
+        Err(Failure::Script(error)) => {
+            !matches!(error.kind, ScriptErrorKind::Heap | ScriptErrorKind::Cpu | ScriptErrorKind::Internal)
+        }
+        Err(_) => false,
     }
 }
 

@@ -30,7 +30,9 @@ const MAX_FRAMES: u64 = 100_000;
 /// Calls of any kind that a run may have under way; more is a flood.
 const MAX_IN_FLIGHT: usize = 1024;
 /// Bytes of stderr that are kept for the post-mortem.
-const LAST_WORDS: usize = 2000;
+const LAST_WORDS: usize = 4000;
+/// Bytes of it that an error shows.
+const MAX_WORDS: usize = 300;
 
 /// How a worker is started.
 #[derive(Debug, Clone)]
@@ -160,6 +162,11 @@ impl Worker {
         }
     }
 
+    /// Whether the process is still there.
+    pub(super) fn is_alive(&mut self) -> bool {
+        matches!(self.child.try_wait(), Ok(None)) && !self.from.is_closed()
+    }
+
     /// CPU time of the whole process so far; zero where the platform does not tell.
     fn cpu_time(&self) -> Duration {
         #[cfg(target_os = "linux")]
@@ -182,7 +189,7 @@ impl Worker {
         };
         let words = tokio::time::timeout(Duration::from_millis(500), &mut self.stderr).await;
         match words {
-            Ok(Ok(words)) if !words.trim().is_empty() => format!("{how}; its last words: {}", words.trim()),
+            Ok(Ok(words)) if !words.is_empty() => format!("{how}; its last words: {words}"),
             _ => how,
         }
     }
@@ -293,7 +300,7 @@ async fn read_frames(mut stdout: ChildStdout, frames: mpsc::Sender<Result<FromWo
     }
 }
 
-/// The end of what the worker wrote to stderr.
+/// What a dying worker wrote to stderr, in a line.
 async fn last_words(mut stderr: ChildStderr) -> String {
     let mut kept: Vec<u8> = Vec::new();
     let mut buffer = [0; 1024];
@@ -301,10 +308,12 @@ async fn last_words(mut stderr: ChildStderr) -> String {
         if read == 0 {
             break;
         }
-        kept.extend_from_slice(&buffer[..read]);
-        if kept.len() > LAST_WORDS {
-            kept.drain(..kept.len() - LAST_WORDS);
-        }
+        // The rest is read too, and dropped, so that a worker never blocks on its own complaint.
+        let room = LAST_WORDS.saturating_sub(kept.len());
+        kept.extend_from_slice(&buffer[..read.min(room)]);
     }
-    String::from_utf8_lossy(&kept).into_owned()
+    // The first lines name the cause; what follows is mostly addresses, which say nothing to whoever reads the error.
+    let text = String::from_utf8_lossy(&kept);
+    let lines: Vec<&str> = text.lines().map(str::trim).filter(|line| !line.is_empty()).take(3).collect();
+    crate::discovery::head(&lines.join(" | "), MAX_WORDS).to_owned()
 }

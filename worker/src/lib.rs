@@ -2,7 +2,7 @@
 //!
 //! - [`main`]: what `forgefs worker` runs. Frames (crate `wire`) on stdin and stdout, nothing else.
 //! - `serve`: the threads of the process and the loop over runs.
-//! - `engine`: the traits [`Engine`](engine::Engine) and [`Host`](engine::Host) between loop and engines.
+//! - `engine`: the traits `Engine` and `Host` between loop and engines.
 //! - `host`: the host side of one run: calls, replies, output, counted.
 //! - `watchdog`: CPU time; `last_words`: what is sent when memory runs out beyond rescue.
 //! - `js`: JavaScript, one prelude and one event loop over QuickJS or V8. `starlark`: Starlark.
