@@ -8,6 +8,7 @@ use std::time::Duration;
 use arc_swap::ArcSwap;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
+use tokio::time::Instant;
 
 use crate::broker::Validators;
 use crate::catalog::Catalog;
@@ -41,6 +42,7 @@ pub struct Options {
 /// A running gateway. Dropping it ends its servers and workers.
 pub struct Gateway {
     config: Config,
+    started: Instant,
     catalog: Arc<ArcSwap<Catalog>>,
     /// Changes each time the catalog does; `true` once no server is being started any more.
     settled: watch::Receiver<bool>,
@@ -109,6 +111,7 @@ impl Gateway {
         }
         Ok(Self {
             config,
+            started: Instant::now(),
             catalog,
             settled,
             router: Arc::new(Router::new(upstreams)),
@@ -151,6 +154,13 @@ impl Gateway {
         let mut settled = self.settled.clone();
         let done = tokio::time::timeout(limit, settled.wait_for(|settled| *settled)).await.is_ok();
         done || *self.settled.borrow()
+    }
+
+    /// As [`Gateway::settle`], for what is left of `limit` since the gateway was started.
+    pub async fn settle_since_start(&self, limit: Duration) {
+        if !*self.settled.borrow() {
+            self.settle(limit.saturating_sub(self.started.elapsed())).await;
+        }
     }
 
     /// Lists a folder.
@@ -272,7 +282,7 @@ struct Listed {
 impl Listed {
     /// Lists the server; the error is the reason, in one line.
     async fn list(&self) -> Result<ServerEntry, String> {
-        let started = std::time::Instant::now();
+        let started = Instant::now();
         let listing = match self.upstream.call(&Operation::List).await {
             Ok(Answer::Listing(listing)) => listing,
             Ok(_) => return Err("it answered something else than a list".to_owned()),

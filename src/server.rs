@@ -21,7 +21,8 @@ use crate::execution::Request;
 use crate::gateway::Gateway;
 use crate::session::Session;
 
-/// How long the first requests wait for servers that are still being started. Nine of ten are there by then.
+/// For how long after the start requests wait for servers that are still being started. Nine of ten are there by then;
+/// one that takes longer holds up nobody after that.
 const GRACE: Duration = Duration::from_secs(5);
 /// How long a client may take the tool list for fresh: it never changes.
 const LIST_TTL: u64 = 24 * 60 * 60 * 1000;
@@ -104,26 +105,26 @@ impl OneOrMany {
 impl ForgeServer {
     async fn ls(&self, args: JsonObject) -> Result<CallToolResult> {
         let LsArgs { path, depth } = parse("ls", args)?;
-        self.gateway.settle(GRACE).await;
+        self.gateway.settle_since_start(GRACE).await;
         text(self.gateway.ls(&self.session, path.as_deref().unwrap_or("/"), depth))
     }
 
     async fn cat(&self, args: JsonObject) -> Result<CallToolResult> {
         let CatArgs { path, lines } = parse("cat", args)?;
-        self.gateway.settle(GRACE).await;
+        self.gateway.settle_since_start(GRACE).await;
         text(self.gateway.cat(&self.session, &path.into_vec(), lines.as_deref()))
     }
 
     async fn search(&self, args: JsonObject) -> Result<CallToolResult> {
         let SearchArgs { query, limit, path } = parse("search", args)?;
-        self.gateway.settle(GRACE).await;
+        self.gateway.settle_since_start(GRACE).await;
         text(self.gateway.search(&self.session, &query.into_vec(), limit, path.as_deref()))
     }
 
     async fn execute(&self, args: JsonObject) -> Result<CallToolResult> {
         let ExecuteArgs { language, code, timeout_secs } = parse("execute", args)?;
         let timeout = timeout_secs.map(timeout).transpose()?;
-        self.gateway.settle(GRACE).await;
+        self.gateway.settle_since_start(GRACE).await;
         let execution = self.gateway.execute(&self.session, Request { language, code, timeout }).await;
         let budget = self.gateway.config().sandbox.limits.result_tokens;
         let mut content = vec![ContentBlock::text(execution.render(&self.session, budget))];
