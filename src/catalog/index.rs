@@ -1,5 +1,6 @@
 //! BM25 over the tools of a catalog, by tantivy, in memory.
 
+use serde_json::Value;
 use stubgen::ToolStub;
 use tantivy::collector::TopDocs;
 use tantivy::query::{BooleanQuery, BoostQuery, Occur, Query, TermQuery};
@@ -15,15 +16,10 @@ const ANALYZER: &str = "forge";
 const BUILD_MEMORY: usize = 64 << 20;
 /// Words of a query that are looked at.
 const MAX_WORDS: usize = 64;
-/// Weight of a field against the plain description.
-const BOOSTS: Boosts = Boosts { name: 3.0, server: 1.2, description: 1.0, params: 0.6 };
-
-struct Boosts {
-    name: Score,
-    server: Score,
-    description: Score,
-    params: Score,
-}
+/// What a match in the name counts beside the match in everything that it is too. One field with all of a tool's words
+/// ranks better than a sum over separate ones, where short fields drown the long: see BM25F (Robertson, Zaragoza and
+/// Taylor, CIKM 2004).
+const NAME_BOOST: Score = 0.3;
 
 /// A read-only index of the tools of one catalog.
 pub(super) struct Index {
@@ -35,10 +31,8 @@ pub(super) struct Index {
 #[derive(Clone, Copy)]
 struct Fields {
     id: Field,
+    all: Field,
     name: Field,
-    server: Field,
-    description: Field,
-    params: Field,
 }
 
 impl Index {
@@ -118,13 +112,8 @@ impl Index {
 }
 
 impl Fields {
-    fn weighted(self) -> [(Field, Score); 4] {
-        [
-            (self.name, BOOSTS.name),
-            (self.server, BOOSTS.server),
-            (self.description, BOOSTS.description),
-            (self.params, BOOSTS.params),
-        ]
+    fn weighted(self) -> [(Field, Score); 2] {
+        [(self.all, 1.0), (self.name, NAME_BOOST)]
     }
 }
 
@@ -134,31 +123,32 @@ fn schema() -> (Schema, Fields) {
     let mut builder = Schema::builder();
     let fields = Fields {
         id: builder.add_u64_field("id", FAST),
-        name: builder.add_text_field("name", text.clone()),
-        server: builder.add_text_field("server", text.clone()),
-        description: builder.add_text_field("description", text.clone()),
-        params: builder.add_text_field("params", text),
+        all: builder.add_text_field("all", text.clone()),
+        name: builder.add_text_field("name", text),
     };
     (builder.build(), fields)
 }
 
 fn document(fields: Fields, id: u64, server: &str, tool: &ToolStub) -> TantivyDocument {
+    let name = split_words(&tool.name);
+    let mut all = format!("{name} {}", split_words(server));
+    let mut add = |text: &str| {
+        all.push(' ');
+        all.push_str(&split_words(text));
+    };
+    let text = |key: &str| tool.definition.get(key).and_then(Value::as_str);
+    text("title").into_iter().chain(text("description")).for_each(&mut add);
+    let properties = tool.definition.get("inputSchema").and_then(|schema| schema.get("properties"));
+    for param in &tool.params {
+        add(&param.wire);
+        add(param.description.as_deref().unwrap_or_default());
+        let values = properties.and_then(|properties| properties.get(&param.wire)?.get("enum")?.as_array());
+        values.into_iter().flatten().filter_map(Value::as_str).for_each(&mut add);
+    }
     let mut document = TantivyDocument::default();
     document.add_u64(fields.id, id);
-    document.add_text(fields.name, split_words(&tool.name));
-    let place = format!("{server} {}", tool.category.as_deref().unwrap_or_default());
-    document.add_text(fields.server, split_words(&place));
-    let definition = &tool.definition;
-    let text = |key: &str| definition.get(key).and_then(serde_json::Value::as_str).unwrap_or_default();
-    document.add_text(fields.description, split_words(&format!("{} {}", text("title"), text("description"))));
-    let mut params = String::new();
-    for param in &tool.params {
-        params.push_str(&param.wire);
-        params.push(' ');
-        params.push_str(param.description.as_deref().unwrap_or_default());
-        params.push(' ');
-    }
-    document.add_text(fields.params, split_words(&params));
+    document.add_text(fields.all, all);
+    document.add_text(fields.name, name);
     document
 }
 

@@ -111,11 +111,10 @@ impl Pool {
     async fn take(&self) -> Result<Worker> {
         loop {
             let idle = self.idle().pop();
-            match idle {
-                Some(mut worker) if worker.is_alive() => return Ok(worker),
-                // One that died while it waited is no reason to fail a run.
-                Some(_) => {}
-                None => return Worker::start(&self.spec).await,
+            let Some(mut worker) = idle else { return Worker::start(&self.spec).await };
+            // One that died while it waited is no reason to fail a run.
+            if worker.is_alive() {
+                return Ok(worker);
             }
         }
     }

@@ -67,3 +67,45 @@ async fn paths_are_forgiving_and_hits_lead_to_stubs() {
     let deep = session.call("ls", json!({"depth": 2})).await.text;
     assert!(deep.contains("  get_ticket.pyi"), "{deep}");
 }
+
+#[tokio::test]
+async fn the_script_api_has_everything_that_its_stubs_name() {
+    let fence = Fence::new();
+    let session = fence.serve(&samples()).await;
+    session.ready(&["tickets"]).await;
+    let dts = session.call("cat", json!({"path": "/forge.d.ts"})).await.text;
+    let mut names = Vec::new();
+    let mut objects: Vec<String> = Vec::new();
+    for line in dts.lines() {
+        let word: String = line.trim_start().chars().take_while(|c| c.is_alphanumeric()).collect();
+        let rest = &line.trim_start()[word.len()..];
+        if let Some(object) = line.strip_prefix("declare const ").and_then(|rest| rest.strip_suffix(": {")) {
+            objects = vec![object.to_owned()];
+        } else if rest == ": {" && objects.len() == 1 {
+            objects.push(word);
+        } else if line.trim_start().starts_with("};") {
+            objects.pop();
+        } else if !objects.is_empty() && line.starts_with("  ") && !word.is_empty() && rest.starts_with(['(', '<']) {
+            names.push(format!("{}.{word}", objects.join(".")));
+        }
+    }
+    assert!(names.len() > 12 && names.contains(&"forge.stash.put".to_owned()), "{names:?}\n{dts}");
+    let missing = format!(
+        "return [{}].filter((name) => typeof name[1] !== 'function').map((name) => name[0])",
+        names.iter().map(|name| format!("['{name}', {name}]")).collect::<Vec<_>>().join(", ")
+    );
+    assert_eq!(session.execute("javascript", &missing).await, json!([]));
+
+    let pyi = session.call("cat", json!({"path": "/forge.pyi"})).await.text;
+    let functions: Vec<&str> = pyi.lines().filter_map(|l| l.strip_prefix("def ")?.split('(').next()).collect();
+    assert!(functions.len() > 6, "{pyi}");
+    let script = format!(
+        "[type(f) for f in [{}, stash.put, stash.get, stash.delete, stash.keys, json.encode, json.decode]]",
+        functions.join(", ")
+    );
+    let types = session.execute("starlark", &script).await;
+    assert!(
+        types.as_array().is_some_and(|types| types.iter().all(|ty| *ty == "function" || *ty == "native_function")),
+        "{types}"
+    );
+}
