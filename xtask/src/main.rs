@@ -1,5 +1,6 @@
 //! Build, test and demo tasks of ForgeFS: `cargo xtask --help`.
 
+mod check_stubs;
 mod real;
 mod say;
 mod step;
@@ -33,6 +34,7 @@ fn run(task: Task) -> anyhow::Result<()> {
         Task::Test { engine, args } => workspace.test(engine.choice(), &args),
         Task::Check => workspace.check(),
         Task::Ci => workspace.ci(),
+        Task::CheckStubs => workspace.check_stubs(),
         Task::V8 => workspace.show_v8(),
         Task::Real => workspace.install_real(),
     }
@@ -68,8 +70,12 @@ enum Task {
     },
     /// Formatting and lints, warnings denied
     Check,
-    /// What CI runs: check, docs, then test with both engines
+    /// What CI runs: check, docs, then test with both engines, then check-stubs
     Ci,
+    /// Generate stubs from the corpus and the real catalogs, and run every type checker and formatter over them
+    ///
+    /// Installs the pinned checkers of tests/real into target/real first. Works below target/check-stubs.
+    CheckStubs,
     /// Say where the V8 library comes from; prints the export line that cargo needs to build with it
     V8,
     /// Install the pinned real MCP servers only, and print where they are

@@ -1,4 +1,5 @@
-//! Installs the pinned real MCP servers of tests/real into target/real, where the tests start them.
+//! Installs the pinned packages of tests/real into target/real: the real MCP servers that the tests start, and the
+//! checkers of stubs.
 
 use std::{
     env, fs,
@@ -29,10 +30,32 @@ pub(crate) fn install(root: &Path) -> anyhow::Result<Real> {
     let [node, venv, testkit] =
         [("node", 0), ("venv", 1), ("venv-testkit", 2)].map(|(name, at)| folder(VARIABLES[at], &target.join(name)));
     Ok(Real([
-        install_node(&pins, node)?,
-        install_venv(&pins.join("requirements.txt"), venv)?,
-        install_venv(&pins.join("requirements-testkit.txt"), testkit)?,
+        install_node("MCP servers from npm", &pins, node)?,
+        install_venv("MCP servers from PyPI", &pins.join("requirements.txt"), venv)?,
+        install_venv("mcp-testkit", &pins.join("requirements-testkit.txt"), testkit)?,
     ]))
+}
+
+/// Where the checkers of stubs are: node's folder and Python's, if they could be installed.
+pub(crate) struct Checkers {
+    pub(crate) node: Option<PathBuf>,
+    pub(crate) python: Option<PathBuf>,
+}
+
+/// As [`install`], but what cannot be installed is left out too: a registry out of reach is no fault of the stubs.
+pub(crate) fn install_checkers(root: &Path) -> Checkers {
+    let pins = root.join("tests/real");
+    let target = root.join("target/real");
+    let (npm, pypi) = ("checkers from npm", "checkers from PyPI");
+    let node = install_node(npm, &pins.join("checkers"), target.join("checkers-node"));
+    let python = install_venv(pypi, &pins.join("requirements-checkers.txt"), target.join("checkers-venv"));
+    let [node, python] = [(npm, node), (pypi, python)].map(|(what, installed)| {
+        installed.unwrap_or_else(|error| {
+            say::skipped(what, format_args!("{error:#}"));
+            None
+        })
+    });
+    Checkers { node, python }
 }
 
 /// `.cargo/config.toml` sets the variables, so that plain `cargo test` finds the same folders.
@@ -40,9 +63,9 @@ fn folder(variable: &str, default: &Path) -> PathBuf {
     env::var_os(variable).filter(|value| !value.is_empty()).map_or_else(|| default.to_owned(), PathBuf::from)
 }
 
-fn install_node(pins: &Path, folder: PathBuf) -> anyhow::Result<Option<PathBuf>> {
+fn install_node(what: &str, pins: &Path, folder: PathBuf) -> anyhow::Result<Option<PathBuf>> {
     let (Some(node), Some(_)) = (step::probe("node", &["--version"]), step::probe(NPM, &["--version"])) else {
-        say::skipped("MCP servers from npm", format_args!("node and npm are not installed"));
+        say::skipped(what, format_args!("node and npm are not installed"));
         return Ok(None);
     };
     let stamp = Stamp::new(&folder, &node, &[&pins.join("package.json"), &pins.join("package-lock.json")])?;
@@ -58,22 +81,21 @@ fn install_node(pins: &Path, folder: PathBuf) -> anyhow::Result<Option<PathBuf>>
     Ok(Some(folder))
 }
 
-fn install_venv(pins: &Path, folder: PathBuf) -> anyhow::Result<Option<PathBuf>> {
-    let what = format!("MCP servers of {}", pins.file_name().unwrap_or_default().to_string_lossy());
+fn install_venv(what: &str, pins: &Path, folder: PathBuf) -> anyhow::Result<Option<PathBuf>> {
     let Some(version) = step::probe(PYTHON, &["-c", "import sys; print(*sys.version_info[:3], sep='.')"]) else {
-        say::skipped(&what, format_args!("{PYTHON} is not installed"));
+        say::skipped(what, format_args!("{PYTHON} is not installed"));
         return Ok(None);
     };
     let minor = version.split('.').nth(1).and_then(|minor| minor.parse::<u32>().ok());
     if !version.starts_with("3.") || minor.is_none_or(|minor| minor < 11) {
-        say::skipped(&what, format_args!("Python 3.11 or newer is needed, {PYTHON} is {version}"));
+        say::skipped(what, format_args!("Python 3.11 or newer is needed, {PYTHON} is {version}"));
         return Ok(None);
     }
     let stamp = Stamp::new(&folder, &version, &[pins])?;
     if stamp.is_current() {
         return Ok(Some(folder));
     }
-    let python = folder.join(if cfg!(windows) { "Scripts/python.exe" } else { "bin/python" });
+    let python = folder.join(VENV_PYTHON);
     if step::probe("uv", &["--version"]).is_some() {
         step::run(Command::new("uv").args(["venv", "--quiet", "--clear", "--python", PYTHON]).arg(&folder))?;
         let mut install = Command::new("uv");
@@ -85,7 +107,7 @@ fn install_venv(pins: &Path, folder: PathBuf) -> anyhow::Result<Option<PathBuf>>
         install.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-deps", "-r"]).arg(pins);
         step::run(&mut install)?;
     } else {
-        say::skipped(&what, format_args!("neither uv nor Python's venv module is installed"));
+        say::skipped(what, format_args!("neither uv nor Python's venv module is installed"));
         return Ok(None);
     }
     stamp.write()?;
@@ -93,6 +115,8 @@ fn install_venv(pins: &Path, folder: PathBuf) -> anyhow::Result<Option<PathBuf>>
 }
 
 const NPM: &str = if cfg!(windows) { "npm.cmd" } else { "npm" };
+/// The interpreter of a venv.
+pub(crate) const VENV_PYTHON: &str = if cfg!(windows) { "Scripts/python.exe" } else { "bin/python" };
 const PYTHON: &str = if cfg!(windows) { "python" } else { "python3" };
 
 /// Remembers what a folder was installed from: the pins themselves and the interpreter's version.
@@ -127,7 +151,9 @@ mod tests {
     #[test]
     fn the_pins_name_no_registry() {
         let pins = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/real");
-        for file in ["package-lock.json", "requirements.txt", "requirements-testkit.txt"] {
+        let locks = ["package-lock.json", "checkers/package-lock.json"];
+        let requirements = ["requirements.txt", "requirements-testkit.txt", "requirements-checkers.txt"];
+        for file in locks.into_iter().chain(requirements) {
             let text = fs::read_to_string(pins.join(file)).expect("the pins can be read");
             for forbidden in ["\"resolved\"", "--index-url", "--find-links", " @ "] {
                 assert!(!text.contains(forbidden), "{file} contains {forbidden}");

@@ -8,7 +8,7 @@ use std::{
 
 use anyhow::bail;
 
-use crate::{real, say, step, v8::V8};
+use crate::{check_stubs, real, say, step, v8::V8};
 
 /// Which JavaScript engine a task is asked to use.
 #[derive(Clone, Copy)]
@@ -78,14 +78,19 @@ impl Workspace {
         self.check_with(&builds)
     }
 
-    /// The cheap checks first, the tests last, so that the log ends with their count.
+    /// The cheap checks first; the tests and the table of the stubs last, so that the log ends with their counts.
     pub(crate) fn ci(&self) -> anyhow::Result<()> {
         let builds = self.builds(Choice::WhatIsFound)?;
         self.check_with(&builds)?;
         let mut docs = Build::QuickJs.cargo(&["doc", "--workspace", "--no-deps"]);
         step::run(docs.env("RUSTDOCFLAGS", "-D warnings").current_dir(&self.root))?;
         step::run(Build::QuickJs.cargo(&["test", "--workspace", "--doc"]).current_dir(&self.root))?;
-        self.test_with(&builds, &[])
+        self.test_with(&builds, &[])?;
+        self.check_stubs()
+    }
+
+    pub(crate) fn check_stubs(&self) -> anyhow::Result<()> {
+        check_stubs::run(&self.root)
     }
 
     pub(crate) fn show_v8(&self) -> anyhow::Result<()> {
