@@ -8,6 +8,8 @@ use std::{env, fs};
 use forgefs_stubgen::{ServerDef, generate};
 use serde_json::Value;
 
+use crate::invariants;
+
 #[test]
 fn every_real_tool_gives_python_that_parses_and_no_note() {
     let Some(catalogs) = catalogs() else { return };
@@ -20,8 +22,11 @@ fn every_real_tool_gives_python_that_parses_and_no_note() {
         for tool in &stubs.tools {
             assert_eq!(tool.notes, Vec::<String>::new(), "{name}.{}", tool.name);
             assert!(!tool.dts().is_empty() && !tool.md().is_empty() && !tool.json().is_empty());
+            assert_eq!(invariants::python(&tool.pyi, 1), Ok(()), "{}", tool.pyi);
+            assert_eq!(invariants::typescript(&tool.dts()), Ok(()), "{}", tool.dts());
             files.push(tool.pyi.clone());
         }
+        assert_eq!(invariants::python(&stubs.init_pyi, stubs.tools.len()), Ok(()), "{}", stubs.init_pyi);
         files.push(stubs.init_pyi);
     }
     assert!(tools > 1000, "only {tools} tools");

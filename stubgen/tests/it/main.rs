@@ -2,5 +2,6 @@
 
 mod catalogs;
 mod corpus;
+mod invariants;
 mod properties;
 mod servers;
