@@ -3,6 +3,8 @@
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
+use unicode_width::UnicodeWidthStr as _;
+
 /// Longest description that any view shows; the raw definition keeps the rest.
 pub(crate) const MAX_DESCRIPTION: usize = 16_000;
 /// Longest one-line summary, in characters.
@@ -23,23 +25,33 @@ pub(crate) fn is_invisible(c: char) -> bool {
 /// Text on one line: runs of white space become one space, invisible characters go, length is capped.
 pub(crate) fn one_line(text: &str) -> String {
     let mut out = String::with_capacity(text.len().min(MAX_DESCRIPTION));
-    let mut gap = false;
-    for c in text.chars() {
-        if c.is_whitespace() {
-            gap = !out.is_empty();
-        } else if !is_invisible(c) {
-            if gap {
-                out.push(' ');
-                gap = false;
-            }
-            out.push(c);
-            if out.len() >= MAX_DESCRIPTION {
-                out.push('…');
-                break;
-            }
+    for word in text.split_whitespace() {
+        let end = out.len();
+        if !out.is_empty() {
+            out.push(' ');
+        }
+        let start = out.len();
+        if word.bytes().all(|byte| byte.is_ascii_graphic()) {
+            out.push_str(word);
+        } else {
+            out.extend(word.chars().filter(|c| !is_invisible(*c)));
+        }
+        if out.len() == start {
+            out.truncate(end);
+        }
+        if out.len() >= MAX_DESCRIPTION {
+            out.truncate(out.ceil_char_boundary(MAX_DESCRIPTION));
+            out.push('…');
+            break;
         }
     }
     out
+}
+
+/// Columns that a line takes, as formatters count them.
+pub(crate) fn width(line: &str) -> usize {
+    // Nearly all code is ASCII, where that is its length.
+    if line.is_ascii() { line.len() } else { line.width() }
 }
 
 /// Text with its lines kept: each is trimmed at the end, no two empty ones follow each other.

@@ -1,7 +1,5 @@
 //! Types and definitions as TypeScript, laid out the way prettier leaves them.
 
-use unicode_width::UnicodeWidthStr as _;
-
 use crate::schema::{Body, Field, Lit, Named, Shape, Ty, literal};
 use crate::text::{self, Language};
 
@@ -34,7 +32,7 @@ impl<'s> TypeScript<'s> {
                 None => "args?: Record<string, never>".to_owned(),
             };
             let line = format!("export function {name}({args}): Promise<{result}>;");
-            if line.width() <= WIDTH {
+            if text::width(&line) <= WIDTH {
                 out.push_str(&line);
             } else {
                 out.push_str(&format!("export function {name}(\n  {args},\n): Promise<{result}>;"));
@@ -43,7 +41,7 @@ impl<'s> TypeScript<'s> {
         }
         if let Some(args) = self.flat_fields(shape) {
             let line = format!("export function {name}(args{optional}: {args}): Promise<{result}>;");
-            if line.width() <= WIDTH {
+            if text::width(&line) <= WIDTH {
                 out.push_str(&line);
                 return out;
             }
@@ -100,7 +98,7 @@ impl<'s> TypeScript<'s> {
             out.push_str("  ");
             out.push_str(&key(field.wire));
             out.push_str(if field.required { ":" } else { "?:" });
-            let used = out[start..].width() + 1;
+            let used = text::width(&out[start..]) + 1;
             self.put_value(out, &field.ty, 2, used);
             out.push(';');
             let comment = comment(field);
@@ -193,11 +191,11 @@ impl<'s> TypeScript<'s> {
     /// A type behind `:` or `=`: a union that does not fit goes on the lines below, indented.
     fn put_value(&self, out: &mut String, ty: &Ty, indent: usize, used: usize) {
         let flat = self.ty(ty);
-        if used + flat.width() < WIDTH {
+        if used + text::width(&flat) < WIDTH {
             out.push(' ');
             out.push_str(&flat);
         } else if members(ty).len() > 1 {
-            if indent + 2 + flat.width() < WIDTH {
+            if indent + 2 + text::width(&flat) < WIDTH {
                 new_line(out, indent + 2);
                 out.push_str(&flat);
             } else {
@@ -226,7 +224,7 @@ impl<'s> TypeScript<'s> {
     /// A type that is no union, at `indent`, after `used` columns and before `tail` more.
     fn put(&self, out: &mut String, ty: &Ty, indent: usize, used: usize, tail: usize) {
         let flat = self.ty(ty);
-        if used + flat.width() + tail <= WIDTH {
+        if used + text::width(&flat) + tail <= WIDTH {
             out.push_str(&flat);
             return;
         }
@@ -254,7 +252,7 @@ impl<'s> TypeScript<'s> {
                 let record = self.ty(&Ty::Dict(keys.clone(), value.clone()));
                 let record = record.trim_start_matches("Partial<").strip_suffix('>').unwrap_or(&record).to_owned();
                 new_line(out, indent + 2);
-                if indent + 2 + record.width() <= WIDTH {
+                if indent + 2 + text::width(&record) <= WIDTH {
                     out.push_str(&record);
                 } else {
                     out.push_str("Record<");
@@ -291,7 +289,7 @@ impl<'s> TypeScript<'s> {
     /// A type argument on a line of its own; the members of a broken union stand flush.
     fn put_argument(&self, out: &mut String, ty: &Ty, indent: usize) {
         let flat = self.ty(ty);
-        if indent + flat.width() < WIDTH || members(ty).len() < 2 {
+        if indent + text::width(&flat) < WIDTH || members(ty).len() < 2 {
             new_line(out, indent);
             self.put(out, ty, indent, indent, 1);
         } else {
@@ -302,7 +300,7 @@ impl<'s> TypeScript<'s> {
     /// An item of a tuple; a broken union stands in parentheses.
     fn put_item(&self, out: &mut String, ty: &Ty, indent: usize) {
         let flat = self.ty(ty);
-        if indent + flat.width() < WIDTH || members(ty).len() < 2 {
+        if indent + text::width(&flat) < WIDTH || members(ty).len() < 2 {
             self.put(out, ty, indent, indent, 1);
         } else {
             out.push('(');

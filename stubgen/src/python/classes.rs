@@ -1,7 +1,5 @@
 //! Named types as `TypedDict` classes and aliases.
 
-use unicode_width::UnicodeWidthStr as _;
-
 use super::types::{Break, push_indent};
 use super::{NOT_REQUIRED, Python, TYPED_DICT, WIDTH, comment};
 use crate::ident;
@@ -60,7 +58,7 @@ impl Python<'_> {
             let comment = comment(field, field.shown_default().and_then(|value| literal(value, Language::Python)));
             let optional = !field.required && !partial;
             let mut line = format!("\n        {}: ", text::quoted(field.wire, Language::Python));
-            let used = line.width() - 1;
+            let used = text::width(&line) - 1;
             self.put_field(&mut line, field, optional, 8, used, &comment, 1, Break::Bare);
             out.push_str(&line);
         }
@@ -86,8 +84,8 @@ impl Python<'_> {
     ) {
         let before = line.len();
         self.flat_field(line, &field.ty, optional);
-        let fits = |line: &str, more: usize| used + line[before..].width() + comma + more <= WIDTH;
-        let behind = if comment.is_empty() { 0 } else { comment.width() + 4 };
+        let fits = |line: &str, more: usize| used + text::width(&line[before..]) + comma + more <= WIDTH;
+        let behind = if comment.is_empty() { 0 } else { text::width(comment) + 4 };
         if !fits(line, 0) {
             line.truncate(before);
             if optional {
@@ -106,7 +104,7 @@ impl Python<'_> {
             line.push(',');
         }
         if comment.is_empty() {
-        } else if one_line && used + line[before..].width() + behind <= WIDTH {
+        } else if one_line && used + text::width(&line[before..]) + behind <= WIDTH {
             line.push_str("  # ");
             line.push_str(comment);
         } else {

@@ -1,8 +1,7 @@
 //! Parameter lists, laid out as ruff does.
 
-use unicode_width::UnicodeWidthStr;
-
 use super::WIDTH;
+use crate::text;
 
 /// A parameter ready for layout.
 pub(super) struct Param {
@@ -15,7 +14,7 @@ pub(super) struct Param {
 /// On one line, on one indented line, or a parameter a line: the first that fits, as ruff decides.
 pub(super) fn lay_out_def(out: &mut String, params: &[Param], rest: &str, result: &str, body: &str) {
     let after = format!(" -> {result}:{body}");
-    let after_width = after.lines().next().map_or(0, UnicodeWidthStr::width);
+    let after_width = after.lines().next().map_or(0, text::width);
     let mut flat = String::new();
     if !params.is_empty() {
         flat.push_str("*, ");
@@ -26,8 +25,8 @@ pub(super) fn lay_out_def(out: &mut String, params: &[Param], rest: &str, result
         flat.push_str(rest);
     }
     let plain = params.iter().all(|param| param.comment.is_empty());
-    let width = flat.width();
-    if plain && out.width() + 2 + width + after_width <= WIDTH {
+    let width = text::width(&flat);
+    if plain && text::width(out) + 2 + width + after_width <= WIDTH {
         out.push_str(&format!("({flat}){after}"));
     } else if flat.is_empty() {
         // Only a very long name gets here: ruff then breaks the return type.
@@ -49,7 +48,7 @@ pub(super) fn lay_out_def(out: &mut String, params: &[Param], rest: &str, result
 
 fn push_param(out: &mut String, param: &Param) {
     let line = param.broken.as_deref().unwrap_or(&param.flat);
-    let behind = 4 + line.width() + 5 + param.comment.width() <= WIDTH && param.broken.is_none();
+    let behind = 4 + text::width(line) + 5 + text::width(&param.comment) <= WIDTH && param.broken.is_none();
     if !param.comment.is_empty() && !behind {
         out.push_str(&format!("    # {}\n", param.comment));
     }

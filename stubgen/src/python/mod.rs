@@ -6,8 +6,6 @@ mod types;
 
 use std::collections::HashSet;
 
-use unicode_width::UnicodeWidthStr as _;
-
 use self::layout::{Param, lay_out_def};
 use self::types::Break;
 use crate::schema::{Field, Named, Shape, Ty, accepts, literal};
@@ -125,11 +123,11 @@ impl<'s> Python<'s> {
         let comment = comments.join("; ");
         flat.push_str(&tail);
         let mut broken = None;
-        if 4 + flat.width() + 1 > WIDTH {
+        if 4 + text::width(&flat) + 1 > WIDTH {
             let mut line = flat[..start].to_owned();
             // A default in brackets would be broken before the type; it is left to the documentation instead.
             let tail = if tail.ends_with([']', '}']) { " = ..." } else { &tail };
-            self.put(&mut line, &annotation(field), 4, 4 + start, tail.width() + 1, Break::Bare);
+            self.put(&mut line, &annotation(field), 4, 4 + start, text::width(tail) + 1, Break::Bare);
             line.push_str(tail);
             broken = Some(line);
         }
@@ -182,7 +180,7 @@ fn rest_name(idents: &[String]) -> &'static str {
 fn comment(field: &Field<'_>, default: Option<String>) -> String {
     let mut out = default.map(|default| format!("= {default}")).unwrap_or_default();
     for constraint in field.constraints() {
-        if out.width() + constraint.width() + 2 > MAX_COMMENT {
+        if text::width(&out) + text::width(&constraint) + 2 > MAX_COMMENT {
             continue;
         }
         if !out.is_empty() {

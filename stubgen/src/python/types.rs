@@ -1,7 +1,5 @@
 //! Types as Python, on one line or broken as ruff breaks them.
 
-use unicode_width::UnicodeWidthStr as _;
-
 use super::{ANY, LITERAL, Python, WIDTH};
 use crate::schema::{Body, Lit, Ty};
 use crate::text::{self, Language};
@@ -116,7 +114,7 @@ impl Python<'_> {
     pub(super) fn put(&mut self, out: &mut String, ty: &Ty, indent: usize, used: usize, tail: usize, style: Break) {
         let start = out.len();
         self.flat(out, ty);
-        if used + out[start..].width() + tail <= WIDTH {
+        if used + text::width(&out[start..]) + tail <= WIDTH {
             return;
         }
         let flat = out.split_off(start);
@@ -176,7 +174,7 @@ impl Python<'_> {
                     let mut flat = String::from("*tuple[");
                     self.flat(&mut flat, rest);
                     flat.push_str(", ...]");
-                    if indent + 4 + flat.width() < WIDTH {
+                    if indent + 4 + text::width(&flat) < WIDTH {
                         out.push_str(&flat);
                     } else {
                         self.put_subscript(out, "*tuple", &[Item::Type(rest), Item::Dots], indent + 4);
