@@ -1,4 +1,4 @@
-//! The command line: words typed → gateway → output. [`ui`] is the only writer to stdout and stderr.
+//! The command line: words typed → gateway → output. `ui` is the only writer to stdout and stderr.
 
 mod browse;
 mod call;
