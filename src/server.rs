@@ -1,7 +1,7 @@
 //! The MCP server that agents talk to: four tools, each a few lines down to the gateway.
 
 use std::borrow::Cow;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use rmcp::model::{
@@ -188,6 +188,12 @@ impl ServerHandler for ForgeServer {
 /// The definitions of the four tools, as clients see them.
 #[must_use]
 pub fn definitions() -> Vec<Tool> {
+    // Every request looks at them, and deriving the schemas costs more than most answers.
+    static DEFINITIONS: LazyLock<Vec<Tool>> = LazyLock::new(define);
+    DEFINITIONS.clone()
+}
+
+fn define() -> Vec<Tool> {
     vec![
         tool::<LsArgs>("ls", "List tools", "List a folder of the tool filesystem: servers, categories, tools.", true),
         tool::<CatArgs>("cat", "Read tool stubs", "Read stubs, docs (.md) and stored /results.", true),
