@@ -102,6 +102,7 @@ impl Gateway {
             warm: config.sandbox.workers,
             runs: config.sandbox.limits.runs,
             queue: config.sandbox.limits.queue,
+            require: config.sandbox.require.clone(),
         });
         let mut tasks = JoinSet::new();
         let (changed, changes) = mpsc::unbounded_channel();
@@ -121,14 +122,10 @@ impl Gateway {
         })
     }
 
-    /// Starts the workers that are kept warm, so that the first script does not wait for one.
+    /// Starts the workers that are kept warm, so that the first script does not wait for one, and looks after them.
     pub fn warm_up(&mut self) {
         let pool = Arc::clone(&self.pool);
-        self._tasks.spawn(async move {
-            if let Err(error) = pool.warm_up().await {
-                tracing::warn!(%error, "no sandbox worker");
-            }
-        });
+        self._tasks.spawn(async move { pool.keep_warm().await });
     }
 
     /// The configuration it runs on.

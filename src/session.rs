@@ -16,6 +16,9 @@ const STASH_BYTES: usize = 16 << 20;
 /// Entries of the stash.
 const STASH_ENTRIES: usize = 1000;
 
+/// Longest time that an entry is kept: longer than any session, and short enough to be added to a time.
+const LONGEST: Duration = Duration::from_secs(365 * 24 * 60 * 60);
+
 /// The state of one session.
 #[derive(Default)]
 pub struct Session {
@@ -94,7 +97,7 @@ impl Session {
             )
             .hint("delete entries that are not needed, or give them a ttl"));
         }
-        stash.0.insert(key, Kept { value: value.into(), until: ttl.map(|ttl| Instant::now() + ttl) });
+        stash.0.insert(key, Kept { value: value.into(), until: ttl.map(|ttl| Instant::now() + ttl.min(LONGEST)) });
         Ok(())
     }
 

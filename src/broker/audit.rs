@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use serde::Serialize;
-use wire::Language;
+use wire::{EngineInfo, Language, Layer};
 
 use super::{Broker, CallRecord, millis};
 
@@ -15,6 +15,7 @@ pub struct Audit {
     started: Instant,
     language: Language,
     code_hash: String,
+    ran_in: Option<(EngineInfo, Arc<[Layer]>)>,
     finished: bool,
 }
 
@@ -29,6 +30,14 @@ pub struct Record {
     pub outcome: String,
     /// Duration in milliseconds.
     pub ms: f64,
+    /// The engine that ran it, with its version; absent when nothing ran.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub engine: Option<String>,
+    /// The layers of the process sandbox that held.
+    pub confined: Vec<String>,
+    /// The layers that did not.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub unconfined: Vec<String>,
     /// Every call, in order.
     pub calls: Vec<CallRecord>,
     /// The stubs that the session had read, with their digests.
@@ -40,7 +49,12 @@ impl Audit {
     #[must_use]
     pub fn begin(broker: Arc<Broker>, language: Language, code: &str) -> Self {
         let code_hash = stubgen::digest(code);
-        Self { broker, started: Instant::now(), language, code_hash, finished: false }
+        Self { broker, started: Instant::now(), language, code_hash, ran_in: None, finished: false }
+    }
+
+    /// Notes where the script ran.
+    pub fn ran_in(&mut self, engine: &Option<EngineInfo>, confinement: &Arc<[Layer]>) {
+        self.ran_in = engine.clone().map(|engine| (engine, Arc::clone(confinement)));
     }
 
     /// Completes and logs the record.
@@ -50,11 +64,18 @@ impl Audit {
     }
 
     fn log(&self, outcome: &str) -> Record {
+        let layers = |held: bool| {
+            let layers = self.ran_in.iter().flat_map(|(_, layers)| layers.iter());
+            layers.filter(|layer| layer.active == held).map(|layer| layer.name.clone()).collect()
+        };
         let record = Record {
             language: self.language,
             code_hash: self.code_hash.clone(),
             outcome: outcome.to_owned(),
             ms: millis(self.started),
+            engine: self.ran_in.as_ref().map(|(engine, _)| engine.to_string()),
+            confined: layers(true),
+            unconfined: layers(false),
             calls: self.broker.ledger.records(),
             read: self.broker.session.reads(),
         };

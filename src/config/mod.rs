@@ -192,15 +192,21 @@ pub enum Binding {
 pub struct Sandbox {
     /// Worker processes kept warm, 1 to 8 and never more than [`Limits::runs`].
     pub workers: usize,
+    /// Layers of the process sandbox without which no script runs, as [`LAYERS`] names them.
+    pub require: Vec<String>,
     /// What one run may use.
     pub limits: Limits,
 }
 
 impl Default for Sandbox {
     fn default() -> Self {
-        Self { workers: 2, limits: Limits::default() }
+        Self { workers: 2, require: Vec::new(), limits: Limits::default() }
     }
 }
+
+/// The layers of the process sandbox that `sandbox.require` can name: what a worker can report (`wire::Layer`).
+pub const LAYERS: [&str; 7] =
+    ["parent_death", "no_new_privs", "dumpable", "landlock", "rlimits", "processes", "seccomp"];
 
 /// The `[sandbox.limits]` table. No value means "unlimited".
 #[derive(Debug, Clone, PartialEq)]

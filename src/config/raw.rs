@@ -38,6 +38,7 @@ pub(super) struct RawServer {
 #[serde(deny_unknown_fields, default, expecting = "a table")]
 pub(super) struct RawSandbox {
     pub(super) workers: Option<i64>,
+    pub(super) require: Option<Vec<String>>,
     pub(super) limits: RawLimits,
 }
 

@@ -6,7 +6,7 @@ use super::document::KeyPath;
 use super::error::ConfigError;
 use super::raw::{RawLimits, RawManifest, RawSandbox};
 use super::values::Values;
-use super::{Limits, Manifest, Sandbox};
+use super::{LAYERS, Limits, Manifest, Sandbox};
 
 const MILLI: Duration = Duration::from_millis(1);
 const SECOND: Duration = Duration::from_secs(1);
@@ -18,6 +18,7 @@ const MIB: u64 = 1 << 20;
 pub(super) fn sandbox(values: Values<'_>, raw: RawSandbox) -> Result<Sandbox, ConfigError> {
     let key = KeyPath::root("sandbox");
     let limits = limits(values, &key.key("limits"), raw.limits)?;
+    let require = require(values, &key.key("require"), raw.require.unwrap_or_default())?;
     let key = key.key("workers");
     let given = raw.workers.is_some();
     let mut workers = values.count(&key, raw.workers, 2, 1..=8)? as usize;
@@ -28,7 +29,23 @@ pub(super) fn sandbox(values: Values<'_>, raw: RawSandbox) -> Result<Sandbox, Co
         }
         workers = limits.runs;
     }
-    Ok(Sandbox { workers, limits })
+    Ok(Sandbox { workers, require, limits })
+}
+
+/// Names of layers; `all` stands for every one that there is.
+fn require(values: Values<'_>, key: &KeyPath, raw: Vec<String>) -> Result<Vec<String>, ConfigError> {
+    let words: Vec<(&str, &str)> = LAYERS.iter().chain(&["all"]).map(|name| (*name, *name)).collect();
+    let mut required = Vec::new();
+    for (index, name) in raw.into_iter().enumerate() {
+        match values.word(&key.index(index), name, &words)? {
+            Some("all") => required.extend(LAYERS),
+            Some(name) => required.push(name),
+            None => {}
+        }
+    }
+    required.sort_unstable();
+    required.dedup();
+    Ok(required.into_iter().map(str::to_owned).collect())
 }
 
 fn limits(values: Values<'_>, table: &KeyPath, raw: RawLimits) -> Result<Limits, ConfigError> {

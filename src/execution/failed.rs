@@ -6,8 +6,10 @@ use serde::Serialize;
 use serde_json::Value;
 use wire::{ErrorCode, ScriptError, ScriptErrorKind};
 
+use super::render::push_visible;
 use crate::broker::{Broker, CallRecord};
 use crate::catalog::Catalog;
+use crate::discovery::head;
 use crate::error::{Behaviour, code_name, did_you_mean, nearest};
 use crate::sandbox::{Failure, Script};
 use crate::secret;
@@ -36,6 +38,11 @@ const API: &[&str] = &[
 const MAX_TRACE: usize = 8;
 /// Characters of a source line that are shown around the error.
 const MAX_LINE: usize = 160;
+
+/// Bytes of a message that are shown.
+const MAX_MESSAGE: usize = 4000;
+/// Bytes of a suggestion that are shown.
+const MAX_FIX: usize = 1000;
 
 /// Why a script has no value.
 #[derive(Debug, Serialize)]
@@ -110,7 +117,7 @@ impl Failed {
         let behaviour = Behaviour::of(code);
         Self {
             code,
-            message: secret::redact(&message).into_owned(),
+            message: visible(&secret::redact(&message)),
             retryable: behaviour.retryable,
             suggested_fix: fix.unwrap_or(behaviour.fix).to_owned(),
             line: 0,
@@ -140,11 +147,15 @@ impl Failed {
             None => meant(),
         };
         let mut failed = Self::plain(code, error.message.clone(), fix.as_deref());
+        // What a worker says of itself is bounded like everything else that it says.
+        failed.message = shortened(failed.message, MAX_MESSAGE);
+        failed.suggested_fix = shortened(failed.suggested_fix, MAX_FIX);
         let place = |line, column| script.map_or((line, column), |script| script.original(line, column));
         (failed.line, failed.column) = place(error.line, error.column);
         failed.source_line = source_line(source, failed.line, failed.column);
         if error.trace.len() > 1 {
-            failed.trace = error.trace.iter().take(MAX_TRACE).map(|frame| relocate(frame, &place)).collect();
+            let frames = error.trace.iter().take(MAX_TRACE);
+            failed.trace = frames.map(|frame| relocate(head(frame, MAX_LINE), &place)).collect();
         }
         if let Some(number) = error.call {
             failed.call = broker.ledger().records().into_iter().find(|record| record.call == number);
@@ -173,10 +184,24 @@ impl Failed {
         }
         if let Some(data) = &self.data {
             let data = data.to_string();
-            let _ = write!(text, "\ndata: {}", crate::discovery::head(&data, 1000));
+            let _ = write!(text, "\ndata: {}", head(&data, 1000));
         }
         let _ = write!(text, "\nfix: {}", self.suggested_fix);
         text
+    }
+}
+
+fn visible(text: &str) -> String {
+    let mut shown = String::with_capacity(text.len());
+    push_visible(&mut shown, text);
+    shown
+}
+
+/// A text, and when it is too long its beginning with a word on how much is missing.
+fn shortened(text: String, limit: usize) -> String {
+    match head(&text, limit) {
+        whole if whole.len() == text.len() => text,
+        begin => format!("{begin}… ({} more bytes)", text.len() - begin.len()),
     }
 }
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use serde::Serialize;
-use wire::{EngineInfo, Json, Language, Limits, Run, Server, Stats, Stream};
+use wire::{Json, Language, Limits, Run, Server, Stats, Stream};
 
 use crate::broker::{Attachment, Audit, Broker, CallRecord, Validators};
 use crate::catalog::Catalog;
@@ -102,13 +102,14 @@ impl Scene {
     pub async fn execute(self, request: Request) -> Execution {
         let started = Instant::now();
         let broker = Arc::new(self.broker());
-        let audit = Audit::begin(Arc::clone(&broker), request.language, &request.code);
+        let mut audit = Audit::begin(Arc::clone(&broker), request.language, &request.code);
         let (result, report) = match sandbox::prepare(request.language, &request.code, self.limits.code_bytes) {
             Err(error) => (Err(Failed::script(*error, &request.code, None, &broker, &self.catalog)), None),
             Ok(script) => {
                 let wall = request.timeout.unwrap_or(self.limits.wall).min(self.limits.wall);
                 let run = self.run_frame(&script);
                 let mut report = self.pool.run(run, &*broker, wall).await;
+                audit.ran_in(&report.engine, &report.confinement);
                 let result = std::mem::replace(&mut report.result, Err(sandbox::Failure::Timeout(wall)));
                 let failed = |failure| Failed::new(failure, &request.code, &script, &broker, &self.catalog);
                 (result.map_err(failed), Some(report))
@@ -168,8 +169,7 @@ impl Scene {
             notes: self.stale_notes(&calls),
             calls,
             stats: Cost {
-                engine: engine
-                    .map(|EngineInfo { engine, version, .. }| format!("{engine} {version}").trim().to_owned()),
+                engine: engine.map(|engine| engine.to_string()),
                 ms: started.elapsed().as_micros() as f64 / 1000.0,
                 cpu_ms: stats.cpu_us as f64 / 1000.0,
                 heap_bytes: stats.heap_bytes,
@@ -201,7 +201,7 @@ fn joined(output: &[(Stream, String)], dropped: usize) -> String {
         if *stream == Stream::Err {
             text.push_str("! ");
         }
-        text.push_str(line);
+        render::push_visible(&mut text, line);
         text.push('\n');
     }
     if dropped > 0 {

@@ -20,6 +20,20 @@ const SHOWN_FIRST: usize = 3;
 /// Keys of an object that a shape names.
 const MAX_KEYS: usize = 20;
 
+/// Appends text from outside, with what would move a terminal's cursor or turn the direction of reading escaped.
+pub(super) fn push_visible(text: &mut String, line: &str) {
+    for c in line.chars() {
+        match c {
+            '\t' | '\n' => text.push(c),
+            '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => {
+                text.extend(c.escape_unicode());
+            }
+            c if c.is_control() => text.extend(c.escape_unicode()),
+            c => text.push(c),
+        }
+    }
+}
+
 impl Execution {
     /// The answer's text: the value as compact JSON, or the failure with the calls that completed before it; then
     /// captured output and notes. What is over `budget` tokens is stored in `session` and pointed at.

@@ -3,17 +3,22 @@
 //! A worker is taken for hostile. It is given a script and answers to its calls, nothing else; what it sends is
 //! parsed as untrusted input, and whatever it does wrong ends it.
 
+mod conversation;
+mod metrics;
+mod pipes;
 mod pool;
 mod process;
 mod validate;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use wire::{EngineInfo, Json, Op, Outcome, ScriptError, Stats, Stream};
+use wire::{EngineInfo, Json, Layer, Op, Outcome, ScriptError, Stats, Stream};
 
 use crate::error::Error;
 
+pub use metrics::Metrics;
 pub use pool::{Pool, PoolOptions};
 pub use validate::{Script, prepare};
 
@@ -37,6 +42,10 @@ pub struct Report {
     pub stats: Stats,
     /// The engine that ran it, when one did.
     pub engine: Option<EngineInfo>,
+    /// Whether the worker said anything that belongs to this run.
+    pub begun: bool,
+    /// The layers of the process sandbox, as the worker put them on; empty when none ran.
+    pub confinement: Arc<[Layer]>,
 }
 
 /// Why a run has no value. The first two leave the worker usable, the others end it.

@@ -13,6 +13,9 @@ pub enum ToWorker {
     Run(Box<Run>),
     /// The answer to one [`Call`].
     Reply(Reply),
+    /// Are you there? Sent only to a worker that is not running a script; it answers [`FromWorker::Pong`] with the
+    /// same number.
+    Ping(u64),
 }
 
 /// Worker to gateway.
@@ -26,6 +29,8 @@ pub enum FromWorker {
     Output(Output),
     /// The script ended; the worker waits for its next [`Run`].
     Done(Box<Done>),
+    /// The answer to [`ToWorker::Ping`].
+    Pong(u64),
 }
 
 /// The language of a script.
@@ -83,10 +88,17 @@ pub struct EngineInfo {
     pub version: String,
 }
 
+/// The name and, where the engine has one, the version.
+impl std::fmt::Display for EngineInfo {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(format!("{} {}", self.engine, self.version).trim_end())
+    }
+}
+
 /// One script to run.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Run {
-    /// Number of this run in the worker's life; every frame of the run carries it.
+    /// Number of this run, higher than that of the worker's last one; every frame of the run carries it.
     pub run: u64,
     /// Which engine.
     pub language: Language,

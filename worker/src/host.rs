@@ -83,6 +83,7 @@ impl Host for FrameHost {
         loop {
             match receive(&self.inbox, deadline)? {
                 ToWorker::Run(_) => protocol_error("a run while another one is running"),
+                ToWorker::Ping(_) => protocol_error("a ping in the middle of a run"),
                 ToWorker::Reply(reply) => {
                     if let Some(reply) = self.accept(reply) {
                         return Some(reply);

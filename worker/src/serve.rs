@@ -136,6 +136,7 @@ impl Worker {
                 // To a call that an earlier script did not await.
                 ToWorker::Reply(_) => {}
                 ToWorker::Run(run) => self.run(&run),
+                ToWorker::Ping(number) => self.wire.send(&FromWorker::Pong(number)),
             }
         }
     }

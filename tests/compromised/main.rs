@@ -1,0 +1,228 @@
+//! The gateway against a worker that is in an attacker's hands.
+//!
+//! The sandbox has a layer behind the engines: whatever runs in the worker process can only write frames. Here a
+//! process of ours ([`rogue`]) is that worker, confined as a real one is, and writes what it likes. The gateway is the
+//! real one; it must survive, call nothing that was not asked for in order, hold its limits on memory and time, and
+//! serve the next script. This executable is the rogue too, which is why it is a test binary of its own.
+
+mod leaks;
+mod rogue;
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+
+use forgefs::config::Config;
+use forgefs::error::ErrorCode;
+use forgefs::execution::{Execution, Request};
+use forgefs::gateway::{Gateway, Options};
+use forgefs::session::Session;
+use libtest_mimic::{Arguments, Failed, Trial};
+use wire::Language;
+
+/// Limits under which the rogue lives.
+const CONFIG: &str = r#"
+[sandbox.limits]
+wall = "8s"
+cpu = "10ms"
+output = "64KiB"
+args = "1MiB"
+calls = 20
+"#;
+
+/// Two tools that are known and cannot be reached.
+const TOOLS: &str = r#"{"tools": [
+    {"name": "echo", "description": "Answers.", "inputSchema": {"type": "object", "properties": {"text": {"type": "string"}}}},
+    {"name": "erase", "description": "Erases.", "inputSchema": {"type": "object"}}
+]}"#;
+
+/// Memory that any of this may cost the gateway, at its highest, in bytes.
+const MEMORY: u64 = 700 << 20;
+
+/// How the gateway must take a behaviour.
+#[derive(Clone, Copy)]
+enum Verdict {
+    /// The run has this value, as JSON.
+    Value(&'static str),
+    /// It fails with this code, and a message that holds this text.
+    Fails(ErrorCode, &'static str),
+    /// It has a value or fails: what counts is that the gateway is as good as before.
+    Survives,
+}
+use Verdict::{Fails, Survives, Value};
+
+const BROKE: ErrorCode = ErrorCode::Internal;
+const CRASHED: ErrorCode = ErrorCode::LimitExceeded;
+
+#[rustfmt::skip]
+const BEHAVIOURS: &[(&str, Verdict)] = &[
+    ("call_of_another_run", Fails(BROKE, "a frame of another run")),
+    ("call_of_run_zero", Fails(BROKE, "a frame of another run")),
+    ("replayed_call", Fails(BROKE, "call 1 after call 1")),
+    ("skipped_number", Fails(BROKE, "call 2 after call 0")),
+    ("largest_number", Fails(BROKE, "after call 0")),
+    ("zeroth_number", Fails(BROKE, "call 0 after call 0")),
+    ("output_of_another_run", Fails(BROKE, "a frame of another run")),
+    ("done_of_another_run", Fails(BROKE, "a frame of another run")),
+    ("ready_again", Fails(BROKE, "Ready in the middle")),
+    ("pong_without_ping", Fails(BROKE, "Pong in the middle")),
+    ("done_twice", Value("\"first\"")),
+    ("done_for_the_next_run", Value("\"mine\"")),
+    ("talks_after_done", Value("\"quiet\"")),
+    ("not_json", Fails(BROKE, "not a message")),
+    ("empty_frame", Fails(BROKE, "not a message")),
+    ("gigabyte_frame", Fails(BROKE, "1073741824 bytes is over the limit")),
+    ("largest_prefix", Fails(BROKE, "4294967295 bytes is over the limit")),
+    ("unknown_message", Fails(BROKE, "not a message")),
+    ("unknown_op", Fails(BROKE, "not a message")),
+    ("wrong_types", Fails(BROKE, "not a message")),
+    ("two_messages_in_one", Fails(BROKE, "not a message")),
+    ("not_unicode", Fails(BROKE, "not a message")),
+    ("deep_json", Survives),
+    ("half_a_frame", Fails(ErrorCode::Timeout, "stopped after 8s")),
+    ("half_a_frame_and_death", Fails(CRASHED, "sandbox process down")),
+    ("drip", Fails(BROKE, "not a message")),
+    ("output_flood", Fails(BROKE, "more than 100000 frames")),
+    ("empty_output_flood", Fails(BROKE, "more than 100000 frames")),
+    ("large_output", Value("\"said\"")),
+    ("call_flood", Fails(BROKE, "")),
+    ("tool_flood", Value("980")),
+    ("heavy_call_flood", Survives),
+    ("deaf", Fails(ErrorCode::Timeout, "stopped after 8s")),
+    ("stash_flood", Value("true")),
+    ("never_answers", Fails(ErrorCode::Timeout, "stopped after 8s")),
+    ("burns_cpu", Fails(ErrorCode::LimitExceeded, "10ms of CPU time")),
+    ("closes_stdout", Fails(CRASHED, "sandbox process down")),
+    ("dies", Fails(CRASHED, "exit status: 7")),
+    ("aborts", Fails(CRASHED, "signal: 6")),
+    ("complains_and_dies", Fails(CRASHED, "exit status: 7; its last words: xxx")),
+    ("forged_statistics", Value("\"cheap\"")),
+    ("forged_error", Fails(ErrorCode::ToolError, "more bytes)")),
+    ("forged_image", Value(r#"{"image":"blob:1","other":"blob:99999999999999999999"}"#)),
+    ("largest_result", Survives),
+    ("escape_in_output", Value("\"said\"")),
+    ("wander", Value(r#"{"leaked":[],"control":true}"#)),
+    ("open", Value("false")),
+    ("create", Value("false")),
+    ("list", Value("false")),
+    ("environment", Value("false")),
+    ("inherited_files", Value("false")),
+    ("thread", Value("false")),
+    ("kill_parent", Value("false")),
+    ("connect", Fails(CRASHED, "signal: 31")),
+    ("datagram", Fails(CRASHED, "signal: 31")),
+    ("exec", Value("false")),
+    ("fork", Value("false")),
+    ("trace_parent", Fails(CRASHED, "signal: 31")),
+];
+
+/// What a worker does before its first script, and what is said of it.
+const HABITS: &[(&str, &str)] = &[
+    ("begins_with_noise", "not a message"),
+    ("begins_with_a_gigabyte", "over the limit"),
+    ("begins_with_done", "began with something else than Ready"),
+    ("ends_at_once", "ended before it was ready"),
+    ("complains_and_ends", "ended before it was ready: xxx"),
+    ("another_version", "speaks protocol"),
+    ("unconfined", "`seccomp` is required and does not hold: the kernel has none"),
+];
+
+fn main() -> ExitCode {
+    let mut args = std::env::args().skip(1);
+    if args.next().as_deref() == Some("rogue") {
+        return rogue::live(&args.next().unwrap_or_default());
+    }
+    let mut trials = leaks::trials();
+    trials.extend(BEHAVIOURS.iter().map(|(name, verdict)| {
+        Trial::test(format!("behaviour::{name}"), move || in_runtime(misbehaves(name, *verdict)))
+    }));
+    trials.extend(
+        HABITS
+            .iter()
+            .map(|(name, reason)| Trial::test(format!("habit::{name}"), move || in_runtime(is_not_used(name, reason)))),
+    );
+    trials.push(Trial::test("habit::honest_start", || in_runtime(misbehaves("honest", Value("\"honest\"")))));
+    libtest_mimic::run(&Arguments::from_args(), trials).exit_code()
+}
+
+fn in_runtime(test: impl Future<Output = Result<(), Failed>>) -> Result<(), Failed> {
+    tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?.block_on(test)
+}
+
+/// A gateway whose workers are what `worker` and its arguments say, with the tools above.
+fn gateway(config: &str, worker: PathBuf, args: &[&str]) -> Result<(Gateway, Arc<Session>), Failed> {
+    let folder = tempfile::tempdir()?;
+    let catalog = folder.path().join("demo.json");
+    std::fs::write(&catalog, TOOLS)?;
+    let config = Config::parse(config, Path::new("forge.toml"), &|_| None)?;
+    let worker_args = args.iter().map(Into::into).collect();
+    let gateway = Gateway::start(Options { config, catalogs: vec![catalog], worker, worker_args })?;
+    Ok((gateway, Arc::default()))
+}
+
+async fn run(gateway: &Gateway, session: &Arc<Session>, code: &str) -> Execution {
+    gateway.execute(session, Request { language: Language::Starlark, code: code.to_owned(), timeout: None }).await
+}
+
+async fn misbehaves(behaviour: &str, verdict: Verdict) -> Result<(), Failed> {
+    let (gateway, session) = gateway(CONFIG, std::env::current_exe()?, &["rogue", "honest_start"])?;
+    let execution = run(&gateway, &session, behaviour).await;
+    is_taken_as(&execution, verdict)?;
+    // Nothing that was answered after the budget was spent, and nothing that came after the end, was called.
+    if execution.calls.len() > 20 || execution.calls.iter().any(|call| call.tool == "erase") {
+        return Err(format!("it made {} calls: {:?}", execution.calls.len(), execution.calls.last()).into());
+    }
+    let shown = execution.render(&session, 2000);
+    if shown.len() > 100_000 || shown.contains('\u{1b}') || shown.contains('\u{202e}') {
+        return Err(format!("{} bytes reach the agent, beginning with {:?}", shown.len(), shown.get(..300)).into());
+    }
+    let next = run(&gateway, &session, "honest").await;
+    is_taken_as(&next, Value("\"honest\""))
+        .map_err(|error| format!("the next script: {}", error.message().unwrap_or_default()))?;
+    let peak = peak_memory();
+    if peak > MEMORY {
+        return Err(format!("the gateway took {} MiB", peak >> 20).into());
+    }
+    Ok(())
+}
+
+fn is_taken_as(execution: &Execution, verdict: Verdict) -> Result<(), Failed> {
+    let value = execution.value.as_ref().map(|value| value.get());
+    let error = execution.error.as_ref().map(|failed| (failed.code, failed.message.as_str()));
+    let as_expected = match verdict {
+        Survives => true,
+        Value(expected) => value == Some(expected),
+        Fails(code, part) => error.is_some_and(|(got, message)| got == code && message.contains(part)),
+    };
+    let short = |text: &str| text.chars().take(300).collect::<String>();
+    let shown = || (value.map(short), error.map(|(code, message)| (code, short(message))));
+    if as_expected { Ok(()) } else { Err(format!("it was taken as {:?}", shown()).into()) }
+}
+
+async fn is_not_used(habit: &str, reason: &'static str) -> Result<(), Failed> {
+    let config = format!("[sandbox]\nrequire = [\"all\"]\n{CONFIG}");
+    let (gateway, session) = gateway(&config, std::env::current_exe()?, &["rogue", habit])?;
+    let execution = run(&gateway, &session, "honest").await;
+    is_taken_as(&execution, Fails(ErrorCode::Internal, reason))
+}
+
+/// The most memory that this process ever had, in bytes; 0 where the platform does not tell.
+fn peak_memory() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    let kib = line.and_then(|line| line.trim().split(' ').next()?.parse::<u64>().ok());
+    kib.unwrap_or_default() << 10
+}
+
+/// Waits until `holds`, at most this long.
+async fn eventually(limit: Duration, mut holds: impl FnMut() -> bool) -> bool {
+    let deadline = tokio::time::Instant::now() + limit;
+    while !holds() {
+        if tokio::time::Instant::now() > deadline {
+            return false;
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    true
+}
