@@ -93,7 +93,8 @@ impl Behaviour {
             ErrorCode::CircuitOpen => row(true, false, 3, "the server keeps failing; try again later"),
             ErrorCode::Timeout => row(true, true, 3, "ask for less, or raise `timeout` in the configuration"),
             ErrorCode::TransportDead => row(true, true, 3, "the server is started again on the next call"),
-            ErrorCode::UpstreamError => row(false, true, 3, "the server refused the request; read what it said"),
+            // It answered, so it is alive: nothing that a breaker could help with.
+            ErrorCode::UpstreamError => row(false, false, 3, "the server refused the request; read what it said"),
             ErrorCode::ToolError => row(false, false, 1, "the tool ran and failed; read what it said"),
             ErrorCode::Cancelled => row(true, false, 1, "run it again"),
             ErrorCode::SyntaxError => row(false, false, 1, "correct the script"),

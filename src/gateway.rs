@@ -20,7 +20,7 @@ use crate::manifest::{Pin, ServerEntry, State, load_file};
 use crate::router::Router;
 use crate::sandbox::{Pool, PoolOptions};
 use crate::session::Session;
-use crate::upstream::{self, Answer, Listing, Offline, Operation, Upstream};
+use crate::upstream::{self, Answer, Connection, Health, Listing, Offline, Operation, Progress, Upstream};
 
 /// Pause before a server that failed is listed again; doubled by each further failure up to [`MAX_RETRY`].
 const FIRST_RETRY: Duration = Duration::from_secs(5);
@@ -74,16 +74,17 @@ impl Gateway {
                     ServerEntry::empty(name, ident, Some(server), State::Disabled)
                 }
                 Source::Configured(server) => {
-                    let upstream = upstream::build(name, server);
+                    let Connection { upstream, health } = upstream::build(name, server);
                     upstreams.insert(name.clone(), Arc::clone(&upstream));
                     connecting.push(Listed {
                         name: name.clone(),
                         ident: ident.clone(),
                         server: server.clone(),
                         upstream,
+                        health: Arc::clone(&health),
                         pin: pin.clone(),
                     });
-                    ServerEntry::empty(name, ident, Some(server), State::Connecting)
+                    ServerEntry::empty(name, ident, Some(server), State::Connecting).with_health(health)
                 }
                 Source::File { tools, file } => {
                     upstreams.insert(name.clone(), Arc::new(Offline { file: file.clone() }));
@@ -247,7 +248,8 @@ async fn keep_listed(listed: Listed, refresh: Option<Duration>, changed: mpsc::U
                 let state = State::Failed { reason };
                 let entry = match &last {
                     Some(last) => last.with_state(state),
-                    None => ServerEntry::empty(&listed.name, &listed.ident, Some(&listed.server), state),
+                    None => ServerEntry::empty(&listed.name, &listed.ident, Some(&listed.server), state)
+                        .with_health(Arc::clone(&listed.health)),
                 };
                 let wait = pause;
                 pause = (pause * 2).min(MAX_RETRY);
@@ -273,6 +275,7 @@ struct Listed {
     ident: String,
     server: config::Server,
     upstream: Arc<dyn Upstream>,
+    health: Arc<Health>,
     pin: Option<Arc<Pin>>,
 }
 
@@ -280,7 +283,7 @@ impl Listed {
     /// Lists the server; the error is the reason, in one line.
     async fn list(&self) -> Result<ServerEntry, String> {
         let started = Instant::now();
-        let listing = match self.upstream.call(&Operation::List).await {
+        let listing = match self.upstream.call(&Operation::List, &Progress::default()).await {
             Ok(Answer::Listing(listing)) => listing,
             Ok(_) => return Err("it answered something else than a list".to_owned()),
             Err(Error { message, hint: Some(hint), .. }) => return Err(format!("{message} ({hint})")),
@@ -291,9 +294,9 @@ impl Listed {
         let (name, ident, server) = (self.name.clone(), self.ident.clone(), self.server.clone());
         let state = State::Ready { protocol: listing.protocol.clone() };
         // Thousands of stubs take a while: not on a thread that serves requests.
-        let pin = self.pin.clone();
+        let (pin, health) = (self.pin.clone(), Arc::clone(&self.health));
         let made = tokio::task::spawn_blocking(move || {
-            ServerEntry::listed(&name, &ident, Some(&server), listing, state).pinned(pin.as_deref())
+            ServerEntry::listed(&name, &ident, Some(&server), listing, state).pinned(pin.as_deref()).with_health(health)
         });
         made.await.map_err(|error| format!("its stubs could not be made: {error}"))
     }

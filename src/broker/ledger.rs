@@ -77,7 +77,7 @@ impl Ledger {
     /// Opens a record; the number is for [`Ledger::close`].
     pub(super) fn open(&self, call: u64, server: &str, stub: Option<&ToolStub>, operation: &Operation) -> usize {
         let (tool, args) = match operation {
-            Operation::Tool { name, arguments } => {
+            Operation::Tool { name, arguments, .. } => {
                 (stub.map_or_else(|| name.clone(), |stub| stub.ident.clone()), Value::Object(arguments.clone()))
             }
             Operation::Resource { uri } => ("read_resource".to_owned(), Value::String(uri.clone())),

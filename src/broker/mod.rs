@@ -35,7 +35,7 @@ use crate::router::Router;
 use crate::sandbox::Host;
 use crate::secret;
 use crate::session::Session;
-use crate::upstream::{Answer, Operation};
+use crate::upstream::{Answer, Operation, Progress};
 
 pub use arguments::Validators;
 pub use audit::Audit;
@@ -92,7 +92,8 @@ impl Broker {
         let (entry, stub) = self.catalog.tool(server, tool)?;
         let arguments = arguments::parse(stub, args, self.limits.args_bytes)?;
         self.validators.check(entry, stub, &arguments)?;
-        self.dispatch(call, entry, Some(stub), Operation::Tool { name: stub.name.clone(), arguments }).await
+        let operation = Operation::Tool { name: stub.name.clone(), arguments, repeatable: is_repeatable(stub) };
+        self.dispatch(call, entry, Some(stub), operation).await
     }
 
     async fn read_resource(&self, call: u64, server: &str, uri: String) -> Result<Value> {
@@ -122,7 +123,7 @@ impl Broker {
 
     async fn perform(&self, entry: &ServerEntry, stub: Option<&ToolStub>, operation: &Operation) -> Result<Value> {
         let _slot = self.slots.acquire().await;
-        match self.router.call(&entry.name, operation).await.map_err(redacted)? {
+        match self.router.call(&entry.name, operation, &Progress::default()).await.map_err(redacted)? {
             Answer::Tool(answer) => {
                 let tool = stub.map_or_else(|| entry.ident.clone(), |stub| format!("{}.{}", entry.ident, stub.ident));
                 normalise::tool_answer(&tool, answer, &self.limits, &self.attachments).map_err(redacted)
@@ -165,7 +166,7 @@ impl Broker {
             json!({
                 "name": server.name,
                 "ident": server.ident,
-                "state": server.state.describe(),
+                "state": server.describe(),
                 "tools": server.stubs.tools.len(),
                 "description": server.stubs.description,
             })
@@ -208,6 +209,12 @@ pub fn call_error(error: &Error) -> CallError {
         suggested_fix: Some(error.suggested_fix().to_owned()),
         data: error.data.as_ref().and_then(|data| json_text(data).ok()),
     }
+}
+
+/// Whether the server says that calling the tool twice does what calling it once does.
+fn is_repeatable(stub: &ToolStub) -> bool {
+    let says = |hint| stub.definition.pointer(&format!("/annotations/{hint}")).and_then(Value::as_bool) == Some(true);
+    says("readOnlyHint") || says("idempotentHint")
 }
 
 fn json_text<T: serde::Serialize + ?Sized>(value: &T) -> Result<Json> {

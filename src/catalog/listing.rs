@@ -58,7 +58,7 @@ impl Catalog {
                 let entry = &self.servers[server];
                 let tools = counted(entry.stubs.tools.len(), "tool");
                 match entry.stubs.tools.is_empty() {
-                    true => format!("{tools}, {}", entry.state.describe()),
+                    true => format!("{tools}, {}", entry.describe()),
                     false => {
                         format!("{tools}; README.md, __init__.pyi: every signature; beside each .pyi: .d.ts .md .json")
                     }
@@ -117,7 +117,7 @@ impl Catalog {
 
     /// The text of `README.md` of a server.
     pub(super) fn readme(&self, entry: &ServerEntry) -> String {
-        let mut text = format!("# {}\n\n{}\n", entry.name, entry.state.describe());
+        let mut text = format!("# {}\n\n{}\n", entry.name, entry.describe());
         if let Some(description) = &entry.stubs.description {
             let _ = write!(text, "\n{description}\n");
         }
@@ -161,7 +161,7 @@ impl Catalog {
 
 fn server_line(server: &ServerEntry) -> String {
     let tools = counted(server.stubs.tools.len(), "tool");
-    let mut line = format!("{}/  {tools}, {}", server.ident, server.state.describe());
+    let mut line = format!("{}/  {tools}, {}", server.ident, server.describe());
     if server.ident != server.name {
         let _ = write!(line, " ({})", server.name);
     }

@@ -120,14 +120,33 @@ pub struct Server {
     /// Whether it is used at all. A disabled entry keeps its texts as written, references such as `${VAR}` included,
     /// and drops the values of `env` and `headers`: nothing may be started from it.
     pub enabled: bool,
-    /// How long one call may take.
+    /// How long one call may take since it began, or since the server last reported progress.
     pub timeout: Duration,
+    /// How long one call may take altogether; at least `timeout`.
+    pub max_timeout: Duration,
     /// How long start, handshake and tool list may take.
     pub connect_timeout: Duration,
+    /// When it is left alone for a while.
+    pub breaker: Breaker,
     /// Category → names or globs of the tools in it; empty means that categories are derived from the names.
     pub categories: BTreeMap<String, Vec<String>>,
     /// What listings and search hits point at.
     pub binding: Binding,
+}
+
+/// When a server that keeps failing is left alone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Breaker {
+    /// Faults in a row after which it is.
+    pub faults: u32,
+    /// For how long at first; doubled by each probe that fails, up to two minutes.
+    pub pause: Duration,
+}
+
+impl Default for Breaker {
+    fn default() -> Self {
+        Self { faults: 5, pause: Duration::from_secs(5) }
+    }
 }
 
 /// How a server is reached.

@@ -29,9 +29,18 @@ pub(super) struct RawServer {
     pub(super) description: Option<String>,
     pub(super) enabled: Option<bool>,
     pub(super) timeout: Option<DurationText>,
+    pub(super) max_timeout: Option<DurationText>,
     pub(super) connect_timeout: Option<DurationText>,
+    pub(super) breaker: RawBreaker,
     pub(super) categories: BTreeMap<String, Vec<String>>,
     pub(super) binding: Option<String>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default, expecting = "a table")]
+pub(super) struct RawBreaker {
+    pub(super) faults: Option<i64>,
+    pub(super) pause: Option<DurationText>,
 }
 
 #[derive(Debug, Default, Deserialize)]

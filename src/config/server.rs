@@ -7,10 +7,10 @@ use globset::Glob;
 
 use super::document::KeyPath;
 use super::error::ConfigError;
-use super::raw::RawServer;
+use super::raw::{RawBreaker, RawServer};
 use super::transport::transport;
 use super::values::Values;
-use super::{Binding, Server};
+use super::{Binding, Breaker, Server};
 
 /// Files and folders that stand beside the servers in the virtual filesystem.
 const ROOT_NAMES: &[&str] = &["forge.pyi", "forge.d.ts", "results"];
@@ -20,6 +20,7 @@ const SERVER_NAMES: &[&str] = &["README.md", "__init__.pyi", "resources", "promp
 
 const CALL: Duration = Duration::from_secs(60);
 const CONNECT: Duration = Duration::from_secs(30);
+const MAX_CALL: Duration = Duration::from_secs(600);
 
 /// Checks an entry and gives it its types.
 pub(super) fn server(mut values: Values<'_>, name: &str, mut raw: RawServer) -> Result<Server, ConfigError> {
@@ -31,7 +32,14 @@ pub(super) fn server(mut values: Values<'_>, name: &str, mut raw: RawServer) -> 
     }
     let range = Duration::from_millis(10)..=Duration::from_secs(3_600);
     let timeout = values.duration(&key.key("timeout"), raw.timeout.take(), CALL, range.clone())?;
+    let max_timeout =
+        values.duration(&key.key("max_timeout"), raw.max_timeout.take(), MAX_CALL.max(timeout), range.clone())?;
+    if max_timeout < timeout {
+        let error = values.document.at_value(&key.key("max_timeout"), "shorter than `timeout`");
+        return Err(error.with_hint("it bounds what progress can make of `timeout`"));
+    }
     let connect_timeout = values.duration(&key.key("connect_timeout"), raw.connect_timeout.take(), CONNECT, range)?;
+    let breaker = breaker(&values, &key.key("breaker"), std::mem::take(&mut raw.breaker))?;
     let binding = match raw.binding.take() {
         Some(word) => values.word(&key.key("binding"), word, BINDINGS)?.unwrap_or_default(),
         None => Binding::default(),
@@ -42,7 +50,16 @@ pub(super) fn server(mut values: Values<'_>, name: &str, mut raw: RawServer) -> 
     };
     let categories = categories(&values, &key.key("categories"), std::mem::take(&mut raw.categories))?;
     let transport = transport(&values, &key, raw)?;
-    Ok(Server { transport, description, enabled, timeout, connect_timeout, categories, binding })
+    Ok(Server { transport, description, enabled, timeout, max_timeout, connect_timeout, breaker, categories, binding })
+}
+
+fn breaker(values: &Values<'_>, key: &KeyPath, raw: RawBreaker) -> Result<Breaker, ConfigError> {
+    let Breaker { faults, pause } = Breaker::default();
+    let pauses = Duration::from_millis(100)..=Duration::from_secs(120);
+    Ok(Breaker {
+        faults: values.count(&key.key("faults"), raw.faults, faults, 1..=1000)?,
+        pause: values.duration(&key.key("pause"), raw.pause, pause, pauses)?,
+    })
 }
 
 const BINDINGS: &[(&str, Binding)] = &[("tool", Binding::Tool), ("server", Binding::Server), ("auto", Binding::Auto)];

@@ -10,7 +10,8 @@ use globset::Glob;
 use stubgen::{ServerDef, ServerStubs};
 
 use crate::config::{self, Binding};
-use crate::upstream::Listing;
+use crate::secret;
+use crate::upstream::{Health, Listing};
 
 pub use file::load as load_file;
 pub use pin::Pin;
@@ -34,6 +35,8 @@ pub struct ServerEntry {
     pub layout: Layout,
     /// Tools that differ from the reviewed ones, by wire name, with the reason: shown, and not callable.
     pub quarantine: Arc<BTreeMap<String, String>>,
+    /// How its calls fare right now; the one part of a catalog that changes by itself.
+    health: Option<Arc<Health>>,
 }
 
 /// How a server is laid out for the agent; every file exists in each layout.
@@ -110,7 +113,15 @@ impl ServerEntry {
             Binding::Auto | Binding::Tool => Layout::PerTool,
         };
         let stubs = Arc::new(stubs);
-        Self { name: name.to_owned(), ident: ident.to_owned(), state, stubs, layout, quarantine: Arc::default() }
+        Self {
+            name: name.to_owned(),
+            ident: ident.to_owned(),
+            state,
+            stubs,
+            layout,
+            quarantine: Arc::default(),
+            health: None,
+        }
     }
 
     /// The same server with everything quarantined that `pin` does not know as it is.
@@ -118,6 +129,24 @@ impl ServerEntry {
     pub fn pinned(self, pin: Option<&Pin>) -> Self {
         let quarantine = pin.map(|pin| Arc::new(pin.quarantined(&self.stubs))).unwrap_or_default();
         Self { quarantine, ..self }
+    }
+
+    /// The same server, shown with the complaints of its calls.
+    #[must_use]
+    pub fn with_health(self, health: Arc<Health>) -> Self {
+        Self { health: Some(health), ..self }
+    }
+
+    /// Its state in one word or line, for `ls /`.
+    #[must_use]
+    pub fn describe(&self) -> String {
+        let complaint = self.health.as_ref().and_then(|health| health.complaint());
+        match (&self.state, complaint) {
+            (State::Ready { .. }, Some(complaint)) => {
+                format!("failing, {}", secret::redact(&complaint).lines().next().unwrap_or_default())
+            }
+            (state, _) => state.describe(),
+        }
     }
 
     /// The same tools in another state.

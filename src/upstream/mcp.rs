@@ -3,19 +3,24 @@
 use std::borrow::Cow;
 
 use async_trait::async_trait;
+use rmcp::ClientHandler;
 use rmcp::model::{
-    CallToolRequestParams, CallToolResult, ClientCapabilities, ClientConfig, ClientRequest, ContentBlock,
-    GetPromptRequestParams, Implementation, ListToolsRequest, PaginatedRequestParams, ProtocolVersion,
-    ReadResourceRequestParams, ServerResult,
+    CallToolRequest, CallToolRequestParams, CallToolResult, ClientCapabilities, ClientConfig, ClientRequest,
+    ContentBlock, DiscoverRequest, DiscoverRequestParams, GetPromptRequest, GetPromptRequestParams, Implementation,
+    ListToolsRequest, PaginatedRequestParams, PingRequest, ProgressNotificationParam, ProtocolVersion,
+    ReadResourceRequest, ReadResourceRequestParams, ServerResult,
 };
 use rmcp::service::{
-    ClientInitializeError, ClientLifecycleMode, ClientServiceExt as _, RoleClient, RunningService, ServiceError,
+    ClientInitializeError, ClientLifecycleMode, ClientServiceExt as _, NotificationContext, PeerRequestOptions,
+    RoleClient, RunningService, ServiceError,
 };
-use rmcp::{ClientHandler, ErrorData};
 use serde_json::{Map, Value};
 
+use super::failure::{self, of_start};
+use super::reconnect::{Connect, Fault, Link};
+use super::request::{Reports, Round};
 use super::stdio::StderrTail;
-use super::{Answer, Block, Listing, Operation, ToolAnswer, Upstream, http, stdio};
+use super::{Answer, Block, Listing, Operation, Progress, ToolAnswer, http, stdio};
 use crate::config::{self, Transport};
 use crate::error::{Error, ErrorCode, Result};
 
@@ -32,12 +37,15 @@ impl Connector {
     pub(super) fn new(name: &str, server: &config::Server) -> Self {
         Self { name: name.to_owned(), transport: server.transport.clone() }
     }
+}
 
-    /// Connects: `server/discover` first, the handshake of the older revisions if that finds nobody.
-    ///
-    /// # Errors
-    /// `TRANSPORT_DEAD` with what the transport said, and for a process the end of its stderr.
-    pub(super) async fn connect(&self) -> Result<Client> {
+#[async_trait]
+impl Connect for Connector {
+    type Link = Client;
+
+    /// `server/discover` first, the handshake of the older revisions if that finds nobody. The error has the end of
+    /// the stderr of a process.
+    async fn connect(&self) -> Result<Client> {
         let auto = ClientLifecycleMode::Auto {
             preferred_versions: vec![ProtocolVersion::V_2026_07_28],
             legacy_version: Some(ProtocolVersion::LATEST_WITH_INITIALIZE),
@@ -53,20 +61,22 @@ impl Connector {
             Err(failed) => Err(self.describe(failed)),
         }
     }
+}
 
+impl Connector {
     async fn attempt(&self, lifecycle: ClientLifecycleMode) -> Result<Client, Failed> {
         match &self.transport {
             Transport::Stdio { command, args, env, cwd } => {
                 let (transport, stderr) =
                     stdio::spawn(&self.name, command, args, env, cwd.as_deref()).map_err(Failed::Start)?;
-                match Handler.serve_with_lifecycle(transport, lifecycle).await {
+                match Handler::default().serve_with_lifecycle(transport, lifecycle).await {
                     Ok(service) => Ok(Client { name: self.name.clone(), service, stderr: Some(stderr) }),
                     Err(error) => Err(Failed::with_stderr(error, &stderr)),
                 }
             }
             Transport::Http { url, headers } => {
                 let transport = http::transport(url, headers).map_err(Failed::Start)?;
-                let service = Handler.serve_with_lifecycle(transport, lifecycle).await;
+                let service = Handler::default().serve_with_lifecycle(transport, lifecycle).await;
                 Ok(Client { name: self.name.clone(), service: service.map_err(Failed::Handshake)?, stderr: None })
             }
         }
@@ -77,11 +87,15 @@ impl Connector {
             Failed::Start(error) => return error,
             Failed::Handshake(error) => error,
             Failed::Process(error, stderr) => {
-                return Error::new(ErrorCode::TransportDead, format!("{} did not start: {}", self.name, brief(&error)))
-                    .hint(format!("its stderr ended with: {stderr}"));
+                return Error::new(
+                    ErrorCode::TransportDead,
+                    format!("{} did not start: {}", self.name, of_start(&error)),
+                )
+                .hint(format!("its stderr ended with: {stderr}"));
             }
         };
-        let described = Error::new(ErrorCode::TransportDead, format!("{} did not start: {}", self.name, brief(&error)));
+        let described =
+            Error::new(ErrorCode::TransportDead, format!("{} did not start: {}", self.name, of_start(&error)));
         if error.is_authorization_required() {
             return described.hint("the server wants a login; set an Authorization header in its `headers`");
         }
@@ -108,56 +122,31 @@ impl Failed {
     }
 }
 
-/// The reason in one line, without rmcp's dumps of whole messages.
-fn brief(error: &ClientInitializeError) -> String {
-    let text = match error {
-        ClientInitializeError::ConnectionClosed(_) => "it closed the connection before the handshake".to_owned(),
-        ClientInitializeError::JsonRpcError(data) => format!("it refused the handshake: {}", data.message),
-        ClientInitializeError::LegacyFallbackFailed { fallback, .. } => brief(fallback),
-        ClientInitializeError::TransportError { error, context } => format!("{context}: {}", chain(error)),
-        other => other.to_string(),
-    };
-    let line = text.lines().next().unwrap_or_default();
-    line.chars().take(300).collect()
+/// What this client tells servers about itself, and does with what they send unasked.
+#[derive(Default)]
+pub(super) struct Handler {
+    pub(super) reports: Reports,
 }
-
-/// An error with its sources, since the outermost seldom says what happened.
-fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        let cause_text = cause.to_string();
-        if !text.contains(&cause_text) {
-            text = format!("{text}: {cause_text}");
-        }
-        source = cause.source();
-    }
-    text
-}
-
-/// What this client tells servers about itself.
-struct Handler;
 
 impl ClientHandler for Handler {
     fn get_info(&self) -> ClientConfig {
         ClientConfig::new(ClientCapabilities::default(), Implementation::new("forgefs", env!("CARGO_PKG_VERSION")))
+    }
+
+    async fn on_progress(&self, report: ProgressNotificationParam, _: NotificationContext<RoleClient>) {
+        self.reports.pass_on(report);
     }
 }
 
 /// A live connection.
 pub(super) struct Client {
     name: String,
-    service: RunningService<RoleClient, Handler>,
+    pub(super) service: RunningService<RoleClient, Handler>,
     stderr: Option<StderrTail>,
 }
 
 impl Client {
-    /// The connection has ended, so that only a new one can serve the next call.
-    pub(super) fn is_closed(&self) -> bool {
-        self.service.is_closed() || self.service.is_transport_closed()
-    }
-
-    async fn list(&self) -> Result<Listing> {
+    async fn list(&self, progress: &Progress) -> Result<Listing, Fault> {
         let mut listing = Listing::default();
         if let Some(info) = self.service.peer_info() {
             listing.protocol = info.protocol_version.to_string();
@@ -168,23 +157,29 @@ impl Client {
         }
         let mut cursor = None;
         for _ in 0..MAX_PAGES {
-            let (tools, next) = self.list_page(cursor.clone()).await?;
+            let (tools, next) = self.list_page(cursor.clone(), progress).await?;
             listing.tools.extend(tools);
             if next.is_none() || next == cursor {
                 return Ok(listing);
             }
             cursor = next;
         }
-        Err(self.upstream(format!("its tool list has more than {MAX_PAGES} pages")))
+        Err(self.upstream(format!("its tool list has more than {MAX_PAGES} pages")).into())
     }
 
     /// One page as raw JSON: rmcp's own type refuses a whole list for one odd tool, so what it cannot read
     /// arrives as a custom result and is taken as it is.
-    async fn list_page(&self, cursor: Option<String>) -> Result<(Vec<Value>, Option<String>)> {
+    async fn list_page(
+        &self,
+        cursor: Option<String>,
+        progress: &Progress,
+    ) -> Result<(Vec<Value>, Option<String>), Fault> {
         let params = cursor.map(|cursor| PaginatedRequestParams::default().with_cursor(Some(cursor)));
-        let request = ListToolsRequest { params, ..ListToolsRequest::default() };
-        let result = self.service.send_request(ClientRequest::ListToolsRequest(request)).await;
-        match result.map_err(|error| self.service_error(error))? {
+        let request = |_| {
+            let params = params.clone();
+            ClientRequest::ListToolsRequest(ListToolsRequest { params, ..ListToolsRequest::default() })
+        };
+        match self.request(progress, request).await? {
             ServerResult::ListToolsResult(page) => {
                 let tools = page.tools.iter().filter_map(|tool| serde_json::to_value(tool).ok()).collect();
                 Ok((tools, page.next_cursor))
@@ -194,72 +189,81 @@ impl Client {
                     let next = custom.0.get("nextCursor").and_then(Value::as_str).map(str::to_owned);
                     Ok((tools.clone(), next))
                 }
-                _ => Err(self.upstream("it answered `tools/list` without a list of tools")),
+                _ => Err(self.upstream("it answered `tools/list` without a list of tools").into()),
             },
-            _ => Err(self.upstream("it answered `tools/list` with something else")),
+            _ => Err(self.upstream("it answered `tools/list` with something else").into()),
         }
     }
 
-    fn upstream(&self, what: impl std::fmt::Display) -> Error {
+    pub(super) fn upstream(&self, what: impl std::fmt::Display) -> Error {
         Error::new(ErrorCode::UpstreamError, format!("{}: {what}", self.name))
     }
 
-    fn service_error(&self, error: ServiceError) -> Error {
-        let name = &self.name;
-        match error {
-            ServiceError::McpError(data) => mcp_error(name, data),
-            ServiceError::TransportClosed => {
-                let dead =
-                    Error::new(ErrorCode::TransportDead, format!("the connection to {name} ended during the call"));
-                match self.stderr.as_ref().map(|tail| tail.last_lines(3)) {
-                    Some(lines) if !lines.is_empty() => dead.hint(format!("its stderr ended with: {lines}")),
-                    _ => dead,
-                }
+    /// A failed request, with the end of the stderr of a server that died of it.
+    pub(super) fn fault(&self, error: ServiceError) -> Fault {
+        let fault = failure::of_request(&self.name, error);
+        match self.stderr.as_ref().map(|tail| tail.last_lines(3)) {
+            Some(lines) if fault.error.code == ErrorCode::TransportDead && !lines.is_empty() => {
+                Fault { error: fault.error.hint(format!("its stderr ended with: {lines}")), ..fault }
             }
-            ServiceError::TransportSend(error) => {
-                Error::new(ErrorCode::TransportDead, format!("could not send to {name}: {}", chain(&error)))
-            }
-            ServiceError::Timeout { timeout } => {
-                Error::new(ErrorCode::Timeout, format!("{name} did not answer within {timeout:?}"))
-            }
-            ServiceError::Cancelled { .. } => {
-                Error::new(ErrorCode::Cancelled, format!("the call to {name} was cancelled"))
-            }
-            other => self.upstream(other),
+            _ => fault,
         }
     }
-}
 
-/// A JSON-RPC error of the server. `-32602` on a call is what servers send for bad arguments and unknown tools.
-fn mcp_error(name: &str, data: ErrorData) -> Error {
-    let error = Error::new(ErrorCode::UpstreamError, format!("{name}: {} (JSON-RPC {})", data.message, data.code.0));
-    match data.data {
-        Some(value) => error.data(value),
-        None => error,
+    async fn perform(&self, operation: &Operation, progress: &Progress) -> Result<ServerResult, Fault> {
+        self.request(progress, |Round { responses, state }| match operation {
+            Operation::Tool { name, arguments, .. } => {
+                let mut params = CallToolRequestParams::new(Cow::Owned(name.clone()));
+                params.arguments = Some(arguments.clone());
+                (params.input_responses, params.request_state) = (responses, state);
+                ClientRequest::CallToolRequest(CallToolRequest::new(params))
+            }
+            Operation::Prompt { name, arguments } => {
+                let mut params = GetPromptRequestParams::new(name.clone());
+                params.arguments = Some(arguments.clone());
+                (params.input_responses, params.request_state) = (responses, state);
+                ClientRequest::GetPromptRequest(GetPromptRequest::new(params))
+            }
+            Operation::Resource { uri } => {
+                let mut params = ReadResourceRequestParams::new(uri);
+                (params.input_responses, params.request_state) = (responses, state);
+                ClientRequest::ReadResourceRequest(ReadResourceRequest::new(params))
+            }
+            Operation::List => ClientRequest::ListToolsRequest(ListToolsRequest::default()),
+        })
+        .await
     }
 }
 
 #[async_trait]
-impl Upstream for Client {
-    async fn call(&self, operation: &Operation) -> Result<Answer> {
-        let failed = |error| self.service_error(error);
-        match operation {
-            Operation::List => self.list().await.map(Answer::Listing),
-            Operation::Tool { name, arguments } => {
-                let params = CallToolRequestParams::new(Cow::Owned(name.clone())).with_arguments(arguments.clone());
-                let result = self.service.call_tool(params).await.map_err(failed)?;
-                Ok(Answer::Tool(tool_answer(result)))
-            }
-            Operation::Resource { uri } => {
-                let result = self.service.read_resource(ReadResourceRequestParams::new(uri)).await.map_err(failed)?;
-                raw(&result)
-            }
-            Operation::Prompt { name, arguments } => {
-                let params = GetPromptRequestParams::new(name.clone()).with_arguments(arguments.clone());
-                let result = self.service.get_prompt(params).await.map_err(failed)?;
-                raw(&result)
-            }
+impl Link for Client {
+    async fn call(&self, operation: &Operation, progress: &Progress) -> Result<Answer, Fault> {
+        if matches!(operation, Operation::List) {
+            return self.list(progress).await.map(Answer::Listing);
         }
+        match self.perform(operation, progress).await? {
+            ServerResult::CallToolResult(result) => Ok(Answer::Tool(tool_answer(result))),
+            ServerResult::ReadResourceResult(result) => raw(&result).map_err(Fault::from),
+            ServerResult::GetPromptResult(result) => raw(&result).map_err(Fault::from),
+            _ => Err(self.fault(ServiceError::UnexpectedResponse)),
+        }
+    }
+
+    fn is_closed(&self) -> bool {
+        self.service.is_closed() || self.service.is_transport_closed()
+    }
+
+    /// Any answer will do, a refusal too.
+    async fn answers(&self) -> bool {
+        let has_ping = self.service.peer_info().is_none_or(|info| info.protocol_version.has_initialize());
+        let request = match has_ping {
+            true => ClientRequest::PingRequest(PingRequest::default()),
+            false => ClientRequest::DiscoverRequest(DiscoverRequest::new(DiscoverRequestParams {})),
+        };
+        let Ok(sent) = self.service.send_request_with_option(request, PeerRequestOptions::no_options()).await else {
+            return false;
+        };
+        matches!(sent.await_response().await, Ok(_) | Err(ServiceError::McpError(_)))
     }
 }
 

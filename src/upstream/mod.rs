@@ -3,9 +3,13 @@
 //! One trait with one method; an operation is an enum, so that every wrapper is written once for tools,
 //! resources and prompts alike. [`build`] composes the stack in one visible place.
 
+mod breaker;
+mod failure;
 mod http;
 mod mcp;
+mod progress;
 mod reconnect;
+mod request;
 mod stdio;
 mod timeout;
 
@@ -17,15 +21,18 @@ use serde_json::{Map, Value};
 use crate::config;
 use crate::error::{Error, ErrorCode, Result};
 
+pub use breaker::Health;
+pub use progress::{Progress, Report};
+
 /// An MCP server, or a wrapper around one.
 #[async_trait]
 pub trait Upstream: Send + Sync {
-    /// Performs one operation.
+    /// Performs one operation, and reports on `progress` what the server says meanwhile.
     ///
     /// # Errors
-    /// `TIMEOUT`, `TRANSPORT_DEAD` or `UPSTREAM_ERROR`. A tool that ran and failed is not an error here: its
-    /// answer says so.
-    async fn call(&self, operation: &Operation) -> Result<Answer>;
+    /// `TIMEOUT`, `TRANSPORT_DEAD`, `CIRCUIT_OPEN`, `RATE_LIMIT`, `INVALID_ARGS`, `BUDGET_EXCEEDED` or
+    /// `UPSTREAM_ERROR`. A tool that ran and failed is not an error here: its answer says so.
+    async fn call(&self, operation: &Operation, progress: &Progress) -> Result<Answer>;
 }
 
 /// What can be asked of a server.
@@ -39,6 +46,8 @@ pub enum Operation {
         name: String,
         /// Arguments by wire name.
         arguments: Map<String, Value>,
+        /// Calling it twice does what calling it once does: the server annotated it as read-only or idempotent.
+        repeatable: bool,
     },
     /// `resources/read`.
     Resource {
@@ -52,6 +61,17 @@ pub enum Operation {
         /// Its arguments.
         arguments: Map<String, Value>,
     },
+}
+
+impl Operation {
+    /// Whether it may be performed again when nobody knows whether it was performed.
+    #[must_use]
+    pub fn is_repeatable(&self) -> bool {
+        match self {
+            Self::List | Self::Resource { .. } | Self::Prompt { .. } => true,
+            Self::Tool { repeatable, .. } => *repeatable,
+        }
+    }
 }
 
 /// What a server answers.
@@ -105,13 +125,24 @@ pub enum Block {
     Other(Value),
 }
 
-/// Builds the stack of one server, outside in: a call is bounded in time whatever happens below it, and below
-/// that a dead connection is replaced before the next call.
+/// A configured server: the stack to call it through, and how it fares.
+pub struct Connection {
+    /// What performs operations.
+    pub upstream: Arc<dyn Upstream>,
+    /// What listings show of it.
+    pub health: Arc<Health>,
+}
+
+/// Builds the stack of one server, outside in: a server that keeps failing is left alone for a while; a call is
+/// bounded in time whatever happens below; a dead connection is replaced before the next call.
 #[must_use]
-pub fn build(name: &str, server: &config::Server) -> Arc<dyn Upstream> {
-    let connector = mcp::Connector::new(name, server);
-    let client = reconnect::Reconnect::new(connector, server.connect_timeout);
-    Arc::new(timeout::Timeout::new(name, client, server.timeout, server.connect_timeout))
+pub fn build(name: &str, server: &config::Server) -> Connection {
+    let health = Arc::default();
+    let limits = timeout::Limits { call: server.timeout, most: server.max_timeout, connect: server.connect_timeout };
+    let client = reconnect::Reconnect::new(mcp::Connector::new(name, server), server.connect_timeout);
+    let timeout = timeout::Timeout::new(name, client, limits);
+    let breaker = breaker::Breaker::new(name, timeout, server.breaker, Arc::clone(&health));
+    Connection { upstream: Arc::new(breaker), health }
 }
 
 /// A server known only from a file: it lists nothing new and cannot be called.
@@ -122,7 +153,7 @@ pub struct Offline {
 
 #[async_trait]
 impl Upstream for Offline {
-    async fn call(&self, _: &Operation) -> Result<Answer> {
+    async fn call(&self, _: &Operation, _: &Progress) -> Result<Answer> {
         Err(Error::new(
             ErrorCode::TransportDead,
             format!("this server is known only from {}, not connected", self.file),

@@ -3,33 +3,133 @@
 use std::time::Duration;
 
 use async_trait::async_trait;
+use tokio::time::Instant;
 
-use super::{Answer, Operation, Upstream};
+use super::{Answer, Operation, Progress, Upstream};
 use crate::error::{Error, ErrorCode, Result};
 
-/// An upstream whose operations end in time. Dropping the inner future cancels the request at the server.
+/// An upstream whose operations end in time: within `call` of the last sign of life, and within `most` altogether.
+/// Dropping the inner future cancels the request at the server.
 pub(super) struct Timeout<U> {
     name: String,
     inner: U,
-    call: Duration,
-    connect: Duration,
+    limits: Limits,
+}
+
+/// How long things may take.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Limits {
+    /// An operation, since it began or since the server last reported progress.
+    pub(super) call: Duration,
+    /// An operation altogether, however much progress there is.
+    pub(super) most: Duration,
+    /// What listing may take longer, since a list is asked for when the server starts.
+    pub(super) connect: Duration,
 }
 
 impl<U> Timeout<U> {
-    /// `call` bounds an operation with all that it needs; listing may take `connect` longer.
-    pub(super) fn new(name: &str, inner: U, call: Duration, connect: Duration) -> Self {
-        Self { name: name.to_owned(), inner, call, connect }
+    pub(super) fn new(name: &str, inner: U, limits: Limits) -> Self {
+        Self { name: name.to_owned(), inner, limits }
+    }
+
+    fn expired(&self, operation: &Operation, limit: Duration, capped: bool) -> Error {
+        let name = &self.name;
+        let (message, key) = match capped {
+            false => (format!("{name} did not answer within {limit:?}"), "timeout"),
+            true => (format!("{name} was still at work after {limit:?}"), "max_timeout"),
+        };
+        let hint = format!("ask for less, or raise `{key}` of the server in the configuration");
+        Error::new(ErrorCode::Timeout, message).hint(match operation.is_repeatable() {
+            true => hint,
+            false => format!("it may have been carried out all the same, so look before calling again; {hint}"),
+        })
     }
 }
 
 #[async_trait]
 impl<U: Upstream> Upstream for Timeout<U> {
-    async fn call(&self, operation: &Operation) -> Result<Answer> {
-        // A list is asked for when the server starts, so it may take that long besides.
-        let limit = if matches!(operation, Operation::List) { self.call + self.connect } else { self.call };
-        match tokio::time::timeout(limit, self.inner.call(operation)).await {
-            Ok(answer) => answer,
-            Err(_) => Err(Error::new(ErrorCode::Timeout, format!("{} did not answer within {limit:?}", self.name))),
+    async fn call(&self, operation: &Operation, progress: &Progress) -> Result<Answer> {
+        let Limits { call, most, connect } = self.limits;
+        let (limit, most) = match operation {
+            Operation::List => (call + connect, most + connect),
+            _ => (call, most),
+        };
+        let last = Instant::now() + most;
+        let mut deadline = (Instant::now() + limit).min(last);
+        let mut reports = progress.watch();
+        let mut answer = self.inner.call(operation, progress);
+        loop {
+            tokio::select! {
+                biased;
+                answer = &mut answer => return answer,
+                Ok(()) = reports.changed() => deadline = (Instant::now() + limit).min(last),
+                () = tokio::time::sleep_until(deadline) => {
+                    let capped = deadline == last && most > limit;
+                    return Err(self.expired(operation, if capped { most } else { limit }, capped));
+                }
+            }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::upstream::{Listing, Report};
+
+    /// Answers after `steps` steps of a second, each but the last one with a report.
+    struct Working {
+        steps: u32,
+    }
+
+    #[async_trait]
+    impl Upstream for Working {
+        async fn call(&self, _: &Operation, progress: &Progress) -> Result<Answer> {
+            for step in 1..=self.steps {
+                tokio::time::sleep(Duration::from_secs(1)).await;
+                progress.report(Report { progress: f64::from(step), ..Report::default() });
+            }
+            Ok(Answer::Listing(Listing::default()))
+        }
+    }
+
+    async fn outcome(steps: u32, seconds: [u64; 3], operation: Operation) -> (u64, Option<String>) {
+        let [call, most, connect] = seconds.map(Duration::from_secs);
+        let timeout = Timeout::new("web", Working { steps }, Limits { call, most, connect });
+        let started = Instant::now();
+        let answer = timeout.call(&operation, &Progress::default()).await;
+        (started.elapsed().as_secs(), answer.err().map(|error| error.message))
+    }
+
+    fn read() -> Operation {
+        Operation::Resource { uri: "x:".to_owned() }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn progress_keeps_a_call_alive_up_to_the_cap() {
+        assert_eq!(outcome(9, [2, 10, 0], read()).await, (9, None));
+        assert_eq!(outcome(99, [2, 10, 0], read()).await, (10, Some("web was still at work after 10s".to_owned())));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_silent_call_ends_at_its_timeout() {
+        struct Silent;
+        #[async_trait]
+        impl Upstream for Silent {
+            async fn call(&self, _: &Operation, _: &Progress) -> Result<Answer> {
+                std::future::pending().await
+            }
+        }
+        let limits = Limits { call: Duration::from_secs(3), most: Duration::from_secs(9), connect: Duration::ZERO };
+        let timeout = Timeout::new("web", Silent, limits);
+        let started = Instant::now();
+        let error = timeout.call(&read(), &Progress::default()).await.expect_err("nothing answers");
+        assert_eq!((error.code, started.elapsed().as_secs()), (ErrorCode::Timeout, 3));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn listing_may_take_the_time_to_connect_besides() {
+        assert_eq!(outcome(1, [1, 1, 5], Operation::List).await.1, None);
+        assert_eq!(outcome(6, [1, 3, 3], Operation::List).await.0, 6);
     }
 }

@@ -15,7 +15,7 @@ use wire::Language;
 
 use super::ui::Ui;
 use super::{Failure, own_executable};
-use crate::config::{Binding, Config, Server, Transport};
+use crate::config::{Binding, Breaker, Config, Server, Transport};
 use crate::execution::Request;
 use crate::gateway::{Gateway, Options};
 use crate::server::{definitions, instructions};
@@ -84,7 +84,9 @@ impl Walk {
                 description: Some(description.to_owned()),
                 enabled: true,
                 timeout: Duration::from_secs(10),
+                max_timeout: Duration::from_secs(10),
                 connect_timeout: Duration::from_secs(20),
+                breaker: Breaker::default(),
                 categories: BTreeMap::new(),
                 binding: Binding::Auto,
             };

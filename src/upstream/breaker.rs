@@ -1,0 +1,309 @@
+//! Leaves a server alone that fails again and again.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use serde_json::json;
+use tokio::time::Instant;
+
+use super::{Answer, Operation, Progress, Upstream};
+use crate::config::Breaker as Rule;
+use crate::error::{Error, ErrorCode, Result};
+
+/// Longest time for which a server is left alone.
+const MAX_PAUSE: Duration = Duration::from_secs(120);
+
+/// An upstream that is not asked for a while after a number of faults in a row. Then one call is let through as a
+/// probe: it closes the breaker or opens it again.
+pub(super) struct Breaker<U> {
+    name: String,
+    inner: U,
+    rule: Rule,
+    health: Arc<Health>,
+}
+
+impl<U> Breaker<U> {
+    pub(super) fn new(name: &str, inner: U, rule: Rule, health: Arc<Health>) -> Self {
+        Self { name: name.to_owned(), inner, rule, health }
+    }
+}
+
+#[async_trait]
+impl<U: Upstream> Upstream for Breaker<U> {
+    async fn call(&self, operation: &Operation, progress: &Progress) -> Result<Answer> {
+        // The gateway lists at a pace of its own, and the list tells whether the server is back: it is neither held
+        // up nor counted, but it closes the breaker.
+        let listing = matches!(operation, Operation::List);
+        let mut attempt = if listing { self.health.watch_only() } else { self.health.admit(&self.name)? };
+        let answer = self.inner.call(operation, progress).await;
+        match &answer {
+            Err(error) if error.behaviour().fault => {
+                if !listing {
+                    attempt.failed(error, self.rule);
+                }
+            }
+            _ => attempt.succeeded(),
+        }
+        answer
+    }
+}
+
+/// How a server fares, for its breaker and for listings.
+#[derive(Debug, Default)]
+pub struct Health(Mutex<Circuit>);
+
+#[derive(Debug, Default)]
+struct Circuit {
+    state: State,
+    /// Faults since the last success.
+    faults: u32,
+    /// The last of them, and when it was noticed.
+    last: Option<(String, Instant)>,
+    /// How long the breaker was open last.
+    pause: Duration,
+}
+
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+enum State {
+    #[default]
+    Closed,
+    /// Nobody is let through before then.
+    Open(Instant),
+    /// One call is under way to find out.
+    Probing,
+}
+
+impl Health {
+    fn lock(&self) -> MutexGuard<'_, Circuit> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What is wrong, in one line; `None` while nothing is.
+    #[must_use]
+    pub fn complaint(&self) -> Option<String> {
+        let circuit = self.lock();
+        let (last, _) = circuit.last.as_ref()?;
+        Some(match circuit.state {
+            State::Closed if circuit.faults == 1 => format!("its last call failed: {last}"),
+            State::Closed => format!("its last {} calls failed: {last}", circuit.faults),
+            State::Open(until) => {
+                let seconds = until.saturating_duration_since(Instant::now()).as_secs_f64().ceil();
+                format!("left alone for {seconds}s after {} faults in a row: {last}", circuit.faults)
+            }
+            State::Probing => format!("being tried again after {} faults in a row: {last}", circuit.faults),
+        })
+    }
+
+    /// Lets a call through, as the probe when it is time for one.
+    fn admit(&self, name: &str) -> Result<Attempt<'_>> {
+        let mut circuit = self.lock();
+        let now = Instant::now();
+        let is_probe = match circuit.state {
+            State::Closed => false,
+            State::Open(until) if now >= until => {
+                circuit.state = State::Probing;
+                true
+            }
+            State::Open(_) | State::Probing => return Err(circuit.refusal(name, now)),
+        };
+        Ok(Attempt { health: self, began: now, is_probe })
+    }
+
+    /// For a call that is let through whatever the state.
+    fn watch_only(&self) -> Attempt<'_> {
+        Attempt { health: self, began: Instant::now(), is_probe: false }
+    }
+}
+
+impl Circuit {
+    fn refusal(&self, name: &str, now: Instant) -> Error {
+        let last = self.last.as_ref().map_or("", |(last, _)| last.as_str());
+        let wait = match self.state {
+            State::Open(until) => until.saturating_duration_since(now),
+            State::Closed | State::Probing => Duration::ZERO,
+        };
+        let when = match self.state {
+            State::Open(_) => format!("it is tried again in {:.1}s", wait.as_secs_f64()),
+            State::Closed | State::Probing => "another call is trying it now".to_owned(),
+        };
+        let message = format!("{name} failed {} times in a row, the last time with {last}; {when}", self.faults);
+        Error::new(ErrorCode::CircuitOpen, message)
+            .hint("do something else first; `ls /` shows the server's state")
+            .data(json!({ "retry_after_ms": u64::try_from(wait.as_millis()).unwrap_or(u64::MAX) }))
+    }
+}
+
+/// A call that was let through.
+struct Attempt<'a> {
+    health: &'a Health,
+    began: Instant,
+    is_probe: bool,
+}
+
+impl Attempt<'_> {
+    fn succeeded(&mut self) {
+        self.is_probe = false;
+        *self.health.lock() = Circuit::default();
+    }
+
+    fn failed(&mut self, error: &Error, rule: Rule) {
+        let was_probe = std::mem::take(&mut self.is_probe);
+        let mut circuit = self.health.lock();
+        let now = Instant::now();
+        // Calls that were under way together fail together when the server dies: that is one fault.
+        let is_news = circuit.last.as_ref().is_none_or(|(_, noticed)| self.began >= *noticed);
+        if is_news {
+            circuit.faults += 1;
+            circuit.last = Some((error.to_string(), now));
+        }
+        if was_probe || (circuit.state == State::Closed && circuit.faults >= rule.faults) {
+            circuit.pause = if was_probe { (circuit.pause * 2).min(MAX_PAUSE) } else { rule.pause };
+            circuit.state = State::Open(now + circuit.pause);
+        }
+    }
+}
+
+impl Drop for Attempt<'_> {
+    /// A probe that was given up says nothing: the next call is the probe.
+    fn drop(&mut self) {
+        if self.is_probe {
+            self.health.lock().state = State::Open(Instant::now());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    use super::*;
+    use crate::upstream::ToolAnswer;
+
+    /// Fails with a code, or answers, after a second.
+    #[derive(Default)]
+    struct Server {
+        fails: Mutex<Option<ErrorCode>>,
+        calls: AtomicU32,
+    }
+
+    #[async_trait]
+    impl Upstream for Arc<Server> {
+        async fn call(&self, _: &Operation, _: &Progress) -> Result<Answer> {
+            self.calls.fetch_add(1, Ordering::Relaxed);
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            let fails = *self.fails.lock().expect("not poisoned");
+            fails.map_or_else(|| Ok(Answer::Tool(ToolAnswer::default())), |code| Err(Error::new(code, "no")))
+        }
+    }
+
+    impl Server {
+        fn set(&self, fails: Option<ErrorCode>) {
+            *self.fails.lock().expect("not poisoned") = fails;
+        }
+
+        fn calls(&self) -> u32 {
+            self.calls.load(Ordering::Relaxed)
+        }
+    }
+
+    fn broken() -> (Arc<Server>, Breaker<Arc<Server>>) {
+        let server = Arc::new(Server::default());
+        server.set(Some(ErrorCode::TransportDead));
+        let rule = Rule { faults: 3, pause: Duration::from_secs(10) };
+        (Arc::clone(&server), Breaker::new("web", server, rule, Arc::default()))
+    }
+
+    async fn code(breaker: &Breaker<Arc<Server>>) -> Option<ErrorCode> {
+        let operation = Operation::Resource { uri: "x:".to_owned() };
+        breaker.call(&operation, &Progress::default()).await.err().map(|error| error.code)
+    }
+
+    async fn open() -> (Arc<Server>, Breaker<Arc<Server>>) {
+        let (server, breaker) = broken();
+        for _ in 0..3 {
+            assert_eq!(code(&breaker).await, Some(ErrorCode::TransportDead));
+        }
+        (server, breaker)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn faults_in_a_row_open_it_and_the_refusal_says_until_when() {
+        let (server, breaker) = open().await;
+        let error = breaker.call(&Operation::Resource { uri: String::new() }, &Progress::default()).await;
+        let error = error.expect_err("it is open");
+        assert_eq!((error.code, server.calls()), (ErrorCode::CircuitOpen, 3));
+        assert!(error.message.contains("TRANSPORT_DEAD: no") && error.message.contains("in 10.0s"), "{error}");
+        assert_eq!(error.data.as_deref(), Some(&json!({"retry_after_ms": 10_000})));
+        assert!(breaker.health.complaint().is_some_and(|words| words.contains("left alone for 10s")));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_the_server_answered_is_no_fault() {
+        let (server, breaker) = broken();
+        for fails in [ErrorCode::InvalidArgs, ErrorCode::RateLimit, ErrorCode::UpstreamError, ErrorCode::ToolError] {
+            for _ in 0..3 {
+                server.set(Some(fails));
+                assert_eq!(code(&breaker).await, Some(fails));
+            }
+        }
+        // An answer between faults starts the count anew.
+        for fails in [ErrorCode::Timeout, ErrorCode::Timeout, ErrorCode::ToolError, ErrorCode::Timeout] {
+            server.set(Some(fails));
+            assert_eq!(code(&breaker).await, Some(fails));
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn one_probe_is_let_through_and_closes_it() {
+        let (server, breaker) = open().await;
+        tokio::time::sleep(Duration::from_secs(10)).await;
+        server.set(None);
+        let (first, second, third) = tokio::join!(code(&breaker), code(&breaker), code(&breaker));
+        let open = Some(ErrorCode::CircuitOpen);
+        assert_eq!((first, second, third, server.calls()), (None, open, open, 4));
+        assert_eq!((code(&breaker).await, breaker.health.complaint()), (None, None));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_failed_probe_doubles_the_pause() {
+        let (server, breaker) = open().await;
+        for (pause, calls) in [(10, 4), (20, 5), (40, 6), (80, 7), (120, 8), (120, 9)] {
+            tokio::time::sleep(Duration::from_millis(pause * 1000 - 10)).await;
+            assert_eq!(code(&breaker).await, Some(ErrorCode::CircuitOpen), "before {pause}s");
+            tokio::time::sleep(Duration::from_millis(10)).await;
+            assert_eq!((code(&breaker).await, server.calls()), (Some(ErrorCode::TransportDead), calls));
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_cancelled_probe_gives_its_slot_back() {
+        let (server, breaker) = open().await;
+        tokio::time::sleep(Duration::from_secs(10)).await;
+        server.set(None);
+        let given_up = tokio::time::timeout(Duration::from_millis(500), code(&breaker)).await;
+        assert!(given_up.is_err());
+        assert_eq!((code(&breaker).await, server.calls()), (None, 5));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn calls_that_fail_together_are_one_fault() {
+        let (_, breaker) = broken();
+        let together = futures::future::join_all((0..8).map(|_| code(&breaker))).await;
+        assert_eq!(together, vec![Some(ErrorCode::TransportDead); 8]);
+        assert_eq!(code(&breaker).await, Some(ErrorCode::TransportDead));
+        assert_eq!(code(&breaker).await, Some(ErrorCode::TransportDead));
+        assert_eq!(code(&breaker).await, Some(ErrorCode::CircuitOpen));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_list_is_never_held_up_and_closes_it() {
+        let (server, breaker) = open().await;
+        let list = || async { breaker.call(&Operation::List, &Progress::default()).await.is_ok() };
+        assert!(!list().await);
+        assert_eq!(code(&breaker).await, Some(ErrorCode::CircuitOpen));
+        server.set(None);
+        assert!(list().await);
+        assert_eq!(code(&breaker).await, None);
+    }
+}
