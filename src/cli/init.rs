@@ -1,8 +1,98 @@
-//! `forgefs init`: what it writes, and how. The caller prints.
+//! `forgefs init`: a first `forge.toml`, empty or with the servers of other hosts.
 
+mod credentials;
+mod entry;
+mod import;
+mod places;
+mod read;
+mod references;
+mod translate;
+
+use std::collections::BTreeSet;
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use clap::Args;
+
+use super::Failure;
+use super::ui::Ui;
+use crate::config::{process_env, read_text};
+use import::{Imported, Sources, import};
+
+#[derive(Args)]
+pub(super) struct InitArgs {
+    /// Overwrite an existing file
+    #[arg(long)]
+    force: bool,
+    /// Add to an existing file
+    #[arg(long, requires = "import", conflicts_with = "force")]
+    append: bool,
+    /// Take over the servers of Claude Code, Claude Desktop, Codex, Cursor, VS Code and Windsurf: from
+    /// FILE, or from wherever they keep them
+    #[arg(long, value_name = "FILE", num_args = 0..)]
+    import: Option<Vec<PathBuf>>,
+    /// With --import: write ${NAME} in place of credentials, and say what to export
+    #[arg(long, requires = "import")]
+    no_secrets: bool,
+    /// Where to write
+    #[arg(default_value = "forge.toml")]
+    path: PathBuf,
+}
+
+pub(super) fn init(args: &InitArgs, ui: Ui) -> Result<ExitCode, Failure> {
+    let path = &args.path;
+    let refused = |error: InitError| Failure::usage(error.to_string());
+    let Some(files) = &args.import else {
+        write(path, args.force).map_err(refused)?;
+        ui.note(&format!("wrote {}; `forgefs doctor` checks it", path.display()));
+        return Ok(ExitCode::SUCCESS);
+    };
+    // Before anything is read, so that nobody reads a report of what is not written.
+    if path.exists() && !args.force && !args.append {
+        return Err(refused(InitError::Exists { path: path.clone() }).hint("--append adds to it"));
+    }
+    let existing = if args.append && path.exists() { read_text(path)? } else { String::new() };
+    let imported = import(Sources {
+        files,
+        env: &process_env,
+        cwd: &std::env::current_dir().unwrap_or_default(),
+        target: path,
+        taken: names(&existing),
+        leave_out: args.no_secrets,
+    });
+    imported.report.iter().for_each(|line| ui.note(&entry::plain(line)));
+    if imported.count == 0 {
+        return Err(Failure {
+            exit: if imported.broken > 0 { 2 } else { 1 },
+            ..Failure::usage("nothing to import".into())
+        });
+    }
+    match existing.is_empty() {
+        true => write_text(path, args.force || args.append, &format!("{IMPORTED}{}", imported.text)),
+        false => append(path, &imported),
+    }
+    .map_err(refused)?;
+    report(&imported, path, ui);
+    Ok(ExitCode::SUCCESS)
+}
+
+fn report(imported: &Imported, path: &Path, ui: Ui) {
+    let file = path.display();
+    if imported.secrets > 0 {
+        let count = imported.secrets;
+        ui.note(&format!("warning: credentials in plain text in {file}: {count}; keep it out of version control"));
+    }
+    ui.note(&format!("servers written to {file}: {}; `forgefs doctor` checks them", imported.count));
+}
+
+/// The servers that a configuration already has. What is not valid TOML is left for `doctor` to explain.
+fn names(text: &str) -> BTreeSet<String> {
+    let table: toml::Table = toml::from_str(text).unwrap_or_default();
+    let servers = table.get("servers").and_then(toml::Value::as_table);
+    servers.map(|servers| servers.keys().cloned().collect()).unwrap_or_default()
+}
 
 /// A first `forge.toml`: it loads as it is, and shows one server of each transport to uncomment.
 #[must_use]
@@ -15,6 +105,10 @@ pub fn starter_config() -> &'static str {
 /// # Errors
 /// The file exists and `force` is not given, or it cannot be written.
 pub fn write(path: &Path, force: bool) -> Result<(), InitError> {
+    write_text(path, force, STARTER)
+}
+
+fn write_text(path: &Path, force: bool, text: &str) -> Result<(), InitError> {
     let failed = |source| InitError::Failed { path: path.to_owned(), source };
     if let Some(folder) = path.parent() {
         fs::create_dir_all(folder).map_err(failed)?;
@@ -34,7 +128,18 @@ pub fn write(path: &Path, force: bool) -> Result<(), InitError> {
     // The mode above is for a new file; an overwritten one keeps its own.
     #[cfg(unix)]
     file.set_permissions(std::os::unix::fs::PermissionsExt::from_mode(0o600)).map_err(failed)?;
-    file.write_all(STARTER.as_bytes()).and_then(|()| file.flush()).map_err(failed)
+    file.write_all(text.as_bytes()).and_then(|()| file.flush()).map_err(failed)
+}
+
+/// Adds the entries at the end of a file; it becomes private once it holds credentials.
+fn append(path: &Path, imported: &Imported) -> Result<(), InitError> {
+    let failed = |source| InitError::Failed { path: path.to_owned(), source };
+    let mut file = OpenOptions::new().append(true).open(path).map_err(failed)?;
+    #[cfg(unix)]
+    if imported.secrets > 0 {
+        file.set_permissions(std::os::unix::fs::PermissionsExt::from_mode(0o600)).map_err(failed)?;
+    }
+    file.write_all(format!("\n{}", imported.text).as_bytes()).and_then(|()| file.flush()).map_err(failed)
 }
 
 /// Why no file was written.
@@ -55,6 +160,11 @@ pub enum InitError {
         source: io::Error,
     },
 }
+
+const IMPORTED: &str = "\
+# ForgeFS configuration, made from those of other MCP hosts. Every key is explained in forge.toml.example.
+# A server inherits only PATH, HOME, LANG and the like: what else it needs belongs into its `env`.
+";
 
 const STARTER: &str = r#"# ForgeFS configuration. Every key is explained in forge.toml.example.
 # Lines that start with `#` and no space are settings: remove the `#` to use them. `forgefs doctor` checks the result.

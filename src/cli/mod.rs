@@ -76,8 +76,8 @@ enum Command {
     Stubs(stubs::StubsArgs),
     /// Check configuration, servers and sandbox
     Doctor,
-    /// Write a starter forge.toml
-    Init(InitArgs),
+    /// Write a first forge.toml, with the servers of other MCP hosts if asked to
+    Init(init::InitArgs),
     /// Walk through ForgeFS with a built-in sample server; needs no network and no configuration
     Demo,
     /// The sample MCP server of `demo`
@@ -85,19 +85,10 @@ enum Command {
     DemoServer(demo::ServerArgs),
 }
 
-#[derive(Args)]
-struct InitArgs {
-    /// Overwrite an existing file
-    #[arg(long)]
-    force: bool,
-    /// Where to write
-    #[arg(default_value = "forge.toml")]
-    path: PathBuf,
-}
-
 const EXAMPLES: &str = "\
 Examples:
   forgefs init                          write a starter forge.toml
+  forgefs init --import                 write one with the servers of Claude, Cursor, VS Code …
   forgefs doctor                        check configuration, servers and sandbox
   forgefs ls /github                    list the tools of a server
   forgefs search 'create issue'         find a tool
@@ -141,11 +132,7 @@ async fn dispatch(cli: Cli, ui: Ui) -> Result<ExitCode, Failure> {
         Command::Doctor => doctor::doctor(global, ui).await,
         Command::Demo => demo::demo(ui).await,
         Command::DemoServer(args) => demo::serve(args).await,
-        Command::Init(args) => {
-            init::write(&args.path, args.force).map_err(|error| Failure::usage(error.to_string()))?;
-            ui.note(&format!("wrote {}; `forgefs doctor` checks it", args.path.display()));
-            Ok(ExitCode::SUCCESS)
-        }
+        Command::Init(args) => init::init(&args, ui),
     }
 }
 

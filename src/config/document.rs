@@ -168,7 +168,7 @@ fn kind(value: &DeValue<'_>) -> &'static str {
 }
 
 /// Line and column of a byte offset.
-pub(super) fn position(text: &str, offset: usize) -> Position {
+pub(crate) fn position(text: &str, offset: usize) -> Position {
     let before = text.get(..offset).unwrap_or(text);
     let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);
     let count = |n: usize| u32::try_from(n + 1).unwrap_or(u32::MAX);

@@ -41,7 +41,7 @@ fn named(path: &Path, cwd: &Path, by: &str) -> Result<Option<PathBuf>, ConfigErr
 }
 
 /// Reads a file as text.
-pub(super) fn read(path: &Path) -> Result<String, ConfigError> {
+pub(crate) fn read(path: &Path) -> Result<String, ConfigError> {
     let bytes = read_bytes(path).map_err(|error| {
         let message = match error.kind() {
             io::ErrorKind::NotFound => "no such file".to_owned(),

@@ -23,9 +23,12 @@ mod transport;
 mod units;
 mod values;
 
+pub(crate) use document::position;
 use document::{Document, KeyPath};
 pub use error::{ConfigError, Position};
+pub(crate) use file::read as read_text;
 use raw::Raw;
+pub(crate) use sensitive::sounds_secret;
 use values::Values;
 
 /// The whole configuration of one gateway.

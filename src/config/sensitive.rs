@@ -64,7 +64,7 @@ fn list_password(value: &str) {
 }
 
 /// Whether a variable, option or parameter of this name holds a credential.
-fn sounds_secret(name: &str) -> bool {
+pub(crate) fn sounds_secret(name: &str) -> bool {
     const PARTS: &[&str] = &["TOKEN", "SECRET", "PASSW", "CREDENTIAL", "BEARER", "COOKIE", "PRIVATE"];
     const WORDS: &[&str] = &["AUTH", "AUTHORIZATION", "DSN", "KEY", "KEYS", "PASS", "PAT", "PWD"];
     let name = name.to_ascii_uppercase();

@@ -7,6 +7,7 @@ mod config;
 mod examples;
 mod faulty;
 mod http;
+mod import;
 mod real;
 mod real_servers;
 mod surface;

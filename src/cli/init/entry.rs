@@ -1,0 +1,147 @@
+//! One `[servers.<name>]` entry to be written.
+
+use std::fmt::Write as _;
+
+/// A server as `forge.toml` describes it. Texts are in its syntax, references included.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Entry {
+    /// Name in `forge.toml`.
+    pub(super) name: String,
+    /// Which files it came from.
+    pub(super) origins: Vec<String>,
+    pub(super) transport: Transport,
+    pub(super) description: Option<String>,
+    pub(super) disabled: bool,
+    pub(super) timeout: Option<String>,
+    pub(super) connect_timeout: Option<String>,
+    /// Keys of `[servers.<name>.auth]`, with values as TOML.
+    pub(super) auth: Vec<(&'static str, String)>,
+    /// Keys whose values are credentials, written as they are.
+    pub(super) secrets: Vec<String>,
+    /// Variables that must be set and are not.
+    pub(super) unset: Vec<String>,
+    /// What else the reader should know.
+    pub(super) notes: Vec<String>,
+}
+
+/// How it is reached.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Transport {
+    Stdio { command: String, args: Vec<String>, env: Vec<(String, String)>, cwd: Option<String> },
+    Http { legacy: bool, url: String, headers: Vec<(String, String)> },
+}
+
+impl Default for Transport {
+    fn default() -> Self {
+        Self::Http { legacy: false, url: String::new(), headers: Vec::new() }
+    }
+}
+
+impl Entry {
+    /// The entry's keys under its table header, without comments.
+    pub(super) fn table(&self) -> String {
+        let mut out = format!("[servers.{}]\n", key(&self.name));
+        let mut line = |key: &str, value: String| {
+            let _infallible = writeln!(out, "{key} = {value}");
+        };
+        if self.is_off() {
+            line("enabled", "false".to_owned());
+        }
+        match &self.transport {
+            Transport::Stdio { command, args, env, cwd } => {
+                line("command", string(command));
+                if !args.is_empty() {
+                    line("args", array(args));
+                }
+                if let Some(cwd) = cwd {
+                    line("cwd", string(cwd));
+                }
+                env.iter().for_each(|(name, value)| line(&format!("env.{}", key(name)), string(value)));
+            }
+            Transport::Http { legacy, url, headers } => {
+                if *legacy {
+                    line("transport", string("sse"));
+                }
+                line("url", string(url));
+                headers.iter().for_each(|(name, value)| line(&format!("headers.{}", key(name)), string(value)));
+            }
+        }
+        let texts = [
+            ("description", &self.description),
+            ("timeout", &self.timeout),
+            ("connect_timeout", &self.connect_timeout),
+        ];
+        for (name, text) in texts {
+            if let Some(text) = text {
+                line(name, string(text));
+            }
+        }
+        self.auth.iter().for_each(|(name, value)| line(&format!("auth.{name}"), value.clone()));
+        out
+    }
+
+    /// Whether it is written as disabled.
+    pub(super) fn is_off(&self) -> bool {
+        self.disabled || !self.unset.is_empty()
+    }
+
+    /// The entry with its comments. With `refused`, the reason why it cannot be used, all of it is a comment.
+    pub(super) fn render(&self, refused: Option<&str>) -> String {
+        let mut out = String::new();
+        let mut comment = |text: String| {
+            let _infallible = writeln!(out, "# {}", plain(&text));
+        };
+        comment(format!("From {}.", self.origins.join(" and ")));
+        for secret in &self.secrets {
+            comment(format!("{secret} is a credential in plain text; better export it and write ${{NAME}} here."));
+        }
+        if !self.unset.is_empty() {
+            comment(format!("Export {}, then remove `enabled = false`.", self.unset.join(", ")));
+        }
+        self.notes.iter().for_each(|note| comment(note.clone()));
+        if let Some(reason) = refused {
+            comment(format!("Not used: {reason}"));
+        }
+        let table = self.table();
+        match refused {
+            None => out + &table,
+            Some(_) => table.lines().fold(out, |out, line| out + "#" + line + "\n"),
+        }
+    }
+}
+
+/// A text without anything that would end a line or turn its direction.
+pub(super) fn plain(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() || turns(c) { ' ' } else { c }).collect()
+}
+
+/// Whether a character makes text read otherwise than it is stored.
+fn turns(c: char) -> bool {
+    matches!(c, '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+}
+
+/// A TOML key.
+fn key(name: &str) -> String {
+    let bare = !name.is_empty() && name.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-'));
+    if bare { name.to_owned() } else { string(name) }
+}
+
+/// A TOML string: JSON's form is one, but for DEL. What would deceive the reader is escaped too.
+pub(super) fn string(text: &str) -> String {
+    let quoted = serde_json::Value::from(text).to_string();
+    let escape = |c: char| match c == '\u{7f}' || turns(c) {
+        true => format!("\\u{:04X}", u32::from(c)),
+        false => c.to_string(),
+    };
+    quoted.chars().map(escape).collect()
+}
+
+/// A TOML array of strings, on one line if it fits.
+pub(super) fn array(items: &[String]) -> String {
+    let items: Vec<String> = items.iter().map(|item| string(item)).collect();
+    let line = format!("[{}]", items.join(", "));
+    match line.chars().count() > 110 {
+        true => format!("[\n    {},\n]", items.join(",\n    ")),
+        false => line,
+    }
+}

@@ -1,0 +1,200 @@
+//! The servers of other hosts, gathered into one `forge.toml`.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use super::credentials::Credentials;
+use super::entry::Entry;
+use super::places::{self, Host, Os, Place};
+use super::read::{Found, read};
+use super::translate;
+use crate::config::{Config, Env};
+
+/// What an import is made from.
+pub(super) struct Sources<'a> {
+    /// Files to read; empty means to look everywhere.
+    pub(super) files: &'a [PathBuf],
+    /// The environment.
+    pub(super) env: Env<'a>,
+    /// The current folder.
+    pub(super) cwd: &'a Path,
+    /// The file to be written.
+    pub(super) target: &'a Path,
+    /// Names that are taken in it.
+    pub(super) taken: BTreeSet<String>,
+    /// Write references in place of credentials.
+    pub(super) leave_out: bool,
+}
+
+/// What came of it.
+#[derive(Default)]
+pub(super) struct Imported {
+    /// The entries as TOML, with comments.
+    pub(super) text: String,
+    /// Remarks for the user, a line each.
+    pub(super) report: Vec<String>,
+    /// Entries that are written, those in comments included.
+    pub(super) count: usize,
+    /// Credentials that were copied.
+    pub(super) secrets: usize,
+    /// Files that could not be read.
+    pub(super) broken: usize,
+}
+
+/// Reads all sources and makes the entries.
+pub(super) fn import(sources: Sources<'_>) -> Imported {
+    let home = places::home(sources.env);
+    let places = match sources.files {
+        [] => places::all(Os::current(), sources.env, sources.cwd),
+        files => files.iter().map(|file| Place::named(file, home.as_deref())).collect(),
+    };
+    let mut imported = Imported::default();
+    let found = gather(&places, &sources, home.as_deref(), &mut imported);
+    let entries = entries(&found, &sources, home.as_deref(), &mut imported);
+    for entry in &entries {
+        write(entry, &sources, &mut imported);
+    }
+    if entries.is_empty() && imported.broken == 0 {
+        let looked: Vec<String> = places.iter().map(|place| show(&place.path, home.as_deref())).collect();
+        imported.report.push(format!("no servers found; looked at {}", looked.join(", ")));
+    }
+    imported
+}
+
+/// Every server of every file that there is.
+fn gather(places: &[Place], sources: &Sources<'_>, home: Option<&Path>, imported: &mut Imported) -> Vec<Found> {
+    let mut found = Vec::new();
+    let mut switched_off = Vec::new();
+    for place in places {
+        // What was named must be there; what is merely looked for need not.
+        if sources.files.is_empty() && !place.path.exists() {
+            continue;
+        }
+        let file = show(&place.path, home);
+        match read(place, sources.cwd) {
+            Ok(contents) => {
+                let names: Vec<&str> = contents.servers.iter().map(|found| found.name.as_str()).collect();
+                let names = if names.is_empty() { "no servers".to_owned() } else { names.join(", ") };
+                imported.report.push(format!("{}, {file}: {names}", place.host.name()));
+                imported.report.extend(contents.notes.iter().map(|note| format!("  {file}: {note}")));
+                switched_off.extend(contents.switched_off);
+                found.extend(contents.servers);
+            }
+            Err(error) => {
+                imported.broken += 1;
+                imported.report.push(format!("not read: {file}: {error}"));
+            }
+        }
+    }
+    for server in &mut found {
+        let of_the_project = server.place.path.ends_with(".mcp.json") && server.place.host == Host::ClaudeCode;
+        server.disabled |= of_the_project && switched_off.contains(&server.name);
+    }
+    found
+}
+
+/// The entries under names of their own; the same server from several hosts is one entry.
+fn entries(found: &[Found], sources: &Sources<'_>, home: Option<&Path>, imported: &mut Imported) -> Vec<Entry> {
+    let base = match sources.target.parent() {
+        Some(folder) if folder != Path::new("") => folder,
+        _ => sources.cwd,
+    };
+    let credentials = Credentials { env: sources.env, leave_out: sources.leave_out };
+    let mut entries: Vec<Entry> = Vec::new();
+    let mut taken: BTreeSet<String> = sources.taken.iter().map(|name| name.to_lowercase()).collect();
+    for found in found {
+        let origin = format!("{}, {}", found.place.host.name(), show(&found.place.path, home));
+        let mut entry = match translate::entry(found, credentials, base) {
+            Ok(entry) => entry,
+            Err(reason) => {
+                imported.report.push(format!("  {}: left out, {reason}", found.name));
+                continue;
+            }
+        };
+        let same = |other: &&mut Entry| other.transport == entry.transport && other.auth == entry.auth;
+        if let Some(known) = entries.iter_mut().find(same) {
+            // Someone who switched it off in one place still uses it in the other.
+            known.disabled &= entry.disabled;
+            if !known.origins.contains(&origin) {
+                known.origins.push(origin);
+            }
+            continue;
+        }
+        entry.name = free_name(&found.name, &mut taken);
+        if entry.name != found.name {
+            entry.notes.insert(0, format!("Called `{}` there.", found.name));
+            imported.report.push(format!("  {} is called {} here", found.name, entry.name));
+        }
+        entry.origins.push(origin);
+        entries.push(entry);
+    }
+    entries
+}
+
+/// A name that `forge.toml` allows and nobody has: other characters become `-`, a number is added.
+fn free_name(wanted: &str, taken: &mut BTreeSet<String>) -> String {
+    let valid = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '-');
+    let name: String = wanted.trim().chars().map(|c| if valid(c) { c } else { '-' }).collect();
+    let name: String = name.trim_start_matches(['-', '_', '.']).chars().take(56).collect();
+    let name = name.trim_end_matches('-');
+    let name = if name.is_empty() { "server" } else { name };
+    let reserved = ["forge.pyi", "forge.d.ts", "results"].contains(&name.to_lowercase().as_str());
+    let mut candidate = if reserved { format!("{name}-server") } else { name.to_owned() };
+    let mut number = 2;
+    while !taken.insert(candidate.to_lowercase()) {
+        candidate = format!("{name}-{number}");
+        number += 1;
+    }
+    candidate
+}
+
+/// Adds an entry to the text, as a comment if the configuration would refuse it.
+fn write(entry: &Entry, sources: &Sources<'_>, imported: &mut Imported) {
+    let refused = Config::parse(&entry.table(), sources.target, sources.env).err();
+    let reason = refused.map(|error| match error.key.is_empty() {
+        true => error.message,
+        false => format!("{}: {}", error.key, error.message),
+    });
+    imported.text.push('\n');
+    imported.text.push_str(&entry.render(reason.as_deref()));
+    imported.count += 1;
+    let name = &entry.name;
+    let mut say = |text: String| imported.report.push(format!("  {name}: {text}"));
+    match &reason {
+        Some(reason) => say(format!("written as a comment, {reason}")),
+        None => {
+            if !entry.unset.is_empty() {
+                say(format!("disabled until you export {}", entry.unset.join(", ")));
+            } else if entry.disabled {
+                say("disabled, as it was".to_owned());
+            }
+        }
+    }
+    entry.notes.iter().filter(|note| !note.starts_with("Called ")).for_each(|note| say(note.clone()));
+    entry.secrets.iter().for_each(|secret| say(format!("{secret} is a credential and was copied as it is")));
+    imported.secrets += entry.secrets.len();
+}
+
+/// A path with `~` for the home folder.
+fn show(path: &Path, home: Option<&Path>) -> String {
+    match home.and_then(|home| path.strip_prefix(home).ok()) {
+        Some(rest) => Path::new("~").join(rest).display().to_string(),
+        None => path.display().to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_made_valid_and_unique() {
+        let mut taken = BTreeSet::from(["files".to_owned()]);
+        let names: Vec<String> = ["files", "Files", "My Server!", "@scope/pkg", "…", "results", &"x".repeat(90)]
+            .into_iter()
+            .map(|name| free_name(name, &mut taken))
+            .collect();
+        let long = "x".repeat(56);
+        assert_eq!(names, ["files-2", "Files-3", "My-Server", "scope-pkg", "server", "results-server", &long]);
+    }
+}

@@ -1,0 +1,152 @@
+//! A host's file → the servers in it, as they are written there.
+
+use std::path::Path;
+
+use jsonc_parser::{ParseOptions, parse_to_serde_value};
+use serde_json::{Map, Value};
+
+use super::places::{Host, Place};
+use super::references::Input;
+use crate::config::{Position, position, read_text};
+
+/// One server as its host describes it.
+#[derive(Debug, Clone)]
+pub(super) struct Found {
+    pub(super) place: Place,
+    pub(super) name: String,
+    pub(super) fields: Map<String, Value>,
+    /// What the file asks the user for.
+    pub(super) inputs: Vec<Input>,
+    /// Switched off elsewhere than in its own fields.
+    pub(super) disabled: bool,
+}
+
+/// What one file holds.
+#[derive(Debug, Default)]
+pub(super) struct Contents {
+    pub(super) servers: Vec<Found>,
+    /// What was left out, and why.
+    pub(super) notes: Vec<String>,
+    /// Servers of the project's `.mcp.json` that this file switches off.
+    pub(super) switched_off: Vec<String>,
+}
+
+/// Reads one file. `cwd` picks the project among those that Claude Code keeps in one file.
+///
+/// # Errors
+/// What is wrong with the file, with its position where there is one.
+pub(super) fn read(place: &Place, cwd: &Path) -> Result<Contents, String> {
+    let text = read_text(&place.path).map_err(|error| error.message)?;
+    let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
+    let is_toml = place.path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("toml"));
+    let root = if is_toml { toml_value(text)? } else { json_value(text)? };
+    let Some(root) = root.as_object() else {
+        return Err("not an object with servers in it".to_owned());
+    };
+    let mut contents = Contents::default();
+    let inputs = inputs(root);
+    for key in ["mcpServers", "servers", "mcp_servers"] {
+        collect(place, root.get(key), &inputs, &mut contents);
+    }
+    // VS Code once kept its servers in settings.json.
+    if let Some(nested) = root.get("mcp").and_then(Value::as_object) {
+        collect(place, nested.get("servers"), &self::inputs(nested), &mut contents);
+    }
+    if place.host == Host::ClaudeCode {
+        projects(place, root, cwd, &mut contents);
+    }
+    Ok(contents)
+}
+
+fn json_value(text: &str) -> Result<Value, String> {
+    // Comments and trailing commas are what hosts accept; the rest of what the parser forgives would hide mistakes.
+    let options = ParseOptions {
+        allow_comments: true,
+        allow_trailing_commas: true,
+        allow_loose_object_property_names: false,
+        allow_missing_commas: false,
+        allow_single_quoted_strings: false,
+        allow_hexadecimal_numbers: false,
+        allow_unary_plus_numbers: false,
+        allow_bare_decimal_point_numbers: false,
+        allow_non_finite_numbers: false,
+        allow_extended_string_escapes: false,
+    };
+    parse_to_serde_value(text, &options).map_err(|error| {
+        let (line, column) = (error.line_display(), error.column_display());
+        format!("{line}:{column}: {}", error.kind())
+    })
+}
+
+fn toml_value(text: &str) -> Result<Value, String> {
+    let table: toml::Table = toml::from_str(text).map_err(|error| {
+        let message = error.message().replace('\n', "; ");
+        match error.span().map(|span| position(text, span.start)) {
+            Some(Position { line, column }) => format!("{line}:{column}: {message}"),
+            None => message,
+        }
+    })?;
+    serde_json::to_value(table).map_err(|error| error.to_string())
+}
+
+fn collect(place: &Place, servers: Option<&Value>, inputs: &[Input], contents: &mut Contents) {
+    let Some(servers) = servers else { return };
+    let Some(servers) = servers.as_object() else {
+        contents.notes.push("its list of servers is not an object".to_owned());
+        return;
+    };
+    for (name, fields) in servers {
+        match fields.as_object() {
+            Some(fields) => contents.servers.push(Found {
+                place: place.clone(),
+                name: name.clone(),
+                fields: fields.clone(),
+                inputs: inputs.to_vec(),
+                disabled: false,
+            }),
+            None => contents.notes.push(format!("{name}: not an object, left out")),
+        }
+    }
+}
+
+fn inputs(root: &Map<String, Value>) -> Vec<Input> {
+    let text = |input: &Value, key| Some(input.get(key)?.as_str()?.to_owned());
+    let inputs = root.get("inputs").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+    let one = |input: &Value| {
+        // A password has no default that is meant to be used.
+        let is_password = input.get("password").and_then(Value::as_bool).unwrap_or(false);
+        let default = text(input, "default").filter(|default| !default.is_empty() && !is_password);
+        Some(Input { id: text(input, "id")?, description: text(input, "description"), default })
+    };
+    inputs.iter().filter_map(one).collect()
+}
+
+/// `~/.claude.json` keeps the servers of every project; those of the project around `cwd` are meant.
+fn projects(place: &Place, root: &Map<String, Value>, cwd: &Path, contents: &mut Contents) {
+    let Some(projects) = root.get("projects").and_then(Value::as_object) else { return };
+    let mut elsewhere = 0;
+    for (folder, project) in projects {
+        let servers = project.get("mcpServers").and_then(Value::as_object);
+        if !cwd.starts_with(folder) {
+            elsewhere += servers.map_or(0, Map::len);
+            continue;
+        }
+        let here = Place { project: Some(folder.into()), ..place.clone() };
+        let before = contents.servers.len();
+        collect(&here, project.get("mcpServers"), &[], contents);
+        let off = names(project, "disabledMcpServers");
+        contents.servers[before..].iter_mut().for_each(|found| found.disabled = off.contains(&found.name));
+        contents.switched_off.extend(off);
+        contents.switched_off.extend(names(project, "disabledMcpjsonServers"));
+    }
+    if elsewhere > 0 {
+        contents
+            .notes
+            .push(format!("left out, as they belong to other projects: {elsewhere}; import in their folders"));
+    }
+}
+
+fn names(project: &Value, key: &str) -> Vec<String> {
+    let names = project.get(key).and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+    names.iter().filter_map(Value::as_str).map(str::to_owned).collect()
+}

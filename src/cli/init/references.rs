@@ -1,0 +1,192 @@
+//! `${…}` as other hosts write it → as `forge.toml` writes it.
+
+use std::path::Path;
+
+/// What a value refers to is looked up in.
+pub(super) struct Scope<'a> {
+    /// Whether the host replaces anything; else every text is literal.
+    pub(super) expands: bool,
+    /// What `${workspaceFolder}` stands for.
+    pub(super) project: Option<&'a Path>,
+    /// Definitions of `${input:…}`.
+    pub(super) inputs: &'a [Input],
+}
+
+/// A value that VS Code asks for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Input {
+    pub(super) id: String,
+    pub(super) description: Option<String>,
+    pub(super) default: Option<String>,
+}
+
+/// A translated value.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Text {
+    /// As it goes into `forge.toml`.
+    pub(super) text: String,
+    /// Variables that must be set.
+    pub(super) needs: Vec<String>,
+    /// What the reader should know.
+    pub(super) notes: Vec<String>,
+}
+
+/// Translates one value.
+pub(super) fn translate(value: &str, scope: &Scope<'_>) -> Text {
+    let mut out = Text::default();
+    let mut rest = value;
+    while let Some(at) = rest.find("${") {
+        out.text.push_str(&rest[..at]);
+        let after = &rest[at + 2..];
+        let reference = after.split_once('}').filter(|_| scope.expands);
+        match reference {
+            Some((inner, tail)) => {
+                one(inner, scope, &mut out);
+                rest = tail;
+            }
+            None => {
+                out.text.push_str("$${");
+                rest = after;
+            }
+        }
+    }
+    out.text.push_str(rest);
+    out
+}
+
+fn one(inner: &str, scope: &Scope<'_>, out: &mut Text) {
+    match inner.split_once(':') {
+        Some(("env", name)) => variable(name, None, inner, out),
+        Some(("input", id)) => input(id, scope, out),
+        Some((name, default)) if default.starts_with('-') => variable(name, Some(&default[1..]), inner, out),
+        None if matches!(inner, "userHome") => out.text.push_str("${HOME}"),
+        None if matches!(inner, "pathSeparator" | "/") => out.text.push(std::path::MAIN_SEPARATOR),
+        None if matches!(inner, "workspaceFolder" | "workspaceFolderBasename") => folder(inner, scope, out),
+        None => variable(inner, None, inner, out),
+        Some(_) => literal(inner, out),
+    }
+}
+
+fn variable(name: &str, default: Option<&str>, inner: &str, out: &mut Text) {
+    let mut bytes = name.bytes();
+    let valid = bytes.next().is_some_and(|b| b.is_ascii_alphabetic() || b == b'_')
+        && bytes.all(|b| b.is_ascii_alphanumeric() || b == b'_');
+    match default {
+        // `$${` would be an escape here.
+        _ if !valid || out.text.ends_with('$') => literal(inner, out),
+        Some(default) => out.text.push_str(&format!("${{{name}:-{default}}}")),
+        None => need(name, out),
+    }
+}
+
+fn need(name: &str, out: &mut Text) {
+    out.text.push_str(&format!("${{{name}}}"));
+    if !out.needs.iter().any(|known| known == name) {
+        out.needs.push(name.to_owned());
+    }
+}
+
+/// A question of the editor becomes a variable of the same name.
+fn input(id: &str, scope: &Scope<'_>, out: &mut Text) {
+    let name = variable_name(id);
+    let known = scope.inputs.iter().find(|input| input.id == id);
+    match known.and_then(|input| input.default.as_deref()).filter(|default| !default.contains(['}', '$'])) {
+        Some(default) => out.text.push_str(&format!("${{{name}:-{default}}}")),
+        None => need(&name, out),
+    }
+    let asked = known.and_then(|input| input.description.as_deref());
+    out.notes.push(match asked {
+        Some(asked) => format!("{name} is what the editor asks for: {asked}"),
+        None => format!("{name} stands for the editor's input `{id}`"),
+    });
+}
+
+fn folder(inner: &str, scope: &Scope<'_>, out: &mut Text) {
+    let Some(project) = scope.project else {
+        out.text.push_str(&format!("$${{{inner}}}"));
+        return out
+            .notes
+            .push(format!("`${{{inner}}}` means another folder in each project; write the one that is meant"));
+    };
+    let path = match inner {
+        "workspaceFolder" => project.to_string_lossy(),
+        _ => project.file_name().unwrap_or_default().to_string_lossy(),
+    };
+    out.text.push_str(&path.replace("${", "$${"));
+}
+
+fn literal(inner: &str, out: &mut Text) {
+    out.text.push_str(&format!("$${{{inner}}}"));
+    out.notes.push(format!("`${{{inner}}}` is not known here and stays as text"));
+}
+
+/// A name for an environment variable, from anything.
+pub(super) fn variable_name(from: &str) -> String {
+    let mut name = String::new();
+    for c in from.chars() {
+        match c.is_ascii_alphanumeric() {
+            true => name.push(c.to_ascii_uppercase()),
+            false if !name.is_empty() && !name.ends_with('_') => name.push('_'),
+            false => {}
+        }
+    }
+    let name = name.trim_end_matches('_');
+    match name.chars().next() {
+        None => "VALUE".to_owned(),
+        Some(first) if first.is_ascii_digit() => format!("_{name}"),
+        Some(_) => name.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn run(value: &str) -> Text {
+        let inputs = [
+            Input { id: "api-key".to_owned(), description: Some("Your key".to_owned()), default: None },
+            Input { id: "host".to_owned(), description: None, default: Some("localhost".to_owned()) },
+        ];
+        translate(value, &Scope { expands: true, project: Some(Path::new("/p/app")), inputs: &inputs })
+    }
+
+    #[test]
+    fn the_forms_of_all_hosts_become_ours() {
+        for (theirs, ours) in [
+            ("plain $HOME 100%", "plain $HOME 100%"),
+            ("Bearer ${env:TOKEN}", "Bearer ${TOKEN}"),
+            ("${TOKEN} ${TOKEN:-x}", "${TOKEN} ${TOKEN:-x}"),
+            ("${userHome}/x", "${HOME}/x"),
+            ("${workspaceFolder}/x", "/p/app/x"),
+            ("${workspaceFolderBasename}", "app"),
+            ("${input:api-key}", "${API_KEY}"),
+            ("${input:host}", "${HOST:-localhost}"),
+            ("${command:pick} ${file:/x}", "$${command:pick} $${file:/x}"),
+            ("${unclosed", "$${unclosed"),
+            ("${a b}", "$${a b}"),
+            ("$${TOKEN}", "$$${TOKEN}"),
+        ] {
+            assert_eq!(run(theirs).text, ours, "{theirs}");
+        }
+    }
+
+    #[test]
+    fn what_must_be_set_is_listed_once() {
+        assert_eq!(run("${A} ${env:B} ${A} ${C:-d} ${input:api-key}").needs, ["A", "B", "API_KEY"]);
+        assert_eq!(run("${input:api-key}").notes, ["API_KEY is what the editor asks for: Your key"]);
+    }
+
+    #[test]
+    fn a_host_that_replaces_nothing_means_its_text_literally() {
+        let scope = Scope { expands: false, project: None, inputs: &[] };
+        let text = translate("${TOKEN}", &scope);
+        assert_eq!((text.text.as_str(), text.needs.len()), ("$${TOKEN}", 0));
+    }
+
+    #[test]
+    fn names_of_variables_are_made_of_anything() {
+        for (from, name) in [("api-key", "API_KEY"), ("9 lives", "_9_LIVES"), ("é", "VALUE"), ("a--b-", "A_B")] {
+            assert_eq!(variable_name(from), name);
+        }
+    }
+}

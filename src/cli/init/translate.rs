@@ -1,0 +1,344 @@
+//! A server as its host describes it → an entry of `forge.toml`.
+
+use std::path::{Path, is_separator};
+
+use serde_json::{Map, Value};
+
+use super::credentials::{self, Credentials};
+use super::entry::{Entry, Transport, array, string};
+use super::places::Host;
+use super::read::Found;
+use super::references::{Scope, translate};
+
+/// Translates one server. `base` is the folder of the file to be written.
+///
+/// # Errors
+/// Why it is left out.
+pub(super) fn entry(found: &Found, credentials: Credentials<'_>, base: &Path) -> Result<Entry, String> {
+    let scope =
+        Scope { expands: found.place.host.expands(), project: found.place.project.as_deref(), inputs: &found.inputs };
+    let entry = Entry { name: found.name.clone(), ..Entry::default() };
+    let mut translator = Translator { found, fields: found.fields.clone(), scope, credentials, base, entry };
+    translator.server()?;
+    let mut entry = translator.entry;
+    entry.notes.dedup();
+    Ok(entry)
+}
+
+struct Translator<'a> {
+    found: &'a Found,
+    /// What is not translated yet.
+    fields: Map<String, Value>,
+    scope: Scope<'a>,
+    credentials: Credentials<'a>,
+    base: &'a Path,
+    entry: Entry,
+}
+
+impl Translator<'_> {
+    fn server(&mut self) -> Result<(), String> {
+        let kind = self.text("type")?.or(self.text("transport")?).or(self.text("transportType")?);
+        let url = self.text("url")?.or(self.text("serverUrl")?);
+        let command = self.text("command")?;
+        let kind = kind.unwrap_or_default().to_lowercase().replace(['-', '_'], "");
+        self.entry.transport = match (kind.as_str(), command, url) {
+            ("" | "stdio" | "local", Some(command), None) => self.stdio(&command)?,
+            ("" | "http" | "streamablehttp" | "remote" | "sse", None, Some(url)) => self.http(&kind, &url)?,
+            (_, None, None) => return Err("it has neither a command nor a URL".to_owned()),
+            (_, Some(_), Some(_)) => return Err("it has both a command and a URL".to_owned()),
+            (kind, ..) => return Err(format!("its transport `{kind}` is not one that ForgeFS speaks")),
+        };
+        self.switches()?;
+        self.times();
+        self.auth()?;
+        if let Some(description) = self.text("description")? {
+            self.entry.description = Some(self.plain("description", &description));
+        }
+        for (name, _) in std::mem::take(&mut self.fields) {
+            self.entry.notes.push(match name.as_str() {
+                "enabled_tools" | "disabled_tools" | "disabledTools" | "includeTools" | "excludeTools" | "tools" => {
+                    format!("`{name}` is not imported: all its tools are offered here")
+                }
+                "envFile" => "`envFile` is not imported: export what that file sets, or list it as env".to_owned(),
+                _ => format!("`{name}` is not imported"),
+            });
+        }
+        Ok(())
+    }
+
+    fn stdio(&mut self, command: &str) -> Result<Transport, String> {
+        let mut args = self.list("args")?;
+        let mut command = command.to_owned();
+        // Some hosts hand the whole line to a shell.
+        if args.is_empty() && command.contains(' ') && !Path::new(&command).exists() && !command.contains('"') {
+            let mut words = command.split_whitespace().map(str::to_owned);
+            let program = words.next().unwrap_or_default();
+            args = words.collect();
+            command = program;
+            self.entry.notes.push("the command line was split at its spaces".to_owned());
+        }
+        if is_this_gateway(&command, &args) {
+            return Err("it is ForgeFS itself".to_owned());
+        }
+        let cwd = self.text("cwd")?.map(|cwd| self.plain("cwd", &cwd));
+        let cwd = cwd.map(|cwd| home_instead_of_tilde(&cwd)).or_else(|| self.project_folder(&command, &args));
+        let command = self.program(&command);
+        let mut written = Vec::new();
+        for (index, arg) in args.iter().enumerate() {
+            let previous = index.checked_sub(1).and_then(|before| args.get(before));
+            let label = format!("args[{index}]");
+            let parts = credentials::in_argument(previous.map(String::as_str), arg);
+            written.push(self.with_credential(&label, arg, parts));
+        }
+        let mut env = Vec::new();
+        for (name, value) in self.table("env")? {
+            let parts = credentials::in_variable(&name, &value);
+            let text = self.with_credential(&format!("env.{name}"), &value, parts);
+            env.push((name, text));
+        }
+        for name in self.names("env_vars")? {
+            match self.credentials.env(&name) {
+                Some(_) => env.push((name.clone(), format!("${{{name}}}"))),
+                None => {
+                    self.entry.notes.push(format!("it passes {name} on, which is not set; add it to `env` if needed"))
+                }
+            }
+        }
+        Ok(Transport::Stdio { command, args: written, env, cwd })
+    }
+
+    fn http(&mut self, kind: &str, url: &str) -> Result<Transport, String> {
+        let bare = url.split(['?', '#']).next().unwrap_or_default().trim_end_matches('/');
+        let legacy = kind == "sse" || (kind.is_empty() && bare.ends_with("/sse"));
+        let parts = credentials::in_url(url);
+        let url = self.with_credential("url", url, parts);
+        let mut headers = Vec::new();
+        for (name, value) in self.table("headers")?.into_iter().chain(self.table("http_headers")?) {
+            let parts = credentials::in_header(&name, &value);
+            let text = self.with_credential(&format!("headers.{name}"), &value, parts);
+            headers.push((name, text));
+        }
+        for (name, variable) in self.table("env_http_headers")? {
+            headers.push((name, self.reference(&variable)));
+        }
+        if let Some(variable) = self.text("bearer_token_env_var")? {
+            let token = self.reference(&variable);
+            headers.push(("Authorization".to_owned(), format!("Bearer {token}")));
+        }
+        Ok(Transport::Http { legacy, url, headers })
+    }
+
+    fn switches(&mut self) -> Result<(), String> {
+        let disabled = self.flag("disabled")?.unwrap_or(false);
+        let enabled = self.flag("enabled")?.unwrap_or(true);
+        self.entry.disabled = disabled || !enabled || self.found.disabled;
+        Ok(())
+    }
+
+    fn times(&mut self) {
+        let mut time = |name: &str, milliseconds: f64| {
+            let value = self.fields.get(name)?.as_f64()? * milliseconds;
+            self.fields.remove(name);
+            // What forge.toml allows; a host's larger value means "long".
+            Some(format!("{}ms", value.clamp(10.0, 3_600_000.0).round()))
+        };
+        let start = time("startup_timeout_sec", 1000.0).or_else(|| time("startup_timeout_ms", 1.0));
+        let call = time("tool_timeout_sec", 1000.0);
+        let call = match self.found.place.host {
+            Host::ClaudeCode => call.or_else(|| time("timeout", 1.0)),
+            _ => call,
+        };
+        (self.entry.connect_timeout, self.entry.timeout) = (start, call);
+    }
+
+    /// What hosts know of a client that was registered by hand.
+    fn auth(&mut self) -> Result<(), String> {
+        if !matches!(self.entry.transport, Transport::Http { .. }) {
+            return Ok(());
+        }
+        let mut given = Map::new();
+        for name in ["auth", "oauth"] {
+            if let Some(Value::Object(table)) = self.fields.get(name) {
+                given.extend(table.clone());
+                self.fields.remove(name);
+            }
+        }
+        if let Some(scopes) = self.fields.remove("scopes") {
+            given.insert("scopes".to_owned(), scopes);
+        }
+        for (name, value) in given {
+            match (name.to_lowercase().replace('_', "").as_str(), &value) {
+                ("clientid", Value::String(id)) => {
+                    let id = self.plain("auth.client_id", id);
+                    self.entry.auth.push(("client_id", string(&id)));
+                }
+                ("clientsecret", Value::String(secret)) => {
+                    let parts = credentials::whole("CLIENT_SECRET", secret);
+                    let secret = self.with_credential("auth.client_secret", secret, parts);
+                    self.entry.auth.push(("client_secret", string(&secret)));
+                }
+                ("callbackport", Value::Number(port)) => self.entry.auth.push(("redirect_port", port.to_string())),
+                ("scopes" | "scope", Value::String(scopes)) => {
+                    let scopes: Vec<_> = scopes.split_whitespace().map(str::to_owned).collect();
+                    self.entry.auth.push(("scopes", array(&scopes)));
+                }
+                ("scopes", Value::Array(scopes)) => {
+                    let scopes: Vec<_> = scopes.iter().filter_map(Value::as_str).map(str::to_owned).collect();
+                    self.entry.auth.push(("scopes", array(&scopes)));
+                }
+                _ => self.entry.notes.push(format!("`{name}` of its login is not imported")),
+            }
+        }
+        Ok(())
+    }
+
+    /// The folder that relative paths among the arguments are meant to start from.
+    fn project_folder(&self, command: &str, args: &[String]) -> Option<String> {
+        let project = self.found.place.project.as_deref()?;
+        let relative = |text: &String| {
+            let path = Path::new(text);
+            text.starts_with('.') || (!path.is_absolute() && !text.is_empty() && project.join(path).exists())
+        };
+        let needed = args.iter().any(relative) || command.starts_with('.');
+        needed.then(|| if same(project, self.base) { ".".to_owned() } else { project.to_string_lossy().into_owned() })
+    }
+
+    /// A program: what is relative was relative to the project.
+    fn program(&mut self, command: &str) -> String {
+        let text = home_instead_of_tilde(&self.plain("command", command));
+        match self.found.place.project.as_deref() {
+            Some(project) if text.starts_with('.') && !same(project, self.base) && text.contains(is_separator) => {
+                project.join(&text).to_string_lossy().into_owned()
+            }
+            _ => text,
+        }
+    }
+
+    /// A value without credentials in it.
+    fn plain(&mut self, label: &str, value: &str) -> String {
+        self.with_credential(label, value, None)
+    }
+
+    /// A value, of which `credential` is what must not be seen.
+    fn with_credential(&mut self, label: &str, value: &str, credential: Option<credentials::Part>) -> String {
+        let text = translate(value, &self.scope);
+        for note in &text.notes {
+            self.entry.notes.push(format!("{label}: {note}"));
+        }
+        for name in &text.needs {
+            self.need(name);
+        }
+        // What the host would have replaced is no credential.
+        let is_reference = self.scope.expands && value.contains("${");
+        let Some(part) = credential.filter(|_| !is_reference) else { return text.text };
+        match self.credentials.reference(&self.entry.name, &part) {
+            Some(variable) => {
+                self.need(&variable);
+                let (before, after) = (&value[..part.start], &value[part.end..]);
+                let literal = |text: &str| text.replace("${", "$${");
+                format!("{}${{{variable}}}{}", literal(before), literal(after))
+            }
+            None => {
+                self.entry.secrets.push(label.to_owned());
+                text.text
+            }
+        }
+    }
+
+    /// A reference to a variable that the host names by itself.
+    fn reference(&mut self, variable: &str) -> String {
+        self.need(variable);
+        format!("${{{variable}}}")
+    }
+
+    fn need(&mut self, variable: &str) {
+        let known = self.entry.unset.iter().any(|name| name == variable);
+        if !known && self.credentials.env(variable).is_none() {
+            self.entry.unset.push(variable.to_owned());
+        }
+    }
+
+    fn text(&mut self, name: &str) -> Result<Option<String>, String> {
+        match self.fields.remove(name) {
+            None | Some(Value::Null) => Ok(None),
+            Some(Value::String(text)) => Ok(Some(text)),
+            Some(_) => Err(format!("`{name}` is not a string")),
+        }
+    }
+
+    fn flag(&mut self, name: &str) -> Result<Option<bool>, String> {
+        match self.fields.remove(name) {
+            None | Some(Value::Null) => Ok(None),
+            Some(Value::Bool(flag)) => Ok(Some(flag)),
+            Some(_) => Err(format!("`{name}` is neither true nor false")),
+        }
+    }
+
+    fn list(&mut self, name: &str) -> Result<Vec<String>, String> {
+        match self.fields.remove(name) {
+            None | Some(Value::Null) => Ok(Vec::new()),
+            Some(Value::Array(items)) => {
+                let items: Option<Vec<String>> = items.iter().map(scalar).collect();
+                items.ok_or_else(|| format!("`{name}` holds something else than strings"))
+            }
+            Some(_) => Err(format!("`{name}` is not an array")),
+        }
+    }
+
+    /// Names of variables; Codex also has a form with the place they come from.
+    fn names(&mut self, name: &str) -> Result<Vec<String>, String> {
+        let Some(Value::Array(items)) = self.fields.remove(name) else { return Ok(Vec::new()) };
+        let one = |item: &Value| item.get("name").or(Some(item))?.as_str().map(str::to_owned);
+        let names: Option<Vec<String>> = items.iter().map(one).collect();
+        names.ok_or_else(|| format!("`{name}` holds something else than names"))
+    }
+
+    fn table(&mut self, name: &str) -> Result<Vec<(String, String)>, String> {
+        let table = match self.fields.remove(name) {
+            None | Some(Value::Null) => return Ok(Vec::new()),
+            Some(Value::Object(table)) => table,
+            Some(_) => return Err(format!("`{name}` is not an object")),
+        };
+        let mut values = Vec::new();
+        for (key, value) in table {
+            match scalar(&value) {
+                Some(text) => values.push((key, text)),
+                None if value.is_null() => self.entry.notes.push(format!("`{name}.{key}` has no value, left out")),
+                None => return Err(format!("`{name}.{key}` is not a string")),
+            }
+        }
+        Ok(values)
+    }
+}
+
+fn scalar(value: &Value) -> Option<String> {
+    match value {
+        Value::String(text) => Some(text.clone()),
+        Value::Number(number) => Some(number.to_string()),
+        Value::Bool(flag) => Some(flag.to_string()),
+        _ => None,
+    }
+}
+
+/// `forgefs` behind `forgefs` would serve itself for ever.
+fn is_this_gateway(command: &str, args: &[String]) -> bool {
+    let stem = |text: &str| {
+        let name = text.rsplit(is_separator).next().unwrap_or_default().to_lowercase();
+        name.strip_suffix(".exe").map_or_else(|| name.clone(), str::to_owned)
+    };
+    let program = stem(command);
+    let launcher = matches!(program.as_str(), "cargo" | "cmd" | "env" | "npx" | "sh" | "bash" | "sudo" | "wsl");
+    program == "forgefs" || (launcher && args.iter().any(|arg| stem(arg) == "forgefs"))
+}
+
+fn home_instead_of_tilde(path: &str) -> String {
+    match path.strip_prefix('~') {
+        Some(rest) if rest.is_empty() || rest.starts_with(is_separator) => format!("${{HOME}}{rest}"),
+        _ => path.to_owned(),
+    }
+}
+
+fn same(a: &Path, b: &Path) -> bool {
+    let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
+    real(a) == real(b)
+}
