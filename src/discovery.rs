@@ -1,6 +1,6 @@
 //! `ls`, `cat` and `search`: the same for the agent's tools, for scripts and for the command line.
 
-use crate::catalog::Catalog;
+use crate::catalog::{Catalog, Remote};
 use crate::error::{Error, ErrorCode, Result};
 use crate::session::Session;
 
@@ -14,6 +14,19 @@ const MAX_HITS: u32 = 50;
 const MAX_PARTS: usize = 50;
 /// Bytes of one answer; a file over it is read on by lines.
 const MAX_BYTES: usize = 64 << 10;
+
+/// A file that was asked for.
+pub enum File {
+    /// One whose text is at hand.
+    Text {
+        /// Its path.
+        path: String,
+        /// Its text.
+        text: String,
+    },
+    /// A resource that its server has to be asked for.
+    Resource(Remote),
+}
 
 /// The catalog as one session sees it.
 pub struct Discovery<'a> {
@@ -36,45 +49,36 @@ impl Discovery<'_> {
         Ok(bounded(self.catalog.ls(path, depth as usize)?, path))
     }
 
-    /// The files that `paths` name, globs included; several are set apart by a line with their path.
+    /// The files that `paths` name, globs included. Resources are only named: their text is with their servers, and
+    /// the broker is the way to them.
     ///
     /// # Errors
-    /// `INVALID_ARGS` when a path or the range of lines is not valid.
-    pub fn cat(&self, paths: &[String], lines: Option<&str>) -> Result<String> {
+    /// `INVALID_ARGS` when a path is not valid.
+    pub fn files(&self, paths: &[String]) -> Result<Vec<File>> {
         if paths.is_empty() || paths.len() > MAX_PARTS {
             return Err(Error::new(ErrorCode::InvalidArgs, format!("`cat` takes 1 to {MAX_PARTS} paths")));
         }
-        let range = lines.map(parse_lines).transpose()?;
         let mut files = Vec::new();
         for path in paths {
             if is_results(path) {
                 let path = format!("/{}", path.trim_start_matches('/'));
                 let text = self.session.result(&path)?.to_string();
-                files.push((path, text));
-                continue;
-            }
-            for node in self.catalog.files(path)? {
-                files.push(self.file(node, path)?);
-            }
-        }
-        let many = files.len() > 1;
-        let mut text = String::new();
-        for (path, content) in &files {
-            let content = slice(content, range, path);
-            if many {
-                text.push_str(&format!("# {path}\n"));
-            }
-            text.push_str(content.trim_end_matches('\n'));
-            text.push('\n');
-            if text.len() > MAX_BYTES && many {
-                text.push_str("… more files: `cat` fewer at once\n");
-                break;
+                files.push(File::Text { path, text });
+            } else if let Some(remote) = self.catalog.resource_by_uri(path) {
+                files.push(File::Resource(remote));
+            } else {
+                for node in self.catalog.files(path)? {
+                    files.push(self.file(node, path)?);
+                }
             }
         }
-        Ok(text)
+        Ok(files)
     }
 
-    fn file(&self, node: crate::catalog::Node, asked: &str) -> Result<(String, String)> {
+    fn file(&self, node: crate::catalog::Node, asked: &str) -> Result<File> {
+        if let Some(remote) = self.catalog.remote(node) {
+            return Ok(File::Resource(remote));
+        }
         let path = self.catalog.path(node);
         let Some(content) = self.catalog.read(node) else {
             let listing = self.catalog.ls(&path, 1)?;
@@ -84,7 +88,7 @@ impl Discovery<'_> {
         if let Some(digest) = self.catalog.node_digest(node) {
             self.session.saw(path.clone(), digest);
         }
-        Ok((path, content.into_owned()))
+        Ok(File::Text { path, text: content.into_owned() })
     }
 
     /// One line a hit; several queries are answered one after the other, each under its own heading.
@@ -110,6 +114,29 @@ impl Discovery<'_> {
         }
         Ok(bounded(lines.join("\n"), "search"))
     }
+}
+
+/// The asked lines of several files, given as path and text, as one text; each is set apart by a line with its path.
+///
+/// # Errors
+/// `INVALID_ARGS` when the range of lines is not valid.
+pub fn concatenate(files: &[(String, String)], lines: Option<&str>) -> Result<String> {
+    let range = lines.map(parse_lines).transpose()?;
+    let many = files.len() > 1;
+    let mut text = String::new();
+    for (path, content) in files {
+        let content = slice(content, range, path);
+        if many {
+            text.push_str(&format!("# {path}\n"));
+        }
+        text.push_str(content.trim_end_matches('\n'));
+        text.push('\n');
+        if text.len() > MAX_BYTES && many {
+            text.push_str("… more files: `cat` fewer at once\n");
+            break;
+        }
+    }
+    Ok(text)
 }
 
 fn is_results(path: &str) -> bool {

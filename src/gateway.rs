@@ -172,9 +172,9 @@ impl Gateway {
     /// Reads files.
     ///
     /// # Errors
-    /// See [`Discovery::cat`].
-    pub fn cat(&self, session: &Session, paths: &[String], lines: Option<&str>) -> Result<String> {
-        Discovery { catalog: &self.catalog.load(), session }.cat(paths, lines)
+    /// See [`Broker::cat`](crate::broker::Broker::cat).
+    pub async fn cat(&self, session: &Arc<Session>, paths: &[String], lines: Option<&str>) -> Result<String> {
+        self.scene(session).request("cat", async |broker| broker.cat(0, paths, lines).await).await
     }
 
     /// Searches the stubs.
@@ -256,8 +256,11 @@ async fn keep_listed(listed: Listed, refresh: Option<Duration>, changed: mpsc::U
                 (entry, Some(wait))
             }
         };
-        let is_news =
-            last.as_ref().is_none_or(|last| last.state != entry.state || last.stubs.digest != entry.stubs.digest);
+        let is_news = last.as_ref().is_none_or(|last| {
+            last.state != entry.state
+                || last.stubs.digest != entry.stubs.digest
+                || last.offers.digest != entry.offers.digest
+        });
         last = Some(entry.clone());
         if is_news && changed.send(entry).is_err() {
             return;

@@ -1,12 +1,16 @@
 //! The MCP server that agents talk to: four tools, each a few lines down to the gateway.
 
+mod offers;
+
 use std::borrow::Cow;
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use rmcp::model::{
-    CacheScope, CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, Implementation, JsonObject,
-    ListToolsResult, PaginatedRequestParams, ServerCapabilities, ServerConfig, Tool, ToolAnnotations,
+    CacheScope, CallToolRequestParams, CallToolResponse, CallToolResult, CompleteRequestParams, CompleteResult,
+    ContentBlock, GetPromptRequestParams, GetPromptResponse, Implementation, JsonObject, ListPromptsResult,
+    ListResourceTemplatesResult, ListResourcesResult, ListToolsResult, PaginatedRequestParams,
+    ReadResourceRequestParams, ReadResourceResponse, ServerCapabilities, ServerConfig, Tool, ToolAnnotations,
 };
 use rmcp::service::{RequestContext, RoleServer, ServiceExt as _};
 use rmcp::{ErrorData, ServerHandler};
@@ -16,10 +20,13 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 use wire::Language;
 
+use crate::catalog::Catalog;
 use crate::error::{Error, ErrorCode, Result, did_you_mean, nearest};
 use crate::execution::Request;
 use crate::gateway::Gateway;
 use crate::session::Session;
+
+use offers::{read_error, rpc_error};
 
 /// For how long after the start requests wait for servers that are still being started. Nine of ten are there by then;
 /// one that takes longer holds up nobody after that.
@@ -112,7 +119,7 @@ impl ForgeServer {
     async fn cat(&self, args: JsonObject) -> Result<CallToolResult> {
         let CatArgs { path, lines } = parse("cat", args)?;
         self.gateway.settle_since_start(GRACE).await;
-        text(self.gateway.cat(&self.session, &path.into_vec(), lines.as_deref()))
+        text(self.gateway.cat(&self.session, &path.into_vec(), lines.as_deref()).await)
     }
 
     async fn search(&self, args: JsonObject) -> Result<CallToolResult> {
@@ -135,6 +142,11 @@ impl ForgeServer {
         Ok(if execution.ok { CallToolResult::success(content) } else { CallToolResult::error(content) })
     }
 
+    async fn ready_catalog(&self) -> Arc<Catalog> {
+        self.gateway.settle_since_start(GRACE).await;
+        self.gateway.catalog()
+    }
+
     async fn dispatch(&self, name: &str, args: JsonObject) -> Result<CallToolResult> {
         match name {
             "ls" => self.ls(args).await,
@@ -150,9 +162,13 @@ impl ForgeServer {
 impl ServerHandler for ForgeServer {
     fn get_info(&self) -> ServerConfig {
         let implementation = Implementation::new("forgefs", env!("CARGO_PKG_VERSION")).with_title("ForgeFS");
-        ServerConfig::new(ServerCapabilities::builder().enable_tools().build())
-            .with_server_info(implementation)
-            .with_instructions(instructions(&self.gateway))
+        let capabilities = ServerCapabilities::builder()
+            .enable_tools()
+            .enable_resources()
+            .enable_prompts()
+            .enable_completions()
+            .build();
+        ServerConfig::new(capabilities).with_server_info(implementation).with_instructions(instructions(&self.gateway))
     }
 
     async fn list_tools(
@@ -178,6 +194,54 @@ impl ServerHandler for ForgeServer {
             () = context.ct.cancelled() => Err(Error::new(ErrorCode::Cancelled, "the client cancelled the request")),
         };
         Ok(result.unwrap_or_else(|error| failed(&error)).into())
+    }
+
+    async fn list_resources(
+        &self,
+        page: Option<PaginatedRequestParams>,
+        _: RequestContext<RoleServer>,
+    ) -> Result<ListResourcesResult, ErrorData> {
+        self.resources(page).await.map_err(|error| rpc_error(&error))
+    }
+
+    async fn list_resource_templates(
+        &self,
+        page: Option<PaginatedRequestParams>,
+        _: RequestContext<RoleServer>,
+    ) -> Result<ListResourceTemplatesResult, ErrorData> {
+        self.templates(page).await.map_err(|error| rpc_error(&error))
+    }
+
+    async fn read_resource(
+        &self,
+        request: ReadResourceRequestParams,
+        _: RequestContext<RoleServer>,
+    ) -> Result<ReadResourceResponse, ErrorData> {
+        self.read(&request.uri).await.map(Into::into).map_err(|error| read_error(&error))
+    }
+
+    async fn list_prompts(
+        &self,
+        page: Option<PaginatedRequestParams>,
+        _: RequestContext<RoleServer>,
+    ) -> Result<ListPromptsResult, ErrorData> {
+        self.prompts(page).await.map_err(|error| rpc_error(&error))
+    }
+
+    async fn get_prompt(
+        &self,
+        request: GetPromptRequestParams,
+        _: RequestContext<RoleServer>,
+    ) -> Result<GetPromptResponse, ErrorData> {
+        self.prompt(request).await.map(Into::into).map_err(|error| rpc_error(&error))
+    }
+
+    async fn complete(
+        &self,
+        request: CompleteRequestParams,
+        _: RequestContext<RoleServer>,
+    ) -> Result<CompleteResult, ErrorData> {
+        self.completion(request).await.map_err(|error| rpc_error(&error))
     }
 
     fn get_tool(&self, name: &str) -> Option<Tool> {

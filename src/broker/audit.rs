@@ -1,4 +1,5 @@
-//! One record an execution: what ran, what it called, and what its author had read before.
+//! One record an execution: what ran, what it called, and what its author had read before. A request that is no
+//! script but reaches a server has one too.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,19 +14,43 @@ use super::{Broker, CallRecord, millis};
 pub struct Audit {
     broker: Arc<Broker>,
     started: Instant,
-    language: Language,
-    code_hash: String,
+    subject: Subject,
     ran_in: Option<(EngineInfo, Arc<[Layer]>)>,
     finished: bool,
+}
+
+/// What a record is about.
+#[derive(Debug, Clone, Serialize)]
+#[serde(untagged)]
+pub enum Subject {
+    /// A script.
+    Script {
+        /// `javascript` or `starlark`.
+        language: Language,
+        /// Digest of the script.
+        code_hash: String,
+    },
+    /// A request of the client's own; recorded only when it called a server.
+    Request {
+        /// Such as `cat` or `prompts/get`.
+        request: &'static str,
+    },
+}
+
+impl Subject {
+    /// A script, by its digest.
+    #[must_use]
+    pub fn script(language: Language, code: &str) -> Self {
+        Self::Script { language, code_hash: stubgen::digest(code) }
+    }
 }
 
 /// The record, one JSON line on the log's `forgefs::audit` target.
 #[derive(Debug, Serialize)]
 pub struct Record {
-    /// `javascript` or `starlark`.
-    pub language: Language,
-    /// Digest of the script.
-    pub code_hash: String,
+    /// What ran.
+    #[serde(flatten)]
+    pub subject: Subject,
     /// `ok`, an error code, or `CANCELLED`.
     pub outcome: String,
     /// Duration in milliseconds.
@@ -45,11 +70,10 @@ pub struct Record {
 }
 
 impl Audit {
-    /// Begins the record of a script.
+    /// Begins the record of a script or a request.
     #[must_use]
-    pub fn begin(broker: Arc<Broker>, language: Language, code: &str) -> Self {
-        let code_hash = stubgen::digest(code);
-        Self { broker, started: Instant::now(), language, code_hash, ran_in: None, finished: false }
+    pub fn begin(broker: Arc<Broker>, subject: Subject) -> Self {
+        Self { broker, started: Instant::now(), subject, ran_in: None, finished: false }
     }
 
     /// Notes where the script ran.
@@ -69,8 +93,7 @@ impl Audit {
             layers.filter(|layer| layer.active == held).map(|layer| layer.name.clone()).collect()
         };
         let record = Record {
-            language: self.language,
-            code_hash: self.code_hash.clone(),
+            subject: self.subject.clone(),
             outcome: outcome.to_owned(),
             ms: millis(self.started),
             engine: self.ran_in.as_ref().map(|(engine, _)| engine.to_string()),
@@ -79,6 +102,9 @@ impl Audit {
             calls: self.broker.ledger.records(),
             read: self.broker.session.reads(),
         };
+        if matches!(self.subject, Subject::Request { .. }) && record.calls.is_empty() {
+            return record;
+        }
         let line = serde_json::to_string(&record).unwrap_or_else(|error| format!("record not written: {error}"));
         tracing::info!(target: "forgefs::audit", "{line}");
         record

@@ -82,6 +82,7 @@ impl Ledger {
             }
             Operation::Resource { uri } => ("read_resource".to_owned(), Value::String(uri.clone())),
             Operation::Prompt { name, arguments } => (format!("prompt {name}"), Value::Object(arguments.clone())),
+            Operation::Complete { params, .. } => ("complete".to_owned(), Value::Object(params.clone())),
             Operation::List => ("list".to_owned(), Value::Null),
         };
         let canonical = stubgen::canonical_json(&args);

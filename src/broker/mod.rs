@@ -14,6 +14,7 @@ mod arguments;
 mod audit;
 mod ledger;
 mod normalise;
+mod offers;
 mod policy;
 
 use std::sync::Arc;
@@ -38,7 +39,7 @@ use crate::session::Session;
 use crate::upstream::{Answer, Operation, Progress};
 
 pub use arguments::Validators;
-pub use audit::Audit;
+pub use audit::{Audit, Subject};
 pub use ledger::{CallRecord, Ledger};
 pub use normalise::{Attachment, Attachments};
 
@@ -96,15 +97,6 @@ impl Broker {
         self.dispatch(call, entry, Some(stub), operation).await
     }
 
-    async fn read_resource(&self, call: u64, server: &str, uri: String) -> Result<Value> {
-        self.dispatch(call, self.catalog.server(server)?, None, Operation::Resource { uri }).await
-    }
-
-    async fn prompt(&self, call: u64, server: &str, name: String, args: &str) -> Result<Value> {
-        let arguments = arguments::object(args, self.limits.args_bytes)?;
-        self.dispatch(call, self.catalog.server(server)?, None, Operation::Prompt { name, arguments }).await
-    }
-
     /// Steps 3 to 6, the same for every kind of operation.
     async fn dispatch(
         &self,
@@ -141,9 +133,9 @@ impl Broker {
         match op {
             Op::Tool { server, tool, args } => json_text(&self.call_tool(call, &server, &tool, args.get()).await?),
             Op::ReadResource { server, uri } => json_text(&self.read_resource(call, &server, uri).await?),
-            Op::Prompt { server, name, args } => json_text(&self.prompt(call, &server, name, args.get()).await?),
+            Op::Prompt { server, name, args } => json_text(&self.prompt(call, &server, &name, args.get()).await?),
             Op::Ls { path, depth } => json_text(&discovery.ls(&path, depth)?),
-            Op::Cat { paths, lines } => json_text(&discovery.cat(&paths, lines.as_deref())?),
+            Op::Cat { paths, lines } => json_text(&self.cat(call, &paths, lines.as_deref()).await?),
             Op::Search { queries, limit, path } => json_text(&discovery.search(&queries, limit, path.as_deref())?),
             Op::Servers => json_text(&self.servers()),
             Op::SearchTools { query, limit } => json_text(&self.search_tools(&query, limit)?),

@@ -39,6 +39,9 @@ impl Catalog {
                 lines.push(format!("{}  {}", self.path(node), self.folder_note(node)));
                 self.nested(node, depth, "", &mut lines);
             }
+            Node::Resources(server) => self.ls_resources(server, &mut lines),
+            Node::Prompts(server) => self.ls_prompts(server, &mut lines),
+            Node::Resource(..) | Node::Prompt(..) => lines.push(self.offer_line(node)),
             Node::Tool(server, tool, _) => {
                 let server = &self.servers[server];
                 lines.push(tool_line(server, &server.stubs.tools[tool]));
@@ -81,6 +84,9 @@ impl Catalog {
         let mut tools = Vec::new();
         let (Node::Server(position) | Node::Category(position, _)) = node else { return };
         let entry = &*self.servers[position];
+        if let Node::Server(_) = node {
+            lines.extend(Self::offer_folders(entry).into_iter().map(|line| format!("{indent}{line}")));
+        }
         if entry.layout != Layout::PerTool {
             let names: Vec<&str> = entry.stubs.tools.iter().map(|tool| tool.ident.as_str()).collect();
             if !names.is_empty() {
@@ -126,6 +132,9 @@ impl Catalog {
             let quoted: Vec<String> =
                 instructions.lines().map(|line| format!("> {line}").trim_end().to_owned()).collect();
             let _ = write!(text, "\nThe server says:\n\n{}\n", quoted.join("\n"));
+        }
+        for note in &entry.offers.notes {
+            let _ = write!(text, "\nNote: {note}\n");
         }
         text
     }
@@ -176,6 +185,6 @@ fn tool_line(server: &ServerEntry, tool: &stubgen::ToolStub) -> String {
     format!("{}.pyi  {}{}", tool.ident, held.unwrap_or_default(), tool.summary).trim_end().to_owned()
 }
 
-fn counted(count: usize, what: &str) -> String {
+pub(super) fn counted(count: usize, what: &str) -> String {
     if count == 1 { format!("1 {what}") } else { format!("{count} {what}s") }
 }

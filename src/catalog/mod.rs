@@ -2,6 +2,7 @@
 
 mod index;
 mod listing;
+mod offers;
 mod vfs;
 
 use std::collections::HashMap;
@@ -12,6 +13,8 @@ use stubgen::ToolStub;
 use crate::error::{Error, ErrorCode, Result, did_you_mean, nearest};
 use crate::manifest::{ServerEntry, State};
 
+pub use offers::Remote;
+pub(crate) use offers::arguments as prompt_arguments;
 pub use vfs::{Node, View};
 
 /// Everything that can be listed, read and searched. See [`Catalog::build`].
@@ -58,7 +61,8 @@ impl Catalog {
         let index = index::Index::build(
             servers.iter().flat_map(|entry| entry.stubs.tools.iter().map(|tool| (entry.name.as_str(), tool))),
         )?;
-        let digests: Vec<String> = servers.iter().map(|s| format!("{} {}", s.name, s.stubs.digest)).collect();
+        let digest = |s: &Arc<ServerEntry>| format!("{} {} {}", s.name, s.stubs.digest, s.offers.digest);
+        let digests: Vec<String> = servers.iter().map(digest).collect();
         let digest = stubgen::short_digest(&digests.join("\n"));
         Ok(Self { servers, by_name, tools, index, digest })
     }

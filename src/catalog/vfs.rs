@@ -6,7 +6,7 @@ use globset::GlobBuilder;
 
 use super::Catalog;
 use crate::error::{Error, ErrorCode, Result, did_you_mean, nearest};
-use crate::manifest::ServerEntry;
+use crate::manifest::{Offer, ServerEntry};
 
 /// Files a glob may match before it is refused.
 const MAX_GLOB: usize = 200;
@@ -30,6 +30,14 @@ pub enum Node {
     Category(usize, usize),
     /// `/github/issues/create_issue.pyi` and its siblings
     Tool(usize, usize, View),
+    /// `/github/resources/`
+    Resources(usize),
+    /// `/github/resources/readme.md`: its text is with the server, see [`Catalog::remote`]
+    Resource(usize, usize),
+    /// `/github/prompts/`
+    Prompts(usize),
+    /// `/github/prompts/review.md`
+    Prompt(usize, usize),
 }
 
 /// The views of a tool.
@@ -85,6 +93,8 @@ impl Catalog {
                 match segment.to_ascii_lowercase().as_str() {
                     "__init__.pyi" | "__init__" => Some(Node::Init(server)),
                     "readme.md" => Some(Node::Readme(server)),
+                    "resources" => Some(Node::Resources(server)),
+                    "prompts" => Some(Node::Prompts(server)),
                     lower => entry
                         .stubs
                         .categories
@@ -95,6 +105,14 @@ impl Catalog {
                 }
             }
             Node::Category(server, _) => tool_file(&self.servers[server], server, segment),
+            Node::Resources(server) => {
+                let resources = &self.servers[server].offers.resources;
+                offer(resources, segment, "").map(|position| Node::Resource(server, position))
+            }
+            Node::Prompts(server) => {
+                let prompts = &self.servers[server].offers.prompts;
+                offer(prompts, segment, ".md").map(|position| Node::Prompt(server, position))
+            }
             _ => None,
         }
     }
@@ -113,6 +131,14 @@ impl Catalog {
             Node::Category(server, category) => {
                 format!("/{}/{}/", ident(server), self.servers[server].stubs.categories[category])
             }
+            Node::Resources(server) => format!("/{}/resources/", ident(server)),
+            Node::Resource(server, position) => {
+                format!("/{}/resources/{}", ident(server), self.servers[server].offers.resources[position].file)
+            }
+            Node::Prompts(server) => format!("/{}/prompts/", ident(server)),
+            Node::Prompt(server, position) => {
+                format!("/{}/prompts/{}", ident(server), self.servers[server].offers.prompts[position].file)
+            }
             Node::Tool(server, tool, view) => {
                 let stub = tool_path(&self.servers[server], tool);
                 let suffix = View::ALL.iter().find(|(_, v)| *v == view).map_or(".pyi", |(suffix, _)| suffix);
@@ -121,12 +147,14 @@ impl Catalog {
         }
     }
 
-    /// The text of a file; `None` for a folder.
+    /// The text of a file; `None` for a folder, and for a resource, whose text is with its server.
     #[must_use]
     pub fn read(&self, node: Node) -> Option<Cow<'_, str>> {
         let names = || self.servers.iter().map(|s| (s.ident.as_str(), s.name.as_str())).collect::<Vec<_>>();
         Some(match node {
-            Node::Root | Node::Server(_) | Node::Category(..) => return None,
+            Node::Root | Node::Server(_) | Node::Category(..) | Node::Resources(_) | Node::Prompts(_) => return None,
+            Node::Resource(..) => return None,
+            Node::Prompt(server, prompt) => self.prompt_md(server, prompt).into(),
             Node::ForgePyi => stubgen::forge_pyi(&names()).into(),
             Node::ForgeDts => stubgen::forge_dts(&names()).into(),
             Node::Init(server) => self.servers[server].stubs.init_pyi.as_str().into(),
@@ -169,7 +197,11 @@ impl Catalog {
             .build()
             .map_err(|error| wrong(format!("`{pattern}` is not a glob: {error}")))?
             .compile_matcher();
-        let found: Vec<Node> = self.every_file().filter(|node| glob.is_match(self.path(*node))).collect();
+        // Resources are read from their servers, so a glob has to mean them; `**` alone does not.
+        let means_resources = segments(pattern).get(1).is_some_and(|part| part.eq_ignore_ascii_case("resources"));
+        let offers = self.every_prompt().chain(self.every_resource().filter(|_| means_resources));
+        let files = self.every_file().chain(offers);
+        let found: Vec<Node> = files.filter(|node| glob.is_match(self.path(*node))).collect();
         match found.len() {
             0 => {
                 Err(wrong(format!("nothing matches {pattern}")).hint("`ls` shows what there is; `**` crosses folders"))
@@ -179,7 +211,7 @@ impl Catalog {
         }
     }
 
-    /// Every file there is, server by server.
+    /// Every file of the stub tree, server by server.
     pub fn every_file(&self) -> impl Iterator<Item = Node> {
         let of_server = |server: usize| {
             let tools = 0..self.servers[server].stubs.tools.len();
@@ -187,6 +219,19 @@ impl Catalog {
             [Node::Readme(server), Node::Init(server)].into_iter().chain(views)
         };
         [Node::ForgePyi, Node::ForgeDts].into_iter().chain((0..self.servers.len()).flat_map(of_server))
+    }
+
+    /// Every listed resource, server by server.
+    pub fn every_resource(&self) -> impl Iterator<Item = Node> {
+        let of =
+            |server: usize| (0..self.servers[server].offers.resources.len()).map(move |n| Node::Resource(server, n));
+        (0..self.servers.len()).flat_map(of)
+    }
+
+    /// Every prompt, server by server.
+    pub fn every_prompt(&self) -> impl Iterator<Item = Node> {
+        let of = |server: usize| (0..self.servers[server].offers.prompts.len()).map(move |n| Node::Prompt(server, n));
+        (0..self.servers.len()).flat_map(of)
     }
 
     fn no_such_path(&self, path: &str, parent: Node, rest: &[&str]) -> Error {
@@ -198,6 +243,8 @@ impl Catalog {
                 let stubs = &self.servers[server].stubs;
                 stubs.categories.iter().cloned().chain(stubs.tools.iter().map(|tool| tool.ident.clone())).collect()
             }
+            Node::Resources(server) => self.servers[server].offers.resources.iter().map(|o| o.file.clone()).collect(),
+            Node::Prompts(server) => self.servers[server].offers.prompts.iter().map(|o| o.file.clone()).collect(),
             _ => Vec::new(),
         };
         let near = nearest(bare, names.iter().map(String::as_str));
@@ -209,6 +256,13 @@ impl Catalog {
         let hint = did_you_mean(&near).unwrap_or_else(|| "`search` finds tools by purpose".to_owned());
         Error::new(ErrorCode::InvalidArgs, format!("there is no {path}\nnearest folder:\n{listing}")).hint(hint)
     }
+}
+
+/// The position of an offer by its file, with or without `suffix`, or by what its server calls it.
+fn offer(offers: &[Offer], segment: &str, suffix: &str) -> Option<usize> {
+    let bare = |file: &str| file.strip_suffix(suffix).unwrap_or(file).eq_ignore_ascii_case(segment);
+    let exact = offers.iter().position(|offer| offer.file == segment || offer.id == segment);
+    exact.or_else(|| offers.iter().position(|o| o.file.eq_ignore_ascii_case(segment) || bare(&o.file)))
 }
 
 /// The path of a tool's files without their suffix.

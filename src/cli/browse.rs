@@ -1,6 +1,7 @@
 //! `forgefs ls`, `cat` and `search`: what the agent's tools answer, on the terminal.
 
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use clap::Args;
 
@@ -49,7 +50,7 @@ pub(super) async fn ls(global: &Global, args: LsArgs, ui: Ui) -> Result<ExitCode
 
 pub(super) async fn cat(global: &Global, args: CatArgs, ui: Ui) -> Result<ExitCode, Failure> {
     let gateway = global.settled().await?;
-    ui.out(&gateway.cat(&Session::default(), &args.paths, args.lines.as_deref())?);
+    ui.out(&gateway.cat(&Arc::default(), &args.paths, args.lines.as_deref()).await?);
     Ok(ExitCode::SUCCESS)
 }
 

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use serde::Serialize;
 use wire::{Json, Language, Limits, Run, Server, Stats, Stream};
 
-use crate::broker::{Attachment, Audit, Broker, CallRecord, Validators};
+use crate::broker::{Attachment, Audit, Broker, CallRecord, Subject, Validators};
 use crate::catalog::Catalog;
 use crate::config;
 use crate::error::code_name;
@@ -98,11 +98,30 @@ impl Scene {
         )
     }
 
+    /// Answers a request that is no script, within the same boundary and with the same record.
+    ///
+    /// # Errors
+    /// What `ask` says.
+    pub async fn request<T>(
+        &self,
+        request: &'static str,
+        ask: impl AsyncFnOnce(&Broker) -> crate::error::Result<T>,
+    ) -> crate::error::Result<T> {
+        let broker = Arc::new(self.broker());
+        let audit = Audit::begin(Arc::clone(&broker), Subject::Request { request });
+        let answer = ask(&broker).await;
+        audit.finish(&match &answer {
+            Ok(_) => "ok".to_owned(),
+            Err(error) => code_name(error.code),
+        });
+        answer
+    }
+
     /// Runs a script. Dropping the future kills it; the audit record is written either way.
     pub async fn execute(self, request: Request) -> Execution {
         let started = Instant::now();
         let broker = Arc::new(self.broker());
-        let mut audit = Audit::begin(Arc::clone(&broker), request.language, &request.code);
+        let mut audit = Audit::begin(Arc::clone(&broker), Subject::script(request.language, &request.code));
         let (result, report) = match sandbox::prepare(request.language, &request.code, self.limits.code_bytes) {
             Err(error) => (Err(Failed::script(*error, &request.code, None, &broker, &self.catalog)), None),
             Ok(script) => {

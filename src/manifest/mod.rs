@@ -1,6 +1,7 @@
 //! What the servers offer: one entry a configured server, in order of identifier, whatever its state.
 
 mod file;
+mod offers;
 mod pin;
 
 use std::collections::BTreeMap;
@@ -14,6 +15,7 @@ use crate::secret;
 use crate::upstream::{Health, Listing};
 
 pub use file::load as load_file;
+pub use offers::{Offer, Offers};
 pub use pin::Pin;
 
 /// Bytes of a server's `__init__.pyi`, about 200 tokens, up to which `binding = "auto"` lists it in place of a file a
@@ -31,6 +33,8 @@ pub struct ServerEntry {
     pub state: State,
     /// Its stubs; without tools until it was listed.
     pub stubs: Arc<ServerStubs>,
+    /// Its resources and prompts.
+    pub offers: Arc<Offers>,
     /// What listings and search hits point at.
     pub layout: Layout,
     /// Tools that differ from the reviewed ones, by wire name, with the reason: shown, and not callable.
@@ -94,7 +98,14 @@ impl ServerEntry {
 
     /// An entry with the tools of `listing`.
     #[must_use]
-    pub fn listed(name: &str, ident: &str, server: Option<&config::Server>, listing: Listing, state: State) -> Self {
+    pub fn listed(
+        name: &str,
+        ident: &str,
+        server: Option<&config::Server>,
+        mut listing: Listing,
+        state: State,
+    ) -> Self {
+        let offers = Arc::new(Offers::take(&mut listing));
         let categories = server.map(|server| expand(&server.categories, &listing)).unwrap_or_default();
         let definition = ServerDef {
             name: name.to_owned(),
@@ -104,7 +115,7 @@ impl ServerEntry {
             categories,
         };
         let stubs = stubgen::generate_owned(definition, ident);
-        for note in &stubs.notes {
+        for note in stubs.notes.iter().chain(&offers.notes) {
             tracing::warn!(server = name, "{note}");
         }
         let layout = match server.map(|server| server.binding).unwrap_or_default() {
@@ -118,6 +129,7 @@ impl ServerEntry {
             ident: ident.to_owned(),
             state,
             stubs,
+            offers,
             layout,
             quarantine: Arc::default(),
             health: None,

@@ -1,4 +1,6 @@
-//! The rmcp client: the only file, with its transports beside it, that knows rmcp's client types.
+//! The rmcp client: the only file, with its parts and transports beside it, that knows rmcp's client types.
+
+mod listing;
 
 use std::borrow::Cow;
 
@@ -6,26 +8,23 @@ use async_trait::async_trait;
 use rmcp::ClientHandler;
 use rmcp::model::{
     CallToolRequest, CallToolRequestParams, CallToolResult, ClientCapabilities, ClientConfig, ClientRequest,
-    ContentBlock, DiscoverRequest, DiscoverRequestParams, GetPromptRequest, GetPromptRequestParams, Implementation,
-    ListToolsRequest, PaginatedRequestParams, PingRequest, ProgressNotificationParam, ProtocolVersion,
+    CompleteRequest, CompleteRequestParams, ContentBlock, DiscoverRequest, DiscoverRequestParams, GetPromptRequest,
+    GetPromptRequestParams, Implementation, ListToolsRequest, PingRequest, ProgressNotificationParam, ProtocolVersion,
     ReadResourceRequest, ReadResourceRequestParams, ServerResult,
 };
 use rmcp::service::{
     ClientInitializeError, ClientLifecycleMode, ClientServiceExt as _, NotificationContext, PeerRequestOptions,
     RoleClient, RunningService, ServiceError,
 };
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use super::failure::{self, of_start};
 use super::reconnect::{Connect, Fault, Link};
 use super::request::{Reports, Round};
 use super::stdio::StderrTail;
-use super::{Answer, Block, Listing, Operation, Progress, ToolAnswer, http, stdio};
+use super::{Answer, Block, Listing, Operation, Progress, Subject, ToolAnswer, http, stdio};
 use crate::config::{self, Transport};
 use crate::error::{Error, ErrorCode, Result};
-
-/// Pages of a tool list that are read before the server is taken for one that never ends it.
-const MAX_PAGES: usize = 1000;
 
 /// Makes live clients of one server.
 pub(super) struct Connector {
@@ -146,55 +145,6 @@ pub(super) struct Client {
 }
 
 impl Client {
-    async fn list(&self, progress: &Progress) -> Result<Listing, Fault> {
-        let mut listing = Listing::default();
-        if let Some(info) = self.service.peer_info() {
-            listing.protocol = info.protocol_version.to_string();
-            listing.instructions.clone_from(&info.instructions);
-            if info.capabilities.tools.is_none() {
-                return Ok(listing);
-            }
-        }
-        let mut cursor = None;
-        for _ in 0..MAX_PAGES {
-            let (tools, next) = self.list_page(cursor.clone(), progress).await?;
-            listing.tools.extend(tools);
-            if next.is_none() || next == cursor {
-                return Ok(listing);
-            }
-            cursor = next;
-        }
-        Err(self.upstream(format!("its tool list has more than {MAX_PAGES} pages")).into())
-    }
-
-    /// One page as raw JSON: rmcp's own type refuses a whole list for one odd tool, so what it cannot read
-    /// arrives as a custom result and is taken as it is.
-    async fn list_page(
-        &self,
-        cursor: Option<String>,
-        progress: &Progress,
-    ) -> Result<(Vec<Value>, Option<String>), Fault> {
-        let params = cursor.map(|cursor| PaginatedRequestParams::default().with_cursor(Some(cursor)));
-        let request = |_| {
-            let params = params.clone();
-            ClientRequest::ListToolsRequest(ListToolsRequest { params, ..ListToolsRequest::default() })
-        };
-        match self.request(progress, request).await? {
-            ServerResult::ListToolsResult(page) => {
-                let tools = page.tools.iter().filter_map(|tool| serde_json::to_value(tool).ok()).collect();
-                Ok((tools, page.next_cursor))
-            }
-            ServerResult::CustomResult(custom) => match custom.0.get("tools") {
-                Some(Value::Array(tools)) => {
-                    let next = custom.0.get("nextCursor").and_then(Value::as_str).map(str::to_owned);
-                    Ok((tools.clone(), next))
-                }
-                _ => Err(self.upstream("it answered `tools/list` without a list of tools").into()),
-            },
-            _ => Err(self.upstream("it answered `tools/list` with something else").into()),
-        }
-    }
-
     pub(super) fn upstream(&self, what: impl std::fmt::Display) -> Error {
         Error::new(ErrorCode::UpstreamError, format!("{}: {what}", self.name))
     }
@@ -211,6 +161,10 @@ impl Client {
     }
 
     async fn perform(&self, operation: &Operation, progress: &Progress) -> Result<ServerResult, Fault> {
+        let complete = match operation {
+            Operation::Complete { subject, params } => Some(complete_params(subject, params)?),
+            _ => None,
+        };
         self.request(progress, |Round { responses, state }| match operation {
             Operation::Tool { name, arguments, .. } => {
                 let mut params = CallToolRequestParams::new(Cow::Owned(name.clone()));
@@ -229,7 +183,10 @@ impl Client {
                 (params.input_responses, params.request_state) = (responses, state);
                 ClientRequest::ReadResourceRequest(ReadResourceRequest::new(params))
             }
-            Operation::List => ClientRequest::ListToolsRequest(ListToolsRequest::default()),
+            Operation::Complete { .. } | Operation::List => match &complete {
+                Some(params) => ClientRequest::CompleteRequest(CompleteRequest::new(params.clone())),
+                None => ClientRequest::ListToolsRequest(ListToolsRequest::default()),
+            },
         })
         .await
     }
@@ -245,6 +202,7 @@ impl Link for Client {
             ServerResult::CallToolResult(result) => Ok(Answer::Tool(tool_answer(result))),
             ServerResult::ReadResourceResult(result) => raw(&result).map_err(Fault::from),
             ServerResult::GetPromptResult(result) => raw(&result).map_err(Fault::from),
+            ServerResult::CompleteResult(result) => raw(&result).map_err(Fault::from),
             _ => Err(self.fault(ServiceError::UnexpectedResponse)),
         }
     }
@@ -265,6 +223,17 @@ impl Link for Client {
         };
         matches!(sent.await_response().await, Ok(_) | Err(ServiceError::McpError(_)))
     }
+}
+
+fn complete_params(subject: &Subject, params: &Map<String, Value>) -> Result<CompleteRequestParams> {
+    let reference = match subject {
+        Subject::Prompt(name) => json!({"type": "ref/prompt", "name": name}),
+        Subject::Template(uri) => json!({"type": "ref/resource", "uri": uri}),
+    };
+    let mut params = params.clone();
+    params.insert("ref".to_owned(), reference);
+    serde_json::from_value(Value::Object(params))
+        .map_err(|error| Error::new(ErrorCode::InvalidArgs, format!("the completion request is not valid: {error}")))
 }
 
 fn raw(result: &impl serde::Serialize) -> Result<Answer> {

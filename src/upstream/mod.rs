@@ -38,7 +38,7 @@ pub trait Upstream: Send + Sync {
 /// What can be asked of a server.
 #[derive(Debug, Clone)]
 pub enum Operation {
-    /// All pages of `tools/list`, with what the server says about itself.
+    /// All pages of all its lists, with what the server says about itself.
     List,
     /// `tools/call`.
     Tool {
@@ -61,6 +61,22 @@ pub enum Operation {
         /// Its arguments.
         arguments: Map<String, Value>,
     },
+    /// `completion/complete`.
+    Complete {
+        /// What is being filled in.
+        subject: Subject,
+        /// The parameters besides the reference: `argument` and `context`.
+        params: Map<String, Value>,
+    },
+}
+
+/// What a completion is for.
+#[derive(Debug, Clone)]
+pub enum Subject {
+    /// The arguments of the prompt with this name.
+    Prompt(String),
+    /// The variables of this URI template.
+    Template(String),
 }
 
 impl Operation {
@@ -68,7 +84,7 @@ impl Operation {
     #[must_use]
     pub fn is_repeatable(&self) -> bool {
         match self {
-            Self::List | Self::Resource { .. } | Self::Prompt { .. } => true,
+            Self::List | Self::Resource { .. } | Self::Prompt { .. } | Self::Complete { .. } => true,
             Self::Tool { repeatable, .. } => *repeatable,
         }
     }
@@ -81,19 +97,27 @@ pub enum Answer {
     Listing(Listing),
     /// To [`Operation::Tool`].
     Tool(ToolAnswer),
-    /// To [`Operation::Resource`] and [`Operation::Prompt`]: the result as it came.
+    /// To every other operation: the result as it came.
     Raw(Value),
 }
 
-/// What a server says about itself, and its tools.
+/// What a server says about itself, and what it offers. Definitions are raw, in the order they came.
 #[derive(Debug, Clone, Default)]
 pub struct Listing {
     /// Negotiated protocol revision.
     pub protocol: String,
     /// The server's own instructions.
     pub instructions: Option<String>,
-    /// Raw tool definitions, in the order they came.
+    /// Tools.
     pub tools: Vec<Value>,
+    /// Resources.
+    pub resources: Vec<Value>,
+    /// Resource templates.
+    pub templates: Vec<Value>,
+    /// Prompts.
+    pub prompts: Vec<Value>,
+    /// What could not be listed, and why.
+    pub notes: Vec<String>,
 }
 
 /// The answer of a tool.

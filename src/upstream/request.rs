@@ -28,6 +28,12 @@ pub(super) struct Round {
     pub(super) state: Option<String>,
 }
 
+/// Why a request has no answer, and whether it left.
+pub(super) struct Unanswerable {
+    pub(super) error: ServiceError,
+    pub(super) sent: bool,
+}
+
 impl Client {
     /// Sends what `make` makes, again with the answers to the server's questions as long as it asks some.
     pub(super) async fn request(
@@ -52,15 +58,26 @@ impl Client {
         Err(self.upstream(format!("it asked back more than {MAX_ROUNDS} times")).into())
     }
 
-    /// Sends one request and waits for its answer. Dropping the future tells the server that nobody waits any more.
     async fn send(&self, request: ClientRequest, progress: &Progress) -> Result<ServerResult, Fault> {
+        self.exchange(request, progress).await.map_err(|failed| match failed {
+            Unanswerable { error, sent: true } => self.fault(error),
+            Unanswerable { error, sent: false } => Fault { delivered: false, ..self.fault(error) },
+        })
+    }
+
+    /// Sends one request and waits for its answer. Dropping the future tells the server that nobody waits any more.
+    pub(super) async fn exchange(
+        &self,
+        request: ClientRequest,
+        progress: &Progress,
+    ) -> Result<ServerResult, Unanswerable> {
         let sent = self.service.send_request_with_option(request, PeerRequestOptions::no_options()).await;
-        let handle = sent.map_err(|error| Fault { delivered: false, ..self.fault(error) })?;
+        let handle = sent.map_err(|error| Unanswerable { error, sent: false })?;
         let _listening = self.service.service().reports.listen(handle.progress_token.clone(), progress.clone());
         let mut unanswered = Unanswered { peer: handle.peer.clone(), id: Some(handle.id.clone()) };
         let answer = handle.await_response().await;
         unanswered.id = None;
-        answer.map_err(|error| self.fault(error))
+        answer.map_err(|error| Unanswerable { error, sent: true })
     }
 
     /// What this client says to a question of the server.

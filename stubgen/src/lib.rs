@@ -20,4 +20,5 @@ pub use canon::{canonical_json, digest, short_digest};
 pub use forge::{forge_dts, forge_pyi};
 pub use ident::assign_idents;
 pub use server::{ServerDef, ServerStubs, generate, generate_owned};
+pub use text::{many_lines, one_line};
 pub use tool::{Annotations, Param, ToolStub};

@@ -23,7 +23,7 @@ pub(crate) fn is_invisible(c: char) -> bool {
 }
 
 /// Text on one line: runs of white space become one space, invisible characters go, length is capped.
-pub(crate) fn one_line(text: &str) -> String {
+pub fn one_line(text: &str) -> String {
     let mut out = String::with_capacity(text.len().min(MAX_DESCRIPTION));
     for word in text.split_whitespace() {
         let end = out.len();
@@ -55,7 +55,7 @@ pub(crate) fn width(line: &str) -> usize {
 }
 
 /// Text with its lines kept: each is trimmed at the end, no two empty ones follow each other.
-pub(crate) fn many_lines(text: &str) -> Vec<String> {
+pub fn many_lines(text: &str) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     let mut length = 0;
     for raw in text.split(['\n', '\u{2028}', '\u{2029}']) {

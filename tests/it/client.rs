@@ -12,7 +12,7 @@ use regex::RegexSet;
 use rmcp::{
     ClientLifecycleMode, ClientServiceExt as _, RoleClient,
     model::{CallToolRequestParams, ProtocolVersion, Tool},
-    service::RunningService,
+    service::{Peer, RunningService},
     transport::TokioChildProcess,
 };
 use serde_json::Value;
@@ -67,6 +67,11 @@ impl Session {
         let answer = self.call("execute", serde_json::json!({"language": language, "code": code})).await;
         assert!(answer.is_error, "{language} should have failed, but answered: {}", answer.text);
         answer.text
+    }
+
+    /// The connection, for requests other than tool calls.
+    pub(crate) fn peer(&self) -> &Peer<RoleClient> {
+        self.service.peer()
     }
 
     /// The tools that the client sees.

@@ -10,4 +10,5 @@ mod http;
 mod import;
 mod real;
 mod real_servers;
+mod relay;
 mod surface;

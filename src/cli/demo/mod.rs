@@ -50,7 +50,7 @@ pub(super) async fn demo(ui: Ui) -> Result<ExitCode, Failure> {
     walk.surface();
     walk.discovery()?;
     let cat = ["/tickets/list_tickets.pyi", "/people/list_on_call.pyi", "/calendar/find_free_slot.pyi"];
-    walk.cat(&cat)?;
+    walk.cat(&cat).await?;
     let javascript = walk.execute("execute, JavaScript", Language::Javascript, JAVASCRIPT).await;
     let task = walk.total;
     let starlark = walk.execute("execute, Starlark", Language::Starlark, STARLARK).await;
@@ -130,9 +130,9 @@ impl Walk {
         Ok(())
     }
 
-    fn cat(&mut self, paths: &[&str]) -> Result<(), Failure> {
+    async fn cat(&mut self, paths: &[&str]) -> Result<(), Failure> {
         let paths: Vec<String> = paths.iter().map(|path| (*path).to_owned()).collect();
-        let answer = self.gateway.cat(&self.session, &paths, None)?;
+        let answer = self.gateway.cat(&self.session, &paths, None).await?;
         let asked = serde_json::json!({ "path": paths }).to_string();
         self.show(&format!("cat {}", paths.join(" ")), &asked, &answer);
         Ok(())

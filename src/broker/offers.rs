@@ -1,0 +1,143 @@
+//! Resources, prompts and completions, on the same way as tools.
+
+use futures::future::join_all;
+use serde_json::{Map, Value};
+
+use super::{Broker, arguments};
+use crate::catalog::{Remote, prompt_arguments};
+use crate::discovery::{self, Discovery, File};
+use crate::error::{Error, ErrorCode, Result, did_you_mean, nearest};
+use crate::manifest::{Offer, ServerEntry};
+use crate::upstream::{Operation, Subject};
+
+/// Longest URI that is sent to a server.
+const MAX_URI: usize = 8 << 10;
+
+impl Broker {
+    /// Reads files of the virtual filesystem; resources among them are read from their servers, all at once. One that
+    /// fails among several is said in its place.
+    ///
+    /// # Errors
+    /// `INVALID_ARGS` when a path or the range of lines is not valid; for a single resource any error of its reading.
+    pub async fn cat(&self, call: u64, paths: &[String], lines: Option<&str>) -> Result<String> {
+        let files = Discovery { catalog: &self.catalog, session: &self.session }.files(paths)?;
+        let several = files.len() > 1;
+        let texts = join_all(files.into_iter().map(|file| async move {
+            match file {
+                File::Text { path, text } => Ok((path, text)),
+                File::Resource(remote) => match self.resource_text(call, &remote).await {
+                    Ok(text) => Ok((remote.path, text)),
+                    Err(error) if several => Ok((remote.path, format!("{error}\nfix: {}", error.suggested_fix()))),
+                    Err(error) => Err(error),
+                },
+            }
+        }));
+        let texts: Vec<_> = texts.await.into_iter().collect::<Result<_>>()?;
+        discovery::concatenate(&texts, lines)
+    }
+
+    async fn resource_text(&self, call: u64, remote: &Remote) -> Result<String> {
+        let Remote { server, uri, .. } = remote;
+        let answer = self.read_resource(call, server, uri.clone()).await?;
+        let contents = answer.get("contents").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+        let mut texts = Vec::new();
+        for content in contents {
+            let field = |key: &str| content.get(key).and_then(Value::as_str);
+            let text = match (field("text"), field("blob")) {
+                (Some(text), _) => text.to_owned(),
+                (None, blob) => {
+                    let (kind, bytes) = (field("mimeType").unwrap_or("binary"), blob.map_or(0, |b| b.len() / 4 * 3));
+                    format!("({kind}, {bytes} bytes; forge.readResource({server:?}, {uri:?}) gives it as a handle)")
+                }
+            };
+            texts.push(match contents.len() {
+                1 => text,
+                _ => format!("## {}\n{text}", field("uri").unwrap_or(uri)),
+            });
+        }
+        Ok(texts.join("\n"))
+    }
+
+    /// Reads any resource of a server; which ones exist, and who may read them, is for the server to say.
+    ///
+    /// # Errors
+    /// `INVALID_ARGS` for what is no URI, else any code of the broker's steps.
+    pub async fn read_resource(&self, call: u64, server: &str, uri: String) -> Result<Value> {
+        let entry = self.catalog.server(server)?;
+        let is_plain = !uri.is_empty() && uri.len() <= MAX_URI && !uri.contains(|c: char| c.is_control() || c == ' ');
+        if !is_plain {
+            return Err(Error::new(ErrorCode::InvalidArgs, "that is not a URI")
+                .hint(format!("`ls /{}/resources` lists some", entry.ident)));
+        }
+        self.dispatch(call, entry, None, Operation::Resource { uri }).await
+    }
+
+    /// Gets a prompt, with `args` a JSON object of texts.
+    ///
+    /// # Errors
+    /// `INVALID_ARGS` when there is no such prompt or the arguments do not fit, else any code of the broker's steps.
+    pub async fn prompt(&self, call: u64, server: &str, name: &str, args: &str) -> Result<Value> {
+        let entry = self.catalog.server(server)?;
+        let arguments = arguments::object(args, self.limits.args_bytes)?;
+        // A server whose list is not known yet says itself what it has.
+        let arguments = match listed_prompt(entry, name)? {
+            Some(prompt) => prompt_values(entry, prompt, arguments)?,
+            None => arguments,
+        };
+        let name = listed_prompt(entry, name)?.map_or(name, |prompt| &prompt.id).to_owned();
+        self.dispatch(call, entry, None, Operation::Prompt { name, arguments }).await
+    }
+
+    /// Asks a server to complete an argument of one of its prompts or templates.
+    ///
+    /// # Errors
+    /// Any code of the broker's steps.
+    pub async fn complete(&self, server: &str, subject: Subject, params: Map<String, Value>) -> Result<Value> {
+        let entry = self.catalog.server(server)?;
+        self.dispatch(0, entry, None, Operation::Complete { subject, params }).await
+    }
+}
+
+/// The prompt of that name or file; `None` when the server lists no prompt at all.
+fn listed_prompt<'a>(entry: &'a ServerEntry, name: &str) -> Result<Option<&'a Offer>> {
+    let prompts = &entry.offers.prompts;
+    let found = entry.offers.prompt(name).or_else(|| prompts.iter().find(|prompt| prompt.file == format!("{name}.md")));
+    if found.is_some() || prompts.is_empty() {
+        return Ok(found);
+    }
+    let near = nearest(name, prompts.iter().map(|prompt| prompt.id.as_str()));
+    let hint = did_you_mean(&near).unwrap_or_else(|| format!("`ls /{}/prompts` lists them", entry.ident));
+    Err(Error::new(ErrorCode::InvalidArgs, format!("server `{}` has no prompt `{name}`", entry.ident)).hint(hint))
+}
+
+/// The arguments of a prompt, which are texts by the protocol.
+fn prompt_values(entry: &ServerEntry, prompt: &Offer, given: Map<String, Value>) -> Result<Map<String, Value>> {
+    let known = prompt_arguments(prompt);
+    let names: Vec<&str> = known.iter().map(|argument| argument.name.as_str()).collect();
+    let wrong = |what: String| {
+        Error::new(ErrorCode::InvalidArgs, format!("prompt {}.{}: {what}", entry.ident, prompt.id))
+            .hint(format!("its arguments are: {}", names.join(", ")))
+    };
+    let mut values = Map::new();
+    for (name, value) in given {
+        if !names.contains(&name.as_str()) && !names.is_empty() {
+            let error = wrong(format!("there is no argument `{name}`"));
+            return Err(match did_you_mean(&nearest(&name, names.iter().copied())) {
+                Some(hint) => error.hint(hint),
+                None => error,
+            });
+        }
+        let text = match value {
+            Value::Null => continue,
+            Value::String(text) => text,
+            Value::Number(number) => number.to_string(),
+            Value::Bool(flag) => flag.to_string(),
+            Value::Array(_) | Value::Object(_) => return Err(wrong(format!("argument `{name}` must be text"))),
+        };
+        values.insert(name, Value::String(text));
+    }
+    match known.iter().find(|argument| argument.required && !values.contains_key(&argument.name)) {
+        Some(missing) => Err(wrong(format!("argument `{}` is missing", missing.name))),
+        None => Ok(values),
+    }
+}

@@ -1,0 +1,188 @@
+//! `/github/resources/` and `/github/prompts/`: paths and texts of what a server offers besides tools.
+
+use std::fmt::Write as _;
+
+use serde_json::Value;
+use stubgen::{many_lines, one_line};
+
+use super::{Catalog, Node};
+use crate::manifest::{Offer, Offers, ServerEntry};
+
+/// Entries of a folder that are listed before the rest is only counted.
+const MAX_ENTRIES: usize = 400;
+/// Templates that are listed.
+const MAX_TEMPLATES: usize = 100;
+
+/// A resource that only its server can give.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Remote {
+    /// The server's identifier.
+    pub server: String,
+    /// The URI as the server knows it.
+    pub uri: String,
+    /// The path that it was asked for by.
+    pub path: String,
+}
+
+impl Catalog {
+    /// The resource that `path` names by its URI, such as `/github/resources/repo://owner/name`. Any URI will do:
+    /// templates have more of them than any list, and which ones exist is for the server to say.
+    #[must_use]
+    pub fn resource_by_uri(&self, path: &str) -> Option<Remote> {
+        let path = path.trim();
+        let path = path.strip_prefix("forge://").unwrap_or(path).trim_start_matches('/');
+        let (server, rest) = path.split_once('/')?;
+        let (folder, uri) = rest.split_once('/')?;
+        if !folder.eq_ignore_ascii_case("resources") || !has_scheme(uri) {
+            return None;
+        }
+        let entry = &self.servers[self.server_position(server)?];
+        Some(Remote {
+            server: entry.ident.clone(),
+            uri: uri.to_owned(),
+            path: format!("/{}/resources/{uri}", entry.ident),
+        })
+    }
+
+    /// The resource behind a node.
+    #[must_use]
+    pub fn remote(&self, node: Node) -> Option<Remote> {
+        let Node::Resource(server, resource) = node else { return None };
+        let entry = &self.servers[server];
+        let uri = entry.offers.resources[resource].id.clone();
+        Some(Remote { server: entry.ident.clone(), uri, path: self.path(node) })
+    }
+
+    /// The servers that list a resource with this URI.
+    pub fn servers_with_resource<'a>(&'a self, uri: &'a str) -> impl Iterator<Item = &'a ServerEntry> {
+        self.servers.iter().map(|entry| &**entry).filter(move |entry| entry.offers.resource(uri).is_some())
+    }
+
+    /// The lines that a server's folder has for them.
+    pub(super) fn offer_folders(entry: &ServerEntry) -> Vec<String> {
+        let Offers { resources, templates, prompts, .. } = &*entry.offers;
+        let mut lines = Vec::new();
+        if !resources.is_empty() || !templates.is_empty() {
+            lines.push(format!("resources/  {}", resources_note(&entry.offers)));
+        }
+        if !prompts.is_empty() {
+            lines.push(format!("prompts/  {}", super::listing::counted(prompts.len(), "prompt")));
+        }
+        lines
+    }
+
+    pub(super) fn ls_resources(&self, server: usize, lines: &mut Vec<String>) {
+        let entry = &self.servers[server];
+        let Offers { resources, templates, notes, .. } = &*entry.offers;
+        lines.push(format!("{}  {}", self.path(Node::Resources(server)), resources_note(&entry.offers)));
+        let line = |offer: &Offer| format!("{}  {}  {}", offer.file, offer.id, offer.summary).trim_end().to_owned();
+        lines.extend(resources.iter().take(MAX_ENTRIES).map(line));
+        more(resources.len(), MAX_ENTRIES, lines);
+        let template = |offer: &Offer| format!("template  {}  {}", offer.id, offer.summary).trim_end().to_owned();
+        lines.extend(templates.iter().take(MAX_TEMPLATES).map(template));
+        more(templates.len(), MAX_TEMPLATES, lines);
+        let ident = &entry.ident;
+        lines.push(format!("any URI of the server: cat(\"/{ident}/resources/URI\"), or in scripts forge.readResource(\"{ident}\", URI) / read_resource"));
+        lines.extend(notes.iter().map(|note| format!("note: {note}")));
+    }
+
+    pub(super) fn ls_prompts(&self, server: usize, lines: &mut Vec<String>) {
+        let entry = &self.servers[server];
+        let prompts = &entry.offers.prompts;
+        let counted = super::listing::counted(prompts.len(), "prompt");
+        lines.push(format!("{}  {counted}", self.path(Node::Prompts(server))));
+        lines.extend(prompts.iter().take(MAX_ENTRIES).map(prompt_line));
+        more(prompts.len(), MAX_ENTRIES, lines);
+        lines.extend(entry.offers.notes.iter().map(|note| format!("note: {note}")));
+    }
+
+    /// The line of one resource or prompt.
+    pub(super) fn offer_line(&self, node: Node) -> String {
+        match node {
+            Node::Resource(server, position) => {
+                let offer = &self.servers[server].offers.resources[position];
+                format!("{}  {}  {}", self.path(node), offer.id, offer.summary).trim_end().to_owned()
+            }
+            Node::Prompt(server, position) => prompt_line(&self.servers[server].offers.prompts[position]),
+            _ => String::new(),
+        }
+    }
+
+    /// The text of a prompt's file: what it is for, its arguments, and how to get it.
+    pub(super) fn prompt_md(&self, server: usize, prompt: usize) -> String {
+        let entry = &self.servers[server];
+        let prompt = &entry.offers.prompts[prompt];
+        let mut text = format!("# Prompt `{}` of {}\n", prompt.id, entry.name);
+        for line in ["title", "description"].iter().filter_map(|key| prompt.text(key)).flat_map(many_lines) {
+            // The server's words, quoted so that they cannot be taken for the gateway's.
+            let _ = write!(text, "\n> {line}");
+        }
+        text.push('\n');
+        let arguments = arguments(prompt);
+        if !arguments.is_empty() {
+            text.push_str("\nArguments, all of them text:\n");
+        }
+        for Argument { name, required, description } in &arguments {
+            let optional = if *required { "" } else { " (optional)" };
+            let _ = write!(text, "\n- `{name}`{optional}: {description}");
+        }
+        let quoted = |text: &str| Value::String(text.to_owned()).to_string();
+        let object: Vec<String> =
+            arguments.iter().filter(|a| a.required).map(|a| format!("{}: \"…\"", quoted(&a.name))).collect();
+        let (server, name, object) = (quoted(&entry.ident), quoted(&prompt.id), object.join(", "));
+        let _ = write!(
+            text,
+            "\n\nJavaScript: `await forge.prompt({server}, {name}, {{{object}}})`\nStarlark: `prompt({server}, {name}, **{{{object}}})`\n"
+        );
+        text
+    }
+}
+
+/// An argument of a prompt.
+pub(crate) struct Argument {
+    pub(crate) name: String,
+    pub(crate) required: bool,
+    pub(crate) description: String,
+}
+
+/// The arguments of a prompt, in its order.
+pub(crate) fn arguments(prompt: &Offer) -> Vec<Argument> {
+    let listed = prompt.definition.get("arguments").and_then(Value::as_array);
+    let argument = |argument: &Value| {
+        let text = |key: &str| argument.get(key).and_then(Value::as_str).map(one_line);
+        Some(Argument {
+            name: text("name")?,
+            required: argument.get("required").and_then(Value::as_bool).unwrap_or(false),
+            description: text("description").or_else(|| text("title")).unwrap_or_default(),
+        })
+    };
+    listed.into_iter().flatten().filter_map(argument).collect()
+}
+
+fn prompt_line(prompt: &Offer) -> String {
+    let names = arguments(prompt).into_iter().map(|a| if a.required { a.name } else { format!("{}?", a.name) });
+    let names: Vec<String> = names.collect();
+    format!("{}  {}({})  {}", prompt.file, prompt.id, names.join(", "), prompt.summary).trim_end().to_owned()
+}
+
+fn resources_note(offers: &Offers) -> String {
+    let resources = super::listing::counted(offers.resources.len(), "resource");
+    match offers.templates.len() {
+        0 => resources,
+        templates => format!("{resources}, {}", super::listing::counted(templates, "template")),
+    }
+}
+
+fn more(total: usize, shown: usize, lines: &mut Vec<String>) {
+    if total > shown {
+        lines.push(format!("… {} more", total - shown));
+    }
+}
+
+/// Whether a text starts as a URI does.
+fn has_scheme(text: &str) -> bool {
+    text.split_once(':').is_some_and(|(scheme, _)| {
+        scheme.starts_with(|c: char| c.is_ascii_alphabetic())
+            && scheme.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'+' | b'.' | b'-'))
+    })
+}

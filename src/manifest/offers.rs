@@ -1,0 +1,151 @@
+//! What a server offers besides tools: resources, resource templates and prompts.
+
+use std::collections::{BTreeMap, HashSet};
+
+use serde_json::Value;
+use stubgen::one_line;
+
+use crate::discovery::head;
+use crate::upstream::Listing;
+
+/// Longest file name, without a number that tells it from another.
+const MAX_FILE: usize = 80;
+/// Longest URI or name.
+const MAX_ID: usize = 4096;
+/// Longest summary, in bytes.
+const MAX_SUMMARY: usize = 160;
+
+/// The offers of one server, each list in order of [`Offer::id`].
+#[derive(Debug, Default)]
+pub struct Offers {
+    /// Resources.
+    pub resources: Vec<Offer>,
+    /// Resource templates.
+    pub templates: Vec<Offer>,
+    /// Prompts.
+    pub prompts: Vec<Offer>,
+    /// What is missing here, and why.
+    pub notes: Vec<String>,
+    /// Digest of all of it.
+    pub digest: String,
+}
+
+/// A resource, a template or a prompt.
+#[derive(Debug)]
+pub struct Offer {
+    /// Its file in the virtual filesystem: unique in its folder, also where case does not count.
+    pub file: String,
+    /// What the server knows it by: a URI, a URI template, or a prompt's name.
+    pub id: String,
+    /// What it is, on one line; may be empty.
+    pub summary: String,
+    /// Its definition as the server sent it.
+    pub definition: Value,
+}
+
+impl Offers {
+    /// Takes the offers out of a listing.
+    #[must_use]
+    pub fn take(listing: &mut Listing) -> Self {
+        let mut notes: Vec<String> = listing.notes.iter().map(|note| one_line(note)).collect();
+        let mut take = |list: &mut Vec<Value>, what: &str, key: &str, suffix: &str| {
+            let (offers, odd) = offers(std::mem::take(list), key, suffix);
+            if odd > 0 {
+                notes.push(format!("{odd} of its {what} are left out: they have no usable `{key}`, or have it twice"));
+            }
+            offers
+        };
+        let resources = take(&mut listing.resources, "resources", "uri", "");
+        let templates = take(&mut listing.templates, "resource templates", "uriTemplate", "");
+        let prompts = take(&mut listing.prompts, "prompts", "name", ".md");
+        let all = resources.iter().chain(&templates).chain(&prompts);
+        let texts: Vec<String> = all.map(|offer| stubgen::canonical_json(&offer.definition)).collect();
+        let digest = stubgen::short_digest(&(texts.join("\n") + &notes.join("\n")));
+        Self { resources, templates, prompts, notes, digest }
+    }
+
+    /// The resource with this URI.
+    #[must_use]
+    pub fn resource(&self, uri: &str) -> Option<&Offer> {
+        find(&self.resources, uri)
+    }
+
+    /// The prompt with this name.
+    #[must_use]
+    pub fn prompt(&self, name: &str) -> Option<&Offer> {
+        find(&self.prompts, name)
+    }
+}
+
+fn find<'a>(offers: &'a [Offer], id: &str) -> Option<&'a Offer> {
+    offers.binary_search_by(|offer| offer.id.as_str().cmp(id)).ok().and_then(|position| offers.get(position))
+}
+
+impl Offer {
+    /// A text field of the definition.
+    #[must_use]
+    pub fn text(&self, key: &str) -> Option<&str> {
+        self.definition.get(key).and_then(Value::as_str).filter(|text| !text.is_empty())
+    }
+}
+
+/// The usable entries of a list, and how many others there were. An identifier with invisible characters is not
+/// usable: what a reader sees would not be what is sent.
+fn offers(list: Vec<Value>, key: &str, suffix: &str) -> (Vec<Offer>, usize) {
+    let total = list.len();
+    let mut by_id = BTreeMap::new();
+    for definition in list {
+        let id = definition.get(key).and_then(Value::as_str);
+        let Some(id) = id.filter(|id| !id.is_empty() && id.len() <= MAX_ID && one_line(id) == **id) else { continue };
+        by_id.entry(id.to_owned()).or_insert(definition);
+    }
+    let odd = total - by_id.len();
+    let mut taken = HashSet::new();
+    let named = by_id.into_iter().map(|(id, definition)| {
+        let name = definition.get("name").and_then(Value::as_str).unwrap_or_default();
+        let file = unique(&file_name(name, &id), suffix, &mut taken);
+        Offer { file, summary: summary(&definition), id, definition }
+    });
+    (named.collect(), odd)
+}
+
+/// Letters, digits, `.`, `_` and `-` of the name, else of the end of the identifier; anything else becomes `_`.
+fn file_name(name: &str, id: &str) -> String {
+    let last = id.trim_end_matches('/').rsplit(['/', ':']).next().unwrap_or_default();
+    let chosen = if name.trim().is_empty() { last } else { name.trim() };
+    let safe: String =
+        chosen.chars().map(|c| if c.is_alphanumeric() || matches!(c, '.' | '_' | '-') { c } else { '_' }).collect();
+    let safe = head(&safe, MAX_FILE);
+    match safe.starts_with('.') || safe.is_empty() {
+        true => format!("_{safe}"),
+        false => safe.to_owned(),
+    }
+}
+
+/// `notes.md`, then `notes~2.md`: deterministic, since names come in order of identifier.
+fn unique(name: &str, suffix: &str, taken: &mut HashSet<String>) -> String {
+    let (stem, extension) = match name.rsplit_once('.') {
+        Some((stem, extension)) if suffix.is_empty() && !stem.is_empty() => (stem, format!(".{extension}")),
+        _ => (name, suffix.to_owned()),
+    };
+    let mut file = format!("{stem}{extension}");
+    let mut number = 2;
+    while !taken.insert(file.to_lowercase()) {
+        file = format!("{stem}~{number}{extension}");
+        number += 1;
+    }
+    file
+}
+
+fn summary(definition: &Value) -> String {
+    let text = |key: &str| definition.get(key).and_then(Value::as_str).map(one_line).filter(|text| !text.is_empty());
+    let words = text("description").or_else(|| text("title")).unwrap_or_default();
+    let cut = head(&words, MAX_SUMMARY);
+    let mut summary = if cut.len() < words.len() { format!("{cut}…") } else { cut.to_owned() };
+    let size = definition.get("size").and_then(Value::as_u64).map(|size| format!("{size} bytes"));
+    let kind: Vec<String> = text("mimeType").into_iter().chain(size).collect();
+    if !kind.is_empty() {
+        summary = format!("{summary} ({})", kind.join(", ")).trim_start().to_owned();
+    }
+    summary
+}

@@ -1,0 +1,173 @@
+//! What a server offers: its tools, resources, resource templates and prompts, all pages of each.
+
+use std::time::Duration;
+
+use rmcp::model::{
+    ClientRequest, ErrorCode as RpcCode, ListPromptsRequest, ListResourceTemplatesRequest, ListResourcesRequest,
+    ListToolsRequest, PaginatedRequestParams,
+};
+use rmcp::service::ServiceError;
+use serde_json::Value;
+
+use super::{Client, Fault, Listing, Progress};
+use crate::upstream::request::Unanswerable;
+
+/// Pages of a list that are read before the server is taken for one that never ends it.
+const MAX_PAGES: usize = 1000;
+/// Entries of a list other than the tools that are kept.
+const MAX_ENTRIES: usize = 10_000;
+/// How long the lists besides the tools may take, so that a server that never answers one still has its tools.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// The four lists.
+#[derive(Clone, Copy)]
+enum List {
+    Tools,
+    Resources,
+    Templates,
+    Prompts,
+}
+
+impl List {
+    fn request(self, cursor: Option<String>) -> ClientRequest {
+        let params = cursor.map(|cursor| PaginatedRequestParams::default().with_cursor(Some(cursor)));
+        match self {
+            Self::Tools => ClientRequest::ListToolsRequest(ListToolsRequest { params, ..ListToolsRequest::default() }),
+            Self::Resources => {
+                ClientRequest::ListResourcesRequest(ListResourcesRequest { params, ..ListResourcesRequest::default() })
+            }
+            Self::Templates => ClientRequest::ListResourceTemplatesRequest(ListResourceTemplatesRequest {
+                params,
+                ..ListResourceTemplatesRequest::default()
+            }),
+            Self::Prompts => {
+                ClientRequest::ListPromptsRequest(ListPromptsRequest { params, ..ListPromptsRequest::default() })
+            }
+        }
+    }
+
+    /// The method, and the key of the list in its answer.
+    fn names(self) -> (&'static str, &'static str) {
+        match self {
+            Self::Tools => ("tools/list", "tools"),
+            Self::Resources => ("resources/list", "resources"),
+            Self::Templates => ("resources/templates/list", "resourceTemplates"),
+            Self::Prompts => ("prompts/list", "prompts"),
+        }
+    }
+}
+
+impl Client {
+    /// Everything that the server declares to have. A list other than the tools that fails is left out with a note.
+    ///
+    /// # Errors
+    /// When the tools cannot be listed.
+    pub(super) async fn list(&self, progress: &Progress) -> Result<Listing, Fault> {
+        let mut listing = Listing::default();
+        let (mut tools, mut resources, mut prompts) = (true, true, true);
+        if let Some(info) = self.service.peer_info() {
+            listing.protocol = info.protocol_version.to_string();
+            listing.instructions.clone_from(&info.instructions);
+            let declared = &info.capabilities;
+            (tools, resources, prompts) =
+                (declared.tools.is_some(), declared.resources.is_some(), declared.prompts.is_some());
+        }
+        let asked = |list, declared: bool| async move {
+            if declared { self.all(list, progress).await } else { Ok(Vec::new()) }
+        };
+        let patiently = |list, declared| async move {
+            match tokio::time::timeout(PATIENCE, asked(list, declared)).await {
+                Ok(answer) => answer.map_err(|failed| failed.describe(self)),
+                Err(_) => Err(format!("no answer to `{}` within {PATIENCE:?}", list.names().0)),
+            }
+        };
+        let (tools, resources, templates, prompts) = tokio::join!(
+            asked(List::Tools, tools),
+            patiently(List::Resources, resources),
+            patiently(List::Templates, resources),
+            patiently(List::Prompts, prompts),
+        );
+        listing.tools = tools.map_err(|failed| failed.into_fault(self))?;
+        let mut kept = |list: Result<Vec<Value>, String>| match list {
+            Ok(mut entries) => {
+                if entries.len() > MAX_ENTRIES {
+                    listing.notes.push(format!("only {MAX_ENTRIES} of {} entries are shown", entries.len()));
+                    entries.truncate(MAX_ENTRIES);
+                }
+                entries
+            }
+            Err(note) => {
+                listing.notes.push(note);
+                Vec::new()
+            }
+        };
+        listing.resources = kept(resources);
+        listing.templates = kept(templates);
+        listing.prompts = kept(prompts);
+        Ok(listing)
+    }
+
+    async fn all(&self, list: List, progress: &Progress) -> Result<Vec<Value>, Failed> {
+        let mut entries = Vec::new();
+        let mut cursor = None;
+        for _ in 0..MAX_PAGES {
+            let (page, next) = self.page(list, cursor.clone(), progress).await?;
+            entries.extend(page);
+            if next.is_none() || next == cursor {
+                return Ok(entries);
+            }
+            cursor = next;
+        }
+        Err(Failed::Odd(format!("its answer to `{}` has more than {MAX_PAGES} pages", list.names().0)))
+    }
+
+    /// One page as raw JSON: rmcp's own types refuse a whole list for one odd entry, so what they cannot read
+    /// arrives as a custom result and is taken as it is.
+    async fn page(
+        &self,
+        list: List,
+        cursor: Option<String>,
+        progress: &Progress,
+    ) -> Result<(Vec<Value>, Option<String>), Failed> {
+        let (method, key) = list.names();
+        let answer = match self.exchange(list.request(cursor), progress).await {
+            Ok(answer) => answer,
+            // Capabilities are declared by the library, lists by its user: none means none.
+            Err(Unanswerable { error: ServiceError::McpError(data), .. })
+                if data.code == RpcCode::METHOD_NOT_FOUND && !matches!(list, List::Tools) =>
+            {
+                return Ok((Vec::new(), None));
+            }
+            Err(Unanswerable { error, .. }) => return Err(Failed::Service(error, method)),
+        };
+        let mut answer = serde_json::to_value(&answer).unwrap_or_default();
+        let next = answer.get("nextCursor").and_then(Value::as_str).map(str::to_owned);
+        match answer.get_mut(key).map(Value::take) {
+            Some(Value::Array(entries)) => Ok((entries, next)),
+            _ => Err(Failed::Odd(format!("it answered `{method}` without a list of {key}"))),
+        }
+    }
+}
+
+/// Why there is no list.
+enum Failed {
+    Service(ServiceError, &'static str),
+    Odd(String),
+}
+
+impl Failed {
+    fn into_fault(self, client: &Client) -> Fault {
+        match self {
+            Self::Service(error, _) => client.fault(error),
+            Self::Odd(what) => client.upstream(what).into(),
+        }
+    }
+
+    /// A note for those who look for what is missing.
+    fn describe(self, client: &Client) -> String {
+        match self {
+            Self::Service(error, method) => format!("`{method}` failed: {}", client.fault(error).error.message),
+            Self::Odd(what) => what,
+        }
+    }
+}

@@ -1,0 +1,234 @@
+//! What servers offer besides tools, and what passes through the gateway in either direction.
+
+use std::path::Path;
+
+use rmcp::model::{
+    ArgumentInfo, CompleteRequestParams, GetPromptRequestParams, ReadResourceRequestParams, Reference, ResourceContents,
+};
+use serde_json::{Value, json};
+
+use crate::client::{Era, Fence, Session};
+use crate::real::Real;
+
+#[tokio::test]
+async fn resources_and_prompts_are_files() {
+    let Some(real) = Real::find() else { return };
+    let fence = Fence::new();
+    let session = fence.serve(&real.forge_toml(&fence, &["everything"])).await;
+    session.ready(&["everything"]).await;
+    let ls = async |path: &str| session.call("ls", json!({ "path": path })).await.text;
+    let cat = async |path: &str| session.call("cat", json!({ "path": path })).await;
+
+    let folder = ls("/everything").await;
+    assert!(folder.contains("resources/  7 resources, 2 templates"), "{folder}");
+    assert!(folder.contains("prompts/  4 prompts"), "{folder}");
+    let resources = ls("/everything/resources").await;
+    assert!(
+        resources.contains("features.md  demo://resource/static/document/features.md  Static document"),
+        "{resources}"
+    );
+    assert!(resources.contains("template  demo://resource/dynamic/text/{resourceId}  Plaintext"), "{resources}");
+
+    let by_file = cat("/everything/resources/features.md").await;
+    assert!(!by_file.is_error && by_file.text.contains("# Everything Server"), "{}", by_file.text);
+    for path in [
+        "everything/resources/Features.md",
+        "/everything/resources/demo://resource/static/document/features.md",
+        "forge:///everything/resources/demo://resource/static/document/features.md",
+    ] {
+        assert_eq!(cat(path).await, by_file, "{path}");
+    }
+    let dynamic = cat("/everything/resources/demo://resource/dynamic/text/7").await;
+    assert!(dynamic.text.contains("Resource 7"), "{}", dynamic.text);
+    let binary = cat("/everything/resources/demo://resource/dynamic/blob/7").await;
+    assert!(!binary.is_error && binary.text.contains("bytes; forge.readResource("), "{}", binary.text);
+    let several = cat("/everything/resources/{features,startup}.md").await.text;
+    assert!(several.contains("# /everything/resources/features.md\n"), "{several}");
+    assert!(several.contains("# /everything/resources/startup.md\n"), "{several}");
+    let missing = cat("/everything/resources/feature.md").await;
+    assert!(missing.is_error && missing.text.contains("/everything/resources/features.md"), "{}", missing.text);
+
+    let prompt = cat("/everything/prompts/args-prompt.md").await.text;
+    assert!(prompt.contains("- `city`: Name of the city") && prompt.contains("- `state` (optional)"), "{prompt}");
+    let javascript = prompt.lines().find_map(|line| line.strip_prefix("JavaScript: `")).expect("an example");
+    let code = format!("return {}", javascript.trim_end_matches('`').replace('…', "Oslo"));
+    let messages = session.execute("javascript", &code).await;
+    assert!(messages["messages"][0]["content"]["text"].as_str().expect("text").contains("Oslo"), "{messages}");
+    let starlark = prompt.lines().find_map(|line| line.strip_prefix("Starlark: `")).expect("an example");
+    let same = session.execute("starlark", &starlark.trim_end_matches('`').replace('…', "Oslo")).await;
+    assert_eq!(same, messages);
+}
+
+#[tokio::test]
+async fn a_resource_read_by_cat_takes_the_same_way_as_a_call() {
+    let Some(real) = Real::find() else { return };
+    let fence = Fence::new();
+    let config = format!("{}\n[sandbox.limits]\ncalls = 3\n", real.forge_toml(&fence, &["everything"]));
+    let session = fence.serve(&config).await;
+    session.ready(&["everything"]).await;
+    let over = session.call("cat", json!({"path": "/everything/resources/*.md"})).await.text;
+    assert!(over.contains("BUDGET_EXCEEDED") && over.contains("# Everything Server"), "{over}");
+    let audit = session.stderr();
+    let line = audit.lines().find(|line| line.contains("\"request\":\"cat\"")).expect("an audit record");
+    assert_eq!(line.matches("read_resource").count(), 3, "{line}");
+}
+
+#[tokio::test]
+async fn clients_see_resources_prompts_and_completions() {
+    let Some(real) = Real::find() else { return };
+    for era in [Era::Legacy, Era::Modern] {
+        let fence = Fence::new();
+        let session = fence.serve_in(era, &real.forge_toml(&fence, &["everything", "time"])).await;
+        session.ready(&["everything", "time"]).await;
+        let resources = session.peer().list_all_resources().await.expect("resources/list");
+        let uris: Vec<&str> = resources.iter().map(|resource| resource.uri.as_str()).collect();
+        let document = "forge:///everything/resources/demo://resource/static/document/features.md";
+        for uri in [document, "forge:///forge.d.ts", "forge:///time/convert_time.pyi", "forge:///time/README.md"] {
+            assert!(uris.contains(&uri), "{uri} is not in {uris:?}");
+        }
+        let features = read(&session, document).await;
+        assert!(features.contains("# Everything Server"), "{features}");
+        assert_eq!(read(&session, "demo://resource/static/document/features.md").await, features);
+        assert!(read(&session, "forge:///time/convert_time.pyi").await.contains("def convert_time("));
+        assert!(read(&session, "forge:///everything/").await.contains("resources/  7 resources"));
+        let unknown = session.peer().read_resource(ReadResourceRequestParams::new("demo://nobody")).await;
+        let unknown = unknown.expect_err("no server has it").to_string();
+        let code = if era == Era::Legacy { "-32002" } else { "-32602" };
+        assert!(unknown.contains(code), "{era:?}: {unknown}");
+
+        let templates = session.peer().list_all_resource_templates().await.expect("resources/templates/list");
+        let templates: Vec<&str> = templates.iter().map(|template| template.uri_template.as_str()).collect();
+        let dynamic = "forge:///everything/resources/demo://resource/dynamic/text/{resourceId}";
+        assert!(templates.contains(&"forge:///{+path}") && templates.contains(&dynamic), "{templates:?}");
+
+        let prompts = session.peer().list_all_prompts().await.expect("prompts/list");
+        let prompts: Vec<&str> = prompts.iter().map(|prompt| prompt.name.as_str()).collect();
+        assert!(prompts.contains(&"everything.completable-prompt"), "{prompts:?}");
+        let arguments = json!({"resourceType": "Text", "resourceId": "3"}).as_object().cloned().expect("an object");
+        let prompt = GetPromptRequestParams::new("everything.resource-prompt").with_arguments(arguments);
+        let prompt = session.peer().get_prompt(prompt).await.expect("prompts/get");
+        let embedded = prompt.messages.iter().find_map(|message| message.content.as_resource());
+        assert!(embedded.is_some_and(|resource| resource.get_text().contains("Resource 3")), "{prompt:?}");
+        let wrong = session.peer().get_prompt(GetPromptRequestParams::new("everything.args-prompt")).await;
+        let wrong = wrong.expect_err("an argument is missing").to_string();
+        assert!(wrong.contains("-32602") && wrong.contains("`city` is missing"), "{wrong}");
+
+        let complete = async |subject: Reference, argument: &str, value: &str| {
+            let params = CompleteRequestParams::new(subject, ArgumentInfo::new(argument, value));
+            session.peer().complete(params).await.expect("completion/complete").completion.values
+        };
+        let prompt = Reference::for_prompt("everything.completable-prompt");
+        assert_eq!(complete(prompt, "department", "E").await, ["Engineering"]);
+        assert_eq!(complete(Reference::for_resource(dynamic), "resourceId", "5").await, ["5"]);
+        session.close().await;
+    }
+}
+
+#[tokio::test]
+async fn long_lists_come_in_pages() {
+    let fence = Fence::new();
+    let tools: Vec<Value> = (0..450).map(|n| json!({"name": format!("tool_{n:03}"), "inputSchema": {}})).collect();
+    let catalog = fence.write("many.json", &json!(tools).to_string());
+    let config = fence.write("forge.toml", "");
+    let flags = [Path::new("--config"), &config, Path::new("--catalog"), &catalog, Path::new("serve")];
+    let session = fence.connect(Era::Modern, fence.forgefs(flags)).await;
+    let first = session.peer().list_resources(None).await.expect("resources/list");
+    assert_eq!(first.resources.len(), 200);
+    assert!(first.next_cursor.is_some() && first.ttl_ms.is_some() && first.cache_scope.is_some());
+    let all = session.peer().list_all_resources().await.expect("resources/list");
+    assert_eq!(all.iter().filter(|resource| resource.uri.contains("/tool_")).count(), 450);
+    let stale = rmcp::model::PaginatedRequestParams::default().with_cursor(Some("200:old".to_owned()));
+    assert!(session.peer().list_resources(Some(stale)).await.is_err());
+}
+
+#[tokio::test]
+async fn odd_lists_are_named_safely() {
+    let Some(config) = offers("odd") else { return };
+    let fence = Fence::new();
+    let session = fence.serve(&config).await;
+    session.ready(&["offers"]).await;
+    let resources = session.call("ls", json!({"path": "/offers/resources"})).await.text;
+    let lines: Vec<&str> = resources.lines().collect();
+    assert_eq!(
+        lines,
+        [
+            "/offers/resources/  5 resources, 1 template",
+            "notes_.MD  x://a",
+            "Notes_~2.md  x://b  two lines and `ticks` (text/plain, 3 bytes)",
+            "no-name  x://no-name",
+            "query  x://query?a=b&c=*",
+            "_.._.._etc_passwd  x://up",
+            "template  x://{+anything}",
+            lines[7],
+            "note: 4 of its resources are left out: they have no usable `uri`, or have it twice",
+        ],
+        "{resources}"
+    );
+    let read = async |path: &str| session.call("cat", json!({ "path": path })).await;
+    assert_eq!(read("/offers/resources/Notes_~2.md").await.text, "text of x://b\nsecond line\n");
+    assert_eq!(read("/offers/resources/x://query?a=b&c=*").await.text, "text of x://query?a=b&c=*\nsecond line\n");
+    let second = session.call("cat", json!({"path": "/offers/resources/x://q/../r", "lines": "2-2"})).await;
+    assert_eq!(second.text, "second line\n");
+    let two = read("/offers/resources/x://two").await.text;
+    assert!(two.contains("## x://two/1\none\n## x://two/2\n(image/png, 3 bytes;"), "{two}");
+    let all = read("/offers/resources/*").await.text;
+    assert!(all.contains("# /offers/resources/_.._.._etc_passwd\nUPSTREAM_ERROR"), "{all}");
+    assert!(all.contains("text of x://no-name"), "{all}");
+    let nowhere = read("/offers/**/etc_passwd").await;
+    assert!(nowhere.is_error, "{}", nowhere.text);
+
+    let prompts = session.call("ls", json!({"path": "/offers/prompts"})).await.text;
+    assert!(
+        prompts.contains("A_b_c.md  A b?c()") && prompts.contains("a_b_c~2.md  a b/c(x-y, z?)  *Odd*"),
+        "{prompts}"
+    );
+    let got = session.execute("javascript", "return await forge.prompt('offers', 'a b/c', {'x-y': 5, z: null})").await;
+    assert_eq!(got["messages"][0]["content"]["text"], r#"["a b/c", {"x-y": "5"}]"#);
+    for (code, says) in [
+        ("forge.prompt('offers', 'a b/c', {})", "`x-y` is missing"),
+        ("forge.prompt('offers', 'a b/c', {'x-y': '1', zz: '2'})", "there is no argument `zz`"),
+        ("forge.prompt('offers', 'a b/c', {'x-y': []})", "must be text"),
+        ("forge.prompt('offers', 'a b/d')", "did you mean `a b/c`"),
+        ("forge.readResource('offers', 'x://with space')", "not a URI"),
+    ] {
+        let error = session.execute_err("javascript", &format!("return await {code}")).await;
+        assert!(error.contains("INVALID_ARGS") && error.contains(says), "{code}: {error}");
+    }
+}
+
+#[tokio::test]
+async fn a_list_that_fails_takes_no_other_with_it() {
+    for (mode, note, resources) in [
+        ("silent", "no answer to `resources/list` within", "0 resources, 1 template"),
+        ("refusing", "`prompts/list` failed: offers: the prompts are on fire", "0 resources, 1 template"),
+    ] {
+        let Some(config) = offers(mode) else { return };
+        let fence = Fence::new();
+        let session = fence.serve(&config).await;
+        session.ready(&["offers"]).await;
+        let listing = session.call("ls", json!({"path": "/offers/resources"})).await.text;
+        assert!(listing.contains(resources) && listing.contains(note), "{mode}: {listing}");
+        // Method not found means that there is none, which is no fault to be noted.
+        assert_eq!(listing.matches("note:").count(), 1, "{mode}: {listing}");
+        let readme = session.call("cat", json!({"path": "/offers/README.md"})).await.text;
+        assert!(readme.contains(note), "{mode}: {readme}");
+        let tools = session.call("ls", json!({"path": "/offers"})).await.text;
+        assert!(tools.contains("tool"), "{mode}: {tools}");
+    }
+}
+
+/// The text of a resource.
+async fn read(session: &Session, uri: &str) -> String {
+    let result = session.peer().read_resource(ReadResourceRequestParams::new(uri)).await;
+    let result = result.unwrap_or_else(|error| panic!("{uri}: {error}\n{}", session.stderr()));
+    let [ResourceContents::TextResourceContents { text, uri: named, .. }] = result.contents.as_slice() else {
+        panic!("{uri} is not one text: {:?}", result.contents)
+    };
+    assert_eq!(named, uri);
+    text.clone()
+}
+
+/// The configuration of tests/servers/offers.py; `None`, with a line that says so, when there is no Python.
+fn offers(mode: &str) -> Option<String> {
+    crate::faulty::python("offers", "offers.py", &[mode])
+}
