@@ -20,7 +20,7 @@ use crate::manifest::{Pin, ServerEntry, State, load_file};
 use crate::router::Router;
 use crate::sandbox::{Pool, PoolOptions};
 use crate::session::Session;
-use crate::upstream::{self, Answer, Connection, Health, Listing, Offline, Operation, Progress, Upstream};
+use crate::upstream::{self, Answer, Connection, Listing, Offline, Operation, Progress, Upstream, Vitals};
 
 /// Pause before a server that failed is listed again; doubled by each further failure up to [`MAX_RETRY`].
 const FIRST_RETRY: Duration = Duration::from_secs(5);
@@ -74,17 +74,17 @@ impl Gateway {
                     ServerEntry::empty(name, ident, Some(server), State::Disabled)
                 }
                 Source::Configured(server) => {
-                    let Connection { upstream, health } = upstream::build(name, server);
+                    let Connection { upstream, vitals } = upstream::build(name, server);
                     upstreams.insert(name.clone(), Arc::clone(&upstream));
                     connecting.push(Listed {
                         name: name.clone(),
                         ident: ident.clone(),
                         server: server.clone(),
                         upstream,
-                        health: Arc::clone(&health),
+                        vitals: vitals.clone(),
                         pin: pin.clone(),
                     });
-                    ServerEntry::empty(name, ident, Some(server), State::Connecting).with_health(health)
+                    ServerEntry::empty(name, ident, Some(server), State::Connecting).with_vitals(vitals)
                 }
                 Source::File { tools, file } => {
                     upstreams.insert(name.clone(), Arc::new(Offline { file: file.clone() }));
@@ -249,7 +249,7 @@ async fn keep_listed(listed: Listed, refresh: Option<Duration>, changed: mpsc::U
                 let entry = match &last {
                     Some(last) => last.with_state(state),
                     None => ServerEntry::empty(&listed.name, &listed.ident, Some(&listed.server), state)
-                        .with_health(Arc::clone(&listed.health)),
+                        .with_vitals(listed.vitals.clone()),
                 };
                 let wait = pause;
                 pause = (pause * 2).min(MAX_RETRY);
@@ -278,7 +278,7 @@ struct Listed {
     ident: String,
     server: config::Server,
     upstream: Arc<dyn Upstream>,
-    health: Arc<Health>,
+    vitals: Vitals,
     pin: Option<Arc<Pin>>,
 }
 
@@ -297,9 +297,9 @@ impl Listed {
         let (name, ident, server) = (self.name.clone(), self.ident.clone(), self.server.clone());
         let state = State::Ready { protocol: listing.protocol.clone() };
         // Thousands of stubs take a while: not on a thread that serves requests.
-        let (pin, health) = (self.pin.clone(), Arc::clone(&self.health));
+        let (pin, vitals) = (self.pin.clone(), self.vitals.clone());
         let made = tokio::task::spawn_blocking(move || {
-            ServerEntry::listed(&name, &ident, Some(&server), listing, state).pinned(pin.as_deref()).with_health(health)
+            ServerEntry::listed(&name, &ident, Some(&server), listing, state).pinned(pin.as_deref()).with_vitals(vitals)
         });
         made.await.map_err(|error| format!("its stubs could not be made: {error}"))
     }

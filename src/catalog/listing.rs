@@ -46,7 +46,9 @@ impl Catalog {
                 let server = &self.servers[server];
                 lines.push(tool_line(server, &server.stubs.tools[tool]));
             }
-            Node::ForgePyi | Node::ForgeDts | Node::Init(_) | Node::Readme(_) => lines.push(self.path(node)),
+            Node::ForgePyi | Node::ForgeDts | Node::Init(_) | Node::Readme(_) | Node::Stderr(_) => {
+                lines.push(self.path(node));
+            }
         }
         lines.join("\n")
     }
@@ -60,10 +62,12 @@ impl Catalog {
             Node::Server(server) => {
                 let entry = &self.servers[server];
                 let tools = counted(entry.stubs.tools.len(), "tool");
+                let stderr = if entry.stderr().is_some() { "; stderr: what it said" } else { "" };
                 match entry.stubs.tools.is_empty() {
-                    true => format!("{tools}, {}", entry.describe()),
+                    true => format!("{tools}, {}{stderr}", entry.describe()),
                     false => {
-                        format!("{tools}; README.md, __init__.pyi: every signature; beside each .pyi: .d.ts .md .json")
+                        let files = "README.md, __init__.pyi: every signature; beside each .pyi: .d.ts .md .json";
+                        format!("{tools}; {files}{stderr}")
                     }
                 }
             }

@@ -26,6 +26,8 @@ pub enum Node {
     Init(usize),
     /// `/github/README.md`
     Readme(usize),
+    /// `/github/stderr`, for a server that is a process of ours
+    Stderr(usize),
     /// `/github/issues/`
     Category(usize, usize),
     /// `/github/issues/create_issue.pyi` and its siblings
@@ -95,6 +97,7 @@ impl Catalog {
                     "readme.md" => Some(Node::Readme(server)),
                     "resources" => Some(Node::Resources(server)),
                     "prompts" => Some(Node::Prompts(server)),
+                    "stderr" if entry.stderr().is_some() => Some(Node::Stderr(server)),
                     lower => entry
                         .stubs
                         .categories
@@ -128,6 +131,7 @@ impl Catalog {
             Node::Server(server) => format!("/{}/", ident(server)),
             Node::Init(server) => format!("/{}/__init__.pyi", ident(server)),
             Node::Readme(server) => format!("/{}/README.md", ident(server)),
+            Node::Stderr(server) => format!("/{}/stderr", ident(server)),
             Node::Category(server, category) => {
                 format!("/{}/{}/", ident(server), self.servers[server].stubs.categories[category])
             }
@@ -159,6 +163,7 @@ impl Catalog {
             Node::ForgeDts => stubgen::forge_dts(&names()).into(),
             Node::Init(server) => self.servers[server].stubs.init_pyi.as_str().into(),
             Node::Readme(server) => self.readme(&self.servers[server]).into(),
+            Node::Stderr(server) => self.servers[server].stderr().unwrap_or_default().into(),
             Node::Tool(server, tool, view) => {
                 let stub = &self.servers[server].stubs.tools[tool];
                 match view {

@@ -19,10 +19,13 @@ use clap::{Args, Parser, Subcommand};
 use crate::config::{Config, ConfigError, process_env};
 use crate::error::Error;
 use crate::gateway::{Gateway, Options};
+use crate::upstream;
 use ui::Ui;
 
 /// How long commands other than `serve` wait for servers beyond their own connect timeout.
 const SETTLE: Duration = Duration::from_secs(600);
+/// How long servers that are our processes may take to end by themselves when we do.
+const SERVERS_END: Duration = Duration::from_secs(2);
 
 /// Code-mode MCP gateway: any number of MCP servers behind four small tools.
 #[derive(Parser)]
@@ -110,7 +113,11 @@ pub fn run(args: impl Iterator<Item = std::ffi::OsString>) -> ExitCode {
         Ok(runtime) => runtime,
         Err(error) => return ui.failure(&Failure::internal(format!("no async runtime: {error}"))),
     };
-    let result = runtime.block_on(dispatch(cli, ui));
+    let result = runtime.block_on(async {
+        let result = dispatch(cli, ui).await;
+        upstream::end_all(SERVERS_END).await;
+        result
+    });
     // Reading stdin blocks a thread that nothing can interrupt: do not wait for it.
     runtime.shutdown_timeout(Duration::from_millis(100));
     match result {

@@ -12,7 +12,7 @@ use stubgen::{ServerDef, ServerStubs};
 
 use crate::config::{self, Binding};
 use crate::secret;
-use crate::upstream::{Health, Listing};
+use crate::upstream::{Listing, Stderr, Vitals};
 
 pub use file::load as load_file;
 pub use offers::{Offer, Offers};
@@ -39,8 +39,8 @@ pub struct ServerEntry {
     pub layout: Layout,
     /// Tools that differ from the reviewed ones, by wire name, with the reason: shown, and not callable.
     pub quarantine: Arc<BTreeMap<String, String>>,
-    /// How its calls fare right now; the one part of a catalog that changes by itself.
-    health: Option<Arc<Health>>,
+    /// How it fares right now; the one part of a catalog that changes by itself.
+    vitals: Vitals,
 }
 
 /// How a server is laid out for the agent; every file exists in each layout.
@@ -132,7 +132,7 @@ impl ServerEntry {
             offers,
             layout,
             quarantine: Arc::default(),
-            health: None,
+            vitals: Vitals::default(),
         }
     }
 
@@ -143,16 +143,22 @@ impl ServerEntry {
         Self { quarantine, ..self }
     }
 
-    /// The same server, shown with the complaints of its calls.
+    /// The same server, shown with how it fares.
     #[must_use]
-    pub fn with_health(self, health: Arc<Health>) -> Self {
-        Self { health: Some(health), ..self }
+    pub fn with_vitals(self, vitals: Vitals) -> Self {
+        Self { vitals, ..self }
+    }
+
+    /// What it said on stderr; `None` if it is no process of ours.
+    #[must_use]
+    pub fn stderr(&self) -> Option<String> {
+        self.vitals.stderr.as_ref().map(Stderr::text)
     }
 
     /// Its state in one word or line, for `ls /`.
     #[must_use]
     pub fn describe(&self) -> String {
-        let complaint = self.health.as_ref().and_then(|health| health.complaint());
+        let complaint = self.vitals.health.complaint();
         match (&self.state, complaint) {
             (State::Ready { .. }, Some(complaint)) => {
                 format!("failing, {}", secret::redact(&complaint).lines().next().unwrap_or_default())

@@ -29,7 +29,6 @@ pub(super) fn oversized(limit: usize) -> ErrorData {
 }
 
 /// An answer in place of one that is not MCP.
-#[expect(dead_code, reason = "the transports that come next use it")]
 pub(super) fn unreadable(why: impl std::fmt::Display) -> ErrorData {
     let message = format!("its answer is not MCP: {why}");
     ErrorData::new(rmcp::model::ErrorCode(REPLACED), message, Some(json!({ MARK: "unreadable" })))

@@ -3,6 +3,8 @@
 mod listing;
 
 use std::borrow::Cow;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use async_trait::async_trait;
 use rmcp::ClientHandler;
@@ -21,7 +23,7 @@ use serde_json::{Map, Value, json};
 use super::failure::{self, of_start};
 use super::reconnect::{Connect, Fault, Link};
 use super::request::{Reports, Round};
-use super::stdio::StderrTail;
+use super::stderr::Stderr;
 use super::{Answer, Block, Listing, Operation, Progress, Subject, ToolAnswer, http, stdio};
 use crate::config::{self, Transport};
 use crate::error::{Error, ErrorCode, Result};
@@ -30,11 +32,13 @@ use crate::error::{Error, ErrorCode, Result};
 pub(super) struct Connector {
     name: String,
     transport: Transport,
+    stderr: Stderr,
 }
 
 impl Connector {
-    pub(super) fn new(name: &str, server: &config::Server) -> Self {
-        Self { name: name.to_owned(), transport: server.transport.clone() }
+    /// What a process says on stderr is kept in `stderr`.
+    pub(super) fn new(name: &str, server: &config::Server, stderr: Stderr) -> Self {
+        Self { name: name.to_owned(), transport: server.transport.clone(), stderr }
     }
 }
 
@@ -53,7 +57,7 @@ impl Connect for Connector {
             Ok(client) => Ok(client),
             // Some servers of the older revisions die of a request they do not know: they get a second chance
             // on a fresh transport with the handshake alone.
-            Err(Failed::Handshake(error)) if !error.is_authorization_required() => {
+            Err(Failed::Handshake(error) | Failed::Process(error, _)) if !error.is_authorization_required() => {
                 tracing::debug!(server = self.name, %error, "discovery failed, trying the handshake");
                 self.attempt(ClientLifecycleMode::Initialize).await.map_err(|failed| self.describe(failed))
             }
@@ -66,19 +70,29 @@ impl Connector {
     async fn attempt(&self, lifecycle: ClientLifecycleMode) -> Result<Client, Failed> {
         match &self.transport {
             Transport::Stdio { command, args, env, cwd } => {
-                let (transport, stderr) =
-                    stdio::spawn(&self.name, command, args, env, cwd.as_deref()).map_err(Failed::Start)?;
+                let program = stdio::Program { name: &self.name, program: command, args, env, cwd: cwd.as_deref() };
+                let transport = program.start(&self.stderr).map_err(Failed::Start)?;
+                let ended = transport.ended();
                 match Handler::default().serve_with_lifecycle(transport, lifecycle).await {
-                    Ok(service) => Ok(Client { name: self.name.clone(), service, stderr: Some(stderr) }),
-                    Err(error) => Err(Failed::with_stderr(error, &stderr)),
+                    Ok(service) => Ok(self.client(service, ended)),
+                    Err(error) => Err(Failed::Process(error, self.last_words().await)),
                 }
             }
             Transport::Http { url, headers } => {
                 let transport = http::transport(url, headers).map_err(Failed::Start)?;
                 let service = Handler::default().serve_with_lifecycle(transport, lifecycle).await;
-                Ok(Client { name: self.name.clone(), service: service.map_err(Failed::Handshake)?, stderr: None })
+                Ok(self.client(service.map_err(Failed::Handshake)?, Arc::default()))
             }
         }
+    }
+
+    fn client(&self, service: RunningService<RoleClient, Handler>, ended: Arc<AtomicBool>) -> Client {
+        Client { name: self.name.clone(), service, stderr: self.stderr.clone(), ended }
+    }
+
+    async fn last_words(&self) -> String {
+        self.stderr.ended().await;
+        self.stderr.last_lines(3)
     }
 
     fn describe(&self, failed: Failed) -> Error {
@@ -86,11 +100,9 @@ impl Connector {
             Failed::Start(error) => return error,
             Failed::Handshake(error) => error,
             Failed::Process(error, stderr) => {
-                return Error::new(
-                    ErrorCode::TransportDead,
-                    format!("{} did not start: {}", self.name, of_start(&error)),
-                )
-                .hint(format!("its stderr ended with: {stderr}"));
+                let dead =
+                    Error::new(ErrorCode::TransportDead, format!("{} did not start: {}", self.name, of_start(&error)));
+                return if stderr.is_empty() { dead } else { dead.hint(format!("its stderr ended with: {stderr}")) };
             }
         };
         let described =
@@ -108,17 +120,8 @@ enum Failed {
     Start(Error),
     /// The server was there and did not agree.
     Handshake(ClientInitializeError),
-    /// The same for a process that left something on stderr.
+    /// The same for a process, with the end of its stderr.
     Process(ClientInitializeError, String),
-}
-
-impl Failed {
-    fn with_stderr(error: ClientInitializeError, stderr: &StderrTail) -> Self {
-        match stderr.last_lines(3) {
-            lines if lines.is_empty() => Self::Handshake(error),
-            lines => Self::Process(error, lines),
-        }
-    }
 }
 
 /// What this client tells servers about itself, and does with what they send unasked.
@@ -141,7 +144,9 @@ impl ClientHandler for Handler {
 pub(super) struct Client {
     name: String,
     pub(super) service: RunningService<RoleClient, Handler>,
-    stderr: Option<StderrTail>,
+    stderr: Stderr,
+    /// The transport has ended, although not everyone has been told yet.
+    ended: Arc<AtomicBool>,
 }
 
 impl Client {
@@ -149,15 +154,20 @@ impl Client {
         Error::new(ErrorCode::UpstreamError, format!("{}: {what}", self.name))
     }
 
-    /// A failed request, with the end of the stderr of a server that died of it.
     pub(super) fn fault(&self, error: ServiceError) -> Fault {
-        let fault = failure::of_request(&self.name, error);
-        match self.stderr.as_ref().map(|tail| tail.last_lines(3)) {
-            Some(lines) if fault.error.code == ErrorCode::TransportDead && !lines.is_empty() => {
-                Fault { error: fault.error.hint(format!("its stderr ended with: {lines}")), ..fault }
+        failure::of_request(&self.name, error)
+    }
+
+    /// The fault with the last words of a server that died of it.
+    async fn with_last_words(&self, mut fault: Fault) -> Fault {
+        if fault.error.code == ErrorCode::TransportDead && self.ended.load(Ordering::Acquire) {
+            self.stderr.ended().await;
+            let lines = self.stderr.last_lines(3);
+            if !lines.is_empty() {
+                fault.error = fault.error.hint(format!("its stderr ended with: {lines}"));
             }
-            _ => fault,
         }
+        fault
     }
 
     async fn perform(&self, operation: &Operation, progress: &Progress) -> Result<ServerResult, Fault> {
@@ -192,9 +202,8 @@ impl Client {
     }
 }
 
-#[async_trait]
-impl Link for Client {
-    async fn call(&self, operation: &Operation, progress: &Progress) -> Result<Answer, Fault> {
+impl Client {
+    async fn answer_to(&self, operation: &Operation, progress: &Progress) -> Result<Answer, Fault> {
         if matches!(operation, Operation::List) {
             return self.list(progress).await.map(Answer::Listing);
         }
@@ -206,9 +215,19 @@ impl Link for Client {
             _ => Err(self.fault(ServiceError::UnexpectedResponse)),
         }
     }
+}
+
+#[async_trait]
+impl Link for Client {
+    async fn call(&self, operation: &Operation, progress: &Progress) -> Result<Answer, Fault> {
+        match self.answer_to(operation, progress).await {
+            Ok(answer) => Ok(answer),
+            Err(fault) => Err(self.with_last_words(fault).await),
+        }
+    }
 
     fn is_closed(&self) -> bool {
-        self.service.is_closed() || self.service.is_transport_closed()
+        self.ended.load(Ordering::Acquire) || self.service.is_closed() || self.service.is_transport_closed()
     }
 
     /// Any answer will do, a refusal too.

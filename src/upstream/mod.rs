@@ -6,10 +6,13 @@
 mod breaker;
 mod failure;
 mod http;
+mod lines;
 mod mcp;
+mod process;
 mod progress;
 mod reconnect;
 mod request;
+mod stderr;
 mod stdio;
 mod timeout;
 
@@ -22,7 +25,9 @@ use crate::config;
 use crate::error::{Error, ErrorCode, Result};
 
 pub use breaker::Health;
+pub use process::end_all;
 pub use progress::{Progress, Report};
+pub use stderr::Stderr;
 
 /// An MCP server, or a wrapper around one.
 #[async_trait]
@@ -154,19 +159,29 @@ pub struct Connection {
     /// What performs operations.
     pub upstream: Arc<dyn Upstream>,
     /// What listings show of it.
+    pub vitals: Vitals,
+}
+
+/// How a server fares right now.
+#[derive(Debug, Clone, Default)]
+pub struct Vitals {
+    /// How its calls went.
     pub health: Arc<Health>,
+    /// What it says on stderr, if it is a process of ours.
+    pub stderr: Option<Stderr>,
 }
 
 /// Builds the stack of one server, outside in: a server that keeps failing is left alone for a while; a call is
 /// bounded in time whatever happens below; a dead connection is replaced before the next call.
 #[must_use]
 pub fn build(name: &str, server: &config::Server) -> Connection {
-    let health = Arc::default();
+    let is_process = matches!(server.transport, config::Transport::Stdio { .. });
+    let (health, stderr) = (Arc::default(), Stderr::default());
     let limits = timeout::Limits { call: server.timeout, most: server.max_timeout, connect: server.connect_timeout };
-    let client = reconnect::Reconnect::new(mcp::Connector::new(name, server), server.connect_timeout);
+    let client = reconnect::Reconnect::new(mcp::Connector::new(name, server, stderr.clone()), server.connect_timeout);
     let timeout = timeout::Timeout::new(name, client, limits);
     let breaker = breaker::Breaker::new(name, timeout, server.breaker, Arc::clone(&health));
-    Connection { upstream: Arc::new(breaker), health }
+    Connection { upstream: Arc::new(breaker), vitals: Vitals { health, stderr: is_process.then_some(stderr) } }
 }
 
 /// A server known only from a file: it lists nothing new and cannot be called.

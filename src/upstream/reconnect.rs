@@ -87,7 +87,7 @@ type Outcome<L> = watch::Receiver<Option<Result<Arc<L>>>>;
 /// What is known about the connection.
 enum State<L> {
     Never,
-    /// An attempt is under way. It goes on when those who wait for it give up, so that a slow start is not begun
+    /// An attempt, or a check of a connection in doubt, is under way. It goes on when those who wait for it give up, so that a slow start is not begun
     /// again by every call.
     Connecting {
         made: Outcome<L>,
@@ -109,15 +109,12 @@ impl<C: Connect> Reconnect<C> {
         Self { shared: Arc::new(Shared { connector, connect_timeout, state, doubt }) }
     }
 
-    /// The live connection. Callers that come while one is being made wait for that one.
+    /// The live connection. Callers that come while one is being made or checked wait for that.
     async fn link(&self) -> Result<Arc<C::Link>> {
-        if let Some(link) = self.shared.live() {
-            if self.shared.is_trusted(&link).await {
-                return Ok(link);
-            }
-            self.shared.discard(&link);
-        }
-        let mut made = self.shared.attempt()?;
+        let mut made = match self.shared.link_or_attempt()? {
+            Found::Link(link) => return Ok(link),
+            Found::Attempt(made) => made,
+        };
         match made.wait_for(Option::is_some).await.as_deref() {
             Ok(Some(made)) => made.clone(),
             _ => Err(Error::new(ErrorCode::TransportDead, "the attempt to connect was given up")),
@@ -125,27 +122,15 @@ impl<C: Connect> Reconnect<C> {
     }
 }
 
+/// What a call can go on with.
+enum Found<L> {
+    Link(Arc<L>),
+    Attempt(Outcome<L>),
+}
+
 impl<C: Connect> Shared<C> {
     fn state(&self) -> MutexGuard<'_, State<C::Link>> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn live(&self) -> Option<Arc<C::Link>> {
-        match &*self.state() {
-            State::Live(link) if !link.is_closed() => Some(Arc::clone(link)),
-            _ => None,
-        }
-    }
-
-    /// Whether a connection is good, or has proved to be if it was in doubt.
-    async fn is_trusted(&self, link: &C::Link) -> bool {
-        if !self.doubt.swap(false, Ordering::Relaxed) {
-            return true;
-        }
-        let mut probe = Unanswered { doubt: &self.doubt, answered: false };
-        let answers = tokio::time::timeout(PROBE, link.answers()).await == Ok(true);
-        probe.answered = true;
-        answers
     }
 
     /// Forgets a connection that failed, unless it has been replaced meanwhile.
@@ -156,13 +141,19 @@ impl<C: Connect> Shared<C> {
         }
     }
 
-    /// The attempt that is under way, or a new one.
-    fn attempt(self: &Arc<Self>) -> Result<Outcome<C::Link>> {
+    /// The connection if it is good, else the attempt that is under way, or a new one. A connection in doubt is
+    /// checked first.
+    fn link_or_attempt(self: &Arc<Self>) -> Result<Found<C::Link>> {
         let mut state = self.state();
+        let mut doubtful = None;
         let pause = match &*state {
-            State::Connecting { made, .. } => return Ok(made.clone()),
+            State::Connecting { made, .. } => return Ok(Found::Attempt(made.clone())),
             State::Live(link) if !link.is_closed() => {
-                return Ok(watch::Sender::new(Some(Ok(Arc::clone(link)))).subscribe());
+                if !self.doubt.swap(false, Ordering::Relaxed) {
+                    return Ok(Found::Link(Arc::clone(link)));
+                }
+                doubtful = Some(Arc::clone(link));
+                FIRST_PAUSE
             }
             State::Failed { error, retry_at, .. } if Instant::now() < *retry_at => return Err(error.clone()),
             State::Failed { pause, .. } => (*pause * 2).min(MAX_PAUSE),
@@ -170,14 +161,21 @@ impl<C: Connect> Shared<C> {
         };
         let (tell, made) = watch::channel(None);
         let shared = Arc::clone(self);
-        // A task of the runtime, also because the kernel ties a child to the thread that started it: see `stdio.rs`.
+        // A task of the runtime, also because the kernel ties a child to the thread that started it: `process.rs`.
         let task = tokio::spawn(async move {
-            let connected = shared.connect().await;
+            let connected = match doubtful {
+                Some(link) if shared.answers(&link).await => Ok(link),
+                _ => shared.connect().await,
+            };
             shared.settle(&connected);
             tell.send_replace(Some(connected));
         });
         *state = State::Connecting { made: made.clone(), task: task.abort_handle(), pause };
-        Ok(made)
+        Ok(Found::Attempt(made))
+    }
+
+    async fn answers(&self, link: &C::Link) -> bool {
+        tokio::time::timeout(PROBE, link.answers()).await == Ok(true)
     }
 
     async fn connect(&self) -> Result<Arc<C::Link>> {

@@ -1,17 +1,25 @@
 //! MCP servers as child processes.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::future::Future;
 use std::path::Path;
 use std::process::Stdio;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
-use process_wrap::tokio::{CommandWrap, KillOnDrop, ProcessGroup};
-use rmcp::transport::TokioChildProcess;
-use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, BufReader};
-use tokio::process::ChildStderr;
+use rmcp::RoleClient;
+use rmcp::model::{ClientJsonRpcMessage, ServerJsonRpcMessage};
+use rmcp::transport::Transport;
+use tokio::io::{AsyncWriteExt as _, BufReader};
+use tokio::process::Command;
+use tokio::sync::{Mutex, mpsc};
+use tokio::task::AbortHandle;
 
+use super::lines::{Messages, Pending};
+use super::process::{Process, Stdin};
+use super::stderr::Stderr;
 use crate::error::{Error, ErrorCode, Result};
-use crate::secret::{self, Secret};
+use crate::secret::Secret;
 
 /// The variables a server inherits; everything else of the gateway's environment stays with the gateway.
 const INHERITED: &[&str] = &[
@@ -38,93 +46,134 @@ const INHERITED: &[&str] = &[
     "USERPROFILE",
 ];
 
-/// Lines of stderr that are kept.
-const KEPT_LINES: usize = 50;
-/// Bytes of one line that are kept.
-const KEPT_BYTES: u64 = 2000;
+/// Messages of a server that wait to be looked at.
+const QUEUE: usize = 64;
+/// Bytes that are read at once.
+const BUFFER: usize = 64 << 10;
 
-/// Starts a server in a process group of its own, so that launchers such as npx go down with their children.
-///
-/// # Errors
-/// `TRANSPORT_DEAD` when the program cannot be started.
-pub(super) fn spawn(
-    name: &str,
-    program: &str,
-    args: &[String],
-    env: &BTreeMap<String, Secret>,
-    cwd: Option<&Path>,
-) -> Result<(TokioChildProcess, StderrTail)> {
-    let mut command = tokio::process::Command::new(program);
-    command.args(args).env_clear();
-    command.envs(INHERITED.iter().filter_map(|key| std::env::var_os(key).map(|value| (key, value))));
-    command.envs(env.iter().map(|(key, value)| (key, value.expose())));
-    if let Some(cwd) = cwd {
-        command.current_dir(cwd);
-    }
-    let mut wrapped = CommandWrap::from(command);
-    wrapped.wrap(ProcessGroup::leader()).wrap(KillOnDrop);
-    let (transport, stderr) = TokioChildProcess::builder(wrapped)
-        .stderr(Stdio::piped())
-        .spawn()
-        .map_err(|error| cannot_start(name, program, cwd, &error))?;
-    Ok((transport, StderrTail::follow(name, stderr)))
+/// A server to be started.
+pub(super) struct Program<'a> {
+    pub(super) name: &'a str,
+    pub(super) program: &'a str,
+    pub(super) args: &'a [String],
+    pub(super) env: &'a BTreeMap<String, Secret>,
+    pub(super) cwd: Option<&'a Path>,
 }
 
-fn cannot_start(name: &str, program: &str, cwd: Option<&Path>, error: &std::io::Error) -> Error {
-    let dead = Error::new(ErrorCode::TransportDead, format!("{name} did not start: `{program}`: {error}"));
-    match (error.kind(), cwd) {
-        (std::io::ErrorKind::NotFound, Some(cwd)) if !cwd.is_dir() => {
-            dead.hint(format!("its `cwd` {} is not a folder", cwd.display()))
+impl Program<'_> {
+    /// Starts it; what it says on stderr is kept in `stderr`.
+    ///
+    /// # Errors
+    /// `TRANSPORT_DEAD` when the program cannot be started.
+    pub(super) fn start(&self, stderr: &Stderr) -> Result<StdioTransport> {
+        let mut command = Command::new(self.program);
+        command.args(self.args).env_clear();
+        command.envs(INHERITED.iter().filter_map(|key| std::env::var_os(key).map(|value| (key, value))));
+        command.envs(self.env.iter().map(|(key, value)| (key, value.expose())));
+        if let Some(cwd) = self.cwd {
+            command.current_dir(cwd);
         }
-        (std::io::ErrorKind::NotFound, _) => {
-            dead.hint(format!("is `{program}` installed and on PATH? An absolute path in `command` works too"))
-        }
-        _ => dead,
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        Process::prepare(&mut command);
+        let mut child = command.spawn().map_err(|error| self.cannot_start(&error))?;
+        let (Some(stdin), Some(stdout), Some(words)) = (child.stdin.take(), child.stdout.take(), child.stderr.take())
+        else {
+            return Err(Error::new(ErrorCode::TransportDead, format!("{} has no pipes", self.name)));
+        };
+        let stdin: Stdin = Arc::new(Mutex::new(Some(stdin)));
+        let process = Process::watch(child, Arc::clone(&stdin), stderr.clone());
+        stderr.follow(self.name, words);
+        let (pending, ended) = (Pending::default(), Arc::new(AtomicBool::new(false)));
+        let messages = BufReader::with_capacity(BUFFER, stdout);
+        let messages = Messages::new(messages, self.name, pending.clone(), stderr.clone());
+        let (tell, received) = mpsc::channel(QUEUE);
+        let reader = tokio::spawn(read(messages, tell, Arc::clone(&ended))).abort_handle();
+        Ok(StdioTransport { stdin, received, waiting: VecDeque::new(), pending, ended, reader, process: Some(process) })
     }
-}
 
-/// The last lines that a server wrote on stderr.
-#[derive(Clone, Default)]
-pub(super) struct StderrTail(Arc<Mutex<VecDeque<String>>>);
-
-impl StderrTail {
-    fn follow(name: &str, stderr: Option<ChildStderr>) -> Self {
-        let tail = Self::default();
-        let Some(stderr) = stderr else { return tail };
-        let (kept, name) = (tail.clone(), name.to_owned());
-        tokio::spawn(async move {
-            let mut reader = BufReader::new(stderr);
-            let mut line = Vec::new();
-            loop {
-                line.clear();
-                // A line without end is read in pieces, so that no server can fill our memory.
-                match (&mut reader).take(KEPT_BYTES).read_until(b'\n', &mut line).await {
-                    Ok(0) | Err(_) => break,
-                    Ok(_) => kept.push(&name, &line),
-                }
+    fn cannot_start(&self, error: &std::io::Error) -> Error {
+        let Self { name, program, .. } = self;
+        let dead = Error::new(ErrorCode::TransportDead, format!("{name} did not start: `{program}`: {error}"));
+        match (error.kind(), self.cwd) {
+            (std::io::ErrorKind::NotFound, Some(cwd)) if !cwd.is_dir() => {
+                dead.hint(format!("its `cwd` {} is not a folder", cwd.display()))
             }
-        });
-        tail
+            (std::io::ErrorKind::NotFound, _) => {
+                dead.hint(format!("is `{program}` installed and on PATH? An absolute path in `command` works too"))
+            }
+            _ => dead,
+        }
+    }
+}
+
+/// Passes messages on until the server's stdout ends or nobody listens.
+async fn read(
+    mut messages: Messages<BufReader<tokio::process::ChildStdout>>,
+    tell: mpsc::Sender<Vec<ServerJsonRpcMessage>>,
+    ended: Arc<AtomicBool>,
+) {
+    while let Some(several) = messages.next().await {
+        if tell.send(several).await.is_err() {
+            break;
+        }
+    }
+    ended.store(true, Ordering::Release);
+}
+
+/// Lines of JSON to and from a process.
+pub(super) struct StdioTransport {
+    stdin: Stdin,
+    received: mpsc::Receiver<Vec<ServerJsonRpcMessage>>,
+    /// The rest of a batch.
+    waiting: VecDeque<ServerJsonRpcMessage>,
+    pending: Pending,
+    ended: Arc<AtomicBool>,
+    reader: AbortHandle,
+    process: Option<Process>,
+}
+
+impl StdioTransport {
+    /// Becomes true when the server's stdout ends, which is before everyone has been told.
+    pub(super) fn ended(&self) -> Arc<AtomicBool> {
+        Arc::clone(&self.ended)
+    }
+}
+
+impl Drop for StdioTransport {
+    fn drop(&mut self) {
+        // What the server left behind may keep its stdout open.
+        self.reader.abort();
+    }
+}
+
+impl Transport<RoleClient> for StdioTransport {
+    type Error = std::io::Error;
+
+    fn send(&mut self, message: ClientJsonRpcMessage) -> impl Future<Output = std::io::Result<()>> + Send + 'static {
+        if let ClientJsonRpcMessage::Request(request) = &message {
+            self.pending.insert(request.id.clone());
+        }
+        let stdin = Arc::clone(&self.stdin);
+        async move {
+            let mut line = serde_json::to_vec(&message)?;
+            line.push(b'\n');
+            let mut stdin = stdin.lock().await;
+            let stdin = stdin.as_mut().ok_or(std::io::ErrorKind::NotConnected)?;
+            stdin.write_all(&line).await?;
+            stdin.flush().await
+        }
     }
 
-    fn push(&self, name: &str, line: &[u8]) {
-        let text = String::from_utf8_lossy(line);
-        let text = secret::redact(text.trim_end()).into_owned();
-        if text.is_empty() {
-            return;
+    async fn receive(&mut self) -> Option<ServerJsonRpcMessage> {
+        while self.waiting.is_empty() {
+            self.waiting.extend(self.received.recv().await?);
         }
-        tracing::debug!(server = name, "stderr: {text}");
-        let mut lines = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if lines.len() == KEPT_LINES {
-            lines.pop_front();
-        }
-        lines.push_back(text);
+        self.waiting.pop_front()
     }
 
-    /// The last `count` lines, joined by ` | `.
-    pub(super) fn last_lines(&self, count: usize) -> String {
-        let lines = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let skip = lines.len().saturating_sub(count);
-        lines.iter().skip(skip).map(String::as_str).collect::<Vec<_>>().join(" | ")
+    /// Returns at once, so that calls that were under way hear of it; the process is ended in the background.
+    async fn close(&mut self) -> std::io::Result<()> {
+        self.process.take();
+        Ok(())
     }
 }

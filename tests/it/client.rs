@@ -8,6 +8,10 @@ use std::{
     time::{Duration, Instant},
 };
 
+use nix::{
+    sys::signal::{Signal, kill},
+    unistd::Pid,
+};
 use regex::RegexSet;
 use rmcp::{
     ClientLifecycleMode, ClientServiceExt as _, RoleClient,
@@ -22,6 +26,7 @@ use tempfile::TempDir;
 pub(crate) struct Session {
     service: RunningService<RoleClient, ()>,
     stderr: PathBuf,
+    pub(crate) pid: u32,
 }
 
 /// What a tool answered: its text blocks, joined by line ends.
@@ -102,6 +107,12 @@ impl Session {
     /// What the gateway logged so far.
     pub(crate) fn stderr(&self) -> String {
         fs::read_to_string(&self.stderr).unwrap_or_default()
+    }
+
+    /// Kills the gateway as `kill -9` does.
+    pub(crate) fn kill(self) {
+        let pid = i32::try_from(self.pid).expect("a process number");
+        kill(Pid::from_raw(pid), Signal::SIGKILL).expect("the gateway runs");
     }
 
     /// Ends the session as a client does, and waits for the process.
@@ -199,13 +210,14 @@ impl Fence {
             .stderr(Stdio::from(log))
             .spawn()
             .expect("forgefs starts");
+        let pid = transport.id().expect("forgefs runs");
         let lifecycle = match era {
             Era::Legacy => ClientLifecycleMode::Initialize,
             Era::Modern => ClientLifecycleMode::Discover { preferred_versions: vec![ProtocolVersion::V_2026_07_28] },
         };
         let connecting = ().serve_with_lifecycle(transport, lifecycle);
         match tokio::time::timeout(Duration::from_secs(20), connecting).await {
-            Ok(Ok(service)) => Session { service, stderr },
+            Ok(Ok(service)) => Session { service, stderr, pid },
             Ok(Err(error)) => panic!("no session: {error}\n{}", fs::read_to_string(&stderr).unwrap_or_default()),
             Err(_) => panic!("no answer to the client\n{}", fs::read_to_string(&stderr).unwrap_or_default()),
         }

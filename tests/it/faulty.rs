@@ -1,7 +1,11 @@
 //! The server that misbehaves on request.
 
-use std::path::Path;
+use std::fs;
+use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::{Duration, Instant};
+
+use crate::client::Fence;
 
 /// The configuration of one faulty server, named `faulty`, with these arguments; `None`, with a line that says so,
 /// when there is no Python.
@@ -20,6 +24,51 @@ pub(crate) fn python(name: &str, script: &str, args: &[&str]) -> Option<String> 
     let mut all = vec![script.to_string_lossy().into_owned()];
     all.extend(args.iter().map(|arg| (*arg).to_owned()));
     Some(format!("[servers.{name}]\ncommand = \"python3\"\nargs = {all:?}\n"))
+}
+
+/// The file in which a faulty server that runs in this fence counts what it does, and the setting that names it.
+pub(crate) fn log(fence: &Fence) -> (Log, String) {
+    let path = fence.work().join("faulty.log");
+    let setting = format!("env = {{ FAULTY_LOG = {path:?} }}\n");
+    (Log(path), setting)
+}
+
+/// What a faulty server counted.
+pub(crate) struct Log(PathBuf);
+
+impl Log {
+    /// How often a line is there.
+    pub(crate) fn count(&self, line: &str) -> usize {
+        self.lines().iter().filter(|logged| *logged == line).count()
+    }
+
+    /// All lines.
+    pub(crate) fn lines(&self) -> Vec<String> {
+        fs::read_to_string(&self.0).unwrap_or_default().lines().map(str::to_owned).collect()
+    }
+
+    /// The processes that were started.
+    pub(crate) fn pids(&self) -> Vec<u32> {
+        self.lines().iter().filter_map(|line| line.strip_prefix("start ")?.parse().ok()).collect()
+    }
+}
+
+/// Whether a process runs; one that ended and was not waited for does not.
+pub(crate) fn runs(pid: u32) -> bool {
+    fs::read_to_string(format!("/proc/{pid}/stat")).is_ok_and(|stat| {
+        let state = stat.rsplit_once(')').map(|(_, rest)| rest.trim_start());
+        state.is_some_and(|state| !state.starts_with(['Z', 'X']))
+    })
+}
+
+/// Waits until none of the processes runs any more.
+pub(crate) async fn all_end(pids: &[u32], limit: Duration) {
+    let deadline = Instant::now() + limit;
+    while let Some(pid) = pids.iter().find(|pid| runs(**pid)) {
+        let command = fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap_or_default().replace('\0', " ");
+        assert!(Instant::now() < deadline, "process {pid} still runs after {limit:?}: {command}");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
 }
 
 /// The sample servers of the demo, which need nothing but the executable itself.

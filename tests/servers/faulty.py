@@ -2,15 +2,22 @@
 
 The real servers of the test set cannot give these faults: a death in the middle of a call, answers of any size,
 a paginated tool list with odd entries in it, junk on stdout.
+
+The tools `act` and `act_safely` (annotated as idempotent) answer with their nonce; the first time that a nonce comes,
+they misbehave as `fault` says. FAULTY_LOG names a file that gets a line for every call that is carried out
+(`call NONCE`), every request that is cancelled (`cancelled`) and every start (`start PID`).
 """
 
 import json
 import os
+import signal
+import subprocess
 import sys
 import threading
 import time
 
 LOCK = threading.Lock()
+MAX_MESSAGE = 16 << 20
 
 
 def tool(name, properties=None, required=(), **more):
@@ -21,6 +28,9 @@ def tool(name, properties=None, required=(), **more):
 PAGES = [
     [tool("slow", {"ms": {"type": "integer"}}, ["ms"]), tool("crash"), tool("hang")],
     [
+        tool("act", {"nonce": {"type": "string"}, "fault": {"type": "string"}}, ["nonce"]),
+        tool("act_safely", {"nonce": {"type": "string"}, "fault": {"type": "string"}}, ["nonce"], annotations={"idempotentHint": True}),
+        tool("progress", {"steps": {"type": "integer"}, "ms": {"type": "integer"}}, ["steps", "ms"]),
         tool("big", {"bytes": {"type": "integer"}}, ["bytes"]),
         tool("fail", {"message": {"type": "string"}}, ["message"]),
         tool("leak"),
@@ -46,8 +56,92 @@ def text(identifier, words, **more):
     answer(identifier, {"content": [{"type": "text", "text": words}], **more})
 
 
-def call(identifier, name, arguments):
-    if name == "slow":
+def log(line):
+    """Appends a line and says how often it is there now."""
+    path = os.environ.get("FAULTY_LOG")
+    if path is None:
+        return 1
+    with LOCK, open(path, "a+") as file:
+        file.write(line + "\n")
+        file.flush()
+        file.seek(0)
+        return file.read().split("\n").count(line)
+
+
+def raw(words):
+    with LOCK:
+        sys.stdout.write(words + "\n")
+        sys.stdout.flush()
+
+
+def act(identifier, nonce, fault):
+    if log(f"call {nonce}") > 1:
+        fault = None
+    good = {"jsonrpc": "2.0", "id": identifier, "result": {"content": [{"type": "text", "text": nonce}]}}
+    if fault == "crash":
+        sys.stderr.write("about to crash\n")
+        sys.stderr.flush()
+        os._exit(7)
+    elif fault == "hang":
+        return
+    elif fault == "drip":
+        with LOCK:
+            for letter in json.dumps(good) + "\n":
+                sys.stdout.write(letter)
+                sys.stdout.flush()
+                time.sleep(0.2)
+    elif fault == "cut":
+        with LOCK:
+            sys.stdout.write(json.dumps(good)[:30])
+            sys.stdout.flush()
+            os._exit(7)
+    elif fault == "close":
+        os.close(1)
+        time.sleep(3600)
+    elif fault == "garbage":
+        raw(json.dumps(good)[:-20] + "%%%")
+    elif fault == "shape":
+        send({"jsonrpc": "2.0", "id": identifier, "result": "a text where an object belongs"})
+    elif fault == "noise":
+        raw("%%% not JSON")
+        raw('{"json": "but not JSON-RPC"}')
+        raw("[]")
+        send(good)
+    elif fault == "wrong_id":
+        send({**good, "id": 987654})
+    elif fault == "duplicate":
+        send(good)
+        send(good)
+        send({**good, "result": {"content": [{"type": "text", "text": "a second answer"}]}})
+    elif fault == "late":
+        time.sleep(3)
+        send(good)
+    elif fault == "oversized":
+        send({**good, "result": {"content": [{"type": "text", "text": "x" * MAX_MESSAGE}]}})
+    elif fault == "oversized_id_last":
+        raw(json.dumps({"result": {"content": [{"type": "text", "text": "x" * MAX_MESSAGE}]}, "jsonrpc": "2.0", "id": identifier}))
+    elif fault == "refused":
+        send({"jsonrpc": "2.0", "id": identifier, "error": {"code": -32603, "message": "no database"}})
+    elif fault == "bad_arguments":
+        send({"jsonrpc": "2.0", "id": identifier, "error": {"code": -32602, "message": "nonce is too odd"}})
+    else:
+        send(good)
+
+
+def progress(identifier, token, steps, ms):
+    for step in range(steps):
+        time.sleep(ms / 1000)
+        report = {"progressToken": token, "progress": step + 1, "total": steps}
+        send({"jsonrpc": "2.0", "method": "notifications/progress", "params": report})
+    text(identifier, "done")
+
+
+def call(identifier, name, arguments, token=None):
+    if name in ("act", "act_safely"):
+        act(identifier, arguments["nonce"], arguments.get("fault"))
+    elif name == "progress":
+        progress(identifier, token, arguments["steps"], arguments["ms"])
+    elif name == "slow":
         time.sleep(arguments["ms"] / 1000)
         text(identifier, "done")
     elif name == "crash":
@@ -81,13 +175,23 @@ def handle(message):
         answer(identifier, {"tools": PAGES[page], **following})
     elif method == "tools/call":
         params = message["params"]
-        arguments = (identifier, params["name"], params.get("arguments") or {})
+        token = (params.get("_meta") or {}).get("progressToken")
+        arguments = (identifier, params["name"], params.get("arguments") or {}, token)
         threading.Thread(target=call, args=arguments, daemon=True).start()
+    elif method == "notifications/cancelled":
+        log("cancelled")
+    elif method == "ping":
+        answer(identifier, {})
     elif identifier is not None:
         send({"jsonrpc": "2.0", "id": identifier, "error": {"code": -32601, "message": "method not found"}})
 
 
 def main():
+    log(f"start {os.getpid()}")
+    if "launch" in sys.argv:
+        # A launcher that stays, as npx does.
+        sys.argv.remove("launch")
+        sys.exit(subprocess.call([sys.executable, *sys.argv]))
     if "die" in sys.argv:
         sys.exit("no credentials: set FAULTY_TOKEN")
     if "never" in sys.argv:
@@ -98,6 +202,9 @@ def main():
     for line in sys.stdin:
         if line.strip():
             handle(json.loads(line))
+    if "stubborn" in sys.argv:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        time.sleep(3600)
 
 
 main()

@@ -1,0 +1,155 @@
+//! A server's process and everything that it started: ended when nobody needs it any more, and whenever we end.
+
+use std::process::ExitStatus;
+use std::sync::{Arc, LazyLock};
+use std::time::Duration;
+
+use nix::sys::signal::{Signal, killpg};
+use nix::unistd::Pid;
+use tokio::process::{Child, ChildStdin, Command};
+use tokio::sync::{Mutex, oneshot, watch};
+
+use super::stderr::Stderr;
+
+/// How long a process may take to end when its stdin is closed, and again when it is asked by a signal.
+const GRACE: Duration = Duration::from_secs(1);
+
+/// Where messages to a process are written; empty once it is to end.
+pub(super) type Stdin = Arc<Mutex<Option<ChildStdin>>>;
+
+/// A running process. Dropping it ends the process with its group: stdin is closed, then SIGTERM, then SIGKILL.
+pub(super) struct Process {
+    _needed: oneshot::Sender<()>,
+}
+
+impl Process {
+    /// Makes `command` start in a process group of its own, so that launchers such as npx go down with what they
+    /// started, and die with us.
+    pub(super) fn prepare(command: &mut Command) {
+        command.process_group(0).kill_on_drop(true);
+        #[cfg(target_os = "linux")]
+        die_with_us(command);
+    }
+
+    /// Takes care of a child that was started so.
+    pub(super) fn watch(child: Child, stdin: Stdin, stderr: Stderr) -> Self {
+        let (needed, unneeded) = oneshot::channel();
+        let pid = child.id();
+        let group = pid.and_then(|pid| i32::try_from(pid).ok()).map(|pid| Group(Pid::from_raw(pid)));
+        stderr.started(pid.unwrap_or_default());
+        let running = Running::one_more();
+        tokio::spawn(async move {
+            attend(child, &group, stdin, unneeded, &stderr).await;
+            drop((group, running));
+        });
+        Self { _needed: needed }
+    }
+}
+
+/// Ends all processes of servers, for the end of our own. Waits `limit` at most; what is left then is killed when the
+/// runtime goes.
+pub async fn end_all(limit: Duration) {
+    ENDING.send_replace(true);
+    let mut running = RUNNING.subscribe();
+    let _ = tokio::time::timeout(limit, running.wait_for(|running| *running == 0)).await;
+}
+
+static ENDING: LazyLock<watch::Sender<bool>> = LazyLock::new(|| watch::Sender::new(false));
+static RUNNING: LazyLock<watch::Sender<usize>> = LazyLock::new(|| watch::Sender::new(0));
+
+async fn attend(
+    mut child: Child,
+    group: &Option<Group>,
+    stdin: Stdin,
+    mut unneeded: oneshot::Receiver<()>,
+    stderr: &Stderr,
+) {
+    let mut ending = ENDING.subscribe();
+    let unneeded = async {
+        tokio::select! {
+            _ = &mut unneeded => {}
+            () = async { drop(ending.wait_for(|ending| *ending).await) } => {}
+        }
+    };
+    tokio::pin!(unneeded);
+    tokio::select! {
+        status = child.wait() => {
+            note(stderr, status);
+            // A launcher may have left the server behind, which goes on as long as its stdout is open.
+            return unneeded.await;
+        }
+        () = &mut unneeded => {}
+    }
+    // A server that does not read leaves the lock taken by whoever writes to it: its stdin stays open then.
+    if let Ok(mut stdin) = tokio::time::timeout(GRACE / 10, stdin.lock()).await {
+        stdin.take();
+    }
+    for signal in [None, Some(Signal::SIGTERM), Some(Signal::SIGKILL)] {
+        if let (Some(signal), Some(group)) = (signal, group) {
+            group.signal(signal);
+        }
+        if let Ok(status) = tokio::time::timeout(GRACE, child.wait()).await {
+            note(stderr, status);
+            return;
+        }
+    }
+}
+
+fn note(stderr: &Stderr, status: std::io::Result<ExitStatus>) {
+    match status {
+        Ok(status) => stderr.note(format!("ended: {status}")),
+        Err(error) => stderr.note(format!("lost: {error}")),
+    }
+}
+
+/// A process group, killed when it is dropped: also in the middle of [`attend`], when the runtime goes.
+struct Group(Pid);
+
+impl Group {
+    fn signal(&self, signal: Signal) {
+        // It may have ended already.
+        let _ = killpg(self.0, signal);
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        self.signal(Signal::SIGKILL);
+    }
+}
+
+/// Counts a process, until it is dropped.
+struct Running;
+
+impl Running {
+    fn one_more() -> Self {
+        RUNNING.send_modify(|running| *running += 1);
+        Self
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        RUNNING.send_modify(|running| *running -= 1);
+    }
+}
+
+/// Has the kernel kill the child when we die, however we die. The kernel means the thread that started the child, so
+/// servers are started by tasks of the runtime, whose threads live as long as we do, and never by `spawn_blocking`.
+/// What the child starts itself is not killed with it; it sees the end of its stdin.
+#[cfg(target_os = "linux")]
+fn die_with_us(command: &mut Command) {
+    use nix::errno::Errno;
+    use nix::sys::prctl::set_pdeathsig;
+
+    let us = nix::unistd::getpid();
+    let tie = move || {
+        set_pdeathsig(Signal::SIGKILL)?;
+        // We may have died before that.
+        if nix::unistd::getppid() == us { Ok(()) } else { Err(Errno::ESRCH.into()) }
+    };
+    #[expect(unsafe_code, reason = "between fork and exec, the closure makes two system calls and allocates nothing")]
+    unsafe {
+        command.pre_exec(tie);
+    }
+}

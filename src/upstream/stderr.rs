@@ -1,0 +1,173 @@
+//! What a server that is a process writes on stderr, kept within bounds.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, BufReader};
+use tokio::process::ChildStderr;
+use tokio::sync::watch;
+
+use crate::secret;
+
+/// Lines that are kept.
+const KEPT_LINES: usize = 400;
+/// Bytes of one line that are kept; a longer one is taken for several.
+const KEPT_BYTES: u64 = 2000;
+/// How long the last words of a process that ended may take to arrive.
+const LAST_WORDS: Duration = Duration::from_millis(300);
+
+/// The last lines of a server's stderr, from its earlier runs too, with notes on what became of it. Secrets of the
+/// configuration are not in it.
+#[derive(Debug, Clone, Default)]
+pub struct Stderr(Arc<Mutex<Lines>>);
+
+#[derive(Debug, Default)]
+struct Lines {
+    kept: VecDeque<Line>,
+    /// Readers that have not come to the end yet.
+    open: watch::Sender<usize>,
+}
+
+#[derive(Debug)]
+enum Line {
+    /// The server's words.
+    Said(String),
+    /// Ours: it was started, it ended.
+    Note(String),
+}
+
+impl Stderr {
+    fn lock(&self) -> MutexGuard<'_, Lines> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Everything that is kept.
+    #[must_use]
+    pub fn text(&self) -> String {
+        let lines = self.lock();
+        let mut text = String::new();
+        for line in &lines.kept {
+            match line {
+                Line::Said(words) => text.push_str(words),
+                Line::Note(words) => text.push_str(&format!("[forgefs: {words}]")),
+            }
+            text.push('\n');
+        }
+        text
+    }
+
+    /// The last `count` lines of the run that was noted last, joined by ` | `.
+    pub(super) fn last_lines(&self, count: usize) -> String {
+        let lines = self.lock();
+        let said = lines.kept.iter().rev().filter(|line| !matches!(line, Line::Note(words) if !is_start(words)));
+        let mut said: Vec<&str> = said.map_while(Line::said).take(count).collect();
+        said.reverse();
+        said.join(" | ")
+    }
+
+    /// Waits for the last words of a process that ended just now.
+    pub(super) async fn ended(&self) {
+        let mut open = self.lock().open.subscribe();
+        let _ = tokio::time::timeout(LAST_WORDS, open.wait_for(|open| *open == 0)).await;
+    }
+
+    /// Keeps what is read.
+    pub(super) fn follow(&self, name: &str, stderr: ChildStderr) {
+        let (kept, name) = (self.clone(), name.to_owned());
+        self.lock().open.send_modify(|open| *open += 1);
+        tokio::spawn(async move {
+            let _open = Open(&kept);
+            let mut reader = BufReader::new(stderr);
+            let mut line = Vec::new();
+            loop {
+                line.clear();
+                // A line without end is read in pieces, so that no server can fill our memory.
+                match (&mut reader).take(KEPT_BYTES).read_until(b'\n', &mut line).await {
+                    Ok(0) | Err(_) => break,
+                    Ok(_) => kept.said(&name, &String::from_utf8_lossy(&line)),
+                }
+            }
+        });
+    }
+
+    /// Keeps words of the server.
+    pub(super) fn said(&self, name: &str, words: &str) {
+        let words = secret::redact(words.trim_end()).into_owned();
+        if !words.is_empty() {
+            tracing::debug!(server = name, "stderr: {words}");
+            self.push(Line::Said(words));
+        }
+    }
+
+    /// Keeps that the process was started.
+    pub(super) fn started(&self, pid: u32) {
+        self.push(Line::Note(format!("{STARTED}{pid}")));
+    }
+
+    /// Keeps what became of it.
+    pub(super) fn note(&self, what: impl Into<String>) {
+        self.push(Line::Note(what.into()));
+    }
+
+    fn push(&self, line: Line) {
+        let mut lines = self.lock();
+        if lines.kept.len() == KEPT_LINES {
+            lines.kept.pop_front();
+        }
+        lines.kept.push_back(line);
+    }
+}
+
+const STARTED: &str = "started as process ";
+
+fn is_start(note: &str) -> bool {
+    note.starts_with(STARTED)
+}
+
+impl Line {
+    fn said(&self) -> Option<&str> {
+        if let Self::Said(words) = self { Some(words) } else { None }
+    }
+}
+
+/// Counts a reader, until it is dropped.
+struct Open<'a>(&'a Stderr);
+
+impl Drop for Open<'_> {
+    fn drop(&mut self) {
+        self.0.lock().open.send_modify(|open| *open -= 1);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_lines_are_those_of_the_last_run() {
+        let stderr = Stderr::default();
+        assert_eq!(stderr.last_lines(3), "");
+        stderr.started(1);
+        stderr.said("x", "one\n");
+        stderr.note("ended: exit status: 1");
+        assert_eq!(stderr.last_lines(3), "one");
+        stderr.started(2);
+        assert_eq!(stderr.last_lines(3), "");
+        for words in ["two", "three", "four", "five"] {
+            stderr.said("x", words);
+        }
+        stderr.note("ended: signal: 9");
+        assert_eq!(stderr.last_lines(3), "three | four | five");
+        assert!(stderr.text().starts_with("[forgefs: started as process 1]\none\n[forgefs: ended"));
+    }
+
+    #[test]
+    fn no_more_lines_are_kept_than_the_bound() {
+        let stderr = Stderr::default();
+        (0..KEPT_LINES * 3).for_each(|number| stderr.said("x", &format!("line {number}")));
+        let text = stderr.text();
+        assert_eq!(text.lines().count(), KEPT_LINES);
+        assert!(text.starts_with(&format!("line {}\n", KEPT_LINES * 2)));
+    }
+}

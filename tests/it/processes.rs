@@ -1,0 +1,96 @@
+//! Servers that are processes: none is left behind, however the gateway ends, and what they say can be read.
+
+use std::time::Duration;
+
+use serde_json::json;
+
+use crate::client::{Fence, Session};
+use crate::faulty::{Log, all_end, faulty, log, runs};
+
+/// A gateway with one faulty server that was called once.
+async fn started(fence: &Fence, args: &[&str]) -> Option<(Session, Log)> {
+    let config = faulty(args)?;
+    let (log, setting) = log(fence);
+    let session = fence.serve(&format!("{config}{setting}")).await;
+    session.ready(&["faulty"]).await;
+    assert_eq!(session.execute("starlark", "faulty.slow(ms=1)").await, "done");
+    Some((session, log))
+}
+
+#[tokio::test]
+async fn no_process_survives_the_end_of_a_session() {
+    for args in [&[][..], &["launch"], &["stubborn"], &["launch", "stubborn"]] {
+        let fence = Fence::new();
+        let Some((session, log)) = started(&fence, args).await else { return };
+        let pids = log.pids();
+        assert!(!pids.is_empty() && runs(*pids.last().expect("one was started")), "{args:?}: {pids:?}");
+        session.close().await;
+        all_end(&pids, Duration::from_secs(6)).await;
+    }
+}
+
+#[tokio::test]
+async fn no_process_survives_when_the_gateway_is_killed() {
+    for args in [&[][..], &["stubborn"], &["launch"]] {
+        let fence = Fence::new();
+        let Some((session, log)) = started(&fence, args).await else { return };
+        session.kill();
+        // A launcher's own children see the end of their stdin, which ends all but stubborn ones.
+        all_end(&log.pids(), Duration::from_secs(6)).await;
+    }
+}
+
+#[tokio::test]
+async fn a_process_that_was_replaced_is_gone_with_all_that_it_started() {
+    let fence = Fence::new();
+    let Some((session, log)) = started(&fence, &["launch"]).await else { return };
+    let first = log.pids();
+    assert_eq!(first.len(), 2, "a launcher and a server");
+    let error = session.execute_err("starlark", "faulty.act(nonce='1', fault='garbage')").await;
+    assert!(error.contains("TRANSPORT_DEAD"), "{error}");
+    assert_eq!(session.execute("starlark", "faulty.slow(ms=1)").await, "done");
+    all_end(&first, Duration::from_secs(6)).await;
+    assert!(log.pids()[2..].iter().all(|pid| runs(*pid)));
+}
+
+#[tokio::test]
+async fn what_a_server_says_on_stderr_can_be_read() {
+    let fence = Fence::new();
+    let Some((session, log)) = started(&fence, &["junk"]).await else { return };
+    session.execute_err("starlark", "faulty.crash()").await;
+    session.execute("starlark", "faulty.slow(ms=1)").await;
+    let stderr = session.call("cat", json!({"path": "/faulty/stderr"})).await;
+    let [first, second] = log.pids()[..] else { panic!("{:?}", log.pids()) };
+    for words in [
+        &format!("[forgefs: started as process {first}]"),
+        "(stdout, not MCP) Welcome to faulty!",
+        "about to crash",
+        "[forgefs: ended: exit status: 7]",
+        &format!("[forgefs: started as process {second}]"),
+    ] {
+        assert!(stderr.text.contains(words), "no {words:?} in {}", stderr.text);
+    }
+    let listing = session.call("ls", json!({"path": "/faulty"})).await.text;
+    assert!(listing.contains("stderr: what it said"), "{listing}");
+    let web = fence.write("web.json", "[{\"name\": \"x\", \"inputSchema\": {}}]");
+    let missing = fence.run(["--catalog", &web.to_string_lossy(), "cat", "/web/stderr"]);
+    assert!(missing.code == Some(1) && missing.stderr.contains("there is no /web/stderr"), "{missing:?}");
+}
+
+#[tokio::test]
+async fn a_script_that_is_stopped_cancels_its_calls() {
+    let fence = Fence::new();
+    let Some((session, log)) = started(&fence, &[]).await else { return };
+    let code = "await faulty.hang()";
+    let answer = session.call("execute", json!({"language": "javascript", "code": code, "timeout_secs": 0.5})).await;
+    assert!(answer.is_error && answer.text.contains("TIMEOUT"), "{}", answer.text);
+    let code = "faulty.hang().catch(() => {}); await faulty.slow({ms: 100}); return 1";
+    assert_eq!(session.execute("javascript", code).await, 1);
+    for _ in 0..40 {
+        if log.count("cancelled") == 2 {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    panic!("{:?}", log.lines());
+}
