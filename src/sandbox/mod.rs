@@ -4,6 +4,9 @@
 //! parsed as untrusted input, and whatever it does wrong ends it.
 
 mod conversation;
+#[cfg(any(test, feature = "fuzzing"))]
+#[doc(hidden)]
+pub mod fuzzing;
 mod metrics;
 mod pipes;
 mod pool;

@@ -4,23 +4,31 @@
 //! This layer is for good errors. What it lets through, the engine and the process contain by themselves.
 
 mod banned;
+#[cfg(any(test, feature = "fuzzing"))]
+pub(super) mod fuzzing;
+mod nesting;
 mod typescript;
 
+use std::borrow::Cow;
+
 use oxc_allocator::Allocator;
-use oxc_ast::ast::{Expression, Program, Statement};
+use oxc_ast::ast::{Directive, ExportDefaultDeclarationKind, Expression, Program, Statement};
 use oxc_diagnostics::OxcDiagnostic;
 use oxc_parser::{ParseOptions, Parser};
+use oxc_semantic::SemanticBuilder;
 use oxc_span::{GetSpan as _, SourceType};
 use wire::{Language, ScriptError, ScriptErrorKind};
 
 /// Opens the module's function; the script's first line is the module's second.
 const OPEN: &str = "export default async () => {\n";
-/// The same for a script that is one function.
-const OPEN_FUNCTION: &str = "export default async () => { return await (\n";
+/// Closes it, whatever comment the script ends with.
+const CLOSE: &str = "\n}\n";
 /// Makes the last expression the value.
 const RETURN: &str = "return ";
-/// Stack for parsing, per byte of code: every byte could open a level of nesting, and a parser that runs out of
-/// stack takes the process with it. Only touched pages cost memory.
+/// Calls the function that a script consists of; the rest follows the script.
+const CALL: (&str, &str) = ("return await (", "\n)()");
+/// Stack for parsing, per byte of code: `nesting` bounds the depth, but if it were fooled, every byte could open a
+/// level, and a parser that runs out of stack takes the process with it. Only touched pages cost memory.
 const STACK_PER_BYTE: usize = 16 << 10;
 /// Stack for parsing anything at all.
 const STACK_BASE: usize = 4 << 20;
@@ -40,25 +48,39 @@ pub struct Script {
 struct Positions {
     /// Lines before the script's first.
     lines: u32,
-    /// Where `return ` was inserted: line of the script from 1, column from 1.
-    inserted: Option<(u32, u32)>,
+    /// What was inserted: line of the script from 1, column from 1, length.
+    inserted: Option<(u32, u32, u32)>,
     /// From stripped code to the script as written.
     types: Option<typescript::Map>,
+    /// Lengths of the script's lines, where positions need to be kept within it.
+    script: Option<Vec<u32>>,
+}
+
+impl Positions {
+    fn original(&self, line: u32, column: u32) -> (u32, u32) {
+        let line = line.saturating_sub(self.lines);
+        if line == 0 {
+            return (0, 0);
+        }
+        let column = match self.inserted {
+            Some((l, c, length)) if l == line && column > c => column.saturating_sub(length).max(c),
+            _ => column,
+        };
+        let (line, column) = self.types.as_ref().map_or((line, column), |map| map.original(line, column));
+        let Some(lengths) = &self.script else { return (line, column) };
+        match lengths.get(line as usize - 1) {
+            Some(length) => (line, column.min(length + 1)),
+            // The end of the wrapper: what it closes ends with the script.
+            None => (u32::try_from(lengths.len()).unwrap_or(0), lengths.last().map_or(0, |length| length + 1)),
+        }
+    }
 }
 
 impl Script {
     /// Line and column of the script as written, from 1, for a position that the worker reported; zeros stay zero.
     #[must_use]
     pub fn original(&self, line: u32, column: u32) -> (u32, u32) {
-        let line = line.saturating_sub(self.positions.lines);
-        let column = match self.positions.inserted {
-            Some((l, c)) if l == line && column >= c + RETURN.len() as u32 => column - RETURN.len() as u32,
-            _ => column,
-        };
-        match &self.positions.types {
-            Some(map) if line > 0 => map.original(line, column),
-            _ => (line, column),
-        }
+        self.positions.original(line, column)
     }
 }
 
@@ -94,52 +116,126 @@ fn with_stack(
     })
 }
 
-fn javascript(code: &str) -> Result<Script, Box<ScriptError>> {
-    let allocator = Allocator::default();
-    let plain = parse(&allocator, code, SourceType::mjs());
-    let Err(plain_error) = plain else { return wrap(code, &plain?, None) };
-    // Not JavaScript: perhaps TypeScript. If neither, the parse that got further tells more.
-    match typescript::strip(&allocator, code) {
-        Ok((stripped, map)) => {
-            let allocator = Allocator::default();
-            let program = parse(&allocator, &stripped, SourceType::mjs())?;
-            wrap(&stripped, &program, Some(map))
-        }
-        Err(typed_error) => {
-            let further = (typed_error.line, typed_error.column) > (plain_error.line, plain_error.column);
-            Err(if further { typed_error } else { plain_error })
-        }
+fn javascript(script: &str) -> Result<Script, Box<ScriptError>> {
+    if let Some(line) = nesting::too_deep(script) {
+        let message = "the code is nested too deeply: give inner parts names with `const`, or make functions of them";
+        return Err(syntax(message.to_owned(), line, 1));
     }
+    let code = without_marks(script);
+    let allocator = Allocator::default();
+    let mut positions = Positions { lines: 1, script: Some(line_lengths(&code)), ..Positions::default() };
+    match parse(&allocator, &code, SourceType::mjs()) {
+        Ok(program) => check(wrap(&code, &program, positions)?),
+        // Not JavaScript: perhaps TypeScript. If neither, the parse that got further tells more.
+        Err(plain_error) => match typescript::strip(&allocator, &code) {
+            Ok((stripped, map)) => {
+                positions.types = Some(map);
+                let allocator = Allocator::default();
+                let program = parse(&allocator, &stripped, SourceType::mjs())?;
+                check(wrap(&stripped, &program, positions)?)
+            }
+            Err(typed_error) => {
+                let further = (typed_error.line, typed_error.column) > (plain_error.line, plain_error.column);
+                Err(if further { typed_error } else { plain_error })
+            }
+        },
+    }
+}
+
+/// Without the byte order mark, and with the `#!` line as a comment: in the wrapper neither would be the beginning.
+fn without_marks(script: &str) -> Cow<'_, str> {
+    let script = script.strip_prefix('\u{feff}').unwrap_or(script);
+    script.strip_prefix("#!").map_or(Cow::Borrowed(script), |rest| Cow::Owned(format!("//{rest}")))
 }
 
 /// Parses an ES module in which `return` is allowed at the top: the body of the function it becomes.
 fn parse<'a>(allocator: &'a Allocator, code: &'a str, kind: SourceType) -> Result<Program<'a>, Box<ScriptError>> {
-    let options = ParseOptions { allow_return_outside_function: true, ..ParseOptions::default() };
+    parse_with(allocator, code, kind, ParseOptions { allow_return_outside_function: true, ..ParseOptions::default() })
+}
+
+fn parse_with<'a>(
+    allocator: &'a Allocator,
+    code: &'a str,
+    kind: SourceType,
+    options: ParseOptions,
+) -> Result<Program<'a>, Box<ScriptError>> {
     let parsed = Parser::new(allocator, code, kind).with_options(options).parse();
     match parsed.diagnostics.errors().next() {
         Some(error) => Err(diagnostic(code, error)),
-        None if parsed.panicked => Err(syntax("the script does not parse".to_owned(), 0, 0)),
+        None if parsed.panicked => Err(syntax("the script does not parse".to_owned(), 1, 1)),
         None => Ok(parsed.program),
     }
 }
 
-fn wrap(code: &str, program: &Program<'_>, types: Option<typescript::Map>) -> Result<Script, Box<ScriptError>> {
-    banned::check(code, program, types.as_ref())?;
-    let mut positions = Positions { lines: 1, inserted: None, types };
-    let wrapped = match program.body.as_slice() {
-        [Statement::ExpressionStatement(only)] if is_function(&only.expression) => {
-            let end = only.expression.span().end as usize;
-            format!("{OPEN_FUNCTION}{}\n)()\n}}\n", &code[..end])
+/// Makes the module's function of a script.
+fn wrap(code: &str, program: &Program<'_>, mut positions: Positions) -> Result<Script, Box<ScriptError>> {
+    banned::check_modules(program).map_err(|(offset, message)| {
+        let (line, column) = position(code, offset);
+        let (line, column) = positions.original(line + positions.lines, column);
+        syntax(message, line, column)
+    })?;
+    let mut insert = |at: u32, text: &str| {
+        let (line, column) = position(code, at as usize);
+        positions.inserted = Some((line, column, text.len() as u32));
+        code.split_at(at as usize)
+    };
+    let wrapped = match (program.body.as_slice(), program.directives.last()) {
+        ([Statement::ExpressionStatement(only)], _) if is_function(&only.expression) => {
+            let (before, _) = insert(only.span.start, CALL.0);
+            let function = &code[only.span.start as usize..only.expression.span().end as usize];
+            format!("{OPEN}{before}{}{function}{}{CLOSE}", CALL.0, CALL.1)
         }
-        [.., Statement::ExpressionStatement(last)] => {
-            let start = last.span.start as usize;
-            let (line, column) = position(code, start);
-            positions.inserted = Some((line, column));
-            format!("{OPEN}{}{RETURN}{}\n}}\n", &code[..start], &code[start..])
-        }
-        _ => format!("{OPEN}{code}\n}}\n"),
+        (body, directive) => match value_start(body, directive) {
+            Some(start) => {
+                let (before, last) = insert(start, RETURN);
+                format!("{OPEN}{before}{RETURN}{last}{CLOSE}")
+            }
+            None => format!("{OPEN}{code}{CLOSE}"),
+        },
     };
     Ok(Script { language: Language::Javascript, code: wrapped, positions })
+}
+
+/// Where the value of the script begins: its last statement, if that is an expression.
+fn value_start(body: &[Statement<'_>], directive: Option<&Directive<'_>>) -> Option<u32> {
+    match (body, directive) {
+        ([.., Statement::ExpressionStatement(last)], _) => Some(last.span.start),
+        // A string alone is a directive to the parser and a value to its author.
+        ([], Some(directive)) => Some(directive.span.start),
+        _ => None,
+    }
+}
+
+/// Parses what the worker is going to get as its engine is going to: a module of one function and nothing else.
+fn check(script: Script) -> Result<Script, Box<ScriptError>> {
+    let allocator = Allocator::default();
+    let original = |mut error: Box<ScriptError>| {
+        (error.line, error.column) = script.original(error.line, error.column);
+        error
+    };
+    let options = ParseOptions { parse_regular_expression: true, ..ParseOptions::default() };
+    let program = parse_with(&allocator, &script.code, SourceType::mjs(), options).map_err(original)?;
+    if !is_one_function(&program) {
+        return Err(syntax("the script ends its own function: a `}` is too many".to_owned(), 1, 1));
+    }
+    let semantic = SemanticBuilder::new().with_check_syntax_error(true).build(&program);
+    banned::check(&program, semantic.semantic.scoping())
+        .map_err(|(offset, message)| {
+            let (line, column) = position(&script.code, offset);
+            syntax(message, line, column)
+        })
+        .map_err(original)?;
+    match semantic.diagnostics.errors().next() {
+        Some(error) => Err(original(diagnostic(&script.code, error))),
+        None => Ok(script),
+    }
+}
+
+/// Whether a module is the wrapper alone, so that no code of the script has got out of it.
+fn is_one_function(program: &Program<'_>) -> bool {
+    let [Statement::ExportDefaultDeclaration(export)] = program.body.as_slice() else { return false };
+    let ExportDefaultDeclarationKind::ArrowFunctionExpression(function) = &export.declaration else { return false };
+    program.directives.is_empty() && function.r#async && function.params.is_empty() && function.body.is_function_body()
 }
 
 fn is_function(expression: &Expression<'_>) -> bool {
@@ -150,13 +246,18 @@ fn is_function(expression: &Expression<'_>) -> bool {
 }
 
 fn diagnostic(code: &str, error: &OxcDiagnostic) -> Box<ScriptError> {
-    let offset = error.labels.first().map(|label| label.offset());
-    let (line, column) = offset.map_or((0, 0), |offset| position(code, offset as usize));
+    let offset = error.labels.first().map_or(0, |label| label.offset());
+    let (line, column) = position(code, offset as usize);
     let message = match &error.help {
         Some(help) => format!("{} ({help})", error.message),
         None => error.message.to_string(),
     };
     syntax(message, line, column)
+}
+
+/// Lengths of the lines in UTF-16 units.
+fn line_lengths(code: &str) -> Vec<u32> {
+    code.split('\n').map(|line| u32::try_from(line.encode_utf16().count()).unwrap_or(u32::MAX)).collect()
 }
 
 /// Line and column, from 1, of a byte offset; columns count UTF-16 units as engines do.

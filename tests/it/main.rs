@@ -13,4 +13,5 @@ mod processes;
 mod real;
 mod real_servers;
 mod relay;
+mod static_layer;
 mod surface;

@@ -1,23 +1,25 @@
 //! Syntax and globals that cannot work in the sandbox, named before the script runs.
 
 use oxc_ast::ast::{
-    BinaryExpression, BinaryOperator, Expression, IdentifierReference, ImportExpression, ImportMeta, ModuleDeclaration,
-    Program, UnaryExpression, UnaryOperator,
+    Argument, BinaryExpression, BindingPattern, CallExpression, ComputedMemberExpression, Decorator, Expression,
+    IdentifierReference, ImportExpression, ImportMeta, Program, PropertyKey, Statement, StaticMemberExpression,
+    UnaryExpression, UnaryOperator, VariableDeclarator, WithStatement,
 };
 use oxc_ast_visit::{Visit, walk};
-use oxc_semantic::SemanticBuilder;
-use oxc_span::Span;
-use wire::ScriptError;
+use oxc_semantic::{IsGlobalReference as _, Scoping};
+use oxc_span::{GetSpan as _, Span};
 
-use super::{position, syntax, typescript};
-
-/// Globals that scripts reach for and the sandbox does not have, with what to do instead.
-const GLOBALS: &[(&str, &str)] = &[
+/// What makes code from strings or memory to share, by whatever name it is reached.
+const FORBIDDEN: &[(&str, &str)] = &[
     ("eval", "code from strings cannot run here; write it out"),
     ("Function", "code from strings cannot run here; write a function instead"),
-    ("WebAssembly", "there is no WebAssembly here"),
-    ("SharedArrayBuffer", "there is no shared memory here"),
-    ("Atomics", "there is no shared memory here"),
+    ("WebAssembly", "there is no WebAssembly here; write the computation in the script"),
+    ("SharedArrayBuffer", "there is no shared memory here; use an ArrayBuffer"),
+    ("Atomics", "there is no shared memory here, and nothing to wait for but calls"),
+];
+
+/// Globals that scripts reach for and the sandbox does not have, with what to do instead.
+const ABSENT: &[(&str, &str)] = &[
     ("require", "there are no modules here; tools are called as `server.tool({…})`"),
     ("process", "there is no process here; credentials stay with the gateway"),
     ("Deno", "there is no Deno here; tools are called as `server.tool({…})`"),
@@ -30,78 +32,198 @@ const GLOBALS: &[(&str, &str)] = &[
     ("localStorage", "use `forge.stash` to keep values for later scripts"),
 ];
 
-/// Finds the first thing that cannot work.
-pub(super) fn check(
-    code: &str,
-    program: &Program<'_>,
-    types: Option<&typescript::Map>,
-) -> Result<(), Box<ScriptError>> {
-    let mut finder = Finder { found: Vec::new() };
-    finder.visit_program(program);
-    if finder.found.is_empty() {
-        return Ok(());
+/// Where, and what to do instead.
+type Finding = (usize, String);
+
+/// Finds `import` and `export`, which stand at the top.
+pub(super) fn check_modules(program: &Program<'_>) -> Result<(), Finding> {
+    match program.body.iter().find(|statement| statement.is_module_declaration()) {
+        Some(found) => {
+            let message = "scripts have no `import` or `export`: tools are globals, and `return` gives the value";
+            Err((found.span().start as usize, message.to_owned()))
+        }
+        None => Ok(()),
     }
-    let semantic = SemanticBuilder::new().build(program).semantic;
-    let unresolved = semantic.scoping().root_unresolved_references();
-    let real = |finding: &&Finding| finding.name.is_none_or(|name| unresolved.keys().any(|key| key.as_str() == name));
-    let Some(first) = finder.found.iter().filter(real).min_by_key(|finding| finding.at) else { return Ok(()) };
-    let (line, column) = position(code, first.at as usize);
-    let (line, column) = types.map_or((line, column), |map| map.original(line, column));
-    Err(syntax(first.message.clone(), line, column))
 }
 
-struct Finder {
+/// Finds the first thing that cannot work.
+pub(super) fn check(program: &Program<'_>, scoping: &Scoping) -> Result<(), Finding> {
+    let mut finder = Finder { scoping, found: Vec::new() };
+    // The wrapper's own `export` is not looked at.
+    if let [Statement::ExportDefaultDeclaration(wrapper)] = program.body.as_slice() {
+        finder.visit_export_default_declaration_kind(&wrapper.declaration);
+    }
+    finder.found.into_iter().min_by_key(|(at, _)| *at).map_or(Ok(()), Err)
+}
+
+struct Finder<'s> {
+    scoping: &'s Scoping,
     found: Vec<Finding>,
 }
 
-struct Finding {
-    at: u32,
-    /// A global, which counts only where no declaration of the script has that name.
-    name: Option<&'static str>,
-    message: String,
-}
+impl Finder<'_> {
+    fn find(&mut self, span: Span, message: impl Into<String>) {
+        self.found.push((span.start as usize, message.into()));
+    }
 
-impl Finder {
-    fn find(&mut self, span: Span, message: &str) {
-        self.found.push(Finding { at: span.start, name: None, message: message.to_owned() });
+    fn find_name(&mut self, span: Span, (name, why): &(&str, &str)) {
+        self.find(span, format!("`{name}` is not available: {why}"));
+    }
+
+    /// Whether this is a global: a name that the script does not declare itself.
+    fn is_global(&self, name: &IdentifierReference<'_>) -> bool {
+        name.is_global_reference(self.scoping)
+    }
+
+    /// `globalThis`, by which every global can be reached as a property.
+    fn is_global_object(&self, expression: &Expression<'_>) -> bool {
+        match expression.get_inner_expression() {
+            Expression::Identifier(name) => name.name == "globalThis" && self.is_global(name),
+            Expression::StaticMemberExpression(member) => {
+                member.property.name == "globalThis" && self.is_global_object(&member.object)
+            }
+            _ => false,
+        }
+    }
+
+    fn check_member(&mut self, object: &Expression<'_>, property: &str, span: Span) {
+        if self.is_global_object(object) {
+            if let Some(forbidden) = entry(FORBIDDEN, property) {
+                self.find_name(span, forbidden);
+            }
+        } else if property == "constructor" && is_function_or_constructor(object) {
+            self.find(
+                span,
+                "the constructor of a function makes code from strings, which cannot run here; write a function instead",
+            );
+        }
+    }
+
+    /// Whether naming this global only asks what something is.
+    fn is_question(&self, expression: &Expression<'_>) -> bool {
+        match expression.get_inner_expression() {
+            Expression::Identifier(_) => true,
+            Expression::StaticMemberExpression(member) => self.is_global_object(&member.object),
+            _ => false,
+        }
     }
 }
 
-impl<'a> Visit<'a> for Finder {
-    fn visit_module_declaration(&mut self, it: &ModuleDeclaration<'a>) {
-        let span = oxc_span::GetSpan::span(it);
-        self.find(span, "scripts have no `import` or `export`: tools are globals, and `return` gives the value");
-    }
-
+impl<'a> Visit<'a> for Finder<'_> {
     fn visit_import_expression(&mut self, it: &ImportExpression<'a>) {
         self.find(it.span, "`import()` cannot load anything here: tools are globals");
     }
 
     fn visit_import_meta(&mut self, it: &ImportMeta) {
-        self.find(it.span, "there is no `import.meta` here");
+        self.find(it.span, "there is no `import.meta` here: a script is no file and has no address");
+    }
+
+    fn visit_with_statement(&mut self, it: &WithStatement<'a>) {
+        self.find(it.span, "`with` is not available: name the object, or take it apart with `const { a, b } = object`");
+    }
+
+    fn visit_decorator(&mut self, it: &Decorator<'a>) {
+        self.find(it.span, "decorators are not available: call the function on the class or the method yourself");
     }
 
     fn visit_identifier_reference(&mut self, it: &IdentifierReference<'a>) {
-        if let Some((name, why)) = GLOBALS.iter().find(|(name, _)| it.name == *name) {
-            let message = format!("`{name}` is not available: {why}");
-            self.found.push(Finding { at: it.span.start, name: Some(name), message });
+        let known = entry(FORBIDDEN, &it.name).or_else(|| entry(ABSENT, &it.name));
+        if let Some(known) = known.filter(|_| self.is_global(it)) {
+            self.find_name(it.span, known);
         }
+    }
+
+    fn visit_static_member_expression(&mut self, it: &StaticMemberExpression<'a>) {
+        // `Function.prototype.call` and the like make no code.
+        if let Expression::Identifier(name) = it.object.get_inner_expression()
+            && name.name == "Function"
+            && it.property.name == "prototype"
+        {
+            return;
+        }
+        let reaches_constructor = matches!(it.object.get_inner_expression(),
+            Expression::StaticMemberExpression(inner) if inner.property.name == "prototype"
+                && matches!(inner.object.get_inner_expression(), Expression::Identifier(name) if name.name == "Function"));
+        if reaches_constructor && it.property.name == "constructor" {
+            self.find_name(it.span, &FORBIDDEN[1]);
+        }
+        self.check_member(&it.object, &it.property.name, it.span);
+        walk::walk_static_member_expression(self, it);
+    }
+
+    fn visit_computed_member_expression(&mut self, it: &ComputedMemberExpression<'a>) {
+        if let Some(property) = it.static_property_name() {
+            self.check_member(&it.object, &property, it.span);
+        }
+        walk::walk_computed_member_expression(self, it);
+    }
+
+    /// `const { eval: run } = globalThis`.
+    fn visit_variable_declarator(&mut self, it: &VariableDeclarator<'a>) {
+        if let (BindingPattern::ObjectPattern(pattern), Some(init)) = (&it.id, &it.init)
+            && self.is_global_object(init)
+        {
+            for property in &pattern.properties {
+                if let PropertyKey::StaticIdentifier(key) = &property.key
+                    && let Some(forbidden) = entry(FORBIDDEN, &key.name)
+                {
+                    self.find_name(property.span, forbidden);
+                }
+            }
+        }
+        walk::walk_variable_declarator(self, it);
+    }
+
+    /// `Reflect.get(globalThis, "eval")`.
+    fn visit_call_expression(&mut self, it: &CallExpression<'a>) {
+        if let [first, Argument::StringLiteral(property), ..] = it.arguments.as_slice()
+            && let Some(object) = first.as_expression()
+            && it.callee.is_specific_member_access("Reflect", "get")
+        {
+            self.check_member(object, &property.value, it.span);
+        }
+        walk::walk_call_expression(self, it);
     }
 
     /// `typeof fetch` asks whether something is there, which is fine.
     fn visit_unary_expression(&mut self, it: &UnaryExpression<'a>) {
-        let asks = it.operator == UnaryOperator::Typeof && matches!(it.argument, Expression::Identifier(_));
-        if !asks {
+        if it.operator != UnaryOperator::Typeof || !self.is_question(&it.argument) {
             walk::walk_unary_expression(self, it);
         }
     }
 
-    /// So is `x instanceof Function`.
+    /// So are `x instanceof Function` and `x.constructor === Function`.
     fn visit_binary_expression(&mut self, it: &BinaryExpression<'a>) {
-        if it.operator == BinaryOperator::Instanceof && matches!(it.right, Expression::Identifier(_)) {
-            self.visit_expression(&it.left);
-        } else {
-            walk::walk_binary_expression(self, it);
+        let compares = it.operator.is_equality() || it.operator.is_instance_of();
+        for side in [&it.left, &it.right] {
+            if !(compares && self.is_question(side)) {
+                self.visit_expression(side);
+            }
         }
+    }
+}
+
+fn entry(table: &'static [(&'static str, &'static str)], name: &str) -> Option<&'static (&'static str, &'static str)> {
+    table.iter().find(|(known, _)| *known == name)
+}
+
+/// Whether `.constructor` of this is `Function` or one of its cousins, as far as the text tells.
+fn is_function_or_constructor(expression: &Expression<'_>) -> bool {
+    match expression.get_inner_expression() {
+        Expression::FunctionExpression(_) | Expression::ArrowFunctionExpression(_) | Expression::ClassExpression(_) => {
+            true
+        }
+        Expression::StaticMemberExpression(member) => member.property.name == "constructor",
+        Expression::ComputedMemberExpression(member) => {
+            member.static_property_name().is_some_and(|name| name == "constructor")
+        }
+        // `Object.getPrototypeOf(async () => {}).constructor`
+        Expression::CallExpression(call) => {
+            let asks =
+                ["Object", "Reflect"].iter().any(|of| call.callee.is_specific_member_access(of, "getPrototypeOf"));
+            asks && matches!(call.arguments.as_slice(), [only]
+                if only.as_expression().is_some_and(is_function_or_constructor))
+        }
+        _ => false,
     }
 }

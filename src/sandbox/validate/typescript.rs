@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use oxc_allocator::Allocator;
+use oxc_ast::ast::Statement;
 use oxc_codegen::{Codegen, CodegenOptions};
 use oxc_semantic::SemanticBuilder;
 use oxc_span::SourceType;
@@ -50,6 +51,10 @@ pub(super) fn strip(allocator: &Allocator, code: &str) -> Result<(String, Map), 
     if let Some(error) = transformed.diagnostics.errors().next() {
         return Err(diagnostic(code, error));
     }
+    // What is left of a file that had only imports of types says no more than that it was a module.
+    program.body.retain(
+        |statement| !matches!(statement, Statement::ExportNamedDeclaration(export) if export.specifiers.is_empty()),
+    );
     let options = CodegenOptions { source_map_path: Some(NAME.into()), ..CodegenOptions::default() };
     let printed = Codegen::new().with_options(options).build(&program);
     let mappings = printed.map.iter().flat_map(|map| {

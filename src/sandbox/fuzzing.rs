@@ -1,0 +1,30 @@
+//! What fuzz/ drives on the host's side, and its property tests.
+//!
+//! Only built for tests and with the feature `fuzzing`: a conversation with a worker and the inner bounds of the static
+//! layer are nobody else's business. Each function takes any input and panics when an invariant does not hold.
+
+mod frames;
+mod validator;
+
+pub use frames::frames;
+pub use validator::{prepared, validator};
+
+#[cfg(test)]
+mod tests {
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() })]
+
+        #[test]
+        fn frames_of_a_hostile_worker_are_refused_or_counted(data in vec(any::<u8>(), 0..400)) {
+            super::frames(&data);
+        }
+
+        #[test]
+        fn any_bytes_as_a_script_are_refused_with_a_place_or_wrapped(data in vec(any::<u8>(), 0..200)) {
+            super::validator(&data);
+        }
+    }
+}

@@ -1,0 +1,170 @@
+//! Scripts before they run: what is refused, where and in which words, and what must not be.
+
+use forgefs::sandbox::prepare;
+use serde_json::Value;
+use wire::Language;
+
+use crate::client::Fence;
+
+const CASES: &str = include_str!("static_layer/cases.txt");
+/// The default limit of the configuration.
+const MAX_BYTES: usize = 64 << 10;
+
+/// One case of the table.
+struct Case {
+    name: &'static str,
+    script: String,
+    expected: &'static str,
+}
+
+fn cases() -> Vec<Case> {
+    let blocks = CASES.split("\n=== ").skip(1);
+    let case = |block: &'static str| {
+        let (name, rest) = block.split_once('\n').expect("a case has a name");
+        let (script, expected) = rest.split_once("\n--> ").expect("a case says what it expects");
+        let wide = |text: &str, (name, c): (&str, &str)| text.replace(name, c);
+        let marks = [("<U+FEFF>", "\u{feff}"), ("<U+2028>", "\u{2028}"), ("<U+2029>", "\u{2029}")];
+        let script = marks.into_iter().fold(script.to_owned(), |text, mark| wide(&text, mark));
+        Case { name, script, expected: expected.lines().next().unwrap_or_default() }
+    };
+    blocks.map(case).collect()
+}
+
+/// What is wrong with an answer, if anything.
+fn judge(case: &Case, answer: &str, is_error: bool) -> Result<(), String> {
+    let fault = |what: &str| Err(format!("{}: {what}, wanted {:?}, got {answer:?}", case.name, case.expected));
+    if let Some(value) = case.expected.strip_prefix("value ") {
+        let got = answer.lines().next().and_then(|line| serde_json::from_str::<Value>(line).ok());
+        return if !is_error && got == serde_json::from_str(value).ok() { Ok(()) } else { fault("another value") };
+    }
+    if !is_error {
+        return fault("it ran");
+    }
+    // The first word is a place if it has a colon.
+    let (place, text) = match case.expected.split_once(' ').unwrap_or((case.expected, "")) {
+        (place, text) if place.contains(':') => (Some(place), text),
+        _ => (None, case.expected),
+    };
+    let at = place.and_then(|place| place.split_once(':'));
+    let at = at.map(|(line, column)| format!("at line {line}, column {column}\n"));
+    if at.is_some_and(|at| !answer.contains(&at)) {
+        return fault("another place");
+    }
+    if answer.contains(text) && answer.starts_with("SYNTAX_ERROR") { Ok(()) } else { fault("other words") }
+}
+
+#[tokio::test]
+async fn scripts_are_refused_in_their_place_or_run() {
+    let fence = Fence::new();
+    let session = fence.serve("[servers]\n").await;
+    let mut faults = Vec::new();
+    for case in cases() {
+        let arguments = serde_json::json!({"language": "javascript", "code": case.script});
+        let answer = session.call("execute", arguments).await;
+        faults.extend(judge(&case, &answer.text, answer.is_error).err());
+        // What is refused is refused before a worker sees it.
+        let prepared = prepare(Language::Javascript, &case.script, MAX_BYTES);
+        if prepared.is_ok() != case.expected.starts_with("value ") {
+            faults.push(format!("{}: the static layer says {:?}", case.name, prepared.map(|_| "ok")));
+        }
+    }
+    session.close().await;
+    assert!(faults.is_empty(), "{} faults:\n{}", faults.len(), faults.join("\n"));
+}
+
+/// Code that nests as deeply as 64 KiB allow, in every way that a parser recurses for.
+fn deep() -> Vec<(&'static str, String)> {
+    let most = |open: &str, close: &str, core: &str| {
+        let times = (MAX_BYTES - core.len() - 20) / (open.len() + close.len());
+        format!("{}{core}{}", open.repeat(times), close.repeat(times))
+    };
+    let labels: String = (0..9000).map(|n| format!("a{n}:")).collect();
+    vec![
+        ("brackets", most("[", "", "")),
+        ("closed brackets", most("[", "]", "1")),
+        ("parentheses", most("(", "", "")),
+        ("closed parentheses", most("(", ")", "1")),
+        ("negations", most("!", "", "a")),
+        ("signs", most("- ", "", "a")),
+        ("conditions", most("a?b:", "", "c")),
+        ("conditions in conditions", most("a?", "", "")),
+        ("members", most("a.", "", "b")),
+        ("optional members", most("a?.", "", "b")),
+        ("calls", format!("a{}", "()".repeat(30_000))),
+        ("sums", most("1+", "", "1")),
+        ("powers", most("1**", "", "1")),
+        ("templates", most("`${", "", "")),
+        ("closed templates", most("`${", "}`", "1")),
+        ("tagged templates", format!("a{}", "``".repeat(30_000))),
+        ("ifs", most("if(1)", "", ";")),
+        ("ifs on lines", most("if (1)\n", "", ";")),
+        ("elses", most("if(1);else ", "", ";")),
+        ("loops", most("for(;;)", "", ";")),
+        ("labels", labels),
+        ("blocks", most("{", "}", "")),
+        ("arrows", most("a=>", "", "1")),
+        ("arrows with parentheses", most("(a)=>", "", "1")),
+        ("functions", most("function f(){", "}", "")),
+        ("classes", most("class A{a=class{", "", "")),
+        ("objects", format!("x={}", most("{a:", "}", "1"))),
+        ("patterns", format!("let {}=1", most("[", "]", "a"))),
+        ("object patterns", format!("let {}=1", most("{a:", "}", "a"))),
+        ("awaits", most("await ", "", "1")),
+        ("news", most("new ", "", "a")),
+        ("typeofs", most("typeof ", "", "a")),
+        ("groups", format!("/{}/", most("(", ")", "a"))),
+        ("classes of characters", format!("/{}/v", most("[", "]", "a"))),
+        ("type arguments", format!("type A={}", most("A<", "", ""))),
+        ("closed type arguments", format!("type A={}", most("A<", ">", "A"))),
+        ("comparisons taken for type arguments", format!("let x:any={}", most("a<", "", "b"))),
+        ("many such comparisons", format!("let x:any;{}", format!("{}b;", "a<".repeat(45)).repeat(680))),
+        ("tuples", format!("type A={}", most("[", "]", "1"))),
+        ("types in parentheses", format!("type A={}", most("(", ")", "1"))),
+        ("function types", format!("type A={}", most("()=>", "", "1"))),
+        ("conditional types", format!("type A={}", most("A extends B?C:", "", "D"))),
+        ("keyofs", format!("type A={}", most("keyof ", "", "B"))),
+        ("unions", format!("type A={}", most("A|", "", "B"))),
+        ("assertions", format!("let a:any={}", most("<A>", "", "1"))),
+        ("namespaces", most("namespace a{", "}", "")),
+        ("names of namespaces", format!("namespace {} {{}}", most("a.", "", "b"))),
+        ("after what looks like a regular expression", format!("a++ /2;{}", most("\"/\",[", "", ""))),
+        ("after a string that holds closing brackets", most("[\"]]]]]]\",", "", "")),
+    ]
+}
+
+#[test]
+fn deep_code_is_refused_before_a_parser_sees_it() {
+    for (name, script) in deep() {
+        assert!(script.len() <= MAX_BYTES, "{name} has {} bytes", script.len());
+        let started = std::time::Instant::now();
+        let prepared = prepare(Language::Javascript, &script, MAX_BYTES);
+        let took = started.elapsed();
+        assert!(took.as_secs() < 10, "{name} took {took:?}");
+        if name.starts_with("many") {
+            continue; // Not deep, but to be got through in time.
+        }
+        let error = prepared.map(|_| ()).expect_err(name);
+        assert!(error.line > 0 && error.message.contains("nested too deeply"), "{name}: {}", error.message);
+    }
+}
+
+#[test]
+fn long_code_is_not_taken_for_deep() {
+    let lines = |line: &str| line.repeat(MAX_BYTES / line.len() - 1);
+    let scripts = [
+        ("data", format!("const data = [\n{}];", lines("  { id: 1, tags: [\"a\", 'b(('], f: (x) => x.y[0] + 1 },\n"))),
+        ("calls", lines("await github.create_issue({ title: `a ${1 + 2}`, labels: [\"x\"] });\n")),
+        ("no semicolons", lines("var f = (a) => a.b.c(1)\nif (f) {\n  f(1)\n} else if (g) f(2)\nelse f(3)\n")),
+        ("functions", lines("function f(a, b) { if (a) return b; for (const x of a) { b += x } return a / b }\n")),
+        ("types", lines("{ let a: Map<string, Array<Record<string, number>>> | { a: B<C>; d(): E<F> }; }\n")),
+        ("switch", format!("switch (1) {{\n{}}}", lines("  case 1:\n    f(1)\n    break\n"))),
+        ("divisions", lines("x = (a + b) / 2 / c[0] / d(1); y = /[/]\\/[(]/.test(z)\n")),
+        ("chain", format!("x{}", ".map((a) => a)".repeat(60))),
+        ("text", format!("const t = '';\nreturn t{}", " + '(('".repeat(200))),
+    ];
+    for (name, script) in scripts {
+        if let Err(error) = prepare(Language::Javascript, &script, MAX_BYTES) {
+            panic!("{name}: line {}: {}", error.line, error.message);
+        }
+    }
+}
