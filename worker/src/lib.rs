@@ -14,6 +14,9 @@
 
 mod confine;
 mod engine;
+#[cfg(any(test, feature = "fuzzing"))]
+#[doc(hidden)]
+pub mod fuzzing;
 mod host;
 #[cfg(any(feature = "quickjs", feature = "v8"))]
 mod js;

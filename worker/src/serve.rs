@@ -242,6 +242,9 @@ fn complain(reason: &str) {
 
 /// Ends the process without running destructors of engines that other threads are still in.
 pub(crate) fn exit(code: i32) -> ! {
+    if cfg!(feature = "fuzzing") {
+        std::process::abort(); // A fuzzer keeps the input that did this.
+    }
     #[cfg(unix)]
     #[expect(unsafe_code, reason = "_exit has no preconditions; std offers only exit, which runs exit handlers")]
     unsafe {

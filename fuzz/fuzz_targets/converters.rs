@@ -1,0 +1,6 @@
+//! Any bytes as JSON: through every engine it keeps its value, or meets a limit that says so.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|data: &[u8]| forgefs_worker::fuzzing::json_converters(data));
