@@ -90,6 +90,11 @@ pub(crate) fn result_json(run: &Run, text: String) -> Result<Json, ScriptError> 
     RawValue::from_string(text).map_err(|error| script_error(ScriptErrorKind::Internal, format!("result: {error}")))
 }
 
+/// A request that cannot be sent as the error that a call of the script meets.
+pub(crate) fn invalid_call_error(message: String) -> CallError {
+    CallError { code: ErrorCode::InvalidArgs, message, retryable: false, suggested_fix: None, data: None }
+}
+
 /// A limit of the sandbox as the error that a call of the script meets.
 pub(crate) fn limit_call_error(message: String) -> CallError {
     CallError { code: ErrorCode::LimitExceeded, message, retryable: false, suggested_fix: None, data: None }

@@ -72,10 +72,10 @@ impl FrameHost {
 impl Host for FrameHost {
     fn send(&mut self, op: Op) -> Result<u64, CallError> {
         self.count(&op)?;
-        self.last_call += 1;
-        let call = self.last_call;
+        let call = self.last_call + 1;
+        self.wire.send_call(Call { run: self.run, call, op })?;
+        self.last_call = call;
         self.in_flight.insert(call);
-        self.wire.send(&FromWorker::Call(Call { run: self.run, call, op }));
         Ok(call)
     }
 

@@ -53,6 +53,19 @@ pub fn confine() -> Vec<wire::Layer> {
     layers
 }
 
+/// Puts one layer of the process sandbox on the calling process, for tests that show what each stops by itself:
+/// `parent_death`, `no_new_privs`, `dumpable`, `landlock`, `rlimits`, `processes`, `seccomp_deny`, `seccomp_allow`, and
+/// `memory` for the limit that a run with a heap of 16 MiB has. The answer says whether it holds.
+#[doc(hidden)]
+#[must_use]
+pub fn confine_by(layer: &str) -> wire::Layer {
+    if layer == "memory" {
+        confine::DataLimit::new().set(16 << 20);
+        return wire::Layer { name: layer.to_owned(), active: cfg!(target_os = "linux"), detail: String::new() };
+    }
+    confine::apply(layer)
+}
+
 /// The engine that runs JavaScript.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum JsEngine {

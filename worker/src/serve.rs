@@ -17,13 +17,13 @@ use std::thread;
 
 use anyhow::Context;
 use wire::{
-    Done, FrameError, FromWorker, Json, Language, Layer, PROTOCOL, Ready, Run, ScriptError, ScriptErrorKind, Stats,
-    Stream, ToWorker, read_frame, write_frame,
+    Call, CallError, Done, FrameError, FromWorker, Json, Language, Layer, MAX_FRAME, PROTOCOL, Ready, Run, ScriptError,
+    ScriptErrorKind, Stats, Stream, ToWorker, read_frame, write_frame,
 };
 
 use crate::JsEngine;
 use crate::confine::DataLimit;
-use crate::engine::{Engine, Host, SharedHost, script_error};
+use crate::engine::{Engine, Host, SharedHost, heap_error, invalid_call_error, script_error};
 use crate::host::FrameHost;
 use crate::watchdog::{Interrupt, Watchdog};
 use crate::{confine, last_words};
@@ -162,6 +162,11 @@ impl Worker {
         last_words::forget();
         let result = match ended {
             Ok(result) => result,
+            // Arenas of Starlark panic where other memory aborts.
+            Err(panic) if panic_text(panic.as_ref()) == "out of memory" => {
+                self.wire.done(run, Err(heap_error(run)), stats);
+                exit(EXIT_LIMIT)
+            }
             Err(panic) => {
                 let text = format!("the worker failed: {}", panic_text(panic.as_ref()));
                 self.wire.done(run, Err(script_error(ScriptErrorKind::Internal, text)), stats);
@@ -214,6 +219,21 @@ impl Wire {
                 complain(&error.to_string());
                 exit(EXIT_INTERNAL)
             }
+        }
+    }
+
+    /// Sends a call, unless it is larger than a frame may be.
+    pub(crate) fn send_call(&self, call: Call) -> Result<(), CallError> {
+        let mut file = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        match write_frame(&mut *file, &FromWorker::Call(call)) {
+            Err(FrameError::TooLarge(bytes)) => Err(invalid_call_error(format!(
+                "the request is {bytes} bytes of JSON, over the limit of {MAX_FRAME}: send less at once"
+            ))),
+            Err(FrameError::Io(_)) => exit(EXIT_WIRE),
+            Err(FrameError::Malformed(error)) => {
+                Err(invalid_call_error(format!("the request cannot be sent: {error}")))
+            }
+            Ok(()) => Ok(()),
         }
     }
 

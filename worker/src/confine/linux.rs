@@ -20,22 +20,31 @@ const FILES: u64 = 16;
 /// The kernel takes the thread that spawned the worker for its parent: the gateway must spawn from a thread that
 /// lives as long as its runtime does, not from one that is kept for blocking work and ends when idle.
 pub(crate) fn before_threads() -> Vec<Layer> {
-    vec![
-        layer("parent_death", did(prctl::set_pdeathsig(Signal::SIGKILL), "killed when the gateway ends")),
-        layer("no_new_privs", did(prctl::set_no_new_privs(), "gains no privileges by executing a file")),
-        layer("dumpable", did(prctl::set_dumpable(false), "not readable by other processes of the user")),
-        layer("landlock", landlock()),
-        layer("rlimits", limits()),
-    ]
+    ["parent_death", "no_new_privs", "dumpable", "landlock", "rlimits"].map(apply).into()
 }
 
 /// Layers that would keep the engines from starting.
 pub(crate) fn after_threads() -> Vec<Layer> {
-    let no_threads = setrlimit(Resource::RLIMIT_NPROC, 0, 0);
-    vec![
-        layer("processes", did(no_threads, "no more processes or threads (not in force for root)")),
-        layer("seccomp", syscalls::filter()),
-    ]
+    ["processes", "seccomp"].map(apply).into()
+}
+
+/// Puts on one layer. `seccomp` is two filters, `seccomp_deny` and `seccomp_allow`, which tests put on alone.
+pub(crate) fn apply(name: &str) -> Layer {
+    let outcome = match name {
+        "parent_death" => did(prctl::set_pdeathsig(Signal::SIGKILL), "killed when the gateway ends"),
+        "no_new_privs" => did(prctl::set_no_new_privs(), "gains no privileges by executing a file"),
+        "dumpable" => did(prctl::set_dumpable(false), "not readable by other processes of the user"),
+        "landlock" => landlock(),
+        "rlimits" => limits(),
+        "processes" => {
+            did(setrlimit(Resource::RLIMIT_NPROC, 0, 0), "no more processes or threads (not in force for root)")
+        }
+        "seccomp" => syscalls::filter(),
+        "seccomp_deny" => syscalls::filter_by_deny_list(),
+        "seccomp_allow" => syscalls::filter_by_allow_list(),
+        _ => Err("no such layer".to_owned()),
+    };
+    layer(name, outcome)
 }
 
 fn did<E: Display>(outcome: Result<(), E>, what: &str) -> Result<String, String> {

@@ -14,7 +14,7 @@ mod syscalls;
 use wire::Layer;
 
 #[cfg(target_os = "linux")]
-pub(crate) use linux::{after_threads, before_threads};
+pub(crate) use linux::{after_threads, apply, before_threads};
 #[cfg(target_os = "linux")]
 pub(crate) use memory::DataLimit;
 
@@ -29,6 +29,12 @@ fn layer(name: &str, outcome: Result<String, String>) -> Layer {
 pub(crate) fn before_threads() -> Vec<Layer> {
     let reason = "this platform offers no sandbox that ForgeFS uses: scripts are held by their engine alone";
     vec![layer("process", Err(reason.to_owned()))]
+}
+
+/// One layer alone.
+#[cfg(not(target_os = "linux"))]
+pub(crate) fn apply(name: &str) -> Layer {
+    layer(name, Err("this platform offers no sandbox that ForgeFS uses".to_owned()))
 }
 
 /// Layers that would keep the engines from starting.

@@ -80,10 +80,21 @@ const DEADLY: &[libc::c_long] = &[
 /// Applies both filters to every thread.
 pub(super) fn filter() -> Result<String, String> {
     // In this order: the list of what is left has no call that adds a filter.
-    let applied = deny_list().and_then(|program| apply_filter_all_threads(&program));
-    let applied = applied.and_then(|()| allow_list()).and_then(|program| apply_filter_all_threads(&program));
-    applied.map_err(|error| error.to_string())?;
+    filter_by_deny_list()?;
+    filter_by_allow_list()?;
     Ok("no file, socket, process or program, no executable memory".to_owned())
+}
+
+/// What only an attacker tries.
+pub(super) fn filter_by_deny_list() -> Result<String, String> {
+    let applied = deny_list().and_then(|program| apply_filter_all_threads(&program));
+    applied.map(|()| "no socket, program or kernel interface".to_owned()).map_err(|error| error.to_string())
+}
+
+/// What is not needed.
+pub(super) fn filter_by_allow_list() -> Result<String, String> {
+    let applied = allow_list().and_then(|program| apply_filter_all_threads(&program));
+    applied.map(|()| "what engines need, and nothing else".to_owned()).map_err(|error| error.to_string())
 }
 
 fn allow_list() -> Result<BpfProgram, seccompiler::Error> {

@@ -4,9 +4,9 @@ use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
-use wire::{CallError, ErrorCode, Op, Stream};
+use wire::{Op, Stream};
 
-use crate::engine::SharedHost;
+use crate::engine::{SharedHost, invalid_call_error};
 
 /// What the prelude can reach: made with the realm, connected to a host for the length of one run.
 #[derive(Default)]
@@ -34,9 +34,9 @@ impl Port {
         let sent = match serde_json::from_str::<Op>(&without_lone_surrogates(op)) {
             Ok(op) => match &*self.host.borrow() {
                 Some(host) => host.borrow_mut().send(op),
-                None => Err(refused(ErrorCode::Internal, "no script is running".to_owned())),
+                None => Err(invalid_call_error("no script is running".to_owned())),
             },
-            Err(error) => Err(refused(ErrorCode::InvalidArgs, format!("the request cannot be sent: {error}"))),
+            Err(error) => Err(invalid_call_error(format!("the request cannot be sent: {error}"))),
         };
         sent.map_err(|error| serde_json::to_string(&error).unwrap_or_else(|_| "{}".to_owned()))
     }
@@ -80,14 +80,10 @@ impl Port {
     }
 }
 
-fn refused(code: ErrorCode, message: String) -> CallError {
-    CallError { code, message, retryable: false, suggested_fix: None, data: None }
-}
-
-/// Replaces the escapes that `JSON.stringify` writes for halves of surrogate pairs: they have no UTF-8 form, and the
-/// gateway's parser refuses them.
+/// Replaces the escapes of halves of surrogate pairs: they have no UTF-8 form, and the gateway's parser refuses them.
+/// `JSON.stringify` writes them for what no pair is made of, and `JSON.rawJSON` passes on whatever a script wrote.
 fn without_lone_surrogates(json: &str) -> std::borrow::Cow<'_, str> {
-    if !json.contains("\\ud") {
+    if !json.contains("\\ud") && !json.contains("\\uD") {
         return json.into();
     }
     let mut clean = String::with_capacity(json.len());
@@ -96,11 +92,10 @@ fn without_lone_surrogates(json: &str) -> std::borrow::Cow<'_, str> {
         let escape = &rest[at..];
         let len = escape.chars().nth(1).map_or(1, |next| 1 + next.len_utf8());
         clean.push_str(&rest[..at]);
-        if escape.starts_with("\\ud")
-            && escape.as_bytes().get(2..6).is_some_and(|hex| hex.iter().all(u8::is_ascii_hexdigit))
-        {
-            clean.push_str("\\ufffd");
-            rest = &escape[6..];
+        if let Some(first) = surrogate(escape) {
+            let paired = first < 0xdc00 && surrogate(&escape[6..]).is_some_and(|second| second >= 0xdc00);
+            clean.push_str(if paired { &escape[..12] } else { "\\ufffd" });
+            rest = &escape[if paired { 12 } else { 6 }..];
         } else {
             clean.push_str(&escape[..len]);
             rest = &escape[len..];
@@ -108,6 +103,12 @@ fn without_lone_surrogates(json: &str) -> std::borrow::Cow<'_, str> {
     }
     clean.push_str(rest);
     clean.into()
+}
+
+/// The surrogate that a text begins with as an escape.
+fn surrogate(text: &str) -> Option<u16> {
+    let unit = u16::from_str_radix(text.strip_prefix("\\u")?.get(..4)?, 16).ok()?;
+    (0xd800..=0xdfff).contains(&unit).then_some(unit)
 }
 
 #[cfg(test)]
@@ -118,5 +119,10 @@ mod tests {
     fn a_lone_surrogate_becomes_the_replacement_character() {
         assert_eq!(without_lone_surrogates(r#"["\ud800","a\\ud800"]"#), r#"["\ufffd","a\\ud800"]"#);
         assert_eq!(without_lone_surrogates(r#"["é\u0007\ud8"]"#), r#"["é\u0007\ud8"]"#);
+        assert_eq!(
+            without_lone_surrogates(r#""\uD83D\uDE00\uDE00\uD83D\u0041""#),
+            r#""\uD83D\uDE00\ufffd\ufffd\u0041""#
+        );
+        assert_eq!(without_lone_surrogates(r#""\uD83D"#), r#""\ufffd"#);
     }
 }

@@ -136,7 +136,7 @@ export default (host) => {
     }
     if (isObject && safe(() => error instanceof Error, false)) {
       const cause = safe(() => error.cause, undefined);
-      const because = cause instanceof Error ? ` (caused by: ${safe(() => String(cause.message), "")})` : "";
+      const because = safe(() => (cause instanceof Error ? ` (caused by: ${cause.message})` : ""), "");
       return stringify({
         kind: error instanceof NoJson ? "result" : "script",
         name: error instanceof NoJson ? "TypeError" : safe(() => String(error.name), "Error"),
@@ -186,7 +186,10 @@ export default (host) => {
     const [arg] = args;
     if (arg === undefined) return "{}";
     if (!isPlain(arg)) throw new TypeError(`${form} takes one object with named arguments; got ${kindOf(arg)}`);
-    return toJson(arg, "an argument cannot be sent");
+    const json = toJson(arg, "an argument cannot be sent");
+    // A `toJSON` can answer anything.
+    if (json[0] !== "{") throw new TypeError(`${form} takes an object; its toJSON() answered something else`);
+    return json;
   };
 
   const callTool = (server, tool, args, form) => {
@@ -494,6 +497,39 @@ export default (host) => {
 
   const constant = (key, value) => defineProperty(globals, key, { value, writable: false, configurable: false });
 
+  // V8 takes the memory of buffers that can grow from the system, past the allocator that counts: there are none.
+  const fixBuffers = () => {
+    const Native = globals.ArrayBuffer;
+    const { construct } = Reflect;
+    const Fixed = function ArrayBuffer(length) {
+      if (new.target === undefined) throw new TypeError("Constructor ArrayBuffer requires 'new'");
+      return construct(Native, [length], new.target);
+    };
+    for (const key of ["isView", Symbol.species, "prototype"]) {
+      defineProperty(Fixed, key, getOwnPropertyDescriptor(Native, key));
+    }
+    defineProperty(Native.prototype, "constructor", { value: Fixed });
+    defineProperty(globals, "ArrayBuffer", { value: Fixed });
+  };
+
+  // Prototypes that no walk from the globals meets: only syntax and natives make what inherits from them.
+  const hiddenIntrinsics = () => {
+    const made = [
+      async () => {}, function* () {}, async function* () {}, (function* () {})(), (async function* () {})(),
+      [][Symbol.iterator](), new Map().entries(), new Set().values(), ""[Symbol.iterator](), "".matchAll(/x/g),
+    ];
+    const { Iterator, Intl } = globals;
+    if (Iterator?.from) {
+      const wrapped = Iterator.from({ next: () => ({ done: true }) });
+      append(made, wrapped);
+      append(made, wrapped.map((item) => item));
+    }
+    const segments = Intl?.Segmenter ? new Intl.Segmenter("en").segment("") : undefined;
+    append(made, segments);
+    append(made, segments?.[Symbol.iterator]());
+    return made;
+  };
+
   const UNWANTED = [
     "eval", "WebAssembly", "SharedArrayBuffer", "Atomics", "WeakRef", "FinalizationRegistry", "gc", "performance",
     "Deno", "__bootstrap", "print", "load", "quit", "navigator", "InternalError", "DOMException", "CallSite",
@@ -501,7 +537,13 @@ export default (host) => {
   // Called before any code of the script. Not earlier: V8 adds to its intrinsics when it makes a realm from a
   // snapshot, and cannot if they are frozen or missing.
   const lock = () => {
-    for (const key of UNWANTED) delete globals[key];
+    const roots = hiddenIntrinsics();
+    for (const key of UNWANTED) {
+      // The engine still makes some of these, such as QuickJS its InternalError.
+      append(roots, globals[key]);
+      delete globals[key];
+    }
+    fixBuffers();
     // QuickJS has setters here, which freezing would not stop; they hand out the functions on the stack.
     for (const key of ["prepareStackTrace", "stackTraceLimit"]) {
       if (getOwnPropertyDescriptor(Error, key)?.set) defineProperty(Error, key, { value: undefined, writable: false });
@@ -513,15 +555,11 @@ export default (host) => {
     allowOverride(globals.AggregateError.prototype);
     const api = { forge, manifest, console, ForgeError, setTimeout, clearTimeout, queueMicrotask };
     for (const key of ownKeys(api)) constant(key, api[key]);
-    const hidden = [
-      async () => {}, function* () {}, async function* () {}, (function* () {})(), (async function* () {})(),
-      [][Symbol.iterator](), new Map().entries(), new Set().values(), ""[Symbol.iterator](), "".matchAll(/x/g),
-    ];
-    const roots = [...hidden];
+    append(roots, getPrototypeOf(globals));
     for (const key of ownKeys(globals)) {
       const descriptor = getOwnPropertyDescriptor(globals, key);
       append(roots, descriptor.value);
-      if (descriptor.configurable && "value" in descriptor && descriptor.value !== globals) constant(key, descriptor.value);
+      if (descriptor.configurable && "value" in descriptor) constant(key, descriptor.value);
     }
     freezeAll(roots);
   };

@@ -10,6 +10,8 @@ use crate::engine::{heap_error, script_error as plain, stack_error};
 const MAX_FRAMES: usize = 10;
 /// Longest message kept, in bytes: a script can throw what it likes.
 const MAX_MESSAGE: usize = 4096;
+/// Longest name of a function kept in a frame, in bytes: a stack is a text that scripts can write.
+const MAX_NAME: usize = 100;
 
 /// What `describe` in the prelude says of an error.
 #[derive(Deserialize)]
@@ -103,6 +105,7 @@ fn frame(text: &str) -> Option<Frame> {
     let mut numbers = place.trim_end_matches(')').split(':').map(|number| number.parse().unwrap_or(0));
     let name = name.trim_end_matches('(').trim().trim_start_matches("async ").trim_start_matches("Module.");
     let name = if matches!(name, "" | "default" | "<anonymous>" | "<eval>") { "<script>" } else { name };
+    let name = &name[..name.floor_char_boundary(MAX_NAME)];
     Some(Frame { name: name.to_owned(), line: numbers.next()?, column: numbers.next().unwrap_or(0) })
 }
 

@@ -1,6 +1,7 @@
 //! JSON to Starlark values and back. Total: whatever one side has and the other has not is an error, never a panic.
 //! Integers are exact at any size.
 
+use std::cell::Cell;
 use std::fmt;
 
 use num_bigint::BigInt;
@@ -20,10 +21,14 @@ const MAX_DIGITS: usize = 4300;
 /// How serde_json hands over a number when numbers keep their text.
 const NUMBER_KEY: &str = "$serde_json::private::Number";
 
-/// Reads JSON into a heap.
-pub(super) fn from_json<'v>(json: &str, heap: Heap<'v>) -> anyhow::Result<Value<'v>> {
+/// What a value takes at least, in bytes, with its place in a list that grows.
+const VALUE_BYTES: usize = 32;
+
+/// Reads JSON into a heap, which it may fill up to `max_bytes`.
+pub(super) fn from_json<'v>(json: &str, heap: Heap<'v>, max_bytes: usize) -> anyhow::Result<Value<'v>> {
     let mut deserializer = serde_json::Deserializer::from_str(json);
-    let value = Seed { heap, depth: 0 }.deserialize(&mut deserializer)?;
+    let left = Cell::new(max_bytes);
+    let value = Seed { heap, depth: 0, left: &left }.deserialize(&mut deserializer)?;
     deserializer.end()?;
     Ok(value)
 }
@@ -35,17 +40,26 @@ pub(super) fn to_json<'v>(value: Value<'v>, heap: Heap<'v>, max_bytes: usize) ->
     Ok(writer.json)
 }
 
-struct Seed<'v> {
+struct Seed<'v, 'a> {
     heap: Heap<'v>,
     depth: usize,
+    /// Bytes that may still be taken: lists and dicts grow outside of the heap before they are put there.
+    left: &'a Cell<usize>,
 }
 
-impl<'v> Seed<'v> {
+impl<'v> Seed<'v, '_> {
+    fn take<E: serde::de::Error>(&self, bytes: usize) -> Result<(), E> {
+        let left = self.left.get().checked_sub(bytes);
+        self.left.set(left.ok_or_else(|| E::custom("the JSON takes more memory than the heap has"))?);
+        Ok(())
+    }
+
     fn deeper<E: serde::de::Error>(&self) -> Result<Self, E> {
+        self.take(VALUE_BYTES)?;
         if self.depth == MAX_DEPTH {
             return Err(E::custom(format!("JSON is nested more than {MAX_DEPTH} levels deep")));
         }
-        Ok(Self { heap: self.heap, depth: self.depth + 1 })
+        Ok(Self { heap: self.heap, depth: self.depth + 1, left: self.left })
     }
 
     fn number<E: serde::de::Error>(&self, text: &str) -> Result<Value<'v>, E> {
@@ -65,7 +79,7 @@ impl<'v> Seed<'v> {
     }
 }
 
-impl<'de, 'v> DeserializeSeed<'de> for Seed<'v> {
+impl<'de, 'v> DeserializeSeed<'de> for Seed<'v, '_> {
     type Value = Value<'v>;
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value<'v>, D::Error> {
@@ -73,7 +87,7 @@ impl<'de, 'v> DeserializeSeed<'de> for Seed<'v> {
     }
 }
 
-impl<'de, 'v> Visitor<'de> for Seed<'v> {
+impl<'de, 'v> Visitor<'de> for Seed<'v, '_> {
     type Value = Value<'v>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -100,7 +114,8 @@ impl<'de, 'v> Visitor<'de> for Seed<'v> {
         Ok(self.heap.alloc(value))
     }
 
-    fn visit_str<E>(self, value: &str) -> Result<Value<'v>, E> {
+    fn visit_str<E: serde::de::Error>(self, value: &str) -> Result<Value<'v>, E> {
+        self.take(value.len())?;
         Ok(self.heap.alloc(value))
     }
 
@@ -119,6 +134,7 @@ impl<'de, 'v> Visitor<'de> for Seed<'v> {
                 let text = access.next_value::<String>()?;
                 return self.number(&text);
             }
+            self.take(VALUE_BYTES + key.len())?;
             let value = access.next_value_seed(self.deeper()?)?;
             let key = self.heap.alloc_str(&key).to_value().get_hashed().map_err(|e| A::Error::custom(e.to_string()))?;
             content.insert_hashed(key, value);
@@ -137,15 +153,13 @@ impl Writer {
         if depth > MAX_DEPTH {
             anyhow::bail!("the value is nested more than {MAX_DEPTH} levels deep, or contains itself");
         }
-        if self.json.len() > self.max_bytes {
-            anyhow::bail!("the value is over the limit of {} bytes of JSON", self.max_bytes);
-        }
+        self.room_for(0)?;
         if value.is_none() {
             self.json.push_str("null");
         } else if let Some(flag) = value.unpack_bool() {
             self.json.push_str(if flag { "true" } else { "false" });
         } else if let Some(text) = value.unpack_str() {
-            self.string(text);
+            self.string(text)?;
         } else if let Some(items) = ListRef::from_value(value) {
             self.items(items.iter(), heap, depth)?;
         } else if let Some(items) = TupleRef::from_value(value) {
@@ -212,7 +226,7 @@ impl Writer {
             if index > 0 {
                 self.json.push(',');
             }
-            self.string(&key);
+            self.string(&key)?;
             self.json.push(':');
             self.value(value, heap, depth + 1)?;
         }
@@ -220,9 +234,17 @@ impl Writer {
         Ok(())
     }
 
-    fn string(&mut self, text: &str) {
-        // Writing a string to memory cannot fail.
-        self.json.push_str(&serde_json::to_string(text).unwrap_or_default());
+    fn string(&mut self, text: &str) -> anyhow::Result<()> {
+        self.room_for(text.len())?;
+        self.json.push_str(&serde_json::to_string(text)?);
+        Ok(())
+    }
+
+    fn room_for(&self, bytes: usize) -> anyhow::Result<()> {
+        if self.json.len().saturating_add(bytes) > self.max_bytes {
+            anyhow::bail!("the value is over the limit of {} bytes of JSON", self.max_bytes);
+        }
+        Ok(())
     }
 }
 

@@ -12,6 +12,9 @@ use wire::{Json, Op};
 
 use super::session::{Session, argument};
 
+/// Longest name that a script can write, with its categories, in bytes: it is memory that the heap does not count.
+const MAX_NAME: usize = 1024;
+
 /// A server, or a tool of it.
 #[derive(Debug, Clone, ProvidesStaticType, NoSerialize, StarlarkPagable, Allocative)]
 pub(super) struct Namespace {
@@ -56,13 +59,16 @@ impl fmt::Display for Namespace {
 #[starlark_value(type = "forge_tool")]
 impl<'v> StarlarkValue<'v> for Namespace {
     fn get_attr(&self, attribute: &str, heap: Heap<'v>) -> Option<Value<'v>> {
+        if !self.has_attr(attribute, heap) {
+            return None;
+        }
         let tool = if self.tool.is_empty() { attribute.to_owned() } else { format!("{}.{attribute}", self.tool) };
         let shown = format!("{}.{attribute}", self.shown);
         Some(heap.alloc(Self { server: self.server.clone(), shown, tool }))
     }
 
-    fn has_attr(&self, _attribute: &str, _heap: Heap<'v>) -> bool {
-        true
+    fn has_attr(&self, attribute: &str, _heap: Heap<'v>) -> bool {
+        self.tool.len() + attribute.len() < MAX_NAME
     }
 
     fn invoke(

@@ -2,16 +2,17 @@
 
 use std::num::NonZeroI32;
 
+use num_bigint::BigInt;
 use starlark::environment::{Globals, GlobalsBuilder, LibraryExtension};
 use starlark::eval::{Arguments, Evaluator};
 use starlark::starlark_module;
 use starlark::values::list::{ListRef, UnpackList};
 use starlark::values::none::{NoneOr, NoneType};
 use starlark::values::range::Range;
-use starlark::values::{Heap, Value};
+use starlark::values::{Heap, UnpackValue, Value};
 use wire::Op;
 
-use super::convert::{from_json, to_json};
+use super::convert::to_json;
 use super::namespace::keywords;
 use super::parallel::{Deferred, invoke, outcome, parallel as run_parallel};
 use super::session::{Session, argument};
@@ -19,6 +20,8 @@ use super::session::{Session, argument};
 /// The name that `*` of scripts is compiled to: no script can write it.
 pub(super) const MULTIPLY: &str = "*";
 
+/// Longest product of integers, in bits: multiplying takes more than linear time, which nothing interrupts.
+const MAX_BITS: u64 = 1 << 20;
 /// Bytes that a list or tuple needs for an element.
 const SLOT: usize = size_of::<usize>();
 
@@ -83,8 +86,22 @@ fn operators(builder: &mut GlobalsBuilder) {
                 )));
             }
         }
+        let bits = integer_bits(a).saturating_add(integer_bits(b));
+        if bits > MAX_BITS {
+            return Err(starlark::Error::new_native(anyhow::anyhow!(
+                "an integer of {bits} bits is over the limit of {MAX_BITS} bits"
+            )));
+        }
         a.mul(b, eval.heap())
     }
+}
+
+/// Bits of a large integer; 0 for whatever else.
+fn integer_bits(value: Value<'_>) -> u64 {
+    if value.get_type() != "int" || value.unpack_i32().is_some() {
+        return 0;
+    }
+    BigInt::unpack_value(value).ok().flatten().map_or(0, |number| number.bits())
 }
 
 #[starlark_module]
@@ -232,13 +249,13 @@ fn json(builder: &mut GlobalsBuilder) {
     }
 
     /// The value of a JSON text.
-    fn decode<'v>(text: &str, heap: Heap<'v>) -> anyhow::Result<Value<'v>> {
-        from_json(text, heap)
+    fn decode<'v>(text: &str, eval: &mut Evaluator<'v, '_, '_>) -> anyhow::Result<Value<'v>> {
+        Session::of(eval)?.read_json(text, eval.heap())
     }
 
     /// `decode` by the name it has in Python.
-    fn loads<'v>(text: &str, heap: Heap<'v>) -> anyhow::Result<Value<'v>> {
-        from_json(text, heap)
+    fn loads<'v>(text: &str, eval: &mut Evaluator<'v, '_, '_>) -> anyhow::Result<Value<'v>> {
+        Session::of(eval)?.read_json(text, eval.heap())
     }
 }
 

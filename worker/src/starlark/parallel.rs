@@ -16,7 +16,6 @@ use starlark::values::{
 };
 use wire::{CallError, ErrorCode};
 
-use super::convert::from_json;
 use super::namespace::Namespace;
 use super::session::{CallFailed, Captured, Session};
 
@@ -90,7 +89,7 @@ pub(super) fn parallel<'v>(
         if let Some(position) = in_flight.iter().position(|(sent, _)| *sent == call) {
             let (_, index) = in_flight.swap_remove(position);
             let answer = session.wait(call).map_err(starlark::Error::new_native);
-            let value = answer.and_then(|json| Ok(from_json(json.get(), eval.heap())?));
+            let value = answer.and_then(|json| Ok(session.read_json(json.get(), eval.heap())?));
             results[index] = Some(outcome(value, session, eval.heap())?);
         }
     }
@@ -158,12 +157,12 @@ pub(super) fn outcome<'v>(
     let (ok, value, error) = match result {
         Ok(value) => (true, value, Value::new_none()),
         Err(error) if session.is_over(heap) || Captured::of(&error).is_some() => return Err(error),
-        Err(error) => (false, Value::new_none(), error_value(&error, heap)?),
+        Err(error) => (false, Value::new_none(), error_value(&error, session, heap)?),
     };
     Ok(heap.alloc(AllocStruct([("ok", Value::new_bool(ok)), ("value", value), ("error", error)])))
 }
 
-fn error_value<'v>(error: &starlark::Error, heap: Heap<'v>) -> starlark::Result<Value<'v>> {
+fn error_value<'v>(error: &starlark::Error, session: &Session, heap: Heap<'v>) -> starlark::Result<Value<'v>> {
     let error = match CallFailed::of(error) {
         Some(failed) => failed.error.clone(),
         None => CallError {
@@ -175,7 +174,7 @@ fn error_value<'v>(error: &starlark::Error, heap: Heap<'v>) -> starlark::Result<
         },
     };
     let data = match &error.data {
-        Some(data) => from_json(data.get(), heap)?,
+        Some(data) => session.read_json(data.get(), heap)?,
         None => Value::new_none(),
     };
     let fix = error.suggested_fix.map_or_else(Value::new_none, |fix| heap.alloc(fix));

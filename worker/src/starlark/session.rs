@@ -170,7 +170,12 @@ impl Session {
             return Err(starlark::Error::new_native(Captured(call)));
         }
         let json = self.wait(call).map_err(starlark::Error::new_native)?;
-        Ok(from_json(json.get(), heap)?)
+        Ok(self.read_json(json.get(), heap)?)
+    }
+
+    /// The value of a JSON text, as large as the heap allows.
+    pub(super) fn read_json<'v>(&self, json: &str, heap: Heap<'v>) -> anyhow::Result<Value<'v>> {
+        from_json(json, heap, self.heap_bytes())
     }
 }
 

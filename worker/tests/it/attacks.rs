@@ -1,178 +1,286 @@
-//! Scripts that try to get out of JavaScript's realm or at what the prelude holds. Each answers what it got hold of;
-//! the run passes only if that is nothing.
+//! `tests/attacks/<family>.{js,star}`: scripts that try to get out, to lie, or to use more than they may.
+//!
+//! They go straight to the worker, without the gateway's static layer (oxc) in front: that layer is for early errors,
+//! and what is contained here is contained without it.
+//!
+//! A file holds one family of attacks in one language. A case is
+//!
+//! ```text
+//! //# name: the goal of the attack, which must fail          (Starlark: `##`)
+//! //= throws TypeError: not a function                       (Starlark: `#=`)
+//! body of the script
+//! ```
+//!
+//! A case passes only if the run ends exactly as its `=` line says, so that a misspelt attack fails. `//= v8 …` is for
+//! that engine alone; a line in front of the first case is for all cases of the file that have none. Endings are:
+//!
+//! - `value JSON`: the script answers this very JSON, which shows what each step of the attack met.
+//! - `throws TEXT`: an uncaught error whose message begins so. `syntax TEXT`: the code is refused, and says TEXT.
+//! - `call CODE`: a call failed with this code. `cpu`, `heap`, `stack`, `calls`, `result`, `stalled`: that limit.
+//!   Alternatives are joined by ` or `.
+//!
+//! `//> JSON` lines are the operations that must reach the gateway, in order. `//@` lists options: `small_heap` and
+//! `short` are tighter limits, `module` sends the code as it is, `fatal` allows the worker to end with the run, as long
+//! as the run says how. After any other case the same worker must still do its work.
+//!
+//! Scripts have `tried(f)`, which answers "done" or the class of what `f` threw. Cases named `control_…` are no attacks:
+//! they show that the probes of a family can see a success.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
 
 use libtest_mimic::{Failed, Trial};
-use wire::Language;
+use wire::{Done, Language, Limits, ScriptErrorKind};
 
-use crate::gateway::{Engine, LIMITS, Worker, engines};
+use crate::gateway::{Engine, LIMITS, Transcript, Worker, engines};
 
-/// A script answers `true`, or fails in any way, if the attack worked out for it as stated: `true` means "got it".
-#[rustfmt::skip]
-const ATTACKS: &[(&str, &str)] = &[
-    // Code from strings.
-    ("eval", "return eval('1 + 1') === 2;"),
-    ("indirect_eval", "return (0, globalThis['ev' + 'al'])('1 + 1') === 2;"),
-    ("function", "return new Function('return 1')() === 1;"),
-    ("function_by_constructor", "return (() => {}).constructor('return 1')() === 1;"),
-    ("async_function", "return await (async () => {}).constructor('return 1')() === 1;"),
-    ("generator_function", "return (function* () {}).constructor('yield 1')().next().value === 1;"),
-    ("async_generator_function", "return (await (async function* () {}).constructor('yield 1')().next()).value === 1;"),
-    ("constructor_of_class", "return (class {}).constructor('return 1')() === 1;"),
-    ("constructor_of_method", "return ({ m() {} }).m.constructor('return 1')() === 1;"),
-    ("constructor_of_native", "return [].map.constructor('return 1')() === 1;"),
-    ("constructor_of_api", "return forge.callTool.constructor('return 1')() === 1;"),
-    ("constructor_of_console", "return console.log.constructor('return 1')() === 1;"),
-    ("reflect_construct", "return Reflect.construct(Function, ['return 1'])() === 1;"),
-    ("reflect_apply", "return Reflect.apply(Function, null, ['return 1'])() === 1;"),
-    ("bound_function_constructor", "return Function.bind(null, 'return 1')()() === 1;"),
-    ("timer_with_text", "setTimeout('globalThis.got = 1', 0); await new Promise((r) => setTimeout(r, 5)); return globalThis.got === 1;"),
-    ("tagged_template_constructor", "const t = (s) => s.constructor.constructor; return t`x`('return 1')() === 1;"),
-    ("symbol_species", "class E extends Array { static get [Symbol.species]() { return Function; } } return typeof E.from(['return 1']).map((x) => x) === 'function';"),
-    ("proxy_of_function", "return new Proxy(Function, {})('return 1')() === 1;"),
-    ("replace_with_function", "return 'return 1'.replace(/.*/s, Function)() === 1;"),
-    ("array_from_function", "return typeof Array.from.call(Function, ['return 1']) === 'function' && Array.from.call(Function, [])() === 1;"),
-    ("json_reviver_constructor", "return JSON.parse('1', function () { return this.constructor.constructor('return 1')(); }) === 1;"),
-    ("dynamic_import", "return !!(await import('data:text/javascript,export default 1'));"),
-    ("dynamic_import_of_prelude", "return !!(await import('forge:prelude'));"),
-    ("dynamic_import_of_itself", "return !!(await import('script.js'));"),
-    // Ways out that other hosts have.
-    ("deno", "return typeof Deno !== 'undefined' || '__bootstrap' in globalThis;"),
-    ("node", "return typeof process !== 'undefined' || typeof require !== 'undefined' || typeof module !== 'undefined';"),
-    ("quickjs_std", "return typeof std !== 'undefined' || typeof os !== 'undefined' || typeof scriptArgs !== 'undefined';"),
-    ("shell", "return ['load', 'read', 'print', 'quit', 'version', 'gc', 'arguments'].some((k) => k in globalThis);"),
-    ("webassembly", "return typeof WebAssembly !== 'undefined';"),
-    ("shared_memory", "return typeof SharedArrayBuffer !== 'undefined' || typeof Atomics !== 'undefined';"),
-    ("worker_thread", "return typeof Worker !== 'undefined';"),
-    ("network", "return ['fetch', 'XMLHttpRequest', 'WebSocket'].some((k) => k in globalThis);"),
-    ("intrinsics", "try { return %GetOptimizationStatus(() => {}) !== undefined } catch { return false }"),
-    ("garbage_collection", "return typeof WeakRef !== 'undefined' || typeof FinalizationRegistry !== 'undefined';"),
-    // The prelude's closures.
-    ("caller", "return forge.callTool.caller !== null && forge.callTool.caller !== undefined;"),
-    ("arguments_callee", "return (function () { return arguments.callee; })() !== undefined;"),
-    ("prepare_stack_trace", "Error.prepareStackTrace = (e, sites) => sites; return Array.isArray(new Error('x').stack);"),
-    ("stack_sites", "try { await github.fail({}); } catch (e) { return /forge:prelude/.test(e.stack); }"),
-    ("host_paths_in_errors", "try { null.x; } catch (e) { return /\\.rs|\\/home|\\/usr|\\/work|file:/.test(e.stack + e.message); }"),
-    ("prelude_source", "return String(forge.callTool).includes('host.send') || String(forge.parallel).includes('pending');"),
-    ("then_of_promise", "let got = 0; try { Promise.prototype.then = function () { got++; }; } catch {} await github.echo({}); return got > 0;"),
-    ("resolve_of_promise", "let got = 0; try { Promise.resolve = () => { got++; }; } catch {} await forge.parallel([() => 1]); return got > 0;"),
-    ("json_stringify", "let got; try { JSON.stringify = (v) => { got = v; return '{}'; }; } catch {} await github.echo({ a: 1 }); return got !== undefined;"),
-    ("json_parse", "let got; try { JSON.parse = (v) => { got = v; return {}; }; } catch {} await github.echo({ a: 1 }); return got !== undefined;"),
-    ("to_json_of_object", "try { Object.prototype.toJSON = () => ({ forged: 1 }); } catch {} return 'forged' in await github.echo({});"),
-    ("to_json_of_string", "try { String.prototype.toJSON = () => 'forged'; } catch {} return (await github.echo({ a: 'x' })).a === 'forged';"),
-    ("map_get", "let got = 0; try { Map.prototype.get = () => { got++; }; } catch {} await github.echo({}); return got > 0;"),
-    ("weak_map_get", "let got = 0; try { WeakMap.prototype.get = () => { got++; }; } catch {} await github.fail({}).catch(() => {}); return got > 0;"),
-    ("array_iterator", "let got = 0; try { Array.prototype[Symbol.iterator] = function* () { got++; }; } catch {} await github.echo({}); return got > 0;"),
-    ("array_push", "let got = 0; try { Array.prototype.push = () => { got++; }; } catch {} console.log(1); return got > 0;"),
-    ("function_call", "let got = 0; try { Function.prototype.call = () => { got++; }; Function.prototype.apply = () => { got++; }; } catch {} await github.echo({}); return got > 0;"),
-    ("setter_of_object_prototype", "let got; try { Object.defineProperty(Object.prototype, 'resolve', { set(v) { got = v; } }); } catch {} await github.echo({}); return got !== undefined;"),
-    ("index_setter", "let got; try { Object.defineProperty(Array.prototype, '0', { set(v) { got = v; } }); } catch {} console.log('x'); await github.echo({}); return got !== undefined;"),
-    ("instance_of", "try { Object.defineProperty(Promise, Symbol.hasInstance, { value: () => true }); } catch {} await github.echo({ a: {} }); return Object.hasOwn(Promise, Symbol.hasInstance);"),
-    ("proto_of_result", "const r = await github.raw({ json: '{\"__proto__\": {\"polluted\": 1}}' }); return ({}).polluted === 1 || r.polluted === 1;"),
-    ("constructor_of_result", "const r = await github.raw({ json: '{\"constructor\": {\"prototype\": {\"polluted\": 1}}}' }); Object.assign({}, r); return ({}).polluted === 1;"),
-    ("deliver", "return ['deliver', 'run', 'fire', 'expose', 'describe', 'lock', 'host', 'settle', 'send'].some((k) => k in globalThis);"),
-    ("forged_settle", "globalThis.settle?.(true, '\"forged\"'); globalThis.host?.settle(true, '1'); return false;"),
-    // What the script was given cannot be changed for others.
-    ("replace_forge", "try { globalThis.forge = 1; } catch {} return forge === 1;"),
-    ("redefine_forge", "try { Object.defineProperty(globalThis, 'forge', { value: 1 }); } catch {} return forge === 1;"),
-    ("delete_forge", "try { delete globalThis.forge; } catch {} return typeof forge === 'undefined';"),
-    ("change_forge", "try { forge.callTool = 1; } catch {} return forge.callTool === 1;"),
-    ("change_stash", "try { forge.stash.put = 1; } catch {} return forge.stash.put === 1;"),
-    ("change_console", "try { console.log = 1; } catch {} return console.log === 1;"),
-    ("change_error_class", "try { ForgeError.prototype.toJSON = 1; } catch {} return ForgeError.prototype.toJSON === 1;"),
-    ("change_namespace", "try { github.echo = 1; } catch {} return github.echo === 1;"),
-    ("define_on_namespace", "try { Object.defineProperty(github, 'echo', { value: 1 }); } catch {} return github.echo === 1;"),
-    ("proto_of_namespace", "return Object.getPrototypeOf(github) !== null || Reflect.ownKeys(github).length > 0;"),
-    ("set_proto_of_namespace", "try { Object.setPrototypeOf(github, { evil: 1 }); } catch {} return github.evil === 1;"),
-    ("server_over_global", "return typeof console.log !== 'function';"),
-    ("freeze_is_deep", "return !Object.isFrozen(Object.prototype) || !Object.isFrozen(Array.prototype) || !Object.isFrozen(Promise) || !Object.isFrozen(Function.prototype) || !Object.isFrozen(Object.getPrototypeOf(async () => {})) || !Object.isFrozen(Object.getPrototypeOf(Object.getPrototypeOf([][Symbol.iterator]()))) || !Object.isFrozen(Object.getPrototypeOf(Int8Array));"),
-    ("frozen_globals", "try { globalThis.Promise = 1; } catch {} return Promise === 1;"),
-    // Language modes.
-    ("sloppy_mode", "return (function () { return this; })() !== undefined;"),
-    ("assignment_to_nowhere", "try { undeclared = 1; } catch { return false; } return true;"),
-    ("octal_or_with", "return false;"),
-];
+const SMALL_HEAP: u64 = 32 << 20;
+const SHORT_MS: u64 = 300;
 
-/// What is not a script in strict module code.
-#[rustfmt::skip]
-const NO_SYNTAX: &[(&str, &str)] = &[
-    ("html_comment", "return 1;\n<!-- comment"),
-    ("html_close_comment", "return 1;\n--> comment"),
-    ("with", "with ({}) {}"),
-    ("octal", "return 010;"),
-    ("delete_name", "let x; delete x;"),
-    ("static_import", "}\nimport x from 'y';\nexport const z = () => {"),
-    ("native_syntax", "return %DebugPrint(1);"),
-];
-
-/// Ordinary code that frozen intrinsics must not break.
-#[rustfmt::skip]
-const ORDINARY: &[(&str, &str)] = &[
-    ("error_class", "class E extends Error { constructor(m) { super(m); this.name = 'E'; this.message = m + '!'; } } const e = new E('x'); return e.name === 'E' && e.message === 'x!' && e instanceof Error;"),
-    ("word_count", "const c = {}; for (const w of ['constructor', 'toString', 'constructor']) c[w] = (Object.hasOwn(c, w) ? c[w] : 0) + 1; return c.constructor === 2 && c.toString === 1;"),
-    ("own_to_string", "const o = {}; o.toString = () => 'mine'; o.valueOf = () => 1; return `${o}` === 'mine' && o + 0 === 1;"),
-    ("class_to_string", "class A { toString() { return 'a'; } } return `${new A()}` === 'a';"),
-    ("prototype_style", "function A() {} A.prototype.constructor = A; A.prototype.toString = function () { return 'p'; }; return String(new A()) === 'p';"),
-    ("new_global", "globalThis.mine = 1; return mine === 1;"),
-    ("array_class", "class L extends Array { last() { return this[this.length - 1]; } } return L.from([1, 2]).last() === 2;"),
-    ("dates", "return new Date(0).toISOString() === '1970-01-01T00:00:00.000Z' && new Date(2020, 0, 1).getTimezoneOffset() === 0;"),
-    ("generators", "function* g() { yield* [1, 2]; } return [...g()].length === 2;"),
-    ("async_iteration", "async function* g() { yield 1; yield 2; } let s = 0; for await (const x of g()) s += x; return s === 3;"),
-    ("promises", "const r = await Promise.allSettled([github.echo({ a: 1 }), github.fail({})]); return r[0].value.a === 1 && r[1].reason.code === 'TOOL_ERROR';"),
-    ("promise_all", "const r = await Promise.all([1, 2].map((n) => github.echo({ n }))); return r[1].n === 2;"),
-    ("timers", "let t = 0; const id = setTimeout(() => { t += 10; }, 1); clearTimeout(id); setTimeout((n) => { t += n; }, 1, 5); await new Promise((r) => setTimeout(r, 20)); return t === 5;"),
-    ("microtask", "let t = 0; queueMicrotask(() => { t = 1; }); await null; await null; return t === 1;"),
-    ("regex", "return 'a1b22'.match(/\\d+/g).join() === '1,22' && /(?<y>\\d{4})/.exec('in 2024').groups.y === '2024';"),
-    ("new_methods", "return Object.groupBy([1, 2, 3], (n) => n % 2 ? 'odd' : 'even').odd.length === 2 && [3, 1].toSorted()[0] === 1 && [1].at(-1) === 1;"),
-    ("big_int", "return 2n ** 64n === 18446744073709551616n;"),
-    ("structured", "return new Map([[1, { a: new Set([1]) }]]).get(1).a.has(1);"),
-    ("label_and_switch", "outer: for (const a of [1, 2]) { switch (a) { case 2: break outer; default: continue; } } return true;"),
-    ("manifest", "const a = await manifest.servers(); const b = await manifest.servers; return a[0].name === 'github' && b[0].name === 'github';"),
-    ("search_as_data", "return (await manifest.search('x'))[0].tool === 'x' && (await manifest.tool('github', 'echo')).name === 'echo';"),
-    ("await_namespace", "const g = await github; return typeof g.echo === 'function';"),
-    ("namespace_as_text", "return `${github.issues}` === '[forge github.issues]' && JSON.stringify({ github }) !== undefined;"),
-    ("forge_error_of_script", "try { throw new ForgeError('MINE', 'm', { retryable: true }); } catch (e) { return e.code === 'MINE' && e.retryable && e.name === 'ForgeError'; }"),
-    ("error_as_json", "const e = await github.fail({}).catch((e) => e); return JSON.parse(JSON.stringify({ e })).e.code === 'TOOL_ERROR';"),
-    ("undefined_fields", "return JSON.stringify(await github.echo({ a: undefined, b: null })) === '{\"b\":null}';"),
-    ("lone_surrogate", "const r = await github.echo({ t: 'a\\ud800b' }); console.log('\\ud800'); return r.t === 'a\\ufffdb';"),
-    ("fail_fast", "const r = await forge.parallel([() => github.fail({}), () => github.sleep({ ms: 20 }), () => github.echo({})], { concurrency: 1, failFast: true }); return r.aborted && r.results[2] === null && r.errors.length === 1;"),
-    ("getter_argument", "return (await github.echo({ get a() { return 1; } })).a === 1;"),
-    ("date_argument", "return (await github.echo({ at: new Date(0) })).at === '1970-01-01T00:00:00.000Z';"),
-];
+/// In every script of this file, on the line of the wrapper.
+const TRIED: &str = "const tried = (f) => { const name = (e) => (e instanceof Error ? e.name : `threw ${String(e)}`); \
+    try { const r = f(); return r instanceof Promise ? r.then(() => 'done', name) : 'done'; } \
+    catch (e) { return name(e); } };";
 
 pub(crate) fn trials() -> Vec<Trial> {
     let mut trials = Vec::new();
-    for engine in engines().into_iter().filter(|engine| engine.language == Language::Javascript) {
-        for (name, script) in ATTACKS {
-            trials.push(Trial::test(format!("attack::{name}::{}", engine.name), move || fails(engine, script)));
-        }
-        for (name, script) in NO_SYNTAX {
-            trials.push(Trial::test(format!("no_syntax::{name}::{}", engine.name), move || is_refused(engine, script)));
-        }
-        for (name, script) in ORDINARY {
-            trials.push(Trial::test(format!("ordinary::{name}::{}", engine.name), move || works(engine, script)));
+    for ((family, language), cases) in families() {
+        for engine in engines().into_iter().filter(|engine| engine.language == language) {
+            let cases = cases.clone();
+            trials.push(Trial::test(format!("attacks::{family}::{}", engine.name), move || {
+                let escaped: Vec<_> = run(engine, &cases).into_iter().filter_map(Result::err).collect();
+                if escaped.is_empty() { Ok(()) } else { Err(escaped.join("\n").into()) }
+            }));
         }
     }
+    trials.push(Trial::test("attacks::are_at_least_250", are_enough));
+    trials.push(Trial::test("report::attacks", report).with_ignored_flag(true));
     trials
 }
 
-fn fails(engine: Engine, script: &str) -> Result<(), Failed> {
-    match Worker::start(engine).run(script, LIMITS).done.result {
-        Ok(value) if value.get() == "false" || value.get() == "null" => Ok(()),
-        Ok(value) => Err(format!("got {value}").into()),
-        Err(_) => Ok(()),
+/// One attack.
+#[derive(Clone)]
+struct Case {
+    family: String,
+    language: Language,
+    name: String,
+    body: String,
+    /// The engine, empty for any, and how the run must end there.
+    endings: Vec<(String, String)>,
+    operations: Vec<serde_json::Value>,
+    options: Vec<String>,
+}
+
+type Families = BTreeMap<(String, Language), Vec<Case>>;
+
+fn families() -> Families {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/attacks");
+    let mut families = Families::new();
+    for entry in std::fs::read_dir(folder).expect("attacks") {
+        let path = entry.expect("entry").path();
+        let (language, mark) = match path.extension().and_then(|extension| extension.to_str()) {
+            Some("js") => (Language::Javascript, "//"),
+            Some("star") => (Language::Starlark, "#"),
+            _ => continue,
+        };
+        let family = path.file_stem().expect("name").to_string_lossy().into_owned();
+        let text = std::fs::read_to_string(&path).expect("attacks");
+        families.insert((family.clone(), language), parse(&family, language, mark, &text));
+    }
+    families
+}
+
+fn parse(family: &str, language: Language, mark: &str, text: &str) -> Vec<Case> {
+    let mut cases: Vec<Case> = Vec::new();
+    let mut defaults = Vec::new();
+    for line in text.lines() {
+        let directive = line.strip_prefix(mark).and_then(|rest| Some((rest.chars().next()?, rest[1..].trim())));
+        match (directive.filter(|(_, rest)| !rest.is_empty()), cases.last_mut()) {
+            (Some(('#', title)), _) => {
+                let (name, _goal) = title.split_once(": ").unwrap_or_else(|| panic!("{family}: {title} has no goal"));
+                let name = name.to_owned();
+                assert!(!cases.iter().any(|case| case.name == name), "{family}: {name} is there twice");
+                cases.push(Case {
+                    family: family.to_owned(),
+                    language,
+                    name,
+                    body: String::new(),
+                    endings: Vec::new(),
+                    operations: Vec::new(),
+                    options: Vec::new(),
+                });
+            }
+            (Some(('=', ending)), case) => {
+                let engine = ["v8", "quickjs"].into_iter().find(|engine| ending.starts_with(&format!("{engine} ")));
+                let engine = engine.unwrap_or_default();
+                let ending = (engine.to_owned(), ending[engine.len()..].trim().to_owned());
+                case.map_or(&mut defaults, |case| &mut case.endings).push(ending);
+            }
+            (Some(('>', operation)), Some(case)) => {
+                let operation =
+                    serde_json::from_str(operation).unwrap_or_else(|e| panic!("{family}: {operation}: {e}"));
+                case.operations.push(operation);
+            }
+            (Some(('@', options)), Some(case)) => {
+                case.options.extend(options.split_whitespace().map(str::to_owned));
+            }
+            (_, Some(case)) => {
+                case.body.push_str(line);
+                case.body.push('\n');
+            }
+            (_, None) => {}
+        }
+    }
+    for case in cases.iter_mut().filter(|case| case.endings.is_empty()) {
+        assert!(!defaults.is_empty(), "{family}: {} does not say how it must end", case.name);
+        case.endings.clone_from(&defaults);
+    }
+    cases
+}
+
+/// One line a case: contained, or why not.
+fn run(engine: Engine, cases: &[Case]) -> Vec<Result<(), String>> {
+    let mut worker = None;
+    let end = |case: &Case, worker: &mut Option<Worker>| {
+        // A worker that hangs fails its case and not the report.
+        let ended = catch_unwind(AssertUnwindSafe(|| case.run(engine, worker)));
+        let ended = ended.unwrap_or_else(|_| Err("the worker hangs".to_owned()));
+        ended.map_err(|reason| format!("{}: {reason}", case.name))
+    };
+    cases.iter().map(|case| end(case, &mut worker)).collect()
+}
+
+impl Case {
+    fn is(&self, option: &str) -> bool {
+        self.options.iter().any(|own| own == option)
+    }
+
+    fn run(&self, engine: Engine, worker: &mut Option<Worker>) -> Result<(), String> {
+        let mut own = worker.take().unwrap_or_else(|| Worker::start(engine));
+        let code = match self.language {
+            Language::Javascript if !self.is("module") => {
+                format!("export default async () => {{ {TRIED}\n{}}}", self.body)
+            }
+            _ => self.body.clone(),
+        };
+        let transcript = own.run_code(code, self.limits()).ok_or("the worker ended without a word")?;
+        self.ended_well(engine, &transcript)?;
+        if !self.operations.is_empty() && self.operations != transcript.calls {
+            return Err(format!("operations {:?}", transcript.calls));
+        }
+        if !self.is("fatal") {
+            still_works(&mut own)?;
+            *worker = Some(own);
+        }
+        Ok(())
+    }
+
+    fn limits(&self) -> Limits {
+        Limits {
+            heap_bytes: if self.is("small_heap") { SMALL_HEAP } else { LIMITS.heap_bytes },
+            cpu_ms: if self.is("short") { SHORT_MS } else { LIMITS.cpu_ms },
+            ..LIMITS
+        }
+    }
+
+    fn ended_well(&self, engine: Engine, transcript: &Transcript) -> Result<(), String> {
+        let own = self.endings.iter().find(|(only, _)| only == engine.name);
+        let any = self.endings.iter().find(|(only, _)| only.is_empty());
+        let (_, ending) = own.or(any).ok_or_else(|| format!("does not say how it ends on {}", engine.name))?;
+        // On a slow machine time can run out before memory does.
+        let slow = self.is("fatal") && is_ending("cpu", transcript);
+        if slow || ending.split(" or ").any(|ending| is_ending(ending, transcript)) {
+            return Ok(());
+        }
+        Err(format!("must end in {ending}, but: {:?} with {:?}", transcript.done.result, transcript.calls))
     }
 }
 
-fn is_refused(engine: Engine, script: &str) -> Result<(), Failed> {
-    match Worker::start(engine).run(script, LIMITS).done.result {
-        Err(error) if error.kind == wire::ScriptErrorKind::Syntax => Ok(()),
-        other => Err(format!("{other:?}").into()),
+fn is_ending(ending: &str, transcript: &Transcript) -> bool {
+    let (what, text) = ending.split_once(' ').unwrap_or((ending, ""));
+    let error = match (&transcript.done.result, what) {
+        (Ok(value), "value") => return value.get() == text,
+        (Ok(_), _) => return false,
+        (Err(error), _) => error,
+    };
+    match what {
+        "throws" => error.kind == ScriptErrorKind::Script && error.message.starts_with(text),
+        "syntax" => error.kind == ScriptErrorKind::Syntax && error.message.contains(text),
+        "call" => {
+            let code = error.error.as_ref().and_then(|error| serde_json::to_value(error.code).ok());
+            error.kind == ScriptErrorKind::Call && code.is_some_and(|code| code == text)
+        }
+        limit => serde_json::to_value(error.kind).is_ok_and(|kind| kind == limit),
     }
 }
 
-fn works(engine: Engine, script: &str) -> Result<(), Failed> {
-    match Worker::start(engine).run(script, LIMITS).done.result {
-        Ok(value) if value.get() == "true" => Ok(()),
-        other => Err(format!("{other:?}").into()),
+fn still_works(worker: &mut Worker) -> Result<(), String> {
+    let starlark = worker.language() == Language::Starlark;
+    let script = if starlark { "github.echo(a = 1)" } else { "return github.echo({ a: 1 })" };
+    let code = if starlark { script.to_owned() } else { format!("export default async () => {{ {script} }}") };
+    let ended = worker.run_code(code, LIMITS);
+    match &ended {
+        Some(Transcript { done: Done { result: Ok(value), .. }, .. }) if value.get() == r#"{"a":1}"# => Ok(()),
+        other => Err(format!("the next run of the worker: {other:?}")),
     }
+}
+
+fn attacks(cases: &[Case]) -> impl Iterator<Item = &Case> {
+    cases.iter().filter(|case| !case.name.starts_with("control_"))
+}
+
+/// An idea that is tried in both languages counts once.
+fn distinct(families: &Families) -> usize {
+    let names: BTreeSet<_> = families.values().flat_map(|cases| attacks(cases)).map(|c| (&c.family, &c.name)).collect();
+    names.len()
+}
+
+fn are_enough() -> Result<(), Failed> {
+    match distinct(&families()) {
+        250.. => Ok(()),
+        count => Err(format!("only {count} attacks").into()),
+    }
+}
+
+/// Prints what is contained where: `cargo nextest run --workspace --run-ignored only --no-capture -E
+/// 'test(=report::attacks)'`, with `--features v8` for all three engines.
+#[expect(clippy::print_stdout, reason = "a report is there to be read")]
+fn report() -> Result<(), Failed> {
+    let (families, engines) = (families(), engines());
+    let mut table: BTreeMap<&str, BTreeMap<&str, (usize, usize)>> = BTreeMap::new();
+    let mut escaped = Vec::new();
+    for ((family, language), cases) in &families {
+        for engine in engines.iter().filter(|engine| engine.language == *language) {
+            let cell = table.entry(family).or_default().entry(engine.name).or_default();
+            for (case, ended) in cases.iter().zip(run(*engine, cases)) {
+                if let Err(reason) = &ended {
+                    escaped.push(format!("{family} on {}: {reason}", engine.name));
+                }
+                if !case.name.starts_with("control_") {
+                    cell.0 += 1;
+                    cell.1 += usize::from(ended.is_ok());
+                }
+            }
+        }
+    }
+    let names: Vec<_> = engines.iter().map(|engine| engine.name).collect();
+    println!("\n| family | {} |\n|---|{}", names.join(" | "), "--:|".repeat(names.len()));
+    let row = |title: &str, cell: &dyn Fn(&str) -> (usize, usize)| {
+        let cells = names.iter().map(|engine| match cell(engine) {
+            (0, _) => "–".to_owned(),
+            (cases, contained) => format!("{contained} of {cases}"),
+        });
+        println!("| {title} | {} |", cells.collect::<Vec<_>>().join(" | "));
+    };
+    for (family, cells) in &table {
+        row(family, &|engine| cells.get(engine).copied().unwrap_or_default());
+    }
+    row("all", &|engine| {
+        let cells = table.values().filter_map(|cells| cells.get(engine));
+        cells.fold((0, 0), |sum, cell| (sum.0 + cell.0, sum.1 + cell.1))
+    });
+    println!("\n{} distinct attacks; not contained: {}", distinct(&families), escaped.len());
+    escaped.iter().for_each(|line| println!("- {line}"));
+    if escaped.is_empty() { Ok(()) } else { Err("not everything is contained".into()) }
 }

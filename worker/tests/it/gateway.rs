@@ -132,7 +132,9 @@ impl Worker {
             let wait = delayed.last().map_or(PATIENCE, |(at, _)| at.saturating_duration_since(Instant::now()));
             match self.frames.recv_timeout(wait) {
                 Ok(FromWorker::Call(call)) => {
-                    transcript.0.push(serde_json::to_value(&call.op).expect("op"));
+                    // serde_json has keys of its own that it cannot read as a value.
+                    let text = || serde_json::to_string(&call.op).expect("op");
+                    transcript.0.push(serde_json::to_value(&call.op).unwrap_or_else(|_| Value::String(text())));
                     let (delay, reply) = self.answer(call);
                     delayed.push((Instant::now() + delay, reply));
                 }

@@ -1,9 +1,9 @@
-//! Code of hostile shapes, Starlark's ways around, and what a run must cost.
+//! Code of hostile shapes, ordinary code, and what a run must cost.
 
 use std::time::Duration;
 
 use libtest_mimic::{Failed, Trial};
-use wire::{Language, ScriptErrorKind};
+use wire::Language;
 
 use crate::gateway::{Engine, LIMITS, Worker, engines};
 
@@ -57,39 +57,44 @@ fn shapes(language: Language) -> Vec<(&'static str, String)> {
     shapes
 }
 
-/// Starlark that reaches for what is not there, or for our own names.
+/// Ordinary code that frozen intrinsics must not break.
 #[rustfmt::skip]
-const STARLARK: &[(&str, &str, ScriptErrorKind)] = &[
-    ("load", "load('other.star', 'x')", ScriptErrorKind::Syntax),
-    ("while", "while True:\n    pass", ScriptErrorKind::Syntax),
-    ("import", "import os", ScriptErrorKind::Syntax),
-    ("class", "class A:\n    pass", ScriptErrorKind::Syntax),
-    ("open", "open('/etc/passwd')", ScriptErrorKind::Script),
-    ("eval", "eval('1')", ScriptErrorKind::Script),
-    ("breakpoint", "breakpoint()", ScriptErrorKind::Script),
-    ("debug", "debug(1)", ScriptErrorKind::Script),
-    ("call_stack", "call_stack()", ScriptErrorKind::Script),
-    ("internals", "starlark_rust_internal", ScriptErrorKind::Script),
-    ("dunder", "().__class__", ScriptErrorKind::Script),
-    ("change_namespace", "github.echo = 1", ScriptErrorKind::Script),
-    ("change_stash", "stash.put = 1", ScriptErrorKind::Script),
-    ("server_as_tool", "github()", ScriptErrorKind::Script),
-    ("namespace_as_result", "github.echo", ScriptErrorKind::Result),
-    ("deferred_as_result", "defer(github.echo)", ScriptErrorKind::Result),
-    ("duplicate_argument", "github.echo(a = 1, **{'a': 2})", ScriptErrorKind::Script),
-    ("argument_without_json", "github.echo(f = lambda: 1)", ScriptErrorKind::Script),
-    ("infinite_argument", "github.echo(f = float('inf'))", ScriptErrorKind::Script),
-    ("circular_argument", "a = []\na.append(a)\ngithub.echo(a = a)", ScriptErrorKind::Script),
-    ("parallel_of_a_bomb", "a = [1]\nfor i in range(60):\n    a = [a, a]\nfail(str(parallel([a])[0].ok))", ScriptErrorKind::Script),
-    ("parallel_of_values", "parallel([1])[0].error.foo", ScriptErrorKind::Script),
-    ("parse_of_text", "int('x')", ScriptErrorKind::Script),
-    ("shift", "1 << 100001", ScriptErrorKind::Script),
-    ("fail", "fail('my words')", ScriptErrorKind::Script),
+const JAVASCRIPT: &[(&str, &str)] = &[
+    ("error_class", "class E extends Error { constructor(m) { super(m); this.name = 'E'; this.message = m + '!'; } } const e = new E('x'); return e.name === 'E' && e.message === 'x!' && e instanceof Error;"),
+    ("word_count", "const c = {}; for (const w of ['constructor', 'toString', 'constructor']) c[w] = (Object.hasOwn(c, w) ? c[w] : 0) + 1; return c.constructor === 2 && c.toString === 1;"),
+    ("own_to_string", "const o = {}; o.toString = () => 'mine'; o.valueOf = () => 1; return `${o}` === 'mine' && o + 0 === 1;"),
+    ("class_to_string", "class A { toString() { return 'a'; } } return `${new A()}` === 'a';"),
+    ("prototype_style", "function A() {} A.prototype.constructor = A; A.prototype.toString = function () { return 'p'; }; return String(new A()) === 'p';"),
+    ("new_global", "globalThis.mine = 1; return mine === 1;"),
+    ("array_class", "class L extends Array { last() { return this[this.length - 1]; } } return L.from([1, 2]).last() === 2;"),
+    ("dates", "return new Date(0).toISOString() === '1970-01-01T00:00:00.000Z' && new Date(2020, 0, 1).getTimezoneOffset() === 0;"),
+    ("generators", "function* g() { yield* [1, 2]; } return [...g()].length === 2;"),
+    ("async_iteration", "async function* g() { yield 1; yield 2; } let s = 0; for await (const x of g()) s += x; return s === 3;"),
+    ("promises", "const r = await Promise.allSettled([github.echo({ a: 1 }), github.fail({})]); return r[0].value.a === 1 && r[1].reason.code === 'TOOL_ERROR';"),
+    ("promise_all", "const r = await Promise.all([1, 2].map((n) => github.echo({ n }))); return r[1].n === 2;"),
+    ("timers", "let t = 0; const id = setTimeout(() => { t += 10; }, 1); clearTimeout(id); setTimeout((n) => { t += n; }, 1, 5); await new Promise((r) => setTimeout(r, 20)); return t === 5;"),
+    ("microtask", "let t = 0; queueMicrotask(() => { t = 1; }); await null; await null; return t === 1;"),
+    ("regex", "return 'a1b22'.match(/\\d+/g).join() === '1,22' && /(?<y>\\d{4})/.exec('in 2024').groups.y === '2024';"),
+    ("new_methods", "return Object.groupBy([1, 2, 3], (n) => n % 2 ? 'odd' : 'even').odd.length === 2 && [3, 1].toSorted()[0] === 1 && [1].at(-1) === 1;"),
+    ("big_int", "return 2n ** 64n === 18446744073709551616n;"),
+    ("structured", "return new Map([[1, { a: new Set([1]) }]]).get(1).a.has(1);"),
+    ("label_and_switch", "outer: for (const a of [1, 2]) { switch (a) { case 2: break outer; default: continue; } } return true;"),
+    ("manifest", "const a = await manifest.servers(); const b = await manifest.servers; return a[0].name === 'github' && b[0].name === 'github';"),
+    ("search_as_data", "return (await manifest.search('x'))[0].tool === 'x' && (await manifest.tool('github', 'echo')).name === 'echo';"),
+    ("await_namespace", "const g = await github; return typeof g.echo === 'function';"),
+    ("namespace_as_text", "return `${github.issues}` === '[forge github.issues]' && JSON.stringify({ github }) !== undefined;"),
+    ("forge_error_of_script", "try { throw new ForgeError('MINE', 'm', { retryable: true }); } catch (e) { return e.code === 'MINE' && e.retryable && e.name === 'ForgeError'; }"),
+    ("error_as_json", "const e = await github.fail({}).catch((e) => e); return JSON.parse(JSON.stringify({ e })).e.code === 'TOOL_ERROR';"),
+    ("undefined_fields", "return JSON.stringify(await github.echo({ a: undefined, b: null })) === '{\"b\":null}';"),
+    ("lone_surrogate", "const r = await github.echo({ t: 'a\\ud800b' }); console.log('\\ud800'); return r.t === 'a\\ufffdb';"),
+    ("fail_fast", "const r = await forge.parallel([() => github.fail({}), () => github.sleep({ ms: 20 }), () => github.echo({})], { concurrency: 1, failFast: true }); return r.aborted && r.results[2] === null && r.errors.length === 1;"),
+    ("getter_argument", "return (await github.echo({ get a() { return 1; } })).a === 1;"),
+    ("date_argument", "return (await github.echo({ at: new Date(0) })).at === '1970-01-01T00:00:00.000Z';"),
 ];
 
 /// Ordinary Starlark.
 #[rustfmt::skip]
-const ORDINARY: &[(&str, &str, &str)] = &[
+const STARLARK: &[(&str, &str, &str)] = &[
     ("result_wins", "result = 1\ndef main():\n    return 2\n3", "1"),
     ("main_is_called", "def main():\n    return 2\nx = 1", "2"),
     ("main_is_called_once", "def main():\n    print('once')\n    return 2\nmain()", "2"),
@@ -135,11 +140,13 @@ pub(crate) fn trials() -> Vec<Trial> {
         trials.push(Trial::test(format!("state::is_not_shared::{}", engine.name), move || shares_nothing(engine)));
         trials.push(Trial::test(format!("state::late_reply::{}", engine.name), move || late_reply(engine)));
         if engine.language == Language::Starlark {
-            for (name, script, kind) in STARLARK {
-                trials.push(Trial::test(format!("attack::{name}::starlark"), move || ends_in(engine, script, *kind)));
-            }
-            for (name, script, value) in ORDINARY {
+            for (name, script, value) in STARLARK {
                 trials.push(Trial::test(format!("ordinary::{name}::starlark"), move || answers(engine, script, value)));
+            }
+        } else {
+            for (name, script) in JAVASCRIPT {
+                let name = format!("ordinary::{name}::{}", engine.name);
+                trials.push(Trial::test(name, move || answers(engine, script, "true")));
             }
         }
     }
@@ -155,13 +162,6 @@ fn survives(engine: Engine, body: &str) -> Result<(), Failed> {
     let _ = worker.run(body, LIMITS);
     match worker.run(two(engine), LIMITS).done.result {
         Ok(value) if value.get() == "2" => Ok(()),
-        other => Err(format!("{other:?}").into()),
-    }
-}
-
-fn ends_in(engine: Engine, script: &str, kind: ScriptErrorKind) -> Result<(), Failed> {
-    match Worker::start(engine).run(script, LIMITS).done.result {
-        Err(error) if error.kind == kind => Ok(()),
         other => Err(format!("{other:?}").into()),
     }
 }

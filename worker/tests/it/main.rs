@@ -17,7 +17,10 @@ fn main() -> ExitCode {
     match args.nth(1).as_deref() {
         Some("worker") => return forgefs_worker::main(args),
         #[cfg(target_os = "linux")]
-        Some("attempt") => return confinement::attempt(&args.next().unwrap_or_default()),
+        Some("attempt") => {
+            let (layer, name) = (args.next().unwrap_or_default(), args.next().unwrap_or_default());
+            return confinement::attempt(&layer, &name);
+        }
         _ => {}
     }
     let mut trials: Vec<Trial> = Vec::new();
