@@ -112,26 +112,26 @@ impl OneOrMany {
 impl ForgeServer {
     async fn ls(&self, args: JsonObject) -> Result<CallToolResult> {
         let LsArgs { path, depth } = parse("ls", args)?;
-        self.gateway.settle_since_start(GRACE).await;
+        self.gateway.usable_since_start(GRACE).await;
         text(self.gateway.ls(&self.session, path.as_deref().unwrap_or("/"), depth))
     }
 
     async fn cat(&self, args: JsonObject) -> Result<CallToolResult> {
         let CatArgs { path, lines } = parse("cat", args)?;
-        self.gateway.settle_since_start(GRACE).await;
+        self.gateway.usable_since_start(GRACE).await;
         text(self.gateway.cat(&self.session, &path.into_vec(), lines.as_deref()).await)
     }
 
     async fn search(&self, args: JsonObject) -> Result<CallToolResult> {
         let SearchArgs { query, limit, path } = parse("search", args)?;
-        self.gateway.settle_since_start(GRACE).await;
+        self.gateway.usable_since_start(GRACE).await;
         text(self.gateway.search(&self.session, &query.into_vec(), limit, path.as_deref()))
     }
 
     async fn execute(&self, args: JsonObject) -> Result<CallToolResult> {
         let ExecuteArgs { language, code, timeout_secs } = parse("execute", args)?;
         let timeout = timeout_secs.map(timeout).transpose()?;
-        self.gateway.settle_since_start(GRACE).await;
+        self.gateway.usable_since_start(GRACE).await;
         let execution = self.gateway.execute(&self.session, Request { language, code, timeout }).await;
         let budget = self.gateway.config().sandbox.limits.result_tokens;
         let mut content = vec![ContentBlock::text(execution.render(&self.session, budget))];
@@ -143,7 +143,7 @@ impl ForgeServer {
     }
 
     async fn ready_catalog(&self) -> Arc<Catalog> {
-        self.gateway.settle_since_start(GRACE).await;
+        self.gateway.usable_since_start(GRACE).await;
         self.gateway.catalog()
     }
 

@@ -17,6 +17,17 @@ pub use offers::Remote;
 pub(crate) use offers::arguments as prompt_arguments;
 pub use vfs::{Node, View};
 
+/// How far the servers of a catalog have come, in order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Phase {
+    /// A server is being started of which nothing is known yet.
+    Starting,
+    /// Of each server that is being started there are the tools that it listed last time.
+    Usable,
+    /// No server is being started any more.
+    Settled,
+}
+
 /// Everything that can be listed, read and searched. See [`Catalog::build`].
 pub struct Catalog {
     servers: Vec<Arc<ServerEntry>>,
@@ -85,10 +96,17 @@ impl Catalog {
         &self.digest
     }
 
-    /// Whether a server is still being started.
+    /// How far the servers have come.
     #[must_use]
-    pub fn is_settling(&self) -> bool {
-        self.servers.iter().any(|server| server.state == State::Connecting)
+    pub fn phase(&self) -> Phase {
+        let connecting = || self.servers.iter().filter(|server| server.state == State::Connecting);
+        if connecting().next().is_none() {
+            Phase::Settled
+        } else if connecting().all(|server| !server.stubs.tools.is_empty()) {
+            Phase::Usable
+        } else {
+            Phase::Starting
+        }
     }
 
     /// The server called `name`, by identifier or name.

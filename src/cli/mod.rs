@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
 
-use crate::config::{Config, ConfigError, process_env};
+use crate::config::{Config, ConfigError, Start, process_env};
 use crate::error::Error;
 use crate::gateway::{Gateway, Options};
 use crate::upstream;
@@ -188,7 +188,10 @@ impl Global {
 
     /// A gateway whose servers are all up, or known to have failed.
     async fn settled(&self) -> Result<Gateway, Failure> {
-        let gateway = self.gateway(self.load(false)?)?;
+        let mut config = self.load(false)?;
+        // What is shown and written is what servers list now, not what they listed last.
+        config.servers.values_mut().for_each(|server| server.start = Start::Eager);
+        let gateway = self.gateway(config)?;
         gateway.settle(SETTLE).await;
         Ok(gateway)
     }

@@ -4,13 +4,23 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use super::{Failure, Global};
-use crate::server;
+use crate::config::{Config, process_env};
+use crate::{reload, server};
 
 pub(super) async fn serve(global: &Global) -> Result<ExitCode, Failure> {
-    let mut gateway = global.gateway(global.load(false)?)?;
+    let config = global.load(false)?;
+    let path = config.path.clone();
+    let gateway = Arc::new(global.gateway(config)?);
     gateway.warm_up();
+    let following = async {
+        match path {
+            Some(path) => reload::follow(Arc::clone(&gateway), path, |path| Config::load(path, &process_env)).await,
+            None => std::future::pending().await,
+        }
+    };
     tokio::select! {
-        served = server::serve_stdio(Arc::new(gateway)) => served?,
+        served = server::serve_stdio(Arc::clone(&gateway)) => served?,
+        () = following => {}
         _ = tokio::signal::ctrl_c() => {}
         () = terminated() => {}
     }

@@ -73,7 +73,7 @@ async fn made(global: &Global, from: Vec<PathBuf>) -> Result<tree::Files, Failur
     let down = catalog.servers().iter().find_map(|server| match &server.state {
         State::Failed { reason } => Some(format!("{}: {reason}", server.name)),
         State::Connecting => Some(format!("{}: it is still being started", server.name)),
-        State::Ready { .. } | State::Offline | State::Disabled => None,
+        State::Ready { .. } | State::Resting | State::Offline | State::Disabled => None,
     });
     match down {
         Some(message) => Err(Failure { exit: 3, message, hint: Some("--from FILE works without servers".to_owned()) }),

@@ -135,6 +135,10 @@ pub struct Server {
     pub categories: BTreeMap<String, Vec<String>>,
     /// What listings and search hits point at.
     pub binding: Binding,
+    /// When it is started.
+    pub start: Start,
+    /// How long nobody may use it before it is stopped; the next call starts it again. `None` keeps it.
+    pub idle_stop: Option<Duration>,
 }
 
 /// When a server that keeps failing is left alone.
@@ -207,6 +211,16 @@ pub enum Binding {
     /// By the size of the server.
     #[default]
     Auto,
+}
+
+/// When a server is started.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Start {
+    /// With the gateway.
+    #[default]
+    Eager,
+    /// At the first call, if what it listed last time is known; else to be listed.
+    Lazy,
 }
 
 /// The `[sandbox]` table.
@@ -288,4 +302,6 @@ pub struct Manifest {
     pub refresh: Option<Duration>,
     /// Folder of reviewed stubs that serve as the allow-list; resolved against the configuration file.
     pub pin: Option<PathBuf>,
+    /// Folder where tool lists are kept between starts; `None` keeps none.
+    pub cache: Option<PathBuf>,
 }

@@ -34,6 +34,8 @@ pub(super) struct RawServer {
     pub(super) breaker: RawBreaker,
     pub(super) categories: BTreeMap<String, Vec<String>>,
     pub(super) binding: Option<String>,
+    pub(super) start: Option<String>,
+    pub(super) idle_stop: Option<DurationText>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -74,6 +76,7 @@ pub(super) struct RawLimits {
 pub(super) struct RawManifest {
     pub(super) refresh: Option<DurationText>,
     pub(super) pin: Option<String>,
+    pub(super) cache: Option<String>,
 }
 
 /// A string whose type error says how it is to be written.

@@ -1,12 +1,13 @@
 //! `[sandbox]` and `[manifest]`.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use super::document::KeyPath;
 use super::error::ConfigError;
 use super::raw::{RawLimits, RawManifest, RawSandbox};
 use super::values::Values;
-use super::{LAYERS, Limits, Manifest, Sandbox};
+use super::{Env, LAYERS, Limits, Manifest, Sandbox};
 
 const MILLI: Duration = Duration::from_millis(1);
 const SECOND: Duration = Duration::from_secs(1);
@@ -77,6 +78,15 @@ fn limits(values: Values<'_>, table: &KeyPath, raw: RawLimits) -> Result<Limits,
     Ok(limits)
 }
 
+/// `$XDG_CACHE_HOME/forgefs`, `~/.cache/forgefs` where that is not set; `%LOCALAPPDATA%` on Windows.
+/// (XDG Base Directory Specification: a path that is not absolute counts as not set.)
+fn cache_folder(env: Env<'_>) -> Option<PathBuf> {
+    let absolute = |name: &str| env(name).map(PathBuf::from).filter(|path| path.is_absolute());
+    let home = || Some(absolute("HOME")?.join(".cache"));
+    let folder = absolute("XDG_CACHE_HOME").or_else(|| absolute("LOCALAPPDATA")).or_else(home)?;
+    Some(folder.join("forgefs"))
+}
+
 pub(super) fn manifest(values: Values<'_>, raw: RawManifest) -> Result<Manifest, ConfigError> {
     let key = KeyPath::root("manifest");
     let refresh = match raw.refresh {
@@ -84,5 +94,10 @@ pub(super) fn manifest(values: Values<'_>, raw: RawManifest) -> Result<Manifest,
         refresh => Some(values.duration(&key.key("refresh"), refresh, MINUTE, SECOND..=24 * HOUR)?),
     };
     let pin = raw.pin.map(|pin| values.path(&key.key("pin"), pin)).transpose()?;
-    Ok(Manifest { refresh, pin })
+    let cache = match raw.cache {
+        Some(off) if off == "off" => None,
+        Some(path) => Some(values.path(&key.key("cache"), path)?),
+        None => values.env.and_then(cache_folder),
+    };
+    Ok(Manifest { refresh, pin, cache })
 }

@@ -1,6 +1,7 @@
 //! One `[servers.<name>]` entry.
 
 use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use globset::Glob;
@@ -10,7 +11,7 @@ use super::error::ConfigError;
 use super::raw::{RawBreaker, RawServer};
 use super::transport::transport;
 use super::values::Values;
-use super::{Binding, Breaker, Server};
+use super::{Binding, Breaker, Server, Start, Transport};
 
 /// Files and folders that stand beside the servers in the virtual filesystem.
 const ROOT_NAMES: &[&str] = &["forge.pyi", "forge.d.ts", "results"];
@@ -21,6 +22,27 @@ const SERVER_NAMES: &[&str] = &["README.md", "__init__.pyi", "resources", "promp
 const CALL: Duration = Duration::from_secs(60);
 const CONNECT: Duration = Duration::from_secs(30);
 const MAX_CALL: Duration = Duration::from_secs(600);
+const IDLE: RangeInclusive<Duration> = Duration::from_secs(1)..=Duration::from_secs(86_400);
+
+impl Server {
+    /// An enabled server that is reached in this way, with defaults for everything else.
+    #[must_use]
+    pub fn new(transport: Transport) -> Self {
+        Self {
+            transport,
+            description: None,
+            enabled: true,
+            timeout: CALL,
+            max_timeout: MAX_CALL,
+            connect_timeout: CONNECT,
+            breaker: Breaker::default(),
+            categories: BTreeMap::new(),
+            binding: Binding::default(),
+            start: Start::default(),
+            idle_stop: None,
+        }
+    }
+}
 
 /// Checks an entry and gives it its types.
 pub(super) fn server(mut values: Values<'_>, name: &str, mut raw: RawServer) -> Result<Server, ConfigError> {
@@ -44,13 +66,33 @@ pub(super) fn server(mut values: Values<'_>, name: &str, mut raw: RawServer) -> 
         Some(word) => values.word(&key.key("binding"), word, BINDINGS)?.unwrap_or_default(),
         None => Binding::default(),
     };
+    let start = match raw.start.take() {
+        Some(word) => values.word(&key.key("start"), word, STARTS)?.unwrap_or_default(),
+        None => Start::default(),
+    };
+    let idle_stop = match raw.idle_stop.take() {
+        None => None,
+        given => Some(values.duration(&key.key("idle_stop"), given, CALL, IDLE)?),
+    };
     let description = match raw.description.take() {
         Some(text) => Some(values.text(&key.key("description"), text)?.text).filter(|text| !text.trim().is_empty()),
         None => None,
     };
     let categories = categories(&values, &key.key("categories"), std::mem::take(&mut raw.categories))?;
     let transport = transport(&values, &key, raw)?;
-    Ok(Server { transport, description, enabled, timeout, max_timeout, connect_timeout, breaker, categories, binding })
+    Ok(Server {
+        transport,
+        description,
+        enabled,
+        timeout,
+        max_timeout,
+        connect_timeout,
+        breaker,
+        categories,
+        binding,
+        start,
+        idle_stop,
+    })
 }
 
 fn breaker(values: &Values<'_>, key: &KeyPath, raw: RawBreaker) -> Result<Breaker, ConfigError> {
@@ -61,6 +103,8 @@ fn breaker(values: &Values<'_>, key: &KeyPath, raw: RawBreaker) -> Result<Breake
         pause: values.duration(&key.key("pause"), raw.pause, pause, pauses)?,
     })
 }
+
+const STARTS: &[(&str, Start)] = &[("eager", Start::Eager), ("lazy", Start::Lazy)];
 
 const BINDINGS: &[(&str, Binding)] = &[("tool", Binding::Tool), ("server", Binding::Server), ("auto", Binding::Auto)];
 

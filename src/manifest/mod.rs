@@ -1,6 +1,8 @@
 //! What the servers offer: one entry a configured server, in order of identifier, whatever its state.
 
+mod cache;
 mod file;
+mod keep;
 mod offers;
 mod pin;
 
@@ -14,7 +16,9 @@ use crate::config::{self, Binding};
 use crate::secret;
 use crate::upstream::{Listing, Stderr, Vitals};
 
+pub use cache::Cache;
 pub use file::load as load_file;
+pub use keep::Keeper;
 pub use offers::{Offer, Offers};
 pub use pin::Pin;
 
@@ -57,8 +61,10 @@ pub enum Layout {
 /// The state of a server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum State {
-    /// Being started.
+    /// Being started; tools that it has are those of the last time.
     Connecting,
+    /// Not running, with tools as they were listed last; it is started by the next call.
+    Resting,
     /// Listed and usable.
     Ready {
         /// Negotiated protocol revision.
@@ -81,6 +87,7 @@ impl State {
     pub fn describe(&self) -> String {
         match self {
             Self::Connecting => "connecting".to_owned(),
+            Self::Resting => "resting, starts at the next call".to_owned(),
             Self::Ready { .. } => "ready".to_owned(),
             Self::Offline => "offline".to_owned(),
             Self::Failed { reason } => format!("failed: {reason}"),

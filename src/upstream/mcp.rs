@@ -20,10 +20,12 @@ use rmcp::service::{
 };
 use serde_json::{Map, Value, json};
 
+use super::events::{Event, Teller};
 use super::failure::{self, of_start};
 use super::reconnect::{Connect, Fault, Link};
 use super::request::{Reports, Round};
 use super::stderr::Stderr;
+use super::subscription::{Subscription, subscribe};
 use super::{Answer, Block, Listing, Operation, Progress, Subject, ToolAnswer, http, stdio};
 use crate::config::{self, Transport};
 use crate::error::{Error, ErrorCode, Result};
@@ -33,12 +35,13 @@ pub(super) struct Connector {
     name: String,
     transport: Transport,
     stderr: Stderr,
+    events: Teller,
 }
 
 impl Connector {
-    /// What a process says on stderr is kept in `stderr`.
-    pub(super) fn new(name: &str, server: &config::Server, stderr: Stderr) -> Self {
-        Self { name: name.to_owned(), transport: server.transport.clone(), stderr }
+    /// What a process says on stderr is kept in `stderr`; what a connection says unasked is told to `events`.
+    pub(super) fn new(name: &str, server: &config::Server, stderr: Stderr, events: Teller) -> Self {
+        Self { name: name.to_owned(), transport: server.transport.clone(), stderr, events }
     }
 }
 
@@ -73,21 +76,26 @@ impl Connector {
                 let program = stdio::Program { name: &self.name, program: command, args, env, cwd: cwd.as_deref() };
                 let transport = program.start(&self.stderr).map_err(Failed::Start)?;
                 let ended = transport.ended();
-                match Handler::default().serve_with_lifecycle(transport, lifecycle).await {
+                match self.handler().serve_with_lifecycle(transport, lifecycle).await {
                     Ok(service) => Ok(self.client(service, ended)),
                     Err(error) => Err(Failed::Process(error, self.last_words().await)),
                 }
             }
             Transport::Http { url, headers } => {
                 let transport = http::transport(url, headers).map_err(Failed::Start)?;
-                let service = Handler::default().serve_with_lifecycle(transport, lifecycle).await;
+                let service = self.handler().serve_with_lifecycle(transport, lifecycle).await;
                 Ok(self.client(service.map_err(Failed::Handshake)?, Arc::default()))
             }
         }
     }
 
+    fn handler(&self) -> Handler {
+        Handler { reports: Reports::default(), events: self.events.clone() }
+    }
+
     fn client(&self, service: RunningService<RoleClient, Handler>, ended: Arc<AtomicBool>) -> Client {
-        Client { name: self.name.clone(), service, stderr: self.stderr.clone(), ended }
+        let _subscription = subscribe(&self.name, service.peer(), &self.events);
+        Client { name: self.name.clone(), service, stderr: self.stderr.clone(), ended, _subscription }
     }
 
     async fn last_words(&self) -> String {
@@ -125,9 +133,9 @@ enum Failed {
 }
 
 /// What this client tells servers about itself, and does with what they send unasked.
-#[derive(Default)]
 pub(super) struct Handler {
     pub(super) reports: Reports,
+    events: Teller,
 }
 
 impl ClientHandler for Handler {
@@ -138,6 +146,18 @@ impl ClientHandler for Handler {
     async fn on_progress(&self, report: ProgressNotificationParam, _: NotificationContext<RoleClient>) {
         self.reports.pass_on(report);
     }
+
+    async fn on_tool_list_changed(&self, _: NotificationContext<RoleClient>) {
+        self.events.tell(Event::Changed);
+    }
+
+    async fn on_prompt_list_changed(&self, _: NotificationContext<RoleClient>) {
+        self.events.tell(Event::Changed);
+    }
+
+    async fn on_resource_list_changed(&self, _: NotificationContext<RoleClient>) {
+        self.events.tell(Event::Changed);
+    }
 }
 
 /// A live connection.
@@ -147,6 +167,7 @@ pub(super) struct Client {
     stderr: Stderr,
     /// The transport has ended, although not everyone has been told yet.
     ended: Arc<AtomicBool>,
+    _subscription: Option<Subscription>,
 }
 
 impl Client {

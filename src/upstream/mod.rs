@@ -4,6 +4,7 @@
 //! resources and prompts alike. [`build`] composes the stack in one visible place.
 
 mod breaker;
+mod events;
 mod failure;
 mod http;
 mod lines;
@@ -14,17 +15,20 @@ mod reconnect;
 mod request;
 mod stderr;
 mod stdio;
+mod subscription;
 mod timeout;
 
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::config;
 use crate::error::{Error, ErrorCode, Result};
 
 pub use breaker::Health;
+pub use events::{Event, Listener, Teller, events};
 pub use process::end_all;
 pub use progress::{Progress, Report};
 pub use stderr::Stderr;
@@ -107,7 +111,8 @@ pub enum Answer {
 }
 
 /// What a server says about itself, and what it offers. Definitions are raw, in the order they came.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Listing {
     /// Negotiated protocol revision.
     pub protocol: String,
@@ -123,6 +128,10 @@ pub struct Listing {
     pub prompts: Vec<Value>,
     /// What could not be listed, and why.
     pub notes: Vec<String>,
+    /// How long the lists are good, in milliseconds, where the server says so (`ttlMs` of 2026-07-28).
+    pub ttl_ms: Option<u64>,
+    /// Whether the server says when one of its lists changes.
+    pub tells_changes: bool,
 }
 
 /// The answer of a tool.
@@ -160,6 +169,10 @@ pub struct Connection {
     pub upstream: Arc<dyn Upstream>,
     /// What listings show of it.
     pub vitals: Vitals,
+    /// What it tells unasked.
+    pub events: Listener,
+    /// The other end, for who wants it listed again.
+    pub teller: Teller,
 }
 
 /// How a server fares right now.
@@ -177,11 +190,14 @@ pub struct Vitals {
 pub fn build(name: &str, server: &config::Server) -> Connection {
     let is_process = matches!(server.transport, config::Transport::Stdio { .. });
     let (health, stderr) = (Arc::default(), Stderr::default());
+    let (teller, events) = events();
     let limits = timeout::Limits { call: server.timeout, most: server.max_timeout, connect: server.connect_timeout };
-    let client = reconnect::Reconnect::new(mcp::Connector::new(name, server, stderr.clone()), server.connect_timeout);
+    let connector = mcp::Connector::new(name, server, stderr.clone(), teller.clone());
+    let client = reconnect::Reconnect::new(connector, server.connect_timeout).resting(server.idle_stop, teller.clone());
     let timeout = timeout::Timeout::new(name, client, limits);
     let breaker = breaker::Breaker::new(name, timeout, server.breaker, Arc::clone(&health));
-    Connection { upstream: Arc::new(breaker), vitals: Vitals { health, stderr: is_process.then_some(stderr) } }
+    let vitals = Vitals { health, stderr: is_process.then_some(stderr) };
+    Connection { upstream: Arc::new(breaker), vitals, events, teller }
 }
 
 /// A server known only from a file: it lists nothing new and cannot be called.

@@ -9,6 +9,7 @@ use tokio::sync::watch;
 use tokio::task::AbortHandle;
 use tokio::time::Instant;
 
+use super::events::{Event, Teller};
 use super::{Answer, Operation, Progress, Upstream};
 use crate::error::{Error, ErrorCode, Result};
 
@@ -79,6 +80,21 @@ struct Shared<C: Connect> {
     /// A call was given up before it was answered: the server may be slow, or may have lost this session, as a
     /// server over HTTP does when it is restarted.
     doubt: AtomicBool,
+    /// When nobody uses it for so long, the connection is ended.
+    rest: Option<Rest>,
+    usage: Mutex<Usage>,
+}
+
+/// When a connection is ended that nobody uses, and who is told.
+struct Rest {
+    after: Duration,
+    events: Teller,
+}
+
+/// Whether the connection is being used, and since when it is not.
+struct Usage {
+    calls: usize,
+    since: Instant,
 }
 
 /// Where the outcome of an attempt to connect appears.
@@ -106,7 +122,16 @@ enum State<L> {
 impl<C: Connect> Reconnect<C> {
     pub(super) fn new(connector: C, connect_timeout: Duration) -> Self {
         let (state, doubt) = (Mutex::new(State::Never), AtomicBool::new(false));
-        Self { shared: Arc::new(Shared { connector, connect_timeout, state, doubt }) }
+        let usage = Mutex::new(Usage { calls: 0, since: Instant::now() });
+        Self { shared: Arc::new(Shared { connector, connect_timeout, state, doubt, rest: None, usage }) }
+    }
+
+    /// The same, ending connections that nobody used for so long; `None` keeps them.
+    pub(super) fn resting(mut self, after: Option<Duration>, events: Teller) -> Self {
+        if let Some(shared) = Arc::get_mut(&mut self.shared) {
+            shared.rest = after.map(|after| Rest { after, events });
+        }
+        self
     }
 
     /// The live connection. Callers that come while one is being made or checked wait for that.
@@ -168,6 +193,9 @@ impl<C: Connect> Shared<C> {
                 _ => shared.connect().await,
             };
             shared.settle(&connected);
+            if let Ok(link) = &connected {
+                shared.watch_usage(link);
+            }
             tell.send_replace(Some(connected));
         });
         *state = State::Connecting { made: made.clone(), task: task.abort_handle(), pause };
@@ -176,6 +204,39 @@ impl<C: Connect> Shared<C> {
 
     async fn answers(&self, link: &C::Link) -> bool {
         tokio::time::timeout(PROBE, link.answers()).await == Ok(true)
+    }
+
+    /// Notes that a call uses the connection, for as long as the value lives.
+    fn enter(self: &Arc<Self>) -> Using<C> {
+        self.usage().calls += 1;
+        Using(Arc::clone(self))
+    }
+
+    fn usage(&self) -> MutexGuard<'_, Usage> {
+        self.usage.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Ends `link` once nobody has used it for as long as is configured.
+    fn watch_usage(self: &Arc<Self>, link: &Arc<C::Link>) {
+        let Some(after) = self.rest.as_ref().map(|rest| rest.after) else { return };
+        let (shared, link) = (Arc::downgrade(self), Arc::downgrade(link));
+        tokio::spawn(async move {
+            let mut wait = after;
+            loop {
+                tokio::time::sleep(wait).await;
+                let (Some(shared), Some(link)) = (shared.upgrade(), link.upgrade()) else { return };
+                let idle = match &*shared.usage() {
+                    Usage { calls: 0, since } => since.elapsed(),
+                    _ => Duration::ZERO,
+                };
+                if idle >= after {
+                    shared.discard(&link);
+                    shared.rest.iter().for_each(|rest| rest.events.tell(Event::Rested));
+                    return;
+                }
+                wait = after - idle;
+            }
+        });
     }
 
     async fn connect(&self) -> Result<Arc<C::Link>> {
@@ -198,6 +259,17 @@ impl<C: Connect> Shared<C> {
                 State::Failed { error: error.clone(), pause, retry_at: Instant::now() + wait }
             }
         };
+    }
+}
+
+/// A call that is under way.
+struct Using<C: Connect>(Arc<Shared<C>>);
+
+impl<C: Connect> Drop for Using<C> {
+    fn drop(&mut self) {
+        let mut usage = self.0.usage();
+        usage.calls -= 1;
+        usage.since = Instant::now();
     }
 }
 
@@ -227,6 +299,7 @@ impl Drop for Unanswered<'_> {
 impl<C: Connect> Upstream for Reconnect<C> {
     async fn call(&self, operation: &Operation, progress: &Progress) -> Result<Answer> {
         let mut repeated = false;
+        let _using = self.shared.enter();
         loop {
             let link = self.link().await?;
             let mut call = Unanswered { doubt: &self.shared.doubt, answered: false };

@@ -145,6 +145,11 @@ impl Fence {
         self.root.path().join("work")
     }
 
+    /// Where `forgefs` keeps tool lists.
+    pub(crate) fn cache(&self) -> PathBuf {
+        self.root.path().join("home/.cache/forgefs")
+    }
+
     /// Writes a file, with its parents, and gives its absolute path.
     pub(crate) fn write(&self, path: impl AsRef<Path>, text: &str) -> PathBuf {
         let path = self.work().join(path);

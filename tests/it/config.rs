@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use forgefs::cli::init;
-use forgefs::config::{Config, ConfigError, Transport};
+use forgefs::config::{Config, ConfigError, Manifest, Transport};
 use forgefs::secret;
 use proptest::prelude::*;
 
@@ -23,6 +23,13 @@ fn env(name: &str) -> Option<String> {
 
 fn parse(text: &str) -> Result<Config, ConfigError> {
     Config::parse(text, Path::new("forge.toml"), &env)
+}
+
+/// What a file without any setting means in this environment.
+fn nothing() -> Config {
+    let cache = Some("/home/somebody/.cache/forgefs".into());
+    let empty = Config::empty();
+    Config { manifest: Manifest { cache, ..empty.manifest.clone() }, ..empty }
 }
 
 fn settings() -> insta::Settings {
@@ -67,7 +74,7 @@ fn every_valid_file_resolves() {
 fn nothing_in_the_file_is_the_same_as_no_file() {
     let mut config = parse("").expect("an empty file");
     config.path = None;
-    assert_eq!(config, Config::empty());
+    assert_eq!(config, nothing());
 }
 
 #[test]
@@ -189,7 +196,7 @@ fn anything(_: &str) -> Option<String> {
 fn the_example_is_a_valid_file_that_changes_nothing() {
     let mut config = parse(EXAMPLE).expect("valid");
     config.path = None;
-    assert_eq!(config, Config::empty());
+    assert_eq!(config, nothing());
 }
 
 #[test]
@@ -212,7 +219,7 @@ fn the_example_uncommented_is_valid_and_shows_the_defaults() {
         "supabase",
     ];
     assert_eq!(names.iter().filter(|name| !name.starts_with("example")).copied().collect::<Vec<_>>(), well_known);
-    assert_eq!(config.sandbox, Config::empty().sandbox);
+    assert_eq!(config.sandbox, nothing().sandbox);
     let plain = parse("[servers.a]\ncommand = \"x\"\n").expect("valid");
     let (shown, plain) = (&config.servers["example"], &plain.servers["a"]);
     assert_eq!((shown.timeout, shown.connect_timeout), (plain.timeout, plain.connect_timeout));
@@ -245,11 +252,11 @@ fn the_example_has_every_key_after_a_comment() {
 fn the_starter_file_is_valid_with_and_without_its_comments() {
     let mut config = parse(init::starter_config()).expect("valid");
     config.path = None;
-    assert_eq!(config, Config::empty());
+    assert_eq!(config, nothing());
     let config = Config::parse(&uncommented(init::starter_config()), Path::new("forge.toml"), &anything);
     let config = config.unwrap_or_else(|error| panic!("{error}"));
     assert_eq!(config.servers.len(), 2);
-    assert_eq!(config.sandbox, Config::empty().sandbox);
+    assert_eq!(config.sandbox, nothing().sandbox);
 }
 
 #[test]

@@ -14,16 +14,22 @@ pub(crate) fn faulty(args: &[&str]) -> Option<String> {
 }
 
 /// As [`faulty`], for any server of tests/servers.
-#[expect(clippy::print_stderr, reason = "a skipped test must be seen in the log")]
 pub(crate) fn python(name: &str, script: &str, args: &[&str]) -> Option<String> {
-    if !Command::new("python3").arg("--version").output().is_ok_and(|output| output.status.success()) {
-        eprintln!("SKIPPED: no python3 to run tests/servers/{script}");
-        return None;
-    }
+    has_python(&format!("tests/servers/{script}"))?;
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/servers").join(script);
     let mut all = vec![script.to_string_lossy().into_owned()];
     all.extend(args.iter().map(|arg| (*arg).to_owned()));
     Some(format!("[servers.{name}]\ncommand = \"python3\"\nargs = {all:?}\n"))
+}
+
+/// A fence for a script that runs in Python; `None`, with a line that says so, when there is none.
+#[expect(clippy::print_stderr, reason = "a skipped test must be seen in the log")]
+pub(crate) fn has_python(script: &str) -> Option<Fence> {
+    if !Command::new("python3").arg("--version").output().is_ok_and(|output| output.status.success()) {
+        eprintln!("SKIPPED: no python3 to run {script}");
+        return None;
+    }
+    Some(Fence::new())
 }
 
 /// The file in which a faulty server that runs in this fence counts what it does, and the setting that names it.

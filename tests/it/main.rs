@@ -9,6 +9,7 @@ mod faults;
 mod faulty;
 mod http;
 mod import;
+mod lifecycle;
 mod processes;
 mod real;
 mod real_servers;

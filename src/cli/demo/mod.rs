@@ -15,7 +15,7 @@ use wire::Language;
 
 use super::ui::Ui;
 use super::{Failure, own_executable};
-use crate::config::{Binding, Breaker, Config, Server, Transport};
+use crate::config::{Config, Server, Transport};
 use crate::execution::Request;
 use crate::gateway::{Gateway, Options};
 use crate::server::{definitions, instructions};
@@ -79,23 +79,13 @@ impl Walk {
                 env: BTreeMap::new(),
                 cwd: None,
             };
-            let server = Server {
-                transport,
-                description: Some(description.to_owned()),
-                enabled: true,
-                timeout: Duration::from_secs(10),
-                max_timeout: Duration::from_secs(10),
-                connect_timeout: Duration::from_secs(20),
-                breaker: Breaker::default(),
-                categories: BTreeMap::new(),
-                binding: Binding::Auto,
-            };
+            let server = Server { description: Some(description.to_owned()), ..Server::new(transport) };
             (role.to_owned(), server)
         };
         let config = Config { servers: ROLES.into_iter().map(entry).collect(), ..Config::empty() };
         let options =
             Options { config, catalogs: Vec::new(), worker: own_executable(), worker_args: vec!["worker".into()] };
-        let mut gateway = Gateway::start(options)?;
+        let gateway = Gateway::start(options)?;
         gateway.warm_up();
         gateway.settle(Duration::from_secs(30)).await;
         let engines = gateway.pool().describe().await?.engines;

@@ -71,13 +71,14 @@ impl Client {
             let declared = &info.capabilities;
             (tools, resources, prompts) =
                 (declared.tools.is_some(), declared.resources.is_some(), declared.prompts.is_some());
+            listing.tells_changes = declared.tools.as_ref().is_some_and(|tools| tools.list_changed == Some(true));
         }
         let asked = |list, declared: bool| async move {
-            if declared { self.all(list, progress).await } else { Ok(Vec::new()) }
+            if declared { self.all(list, progress).await } else { Ok(Entries::default()) }
         };
         let patiently = |list, declared| async move {
             match tokio::time::timeout(PATIENCE, asked(list, declared)).await {
-                Ok(answer) => answer.map_err(|failed| failed.describe(self)),
+                Ok(answer) => answer.map(|all| all.entries).map_err(|failed| failed.describe(self)),
                 Err(_) => Err(format!("no answer to `{}` within {PATIENCE:?}", list.names().0)),
             }
         };
@@ -87,7 +88,8 @@ impl Client {
             patiently(List::Templates, resources),
             patiently(List::Prompts, prompts),
         );
-        listing.tools = tools.map_err(|failed| failed.into_fault(self))?;
+        let tools = tools.map_err(|failed| failed.into_fault(self))?;
+        (listing.tools, listing.ttl_ms) = (tools.entries, tools.ttl_ms);
         let mut kept = |list: Result<Vec<Value>, String>| match list {
             Ok(mut entries) => {
                 if entries.len() > MAX_ENTRIES {
@@ -107,14 +109,15 @@ impl Client {
         Ok(listing)
     }
 
-    async fn all(&self, list: List, progress: &Progress) -> Result<Vec<Value>, Failed> {
-        let mut entries = Vec::new();
+    async fn all(&self, list: List, progress: &Progress) -> Result<Entries, Failed> {
+        let mut all = Entries::default();
         let mut cursor = None;
         for _ in 0..MAX_PAGES {
             let (page, next) = self.page(list, cursor.clone(), progress).await?;
-            entries.extend(page);
+            all.entries.extend(page.entries);
+            all.ttl_ms = page.ttl_ms;
             if next.is_none() || next == cursor {
-                return Ok(entries);
+                return Ok(all);
             }
             cursor = next;
         }
@@ -128,7 +131,7 @@ impl Client {
         list: List,
         cursor: Option<String>,
         progress: &Progress,
-    ) -> Result<(Vec<Value>, Option<String>), Failed> {
+    ) -> Result<(Entries, Option<String>), Failed> {
         let (method, key) = list.names();
         let answer = match self.exchange(list.request(cursor), progress).await {
             Ok(answer) => answer,
@@ -136,17 +139,25 @@ impl Client {
             Err(Unanswerable { error: ServiceError::McpError(data), .. })
                 if data.code == RpcCode::METHOD_NOT_FOUND && !matches!(list, List::Tools) =>
             {
-                return Ok((Vec::new(), None));
+                return Ok((Entries::default(), None));
             }
             Err(Unanswerable { error, .. }) => return Err(Failed::Service(error, method)),
         };
         let mut answer = serde_json::to_value(&answer).unwrap_or_default();
         let next = answer.get("nextCursor").and_then(Value::as_str).map(str::to_owned);
+        let ttl_ms = answer.get("ttlMs").and_then(Value::as_u64);
         match answer.get_mut(key).map(Value::take) {
-            Some(Value::Array(entries)) => Ok((entries, next)),
+            Some(Value::Array(entries)) => Ok((Entries { entries, ttl_ms }, next)),
             _ => Err(Failed::Odd(format!("it answered `{method}` without a list of {key}"))),
         }
     }
+}
+
+/// The entries of a list, and for how many milliseconds the server says that they are good.
+#[derive(Default)]
+struct Entries {
+    entries: Vec<Value>,
+    ttl_ms: Option<u64>,
 }
 
 /// Why there is no list.

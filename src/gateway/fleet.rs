@@ -1,0 +1,297 @@
+//! The servers of a gateway, started and replaced as the configuration says, and the catalog made of what they list.
+
+use std::collections::{BTreeMap, HashMap};
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use arc_swap::ArcSwap;
+use serde_json::Value;
+use tokio::sync::{mpsc, watch};
+use tokio::task::AbortHandle;
+
+use crate::catalog::{Catalog, Phase};
+use crate::config::{self, Config};
+use crate::error::{Error, ErrorCode, Result};
+use crate::manifest::{Cache, Keeper, Pin, ServerEntry, State, load_file};
+use crate::router::Router;
+use crate::upstream::{self, Connection, Event, Listing, Offline, Teller, Upstream};
+
+/// The servers. Dropping it ends them.
+pub(super) struct Fleet {
+    /// Tool lists from files, by server name: the tools, and the file.
+    files: BTreeMap<String, (Vec<Value>, String)>,
+    running: Mutex<Running>,
+    router: ArcSwap<Router>,
+    catalog: Arc<ArcSwap<Catalog>>,
+    phase: watch::Receiver<Phase>,
+    changes: mpsc::UnboundedSender<Vec<Change>>,
+    _rebuilding: Task,
+}
+
+/// What was started of the configuration.
+#[derive(Default)]
+struct Running {
+    servers: BTreeMap<String, Server>,
+    manifest: config::Manifest,
+    /// Number of the last server that was started.
+    last: u64,
+}
+
+/// One configured server.
+struct Server {
+    config: config::Server,
+    ident: String,
+    upstream: Option<(Arc<dyn Upstream>, Teller)>,
+    _keeping: Option<Task>,
+}
+
+/// A task that ends with this value.
+pub(super) struct Task(AbortHandle);
+
+impl Task {
+    pub(super) fn spawn(work: impl Future<Output = ()> + Send + 'static) -> Self {
+        Self(tokio::spawn(work).abort_handle())
+    }
+}
+
+impl Drop for Task {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+/// What happens to the catalog. Servers are numbered in the order they are started, so that a late word of one that
+/// has been replaced is not taken for one of its successor.
+enum Change {
+    /// A server was started, or a tool list read from a file.
+    Start(u64, ServerEntry),
+    /// It has news.
+    News(u64, ServerEntry),
+    /// There is no server with this identifier any more.
+    Remove(String),
+}
+
+/// What a change of the configuration did, by name of server.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Reloaded {
+    /// Servers that were added.
+    pub added: Vec<String>,
+    /// Servers that were started anew, with another configuration.
+    pub changed: Vec<String>,
+    /// Servers that were removed.
+    pub removed: Vec<String>,
+}
+
+impl Fleet {
+    /// Reads the files, and starts the servers of `config` in the background.
+    ///
+    /// # Errors
+    /// When a file cannot be read, or two servers have one name.
+    pub(super) fn start(config: &Config, catalogs: &[PathBuf]) -> Result<Self> {
+        let mut files = BTreeMap::new();
+        for path in catalogs {
+            for (name, tools) in load_file(path)? {
+                let file = path.display().to_string();
+                if files.contains_key(&name) || config.servers.contains_key(&name) {
+                    return Err(taken(&file, &name));
+                }
+                files.insert(name, (tools, file));
+            }
+        }
+        let catalog = Arc::new(ArcSwap::from_pointee(Catalog::build(Vec::new())?));
+        let (tell_phase, phase) = watch::channel(Phase::Starting);
+        let (changes, incoming) = mpsc::unbounded_channel();
+        let mut fleet = Self {
+            files,
+            running: Mutex::default(),
+            router: ArcSwap::default(),
+            catalog: Arc::clone(&catalog),
+            phase,
+            changes,
+            _rebuilding: Task::spawn(std::future::ready(())),
+        };
+        let mut entries = Entries::default();
+        entries.apply(fleet.change(config)?.1);
+        catalog.store(Arc::new(Catalog::build(entries.all())?));
+        tell_phase.send_replace(catalog.load().phase());
+        fleet._rebuilding = Task::spawn(rebuild(entries, incoming, catalog, tell_phase));
+        Ok(fleet)
+    }
+
+    /// Starts, replaces and removes servers so that they are as `config` says. Those that it does not change go on
+    /// undisturbed.
+    ///
+    /// # Errors
+    /// When two servers have one name, or the reviewed stubs cannot be read: nothing is changed then.
+    pub(super) fn reload(&self, config: &Config) -> Result<Reloaded> {
+        let (reloaded, changes) = self.change(config)?;
+        let _ = self.changes.send(changes);
+        Ok(reloaded)
+    }
+
+    /// Has every server listed again.
+    pub(super) fn relist(&self) {
+        for (_, teller) in self.running().servers.values().filter_map(|server| server.upstream.as_ref()) {
+            teller.tell(Event::Changed);
+        }
+    }
+
+    pub(super) fn router(&self) -> Arc<Router> {
+        self.router.load_full()
+    }
+
+    pub(super) fn catalog(&self) -> &ArcSwap<Catalog> {
+        &self.catalog
+    }
+
+    /// Changes each time the catalog does.
+    pub(super) fn phase(&self) -> watch::Receiver<Phase> {
+        self.phase.clone()
+    }
+
+    fn running(&self) -> MutexGuard<'_, Running> {
+        self.running.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn change(&self, config: &Config) -> Result<(Reloaded, Vec<Change>)> {
+        if let Some((name, (_, file))) = self.files.iter().find(|(name, _)| config.servers.contains_key(*name)) {
+            return Err(taken(file, name));
+        }
+        let pin = config.manifest.pin.as_deref().map(Pin::load).transpose()?.map(Arc::new);
+        let mut names: Vec<&str> = self.files.keys().chain(config.servers.keys()).map(String::as_str).collect();
+        names.sort_unstable();
+        let idents: HashMap<&str, String> = names.iter().copied().zip(stubgen::assign_idents(&names)).collect();
+        let mut running = self.running();
+        // Reviewed stubs may have changed inside of their folder.
+        let all = running.manifest != config.manifest || pin.is_some();
+        running.manifest = config.manifest.clone();
+        let (mut reloaded, mut changes) = (Reloaded::default(), Vec::new());
+        let stays = |name: &String, server: &Server| {
+            !all && config.servers.get(name) == Some(&server.config) && idents.get(name.as_str()) == Some(&server.ident)
+        };
+        for (name, server) in running.servers.extract_if(.., |name, server| !stays(name, server)) {
+            changes.push(Change::Remove(server.ident));
+            let list = if config.servers.contains_key(&name) { &mut reloaded.changed } else { &mut reloaded.removed };
+            list.push(name);
+        }
+        for name in names {
+            let ident = &idents[name];
+            if let Some((tools, _)) = self.files.get(name) {
+                let listing = Listing { tools: tools.clone(), ..Listing::default() };
+                let entry = ServerEntry::listed(name, ident, None, listing, State::Offline);
+                changes.push(Change::Start(0, entry.pinned(pin.as_deref())));
+            } else if let Some(config) = config.servers.get(name).filter(|_| !running.servers.contains_key(name)) {
+                if !reloaded.changed.iter().any(|changed| changed == name) {
+                    reloaded.added.push(name.to_owned());
+                }
+                running.last += 1;
+                let (server, entry) = self.start_server(name, ident, config, pin.clone(), &running);
+                changes.push(Change::Start(running.last, entry));
+                running.servers.insert(name.to_owned(), server);
+            }
+        }
+        self.router.store(Arc::new(self.route(&running)));
+        Ok((reloaded, changes))
+    }
+
+    fn start_server(
+        &self,
+        name: &str,
+        ident: &str,
+        config: &config::Server,
+        pin: Option<Arc<Pin>>,
+        running: &Running,
+    ) -> (Server, ServerEntry) {
+        let (config, ident) = (config.clone(), ident.to_owned());
+        if !config.enabled {
+            let entry = ServerEntry::empty(name, &ident, Some(&config), State::Disabled);
+            return (Server { config, ident, upstream: None, _keeping: None }, entry);
+        }
+        let Connection { upstream, vitals, events, teller } = upstream::build(name, &config);
+        let keeper = Keeper {
+            name: name.to_owned(),
+            ident: ident.clone(),
+            server: config.clone(),
+            upstream: Arc::clone(&upstream),
+            vitals,
+            events,
+            pin,
+            cache: Cache::new(running.manifest.cache.clone()),
+            refresh: running.manifest.refresh,
+        };
+        let entry = keeper.first_entry();
+        let (changes, number) = (self.changes.clone(), running.last);
+        let keeping = Task::spawn(keeper.run(move |entry| changes.send(vec![Change::News(number, entry)]).is_ok()));
+        (Server { config, ident, upstream: Some((upstream, teller)), _keeping: Some(keeping) }, entry)
+    }
+
+    fn route(&self, running: &Running) -> Router {
+        let offline = self.files.iter().map(|(name, (_, file))| {
+            let upstream: Arc<dyn Upstream> = Arc::new(Offline { file: file.clone() });
+            (name.clone(), upstream)
+        });
+        let live = running.servers.iter().filter_map(|(name, server)| {
+            let (upstream, _) = server.upstream.as_ref()?;
+            Some((name.clone(), Arc::clone(upstream)))
+        });
+        Router::new(offline.chain(live).collect())
+    }
+}
+
+fn taken(file: &str, name: &str) -> Error {
+    Error::new(ErrorCode::InvalidArgs, format!("{file}: there is already a server `{name}`"))
+        .hint("rename the file, or leave out the other source")
+}
+
+/// The entries of the catalog by identifier, with the number of the server that they are of.
+#[derive(Default)]
+struct Entries(BTreeMap<String, (u64, Arc<ServerEntry>)>);
+
+impl Entries {
+    fn apply(&mut self, changes: Vec<Change>) {
+        for change in changes {
+            match change {
+                Change::Start(number, entry) => {
+                    self.0.insert(entry.ident.clone(), (number, Arc::new(entry)));
+                }
+                Change::News(number, entry) => {
+                    if let Some(known) = self.0.get_mut(&entry.ident).filter(|(known, _)| *known == number) {
+                        known.1 = Arc::new(entry);
+                    }
+                }
+                Change::Remove(ident) => {
+                    self.0.remove(&ident);
+                }
+            }
+        }
+    }
+
+    fn all(&self) -> Vec<Arc<ServerEntry>> {
+        self.0.values().map(|(_, entry)| Arc::clone(entry)).collect()
+    }
+}
+
+/// Puts changes into the catalog, several at once when they come together. Readers never wait.
+async fn rebuild(
+    mut entries: Entries,
+    mut incoming: mpsc::UnboundedReceiver<Vec<Change>>,
+    catalog: Arc<ArcSwap<Catalog>>,
+    phase: watch::Sender<Phase>,
+) {
+    while let Some(first) = incoming.recv().await {
+        entries.apply(first);
+        while let Ok(more) = incoming.try_recv() {
+            entries.apply(more);
+        }
+        let servers = entries.all();
+        match tokio::task::spawn_blocking(move || Catalog::build(servers)).await {
+            Ok(Ok(built)) => {
+                let reached = built.phase();
+                catalog.store(Arc::new(built));
+                phase.send_replace(reached);
+            }
+            Ok(Err(error)) => tracing::error!(%error, "the catalog keeps its last state"),
+            Err(error) => tracing::error!(%error, "the catalog keeps its last state"),
+        }
+    }
+}

@@ -1,0 +1,98 @@
+//! What servers listed last, kept on disk, so that the first `ls` of the next start has tools before any server is up.
+//!
+//! One file a server, named after a digest of how the server is reached: another command line is another server.
+//! A file that is not whole, or not of this format, counts as none.
+
+use std::fs;
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use crate::config::{self, Transport};
+use crate::upstream::Listing;
+
+/// Changes whenever the content of the files does.
+const FORMAT: u32 = 1;
+/// Bytes of a file that are read; what is larger is asked for again instead.
+const MAX_BYTES: u64 = 64 << 20;
+
+/// A folder of kept listings; without one nothing is kept.
+#[derive(Debug, Clone, Default)]
+pub struct Cache(Option<PathBuf>);
+
+#[derive(Serialize, Deserialize)]
+struct Kept {
+    format: u32,
+    digest: String,
+    listing: Listing,
+}
+
+impl Cache {
+    /// The cache in `folder`, which need not exist.
+    #[must_use]
+    pub fn new(folder: Option<PathBuf>) -> Self {
+        Self(folder)
+    }
+
+    /// What `server` listed last, if that was kept whole.
+    #[must_use]
+    pub fn load(&self, name: &str, server: &config::Server) -> Option<Listing> {
+        let path = self.path(name, server)?;
+        if fs::metadata(&path).ok()?.len() > MAX_BYTES {
+            return None;
+        }
+        let kept: Kept = serde_json::from_slice(&fs::read(&path).ok()?).ok()?;
+        let whole = kept.format == FORMAT && digest(&kept.listing).as_ref() == Some(&kept.digest);
+        whole.then_some(kept.listing)
+    }
+
+    /// Keeps what `server` listed. Failing to is no reason to fail anything: it is logged.
+    pub fn store(&self, name: &str, server: &config::Server, listing: &Listing) {
+        let (Some(path), Some(digest)) = (self.path(name, server), digest(listing)) else { return };
+        let kept = Kept { format: FORMAT, digest, listing: listing.clone() };
+        if let Err(error) = serde_json::to_vec(&kept).map_err(io::Error::from).and_then(|text| write(&path, &text)) {
+            tracing::info!(server = name, %error, path = %path.display(), "the tool list is not kept");
+        }
+    }
+
+    fn path(&self, name: &str, server: &config::Server) -> Option<PathBuf> {
+        Some(self.0.as_ref()?.join(format!("{name}-{}.json", identity(server))))
+    }
+}
+
+/// What tells two servers apart, without the values of secrets: their names say enough.
+fn identity(server: &config::Server) -> String {
+    let reached = match &server.transport {
+        Transport::Stdio { command, args, env, cwd } => json!({
+            "command": command, "args": args, "env": env.keys().collect::<Vec<_>>(), "cwd": cwd,
+        }),
+        Transport::Http { url, headers } => json!({"url": url, "headers": headers.keys().collect::<Vec<_>>()}),
+    };
+    stubgen::short_digest(&stubgen::canonical_json(&reached))
+}
+
+fn digest(listing: &Listing) -> Option<String> {
+    Some(stubgen::digest(&stubgen::canonical_json(&serde_json::to_value(listing).ok()?)))
+}
+
+/// Replaces the file as a whole, readable by its owner alone: descriptions can be confidential.
+fn write(path: &Path, text: &[u8]) -> io::Result<()> {
+    let folder = path.parent().unwrap_or(Path::new("."));
+    create_private(folder)?;
+    let mut file = tempfile::NamedTempFile::new_in(folder)?;
+    file.write_all(text)?;
+    file.persist(path).map(drop).map_err(|error| error.error)
+}
+
+#[cfg(unix)]
+fn create_private(folder: &Path) -> io::Result<()> {
+    use std::os::unix::fs::DirBuilderExt as _;
+    fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)
+}
+
+#[cfg(not(unix))]
+fn create_private(folder: &Path) -> io::Result<()> {
+    fs::create_dir_all(folder)
+}

@@ -1,0 +1,205 @@
+//! Keeps one server's entry current: listed when it starts, when it says that it changed, when what it listed goes
+//! stale, and until it works with growing pauses while it fails.
+
+use std::future::pending;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::{Cache, Pin, ServerEntry, State};
+use crate::config::{self, Start};
+use crate::error::Error;
+use crate::upstream::{Answer, Event, Listener, Listing, Operation, Progress, Upstream, Vitals};
+
+/// Pause before a server that failed is listed again; doubled by each further failure up to [`MAX_RETRY`].
+const FIRST_RETRY: Duration = Duration::from_secs(5);
+/// Longest such pause.
+const MAX_RETRY: Duration = Duration::from_secs(120);
+/// How long changes are collected before the server is listed again: they come in bursts.
+const SETTLE: Duration = Duration::from_millis(300);
+/// Least time that a server's `ttlMs` is taken for; one that says 0 wants to be asked each time.
+const LEAST_TTL: Duration = Duration::from_secs(60);
+
+/// A configured server, as far as listing it goes.
+pub struct Keeper {
+    /// Name in the configuration.
+    pub name: String,
+    /// Identifier in scripts and paths.
+    pub ident: String,
+    /// Its configuration.
+    pub server: config::Server,
+    /// The way to it.
+    pub upstream: Arc<dyn Upstream>,
+    /// How it fares.
+    pub vitals: Vitals,
+    /// What its connection tells.
+    pub events: Listener,
+    /// Reviewed stubs that its tools must match.
+    pub pin: Option<Arc<Pin>>,
+    /// Where its last listing is kept.
+    pub cache: Cache,
+    /// How often it is listed again without a reason.
+    pub refresh: Option<Duration>,
+}
+
+impl Keeper {
+    /// The entry to begin with, without any I/O.
+    #[must_use]
+    pub fn first_entry(&self) -> ServerEntry {
+        ServerEntry::empty(&self.name, &self.ident, Some(&self.server), State::Connecting)
+            .with_vitals(self.vitals.clone())
+    }
+
+    /// Gives each new entry to `changed`, the first one being known already, until that says that nobody listens.
+    pub async fn run(mut self, changed: impl Fn(ServerEntry) -> bool) {
+        let mut pause = FIRST_RETRY;
+        let mut wait = Some(Duration::ZERO);
+        let mut last = self.first_entry();
+        if let Some(kept) = self.kept().await {
+            last = kept;
+            if last.state == State::Resting {
+                wait = None;
+            }
+            if !changed(last.clone()) {
+                return;
+            }
+        }
+        loop {
+            match self.next_reason(wait).await {
+                Reason::List => {}
+                Reason::Rested => {
+                    last = last.with_state(State::Resting);
+                    wait = None;
+                    if !changed(last.clone()) {
+                        return;
+                    }
+                    continue;
+                }
+                Reason::Ended => return,
+            }
+            let entry = match self.list().await {
+                Ok((entry, ttl)) => {
+                    pause = FIRST_RETRY;
+                    wait = self.refresh.or(ttl);
+                    entry
+                }
+                Err(reason) => {
+                    tracing::warn!(server = self.name, reason, "failed");
+                    wait = Some(pause);
+                    pause = (pause * 2).min(MAX_RETRY);
+                    last.with_state(State::Failed { reason })
+                }
+            };
+            // Its own connection is no news, a change that came meanwhile is.
+            let mut changed_meanwhile = false;
+            while let Ok(event) = self.events.try_recv() {
+                changed_meanwhile |= event == Event::Changed;
+            }
+            if changed_meanwhile {
+                wait = Some(wait.unwrap_or(SETTLE).min(SETTLE));
+            }
+            let is_news = last.state != entry.state
+                || last.stubs.digest != entry.stubs.digest
+                || last.offers.digest != entry.offers.digest;
+            last = entry.clone();
+            if is_news && !changed(entry) {
+                return;
+            }
+        }
+    }
+
+    /// Waits for a reason to do something.
+    async fn next_reason(&mut self, wait: Option<Duration>) -> Reason {
+        let stale = async {
+            match wait {
+                Some(wait) => tokio::time::sleep(wait).await,
+                None => pending().await,
+            }
+        };
+        tokio::select! {
+            () = stale => Reason::List,
+            event = self.events.recv() => match event {
+                Some(Event::Rested) => Reason::Rested,
+                Some(Event::Connected | Event::Changed) => {
+                    tokio::time::sleep(SETTLE).await;
+                    while self.events.try_recv().is_ok() {}
+                    Reason::List
+                }
+                None => Reason::Ended,
+            },
+        }
+    }
+
+    /// Lists the server; the error is the reason, in one line. Beside the entry, for how long the server says that
+    /// it is good.
+    async fn list(&self) -> Result<(ServerEntry, Option<Duration>), String> {
+        let started = Instant::now();
+        let listing = match self.upstream.call(&Operation::List, &Progress::default()).await {
+            Ok(Answer::Listing(listing)) => listing,
+            Ok(_) => return Err("it answered something else than a list".to_owned()),
+            Err(Error { message, hint: Some(hint), .. }) => return Err(format!("{message} ({hint})")),
+            Err(error) => return Err(error.message),
+        };
+        let (tools, ms) = (listing.tools.len(), started.elapsed().as_millis());
+        tracing::info!(server = self.name, tools, protocol = listing.protocol, ms, "listed");
+        let ttl = listing.ttl_ms.map(|ms| Duration::from_millis(ms).max(LEAST_TTL));
+        // A server that says when its lists change need not be asked.
+        let ttl = if listing.tells_changes { None } else { ttl };
+        let state = State::Ready { protocol: listing.protocol.clone() };
+        let maker = self.maker();
+        let made = tokio::task::spawn_blocking(move || {
+            maker.cache.store(&maker.name, &maker.server, &listing);
+            maker.entry(listing, state)
+        });
+        let entry = made.await.map_err(|error| format!("its stubs could not be made: {error}"))?;
+        Ok((entry, ttl))
+    }
+
+    /// What was listed last time, if it was kept.
+    async fn kept(&self) -> Option<ServerEntry> {
+        let maker = self.maker();
+        let made = tokio::task::spawn_blocking(move || {
+            let listing = maker.cache.load(&maker.name, &maker.server)?;
+            let is_lazy = maker.server.start == Start::Lazy;
+            Some(maker.entry(listing, if is_lazy { State::Resting } else { State::Connecting }))
+        });
+        made.await.ok().flatten()
+    }
+
+    fn maker(&self) -> Maker {
+        Maker {
+            name: self.name.clone(),
+            ident: self.ident.clone(),
+            server: self.server.clone(),
+            pin: self.pin.clone(),
+            vitals: self.vitals.clone(),
+            cache: self.cache.clone(),
+        }
+    }
+}
+
+/// What makes entries of listings. Thousands of stubs take a while: not on a thread that serves requests.
+struct Maker {
+    name: String,
+    ident: String,
+    server: config::Server,
+    pin: Option<Arc<Pin>>,
+    vitals: Vitals,
+    cache: Cache,
+}
+
+impl Maker {
+    fn entry(&self, listing: Listing, state: State) -> ServerEntry {
+        ServerEntry::listed(&self.name, &self.ident, Some(&self.server), listing, state)
+            .pinned(self.pin.as_deref())
+            .with_vitals(self.vitals.clone())
+    }
+}
+
+/// Why a server is looked at again.
+enum Reason {
+    List,
+    Rested,
+    Ended,
+}

@@ -1,0 +1,67 @@
+//! Being told of changed lists by servers of revision 2026-07-28, which say nothing unless asked.
+
+use std::time::Duration;
+
+use rmcp::model::{ServerNotification, SubscriptionFilter};
+use rmcp::service::{Peer, RoleClient};
+use tokio::task::AbortHandle;
+
+use super::events::{Event, Teller};
+
+/// Pause before a subscription that ended is taken out again.
+const AGAIN: Duration = Duration::from_secs(30);
+
+/// A subscription that lasts as long as this value.
+pub(super) struct Subscription(AbortHandle);
+
+impl Drop for Subscription {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+/// Subscribes to what the server declares that it tells; `None` when that is nothing, or when its revision tells
+/// without being asked.
+pub(super) fn subscribe(name: &str, peer: &Peer<RoleClient>, events: &Teller) -> Option<Subscription> {
+    let info = peer.peer_info()?;
+    if info.protocol_version.has_initialize() {
+        return None;
+    }
+    let declared = &info.capabilities;
+    let mut filter = SubscriptionFilter::new();
+    filter.tools_list_changed = declared.tools.as_ref().and_then(|tools| tools.list_changed);
+    filter.prompts_list_changed = declared.prompts.as_ref().and_then(|prompts| prompts.list_changed);
+    filter.resources_list_changed = declared.resources.as_ref().and_then(|resources| resources.list_changed);
+    let wanted = [filter.tools_list_changed, filter.prompts_list_changed, filter.resources_list_changed];
+    if !wanted.contains(&Some(true)) {
+        return None;
+    }
+    let task = tokio::spawn(follow(name.to_owned(), peer.clone(), filter, events.clone()));
+    Some(Subscription(task.abort_handle()))
+}
+
+async fn follow(name: String, peer: Peer<RoleClient>, filter: SubscriptionFilter, events: Teller) {
+    while !peer.is_transport_closed() {
+        match peer.listen(filter.clone()).await {
+            Ok(mut subscription) => {
+                while let Ok(Some(notification)) = subscription.next().await {
+                    if is_change(&notification) {
+                        events.tell(Event::Changed);
+                    }
+                }
+            }
+            // Servers declare more than they do; without a subscription `refresh` and `ttlMs` remain.
+            Err(error) => tracing::debug!(server = name, %error, "no subscription to changes"),
+        }
+        tokio::time::sleep(AGAIN).await;
+    }
+}
+
+fn is_change(notification: &ServerNotification) -> bool {
+    matches!(
+        notification,
+        ServerNotification::ToolListChangedNotification(_)
+            | ServerNotification::PromptListChangedNotification(_)
+            | ServerNotification::ResourceListChangedNotification(_)
+    )
+}

@@ -1,0 +1,171 @@
+//! Servers over time: known before they are up, started when needed, stopped when not, listed again when they change,
+//! and replaced when the configuration is.
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use serde_json::json;
+
+use super::client::{Fence, Session};
+use super::faulty::{has_python, samples};
+
+/// A server of `tests/servers/living.py` in a fence, with the tool `grow`.
+struct Living {
+    fence: Fence,
+    file: PathBuf,
+    flags: &'static str,
+}
+
+impl Living {
+    /// `None`, with a line that says so, when there is no Python.
+    fn new(flags: &'static str) -> Option<Self> {
+        let fence = has_python("tests/servers/living.py")?;
+        let file = fence.write("tools", "grow\n");
+        Some(Self { fence, file, flags })
+    }
+
+    /// Its configuration, with more keys. It starts after as many seconds as the file `tools.delay` says.
+    fn config(&self, keys: &str) -> String {
+        let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/servers/living.py");
+        let (file, flags) = (self.file.display(), self.flags);
+        let start = format!("[ -e {file}.delay ] && sleep $(cat {file}.delay); exec python3 {script} {file} {flags}");
+        format!("[servers.living]\ncommand = \"sh\"\nargs = [\"-c\", {start:?}]\n{keys}\n")
+    }
+
+    /// The parents of the processes that were started so far.
+    fn starts(&self) -> Vec<String> {
+        let starts = fs::read_to_string(self.file.with_extension("starts")).unwrap_or_default();
+        starts.lines().map(str::to_owned).collect()
+    }
+}
+
+/// Lists the root until it shows `what`.
+async fn shows(session: &Session, what: &str) -> String {
+    let pattern = regex::Regex::new(what).expect("a pattern");
+    let started = Instant::now();
+    loop {
+        let listing = session.call("ls", json!({"path": "/", "depth": 2})).await.text;
+        if pattern.is_match(&listing) {
+            return listing;
+        }
+        assert!(started.elapsed() < Duration::from_secs(60), "no {what} in:\n{listing}\n{}", session.stderr());
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+}
+
+#[tokio::test]
+async fn tools_of_the_last_start_are_there_before_the_server_is() {
+    let Some(living) = Living::new("") else { return };
+    let config = living.config("");
+    let first = living.fence.serve(&config).await;
+    first.ready(&["living"]).await;
+    first.close().await;
+    // From now on it is never ready: whatever is shown of it was kept.
+    fs::write(living.file.with_extension("delay"), "600").expect("writable");
+    let second = living.fence.serve(&config).await;
+    let listing = shows(&second, "living/  1 tool, connecting").await;
+    assert!(listing.contains("grow"), "{listing}");
+    second.close().await;
+    // A file that is not as it was written counts as none.
+    let kept = fs::read_dir(living.fence.cache()).expect("a cache").next().expect("a file").expect("an entry").path();
+    let text = fs::read_to_string(&kept).expect("a kept list");
+    fs::write(&kept, text.replace("grow", "grew")).expect("writable");
+    let third = living.fence.serve(&config).await;
+    let listing = third.call("ls", json!({})).await.text;
+    assert!(listing.contains("living/  0 tools, connecting"), "{listing}");
+    third.close().await;
+    assert_eq!(living.starts().len(), 1);
+}
+
+#[tokio::test]
+async fn a_lazy_server_starts_at_the_first_call_and_stops_when_nobody_uses_it() {
+    let Some(living) = Living::new("") else { return };
+    let config = living.config("start = \"lazy\"\nidle_stop = \"1s\"");
+    let first = living.fence.serve(&config).await;
+    // Nothing is known of it: it is started to be listed, and stopped after that.
+    shows(&first, "living/  1 tool, resting").await;
+    first.close().await;
+    assert_eq!(living.starts().len(), 1);
+    let second = living.fence.serve(&config).await;
+    let listing = shows(&second, "living/  1 tool, resting").await;
+    assert!(listing.contains("grow.pyi") || listing.contains("__init__.pyi  grow"), "{listing}");
+    assert!(second.call("search", json!({"query": "grow"})).await.text.contains("/living/grow.pyi"));
+    assert_eq!(living.starts().len(), 1, "discovery starts nothing");
+    assert_eq!(second.execute("starlark", "living.grow()").await, json!("grow done"));
+    assert_eq!(living.starts().len(), 2);
+    // It was listed again, since it may have changed while it was not running.
+    shows(&second, "living/  2 tools").await;
+    shows(&second, "living/  2 tools, resting").await;
+    assert_eq!(second.execute("starlark", "living.grown_1()").await, json!("grown_1 done"));
+    assert_eq!(living.starts().len(), 3);
+    second.close().await;
+}
+
+#[tokio::test]
+async fn a_changed_list_is_followed_in_both_eras() {
+    for flags in ["", "--modern"] {
+        let Some(living) = Living::new(flags) else { return };
+        let session = living.fence.serve(&living.config("")).await;
+        session.ready(&["living"]).await;
+        let before = session.call("ls", json!({})).await.text;
+        session.execute("starlark", "living.grow()").await;
+        let after = shows(&session, "living/  2 tools").await;
+        assert_ne!(before.lines().next(), after.lines().next(), "the catalog's digest");
+        assert_eq!(session.execute("starlark", "living.grown_1()").await, json!("grown_1 done"));
+        assert_eq!(living.starts().len(), 1, "{flags}: nothing was restarted");
+        session.close().await;
+    }
+}
+
+#[tokio::test]
+async fn the_configuration_is_followed() {
+    let Some(living) = Living::new("--silent") else { return };
+    let config = living.config("");
+    let session = living.fence.serve(&config).await;
+    session.ready(&["living"]).await;
+    // Added.
+    living.fence.write("forge.toml", &format!("{config}{}", samples()));
+    session.ready(&["calendar", "people", "tickets"]).await;
+    // Not valid: the last one stays, and the root says why.
+    living.fence.write("forge.toml", &format!("{config}[servers.x]\ncomand = \"y\"\n"));
+    let listing = shows(&session, "note: forge.toml has changed and is not valid").await;
+    assert!(listing.contains("people/") && listing.contains("comand"), "{listing}");
+    // Removed.
+    living.fence.write("forge.toml", &config);
+    let listing = shows(&session, "^/  1 server").await;
+    assert!(!listing.contains("note:"), "{listing}");
+    assert!(session.execute_err("starlark", "call_tool('people', 'list_teams')").await.contains("SERVER_NOT_FOUND"));
+    assert_eq!(living.starts().len(), 1, "a server that is not changed goes on");
+    // Changed: replaced.
+    living.fence.write("forge.toml", &config.replace("[servers.living]", "[servers.living]\ndescription = \"Grows\""));
+    shows(&session, "living/  1 tool, ready  Grows").await;
+    assert_eq!(living.starts().len(), 2);
+    // Limits of scripts are those of the new version.
+    living.fence.write("forge.toml", &format!("{config}[sandbox.limits]\ncalls = 1\n"));
+    let started = Instant::now();
+    while !session
+        .call("execute", json!({"language": "starlark", "code": "living.grow()\nliving.grow()"}))
+        .await
+        .is_error
+    {
+        assert!(started.elapsed() < Duration::from_secs(60), "the new limit is not in force");
+        tokio::time::sleep(Duration::from_millis(200)).await;
+    }
+    session.close().await;
+}
+
+#[cfg(unix)]
+#[tokio::test]
+async fn a_hangup_lists_every_server_again() {
+    let Some(living) = Living::new("--silent") else { return };
+    let session = living.fence.serve(&living.config("")).await;
+    session.ready(&["living"]).await;
+    fs::write(&living.file, "grow\nmore\n").expect("writable");
+    let gateway = living.starts().pop().expect("a start");
+    assert!(Command::new("kill").args(["-HUP", &gateway]).status().expect("kill").success());
+    shows(&session, "living/  2 tools").await;
+    assert_eq!(living.starts().len(), 1);
+    session.close().await;
+}
