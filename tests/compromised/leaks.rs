@@ -39,8 +39,7 @@ async fn ten_thousand_runs() -> Result<(), Failed> {
         return Err(format!("{} went wrong, the first: {}", wrong.len(), wrong[0]).into());
     }
     let metrics = gateway.pool().metrics();
-    let pool = gateway.pool();
-    let idle = || usize::try_from(pool.metrics().idle).unwrap_or_default();
+    let idle = || usize::try_from(gateway.pool().metrics().idle).unwrap_or_default();
     // A worker is a process and three pipes here; the runtime has descriptors of its own for child processes.
     if !eventually(Duration::from_secs(20), || children(std::process::id()).len() == idle()).await {
         return Err(format!("{} processes for {} idle workers", children(std::process::id()).len(), idle()).into());
