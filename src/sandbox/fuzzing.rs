@@ -7,7 +7,7 @@ mod frames;
 mod validator;
 
 pub use frames::frames;
-pub use validator::{prepared, validator};
+pub use validator::validator;
 
 #[cfg(test)]
 mod tests {

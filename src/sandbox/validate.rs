@@ -124,21 +124,27 @@ fn javascript(script: &str) -> Result<Script, Box<ScriptError>> {
     let code = without_marks(script);
     let allocator = Allocator::default();
     let mut positions = Positions { lines: 1, script: Some(line_lengths(&code)), ..Positions::default() };
-    match parse(&allocator, &code, SourceType::mjs()) {
-        Ok(program) => check(wrap(&code, &program, positions)?),
-        // Not JavaScript: perhaps TypeScript. If neither, the parse that got further tells more.
-        Err(plain_error) => match typescript::strip(&allocator, &code) {
-            Ok((stripped, map)) => {
-                positions.types = Some(map);
-                let allocator = Allocator::default();
-                let program = parse(&allocator, &stripped, SourceType::mjs())?;
-                check(wrap(&stripped, &program, positions)?)
-            }
-            Err(typed_error) => {
-                let further = (typed_error.line, typed_error.column) > (plain_error.line, plain_error.column);
-                Err(if further { typed_error } else { plain_error })
-            }
-        },
+    let plain_error = match parse(&allocator, &code, SourceType::mjs()) {
+        Ok(program) => return check(wrap(&code, &program, positions)?),
+        Err(error) => error,
+    };
+    // Not JavaScript: perhaps TypeScript. If neither, the parse that got further tells more.
+    let further = |typed_error: Box<ScriptError>| {
+        let is_further = (typed_error.line, typed_error.column) > (plain_error.line, plain_error.column);
+        if is_further { typed_error } else { plain_error }
+    };
+    let (stripped, map) = match typescript::strip(&allocator, &code) {
+        Ok(stripped) => stripped,
+        Err(error) => return Err(further(error)),
+    };
+    positions.types = Some(map);
+    let allocator = Allocator::default();
+    match parse(&allocator, &stripped, SourceType::mjs()) {
+        Ok(program) => check(wrap(&stripped, &program, positions)?),
+        Err(mut error) => {
+            (error.line, error.column) = positions.original(error.line + positions.lines, error.column);
+            Err(further(error))
+        }
     }
 }
 

@@ -111,6 +111,16 @@ fn serve(jobs: &Receiver<Job>) {
     }
 }
 
+/// Whether QuickJS compiles what the static layer made of a script, and if not, its reason. The script is not called.
+#[cfg(feature = "quickjs")]
+pub fn quickjs_compiles(code: &str) -> Result<(), String> {
+    let uncalled = code.replacen("export default", "export default async () => 1; const script =", 1);
+    match run(Language::Javascript, uncalled, Answers::ByName(Vec::new())).result {
+        Err(error) if error.kind == ScriptErrorKind::Syntax => Err(error.message),
+        _ => Ok(()),
+    }
+}
+
 /// What holds however a run ends.
 fn check(ran: &Ran, code: &str) {
     assert!(ran.ops <= MAX_OPS, "{} requests", ran.ops);

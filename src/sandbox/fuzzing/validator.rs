@@ -28,18 +28,17 @@ const PIECES: [&str; 128] = [
     "abstract ", "as ", "satisfies ", "readonly ", "keyof ", ": any", "<T>", "private ", "constructor",
 ];
 
-/// `data` is a script, or says which pieces make one.
-pub fn validator(data: &[u8]) {
-    let Some((first, rest)) = data.split_first() else { return };
+/// `data` is a script, or says which pieces make one. Answers the code for the worker, if there is any.
+pub fn validator(data: &[u8]) -> Option<String> {
+    let (first, rest) = data.split_first()?;
     let script = match first % 4 {
         0 => String::from_utf8_lossy(rest).into_owned(),
         _ => rest.iter().map(|byte| PIECES[usize::from(*byte) % PIECES.len()]).collect(),
     };
-    prepared(&script);
+    prepared(&script)
 }
 
-/// Prepares a script and answers the code for the worker, if there is any.
-pub fn prepared(script: &str) -> Option<String> {
+fn prepared(script: &str) -> Option<String> {
     let started = Instant::now();
     let prepared = prepare(Language::Javascript, script, MAX_BYTES);
     let took = started.elapsed();

@@ -57,11 +57,40 @@ pub(super) fn strip(allocator: &Allocator, code: &str) -> Result<(String, Map), 
     );
     let options = CodegenOptions { source_map_path: Some(NAME.into()), ..CodegenOptions::default() };
     let printed = Codegen::new().with_options(options).build(&program);
+    let (stripped, written) = (Lines::of(&printed.code), Lines::of(code));
     let mappings = printed.map.iter().flat_map(|map| {
         map.get_tokens().map(|token| Mapping {
-            stripped: (token.get_dst_line(), token.get_dst_col()),
-            written: (token.get_src_line(), token.get_src_col()),
+            stripped: stripped.place(token.get_dst_line(), token.get_dst_col()),
+            written: written.place(token.get_src_line(), token.get_src_col()),
         })
     });
-    Ok((printed.code.clone(), Map(mappings.collect())))
+    let map = Map(mappings.collect());
+    Ok((printed.code, map))
+}
+
+/// Where the lines of a source map begin. They end with whatever ends a line in JavaScript; ours, and those of editors,
+/// end with a line feed.
+struct Lines(Vec<(u32, u32)>);
+
+impl Lines {
+    fn of(code: &str) -> Self {
+        let mut starts = vec![(0, 0)];
+        let (mut line, mut column) = (0, 0);
+        let mut chars = code.chars().peekable();
+        while let Some(c) = chars.next() {
+            column += c.len_utf16() as u32;
+            if c == '\n' {
+                (line, column) = (line + 1, 0);
+            }
+            if matches!(c, '\n' | '\u{2028}' | '\u{2029}') || c == '\r' && chars.peek() != Some(&'\n') {
+                starts.push((line, column));
+            }
+        }
+        Self(starts)
+    }
+
+    fn place(&self, line: u32, column: u32) -> (u32, u32) {
+        let (line, start) = self.0.get(line as usize).copied().unwrap_or((line, 0));
+        (line, start + column)
+    }
 }
