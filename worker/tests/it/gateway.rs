@@ -98,6 +98,17 @@ impl Worker {
         self.run_code(code, limits).expect("the worker answers")
     }
 
+    /// Resident memory of the process in bytes, where the system tells.
+    pub(crate) fn resident_bytes(&self) -> Option<u64> {
+        let statistics = std::fs::read_to_string(format!("/proc/{}/statm", self.child.id())).ok()?;
+        Some(statistics.split_whitespace().nth(1)?.parse::<u64>().ok()? * 4096)
+    }
+
+    /// Open descriptors of the process; a worker is readable for root alone.
+    pub(crate) fn descriptors(&self) -> Option<usize> {
+        Some(std::fs::read_dir(format!("/proc/{}/fd", self.child.id())).ok()?.count())
+    }
+
     /// The language that this worker was started for.
     pub(crate) fn language(&self) -> Language {
         self.language

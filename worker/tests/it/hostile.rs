@@ -1,4 +1,4 @@
-//! Code of hostile shapes, ordinary code, and what a run must cost.
+//! Code of hostile shapes, ordinary code, and what runs leave behind.
 
 use std::time::Duration;
 
@@ -134,9 +134,7 @@ pub(crate) fn trials() -> Vec<Trial> {
             trials.push(Trial::test(format!("shape::{name}::{}", engine.name), move || survives(engine, &body)));
         }
         trials.push(Trial::test(format!("cost::parallel::{}", engine.name), move || parallel(engine)));
-        trials.push(
-            Trial::test(format!("cost::measured::{}", engine.name), move || measure(engine)).with_ignored_flag(true),
-        );
+        trials.push(Trial::test(format!("state::is_stable::{}", engine.name), move || is_stable(engine)));
         trials.push(Trial::test(format!("state::is_not_shared::{}", engine.name), move || shares_nothing(engine)));
         trials.push(Trial::test(format!("state::late_reply::{}", engine.name), move || late_reply(engine)));
         if engine.language == Language::Starlark {
@@ -225,31 +223,36 @@ fn late_reply(engine: Engine) -> Result<(), Failed> {
     }
 }
 
-/// Prints what an empty run costs; `cargo test … -- --ignored --nocapture measured`.
-#[expect(clippy::print_stderr, reason = "a measurement is there to be read")]
-fn measure(engine: Engine) -> Result<(), Failed> {
-    let started = std::time::Instant::now();
+/// Two thousand runs of all kinds in one process leave nothing behind.
+#[expect(clippy::print_stderr, reason = "figures that a reader wants")]
+fn is_stable(engine: Engine) -> Result<(), Failed> {
+    let scripts = match engine.language {
+        Language::Javascript => [
+            "return 1",
+            "return await github.echo({ a: 'x'.repeat(1000) })",
+            "throw new Error('x')",
+            "console.log('x'); github.sleep({ ms: 0 }); setTimeout(() => {}, 1000); return new Array(10000).fill('x').length",
+            "const a = []; for (let i = 0; i < 1000; i++) a.push(() => a); new ArrayBuffer(1 << 20); Promise.reject(a)",
+        ],
+        Language::Starlark => [
+            "1",
+            "github.echo(a = 'x' * 1000)",
+            "fail('x')",
+            "print('x')\nlen(['x'] * 10000)",
+            "a = []\n[a.append(lambda: a) for i in range(1000)]\nparallel([github.echo, github.fail])",
+        ],
+    };
     let mut worker = Worker::start(engine);
-    let start = started.elapsed();
-    let empty = if engine.language == Language::Starlark { "None" } else { "" };
-    let mut runs: Vec<_> = (0..200)
-        .map(|_| {
-            // The next scope is made after `Done`; a warm run finds it ready.
-            std::thread::sleep(Duration::from_millis(10));
-            worker.run(empty, LIMITS).took
-        })
-        .collect();
-    runs.sort();
-    let back_to_back = std::time::Instant::now();
-    for _ in 0..200 {
-        let _ = worker.run(empty, LIMITS);
+    let mut run = |times: usize| {
+        for script in scripts.iter().cycle().take(times) {
+            worker.run(script, LIMITS);
+        }
+        (worker.resident_bytes().unwrap_or(0), worker.descriptors())
+    };
+    let (early, late) = (run(500), run(1500));
+    eprintln!("{}: bytes and descriptors after 500 runs {early:?}, after 2000 {late:?}", engine.name);
+    if late.0 < early.0 + (8 << 20) && late.1 == early.1 {
+        return Ok(());
     }
-    eprintln!(
-        "{}: start to Ready {start:?}; empty run, warm: median {:?}, 95% {:?}; back to back: {:?}",
-        engine.name,
-        runs[100],
-        runs[190],
-        back_to_back.elapsed() / 200
-    );
-    Ok(())
+    Err(format!("after 500 runs {early:?}, after 2000 {late:?}").into())
 }

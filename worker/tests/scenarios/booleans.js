@@ -1,0 +1,1 @@
+return [true, false, !0, await github.raw({ json: 'false' })];

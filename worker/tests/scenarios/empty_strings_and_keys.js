@@ -1,0 +1,1 @@
+return await github.echo({ '': '', a: [], b: {}, c: '' });

@@ -1,0 +1,3 @@
+const inner = async () => await github.fail({});
+const outer = async () => await inner();
+await outer();

@@ -1,0 +1,2 @@
+const a = [];
+for (;;) a.push(new Array(1000).fill(a.length));

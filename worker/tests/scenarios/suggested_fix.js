@@ -1,0 +1,2 @@
+const e = await github.missing({}).catch((e) => e);
+return [e.code, e.suggested_fix];

@@ -1,0 +1,1 @@
+return await github.raw({ json: '"{\\"a\\": 1}"' });
