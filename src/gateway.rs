@@ -222,6 +222,7 @@ impl Gateway {
             validators: Arc::clone(&self.validators),
             pool: self.pool(),
             limits: self.config.load().sandbox.limits.clone(),
+            caller: None,
         }
     }
 }

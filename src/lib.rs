@@ -14,6 +14,7 @@ pub mod error;
 pub mod execution;
 pub mod gateway;
 pub mod manifest;
+pub mod pause;
 pub mod reload;
 pub mod router;
 pub mod sandbox;

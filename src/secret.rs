@@ -7,6 +7,7 @@ use std::fmt;
 use std::sync::{Arc, LazyLock, OnceLock, PoisonError, RwLock};
 
 use aho_corasick::AhoCorasick;
+use serde_json::Value;
 
 /// What stands in place of a secret.
 pub const MASK: &str = "[redacted]";
@@ -74,6 +75,19 @@ pub fn redact(text: &str) -> Cow<'_, str> {
     // The lock is not held while the text is searched.
     let listed = Arc::clone(&LISTED.read().unwrap_or_else(PoisonError::into_inner));
     listed.redact(text)
+}
+
+/// As [`redact`], for every text in a JSON value.
+#[must_use]
+pub fn redact_json(value: Value) -> Value {
+    match value {
+        Value::String(text) => Value::String(redact(&text).into_owned()),
+        Value::Array(items) => items.into_iter().map(redact_json).collect(),
+        Value::Object(object) => {
+            Value::Object(object.into_iter().map(|(key, value)| (key, redact_json(value))).collect())
+        }
+        other => other,
+    }
 }
 
 static LISTED: LazyLock<RwLock<Arc<Listed>>> = LazyLock::new(RwLock::default);

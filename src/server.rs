@@ -1,32 +1,37 @@
-//! The MCP server that agents talk to: four tools, each a few lines down to the gateway.
+//! The MCP server that agents talk to.
+#![expect(deprecated, reason = "clients go on to use logging, which 2026-07-28 deprecates")]
 
+mod caller;
+mod exchange;
+mod notices;
 mod offers;
+mod tools;
 
-use std::borrow::Cow;
-use std::sync::{Arc, LazyLock};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use rmcp::model::{
     CacheScope, CallToolRequestParams, CallToolResponse, CallToolResult, CompleteRequestParams, CompleteResult,
-    ContentBlock, GetPromptRequestParams, GetPromptResponse, Implementation, JsonObject, ListPromptsResult,
+    GetPromptRequestParams, GetPromptResponse, GetPromptResult, Implementation, ListPromptsResult,
     ListResourceTemplatesResult, ListResourcesResult, ListToolsResult, PaginatedRequestParams,
-    ReadResourceRequestParams, ReadResourceResponse, ServerCapabilities, ServerConfig, Tool, ToolAnnotations,
+    ReadResourceRequestParams, ReadResourceResponse, ReadResourceResult, ServerCapabilities, ServerConfig,
+    SetLevelRequestMethod, SetLevelRequestParams, Tool,
 };
 use rmcp::service::{RequestContext, RoleServer, ServiceExt as _};
 use rmcp::{ErrorData, ServerHandler};
-use schemars::JsonSchema;
-use serde::Deserialize;
-use serde::de::DeserializeOwned;
-use serde_json::Value;
-use wire::Language;
+use serde_json::json;
 
 use crate::catalog::Catalog;
-use crate::error::{Error, ErrorCode, Result, did_you_mean, nearest};
-use crate::execution::Request;
+use crate::error::{Error, ErrorCode, Result};
+use crate::execution::Scene;
 use crate::gateway::Gateway;
 use crate::session::Session;
+use crate::upstream::{Caller, Level};
 
+use caller::is_stateless;
+use exchange::{Exchanges, Reply, Turn};
 use offers::{read_error, rpc_error};
+pub use tools::{definitions, instructions, render_instructions};
 
 /// For how long after the start requests wait for servers that are still being started. Nine of ten are there by then;
 /// one that takes longer holds up nobody after that.
@@ -39,7 +44,7 @@ const LIST_TTL: u64 = 24 * 60 * 60 * 1000;
 /// # Errors
 /// `INTERNAL` when the transport fails in a way other than ending.
 pub async fn serve_stdio(gateway: Arc<Gateway>) -> Result<()> {
-    let service = ForgeServer { gateway, session: Arc::new(Session::default()) };
+    let service = ForgeServer::new(Desk { gateway, session: Arc::default() });
     let broken = |what: String| Error::new(ErrorCode::Internal, format!("the MCP connection failed: {what}"));
     match service.serve(rmcp::transport::stdio()).await {
         Ok(running) => running.waiting().await.map(drop).map_err(|error| broken(error.to_string())),
@@ -49,113 +54,51 @@ pub async fn serve_stdio(gateway: Arc<Gateway>) -> Result<()> {
     }
 }
 
-/// One connection.
-struct ForgeServer {
+/// What requests are answered from.
+#[derive(Clone)]
+struct Desk {
     gateway: Arc<Gateway>,
     session: Arc<Session>,
 }
 
-/// Arguments of `ls`.
-#[derive(Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-struct LsArgs {
-    path: Option<String>,
-    depth: Option<u32>,
-}
-
-/// Arguments of `cat`.
-#[derive(Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-struct CatArgs {
-    /// Globs work
-    path: OneOrMany,
-    /// e.g. 10-40
-    lines: Option<String>,
-}
-
-/// Arguments of `search`.
-#[derive(Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-struct SearchArgs {
-    /// One per step of the task
-    query: OneOrMany,
-    limit: Option<u32>,
-    path: Option<String>,
-}
-
-/// Arguments of `execute`.
-#[derive(Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-struct ExecuteArgs {
-    #[schemars(extend("enum" = ["javascript", "starlark"]), with = "String")]
-    language: Language,
-    code: String,
-    timeout_secs: Option<f64>,
-}
-
-#[derive(Deserialize, JsonSchema)]
-#[serde(untagged)]
-enum OneOrMany {
-    One(String),
-    Many(Vec<String>),
-}
-
-impl OneOrMany {
-    fn into_vec(self) -> Vec<String> {
-        match self {
-            Self::One(one) => vec![one],
-            Self::Many(many) => many,
-        }
-    }
-}
-
-impl ForgeServer {
-    async fn ls(&self, args: JsonObject) -> Result<CallToolResult> {
-        let LsArgs { path, depth } = parse("ls", args)?;
-        self.gateway.usable_since_start(GRACE).await;
-        text(self.gateway.ls(&self.session, path.as_deref().unwrap_or("/"), depth))
-    }
-
-    async fn cat(&self, args: JsonObject) -> Result<CallToolResult> {
-        let CatArgs { path, lines } = parse("cat", args)?;
-        self.gateway.usable_since_start(GRACE).await;
-        text(self.gateway.cat(&self.session, &path.into_vec(), lines.as_deref()).await)
-    }
-
-    async fn search(&self, args: JsonObject) -> Result<CallToolResult> {
-        let SearchArgs { query, limit, path } = parse("search", args)?;
-        self.gateway.usable_since_start(GRACE).await;
-        text(self.gateway.search(&self.session, &query.into_vec(), limit, path.as_deref()))
-    }
-
-    async fn execute(&self, args: JsonObject) -> Result<CallToolResult> {
-        let ExecuteArgs { language, code, timeout_secs } = parse("execute", args)?;
-        let timeout = timeout_secs.map(timeout).transpose()?;
-        self.gateway.usable_since_start(GRACE).await;
-        let execution = self.gateway.execute(&self.session, Request { language, code, timeout }).await;
-        let budget = self.gateway.config().sandbox.limits.result_tokens;
-        let mut content = vec![ContentBlock::text(execution.render(&self.session, budget))];
-        content.extend(execution.attachments.into_iter().map(|attachment| match attachment.kind {
-            "audio" => ContentBlock::audio(attachment.data, attachment.mime_type),
-            _ => ContentBlock::image(attachment.data, attachment.mime_type),
-        }));
-        Ok(if execution.ok { CallToolResult::success(content) } else { CallToolResult::error(content) })
-    }
-
+impl Desk {
+    /// The catalog, after servers had a chance to be in it.
     async fn ready_catalog(&self) -> Arc<Catalog> {
         self.gateway.usable_since_start(GRACE).await;
         self.gateway.catalog()
     }
 
-    async fn dispatch(&self, name: &str, args: JsonObject) -> Result<CallToolResult> {
-        match name {
-            "ls" => self.ls(args).await,
-            "cat" => self.cat(args).await,
-            "search" => self.search(args).await,
-            "execute" => self.execute(args).await,
-            other => Err(Error::new(ErrorCode::ToolNotFound, format!("there is no tool `{other}`"))
-                .hint("there are `ls`, `cat`, `search` and `execute`; tools of servers are called inside `execute`")),
-        }
+    /// A snapshot for one request of `caller`.
+    fn scene(&self, caller: Arc<dyn Caller>) -> Scene {
+        Scene { caller: Some(caller), ..self.gateway.scene(&self.session) }
+    }
+}
+
+/// One connection.
+struct ForgeServer {
+    desk: Desk,
+    /// What the client wants to hear of servers' logs, where it says so once for all.
+    level: Mutex<Level>,
+    calls: Exchanges<CallToolResult>,
+    prompts: Exchanges<Result<GetPromptResult>>,
+    reads: Exchanges<Result<ReadResourceResult>>,
+}
+
+impl ForgeServer {
+    fn new(desk: Desk) -> Self {
+        let level = Mutex::new(Level::Warning);
+        Self { desk, level, calls: Exchanges::default(), prompts: Exchanges::default(), reads: Exchanges::default() }
+    }
+
+    /// A turn of an exchange about `subject`.
+    fn turn<'a>(&self, context: &'a RequestContext<RoleServer>, subject: &serde_json::Value) -> Turn<'a> {
+        let level = match is_stateless(context) {
+            true => serde_json::to_value(context.meta.log_level()).and_then(serde_json::from_value).unwrap_or_default(),
+            false => Some(*self.level.lock().unwrap_or_else(PoisonError::into_inner)),
+        };
+        let session = Arc::as_ptr(&self.desk.session).addr() as u64;
+        let subject = stubgen::digest(&stubgen::canonical_json(subject));
+        Turn { context, session, level, subject, responses: None, state: None }
     }
 }
 
@@ -167,8 +110,11 @@ impl ServerHandler for ForgeServer {
             .enable_resources()
             .enable_prompts()
             .enable_completions()
+            .enable_logging()
             .build();
-        ServerConfig::new(capabilities).with_server_info(implementation).with_instructions(instructions(&self.gateway))
+        ServerConfig::new(capabilities)
+            .with_server_info(implementation)
+            .with_instructions(instructions(&self.desk.gateway))
     }
 
     async fn list_tools(
@@ -187,13 +133,15 @@ impl ServerHandler for ForgeServer {
         request: CallToolRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
-        let args = request.arguments.unwrap_or_default();
-        let result = tokio::select! {
-            result = self.dispatch(&request.name, args) => result,
-            // Dropping the other branch kills a running script; nobody waits for this answer any more.
-            () = context.ct.cancelled() => Err(Error::new(ErrorCode::Cancelled, "the client cancelled the request")),
-        };
-        Ok(result.unwrap_or_else(|error| failed(&error)).into())
+        let CallToolRequestParams { name, arguments, input_responses, request_state, .. } = request;
+        let args = arguments.unwrap_or_default();
+        let mut turn = self.turn(&context, &json!([name, args]));
+        (turn.responses, turn.state) = (input_responses, request_state);
+        let desk = self.desk.clone();
+        match self.calls.take(turn, |caller| async move { desk.call(&name, args, caller).await }).await? {
+            Reply::Done(result) => Ok(result.into()),
+            Reply::Asks(questions) => Ok(questions.into()),
+        }
     }
 
     async fn list_resources(
@@ -201,7 +149,7 @@ impl ServerHandler for ForgeServer {
         page: Option<PaginatedRequestParams>,
         _: RequestContext<RoleServer>,
     ) -> Result<ListResourcesResult, ErrorData> {
-        self.resources(page).await.map_err(|error| rpc_error(&error))
+        self.desk.resources(page).await.map_err(|error| rpc_error(&error))
     }
 
     async fn list_resource_templates(
@@ -209,15 +157,22 @@ impl ServerHandler for ForgeServer {
         page: Option<PaginatedRequestParams>,
         _: RequestContext<RoleServer>,
     ) -> Result<ListResourceTemplatesResult, ErrorData> {
-        self.templates(page).await.map_err(|error| rpc_error(&error))
+        self.desk.templates(page).await.map_err(|error| rpc_error(&error))
     }
 
     async fn read_resource(
         &self,
         request: ReadResourceRequestParams,
-        _: RequestContext<RoleServer>,
+        context: RequestContext<RoleServer>,
     ) -> Result<ReadResourceResponse, ErrorData> {
-        self.read(&request.uri).await.map(Into::into).map_err(|error| read_error(&error))
+        let ReadResourceRequestParams { uri, input_responses, request_state, .. } = request;
+        let mut turn = self.turn(&context, &json!(uri));
+        (turn.responses, turn.state) = (input_responses, request_state);
+        let desk = self.desk.clone();
+        match self.reads.take(turn, |caller| async move { desk.read(&uri, caller).await }).await? {
+            Reply::Done(result) => result.map(Into::into).map_err(|error| read_error(&error)),
+            Reply::Asks(questions) => Ok(questions.into()),
+        }
     }
 
     async fn list_prompts(
@@ -225,15 +180,23 @@ impl ServerHandler for ForgeServer {
         page: Option<PaginatedRequestParams>,
         _: RequestContext<RoleServer>,
     ) -> Result<ListPromptsResult, ErrorData> {
-        self.prompts(page).await.map_err(|error| rpc_error(&error))
+        self.desk.prompts(page).await.map_err(|error| rpc_error(&error))
     }
 
     async fn get_prompt(
         &self,
         request: GetPromptRequestParams,
-        _: RequestContext<RoleServer>,
+        context: RequestContext<RoleServer>,
     ) -> Result<GetPromptResponse, ErrorData> {
-        self.prompt(request).await.map(Into::into).map_err(|error| rpc_error(&error))
+        let GetPromptRequestParams { name, arguments, input_responses, request_state, .. } = request;
+        let args = arguments.unwrap_or_default();
+        let mut turn = self.turn(&context, &json!([name, args]));
+        (turn.responses, turn.state) = (input_responses, request_state);
+        let desk = self.desk.clone();
+        match self.prompts.take(turn, |caller| async move { desk.prompt(&name, args, caller).await }).await? {
+            Reply::Done(result) => result.map(Into::into).map_err(|error| rpc_error(&error)),
+            Reply::Asks(questions) => Ok(questions.into()),
+        }
     }
 
     async fn complete(
@@ -241,143 +204,24 @@ impl ServerHandler for ForgeServer {
         request: CompleteRequestParams,
         _: RequestContext<RoleServer>,
     ) -> Result<CompleteResult, ErrorData> {
-        self.completion(request).await.map_err(|error| rpc_error(&error))
+        self.desk.completion(request).await.map_err(|error| rpc_error(&error))
+    }
+
+    async fn set_level(
+        &self,
+        request: SetLevelRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
+        if is_stateless(&context) {
+            return Err(ErrorData::method_not_found::<SetLevelRequestMethod>());
+        }
+        let level = serde_json::to_value(request.level).and_then(serde_json::from_value);
+        let level = level.map_err(|error| ErrorData::invalid_params(error.to_string(), None))?;
+        *self.level.lock().unwrap_or_else(PoisonError::into_inner) = level;
+        Ok(())
     }
 
     fn get_tool(&self, name: &str) -> Option<Tool> {
         definitions().into_iter().find(|tool| tool.name == name)
     }
-}
-
-/// The definitions of the four tools, as clients see them.
-#[must_use]
-pub fn definitions() -> Vec<Tool> {
-    // Every request looks at them, and deriving the schemas costs more than most answers.
-    static DEFINITIONS: LazyLock<Vec<Tool>> = LazyLock::new(define);
-    DEFINITIONS.clone()
-}
-
-fn define() -> Vec<Tool> {
-    vec![
-        tool::<LsArgs>("ls", "List tools", "List a folder of the tool filesystem: servers, categories, tools.", true),
-        tool::<CatArgs>("cat", "Read tool stubs", "Read stubs, docs (.md) and stored /results.", true),
-        tool::<SearchArgs>(
-            "search",
-            "Search tools",
-            "Find tools by purpose. Answers stub paths with signatures.",
-            true,
-        ),
-        tool::<ExecuteArgs>(
-            "execute",
-            "Run a script",
-            "Run one script that calls any number of tools; returns its value and captured output. No network, files or imports; tools are the only way out.",
-            false,
-        ),
-    ]
-}
-
-/// The instructions for `gateway`'s clients.
-#[must_use]
-pub fn instructions(gateway: &Gateway) -> String {
-    let names: Vec<String> = gateway.catalog().servers().iter().map(|server| server.ident.clone()).collect();
-    render_instructions(&names)
-}
-
-/// The instructions for clients of a gateway with these servers.
-#[must_use]
-pub fn render_instructions(servers: &[String]) -> String {
-    const SHOWN: usize = 12;
-    let named = match servers {
-        [] => "No MCP servers".to_owned(),
-        few if few.len() <= SHOWN => format!("MCP servers {}", few.join(", ")),
-        many => format!("{} MCP servers ({}, …)", many.len(), many[..SHOWN].join(", ")),
-    };
-    let mut environment = minijinja::Environment::new();
-    environment.set_undefined_behavior(minijinja::UndefinedBehavior::Strict);
-    let template = include_str!("../templates/instructions.j2");
-    let rendered = environment.render_str(template, minijinja::context! { servers => &named });
-    rendered.unwrap_or_else(|error| {
-        tracing::error!(%error, "the template of the instructions is broken");
-        named
-    })
-}
-
-fn tool<A: JsonSchema>(name: &'static str, title: &str, description: &'static str, read_only: bool) -> Tool {
-    let mut schema =
-        schemars::SchemaGenerator::new(schemars::generate::SchemaSettings::draft2020_12().with(|settings| {
-            settings.inline_subschemas = true;
-            settings.meta_schema = None;
-        }))
-        .into_root_schema_for::<A>();
-    schema.remove("title");
-    schema.remove("description");
-    let mut schema = schema.to_value();
-    tidy(&mut schema);
-    let schema = match schema {
-        Value::Object(schema) => schema,
-        _ => JsonObject::new(),
-    };
-    let annotations = match read_only {
-        true => ToolAnnotations::new().read_only(true).open_world(false),
-        false => ToolAnnotations::new().read_only(false).open_world(true),
-    };
-    Tool::new(Cow::Borrowed(name), Cow::Borrowed(description), Arc::new(schema)).with_title(title).annotate(annotations)
-}
-
-/// Every agent pays for these bytes on every turn: number formats and "or null" say nothing that it needs.
-fn tidy(schema: &mut Value) {
-    match schema {
-        Value::Object(object) => {
-            object.shift_remove("format");
-            object.shift_remove("minimum");
-            if let Some(Value::Array(types)) = object.get_mut("type") {
-                types.retain(|name| name != "null");
-                if let [only] = types.as_slice() {
-                    let only = only.clone();
-                    object.insert("type".to_owned(), only);
-                }
-            }
-            object.values_mut().for_each(tidy);
-        }
-        Value::Array(items) => items.iter_mut().for_each(tidy),
-        _ => {}
-    }
-}
-
-fn parse<A: DeserializeOwned + JsonSchema>(tool: &str, args: JsonObject) -> Result<A> {
-    let known: Vec<String> = get_properties(tool);
-    let unknown = args.keys().find(|key| !known.contains(key)).cloned();
-    if let Some(key) = unknown {
-        let hint = did_you_mean(&nearest(&key, known.iter().map(String::as_str)))
-            .unwrap_or_else(|| format!("`{tool}` takes {}", known.join(", ")));
-        return Err(Error::new(ErrorCode::InvalidArgs, format!("`{tool}` has no argument `{key}`")).hint(hint));
-    }
-    serde_json::from_value(Value::Object(args)).map_err(|error| {
-        Error::new(ErrorCode::InvalidArgs, format!("`{tool}`: {error}"))
-            .hint(format!("`{tool}` takes {}", known.join(", ")))
-    })
-}
-
-fn get_properties(tool: &str) -> Vec<String> {
-    let definition = definitions().into_iter().find(|definition| definition.name == tool);
-    let properties = definition.and_then(|tool| tool.input_schema.get("properties")?.as_object().cloned());
-    properties.into_iter().flatten().map(|(name, _)| name).collect()
-}
-
-/// A timeout that a client asks for.
-fn timeout(seconds: f64) -> Result<Duration> {
-    let wrong =
-        || Error::new(ErrorCode::InvalidArgs, format!("`timeout_secs` is {seconds}")).hint("give seconds, more than 0");
-    match Duration::try_from_secs_f64(seconds) {
-        Ok(timeout) if timeout > Duration::ZERO => Ok(timeout),
-        _ => Err(wrong()),
-    }
-}
-
-fn text(answer: Result<String>) -> Result<CallToolResult> {
-    Ok(CallToolResult::success(vec![ContentBlock::text(answer?)]))
-}
-
-fn failed(error: &Error) -> CallToolResult {
-    CallToolResult::error(vec![ContentBlock::text(format!("{error}\nfix: {}", error.suggested_fix()))])
 }

@@ -14,6 +14,8 @@ use crate::error::{Error, ErrorCode, Result, code_name};
 use crate::secret;
 use crate::upstream::Operation;
 
+/// The outcome of a call that has none yet.
+const RUNNING: &str = "running";
 /// Characters of the arguments that records and errors show.
 const PREVIEW: usize = 200;
 
@@ -64,6 +66,13 @@ impl Ledger {
         calls.iter().map(|(record, _)| record.clone()).collect()
     }
 
+    /// How many calls have ended.
+    #[must_use]
+    pub fn closed(&self) -> usize {
+        let calls = self.calls.lock().unwrap_or_else(PoisonError::into_inner);
+        calls.iter().filter(|(record, _)| record.outcome != RUNNING).count()
+    }
+
     pub(super) fn charge_call(&self) -> Result<()> {
         let limit = self.max_calls;
         charge(&self.charged, limit, || format!("a run may make {limit} calls and this one has made them"))
@@ -92,7 +101,7 @@ impl Ledger {
             tool,
             args: preview(&canonical),
             args_hash: stubgen::short_digest(&canonical),
-            outcome: "running".to_owned(),
+            outcome: RUNNING.to_owned(),
             ms: 0.0,
         };
         let mut calls = self.calls.lock().unwrap_or_else(PoisonError::into_inner);

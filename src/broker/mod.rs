@@ -22,7 +22,7 @@ use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use serde_json::value::RawValue;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use stubgen::ToolStub;
 use tokio::sync::Semaphore;
 use wire::{CallError, Json, Op, Outcome};
@@ -32,11 +32,12 @@ use crate::config::Limits;
 use crate::discovery::Discovery;
 use crate::error::{Error, ErrorCode, Result};
 use crate::manifest::ServerEntry;
+use crate::pause::Pause;
 use crate::router::Router;
 use crate::sandbox::Host;
 use crate::secret;
 use crate::session::Session;
-use crate::upstream::{Answer, Operation, Progress};
+use crate::upstream::{Answer, Caller, Operation, Progress, Step};
 
 pub use arguments::Validators;
 pub use audit::{Audit, Subject};
@@ -56,6 +57,8 @@ pub struct Broker {
     slots: Semaphore,
     ledger: Ledger,
     attachments: Attachments,
+    caller: Option<Arc<dyn Caller>>,
+    pause: Arc<Pause>,
 }
 
 impl Broker {
@@ -70,7 +73,14 @@ impl Broker {
     ) -> Self {
         let slots = Semaphore::new(limits.concurrency);
         let ledger = Ledger::new(limits.calls, MAX_DISCOVERY);
-        Self { catalog, router, session, validators, limits, slots, ledger, attachments: Attachments::default() }
+        let (attachments, caller, pause) = (Attachments::default(), None, Arc::default());
+        Self { catalog, router, session, validators, limits, slots, ledger, attachments, caller, pause }
+    }
+
+    /// The same boundary, with the client that servers may reach while they work for it.
+    #[must_use]
+    pub fn made_for(self, caller: Option<Arc<dyn Caller>>) -> Self {
+        Self { caller, ..self }
     }
 
     /// What was called so far.
@@ -110,18 +120,42 @@ impl Broker {
         let record = self.ledger.open(call, &entry.ident, stub, &operation);
         let outcome = self.perform(entry, stub, &operation).await;
         self.ledger.close(record, &outcome);
+        if let Some(caller) = &self.caller {
+            let said = if outcome.is_ok() { "done" } else { "failed" };
+            caller.progress(Step { done: self.ledger.closed(), message: format!("{}: {said}", label(entry, stub)) });
+        }
         outcome
     }
 
     async fn perform(&self, entry: &ServerEntry, stub: Option<&ToolStub>, operation: &Operation) -> Result<Value> {
         let _slot = self.slots.acquire().await;
-        match self.router.call(&entry.name, operation, &Progress::default()).await.map_err(redacted)? {
+        match self.reported(entry, stub, operation).await.map_err(redacted)? {
             Answer::Tool(answer) => {
-                let tool = stub.map_or_else(|| entry.ident.clone(), |stub| format!("{}.{}", entry.ident, stub.ident));
+                let tool = label(entry, stub);
                 normalise::tool_answer(&tool, answer, &self.limits, &self.attachments).map_err(redacted)
             }
             Answer::Raw(value) => normalise::raw_answer(value, &self.limits),
             Answer::Listing(_) => Err(Error::new(ErrorCode::Internal, "a list came in answer to a call")),
+        }
+    }
+
+    /// The call itself, while the client hears what the server says of it.
+    async fn reported(&self, entry: &ServerEntry, stub: Option<&ToolStub>, operation: &Operation) -> Result<Answer> {
+        let Some(caller) = &self.caller else {
+            return self.router.call(&entry.name, operation, &Progress::default()).await;
+        };
+        let progress = Progress::made_for(Arc::clone(caller), &entry.ident, Arc::clone(&self.pause));
+        let mut reports = progress.watch();
+        let mut answer = std::pin::pin!(self.router.call(&entry.name, operation, &progress));
+        loop {
+            tokio::select! {
+                answer = &mut answer => return answer,
+                Ok(()) = reports.changed() => {
+                    let said = reports.borrow_and_update().to_string();
+                    let message = secret::redact(&format!("{}: {said}", label(entry, stub))).into_owned();
+                    caller.progress(Step { done: self.ledger.closed(), message });
+                }
+            }
         }
     }
 
@@ -189,6 +223,15 @@ impl Host for Broker {
             Err(error) => Outcome::Err(call_error(&error)),
         }
     }
+
+    fn pause(&self) -> &Pause {
+        &self.pause
+    }
+}
+
+/// The tool or server of a call, in messages.
+fn label(entry: &ServerEntry, stub: Option<&ToolStub>) -> String {
+    stub.map_or_else(|| entry.ident.clone(), |stub| format!("{}.{}", entry.ident, stub.ident))
 }
 
 /// The error as scripts see it.
@@ -221,19 +264,8 @@ fn not_json(error: serde_json::Error) -> Error {
 fn redacted(mut error: Error) -> Error {
     error.message = secret::redact(&error.message).into_owned();
     error.hint = error.hint.map(|hint| secret::redact(&hint).into_owned());
-    error.data = error.data.map(|data| Box::new(redact_value(*data)));
+    error.data = error.data.map(|data| Box::new(secret::redact_json(*data)));
     error
-}
-
-fn redact_value(value: Value) -> Value {
-    match value {
-        Value::String(text) => Value::String(secret::redact(&text).into_owned()),
-        Value::Array(items) => items.into_iter().map(redact_value).collect(),
-        Value::Object(object) => {
-            Value::Object(object.into_iter().map(|(key, value)| (key, redact_value(value))).collect::<Map<_, _>>())
-        }
-        other => other,
-    }
 }
 
 /// Milliseconds with microsecond resolution, as the records show times.

@@ -135,6 +135,10 @@ fn tool_error(tool: &str, answer: ToolAnswer) -> Error {
         true => Error::new(ErrorCode::ToolError, format!("{tool} failed without saying why")),
         false => Error::new(ErrorCode::ToolError, format!("{tool}: {cut}")),
     };
+    let error = match answer.refusal {
+        Some(refusal) => error.hint(refusal),
+        None => error,
+    };
     match answer.structured {
         Some(data) => error.data(data),
         None => error,

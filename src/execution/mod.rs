@@ -16,6 +16,7 @@ use crate::error::code_name;
 use crate::router::Router;
 use crate::sandbox::{self, Pool, Report};
 use crate::session::Session;
+use crate::upstream::Caller;
 
 pub use failed::Failed;
 
@@ -44,6 +45,8 @@ pub struct Scene {
     pub pool: Arc<Pool>,
     /// The limits.
     pub limits: config::Limits,
+    /// The client that servers may reach meanwhile, where there is one.
+    pub caller: Option<Arc<dyn Caller>>,
 }
 
 /// How an execution ended. Serialised, it is the object that `run --json` prints.
@@ -96,6 +99,7 @@ impl Scene {
             Arc::clone(&self.validators),
             self.limits.clone(),
         )
+        .made_for(self.caller.clone())
     }
 
     /// Answers a request that is no script, within the same boundary and with the same record.

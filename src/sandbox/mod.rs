@@ -20,6 +20,7 @@ use async_trait::async_trait;
 use wire::{EngineInfo, Json, Layer, Op, Outcome, ScriptError, Stats, Stream};
 
 use crate::error::Error;
+use crate::pause::Pause;
 
 pub use metrics::Metrics;
 pub use pool::{Pool, PoolOptions};
@@ -30,6 +31,9 @@ pub use validate::{Script, prepare};
 pub trait Host: Send + Sync {
     /// Answers one call; several run at once.
     async fn call(&self, call: u64, op: Op) -> Outcome;
+
+    /// The time that does not count for the wall clock.
+    fn pause(&self) -> &Pause;
 }
 
 /// How a run ended, and what it left.

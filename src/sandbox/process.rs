@@ -140,6 +140,7 @@ impl Worker {
     ) -> Result<wire::Json, Failure> {
         let deadline = tokio::time::sleep(wall);
         tokio::pin!(deadline);
+        let mut pauses = host.pause().count();
         let cpu_start = self.cpu_time();
         let mut cpu_tick = tokio::time::interval(CPU_TICK);
         cpu_tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -167,7 +168,13 @@ impl Worker {
                         place.send(frame);
                     }
                 }
-                () = &mut deadline => return Err(Failure::Timeout(wall)),
+                () = &mut deadline => match pauses.more() {
+                    Duration::ZERO => return Err(Failure::Timeout(wall)),
+                    more => {
+                        let later = deadline.deadline() + more;
+                        deadline.as_mut().reset(later);
+                    }
+                },
                 _ = cpu_tick.tick() => {
                     let used = self.cpu_time().saturating_sub(cpu_start);
                     if used > cpu_limit {

@@ -5,25 +5,27 @@
 //! servers can be mistaken for each other, and nothing is renamed when a server comes or goes. A URI without the
 //! prefix is taken as well where exactly one server lists it. A prompt is `github.review`: an identifier has no dot.
 
+use std::sync::Arc;
+
 use rmcp::ErrorData;
 use rmcp::model::{
-    CompleteRequestParams, CompleteResult, GetPromptRequestParams, GetPromptResult, ListPromptsResult,
-    ListResourceTemplatesResult, ListResourcesResult, PaginatedRequestParams, Prompt, ReadResourceResult, Reference,
-    Resource, ResourceContents, ResourceTemplate,
+    CompleteRequestParams, CompleteResult, GetPromptResult, ListPromptsResult, ListResourceTemplatesResult,
+    ListResourcesResult, PaginatedRequestParams, Prompt, ReadResourceResult, Reference, Resource, ResourceContents,
+    ResourceTemplate,
 };
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 
-use super::ForgeServer;
+use super::Desk;
 use crate::catalog::{Catalog, Node, Remote};
 use crate::error::{Error, ErrorCode, Result, code_name};
 use crate::manifest::ServerEntry;
-use crate::upstream::Subject;
+use crate::upstream::{Caller, Subject};
 
 /// Entries of a page.
 const PAGE: usize = 200;
 
-impl ForgeServer {
+impl Desk {
     pub(super) async fn resources(&self, page: Option<PaginatedRequestParams>) -> Result<ListResourcesResult> {
         let catalog = self.ready_catalog().await;
         let nodes: Vec<Node> = catalog.every_resource().chain(stub_files(&catalog)).collect();
@@ -71,12 +73,12 @@ impl ForgeServer {
         Ok(result)
     }
 
-    pub(super) async fn read(&self, uri: &str) -> Result<ReadResourceResult> {
+    pub(super) async fn read(&self, uri: &str, caller: Arc<dyn Caller>) -> Result<ReadResourceResult> {
         let catalog = self.ready_catalog().await;
         if let Some(remote) = remote(&catalog, uri)? {
             let Remote { server, uri: own, .. } = &remote;
-            let scene = self.gateway.scene(&self.session);
-            let answer = scene
+            let answer = self
+                .scene(caller)
                 .request("resources/read", async |broker| broker.read_resource(0, server, own.clone()).await)
                 .await?;
             let mut result: ReadResourceResult = decoded(answer, server)?;
@@ -100,7 +102,10 @@ impl ForgeServer {
             Ok(node) if !path.contains("/results") && catalog.read(node).is_none() => {
                 self.gateway.ls(&self.session, path, None)?
             }
-            _ => self.gateway.cat(&self.session, &[path.to_owned()], None).await?,
+            _ => {
+                let paths = [path.to_owned()];
+                self.scene(caller).request("resources/read", async |broker| broker.cat(0, &paths, None).await).await?
+            }
         };
         let mut contents = ResourceContents::text(text, uri);
         if let ResourceContents::TextResourceContents { mime_type, .. } = &mut contents {
@@ -109,11 +114,16 @@ impl ForgeServer {
         Ok(ReadResourceResult::new(vec![contents]))
     }
 
-    pub(super) async fn prompt(&self, params: GetPromptRequestParams) -> Result<GetPromptResult> {
+    pub(super) async fn prompt(
+        &self,
+        name: &str,
+        args: Map<String, Value>,
+        caller: Arc<dyn Caller>,
+    ) -> Result<GetPromptResult> {
         self.ready_catalog().await;
-        let (server, name) = split(&params.name)?;
-        let args = Value::Object(params.arguments.unwrap_or_default()).to_string();
-        let scene = self.gateway.scene(&self.session);
+        let (server, name) = split(name)?;
+        let args = Value::Object(args).to_string();
+        let scene = self.scene(caller);
         let answer = scene.request("prompts/get", async |broker| broker.prompt(0, server, name, &args).await).await?;
         decoded(answer, server)
     }

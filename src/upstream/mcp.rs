@@ -1,5 +1,6 @@
 //! The rmcp client: the only file, with its parts and transports beside it, that knows rmcp's client types.
 
+mod handler;
 mod listing;
 
 use std::borrow::Cow;
@@ -7,28 +8,28 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use async_trait::async_trait;
-use rmcp::ClientHandler;
 use rmcp::model::{
-    CallToolRequest, CallToolRequestParams, CallToolResult, ClientCapabilities, ClientConfig, ClientRequest,
-    CompleteRequest, CompleteRequestParams, ContentBlock, DiscoverRequest, DiscoverRequestParams, GetPromptRequest,
-    GetPromptRequestParams, Implementation, ListToolsRequest, PingRequest, ProgressNotificationParam, ProtocolVersion,
-    ReadResourceRequest, ReadResourceRequestParams, ServerResult,
+    CallToolRequest, CallToolRequestParams, CallToolResult, ClientRequest, CompleteRequest, CompleteRequestParams,
+    ContentBlock, DiscoverRequest, DiscoverRequestParams, GetPromptRequest, GetPromptRequestParams, ListToolsRequest,
+    PingRequest, ProtocolVersion, ReadResourceRequest, ReadResourceRequestParams, ServerResult,
 };
 use rmcp::service::{
-    ClientInitializeError, ClientLifecycleMode, ClientServiceExt as _, NotificationContext, PeerRequestOptions,
-    RoleClient, RunningService, ServiceError,
+    ClientInitializeError, ClientLifecycleMode, ClientServiceExt as _, PeerRequestOptions, RoleClient, RunningService,
+    ServiceError,
 };
 use serde_json::{Map, Value, json};
 
-use super::events::{Event, Teller};
+use super::events::Teller;
 use super::failure::{self, of_start};
 use super::reconnect::{Connect, Fault, Link};
-use super::request::{Reports, Round};
+use super::request::Round;
 use super::stderr::Stderr;
 use super::subscription::{Subscription, subscribe};
 use super::{Answer, Block, Listing, Operation, Progress, Subject, ToolAnswer, http, stdio};
 use crate::config::{self, Transport};
 use crate::error::{Error, ErrorCode, Result};
+
+use handler::Handler;
 
 /// Makes live clients of one server.
 pub(super) struct Connector {
@@ -90,7 +91,7 @@ impl Connector {
     }
 
     fn handler(&self) -> Handler {
-        Handler { reports: Reports::default(), events: self.events.clone() }
+        Handler::new(self.events.clone())
     }
 
     fn client(&self, service: RunningService<RoleClient, Handler>, ended: Arc<AtomicBool>) -> Client {
@@ -132,34 +133,6 @@ enum Failed {
     Process(ClientInitializeError, String),
 }
 
-/// What this client tells servers about itself, and does with what they send unasked.
-pub(super) struct Handler {
-    pub(super) reports: Reports,
-    events: Teller,
-}
-
-impl ClientHandler for Handler {
-    fn get_info(&self) -> ClientConfig {
-        ClientConfig::new(ClientCapabilities::default(), Implementation::new("forgefs", env!("CARGO_PKG_VERSION")))
-    }
-
-    async fn on_progress(&self, report: ProgressNotificationParam, _: NotificationContext<RoleClient>) {
-        self.reports.pass_on(report);
-    }
-
-    async fn on_tool_list_changed(&self, _: NotificationContext<RoleClient>) {
-        self.events.tell(Event::Changed);
-    }
-
-    async fn on_prompt_list_changed(&self, _: NotificationContext<RoleClient>) {
-        self.events.tell(Event::Changed);
-    }
-
-    async fn on_resource_list_changed(&self, _: NotificationContext<RoleClient>) {
-        self.events.tell(Event::Changed);
-    }
-}
-
 /// A live connection.
 pub(super) struct Client {
     name: String,
@@ -171,6 +144,10 @@ pub(super) struct Client {
 }
 
 impl Client {
+    pub(super) fn name(&self) -> &str {
+        &self.name
+    }
+
     pub(super) fn upstream(&self, what: impl std::fmt::Display) -> Error {
         Error::new(ErrorCode::UpstreamError, format!("{}: {what}", self.name))
     }
@@ -228,8 +205,17 @@ impl Client {
         if matches!(operation, Operation::List) {
             return self.list(progress).await.map(Answer::Listing);
         }
-        match self.perform(operation, progress).await? {
-            ServerResult::CallToolResult(result) => Ok(Answer::Tool(tool_answer(result))),
+        let answer = self.perform(operation, progress).await.map_err(|mut fault| {
+            // What the server says of a question that was not answered seldom names the reason.
+            if let Some(refusal) = progress.refusal() {
+                fault.error = fault.error.hint(refusal);
+            }
+            fault
+        })?;
+        match answer {
+            ServerResult::CallToolResult(result) => {
+                Ok(Answer::Tool(ToolAnswer { refusal: progress.refusal(), ..tool_answer(result) }))
+            }
             ServerResult::ReadResourceResult(result) => raw(&result).map_err(Fault::from),
             ServerResult::GetPromptResult(result) => raw(&result).map_err(Fault::from),
             ServerResult::CompleteResult(result) => raw(&result).map_err(Fault::from),
@@ -297,6 +283,7 @@ fn tool_answer(result: CallToolResult) -> ToolAnswer {
         content: result.content.into_iter().map(block).collect(),
         structured: result.structured_content,
         is_error: result.is_error.unwrap_or(false),
+        refusal: None,
     }
 }
 

@@ -4,6 +4,7 @@
 //! resources and prompts alike. [`build`] composes the stack in one visible place.
 
 mod breaker;
+mod caller;
 mod events;
 mod failure;
 mod http;
@@ -28,6 +29,7 @@ use crate::config;
 use crate::error::{Error, ErrorCode, Result};
 
 pub use breaker::Health;
+pub use caller::{Ask, Caller, Level, LogEntry, Question, Step};
 pub use events::{Event, Listener, Teller, events};
 pub use process::end_all;
 pub use progress::{Progress, Report};
@@ -143,6 +145,8 @@ pub struct ToolAnswer {
     pub structured: Option<Value>,
     /// The tool ran and failed.
     pub is_error: bool,
+    /// Why a question that the server asked meanwhile was not answered.
+    pub refusal: Option<String>,
 }
 
 /// A content block.

@@ -1,10 +1,36 @@
-//! What a server says of a call while the call is under way.
+//! What happens between a server and its client while a call is under way.
 
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use serde_json::Value;
+use stubgen::one_line;
 use tokio::sync::watch;
 
-/// The progress of one call: the client that hears of it reports it, whoever waits for the call can watch it.
-#[derive(Debug, Clone, Default)]
-pub struct Progress(watch::Sender<Report>);
+use super::caller::{Caller, LogEntry, Question};
+use crate::discovery::head;
+use crate::error::{Error, ErrorCode, Result};
+use crate::pause::Pause;
+use crate::secret;
+
+/// Bytes of a server's message that are passed on.
+const MAX_MESSAGE: usize = 300;
+
+/// The progress of one call: the client that hears of it reports it, whoever waits for the call can watch it. Through
+/// it the server reaches whom the call is made for.
+#[derive(Clone, Default)]
+pub struct Progress {
+    reports: watch::Sender<Report>,
+    made_for: Option<MadeFor>,
+    pause: Arc<Pause>,
+    refused: Arc<Mutex<Option<String>>>,
+}
+
+#[derive(Clone)]
+struct MadeFor {
+    caller: Arc<dyn Caller>,
+    server: String,
+}
 
 /// How far a call has come.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -17,15 +43,92 @@ pub struct Report {
     pub message: Option<String>,
 }
 
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.progress)?;
+        if let Some(total) = self.total {
+            write!(f, "/{total}")?;
+        }
+        match &self.message {
+            Some(message) => write!(f, " {}", head(&one_line(message), MAX_MESSAGE)),
+            None => Ok(()),
+        }
+    }
+}
+
 impl Progress {
+    /// That of a call to `server` on behalf of `caller`. While the caller is asked something, `pause` goes on.
+    #[must_use]
+    pub fn made_for(caller: Arc<dyn Caller>, server: &str, pause: Arc<Pause>) -> Self {
+        let made_for = Some(MadeFor { caller, server: server.to_owned() });
+        Self { made_for, pause, ..Self::default() }
+    }
+
     /// Tells everyone who watches.
     pub fn report(&self, report: Report) {
-        self.0.send_replace(report);
+        self.reports.send_replace(report);
     }
 
     /// Sees each report from now on; one that is replaced before it was looked at is not seen.
     #[must_use]
     pub fn watch(&self) -> watch::Receiver<Report> {
-        self.0.subscribe()
+        self.reports.subscribe()
     }
+
+    /// Whom the call is made for; `None` when no client is behind it.
+    #[must_use]
+    pub fn caller(&self) -> Option<&Arc<dyn Caller>> {
+        self.made_for.as_ref().map(|made_for| &made_for.caller)
+    }
+
+    /// The time that does not count for the call.
+    #[must_use]
+    pub fn pause(&self) -> &Arc<Pause> {
+        &self.pause
+    }
+
+    /// Puts a question of the server to whom the call is made for.
+    ///
+    /// # Errors
+    /// `APPROVAL_DENIED` when there is nobody to ask, or no answer; [`Progress::refusal`] remembers it.
+    pub async fn ask(&self, question: Question) -> Result<Value> {
+        let method = question.ask.method();
+        let answer = match &self.made_for {
+            Some(MadeFor { caller, server }) => {
+                let _held = self.pause.hold();
+                caller.ask(server, Question { params: secret::redact_json(question.params), ..question }).await
+            }
+            None => Err(Error::new(ErrorCode::ApprovalDenied, "no client is connected that could be asked")),
+        };
+        if let Err(error) = &answer {
+            *lock(&self.refused) = Some(format!("the server asked for `{method}`: {}", error.message));
+        }
+        answer
+    }
+
+    /// Why a question of the server was not answered, if one was not.
+    #[must_use]
+    pub fn refusal(&self) -> Option<String> {
+        lock(&self.refused).clone()
+    }
+
+    /// Passes a log entry of the server on, if it is wanted.
+    pub fn log(&self, entry: LogEntry) {
+        if let Some(MadeFor { caller, server }) = &self.made_for
+            && caller.log_level().is_some_and(|level| entry.level >= level)
+        {
+            caller.log(server, LogEntry { data: secret::redact_json(entry.data), ..entry });
+        }
+    }
+}
+
+impl fmt::Debug for Progress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Progress").field("last", &*self.reports.borrow()).finish_non_exhaustive()
+    }
+}
+
+/// No holder of these locks can leave them half-changed, so a poisoned one is as good as any.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

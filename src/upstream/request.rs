@@ -1,23 +1,32 @@
 //! One request to a server: its progress is passed on, it is cancelled when it is given up, and questions that the
 //! server asks before it answers are answered.
 
-use std::collections::HashMap;
+#![expect(deprecated, reason = "servers go on to use logging, which 2026-07-28 deprecates")]
+
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use futures::future::join_all;
 use rmcp::model::{
-    CancelledNotification, CancelledNotificationParam, ClientRequest, InputRequest, InputResponses,
-    ProgressNotificationParam, ProgressToken, RequestId, ServerRequest, ServerResult,
+    CancelledNotification, CancelledNotificationParam, ClientCapabilities, ClientRequest, InputRequest, InputResponses,
+    LoggingLevel, ProgressNotificationParam, ProgressToken, RequestId, RequestMetaObject, ServerResult,
+    SetLevelRequest, SetLevelRequestParams,
 };
-use rmcp::service::{Peer, PeerRequestOptions, RequestContext, RoleClient, Service as _, ServiceError};
+use rmcp::service::{Peer, PeerRequestOptions, RoleClient, ServiceError};
 use serde_json::Value;
+use tokio::time::Instant;
 
 use super::mcp::Client;
 use super::reconnect::Fault;
-use super::{Progress, Report};
+use super::{Ask, Level, Progress, Question, Report};
+use crate::error::Error;
 
 /// Rounds of questions that a server may ask before it answers one request.
 const MAX_ROUNDS: usize = 10;
+/// Pause before a server is asked again that gave no answer and asked nothing.
+const NOT_READY: Duration = Duration::from_millis(200);
+/// How long an answered request is remembered, since notifications before the answer are handled beside it.
+const RECENT: Duration = Duration::from_millis(200);
 /// How long the notice that a request was given up may take to be sent.
 const CANCEL: Duration = Duration::from_secs(5);
 
@@ -47,11 +56,16 @@ impl Client {
                 ServerResult::InputRequiredResult(asked) => asked,
                 answer => return Ok(answer),
             };
-            let mut responses = InputResponses::new();
-            for (key, request) in asked.input_requests.unwrap_or_default() {
-                let response = self.answer(&key, request).await?;
-                responses.insert(key, response);
+            let questions = asked.input_requests.unwrap_or_default();
+            if questions.is_empty() {
+                // It is not ready, and asks to be asked again with its own note of where it was.
+                tokio::time::sleep(NOT_READY).await;
             }
+            let responses = join_all(questions.into_iter().map(|(key, request)| async move {
+                let response = self.answer(request, progress).await;
+                response.map(|response| (key, response))
+            }));
+            let responses: InputResponses = responses.await.into_iter().collect::<Result<_, _>>()?;
             let responses = (!responses.is_empty()).then_some(responses);
             round = Round { responses, state: asked.request_state };
         }
@@ -71,28 +85,69 @@ impl Client {
         request: ClientRequest,
         progress: &Progress,
     ) -> Result<ServerResult, Unanswerable> {
-        let sent = self.service.send_request_with_option(request, PeerRequestOptions::no_options()).await;
+        let options = self.options(progress).await;
+        let sent = self.service.send_request_with_option(request, options).await;
         let handle = sent.map_err(|error| Unanswerable { error, sent: false })?;
-        let _listening = self.service.service().reports.listen(handle.progress_token.clone(), progress.clone());
+        let _listening = self.service.service().reports.listen(handle.progress_token.clone(), &handle.id, progress);
         let mut unanswered = Unanswered { peer: handle.peer.clone(), id: Some(handle.id.clone()) };
         let answer = handle.await_response().await;
         unanswered.id = None;
         answer.map_err(|error| Unanswerable { error, sent: true })
     }
 
-    /// What this client says to a question of the server.
-    async fn answer(&self, key: &str, request: InputRequest) -> Result<Value, Fault> {
-        let request = match request {
-            InputRequest::CreateMessage(request) => ServerRequest::CreateMessageRequest(request),
-            InputRequest::Elicitation(request) => ServerRequest::ElicitRequest(request),
-            InputRequest::ListRoots(request) => ServerRequest::ListRootsRequest(request),
+    /// What the client that the call is made for says to a question of the server.
+    async fn answer(&self, request: InputRequest, progress: &Progress) -> Result<Value, Fault> {
+        let (ask, params) = match request {
+            InputRequest::CreateMessage(request) => (Ask::Sampling, serde_json::to_value(request.params)),
+            InputRequest::Elicitation(request) => (Ask::Elicitation, serde_json::to_value(request.params)),
+            InputRequest::ListRoots(_) => (Ask::Roots, Ok(Value::Null)),
             _ => return Err(self.upstream("it asked back for something unknown").into()),
         };
-        let context = RequestContext::new(RequestId::String(key.into()), self.service.peer().clone());
-        let answered = self.service.service().handle_request(request, context).await;
-        let response = answered.map_err(|error| self.fault(ServiceError::McpError(error)))?;
-        serde_json::to_value(response).map_err(|error| self.upstream(error).into())
+        let params = params.map_err(|error| self.upstream(error))?;
+        let refused = |mut error: Error| {
+            error.message = format!("{} asked for `{}`: {}", self.name(), ask.method(), error.message);
+            error
+        };
+        Ok(progress.ask(Question { ask, params }).await.map_err(refused)?)
     }
+
+    /// What goes with a request: what its caller can be asked for and wants to hear, where the server takes it.
+    async fn options(&self, progress: &Progress) -> PeerRequestOptions {
+        let options = PeerRequestOptions::no_options();
+        let (Some(caller), Some(info)) = (progress.caller(), self.service.peer_info()) else { return options };
+        let level = caller.log_level();
+        if info.protocol_version.has_initialize() {
+            if let (Some(level), Some(_)) = (level, &info.capabilities.logging) {
+                self.lower_log_level(level).await;
+            }
+            return options;
+        }
+        let mut meta = RequestMetaObject::new();
+        if let Ok(abilities) = serde_json::from_value::<ClientCapabilities>(caller.abilities()) {
+            meta.set_client_capabilities(abilities);
+        }
+        if let Some(level) = level.and_then(rpc_level) {
+            meta.set_log_level(level);
+        }
+        options.with_meta(meta)
+    }
+
+    /// Asks a server of the older revisions for what the most curious caller so far wants to hear; the others are
+    /// spared what they do not want when it is passed on.
+    async fn lower_log_level(&self, level: Level) {
+        let reports = &self.service.service().reports;
+        if let (true, Some(level)) = (reports.lower(level), rpc_level(level)) {
+            let request = SetLevelRequest::new(SetLevelRequestParams::new(level));
+            let sent = self.service.send_request(ClientRequest::SetLevelRequest(request));
+            if let Ok(Err(error)) = tokio::time::timeout(CANCEL, sent).await {
+                tracing::debug!(server = self.name(), %error, "logging/setLevel failed");
+            }
+        }
+    }
+}
+
+fn rpc_level(level: Level) -> Option<LoggingLevel> {
+    serde_json::to_value(level).and_then(serde_json::from_value).ok()
 }
 
 /// Tells the server, when it is dropped, that a request was given up.
@@ -113,26 +168,85 @@ impl Drop for Unanswered {
     }
 }
 
-/// Who wants to hear of the progress of which request.
+/// The requests in flight on a connection, and who wants to hear of them.
 #[derive(Clone, Default)]
-pub(super) struct Reports(Arc<Mutex<HashMap<ProgressToken, Progress>>>);
+pub(super) struct Reports(Arc<Mutex<InFlight>>);
+
+#[derive(Default)]
+struct InFlight {
+    /// In the order they were sent.
+    requests: Vec<Entry>,
+    /// The least severe level of log entries that the server was asked for.
+    log_level: Option<Level>,
+}
+
+struct Entry {
+    token: ProgressToken,
+    request: RequestId,
+    progress: Progress,
+    /// It was answered a moment ago; what the server said before may be on its way still.
+    ended: Option<Instant>,
+}
 
 impl Reports {
-    fn lock(&self) -> MutexGuard<'_, HashMap<ProgressToken, Progress>> {
+    fn lock(&self) -> MutexGuard<'_, InFlight> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn listen(&self, token: ProgressToken, progress: Progress) -> Listening<'_> {
-        self.lock().insert(token.clone(), progress);
+    fn listen(&self, token: ProgressToken, request: &RequestId, progress: &Progress) -> Listening<'_> {
+        let entry = Entry { token: token.clone(), request: request.clone(), progress: progress.clone(), ended: None };
+        self.lock().requests.push(entry);
         Listening { reports: self, token }
     }
 
     /// Passes a report on to whoever waits for the request.
     pub(super) fn pass_on(&self, report: ProgressNotificationParam) {
-        if let Some(progress) = self.lock().get(&report.progress_token) {
+        if let Some(entry) = self.lock().requests.iter().find(|entry| entry.token == report.progress_token) {
             let ProgressNotificationParam { progress: so_far, total, message, .. } = report;
-            progress.report(Report { progress: so_far, total, message });
+            entry.progress.report(Report { progress: so_far, total, message });
         }
+    }
+
+    /// The calls that something the server sends can belong to, oldest first: that of `request` where it is known,
+    /// else those of the one session that has any. The error says why there is none.
+    pub(super) fn in_flight(&self, request: Option<&RequestId>) -> Result<Vec<Progress>, &'static str> {
+        self.calls(request, false)
+    }
+
+    /// As [`Reports::in_flight`], with calls that were answered a moment ago.
+    pub(super) fn recent(&self) -> Result<Vec<Progress>, &'static str> {
+        self.calls(None, true)
+    }
+
+    fn calls(&self, request: Option<&RequestId>, with_ended: bool) -> Result<Vec<Progress>, &'static str> {
+        let in_flight = self.lock();
+        let mut session = None;
+        let (mut calls, mut others) = (Vec::new(), Vec::new());
+        for Entry { progress, request: own, ended, .. } in &in_flight.requests {
+            if request.is_some_and(|request| request != own) || (ended.is_some() && !with_ended) {
+                continue;
+            }
+            let Some(caller) = progress.caller() else {
+                others.push(progress.clone());
+                continue;
+            };
+            if *session.get_or_insert(caller.session()) != caller.session() {
+                return Err("calls of several clients are in flight, and it does not say which one it belongs to");
+            }
+            calls.push(progress.clone());
+        }
+        // Those of the gateway itself and of the command line, which have nobody to ask and will say so.
+        Ok(if calls.is_empty() { others } else { calls })
+    }
+
+    /// Whether `level` is below what the server was asked for so far.
+    fn lower(&self, level: Level) -> bool {
+        let mut in_flight = self.lock();
+        let is_lower = in_flight.log_level.is_none_or(|known| level < known);
+        if is_lower {
+            in_flight.log_level = Some(level);
+        }
+        is_lower
     }
 }
 
@@ -143,6 +257,12 @@ struct Listening<'a> {
 
 impl Drop for Listening<'_> {
     fn drop(&mut self) {
-        self.reports.lock().remove(&self.token);
+        let now = Instant::now();
+        self.reports.lock().requests.retain_mut(|entry| {
+            if entry.token == self.token {
+                entry.ended = Some(now);
+            }
+            entry.ended.is_none_or(|ended| now - ended < RECENT)
+        });
     }
 }

@@ -54,8 +54,9 @@ impl<U: Upstream> Upstream for Timeout<U> {
             Operation::List => (call + connect, most + connect),
             _ => (call, most),
         };
-        let last = Instant::now() + most;
+        let mut last = Instant::now() + most;
         let mut deadline = (Instant::now() + limit).min(last);
+        let mut pauses = progress.pause().count();
         let mut reports = progress.watch();
         let mut answer = self.inner.call(operation, progress);
         loop {
@@ -64,6 +65,11 @@ impl<U: Upstream> Upstream for Timeout<U> {
                 answer = &mut answer => return answer,
                 Ok(()) = reports.changed() => deadline = (Instant::now() + limit).min(last),
                 () = tokio::time::sleep_until(deadline) => {
+                    let more = pauses.more();
+                    if !more.is_zero() {
+                        (deadline, last) = (deadline + more, last + more);
+                        continue;
+                    }
                     let capped = deadline == last && most > limit;
                     return Err(self.expired(operation, if capped { most } else { limit }, capped));
                 }
@@ -125,6 +131,26 @@ mod tests {
         let started = Instant::now();
         let error = timeout.call(&read(), &Progress::default()).await.expect_err("nothing answers");
         assert_eq!((error.code, started.elapsed().as_secs()), (ErrorCode::Timeout, 3));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn time_in_which_the_client_is_asked_does_not_count() {
+        struct Asking;
+        #[async_trait]
+        impl Upstream for Asking {
+            async fn call(&self, _: &Operation, progress: &Progress) -> Result<Answer> {
+                tokio::time::sleep(Duration::from_secs(2)).await;
+                let hold = progress.pause().hold();
+                tokio::time::sleep(Duration::from_secs(100)).await;
+                drop(hold);
+                std::future::pending().await
+            }
+        }
+        let limits = Limits { call: Duration::from_secs(3), most: Duration::from_secs(9), connect: Duration::ZERO };
+        let timeout = Timeout::new("web", Asking, limits);
+        let started = Instant::now();
+        let error = timeout.call(&read(), &Progress::default()).await.expect_err("nothing answers");
+        assert_eq!((error.code, started.elapsed().as_secs()), (ErrorCode::Timeout, 103));
     }
 
     #[tokio::test(start_paused = true)]

@@ -14,7 +14,7 @@ use nix::{
 };
 use regex::RegexSet;
 use rmcp::{
-    ClientLifecycleMode, ClientServiceExt as _, RoleClient,
+    ClientHandler, ClientLifecycleMode, ClientServiceExt as _, RoleClient,
     model::{CallToolRequestParams, ProtocolVersion, Tool},
     service::{Peer, RunningService},
     transport::TokioChildProcess,
@@ -209,8 +209,18 @@ impl Fence {
 
     /// Connects to a gateway that a command starts.
     pub(crate) async fn connect(&self, era: Era, command: Command) -> Session {
-        let stderr = self.root.path().join("stderr.log");
-        let log = File::create(&stderr).expect("the log can be made");
+        let (service, pid) = self.attach(era, command, ()).await;
+        Session { service, stderr: self.stderr_file(), pid }
+    }
+
+    /// As [`Fence::connect`], with a client that answers what it is asked; the process id beside it.
+    pub(crate) async fn attach<H: ClientHandler>(
+        &self,
+        era: Era,
+        command: Command,
+        client: H,
+    ) -> (RunningService<RoleClient, H>, u32) {
+        let log = File::create(self.stderr_file()).expect("the log can be made");
         let (transport, _) = TokioChildProcess::builder(tokio::process::Command::from(command))
             .stderr(Stdio::from(log))
             .spawn()
@@ -220,12 +230,21 @@ impl Fence {
             Era::Legacy => ClientLifecycleMode::Initialize,
             Era::Modern => ClientLifecycleMode::Discover { preferred_versions: vec![ProtocolVersion::V_2026_07_28] },
         };
-        let connecting = ().serve_with_lifecycle(transport, lifecycle);
+        let connecting = client.serve_with_lifecycle(transport, lifecycle);
         match tokio::time::timeout(Duration::from_secs(20), connecting).await {
-            Ok(Ok(service)) => Session { service, stderr, pid },
-            Ok(Err(error)) => panic!("no session: {error}\n{}", fs::read_to_string(&stderr).unwrap_or_default()),
-            Err(_) => panic!("no answer to the client\n{}", fs::read_to_string(&stderr).unwrap_or_default()),
+            Ok(Ok(service)) => (service, pid),
+            Ok(Err(error)) => panic!("no session: {error}\n{}", self.stderr()),
+            Err(_) => panic!("no answer to the client\n{}", self.stderr()),
         }
+    }
+
+    fn stderr_file(&self) -> PathBuf {
+        self.root.path().join("stderr.log")
+    }
+
+    /// What the gateway logged so far.
+    pub(crate) fn stderr(&self) -> String {
+        fs::read_to_string(self.stderr_file()).unwrap_or_default()
     }
 }
 

@@ -1,0 +1,80 @@
+//! Time that does not count.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+/// Time that calls stand still because a person or a model at the client is being asked: it is neither the script's
+/// nor the server's.
+#[derive(Debug, Default)]
+pub struct Pause(Mutex<Held>);
+
+#[derive(Debug, Default)]
+struct Held {
+    holders: usize,
+    since: Option<Instant>,
+    before: Duration,
+}
+
+impl Pause {
+    /// No holder can leave it half-changed, so a poisoned lock is as good as any.
+    fn lock(&self) -> MutexGuard<'_, Held> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Begins a pause, or joins one; it ends when the last holder is dropped.
+    #[must_use]
+    pub fn hold(self: &Arc<Self>) -> Hold {
+        let mut held = self.lock();
+        held.holders += 1;
+        held.since.get_or_insert_with(Instant::now);
+        Hold(Arc::clone(self))
+    }
+
+    /// How long it has been in all, up to now.
+    #[must_use]
+    pub fn total(&self) -> Duration {
+        let held = self.lock();
+        held.before + held.since.map_or(Duration::ZERO, |since| since.elapsed())
+    }
+}
+
+impl Pause {
+    /// Counts the time from now on, for a deadline that has to be moved by it.
+    #[must_use]
+    pub fn count(&self) -> Counted<'_> {
+        Counted { pause: self, counted: self.total() }
+    }
+}
+
+/// Time of a pause, counted once.
+pub struct Counted<'a> {
+    pause: &'a Pause,
+    counted: Duration,
+}
+
+impl Counted<'_> {
+    /// How long the pause has been since the last time this was asked; not less than a beat unless it was none.
+    pub fn more(&mut self) -> Duration {
+        const BEAT: Duration = Duration::from_millis(50);
+        let more = self.pause.total() - self.counted;
+        self.counted += more;
+        if more.is_zero() { more } else { more.max(BEAT) }
+    }
+}
+
+/// Keeps a pause going.
+pub struct Hold(Arc<Pause>);
+
+impl Drop for Hold {
+    fn drop(&mut self) {
+        let mut held = self.0.lock();
+        held.holders -= 1;
+        if held.holders == 0
+            && let Some(since) = held.since.take()
+        {
+            held.before += since.elapsed();
+        }
+    }
+}

@@ -1,0 +1,239 @@
+//! The client of one request, as servers reach it while they work for it: questions, log entries, progress.
+#![expect(deprecated, reason = "clients go on to use sampling, roots and logging, which 2026-07-28 deprecates")]
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use rmcp::model::{
+    CancelledNotificationParam, ClientCapabilities, ClientResult, CreateMessageRequest, CreateMessageResult,
+    ElicitRequest, ElicitResult, InputRequest, ListRootsRequest, ListRootsResult, RequestId, ServerRequest,
+};
+use rmcp::service::{Peer, PeerRequestOptions, RequestContext, RoleServer, ServiceError};
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+use tokio::sync::{mpsc, oneshot};
+
+use super::notices::Notices;
+use crate::error::{Error, ErrorCode, Result};
+use crate::upstream::{Ask, Caller, Level, LogEntry, Question, Step};
+
+/// How long a person may take to answer.
+pub(super) const PATIENCE: Duration = Duration::from_secs(600);
+/// How long the notice that a question was given up may take to be sent.
+const CANCEL: Duration = Duration::from_secs(5);
+
+/// The client of one request.
+pub(super) struct ClientCaller {
+    session: u64,
+    way: Way,
+    /// What the client said of itself with its latest request.
+    abilities: Mutex<ClientCapabilities>,
+    notices: Notices,
+}
+
+/// How questions reach it.
+enum Way {
+    /// As requests, in the revisions with a handshake.
+    Requests(Peer<RoleServer>),
+    /// As the answer to its own request, which it then repeats, since 2026-07-28.
+    Rounds(mpsc::UnboundedSender<Asked>),
+}
+
+/// A question that waits to be put in an answer.
+pub(super) struct Asked {
+    pub(super) request: InputRequest,
+    pub(super) answer: oneshot::Sender<Value>,
+}
+
+impl ClientCaller {
+    /// The client behind `context`, and the questions for the answer to its request.
+    pub(super) fn new(
+        session: u64,
+        context: &RequestContext<RoleServer>,
+        level: Option<Level>,
+    ) -> (Arc<Self>, mpsc::UnboundedReceiver<Asked>) {
+        let (ask, asked) = mpsc::unbounded_channel();
+        let way = match is_stateless(context) {
+            true => Way::Rounds(ask),
+            false => Way::Requests(context.peer.clone()),
+        };
+        let notices = Notices::new(context.peer.clone());
+        let caller = Arc::new(Self { session, way, abilities: Mutex::default(), notices });
+        caller.resume(context, level);
+        (caller, asked)
+    }
+
+    /// Takes a further request of the same exchange for the one that is being worked on.
+    pub(super) fn resume(&self, context: &RequestContext<RoleServer>, level: Option<Level>) {
+        *self.abilities() = context.client_capabilities().unwrap_or_default();
+        self.notices.resume(context.meta.get_progress_token(), level);
+    }
+
+    /// Sends what is still to be said, and says nothing more until [`ClientCaller::resume`].
+    pub(super) async fn pause(&self) {
+        self.notices.pause().await;
+    }
+
+    fn abilities(&self) -> MutexGuard<'_, ClientCapabilities> {
+        self.abilities.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What keeps the client from being asked this.
+    fn obstacle(&self, question: &Question) -> Option<&'static str> {
+        let ClientCapabilities { elicitation, sampling, roots, .. } = &*self.abilities();
+        let has = |key: &str| question.params.get(key).is_some_and(|value| !value.is_null());
+        match (question.ask, elicitation, sampling) {
+            (Ask::Elicitation, None, _) => Some("the client does not offer `elicitation`"),
+            (Ask::Elicitation, Some(modes), _) => {
+                let by_url = question.params.get("mode").and_then(Value::as_str) == Some("url");
+                match (by_url, modes.form.is_some(), modes.url.is_some()) {
+                    (true, _, false) => Some("the client does not offer `elicitation` by URL"),
+                    (false, false, true) => Some("the client offers `elicitation` by URL only"),
+                    _ => None,
+                }
+            }
+            (Ask::Sampling, _, None) => Some("the client does not offer `sampling`"),
+            (Ask::Sampling, _, Some(sampling)) => ((has("tools") || has("toolChoice")) && sampling.tools.is_none())
+                .then_some("the client does not offer tools in `sampling`"),
+            (Ask::Roots, ..) => roots.is_none().then_some("the client does not offer `roots`"),
+        }
+    }
+}
+
+#[async_trait]
+impl Caller for ClientCaller {
+    fn session(&self) -> u64 {
+        self.session
+    }
+
+    fn abilities(&self) -> Value {
+        let ClientCapabilities { elicitation, sampling, roots, .. } = self.abilities().clone();
+        let mut offered = ClientCapabilities::default();
+        (offered.elicitation, offered.sampling, offered.roots) = (elicitation, sampling, roots);
+        serde_json::to_value(offered).unwrap_or_else(|_| json!({}))
+    }
+
+    async fn ask(&self, server: &str, question: Question) -> Result<Value> {
+        if let Some(obstacle) = self.obstacle(&question) {
+            return Err(denied(obstacle)
+                .hint(format!("use a client that offers `{}`, or do without it", question.ask.ability())));
+        }
+        let request = input_request(server, question)?;
+        let kind = Kind::of(&request);
+        let answer = match &self.way {
+            Way::Requests(peer) => by_request(peer, request).await?,
+            Way::Rounds(ask) => {
+                let (answer, answered) = oneshot::channel();
+                let _ = ask.send(Asked { request, answer });
+                let answered = tokio::time::timeout(PATIENCE, answered).await;
+                answered.ok().and_then(std::result::Result::ok).ok_or_else(|| denied("the client gave no answer"))?
+            }
+        };
+        kind.check(answer)
+    }
+
+    fn log_level(&self) -> Option<Level> {
+        self.notices.level()
+    }
+
+    fn log(&self, server: &str, entry: LogEntry) {
+        self.notices.log(server, entry);
+    }
+
+    fn progress(&self, step: Step) {
+        self.notices.progress(step);
+    }
+}
+
+/// Whether a request is of the revisions without a handshake.
+pub(super) fn is_stateless(context: &RequestContext<RoleServer>) -> bool {
+    context.protocol_version().is_some_and(|version| !version.has_initialize())
+}
+
+fn denied(why: impl Into<String>) -> Error {
+    Error::new(ErrorCode::ApprovalDenied, why)
+}
+
+/// The question as a request. The user sees only that the gateway asks, so an elicitation says on whose behalf.
+fn input_request(server: &str, Question { ask, mut params }: Question) -> Result<InputRequest> {
+    if let (Ask::Elicitation, Some(Value::String(message))) = (ask, params.get_mut("message")) {
+        *message = format!("{server}: {message}");
+    }
+    Ok(match ask {
+        Ask::Elicitation => InputRequest::Elicitation(ElicitRequest::new(typed(params, "the question")?)),
+        Ask::Sampling => InputRequest::CreateMessage(CreateMessageRequest::new(typed(params, "the question")?)),
+        Ask::Roots => InputRequest::ListRoots(ListRootsRequest::default()),
+    })
+}
+
+fn typed<T: DeserializeOwned>(value: Value, what: &str) -> Result<T> {
+    serde_json::from_value(value).map_err(|error| denied(format!("{what} is not valid: {error}")))
+}
+
+/// What the answer to a question must be.
+enum Kind {
+    Message,
+    Elicited,
+    Roots,
+}
+
+impl Kind {
+    fn of(request: &InputRequest) -> Self {
+        match request {
+            InputRequest::CreateMessage(_) => Self::Message,
+            InputRequest::ListRoots(_) => Self::Roots,
+            _ => Self::Elicited,
+        }
+    }
+
+    fn check(&self, answer: Value) -> Result<Value> {
+        const WHAT: &str = "the client's answer";
+        match self {
+            Self::Message => drop(typed::<CreateMessageResult>(answer.clone(), WHAT)?),
+            Self::Elicited => drop(typed::<ElicitResult>(answer.clone(), WHAT)?),
+            Self::Roots => drop(typed::<ListRootsResult>(answer.clone(), WHAT)?),
+        }
+        Ok(answer)
+    }
+}
+
+/// Asks by a request; dropping the future withdraws the question.
+async fn by_request(peer: &Peer<RoleServer>, request: InputRequest) -> Result<Value> {
+    let request = match request {
+        InputRequest::CreateMessage(request) => ServerRequest::CreateMessageRequest(request),
+        InputRequest::Elicitation(request) => ServerRequest::ElicitRequest(request),
+        InputRequest::ListRoots(request) => ServerRequest::ListRootsRequest(request),
+        _ => return Err(denied("it is a question of an unknown kind")),
+    };
+    let failed = |error: ServiceError| match error {
+        ServiceError::McpError(data) => denied(format!("the client refused: {}", data.message)),
+        other => denied(format!("the client could not be asked: {other}")),
+    };
+    let sent = peer.send_request_with_option(request, PeerRequestOptions::no_options()).await.map_err(failed)?;
+    let mut open = Open { peer: peer.clone(), id: Some(sent.id.clone()) };
+    let answer = match tokio::time::timeout(PATIENCE, sent.await_response()).await {
+        Ok(answer) => answer,
+        Err(_) => return Err(denied(format!("the client gave no answer within {PATIENCE:?}"))),
+    };
+    open.id = None;
+    let answer: ClientResult = answer.map_err(failed)?;
+    serde_json::to_value(answer).map_err(|error| denied(format!("the client's answer has no JSON form: {error}")))
+}
+
+/// Withdraws a question when it is dropped.
+struct Open {
+    peer: Peer<RoleServer>,
+    id: Option<RequestId>,
+}
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        let (Some(id), Ok(runtime)) = (self.id.take(), tokio::runtime::Handle::try_current()) else { return };
+        let peer = self.peer.clone();
+        runtime.spawn(async move {
+            let notice = CancelledNotificationParam::new(Some(id), Some("it is not needed any more".to_owned()));
+            let _ = tokio::time::timeout(CANCEL, peer.notify_cancelled(notice)).await;
+        });
+    }
+}

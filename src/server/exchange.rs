@@ -1,0 +1,188 @@
+//! A request and its answer, with all that the client is asked in between. In the revisions with a handshake that is
+//! one request and one answer. Since 2026-07-28 the answer may be a question; the client then repeats its request with
+//! what it has to say, and the work, which has stood still meanwhile, goes on.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use rmcp::ErrorData;
+use rmcp::model::{InputRequests, InputRequiredResult, InputResponses};
+use rmcp::service::{RequestContext, RoleServer};
+use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
+use tokio::time::Instant;
+
+use super::caller::{Asked, ClientCaller, PATIENCE};
+use crate::upstream::Level;
+
+/// Exchanges of a session that may stand still at once; beyond, the oldest is given up.
+const MAX_SUSPENDED: usize = 16;
+/// How long a question waits for others, so that calls made at once are one round.
+const GATHER: Duration = Duration::from_millis(10);
+
+/// The exchanges of a session that wait for their client.
+pub(super) struct Exchanges<T>(Arc<Mutex<HashMap<String, Suspended<T>>>>);
+
+impl<T> Default for Exchanges<T> {
+    fn default() -> Self {
+        Self(Arc::default())
+    }
+}
+
+struct Suspended<T> {
+    running: Running<T>,
+    asked: BTreeMap<String, Asked>,
+    since: Instant,
+}
+
+/// Work under way; dropping it ends the work.
+struct Running<T> {
+    task: JoinHandle<T>,
+    questions: mpsc::UnboundedReceiver<Asked>,
+    caller: Arc<ClientCaller>,
+    /// What was asked for, so that another request cannot take over its answer.
+    subject: String,
+    /// Questions so far.
+    count: usize,
+}
+
+impl<T> Drop for Running<T> {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+/// What a client is answered.
+pub(super) enum Reply<T> {
+    Done(T),
+    Asks(InputRequiredResult),
+}
+
+/// The request at hand.
+pub(super) struct Turn<'a> {
+    pub(super) context: &'a RequestContext<RoleServer>,
+    /// Tells sessions apart.
+    pub(super) session: u64,
+    /// Least severe log entries that the client wants.
+    pub(super) level: Option<Level>,
+    /// What is asked for, in canonical form.
+    pub(super) subject: String,
+    /// The answers of the client to what it was asked, and the state that it was given with the questions.
+    pub(super) responses: Option<InputResponses>,
+    pub(super) state: Option<String>,
+}
+
+impl<T: Send + 'static> Exchanges<T> {
+    /// Begins an exchange, or goes on with one that the client has been asked something in. `start` makes the work;
+    /// it ends when the client cancels its request, or does not come back.
+    ///
+    /// # Errors
+    /// `-32602` for a state that is not known, and an error that nobody reads when the request was cancelled.
+    pub(super) async fn take<F>(
+        &self,
+        turn: Turn<'_>,
+        start: impl FnOnce(Arc<ClientCaller>) -> F,
+    ) -> Result<Reply<T>, ErrorData>
+    where
+        F: Future<Output = T> + Send + 'static,
+    {
+        let running = match &turn.state {
+            Some(state) => {
+                let Suspended { running, mut asked, .. } = self.resumed(state, &turn.subject)?;
+                running.caller.resume(turn.context, turn.level);
+                for (key, response) in turn.responses.unwrap_or_default() {
+                    if let Some(asked) = asked.remove(&key) {
+                        // The work may have been given up what it asked for.
+                        let _ = asked.answer.send(response);
+                    }
+                }
+                asked.retain(|_, asked| !asked.answer.is_closed());
+                if !asked.is_empty() {
+                    return Ok(self.suspend(running, asked).await);
+                }
+                running
+            }
+            None => {
+                let (caller, questions) = ClientCaller::new(turn.session, turn.context, turn.level);
+                let task = tokio::spawn(start(Arc::clone(&caller)));
+                Running { task, questions, caller, subject: turn.subject, count: 0 }
+            }
+        };
+        tokio::select! {
+            reply = self.next(running) => reply,
+            // Dropping the other branch ends the work; nobody waits for this answer any more.
+            () = turn.context.ct.cancelled() => Err(ErrorData::internal_error("the client cancelled the request", None)),
+        }
+    }
+
+    async fn next(&self, mut running: Running<T>) -> Result<Reply<T>, ErrorData> {
+        loop {
+            let first = tokio::select! {
+                biased;
+                done = &mut running.task => {
+                    running.caller.pause().await;
+                    let broken = |error| ErrorData::internal_error(format!("the request broke off: {error}"), None);
+                    return done.map(Reply::Done).map_err(broken);
+                }
+                Some(first) = running.questions.recv() => first,
+            };
+            tokio::time::sleep(GATHER).await;
+            let mut asked = BTreeMap::new();
+            let mut next = Some(first);
+            while let Some(question) = next {
+                running.count += 1;
+                asked.insert(format!("question-{}", running.count), question);
+                next = running.questions.try_recv().ok();
+            }
+            asked.retain(|_, asked| !asked.answer.is_closed());
+            if !asked.is_empty() {
+                return Ok(self.suspend(running, asked).await);
+            }
+        }
+    }
+
+    /// Lets the work stand still until the client comes back with the state in the answer.
+    async fn suspend(&self, running: Running<T>, asked: BTreeMap<String, Asked>) -> Reply<T> {
+        running.caller.pause().await;
+        let questions: InputRequests = asked.iter().map(|(key, asked)| (key.clone(), asked.request.clone())).collect();
+        let state = unforeseen();
+        let mut suspended = self.lock();
+        suspended.insert(state.clone(), Suspended { running, asked, since: Instant::now() });
+        if suspended.len() > MAX_SUSPENDED {
+            let oldest = suspended.iter().min_by_key(|(_, one)| one.since).map(|(state, _)| state.clone());
+            oldest.and_then(|oldest| suspended.remove(&oldest));
+        }
+        drop(suspended);
+        let (all, own) = (Arc::clone(&self.0), state.clone());
+        tokio::spawn(async move {
+            tokio::time::sleep(PATIENCE).await;
+            all.lock().unwrap_or_else(PoisonError::into_inner).remove(&own);
+        });
+        Reply::Asks(InputRequiredResult::new(Some(questions), Some(state)))
+    }
+
+    fn resumed(&self, state: &str, subject: &str) -> Result<Suspended<T>, ErrorData> {
+        let wrong = |why: &str| ErrorData::invalid_params(format!("this requestState is not valid: {why}"), None);
+        let unknown = || wrong("it was answered before, is too old, or was given by another gateway");
+        let mut suspended = self.lock();
+        if suspended.get(state).is_some_and(|own| own.running.subject != subject) {
+            return Err(wrong("it was given with the answer to another request"));
+        }
+        suspended.remove(state).ok_or_else(unknown)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<String, Suspended<T>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A state that nobody can guess.
+fn unforeseen() -> String {
+    let mut bytes = [0; 16];
+    if let Err(error) = getrandom::fill(&mut bytes) {
+        tracing::warn!(%error, "no randomness");
+        return format!("{:p}-{:?}", &raw const bytes, std::time::Instant::now());
+    }
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}

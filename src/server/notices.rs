@@ -1,0 +1,165 @@
+//! What a client hears while its request is worked on: progress if it gave a token, log entries if it wants them,
+//! neither faster than a person can take it in.
+#![expect(deprecated, reason = "clients go on to use logging, which 2026-07-28 deprecates")]
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use rmcp::model::{
+    LoggingMessageNotification, LoggingMessageNotificationParam, ProgressNotification, ProgressNotificationParam,
+    ProgressToken, ServerNotification,
+};
+use rmcp::service::{Peer, RoleServer};
+use serde_json::{Value, json};
+use tokio::sync::{mpsc, oneshot};
+use tokio::time::Instant;
+
+use crate::upstream::{Level, LogEntry, Step};
+
+/// Shortest time between two reports of progress.
+const BEAT: Duration = Duration::from_millis(100);
+/// Log entries that may come at once, and how many a second after that.
+const BURST: f64 = 50.0;
+const PER_SECOND: f64 = 20.0;
+/// Largest log entry in bytes; of a larger one the beginning is sent.
+const MAX_ENTRY: usize = 16 << 10;
+/// Notices that wait to be sent before further ones are dropped.
+const QUEUE: usize = 64;
+/// How long an answer waits for the notices before it.
+const FLUSH: Duration = Duration::from_secs(1);
+
+/// The notices of one request. They are sent one after the other, so that progress only grows.
+pub(super) struct Notices {
+    queue: mpsc::Sender<Notice>,
+    state: Mutex<State>,
+}
+
+enum Notice {
+    Send(Box<ServerNotification>),
+    Flush(oneshot::Sender<()>),
+}
+
+#[derive(Default)]
+struct State {
+    token: Option<ProgressToken>,
+    level: Option<Level>,
+    /// The last progress that was sent, and when.
+    sent: f64,
+    sent_at: Option<Instant>,
+    /// A report that came too soon after another.
+    held: Option<Step>,
+    /// Room for log entries, and when it was reckoned.
+    room: f64,
+    reckoned: Option<Instant>,
+    dropped: usize,
+    /// Something was sent since the last pause.
+    is_busy: bool,
+}
+
+impl Notices {
+    pub(super) fn new(peer: Peer<RoleServer>) -> Self {
+        let (queue, mut notices) = mpsc::channel(QUEUE);
+        tokio::spawn(async move {
+            while let Some(notice) = notices.recv().await {
+                match notice {
+                    // A client that is gone needs no notices.
+                    Notice::Send(notice) => drop(peer.send_notification(*notice).await),
+                    Notice::Flush(done) => drop(done.send(())),
+                }
+            }
+        });
+        Self { queue, state: Mutex::new(State { room: BURST, ..State::default() }) }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// From now on for a request with this token and this level.
+    pub(super) fn resume(&self, token: Option<ProgressToken>, level: Option<Level>) {
+        let mut state = self.state();
+        // Progress belongs to its token, and begins anew with another.
+        *state = State { token, level, room: state.room, reckoned: state.reckoned, ..State::default() };
+    }
+
+    pub(super) fn level(&self) -> Option<Level> {
+        self.state().level
+    }
+
+    pub(super) fn progress(&self, step: Step) {
+        let mut state = self.state();
+        if state.sent_at.is_some_and(|at| at.elapsed() < BEAT) {
+            state.held = Some(step);
+        } else {
+            self.report(&mut state, step);
+        }
+    }
+
+    fn report(&self, state: &mut State, Step { done, message }: Step) {
+        let Some(token) = state.token.clone() else { return };
+        // It has to grow with each report, also when no call has ended meanwhile.
+        state.sent = (done as f64).max(state.sent + 0.001);
+        (state.sent_at, state.held) = (Some(Instant::now()), None);
+        let mut params = ProgressNotificationParam::new(token, state.sent);
+        params.message = Some(message);
+        state.is_busy = true;
+        self.send(ServerNotification::ProgressNotification(ProgressNotification::new(params)));
+    }
+
+    pub(super) fn log(&self, server: &str, LogEntry { level, logger, data }: LogEntry) {
+        let mut state = self.state();
+        let now = Instant::now();
+        let since = state.reckoned.replace(now).map_or(Duration::ZERO, |before| now - before);
+        state.room = (state.room + since.as_secs_f64() * PER_SECOND).min(BURST);
+        if state.room < 1.0 {
+            state.dropped += 1;
+            return;
+        }
+        state.room -= 1.0;
+        state.is_busy = true;
+        let logger = logger.map_or_else(|| server.to_owned(), |logger| format!("{server}/{logger}"));
+        self.entry(level, logger, bounded(data));
+    }
+
+    fn entry(&self, level: Level, logger: String, data: Value) {
+        let Ok(level) = serde_json::to_value(level).and_then(serde_json::from_value) else { return };
+        let mut params = LoggingMessageNotificationParam::new(level, data);
+        params.logger = Some(logger);
+        self.send(ServerNotification::LoggingMessageNotification(LoggingMessageNotification::new(params)));
+    }
+
+    fn send(&self, notice: ServerNotification) {
+        // A client that does not read misses notices rather than holding up the work.
+        let _ = self.queue.try_send(Notice::Send(Box::new(notice)));
+    }
+
+    /// Sends what was held back, waits until all is sent, and is silent from then on: notices belong to a request,
+    /// and none may come after its answer.
+    pub(super) async fn pause(&self) {
+        let is_busy = {
+            let mut state = self.state();
+            if let Some(step) = state.held.take() {
+                self.report(&mut state, step);
+            }
+            let dropped = std::mem::take(&mut state.dropped);
+            if dropped > 0 {
+                let words = format!("{dropped} log entries were dropped: more than a client can take");
+                self.entry(Level::Warning, "forgefs".to_owned(), Value::String(words));
+            }
+            (state.token, state.level) = (None, None);
+            std::mem::take(&mut state.is_busy)
+        };
+        if !is_busy {
+            return;
+        }
+        let (done, flushed) = oneshot::channel();
+        if self.queue.send(Notice::Flush(done)).await.is_ok() {
+            let _ = tokio::time::timeout(FLUSH, flushed).await;
+        }
+    }
+}
+
+fn bounded(data: Value) -> Value {
+    let text = data.to_string();
+    if text.len() <= MAX_ENTRY { data } else { json!({"cut": crate::discovery::head(&text, MAX_ENTRY)}) }
+}

@@ -1,0 +1,253 @@
+//! The four tools: their arguments, their definitions, and each a few lines down to the gateway.
+
+use std::borrow::Cow;
+use std::sync::{Arc, LazyLock};
+use std::time::Duration;
+
+use rmcp::model::{CallToolResult, ContentBlock, JsonObject, Tool, ToolAnnotations};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use wire::Language;
+
+use super::{Desk, GRACE};
+use crate::error::{Error, ErrorCode, Result, did_you_mean, nearest};
+use crate::execution::Request;
+use crate::gateway::Gateway;
+use crate::upstream::Caller;
+
+/// Arguments of `ls`.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct LsArgs {
+    path: Option<String>,
+    depth: Option<u32>,
+}
+
+/// Arguments of `cat`.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct CatArgs {
+    /// Globs work
+    path: OneOrMany,
+    /// e.g. 10-40
+    lines: Option<String>,
+}
+
+/// Arguments of `search`.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct SearchArgs {
+    /// One per step of the task
+    query: OneOrMany,
+    limit: Option<u32>,
+    path: Option<String>,
+}
+
+/// Arguments of `execute`.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct ExecuteArgs {
+    #[schemars(extend("enum" = ["javascript", "starlark"]), with = "String")]
+    language: Language,
+    code: String,
+    timeout_secs: Option<f64>,
+}
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(untagged)]
+enum OneOrMany {
+    One(String),
+    Many(Vec<String>),
+}
+
+impl OneOrMany {
+    fn into_vec(self) -> Vec<String> {
+        match self {
+            Self::One(one) => vec![one],
+            Self::Many(many) => many,
+        }
+    }
+}
+
+impl Desk {
+    async fn ls(&self, args: JsonObject) -> Result<CallToolResult> {
+        let LsArgs { path, depth } = parse("ls", args)?;
+        self.gateway.usable_since_start(GRACE).await;
+        text(self.gateway.ls(&self.session, path.as_deref().unwrap_or("/"), depth))
+    }
+
+    async fn cat(&self, args: JsonObject, caller: Arc<dyn Caller>) -> Result<CallToolResult> {
+        let CatArgs { path, lines } = parse("cat", args)?;
+        self.gateway.usable_since_start(GRACE).await;
+        let (paths, scene) = (path.into_vec(), self.scene(caller));
+        text(scene.request("cat", async |broker| broker.cat(0, &paths, lines.as_deref()).await).await)
+    }
+
+    async fn search(&self, args: JsonObject) -> Result<CallToolResult> {
+        let SearchArgs { query, limit, path } = parse("search", args)?;
+        self.gateway.usable_since_start(GRACE).await;
+        text(self.gateway.search(&self.session, &query.into_vec(), limit, path.as_deref()))
+    }
+
+    async fn execute(&self, args: JsonObject, caller: Arc<dyn Caller>) -> Result<CallToolResult> {
+        let ExecuteArgs { language, code, timeout_secs } = parse("execute", args)?;
+        let timeout = timeout_secs.map(timeout).transpose()?;
+        self.gateway.usable_since_start(GRACE).await;
+        let execution = self.scene(caller).execute(Request { language, code, timeout }).await;
+        let budget = self.gateway.config().sandbox.limits.result_tokens;
+        let mut content = vec![ContentBlock::text(execution.render(&self.session, budget))];
+        content.extend(execution.attachments.into_iter().map(|attachment| match attachment.kind {
+            "audio" => ContentBlock::audio(attachment.data, attachment.mime_type),
+            _ => ContentBlock::image(attachment.data, attachment.mime_type),
+        }));
+        Ok(if execution.ok { CallToolResult::success(content) } else { CallToolResult::error(content) })
+    }
+
+    /// Answers a call of one of the tools.
+    pub(super) async fn call(&self, name: &str, args: JsonObject, caller: Arc<dyn Caller>) -> CallToolResult {
+        let answer = match name {
+            "ls" => self.ls(args).await,
+            "cat" => self.cat(args, caller).await,
+            "search" => self.search(args).await,
+            "execute" => self.execute(args, caller).await,
+            other => Err(Error::new(ErrorCode::ToolNotFound, format!("there is no tool `{other}`"))
+                .hint("there are `ls`, `cat`, `search` and `execute`; tools of servers are called inside `execute`")),
+        };
+        answer.unwrap_or_else(|error| failed(&error))
+    }
+}
+
+/// The definitions of the four tools, as clients see them.
+#[must_use]
+pub fn definitions() -> Vec<Tool> {
+    // Every request looks at them, and deriving the schemas costs more than most answers.
+    static DEFINITIONS: LazyLock<Vec<Tool>> = LazyLock::new(define);
+    DEFINITIONS.clone()
+}
+
+fn define() -> Vec<Tool> {
+    vec![
+        tool::<LsArgs>("ls", "List tools", "List a folder of the tool filesystem: servers, categories, tools.", true),
+        tool::<CatArgs>("cat", "Read tool stubs", "Read stubs, docs (.md) and stored /results.", true),
+        tool::<SearchArgs>(
+            "search",
+            "Search tools",
+            "Find tools by purpose. Answers stub paths with signatures.",
+            true,
+        ),
+        tool::<ExecuteArgs>(
+            "execute",
+            "Run a script",
+            "Run one script that calls any number of tools; returns its value and captured output. No network, files or imports; tools are the only way out.",
+            false,
+        ),
+    ]
+}
+
+/// The instructions for `gateway`'s clients.
+#[must_use]
+pub fn instructions(gateway: &Gateway) -> String {
+    let names: Vec<String> = gateway.catalog().servers().iter().map(|server| server.ident.clone()).collect();
+    render_instructions(&names)
+}
+
+/// The instructions for clients of a gateway with these servers.
+#[must_use]
+pub fn render_instructions(servers: &[String]) -> String {
+    const SHOWN: usize = 12;
+    let named = match servers {
+        [] => "No MCP servers".to_owned(),
+        few if few.len() <= SHOWN => format!("MCP servers {}", few.join(", ")),
+        many => format!("{} MCP servers ({}, …)", many.len(), many[..SHOWN].join(", ")),
+    };
+    let mut environment = minijinja::Environment::new();
+    environment.set_undefined_behavior(minijinja::UndefinedBehavior::Strict);
+    let template = include_str!("../../templates/instructions.j2");
+    let rendered = environment.render_str(template, minijinja::context! { servers => &named });
+    rendered.unwrap_or_else(|error| {
+        tracing::error!(%error, "the template of the instructions is broken");
+        named
+    })
+}
+
+fn tool<A: JsonSchema>(name: &'static str, title: &str, description: &'static str, read_only: bool) -> Tool {
+    let mut schema =
+        schemars::SchemaGenerator::new(schemars::generate::SchemaSettings::draft2020_12().with(|settings| {
+            settings.inline_subschemas = true;
+            settings.meta_schema = None;
+        }))
+        .into_root_schema_for::<A>();
+    schema.remove("title");
+    schema.remove("description");
+    let mut schema = schema.to_value();
+    tidy(&mut schema);
+    let schema = match schema {
+        Value::Object(schema) => schema,
+        _ => JsonObject::new(),
+    };
+    let annotations = match read_only {
+        true => ToolAnnotations::new().read_only(true).open_world(false),
+        false => ToolAnnotations::new().read_only(false).open_world(true),
+    };
+    Tool::new(Cow::Borrowed(name), Cow::Borrowed(description), Arc::new(schema)).with_title(title).annotate(annotations)
+}
+
+/// Every agent pays for these bytes on every turn: number formats and "or null" say nothing that it needs.
+fn tidy(schema: &mut Value) {
+    match schema {
+        Value::Object(object) => {
+            object.shift_remove("format");
+            object.shift_remove("minimum");
+            if let Some(Value::Array(types)) = object.get_mut("type") {
+                types.retain(|name| name != "null");
+                if let [only] = types.as_slice() {
+                    let only = only.clone();
+                    object.insert("type".to_owned(), only);
+                }
+            }
+            object.values_mut().for_each(tidy);
+        }
+        Value::Array(items) => items.iter_mut().for_each(tidy),
+        _ => {}
+    }
+}
+
+fn parse<A: DeserializeOwned + JsonSchema>(tool: &str, args: JsonObject) -> Result<A> {
+    let known: Vec<String> = get_properties(tool);
+    let unknown = args.keys().find(|key| !known.contains(key)).cloned();
+    if let Some(key) = unknown {
+        let hint = did_you_mean(&nearest(&key, known.iter().map(String::as_str)))
+            .unwrap_or_else(|| format!("`{tool}` takes {}", known.join(", ")));
+        return Err(Error::new(ErrorCode::InvalidArgs, format!("`{tool}` has no argument `{key}`")).hint(hint));
+    }
+    serde_json::from_value(Value::Object(args)).map_err(|error| {
+        Error::new(ErrorCode::InvalidArgs, format!("`{tool}`: {error}"))
+            .hint(format!("`{tool}` takes {}", known.join(", ")))
+    })
+}
+
+fn get_properties(tool: &str) -> Vec<String> {
+    let definition = definitions().into_iter().find(|definition| definition.name == tool);
+    let properties = definition.and_then(|tool| tool.input_schema.get("properties")?.as_object().cloned());
+    properties.into_iter().flatten().map(|(name, _)| name).collect()
+}
+
+/// A timeout that a client asks for.
+fn timeout(seconds: f64) -> Result<Duration> {
+    let wrong =
+        || Error::new(ErrorCode::InvalidArgs, format!("`timeout_secs` is {seconds}")).hint("give seconds, more than 0");
+    match Duration::try_from_secs_f64(seconds) {
+        Ok(timeout) if timeout > Duration::ZERO => Ok(timeout),
+        _ => Err(wrong()),
+    }
+}
+
+fn text(answer: Result<String>) -> Result<CallToolResult> {
+    Ok(CallToolResult::success(vec![ContentBlock::text(answer?)]))
+}
+
+fn failed(error: &Error) -> CallToolResult {
+    CallToolResult::error(vec![ContentBlock::text(format!("{error}\nfix: {}", error.suggested_fix()))])
+}

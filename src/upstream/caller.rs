@@ -1,0 +1,109 @@
+//! The client at the other side of the gateway, as far as a server may reach it through a call.
+
+use async_trait::async_trait;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::error::Result;
+
+/// Who a call is made for.
+#[async_trait]
+pub trait Caller: Send + Sync {
+    /// Tells the sessions of a gateway apart.
+    fn session(&self) -> u64;
+
+    /// What the client can be asked for, as the MCP client capabilities `elicitation`, `sampling` and `roots`.
+    fn abilities(&self) -> Value;
+
+    /// Puts a question of `server` to the client and waits for what it says.
+    ///
+    /// # Errors
+    /// `APPROVAL_DENIED` when the client cannot be asked, or does not answer.
+    async fn ask(&self, server: &str, question: Question) -> Result<Value>;
+
+    /// The least severe level of the log entries that the client wants; `None` for no entries.
+    fn log_level(&self) -> Option<Level>;
+
+    /// Passes a log entry of `server` on.
+    fn log(&self, server: &str, entry: LogEntry);
+
+    /// Tells the client how far its request has come.
+    fn progress(&self, step: Step);
+}
+
+/// What a server asks its client.
+#[derive(Debug, Clone)]
+pub struct Question {
+    /// The kind.
+    pub ask: Ask,
+    /// The parameters of the request.
+    pub params: Value,
+}
+
+/// The kinds of questions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ask {
+    /// `elicitation/create`: something that the user knows or decides.
+    Elicitation,
+    /// `sampling/createMessage`: a completion of the client's model.
+    Sampling,
+    /// `roots/list`: the folders that the client works in.
+    Roots,
+}
+
+impl Ask {
+    /// The method.
+    #[must_use]
+    pub fn method(self) -> &'static str {
+        match self {
+            Self::Elicitation => "elicitation/create",
+            Self::Sampling => "sampling/createMessage",
+            Self::Roots => "roots/list",
+        }
+    }
+
+    /// The client capability that it needs.
+    #[must_use]
+    pub fn ability(self) -> &'static str {
+        match self {
+            Self::Elicitation => "elicitation",
+            Self::Sampling => "sampling",
+            Self::Roots => "roots",
+        }
+    }
+}
+
+/// How severe a log entry is, least severe first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+#[expect(missing_docs, reason = "the levels of RFC 5424")]
+pub enum Level {
+    Debug,
+    Info,
+    Notice,
+    Warning,
+    Error,
+    Critical,
+    Alert,
+    Emergency,
+}
+
+/// A log entry of a server.
+#[derive(Debug, Clone)]
+pub struct LogEntry {
+    /// How severe.
+    pub level: Level,
+    /// The part of the server that wrote it.
+    pub logger: Option<String>,
+    /// Text or anything else.
+    pub data: Value,
+}
+
+/// How far a request has come.
+#[derive(Debug, Clone)]
+pub struct Step {
+    /// Calls that have ended.
+    pub done: usize,
+    /// What happened.
+    pub message: String,
+}

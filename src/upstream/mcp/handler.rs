@@ -1,0 +1,113 @@
+//! What this client tells servers about itself, and does with what they send unasked.
+#![expect(deprecated, reason = "servers go on to use sampling, roots and logging, which 2026-07-28 deprecates")]
+
+use rmcp::model::{
+    ClientCapabilities, ClientConfig, CreateMessageRequestParams, CreateMessageResult, ElicitRequestParams,
+    ElicitResult, ElicitationCapability, ErrorCode as RpcCode, FormElicitationCapability, Implementation,
+    ListRootsResult, LoggingMessageNotificationParam, ProgressNotificationParam, RootsCapabilities, SamplingCapability,
+    UrlElicitationCapability,
+};
+use rmcp::service::{InboundStreamOrigin, NotificationContext, RequestContext, RoleClient};
+use rmcp::{ClientHandler, ErrorData};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use crate::upstream::caller::{Ask, LogEntry, Question};
+use crate::upstream::events::{Event, Teller};
+use crate::upstream::request::Reports;
+
+/// The handler of one connection.
+pub(in crate::upstream) struct Handler {
+    pub(in crate::upstream) reports: Reports,
+    events: Teller,
+}
+
+impl Handler {
+    pub(super) fn new(events: Teller) -> Self {
+        Self { reports: Reports::default(), events }
+    }
+
+    /// Puts a question to the client whose call is in flight here. Who that is must be beyond doubt: a question
+    /// without a call, or with calls of several sessions, is refused.
+    async fn ask<T: DeserializeOwned>(
+        &self,
+        ask: Ask,
+        params: impl Serialize,
+        context: RequestContext<RoleClient>,
+    ) -> Result<T, ErrorData> {
+        let refused = |why: &str| ErrorData::new(RpcCode::METHOD_NOT_FOUND, format!("`{}`: {why}", ask.method()), None);
+        let params = serde_json::to_value(params).unwrap_or(Value::Null);
+        let request = match context.extensions.get::<InboundStreamOrigin>() {
+            Some(InboundStreamOrigin::OutboundRequest(id)) => Some(id),
+            _ => None,
+        };
+        let calls = self.reports.in_flight(request).map_err(refused)?;
+        let Some(latest) = calls.last() else { return Err(refused("no call of a client is in flight")) };
+        // The server may stand still for any of them.
+        let _held: Vec<_> = calls.iter().map(|call| call.pause().hold()).collect();
+        let answer = tokio::select! {
+            answer = latest.ask(Question { ask, params }) => answer.map_err(|error| refused(&error.message))?,
+            () = context.ct.cancelled() => return Err(refused("the server has withdrawn it")),
+        };
+        serde_json::from_value(answer).map_err(|error| refused(&format!("the client's answer is not valid: {error}")))
+    }
+}
+
+impl ClientHandler for Handler {
+    /// Every ability is declared to servers that ask once, at the handshake: whether the client of a later call has
+    /// it is not known then, and tools must not come and go with it. Others are told with each call.
+    fn get_info(&self) -> ClientConfig {
+        let mut abilities = ClientCapabilities::default();
+        let elicitation = ElicitationCapability::new().with_form(FormElicitationCapability::new());
+        abilities.elicitation = Some(elicitation.with_url(UrlElicitationCapability::new()));
+        abilities.sampling = Some(SamplingCapability::default());
+        abilities.roots = Some(RootsCapabilities::default());
+        ClientConfig::new(abilities, Implementation::new("forgefs", env!("CARGO_PKG_VERSION")))
+    }
+
+    async fn create_elicitation(
+        &self,
+        params: ElicitRequestParams,
+        context: RequestContext<RoleClient>,
+    ) -> Result<ElicitResult, ErrorData> {
+        self.ask(Ask::Elicitation, params, context).await
+    }
+
+    async fn create_message(
+        &self,
+        params: CreateMessageRequestParams,
+        context: RequestContext<RoleClient>,
+    ) -> Result<CreateMessageResult, ErrorData> {
+        self.ask(Ask::Sampling, params, context).await
+    }
+
+    async fn list_roots(&self, context: RequestContext<RoleClient>) -> Result<ListRootsResult, ErrorData> {
+        self.ask(Ask::Roots, Value::Null, context).await
+    }
+
+    async fn on_progress(&self, report: ProgressNotificationParam, _: NotificationContext<RoleClient>) {
+        self.reports.pass_on(report);
+    }
+
+    async fn on_logging_message(&self, entry: LoggingMessageNotificationParam, _: NotificationContext<RoleClient>) {
+        let Ok(level) = serde_json::to_value(entry.level).and_then(serde_json::from_value) else { return };
+        // Whose call it belongs to is not said; with calls of several clients it is nobody's.
+        let Ok(calls) = self.reports.recent() else { return };
+        if let Some(latest) = calls.last() {
+            latest.log(LogEntry { level, logger: entry.logger, data: entry.data });
+        }
+    }
+
+    async fn on_tool_list_changed(&self, _: NotificationContext<RoleClient>) {
+        self.events.tell(Event::Changed);
+    }
+
+    async fn on_prompt_list_changed(&self, _: NotificationContext<RoleClient>) {
+        self.events.tell(Event::Changed);
+    }
+
+    async fn on_resource_list_changed(&self, _: NotificationContext<RoleClient>) {
+        self.events.tell(Event::Changed);
+    }
+}

@@ -1,0 +1,380 @@
+//! What servers ask and tell the client while a script waits for them: elicitation, sampling, roots, progress, logs.
+#![expect(deprecated, reason = "servers and clients go on to use what 2026-07-28 deprecates")]
+
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use rmcp::ClientHandler;
+use rmcp::model::{
+    CallToolRequest, CallToolRequestParams, CallToolResponse, ClientCapabilities, ClientConfig, ClientRequest,
+    CreateMessageRequestParams, CreateMessageResult, ElicitRequestParams, ElicitResult, ElicitationAction, ErrorData,
+    Implementation, ListRootsResult, LoggingLevel, LoggingMessageNotificationParam, ProgressNotificationParam,
+    RequestMetaObject, Root, SamplingMessage, SetLevelRequestParams,
+};
+use rmcp::service::{NotificationContext, PeerRequestOptions, RequestContext, RoleClient, RunningService};
+use serde_json::{Value, json};
+
+use crate::client::{Era, Fence, up};
+use crate::faulty::python;
+use crate::real::Real;
+
+/// A client that answers whatever it is asked, and notes what it heard.
+#[derive(Clone)]
+struct Client {
+    abilities: ClientCapabilities,
+    heard: Arc<Mutex<Vec<String>>>,
+}
+
+impl Client {
+    fn new(abilities: Value) -> Self {
+        let abilities = serde_json::from_value(abilities).expect("abilities");
+        Self { abilities, heard: Arc::default() }
+    }
+
+    fn able() -> Self {
+        Self::new(json!({"elicitation": {"form": {}, "url": {}}, "sampling": {}, "roots": {}}))
+    }
+
+    fn hear(&self, what: String) {
+        self.heard.lock().expect("not poisoned").push(what);
+    }
+
+    fn heard(&self) -> Vec<String> {
+        std::mem::take(&mut *self.heard.lock().expect("not poisoned"))
+    }
+
+    /// What it was asked.
+    fn asked(&self) -> Vec<String> {
+        let is_notice = |line: &String| line.starts_with("progress ") || line.starts_with("log ");
+        self.heard().into_iter().filter(|line| !is_notice(line)).collect()
+    }
+}
+
+impl ClientHandler for Client {
+    fn get_info(&self) -> ClientConfig {
+        ClientConfig::new(self.abilities.clone(), Implementation::new("test", "1"))
+    }
+
+    async fn create_elicitation(
+        &self,
+        request: ElicitRequestParams,
+        _: RequestContext<RoleClient>,
+    ) -> Result<ElicitResult, ErrorData> {
+        let message = match request {
+            ElicitRequestParams::FormElicitationParams { message, .. } => message,
+            ElicitRequestParams::UrlElicitationParams { message, url, .. } => format!("{message} at {url}"),
+            _ => panic!("an unknown mode"),
+        };
+        let declined = message.contains("decline");
+        if message.contains("anybody") {
+            self.hear(message);
+            std::future::pending::<()>().await;
+            unreachable!();
+        }
+        if message.contains("slow") {
+            tokio::time::sleep(Duration::from_secs(3)).await;
+        }
+        let content = json!({"ok": true, "to": message, "name": "Ada", "integer": 7});
+        self.hear(message);
+        Ok(match declined {
+            true => ElicitResult::new(ElicitationAction::Decline),
+            false => ElicitResult::new(ElicitationAction::Accept).with_content(content),
+        })
+    }
+
+    async fn create_message(
+        &self,
+        request: CreateMessageRequestParams,
+        _: RequestContext<RoleClient>,
+    ) -> Result<CreateMessageResult, ErrorData> {
+        self.hear(format!("sampling for {} tokens", request.max_tokens));
+        Ok(CreateMessageResult::new(SamplingMessage::assistant_text("hi from the model"), "test-model".to_owned()))
+    }
+
+    async fn list_roots(&self, _: RequestContext<RoleClient>) -> Result<ListRootsResult, ErrorData> {
+        self.hear("roots".to_owned());
+        Ok(ListRootsResult::new(vec![Root::new("file:///work")]))
+    }
+
+    async fn on_progress(&self, report: ProgressNotificationParam, _: NotificationContext<RoleClient>) {
+        self.hear(format!("progress {}: {}", report.progress, report.message.unwrap_or_default()));
+    }
+
+    async fn on_logging_message(&self, entry: LoggingMessageNotificationParam, _: NotificationContext<RoleClient>) {
+        let level = serde_json::to_value(entry.level).expect("a level");
+        self.hear(format!("log {level} {} {}", entry.logger.unwrap_or_default(), entry.data));
+    }
+}
+
+type Service = RunningService<RoleClient, Client>;
+
+/// A gateway with this configuration and a client of an era, once the server is up.
+async fn connected(fence: &Fence, era: Era, config: &str, server: &str, client: &Client) -> Service {
+    let config = fence.write("forge.toml", config);
+    let command = fence.forgefs([Path::new("--config"), &config, Path::new("serve")]);
+    let (service, _) = fence.attach(era, command, client.clone()).await;
+    let is_up = regex::Regex::new(&up(server)).expect("names are plain");
+    let started = Instant::now();
+    loop {
+        let answer = service.call_tool(CallToolRequestParams::new("ls")).await.expect("ls is answered");
+        let listing = text(&answer.content);
+        if is_up.is_match(&listing) {
+            return service;
+        }
+        assert!(started.elapsed() < Duration::from_secs(60), "{listing}\n{}", fence.stderr());
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+}
+
+fn text(content: &[rmcp::model::ContentBlock]) -> String {
+    let texts: Vec<&str> = content.iter().filter_map(|block| block.as_text()).map(|text| text.text.as_str()).collect();
+    texts.join("\n")
+}
+
+fn script(code: &str) -> CallToolRequestParams {
+    let arguments = json!({"language": "javascript", "code": code});
+    CallToolRequestParams::new("execute").with_arguments(arguments.as_object().cloned().expect("an object"))
+}
+
+/// What a script returns or fails with.
+async fn run(service: &Service, code: &str) -> Result<Value, String> {
+    let answer = service.call_tool(script(code)).await.expect("the protocol works");
+    let text = text(&answer.content);
+    match answer.is_error {
+        Some(true) => Err(text),
+        _ => Ok(serde_json::from_str(text.lines().next().unwrap_or_default()).unwrap_or(Value::String(text))),
+    }
+}
+
+const SERVERS: [&str; 2] = ["legacy", "modern"];
+
+#[tokio::test]
+async fn questions_of_servers_reach_the_client_and_answers_come_back_whatever_the_eras() {
+    for server in SERVERS {
+        for era in [Era::Legacy, Era::Modern] {
+            let Some(config) = python("asking", "asking.py", &[server]) else { return };
+            let (fence, client) = (Fence::new(), Client::able());
+            let service = connected(&fence, era, &config, "asking", &client).await;
+            let at = format!("{server} server, {era:?} client");
+
+            let answer = run(&service, "return await asking.confirm({text: 'go on?'})").await;
+            assert_eq!(answer.expect(&at)["a"]["content"]["to"], "asking: go on?", "{at}");
+            let answer = run(&service, "return await asking.confirm({text: 'decline it'})").await;
+            assert_eq!(answer.expect(&at)["a"]["action"], "decline", "{at}");
+            client.heard();
+
+            let answer = run(&service, "return await asking.two()").await.expect(&at);
+            assert!(answer["a"]["content"]["to"] == "asking: first?" && answer["b"]["action"] == "accept", "{answer}");
+            let answer = run(&service, "return await asking.again({rounds: 3})").await.expect(&at);
+            assert_eq!(answer["a"]["content"]["to"], "asking: again, 1 to go?", "{at}");
+            assert_eq!(client.asked().len(), 5, "{at}");
+
+            let answer = run(&service, "return await asking.sample()").await.expect(&at);
+            assert_eq!(answer["a"]["content"]["text"], "hi from the model", "{at}: {answer}");
+            let answer = run(&service, "return await asking.roots()").await.expect(&at);
+            assert_eq!(answer["a"]["roots"][0]["uri"], "file:///work", "{at}");
+            let answer = run(&service, "return await asking.url()").await.expect(&at);
+            assert_eq!(answer["a"]["action"], "accept", "{at}");
+            assert_eq!(client.asked().pop().as_deref(), Some("asking: log in at https://example.com/login"), "{at}");
+
+            // Several at once, before and after other work: the script stands still in between and loses nothing.
+            let code = "let n = 1; const first = await asking.confirm({text: 'one'}); n += 1;
+                const both = await forge.parallel([() => asking.confirm({text: 'x'}), () => asking.confirm({text: 'y'})]);
+                return [n, first.a.action, both.results.map((r) => r.a.content.to), (await asking.seen()).cancelled]";
+            let answer = run(&service, code).await.expect(&at);
+            assert_eq!(answer, json!([2, "accept", ["asking: x", "asking: y"], []]), "{at}");
+            service.cancel().await.expect("the session ends");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_client_that_cannot_be_asked_is_not_and_the_script_hears_why() {
+    for server in SERVERS {
+        for era in [Era::Legacy, Era::Modern] {
+            let Some(config) = python("asking", "asking.py", &[server]) else { return };
+            let at = format!("{server} server, {era:?} client");
+            let (fence, client) = (Fence::new(), Client::new(json!({"elicitation": {}})));
+            let service = connected(&fence, era, &config, "asking", &client).await;
+            for (tool, why) in [
+                ("sample", "the client does not offer `sampling`"),
+                ("roots", "the client does not offer `roots`"),
+                ("url", "the client does not offer `elicitation` by URL"),
+            ] {
+                let started = Instant::now();
+                let error = run(&service, &format!("return await asking.{tool}()")).await.expect_err(&at);
+                assert!(error.contains(why), "{at}: {error}");
+                assert!(started.elapsed() < Duration::from_secs(5), "{at}: {:?}", started.elapsed());
+            }
+            assert!(run(&service, "return await asking.confirm()").await.is_ok(), "{at}");
+            let seen = run(&service, "return (await asking.seen()).abilities").await.expect(&at);
+            let told = if server == "modern" { json!({"elicitation": {}}) } else { Value::Null };
+            assert_eq!(seen, told, "{at}");
+            service.cancel().await.expect("the session ends");
+        }
+        // Without any client there is nobody to ask.
+        let Some(config) = python("asking", "asking.py", &[server]) else { return };
+        let fence = Fence::new();
+        let file = fence.write("forge.toml", &config);
+        let script = fence.write("ask.js", "return await asking.confirm()");
+        let output = fence.run([Path::new("--config"), &file, Path::new("run"), &script]);
+        assert_eq!(output.code, Some(1), "{output:?}");
+        assert!(output.stderr.contains("no client is connected that could be asked"), "{output:?}");
+    }
+}
+
+#[tokio::test]
+async fn time_in_which_a_person_thinks_does_not_count() {
+    for server in SERVERS {
+        for era in [Era::Legacy, Era::Modern] {
+            let Some(config) = python("asking", "asking.py", &[server]) else { return };
+            let config = format!(
+                "{config}timeout = \"1s\"\nmax_timeout = \"2s\"\n[sandbox.limits]\ncpu = \"1s\"\nwall = \"2500ms\"\n"
+            );
+            let (fence, client) = (Fence::new(), Client::able());
+            let service = connected(&fence, era, &config, "asking", &client).await;
+            let answer = run(&service, "return (await asking.confirm({text: 'slow'})).a.action").await;
+            assert_eq!(answer.as_ref().map(Value::as_str), Ok(Some("accept")), "{server} {era:?}");
+            service.cancel().await.expect("the session ends");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_question_that_nobody_waits_for_any_more_is_withdrawn() {
+    for server in SERVERS {
+        let Some(config) = python("asking", "asking.py", &[server]) else { return };
+        let (fence, client) = (Fence::new(), Client::able());
+        let service = connected(&fence, Era::Legacy, &config, "asking", &client).await;
+        let request = ClientRequest::CallToolRequest(CallToolRequest::new(script("return await asking.never()")));
+        let sent = service.send_cancellable_request(request, PeerRequestOptions::no_options()).await.expect("sent");
+        while client.heard().is_empty() {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        sent.cancel(Some("changed my mind".to_owned())).await.expect("cancelled");
+        // The server that asks by requests of its own learns of it; the other has nothing in flight to be told of.
+        if server == "legacy" {
+            let started = Instant::now();
+            while run(&service, "return (await asking.seen()).cancelled").await.expect("seen") == json!([]) {
+                assert!(started.elapsed() < Duration::from_secs(10), "the server was not told");
+            }
+        }
+        assert!(run(&service, "return await asking.confirm()").await.is_ok());
+        service.cancel().await.expect("the session ends");
+    }
+}
+
+#[tokio::test]
+async fn a_state_is_good_for_one_answer_to_its_own_request() {
+    let Some(config) = python("asking", "asking.py", &["legacy"]) else { return };
+    let (fence, client) = (Fence::new(), Client::able());
+    let service = connected(&fence, Era::Modern, &config, "asking", &client).await;
+    let ask = script("return await asking.confirm()");
+    let CallToolResponse::InputRequired(asked) = service.call_tool_once(ask.clone()).await.expect("asked") else {
+        panic!("the client is not asked")
+    };
+    let questions = asked.input_requests.expect("a question");
+    let (key, state) = (questions.keys().next().expect("a question").clone(), asked.request_state.expect("a state"));
+    let retry = |mut params: CallToolRequestParams, state: &str, answer: Option<Value>| {
+        params.request_state = Some(state.to_owned());
+        params.input_responses = answer.map(|answer| [(key.clone(), answer)].into());
+        service.call_tool_once(params)
+    };
+    let yes = json!({"action": "accept", "content": {"ok": true}});
+    let other = retry(script("return 1"), &state, Some(yes.clone())).await.expect_err("another request");
+    assert!(other.to_string().contains("another request"), "{other}");
+    let CallToolResponse::InputRequired(again) = retry(ask.clone(), &state, None).await.expect("asked again") else {
+        panic!("a missing answer is asked for again")
+    };
+    let fresh = again.request_state.expect("a state");
+    let old = retry(ask.clone(), &state, Some(yes.clone())).await.expect_err("answered already");
+    assert!(old.to_string().contains("answered before"), "{old}");
+    let CallToolResponse::Complete(done) = retry(ask, &fresh, Some(yes)).await.expect("done") else {
+        panic!("the answer ends it")
+    };
+    assert!(text(&done.content).contains("\"accept\""), "{done:?}");
+    service.cancel().await.expect("the session ends");
+}
+
+#[tokio::test]
+async fn progress_and_logs_of_servers_reach_the_client() {
+    for server in SERVERS {
+        for era in [Era::Legacy, Era::Modern] {
+            let Some(config) = python("asking", "asking.py", &[server]) else { return };
+            let (fence, client) = (Fence::new(), Client::able());
+            let service = connected(&fence, era, &config, "asking", &client).await;
+            let at = format!("{server} server, {era:?} client");
+            if era == Era::Legacy {
+                let level = SetLevelRequestParams::new(LoggingLevel::Error);
+                service.set_level(level).await.expect("logging/setLevel");
+            }
+            client.heard();
+            let mut meta = RequestMetaObject::new();
+            meta.set_log_level(LoggingLevel::Error);
+            let code = "await asking.work({steps: 3, pause: 0.15}); return (await asking.seen()).level";
+            let request = ClientRequest::CallToolRequest(CallToolRequest::new(script(code)));
+            let options = PeerRequestOptions::no_options().with_meta(meta);
+            let sent = service.send_request_with_option(request, options).await.expect("sent");
+            let answer = serde_json::to_string(&sent.await_response().await.expect("answered")).expect("JSON");
+            assert!(answer.contains(r#"\"error\""#), "{at}: the server was not told the level: {answer}");
+            // The client's own handlers run beside each other.
+            tokio::time::sleep(Duration::from_millis(100)).await;
+            let heard = client.heard();
+            let logs: Vec<&String> = heard.iter().filter(|line| line.starts_with("log ")).collect();
+            let troubles = [1, 2, 3].map(|n| format!("log \"error\" asking/worker \"trouble {n}\""));
+            assert_eq!(logs, troubles.iter().collect::<Vec<_>>(), "{at}");
+            let progress: Vec<&String> = heard.iter().filter(|line| line.starts_with("progress ")).collect();
+            assert!(progress.iter().any(|line| line.ends_with("asking.work: 2/3 step 2")), "{at}: {progress:?}");
+            assert!(
+                progress.last().is_some_and(|line| line.starts_with("progress 2: asking.seen: done")),
+                "{progress:?}"
+            );
+            let numbers = progress.iter().map(|line| line["progress ".len()..].split(':').next().expect("a number"));
+            let numbers: Vec<f64> = numbers.map(|number| number.parse().expect("a number")).collect();
+            assert!(numbers.windows(2).all(|pair| pair[0] < pair[1]), "{at}: {numbers:?}");
+            service.cancel().await.expect("the session ends");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_flood_of_logs_is_cut_and_says_so() {
+    let Some(config) = python("asking", "asking.py", &["legacy"]) else { return };
+    let (fence, client) = (Fence::new(), Client::able());
+    let service = connected(&fence, Era::Legacy, &config, "asking", &client).await;
+    run(&service, "return await asking.work({steps: 500, pause: 0})").await.expect("it works");
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    let heard = client.heard();
+    let logs = heard.iter().filter(|line| line.starts_with("log ")).count();
+    assert!((50..150).contains(&logs), "{logs} log entries");
+    assert!(heard.iter().any(|line| line.contains("log entries were dropped")), "{heard:?}");
+    let progress = heard.iter().filter(|line| line.starts_with("progress ")).count();
+    assert!(progress < 50, "{progress} reports of progress");
+    service.cancel().await.expect("the session ends");
+}
+
+#[tokio::test]
+async fn the_reference_server_asks_through_the_gateway() {
+    let Some(real) = Real::find() else { return };
+    for era in [Era::Legacy, Era::Modern] {
+        let (fence, client) = (Fence::new(), Client::able());
+        let config = real.forge_toml(&fence, &["everything"]);
+        let service = connected(&fence, era, &config, "everything", &client).await;
+        let elicited =
+            run(&service, "return await everything.trigger_elicitation_request({})").await.expect("answered");
+        assert!(elicited.to_string().contains("Ada"), "{era:?}: {elicited}");
+        assert_eq!(client.asked(), ["everything: Please provide inputs for the following fields:"]);
+        let sampled = run(&service, "return await everything.trigger_sampling_request({prompt: 'hi'})").await;
+        assert!(sampled.expect("answered").to_string().contains("hi from the model"));
+        let roots = run(&service, "return await everything.get_roots_list({})").await.expect("answered");
+        assert!(roots.to_string().contains("file:///work"), "{era:?}: {roots}");
+        let code = "return await everything.trigger_long_running_operation({duration: 0.5, steps: 2})";
+        assert!(run(&service, code).await.is_ok());
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        let heard = client.heard();
+        let reported = heard.iter().any(|line| line.contains("everything.trigger_long_running_operation: 1/2"));
+        assert!(reported, "{era:?}: {heard:?}");
+        service.cancel().await.expect("the session ends");
+    }
+}
