@@ -8,7 +8,7 @@ const known = `AggregateError Array ArrayBuffer AsyncDisposableStack BigInt BigI
   Symbol SyntaxError Temporal TypeError URIError Uint16Array Uint32Array Uint8Array Uint8ClampedArray WeakMap WeakSet
   decodeURI decodeURIComponent encodeURI encodeURIComponent escape globalThis isFinite isNaN parseFloat parseInt undefined
   unescape ForgeError clearTimeout console forge manifest queueMicrotask setTimeout github my_server
-  structuredClone atob btoa TextEncoder TextDecoder Symbol(Symbol.toStringTag)`.split(/\s+/);
+  Symbol(Symbol.toStringTag)`.split(/\s+/);
 return Reflect.ownKeys(globalThis).map(String).filter((key) => !known.includes(key));
 //# inherited_globals: something that the global object inherits
 //= value [true,[]]
