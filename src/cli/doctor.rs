@@ -36,7 +36,13 @@ pub(super) async fn doctor(global: &Global, ui: Ui) -> Result<ExitCode, Failure>
     gateway.settle(super::SETTLE).await;
     for server in gateway.catalog().servers() {
         let state = match &server.state {
-            State::Ready { protocol } => format!("ready, {} tools, protocol {protocol}", server.stubs.tools.len()),
+            State::Ready { protocol } => {
+                let hidden = match server.hidden {
+                    0 => String::new(),
+                    hidden => format!(" and {hidden} hidden"),
+                };
+                format!("ready, {} tools{hidden}, protocol {protocol}", server.stubs.tools.len())
+            }
             other => other.describe(),
         };
         ui.out(&format!("server   {}: {state}", server.name));

@@ -14,6 +14,7 @@ mod document;
 mod error;
 mod expand;
 mod file;
+mod patterns;
 mod raw;
 mod sandbox;
 mod sensitive;
@@ -27,6 +28,7 @@ pub(crate) use document::position;
 use document::{Document, KeyPath};
 pub use error::{ConfigError, Position};
 pub(crate) use file::read as read_text;
+pub use patterns::{Matcher, Patterns};
 use raw::Raw;
 pub(crate) use sensitive::sounds_secret;
 use values::Values;
@@ -131,8 +133,10 @@ pub struct Server {
     pub connect_timeout: Duration,
     /// When it is left alone for a while.
     pub breaker: Breaker,
-    /// Category → names or globs of the tools in it; empty means that categories are derived from the names.
-    pub categories: BTreeMap<String, Vec<String>>,
+    /// Category → the tools in it; empty means that categories are derived from the names.
+    pub categories: BTreeMap<String, Patterns>,
+    /// Which of its tools there are for agents.
+    pub access: Access,
     /// What listings and search hits point at.
     pub binding: Binding,
     /// When it is started.
@@ -211,6 +215,15 @@ pub enum Binding {
     /// By the size of the server.
     #[default]
     Auto,
+}
+
+/// Which tools of a server there are for agents; the others are nowhere to be seen.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Access {
+    /// These alone; `None` means all.
+    pub allow: Option<Patterns>,
+    /// Not these, whatever `allow` says.
+    pub deny: Patterns,
 }
 
 /// When a server is started.

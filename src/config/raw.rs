@@ -34,6 +34,8 @@ pub(super) struct RawServer {
     pub(super) breaker: RawBreaker,
     pub(super) categories: BTreeMap<String, Vec<String>>,
     pub(super) binding: Option<String>,
+    pub(super) allow: Option<Vec<String>>,
+    pub(super) deny: Option<Vec<String>>,
     pub(super) start: Option<String>,
     pub(super) idle_stop: Option<DurationText>,
 }

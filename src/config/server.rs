@@ -4,14 +4,13 @@ use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-use globset::Glob;
-
 use super::document::KeyPath;
 use super::error::ConfigError;
+use super::patterns::Patterns;
 use super::raw::{RawBreaker, RawServer};
 use super::transport::transport;
 use super::values::Values;
-use super::{Binding, Breaker, Server, Start, Transport};
+use super::{Access, Binding, Breaker, Server, Start, Transport};
 
 /// Files and folders that stand beside the servers in the virtual filesystem.
 const ROOT_NAMES: &[&str] = &["forge.pyi", "forge.d.ts", "results"];
@@ -37,6 +36,7 @@ impl Server {
             connect_timeout: CONNECT,
             breaker: Breaker::default(),
             categories: BTreeMap::new(),
+            access: Access::default(),
             binding: Binding::default(),
             start: Start::default(),
             idle_stop: None,
@@ -79,6 +79,10 @@ pub(super) fn server(mut values: Values<'_>, name: &str, mut raw: RawServer) -> 
         None => None,
     };
     let categories = categories(&values, &key.key("categories"), std::mem::take(&mut raw.categories))?;
+    let access = Access {
+        allow: raw.allow.take().map(|list| Patterns::parse(&values, &key.key("allow"), list)).transpose()?,
+        deny: Patterns::parse(&values, &key.key("deny"), raw.deny.take().unwrap_or_default())?,
+    };
     let transport = transport(&values, &key, raw)?;
     Ok(Server {
         transport,
@@ -89,6 +93,7 @@ pub(super) fn server(mut values: Values<'_>, name: &str, mut raw: RawServer) -> 
         connect_timeout,
         breaker,
         categories,
+        access,
         binding,
         start,
         idle_stop,
@@ -124,13 +129,11 @@ fn check_name(values: &Values<'_>, key: &KeyPath, name: &str, what: &str, taken:
     }
 }
 
-const GLOB_FORM: &str = "write a tool's name, or a pattern with `*`, `?`, `[…]` or `{…,…}`";
-
 fn categories(
     values: &Values<'_>,
     key: &KeyPath,
     raw: BTreeMap<String, Vec<String>>,
-) -> Result<BTreeMap<String, Vec<String>>, ConfigError> {
+) -> Result<BTreeMap<String, Patterns>, ConfigError> {
     let mut categories = BTreeMap::new();
     for (name, tools) in raw {
         let key = key.key(&name);
@@ -138,16 +141,7 @@ fn categories(
         if tools.is_empty() {
             return Err(values.document.at_value(&key, "lists no tool"));
         }
-        let mut checked = Vec::with_capacity(tools.len());
-        for (index, tool) in tools.into_iter().enumerate() {
-            let key = key.index(index);
-            let tool = values.filled(&key, tool)?.text;
-            if Glob::new(&tool).is_err() {
-                return Err(values.document.at_value(&key, "not a usable pattern").with_hint(GLOB_FORM));
-            }
-            checked.push(tool);
-        }
-        categories.insert(name, checked);
+        categories.insert(name, Patterns::parse(values, &key, tools)?);
     }
     Ok(categories)
 }

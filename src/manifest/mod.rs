@@ -9,10 +9,10 @@ mod pin;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use globset::Glob;
+use serde_json::Value;
 use stubgen::{ServerDef, ServerStubs};
 
-use crate::config::{self, Binding};
+use crate::config::{self, Access, Binding, Patterns};
 use crate::secret;
 use crate::upstream::{Listing, Stderr, Vitals};
 
@@ -41,6 +41,8 @@ pub struct ServerEntry {
     pub offers: Arc<Offers>,
     /// What listings and search hits point at.
     pub layout: Layout,
+    /// How many tools the configuration keeps from agents.
+    pub hidden: usize,
     /// Tools that differ from the reviewed ones, by wire name, with the reason: shown, and not callable.
     pub quarantine: Arc<BTreeMap<String, String>>,
     /// How it fares right now; the one part of a catalog that changes by itself.
@@ -113,6 +115,7 @@ impl ServerEntry {
         state: State,
     ) -> Self {
         let offers = Arc::new(Offers::take(&mut listing));
+        let hidden = server.map(|server| hide(name, &server.access, &mut listing)).unwrap_or_default();
         let categories = server.map(|server| expand(&server.categories, &listing)).unwrap_or_default();
         let definition = ServerDef {
             name: name.to_owned(),
@@ -137,6 +140,7 @@ impl ServerEntry {
             state,
             stubs,
             offers,
+            hidden,
             layout,
             quarantine: Arc::default(),
             vitals: Vitals::default(),
@@ -181,13 +185,35 @@ impl ServerEntry {
     }
 }
 
-/// Category → tool names, from category → names or globs.
-fn expand(categories: &BTreeMap<String, Vec<String>>, listing: &Listing) -> BTreeMap<String, Vec<String>> {
-    let names: Vec<&str> = listing.tools.iter().filter_map(|tool| tool.get("name")?.as_str()).collect();
-    let matching = |patterns: &Vec<String>| {
-        let globs: Vec<_> = patterns.iter().filter_map(|glob| Some(Glob::new(glob).ok()?.compile_matcher())).collect();
-        let hits = |name: &&str| globs.iter().any(|glob| glob.is_match(name)) || patterns.iter().any(|p| p == name);
-        names.iter().copied().filter(hits).map(str::to_owned).collect()
+/// Category → tool names, from category → patterns.
+fn expand(categories: &BTreeMap<String, Patterns>, listing: &Listing) -> BTreeMap<String, Vec<String>> {
+    let names = names(&listing.tools);
+    let matching = |patterns: &Patterns| {
+        let matcher = patterns.matcher();
+        names.iter().filter(|name| matcher.is_match(name)).map(|name| (*name).to_owned()).collect()
     };
     categories.iter().map(|(category, patterns)| (category.clone(), matching(patterns))).collect()
+}
+
+/// Takes away the tools that `access` does not grant, before anything is made of them; how many those are. An entry
+/// that matches no tool is logged: in `deny`, a misspelt name would leave open what it was to close.
+fn hide(server: &str, access: &Access, listing: &mut Listing) -> usize {
+    let (allow, deny) = (access.allow.as_ref().map(Patterns::matcher), access.deny.matcher());
+    let names = names(&listing.tools);
+    if !names.is_empty() {
+        for (key, matcher) in allow.iter().map(|allow| ("allow", allow)).chain([("deny", &deny)]) {
+            for entry in matcher.idle(&names) {
+                tracing::warn!(server, key, entry, "matches no tool");
+            }
+        }
+    }
+    let granted = |name: &str| allow.as_ref().is_none_or(|allow| allow.is_match(name)) && !deny.is_match(name);
+    let before = listing.tools.len();
+    // What has no name is no tool; it is reported where stubs are made.
+    listing.tools.retain(|tool| tool.get("name").and_then(Value::as_str).is_none_or(granted));
+    before - listing.tools.len()
+}
+
+fn names(tools: &[Value]) -> Vec<&str> {
+    tools.iter().filter_map(|tool| tool.get("name")?.as_str()).collect()
 }

@@ -1,5 +1,6 @@
 //! The integration tests: every one drives the real `forgefs` executable, with real worker processes.
 
+mod access;
 mod asking;
 mod bad_input;
 mod cli;
