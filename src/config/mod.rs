@@ -31,6 +31,7 @@ pub(crate) use file::read as read_text;
 pub use patterns::{Matcher, Patterns};
 use raw::Raw;
 pub(crate) use sensitive::sounds_secret;
+pub(crate) use transport::is_loopback;
 use values::Values;
 
 /// The whole configuration of one gateway.
@@ -179,7 +180,15 @@ pub enum Transport {
     Http {
         /// A valid `http` or `https` URL with a host and without user name or password.
         url: String,
-        /// Extra headers; names are valid, lower-case and not among those that the transport sets itself.
+        /// Extra headers; names are valid, lower-case and not among those that the transport sets itself, and none is
+        /// a credential where the URL is plain http to another machine.
+        headers: BTreeMap<String, Secret>,
+    },
+    /// HTTP+SSE, the transport of 2024-11-05.
+    Sse {
+        /// As of [`Transport::Http`].
+        url: String,
+        /// As of [`Transport::Http`].
         headers: BTreeMap<String, Secret>,
     },
 }
@@ -200,6 +209,9 @@ impl fmt::Debug for Transport {
             }
             Self::Http { url, headers } => {
                 f.debug_struct("Http").field("url", &secret::redact(url)).field("headers", headers).finish()
+            }
+            Self::Sse { url, headers } => {
+                f.debug_struct("Sse").field("url", &secret::redact(url)).field("headers", headers).finish()
             }
         }
     }

@@ -31,6 +31,11 @@ pub(super) fn header(name: &str, value: Expanded) -> Secret {
     Secret::new(value.text)
 }
 
+/// Whether a header lets its sender in: its name says so, or its value came from the environment.
+pub(super) fn is_credential(name: &str, value: &Expanded) -> bool {
+    sounds_secret(name) || value.taken.iter().any(|(variable, _)| !describes_machine(variable))
+}
+
 /// An argument: `--api-key=…`, the argument after `--api-key`, connection strings, and what [`list_named`] finds.
 pub(super) fn list_in_argument(previous: Option<&str>, argument: &Expanded) {
     list_named(argument);
@@ -44,10 +49,13 @@ pub(super) fn list_in_argument(previous: Option<&str>, argument: &Expanded) {
     }
 }
 
-/// A URL: values of its query whose name sounds like a credential, and what [`list_named`] finds.
-pub(super) fn list_in_url(url: &Url, text: &Expanded) {
+/// A URL: values of its query whose name sounds like a credential, and what [`list_named`] finds. Whether there was
+/// any.
+pub(super) fn list_in_url(url: &Url, text: &Expanded) -> bool {
     list_named(text);
-    url.query_pairs().filter(|(name, _)| sounds_secret(name)).for_each(|(_, value)| secret::list(&value));
+    let values: Vec<_> = url.query_pairs().filter(|(name, _)| sounds_secret(name)).map(|(_, value)| value).collect();
+    values.iter().for_each(|value| secret::list(value));
+    !values.is_empty() || text.taken.iter().any(|(variable, _)| sounds_secret(variable))
 }
 
 /// Values of variables that sound like a credential.

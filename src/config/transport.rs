@@ -1,9 +1,9 @@
-//! How a server is reached: which of the two transports, and its keys.
+//! How a server is reached: which of the transports, and its keys.
 
 use std::collections::BTreeMap;
 
 use http::{HeaderName, HeaderValue};
-use url::Url;
+use url::{Host, Url};
 
 use super::Transport;
 use super::document::KeyPath;
@@ -35,7 +35,8 @@ pub(super) fn transport(values: &Values<'_>, key: &KeyPath, raw: RawServer) -> R
     };
     match kind {
         Kind::Stdio => stdio(values, key, raw),
-        Kind::Http => http(values, key, raw),
+        Kind::Http => http(values, key, kind, raw).map(|(url, headers)| Transport::Http { url, headers }),
+        Kind::Sse => http(values, key, kind, raw).map(|(url, headers)| Transport::Sse { url, headers }),
     }
 }
 
@@ -43,18 +44,16 @@ pub(super) fn transport(values: &Values<'_>, key: &KeyPath, raw: RawServer) -> R
 enum Kind {
     Stdio,
     Http,
+    Sse,
 }
 
-const KINDS: &[(&str, Kind)] = &[("stdio", Kind::Stdio), ("http", Kind::Http)];
+const KINDS: &[(&str, Kind)] = &[("stdio", Kind::Stdio), ("http", Kind::Http), ("sse", Kind::Sse)];
 
 /// The transport that is asked for by name; other tools have more names for it.
 fn named_kind(values: &Values<'_>, key: &KeyPath, word: &str) -> Result<Option<Kind>, ConfigError> {
     let fault = |message: &str, hint: &str| Err(values.document.at_value(key, message).with_hint(hint));
     match values.text(key, word.to_owned())?.text.as_str() {
-        "sse" | "http+sse" => fault(
-            "the legacy HTTP+SSE transport is not supported yet",
-            "most servers also offer Streamable HTTP: transport = \"http\", often with /mcp in place of /sse",
-        ),
+        "http+sse" | "http-sse" => fault("not a known value", "HTTP+SSE is \"sse\" here"),
         "streamable-http" | "streamable_http" | "streamableHttp" => {
             fault("not a known value", "Streamable HTTP is \"http\" here")
         }
@@ -113,26 +112,37 @@ fn env(
     Ok(env)
 }
 
-fn http(values: &Values<'_>, key: &KeyPath, raw: RawServer) -> Result<Transport, ConfigError> {
+/// URL and headers of a server that listens, by either transport.
+fn http(
+    values: &Values<'_>,
+    key: &KeyPath,
+    kind: Kind,
+    raw: RawServer,
+) -> Result<(String, BTreeMap<String, Secret>), ConfigError> {
     let stdio_only = [
         ("command", raw.command.is_some()),
         ("args", raw.args.is_some()),
         ("env", raw.env.is_some()),
         ("cwd", raw.cwd.is_some()),
     ];
-    refuse(values, key, Kind::Http, &stdio_only)?;
+    refuse(values, key, kind, &stdio_only)?;
     let Some(url) = raw.url else {
-        return Err(values.document.at_value(&key.key("transport"), "an http server needs `url`"));
+        let message =
+            if matches!(kind, Kind::Sse) { "an sse server needs `url`" } else { "an http server needs `url`" };
+        return Err(values.document.at_value(&key.key("transport"), message));
     };
-    let url = address(values, &key.key("url"), url)?;
-    let headers = headers(values, &key.key("headers"), raw.headers.unwrap_or_default())?;
-    Ok(Transport::Http { url, headers })
+    let (url, is_private) = address(values, &key.key("url"), url)?;
+    let headers = headers(values, &key.key("headers"), raw.headers.unwrap_or_default(), is_private)?;
+    Ok((url, headers))
 }
 
-fn address(values: &Values<'_>, key: &KeyPath, text: String) -> Result<String, ConfigError> {
+const PLAIN: &str = "use https; plain http is for servers on this machine, or without credentials";
+
+/// A URL, and whether what is sent to it stays private: it is encrypted, or stays on this machine.
+fn address(values: &Values<'_>, key: &KeyPath, text: String) -> Result<(String, bool), ConfigError> {
     let text = values.filled(key, text)?;
     if values.is_open(&text.text) {
-        return Ok(text.text);
+        return Ok((text.text, true));
     }
     let fault = |message: String, hint: &str| Err(values.document.at_value(key, message).with_hint(hint));
     let form = "write it in full, such as \"https://mcp.example.com/mcp\"";
@@ -147,8 +157,21 @@ fn address(values: &Values<'_>, key: &KeyPath, text: String) -> Result<String, C
         let hint = "put it into `headers`, such as Authorization = \"Bearer ${TOKEN}\"";
         return fault("user name or password inside the URL".to_owned(), hint);
     }
-    sensitive::list_in_url(&url, &text);
-    Ok(url.into())
+    let is_private = url.scheme() == "https" || is_loopback(&url);
+    if sensitive::list_in_url(&url, &text) && !is_private {
+        return fault("a credential in the query of a plain http URL".to_owned(), PLAIN);
+    }
+    Ok((url.into(), is_private))
+}
+
+/// Whether a URL points at this machine.
+pub(crate) fn is_loopback(url: &Url) -> bool {
+    match url.host() {
+        Some(Host::Domain(name)) => name == "localhost" || name.ends_with(".localhost"),
+        Some(Host::Ipv4(address)) => address.is_loopback(),
+        Some(Host::Ipv6(address)) => address.is_loopback(),
+        None => false,
+    }
 }
 
 /// Headers that belong to HTTP itself or to the MCP transport.
@@ -173,6 +196,7 @@ fn headers(
     values: &Values<'_>,
     key: &KeyPath,
     raw: BTreeMap<String, String>,
+    is_private: bool,
 ) -> Result<BTreeMap<String, Secret>, ConfigError> {
     let mut headers = BTreeMap::new();
     for (name, text) in raw {
@@ -189,6 +213,9 @@ fn headers(
         if HeaderValue::from_str(&value.text).is_err() {
             let message = "holds a line break or another character that no header can have";
             return Err(values.document.at_value(&key, message));
+        }
+        if !is_private && sensitive::is_credential(&header, &value) {
+            return Err(values.document.at_key(&key, "a credential for a plain http URL").with_hint(PLAIN));
         }
         let secret = match values.env {
             Some(_) => sensitive::header(&header, value),
@@ -212,6 +239,7 @@ fn refuse(values: &Values<'_>, key: &KeyPath, kind: Kind, keys: &[(&str, bool)])
             let message = match kind {
                 Kind::Stdio => "not a key of a stdio server",
                 Kind::Http => "not a key of an http server",
+                Kind::Sse => "not a key of an sse server",
             };
             let hint = match *name {
                 "headers" => "a server that is started here takes its credentials from `env`",

@@ -68,7 +68,9 @@ fn identity(server: &config::Server) -> String {
         Transport::Stdio { command, args, env, cwd } => json!({
             "command": command, "args": args, "env": env.keys().collect::<Vec<_>>(), "cwd": cwd,
         }),
-        Transport::Http { url, headers } => json!({"url": url, "headers": headers.keys().collect::<Vec<_>>()}),
+        Transport::Http { url, headers } | Transport::Sse { url, headers } => {
+            json!({"url": url, "headers": headers.keys().collect::<Vec<_>>()})
+        }
     };
     stubgen::short_digest(&stubgen::canonical_json(&reached))
 }

@@ -119,14 +119,15 @@ fn of_status(name: &str, what: &str) -> Fault {
     match http_status(&what) {
         Some(status @ (401 | 403)) => Fault::unsent(unauthorized(name, status)),
         Some(300..=399) => Fault::unsent(
-            dead(format!("{name} answered with a redirect that is not followed ({what})"))
+            refused(format!("{name} answered with a redirect that is not followed ({what})"))
                 .hint("redirects are followed within one origin only; configure the URL it leads to"),
         ),
         Some(404) => Fault::unsent(
             dead(format!("{name} answered {what}")).hint("is the URL that of its MCP endpoint? It often ends in /mcp"),
         ),
-        Some(400..=499) => Fault::unsent(Error::new(ErrorCode::UpstreamError, format!("{name} answered {what}"))),
-        _ => dead(format!("{name} answered {what}")).into(),
+        Some(400..=499) => Fault::unsent(refused(format!("{name} answered {what}"))),
+        Some(_) => dead(format!("{name} answered {what}")).into(),
+        None => dead(format!("{name}: its answer is not MCP: {what}")).into(),
     }
 }
 
@@ -149,6 +150,10 @@ fn retry_words(when: &str) -> String {
         Ok(seconds) => format!("in {seconds}s"),
         Err(_) => format!("after {when}"),
     }
+}
+
+fn refused(what: String) -> Error {
+    Error::new(ErrorCode::UpstreamError, what)
 }
 
 fn dead(what: String) -> Error {

@@ -4,6 +4,7 @@ mod handler;
 mod listing;
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -20,14 +21,16 @@ use rmcp::service::{
 use serde_json::{Map, Value, json};
 
 use super::events::Teller;
-use super::failure::{self, of_start};
+use super::failure::{self, HttpError, of_start};
 use super::reconnect::{Connect, Fault, Link};
 use super::request::Round;
+use super::sse::SseTransport;
 use super::stderr::Stderr;
 use super::subscription::{Subscription, subscribe};
 use super::{Answer, Block, Listing, Operation, Progress, Subject, ToolAnswer, http, stdio};
 use crate::config::{self, Transport};
 use crate::error::{Error, ErrorCode, Result};
+use crate::secret::Secret;
 
 use handler::Handler;
 
@@ -50,15 +53,25 @@ impl Connector {
 impl Connect for Connector {
     type Link = Client;
 
-    /// `server/discover` first, the handshake of the older revisions if that finds nobody. The error has the end of
-    /// the stderr of a process.
+    /// `server/discover` first, the handshake of the older revisions if that finds nobody, and over HTTP the transport
+    /// of the oldest if nobody takes messages. The error has the end of the stderr of a process.
     async fn connect(&self) -> Result<Client> {
+        if let Transport::Sse { url, headers } = &self.transport {
+            return self.connect_sse(url, headers).await.map_err(|failed| self.describe(failed));
+        }
         let auto = ClientLifecycleMode::Auto {
             preferred_versions: vec![ProtocolVersion::V_2026_07_28],
             legacy_version: Some(ProtocolVersion::LATEST_WITH_INITIALIZE),
         };
         match self.attempt(auto).await {
             Ok(client) => Ok(client),
+            Err(Failed::Handshake(error)) if takes_no_messages(&error) => {
+                let Transport::Http { url, headers } = &self.transport else {
+                    return Err(self.describe(Failed::Handshake(error)));
+                };
+                // What the first transport was told says more than that the second one does not work either.
+                self.connect_sse(url, headers).await.map_err(|_| self.describe(Failed::Handshake(error)))
+            }
             // Some servers of the older revisions die of a request they do not know: they get a second chance
             // on a fresh transport with the handshake alone.
             Err(Failed::Handshake(error) | Failed::Process(error, _)) if !error.is_authorization_required() => {
@@ -87,7 +100,15 @@ impl Connector {
                 let service = self.handler().serve_with_lifecycle(transport, lifecycle).await;
                 Ok(self.client(service.map_err(Failed::Handshake)?, Arc::default()))
             }
+            Transport::Sse { url, headers } => self.connect_sse(url, headers).await,
         }
+    }
+
+    async fn connect_sse(&self, url: &str, headers: &BTreeMap<String, Secret>) -> Result<Client, Failed> {
+        let transport = SseTransport::connect(url, headers).await.map_err(Failed::Start)?.map_err(Failed::Http)?;
+        let ended = transport.ended();
+        let service = self.handler().serve_with_lifecycle(transport, ClientLifecycleMode::Initialize).await;
+        Ok(self.client(service.map_err(Failed::Handshake)?, ended))
     }
 
     fn handler(&self) -> Handler {
@@ -107,6 +128,7 @@ impl Connector {
     fn describe(&self, failed: Failed) -> Error {
         let error = match failed {
             Failed::Start(error) => return error,
+            Failed::Http(error) => return failure::of_http(&self.name, &error).error,
             Failed::Handshake(error) => error,
             Failed::Process(error, stderr) => {
                 let dead =
@@ -123,10 +145,21 @@ impl Connector {
     }
 }
 
+/// Whether a server answered that messages cannot be posted to this address, as one that speaks the transport of
+/// 2024-11-05 does.
+fn takes_no_messages(error: &ClientInitializeError) -> bool {
+    match failure::http_of_start(error) {
+        Some(HttpError::UnexpectedServerResponse(what)) => matches!(failure::http_status(what), Some(400 | 404 | 405)),
+        _ => false,
+    }
+}
+
 /// Why one attempt to connect failed.
 enum Failed {
     /// Nothing was started.
     Start(Error),
+    /// The server did not let us in.
+    Http(HttpError),
     /// The server was there and did not agree.
     Handshake(ClientInitializeError),
     /// The same for a process, with the end of its stderr.

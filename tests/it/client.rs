@@ -203,7 +203,13 @@ impl Fence {
     /// Starts `forgefs serve` with this `forge.toml`, and connects in one era.
     pub(crate) async fn serve_in(&self, era: Era, config: &str) -> Session {
         let config = self.write("forge.toml", config);
-        let command = self.forgefs([Path::new("--config"), &config, Path::new("serve")]);
+        let command = self.forgefs([
+            Path::new("--config"),
+            &config,
+            Path::new("--log"),
+            Path::new("forgefs=debug,rmcp=debug"),
+            Path::new("serve"),
+        ]);
         self.connect(era, command).await
     }
 

@@ -6,7 +6,10 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use crate::client::{Fence, Session};
+use crate::fault_proxy::{self as proxy, FaultProxy};
 use crate::faulty::{faulty, log};
+use crate::http::{HttpServer, free_port};
+use crate::real::Real;
 
 /// One fault of one call.
 struct Fault {
@@ -113,6 +116,188 @@ async fn every_fault_of_a_process_is_told_and_survived() {
             }
             println!("{name}: {} | {state} | {executions}", outcome["code"].as_str().unwrap_or("ok"));
         }
+    }
+}
+
+/// Faults of the network and of servers over HTTP, between the gateway and a real server.
+struct HttpFault {
+    name: &'static str,
+    fault: proxy::Fault,
+    error: Option<(&'static str, &'static str)>,
+    repeated: bool,
+    state: &'static str,
+    /// How often the server is called for a tool without annotations.
+    executions: usize,
+}
+
+const LOST: &str =
+    "{\"jsonrpc\":\"2.0\",\"error\":{\"code\":-32000,\"message\":\"Bad Request: No valid session ID provided\"}}";
+
+const fn over_http(name: &'static str, fault: proxy::Fault, code: &'static str, says: &'static str) -> HttpFault {
+    let state = "failing, its last call failed";
+    HttpFault { name, fault, error: Some((code, says)), repeated: false, state, executions: 1 }
+}
+
+const fn dead_over_http(name: &'static str, fault: proxy::Fault, says: &'static str) -> HttpFault {
+    HttpFault { repeated: true, ..over_http(name, fault, "TRANSPORT_DEAD", says) }
+}
+
+const fn answered_over_http(
+    name: &'static str,
+    fault: proxy::Fault,
+    code: &'static str,
+    says: &'static str,
+    executions: usize,
+) -> HttpFault {
+    HttpFault { state: "ready", executions, ..over_http(name, fault, code, says) }
+}
+
+const fn harmless_over_http(name: &'static str, fault: proxy::Fault) -> HttpFault {
+    HttpFault { name, fault, error: None, repeated: false, state: "ready", executions: 1 }
+}
+
+const OVER_HTTP: &[HttpFault] = &[
+    HttpFault { executions: 0, ..dead_over_http("reset before", proxy::Fault::ResetBefore, "could not send") },
+    harmless_over_http("reset in the middle", proxy::Fault::ResetMiddle),
+    harmless_over_http("closed in the middle", proxy::Fault::CloseMiddle),
+    over_http("hang", proxy::Fault::Hang, "TIMEOUT", "did not answer within 4s"),
+    over_http("drip", proxy::Fault::Drip, "TIMEOUT", "did not answer within 4s"),
+    over_http("late", proxy::Fault::Late, "TIMEOUT", "did not answer within 4s"),
+    harmless_over_http("duplicate", proxy::Fault::Duplicate),
+    dead_over_http("garbage", proxy::Fault::Instead(200, proxy::JSON, "%%%"), "is not MCP"),
+    dead_over_http("garbage event", proxy::Fault::Instead(200, proxy::EVENTS, "data: {%%%\n\n"), "is not MCP"),
+    dead_over_http("no answer", proxy::Fault::Instead(200, proxy::EVENTS, ": nothing\n\n"), "ended during the call"),
+    dead_over_http("a page", proxy::Fault::Instead(200, "Content-Type: text/html\r\n", "<p>Hi"), "text/html"),
+    answered_over_http("oversized", proxy::Fault::Oversized(17, false), "BUDGET_EXCEEDED", "larger than 16 MiB", 1),
+    answered_over_http(
+        "oversized event",
+        proxy::Fault::Oversized(17, true),
+        "BUDGET_EXCEEDED",
+        "larger than 16 MiB",
+        1,
+    ),
+    dead_over_http("wrong id", proxy::Fault::WrongId(false), "number of another request"),
+    dead_over_http("wrong id in an event", proxy::Fault::WrongId(true), "ended during the call"),
+    HttpFault { executions: 0, ..dead_over_http("500", proxy::Fault::Refused(500, "", "oops"), "HTTP 500") },
+    HttpFault { executions: 0, ..dead_over_http("503", proxy::Fault::Refused(503, "", ""), "HTTP 503") },
+    answered_over_http("401", proxy::Fault::Refused(401, "", ""), "UPSTREAM_ERROR", "login", 0),
+    answered_over_http("403", proxy::Fault::Refused(403, "", ""), "UPSTREAM_ERROR", "HTTP 403", 0),
+    answered_over_http("redirect", proxy::Fault::Refused(302, "Location: /x\r\n", ""), "UPSTREAM_ERROR", "redirect", 0),
+    harmless_over_http("429 with a short wait", proxy::Fault::Refused(429, "Retry-After: 1\r\n", "")),
+    answered_over_http(
+        "429 with a long wait",
+        proxy::Fault::Refused(429, "Retry-After: 3600\r\n", ""),
+        "RATE_LIMIT",
+        "HTTP 429",
+        0,
+    ),
+    harmless_over_http("404, the session is lost", proxy::Fault::Refused(404, "", "")),
+    harmless_over_http("400, the session is lost", proxy::Fault::Refused(400, proxy::JSON, LOST)),
+];
+
+#[tokio::test]
+#[expect(clippy::print_stdout, reason = "the table belongs into the test's log")]
+async fn every_fault_over_http_is_told_and_survived() {
+    let Some(real) = Real::find() else { return };
+    let server = HttpServer::start(&real, "streamableHttp", free_port());
+    let plain = FaultProxy::start(server.port, true).await;
+    let safe = FaultProxy::start(server.port, false).await;
+    let fence = Fence::new();
+    let entry = |name: &str, proxy: &FaultProxy| {
+        format!("[servers.{name}]\nurl = \"http://127.0.0.1:{}/mcp\"\ntimeout = \"4s\"\n", proxy.port())
+    };
+    let session = fence.serve(&format!("{}{}", entry("plain", &plain), entry("safe", &safe))).await;
+    session.ready(&["plain", "safe"]).await;
+    for fault in OVER_HTTP {
+        for (server, proxy, repeated) in [("plain", &plain, false), ("safe", &safe, fault.repeated)] {
+            let nonce = format!("{server} {}", fault.name);
+            proxy.arm(&nonce, fault.fault);
+            let outcome = echo(&session, server, &nonce).await;
+            let state = state(&session, server).await;
+            match fault.error {
+                Some((code, says)) if !repeated => {
+                    assert_eq!(outcome["code"], code, "{nonce}: {outcome}");
+                    assert!(outcome["message"].as_str().is_some_and(|m| m.contains(says)), "{nonce}: {outcome}");
+                    assert!(state.contains(fault.state), "{nonce}: {state}");
+                }
+                _ => {
+                    assert!(outcome.get("code").is_none(), "{nonce}: {outcome}");
+                    assert!(state.contains("ready"), "{nonce}: {state}");
+                }
+            }
+            let executions = proxy.calls(&nonce);
+            let expected = fault.executions + usize::from(repeated);
+            assert_eq!(executions, expected, "{nonce} was carried out");
+            let next = format!("after {nonce}");
+            let after = echo(&session, server, &next).await;
+            assert_eq!(after, json!(format!("Echo: {next}")), "{nonce}");
+            assert_eq!(proxy.calls(&next), 1, "{nonce}");
+            println!("{nonce}: {} | {state} | {executions}", outcome["code"].as_str().unwrap_or("ok"));
+        }
+    }
+}
+
+/// Calls `echo` of server-everything: its answer, or the error's code and message.
+async fn echo(session: &Session, server: &str, message: &str) -> Value {
+    let call = format!("{server}.echo({{message: '{message}'}})");
+    let code = format!("try {{ return await {call} }} catch (e) {{ return {{code: e.code, message: e.message}} }}");
+    session.execute("javascript", &code).await
+}
+
+#[tokio::test]
+async fn a_server_that_cannot_be_reached_for_a_while_is_found_again() {
+    let Some(real) = Real::find() else { return };
+    let server = HttpServer::start(&real, "streamableHttp", free_port());
+    let mut proxy = FaultProxy::start(server.port, false).await;
+    let fence = Fence::new();
+    let url = format!("http://127.0.0.1:{}/mcp", proxy.port());
+    let session = fence.serve(&format!("[servers.web]\nurl = \"{url}\"\ntimeout = \"5s\"\n")).await;
+    session.ready(&["web"]).await;
+    proxy.close().await;
+    for number in 0..3 {
+        let outcome = echo(&session, "web", &format!("refused {number}")).await;
+        assert_eq!(outcome["code"], "TRANSPORT_DEAD", "{outcome}");
+        assert!(outcome["message"].as_str().is_some_and(|m| m.contains("refused")), "{outcome}");
+    }
+    let state = state(&session, "web").await;
+    assert!(state.contains("failing") && state.contains("refused"), "{state}");
+    proxy.open().await;
+    let deadline = Instant::now() + Duration::from_secs(20);
+    while echo(&session, "web", "again").await != "Echo: again" {
+        assert!(Instant::now() < deadline, "{}", self::state(&session, "web").await);
+        tokio::time::sleep(Duration::from_millis(200)).await;
+    }
+    assert_eq!(proxy.calls("again"), 1);
+}
+
+#[tokio::test]
+async fn five_dead_servers_of_twenty_harm_nobody() {
+    let Some(config) = faulty(&[]) else { return };
+    let fence = Fence::new();
+    let named = |name: &str| config.replace("[servers.faulty]", &format!("[servers.{name}]"));
+    let good = (0..15).map(|number| named(&format!("good{number}"))).collect::<String>();
+    let with = |name: &str, mode: &str| named(name).replace(".py\"]", &format!(".py\", {mode:?}]"));
+    let session = fence
+        .serve(&format!(
+            "{good}{}{}connect_timeout = \"5s\"\n{}\n[servers.absent]\ncommand = \"no-such-program\"\n\n\
+             [servers.refused]\nurl = \"http://127.0.0.1:9/mcp\"\n[servers.silent]\ncommand = \"sleep\"\nargs = [\"600\"]\n",
+            with("dies", "die"),
+            with("never", "never"),
+            "",
+        ))
+        .await;
+    let names: Vec<String> = (0..15).map(|number| format!("good{number}")).collect();
+    session.ready(&names.iter().map(String::as_str).collect::<Vec<_>>()).await;
+    let calls: Vec<String> = names.iter().map(|name| format!("() => {name}.act({{nonce: '{name}'}})")).collect();
+    let code = format!("return (await forge.parallel([{}], {{concurrency: 8}})).results", calls.join(", "));
+    let started = Instant::now();
+    assert_eq!(session.execute("javascript", &code).await, json!(names));
+    assert!(started.elapsed() < Duration::from_secs(5), "{:?}", started.elapsed());
+    let hits = session.call("search", json!({"query": "create issue"})).await.text;
+    assert!(hits.contains("/good0/create_issue.pyi"), "{hits}");
+    for dead in ["dies", "never", "absent", "refused", "silent"] {
+        let error = session.execute_err("javascript", &format!("await {dead}.act({{nonce: 'x'}})")).await;
+        assert!(error.contains("TRANSPORT_DEAD"), "{dead}: {error}");
     }
 }
 

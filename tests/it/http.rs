@@ -10,15 +10,16 @@ use crate::client::Fence;
 use crate::real::Real;
 
 /// `server-everything` on a port of its own; killed when dropped.
-struct HttpServer {
+pub(crate) struct HttpServer {
     child: Child,
-    port: u16,
+    pub(crate) port: u16,
 }
 
 impl HttpServer {
-    fn start(real: &Real, port: u16) -> Self {
+    /// By `streamableHttp` or `sse`.
+    pub(crate) fn start(real: &Real, transport: &str, port: u16) -> Self {
         let mut command = Command::new(real.npm("everything"));
-        command.arg("streamableHttp").env("PORT", port.to_string());
+        command.arg(transport).env("PORT", port.to_string());
         let child =
             command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("node starts");
         let server = Self { child, port };
@@ -38,14 +39,14 @@ impl Drop for HttpServer {
     }
 }
 
-fn free_port() -> u16 {
+pub(crate) fn free_port() -> u16 {
     TcpListener::bind(("127.0.0.1", 0)).and_then(|listener| listener.local_addr()).expect("a port is free").port()
 }
 
 #[tokio::test]
 async fn a_server_over_streamable_http_is_listed_called_and_found_again_after_a_restart() {
     let Some(real) = Real::find() else { return };
-    let server = HttpServer::start(&real, free_port());
+    let server = HttpServer::start(&real, "streamableHttp", free_port());
     let port = server.port;
     let fence = Fence::new();
     let config = format!(
@@ -60,7 +61,7 @@ async fn a_server_over_streamable_http_is_listed_called_and_found_again_after_a_
     drop(server);
     let error = session.execute_err("starlark", "web.echo(message='nobody')").await;
     assert!(error.contains("TRANSPORT_DEAD") || error.contains("UPSTREAM_ERROR"), "{error}");
-    let _server = HttpServer::start(&real, port);
+    let _server = HttpServer::start(&real, "streamableHttp", port);
     let deadline = Instant::now() + Duration::from_secs(30);
     loop {
         let code = "web.echo(message='again')";
@@ -72,4 +73,57 @@ async fn a_server_over_streamable_http_is_listed_called_and_found_again_after_a_
         assert!(Instant::now() < deadline, "{}", answer.text);
         tokio::time::sleep(Duration::from_millis(300)).await;
     }
+}
+
+#[tokio::test]
+async fn a_server_over_http_sse_is_listed_called_and_found_again_after_a_restart() {
+    let Some(real) = Real::find() else { return };
+    // Asked for, and found out by itself.
+    for (transport, path) in [("transport = \"sse\"\n", "sse"), ("", "sse")] {
+        let server = HttpServer::start(&real, "sse", free_port());
+        let port = server.port;
+        let fence = Fence::new();
+        let config = format!("[servers.old]\n{transport}url = \"http://127.0.0.1:{port}/{path}\"\ntimeout = \"10s\"\n");
+        let session = fence.serve(&config).await;
+        session.ready(&["old"]).await;
+        assert_eq!(session.execute("javascript", "return await old.echo({message: 'hi'})").await, "Echo: hi");
+        let parallel = "[r.value for r in parallel([defer(old.echo, message=str(i)) for i in range(8)])]";
+        let answers = (0..8).map(|i| format!("Echo: {i}")).collect::<Vec<_>>();
+        assert_eq!(session.execute("starlark", parallel).await, json!(answers));
+        drop(server);
+        let error = session.execute_err("starlark", "old.echo(message='nobody')").await;
+        assert!(error.contains("TRANSPORT_DEAD"), "{error}");
+        let _server = HttpServer::start(&real, "sse", port);
+        let deadline = Instant::now() + Duration::from_secs(30);
+        while session
+            .call("execute", json!({"language": "starlark", "code": "old.echo(message='again')"}))
+            .await
+            .is_error
+        {
+            assert!(Instant::now() < deadline, "{}", session.call("ls", json!({})).await.text);
+            tokio::time::sleep(Duration::from_millis(300)).await;
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_address_on_another_origin_is_refused() {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let port = listener.local_addr().expect("an address").port();
+    tokio::spawn(async move {
+        loop {
+            let (mut client, _) = listener.accept().await.expect("a connection");
+            let events = "event: endpoint\ndata: http://127.0.0.1:1/elsewhere\n\n";
+            let head = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n";
+            let mut request = [0; 4096];
+            let _ = tokio::io::AsyncReadExt::read(&mut client, &mut request).await;
+            let _ = tokio::io::AsyncWriteExt::write_all(&mut client, format!("{head}{events}").as_bytes()).await;
+            tokio::time::sleep(Duration::from_secs(1)).await;
+        }
+    });
+    let fence = Fence::new();
+    let url = format!("http://127.0.0.1:{port}/sse");
+    fence.write("forge.toml", &format!("[servers.old]\ntransport = \"sse\"\nurl = \"{url}\"\n"));
+    let listing = fence.run(["ls"]).stdout;
+    assert!(listing.contains("an address on another origin, http://127.0.0.1:1"), "{listing}");
 }

@@ -7,6 +7,7 @@ mod cli;
 mod client;
 mod config;
 mod examples;
+mod fault_proxy;
 mod faults;
 mod faulty;
 mod http;

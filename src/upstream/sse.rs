@@ -1,0 +1,189 @@
+//! MCP servers over HTTP+SSE, the transport of 2024-11-05: a stream of events that stays open, whose first event names
+//! the address that messages are posted to.
+
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use futures::{Stream, StreamExt as _};
+use reqwest::header::{ACCEPT, CONTENT_TYPE, HeaderMap, RETRY_AFTER};
+use reqwest::{Response, StatusCode};
+use rmcp::RoleClient;
+use rmcp::model::{ClientJsonRpcMessage, ServerJsonRpcMessage};
+use rmcp::transport::Transport;
+use rmcp::transport::streamable_http_client::{AuthRequiredError, HttpStatusError, StreamableHttpError};
+use sse_stream::{Sse, SseStream};
+use tokio::sync::mpsc;
+use tokio::task::AbortHandle;
+use url::Url;
+
+use super::failure::HttpError;
+use super::http;
+use super::lines::MAX_MESSAGE;
+use crate::error::Result;
+use crate::secret::Secret;
+
+/// Messages of a server that wait to be looked at.
+const QUEUE: usize = 64;
+/// Bytes of a refusal that an error repeats.
+const MAX_REFUSAL: usize = 300;
+/// Other events that may come before the one that names the address.
+const MAX_PRELUDE: usize = 100;
+
+/// Messages posted to a server, and events from it.
+pub(super) struct SseTransport {
+    client: reqwest::Client,
+    headers: HeaderMap,
+    endpoint: Url,
+    received: mpsc::Receiver<ServerJsonRpcMessage>,
+    ended: Arc<AtomicBool>,
+    reader: AbortHandle,
+}
+
+impl SseTransport {
+    /// Opens the stream at `url`, with `headers`, and waits for the address.
+    ///
+    /// # Errors
+    /// What is wrong with a header or the client, else what the server answered.
+    pub(super) async fn connect(url: &str, headers: &BTreeMap<String, Secret>) -> Result<Result<Self, HttpError>> {
+        let headers: HeaderMap = http::custom(headers)?.into_iter().collect();
+        Ok(Self::open(http::client(url)?, url, headers).await)
+    }
+
+    async fn open(client: reqwest::Client, url: &str, headers: HeaderMap) -> Result<Self, HttpError> {
+        let request = client.get(url).headers(headers.clone()).header(ACCEPT, "text/event-stream");
+        let response = accepted(request.send().await.map_err(StreamableHttpError::Client)?).await?;
+        let kind = response.headers().get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).map(str::to_owned);
+        if !kind.as_deref().is_some_and(|kind| kind.starts_with("text/event-stream")) {
+            return Err(StreamableHttpError::UnexpectedContentType(kind));
+        }
+        let base = response.url().clone();
+        let mut events = Box::pin(events(response));
+        let endpoint = endpoint(&mut events, &base).await?;
+        let (tell, received) = mpsc::channel(QUEUE);
+        let ended = Arc::new(AtomicBool::new(false));
+        let reader = tokio::spawn(read(events, tell, Arc::clone(&ended))).abort_handle();
+        Ok(Self { client, headers, endpoint, received, ended, reader })
+    }
+
+    /// Becomes true when the stream ends, which is before everyone has been told.
+    pub(super) fn ended(&self) -> Arc<AtomicBool> {
+        Arc::clone(&self.ended)
+    }
+}
+
+impl Drop for SseTransport {
+    fn drop(&mut self) {
+        self.reader.abort();
+    }
+}
+
+type Event = Result<Sse, sse_stream::Error>;
+
+/// The events of a response, none of them larger than a message may be.
+fn events(response: Response) -> impl Stream<Item = Event> + Send + 'static {
+    let size = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&size);
+    let bounded = response.bytes_stream().map(move |bytes| {
+        let bytes = bytes.map_err(std::io::Error::other)?;
+        let size = counted.fetch_add(bytes.len(), Ordering::Relaxed) + bytes.len();
+        if size > MAX_MESSAGE { Err(std::io::Error::other("an event is too large")) } else { Ok(bytes) }
+    });
+    SseStream::from_bytes_stream(bounded).inspect(move |_| size.store(0, Ordering::Relaxed))
+}
+
+/// The address that the server names, which has to be on the same origin: our headers go there.
+async fn endpoint(events: &mut (impl Stream<Item = Event> + Unpin), base: &Url) -> Result<Url, HttpError> {
+    let wrong = |what: String| StreamableHttpError::UnexpectedServerResponse(what.into());
+    for _ in 0..MAX_PRELUDE {
+        let event = events.next().await.ok_or(StreamableHttpError::UnexpectedEndOfStream)??;
+        let Some(address) = event.data.filter(|_| event.event.as_deref() == Some("endpoint")) else { continue };
+        let endpoint = base.join(address.trim()).map_err(|error| wrong(format!("the address `{address}`: {error}")))?;
+        if endpoint.origin() != base.origin() {
+            return Err(wrong(format!("an address on another origin, {}", endpoint.origin().ascii_serialization())));
+        }
+        return Ok(endpoint);
+    }
+    Err(wrong("events, but no address to post to".to_owned()))
+}
+
+/// Passes messages on until the stream ends or nobody listens.
+async fn read(
+    mut events: impl Stream<Item = Event> + Unpin,
+    tell: mpsc::Sender<ServerJsonRpcMessage>,
+    ended: Arc<AtomicBool>,
+) {
+    while let Some(event) = events.next().await {
+        let data = match event {
+            Ok(Sse { event, data: Some(data), .. }) if matches!(event.as_deref(), None | Some("" | "message")) => data,
+            Ok(_) => continue,
+            Err(error) => {
+                tracing::debug!(%error, "the stream failed");
+                break;
+            }
+        };
+        match serde_json::from_str(&data) {
+            Ok(message) => {
+                if tell.send(message).await.is_err() {
+                    break;
+                }
+            }
+            Err(error) => tracing::debug!(%error, "an event is not MCP"),
+        }
+    }
+    ended.store(true, Ordering::Release);
+}
+
+impl Transport<RoleClient> for SseTransport {
+    type Error = HttpError;
+
+    fn send(&mut self, message: ClientJsonRpcMessage) -> impl Future<Output = Result<(), HttpError>> + Send + 'static {
+        let request = self.client.post(self.endpoint.clone()).headers(self.headers.clone()).json(&message);
+        async move { accepted(request.send().await.map_err(StreamableHttpError::Client)?).await.map(drop) }
+    }
+
+    async fn receive(&mut self) -> Option<ServerJsonRpcMessage> {
+        self.received.recv().await
+    }
+
+    async fn close(&mut self) -> Result<(), HttpError> {
+        self.reader.abort();
+        Ok(())
+    }
+}
+
+/// The response, unless it is a refusal.
+async fn accepted(response: Response) -> Result<Response, HttpError> {
+    let status = response.status();
+    if status.is_success() {
+        return Ok(response);
+    }
+    let header = |name| response.headers().get(name).and_then(|value| value.to_str().ok()).map(str::to_owned);
+    match status {
+        StatusCode::UNAUTHORIZED => {
+            let challenge = header(reqwest::header::WWW_AUTHENTICATE).unwrap_or_default();
+            return Err(StreamableHttpError::AuthRequired(AuthRequiredError::new(challenge)));
+        }
+        StatusCode::TOO_MANY_REQUESTS => {
+            return Err(HttpStatusError::new(status.as_u16(), header(RETRY_AFTER)).into());
+        }
+        _ if status.is_server_error() => return Err(HttpStatusError::new(status.as_u16(), None).into()),
+        _ => {}
+    }
+    let is_post = response.url().query().is_some() && status == StatusCode::NOT_FOUND;
+    let mut body = response.bytes_stream();
+    let mut words = Vec::new();
+    while words.len() < MAX_REFUSAL
+        && let Some(Ok(bytes)) = body.next().await
+    {
+        words.extend_from_slice(&bytes);
+    }
+    words.truncate(MAX_REFUSAL);
+    let words = String::from_utf8_lossy(&words);
+    // Streams are sessions here, and this is how a server says that it has no such stream.
+    if is_post && words.to_ascii_lowercase().contains("session") {
+        return Err(StreamableHttpError::SessionExpired);
+    }
+    Err(StreamableHttpError::UnexpectedServerResponse(format!("HTTP {status}: {words}").into()))
+}
