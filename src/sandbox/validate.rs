@@ -121,6 +121,10 @@ fn javascript(script: &str) -> Result<Script, Box<ScriptError>> {
         let message = "the code is nested too deeply: give inner parts names with `const`, or make functions of them";
         return Err(syntax(message.to_owned(), line, 1));
     }
+    if let Some(at) = script.find('\0') {
+        let (line, column) = position(script, at);
+        return Err(syntax("the script contains a NUL character: write `\\0` in a string".to_owned(), line, column));
+    }
     let code = without_marks(script);
     let allocator = Allocator::default();
     let mut positions = Positions { lines: 1, script: Some(line_lengths(&code)), ..Positions::default() };

@@ -23,7 +23,7 @@ fn cases() -> Vec<Case> {
         let (name, rest) = block.split_once('\n').expect("a case has a name");
         let (script, expected) = rest.split_once("\n--> ").expect("a case says what it expects");
         let wide = |text: &str, (name, c): (&str, &str)| text.replace(name, c);
-        let marks = [("<U+FEFF>", "\u{feff}"), ("<U+2028>", "\u{2028}"), ("<U+2029>", "\u{2029}")];
+        let marks = [("<U+FEFF>", "\u{feff}"), ("<U+2028>", "\u{2028}"), ("<U+2029>", "\u{2029}"), ("<NUL>", "\0")];
         let script = marks.into_iter().fold(script.to_owned(), |text, mark| wide(&text, mark));
         Case { name, script, expected: expected.lines().next().unwrap_or_default() }
     };
