@@ -19,7 +19,8 @@ use crate::error::Result;
 use crate::execution::{Execution, Request, Scene};
 use crate::sandbox::{Pool, PoolOptions};
 use crate::session::Session;
-use fleet::{Fleet, Task};
+use crate::task::Task;
+use fleet::Fleet;
 
 pub use fleet::Reloaded;
 

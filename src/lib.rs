@@ -21,4 +21,5 @@ pub mod sandbox;
 pub mod secret;
 pub mod server;
 pub mod session;
+mod task;
 pub mod upstream;

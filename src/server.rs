@@ -2,6 +2,7 @@
 #![expect(deprecated, reason = "clients go on to use logging, which 2026-07-28 deprecates")]
 
 mod caller;
+mod changes;
 mod exchange;
 mod notices;
 mod offers;
@@ -15,9 +16,10 @@ use rmcp::model::{
     GetPromptRequestParams, GetPromptResponse, GetPromptResult, Implementation, ListPromptsResult,
     ListResourceTemplatesResult, ListResourcesResult, ListToolsResult, PaginatedRequestParams,
     ReadResourceRequestParams, ReadResourceResponse, ReadResourceResult, ServerCapabilities, ServerConfig,
-    SetLevelRequestMethod, SetLevelRequestParams, Tool,
+    SetLevelRequestMethod, SetLevelRequestParams, SubscribeRequestParams, SubscriptionFilter, Tool,
+    UnsubscribeRequestParams,
 };
-use rmcp::service::{RequestContext, RoleServer, ServiceExt as _};
+use rmcp::service::{NotificationContext, RequestContext, RoleServer, ServiceExt as _, SubscriptionContext};
 use rmcp::{ErrorData, ServerHandler};
 use serde_json::json;
 
@@ -28,7 +30,9 @@ use crate::gateway::Gateway;
 use crate::session::Session;
 use crate::upstream::{Caller, Level};
 
+use crate::task::Task;
 use caller::is_stateless;
+use changes::Subscribed;
 use exchange::{Exchanges, Reply, Turn};
 use offers::{read_error, rpc_error};
 pub use tools::{definitions, instructions, render_instructions};
@@ -82,12 +86,23 @@ struct ForgeServer {
     calls: Exchanges<CallToolResult>,
     prompts: Exchanges<Result<GetPromptResult>>,
     reads: Exchanges<Result<ReadResourceResult>>,
+    /// What a client of the older revisions subscribed to, and the task that tells it.
+    subscribed: Subscribed,
+    telling: Mutex<Option<Task>>,
 }
 
 impl ForgeServer {
     fn new(desk: Desk) -> Self {
         let level = Mutex::new(Level::Warning);
-        Self { desk, level, calls: Exchanges::default(), prompts: Exchanges::default(), reads: Exchanges::default() }
+        Self {
+            desk,
+            level,
+            calls: Exchanges::default(),
+            prompts: Exchanges::default(),
+            reads: Exchanges::default(),
+            subscribed: Subscribed::default(),
+            telling: Mutex::default(),
+        }
     }
 
     /// A turn of an exchange about `subject`.
@@ -108,7 +123,10 @@ impl ServerHandler for ForgeServer {
         let capabilities = ServerCapabilities::builder()
             .enable_tools()
             .enable_resources()
+            .enable_resources_list_changed()
+            .enable_resources_subscribe()
             .enable_prompts()
+            .enable_prompts_list_changed()
             .enable_completions()
             .enable_logging()
             .build();
@@ -218,6 +236,33 @@ impl ServerHandler for ForgeServer {
         let level = serde_json::to_value(request.level).and_then(serde_json::from_value);
         let level = level.map_err(|error| ErrorData::invalid_params(error.to_string(), None))?;
         *self.level.lock().unwrap_or_else(PoisonError::into_inner) = level;
+        Ok(())
+    }
+
+    async fn on_initialized(&self, context: NotificationContext<RoleServer>) {
+        let telling = self.desk.tell(context.peer, self.subscribed.clone());
+        *self.telling.lock().unwrap_or_else(PoisonError::into_inner) = Some(telling);
+    }
+
+    async fn subscribe(&self, request: SubscribeRequestParams, _: RequestContext<RoleServer>) -> Result<(), ErrorData> {
+        self.subscribed.add(request.uri)
+    }
+
+    async fn unsubscribe(
+        &self,
+        request: UnsubscribeRequestParams,
+        _: RequestContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
+        self.subscribed.remove(&request.uri);
+        Ok(())
+    }
+
+    fn accepted_subscription_filter(&self, requested: &SubscriptionFilter) -> Option<SubscriptionFilter> {
+        Some(changes::accepted(requested))
+    }
+
+    async fn listen(&self, context: SubscriptionContext) -> Result<(), ErrorData> {
+        self.desk.stream(context).await;
         Ok(())
     }
 

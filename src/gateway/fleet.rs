@@ -7,13 +7,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use arc_swap::ArcSwap;
 use serde_json::Value;
 use tokio::sync::{mpsc, watch};
-use tokio::task::AbortHandle;
 
 use crate::catalog::{Catalog, Phase};
 use crate::config::{self, Config};
 use crate::error::{Error, ErrorCode, Result};
 use crate::manifest::{Cache, Keeper, Pin, ServerEntry, State, load_file};
 use crate::router::Router;
+use crate::task::Task;
 use crate::upstream::{self, Connection, Event, Listing, Offline, Teller, Upstream};
 
 /// The servers. Dropping it ends them.
@@ -43,21 +43,6 @@ struct Server {
     ident: String,
     upstream: Option<(Arc<dyn Upstream>, Teller)>,
     _keeping: Option<Task>,
-}
-
-/// A task that ends with this value.
-pub(super) struct Task(AbortHandle);
-
-impl Task {
-    pub(super) fn spawn(work: impl Future<Output = ()> + Send + 'static) -> Self {
-        Self(tokio::spawn(work).abort_handle())
-    }
-}
-
-impl Drop for Task {
-    fn drop(&mut self) {
-        self.0.abort();
-    }
 }
 
 /// What happens to the catalog. Servers are numbered in the order they are started, so that a late word of one that

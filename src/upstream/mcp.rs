@@ -26,11 +26,12 @@ use super::reconnect::{Connect, Fault, Link};
 use super::request::Round;
 use super::sse::SseTransport;
 use super::stderr::Stderr;
-use super::subscription::{Subscription, subscribe};
+use super::subscription::subscribe;
 use super::{Answer, Block, Listing, Operation, Progress, Subject, ToolAnswer, http, stdio};
 use crate::config::{self, Transport};
 use crate::error::{Error, ErrorCode, Result};
 use crate::secret::Secret;
+use crate::task::Task;
 
 use handler::Handler;
 
@@ -173,7 +174,7 @@ pub(super) struct Client {
     stderr: Stderr,
     /// The transport has ended, although not everyone has been told yet.
     ended: Arc<AtomicBool>,
-    _subscription: Option<Subscription>,
+    _subscription: Option<Task>,
 }
 
 impl Client {

@@ -4,25 +4,16 @@ use std::time::Duration;
 
 use rmcp::model::{ServerNotification, SubscriptionFilter};
 use rmcp::service::{Peer, RoleClient};
-use tokio::task::AbortHandle;
 
 use super::events::{Event, Teller};
+use crate::task::Task;
 
 /// Pause before a subscription that ended is taken out again.
 const AGAIN: Duration = Duration::from_secs(30);
 
-/// A subscription that lasts as long as this value.
-pub(super) struct Subscription(AbortHandle);
-
-impl Drop for Subscription {
-    fn drop(&mut self) {
-        self.0.abort();
-    }
-}
-
-/// Subscribes to what the server declares that it tells; `None` when that is nothing, or when its revision tells
+/// Subscribes, for as long as the task lives, to what the server declares that it tells; `None` when that is nothing, or when its revision tells
 /// without being asked.
-pub(super) fn subscribe(name: &str, peer: &Peer<RoleClient>, events: &Teller) -> Option<Subscription> {
+pub(super) fn subscribe(name: &str, peer: &Peer<RoleClient>, events: &Teller) -> Option<Task> {
     let info = peer.peer_info()?;
     if info.protocol_version.has_initialize() {
         return None;
@@ -36,8 +27,7 @@ pub(super) fn subscribe(name: &str, peer: &Peer<RoleClient>, events: &Teller) ->
     if !wanted.contains(&Some(true)) {
         return None;
     }
-    let task = tokio::spawn(follow(name.to_owned(), peer.clone(), filter, events.clone()));
-    Some(Subscription(task.abort_handle()))
+    Some(Task::spawn(follow(name.to_owned(), peer.clone(), filter, events.clone())))
 }
 
 async fn follow(name: String, peer: Peer<RoleClient>, filter: SubscriptionFilter, events: Teller) {

@@ -2,13 +2,20 @@
 //! and replaced when the configuration is.
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use serde_json::json;
+use rmcp::ClientHandler;
+use rmcp::model::{
+    CallToolRequestParams, ResourceUpdatedNotificationParam, ServerNotification, SubscribeRequestParams,
+    SubscriptionFilter,
+};
+use rmcp::service::{NotificationContext, RoleClient};
+use serde_json::{Value, json};
 
-use super::client::{Fence, Session};
+use super::client::{Era, Fence, Session};
 use super::faulty::{has_python, samples};
 
 /// A server of `tests/servers/living.py` in a fence, with the tool `grow`.
@@ -167,5 +174,80 @@ async fn a_hangup_lists_every_server_again() {
     assert!(Command::new("kill").args(["-HUP", &gateway]).status().expect("kill").success());
     shows(&session, "living/  2 tools").await;
     assert_eq!(living.starts().len(), 1);
+    session.close().await;
+}
+
+/// A client of the older revisions that notes what it is told.
+#[derive(Clone, Default)]
+struct Ear(Arc<Mutex<Vec<String>>>);
+
+impl ClientHandler for Ear {
+    async fn on_resource_list_changed(&self, _: NotificationContext<RoleClient>) {
+        self.0.lock().expect("not poisoned").push("list".to_owned());
+    }
+
+    async fn on_resource_updated(&self, told: ResourceUpdatedNotificationParam, _: NotificationContext<RoleClient>) {
+        self.0.lock().expect("not poisoned").push(told.uri);
+    }
+}
+
+const INIT: &str = "forge:///living/__init__.pyi";
+const GROW: &str = "forge:///living/grow.pyi";
+
+#[tokio::test]
+#[expect(deprecated, reason = "clients of the older revisions subscribe in their own way")]
+async fn a_client_with_a_handshake_is_told_what_changed() {
+    let Some(living) = Living::new("") else { return };
+    let config = living.fence.write("forge.toml", &living.config(""));
+    let command = living.fence.forgefs([Path::new("--config"), &config, Path::new("serve")]);
+    let ear = Ear::default();
+    let (client, _) = living.fence.attach(Era::Legacy, command, ear.clone()).await;
+    let call = |tool: &'static str, arguments: Value| {
+        let request = CallToolRequestParams::new(tool).with_arguments(arguments.as_object().cloned().expect("object"));
+        client.call_tool(request)
+    };
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while !format!("{:?}", call("ls", json!({})).await).contains("1 tool, ready") {
+        assert!(Instant::now() < deadline, "never ready");
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    for uri in [INIT, GROW] {
+        client.subscribe(SubscribeRequestParams::new(uri)).await.expect("subscribed");
+    }
+    // What the start brought is told first.
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    ear.0.lock().expect("not poisoned").clear();
+    call("execute", json!({"language": "starlark", "code": "living.grow()"})).await.expect("an answer");
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while ear.0.lock().expect("not poisoned").len() < 2 {
+        assert!(Instant::now() < deadline, "told only {:?}", ear.0);
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    assert_eq!(*ear.0.lock().expect("not poisoned"), ["list", INIT], "what did not change is not told");
+    client.cancel().await.expect("the session ends");
+}
+
+#[tokio::test]
+async fn a_client_without_a_handshake_is_told_what_it_listens_for() {
+    let Some(living) = Living::new("--modern") else { return };
+    let session = living.fence.serve(&living.config("")).await;
+    session.ready(&["living"]).await;
+    let mut filter = SubscriptionFilter::new();
+    filter.resources_list_changed = Some(true);
+    filter.tools_list_changed = Some(true);
+    filter.resource_subscriptions = Some(vec![INIT.to_owned(), GROW.to_owned()]);
+    let mut stream = session.peer().listen(filter).await.expect("a stream");
+    assert_eq!(stream.acknowledged().tools_list_changed, None, "the four tools never change");
+    session.execute("starlark", "living.grow()").await;
+    let mut told = Vec::new();
+    while told.len() < 2 {
+        let next = tokio::time::timeout(Duration::from_secs(60), stream.next()).await.expect("something is told");
+        told.push(match next.expect("a notification") {
+            Some(ServerNotification::ResourceListChangedNotification(_)) => "list".to_owned(),
+            Some(ServerNotification::ResourceUpdatedNotification(updated)) => updated.params.uri,
+            other => panic!("told {other:?}"),
+        });
+    }
+    assert_eq!(told, ["list", INIT]);
     session.close().await;
 }

@@ -1,0 +1,156 @@
+//! What clients hear of a catalog that changes: lists that changed, and resources they subscribed to.
+//!
+//! A client of the older revisions hears of lists unasked and subscribes to one resource at a time; one of 2026-07-28
+//! opens a stream of what it wants (`subscriptions/listen`). The four tools never change.
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use rmcp::ErrorData;
+use rmcp::model::{ResourceUpdatedNotificationParam, SubscriptionFilter};
+use rmcp::service::{Peer, RoleServer, SubscriptionContext};
+use tokio::sync::watch;
+
+use super::Desk;
+use crate::catalog::{Catalog, Phase};
+use crate::gateway::Gateway;
+use crate::task::Task;
+
+/// How long changes are collected: servers come up one after the other.
+const COLLECT: Duration = Duration::from_millis(250);
+/// URIs that one client may subscribe to.
+const MAX_URIS: usize = 1000;
+
+/// The subscriptions of a client of the older revisions.
+#[derive(Clone, Default)]
+pub(super) struct Subscribed(Arc<Mutex<BTreeSet<String>>>);
+
+impl Subscribed {
+    /// Adds a URI; answers an error when there are too many.
+    pub(super) fn add(&self, uri: String) -> Result<(), ErrorData> {
+        let mut uris = self.uris();
+        if uris.len() >= MAX_URIS && !uris.contains(&uri) {
+            return Err(ErrorData::invalid_params(format!("more than {MAX_URIS} subscriptions"), None));
+        }
+        uris.insert(uri);
+        Ok(())
+    }
+
+    pub(super) fn remove(&self, uri: &str) {
+        self.uris().remove(uri);
+    }
+
+    fn uris(&self) -> MutexGuard<'_, BTreeSet<String>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Desk {
+    /// Tells a client of the older revisions, for as long as the task lives.
+    pub(super) fn tell(&self, peer: Peer<RoleServer>, subscribed: Subscribed) -> Task {
+        let mut changes = Changes::new(&self.gateway);
+        Task::spawn(async move {
+            while let Some(change) = changes.next(|| subscribed.uris().clone()).await {
+                if change.resources && peer.notify_resource_list_changed().await.is_err() {
+                    return;
+                }
+                if change.prompts && peer.notify_prompt_list_changed().await.is_err() {
+                    return;
+                }
+                for uri in change.updated {
+                    let _ = peer.notify_resource_updated(ResourceUpdatedNotificationParam::new(uri)).await;
+                }
+            }
+        })
+    }
+
+    /// Serves one stream of 2026-07-28 until it is cancelled.
+    pub(super) async fn stream(&self, context: SubscriptionContext) {
+        let mut changes = Changes::new(&self.gateway);
+        let uris: BTreeSet<String> = context.accepted().resource_subscriptions.iter().flatten().cloned().collect();
+        let accepted = |wanted: Option<bool>| wanted == Some(true);
+        let resources = accepted(context.accepted().resources_list_changed);
+        let prompts = accepted(context.accepted().prompts_list_changed);
+        let telling = async {
+            while let Some(change) = changes.next(|| uris.clone()).await {
+                let sink = context.sink();
+                if change.resources && resources {
+                    let _ = sink.notify_resource_list_changed().await;
+                }
+                if change.prompts && prompts {
+                    let _ = sink.notify_prompt_list_changed().await;
+                }
+                for uri in change.updated {
+                    let _ = sink.notify_resource_updated(uri).await;
+                }
+            }
+        };
+        tokio::select! {
+            () = telling => {}
+            () = context.cancelled() => {}
+        }
+    }
+}
+
+/// What a stream can carry of what a client asked for.
+pub(super) fn accepted(requested: &SubscriptionFilter) -> SubscriptionFilter {
+    let mut accepted = requested.clone();
+    accepted.tools_list_changed = None;
+    if let Some(uris) = &mut accepted.resource_subscriptions {
+        uris.truncate(MAX_URIS);
+    }
+    accepted
+}
+
+/// What became different.
+struct Change {
+    resources: bool,
+    prompts: bool,
+    updated: Vec<String>,
+}
+
+/// The catalog as a client knows it, and the news.
+struct Changes {
+    gateway: Arc<Gateway>,
+    news: watch::Receiver<Phase>,
+    known: Arc<Catalog>,
+}
+
+impl Changes {
+    fn new(gateway: &Arc<Gateway>) -> Self {
+        let mut news = gateway.changes();
+        news.mark_unchanged();
+        Self { gateway: Arc::clone(gateway), news, known: gateway.catalog() }
+    }
+
+    /// Waits for the next difference; `None` when there will be none any more.
+    async fn next(&mut self, uris: impl Fn() -> BTreeSet<String>) -> Option<Change> {
+        loop {
+            self.news.changed().await.ok()?;
+            tokio::time::sleep(COLLECT).await;
+            let now = self.gateway.catalog();
+            let before = std::mem::replace(&mut self.known, Arc::clone(&now));
+            if before.digest() == now.digest() {
+                continue;
+            }
+            let differs = |uri: &String| content(&before, uri) != content(&now, uri);
+            return Some(Change {
+                resources: true,
+                prompts: prompts(&before) != prompts(&now),
+                updated: uris().into_iter().filter(differs).collect(),
+            });
+        }
+    }
+}
+
+/// What the stub tree has at a URI. The content of servers' own resources is theirs to tell of.
+fn content(catalog: &Catalog, uri: &str) -> Option<String> {
+    let node = catalog.resolve(uri.strip_prefix("forge://")?).ok()?;
+    catalog.read(node).map(|text| text.into_owned()).or_else(|| catalog.ls(&catalog.path(node), 1).ok())
+}
+
+fn prompts(catalog: &Catalog) -> Vec<(&str, &str)> {
+    let entries = catalog.servers().iter();
+    entries.flat_map(|entry| entry.offers.prompts.iter().map(|offer| (entry.ident.as_str(), &*offer.id))).collect()
+}
