@@ -11,6 +11,7 @@
 //! 6. normalise the answer, redact what is shown of errors, keep the record.
 
 mod arguments;
+mod attachments;
 mod audit;
 mod ledger;
 mod normalise;
@@ -40,9 +41,11 @@ use crate::session::Session;
 use crate::upstream::{Answer, Caller, Operation, Progress, Step};
 
 pub use arguments::Validators;
+pub use attachments::{Attachments, Settled, resource_uri};
 pub use audit::{Audit, Subject};
 pub use ledger::{CallRecord, Ledger};
-pub use normalise::{Attachment, Attachments};
+
+use normalise::Origin;
 
 /// Requests other than tool calls that one run may make; they are answered from memory.
 const MAX_DISCOVERY: u32 = 500;
@@ -132,7 +135,7 @@ impl Broker {
         match self.reported(entry, stub, operation).await.map_err(redacted)? {
             Answer::Tool(answer) => {
                 let tool = label(entry, stub);
-                normalise::tool_answer(&tool, answer, &self.limits, &self.attachments).map_err(redacted)
+                normalise::tool_answer(answer, &self.origin(entry, &tool)).map_err(redacted)
             }
             Answer::Raw(value) => normalise::raw_answer(value, &self.limits),
             Answer::Listing(_) => Err(Error::new(ErrorCode::Internal, "a list came in answer to a call")),
@@ -159,6 +162,16 @@ impl Broker {
         }
     }
 
+    fn origin<'a>(&'a self, entry: &'a ServerEntry, tool: &'a str) -> Origin<'a> {
+        Origin { server: &entry.ident, tool, limits: &self.limits, attachments: &self.attachments }
+    }
+
+    /// The answer to `Op::ReadResource` or `Op::Prompt`.
+    fn for_script(&self, server: &str, what: &str, value: Value) -> Result<Json> {
+        let entry = self.catalog.server(server)?;
+        json_text(&normalise::with_handles(value, &self.origin(entry, what))?)
+    }
+
     async fn perform_op(&self, call: u64, op: Op) -> Result<Json> {
         let discovery = Discovery { catalog: &self.catalog, session: &self.session };
         if !matches!(op, Op::Tool { .. } | Op::ReadResource { .. } | Op::Prompt { .. }) {
@@ -166,8 +179,14 @@ impl Broker {
         }
         match op {
             Op::Tool { server, tool, args } => json_text(&self.call_tool(call, &server, &tool, args.get()).await?),
-            Op::ReadResource { server, uri } => json_text(&self.read_resource(call, &server, uri).await?),
-            Op::Prompt { server, name, args } => json_text(&self.prompt(call, &server, &name, args.get()).await?),
+            Op::ReadResource { server, uri } => {
+                let answer = self.read_resource(call, &server, uri).await?;
+                self.for_script(&server, "a resource", answer)
+            }
+            Op::Prompt { server, name, args } => {
+                let answer = self.prompt(call, &server, &name, args.get()).await?;
+                self.for_script(&server, "a prompt", answer)
+            }
             Op::Ls { path, depth } => json_text(&discovery.ls(&path, depth)?),
             Op::Cat { paths, lines } => json_text(&self.cat(call, &paths, lines.as_deref()).await?),
             Op::Search { queries, limit, path } => json_text(&discovery.search(&queries, limit, path.as_deref())?),

@@ -1,9 +1,8 @@
 //! The answers of servers, in the form that scripts work with.
 
-use std::sync::{Mutex, PoisonError};
-
 use serde_json::{Value, json};
 
+use super::attachments::{Attachments, bytes_of};
 use crate::config::Limits;
 use crate::discovery::head;
 use crate::error::{Error, ErrorCode, Result};
@@ -12,77 +11,60 @@ use crate::upstream::{Block, ToolAnswer};
 /// Characters of a tool's own error that are passed on.
 const MAX_ERROR: usize = 4000;
 
-/// Binary content of one execution. Scripts hold handles (`{"type": "image", "handle": "blob:1", …}`); what is
-/// still in the final value goes to the client as real content.
-#[derive(Default)]
-pub struct Attachments(Mutex<Vec<Attachment>>);
-
-/// An image or a sound.
-#[derive(Debug, Clone)]
-pub struct Attachment {
-    /// `image` or `audio`.
-    pub kind: &'static str,
-    /// Media type.
-    pub mime_type: String,
-    /// Base64.
-    pub data: String,
-}
-
-impl Attachments {
-    fn add(&self, attachment: Attachment) -> Value {
-        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let handle = json!({
-            "type": attachment.kind,
-            "mimeType": attachment.mime_type,
-            "bytes": attachment.data.len() / 4 * 3,
-            "handle": format!("blob:{}", all.len() + 1),
-        });
-        all.push(attachment);
-        handle
-    }
-
-    /// The attachments whose handles occur in `value`, in order of occurrence, each once.
-    #[must_use]
-    pub fn mentioned(&self, value: &Value) -> Vec<Attachment> {
-        let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut found = Vec::new();
-        if !all.is_empty() {
-            collect(value, &mut found);
-        }
-        found.iter().filter_map(|number| all.get(number.checked_sub(1)?).cloned()).collect()
-    }
-}
-
-fn collect(value: &Value, found: &mut Vec<usize>) {
-    match value {
-        Value::Array(items) => items.iter().for_each(|item| collect(item, found)),
-        Value::Object(object) => {
-            let handle = object.get("handle").and_then(Value::as_str).and_then(|text| text.strip_prefix("blob:"));
-            match handle.and_then(|number| number.parse().ok()) {
-                Some(number) if !found.contains(&number) => found.push(number),
-                _ => object.values().for_each(|item| collect(item, found)),
-            }
-        }
-        _ => {}
-    }
+/// Where an answer comes from, and where what is more than text goes.
+pub(super) struct Origin<'a> {
+    /// The server's identifier.
+    pub(super) server: &'a str,
+    /// The tool, for messages.
+    pub(super) tool: &'a str,
+    /// The limits on answers.
+    pub(super) limits: &'a Limits,
+    /// The content of the execution.
+    pub(super) attachments: &'a Attachments,
 }
 
 /// `isError` raises, structured content wins, one text that is a JSON object or array is parsed, any other text
-/// stays text, binary blocks become handles; several blocks become a list.
-pub(super) fn tool_answer(tool: &str, answer: ToolAnswer, limits: &Limits, attachments: &Attachments) -> Result<Value> {
+/// stays text, other blocks become handles; several blocks become a list. Handles beside structured content, which
+/// repeats only the texts, are under its key `_content`.
+pub(super) fn tool_answer(answer: ToolAnswer, origin: &Origin<'_>) -> Result<Value> {
+    let Origin { server, tool, limits, attachments } = *origin;
     check_size(tool, &answer, limits)?;
     if answer.is_error {
         return Err(tool_error(tool, answer));
     }
     if let Some(structured) = answer.structured {
-        return Ok(structured);
+        let others = answer.content.into_iter().filter_map(|block| match block {
+            Block::Text(_) => None,
+            Block::Other(block) => Some(attachments.keep(server, block)),
+        });
+        return Ok(beside(structured, others.collect()));
     }
-    let mut values: Vec<Value> = answer.content.into_iter().map(|block| block_value(block, attachments)).collect();
+    let mut values: Vec<Value> = answer
+        .content
+        .into_iter()
+        .map(|block| match block {
+            Block::Text(text) => parsed(text),
+            Block::Other(block) => attachments.keep(server, block),
+        })
+        .collect();
     Ok(match values.len() {
         0 => Value::Null,
         1 => values.swap_remove(0),
         _ => Value::Array(values),
     })
+}
+
+/// Structured content with handles that came beside it.
+fn beside(mut structured: Value, handles: Vec<Value>) -> Value {
+    const KEY: &str = "_content";
+    match &mut structured {
+        _ if handles.is_empty() => structured,
+        Value::Object(object) if !object.contains_key(KEY) => {
+            object.insert(KEY.to_owned(), Value::Array(handles));
+            structured
+        }
+        _ => json!({ "value": structured, KEY: handles }),
+    }
 }
 
 /// A resource or prompt, as the server sent it.
@@ -91,16 +73,44 @@ pub(super) fn raw_answer(value: Value, limits: &Limits) -> Result<Value> {
     if size > limits.answer_bytes { Err(too_large("the answer", size, limits.answer_bytes)) } else { Ok(value) }
 }
 
+/// A resource or prompt with handles in place of what is more than text.
+pub(super) fn with_handles(mut value: Value, origin: &Origin<'_>) -> Result<Value> {
+    for content in list(&mut value, "contents") {
+        if content.get("blob").is_some() {
+            let block = json!({ "type": "resource", "resource": content.take() });
+            check_binary(&block, origin)?;
+            let mut held = origin.attachments.keep(origin.server, block);
+            *content = held.get_mut("resource").map(Value::take).unwrap_or_default();
+            if let (Value::Object(content), Some(handle)) = (content, held.get("handle")) {
+                content.insert("handle".to_owned(), handle.clone());
+            }
+        }
+    }
+    for content in list(&mut value, "messages").filter_map(|message| message.get_mut("content")) {
+        if content.get("type").and_then(Value::as_str) != Some("text") {
+            check_binary(content, origin)?;
+            *content = origin.attachments.keep(origin.server, content.take());
+        }
+    }
+    Ok(value)
+}
+
+fn list<'a>(value: &'a mut Value, key: &str) -> impl Iterator<Item = &'a mut Value> {
+    value.get_mut(key).and_then(Value::as_array_mut).into_iter().flatten()
+}
+
 fn check_size(tool: &str, answer: &ToolAnswer, limits: &Limits) -> Result<()> {
     let mut text = 0;
     for block in &answer.content {
         match block {
             Block::Text(content) => text += content.len(),
-            Block::Other(value) => text += value.to_string().len(),
-            Block::Binary { data, kind, .. } if data.len() / 4 * 3 > limits.binary_bytes => {
-                return Err(too_large(&format!("an {kind} of {tool}"), data.len() / 4 * 3, limits.binary_bytes));
-            }
-            Block::Binary { .. } => {}
+            Block::Other(block) => match binary(block) {
+                Some((kind, bytes)) if bytes > limits.binary_bytes => {
+                    return Err(too_large(&format!("an {kind} of {tool}"), bytes, limits.binary_bytes));
+                }
+                Some(_) => {}
+                None => text += block.to_string().len(),
+            },
         }
     }
     // Most servers send the same content as text too, so the structured form is measured only where it stands alone.
@@ -114,6 +124,22 @@ fn check_size(tool: &str, answer: &ToolAnswer, limits: &Limits) -> Result<()> {
     }
 }
 
+fn check_binary(block: &Value, origin: &Origin<'_>) -> Result<()> {
+    match binary(block) {
+        Some((kind, bytes)) if bytes > origin.limits.binary_bytes => {
+            Err(too_large(&format!("an {kind} of {}", origin.tool), bytes, origin.limits.binary_bytes))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// What kind of binary content a block is, and its size.
+fn binary(block: &Value) -> Option<(&str, usize)> {
+    let data = block.get("data").or_else(|| block.pointer("/resource/blob")).and_then(Value::as_str)?;
+    let kind = block.get("type").and_then(Value::as_str).filter(|kind| *kind != "resource");
+    Some((kind.unwrap_or("embedded resource"), bytes_of(data)))
+}
+
 fn too_large(what: &str, size: usize, limit: usize) -> Error {
     Error::new(ErrorCode::BudgetExceeded, format!("{what} has {size} bytes, over the limit of {limit}"))
         .hint("ask for less: a filter, a page size or fewer fields")
@@ -125,8 +151,10 @@ fn tool_error(tool: &str, answer: ToolAnswer) -> Error {
         .into_iter()
         .map(|block| match block {
             Block::Text(text) => text,
-            Block::Binary { kind, mime_type, .. } => format!("({kind}, {mime_type})"),
-            Block::Other(value) => value.to_string(),
+            Block::Other(block) => match binary(&block) {
+                Some((kind, bytes)) => format!("({kind}, {bytes} bytes)"),
+                None => block.to_string(),
+            },
         })
         .collect();
     let said = texts.join("\n");
@@ -142,14 +170,6 @@ fn tool_error(tool: &str, answer: ToolAnswer) -> Error {
     match answer.structured {
         Some(data) => error.data(data),
         None => error,
-    }
-}
-
-fn block_value(block: Block, attachments: &Attachments) -> Value {
-    match block {
-        Block::Text(text) => parsed(text),
-        Block::Binary { kind, mime_type, data } => attachments.add(Attachment { kind, mime_type, data }),
-        Block::Other(value) => value,
     }
 }
 

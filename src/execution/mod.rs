@@ -7,9 +7,10 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use serde::Serialize;
+use serde_json::Value;
 use wire::{Json, Language, Limits, Run, Server, Stats, Stream};
 
-use crate::broker::{Attachment, Audit, Broker, CallRecord, Subject, Validators};
+use crate::broker::{Audit, Broker, CallRecord, Subject, Validators};
 use crate::catalog::Catalog;
 use crate::config;
 use crate::error::code_name;
@@ -69,9 +70,9 @@ pub struct Execution {
     /// What the author of the script should know besides.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
-    /// Images and sounds that the value mentions.
+    /// Images, sounds, resources and links that the value mentions, as MCP content blocks.
     #[serde(skip)]
-    pub attachments: Vec<Attachment>,
+    pub attachments: Vec<Value>,
 }
 
 /// What an execution cost.
@@ -183,13 +184,19 @@ impl Scene {
         };
         let parsed =
             value.as_ref().filter(|v| v.get().contains("\"blob:")).and_then(|v| serde_json::from_str(v.get()).ok());
+        let settled = parsed.map(|value| broker.attachments().settle(value)).unwrap_or_default();
+        let mut notes = self.stale_notes(&calls);
+        if settled.left_out > 0 {
+            notes.push(format!("{} handles are left as they are: too much content for one answer", settled.left_out));
+        }
+        let changed = settled.value.and_then(|value| serde_json::value::to_raw_value(&value).ok());
         Execution {
             ok: error.is_none(),
-            attachments: parsed.map(|value| broker.attachments().mentioned(&value)).unwrap_or_default(),
-            value,
+            attachments: settled.blocks,
+            value: changed.or(value),
             error,
             output,
-            notes: self.stale_notes(&calls),
+            notes,
             calls,
             stats: Cost {
                 engine: engine.map(|engine| engine.to_string()),

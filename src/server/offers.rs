@@ -11,12 +11,13 @@ use rmcp::ErrorData;
 use rmcp::model::{
     CompleteRequestParams, CompleteResult, GetPromptResult, ListPromptsResult, ListResourceTemplatesResult,
     ListResourcesResult, PaginatedRequestParams, Prompt, ReadResourceResult, Reference, Resource, ResourceContents,
-    ResourceTemplate,
+    ResourceTemplate, ResultType,
 };
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 
 use super::Desk;
+use crate::broker::resource_uri;
 use crate::catalog::{Catalog, Node, Remote};
 use crate::error::{Error, ErrorCode, Result, code_name};
 use crate::manifest::ServerEntry;
@@ -82,6 +83,7 @@ impl Desk {
                 .request("resources/read", async |broker| broker.read_resource(0, server, own.clone()).await)
                 .await?;
             let mut result: ReadResourceResult = decoded(answer, server)?;
+            result.result_type = Some(ResultType::COMPLETE);
             let entry = catalog.server(server)?;
             for content in &mut result.contents {
                 let (ResourceContents::TextResourceContents { uri: shown, .. }
@@ -125,7 +127,9 @@ impl Desk {
         let args = Value::Object(args).to_string();
         let scene = self.scene(caller);
         let answer = scene.request("prompts/get", async |broker| broker.prompt(0, server, name, &args).await).await?;
-        decoded(answer, server)
+        let mut result: GetPromptResult = decoded(answer, server)?;
+        result.result_type = Some(ResultType::COMPLETE);
+        Ok(result)
     }
 
     pub(super) async fn completion(&self, params: CompleteRequestParams) -> Result<CompleteResult> {
@@ -150,7 +154,9 @@ impl Desk {
         let scene = self.gateway.scene(&self.session);
         let answer =
             scene.request("completion/complete", async |broker| broker.complete(&server, subject, asked).await).await?;
-        decoded(answer, &server)
+        let mut result: CompleteResult = decoded(answer, &server)?;
+        result.result_type = Some(ResultType::COMPLETE);
+        Ok(result)
     }
 }
 
@@ -178,7 +184,7 @@ pub(super) fn read_error(error: &Error) -> ErrorData {
 
 /// The URI by which clients know a resource of a server.
 fn qualified(entry: &ServerEntry, uri: &str) -> String {
-    format!("forge:///{}/resources/{uri}", entry.ident)
+    resource_uri(&entry.ident, uri)
 }
 
 /// The resource that a client means by `uri`; `None` for a path of the stub tree or an unknown URI.

@@ -98,10 +98,7 @@ impl Desk {
         let execution = self.scene(caller).execute(Request { language, code, timeout }).await;
         let budget = self.gateway.config().sandbox.limits.result_tokens;
         let mut content = vec![ContentBlock::text(execution.render(&self.session, budget))];
-        content.extend(execution.attachments.into_iter().map(|attachment| match attachment.kind {
-            "audio" => ContentBlock::audio(attachment.data, attachment.mime_type),
-            _ => ContentBlock::image(attachment.data, attachment.mime_type),
-        }));
+        content.extend(execution.attachments.into_iter().filter_map(|block| serde_json::from_value(block).ok()));
         Ok(if execution.ok { CallToolResult::success(content) } else { CallToolResult::error(content) })
     }
 

@@ -324,8 +324,6 @@ fn tool_answer(result: CallToolResult) -> ToolAnswer {
 fn block(content: ContentBlock) -> Block {
     match content {
         ContentBlock::Text(text) => Block::Text(text.text),
-        ContentBlock::Image(image) => Block::Binary { kind: "image", mime_type: image.mime_type, data: image.data },
-        ContentBlock::Audio(audio) => Block::Binary { kind: "audio", mime_type: audio.mime_type, data: audio.data },
         other => Block::Other(serde_json::to_value(&other).unwrap_or_else(|_| Value::Object(Map::new()))),
     }
 }

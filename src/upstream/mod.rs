@@ -156,16 +156,7 @@ pub struct ToolAnswer {
 pub enum Block {
     /// Text.
     Text(String),
-    /// Image or audio.
-    Binary {
-        /// `image` or `audio`.
-        kind: &'static str,
-        /// Media type.
-        mime_type: String,
-        /// Base64 as it came.
-        data: String,
-    },
-    /// A resource, embedded or linked, as it came.
+    /// An image, a sound, a resource or a link to one, as it came.
     Other(Value),
 }
 

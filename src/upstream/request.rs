@@ -86,9 +86,11 @@ impl Client {
         progress: &Progress,
     ) -> Result<ServerResult, Unanswerable> {
         let options = self.options(progress).await;
+        // Before it is sent: a quick server asks back before this task is looked at again.
+        let mut listening = self.service.service().reports.listen(progress);
         let sent = self.service.send_request_with_option(request, options).await;
         let handle = sent.map_err(|error| Unanswerable { error, sent: false })?;
-        let _listening = self.service.service().reports.listen(handle.progress_token.clone(), &handle.id, progress);
+        listening.is_called(&handle.progress_token, &handle.id);
         let mut unanswered = Unanswered { peer: handle.peer.clone(), id: Some(handle.id.clone()) };
         let answer = handle.await_response().await;
         unanswered.id = None;
@@ -176,13 +178,16 @@ pub(super) struct Reports(Arc<Mutex<InFlight>>);
 struct InFlight {
     /// In the order they were sent.
     requests: Vec<Entry>,
+    /// How many there were.
+    count: u64,
     /// The least severe level of log entries that the server was asked for.
     log_level: Option<Level>,
 }
 
 struct Entry {
-    token: ProgressToken,
-    request: RequestId,
+    number: u64,
+    /// What the request is called in what the server sends; not known until it is on its way.
+    names: Option<(ProgressToken, RequestId)>,
     progress: Progress,
     /// It was answered a moment ago; what the server said before may be on its way still.
     ended: Option<Instant>,
@@ -193,15 +198,21 @@ impl Reports {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn listen(&self, token: ProgressToken, request: &RequestId, progress: &Progress) -> Listening<'_> {
-        let entry = Entry { token: token.clone(), request: request.clone(), progress: progress.clone(), ended: None };
-        self.lock().requests.push(entry);
-        Listening { reports: self, token }
+    fn listen(&self, progress: &Progress) -> Listening<'_> {
+        let mut in_flight = self.lock();
+        in_flight.count += 1;
+        let number = in_flight.count;
+        in_flight.requests.push(Entry { number, names: None, progress: progress.clone(), ended: None });
+        Listening { reports: self, number }
     }
 
     /// Passes a report on to whoever waits for the request.
     pub(super) fn pass_on(&self, report: ProgressNotificationParam) {
-        if let Some(entry) = self.lock().requests.iter().find(|entry| entry.token == report.progress_token) {
+        let in_flight = self.lock();
+        let named = |entry: &&Entry| entry.names.as_ref().is_some_and(|(token, _)| *token == report.progress_token);
+        let unnamed = |entry: &&Entry| entry.names.is_none();
+        let requests = &in_flight.requests;
+        if let Some(entry) = requests.iter().find(named).or_else(|| requests.iter().find(unnamed)) {
             let ProgressNotificationParam { progress: so_far, total, message, .. } = report;
             entry.progress.report(Report { progress: so_far, total, message });
         }
@@ -222,8 +233,9 @@ impl Reports {
         let in_flight = self.lock();
         let mut session = None;
         let (mut calls, mut others) = (Vec::new(), Vec::new());
-        for Entry { progress, request: own, ended, .. } in &in_flight.requests {
-            if request.is_some_and(|request| request != own) || (ended.is_some() && !with_ended) {
+        for Entry { progress, names, ended, .. } in &in_flight.requests {
+            let is_another = request.is_some_and(|request| names.as_ref().is_some_and(|(_, own)| own != request));
+            if is_another || (ended.is_some() && !with_ended) {
                 continue;
             }
             let Some(caller) = progress.caller() else {
@@ -252,14 +264,23 @@ impl Reports {
 
 struct Listening<'a> {
     reports: &'a Reports,
-    token: ProgressToken,
+    number: u64,
+}
+
+impl Listening<'_> {
+    fn is_called(&mut self, token: &ProgressToken, id: &RequestId) {
+        let mut in_flight = self.reports.lock();
+        if let Some(entry) = in_flight.requests.iter_mut().find(|entry| entry.number == self.number) {
+            entry.names = Some((token.clone(), id.clone()));
+        }
+    }
 }
 
 impl Drop for Listening<'_> {
     fn drop(&mut self) {
         let now = Instant::now();
         self.reports.lock().requests.retain_mut(|entry| {
-            if entry.token == self.token {
+            if entry.number == self.number {
                 entry.ended = Some(now);
             }
             entry.ended.is_none_or(|ended| now - ended < RECENT)

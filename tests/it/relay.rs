@@ -3,7 +3,8 @@
 use std::path::Path;
 
 use rmcp::model::{
-    ArgumentInfo, CompleteRequestParams, GetPromptRequestParams, ReadResourceRequestParams, Reference, ResourceContents,
+    ArgumentInfo, CallToolRequestParams, CompleteRequestParams, GetPromptRequestParams, ReadResourceRequestParams,
+    Reference, ResourceContents,
 };
 use serde_json::{Value, json};
 
@@ -215,6 +216,121 @@ async fn a_list_that_fails_takes_no_other_with_it() {
         let tools = session.call("ls", json!({"path": "/offers"})).await.text;
         assert!(tools.contains("tool"), "{mode}: {tools}");
     }
+}
+
+#[tokio::test]
+async fn content_survives_a_script_and_is_returned_as_it_was() {
+    let Some(config) = offers("odd") else { return };
+    let fence = Fence::new();
+    let session = fence.serve(&config).await;
+    session.ready(&["offers"]).await;
+    let link = |uri: &str, name: &str| json!({"type": "resource_link", "uri": uri, "name": name});
+    let image =
+        json!({"type": "image", "data": "aGVsbG8=", "mimeType": "image/png", "annotations": {"audience": ["user"]}});
+    let cases = [
+        // A script, the value, and the content beside it.
+        (
+            "return await offers.mixed()",
+            json!({"n": 1, "_content": [{"type": "image", "mimeType": "image/png", "bytes": 5, "handle": "blob:1"}]}),
+            vec![image.clone()],
+        ),
+        ("return (await offers.mixed()).n", json!(1), vec![]),
+        (
+            "const m = await offers.mixed(); return {text: 'see', shown: [m._content[0], m._content[0].handle, {handle: m._content[0].handle}]}",
+            json!({"text": "see", "shown": [
+                {"type": "image", "mimeType": "image/png", "bytes": 5, "handle": "blob:1"}, "blob:1", {"handle": "blob:1"},
+            ]}),
+            vec![image],
+        ),
+        (
+            "return await offers.sound()",
+            json!({"type": "audio", "mimeType": "audio/wav", "bytes": 5, "handle": "blob:1"}),
+            vec![json!({"type": "audio", "data": "c291bmQ=", "mimeType": "audio/wav"})],
+        ),
+        (
+            "return await offers.linked()",
+            json!([
+                {"type": "resource_link", "uri": "x://a", "handle": "blob:1"},
+                {"type": "resource_link", "uri": "https://example.com/b", "handle": "blob:2"},
+            ]),
+            vec![
+                json!({"type": "resource_link", "uri": "forge:///offers/resources/x://a", "name": "a", "description": "the first"}),
+                link("https://example.com/b", "b"),
+            ],
+        ),
+        (
+            "return (await offers.linked()).map((link) => link.description ?? link.name)",
+            json!(["the first", "b"]),
+            vec![],
+        ),
+        (
+            "return await offers.embedded()",
+            json!([
+                {"type": "resource", "uri": "x://text", "handle": "blob:1"},
+                {"type": "resource", "uri": "x://blob", "handle": "blob:2"},
+            ]),
+            vec![
+                json!({"type": "resource", "resource":
+                    {"uri": "forge:///offers/resources/x://text", "mimeType": "text/plain", "text": "a long text"}}),
+                json!({"type": "resource", "resource":
+                    {"uri": "forge:///offers/resources/x://blob", "mimeType": "image/gif", "blob": "R0lG"}}),
+            ],
+        ),
+        ("return (await offers.embedded())[0].resource.text.length", json!(11), vec![]),
+        (
+            "return (await forge.readResource('offers', 'x://two')).contents",
+            json!([
+                {"uri": "x://two/1", "text": "one"},
+                {"uri": "x://two/2", "mimeType": "image/png", "bytes": 3, "handle": "blob:1"},
+            ]),
+            vec![json!({"type": "resource", "resource":
+                {"uri": "forge:///offers/resources/x://two/2", "mimeType": "image/png", "blob": "AAEC"}})],
+        ),
+        ("return {handle: 'blob:7', other: 'blob:x'}", json!({"handle": "blob:7", "other": "blob:x"}), vec![]),
+    ];
+    for (code, value, content) in cases {
+        let (said, blocks) = content_of(&session, code).await;
+        assert_eq!(said, value, "{code}");
+        assert_eq!(blocks, content, "{code}");
+    }
+    let large = session.execute_err("javascript", "return await offers.large()").await;
+    assert!(large.contains("BUDGET_EXCEEDED") && large.contains("an image of offers.large"), "{large}");
+    // A link that was returned can be followed.
+    assert_eq!(read(&session, "forge:///offers/resources/x://a").await, "text of x://a\nsecond line");
+}
+
+#[tokio::test]
+async fn content_of_the_reference_server_is_returned_as_it_was() {
+    let Some(real) = Real::find() else { return };
+    let fence = Fence::new();
+    let session = fence.serve(&real.forge_toml(&fence, &["everything"])).await;
+    session.ready(&["everything"]).await;
+    let (_, blocks) = content_of(&session, "return await everything.get_tiny_image({})").await;
+    assert_eq!(blocks.iter().map(|block| block["type"].as_str()).collect::<Vec<_>>(), [Some("image")], "{blocks:?}");
+    let (value, blocks) = content_of(&session, "return await everything.get_resource_links({count: 2})").await;
+    assert_eq!(blocks.len(), 2, "{value}");
+    let uri = blocks[1]["uri"].as_str().expect("a link has a URI");
+    assert!(read(&session, uri).await.contains("Resource 2"), "{uri}");
+    let code = "return await everything.get_annotated_message({messageType: 'error', includeImage: true})";
+    let (_, blocks) = content_of(&session, code).await;
+    assert_eq!(blocks[0]["annotations"]["audience"], json!(["user"]), "{blocks:?}");
+    let code = "const p = await forge.prompt('everything', 'resource-prompt', {resourceType: 'Blob', resourceId: '3'}); \
+                return p.messages.map((m) => m.content)";
+    let (_, blocks) = content_of(&session, code).await;
+    let uri = blocks[0]["resource"]["uri"].as_str().expect("an embedded resource");
+    assert!(uri.starts_with("forge:///everything/resources/demo://resource/dynamic/blob/3"), "{uri}");
+}
+
+/// The value of a script, and the content blocks beside it.
+async fn content_of(session: &Session, code: &str) -> (Value, Vec<Value>) {
+    let arguments = json!({"language": "javascript", "code": code}).as_object().cloned().expect("an object");
+    let params = CallToolRequestParams::new("execute").with_arguments(arguments);
+    let answer = session.peer().call_tool(params).await.unwrap_or_else(|error| panic!("{code}: {error}"));
+    let mut blocks = serde_json::to_value(&answer.content).expect("content is JSON");
+    let blocks = blocks.as_array_mut().expect("content is a list");
+    let text = blocks.remove(0)["text"].as_str().expect("the value is text").to_owned();
+    let value = serde_json::from_str(text.lines().next().unwrap_or_default());
+    (value.unwrap_or_else(|_| panic!("{code}: {text}")), std::mem::take(blocks))
 }
 
 /// The text of a resource.

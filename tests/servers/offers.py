@@ -25,6 +25,25 @@ PROMPTS = [
     {"name": "A b?c"},
 ]
 
+IMAGE = {"type": "image", "data": "aGVsbG8=", "mimeType": "image/png", "annotations": {"audience": ["user"]}}
+CONTENT = {
+    "mixed": {"content": [{"type": "text", "text": '{"n": 1}'}, IMAGE], "structuredContent": {"n": 1}},
+    "sound": {"content": [{"type": "audio", "data": "c291bmQ=", "mimeType": "audio/wav"}]},
+    "linked": {
+        "content": [
+            {"type": "resource_link", "uri": "x://a", "name": "a", "description": "the first"},
+            {"type": "resource_link", "uri": "https://example.com/b", "name": "b"},
+        ]
+    },
+    "embedded": {
+        "content": [
+            {"type": "resource", "resource": {"uri": "x://text", "mimeType": "text/plain", "text": "a long text"}},
+            {"type": "resource", "resource": {"uri": "x://blob", "mimeType": "image/gif", "blob": "R0lG"}},
+        ]
+    },
+    "large": {"content": [{"type": "image", "data": "A" * 2_000_000, "mimeType": "image/png"}]},
+}
+
 
 def answer(identifier, **fields):
     sys.stdout.write(json.dumps({"jsonrpc": "2.0", "id": identifier, **fields}) + "\n")
@@ -42,7 +61,9 @@ def handle(message):
         capabilities = {"tools": {}, "resources": {}, "prompts": {}}
         answer(identifier, result={"protocolVersion": "2025-11-25", "capabilities": capabilities, "serverInfo": info})
     elif method == "tools/list":
-        answer(identifier, result={"tools": [{"name": "tool", "inputSchema": {"type": "object"}}]})
+        answer(identifier, result={"tools": [{"name": name, "inputSchema": {"type": "object"}} for name in ("tool", *CONTENT)]})
+    elif method == "tools/call":
+        answer(identifier, result=CONTENT[params["name"]])
     elif method == "resources/list":
         if MODE == "silent":
             return
