@@ -92,6 +92,7 @@ impl Behaviour {
             ErrorCode::BudgetExceeded => row(false, false, 1, "make fewer or smaller calls in one script"),
             ErrorCode::CircuitOpen => row(true, false, 3, "the server keeps failing; try again later"),
             ErrorCode::Timeout => row(true, true, 3, "ask for less, or raise `timeout` in the configuration"),
+            ErrorCode::AuthRequired => row(false, false, 3, "ask the user to run `forgefs auth login <server>`"),
             ErrorCode::TransportDead => row(true, true, 3, "the server is started again on the next call"),
             // It answered, so it is alive: nothing that a breaker could help with.
             ErrorCode::UpstreamError => row(false, false, 3, "the server refused the request; read what it said"),

@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use stubgen::ToolStub;
 
+use crate::auth;
 use crate::error::{Error, ErrorCode, Result, did_you_mean, nearest};
 use crate::manifest::{ServerEntry, State};
 
@@ -152,6 +153,7 @@ impl Catalog {
                     format!("server `{server}` could not be started: {reason}"),
                 );
             }
+            State::NeedsLogin { .. } => return auth::needs_login(&entry.name),
             State::Connecting => {
                 return Error::new(ErrorCode::TransportDead, format!("server `{server}` is still being started"))
                     .hint("try again in a few seconds; `ls /` shows its state");

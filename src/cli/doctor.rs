@@ -46,7 +46,7 @@ pub(super) async fn doctor(global: &Global, ui: Ui) -> Result<ExitCode, Failure>
             other => other.describe(),
         };
         ui.out(&format!("server   {}: {state}", server.name));
-        if matches!(server.state, State::Failed { .. }) && exit == 0 {
+        if matches!(server.state, State::Failed { .. } | State::NeedsLogin { .. }) && exit == 0 {
             exit = 3;
         }
     }

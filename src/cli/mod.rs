@@ -1,5 +1,6 @@
 //! The command line: words typed → gateway → output. `ui` is the only writer to stdout and stderr.
 
+mod auth;
 mod browse;
 mod call;
 mod demo;
@@ -77,6 +78,8 @@ enum Command {
     Call(call::CallArgs),
     /// Write or check the stub tree
     Stubs(stubs::StubsArgs),
+    /// Log in to servers on HTTP, see and end logins
+    Auth(auth::AuthArgs),
     /// Check configuration, servers and sandbox
     Doctor,
     /// Write a first forge.toml, with the servers of other MCP hosts if asked to
@@ -136,6 +139,7 @@ async fn dispatch(cli: Cli, ui: Ui) -> Result<ExitCode, Failure> {
         Command::Search(args) => browse::search(global, args, ui).await,
         Command::Call(args) => call::call(global, args, ui).await,
         Command::Stubs(args) => stubs::run(global, args, ui).await,
+        Command::Auth(args) => auth::auth(global, args, ui).await,
         Command::Doctor => doctor::doctor(global, ui).await,
         Command::Demo => demo::demo(ui).await,
         Command::DemoServer(args) => demo::serve(args).await,
@@ -147,6 +151,11 @@ fn log_to_stderr(cli: &Cli) {
     let serving = matches!(cli.command, None | Some(Command::Serve));
     let default = if serving { "warn,forgefs::audit=info" } else { "error" };
     let filter = tracing_subscriber::EnvFilter::new(cli.global.log.as_deref().unwrap_or(default));
+    // What rmcp tells of logins in detail has codes and tokens in it.
+    let filter = match "rmcp::transport::auth=warn".parse() {
+        Ok(directive) => filter.add_directive(directive),
+        Err(_) => filter,
+    };
     let subscriber = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_ansi(false);
     // Only a test could have set one before.
     let _ = subscriber.try_init();

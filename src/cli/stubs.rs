@@ -72,6 +72,7 @@ async fn made(global: &Global, from: Vec<PathBuf>) -> Result<tree::Files, Failur
     let catalog = gateway.catalog();
     let down = catalog.servers().iter().find_map(|server| match &server.state {
         State::Failed { reason } => Some(format!("{}: {reason}", server.name)),
+        State::NeedsLogin { command } => Some(format!("{}: it needs a login: {command}", server.name)),
         State::Connecting => Some(format!("{}: it is still being started", server.name)),
         State::Ready { .. } | State::Resting | State::Offline | State::Disabled => None,
     });

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use crate::secret::{self, Secret};
 
+mod auth;
 mod document;
 mod error;
 mod expand;
@@ -24,6 +25,7 @@ mod transport;
 mod units;
 mod values;
 
+pub(crate) use auth::is_private;
 pub(crate) use document::position;
 use document::{Document, KeyPath};
 pub use error::{ConfigError, Position};
@@ -144,6 +146,8 @@ pub struct Server {
     pub start: Start,
     /// How long nobody may use it before it is stopped; the next call starts it again. `None` keeps it.
     pub idle_stop: Option<Duration>,
+    /// How it is logged into.
+    pub auth: Auth,
 }
 
 /// When a server that keeps failing is left alone.
@@ -215,6 +219,35 @@ impl fmt::Debug for Transport {
             }
         }
     }
+}
+
+/// How a server is logged into.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Auth {
+    /// Not at all: it wants nothing, or what it wants is in `headers` or `env`.
+    None,
+    /// By a person, with `forgefs auth login`, if it wants that.
+    Login(Box<OAuth>),
+    /// By this program, with a secret of its own.
+    ClientCredentials(Box<OAuth>),
+}
+
+/// What a login needs beyond what servers tell.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct OAuth {
+    /// Scopes to ask for; empty leaves them to the server.
+    pub scopes: Vec<String>,
+    /// The client as the authorization server knows it, or the https address of a document that describes it. Without
+    /// one, a client is registered.
+    pub client_id: Option<String>,
+    /// Its secret.
+    pub client_secret: Option<Secret>,
+    /// Port of this machine that the browser is sent back to; any free one by default.
+    pub redirect_port: Option<u16>,
+    /// Whether the authorization server may be on a private network.
+    pub private_network: bool,
+    /// Folder that logins are kept in.
+    pub store: Option<PathBuf>,
 }
 
 /// What a listing and a search hit of a server point at.

@@ -38,6 +38,7 @@ pub(super) struct RawServer {
     pub(super) deny: Option<Vec<String>>,
     pub(super) start: Option<String>,
     pub(super) idle_stop: Option<DurationText>,
+    pub(super) auth: Option<RawAuth>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -45,6 +46,18 @@ pub(super) struct RawServer {
 pub(super) struct RawBreaker {
     pub(super) faults: Option<i64>,
     pub(super) pause: Option<DurationText>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default, expecting = "a table")]
+pub(super) struct RawAuth {
+    #[serde(rename = "type")]
+    pub(super) kind: Option<String>,
+    pub(super) scopes: Option<Vec<String>>,
+    pub(super) client_id: Option<String>,
+    pub(super) client_secret: Option<String>,
+    pub(super) redirect_port: Option<i64>,
+    pub(super) private_network: Option<bool>,
 }
 
 #[derive(Debug, Default, Deserialize)]

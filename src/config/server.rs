@@ -4,13 +4,14 @@ use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
+use super::auth::auth;
 use super::document::KeyPath;
 use super::error::ConfigError;
 use super::patterns::Patterns;
 use super::raw::{RawBreaker, RawServer};
 use super::transport::transport;
 use super::values::Values;
-use super::{Access, Binding, Breaker, Server, Start, Transport};
+use super::{Access, Auth, Binding, Breaker, Server, Start, Transport};
 
 /// Files and folders that stand beside the servers in the virtual filesystem.
 const ROOT_NAMES: &[&str] = &["forge.pyi", "forge.d.ts", "results"];
@@ -40,6 +41,7 @@ impl Server {
             binding: Binding::default(),
             start: Start::default(),
             idle_stop: None,
+            auth: Auth::None,
         }
     }
 }
@@ -83,7 +85,9 @@ pub(super) fn server(mut values: Values<'_>, name: &str, mut raw: RawServer) -> 
         allow: raw.allow.take().map(|list| Patterns::parse(&values, &key.key("allow"), list)).transpose()?,
         deny: Patterns::parse(&values, &key.key("deny"), raw.deny.take().unwrap_or_default())?,
     };
+    let login = raw.auth.take();
     let transport = transport(&values, &key, raw)?;
+    let auth = auth(&values, &key, login, &transport)?;
     Ok(Server {
         transport,
         description,
@@ -97,6 +101,7 @@ pub(super) fn server(mut values: Values<'_>, name: &str, mut raw: RawServer) -> 
         binding,
         start,
         idle_stop,
+        auth,
     })
 }
 

@@ -8,8 +8,9 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::{Cache, Pin, ServerEntry, State};
+use crate::auth::Account;
 use crate::config::{self, Start};
-use crate::error::Error;
+use crate::error::{Error, ErrorCode};
 use crate::upstream::{Answer, Event, Listener, Listing, Operation, Progress, Upstream, Vitals};
 
 /// Pause before a server that failed is listed again; doubled by each further failure up to [`MAX_RETRY`].
@@ -66,7 +67,7 @@ impl Keeper {
             }
         }
         loop {
-            match self.next_reason(wait).await {
+            match self.next_reason(wait, &last.state).await {
                 Reason::List => {}
                 Reason::Rested => {
                     last = last.with_state(State::Resting);
@@ -84,11 +85,11 @@ impl Keeper {
                     wait = self.refresh.or(ttl);
                     entry
                 }
-                Err(reason) => {
-                    tracing::warn!(server = self.name, reason, "failed");
+                Err(state) => {
+                    tracing::warn!(server = self.name, "{}", state.describe());
                     wait = Some(pause);
                     pause = (pause * 2).min(MAX_RETRY);
-                    last.with_state(State::Failed { reason })
+                    last.with_state(state)
                 }
             };
             // Its own connection is no news, a change that came meanwhile is.
@@ -110,7 +111,18 @@ impl Keeper {
     }
 
     /// Waits for a reason to do something.
-    async fn next_reason(&mut self, wait: Option<Duration>) -> Reason {
+    async fn next_reason(&mut self, wait: Option<Duration>, state: &State) -> Reason {
+        let account = match state {
+            State::NeedsLogin { .. } => Account::of(&self.name, &self.server),
+            _ => None,
+        };
+        // A login in another process is used at once.
+        let login = async {
+            match account {
+                Some(account) => account.changed().await,
+                None => pending().await,
+            }
+        };
         let stale = async {
             match wait {
                 Some(wait) => tokio::time::sleep(wait).await,
@@ -119,6 +131,7 @@ impl Keeper {
         };
         tokio::select! {
             () = stale => Reason::List,
+            () = login => Reason::List,
             event = self.events.recv() => match event {
                 Some(Event::Rested) => Reason::Rested,
                 Some(Event::Connected | Event::Changed) => {
@@ -131,15 +144,19 @@ impl Keeper {
         }
     }
 
-    /// Lists the server; the error is the reason, in one line. Beside the entry, for how long the server says that
+    /// Lists the server; the error is the state it is in instead. Beside the entry, for how long the server says that
     /// it is good.
-    async fn list(&self) -> Result<(ServerEntry, Option<Duration>), String> {
+    async fn list(&self) -> Result<(ServerEntry, Option<Duration>), State> {
+        let failed = |reason| State::Failed { reason };
         let started = Instant::now();
         let listing = match self.upstream.call(&Operation::List, &Progress::default()).await {
             Ok(Answer::Listing(listing)) => listing,
-            Ok(_) => return Err("it answered something else than a list".to_owned()),
-            Err(Error { message, hint: Some(hint), .. }) => return Err(format!("{message} ({hint})")),
-            Err(error) => return Err(error.message),
+            Ok(_) => return Err(failed("it answered something else than a list".to_owned())),
+            Err(Error { code: ErrorCode::AuthRequired, data: Some(data), .. }) if data["login"].is_string() => {
+                return Err(State::NeedsLogin { command: data["login"].as_str().unwrap_or_default().to_owned() });
+            }
+            Err(Error { message, hint: Some(hint), .. }) => return Err(failed(format!("{message} ({hint})"))),
+            Err(error) => return Err(failed(error.message)),
         };
         let (tools, ms) = (listing.tools.len(), started.elapsed().as_millis());
         tracing::info!(server = self.name, tools, protocol = listing.protocol, ms, "listed");
@@ -152,7 +169,7 @@ impl Keeper {
             maker.cache.store(&maker.name, &maker.server, &listing);
             maker.entry(listing, state)
         });
-        let entry = made.await.map_err(|error| format!("its stubs could not be made: {error}"))?;
+        let entry = made.await.map_err(|error| failed(format!("its stubs could not be made: {error}")))?;
         Ok((entry, ttl))
     }
 

@@ -79,6 +79,11 @@ pub enum State {
         /// Why, in one line.
         reason: String,
     },
+    /// Wants a login by a person.
+    NeedsLogin {
+        /// The command that logs in.
+        command: String,
+    },
     /// `enabled = false`.
     Disabled,
 }
@@ -93,6 +98,7 @@ impl State {
             Self::Ready { .. } => "ready".to_owned(),
             Self::Offline => "offline".to_owned(),
             Self::Failed { reason } => format!("failed: {reason}"),
+            Self::NeedsLogin { command } => format!("needs login: {command}"),
             Self::Disabled => "disabled".to_owned(),
         }
     }

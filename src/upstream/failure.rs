@@ -8,6 +8,7 @@ use rmcp::transport::streamable_http_client::StreamableHttpError;
 use serde_json::{Value, json};
 
 use super::reconnect::Fault;
+use crate::auth;
 use crate::error::{Error, ErrorCode};
 
 /// What the transports run into over HTTP.
@@ -92,8 +93,11 @@ pub(super) fn of_http(name: &str, error: &HttpError) -> Fault {
             })
         }
         StreamableHttpError::HttpStatus(status) => dead(format!("{name} answered HTTP {}", status.status)).into(),
-        StreamableHttpError::AuthRequired(_) => Fault::unsent(unauthorized(name, 401)),
-        StreamableHttpError::InsufficientScope(_) => Fault::unsent(unauthorized(name, 403)),
+        StreamableHttpError::AuthRequired(_) => Fault::unsent(auth::needs_login(name)),
+        StreamableHttpError::InsufficientScope(error) => {
+            Fault::unsent(auth::needs_scope(name, error.required_scope.as_deref()))
+        }
+        StreamableHttpError::Auth(error) => Fault::unsent(auth::error(name, error)),
         StreamableHttpError::SessionExpired | StreamableHttpError::ReinitializationFailed(_) => {
             Fault::unsent(dead(format!("{name} does not know our session any more")))
         }
@@ -111,6 +115,14 @@ pub(super) fn of_http(name: &str, error: &HttpError) -> Fault {
         }
         other => dead(format!("the connection to {name} failed: {}", chain(other))).into(),
     }
+}
+
+/// Whether a failure is about the login.
+pub(super) fn wants_login(error: &HttpError) -> bool {
+    matches!(
+        error,
+        StreamableHttpError::AuthRequired(_) | StreamableHttpError::InsufficientScope(_) | StreamableHttpError::Auth(_)
+    )
 }
 
 /// A failure that rmcp tells in words, which begin with the status where there was one.

@@ -12,6 +12,7 @@ use rmcp::transport::common::client_side_sse::ExponentialBackoff;
 use rmcp::transport::streamable_http_client::StreamableHttpClientTransportConfig;
 use url::Url;
 
+use super::authorized::{Authorization, Authorized};
 use super::http_client::HttpClient;
 use crate::config::is_loopback;
 use crate::error::{Error, ErrorCode, Result};
@@ -22,21 +23,23 @@ const MAX_REDIRECTS: usize = 5;
 /// Attempts in a row to resume a stream, within about twenty seconds.
 const RESUMES: usize = 8;
 
-/// A transport to `url` that sends `headers` with every request.
+/// A transport to `url` that sends `headers`, and the token of a login, with every request.
 ///
 /// # Errors
 /// `TRANSPORT_DEAD` when a header is not valid or no HTTP client can be made.
 pub(super) fn transport(
     url: &str,
     headers: &BTreeMap<String, Secret>,
-) -> Result<StreamableHttpClientTransport<HttpClient>> {
+    authorization: Authorization,
+) -> Result<StreamableHttpClientTransport<Authorized<HttpClient>>> {
     let mut config = StreamableHttpClientTransportConfig::with_uri(url).custom_headers(custom(headers)?);
     let mut resume = ExponentialBackoff::default();
     resume.max_times = Some(RESUMES);
     resume.base_duration = Duration::from_millis(250);
     resume.max_delay = Some(Duration::from_secs(4));
     config.retry_config = Arc::new(resume);
-    Ok(StreamableHttpClientTransport::with_client(HttpClient::new(client(url)?), config))
+    let client = authorization.client(HttpClient::new(client(url)?));
+    Ok(StreamableHttpClientTransport::with_client(client, config))
 }
 
 /// The configured headers, masked where they are shown.

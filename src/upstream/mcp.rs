@@ -20,6 +20,7 @@ use rmcp::service::{
 };
 use serde_json::{Map, Value, json};
 
+use super::authorized::Authorization;
 use super::events::Teller;
 use super::failure::{self, HttpError, of_start};
 use super::reconnect::{Connect, Fault, Link};
@@ -28,6 +29,7 @@ use super::sse::SseTransport;
 use super::stderr::Stderr;
 use super::subscription::subscribe;
 use super::{Answer, Block, Listing, Operation, Progress, Subject, ToolAnswer, http, stdio};
+use crate::auth::Version;
 use crate::config::{self, Transport};
 use crate::error::{Error, ErrorCode, Result};
 use crate::secret::Secret;
@@ -39,6 +41,7 @@ use handler::Handler;
 pub(super) struct Connector {
     name: String,
     transport: Transport,
+    authorization: Authorization,
     stderr: Stderr,
     events: Teller,
 }
@@ -46,13 +49,18 @@ pub(super) struct Connector {
 impl Connector {
     /// What a process says on stderr is kept in `stderr`; what a connection says unasked is told to `events`.
     pub(super) fn new(name: &str, server: &config::Server, stderr: Stderr, events: Teller) -> Self {
-        Self { name: name.to_owned(), transport: server.transport.clone(), stderr, events }
+        let (name, authorization) = (name.to_owned(), Authorization::of(name, server));
+        Self { name, transport: server.transport.clone(), authorization, stderr, events }
     }
 }
 
 #[async_trait]
 impl Connect for Connector {
     type Link = Client;
+
+    fn version(&self) -> Option<Version> {
+        self.authorization.version()
+    }
 
     /// `server/discover` first, the handshake of the older revisions if that finds nobody, and over HTTP the transport
     /// of the oldest if nobody takes messages. The error has the end of the stderr of a process.
@@ -97,7 +105,7 @@ impl Connector {
                 }
             }
             Transport::Http { url, headers } => {
-                let transport = http::transport(url, headers).map_err(Failed::Start)?;
+                let transport = http::transport(url, headers, self.authorization.clone()).map_err(Failed::Start)?;
                 let service = self.handler().serve_with_lifecycle(transport, lifecycle).await;
                 Ok(self.client(service.map_err(Failed::Handshake)?, Arc::default()))
             }
@@ -106,7 +114,8 @@ impl Connector {
     }
 
     async fn connect_sse(&self, url: &str, headers: &BTreeMap<String, Secret>) -> Result<Client, Failed> {
-        let transport = SseTransport::connect(url, headers).await.map_err(Failed::Start)?.map_err(Failed::Http)?;
+        let transport = SseTransport::connect(url, headers, self.authorization.clone()).await;
+        let transport = transport.map_err(Failed::Start)?.map_err(Failed::Http)?;
         let ended = transport.ended();
         let service = self.handler().serve_with_lifecycle(transport, ClientLifecycleMode::Initialize).await;
         Ok(self.client(service.map_err(Failed::Handshake)?, ended))
@@ -130,19 +139,17 @@ impl Connector {
         let error = match failed {
             Failed::Start(error) => return error,
             Failed::Http(error) => return failure::of_http(&self.name, &error).error,
-            Failed::Handshake(error) => error,
+            Failed::Handshake(error) => match failure::http_of_start(&error) {
+                Some(http) if failure::wants_login(http) => return failure::of_http(&self.name, http).error,
+                _ => error,
+            },
             Failed::Process(error, stderr) => {
                 let dead =
                     Error::new(ErrorCode::TransportDead, format!("{} did not start: {}", self.name, of_start(&error)));
                 return if stderr.is_empty() { dead } else { dead.hint(format!("its stderr ended with: {stderr}")) };
             }
         };
-        let described =
-            Error::new(ErrorCode::TransportDead, format!("{} did not start: {}", self.name, of_start(&error)));
-        if error.is_authorization_required() {
-            return described.hint("the server wants a login; set an Authorization header in its `headers`");
-        }
-        described
+        Error::new(ErrorCode::TransportDead, format!("{} did not start: {}", self.name, of_start(&error)))
     }
 }
 

@@ -3,6 +3,7 @@
 //! One trait with one method; an operation is an enum, so that every wrapper is written once for tools,
 //! resources and prompts alike. [`build`] composes the stack in one visible place.
 
+mod authorized;
 mod breaker;
 mod caller;
 mod events;

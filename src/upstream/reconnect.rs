@@ -11,6 +11,7 @@ use tokio::time::Instant;
 
 use super::events::{Event, Teller};
 use super::{Answer, Operation, Progress, Upstream};
+use crate::auth::Version;
 use crate::error::{Error, ErrorCode, Result};
 
 /// Pause after the first failed attempt; doubled by each further one up to [`MAX_PAUSE`].
@@ -25,6 +26,11 @@ const PROBE: Duration = Duration::from_secs(5);
 pub(super) trait Connect: Send + Sync + 'static {
     /// What it makes.
     type Link: Link;
+
+    /// Tells logins apart: with another one, an attempt that failed is made again at once.
+    fn version(&self) -> Option<Version> {
+        None
+    }
 
     /// Starts or reaches the server, and agrees with it on the protocol.
     ///
@@ -116,6 +122,8 @@ enum State<L> {
         error: Error,
         pause: Duration,
         retry_at: Instant,
+        /// The login it was made with.
+        version: Option<Version>,
     },
 }
 
@@ -180,7 +188,11 @@ impl<C: Connect> Shared<C> {
                 doubtful = Some(Arc::clone(link));
                 FIRST_PAUSE
             }
-            State::Failed { error, retry_at, .. } if Instant::now() < *retry_at => return Err(error.clone()),
+            State::Failed { error, retry_at, version, .. }
+                if Instant::now() < *retry_at && *version == self.connector.version() =>
+            {
+                return Err(error.clone());
+            }
             State::Failed { pause, .. } => (*pause * 2).min(MAX_PAUSE),
             State::Never | State::Live(_) => FIRST_PAUSE,
         };
@@ -188,11 +200,12 @@ impl<C: Connect> Shared<C> {
         let shared = Arc::clone(self);
         // A task of the runtime, also because the kernel ties a child to the thread that started it: `process.rs`.
         let task = tokio::spawn(async move {
+            let version = shared.connector.version();
             let connected = match doubtful {
                 Some(link) if shared.answers(&link).await => Ok(link),
                 _ => shared.connect().await,
             };
-            shared.settle(&connected);
+            shared.settle(&connected, version);
             if let Ok(link) = &connected {
                 shared.watch_usage(link);
             }
@@ -248,7 +261,7 @@ impl<C: Connect> Shared<C> {
         }
     }
 
-    fn settle(&self, connected: &Result<Arc<C::Link>>) {
+    fn settle(&self, connected: &Result<Arc<C::Link>>, version: Option<Version>) {
         let mut state = self.state();
         let pause = if let State::Connecting { pause, .. } = &*state { *pause } else { FIRST_PAUSE };
         *state = match connected {
@@ -256,7 +269,7 @@ impl<C: Connect> Shared<C> {
             Err(error) => {
                 // Half of it by chance, so that servers that went down together do not come back together.
                 let wait = pause.mul_f64(0.5 + fastrand::f64() / 2.0);
-                State::Failed { error: error.clone(), pause, retry_at: Instant::now() + wait }
+                State::Failed { error: error.clone(), pause, retry_at: Instant::now() + wait, version }
             }
         };
     }

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use futures::{Stream, StreamExt as _};
 use reqwest::header::{ACCEPT, CONTENT_TYPE, HeaderMap, RETRY_AFTER};
-use reqwest::{Response, StatusCode};
+use reqwest::{RequestBuilder, Response, StatusCode};
 use rmcp::RoleClient;
 use rmcp::model::{ClientJsonRpcMessage, ServerJsonRpcMessage};
 use rmcp::transport::Transport;
@@ -18,6 +18,7 @@ use tokio::sync::mpsc;
 use tokio::task::AbortHandle;
 use url::Url;
 
+use super::authorized::Authorization;
 use super::failure::HttpError;
 use super::http;
 use super::lines::MAX_MESSAGE;
@@ -35,6 +36,7 @@ const MAX_PRELUDE: usize = 100;
 pub(super) struct SseTransport {
     client: reqwest::Client,
     headers: HeaderMap,
+    authorization: Authorization,
     endpoint: Url,
     received: mpsc::Receiver<ServerJsonRpcMessage>,
     ended: Arc<AtomicBool>,
@@ -42,18 +44,30 @@ pub(super) struct SseTransport {
 }
 
 impl SseTransport {
-    /// Opens the stream at `url`, with `headers`, and waits for the address.
+    /// Opens the stream at `url`, with `headers` and the token of a login, and waits for the address.
     ///
     /// # Errors
     /// What is wrong with a header or the client, else what the server answered.
-    pub(super) async fn connect(url: &str, headers: &BTreeMap<String, Secret>) -> Result<Result<Self, HttpError>> {
+    pub(super) async fn connect(
+        url: &str,
+        headers: &BTreeMap<String, Secret>,
+        authorization: Authorization,
+    ) -> Result<Result<Self, HttpError>> {
         let headers: HeaderMap = http::custom(headers)?.into_iter().collect();
-        Ok(Self::open(http::client(url)?, url, headers).await)
+        Ok(Self::open(http::client(url)?, url, headers, authorization).await)
     }
 
-    async fn open(client: reqwest::Client, url: &str, headers: HeaderMap) -> Result<Self, HttpError> {
-        let request = client.get(url).headers(headers.clone()).header(ACCEPT, "text/event-stream");
-        let response = accepted(request.send().await.map_err(StreamableHttpError::Client)?).await?;
+    async fn open(
+        client: reqwest::Client,
+        url: &str,
+        headers: HeaderMap,
+        authorization: Authorization,
+    ) -> Result<Self, HttpError> {
+        let get = |token| {
+            let request = client.get(url).headers(headers.clone()).header(ACCEPT, "text/event-stream");
+            sent(request, token)
+        };
+        let response = authorization.with_token(get).await?;
         let kind = response.headers().get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).map(str::to_owned);
         if !kind.as_deref().is_some_and(|kind| kind.starts_with("text/event-stream")) {
             return Err(StreamableHttpError::UnexpectedContentType(kind));
@@ -64,7 +78,7 @@ impl SseTransport {
         let (tell, received) = mpsc::channel(QUEUE);
         let ended = Arc::new(AtomicBool::new(false));
         let reader = tokio::spawn(read(events, tell, Arc::clone(&ended))).abort_handle();
-        Ok(Self { client, headers, endpoint, received, ended, reader })
+        Ok(Self { client, headers, authorization, endpoint, received, ended, reader })
     }
 
     /// Becomes true when the stream ends, which is before everyone has been told.
@@ -139,8 +153,12 @@ impl Transport<RoleClient> for SseTransport {
     type Error = HttpError;
 
     fn send(&mut self, message: ClientJsonRpcMessage) -> impl Future<Output = Result<(), HttpError>> + Send + 'static {
-        let request = self.client.post(self.endpoint.clone()).headers(self.headers.clone()).json(&message);
-        async move { accepted(request.send().await.map_err(StreamableHttpError::Client)?).await.map(drop) }
+        let (client, endpoint, headers) = (self.client.clone(), self.endpoint.clone(), self.headers.clone());
+        let authorization = self.authorization.clone();
+        async move {
+            let post = |token| sent(client.post(endpoint.clone()).headers(headers.clone()).json(&message), token);
+            authorization.with_token(post).await.map(drop)
+        }
     }
 
     async fn receive(&mut self) -> Option<ServerJsonRpcMessage> {
@@ -151,6 +169,15 @@ impl Transport<RoleClient> for SseTransport {
         self.reader.abort();
         Ok(())
     }
+}
+
+/// The response to a request with this token, unless it is a refusal.
+async fn sent(request: RequestBuilder, token: Option<String>) -> Result<Response, HttpError> {
+    let request = match token {
+        Some(token) => request.bearer_auth(token),
+        None => request,
+    };
+    accepted(request.send().await.map_err(StreamableHttpError::Client)?).await
 }
 
 /// The response, unless it is a refusal.

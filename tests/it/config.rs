@@ -228,7 +228,7 @@ fn the_example_uncommented_is_valid_and_shows_the_defaults() {
 
 #[test]
 fn the_example_has_every_key_after_a_comment() {
-    for table in ["", "servers.x", "sandbox", "sandbox.limits", "manifest"] {
+    for table in ["", "servers.x", "servers.x.auth", "sandbox", "sandbox.limits", "manifest"] {
         let header = if table.is_empty() { String::new() } else { format!("[{table}]\n") };
         let error = parse(&format!("{header}no-such-key = 1\n")).expect_err("unknown key");
         let keys = error.hint.expect("the valid keys");
@@ -239,6 +239,7 @@ fn the_example_has_every_key_after_a_comment() {
                 format!("#[{key}"),
                 format!("#[sandbox.{key}"),
                 format!("#[servers.example.{key}"),
+                format!("#[servers.example-login.{key}"),
             ];
             let line = EXAMPLE.lines().position(|line| at.iter().any(|at| line.starts_with(at.as_str())));
             let line = line.unwrap_or_else(|| panic!("{table}.{key} is not in forge.toml.example"));

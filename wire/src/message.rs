@@ -297,6 +297,8 @@ pub enum ErrorCode {
     CircuitOpen,
     /// Time ran out.
     Timeout,
+    /// The server wants a login by a person, or one that covers more.
+    AuthRequired,
     /// The server cannot be reached.
     TransportDead,
     /// The server answered with a protocol error.

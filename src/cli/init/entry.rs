@@ -14,6 +14,8 @@ pub(super) struct Entry {
     pub(super) disabled: bool,
     pub(super) timeout: Option<String>,
     pub(super) connect_timeout: Option<String>,
+    /// Lists of tools: `allow` and `deny`.
+    pub(super) tools: Vec<(&'static str, Vec<String>)>,
     /// Keys of `[servers.<name>.auth]`, with values as TOML.
     pub(super) auth: Vec<(&'static str, String)>,
     /// Keys whose values are credentials, written as they are.
@@ -76,6 +78,7 @@ impl Entry {
                 line(name, string(text));
             }
         }
+        self.tools.iter().for_each(|(name, tools)| line(name, array(tools)));
         self.auth.iter().for_each(|(name, value)| line(&format!("auth.{name}"), value.clone()));
         out
     }

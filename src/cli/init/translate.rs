@@ -49,6 +49,12 @@ impl Translator<'_> {
             (kind, ..) => return Err(format!("its transport `{kind}` is not one that ForgeFS speaks")),
         };
         self.switches()?;
+        for (theirs, ours) in [("enabled_tools", "allow"), ("disabled_tools", "deny"), ("disabledTools", "deny")] {
+            let tools = self.list(theirs)?;
+            if !tools.is_empty() {
+                self.entry.tools.push((ours, tools));
+            }
+        }
         self.times();
         self.auth()?;
         if let Some(description) = self.text("description")? {
@@ -56,9 +62,6 @@ impl Translator<'_> {
         }
         for (name, _) in std::mem::take(&mut self.fields) {
             self.entry.notes.push(match name.as_str() {
-                "enabled_tools" | "disabled_tools" | "disabledTools" | "includeTools" | "excludeTools" | "tools" => {
-                    format!("`{name}` is not imported: all its tools are offered here")
-                }
                 "envFile" => "`envFile` is not imported: export what that file sets, or list it as env".to_owned(),
                 _ => format!("`{name}` is not imported"),
             });

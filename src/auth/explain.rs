@@ -1,0 +1,110 @@
+//! What went wrong with a login, in the gateway's own terms.
+
+use rmcp::transport::auth::AuthError;
+use serde_json::json;
+
+use crate::error::{Error, ErrorCode};
+
+/// Most of a message of somebody else that an error repeats.
+const MAX_REPEATED: usize = 300;
+
+/// How a person logs in to a server.
+#[must_use]
+pub fn login_command(server: &str) -> String {
+    format!("forgefs auth login {server}")
+}
+
+/// The server wants a login, and there is none that it takes.
+#[must_use]
+pub fn needs_login(server: &str) -> Error {
+    let command = login_command(server);
+    Error::new(ErrorCode::AuthRequired, format!("{server} needs a login"))
+        .hint(format!("run `{command}` in a terminal; it works from then on, without a restart"))
+        .data(json!({ "server": server, "login": command }))
+}
+
+/// The login is good, but not for this. `challenge` is the server's `WWW-Authenticate`.
+#[must_use]
+pub fn needs_scope(server: &str, scope: Option<&str>) -> Error {
+    let scopes: Vec<&str> = scope.unwrap_or_default().split_whitespace().filter(|scope| is_plain(scope)).collect();
+    let command = scopes.iter().fold(login_command(server), |command, scope| format!("{command} --scope {scope}"));
+    let message = match scopes.as_slice() {
+        [] => format!("the login at {server} does not cover this"),
+        scopes => format!("the login at {server} does not cover this: it needs the scope {}", scopes.join(" ")),
+    };
+    Error::new(ErrorCode::AuthRequired, message)
+        .hint(format!("run `{command}` in a terminal, or do without this"))
+        .data(json!({ "server": server, "login": command, "scope": scopes.join(" ") }))
+}
+
+/// Whether a scope can be shown in a command: others do not exist, by RFC 6749 or by good sense.
+fn is_plain(scope: &str) -> bool {
+    let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | ':' | '/' | '_' | '-' | '+' | '=' | '@');
+    !scope.is_empty() && scope.len() <= 200 && !scope.starts_with('-') && scope.chars().all(allowed)
+}
+
+/// A login that was not completed.
+#[must_use]
+pub(super) fn refused(server: &str, why: &str) -> Error {
+    let message = format!("no login to {server}: {}", brief(why));
+    Error::new(ErrorCode::AuthRequired, message).hint(format!("start again with `{}`", login_command(server)))
+}
+
+/// An error of rmcp's OAuth about this server.
+#[must_use]
+pub fn error(server: &str, failed: &AuthError) -> Error {
+    let dead = |what: String| Error::new(ErrorCode::TransportDead, brief(&what));
+    let why = brief(&chain(failed));
+    match failed {
+        AuthError::AuthorizationRequired | AuthError::TokenExpired => needs_login(server),
+        AuthError::CredentialStoreError(why) => {
+            Error::new(ErrorCode::AuthRequired, format!("the login of {server} cannot be used: {why}"))
+                .hint(format!("correct that, or run `{}` again", login_command(server)))
+        }
+        AuthError::DiscoveryRequestFailed { .. } if why.contains("address not allowed") => {
+            Error::new(ErrorCode::AuthRequired, format!("{server}: {why}")).hint(
+                "its authorization server is on a private network; if that is right, set \
+                 `auth.private_network = true` for this server",
+            )
+        }
+        AuthError::ClientCredentialsError(_) => {
+            Error::new(ErrorCode::AuthRequired, format!("no token for {server}: {why}"))
+                .hint("check `client_id`, `client_secret` and `scopes` in the server's `auth`")
+        }
+        AuthError::HttpError(_) | AuthError::DiscoveryRequestFailed { .. } | AuthError::TokenRefreshFailed(_) => {
+            dead(format!("the authorization server of {server} cannot be used now: {why}"))
+                .hint("the login is kept; try again later")
+        }
+        AuthError::PkceUnsupported => refused(server, "its authorization server does not offer PKCE with S256")
+            .hint("a client that was registered by hand (`auth.client_id`) may be used without that being advertised"),
+        AuthError::RegistrationFailed(_) | AuthError::NoAuthorizationSupport => refused(server, &why).hint(
+            "register a client with the provider and set `client_id` in the server's `auth`; a server that takes a \
+             fixed token wants it in `headers`",
+        ),
+        AuthError::AuthorizationServerMismatch { .. } | AuthError::AuthorizationServerMissingIssuer { .. } => {
+            refused(server, &format!("{why}; the answer came from another authorization server than was asked"))
+        }
+        _ => refused(server, &why),
+    }
+}
+
+/// An error with its sources.
+fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        let cause_text = cause.to_string();
+        if !text.contains(&cause_text) {
+            text = format!("{text}: {cause_text}");
+        }
+        source = cause.source();
+    }
+    text
+}
+
+/// One line of bounded length, without anything secret.
+fn brief(text: &str) -> String {
+    // Redacted first: half a token is still too much of it.
+    let clean = crate::secret::redact(text);
+    clean.chars().map(|c| if c.is_control() { ' ' } else { c }).take(MAX_REPEATED).collect()
+}

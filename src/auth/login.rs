@@ -1,0 +1,159 @@
+//! A person's login: a URL for a browser, and the address that the browser is then sent to.
+
+use std::sync::Arc;
+
+use rmcp::transport::auth::{
+    AuthError, AuthorizationCallback, AuthorizationManager, AuthorizationMetadata, OAuthClientConfig, StoredCredentials,
+};
+use url::Url;
+
+use super::discovery::{self, is_document, reads_documents};
+use super::explain::{error, refused};
+use super::record::Record;
+use super::store::{Keep, Store};
+use super::{Account, Grant, hide};
+use crate::error::{Error, ErrorCode, Result};
+
+/// A login that waits for the browser.
+pub struct Login {
+    account: Arc<Account>,
+    store: Arc<Store>,
+    manager: AuthorizationManager,
+    record: Record,
+    url: String,
+    state: String,
+}
+
+impl Login {
+    /// Finds the authorization server, makes this client known to it and prepares the request. `more` are scopes
+    /// beside those that are configured, or that the server asks for; with any, those of an earlier login stay.
+    ///
+    /// # Errors
+    /// What the servers lack or say, with what to do about it.
+    pub async fn begin(account: &Arc<Account>, redirect_uri: &str, more: &[String]) -> Result<Self> {
+        if account.grant == Grant::Program {
+            let message = format!("{} logs in by itself, with its client secret", account.server);
+            return Err(Error::new(ErrorCode::InvalidArgs, message).hint("`forgefs doctor` shows whether that works"));
+        }
+        let Some(store) = account.store.clone() else {
+            return Err(Error::new(ErrorCode::InvalidArgs, "there is no folder to keep logins in")
+                .hint("set HOME or XDG_DATA_HOME"));
+        };
+        let begun = Self::prepare(account, store, redirect_uri, more).await;
+        begun.map_err(|failed| error(&account.server, &failed))
+    }
+
+    async fn prepare(
+        account: &Arc<Account>,
+        store: Arc<Store>,
+        redirect_uri: &str,
+        more: &[String],
+    ) -> Result<Self, AuthError> {
+        let (mut manager, metadata) = discovery::manager(&account.url, &account.oauth).await?;
+        let mut scopes = account.oauth.scopes.clone();
+        if scopes.is_empty() {
+            scopes = manager.select_initial_scopes(&[]).await;
+        }
+        if !more.is_empty() {
+            let granted = store.load().ok().flatten().map(|record| record.credentials.granted_scopes);
+            scopes.extend(granted.unwrap_or_default());
+            scopes.extend(more.iter().cloned());
+        }
+        let mut known = std::collections::BTreeSet::new();
+        scopes.retain(|scope| known.insert(scope.clone()));
+        let scopes: Vec<&str> = scopes.iter().map(String::as_str).collect();
+        let client = client(account, &mut manager, &metadata, redirect_uri, &scopes).await?;
+        let record = Record {
+            server: account.server.clone(),
+            url: account.url.to_string(),
+            client_secret: client.client_secret.clone().filter(|_| account.oauth.client_secret.is_none()),
+            redirect_uri: redirect_uri.to_owned(),
+            revocation_endpoint: discovery::revocation_endpoint(&metadata),
+            credentials: StoredCredentials::new(client.client_id.clone(), None, Vec::new(), None),
+        };
+        manager.configure_client(client)?;
+        let url = manager.get_authorization_url(&scopes).await?;
+        let state = parameter(&url, "state").unwrap_or_default();
+        Ok(Self { account: Arc::clone(account), store, manager, record, url, state })
+    }
+
+    /// What to open in a browser.
+    #[must_use]
+    pub fn url(&self) -> &str {
+        &self.url
+    }
+
+    /// Whether an address that a browser asked for belongs to this login.
+    #[must_use]
+    pub fn is_mine(&self, address: &str) -> bool {
+        parameter(&full(address), "state").is_some_and(|state| state == self.state)
+    }
+
+    /// Takes the address that the browser was sent to, exchanges the code in it for tokens and stores them.
+    ///
+    /// # Errors
+    /// The login was refused, the address belongs to another login or comes from another authorization server, or the
+    /// exchange failed.
+    pub async fn finish(mut self, address: &str) -> Result<Record> {
+        let server = self.account.server.clone();
+        let address = full(address);
+        if !self.is_mine(&address) {
+            let why = "the address belongs to another login: its `state` is not the one that was sent";
+            return Err(refused(&server, why));
+        }
+        if let Some(said) = parameter(&address, "error") {
+            let description =
+                parameter(&address, "error_description").map_or(String::new(), |text| format!(": {text}"));
+            return Err(refused(&server, &format!("the authorization server said {said}{description}")));
+        }
+        let failed = |failed: AuthError| error(&server, &failed);
+        let callback = AuthorizationCallback::from_redirect_url(&address).map_err(failed)?;
+        hide(&callback.code);
+        let _lock = self.store.lock().await.map_err(failed)?;
+        self.manager.set_credential_store(Keep::new(Arc::clone(&self.store), self.record.clone()));
+        let exchange = self.manager.exchange_code_for_token_with_issuer(
+            &callback.code,
+            &callback.csrf_token,
+            callback.issuer.as_deref(),
+        );
+        exchange.await.map_err(failed)?;
+        let stored = self.store.load().map_err(failed)?;
+        stored.ok_or_else(|| refused(&server, "the tokens were not stored"))
+    }
+}
+
+/// The client to log in as: the configured one, the document that describes it, else one that is registered now.
+async fn client(
+    account: &Account,
+    manager: &mut AuthorizationManager,
+    metadata: &AuthorizationMetadata,
+    redirect_uri: &str,
+    scopes: &[&str],
+) -> Result<OAuthClientConfig, AuthError> {
+    let oauth = &account.oauth;
+    if let Some(id) = oauth.client_id.as_deref().filter(|id| !is_document(id) || reads_documents(metadata)) {
+        let client = OAuthClientConfig::new(id, redirect_uri);
+        return Ok(match &oauth.client_secret {
+            Some(secret) => client.with_client_secret(secret.expose()),
+            None => client,
+        });
+    }
+    let client = manager.register_client("ForgeFS", redirect_uri, scopes).await?;
+    client.client_secret.iter().for_each(|secret| hide(secret));
+    Ok(client)
+}
+
+/// A parameter of the query of an address.
+fn parameter(address: &str, name: &str) -> Option<String> {
+    let url = Url::parse(address).ok()?;
+    url.query_pairs().find(|(key, _)| key == name).map(|(_, value)| value.into_owned())
+}
+
+/// An address as people paste it: whole, or only what follows the `?`.
+fn full(address: &str) -> String {
+    let address = address.trim().trim_matches(['"', '\'', '<', '>']);
+    match address.contains("://") {
+        true => address.to_owned(),
+        false => format!("http://127.0.0.1/?{}", address.rsplit('?').next().unwrap_or_default()),
+    }
+}

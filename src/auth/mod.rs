@@ -1,0 +1,270 @@
+//! Logins to MCP servers on HTTP: OAuth 2.1 as the MCP authorization specification asks for it.
+//!
+//! A person logs in with `forgefs auth login`, which leaves a [`Record`] in the [`Store`]; every gateway that runs reads
+//! it there and renews it there, one process at a time. A program (`type = "client_credentials"`) gets its tokens by
+//! itself and keeps them in memory. The protocol is rmcp's; what is stored where, who renews when, and what is refused
+//! is decided here.
+
+mod discovery;
+mod explain;
+mod login;
+mod record;
+mod redirect;
+mod store;
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use rmcp::transport::auth::{AuthError, ClientCredentialsConfig, StoredCredentials};
+use tokio::time::Instant;
+use url::Url;
+
+use crate::config::{self, Auth, OAuth, Transport};
+use crate::error::Result;
+use crate::secret;
+
+pub use explain::{error, login_command, needs_login, needs_scope};
+pub use login::Login;
+pub use record::Record;
+pub use redirect::Listener;
+use store::{Keep, Store};
+
+/// A token that was made and never taken is not made again for this long: the server does not want such tokens.
+const REFUSED_AT_ONCE: Duration = Duration::from_secs(30);
+
+/// The login of one server, as far as this process knows it.
+pub struct Account {
+    server: String,
+    url: Url,
+    grant: Grant,
+    oauth: OAuth,
+    store: Option<Arc<Store>>,
+    /// One renewal at a time; holds the tokens of a program, which are kept nowhere else.
+    renewal: tokio::sync::Mutex<Option<StoredCredentials>>,
+    /// A token that was made and has not been taken by the server yet, and when it was made.
+    renewed: Mutex<Option<(String, Instant)>>,
+}
+
+/// Who logs in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Grant {
+    /// A person, in a browser.
+    Person,
+    /// This program, with a secret of its own.
+    Program,
+}
+
+impl Account {
+    /// The login of a server; `None` for one that has none: not on HTTP, with credentials in its headers, or on plain
+    /// HTTP, where tokens must not travel.
+    #[must_use]
+    pub fn of(name: &str, server: &config::Server) -> Option<Arc<Self>> {
+        let (grant, oauth) = match &server.auth {
+            Auth::None => return None,
+            Auth::Login(oauth) => (Grant::Person, oauth),
+            Auth::ClientCredentials(oauth) => (Grant::Program, oauth),
+        };
+        let url = match &server.transport {
+            Transport::Http { url, .. } | Transport::Sse { url, .. } => Url::parse(url).ok()?,
+            Transport::Stdio { .. } => return None,
+        };
+        let store = oauth.store.as_ref().map(|folder| Arc::new(Store::new(folder, name, &url)));
+        Some(Arc::new(Self {
+            server: name.to_owned(),
+            url,
+            grant,
+            oauth: OAuth::clone(oauth),
+            store,
+            renewal: tokio::sync::Mutex::default(),
+            renewed: Mutex::default(),
+        }))
+    }
+
+    /// Name of the server.
+    #[must_use]
+    pub fn server(&self) -> &str {
+        &self.server
+    }
+
+    /// Who logs in.
+    #[must_use]
+    pub fn grant(&self) -> Grant {
+        self.grant
+    }
+
+    /// The port that the browser must be sent back to, if one is configured.
+    #[must_use]
+    pub fn redirect_port(&self) -> Option<u16> {
+        self.oauth.redirect_port
+    }
+
+    /// What is stored, if anything is.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub fn record(&self) -> Result<Option<Record>> {
+        self.stored().map_err(|failed| error(&self.server, &failed))
+    }
+
+    /// The token to send now; renewed if it is about to expire. `None` when there is none: then the request goes out
+    /// without, and the server says whether it wants one.
+    ///
+    /// # Errors
+    /// There is a login, and it could not be renewed for a reason that may pass.
+    pub async fn token(self: &Arc<Self>) -> Result<Option<String>, AuthError> {
+        let held = match self.grant {
+            Grant::Person => match self.stored()? {
+                Some(record) => record.credentials,
+                None => return Ok(None),
+            },
+            Grant::Program => {
+                let held = self.renewal.lock().await.clone();
+                match held {
+                    Some(credentials) => credentials,
+                    None => return self.renew(None).await,
+                }
+            }
+        };
+        match record::access(&held) {
+            Some(token) if record::lasts(&held) => Ok(Some(token.to_owned())),
+            Some(token) => self.renew(Some(token.to_owned())).await,
+            None => Ok(None),
+        }
+    }
+
+    /// A token in place of one that expired or that the server refused; `None` when only a new login gives one.
+    ///
+    /// # Errors
+    /// As [`Account::token`].
+    pub async fn renew(self: &Arc<Self>, refused: Option<String>) -> Result<Option<String>, AuthError> {
+        if let (Some((last, at)), Some(refused)) = (self.last_renewed(), &refused)
+            && last == *refused
+            && at.elapsed() < REFUSED_AT_ONCE
+        {
+            return Ok(None);
+        }
+        let account = Arc::clone(self);
+        // A task of its own: a caller that gives up must not lose a refresh token that was already exchanged.
+        let task = tokio::spawn(async move {
+            let token = match account.grant {
+                Grant::Person => account.refresh(refused.as_deref()).await?,
+                Grant::Program => Some(account.obtain(refused.as_deref()).await?),
+            };
+            *account.renewed.lock().unwrap_or_else(PoisonError::into_inner) =
+                token.clone().map(|token| (token, Instant::now()));
+            Ok(token)
+        });
+        task.await.unwrap_or_else(|error| Err(AuthError::InternalError(error.to_string())))
+    }
+
+    /// The server took the token.
+    pub fn accepted(&self) {
+        *self.renewed.lock().unwrap_or_else(PoisonError::into_inner) = None;
+    }
+
+    /// Waits until the stored login changes: somebody logged in or out, or renewed it.
+    pub async fn changed(&self) {
+        match &self.store {
+            Some(store) => store.changed().await,
+            None => std::future::pending().await,
+        }
+    }
+
+    /// Which version of the stored login there is.
+    #[must_use]
+    pub fn version(&self) -> Option<Version> {
+        self.store.as_ref().and_then(|store| store.version()).map(Version)
+    }
+
+    /// Forgets the login, after telling the authorization server so where it can be told. `None` if there was none,
+    /// else whether it was revoked there.
+    ///
+    /// # Errors
+    /// The file cannot be removed.
+    pub async fn logout(&self) -> Result<Option<bool>> {
+        let failed = |failed: AuthError| error(&self.server, &failed);
+        let Some(store) = &self.store else { return Ok(None) };
+        let _lock = store.lock().await.map_err(failed)?;
+        let Some(record) = store.load().map_err(failed)? else { return Ok(None) };
+        let revoked = discovery::revoke(&record, self.client_secret(&record)).await;
+        store.clear().map_err(failed)?;
+        Ok(Some(revoked))
+    }
+
+    fn last_renewed(&self) -> Option<(String, Instant)> {
+        self.renewed.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn stored(&self) -> Result<Option<Record>, AuthError> {
+        self.store.as_ref().map_or(Ok(None), |store| store.load())
+    }
+
+    /// The secret of the client that a login belongs to: the configured one, if it is the same client.
+    fn client_secret(&self, record: &Record) -> Option<String> {
+        let is_ours = self.oauth.client_id.as_deref() == Some(&record.credentials.client_id);
+        let configured = self.oauth.client_secret.as_ref().filter(|_| is_ours);
+        configured.map(|secret| secret.expose().to_owned()).or_else(|| record.client_secret.clone())
+    }
+
+    /// Exchanges the refresh token, unless another process has done so since `refused` was current.
+    async fn refresh(&self, refused: Option<&str>) -> Result<Option<String>, AuthError> {
+        let _one_here = self.renewal.lock().await;
+        let Some(store) = &self.store else { return Ok(None) };
+        let _one_anywhere = store.lock().await?;
+        let Some(record) = store.load()? else { return Ok(None) };
+        let Some(current) = record::access(&record.credentials).map(str::to_owned) else { return Ok(None) };
+        if Some(current.as_str()) != refused && record::lasts(&record.credentials) {
+            return Ok(Some(current));
+        }
+        if !record::is_renewable(&record.credentials) {
+            return Ok(None);
+        }
+        let secret = self.client_secret(&record);
+        let mut manager = discovery::manager_of_record(&self.url, &self.oauth, &record, secret).await?;
+        manager.set_credential_store(Keep::new(Arc::clone(store), record));
+        match manager.refresh_token().await {
+            Ok(_) => Ok(store.load()?.and_then(|record| record::access(&record.credentials).map(str::to_owned))),
+            Err(AuthError::AuthorizationRequired | AuthError::TokenRefreshRejected(_)) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Gets a token with the client's own secret, unless another call has done so since `refused` was current.
+    async fn obtain(&self, refused: Option<&str>) -> Result<String, AuthError> {
+        let mut held = self.renewal.lock().await;
+        if let Some(credentials) = &*held
+            && let Some(token) = record::access(credentials)
+            && Some(token) != refused
+            && record::lasts(credentials)
+        {
+            return Ok(token.to_owned());
+        }
+        let (Some(client_id), Some(client_secret)) = (&self.oauth.client_id, &self.oauth.client_secret) else {
+            return Err(AuthError::ClientCredentialsError("`client_id` and `client_secret` are not set".to_owned()));
+        };
+        let (mut manager, _) = discovery::manager(&self.url, &self.oauth).await?;
+        let config = ClientCredentialsConfig::ClientSecret {
+            client_id: client_id.clone(),
+            client_secret: client_secret.expose().to_owned(),
+            scopes: self.oauth.scopes.clone(),
+            resource: Some(self.url.to_string()),
+        };
+        manager.validate_client_credentials_metadata(&config)?;
+        manager.configure_client_credentials(&config)?;
+        let response = manager.exchange_client_credentials(&config).await?;
+        let credentials = StoredCredentials::new(client_id.clone(), Some(response), Vec::new(), Some(record::now()));
+        record::list_secrets(&credentials);
+        let token = record::access(&credentials).map(str::to_owned);
+        *held = Some(credentials);
+        token.ok_or(AuthError::AuthorizationRequired)
+    }
+}
+
+/// A version of a stored login, to be compared with another.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Version(store::Stamp);
+
+/// Lists a value that was just obtained for redaction.
+fn hide(value: &str) {
+    secret::list(value);
+}

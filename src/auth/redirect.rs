@@ -1,0 +1,87 @@
+//! The listener that a browser is sent to after a login, on this machine alone.
+
+use std::time::Duration;
+
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::{TcpListener, TcpStream};
+
+use crate::error::{Error, ErrorCode, Result};
+
+/// A browser sends more than this only by mistake.
+const MAX_REQUEST: usize = 16 << 10;
+/// How long one request may take to arrive.
+const REQUEST_LIMIT: Duration = Duration::from_secs(5);
+
+/// A listener on the loopback interface.
+pub struct Listener {
+    listener: TcpListener,
+    port: u16,
+}
+
+impl Listener {
+    /// Listens on `port`, or on any that is free.
+    ///
+    /// # Errors
+    /// The port is taken.
+    pub async fn bind(port: Option<u16>) -> Result<Self> {
+        let wanted = port.unwrap_or(0);
+        let bound = TcpListener::bind(("127.0.0.1", wanted)).await;
+        let listening = bound.and_then(|listener| Ok((listener.local_addr()?.port(), listener)));
+        let (port, listener) = listening.map_err(|error| {
+            Error::new(ErrorCode::InvalidArgs, format!("cannot listen on 127.0.0.1:{wanted}: {error}"))
+                .hint("set another `redirect_port`, one that the provider knows")
+        })?;
+        Ok(Self { listener, port })
+    }
+
+    /// What the authorization server is told to send the browser to.
+    #[must_use]
+    pub fn redirect_uri(&self) -> String {
+        format!("http://127.0.0.1:{}/callback", self.port)
+    }
+
+    /// Waits for the browser, and answers it. Requests for anything that `is_mine` does not know, such as the icon or
+    /// a page that tries its luck, are turned away.
+    pub async fn address(&self, is_mine: impl Fn(&str) -> bool) -> String {
+        loop {
+            let Ok((mut stream, _)) = self.listener.accept().await else {
+                tokio::time::sleep(Duration::from_millis(100)).await;
+                continue;
+            };
+            let target = tokio::time::timeout(REQUEST_LIMIT, target(&mut stream)).await.ok().flatten();
+            let address = target.map(|target| format!("http://127.0.0.1:{}{target}", self.port));
+            let mine = address.filter(|address| address.contains("/callback?") && is_mine(address));
+            let (status, page) = match &mine {
+                Some(address) if address.contains("error=") => ("200 OK", "The login was refused."),
+                Some(_) => ("200 OK", "ForgeFS has what it needs. You can close this page."),
+                None => ("404 Not Found", "This page is not for you."),
+            };
+            let answer = format!(
+                "HTTP/1.1 {status}\r\nContent-Type: text/html; charset=utf-8\r\nContent-Length: {}\r\n\
+                 Cache-Control: no-store\r\nReferrer-Policy: no-referrer\r\nConnection: close\r\n\r\n{page}",
+                page.len()
+            );
+            let _ = tokio::time::timeout(REQUEST_LIMIT, stream.write_all(answer.as_bytes())).await;
+            let _ = stream.shutdown().await;
+            if let Some(address) = mine {
+                return address;
+            }
+        }
+    }
+}
+
+/// The target of a `GET`.
+async fn target(stream: &mut TcpStream) -> Option<String> {
+    let mut head = Vec::new();
+    let mut part = [0; 1024];
+    while !head.windows(4).any(|end| end == b"\r\n\r\n") {
+        let read = stream.read(&mut part).await.ok()?;
+        if read == 0 || head.len() + read > MAX_REQUEST {
+            return None;
+        }
+        head.extend_from_slice(part.get(..read)?);
+    }
+    let head = String::from_utf8(head).ok()?;
+    let target = head.lines().next()?.strip_prefix("GET ")?.split(' ').next()?;
+    target.starts_with('/').then(|| target.to_owned())
+}

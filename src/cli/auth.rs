@@ -1,0 +1,198 @@
+//! `forgefs auth`: logins to servers on HTTP.
+
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+
+use clap::{Args, Subcommand};
+use tokio::io::{AsyncBufReadExt as _, BufReader};
+
+use super::ui::Ui;
+use super::{Failure, Global};
+use crate::auth::{Account, Grant, Listener, Login, Record, login_command};
+use crate::config::{Config, Transport};
+
+/// How long a login waits for the browser.
+const PATIENCE: Duration = Duration::from_secs(600);
+
+#[derive(Args)]
+pub(super) struct AuthArgs {
+    #[command(subcommand)]
+    command: AuthCommand,
+}
+
+#[derive(Subcommand)]
+enum AuthCommand {
+    /// Log in to a server, in a browser
+    Login(LoginArgs),
+    /// Show which servers are logged into; of one server, exit with 1 if it is not
+    Status {
+        /// Server
+        server: Option<String>,
+    },
+    /// Revoke and forget the login to a server
+    Logout {
+        /// Server
+        server: String,
+    },
+}
+
+#[derive(Args)]
+struct LoginArgs {
+    /// Server
+    server: String,
+    /// Only print the URL; open it anywhere and paste the address that the browser is sent to
+    #[arg(long)]
+    no_browser: bool,
+    /// A scope to ask for besides those that are configured; may be repeated
+    #[arg(long, value_name = "SCOPE")]
+    scope: Vec<String>,
+}
+
+pub(super) async fn auth(global: &Global, args: AuthArgs, ui: Ui) -> Result<ExitCode, Failure> {
+    let config = global.load(false)?;
+    match args.command {
+        AuthCommand::Login(args) => login(&config, args, ui).await,
+        AuthCommand::Status { server: None } => {
+            status(&config, ui);
+            Ok(ExitCode::SUCCESS)
+        }
+        AuthCommand::Status { server: Some(server) } => {
+            let (state, usable) = state(&config, &server);
+            ui.out(&format!("{server}: {state}"));
+            known(&config, &server)?;
+            Ok(ExitCode::from(u8::from(!usable)))
+        }
+        AuthCommand::Logout { server } => logout(&config, &server, ui).await,
+    }
+}
+
+async fn login(config: &Config, args: LoginArgs, ui: Ui) -> Result<ExitCode, Failure> {
+    let server = &args.server;
+    let account = account(config, server)?;
+    let listener = Listener::bind(account.redirect_port()).await?;
+    let login = Login::begin(&account, &listener.redirect_uri(), &args.scope).await?;
+    ui.note(&format!("To log in to {server}, open this address:\n\n  {}\n", login.url()));
+    if !args.no_browser && open::that_detached(login.url()).is_ok() {
+        ui.note("Waiting for the browser that was opened.");
+    }
+    ui.note("If the browser is on another machine, paste here the address that it ends at (http://127.0.0.1:…).");
+    let address = tokio::select! {
+        address = listener.address(|address| login.is_mine(address)) => address,
+        address = pasted() => address,
+        () = tokio::time::sleep(PATIENCE) => {
+            return Err(Failure { exit: 1, ..Failure::usage(format!("nobody logged in within {PATIENCE:?}")) });
+        }
+        _ = tokio::signal::ctrl_c() => return Ok(ExitCode::from(130)),
+    };
+    let record = login.finish(&address).await?;
+    ui.note(&format!("Logged in to {server}: {}", describe(&record).0));
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The first line that is typed. Without a terminal or a pipe nobody types, and this waits for ever.
+async fn pasted() -> String {
+    let mut lines = BufReader::new(tokio::io::stdin()).lines();
+    while let Ok(Some(line)) = lines.next_line().await {
+        if !line.trim().is_empty() {
+            return line;
+        }
+    }
+    std::future::pending().await
+}
+
+async fn logout(config: &Config, server: &str, ui: Ui) -> Result<ExitCode, Failure> {
+    let account = account(config, server)?;
+    ui.note(&match account.logout().await? {
+        None => format!("{server} was not logged into"),
+        Some(true) => format!("logged out of {server}; the login is revoked"),
+        Some(false) => format!("logged out of {server}; the tokens are forgotten here, but were not revoked there"),
+    });
+    Ok(ExitCode::SUCCESS)
+}
+
+fn status(config: &Config, ui: Ui) {
+    let on_http = |name: &&String| !matches!(config.servers[*name].transport, Transport::Stdio { .. });
+    let names: Vec<&String> = config.servers.keys().filter(on_http).collect();
+    for name in &names {
+        ui.out(&format!("{name}: {}", state(config, name).0));
+    }
+    if names.is_empty() {
+        ui.out("no server on HTTP is configured");
+    }
+}
+
+/// What is known of a login without asking anybody, and whether it can be used.
+fn state(config: &Config, name: &str) -> (String, bool) {
+    let Some(server) = config.servers.get(name) else { return ("no such server".to_owned(), false) };
+    if !server.enabled {
+        return ("disabled".to_owned(), false);
+    }
+    let Some(account) = Account::of(name, server) else {
+        return match &server.transport {
+            Transport::Http { headers, .. } | Transport::Sse { headers, .. }
+                if headers.contains_key("authorization") =>
+            {
+                ("an Authorization header is configured".to_owned(), true)
+            }
+            _ => ("no login".to_owned(), true),
+        };
+    };
+    if account.grant() == Grant::Program {
+        return ("logs in by itself, with a client secret".to_owned(), true);
+    }
+    match account.record() {
+        Ok(Some(record)) => describe(&record),
+        Ok(None) => (format!("not logged in ({})", login_command(name)), false),
+        Err(error) => (error.message, false),
+    }
+}
+
+/// A login in one line, and whether it can be used.
+fn describe(record: &Record) -> (String, bool) {
+    let mut text = "logged in".to_owned();
+    if let Some(issuer) = record.issuer() {
+        text += &format!(" by {issuer}");
+    }
+    if !record.scopes().is_empty() {
+        text += &format!(", scopes {}", record.scopes().join(" "));
+    }
+    let over = record.lasts().is_some_and(|lasts| lasts.is_zero());
+    text += &match (record.lasts(), record.is_renewable()) {
+        (_, true) => ", renewed when needed".to_owned(),
+        (None, false) => String::new(),
+        (Some(_), false) if over => ", expired".to_owned(),
+        (Some(lasts), false) => format!(", for {} more minutes", lasts.as_secs().div_ceil(60)),
+    };
+    (text, record.is_renewable() || !over)
+}
+
+fn known(config: &Config, name: &str) -> Result<(), Failure> {
+    if config.servers.contains_key(name) {
+        return Ok(());
+    }
+    let near = crate::error::nearest(name, config.servers.keys().map(String::as_str));
+    let failure = Failure::usage(format!("no server is called `{name}`"));
+    Err(match crate::error::did_you_mean(&near) {
+        Some(hint) => failure.hint(&hint),
+        None => failure,
+    })
+}
+
+fn account(config: &Config, name: &str) -> Result<Arc<Account>, Failure> {
+    known(config, name)?;
+    let server = &config.servers[name];
+    if !server.enabled {
+        return Err(Failure::usage(format!("{name} is disabled")));
+    }
+    Account::of(name, server).ok_or_else(|| match &server.transport {
+        Transport::Stdio { .. } => Failure::usage(format!("{name} is started here: it needs no login of this kind")),
+        Transport::Http { headers, .. } | Transport::Sse { headers, .. } if headers.contains_key("authorization") => {
+            Failure::usage(format!("{name} has an Authorization header in its `headers`"))
+                .hint("remove it there to log in instead")
+        }
+        Transport::Http { .. } | Transport::Sse { .. } => {
+            Failure::usage(format!("{name} is on plain HTTP, which carries no tokens")).hint("use an https URL")
+        }
+    })
+}

@@ -1,0 +1,115 @@
+//! How a server on HTTP is logged into: `[servers.<name>.auth]`.
+
+use std::path::PathBuf;
+
+use url::Url;
+
+use super::document::KeyPath;
+use super::error::ConfigError;
+use super::raw::RawAuth;
+use super::values::Values;
+use super::{Auth, Env, OAuth, Transport, is_loopback};
+use crate::secret::Secret;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    OAuth,
+    ClientCredentials,
+    None,
+}
+
+const KINDS: &[(&str, Kind)] =
+    &[("oauth", Kind::OAuth), ("client_credentials", Kind::ClientCredentials), ("none", Kind::None)];
+
+/// Decides how to log in. Without a table, a person may, unless the server is not on HTTP, takes its credentials from
+/// `headers`, or is on plain HTTP beyond this machine.
+pub(super) fn auth(
+    values: &Values<'_>,
+    server: &KeyPath,
+    raw: Option<RawAuth>,
+    transport: &Transport,
+) -> Result<Auth, ConfigError> {
+    let key = &server.key("auth");
+    let (Transport::Http { url, headers } | Transport::Sse { url, headers }) = transport else {
+        return match raw {
+            None => Ok(Auth::None),
+            Some(_) => Err(values
+                .document
+                .at_key(key, "not a key of a stdio server")
+                .with_hint("a server that is started here takes its credentials from `env`")),
+        };
+    };
+    let private = Url::parse(url).is_ok_and(|url| is_private(&url));
+    let has_header = headers.contains_key("authorization");
+    let Some(raw) = raw else {
+        let store = values.env.and_then(store);
+        return Ok(match has_header || !private {
+            true => Auth::None,
+            false => Auth::Login(Box::new(OAuth { store, ..OAuth::default() })),
+        });
+    };
+    let (kind, oauth) = table(values, key, raw)?;
+    let fault = |message: &str, hint: &str| Err(values.document.at_key(key, message).with_hint(hint));
+    match kind {
+        Kind::None => Ok(Auth::None),
+        _ if has_header => fault("there is an Authorization header already", "keep one of the two"),
+        _ if !private && !values.is_open(url) => fault("plain HTTP carries no tokens", "use an https URL"),
+        Kind::OAuth => Ok(Auth::Login(Box::new(oauth))),
+        Kind::ClientCredentials => Ok(Auth::ClientCredentials(Box::new(oauth))),
+    }
+}
+
+fn table(values: &Values<'_>, key: &KeyPath, raw: RawAuth) -> Result<(Kind, OAuth), ConfigError> {
+    let kind = match raw.kind {
+        Some(word) => values.word(&key.key("type"), word, KINDS)?.unwrap_or(Kind::OAuth),
+        None => Kind::OAuth,
+    };
+    let mut scopes = Vec::new();
+    for (index, scope) in raw.scopes.unwrap_or_default().into_iter().enumerate() {
+        let key = key.key("scopes").index(index);
+        let scope = values.filled(&key, scope)?.text;
+        // RFC 6749, 3.3.
+        if scope.contains(|c: char| !c.is_ascii_graphic() || matches!(c, '"' | '\\')) {
+            return Err(values.document.at_value(&key, "not a scope: one word without quotes and spaces"));
+        }
+        scopes.push(scope);
+    }
+    let client_id = raw.client_id.map(|id| values.filled(&key.key("client_id"), id)).transpose()?.map(|id| id.text);
+    let client_secret = match raw.client_secret {
+        Some(secret) => {
+            let secret = values.filled(&key.key("client_secret"), secret)?.text;
+            Some(if values.env.is_some() { Secret::new(secret) } else { Secret::unlisted("") })
+        }
+        None => None,
+    };
+    let port = |port| u16::try_from(port).ok().filter(|port| *port > 0);
+    let redirect_port = raw.redirect_port.and_then(port);
+    if raw.redirect_port.is_some() && redirect_port.is_none() {
+        return Err(values.document.at_value(&key.key("redirect_port"), "not a port: a number from 1 to 65535"));
+    }
+    let fault = |message: &str| Err(values.document.at_key(key, message));
+    match (kind, &client_id, &client_secret) {
+        (Kind::ClientCredentials, None, _) | (Kind::ClientCredentials, _, None) => {
+            return fault("`type = \"client_credentials\"` needs `client_id` and `client_secret`");
+        }
+        (_, None, Some(_)) => return fault("`client_secret` without `client_id`"),
+        _ => {}
+    }
+    let private_network = raw.private_network.unwrap_or(false);
+    let store = values.env.and_then(store);
+    Ok((kind, OAuth { scopes, client_id, client_secret, redirect_port, private_network, store }))
+}
+
+/// Whether tokens may travel to this address: over TLS, or without leaving the machine.
+pub(crate) fn is_private(url: &Url) -> bool {
+    url.scheme() == "https" || (url.scheme() == "http" && is_loopback(url))
+}
+
+/// Where logins are kept: `$XDG_DATA_HOME/forgefs/auth`, or its like. `None` for a user without a home.
+fn store(env: Env<'_>) -> Option<PathBuf> {
+    let absolute = |name| env(name).map(PathBuf::from).filter(|path| path.is_absolute());
+    let data = absolute("XDG_DATA_HOME")
+        .or_else(|| if cfg!(windows) { absolute("LOCALAPPDATA") } else { None })
+        .or_else(|| absolute("HOME").map(|home| home.join(".local").join("share")))?;
+    Some(data.join("forgefs").join("auth"))
+}

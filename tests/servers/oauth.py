@@ -1,0 +1,235 @@
+"""An authorization server of the tests, and an MCP server of the real Python SDK that takes its tokens.
+
+Usage: oauth.py PORT [JSON options]. It approves every login at once. GET /log tells what was asked for; POST /control
+changes how it behaves from then on. Both servers are one process on one port: http://127.0.0.1:PORT/mcp.
+"""
+
+import base64
+import hashlib
+import json
+import secrets
+import sys
+import time
+from urllib.parse import parse_qs, urlencode
+
+import uvicorn
+from mcp.server.auth.provider import AccessToken
+from mcp.server.auth.settings import AuthSettings
+from mcp.server.mcpserver import MCPServer
+from starlette.responses import JSONResponse, RedirectResponse
+
+PORT = int(sys.argv[1])
+BASE = f"http://127.0.0.1:{PORT}"
+RESOURCE = f"{BASE}/mcp"
+OPTIONS = {
+    "lifetime": 3600,  # of access tokens, in seconds; 0 leaves `expires_in` out
+    "metadata": {},  # changes to the authorization server's metadata; null removes a key
+    "iss": BASE,  # in the authorization response
+    "deny": False,
+    "grant": None,  # scopes in place of those that are asked for
+    "down": False,  # the token endpoint fails
+}
+OPTIONS.update(json.loads(sys.argv[2]) if len(sys.argv) > 2 else {})
+CLIENTS = {"by-hand": {"secret": "by-hand-secret"}, "program": {"secret": "program-secret"}}
+CODES, ACCESS, REFRESH, LOG = {}, {}, {}, []
+
+
+class Verifier:
+    async def verify_token(self, token):
+        held = ACCESS.get(token)
+        if not held or (held["expires"] and held["expires"] < time.time()):
+            return None
+        return AccessToken(
+            token=token, client_id=held["client"], scopes=held["scopes"], expires_at=None, resource=held["resource"]
+        )
+
+
+app = MCPServer(
+    "protected",
+    token_verifier=Verifier(),
+    auth=AuthSettings(issuer_url=BASE, resource_server_url=RESOURCE, required_scopes=["mcp"], validate_token_resource=True),
+    log_level="ERROR",
+)
+
+
+@app.tool()
+def echo(message: str) -> str:
+    """Gives a message back."""
+    return f"Echo: {message}"
+
+
+@app.tool()
+def admin() -> str:
+    """Needs the scope `admin:all`."""
+    return "done"
+
+
+@app.custom_route("/.well-known/oauth-authorization-server", methods=["GET"])
+async def metadata(request):
+    document = {
+        "issuer": BASE,
+        "authorization_endpoint": f"{BASE}/authorize",
+        "token_endpoint": f"{BASE}/token",
+        "registration_endpoint": f"{BASE}/register",
+        "revocation_endpoint": f"{BASE}/revoke",
+        "response_types_supported": ["code"],
+        "grant_types_supported": ["authorization_code", "refresh_token", "client_credentials"],
+        "code_challenge_methods_supported": ["S256"],
+        "token_endpoint_auth_methods_supported": ["none", "client_secret_post"],
+        "authorization_response_iss_parameter_supported": True,
+    }
+    document.update(OPTIONS["metadata"])
+    return JSONResponse({key: value for key, value in document.items() if value is not None})
+
+
+@app.custom_route("/register", methods=["POST"])
+async def register(request):
+    asked = await request.json()
+    client = f"client-{secrets.token_hex(8)}"
+    CLIENTS[client] = {"secret": None, "redirects": asked["redirect_uris"]}
+    LOG.append({"register": asked})
+    return JSONResponse({"client_id": client, "redirect_uris": asked["redirect_uris"]}, status_code=201)
+
+
+@app.custom_route("/authorize", methods=["GET"])
+async def authorize(request):
+    asked = dict(request.query_params)
+    LOG.append({"authorize": asked})
+    client = CLIENTS.get(asked["client_id"], {} if asked["client_id"].startswith("https://") else None)
+    known = client is not None and asked["redirect_uri"] in client.get("redirects", [asked["redirect_uri"]])
+    if not known or asked.get("code_challenge_method") != "S256" or asked.get("response_type") != "code":
+        return JSONResponse({"error": "invalid_request"}, status_code=400)
+    if OPTIONS["deny"]:
+        answer = {"error": "access_denied", "error_description": "the user said no"}
+    else:
+        code = secrets.token_urlsafe(24)
+        CODES[code] = asked
+        answer = {"code": code}
+    answer |= {"state": asked["state"], "iss": OPTIONS["iss"]}
+    return RedirectResponse(f"{asked['redirect_uri']}?{urlencode(answer)}", status_code=302)
+
+
+def issue(client, scopes, resource, family=None):
+    family = family or secrets.token_hex(8)
+    access, refresh = secrets.token_urlsafe(32), secrets.token_urlsafe(32)
+    lifetime = OPTIONS["lifetime"]
+    expires = time.time() + lifetime if lifetime else None
+    held = {"client": client, "scopes": scopes, "resource": resource, "family": family}
+    ACCESS[access] = held | {"expires": expires}
+    REFRESH[refresh] = held | {"used": False}
+    answer = {"access_token": access, "token_type": "Bearer", "scope": " ".join(scopes)}
+    return answer | ({"expires_in": lifetime} if lifetime else {}), refresh
+
+
+def revoke_family(family):
+    for tokens in (ACCESS, REFRESH):
+        for token in [token for token, held in tokens.items() if held["family"] == family]:
+            del tokens[token]
+
+
+@app.custom_route("/token", methods=["POST"])
+async def token(request):
+    form = {key: values[0] for key, values in parse_qs((await request.body()).decode()).items()}
+    LOG.append({"token": {key: form.get(key) for key in ("grant_type", "resource", "scope")}})
+
+    def refuse(error, why):
+        LOG.append({"refused": why})
+        return JSONResponse({"error": error, "error_description": why}, status_code=400)
+
+    if OPTIONS["down"]:
+        return JSONResponse({"error": "server_error"}, status_code=503)
+    client = form.get("client_id", "")
+    known = CLIENTS.get(client, {} if client.startswith("https://") else None)
+    if known is None or (known.get("secret") and known["secret"] != form.get("client_secret")):
+        return refuse("invalid_client", "unknown client or wrong secret")
+    if form.get("resource") != RESOURCE:
+        return refuse("invalid_target", "wrong resource")
+    scopes = OPTIONS["grant"]
+    match form["grant_type"]:
+        case "authorization_code":
+            asked = CODES.pop(form.get("code"), None)
+            if not asked or asked["client_id"] != client or asked["redirect_uri"] != form.get("redirect_uri"):
+                return refuse("invalid_grant", "the code is not good")
+            digest = hashlib.sha256(form.get("code_verifier", "").encode()).digest()
+            if base64.urlsafe_b64encode(digest).rstrip(b"=").decode() != asked["code_challenge"]:
+                return refuse("invalid_grant", "PKCE failed")
+            answer, refresh = issue(client, scopes or asked.get("scope", "").split(), asked.get("resource"))
+            return JSONResponse(answer | {"refresh_token": refresh})
+        case "refresh_token":
+            held = REFRESH.get(form.get("refresh_token"))
+            if not held or held["client"] != client:
+                return refuse("invalid_grant", "unknown refresh token")
+            if held["used"]:
+                # Somebody else has it: nobody can be trusted with it any more.
+                revoke_family(held["family"])
+                return refuse("invalid_grant", "the refresh token was used twice")
+            held["used"] = True
+            answer, refresh = issue(client, held["scopes"], held["resource"], held["family"])
+            return JSONResponse(answer | {"refresh_token": refresh})
+        case "client_credentials":
+            return JSONResponse(issue(client, scopes or form.get("scope", "mcp").split(), form["resource"])[0])
+    return refuse("unsupported_grant_type", "unknown grant")
+
+
+@app.custom_route("/revoke", methods=["POST"])
+async def revoke(request):
+    form = {key: values[0] for key, values in parse_qs((await request.body()).decode()).items()}
+    held = REFRESH.get(form["token"]) or ACCESS.get(form["token"])
+    LOG.append({"revoke": bool(held)})
+    if held:
+        revoke_family(held["family"])
+    return JSONResponse({})
+
+
+@app.custom_route("/control", methods=["POST"])
+async def control(request):
+    wanted = await request.json()
+    if wanted.pop("revoke_access", False):
+        ACCESS.clear()
+    if wanted.pop("revoke_all", False):
+        ACCESS.clear()
+        REFRESH.clear()
+    OPTIONS.update(wanted)
+    return JSONResponse({})
+
+
+@app.custom_route("/log", methods=["GET"])
+async def log(request):
+    return JSONResponse(LOG)
+
+
+class Scopes:
+    """Asks for `admin:all` where the tool `admin` is called, as a server with finer scopes does."""
+
+    def __init__(self, inner):
+        self.inner = inner
+
+    async def __call__(self, scope, receive, send):
+        if scope["type"] != "http" or scope["path"] != "/mcp" or scope["method"] != "POST":
+            return await self.inner(scope, receive, send)
+        body, more = b"", True
+        while more:
+            message = await receive()
+            body += message.get("body", b"")
+            more = message.get("more_body", False)
+        headers = dict(scope["headers"])
+        held = ACCESS.get(headers.get(b"authorization", b"").decode().removeprefix("Bearer "))
+        call = json.loads(body or b"{}")
+        wants = call.get("method") == "tools/call" and call["params"]["name"] == "admin"
+        if wants and held and "admin:all" not in held["scopes"]:
+            challenge = f'Bearer error="insufficient_scope", scope="admin:all", resource_metadata="{BASE}/.well-known/oauth-protected-resource/mcp"'
+            response = JSONResponse({"error": "insufficient_scope"}, status_code=403, headers={"WWW-Authenticate": challenge})
+            return await response(scope, receive, send)
+        sent = False
+
+        async def replay():
+            nonlocal sent
+            if sent:
+                return await receive()
+            sent = True
+            return {"type": "http.request", "body": body, "more_body": False}
+
+        await self.inner(scope, replay, send)
+
+
+uvicorn.run(Scopes(app.streamable_http_app()), host="127.0.0.1", port=PORT, log_level="error")
