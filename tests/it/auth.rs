@@ -456,6 +456,19 @@ async fn a_login_that_covers_too_little_is_told_and_extended() {
 }
 
 #[test]
+fn the_oldest_transport_takes_logins_too() {
+    let Some(provider) = Provider::start(&json!({"path": "/sse"})) else { return };
+    let fence = Fence::new();
+    fence.write("forge.toml", &format!("[servers.web]\ntransport = \"sse\"\nurl = \"{}\"\n", provider.url("/sse")));
+    assert!(echo(&fence).stderr.contains("web needs a login"));
+    log_in(&fence, &[]).success();
+    assert!(echo(&fence).success().stdout.contains("Echo: hi"));
+    provider.control(&json!({"revoke_access": true}));
+    assert!(echo(&fence).success().stdout.contains("Echo: hi"));
+    assert_eq!(provider.refreshes(), 1);
+}
+
+#[test]
 fn a_login_belongs_to_one_address() {
     let Some(provider) = Provider::start(&json!({})) else { return };
     let fence = provider.fence("");

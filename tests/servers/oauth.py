@@ -1,7 +1,7 @@
 """An authorization server of the tests, and an MCP server of the real Python SDK that takes its tokens.
 
 Usage: oauth.py PORT [JSON options]. It approves every login at once. GET /log tells what was asked for; POST /control
-changes how it behaves from then on. Both servers are one process on one port: http://127.0.0.1:PORT/mcp.
+changes how it behaves from then on. Both servers are one process on one port: http://127.0.0.1:PORT/mcp or /sse.
 """
 
 import base64
@@ -20,8 +20,8 @@ from starlette.responses import JSONResponse, RedirectResponse
 
 PORT = int(sys.argv[1])
 BASE = f"http://127.0.0.1:{PORT}"
-RESOURCE = f"{BASE}/mcp"
 OPTIONS = {
+    "path": "/mcp",  # or /sse, which is then of the transport of 2024-11-05
     "lifetime": 3600,  # of access tokens, in seconds; 0 leaves `expires_in` out
     "metadata": {},  # changes to the authorization server's metadata; null removes a key
     "iss": BASE,  # in the authorization response
@@ -30,6 +30,7 @@ OPTIONS = {
     "down": False,  # the token endpoint fails
 }
 OPTIONS.update(json.loads(sys.argv[2]) if len(sys.argv) > 2 else {})
+RESOURCE = BASE + OPTIONS["path"]
 CLIENTS = {"by-hand": {"secret": "by-hand-secret"}, "program": {"secret": "program-secret"}}
 CODES, ACCESS, REFRESH, LOG = {}, {}, {}, []
 
@@ -232,4 +233,5 @@ class Scopes:
         await self.inner(scope, replay, send)
 
 
-uvicorn.run(Scopes(app.streamable_http_app()), host="127.0.0.1", port=PORT, log_level="error")
+served = Scopes(app.streamable_http_app()) if OPTIONS["path"] == "/mcp" else app.sse_app()
+uvicorn.run(served, host="127.0.0.1", port=PORT, log_level="error")
