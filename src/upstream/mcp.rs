@@ -149,7 +149,11 @@ impl Connector {
                 return if stderr.is_empty() { dead } else { dead.hint(format!("its stderr ended with: {stderr}")) };
             }
         };
-        Error::new(ErrorCode::TransportDead, format!("{} did not start: {}", self.name, of_start(&error)))
+        let dead = Error::new(ErrorCode::TransportDead, format!("{} did not start: {}", self.name, of_start(&error)));
+        match failure::http_of_start(&error).and_then(|http| failure::of_http(&self.name, http).error.hint) {
+            Some(hint) => dead.hint(hint),
+            None => dead,
+        }
     }
 }
 

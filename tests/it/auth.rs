@@ -469,6 +469,17 @@ fn the_oldest_transport_takes_logins_too() {
 }
 
 #[test]
+fn a_header_that_is_refused_is_told_as_such() {
+    let Some(provider) = Provider::start(&json!({})) else { return };
+    let fence = Fence::new();
+    let header = "headers.Authorization = \"Bearer out-of-date\"";
+    fence.write("forge.toml", &format!("[servers.web]\nurl = \"{}\"\n{header}\n", provider.url("/mcp")));
+    let listing = fence.run(["ls", "/"]).success().stdout;
+    assert!(listing.contains("HTTP 401") && listing.contains("replace the one that is set"), "{listing}");
+    assert!(!listing.contains("auth login"), "{listing}");
+}
+
+#[test]
 fn a_login_belongs_to_one_address() {
     let Some(provider) = Provider::start(&json!({})) else { return };
     let fence = provider.fence("");

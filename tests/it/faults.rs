@@ -180,7 +180,7 @@ const OVER_HTTP: &[HttpFault] = &[
     dead_over_http("wrong id in an event", proxy::Fault::WrongId(true), "ended during the call"),
     HttpFault { executions: 0, ..dead_over_http("500", proxy::Fault::Refused(500, "", "oops"), "HTTP 500") },
     HttpFault { executions: 0, ..dead_over_http("503", proxy::Fault::Refused(503, "", ""), "HTTP 503") },
-    answered_over_http("401", proxy::Fault::Refused(401, "", ""), "UPSTREAM_ERROR", "login", 0),
+    answered_over_http("401", proxy::Fault::Refused(401, "", ""), "AUTH_REQUIRED", "login", 0),
     answered_over_http("403", proxy::Fault::Refused(403, "", ""), "UPSTREAM_ERROR", "HTTP 403", 0),
     answered_over_http("redirect", proxy::Fault::Refused(302, "Location: /x\r\n", ""), "UPSTREAM_ERROR", "redirect", 0),
     harmless_over_http("429 with a short wait", proxy::Fault::Refused(429, "Retry-After: 1\r\n", "")),
