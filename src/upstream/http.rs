@@ -20,6 +20,8 @@ use crate::secret::Secret;
 
 /// Redirects of one request that are followed.
 const MAX_REDIRECTS: usize = 5;
+/// Requests at once, so that a few that hang do not hold up the rest.
+const MAX_REQUESTS: usize = 64;
 /// Attempts in a row to resume a stream, within about twenty seconds.
 const RESUMES: usize = 8;
 
@@ -32,7 +34,8 @@ pub(super) fn transport(
     headers: &BTreeMap<String, Secret>,
     authorization: Authorization,
 ) -> Result<StreamableHttpClientTransport<Authorized<HttpClient>>> {
-    let mut config = StreamableHttpClientTransportConfig::with_uri(url).custom_headers(custom(headers)?);
+    let config = StreamableHttpClientTransportConfig::with_uri(url).custom_headers(custom(headers)?);
+    let mut config = config.max_concurrent_requests(MAX_REQUESTS);
     let mut resume = ExponentialBackoff::default();
     resume.max_times = Some(RESUMES);
     resume.base_duration = Duration::from_millis(250);

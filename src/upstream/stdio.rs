@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use rmcp::RoleClient;
-use rmcp::model::{ClientJsonRpcMessage, ServerJsonRpcMessage};
+use rmcp::model::{ClientJsonRpcMessage, ClientNotification, ServerJsonRpcMessage};
 use rmcp::transport::Transport;
 use tokio::io::{AsyncWriteExt as _, BufReader};
 use tokio::process::Command;
@@ -150,8 +150,16 @@ impl Transport<RoleClient> for StdioTransport {
     type Error = std::io::Error;
 
     fn send(&mut self, message: ClientJsonRpcMessage) -> impl Future<Output = std::io::Result<()>> + Send + 'static {
-        if let ClientJsonRpcMessage::Request(request) = &message {
-            self.pending.insert(request.id.clone());
+        match &message {
+            ClientJsonRpcMessage::Request(request) => self.pending.insert(request.id.clone()),
+            ClientJsonRpcMessage::Notification(notice) => {
+                if let ClientNotification::CancelledNotification(cancelled) = &notice.notification
+                    && let Some(id) = &cancelled.params.request_id
+                {
+                    self.pending.remove(id);
+                }
+            }
+            _ => {}
         }
         let stdin = Arc::clone(&self.stdin);
         async move {

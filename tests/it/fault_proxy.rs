@@ -105,6 +105,16 @@ impl FaultProxy {
         let calls = self.shared.calls.lock().expect("not poisoned");
         calls.iter().filter(|(body, _)| body.contains(mark)).map(|(_, count)| count).sum()
     }
+
+    /// How often each call reached the server, by its parameters.
+    pub(crate) fn executions(&self) -> HashMap<String, usize> {
+        let mut executions = HashMap::new();
+        for (body, count) in &*self.shared.calls.lock().expect("not poisoned") {
+            let call: Value = serde_json::from_str(body).unwrap_or_default();
+            *executions.entry(call["params"]["arguments"].to_string()).or_default() += count;
+        }
+        executions
+    }
 }
 
 async fn serve(mut client: TcpStream, shared: Arc<Shared>) -> std::io::Result<()> {

@@ -183,6 +183,14 @@ const OVER_HTTP: &[HttpFault] = &[
     answered_over_http("401", proxy::Fault::Refused(401, "", ""), "AUTH_REQUIRED", "login", 0),
     answered_over_http("403", proxy::Fault::Refused(403, "", ""), "UPSTREAM_ERROR", "HTTP 403", 0),
     answered_over_http("redirect", proxy::Fault::Refused(302, "Location: /x\r\n", ""), "UPSTREAM_ERROR", "redirect", 0),
+    harmless_over_http("redirect within the origin", proxy::Fault::Refused(307, "Location: /mcp\r\n", "")),
+    answered_over_http(
+        "redirect to another origin",
+        proxy::Fault::Refused(307, "Location: http://127.0.0.1:9/mcp\r\n", ""),
+        "UPSTREAM_ERROR",
+        "redirect",
+        0,
+    ),
     harmless_over_http("429 with a short wait", proxy::Fault::Refused(429, "Retry-After: 1\r\n", "")),
     answered_over_http(
         "429 with a long wait",

@@ -34,7 +34,12 @@ pub(crate) fn has_python(script: &str) -> Option<Fence> {
 
 /// The file in which a faulty server that runs in this fence counts what it does, and the setting that names it.
 pub(crate) fn log(fence: &Fence) -> (Log, String) {
-    let path = fence.work().join("faulty.log");
+    log_in(fence, "faulty.log")
+}
+
+/// As [`log`], for one of several servers.
+pub(crate) fn log_in(fence: &Fence, file: &str) -> (Log, String) {
+    let path = fence.work().join(file);
     let setting = format!("env = {{ FAULTY_LOG = {path:?} }}\n");
     (Log(path), setting)
 }

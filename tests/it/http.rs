@@ -1,12 +1,14 @@
 //! A real server over Streamable HTTP.
 
+use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::TcpListener;
 use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use serde_json::json;
 
-use crate::client::Fence;
+use crate::client::{Fence, finish};
 use crate::real::Real;
 
 /// `server-everything` on a port of its own; killed when dropped.
@@ -126,4 +128,46 @@ async fn an_address_on_another_origin_is_refused() {
     fence.write("forge.toml", &format!("[servers.old]\ntransport = \"sse\"\nurl = \"{url}\"\n"));
     let listing = fence.run(["ls"]).stdout;
     assert!(listing.contains("an address on another origin, http://127.0.0.1:1"), "{listing}");
+}
+
+/// A proxy that refuses everything, and the request lines that reached it.
+fn refusing_proxy() -> (u16, Arc<Mutex<Vec<String>>>) {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let port = listener.local_addr().expect("an address").port();
+    let asked = Arc::new(Mutex::new(Vec::new()));
+    let seen = Arc::clone(&asked);
+    std::thread::spawn(move || {
+        for client in listener.incoming() {
+            let mut client = client.expect("a connection");
+            let mut line = String::new();
+            let _ = BufReader::new(&client).read_line(&mut line);
+            seen.lock().expect("not poisoned").push(line.trim_end().to_owned());
+            let _ = client.write_all(b"HTTP/1.1 403 Forbidden\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
+        }
+    });
+    (port, asked)
+}
+
+#[test]
+fn proxies_of_the_environment_are_used_but_never_for_this_machine() {
+    let (proxy, asked) = refusing_proxy();
+    let (local, asked_locally) = refusing_proxy();
+    let fence = Fence::new();
+    let config = format!(
+        "[servers.far]\nurl = \"http://mcp.example.invalid/mcp\"\n[servers.safe]\nurl = \"https://mcp.example.invalid/mcp\"\n\
+         [servers.exempt]\nurl = \"http://exempt.invalid/mcp\"\n[servers.near]\nurl = \"http://127.0.0.1:{local}/mcp\"\n"
+    );
+    fence.write("forge.toml", &config);
+    let mut command = fence.forgefs(["ls"]);
+    for variable in ["HTTP_PROXY", "HTTPS_PROXY"] {
+        command.env(variable, format!("http://127.0.0.1:{proxy}"));
+    }
+    let listing = finish(command.env("NO_PROXY", "exempt.invalid"), "").stdout;
+    assert!(!listing.contains("ready"), "{listing}");
+    let asked = asked.lock().expect("not poisoned").join("\n");
+    assert!(asked.contains("POST http://mcp.example.invalid/mcp"), "{asked}");
+    assert!(asked.contains("CONNECT mcp.example.invalid:443"), "{asked}");
+    assert!(!asked.contains("127.0.0.1") && !asked.contains("exempt"), "{asked}");
+    let asked = asked_locally.lock().expect("not poisoned").join("\n");
+    assert!(asked.contains("POST /mcp HTTP/1.1"), "{asked}");
 }

@@ -18,5 +18,6 @@ mod processes;
 mod real;
 mod real_servers;
 mod relay;
+mod soak;
 mod static_layer;
 mod surface;

@@ -56,16 +56,22 @@ def text(identifier, words, **more):
     answer(identifier, {"content": [{"type": "text", "text": words}], **more})
 
 
+LOGGED = {}
+
+
 def log(line):
     """Appends a line and says how often it is there now."""
     path = os.environ.get("FAULTY_LOG")
     if path is None:
         return 1
     with LOCK, open(path, "a+") as file:
+        if not LOGGED:
+            file.seek(0)
+            for old in file:
+                LOGGED[old.rstrip("\n")] = LOGGED.get(old.rstrip("\n"), 0) + 1
         file.write(line + "\n")
-        file.flush()
-        file.seek(0)
-        return file.read().split("\n").count(line)
+        LOGGED[line] = LOGGED.get(line, 0) + 1
+        return LOGGED[line]
 
 
 def raw(words):
