@@ -120,7 +120,7 @@ def act(identifier, nonce, fault):
         send(good)
         send({**good, "result": {"content": [{"type": "text", "text": "a second answer"}]}})
     elif fault == "late":
-        time.sleep(3)
+        time.sleep(5)
         send(good)
     elif fault == "oversized":
         send({**good, "result": {"content": [{"type": "text", "text": "x" * MAX_MESSAGE}]}})
