@@ -86,7 +86,7 @@ impl Discovery<'_> {
                 .hint(format!("`cat` a file in it, or {path}*.pyi for all stubs")));
         };
         if let Some(digest) = self.catalog.node_digest(node) {
-            self.session.saw(path.clone(), digest);
+            self.session.saw(path.clone(), digest, &content);
         }
         Ok(File::Text { path, text: content.into_owned() })
     }

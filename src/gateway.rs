@@ -11,6 +11,7 @@ use arc_swap::{ArcSwap, ArcSwapOption};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
+use crate::audit;
 use crate::broker::Validators;
 use crate::catalog::{Catalog, Phase};
 use crate::config::{self, Config};
@@ -47,6 +48,7 @@ pub struct Gateway {
     /// Keeps workers of the pool warm, once that was asked for.
     warming: ArcSwapOption<Task>,
     is_warm: AtomicBool,
+    audit: ArcSwap<audit::Log>,
     /// What whoever looks at the root should know.
     notice: ArcSwapOption<String>,
 }
@@ -88,6 +90,7 @@ impl Gateway {
             warming: ArcSwapOption::empty(),
             is_warm: AtomicBool::new(false),
             notice: ArcSwapOption::empty(),
+            audit: ArcSwap::new(audit::Log::open(&config.audit)),
             config: ArcSwap::from_pointee(config),
         })
     }
@@ -104,6 +107,9 @@ impl Gateway {
             if self.is_warm.load(Ordering::Relaxed) {
                 self.warm_up();
             }
+        }
+        if self.config.load().audit != config.audit {
+            self.audit.store(audit::Log::open(&config.audit));
         }
         self.config.store(Arc::new(config));
         Ok(reloaded)
@@ -223,6 +229,7 @@ impl Gateway {
             validators: Arc::clone(&self.validators),
             pool: self.pool(),
             limits: self.config.load().sandbox.limits.clone(),
+            audit: self.audit.load_full(),
             caller: None,
         }
     }

@@ -5,6 +5,7 @@
 //! [`server`] or [`cli`] through [`gateway`] to a [`sandbox`] worker, whose only way out is the [`broker`], which
 //! alone calls the [`router`]. `ARCHITECTURE.md` has the picture and the invariants.
 
+pub mod audit;
 pub mod auth;
 pub mod broker;
 pub mod catalog;

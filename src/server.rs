@@ -72,6 +72,11 @@ impl Desk {
         self.gateway.catalog()
     }
 
+    /// Notes who the client says it is.
+    fn met(&self, client: &Implementation) {
+        self.session.met(crate::discovery::head(&format!("{} {}", client.name, client.version), 200).to_owned());
+    }
+
     /// A snapshot for one request of `caller`.
     fn scene(&self, caller: Arc<dyn Caller>) -> Scene {
         Scene { caller: Some(caller), ..self.gateway.scene(&self.session) }
@@ -107,6 +112,9 @@ impl ForgeServer {
 
     /// A turn of an exchange about `subject`.
     fn turn<'a>(&self, context: &'a RequestContext<RoleServer>, subject: &serde_json::Value) -> Turn<'a> {
+        if let Some(client) = context.client_info() {
+            self.desk.met(&client);
+        }
         let level = match is_stateless(context) {
             true => serde_json::to_value(context.meta.log_level()).and_then(serde_json::from_value).unwrap_or_default(),
             false => Some(*self.level.lock().unwrap_or_else(PoisonError::into_inner)),
@@ -240,6 +248,9 @@ impl ServerHandler for ForgeServer {
     }
 
     async fn on_initialized(&self, context: NotificationContext<RoleServer>) {
+        if let Some(client) = context.peer.peer_info() {
+            self.desk.met(&client.client_info);
+        }
         let telling = self.desk.tell(context.peer, self.subscribed.clone());
         *self.telling.lock().unwrap_or_else(PoisonError::into_inner) = Some(telling);
     }

@@ -22,9 +22,41 @@ const LONGEST: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 /// The state of one session.
 #[derive(Default)]
 pub struct Session {
-    reads: Mutex<BTreeMap<String, String>>,
+    id: SessionId,
+    client: Mutex<Option<String>>,
+    reads: Mutex<BTreeMap<String, Read>>,
     results: Mutex<Results>,
     stash: Mutex<Stash>,
+}
+
+/// What sets a session apart from others on record.
+#[derive(Debug)]
+struct SessionId(String);
+
+impl Default for SessionId {
+    fn default() -> Self {
+        Self(random_id())
+    }
+}
+
+/// Twelve hexadecimal digits by chance.
+#[must_use]
+pub fn random_id() -> String {
+    let mut bytes = [0; 6];
+    // Without randomness records of one moment share an id, and are told apart by their time.
+    let _ = getrandom::fill(&mut bytes);
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// A stub that was read.
+#[derive(Debug, Clone)]
+pub struct Read {
+    /// Digest of the tool's definition.
+    pub digest: String,
+    /// Digest of the text.
+    pub object: String,
+    /// The text.
+    pub text: Arc<str>,
 }
 
 /// No holder of these locks can leave them half-changed, so a poisoned one is as good as any.
@@ -33,14 +65,32 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Session {
-    /// Remembers that a stub was read, with the digest it had.
-    pub fn saw(&self, path: String, digest: &str) {
-        lock(&self.reads).insert(path, digest.to_owned());
+    /// What sets it apart from others on record.
+    #[must_use]
+    pub fn id(&self) -> &str {
+        &self.id.0
     }
 
-    /// The stubs read so far, with their digests.
+    /// Notes who the client says it is.
+    pub fn met(&self, client: String) {
+        lock(&self.client).get_or_insert(client);
+    }
+
+    /// Who the client says it is.
     #[must_use]
-    pub fn reads(&self) -> BTreeMap<String, String> {
+    pub fn client(&self) -> Option<String> {
+        lock(&self.client).clone()
+    }
+
+    /// Remembers that a stub was read, with the digest of its definition, and its text.
+    pub fn saw(&self, path: String, digest: &str, text: &str) {
+        let read = Read { digest: digest.to_owned(), object: stubgen::digest(text), text: text.into() };
+        lock(&self.reads).insert(path, read);
+    }
+
+    /// The stubs read so far, each as it was read last.
+    #[must_use]
+    pub fn reads(&self) -> BTreeMap<String, Read> {
         lock(&self.reads).clone()
     }
 

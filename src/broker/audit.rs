@@ -3,16 +3,24 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Instant, SystemTime};
 
 use serde::Serialize;
 use wire::{EngineInfo, Language, Layer};
 
 use super::{Broker, CallRecord, millis};
+use crate::discovery::head;
+use crate::session::random_id;
+use crate::{audit, secret};
+
+/// Bytes of a script that its record shows.
+const PREVIEW: usize = 1000;
 
 /// An execution under way; [`Audit::finish`] logs it. Dropping it without finishing logs it as cancelled.
 pub struct Audit {
     broker: Arc<Broker>,
+    log: Arc<audit::Log>,
+    begun: SystemTime,
     started: Instant,
     subject: Subject,
     ran_in: Option<(EngineInfo, Arc<[Layer]>)>,
@@ -29,6 +37,8 @@ pub enum Subject {
         language: Language,
         /// Digest of the script.
         code_hash: String,
+        /// Its beginning, redacted.
+        code: String,
     },
     /// A request of the client's own; recorded only when it called a server.
     Request {
@@ -41,13 +51,23 @@ impl Subject {
     /// A script, by its digest.
     #[must_use]
     pub fn script(language: Language, code: &str) -> Self {
-        Self::Script { language, code_hash: stubgen::digest(code) }
+        let shown = secret::redact(head(code, PREVIEW)).into_owned();
+        Self::Script { language, code_hash: stubgen::digest(code), code: shown }
     }
 }
 
-/// The record, one JSON line on the log's `forgefs::audit` target.
+/// The record, one JSON object in a line.
 #[derive(Debug, Serialize)]
 pub struct Record {
+    /// What the command line finds it by.
+    pub id: String,
+    /// When it began, UTC (RFC 3339).
+    pub time: String,
+    /// The session that it belongs to.
+    pub session: String,
+    /// Who the client said it is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub client: Option<String>,
     /// What ran.
     #[serde(flatten)]
     pub subject: Subject,
@@ -65,15 +85,24 @@ pub struct Record {
     pub unconfined: Vec<String>,
     /// Every call, in order.
     pub calls: Vec<CallRecord>,
-    /// The stubs that the session had read, with their digests.
-    pub read: BTreeMap<String, String>,
+    /// The stubs that the session had read.
+    pub read: BTreeMap<String, Seen>,
+}
+
+/// A stub that was read before.
+#[derive(Debug, Serialize)]
+pub struct Seen {
+    /// Digest of the tool's definition then.
+    pub digest: String,
+    /// Digest of the text, under which it is kept.
+    pub object: String,
 }
 
 impl Audit {
     /// Begins the record of a script or a request.
     #[must_use]
-    pub fn begin(broker: Arc<Broker>, subject: Subject) -> Self {
-        Self { broker, started: Instant::now(), subject, ran_in: None, finished: false }
+    pub fn begin(broker: Arc<Broker>, log: Arc<audit::Log>, subject: Subject) -> Self {
+        Self { broker, log, begun: SystemTime::now(), started: Instant::now(), subject, ran_in: None, finished: false }
     }
 
     /// Notes where the script ran.
@@ -92,7 +121,13 @@ impl Audit {
             let layers = self.ran_in.iter().flat_map(|(_, layers)| layers.iter());
             layers.filter(|layer| layer.active == held).map(|layer| layer.name.clone()).collect()
         };
+        let session = &self.broker.session;
+        let reads = session.reads();
         let record = Record {
+            id: random_id(),
+            time: humantime::format_rfc3339_millis(self.begun).to_string(),
+            session: session.id().to_owned(),
+            client: session.client(),
             subject: self.subject.clone(),
             outcome: outcome.to_owned(),
             ms: millis(self.started),
@@ -100,13 +135,21 @@ impl Audit {
             confined: layers(true),
             unconfined: layers(false),
             calls: self.broker.ledger.records(),
-            read: self.broker.session.reads(),
+            read: reads
+                .iter()
+                .map(|(path, read)| (path.clone(), Seen { digest: read.digest.clone(), object: read.object.clone() }))
+                .collect(),
         };
         if matches!(self.subject, Subject::Request { .. }) && record.calls.is_empty() {
             return record;
         }
-        let line = serde_json::to_string(&record).unwrap_or_else(|error| format!("record not written: {error}"));
-        tracing::info!(target: "forgefs::audit", "{line}");
+        for read in reads.values() {
+            self.log.keep(&read.object, &read.text);
+        }
+        match serde_json::to_string(&record) {
+            Ok(line) => self.log.write(&line),
+            Err(error) => tracing::error!(%error, id = record.id, "an audit record has no JSON form"),
+        }
         record
     }
 }

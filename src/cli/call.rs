@@ -22,9 +22,10 @@ pub(super) struct CallArgs {
 
 pub(super) async fn call(global: &Global, args: CallArgs, ui: Ui) -> Result<ExitCode, Failure> {
     let gateway = global.settled().await?;
-    let broker = gateway.scene(&Arc::new(Session::default())).broker();
+    let scene = gateway.scene(&Arc::new(Session::default()));
+    let CallArgs { server, tool, args } = args;
     let value = tokio::select! {
-        value = broker.call_tool(1, &args.server, &args.tool, &args.args) => value?,
+        value = scene.request("call", async |broker| broker.call_tool(1, &server, &tool, &args).await) => value?,
         _ = tokio::signal::ctrl_c() => return Ok(ExitCode::from(130)),
     };
     ui.out(&value.to_string());

@@ -1,5 +1,6 @@
 //! The command line: words typed → gateway → output. `ui` is the only writer to stdout and stderr.
 
+mod audit;
 mod auth;
 mod browse;
 mod call;
@@ -82,6 +83,8 @@ enum Command {
     Auth(auth::AuthArgs),
     /// Check configuration, servers and sandbox
     Doctor,
+    /// What agents ran, what it called, and what they had read before
+    Audit(audit::AuditArgs),
     /// Write a first forge.toml, with the servers of other MCP hosts if asked to
     Init(init::InitArgs),
     /// Walk through ForgeFS with a built-in sample server; needs no network and no configuration
@@ -141,6 +144,7 @@ async fn dispatch(cli: Cli, ui: Ui) -> Result<ExitCode, Failure> {
         Command::Stubs(args) => stubs::run(global, args, ui).await,
         Command::Auth(args) => auth::auth(global, args, ui).await,
         Command::Doctor => doctor::doctor(global, ui).await,
+        Command::Audit(args) => audit::audit(global, args, ui),
         Command::Demo => demo::demo(ui).await,
         Command::DemoServer(args) => demo::serve(args).await,
         Command::Init(args) => init::init(&args, ui),

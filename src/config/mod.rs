@@ -45,6 +45,8 @@ pub struct Config {
     pub sandbox: Sandbox,
     /// How tool lists are kept.
     pub manifest: Manifest,
+    /// Where records of what ran go.
+    pub audit: Audit,
     /// The file this came from; `None` for [`Config::empty`].
     pub path: Option<PathBuf>,
 }
@@ -95,7 +97,13 @@ impl Config {
     /// Defaults, and no servers.
     #[must_use]
     pub fn empty() -> Self {
-        Self { servers: BTreeMap::new(), sandbox: Sandbox::default(), manifest: Manifest::default(), path: None }
+        Self {
+            servers: BTreeMap::new(),
+            sandbox: Sandbox::default(),
+            manifest: Manifest::default(),
+            audit: Audit::default(),
+            path: None,
+        }
     }
 
     fn resolve(text: &str, path: &Path, base: &Path, env: Env<'_>) -> Result<Self, ConfigError> {
@@ -114,7 +122,8 @@ impl Config {
         }
         let sandbox = sandbox::sandbox(values, raw.sandbox)?;
         let manifest = sandbox::manifest(values, raw.manifest)?;
-        Ok(Self { servers, sandbox, manifest, path: Some(path.to_owned()) })
+        let audit = sandbox::audit(values, raw.audit)?;
+        Ok(Self { servers, sandbox, manifest, audit, path: Some(path.to_owned()) })
     }
 }
 
@@ -350,6 +359,38 @@ impl Default for Limits {
             queue: 64,
             result_tokens: 4_000,
         }
+    }
+}
+
+/// The `[audit]` table.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Audit {
+    /// Where records go.
+    pub to: AuditTo,
+    /// The file, when they go to one.
+    pub path: Option<PathBuf>,
+    /// Bytes of the file before another one is begun.
+    pub max_bytes: usize,
+    /// Files that are kept besides the current one.
+    pub keep: u32,
+    /// Whether each record is on the disk before the answer is given.
+    pub fsync: bool,
+}
+
+/// Where audit records go.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AuditTo {
+    /// A file.
+    File,
+    /// The log on standard error, target `forgefs::audit`.
+    Stderr,
+    /// Nowhere.
+    Off,
+}
+
+impl Default for Audit {
+    fn default() -> Self {
+        Self { to: AuditTo::Stderr, path: None, max_bytes: 64 << 20, keep: 5, fsync: false }
     }
 }
 

@@ -14,6 +14,8 @@ pub(super) struct Raw {
     pub(super) sandbox: RawSandbox,
     #[serde(default)]
     pub(super) manifest: RawManifest,
+    #[serde(default)]
+    pub(super) audit: RawAudit,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -92,6 +94,16 @@ pub(super) struct RawManifest {
     pub(super) refresh: Option<DurationText>,
     pub(super) pin: Option<String>,
     pub(super) cache: Option<String>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default, expecting = "a table")]
+pub(super) struct RawAudit {
+    pub(super) to: Option<String>,
+    pub(super) path: Option<String>,
+    pub(super) max_size: Option<SizeText>,
+    pub(super) keep: Option<i64>,
+    pub(super) fsync: Option<bool>,
 }
 
 /// A string whose type error says how it is to be written.

@@ -1,13 +1,13 @@
-//! `[sandbox]` and `[manifest]`.
+//! `[sandbox]`, `[manifest]` and `[audit]`.
 
 use std::path::PathBuf;
 use std::time::Duration;
 
 use super::document::KeyPath;
 use super::error::ConfigError;
-use super::raw::{RawLimits, RawManifest, RawSandbox};
+use super::raw::{RawAudit, RawLimits, RawManifest, RawSandbox};
 use super::values::Values;
-use super::{Env, LAYERS, Limits, Manifest, Sandbox};
+use super::{Audit, AuditTo, Env, LAYERS, Limits, Manifest, Sandbox};
 
 const MILLI: Duration = Duration::from_millis(1);
 const SECOND: Duration = Duration::from_secs(1);
@@ -78,13 +78,37 @@ fn limits(values: Values<'_>, table: &KeyPath, raw: RawLimits) -> Result<Limits,
     Ok(limits)
 }
 
-/// `$XDG_CACHE_HOME/forgefs`, `~/.cache/forgefs` where that is not set; `%LOCALAPPDATA%` on Windows.
+/// `$<variable>/forgefs`, `~/<beside>/forgefs` where that is not set; `%LOCALAPPDATA%` on Windows.
 /// (XDG Base Directory Specification: a path that is not absolute counts as not set.)
-fn cache_folder(env: Env<'_>) -> Option<PathBuf> {
+fn own_folder(env: Env<'_>, variable: &str, beside: &str) -> Option<PathBuf> {
     let absolute = |name: &str| env(name).map(PathBuf::from).filter(|path| path.is_absolute());
-    let home = || Some(absolute("HOME")?.join(".cache"));
-    let folder = absolute("XDG_CACHE_HOME").or_else(|| absolute("LOCALAPPDATA")).or_else(home)?;
+    let home = || Some(absolute("HOME")?.join(beside));
+    let folder = absolute(variable).or_else(|| absolute("LOCALAPPDATA")).or_else(home)?;
     Some(folder.join("forgefs"))
+}
+
+pub(super) fn audit(values: Values<'_>, raw: RawAudit) -> Result<Audit, ConfigError> {
+    const WORDS: &[(&str, AuditTo)] = &[("file", AuditTo::File), ("stderr", AuditTo::Stderr), ("off", AuditTo::Off)];
+    let key = KeyPath::root("audit");
+    let default = Audit::default();
+    let path = match raw.path {
+        Some(path) => Some(values.path(&key.key("path"), path)?),
+        None => {
+            values.env.and_then(|env| own_folder(env, "XDG_STATE_HOME", ".local/state")).map(|f| f.join("audit.jsonl"))
+        }
+    };
+    let to = match raw.to {
+        Some(word) => values.word(&key.key("to"), word, WORDS)?.unwrap_or(default.to),
+        None if path.is_some() => AuditTo::File,
+        None => default.to,
+    };
+    Ok(Audit {
+        to,
+        path,
+        max_bytes: values.size(&key.key("max_size"), raw.max_size, default.max_bytes, 64 * KIB..=4096 * MIB)?,
+        keep: values.count(&key.key("keep"), raw.keep, default.keep, 1..=1000)?,
+        fsync: raw.fsync.unwrap_or(default.fsync),
+    })
 }
 
 pub(super) fn manifest(values: Values<'_>, raw: RawManifest) -> Result<Manifest, ConfigError> {
@@ -97,7 +121,7 @@ pub(super) fn manifest(values: Values<'_>, raw: RawManifest) -> Result<Manifest,
     let cache = match raw.cache {
         Some(off) if off == "off" => None,
         Some(path) => Some(values.path(&key.key("cache"), path)?),
-        None => values.env.and_then(cache_folder),
+        None => values.env.and_then(|env| own_folder(env, "XDG_CACHE_HOME", ".cache")),
     };
     Ok(Manifest { refresh, pin, cache })
 }

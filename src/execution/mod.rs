@@ -10,6 +10,7 @@ use serde::Serialize;
 use serde_json::Value;
 use wire::{Json, Language, Limits, Run, Server, Stats, Stream};
 
+use crate::audit;
 use crate::broker::{Audit, Broker, CallRecord, Subject, Validators};
 use crate::catalog::Catalog;
 use crate::config;
@@ -46,6 +47,8 @@ pub struct Scene {
     pub pool: Arc<Pool>,
     /// The limits.
     pub limits: config::Limits,
+    /// Where records go.
+    pub audit: Arc<audit::Log>,
     /// The client that servers may reach meanwhile, where there is one.
     pub caller: Option<Arc<dyn Caller>>,
 }
@@ -113,7 +116,7 @@ impl Scene {
         ask: impl AsyncFnOnce(&Broker) -> crate::error::Result<T>,
     ) -> crate::error::Result<T> {
         let broker = Arc::new(self.broker());
-        let audit = Audit::begin(Arc::clone(&broker), Subject::Request { request });
+        let audit = Audit::begin(Arc::clone(&broker), Arc::clone(&self.audit), Subject::Request { request });
         let answer = ask(&broker).await;
         audit.finish(&match &answer {
             Ok(_) => "ok".to_owned(),
@@ -126,7 +129,8 @@ impl Scene {
     pub async fn execute(self, request: Request) -> Execution {
         let started = Instant::now();
         let broker = Arc::new(self.broker());
-        let mut audit = Audit::begin(Arc::clone(&broker), Subject::script(request.language, &request.code));
+        let subject = Subject::script(request.language, &request.code);
+        let mut audit = Audit::begin(Arc::clone(&broker), Arc::clone(&self.audit), subject);
         let (result, report) = match sandbox::prepare(request.language, &request.code, self.limits.code_bytes) {
             Err(error) => (Err(Failed::script(*error, &request.code, None, &broker, &self.catalog)), None),
             Ok(script) => {
@@ -214,7 +218,7 @@ impl Scene {
         for call in calls {
             let Ok((server, tool)) = self.catalog.tool(&call.server, &call.tool) else { continue };
             let path = Catalog::stub_path(server, tool);
-            let stale = reads.get(&path).is_some_and(|digest| *digest != tool.digest);
+            let stale = reads.get(&path).is_some_and(|read| read.digest != tool.digest);
             let note = format!("{path} has changed since it was read; `cat` it again");
             if stale && !notes.contains(&note) {
                 notes.push(note);

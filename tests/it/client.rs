@@ -150,6 +150,11 @@ impl Fence {
         self.root.path().join("home/.cache/forgefs")
     }
 
+    /// Where `forgefs` keeps records of what ran.
+    pub(crate) fn audit(&self) -> PathBuf {
+        self.root.path().join("home/.local/state/forgefs/audit.jsonl")
+    }
+
     /// Writes a file, with its parents, and gives its absolute path.
     pub(crate) fn write(&self, path: impl AsRef<Path>, text: &str) -> PathBuf {
         let path = self.work().join(path);

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use forgefs::cli::init;
-use forgefs::config::{Config, ConfigError, Manifest, Transport};
+use forgefs::config::{Audit, AuditTo, Config, ConfigError, Manifest, Transport};
 use forgefs::secret;
 use proptest::prelude::*;
 
@@ -28,8 +28,13 @@ fn parse(text: &str) -> Result<Config, ConfigError> {
 /// What a file without any setting means in this environment.
 fn nothing() -> Config {
     let cache = Some("/home/somebody/.cache/forgefs".into());
+    let path = Some("/home/somebody/.local/state/forgefs/audit.jsonl".into());
     let empty = Config::empty();
-    Config { manifest: Manifest { cache, ..empty.manifest.clone() }, ..empty }
+    Config {
+        manifest: Manifest { cache, ..empty.manifest.clone() },
+        audit: Audit { to: AuditTo::File, path, ..empty.audit.clone() },
+        ..empty
+    }
 }
 
 fn settings() -> insta::Settings {
@@ -228,7 +233,7 @@ fn the_example_uncommented_is_valid_and_shows_the_defaults() {
 
 #[test]
 fn the_example_has_every_key_after_a_comment() {
-    for table in ["", "servers.x", "servers.x.auth", "sandbox", "sandbox.limits", "manifest"] {
+    for table in ["", "servers.x", "servers.x.auth", "sandbox", "sandbox.limits", "manifest", "audit"] {
         let header = if table.is_empty() { String::new() } else { format!("[{table}]\n") };
         let error = parse(&format!("{header}no-such-key = 1\n")).expect_err("unknown key");
         let keys = error.hint.expect("the valid keys");

@@ -2,6 +2,7 @@
 
 mod access;
 mod asking;
+mod audit;
 mod auth;
 mod bad_input;
 mod cli;

@@ -1,0 +1,118 @@
+//! `forgefs audit`: what agents ran, what it called, and what they had read before.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use clap::{Args, Subcommand};
+use serde_json::Value;
+
+use super::ui::Ui;
+use super::{Failure, Global};
+use crate::audit;
+
+/// Arguments of `forgefs audit`.
+#[derive(Args)]
+pub(super) struct AuditArgs {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// List executions, the last ones last
+    List {
+        /// How many
+        #[arg(long, default_value_t = 20)]
+        limit: usize,
+        /// One JSON object a line, whole
+        #[arg(long)]
+        json: bool,
+    },
+    /// Show one execution
+    Show {
+        /// Its id, or the beginning of it
+        id: String,
+    },
+    /// Print the stubs that had been read before an execution, as they were then
+    Stubs {
+        /// Its id, or the beginning of it
+        id: String,
+    },
+}
+
+pub(super) fn audit(global: &Global, args: AuditArgs, ui: Ui) -> Result<ExitCode, Failure> {
+    let config = global.load(true)?;
+    let Some(path) = config.audit.path.filter(|_| config.audit.to == crate::config::AuditTo::File) else {
+        return Err(Failure::usage("audit records do not go to a file".to_owned())
+            .hint("set `to = \"file\"` in [audit] of forge.toml"));
+    };
+    let records = match audit::records(&path) {
+        Ok(records) => records,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Vec::new(),
+        Err(error) => return Err(Failure::internal(format!("{}: {error}", path.display()))),
+    };
+    match args.command {
+        Command::List { limit, json } => {
+            if records.is_empty() {
+                ui.note(&format!("nothing is on record in {}", path.display()));
+            }
+            for record in &records[records.len().saturating_sub(limit)..] {
+                ui.out(&if json { record.to_string() } else { line(record) });
+            }
+        }
+        Command::Show { id } => ui.out(&pretty(find(&records, &id)?)),
+        Command::Stubs { id } => stubs(&path, find(&records, &id)?, ui)?,
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn find<'a>(records: &'a [Value], id: &str) -> Result<&'a Value, Failure> {
+    let mut found = records.iter().filter(|record| text(record, "id").starts_with(id));
+    match (found.next(), found.next()) {
+        (Some(record), None) => Ok(record),
+        (None, _) => Err(Failure::usage(format!("no record has an id that begins with `{id}`"))
+            .hint("`forgefs audit list` shows them")),
+        (Some(_), Some(_)) => {
+            Err(Failure::usage(format!("several records have ids that begin with `{id}`")).hint("give more of it"))
+        }
+    }
+}
+
+/// One record in a line: id, time, what ran, how it ended, what it called.
+fn line(record: &Value) -> String {
+    let what = match text(record, "language") {
+        "" => text(record, "request").to_owned(),
+        language => language.to_owned(),
+    };
+    let calls = record["calls"].as_array().map_or(&[][..], Vec::as_slice);
+    let called: Vec<String> = calls
+        .iter()
+        .map(|call| format!("{}.{} {}", text(call, "server"), text(call, "tool"), text(call, "outcome")))
+        .collect();
+    let ms = record["ms"].as_f64().unwrap_or_default();
+    let (id, time, outcome) = (text(record, "id"), text(record, "time"), text(record, "outcome"));
+    format!("{id}  {time}  {what}  {outcome}  {ms:.0} ms  {}", called.join(", ")).trim_end().to_owned()
+}
+
+fn pretty(record: &Value) -> String {
+    serde_json::to_string_pretty(record).unwrap_or_else(|_| record.to_string())
+}
+
+fn stubs(path: &Path, record: &Value, ui: Ui) -> Result<(), Failure> {
+    let read = record["read"].as_object();
+    let Some(read) = read.filter(|read| !read.is_empty()) else {
+        ui.note("nothing had been read before it");
+        return Ok(());
+    };
+    for (stub, seen) in read {
+        let object = PathBuf::from(text(seen, "object"));
+        let name = object.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+        let content = audit::kept(path, &name).map_err(|error| Failure::internal(format!("{stub}: {error}")))?;
+        ui.out(&format!("# {stub}\n{}", content.trim_end()));
+    }
+    Ok(())
+}
+
+fn text<'a>(value: &'a Value, key: &str) -> &'a str {
+    value.get(key).and_then(Value::as_str).unwrap_or_default()
+}
