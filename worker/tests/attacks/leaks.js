@@ -3,18 +3,18 @@
 
 //# stack_of_error: paths of the host in a stack
 //= value []
-try { null.x; } catch (e) { return (e.stack + e.message).match(/\.rs|\/home|\/usr|\/work|\/root|file:|target\/|cargo/g) ?? []; }
+try { null.x; } catch (e) { return (e.stack + e.message).match(/\.rs|\/home|\/usr|\/root|file:|target\/|cargo/g) ?? []; }
 //# stack_of_call: paths of the host in the stack of a failed call
 //= value []
 const e = await github.fail({}).catch((e) => e);
-return (e.stack + JSON.stringify(e)).match(/\.rs|\/home|\/usr|\/work|\/root|file:|target\/|forge:prelude|native/g) ?? [];
+return (e.stack + JSON.stringify(e)).match(/\.rs|\/home|\/usr|\/root|file:|target\/|forge:prelude|native/g) ?? [];
 //# stack_of_api_error: paths of the host in the stack of a refused call
 //= value []
-try { github.echo(1); } catch (e) { return (e.stack + e.message).match(/\.rs|\/home|\/usr|\/work|\/root|file:|target\//g) ?? []; }
+try { github.echo(1); } catch (e) { return (e.stack + e.message).match(/\.rs|\/home|\/usr|\/root|file:|target\//g) ?? []; }
 //# stack_of_import: paths of the host in the error of an import
 //= value []
 let e; try { await import('/x'); } catch (error) { e = error; }
-return (e.stack + e.message).match(/\.rs|\/home|\/usr|\/work|\/root|target\//g) ?? [];
+return (e.stack + e.message).match(/\.rs|\/home|\/usr|\/root|target\//g) ?? [];
 //# own_fields_of_error: fields beside those that are meant to be there
 //= v8 value ["code","data","message","retryable","stack","suggested_fix"]
 //= quickjs value ["code","data","message","retryable","stack","suggested_fix"]
@@ -28,7 +28,7 @@ return 1;
 //= value []
 if (!Error.captureStackTrace) return [];
 const o = {}; Error.captureStackTrace(o);
-return typeof o.stack === 'string' ? (o.stack.match(/\.rs|\/home|\/work/g) ?? []) : ['objects'];
+return typeof o.stack === 'string' ? (o.stack.match(/\.rs|\/home|\/root/g) ?? []) : ['objects'];
 //# cause_that_throws: an error that cannot be described
 //= throws Error: outer
 const cause = new Proxy({}, { getPrototypeOf() { throw new Error('trap'); } });
