@@ -1,6 +1,6 @@
 //! Logins to MCP servers on HTTP: OAuth 2.1 as the MCP authorization specification asks for it.
 //!
-//! A person logs in with `forgefs auth login`, which leaves a [`Record`] in the [`Store`]; every gateway that runs reads
+//! A person logs in with `forgefs auth login`, which leaves a [`Record`] in a file; every gateway that runs reads
 //! it there and renews it there, one process at a time. A program (`type = "client_credentials"`) gets its tokens by
 //! itself and keeps them in memory. The protocol is rmcp's; what is stored where, who renews when, and what is refused
 //! is decided here.
