@@ -195,8 +195,9 @@ impl ServerHandler for ForgeServer {
         let mut turn = self.turn(&context, &json!(uri));
         (turn.responses, turn.state) = (input_responses, request_state);
         let desk = self.desk.clone();
-        match self.reads.take(turn, |caller| async move { desk.read(&uri, caller).await }).await? {
-            Reply::Done(result) => result.map(Into::into).map_err(|error| read_error(&error)),
+        let asked = uri.clone();
+        match self.reads.take(turn, |caller| async move { desk.read(&asked, caller).await }).await? {
+            Reply::Done(result) => result.map(Into::into).map_err(|error| read_error(&uri, &error)),
             Reply::Asks(questions) => Ok(questions.into()),
         }
     }

@@ -53,9 +53,22 @@ impl Catalog {
         Some(Remote { server: entry.ident.clone(), uri, path: self.path(node) })
     }
 
-    /// The servers that list a resource with this URI.
-    pub fn servers_with_resource<'a>(&'a self, uri: &'a str) -> impl Iterator<Item = &'a ServerEntry> {
-        self.servers.iter().map(|entry| &**entry).filter(move |entry| entry.offers.resource(uri).is_some())
+    /// The servers that list a resource with this URI, or else those that have a template for it.
+    #[must_use]
+    pub fn servers_with_resource(&self, uri: &str) -> Vec<&ServerEntry> {
+        let entries = || self.servers.iter().map(|entry| &**entry);
+        let listed: Vec<_> = entries().filter(|entry| entry.offers.resource(uri).is_some()).collect();
+        if !listed.is_empty() {
+            return listed;
+        }
+        let fits = |entry: &&ServerEntry| entry.offers.templates.iter().any(|t| t.id == uri || matches(&t.id, uri));
+        entries().filter(fits).collect()
+    }
+
+    /// The servers that list a prompt of this name.
+    #[must_use]
+    pub fn servers_with_prompt(&self, name: &str) -> Vec<&ServerEntry> {
+        self.servers.iter().map(|entry| &**entry).filter(|entry| entry.offers.prompt(name).is_some()).collect()
     }
 
     /// The lines that a server's folder has for them.
@@ -177,6 +190,25 @@ fn more(total: usize, shown: usize, lines: &mut Vec<String>) {
     if total > shown {
         lines.push(format!("… {} more", total - shown));
     }
+}
+
+/// Whether a URI can come of a template: its fixed parts are there in order, with something in place of each variable,
+/// and without a slash in place of a simple one.
+fn matches(template: &str, uri: &str) -> bool {
+    let mut parts = template.split('{');
+    let before = parts.next().unwrap_or_default();
+    if !uri.starts_with(before) {
+        return false;
+    }
+    let mut pattern = format!("^{}", regex::escape(before));
+    for part in parts {
+        let (variable, after) = part.split_once('}').unwrap_or((part, ""));
+        let is_simple = variable.starts_with(|c: char| c.is_alphanumeric() || c == '_');
+        pattern.push_str(if is_simple { "[^/]+" } else { ".+" });
+        pattern.push_str(&regex::escape(after));
+    }
+    pattern.push('$');
+    regex::Regex::new(&pattern).is_ok_and(|pattern| pattern.is_match(uri))
 }
 
 /// Whether a text starts as a URI does.

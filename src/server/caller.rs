@@ -42,6 +42,7 @@ enum Way {
 
 /// A question that waits to be put in an answer.
 pub(super) struct Asked {
+    pub(super) name: Option<String>,
     pub(super) request: InputRequest,
     pub(super) answer: oneshot::Sender<Value>,
 }
@@ -119,13 +120,14 @@ impl Caller for ClientCaller {
             return Err(denied(obstacle)
                 .hint(format!("use a client that offers `{}`, or do without it", question.ask.ability())));
         }
+        let name = question.name.clone();
         let request = input_request(server, question)?;
         let kind = Kind::of(&request);
         let answer = match &self.way {
             Way::Requests(peer) => by_request(peer, request).await?,
             Way::Rounds(ask) => {
                 let (answer, answered) = oneshot::channel();
-                let _ = ask.send(Asked { request, answer });
+                let _ = ask.send(Asked { name, request, answer });
                 let answered = tokio::time::timeout(PATIENCE, answered).await;
                 answered.ok().and_then(std::result::Result::ok).ok_or_else(|| denied("the client gave no answer"))?
             }
@@ -156,7 +158,7 @@ fn denied(why: impl Into<String>) -> Error {
 }
 
 /// The question as a request. The user sees only that the gateway asks, so an elicitation says on whose behalf.
-fn input_request(server: &str, Question { ask, mut params }: Question) -> Result<InputRequest> {
+fn input_request(server: &str, Question { ask, mut params, .. }: Question) -> Result<InputRequest> {
     if let (Ask::Elicitation, Some(Value::String(message))) = (ask, params.get_mut("message")) {
         *message = format!("{server}: {message}");
     }

@@ -132,7 +132,9 @@ impl<T: Send + 'static> Exchanges<T> {
             let mut next = Some(first);
             while let Some(question) = next {
                 running.count += 1;
-                asked.insert(format!("question-{}", running.count), question);
+                // A name that a server gave says more than a number of ours; two servers may give the same.
+                let named = question.name.clone().filter(|name| !asked.contains_key(name));
+                asked.insert(named.unwrap_or_else(|| format!("question-{}", running.count)), question);
                 next = running.questions.try_recv().ok();
             }
             asked.retain(|_, asked| !asked.answer.is_closed());

@@ -17,7 +17,7 @@ use tokio::time::Instant;
 use crate::upstream::{Level, LogEntry, Step};
 
 /// Shortest time between two reports of progress.
-const BEAT: Duration = Duration::from_millis(100);
+const BEAT: Duration = Duration::from_millis(50);
 /// Log entries that may come at once, and how many a second after that.
 const BURST: f64 = 50.0;
 const PER_SECOND: f64 = 20.0;

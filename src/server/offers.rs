@@ -3,7 +3,8 @@
 //! A URI is `forge://` and a path of the virtual filesystem, so `forge:///github/issues/create_issue.pyi` is a stub and
 //! `forge:///github/resources/repo://owner/name` the resource `repo://owner/name` of the server `github`: no two
 //! servers can be mistaken for each other, and nothing is renamed when a server comes or goes. A URI without the
-//! prefix is taken as well where exactly one server lists it. A prompt is `github.review`: an identifier has no dot.
+//! prefix is taken as well where exactly one server lists it or has a template for it. A prompt is `github.review`: an
+//! identifier has no dot.
 
 use std::sync::Arc;
 
@@ -122,8 +123,8 @@ impl Desk {
         args: Map<String, Value>,
         caller: Arc<dyn Caller>,
     ) -> Result<GetPromptResult> {
-        self.ready_catalog().await;
-        let (server, name) = split(name)?;
+        let catalog = self.ready_catalog().await;
+        let (server, name) = split(&catalog, name)?;
         let args = Value::Object(args).to_string();
         let scene = self.scene(caller);
         let answer = scene.request("prompts/get", async |broker| broker.prompt(0, server, name, &args).await).await?;
@@ -136,7 +137,7 @@ impl Desk {
         let catalog = self.ready_catalog().await;
         let (server, subject) = match &params.r#ref {
             Reference::Prompt(prompt) => {
-                let (server, name) = split(&prompt.name)?;
+                let (server, name) = split(&catalog, &prompt.name)?;
                 (server.to_owned(), Subject::Prompt(name.to_owned()))
             }
             Reference::Resource(template) => match remote(&catalog, &template.uri)? {
@@ -172,10 +173,10 @@ pub(super) fn rpc_error(error: &Error) -> ErrorData {
 }
 
 /// As [`rpc_error`] for `resources/read`, where a resource that is not there has a code of its own.
-pub(super) fn read_error(error: &Error) -> ErrorData {
+pub(super) fn read_error(uri: &str, error: &Error) -> ErrorData {
     match error.code {
         ErrorCode::InvalidArgs | ErrorCode::ServerNotFound => {
-            let data = json!({"code": code_name(error.code), "suggestedFix": error.suggested_fix()});
+            let data = json!({"uri": uri, "code": code_name(error.code), "suggestedFix": error.suggested_fix()});
             ErrorData::resource_not_found(error.message.clone(), Some(data))
         }
         _ => rpc_error(error),
@@ -193,8 +194,7 @@ fn remote(catalog: &Catalog, uri: &str) -> Result<Option<Remote>> {
         let listed = || catalog.resolve(path).ok().and_then(|node| catalog.remote(node));
         return Ok(catalog.resource_by_uri(path).or_else(listed));
     }
-    let servers: Vec<&ServerEntry> = catalog.servers_with_resource(uri).collect();
-    match servers.as_slice() {
+    match catalog.servers_with_resource(uri).as_slice() {
         [] => Ok(None),
         [entry] => Ok(catalog.resource_by_uri(&qualified(entry, uri))),
         several => {
@@ -237,12 +237,24 @@ fn media_type(path: &str) -> &'static str {
     }
 }
 
-/// Server and name of `github.review`.
-fn split(name: &str) -> Result<(&str, &str)> {
-    name.split_once('.').ok_or_else(|| {
-        Error::new(ErrorCode::InvalidArgs, format!("there is no prompt `{name}`"))
-            .hint("a prompt is named server.prompt; prompts/list has them all")
-    })
+/// Server and name of `github.review`; of `review` alone where exactly one server has it.
+fn split<'a>(catalog: &'a Catalog, name: &'a str) -> Result<(&'a str, &'a str)> {
+    if let Some((server, rest)) = name.split_once('.')
+        && catalog.server(server).is_ok()
+    {
+        return Ok((server, rest));
+    }
+    match catalog.servers_with_prompt(name).as_slice() {
+        [entry] => Ok((&entry.ident, name)),
+        several => {
+            let names: Vec<String> = several.iter().map(|entry| format!("{}.{name}", entry.ident)).collect();
+            let hint = match names.is_empty() {
+                true => "a prompt is named server.prompt; prompts/list has them all".to_owned(),
+                false => format!("say which: {}", names.join(", ")),
+            };
+            Err(Error::new(ErrorCode::InvalidArgs, format!("there is no prompt `{name}`")).hint(hint))
+        }
+    }
 }
 
 fn typed<T: DeserializeOwned>(definition: &Value) -> Option<T> {

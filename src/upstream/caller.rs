@@ -38,6 +38,8 @@ pub struct Question {
     pub ask: Ask,
     /// The parameters of the request.
     pub params: Value,
+    /// What the server calls the question, where it has a name for it.
+    pub name: Option<String>,
 }
 
 /// The kinds of questions.

@@ -62,7 +62,7 @@ impl Client {
                 tokio::time::sleep(NOT_READY).await;
             }
             let responses = join_all(questions.into_iter().map(|(key, request)| async move {
-                let response = self.answer(request, progress).await;
+                let response = self.answer(&key, request, progress).await;
                 response.map(|response| (key, response))
             }));
             let responses: InputResponses = responses.await.into_iter().collect::<Result<_, _>>()?;
@@ -98,7 +98,7 @@ impl Client {
     }
 
     /// What the client that the call is made for says to a question of the server.
-    async fn answer(&self, request: InputRequest, progress: &Progress) -> Result<Value, Fault> {
+    async fn answer(&self, name: &str, request: InputRequest, progress: &Progress) -> Result<Value, Fault> {
         let (ask, params) = match request {
             InputRequest::CreateMessage(request) => (Ask::Sampling, serde_json::to_value(request.params)),
             InputRequest::Elicitation(request) => (Ask::Elicitation, serde_json::to_value(request.params)),
@@ -110,7 +110,7 @@ impl Client {
             error.message = format!("{} asked for `{}`: {}", self.name(), ask.method(), error.message);
             error
         };
-        Ok(progress.ask(Question { ask, params }).await.map_err(refused)?)
+        Ok(progress.ask(Question { ask, params, name: Some(name.to_owned()) }).await.map_err(refused)?)
     }
 
     /// What goes with a request: what its caller can be asked for and wants to hear, where the server takes it.

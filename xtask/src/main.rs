@@ -1,13 +1,17 @@
 //! Build, test and demo tasks of ForgeFS: `cargo xtask --help`.
 
 mod check_stubs;
+mod conformance;
 mod real;
 mod say;
 mod step;
 mod tasks;
 mod v8;
 
-use std::{path::Path, process::ExitCode};
+use std::{
+    path::{Path, PathBuf},
+    process::ExitCode,
+};
 
 use clap::{Args, Parser, Subcommand};
 
@@ -35,6 +39,7 @@ fn run(task: Task) -> anyhow::Result<()> {
         Task::Check => workspace.check(),
         Task::Ci => workspace.ci(),
         Task::CheckStubs => workspace.check_stubs(),
+        Task::Conformance { forgefs } => workspace.conformance(forgefs.as_deref()),
         Task::V8 => workspace.show_v8(),
         Task::Real => workspace.install_real(),
     }
@@ -76,6 +81,15 @@ enum Task {
     ///
     /// Installs the pinned checkers of tests/real into target/real first. Works below target/check-stubs.
     CheckStubs,
+    /// Run the MCP conformance suite, both revisions, against `forgefs serve`
+    ///
+    /// Installs the pinned suite of tests/conformance into target/conformance first. Fails when a scenario ends
+    /// otherwise than tests/conformance/expected.txt says.
+    Conformance {
+        /// The executable; one is built if none is given
+        #[arg(long)]
+        forgefs: Option<PathBuf>,
+    },
     /// Say where the V8 library comes from; prints the export line that cargo needs to build with it
     V8,
     /// Install the pinned real MCP servers only, and print where they are

@@ -63,7 +63,8 @@ fn folder(variable: &str, default: &Path) -> PathBuf {
     env::var_os(variable).filter(|value| !value.is_empty()).map_or_else(|| default.to_owned(), PathBuf::from)
 }
 
-fn install_node(what: &str, pins: &Path, folder: PathBuf) -> anyhow::Result<Option<PathBuf>> {
+/// Installs the npm packages that the lock file in `pins` names; `None`, visibly, without node and npm.
+pub(crate) fn install_node(what: &str, pins: &Path, folder: PathBuf) -> anyhow::Result<Option<PathBuf>> {
     let (Some(node), Some(_)) = (step::probe("node", &["--version"]), step::probe(NPM, &["--version"])) else {
         say::skipped(what, format_args!("node and npm are not installed"));
         return Ok(None);
@@ -81,7 +82,8 @@ fn install_node(what: &str, pins: &Path, folder: PathBuf) -> anyhow::Result<Opti
     Ok(Some(folder))
 }
 
-fn install_venv(what: &str, pins: &Path, folder: PathBuf) -> anyhow::Result<Option<PathBuf>> {
+/// Installs the PyPI packages that the file `pins` names; `None`, visibly, without a Python that can.
+pub(crate) fn install_venv(what: &str, pins: &Path, folder: PathBuf) -> anyhow::Result<Option<PathBuf>> {
     let Some(version) = step::probe(PYTHON, &["-c", "import sys; print(*sys.version_info[:3], sep='.')"]) else {
         say::skipped(what, format_args!("{PYTHON} is not installed"));
         return Ok(None);
@@ -151,8 +153,13 @@ mod tests {
     #[test]
     fn the_pins_name_no_registry() {
         let pins = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/real");
-        let locks = ["package-lock.json", "checkers/package-lock.json"];
-        let requirements = ["requirements.txt", "requirements-testkit.txt", "requirements-checkers.txt"];
+        let locks = ["package-lock.json", "checkers/package-lock.json", "../conformance/package-lock.json"];
+        let requirements = [
+            "requirements.txt",
+            "requirements-testkit.txt",
+            "requirements-checkers.txt",
+            "../conformance/requirements.txt",
+        ];
         for file in locks.into_iter().chain(requirements) {
             let text = fs::read_to_string(pins.join(file)).expect("the pins can be read");
             for forbidden in ["\"resolved\"", "--index-url", "--find-links", " @ "] {

@@ -8,7 +8,7 @@ use std::{
 
 use anyhow::bail;
 
-use crate::{check_stubs, real, say, step, v8::V8};
+use crate::{check_stubs, conformance, real, say, step, v8::V8};
 
 /// Which JavaScript engine a task is asked to use.
 #[derive(Clone, Copy)]
@@ -71,6 +71,15 @@ impl Workspace {
     pub(crate) fn test(&self, choice: Choice, args: &[String]) -> anyhow::Result<()> {
         let builds = self.builds(choice)?;
         self.test_with(&builds, args)
+    }
+
+    pub(crate) fn conformance(&self, forgefs: Option<&Path>) -> anyhow::Result<()> {
+        if let Some(forgefs) = forgefs {
+            return conformance::run(&self.root, &forgefs.canonicalize()?);
+        }
+        step::run(Build::QuickJs.cargo(&["build", "--bin", "forgefs"]).current_dir(&self.root))?;
+        let target = env::var_os("CARGO_TARGET_DIR").map_or_else(|| self.root.join("target"), PathBuf::from);
+        conformance::run(&self.root, &target.join("debug").join(format!("forgefs{}", env::consts::EXE_SUFFIX)))
     }
 
     pub(crate) fn check(&self) -> anyhow::Result<()> {

