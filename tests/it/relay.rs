@@ -64,12 +64,15 @@ async fn resources_and_prompts_are_files() {
 async fn a_resource_read_by_cat_takes_the_same_way_as_a_call() {
     let Some(real) = Real::find() else { return };
     let fence = Fence::new();
-    let config = format!("{}\n[sandbox.limits]\ncalls = 3\n", real.forge_toml(&fence, &["everything"]));
+    let config = format!(
+        "{}\n[sandbox.limits]\ncalls = 3\n[audit]\npath = \"audit.jsonl\"\n",
+        real.forge_toml(&fence, &["everything"])
+    );
     let session = fence.serve(&config).await;
     session.ready(&["everything"]).await;
     let over = session.call("cat", json!({"path": "/everything/resources/*.md"})).await.text;
     assert!(over.contains("BUDGET_EXCEEDED") && over.contains("# Everything Server"), "{over}");
-    let audit = session.stderr();
+    let audit = std::fs::read_to_string(fence.work().join("audit.jsonl")).expect("the audit file");
     let line = audit.lines().find(|line| line.contains("\"request\":\"cat\"")).expect("an audit record");
     assert_eq!(line.matches("read_resource").count(), 3, "{line}");
 }
