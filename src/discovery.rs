@@ -2,6 +2,7 @@
 
 use crate::catalog::{Catalog, Remote};
 use crate::error::{Error, ErrorCode, Result};
+use crate::redact::{self, Surface};
 use crate::session::Session;
 
 /// Levels that one `ls` shows at most.
@@ -86,7 +87,8 @@ impl Discovery<'_> {
                 .hint(format!("`cat` a file in it, or {path}*.pyi for all stubs")));
         };
         if let Some(digest) = self.catalog.node_digest(node) {
-            self.session.saw(path.clone(), digest, &content);
+            // As the agent sees it, so that records have no secret either.
+            self.session.saw(path.clone(), digest, &redact::text(Surface::Log, &content));
         }
         Ok(File::Text { path, text: content.into_owned() })
     }

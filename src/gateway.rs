@@ -18,6 +18,7 @@ use crate::config::{self, Config};
 use crate::discovery::Discovery;
 use crate::error::Result;
 use crate::execution::{Execution, Request, Scene};
+use crate::redact::{Outgoing as _, Surface};
 use crate::sandbox::{Pool, PoolOptions};
 use crate::session::Session;
 use crate::task::Task;
@@ -185,7 +186,7 @@ impl Gateway {
     /// # Errors
     /// See [`Discovery::ls`].
     pub fn ls(&self, session: &Session, path: &str, depth: Option<u32>) -> Result<String> {
-        let listing = Discovery { catalog: &self.catalog(), session }.ls(path, depth)?;
+        let listing = self.shown(Discovery { catalog: &self.catalog(), session }.ls(path, depth)?);
         match self.notice.load_full().filter(|_| path.trim_matches('/').is_empty()) {
             Some(notice) => Ok(format!("{listing}\nnote: {notice}")),
             None => Ok(listing),
@@ -211,7 +212,12 @@ impl Gateway {
         limit: Option<u32>,
         path: Option<&str>,
     ) -> Result<String> {
-        Discovery { catalog: &self.catalog(), session }.search(queries, limit, path)
+        Ok(self.shown(Discovery { catalog: &self.catalog(), session }.search(queries, limit, path)?))
+    }
+
+    /// A listing as agents may read it: what is in it, servers have written.
+    fn shown(&self, listing: String) -> String {
+        listing.redacted(Surface::Answer(self.config.load().redaction))
     }
 
     /// Runs a script.
@@ -230,6 +236,7 @@ impl Gateway {
             pool: self.pool(),
             limits: self.config.load().sandbox.limits.clone(),
             audit: self.audit.load_full(),
+            redaction: self.config.load().redaction,
             caller: None,
         }
     }

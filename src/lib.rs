@@ -17,6 +17,7 @@ pub mod execution;
 pub mod gateway;
 pub mod manifest;
 pub mod pause;
+pub mod redact;
 pub mod reload;
 pub mod router;
 pub mod sandbox;

@@ -6,8 +6,8 @@ use std::borrow::Cow;
 use std::fmt;
 use std::sync::{Arc, LazyLock, OnceLock, PoisonError, RwLock};
 
+use crate::redact::scan::{Found, rank};
 use aho_corasick::AhoCorasick;
-use serde_json::Value;
 
 /// What stands in place of a secret.
 pub const MASK: &str = "[redacted]";
@@ -77,17 +77,11 @@ pub fn redact(text: &str) -> Cow<'_, str> {
     listed.redact(text)
 }
 
-/// As [`redact`], for every text in a JSON value.
-#[must_use]
-pub fn redact_json(value: Value) -> Value {
-    match value {
-        Value::String(text) => Value::String(redact(&text).into_owned()),
-        Value::Array(items) => items.into_iter().map(redact_json).collect(),
-        Value::Object(object) => {
-            Value::Object(object.into_iter().map(|(key, value)| (key, redact_json(value))).collect())
-        }
-        other => other,
-    }
+/// Where listed values are.
+pub(crate) fn places(text: &str) -> Vec<Found> {
+    let listed = Arc::clone(&LISTED.read().unwrap_or_else(PoisonError::into_inner));
+    let places = listed.spans(text).into_iter();
+    places.map(|(from, to)| Found { from, to, label: "", rank: rank::CONFIGURED }).collect()
 }
 
 static LISTED: LazyLock<RwLock<Arc<Listed>>> = LazyLock::new(RwLock::default);

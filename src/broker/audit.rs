@@ -9,9 +9,10 @@ use serde::Serialize;
 use wire::{EngineInfo, Language, Layer};
 
 use super::{Broker, CallRecord, millis};
+use crate::audit;
 use crate::discovery::head;
+use crate::redact::{self, Surface};
 use crate::session::random_id;
-use crate::{audit, secret};
 
 /// Bytes of a script that its record shows.
 const PREVIEW: usize = 1000;
@@ -51,7 +52,8 @@ impl Subject {
     /// A script, by its digest.
     #[must_use]
     pub fn script(language: Language, code: &str) -> Self {
-        let shown = secret::redact(head(code, PREVIEW)).into_owned();
+        // Before it is cut: half a secret would not be known for one.
+        let shown = head(&redact::text(Surface::Log, code), PREVIEW).to_owned();
         Self::Script { language, code_hash: stubgen::digest(code), code: shown }
     }
 }

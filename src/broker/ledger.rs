@@ -11,7 +11,7 @@ use stubgen::ToolStub;
 use super::millis;
 use crate::discovery::head;
 use crate::error::{Error, ErrorCode, Result, code_name};
-use crate::secret;
+use crate::redact::{self, Surface};
 use crate::upstream::Operation;
 
 /// The outcome of a call that has none yet.
@@ -131,7 +131,7 @@ fn charge(counter: &AtomicU32, limit: u32, message: impl Fn() -> String) -> Resu
 }
 
 fn preview(canonical: &str) -> String {
-    let redacted = secret::redact(canonical);
+    let redacted = redact::text(Surface::Log, canonical);
     let cut = head(&redacted, PREVIEW);
     if cut.len() < redacted.len() { format!("{cut}…") } else { cut.to_owned() }
 }

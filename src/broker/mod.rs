@@ -34,9 +34,9 @@ use crate::discovery::Discovery;
 use crate::error::{Error, ErrorCode, Result};
 use crate::manifest::ServerEntry;
 use crate::pause::Pause;
+use crate::redact::{self, Surface};
 use crate::router::Router;
 use crate::sandbox::Host;
-use crate::secret;
 use crate::session::Session;
 use crate::upstream::{Answer, Caller, Operation, Progress, Step};
 
@@ -135,9 +135,10 @@ impl Broker {
         match self.reported(entry, stub, operation).await.map_err(redacted)? {
             Answer::Tool(answer) => {
                 let tool = label(entry, stub);
-                normalise::tool_answer(answer, &self.origin(entry, &tool)).map_err(redacted)
+                let value = normalise::tool_answer(answer, &self.origin(entry, &tool)).map_err(redacted)?;
+                Ok(redact::json(Surface::Script, value))
             }
-            Answer::Raw(value) => normalise::raw_answer(value, &self.limits),
+            Answer::Raw(value) => normalise::raw_answer(redact::json(Surface::Script, value), &self.limits),
             Answer::Listing(_) => Err(Error::new(ErrorCode::Internal, "a list came in answer to a call")),
         }
     }
@@ -155,7 +156,8 @@ impl Broker {
                 answer = &mut answer => return answer,
                 Ok(()) = reports.changed() => {
                     let said = reports.borrow_and_update().to_string();
-                    let message = secret::redact(&format!("{}: {said}", label(entry, stub))).into_owned();
+                    let message = format!("{}: {said}", label(entry, stub));
+                    let message = redact::text(Surface::Error, &message).into_owned();
                     caller.progress(Step { done: self.ledger.closed(), message });
                 }
             }
@@ -279,11 +281,16 @@ fn not_json(error: serde_json::Error) -> Error {
     Error::new(ErrorCode::Internal, format!("a value has no JSON form: {error}"))
 }
 
-/// Secrets of the configuration never reach a script, also not by way of a server that repeats them in an error.
+/// What a server says of a failed call is for the script, except for secrets; what libraries, transports and stderr say
+/// may tell of the network behind the gateway as well.
 fn redacted(mut error: Error) -> Error {
-    error.message = secret::redact(&error.message).into_owned();
-    error.hint = error.hint.map(|hint| secret::redact(&hint).into_owned());
-    error.data = error.data.map(|data| Box::new(secret::redact_json(*data)));
+    let surface = match error.code {
+        ErrorCode::ToolError | ErrorCode::InvalidArgs => Surface::ToolError,
+        _ => Surface::Error,
+    };
+    error.message = redact::text(surface, &error.message).into_owned();
+    error.hint = error.hint.map(|hint| redact::text(surface, &hint).into_owned());
+    error.data = error.data.map(|data| Box::new(redact::json(surface, *data)));
     error
 }
 

@@ -6,6 +6,7 @@ use super::attachments::{Attachments, bytes_of};
 use crate::config::Limits;
 use crate::discovery::head;
 use crate::error::{Error, ErrorCode, Result};
+use crate::redact::{self, Surface};
 use crate::upstream::{Block, ToolAnswer};
 
 /// Characters of a tool's own error that are passed on.
@@ -158,7 +159,9 @@ fn tool_error(tool: &str, answer: ToolAnswer) -> Error {
         })
         .collect();
     let said = texts.join("\n");
-    let cut = head(said.trim(), MAX_ERROR);
+    // Before it is cut: half a secret would not be known for one.
+    let said = redact::text(Surface::ToolError, said.trim());
+    let cut = head(&said, MAX_ERROR);
     let error = match cut.is_empty() {
         true => Error::new(ErrorCode::ToolError, format!("{tool} failed without saying why")),
         false => Error::new(ErrorCode::ToolError, format!("{tool}: {cut}")),

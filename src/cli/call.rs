@@ -7,6 +7,7 @@ use clap::Args;
 
 use super::ui::Ui;
 use super::{Failure, Global};
+use crate::redact::{Outgoing as _, Surface};
 use crate::session::Session;
 
 #[derive(Args)]
@@ -28,6 +29,6 @@ pub(super) async fn call(global: &Global, args: CallArgs, ui: Ui) -> Result<Exit
         value = scene.request("call", async |broker| broker.call_tool(1, &server, &tool, &args).await) => value?,
         _ = tokio::signal::ctrl_c() => return Ok(ExitCode::from(130)),
     };
-    ui.out(&value.to_string());
+    ui.out(&value.redacted(Surface::Answer(gateway.config().redaction)).to_string());
     Ok(ExitCode::SUCCESS)
 }

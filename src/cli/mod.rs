@@ -21,6 +21,7 @@ use clap::{Args, Parser, Subcommand};
 use crate::config::{Config, ConfigError, Start, process_env};
 use crate::error::Error;
 use crate::gateway::{Gateway, Options};
+use crate::redact;
 use crate::upstream;
 use ui::Ui;
 
@@ -160,7 +161,10 @@ fn log_to_stderr(cli: &Cli) {
         Ok(directive) => filter.add_directive(directive),
         Err(_) => filter,
     };
-    let subscriber = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_ansi(false);
+    let subscriber = tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(|| redact::Writer(std::io::stderr()))
+        .with_ansi(false);
     // Only a test could have set one before.
     let _ = subscriber.try_init();
 }

@@ -8,6 +8,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use crate::redact::{self, Results};
 use crate::secret::{self, Secret};
 
 mod auth;
@@ -31,7 +32,7 @@ use document::{Document, KeyPath};
 pub use error::{ConfigError, Position};
 pub(crate) use file::read as read_text;
 pub use patterns::{Matcher, Patterns};
-use raw::Raw;
+use raw::{Raw, RawRedaction};
 pub(crate) use sensitive::sounds_secret;
 pub(crate) use transport::is_loopback;
 use values::Values;
@@ -47,6 +48,8 @@ pub struct Config {
     pub manifest: Manifest,
     /// Where records of what ran go.
     pub audit: Audit,
+    /// What is taken out of results, beside the values of this configuration.
+    pub redaction: Results,
     /// The file this came from; `None` for [`Config::empty`].
     pub path: Option<PathBuf>,
 }
@@ -102,7 +105,22 @@ impl Config {
             sandbox: Sandbox::default(),
             manifest: Manifest::default(),
             audit: Audit::default(),
+            redaction: Results::default(),
             path: None,
+        }
+    }
+
+    /// Has the files and hosts that are the gateway's own business kept out of what agents read.
+    fn list_places(&self) {
+        let files = [&self.path, &self.manifest.cache, &self.manifest.pin, &self.audit.path];
+        files.into_iter().flatten().for_each(|path| redact::list_path(path));
+        for server in self.servers.values() {
+            if let Transport::Http { url, .. } = &server.transport
+                && let Ok(url) = url::Url::parse(url)
+                && let Some(host) = url.host_str()
+            {
+                redact::list_host(host);
+            }
         }
     }
 
@@ -123,7 +141,21 @@ impl Config {
         let sandbox = sandbox::sandbox(values, raw.sandbox)?;
         let manifest = sandbox::manifest(values, raw.manifest)?;
         let audit = sandbox::audit(values, raw.audit)?;
-        Ok(Self { servers, sandbox, manifest, audit, path: Some(path.to_owned()) })
+        let redaction = redaction(values, raw.redaction)?;
+        let config = Self { servers, sandbox, manifest, audit, redaction, path: Some(path.to_owned()) };
+        config.list_places();
+        Ok(config)
+    }
+}
+
+/// What `redaction.results` may be.
+const RESULTS: &[(&str, Results)] =
+    &[("off", Results::Off), ("secrets", Results::Secrets), ("secrets+pii", Results::SecretsAndPii)];
+
+fn redaction(values: Values<'_>, raw: RawRedaction) -> Result<Results, ConfigError> {
+    match raw.results {
+        Some(word) => Ok(values.word(&KeyPath::root("redaction").key("results"), word, RESULTS)?.unwrap_or_default()),
+        None => Ok(Results::default()),
     }
 }
 

@@ -16,6 +16,8 @@ pub(super) struct Raw {
     pub(super) manifest: RawManifest,
     #[serde(default)]
     pub(super) audit: RawAudit,
+    #[serde(default)]
+    pub(super) redaction: RawRedaction,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -104,6 +106,12 @@ pub(super) struct RawAudit {
     pub(super) max_size: Option<SizeText>,
     pub(super) keep: Option<i64>,
     pub(super) fsync: Option<bool>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default, expecting = "a table")]
+pub(super) struct RawRedaction {
+    pub(super) results: Option<String>,
 }
 
 /// A string whose type error says how it is to be written.

@@ -11,8 +11,8 @@ use crate::broker::{Broker, CallRecord};
 use crate::catalog::Catalog;
 use crate::discovery::head;
 use crate::error::{Behaviour, code_name, did_you_mean, nearest};
+use crate::redact::{self, Outgoing as _, Results, Surface};
 use crate::sandbox::{Failure, Script};
-use crate::secret;
 
 /// Names that every script can use besides the servers.
 const API: &[&str] = &[
@@ -117,7 +117,7 @@ impl Failed {
         let behaviour = Behaviour::of(code);
         Self {
             code,
-            message: visible(&secret::redact(&message)),
+            message: visible(&redact::text(Surface::Output(Results::Secrets), &message)),
             retryable: behaviour.retryable,
             suggested_fix: fix.unwrap_or(behaviour.fix).to_owned(),
             line: 0,
@@ -162,6 +162,17 @@ impl Failed {
         }
         failed.data = error.error.and_then(|call| call.data).and_then(|data| serde_json::from_str(data.get()).ok());
         failed
+    }
+
+    /// The same, with nothing in it that must not go to `surface`.
+    pub(super) fn redacted(self, surface: Surface) -> Self {
+        Self {
+            message: self.message.redacted(surface),
+            suggested_fix: self.suggested_fix.redacted(surface),
+            trace: self.trace.into_iter().map(|frame| frame.redacted(surface)).collect(),
+            data: self.data.map(|data| data.redacted(surface)),
+            ..self
+        }
     }
 
     /// The failure as text: code and message first, then where, what was called, and what to do.

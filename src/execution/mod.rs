@@ -3,6 +3,7 @@
 mod failed;
 mod render;
 
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -15,6 +16,7 @@ use crate::broker::{Audit, Broker, CallRecord, Subject, Validators};
 use crate::catalog::Catalog;
 use crate::config;
 use crate::error::code_name;
+use crate::redact::{self, Outgoing, Surface};
 use crate::router::Router;
 use crate::sandbox::{self, Pool, Report};
 use crate::session::Session;
@@ -49,6 +51,8 @@ pub struct Scene {
     pub limits: config::Limits,
     /// Where records go.
     pub audit: Arc<audit::Log>,
+    /// What is taken out of what it answers.
+    pub redaction: redact::Results,
     /// The client that servers may reach meanwhile, where there is one.
     pub caller: Option<Arc<dyn Caller>>,
 }
@@ -110,7 +114,7 @@ impl Scene {
     ///
     /// # Errors
     /// What `ask` says.
-    pub async fn request<T>(
+    pub async fn request<T: Outgoing>(
         &self,
         request: &'static str,
         ask: impl AsyncFnOnce(&Broker) -> crate::error::Result<T>,
@@ -122,7 +126,7 @@ impl Scene {
             Ok(_) => "ok".to_owned(),
             Err(error) => code_name(error.code),
         });
-        answer
+        answer.map(|answer| answer.redacted(Surface::Answer(self.redaction)))
     }
 
     /// Runs a script. Dropping the future kills it; the audit record is written either way.
@@ -179,12 +183,15 @@ impl Scene {
         started: Instant,
     ) -> Execution {
         let (engine, stats, output) = match report {
-            Some(report) => (report.engine, report.stats, joined(&report.output, report.output_dropped)),
+            Some(report) => {
+                let output = joined(&report.output, report.output_dropped);
+                (report.engine, report.stats, output.redacted(Surface::Output(self.redaction)))
+            }
             None => (None, Stats::default(), String::new()),
         };
         let (value, error) = match result {
             Ok(value) => (Some(value), None),
-            Err(failed) => (None, Some(failed)),
+            Err(failed) => (None, Some(failed.redacted(Surface::Output(self.redaction)))),
         };
         let parsed =
             value.as_ref().filter(|v| v.get().contains("\"blob:")).and_then(|v| serde_json::from_str(v.get()).ok());
@@ -194,6 +201,7 @@ impl Scene {
             notes.push(format!("{} handles are left as they are: too much content for one answer", settled.left_out));
         }
         let changed = settled.value.and_then(|value| serde_json::value::to_raw_value(&value).ok());
+        let value = value.map(|value| clean(value, Surface::Answer(self.redaction)));
         Execution {
             ok: error.is_none(),
             attachments: settled.blocks,
@@ -225,6 +233,17 @@ impl Scene {
             }
         }
         notes
+    }
+}
+
+/// The value as the agent may see it. The script had it as the servers gave it: it may have had to pass it on.
+fn clean(value: Json, surface: Surface) -> Json {
+    match redact::json_text(surface, value.get()) {
+        Cow::Borrowed(_) => value,
+        Cow::Owned(text) => {
+            let as_text = |text: String| serde_json::value::to_raw_value(&text).unwrap_or_default();
+            serde_json::value::RawValue::from_string(text.clone()).unwrap_or_else(|_| as_text(text))
+        }
     }
 }
 

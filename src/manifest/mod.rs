@@ -13,7 +13,7 @@ use serde_json::Value;
 use stubgen::{ServerDef, ServerStubs};
 
 use crate::config::{self, Access, Binding, Patterns};
-use crate::secret;
+use crate::redact::{self, Surface};
 use crate::upstream::{Listing, Stderr, Vitals};
 
 pub use cache::Cache;
@@ -178,7 +178,7 @@ impl ServerEntry {
         let complaint = self.vitals.health.complaint();
         match (&self.state, complaint) {
             (State::Ready { .. }, Some(complaint)) => {
-                format!("failing, {}", secret::redact(&complaint).lines().next().unwrap_or_default())
+                format!("failing, {}", redact::text(Surface::Error, &complaint).lines().next().unwrap_or_default())
             }
             (state, _) => state.describe(),
         }

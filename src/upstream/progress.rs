@@ -11,7 +11,7 @@ use super::caller::{Caller, LogEntry, Question};
 use crate::discovery::head;
 use crate::error::{Error, ErrorCode, Result};
 use crate::pause::Pause;
-use crate::secret;
+use crate::redact::{self, Results, Surface};
 
 /// Bytes of a server's message that are passed on.
 const MAX_MESSAGE: usize = 300;
@@ -96,7 +96,15 @@ impl Progress {
         let answer = match &self.made_for {
             Some(MadeFor { caller, server }) => {
                 let _held = self.pause.hold();
-                caller.ask(server, Question { params: secret::redact_json(question.params), ..question }).await
+                caller
+                    .ask(
+                        server,
+                        Question {
+                            params: redact::json(Surface::Output(Results::Secrets), question.params),
+                            ..question
+                        },
+                    )
+                    .await
             }
             None => Err(Error::new(ErrorCode::ApprovalDenied, "no client is connected that could be asked")),
         };
@@ -117,7 +125,7 @@ impl Progress {
         if let Some(MadeFor { caller, server }) = &self.made_for
             && caller.log_level().is_some_and(|level| entry.level >= level)
         {
-            caller.log(server, LogEntry { data: secret::redact_json(entry.data), ..entry });
+            caller.log(server, LogEntry { data: redact::json(Surface::Output(Results::Secrets), entry.data), ..entry });
         }
     }
 }

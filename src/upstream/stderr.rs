@@ -8,7 +8,7 @@ use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, BufReader};
 use tokio::process::ChildStderr;
 use tokio::sync::watch;
 
-use crate::secret;
+use crate::redact::{self, Surface};
 
 /// Lines that are kept.
 const KEPT_LINES: usize = 400;
@@ -17,14 +17,15 @@ const KEPT_BYTES: u64 = 2000;
 /// How long the last words of a process that ended may take to arrive.
 const LAST_WORDS: Duration = Duration::from_millis(300);
 
-/// The last lines of a server's stderr, from its earlier runs too, with notes on what became of it. Secrets of the
-/// configuration are not in it.
+/// The last lines of a server's stderr, from its earlier runs too, with notes on what became of it. Secrets are not in
+/// it.
 #[derive(Debug, Clone, Default)]
 pub struct Stderr(Arc<Mutex<Lines>>);
 
 #[derive(Debug, Default)]
 struct Lines {
     kept: VecDeque<Line>,
+    redact: redact::Lines,
     /// Readers that have not come to the end yet.
     open: watch::Sender<usize>,
 }
@@ -93,7 +94,7 @@ impl Stderr {
 
     /// Keeps words of the server.
     pub(super) fn said(&self, name: &str, words: &str) {
-        let words = secret::redact(words.trim_end()).into_owned();
+        let words = self.lock().redact.next(Surface::Log, words.trim_end()).into_owned();
         if !words.is_empty() {
             tracing::debug!(server = name, "stderr: {words}");
             self.push(Line::Said(words));

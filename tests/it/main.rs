@@ -18,6 +18,8 @@ mod lifecycle;
 mod processes;
 mod real;
 mod real_servers;
+mod redaction;
+mod redaction_corpus;
 mod relay;
 mod soak;
 mod static_layer;

@@ -1,0 +1,196 @@
+//! Where in a text the secrets are: one pass of an automaton over the anchors of all families, then a bounded look at
+//! the surroundings of each anchor.
+//!
+//! Linear on any input: a rule never looks twice at the run of characters that it looked at before (`done`).
+
+use std::borrow::Cow;
+use std::sync::LazyLock;
+
+use aho_corasick::{AhoCorasick, AhoCorasickKind};
+
+use super::vendors::{self, TOKENS};
+use super::{named, shapes};
+
+/// A part of a text that is not to be shown, and what is said in its place.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Found {
+    pub(crate) from: usize,
+    pub(crate) to: usize,
+    /// What it is; empty for a value of the configuration.
+    pub(crate) label: &'static str,
+    /// Who names a place that several rules found: the lowest.
+    pub(crate) rank: u8,
+}
+
+/// The ranks of [`Found`].
+pub(crate) mod rank {
+    pub(crate) const CONFIGURED: u8 = 0;
+    pub(crate) const TOKEN: u8 = 1;
+    pub(crate) const SHAPE: u8 = 2;
+    pub(crate) const NAMED: u8 = 3;
+    pub(crate) const PERSONAL: u8 = 4;
+    pub(crate) const PRIVATE: u8 = 5;
+}
+
+/// A shape: where an anchor is, what is found there, and up to where it was looked at.
+type Shape = fn(&str, usize) -> (Option<Found>, usize);
+
+/// Anchors whose case counts, with their rule.
+const EXACT: &[(&str, Shape)] = &[
+    ("-----BEGIN ", shapes::pem),
+    ("eyJ", shapes::jwt),
+    (":AA", shapes::telegram),
+    ("Q~", shapes::azure_client_secret),
+    (".atlasv1.", shapes::terraform),
+];
+
+/// Anchors in any case, with their rule.
+const WORDS: &[(&str, Shape)] = &[
+    ("://", shapes::url_credentials),
+    ("bearer", shapes::bearer),
+    ("basic", shapes::basic),
+    ("hooks.slack.com/", shapes::webhook),
+    ("/api/webhooks/", shapes::webhook),
+    ("webhook.office.com/", shapes::webhook),
+    ("passw", named::field),
+    ("passphrase", named::field),
+    ("passcode", named::field),
+    ("pwd", named::field),
+    ("secret", named::field),
+    ("token", named::field),
+    ("key", named::field),
+    ("credential", named::field),
+    ("sig", named::field),
+    ("cookie", named::field),
+    ("_auth", named::field),
+    ("connectionstring", named::field),
+];
+
+/// The anchors of tokens and shapes: those whose case counts, and those in any case.
+struct Anchors {
+    exact: AhoCorasick,
+    /// The token of [`TOKENS`] that a pattern of `exact` begins; those after it begin [`EXACT`], and then Discord's.
+    tokens: Vec<usize>,
+    words: AhoCorasick,
+}
+
+static ANCHORS: LazyLock<Option<Anchors>> = LazyLock::new(|| {
+    let mut patterns: Vec<String> = Vec::new();
+    let mut tokens = Vec::new();
+    for (index, token) in TOKENS.iter().enumerate() {
+        for prefix in token.prefixes {
+            patterns.push((*prefix).to_owned());
+            tokens.push(index);
+        }
+    }
+    patterns.extend(EXACT.iter().map(|(anchor, _)| (*anchor).to_owned()));
+    patterns.extend(vendors::discord_anchors());
+    let mut builder = AhoCorasick::builder();
+    builder.kind(Some(AhoCorasickKind::DFA));
+    let exact = builder.build(&patterns).ok()?;
+    let words = builder.ascii_case_insensitive(true).build(WORDS.iter().map(|(anchor, _)| anchor)).ok()?;
+    Some(Anchors { exact, tokens, words })
+});
+
+/// Credentials in `text`.
+pub(super) fn credentials(text: &str, found: &mut Vec<Found>) {
+    // The anchors are constants, so that their automata exist; a test holds it.
+    let Some(anchors) = ANCHORS.as_ref() else { return };
+    let mut done = vec![0; TOKENS.len() + EXACT.len() + 1];
+    for hit in anchors.exact.find_overlapping_iter(text) {
+        let pattern = hit.pattern().as_usize();
+        let rule = match anchors.tokens.get(pattern) {
+            Some(&token) => token,
+            None => TOKENS.len() + (pattern - anchors.tokens.len()).min(EXACT.len()),
+        };
+        if hit.start() < done[rule] {
+            continue;
+        }
+        let (what, end) = match rule.checked_sub(TOKENS.len()) {
+            None => TOKENS[rule].at(text, hit.start(), hit.end()),
+            Some(shape) => match EXACT.get(shape) {
+                Some((_, look)) => look(text, hit.start()),
+                None => vendors::discord(text, hit.start()),
+            },
+        };
+        done[rule] = end;
+        found.extend(what);
+    }
+    let mut done: [usize; WORDS.len()] = [0; WORDS.len()];
+    for hit in anchors.words.find_overlapping_iter(text) {
+        let index = hit.pattern().as_usize();
+        let (_, look) = WORDS[index];
+        if hit.start() < done[index] {
+            continue;
+        }
+        let (what, end) = look(text, hit.start());
+        done[index] = end;
+        found.extend(what);
+    }
+}
+
+/// The text with what was found replaced; places that overlap become one.
+pub(super) fn replace(text: &str, mut found: Vec<Found>) -> Cow<'_, str> {
+    if found.is_empty() {
+        return Cow::Borrowed(text);
+    }
+    found.sort_unstable_by_key(|f| (f.from, std::cmp::Reverse(f.to), f.rank));
+    let mut merged: Vec<Found> = Vec::with_capacity(found.len());
+    for next in found {
+        match merged.last_mut() {
+            Some(last) if next.from < last.to => {
+                last.to = last.to.max(next.to);
+                if next.rank < last.rank {
+                    (last.label, last.rank) = (next.label, next.rank);
+                }
+            }
+            _ => merged.push(next),
+        }
+    }
+    let mut clean = String::with_capacity(text.len());
+    let mut end = 0;
+    for Found { from, to, label, .. } in merged {
+        clean.push_str(&text[end..from]);
+        match label {
+            "" => clean.push_str(crate::secret::MASK),
+            label => clean.extend(["[redacted:", label, "]"]),
+        }
+        end = to;
+    }
+    clean.push_str(&text[end..]);
+    Cow::Owned(clean)
+}
+
+/// How many bytes from `from` on are of a kind, `most` at most.
+pub(super) fn run(text: &str, from: usize, most: usize, is_part: fn(u8) -> bool) -> usize {
+    let rest = text.as_bytes().get(from..).unwrap_or_default();
+    rest.iter().take(most).take_while(|&&byte| is_part(byte)).count()
+}
+
+/// How many bytes just before `to` are of a kind, `most` at most.
+pub(super) fn run_before(text: &str, to: usize, most: usize, is_part: fn(u8) -> bool) -> usize {
+    let before = text.as_bytes().get(..to).unwrap_or_default();
+    before.iter().rev().take(most).take_while(|&&byte| is_part(byte)).count()
+}
+
+/// Whether `text` ends at `at`, or a byte of another kind begins there.
+pub(super) fn ends(text: &str, at: usize, is_part: fn(u8) -> bool) -> bool {
+    text.as_bytes().get(at).is_none_or(|&byte| !is_part(byte))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_automata_exist() {
+        assert!(ANCHORS.is_some());
+    }
+
+    #[test]
+    fn places_that_overlap_become_one_with_the_surest_name() {
+        let found = |from, to, label, rank| Found { from, to, label, rank };
+        let places = vec![found(6, 9, "token", 3), found(2, 8, "named", 4), found(8, 10, "", 0), found(0, 1, "a", 1)];
+        assert_eq!(replace("0123456789x", places), "[redacted:a]1[redacted]x");
+    }
+}

@@ -1,0 +1,158 @@
+//! Secrets planted where the gateway gets its words from are in none of the places where it says something.
+
+use std::net::TcpStream;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use serde_json::json;
+
+use crate::client::{Fence, Session};
+use crate::faulty::python;
+use crate::http::free_port;
+
+/// Of the configuration: a variable of the process, a header of HTTP.
+const VARIABLE: &str = "plain-words-in-the-environment";
+const HEADER: &str = "plain-words-in-the-header";
+const PASSWORD: &str = "Tr0ub4dor-and-3";
+const HOST: &str = "db7.prod.internal";
+
+/// What only the servers know. Made of parts, so that nothing here looks like a live key.
+fn token() -> String {
+    format!("ghp_{}", "a1B2c3D4e5F6".repeat(3))
+}
+
+fn pem() -> String {
+    let kind = "RSA PRIVATE KEY";
+    let lines = format!("{}\n", "MIIEpAIBAAKCAQEA7bq3".repeat(3)).repeat(3);
+    format!("-----BEGIN {kind}-----\n{lines}-----END {kind}-----")
+}
+
+/// A leaky server over HTTP; killed when dropped.
+struct Leaky(Child);
+
+impl Leaky {
+    fn start(planted: &str, port: u16) -> Self {
+        let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/servers/leaky.py");
+        let mut command = Command::new("python3");
+        command.args([script, planted, &port.to_string()]).stdin(Stdio::null());
+        let child = command.spawn().expect("python3 starts");
+        while TcpStream::connect(("127.0.0.1", port)).is_err() {
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        Self(child)
+    }
+}
+
+impl Drop for Leaky {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// A session with both leaky servers.
+async fn leaky(fence: &Fence, setting: &str) -> Option<(Session, Leaky)> {
+    let planted = json!({"token": token(), "password": PASSWORD, "pem": pem(), "host": HOST}).to_string();
+    let planted = fence.write("planted.json", &planted);
+    let planted = planted.to_str().expect("a path is text");
+    let stdio = python("leaky", "leaky.py", &[planted])?;
+    let port = free_port();
+    let server = Leaky::start(planted, port);
+    let config = format!(
+        "{stdio}env = {{ LEAKY_VALUE = \"${{LEAKY_VARIABLE}}\" }}\n[servers.web]\nurl = \"http://127.0.0.1:{port}/mcp\"\n\
+         headers = {{ Authorization = \"Bearer {HEADER}\" }}\n{setting}"
+    );
+    let path = fence.write("forge.toml", &config);
+    let mut command = fence.forgefs(["--config", path.to_str()?, "--log", "forgefs=debug,rmcp=debug", "serve"]);
+    command.env("LEAKY_VARIABLE", VARIABLE);
+    let session = fence.connect(crate::client::Era::Modern, command).await;
+    session.ready(&["leaky", "web"]).await;
+    Some((session, server))
+}
+
+fn check(place: &str, text: &str) {
+    let key = pem().lines().nth(1).unwrap_or_default().to_owned();
+    for secret in [VARIABLE, HEADER, PASSWORD, &token(), &key] {
+        assert!(!text.contains(secret), "{place} shows {secret}:\n{text}");
+    }
+}
+
+#[tokio::test]
+async fn planted_secrets_are_nowhere_to_be_read() {
+    let fence = Fence::new();
+    let Some((session, _server)) = leaky(&fence, "").await else { return };
+    for server in ["leaky", "web"] {
+        for code in ["answer", "text", "large", "fail", "say", "refuse"].map(|tool| format!("{server}.{tool}({{}})")) {
+            let scripts = [
+                format!("return await {code}"),
+                format!("console.log(JSON.stringify(await {code})); return 1"),
+                format!("try {{ return await {code} }} catch (e) {{ return [e.message, e.data, e.suggested_fix] }}"),
+                format!("throw new Error(JSON.stringify(await {code}))"),
+            ];
+            for script in scripts {
+                let answer = session.call("execute", json!({"language": "javascript", "code": script})).await;
+                check(&script, &answer.text);
+            }
+        }
+        let listing = session.call("cat", json!({"path": format!("/{server}/answer.md")})).await.text;
+        assert!(listing.contains("as it is"), "{listing}");
+        check("a stub", &listing);
+        check("a signature", &session.call("cat", json!({"path": format!("/{server}/answer.pyi")})).await.text);
+        check("a resource", &session.call("cat", json!({"path": format!("/{server}/resources/x://all")})).await.text);
+        check("search", &session.call("search", json!({"query": "uses as it is"})).await.text);
+        check("ls", &session.call("ls", json!({"path": format!("/{server}"), "depth": 3})).await.text);
+    }
+    let crash = session.execute_err("starlark", "leaky.crash()").await;
+    assert!(crash.contains("TRANSPORT_DEAD"), "{crash}");
+    check("a crash", &crash);
+    assert!(!crash.contains(HOST), "{crash}");
+    let stderr = session.call("cat", json!({"path": "/leaky/stderr"})).await.text;
+    assert!(stderr.contains("connecting: own [redacted] token [redacted:github-token]"), "{stderr}");
+    check("stderr", &stderr);
+    let results = session.call("ls", json!({"path": "/results"})).await.text;
+    let path = results.split_whitespace().next().expect("a large result was stored").to_owned();
+    let stored = session.call("cat", json!({"path": path, "lines": "1-8"})).await.text;
+    assert!(stored.contains("[redacted:github-token]"), "{stored}");
+    check("a result file", &stored);
+    check("the log", &session.stderr());
+    let records = std::fs::read_to_string(fence.audit()).expect("an audit file");
+    assert!(records.contains("\"tool\":\"refuse\""), "{records}");
+    check("the records", &records);
+    let kept = std::fs::read_dir(fence.audit().with_extension("objects")).expect("stubs that were read are kept");
+    for file in kept {
+        let text = std::fs::read_to_string(file.expect("a file").path()).expect("a text");
+        check("a stub that is kept", &text);
+    }
+}
+
+#[tokio::test]
+async fn a_script_passes_on_what_its_author_does_not_see() {
+    let fence = Fence::new();
+    let Some((session, _server)) = leaky(&fence, "").await else { return };
+    let code = "const { token, text } = await leaky.answer({});\n\
+                return [token, await web.check({ token }), text.slice(0, 20)]";
+    let value = session.execute("javascript", code).await;
+    // A value of the configuration is not even for scripts.
+    assert_eq!(value, json!(["[redacted:github-token]", "same", "own [redacted] token"]));
+    let answer = session.execute("javascript", "return await leaky.answer({})").await;
+    assert_eq!(answer["password"], "[redacted:password]");
+    assert_eq!(answer["[redacted:github-token]"], "[redacted]");
+}
+
+#[tokio::test]
+async fn what_a_tool_says_of_bad_arguments_survives_word_for_word() {
+    let fence = Fence::new();
+    let Some((session, _server)) = leaky(&fence, "").await else { return };
+    let error = session.execute_err("javascript", "await web.fail({})").await;
+    assert!(error.contains("limit: must be at most 100, not 500 (own [redacted]"), "{error}");
+}
+
+#[tokio::test]
+async fn off_shows_tokens_but_no_value_of_the_configuration() {
+    let fence = Fence::new();
+    let Some((session, _server)) = leaky(&fence, "[redaction]\nresults = \"off\"\n").await else { return };
+    let text = session.execute("javascript", "return (await leaky.text({})) + (await web.text({}))").await.to_string();
+    assert!(text.contains(&token()) && text.contains(PASSWORD), "{text}");
+    assert!(!text.contains(VARIABLE) && !text.contains(HEADER), "{text}");
+    check("the log", &session.stderr());
+}
