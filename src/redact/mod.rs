@@ -1,7 +1,7 @@
 //! Text that leaves the gateway, without what must not leave it.
 //!
 //! Values of the configuration are known by their type and are never shown ([`crate::secret`]). Everything else is
-//! known by its pattern. What applies where is the table in [`Surface::classes`]; a replaced secret reads like
+//! known by its pattern. What applies where is the table in `Surface::classes`; a replaced secret reads like
 //! `[redacted:github-token]`. It is a net for accidents, not a boundary: a script that turns a token around before it
 //! answers with it is not caught.
 
