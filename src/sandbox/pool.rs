@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::{Semaphore, SemaphorePermit};
+use tokio::time::Instant;
 use wire::{Ready, Run, ScriptErrorKind, Stats};
 
 use super::metrics::{Counter, Counters, Metrics};
@@ -23,6 +24,8 @@ const MAX_AGE: Duration = Duration::from_secs(30 * 60);
 const MAX_GROWTH: u64 = 128 << 20;
 /// How often idle workers are looked after.
 const CHECKUP: Duration = Duration::from_secs(30);
+/// A worker that fails to start in less time is started again, once.
+const AT_ONCE: Duration = Duration::from_secs(5);
 /// How long an idle worker may take to answer.
 const PULSE: Duration = Duration::from_secs(10);
 
@@ -175,12 +178,21 @@ impl Pool {
 
     async fn take(&self) -> Result<Worker> {
         loop {
-            let Some(mut worker) = self.idle().pop_back() else { return self.start().await };
+            let Some(mut worker) = self.idle().pop_back() else { return self.start_anew().await };
             // One that died, or spoke, while it waited is no reason to fail a run.
             if worker.is_sound() {
                 return Ok(worker);
             }
             self.counters.doubted.add();
+        }
+    }
+
+    /// A new worker, in two attempts if the first one fails at once: somebody may have killed it.
+    async fn start_anew(&self) -> Result<Worker> {
+        let begun = Instant::now();
+        match self.start().await {
+            Err(_) if begun.elapsed() < AT_ONCE => self.start().await,
+            started => started,
         }
     }
 
