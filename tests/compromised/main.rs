@@ -161,15 +161,16 @@ fn gateway(config: &str, worker: PathBuf, args: &[&str]) -> Result<(Gateway, Arc
     Ok((gateway, Arc::default()))
 }
 
-async fn run(gateway: &Gateway, session: &Arc<Session>, code: &str) -> Execution {
-    // A machine that is busy may take long to give a process two seconds of CPU time.
-    let timeout = (code != "burns_cpu").then_some(Duration::from_secs(6));
+/// Runs what only a deadline ends for six seconds, everything else for as long as a busy machine may need.
+async fn run(gateway: &Gateway, session: &Arc<Session>, code: &str, verdict: Verdict) -> Execution {
+    let hangs = matches!(verdict, Survives | Fails(ErrorCode::Timeout, _));
+    let timeout = hangs.then_some(Duration::from_secs(6));
     gateway.execute(session, Request { language: Language::Starlark, code: code.to_owned(), timeout }).await
 }
 
 async fn misbehaves(behaviour: &str, verdict: Verdict) -> Result<(), Failed> {
     let (gateway, session) = gateway(CONFIG, std::env::current_exe()?, &["rogue", "honest_start"])?;
-    let execution = run(&gateway, &session, behaviour).await;
+    let execution = run(&gateway, &session, behaviour, verdict).await;
     is_taken_as(&execution, verdict)?;
     // Nothing that was answered after the budget was spent, and nothing that came after the end, was called.
     if execution.calls.len() > 20 || execution.calls.iter().any(|call| call.tool == "erase") {
@@ -179,7 +180,7 @@ async fn misbehaves(behaviour: &str, verdict: Verdict) -> Result<(), Failed> {
     if shown.len() > 100_000 || shown.contains('\u{1b}') || shown.contains('\u{202e}') {
         return Err(format!("{} bytes reach the agent, beginning with {:?}", shown.len(), shown.get(..300)).into());
     }
-    let next = run(&gateway, &session, "honest").await;
+    let next = run(&gateway, &session, "honest", Value("\"honest\"")).await;
     is_taken_as(&next, Value("\"honest\""))
         .map_err(|error| format!("the next script: {}", error.message().unwrap_or_default()))?;
     let peak = peak_memory();
@@ -205,8 +206,8 @@ fn is_taken_as(execution: &Execution, verdict: Verdict) -> Result<(), Failed> {
 async fn is_not_used(habit: &str, reason: &'static str) -> Result<(), Failed> {
     let config = format!("[sandbox]\nrequire = [\"all\"]\n{CONFIG}");
     let (gateway, session) = gateway(&config, std::env::current_exe()?, &["rogue", habit])?;
-    let execution = run(&gateway, &session, "honest").await;
-    is_taken_as(&execution, Fails(ErrorCode::Internal, reason))
+    let verdict = Fails(ErrorCode::Internal, reason);
+    is_taken_as(&run(&gateway, &session, "honest", verdict).await, verdict)
 }
 
 /// The most memory that this process ever had, in bytes; 0 where the platform does not tell.
