@@ -5,6 +5,7 @@ use std::time::Duration;
 use rmcp::transport::auth::{
     AuthError, AuthorizationManager, AuthorizationMetadata, AuthorizationMetadataSource, OAuthClientConfig,
 };
+use serde_json::json;
 use url::Url;
 
 use super::record::Record;
@@ -12,6 +13,8 @@ use crate::config::{OAuth, is_private};
 
 /// How long revoking a token may take: a courtesy that nobody waits for.
 const REVOKE_LIMIT: Duration = Duration::from_secs(10);
+/// How long the server may take to say what it demands.
+const CHALLENGE_LIMIT: Duration = Duration::from_secs(10);
 
 /// A manager that knows the authorization server of the MCP server at `url`, and how it was found.
 ///
@@ -29,7 +32,8 @@ pub(super) async fn manager(
         true => AuthorizationManager::new_allowing_private_addresses(url.clone()).await?,
         false => AuthorizationManager::new(url.clone()).await?,
     };
-    let resolution = manager.resolve_metadata().await?;
+    let challenge = challenge(url).await;
+    let resolution = manager.resolve_metadata_from_challenge(challenge.as_deref()).await?;
     let metadata = resolution.metadata;
     check_endpoints(&metadata)?;
     if resolution.source != AuthorizationMetadataSource::LegacyEndpointFallback {
@@ -65,6 +69,30 @@ pub(super) async fn manager_of_record(
     }
     manager.configure_client(client)?;
     Ok(manager)
+}
+
+/// What the server demands of a message without a token: it may name the scopes, and where it describes itself.
+/// rmcp asks with GET alone, to which many servers do not answer so. `None` if the server says nothing of the kind.
+async fn challenge(url: &Url) -> Option<String> {
+    let client =
+        reqwest::Client::builder().redirect(reqwest::redirect::Policy::none()).timeout(CHALLENGE_LIMIT).build();
+    let (version, method) = ("2026-07-28", "server/discover");
+    let message = json!({"jsonrpc": "2.0", "id": "login", "method": method, "params": {"_meta": {
+        "io.modelcontextprotocol/protocolVersion": version,
+        "io.modelcontextprotocol/clientCapabilities": {},
+        "io.modelcontextprotocol/clientInfo": {"name": "forgefs", "version": env!("CARGO_PKG_VERSION")},
+    }}});
+    let request = client.ok()?.post(url.clone()).header("content-type", "application/json");
+    let request = request.header("accept", "application/json, text/event-stream");
+    let request = request.header("mcp-protocol-version", version).header("mcp-method", method);
+    let answer = request.body(message.to_string()).send().await.ok()?;
+    if answer.status() != reqwest::StatusCode::UNAUTHORIZED {
+        return None;
+    }
+    let challenges = answer.headers().get_all(reqwest::header::WWW_AUTHENTICATE);
+    let mut challenges = challenges.iter().filter_map(|challenge| challenge.to_str().ok());
+    let is_bearer = |challenge: &&str| challenge.get(..7).is_some_and(|kind| kind.eq_ignore_ascii_case("bearer "));
+    challenges.find(is_bearer).map(str::to_owned)
 }
 
 /// Codes, tokens and secrets travel to these addresses.

@@ -17,7 +17,12 @@ pub fn login_command(server: &str) -> String {
 /// The server wants a login, and there is none that it takes.
 #[must_use]
 pub fn needs_login(server: &str) -> Error {
-    let command = login_command(server);
+    needs_login_by(server, &login_command(server))
+}
+
+/// The same where it is known which `command` logs in, scopes included.
+#[must_use]
+pub fn needs_login_by(server: &str, command: &str) -> Error {
     Error::new(ErrorCode::AuthRequired, format!("{server} needs a login"))
         .hint(format!("run `{command}` in a terminal; it works from then on, without a restart"))
         .data(json!({ "server": server, "login": command }))

@@ -23,7 +23,7 @@ use crate::config::{self, Auth, OAuth, Transport};
 use crate::error::Result;
 use crate::secret;
 
-pub use explain::{error, login_command, needs_login, needs_scope};
+pub use explain::{error, login_command, needs_login, needs_login_by, needs_scope};
 pub use login::Login;
 pub use record::Record;
 pub use redirect::Listener;

@@ -153,7 +153,7 @@ impl Catalog {
                     format!("server `{server}` could not be started: {reason}"),
                 );
             }
-            State::NeedsLogin { .. } => return auth::needs_login(&entry.name),
+            State::NeedsLogin { command } => return auth::needs_login_by(&entry.name, command),
             State::Connecting => {
                 return Error::new(ErrorCode::TransportDead, format!("server `{server}` is still being started"))
                     .hint("try again in a few seconds; `ls /` shows its state");

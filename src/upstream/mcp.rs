@@ -83,7 +83,7 @@ impl Connect for Connector {
             }
             // Some servers of the older revisions die of a request they do not know: they get a second chance
             // on a fresh transport with the handshake alone.
-            Err(Failed::Handshake(error) | Failed::Process(error, _)) if !error.is_authorization_required() => {
+            Err(Failed::Handshake(error) | Failed::Process(error, _)) if !is_about_login(&error) => {
                 tracing::debug!(server = self.name, %error, "discovery failed, trying the handshake");
                 self.attempt(ClientLifecycleMode::Initialize).await.map_err(|failed| self.describe(failed))
             }
@@ -164,6 +164,11 @@ fn takes_no_messages(error: &ClientInitializeError) -> bool {
         Some(HttpError::UnexpectedServerResponse(what)) => matches!(failure::http_status(what), Some(400 | 404 | 405)),
         _ => false,
     }
+}
+
+/// Whether only a login helps: another handshake would be told the same, or something that hides it.
+fn is_about_login(error: &ClientInitializeError) -> bool {
+    error.is_authorization_required() || failure::http_of_start(error).is_some_and(failure::wants_login)
 }
 
 /// Why one attempt to connect failed.

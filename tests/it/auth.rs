@@ -435,6 +435,16 @@ fn a_program_logs_in_by_itself() {
     assert!(!failed.stderr.contains("wrong-secret-of-the-program"), "{}", failed.stderr);
 }
 
+/// Servers of MCP take POST, and say there what they want.
+#[test]
+fn the_scopes_are_those_that_the_server_wants_of_a_message() {
+    let Some(provider) = Provider::start(&json!({"wants": "mcp admin:all"})) else { return };
+    let fence = provider.fence("");
+    log_in(&fence, &[]).success();
+    assert_eq!(provider.log("authorize")[0]["scope"], "mcp admin:all");
+    assert!(echo(&fence).success().stdout.contains("Echo: hi"));
+}
+
 #[tokio::test]
 async fn a_login_that_covers_too_little_is_told_and_extended() {
     let Some(provider) = Provider::start(&json!({})) else { return };

@@ -28,6 +28,7 @@ OPTIONS = {
     "deny": False,
     "grant": None,  # scopes in place of those that are asked for
     "down": False,  # the token endpoint fails
+    "wants": None,  # scopes that a message without a token is told to bring; a GET is told nothing of them
 }
 OPTIONS.update(json.loads(sys.argv[2]) if len(sys.argv) > 2 else {})
 RESOURCE = BASE + OPTIONS["path"]
@@ -215,6 +216,9 @@ class Scopes:
             more = message.get("more_body", False)
         headers = dict(scope["headers"])
         held = ACCESS.get(headers.get(b"authorization", b"").decode().removeprefix("Bearer "))
+        if not held and OPTIONS["wants"]:
+            response = JSONResponse({}, status_code=401, headers={"WWW-Authenticate": f'Bearer scope="{OPTIONS["wants"]}"'})
+            return await response(scope, receive, send)
         call = json.loads(body or b"{}")
         wants = call.get("method") == "tools/call" and call["params"]["name"] == "admin"
         if wants and held and "admin:all" not in held["scopes"]:
