@@ -1,4 +1,7 @@
-//! Runs the conformance suite of the protocol against `forgefs serve`, and compares it with what is expected.
+//! Runs the conformance suite of the protocol against both sides of `forgefs serve`, and compares it with what is
+//! expected.
+
+mod client;
 
 use std::{
     collections::BTreeMap,
@@ -21,7 +24,7 @@ const NODE: u32 = 22;
 const TIMEOUT: &str = "15000";
 
 /// Installs the suite, runs it against the executable `forgefs`, and fails when a scenario ends otherwise than
-/// tests/conformance/expected.txt says.
+/// tests/conformance/expected.txt, or expected-client.txt for the side of the servers, says.
 pub(crate) fn run(root: &Path, forgefs: &Path) -> anyhow::Result<()> {
     let files = root.join("tests/conformance");
     let target = root.join("target/conformance");
@@ -31,7 +34,8 @@ pub(crate) fn run(root: &Path, forgefs: &Path) -> anyhow::Result<()> {
     let config = target.join("forge.toml");
     let fixture = files.join("fixture.py");
     fs::write(&config, format!("[servers.fixture]\ncommand = \"python3\"\nargs = [{fixture:?}]\n"))?;
-    let mut wrong = Vec::new();
+    let suite = suite.join("node_modules/@modelcontextprotocol/conformance");
+    let mut wrong = client::run(&files, &target, &suite, &node, forgefs)?;
     for revision in REVISIONS {
         let port = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
         let mut shim = Command::new(&node);
@@ -39,7 +43,7 @@ pub(crate) fn run(root: &Path, forgefs: &Path) -> anyhow::Result<()> {
         shim.arg(forgefs).arg("--config").arg(&config).arg("serve");
         let _shim = Shim::start(&mut shim)?;
         let mut command = Command::new(&node);
-        command.arg(suite.join("node_modules/@modelcontextprotocol/conformance/dist/index.js"));
+        command.arg(suite.join("dist/index.js"));
         command.args(["server", "--url", &format!("http://127.0.0.1:{port}/mcp"), "--requirements", revision]);
         command.args(["--timeout", TIMEOUT, "-o"]).arg(target.join("results").join(revision));
         // Its exit code counts what no gateway can pass; the comparison below is the verdict.
@@ -48,7 +52,7 @@ pub(crate) fn run(root: &Path, forgefs: &Path) -> anyhow::Result<()> {
         if seen.is_empty() {
             bail!("the suite said nothing:\n{}", String::from_utf8_lossy(&output.stderr));
         }
-        wrong.extend(expected.compare(revision, &seen));
+        wrong.extend(expected.compare(&format!("{revision} server"), revision, &seen));
     }
     for line in &wrong {
         say::line(format_args!("{line}"));
@@ -56,7 +60,7 @@ pub(crate) fn run(root: &Path, forgefs: &Path) -> anyhow::Result<()> {
     if wrong.is_empty() {
         return Ok(());
     }
-    bail!("{} scenarios are not as tests/conformance/expected.txt says", wrong.len())
+    bail!("{} scenarios are not as tests/conformance/expected*.txt says", wrong.len())
 }
 
 /// A Node.js that the suite runs on: the installed one, or one from PyPI.
@@ -139,20 +143,20 @@ impl Expected {
     }
 
     /// What is otherwise than expected, a line each; a line of counts is shown.
-    fn compare(&self, revision: &str, seen: &BTreeMap<String, bool>) -> Vec<String> {
+    fn compare(&self, leg: &str, revision: &str, seen: &BTreeMap<String, bool>) -> Vec<String> {
         let passed = seen.values().filter(|passed| **passed).count();
-        say::line(format_args!("{revision}: {passed} of {} scenarios pass", seen.len()));
+        say::line(format_args!("{leg}: {passed} of {} scenarios pass", seen.len()));
         let mut wrong = Vec::new();
         for (scenario, passed) in seen {
             match (passed, self.0.get(&(revision.to_owned(), scenario.clone()))) {
                 (true, Some(None)) => {}
                 (false, Some(Some(reason))) => say::line(format_args!("  fails as expected: {scenario}: {reason}")),
-                (true, _) => wrong.push(format!("{revision} pass {scenario}  (not expected to)")),
-                (false, _) => wrong.push(format!("{revision} fail {scenario}  (expected to pass)")),
+                (true, _) => wrong.push(format!("{leg} pass {scenario}  (not expected to)")),
+                (false, _) => wrong.push(format!("{leg} fail {scenario}  (expected to pass)")),
             }
         }
         let missing = self.0.keys().filter(|(own, scenario)| own == revision && !seen.contains_key(scenario));
-        wrong.extend(missing.map(|(_, scenario)| format!("{revision} has no scenario {scenario}")));
+        wrong.extend(missing.map(|(_, scenario)| format!("{leg} has no scenario {scenario}")));
         wrong
     }
 }

@@ -81,10 +81,11 @@ enum Task {
     ///
     /// Installs the pinned checkers of tests/real into target/real first. Works below target/check-stubs.
     CheckStubs,
-    /// Run the MCP conformance suite, both revisions, against `forgefs serve`
+    /// Run the MCP conformance suite, both revisions, against `forgefs serve`, as a server and as a client
     ///
     /// Installs the pinned suite of tests/conformance into target/conformance first. Fails when a scenario ends
-    /// otherwise than tests/conformance/expected.txt says.
+    /// otherwise than tests/conformance/expected.txt (what agents are served) or expected-client.txt (what servers
+    /// see, logins included) says.
     Conformance {
         /// The executable; one is built if none is given
         #[arg(long)]
