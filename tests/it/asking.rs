@@ -321,7 +321,8 @@ async fn progress_and_logs_of_servers_reach_the_client() {
             // The client's own handlers run beside each other.
             tokio::time::sleep(Duration::from_millis(100)).await;
             let heard = client.heard();
-            let logs: Vec<&String> = heard.iter().filter(|line| line.starts_with("log ")).collect();
+            let mut logs: Vec<&String> = heard.iter().filter(|line| line.starts_with("log ")).collect();
+            logs.sort_unstable();
             let troubles = [1, 2, 3].map(|n| format!("log \"error\" asking/worker \"trouble {n}\""));
             assert_eq!(logs, troubles.iter().collect::<Vec<_>>(), "{at}");
             let progress: Vec<&String> = heard.iter().filter(|line| line.starts_with("progress ")).collect();
