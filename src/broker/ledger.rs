@@ -1,7 +1,7 @@
 //! What one execution called, and how much it may still call.
 
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use serde::Serialize;
@@ -18,6 +18,10 @@ use crate::upstream::Operation;
 const RUNNING: &str = "running";
 /// Characters of the arguments that records and errors show.
 const PREVIEW: usize = 200;
+/// Characters of a name that nothing here has.
+const MAX_NAME: usize = 100;
+/// Records of a run beyond the calls that it may make: what was refused costs nothing, but not without end.
+const MAX_REFUSED: usize = 100;
 
 /// One call of a script.
 #[derive(Debug, Clone, Serialize)]
@@ -31,8 +35,13 @@ pub struct CallRecord {
     pub tool: String,
     /// The arguments, redacted and cut.
     pub args: String,
-    /// Digest of the arguments in canonical form.
+    /// Digest of the arguments in canonical form; of their text where they are not valid.
     pub args_hash: String,
+    /// The servers whose data the execution held when the call was made, sorted.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub labels: Vec<String>,
+    /// Why it was made or not: `allowed`, or what refused it.
+    pub verdict: String,
     /// `ok`, an error code, or `running` when the script ended first.
     pub outcome: String,
     /// Time from dispatch to answer, in milliseconds.
@@ -59,18 +68,21 @@ impl Ledger {
         }
     }
 
+    /// No holder can leave it half-changed, so a poisoned lock is as good as any.
+    fn lock(&self) -> MutexGuard<'_, Vec<(CallRecord, Instant)>> {
+        self.calls.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// The records so far.
     #[must_use]
     pub fn records(&self) -> Vec<CallRecord> {
-        let calls = self.calls.lock().unwrap_or_else(PoisonError::into_inner);
-        calls.iter().map(|(record, _)| record.clone()).collect()
+        self.lock().iter().map(|(record, _)| record.clone()).collect()
     }
 
     /// How many calls have ended.
     #[must_use]
     pub fn closed(&self) -> usize {
-        let calls = self.calls.lock().unwrap_or_else(PoisonError::into_inner);
-        calls.iter().filter(|(record, _)| record.outcome != RUNNING).count()
+        self.lock().iter().filter(|(record, _)| record.outcome != RUNNING).count()
     }
 
     pub(super) fn charge_call(&self) -> Result<()> {
@@ -83,8 +95,59 @@ impl Ledger {
         charge(&self.discovered, limit, || format!("a run may make {limit} requests besides tool calls"))
     }
 
-    /// Opens a record; the number is for [`Ledger::close`].
-    pub(super) fn open(&self, call: u64, server: &str, stub: Option<&ToolStub>, operation: &Operation) -> usize {
+    /// Opens a record; the number is for [`Ledger::decided`] and [`Ledger::close`].
+    ///
+    /// # Errors
+    /// `BUDGET_EXCEEDED` when the run tries without end; its last record says so.
+    pub(super) fn open(&self, attempt: Attempt, labels: Vec<String>) -> Result<usize> {
+        let limit = self.max_calls as usize + MAX_REFUSED;
+        let Attempt { call, server, tool, args, args_hash } = attempt;
+        let (verdict, outcome) = (String::new(), RUNNING.to_owned());
+        let mut record = CallRecord { call, server, tool, args, args_hash, labels, verdict, outcome, ms: 0.0 };
+        let mut calls = self.lock();
+        if calls.len() < limit {
+            calls.push((record, Instant::now()));
+            return Ok(calls.len() - 1);
+        }
+        let error = Error::new(ErrorCode::BudgetExceeded, format!("a run may try {limit} calls and this one has"));
+        if calls.len() == limit {
+            record.outcome = code_name(error.code);
+            record.verdict = format!("refused: {}; what follows is not on record", error.message);
+            calls.push((record, Instant::now()));
+        }
+        Err(error)
+    }
+
+    /// Notes why a call is made or not.
+    pub(super) fn decided(&self, record: usize, verdict: String) {
+        if let Some((record, _)) = self.lock().get_mut(record) {
+            record.verdict = verdict;
+        }
+    }
+
+    pub(super) fn close<T>(&self, record: usize, outcome: &Result<T>) {
+        if let Some((record, started)) = self.lock().get_mut(record) {
+            record.ms = millis(*started);
+            record.outcome = match outcome {
+                Ok(_) => "ok".to_owned(),
+                Err(error) => code_name(error.code),
+            };
+        }
+    }
+}
+
+/// A call that is tried, as records show it.
+pub(super) struct Attempt {
+    call: u64,
+    server: String,
+    tool: String,
+    args: String,
+    args_hash: String,
+}
+
+impl Attempt {
+    /// One whose names and arguments are good.
+    pub(super) fn new(call: u64, server: &str, stub: Option<&ToolStub>, operation: &Operation) -> Self {
         let (tool, args) = match operation {
             Operation::Tool { name, arguments, .. } => {
                 (stub.map_or_else(|| name.clone(), |stub| stub.ident.clone()), Value::Object(arguments.clone()))
@@ -94,30 +157,17 @@ impl Ledger {
             Operation::Complete { params, .. } => ("complete".to_owned(), Value::Object(params.clone())),
             Operation::List => ("list".to_owned(), Value::Null),
         };
-        let canonical = stubgen::canonical_json(&args);
-        let record = CallRecord {
-            call,
-            server: server.to_owned(),
-            tool,
-            args: preview(&canonical),
-            args_hash: stubgen::short_digest(&canonical),
-            outcome: RUNNING.to_owned(),
-            ms: 0.0,
-        };
-        let mut calls = self.calls.lock().unwrap_or_else(PoisonError::into_inner);
-        calls.push((record, Instant::now()));
-        calls.len() - 1
+        Self::written(call, server.to_owned(), tool, &stubgen::canonical_json(&args))
     }
 
-    pub(super) fn close<T>(&self, record: usize, outcome: &Result<T>) {
-        let mut calls = self.calls.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((record, started)) = calls.get_mut(record) {
-            record.ms = millis(*started);
-            record.outcome = match outcome {
-                Ok(_) => "ok".to_owned(),
-                Err(error) => code_name(error.code),
-            };
-        }
+    /// One that is wrong in itself, as the script wrote it.
+    pub(super) fn unfit(call: u64, server: &str, tool: &str, args: &str) -> Self {
+        let name = |name: &str| redact::text(Surface::Log, head(name, MAX_NAME)).into_owned();
+        Self::written(call, name(server), name(tool), args)
+    }
+
+    fn written(call: u64, server: String, tool: String, args: &str) -> Self {
+        Self { call, server, tool, args: preview(args), args_hash: stubgen::short_digest(args) }
     }
 }
 

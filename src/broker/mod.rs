@@ -4,15 +4,16 @@
 //!
 //! 1. resolve the names, with suggestions;
 //! 2. map and validate the arguments against the tool's schema;
-//! 3. ask the policy: a tool that is not as reviewed is denied; further denials and approvals belong here, before
-//!    anything is counted or sent;
-//! 4. charge the budget of the run, and wait for a free slot;
-//! 5. call the server through the router;
-//! 6. normalise the answer, redact what is shown of errors, keep the record.
+//! 3. open the record, so that what is refused is on it too;
+//! 4. ask the [`policy`], before anything is counted or sent;
+//! 5. charge the budget of the run, and wait for a free slot;
+//! 6. call the server through the router;
+//! 7. note whose data the execution holds now, normalise the answer, redact what is shown of errors, close the record.
 
 mod arguments;
 mod attachments;
 mod audit;
+mod labels;
 mod ledger;
 mod normalise;
 mod offers;
@@ -45,7 +46,10 @@ pub use attachments::{Attachments, Settled, resource_uri};
 pub use audit::{Audit, Subject};
 pub use ledger::{CallRecord, Ledger};
 
+use labels::Holdings;
+use ledger::Attempt;
 use normalise::Origin;
+use policy::Asked;
 
 /// Requests other than tool calls that one run may make; they are answered from memory.
 const MAX_DISCOVERY: u32 = 500;
@@ -59,6 +63,7 @@ pub struct Broker {
     limits: Limits,
     slots: Semaphore,
     ledger: Ledger,
+    holdings: Holdings,
     attachments: Attachments,
     caller: Option<Arc<dyn Caller>>,
     pause: Arc<Pause>,
@@ -76,8 +81,8 @@ impl Broker {
     ) -> Self {
         let slots = Semaphore::new(limits.concurrency);
         let ledger = Ledger::new(limits.calls, MAX_DISCOVERY);
-        let (attachments, caller, pause) = (Attachments::default(), None, Arc::default());
-        Self { catalog, router, session, validators, limits, slots, ledger, attachments, caller, pause }
+        let (holdings, attachments, caller, pause) = Default::default();
+        Self { catalog, router, session, validators, limits, slots, ledger, holdings, attachments, caller, pause }
     }
 
     /// The same boundary, with the client that servers may reach while they work for it.
@@ -103,14 +108,30 @@ impl Broker {
     /// # Errors
     /// Any of the codes of the steps above.
     pub async fn call_tool(&self, call: u64, server: &str, tool: &str, args: &str) -> Result<Value> {
-        let (entry, stub) = self.catalog.tool(server, tool)?;
-        let arguments = arguments::parse(stub, args, self.limits.args_bytes)?;
-        self.validators.check(entry, stub, &arguments)?;
+        let fit = || {
+            let (entry, stub) = self.catalog.tool(server, tool)?;
+            let arguments = arguments::parse(stub, args, self.limits.args_bytes)?;
+            self.validators.check(entry, stub, &arguments)?;
+            Ok((entry, stub, arguments))
+        };
+        let (entry, stub, arguments) = fit().map_err(|error| self.unfit(call, server, tool, args, error))?;
         let operation = Operation::Tool { name: stub.name.clone(), arguments, repeatable: is_repeatable(stub) };
         self.dispatch(call, entry, Some(stub), operation).await
     }
 
-    /// Steps 3 to 6, the same for every kind of operation.
+    /// Puts a call on record whose names or arguments are wrong.
+    fn unfit(&self, call: u64, server: &str, what: &str, args: &str, error: Error) -> Error {
+        match self.ledger.open(Attempt::unfit(call, server, what, args), self.holdings.labels()) {
+            Ok(record) => {
+                self.ledger.decided(record, policy::refusal(&error));
+                self.ledger.close::<()>(record, &Err(error.clone()));
+                error
+            }
+            Err(tired) => tired,
+        }
+    }
+
+    /// Steps 3 to 7, the same for every kind of operation.
     async fn dispatch(
         &self,
         call: u64,
@@ -118,10 +139,14 @@ impl Broker {
         stub: Option<&ToolStub>,
         operation: Operation,
     ) -> Result<Value> {
-        policy::check(entry, stub)?;
-        self.ledger.charge_call()?;
-        let record = self.ledger.open(call, &entry.ident, stub, &operation);
-        let outcome = self.perform(entry, stub, &operation).await;
+        let record = self.ledger.open(Attempt::new(call, &entry.ident, stub, &operation), self.holdings.labels())?;
+        let decision = self.decide(&Asked { entry, stub });
+        let verdict = decision.as_ref().map_or_else(policy::refusal, Clone::clone);
+        self.ledger.decided(record, verdict);
+        let outcome = match decision {
+            Ok(_) => self.perform(entry, stub, &operation).await,
+            Err(error) => Err(error),
+        };
         self.ledger.close(record, &outcome);
         if let Some(caller) = &self.caller {
             let said = if outcome.is_ok() { "done" } else { "failed" };
@@ -130,9 +155,19 @@ impl Broker {
         outcome
     }
 
+    /// Steps 4 and 5: why the call may be made.
+    fn decide(&self, asked: &Asked<'_>) -> Result<String> {
+        let verdict = policy::decide(asked)?;
+        self.ledger.charge_call()?;
+        Ok(verdict)
+    }
+
     async fn perform(&self, entry: &ServerEntry, stub: Option<&ToolStub>, operation: &Operation) -> Result<Value> {
         let _slot = self.slots.acquire().await;
-        match self.reported(entry, stub, operation).await.map_err(redacted)? {
+        let answer = self.reported(entry, stub, operation).await;
+        // Whatever came of it: an error says what the server said, and a call that was lost may have an effect.
+        self.holdings.receive(&entry.name);
+        match answer.map_err(redacted)? {
             Answer::Tool(answer) => {
                 let tool = label(entry, stub);
                 let value = normalise::tool_answer(answer, &self.origin(entry, &tool)).map_err(redacted)?;

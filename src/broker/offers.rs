@@ -63,12 +63,16 @@ impl Broker {
     /// # Errors
     /// `INVALID_ARGS` for what is no URI, else any code of the broker's steps.
     pub async fn read_resource(&self, call: u64, server: &str, uri: String) -> Result<Value> {
-        let entry = self.catalog.server(server)?;
-        let is_plain = !uri.is_empty() && uri.len() <= MAX_URI && !uri.contains(|c: char| c.is_control() || c == ' ');
-        if !is_plain {
-            return Err(Error::new(ErrorCode::InvalidArgs, "that is not a URI")
-                .hint(format!("`ls /{}/resources` lists some", entry.ident)));
-        }
+        let fit = || {
+            let entry = self.catalog.server(server)?;
+            let is_plain =
+                !uri.is_empty() && uri.len() <= MAX_URI && !uri.contains(|c: char| c.is_control() || c == ' ');
+            is_plain.then_some(entry).ok_or_else(|| {
+                Error::new(ErrorCode::InvalidArgs, "that is not a URI")
+                    .hint(format!("`ls /{}/resources` lists some", entry.ident))
+            })
+        };
+        let entry = fit().map_err(|error| self.unfit(call, server, "read_resource", &uri, error))?;
         self.dispatch(call, entry, None, Operation::Resource { uri }).await
     }
 
@@ -77,15 +81,18 @@ impl Broker {
     /// # Errors
     /// `INVALID_ARGS` when there is no such prompt or the arguments do not fit, else any code of the broker's steps.
     pub async fn prompt(&self, call: u64, server: &str, name: &str, args: &str) -> Result<Value> {
-        let entry = self.catalog.server(server)?;
-        let arguments = arguments::object(args, self.limits.args_bytes)?;
-        // A server whose list is not known yet says itself what it has.
-        let arguments = match listed_prompt(entry, name)? {
-            Some(prompt) => prompt_values(entry, prompt, arguments)?,
-            None => arguments,
+        let fit = || {
+            let entry = self.catalog.server(server)?;
+            let arguments = arguments::object(args, self.limits.args_bytes)?;
+            // A server whose list is not known yet says itself what it has.
+            match listed_prompt(entry, name)? {
+                Some(prompt) => Ok((entry, prompt.id.as_str(), prompt_values(entry, prompt, arguments)?)),
+                None => Ok((entry, name, arguments)),
+            }
         };
-        let name = listed_prompt(entry, name)?.map_or(name, |prompt| &prompt.id).to_owned();
-        self.dispatch(call, entry, None, Operation::Prompt { name, arguments }).await
+        let fit = fit().map_err(|error| self.unfit(call, server, &format!("prompt {name}"), args, error));
+        let (entry, name, arguments) = fit?;
+        self.dispatch(call, entry, None, Operation::Prompt { name: name.to_owned(), arguments }).await
     }
 
     /// Asks a server to complete an argument of one of its prompts or templates.

@@ -173,8 +173,9 @@ async fn misbehaves(behaviour: &str, verdict: Verdict) -> Result<(), Failed> {
     let execution = run(&gateway, &session, behaviour, verdict).await;
     is_taken_as(&execution, verdict)?;
     // Nothing that was answered after the budget was spent, and nothing that came after the end, was called.
-    if execution.calls.len() > 20 || execution.calls.iter().any(|call| call.tool == "erase") {
-        return Err(format!("it made {} calls: {:?}", execution.calls.len(), execution.calls.last()).into());
+    let made = execution.calls.iter().filter(|call| call.verdict == "allowed").count();
+    if made > 20 || execution.calls.len() > 121 || execution.calls.iter().any(|call| call.tool == "erase") {
+        return Err(format!("{made} calls of {}: {:?}", execution.calls.len(), execution.calls.last()).into());
     }
     let shown = execution.render(&session, 2000);
     if shown.len() > 100_000 || shown.contains('\u{1b}') || shown.contains('\u{202e}') {

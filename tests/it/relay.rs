@@ -74,7 +74,9 @@ async fn a_resource_read_by_cat_takes_the_same_way_as_a_call() {
     assert!(over.contains("BUDGET_EXCEEDED") && over.contains("# Everything Server"), "{over}");
     let audit = std::fs::read_to_string(fence.work().join("audit.jsonl")).expect("the audit file");
     let line = audit.lines().find(|line| line.contains("\"request\":\"cat\"")).expect("an audit record");
-    assert_eq!(line.matches("read_resource").count(), 3, "{line}");
+    assert_eq!(line.matches("\"verdict\":\"allowed\"").count(), 3, "{line}");
+    let refused = line.matches("\"outcome\":\"BUDGET_EXCEEDED\"").count();
+    assert!(refused > 0 && line.matches("read_resource").count() == 3 + refused, "{line}");
 }
 
 #[tokio::test]

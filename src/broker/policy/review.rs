@@ -1,15 +1,11 @@
-//! Whether a call may be made at all.
+//! Tools have to be as they were reviewed, where the configuration names reviewed stubs.
 
-use stubgen::ToolStub;
-
+use super::Asked;
 use crate::error::{Error, ErrorCode, Result};
-use crate::manifest::ServerEntry;
 
-/// Denies what the configuration does not allow. Called once for every operation, before it is counted or sent.
-///
 /// # Errors
-/// `TOOL_DENIED` for a tool that is not as reviewed.
-pub(super) fn check(entry: &ServerEntry, stub: Option<&ToolStub>) -> Result<()> {
+/// `TOOL_DENIED` for a tool that differs.
+pub(super) fn check(&Asked { entry, stub }: &Asked<'_>) -> Result<()> {
     let Some(stub) = stub else { return Ok(()) };
     match entry.quarantine.get(&stub.name) {
         Some(reason) => {
