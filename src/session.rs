@@ -88,6 +88,12 @@ impl Session {
         lock(&self.reads).insert(path, read);
     }
 
+    /// Whether the stub at `path` was read when its tool had another digest.
+    #[must_use]
+    pub fn is_stale(&self, path: &str, digest: &str) -> bool {
+        lock(&self.reads).get(path).is_some_and(|read| read.digest != digest)
+    }
+
     /// The stubs read so far, each as it was read last.
     #[must_use]
     pub fn reads(&self) -> BTreeMap<String, Read> {

@@ -60,44 +60,44 @@ impl Subject {
 
 /// The record, one JSON object in a line.
 #[derive(Debug, Serialize)]
-pub struct Record {
+struct Record {
     /// What the command line finds it by.
-    pub id: String,
+    id: String,
     /// When it began, UTC (RFC 3339).
-    pub time: String,
+    time: String,
     /// The session that it belongs to.
-    pub session: String,
+    session: String,
     /// Who the client said it is.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub client: Option<String>,
+    client: Option<String>,
     /// What ran.
     #[serde(flatten)]
-    pub subject: Subject,
+    subject: Subject,
     /// `ok`, an error code, or `CANCELLED`.
-    pub outcome: String,
+    outcome: String,
     /// Duration in milliseconds.
-    pub ms: f64,
+    ms: f64,
     /// The engine that ran it, with its version; absent when nothing ran.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub engine: Option<String>,
+    engine: Option<String>,
     /// The layers of the process sandbox that held.
-    pub confined: Vec<String>,
+    confined: Vec<String>,
     /// The layers that did not.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub unconfined: Vec<String>,
+    unconfined: Vec<String>,
     /// Every call, in order.
-    pub calls: Vec<CallRecord>,
+    calls: Vec<CallRecord>,
     /// The stubs that the session had read.
-    pub read: BTreeMap<String, Seen>,
+    read: BTreeMap<String, Seen>,
 }
 
 /// A stub that was read before.
 #[derive(Debug, Serialize)]
-pub struct Seen {
+struct Seen {
     /// Digest of the tool's definition then.
-    pub digest: String,
+    digest: String,
     /// Digest of the text, under which it is kept.
-    pub object: String,
+    object: String,
 }
 
 impl Audit {
@@ -112,19 +112,29 @@ impl Audit {
         self.ran_in = engine.clone().map(|engine| (engine, Arc::clone(confinement)));
     }
 
-    /// Completes and logs the record.
-    pub fn finish(mut self, outcome: &str) -> Record {
+    /// Completes and logs the record; returns the calls that are on it.
+    pub fn finish(mut self, outcome: &str) -> Vec<CallRecord> {
         self.finished = true;
         self.log(outcome)
     }
 
-    fn log(&self, outcome: &str) -> Record {
+    fn log(&self, outcome: &str) -> Vec<CallRecord> {
+        let calls = self.broker.ledger.records();
+        if calls.is_empty() && matches!(self.subject, Subject::Request { .. }) {
+            return calls;
+        }
         let layers = |held: bool| {
             let layers = self.ran_in.iter().flat_map(|(_, layers)| layers.iter());
             layers.filter(|layer| layer.active == held).map(|layer| layer.name.clone()).collect()
         };
         let session = &self.broker.session;
-        let reads = session.reads();
+        let (read, texts): (BTreeMap<_, _>, Vec<_>) = session
+            .reads()
+            .into_iter()
+            .map(|(path, read)| {
+                ((path, Seen { digest: read.digest, object: read.object.clone() }), (read.object, read.text))
+            })
+            .unzip();
         let record = Record {
             id: random_id(),
             time: humantime::format_rfc3339_millis(self.begun).to_string(),
@@ -136,23 +146,17 @@ impl Audit {
             engine: self.ran_in.as_ref().map(|(engine, _)| engine.to_string()),
             confined: layers(true),
             unconfined: layers(false),
-            calls: self.broker.ledger.records(),
-            read: reads
-                .iter()
-                .map(|(path, read)| (path.clone(), Seen { digest: read.digest.clone(), object: read.object.clone() }))
-                .collect(),
+            calls,
+            read,
         };
-        if matches!(self.subject, Subject::Request { .. }) && record.calls.is_empty() {
-            return record;
-        }
-        for read in reads.values() {
-            self.log.keep(&read.object, &read.text);
+        for (object, text) in &texts {
+            self.log.keep(object, text);
         }
         match serde_json::to_string(&record) {
             Ok(line) => self.log.write(&line),
             Err(error) => tracing::error!(%error, id = record.id, "an audit record has no JSON form"),
         }
-        record
+        record.calls
     }
 }
 

@@ -151,7 +151,7 @@ impl Scene {
             Ok(_) => "ok".to_owned(),
             Err(failed) => code_name(failed.code),
         };
-        let calls = audit.finish(&outcome).calls;
+        let calls = audit.finish(&outcome);
         self.conclude(result, report, calls, &broker, started)
     }
 
@@ -200,12 +200,12 @@ impl Scene {
         if settled.left_out > 0 {
             notes.push(format!("{} handles are left as they are: too much content for one answer", settled.left_out));
         }
+        let shown = Surface::Answer(self.redaction);
         let changed = settled.value.and_then(|value| serde_json::value::to_raw_value(&value).ok());
-        let value = value.map(|value| clean(value, Surface::Answer(self.redaction)));
         Execution {
             ok: error.is_none(),
-            attachments: settled.blocks,
-            value: changed.or(value),
+            attachments: settled.blocks.into_iter().map(|block| redact::json(shown, block)).collect(),
+            value: changed.or(value).map(|value| clean(value, shown)),
             error,
             output,
             notes,
@@ -221,14 +221,12 @@ impl Scene {
 
     /// Tools that were called after their stub had changed since it was read.
     fn stale_notes(&self, calls: &[CallRecord]) -> Vec<String> {
-        let reads = self.session.reads();
         let mut notes = Vec::new();
         for call in calls {
             let Ok((server, tool)) = self.catalog.tool(&call.server, &call.tool) else { continue };
             let path = Catalog::stub_path(server, tool);
-            let stale = reads.get(&path).is_some_and(|read| read.digest != tool.digest);
             let note = format!("{path} has changed since it was read; `cat` it again");
-            if stale && !notes.contains(&note) {
+            if self.session.is_stale(&path, &tool.digest) && !notes.contains(&note) {
                 notes.push(note);
             }
         }

@@ -29,10 +29,13 @@ pub(crate) struct Session {
     pub(crate) pid: u32,
 }
 
-/// What a tool answered: its text blocks, joined by line ends.
+/// What a tool answered.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Answer {
+    /// Its text blocks, joined by line ends.
     pub(crate) text: String,
+    /// Every other block, as JSON.
+    pub(crate) others: Vec<Value>,
     pub(crate) is_error: bool,
 }
 
@@ -56,7 +59,9 @@ impl Session {
             Err(_) => panic!("{tool} did not answer\n{}", self.stderr()),
         };
         let blocks: Vec<&str> = result.content.iter().filter_map(|c| c.as_text()).map(|c| c.text.as_str()).collect();
-        Answer { text: blocks.join("\n"), is_error: result.is_error.unwrap_or(false) }
+        let others = result.content.iter().filter(|block| block.as_text().is_none());
+        let others = others.map(|block| serde_json::to_value(block).expect("a block is JSON")).collect();
+        Answer { text: blocks.join("\n"), others, is_error: result.is_error.unwrap_or(false) }
     }
 
     /// Runs a script that must succeed, and parses the value on the first line of the answer.

@@ -182,7 +182,7 @@ fn drive_with_python(mode: &str, protocol: &str) {
     assert_eq!(answers.len(), steps.len());
     for (step, answer) in steps.iter().zip(answers) {
         let text = answer["text"].as_str().expect("text").to_owned();
-        step.check(&Answer { text, is_error: answer["is_error"] == true });
+        step.check(&Answer { text, others: Vec::new(), is_error: answer["is_error"] == true });
     }
 }
 

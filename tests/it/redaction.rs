@@ -82,7 +82,9 @@ async fn planted_secrets_are_nowhere_to_be_read() {
     let fence = Fence::new();
     let Some((session, _server)) = leaky(&fence, "").await else { return };
     for server in ["leaky", "web"] {
-        for code in ["answer", "text", "large", "fail", "say", "refuse"].map(|tool| format!("{server}.{tool}({{}})")) {
+        for code in
+            ["answer", "text", "large", "content", "fail", "say", "refuse"].map(|tool| format!("{server}.{tool}({{}})"))
+        {
             let scripts = [
                 format!("return await {code}"),
                 format!("console.log(JSON.stringify(await {code})); return 1"),
@@ -92,6 +94,7 @@ async fn planted_secrets_are_nowhere_to_be_read() {
             for script in scripts {
                 let answer = session.call("execute", json!({"language": "javascript", "code": script})).await;
                 check(&script, &answer.text);
+                check(&script, &format!("{:?}", answer.others));
             }
         }
         let listing = session.call("cat", json!({"path": format!("/{server}/answer.md")})).await.text;
@@ -137,6 +140,12 @@ async fn a_script_passes_on_what_its_author_does_not_see() {
     let answer = session.execute("javascript", "return await leaky.answer({})").await;
     assert_eq!(answer["password"], "[redacted:password]");
     assert_eq!(answer["[redacted:github-token]"], "[redacted]");
+    let code = "return await web.content({})";
+    let answer = session.call("execute", json!({"language": "javascript", "code": code})).await;
+    assert!(answer.text.contains("[redacted:github-token]"), "{}", answer.text);
+    assert_eq!(answer.others[0]["data"], "iVBORw0KGgo=");
+    let said = answer.others[1]["resource"]["text"].as_str().expect("a text");
+    assert!(said.starts_with("own [redacted] token [redacted:github-token] password=[redacted"), "{said}");
 }
 
 #[tokio::test]

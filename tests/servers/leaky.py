@@ -30,6 +30,10 @@ def call(name, arguments, own):
         return {"content": [{"type": "text", "text": text}]}
     if name == "large":
         return {"content": [{"type": "text", "text": (text + "\n" + "lorem ipsum " * 40 + "\n") * 100}]}
+    if name == "content":
+        image = {"type": "image", "data": "iVBORw0KGgo=", "mimeType": "image/png"}
+        resource = {"uri": "x://all", "mimeType": "text/plain", "text": text}
+        return {"content": [{"type": "text", "text": text}, image, {"type": "resource", "resource": resource}]}
     if name == "check":
         return {"content": [{"type": "text", "text": "same" if arguments["token"] == PLANTED["token"] else "another"}]}
     if name == "fail":
@@ -45,7 +49,7 @@ def call(name, arguments, own):
     raise ValueError(f"cannot reach {PLANTED['host']}: {text}")
 
 
-NAMES = ["answer", "text", "large", "check", "fail", "say", "crash", "refuse"]
+NAMES = ["answer", "text", "large", "content", "check", "fail", "say", "crash", "refuse"]
 
 
 def reply(message, own):
