@@ -146,3 +146,17 @@ pub fn did_you_mean(names: &[String]) -> Option<String> {
         format!("did you mean {} or {last}?", rest.join(", "))
     })
 }
+
+/// An error with its sources, since the outermost seldom says what happened.
+pub(crate) fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        let cause_text = cause.to_string();
+        if !text.contains(&cause_text) {
+            text = format!("{text}: {cause_text}");
+        }
+        source = cause.source();
+    }
+    text
+}

@@ -4,7 +4,6 @@ mod fleet;
 
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use arc_swap::{ArcSwap, ArcSwapOption};
@@ -48,7 +47,6 @@ pub struct Gateway {
     pool: ArcSwap<Pool>,
     /// Keeps workers of the pool warm, once that was asked for.
     warming: ArcSwapOption<Task>,
-    is_warm: AtomicBool,
     audit: ArcSwap<audit::Log>,
     /// What whoever looks at the root should know.
     notice: ArcSwapOption<String>,
@@ -89,7 +87,6 @@ impl Gateway {
             pool: ArcSwap::new(workers.pool(&config.sandbox)),
             workers,
             warming: ArcSwapOption::empty(),
-            is_warm: AtomicBool::new(false),
             notice: ArcSwapOption::empty(),
             audit: ArcSwap::new(audit::Log::open(&config.audit)),
             config: ArcSwap::from_pointee(config),
@@ -105,7 +102,7 @@ impl Gateway {
         let reloaded = self.fleet.reload(&config)?;
         if self.workers_differ(&config) {
             self.pool.store(self.workers.pool(&config.sandbox));
-            if self.is_warm.load(Ordering::Relaxed) {
+            if self.warming.load().is_some() {
                 self.warm_up();
             }
         }
@@ -136,7 +133,6 @@ impl Gateway {
     /// Starts the workers that are kept warm, so that the first script does not wait for one, and looks after them.
     pub fn warm_up(&self) {
         let pool = self.pool();
-        self.is_warm.store(true, Ordering::Relaxed);
         self.warming.store(Some(Arc::new(Task::spawn(async move { pool.keep_warm().await }))));
     }
 

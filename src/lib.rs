@@ -14,6 +14,7 @@ pub mod config;
 pub mod discovery;
 pub mod error;
 pub mod execution;
+mod files;
 pub mod gateway;
 pub mod manifest;
 pub mod pause;

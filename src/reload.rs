@@ -1,14 +1,15 @@
 //! Follows the configuration file while the gateway runs.
 //!
-//! The file is looked at every few seconds, by its modification time and length: unlike the notifications of operating
+//! The file is looked at every few seconds, by its modification time, length and number: unlike the notifications of operating
 //! systems that works on every file system, through symbolic links, and for editors that replace files. SIGHUP asks
 //! for the same at once, and has every server listed again.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use crate::config::{Config, ConfigError};
+use crate::files::Version;
 use crate::gateway::Gateway;
 
 /// How often the file is looked at; a change is taken up once it has stayed the same for as long.
@@ -16,7 +17,7 @@ const LOOK: Duration = Duration::from_secs(1);
 
 /// Puts each valid version of the file into force, and says of an invalid one why the old one stays.
 pub async fn follow(gateway: Arc<Gateway>, path: PathBuf, load: impl Fn(&Path) -> Result<Config, ConfigError>) {
-    let mut in_force = Stamp::of(&path);
+    let mut in_force = Version::of(&path);
     let mut seen = in_force;
     let mut hangups = Hangups::new();
     loop {
@@ -24,7 +25,7 @@ pub async fn follow(gateway: Arc<Gateway>, path: PathBuf, load: impl Fn(&Path) -
             () = hangups.next() => true,
             () = tokio::time::sleep(LOOK) => false,
         };
-        let now = Stamp::of(&path);
+        let now = Version::of(&path);
         let settled = now == seen;
         seen = now;
         if asked || (settled && now != in_force) {
@@ -58,17 +59,6 @@ fn take_up(gateway: &Gateway, loaded: Result<Config, ConfigError>) {
             gateway
                 .notice(Some(format!("forge.toml has changed and is not valid, the last one is in force: {reason}")));
         }
-    }
-}
-
-/// What tells two versions of a file apart; nothing while there is no file.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Stamp(Option<(SystemTime, u64)>);
-
-impl Stamp {
-    fn of(path: &Path) -> Self {
-        let metadata = std::fs::metadata(path).ok();
-        Self(metadata.and_then(|metadata| Some((metadata.modified().ok()?, metadata.len()))))
     }
 }
 

@@ -1,12 +1,13 @@
 //! The file: appended to, rotated by size, shared between processes.
 
 use std::collections::HashSet;
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File};
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
 use crate::config;
+use crate::files::{self, Keep};
 
 /// A log file that is open.
 #[derive(Debug)]
@@ -49,7 +50,8 @@ impl Lines {
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         let text = format!("{line}\n");
         let mut file = self.current(open.file.take())?;
-        if file.metadata()?.len().saturating_add(text.len() as u64) > self.max_bytes && file.metadata()?.len() > 0 {
+        let bytes = file.metadata()?.len();
+        if bytes > 0 && bytes.saturating_add(text.len() as u64) > self.max_bytes {
             file = self.rotate(file)?;
         }
         file.write_all(text.as_bytes())?;
@@ -70,13 +72,9 @@ impl Lines {
 
     fn open_file(&self) -> io::Result<File> {
         if let Some(folder) = self.path.parent() {
-            private_folder(folder)?;
+            files::make_private_folder(folder)?;
         }
-        let mut options = OpenOptions::new();
-        options.create(true).append(true);
-        #[cfg(unix)]
-        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-        options.open(&self.path)
+        files::private().create(true).append(true).open(&self.path)
     }
 
     /// Moves the files on by one number, the oldest away, and begins a new one.
@@ -100,13 +98,9 @@ impl Lines {
         if open.kept.contains(digest) {
             return Ok(());
         }
-        let folder = objects(&self.path);
-        let path = folder.join(digest);
+        let path = objects(&self.path).join(digest);
         if !path.exists() {
-            private_folder(&folder)?;
-            let mut file = tempfile::NamedTempFile::new_in(&folder)?;
-            file.write_all(text.as_bytes())?;
-            file.persist(path).map_err(|error| error.error)?;
+            files::replace(&path, text.as_bytes(), Keep::Cached)?;
         }
         open.kept.insert(digest.to_owned());
         Ok(())
@@ -124,12 +118,4 @@ fn is_at(file: &File, path: &Path) -> bool {
 #[cfg(not(unix))]
 fn is_at(_: &File, path: &Path) -> bool {
     path.exists()
-}
-
-fn private_folder(folder: &Path) -> io::Result<()> {
-    let mut builder = fs::DirBuilder::new();
-    builder.recursive(true);
-    #[cfg(unix)]
-    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
-    builder.create(folder)
 }

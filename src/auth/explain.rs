@@ -3,7 +3,7 @@
 use rmcp::transport::auth::AuthError;
 use serde_json::json;
 
-use crate::error::{Error, ErrorCode};
+use crate::error::{Error, ErrorCode, chain};
 
 /// Most of a message of somebody else that an error repeats.
 const MAX_REPEATED: usize = 300;
@@ -91,20 +91,6 @@ pub fn error(server: &str, failed: &AuthError) -> Error {
         }
         _ => refused(server, &why),
     }
-}
-
-/// An error with its sources.
-fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        let cause_text = cause.to_string();
-        if !text.contains(&cause_text) {
-            text = format!("{text}: {cause_text}");
-        }
-        source = cause.source();
-    }
-    text
 }
 
 /// One line of bounded length, without anything secret.

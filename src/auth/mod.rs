@@ -21,6 +21,7 @@ use url::Url;
 
 use crate::config::{self, Auth, OAuth, Transport};
 use crate::error::Result;
+use crate::files;
 use crate::secret;
 
 pub use explain::{error, login_command, needs_login, needs_login_by, needs_scope};
@@ -262,7 +263,7 @@ impl Account {
 
 /// A version of a stored login, to be compared with another.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Version(store::Stamp);
+pub struct Version(files::Version);
 
 /// Lists a value that was just obtained for redaction.
 fn hide(value: &str) {

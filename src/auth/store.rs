@@ -1,10 +1,10 @@
 //! Logins on disk: one private file a server, replaced as a whole, changed by one process at a time.
 
-use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
-use std::io::{self, Write as _};
+use std::fs::{self, File, TryLockError};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use rmcp::transport::auth::{AuthError, CredentialStore, StoredCredentials};
@@ -13,6 +13,7 @@ use tokio::time::Instant;
 use url::Url;
 
 use super::record::Record;
+use crate::files::{self, Version};
 
 /// How long another process may take to renew a login.
 const LOCK_LIMIT: Duration = Duration::from_secs(90);
@@ -25,19 +26,10 @@ const LARGEST: u64 = 1 << 20;
 
 /// Where the login of one server is.
 pub(super) struct Store {
-    folder: PathBuf,
     file: PathBuf,
     url: String,
     /// What was read last, and from which version of the file.
-    seen: Mutex<Option<(Stamp, Record)>>,
-}
-
-/// Tells versions of a file apart.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Stamp {
-    modified: Option<SystemTime>,
-    length: u64,
-    file: u64,
+    seen: Mutex<Option<(Version, Record)>>,
 }
 
 impl Store {
@@ -46,19 +38,19 @@ impl Store {
         let digest = Sha256::digest(url.as_str().as_bytes());
         let digest: String = digest.iter().take(6).map(|byte| format!("{byte:02x}")).collect();
         let file = folder.join(format!("{server}-{digest}.json"));
-        Self { folder: folder.to_owned(), file, url: url.to_string(), seen: Mutex::default() }
+        Self { file, url: url.to_string(), seen: Mutex::default() }
     }
 
     /// The stored login. Reads the file only if it changed.
     pub(super) fn load(&self) -> Result<Option<Record>, AuthError> {
-        let Some(stamp) = self.version() else { return Ok(None) };
+        let Some(version) = self.version() else { return Ok(None) };
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((version, record)) = &*seen
-            && *version == stamp
+        if let Some((known, record)) = &*seen
+            && *known == version
         {
             return Ok(Some(record.clone()));
         }
-        if stamp.length > LARGEST {
+        if version.bytes > LARGEST {
             return Err(self.unusable("it is too large"));
         }
         let text = match fs::read_to_string(&self.file) {
@@ -73,7 +65,7 @@ impl Store {
             return Ok(None);
         }
         record.list_secrets();
-        *seen = Some((stamp, record.clone()));
+        *seen = Some((version, record.clone()));
         Ok(Some(record))
     }
 
@@ -81,16 +73,8 @@ impl Store {
     pub(super) fn save(&self, record: &Record) -> Result<(), AuthError> {
         record.list_secrets();
         let text = serde_json::to_vec_pretty(record).map_err(|error| AuthError::InternalError(error.to_string()))?;
-        self.make_folder()?;
-        // A new file beside it, then renamed over it: whoever reads sees all of the one or all of the other. It is
-        // made for its owner alone.
-        let write = || {
-            let mut file = tempfile::Builder::new().prefix(".new-").tempfile_in(&self.folder)?;
-            file.write_all(&text)?;
-            file.as_file().sync_all()?;
-            file.persist(&self.file).map_err(|error| error.error)
-        };
-        write().map(drop).map_err(|error| self.failed("cannot be written", &error))
+        let written = files::replace(&self.file, &text, files::Keep::Synced);
+        written.map_err(|error| self.failed("cannot be written", &error))
     }
 
     /// Removes the stored login.
@@ -103,13 +87,12 @@ impl Store {
 
     /// Keeps other processes, and other sessions of this one, from changing the login while the result lives.
     pub(super) async fn lock(&self) -> Result<File, AuthError> {
-        self.make_folder()?;
+        if let Some(folder) = self.file.parent() {
+            files::make_private_folder(folder).map_err(|error| self.failed("cannot be written", &error))?;
+        }
         let path = self.file.with_extension("lock");
-        let mut options = OpenOptions::new();
-        options.create(true).truncate(false).write(true);
-        #[cfg(unix)]
-        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-        let file = options.open(&path).map_err(|error| self.failed("cannot be locked", &error))?;
+        let file = files::private().create(true).truncate(false).write(true).open(&path);
+        let file = file.map_err(|error| self.failed("cannot be locked", &error))?;
         let deadline = Instant::now() + LOCK_LIMIT;
         loop {
             match file.try_lock() {
@@ -122,13 +105,8 @@ impl Store {
     }
 
     /// Which version of the file there is; `None` without one.
-    pub(super) fn version(&self) -> Option<Stamp> {
-        let metadata = fs::metadata(&self.file).ok()?;
-        #[cfg(unix)]
-        let file = std::os::unix::fs::MetadataExt::ino(&metadata);
-        #[cfg(not(unix))]
-        let file = 0;
-        Some(Stamp { modified: metadata.modified().ok(), length: metadata.len(), file })
+    pub(super) fn version(&self) -> Option<Version> {
+        Version::of(&self.file)
     }
 
     /// Waits until there is another version.
@@ -137,14 +115,6 @@ impl Store {
         while self.version() == before {
             tokio::time::sleep(WATCH_PAUSE).await;
         }
-    }
-
-    fn make_folder(&self) -> Result<(), AuthError> {
-        let mut builder = DirBuilder::new();
-        builder.recursive(true);
-        #[cfg(unix)]
-        std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
-        builder.create(&self.folder).map_err(|error| self.failed("cannot be written", &error))
     }
 
     fn failed(&self, what: &str, error: &io::Error) -> AuthError {

@@ -19,6 +19,7 @@ use clap::Args;
 use super::Failure;
 use super::ui::Ui;
 use crate::config::{process_env, read_text};
+use crate::files;
 use import::{Imported, Sources, import};
 
 #[derive(Args)]
@@ -113,14 +114,12 @@ fn write_text(path: &Path, force: bool, text: &str) -> Result<(), InitError> {
     if let Some(folder) = path.parent() {
         fs::create_dir_all(folder).map_err(failed)?;
     }
-    let mut options = OpenOptions::new();
+    let mut options = files::private();
     // `create_new` asks and creates in one step, so that no file made in between is lost.
     match force {
         true => options.write(true).create(true).truncate(true),
         false => options.write(true).create_new(true),
     };
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
     let mut file = options.open(path).map_err(|source| match source.kind() {
         io::ErrorKind::AlreadyExists => InitError::Exists { path: path.to_owned() },
         _ => failed(source),

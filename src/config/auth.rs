@@ -1,14 +1,12 @@
 //! How a server on HTTP is logged into: `[servers.<name>.auth]`.
 
-use std::path::PathBuf;
-
 use url::Url;
 
 use super::document::KeyPath;
 use super::error::ConfigError;
 use super::raw::RawAuth;
 use super::values::Values;
-use super::{Auth, Env, OAuth, Transport, is_loopback};
+use super::{Auth, OAuth, Transport, is_loopback};
 use crate::secret::Secret;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -42,7 +40,7 @@ pub(super) fn auth(
     let private = Url::parse(url).is_ok_and(|url| is_private(&url));
     let has_header = headers.contains_key("authorization");
     let Some(raw) = raw else {
-        let store = values.env.and_then(store);
+        let store = values.own_folder("XDG_DATA_HOME", ".local/share").map(|folder| folder.join("auth"));
         return Ok(match has_header || !private {
             true => Auth::None,
             false => Auth::Login(Box::new(OAuth { store, ..OAuth::default() })),
@@ -96,20 +94,11 @@ fn table(values: &Values<'_>, key: &KeyPath, raw: RawAuth) -> Result<(Kind, OAut
         _ => {}
     }
     let private_network = raw.private_network.unwrap_or(false);
-    let store = values.env.and_then(store);
+    let store = values.own_folder("XDG_DATA_HOME", ".local/share").map(|folder| folder.join("auth"));
     Ok((kind, OAuth { scopes, client_id, client_secret, redirect_port, private_network, store }))
 }
 
 /// Whether tokens may travel to this address: over TLS, or without leaving the machine.
 pub(crate) fn is_private(url: &Url) -> bool {
     url.scheme() == "https" || (url.scheme() == "http" && is_loopback(url))
-}
-
-/// Where logins are kept: `$XDG_DATA_HOME/forgefs/auth`, or its like. `None` for a user without a home.
-fn store(env: Env<'_>) -> Option<PathBuf> {
-    let absolute = |name| env(name).map(PathBuf::from).filter(|path| path.is_absolute());
-    let data = absolute("XDG_DATA_HOME")
-        .or_else(|| if cfg!(windows) { absolute("LOCALAPPDATA") } else { None })
-        .or_else(|| absolute("HOME").map(|home| home.join(".local").join("share")))?;
-    Some(data.join("forgefs").join("auth"))
 }

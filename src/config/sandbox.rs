@@ -1,13 +1,12 @@
 //! `[sandbox]`, `[manifest]` and `[audit]`.
 
-use std::path::PathBuf;
 use std::time::Duration;
 
 use super::document::KeyPath;
 use super::error::ConfigError;
 use super::raw::{RawAudit, RawLimits, RawManifest, RawSandbox};
 use super::values::Values;
-use super::{Audit, AuditTo, Env, LAYERS, Limits, Manifest, Sandbox};
+use super::{Audit, AuditTo, LAYERS, Limits, Manifest, Sandbox};
 
 const MILLI: Duration = Duration::from_millis(1);
 const SECOND: Duration = Duration::from_secs(1);
@@ -78,24 +77,13 @@ fn limits(values: Values<'_>, table: &KeyPath, raw: RawLimits) -> Result<Limits,
     Ok(limits)
 }
 
-/// `$<variable>/forgefs`, `~/<beside>/forgefs` where that is not set; `%LOCALAPPDATA%` on Windows.
-/// (XDG Base Directory Specification: a path that is not absolute counts as not set.)
-fn own_folder(env: Env<'_>, variable: &str, beside: &str) -> Option<PathBuf> {
-    let absolute = |name: &str| env(name).map(PathBuf::from).filter(|path| path.is_absolute());
-    let home = || Some(absolute("HOME")?.join(beside));
-    let folder = absolute(variable).or_else(|| absolute("LOCALAPPDATA")).or_else(home)?;
-    Some(folder.join("forgefs"))
-}
-
 pub(super) fn audit(values: Values<'_>, raw: RawAudit) -> Result<Audit, ConfigError> {
     const WORDS: &[(&str, AuditTo)] = &[("file", AuditTo::File), ("stderr", AuditTo::Stderr), ("off", AuditTo::Off)];
     let key = KeyPath::root("audit");
     let default = Audit::default();
     let path = match raw.path {
         Some(path) => Some(values.path(&key.key("path"), path)?),
-        None => {
-            values.env.and_then(|env| own_folder(env, "XDG_STATE_HOME", ".local/state")).map(|f| f.join("audit.jsonl"))
-        }
+        None => values.own_folder("XDG_STATE_HOME", ".local/state").map(|folder| folder.join("audit.jsonl")),
     };
     let to = match raw.to {
         Some(word) => values.word(&key.key("to"), word, WORDS)?.unwrap_or(default.to),
@@ -121,7 +109,7 @@ pub(super) fn manifest(values: Values<'_>, raw: RawManifest) -> Result<Manifest,
     let cache = match raw.cache {
         Some(off) if off == "off" => None,
         Some(path) => Some(values.path(&key.key("cache"), path)?),
-        None => values.env.and_then(|env| own_folder(env, "XDG_CACHE_HOME", ".cache")),
+        None => values.own_folder("XDG_CACHE_HOME", ".cache"),
     };
     Ok(Manifest { refresh, pin, cache })
 }

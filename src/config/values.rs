@@ -34,6 +34,16 @@ impl Values<'_> {
         }
     }
 
+    /// The folder of ForgeFS in the one that `variable` names: `~/<beside>` where that is not set, `%LOCALAPPDATA%` on
+    /// Windows; `None` for a user without a home. (XDG Base Directory Specification: a path that is not absolute counts
+    /// as not set.)
+    pub(super) fn own_folder(&self, variable: &str, beside: &str) -> Option<PathBuf> {
+        let absolute = |name: &str| self.env?(name).map(PathBuf::from).filter(|path| path.is_absolute());
+        let windows = || if cfg!(windows) { absolute("LOCALAPPDATA") } else { None };
+        let folder = absolute(variable).or_else(windows).or_else(|| Some(absolute("HOME")?.join(beside)))?;
+        Some(folder.join("forgefs"))
+    }
+
     /// A text that must not be empty.
     pub(super) fn filled(&self, key: &KeyPath, text: String) -> Result<Expanded, ConfigError> {
         let expanded = self.text(key, text)?;

@@ -11,7 +11,7 @@ use tokio::sync::{mpsc, watch};
 use crate::catalog::{Catalog, Phase};
 use crate::config::{self, Config};
 use crate::error::{Error, ErrorCode, Result};
-use crate::manifest::{Cache, Keeper, Pin, ServerEntry, State, load_file};
+use crate::manifest::{Cache, Keeper, Pin, ServerEntry, Source, State, load_file};
 use crate::router::Router;
 use crate::task::Task;
 use crate::upstream::{self, Connection, Event, Listing, Offline, Teller, Upstream};
@@ -25,7 +25,7 @@ pub(super) struct Fleet {
     catalog: Arc<ArcSwap<Catalog>>,
     phase: watch::Receiver<Phase>,
     changes: mpsc::UnboundedSender<Vec<Change>>,
-    _rebuilding: Task,
+    _rebuilding: Option<Task>,
 }
 
 /// What was started of the configuration.
@@ -93,13 +93,13 @@ impl Fleet {
             catalog: Arc::clone(&catalog),
             phase,
             changes,
-            _rebuilding: Task::spawn(std::future::ready(())),
+            _rebuilding: None,
         };
         let mut entries = Entries::default();
         entries.apply(fleet.change(config)?.1);
         catalog.store(Arc::new(Catalog::build(entries.all())?));
         tell_phase.send_replace(catalog.load().phase());
-        fleet._rebuilding = Task::spawn(rebuild(entries, incoming, catalog, tell_phase));
+        fleet._rebuilding = Some(Task::spawn(rebuild(entries, incoming, catalog, tell_phase)));
         Ok(fleet)
     }
 
@@ -193,17 +193,16 @@ impl Fleet {
             return (Server { config, ident, upstream: None, _keeping: None }, entry);
         }
         let Connection { upstream, vitals, events, teller } = upstream::build(name, &config);
-        let keeper = Keeper {
+        let source = Source {
             name: name.to_owned(),
             ident: ident.clone(),
             server: config.clone(),
-            upstream: Arc::clone(&upstream),
             vitals,
-            events,
             pin,
             cache: Cache::new(running.manifest.cache.clone()),
-            refresh: running.manifest.refresh,
         };
+        let refresh = running.manifest.refresh;
+        let keeper = Keeper { source: Arc::new(source), upstream: Arc::clone(&upstream), events, refresh };
         let entry = keeper.first_entry();
         let (changes, number) = (self.changes.clone(), running.last);
         let keeping = Task::spawn(keeper.run(move |entry| changes.send(vec![Change::News(number, entry)]).is_ok()));

@@ -4,13 +4,14 @@
 //! A file that is not whole, or not of this format, counts as none.
 
 use std::fs;
-use std::io::{self, Write as _};
-use std::path::{Path, PathBuf};
+use std::io;
+use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use crate::config::{self, Transport};
+use crate::files::{self, Keep};
 use crate::upstream::Listing;
 
 /// Changes whenever the content of the files does.
@@ -52,7 +53,9 @@ impl Cache {
     pub fn store(&self, name: &str, server: &config::Server, listing: &Listing) {
         let (Some(path), Some(digest)) = (self.path(name, server), digest(listing)) else { return };
         let kept = Kept { format: FORMAT, digest, listing: listing.clone() };
-        if let Err(error) = serde_json::to_vec(&kept).map_err(io::Error::from).and_then(|text| write(&path, &text)) {
+        // Readable by its owner alone: descriptions can be confidential.
+        let text = serde_json::to_vec(&kept).map_err(io::Error::from);
+        if let Err(error) = text.and_then(|text| files::replace(&path, &text, Keep::Cached)) {
             tracing::info!(server = name, %error, path = %path.display(), "the tool list is not kept");
         }
     }
@@ -77,24 +80,4 @@ fn identity(server: &config::Server) -> String {
 
 fn digest(listing: &Listing) -> Option<String> {
     Some(stubgen::digest(&stubgen::canonical_json(&serde_json::to_value(listing).ok()?)))
-}
-
-/// Replaces the file as a whole, readable by its owner alone: descriptions can be confidential.
-fn write(path: &Path, text: &[u8]) -> io::Result<()> {
-    let folder = path.parent().unwrap_or(Path::new("."));
-    create_private(folder)?;
-    let mut file = tempfile::NamedTempFile::new_in(folder)?;
-    file.write_all(text)?;
-    file.persist(path).map(drop).map_err(|error| error.error)
-}
-
-#[cfg(unix)]
-fn create_private(folder: &Path) -> io::Result<()> {
-    use std::os::unix::fs::DirBuilderExt as _;
-    fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)
-}
-
-#[cfg(not(unix))]
-fn create_private(folder: &Path) -> io::Result<()> {
-    fs::create_dir_all(folder)
 }

@@ -22,34 +22,48 @@ const SETTLE: Duration = Duration::from_millis(300);
 /// Least time that a server's `ttlMs` is taken for; one that says 0 wants to be asked each time.
 const LEAST_TTL: Duration = Duration::from_secs(60);
 
-/// A configured server, as far as listing it goes.
+/// Lists one server again and again.
 pub struct Keeper {
+    /// What its listings are made into entries by.
+    pub source: Arc<Source>,
+    /// The way to it.
+    pub upstream: Arc<dyn Upstream>,
+    /// What its connection tells.
+    pub events: Listener,
+    /// How often it is listed again without a reason.
+    pub refresh: Option<Duration>,
+}
+
+/// A configured server, as far as its entry goes.
+pub struct Source {
     /// Name in the configuration.
     pub name: String,
     /// Identifier in scripts and paths.
     pub ident: String,
     /// Its configuration.
     pub server: config::Server,
-    /// The way to it.
-    pub upstream: Arc<dyn Upstream>,
     /// How it fares.
     pub vitals: Vitals,
-    /// What its connection tells.
-    pub events: Listener,
     /// Reviewed stubs that its tools must match.
     pub pin: Option<Arc<Pin>>,
     /// Where its last listing is kept.
     pub cache: Cache,
-    /// How often it is listed again without a reason.
-    pub refresh: Option<Duration>,
+}
+
+impl Source {
+    fn entry(&self, listing: Listing, state: State) -> ServerEntry {
+        ServerEntry::listed(&self.name, &self.ident, Some(&self.server), listing, state)
+            .pinned(self.pin.as_deref())
+            .with_vitals(self.vitals.clone())
+    }
 }
 
 impl Keeper {
     /// The entry to begin with, without any I/O.
     #[must_use]
     pub fn first_entry(&self) -> ServerEntry {
-        ServerEntry::empty(&self.name, &self.ident, Some(&self.server), State::Connecting)
-            .with_vitals(self.vitals.clone())
+        let Source { name, ident, server, vitals, .. } = &*self.source;
+        ServerEntry::empty(name, ident, Some(server), State::Connecting).with_vitals(vitals.clone())
     }
 
     /// Gives each new entry to `changed`, the first one being known already, until that says that nobody listens.
@@ -86,7 +100,7 @@ impl Keeper {
                     entry
                 }
                 Err(state) => {
-                    tracing::warn!(server = self.name, "{}", state.describe());
+                    tracing::warn!(server = self.source.name, "{}", state.describe());
                     wait = Some(pause);
                     pause = (pause * 2).min(MAX_RETRY);
                     last.with_state(state)
@@ -113,7 +127,7 @@ impl Keeper {
     /// Waits for a reason to do something.
     async fn next_reason(&mut self, wait: Option<Duration>, state: &State) -> Reason {
         let account = match state {
-            State::NeedsLogin { .. } => Account::of(&self.name, &self.server),
+            State::NeedsLogin { .. } => Account::of(&self.source.name, &self.source.server),
             _ => None,
         };
         // A login in another process is used at once.
@@ -159,15 +173,16 @@ impl Keeper {
             Err(error) => return Err(failed(error.message)),
         };
         let (tools, ms) = (listing.tools.len(), started.elapsed().as_millis());
-        tracing::info!(server = self.name, tools, protocol = listing.protocol, ms, "listed");
+        tracing::info!(server = self.source.name, tools, protocol = listing.protocol, ms, "listed");
         let ttl = listing.ttl_ms.map(|ms| Duration::from_millis(ms).max(LEAST_TTL));
         // A server that says when its lists change need not be asked.
         let ttl = if listing.tells_changes { None } else { ttl };
         let state = State::Ready { protocol: listing.protocol.clone() };
-        let maker = self.maker();
+        let source = Arc::clone(&self.source);
+        // Thousands of stubs take a while: not on a thread that serves requests.
         let made = tokio::task::spawn_blocking(move || {
-            maker.cache.store(&maker.name, &maker.server, &listing);
-            maker.entry(listing, state)
+            source.cache.store(&source.name, &source.server, &listing);
+            source.entry(listing, state)
         });
         let entry = made.await.map_err(|error| failed(format!("its stubs could not be made: {error}")))?;
         Ok((entry, ttl))
@@ -175,42 +190,13 @@ impl Keeper {
 
     /// What was listed last time, if it was kept.
     async fn kept(&self) -> Option<ServerEntry> {
-        let maker = self.maker();
+        let source = Arc::clone(&self.source);
         let made = tokio::task::spawn_blocking(move || {
-            let listing = maker.cache.load(&maker.name, &maker.server)?;
-            let is_lazy = maker.server.start == Start::Lazy;
-            Some(maker.entry(listing, if is_lazy { State::Resting } else { State::Connecting }))
+            let listing = source.cache.load(&source.name, &source.server)?;
+            let is_lazy = source.server.start == Start::Lazy;
+            Some(source.entry(listing, if is_lazy { State::Resting } else { State::Connecting }))
         });
         made.await.ok().flatten()
-    }
-
-    fn maker(&self) -> Maker {
-        Maker {
-            name: self.name.clone(),
-            ident: self.ident.clone(),
-            server: self.server.clone(),
-            pin: self.pin.clone(),
-            vitals: self.vitals.clone(),
-            cache: self.cache.clone(),
-        }
-    }
-}
-
-/// What makes entries of listings. Thousands of stubs take a while: not on a thread that serves requests.
-struct Maker {
-    name: String,
-    ident: String,
-    server: config::Server,
-    pin: Option<Arc<Pin>>,
-    vitals: Vitals,
-    cache: Cache,
-}
-
-impl Maker {
-    fn entry(&self, listing: Listing, state: State) -> ServerEntry {
-        ServerEntry::listed(&self.name, &self.ident, Some(&self.server), listing, state)
-            .pinned(self.pin.as_deref())
-            .with_vitals(self.vitals.clone())
     }
 }
 

@@ -18,7 +18,7 @@ use crate::upstream::{Listing, Stderr, Vitals};
 
 pub use cache::Cache;
 pub use file::load as load_file;
-pub use keep::Keeper;
+pub use keep::{Keeper, Source};
 pub use offers::{Offer, Offers};
 pub use pin::Pin;
 

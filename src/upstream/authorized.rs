@@ -1,19 +1,16 @@
 //! Sends the token of a login with every request to a server, and renews it when the server refuses it.
 
-use std::collections::HashMap;
 use std::future::Future;
 use std::sync::Arc;
 
-use futures::stream::BoxStream;
-use http::{HeaderName, HeaderValue};
 use rmcp::model::ClientJsonRpcMessage;
 use rmcp::transport::auth::AuthError;
 use rmcp::transport::streamable_http_client::{
-    AuthRequiredError, SseError, StreamableHttpClient, StreamableHttpError, StreamableHttpPostResponse,
+    AuthRequiredError, StreamableHttpClient, StreamableHttpError, StreamableHttpPostResponse,
 };
-use sse_stream::Sse;
 
 use super::failure::{HttpError, http_status};
+use super::http_client::{Events, Headers, HttpClient};
 use crate::auth::{Account, Grant, Version};
 use crate::config;
 
@@ -36,7 +33,7 @@ impl Authorization {
     }
 
     /// A client that makes requests with it.
-    pub(super) fn client<C>(self, inner: C) -> Authorized<C> {
+    pub(super) fn client(self, inner: HttpClient) -> Authorized {
         Authorized { inner, authorization: self }
     }
 
@@ -88,86 +85,50 @@ fn refused(status: u16) -> HttpError {
     StreamableHttpError::UnexpectedServerResponse(format!("HTTP {status}").into())
 }
 
-/// An HTTP client that sends the token of a login with every request.
+/// An HTTP client that sends the token of a login with every request. (The limits for events that rmcp passes to the
+/// other methods of the trait are its default, which these have.)
 #[derive(Clone)]
-pub(super) struct Authorized<C> {
-    inner: C,
+pub(super) struct Authorized {
+    inner: HttpClient,
     authorization: Authorization,
 }
 
-impl<C> StreamableHttpClient for Authorized<C>
-where
-    C: StreamableHttpClient<Error = reqwest::Error> + Sync,
-{
+impl StreamableHttpClient for Authorized {
     type Error = reqwest::Error;
 
     async fn post_message(
         &self,
         uri: Arc<str>,
         message: ClientJsonRpcMessage,
-        session_id: Option<Arc<str>>,
+        session: Option<Arc<str>>,
         _: Option<String>,
-        headers: HashMap<HeaderName, HeaderValue>,
+        headers: Headers,
     ) -> Result<StreamableHttpPostResponse, HttpError> {
-        let request =
-            |token| self.inner.post_message(uri.clone(), message.clone(), session_id.clone(), token, headers.clone());
-        self.authorization.with_token(request).await
-    }
-
-    async fn post_message_with_max_sse_event_size(
-        &self,
-        uri: Arc<str>,
-        message: ClientJsonRpcMessage,
-        session_id: Option<Arc<str>>,
-        _: Option<String>,
-        headers: HashMap<HeaderName, HeaderValue>,
-        limit: usize,
-    ) -> Result<StreamableHttpPostResponse, HttpError> {
-        let request = |token| {
-            let (uri, message, session_id) = (uri.clone(), message.clone(), session_id.clone());
-            self.inner.post_message_with_max_sse_event_size(uri, message, session_id, token, headers.clone(), limit)
-        };
+        let request = |token| self.inner.post(uri.clone(), message.clone(), session.clone(), token, headers.clone());
         self.authorization.with_token(request).await
     }
 
     async fn delete_session(
         &self,
         uri: Arc<str>,
-        session_id: Arc<str>,
+        session: Arc<str>,
         _: Option<String>,
-        headers: HashMap<HeaderName, HeaderValue>,
+        headers: Headers,
     ) -> Result<(), HttpError> {
-        let request = |token| self.inner.delete_session(uri.clone(), session_id.clone(), token, headers.clone());
+        let request = |token| self.inner.delete(uri.clone(), session.clone(), token, headers.clone());
         self.authorization.with_token(request).await
     }
 
     async fn get_stream(
         &self,
         uri: Arc<str>,
-        session_id: Option<Arc<str>>,
-        last_event_id: Option<String>,
+        session: Option<Arc<str>>,
+        last_event: Option<String>,
         _: Option<String>,
-        headers: HashMap<HeaderName, HeaderValue>,
-    ) -> Result<BoxStream<'static, Result<Sse, SseError>>, HttpError> {
-        let request = |token| {
-            self.inner.get_stream(uri.clone(), session_id.clone(), last_event_id.clone(), token, headers.clone())
-        };
-        self.authorization.with_token(request).await
-    }
-
-    async fn get_stream_with_max_sse_event_size(
-        &self,
-        uri: Arc<str>,
-        session_id: Option<Arc<str>>,
-        last_event_id: Option<String>,
-        _: Option<String>,
-        headers: HashMap<HeaderName, HeaderValue>,
-        limit: usize,
-    ) -> Result<BoxStream<'static, Result<Sse, SseError>>, HttpError> {
-        let request = |token| {
-            let (uri, session_id, last) = (uri.clone(), session_id.clone(), last_event_id.clone());
-            self.inner.get_stream_with_max_sse_event_size(uri, session_id, last, token, headers.clone(), limit)
-        };
+        headers: Headers,
+    ) -> Result<Events, HttpError> {
+        let request =
+            |token| self.inner.events(uri.clone(), session.clone(), last_event.clone(), token, headers.clone());
         self.authorization.with_token(request).await
     }
 }

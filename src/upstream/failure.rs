@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::reconnect::Fault;
 use crate::auth;
-use crate::error::{Error, ErrorCode};
+use crate::error::{Error, ErrorCode, chain};
 
 /// What the transports run into over HTTP.
 pub(super) type HttpError = StreamableHttpError<reqwest::Error>;
@@ -199,18 +199,4 @@ pub(super) fn http_of_start(error: &ClientInitializeError) -> Option<&HttpError>
 
 fn http_of_start_error<'a>(error: &'a (dyn StdError + Send + Sync + 'static)) -> Option<&'a HttpError> {
     error.downcast_ref::<HttpError>()
-}
-
-/// An error with its sources, since the outermost seldom says what happened.
-pub(super) fn chain(error: &dyn StdError) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        let cause_text = cause.to_string();
-        if !text.contains(&cause_text) {
-            text = format!("{text}: {cause_text}");
-        }
-        source = cause.source();
-    }
-    text
 }

@@ -33,7 +33,7 @@ pub(super) fn transport(
     url: &str,
     headers: &BTreeMap<String, Secret>,
     authorization: Authorization,
-) -> Result<StreamableHttpClientTransport<Authorized<HttpClient>>> {
+) -> Result<StreamableHttpClientTransport<Authorized>> {
     let config = StreamableHttpClientTransportConfig::with_uri(url).custom_headers(custom(headers)?);
     let mut config = config.max_concurrent_requests(MAX_REQUESTS);
     let mut resume = ExponentialBackoff::default();

@@ -27,49 +27,27 @@ const MAX_REPEATS: u32 = 3;
 #[derive(Clone)]
 pub(super) struct HttpClient(reqwest::Client);
 
-type Headers = HashMap<HeaderName, HeaderValue>;
-type Events = BoxStream<'static, Result<Sse, SseError>>;
+pub(super) type Headers = HashMap<HeaderName, HeaderValue>;
+pub(super) type Events = BoxStream<'static, Result<Sse, SseError>>;
 
 impl HttpClient {
     pub(super) fn new(client: reqwest::Client) -> Self {
         Self(client)
     }
-}
 
-impl StreamableHttpClient for HttpClient {
-    type Error = reqwest::Error;
-
-    async fn post_message(
+    pub(super) async fn post(
         &self,
         uri: Arc<str>,
         message: ClientJsonRpcMessage,
         session: Option<Arc<str>>,
         token: Option<String>,
         headers: Headers,
-    ) -> Result<StreamableHttpPostResponse, HttpError> {
-        self.post_message_with_max_sse_event_size(uri, message, session, token, headers, MAX_MESSAGE).await
-    }
-
-    async fn post_message_with_max_sse_event_size(
-        &self,
-        uri: Arc<str>,
-        message: ClientJsonRpcMessage,
-        session: Option<Arc<str>>,
-        token: Option<String>,
-        headers: Headers,
-        limit: usize,
     ) -> Result<StreamableHttpPostResponse, HttpError> {
         let (mut waited, mut repeats) = (Duration::ZERO, 0);
         loop {
-            let post = self.0.post_message_with_max_sse_event_size(
-                uri.clone(),
-                message.clone(),
-                session.clone(),
-                token.clone(),
-                headers.clone(),
-                limit,
-            );
-            let answer = post.await;
+            let (uri, session, token, headers) = (uri.clone(), session.clone(), token.clone(), headers.clone());
+            let in_session = session.is_some();
+            let answer = self.0.post_message(uri, message.clone(), session, token, headers).await;
             match answer.as_ref().err().and_then(patience) {
                 Some(wait) if repeats < MAX_REPEATS && waited + wait <= MAX_PATIENCE => {
                     tokio::time::sleep(wait).await;
@@ -79,7 +57,7 @@ impl StreamableHttpClient for HttpClient {
                 _ => {
                     return match (&message, answer) {
                         (ClientJsonRpcMessage::Request(request), Ok(answer)) => {
-                            belonging(answer, &request.id, session.is_some(), limit)
+                            belonging(answer, &request.id, in_session)
                         }
                         (_, answer) => answer,
                     };
@@ -88,7 +66,7 @@ impl StreamableHttpClient for HttpClient {
         }
     }
 
-    async fn delete_session(
+    pub(super) async fn delete(
         &self,
         uri: Arc<str>,
         session: Arc<str>,
@@ -98,29 +76,16 @@ impl StreamableHttpClient for HttpClient {
         self.0.delete_session(uri, session, token, headers).await
     }
 
-    async fn get_stream(
+    pub(super) async fn events(
         &self,
         uri: Arc<str>,
         session: Option<Arc<str>>,
         last_event: Option<String>,
         token: Option<String>,
         headers: Headers,
-    ) -> Result<Events, HttpError> {
-        self.get_stream_with_max_sse_event_size(uri, session, last_event, token, headers, MAX_MESSAGE).await
-    }
-
-    async fn get_stream_with_max_sse_event_size(
-        &self,
-        uri: Arc<str>,
-        session: Option<Arc<str>>,
-        last_event: Option<String>,
-        token: Option<String>,
-        headers: Headers,
-        limit: usize,
     ) -> Result<Events, HttpError> {
         let resumes = last_event.is_some();
-        let stream = self.0.get_stream_with_max_sse_event_size(uri, session, last_event, token, headers, limit).await;
-        match stream {
+        match self.0.get_stream(uri, session, last_event, token, headers).await {
             // A server that does not know the stream any more will not know it later either.
             Err(error) if resumes && is_refusal(&error) => Err(StreamableHttpError::ServerDoesNotSupportSse),
             stream => stream,
@@ -160,7 +125,6 @@ fn belonging(
     answer: StreamableHttpPostResponse,
     id: &RequestId,
     in_session: bool,
-    limit: usize,
 ) -> Result<StreamableHttpPostResponse, HttpError> {
     let replaced = |error: ErrorData, session| {
         Ok(StreamableHttpPostResponse::Json(ServerJsonRpcMessage::error(error, Some(id.clone())), session))
@@ -181,7 +145,7 @@ fn belonging(
             replaced(unreadable("it has the number of another request"), session)
         }
         StreamableHttpPostResponse::Sse(events, session) => {
-            Ok(StreamableHttpPostResponse::Sse(readable(events, id.clone(), limit), session))
+            Ok(StreamableHttpPostResponse::Sse(readable(events, id.clone()), session))
         }
         answer => Ok(answer),
     }
@@ -193,13 +157,13 @@ fn is_same(of: &RequestId, id: &RequestId) -> bool {
 }
 
 /// The same events, with an error in place of one that nobody could read.
-fn readable(events: Events, id: RequestId, limit: usize) -> Events {
+fn readable(events: Events, id: RequestId) -> Events {
     let in_place = move |error: ErrorData| {
         let message = ServerJsonRpcMessage::error(error, Some(id.clone()));
         Sse { data: serde_json::to_string(&message).ok(), ..Sse::default() }
     };
     let checked = events.map(move |event| match event {
-        Err(error) if error.to_string().contains("exceeded the maximum size") => Ok(in_place(oversized(limit))),
+        Err(error) if error.to_string().contains("exceeded the maximum size") => Ok(in_place(oversized(MAX_MESSAGE))),
         Ok(event) => match why_unreadable(&event) {
             Some(error) => Ok(in_place(unreadable(error))),
             None => Ok(event),

@@ -15,7 +15,6 @@ use rmcp::transport::Transport;
 use rmcp::transport::streamable_http_client::{AuthRequiredError, HttpStatusError, StreamableHttpError};
 use sse_stream::{Sse, SseStream};
 use tokio::sync::mpsc;
-use tokio::task::AbortHandle;
 use url::Url;
 
 use super::authorized::Authorization;
@@ -24,6 +23,7 @@ use super::http;
 use super::lines::MAX_MESSAGE;
 use crate::error::Result;
 use crate::secret::Secret;
+use crate::task::Task;
 
 /// Messages of a server that wait to be looked at.
 const QUEUE: usize = 64;
@@ -40,7 +40,7 @@ pub(super) struct SseTransport {
     endpoint: Url,
     received: mpsc::Receiver<ServerJsonRpcMessage>,
     ended: Arc<AtomicBool>,
-    reader: AbortHandle,
+    reading: Option<Task>,
 }
 
 impl SseTransport {
@@ -77,19 +77,13 @@ impl SseTransport {
         let endpoint = endpoint(&mut events, &base).await?;
         let (tell, received) = mpsc::channel(QUEUE);
         let ended = Arc::new(AtomicBool::new(false));
-        let reader = tokio::spawn(read(events, tell, Arc::clone(&ended))).abort_handle();
-        Ok(Self { client, headers, authorization, endpoint, received, ended, reader })
+        let reading = Some(Task::spawn(read(events, tell, Arc::clone(&ended))));
+        Ok(Self { client, headers, authorization, endpoint, received, ended, reading })
     }
 
     /// Becomes true when the stream ends, which is before everyone has been told.
     pub(super) fn ended(&self) -> Arc<AtomicBool> {
         Arc::clone(&self.ended)
-    }
-}
-
-impl Drop for SseTransport {
-    fn drop(&mut self) {
-        self.reader.abort();
     }
 }
 
@@ -166,7 +160,7 @@ impl Transport<RoleClient> for SseTransport {
     }
 
     async fn close(&mut self) -> Result<(), HttpError> {
-        self.reader.abort();
+        self.reading.take();
         Ok(())
     }
 }

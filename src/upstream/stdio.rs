@@ -13,13 +13,13 @@ use rmcp::transport::Transport;
 use tokio::io::{AsyncWriteExt as _, BufReader};
 use tokio::process::Command;
 use tokio::sync::{Mutex, mpsc};
-use tokio::task::AbortHandle;
 
 use super::lines::{Messages, Pending};
 use super::process::{Process, Stdin};
 use super::stderr::Stderr;
 use crate::error::{Error, ErrorCode, Result};
 use crate::secret::Secret;
+use crate::task::Task;
 
 /// The variables a server inherits; everything else of the gateway's environment stays with the gateway.
 const INHERITED: &[&str] = &[
@@ -87,8 +87,9 @@ impl Program<'_> {
         let messages = BufReader::with_capacity(BUFFER, stdout);
         let messages = Messages::new(messages, self.name, pending.clone(), stderr.clone());
         let (tell, received) = mpsc::channel(QUEUE);
-        let reader = tokio::spawn(read(messages, tell, Arc::clone(&ended))).abort_handle();
-        Ok(StdioTransport { stdin, received, waiting: VecDeque::new(), pending, ended, reader, process: Some(process) })
+        let reading = Task::spawn(read(messages, tell, Arc::clone(&ended)));
+        let waiting = VecDeque::new();
+        Ok(StdioTransport { stdin, received, waiting, pending, ended, _reading: reading, process: Some(process) })
     }
 
     fn cannot_start(&self, error: &std::io::Error) -> Error {
@@ -128,7 +129,8 @@ pub(super) struct StdioTransport {
     waiting: VecDeque<ServerJsonRpcMessage>,
     pending: Pending,
     ended: Arc<AtomicBool>,
-    reader: AbortHandle,
+    /// What the server left behind may keep its stdout open.
+    _reading: Task,
     process: Option<Process>,
 }
 
@@ -136,13 +138,6 @@ impl StdioTransport {
     /// Becomes true when the server's stdout ends, which is before everyone has been told.
     pub(super) fn ended(&self) -> Arc<AtomicBool> {
         Arc::clone(&self.ended)
-    }
-}
-
-impl Drop for StdioTransport {
-    fn drop(&mut self) {
-        // What the server left behind may keep its stdout open.
-        self.reader.abort();
     }
 }
 
