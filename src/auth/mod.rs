@@ -7,6 +7,7 @@
 
 mod discovery;
 mod explain;
+mod invitation;
 mod login;
 mod record;
 mod redirect;
@@ -25,6 +26,7 @@ use crate::files;
 use crate::secret;
 
 pub use explain::{error, login_command, needs_login, needs_login_by, needs_scope};
+pub use invitation::{Invitation, Invitations};
 pub use login::Login;
 pub use record::Record;
 pub use redirect::Listener;

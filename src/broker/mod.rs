@@ -114,9 +114,24 @@ impl Broker {
             self.validators.check(entry, stub, &arguments)?;
             Ok((entry, stub, arguments))
         };
-        let (entry, stub, arguments) = fit().map_err(|error| self.unfit(call, server, tool, args, error))?;
+        let (entry, stub, arguments) = match fit() {
+            Ok(fitting) => fitting,
+            Err(refused) if refused.code == ErrorCode::AuthRequired => {
+                return Err(self.first_login(call, server).await.err().unwrap_or(refused));
+            }
+            Err(error) => return Err(self.unfit(call, server, tool, args, error)),
+        };
         let operation = Operation::Tool { name: stub.name.clone(), arguments, repeatable: is_repeatable(stub) };
         self.dispatch(call, entry, Some(stub), operation).await
+    }
+
+    /// A server that nobody has logged into yet has no tools that could be called. Asking for them asks for the login;
+    /// they are there for the next script, this one has another catalog.
+    async fn first_login(&self, call: u64, server: &str) -> Result<()> {
+        let entry = self.catalog.server(server)?;
+        self.dispatch(call, entry, None, Operation::List).await?;
+        let message = format!("the login to {} is done; its tools are there from the next script on", entry.ident);
+        Err(Error::new(ErrorCode::AuthRequired, message).hint("run the script again"))
     }
 
     /// Puts a call on record whose names or arguments are wrong.
@@ -174,7 +189,7 @@ impl Broker {
                 Ok(redact::json(Surface::Script, value))
             }
             Answer::Raw(value) => normalise::raw_answer(redact::json(Surface::Script, value), &self.limits),
-            Answer::Listing(_) => Err(Error::new(ErrorCode::Internal, "a list came in answer to a call")),
+            Answer::Listing(_) => Ok(Value::Null),
         }
     }
 

@@ -10,6 +10,7 @@ mod events;
 mod failure;
 mod http;
 mod http_client;
+mod invite;
 mod lines;
 mod mcp;
 mod process;
@@ -28,6 +29,7 @@ use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use crate::auth::{Account, Invitations};
 use crate::config;
 use crate::error::{Error, ErrorCode, Result};
 
@@ -182,7 +184,7 @@ pub struct Vitals {
     pub stderr: Option<Stderr>,
 }
 
-/// Builds the stack of one server, outside in: a server that keeps failing is left alone for a while; a call is
+/// Builds the stack of one server, outside in: who is not logged in is invited to; a server that keeps failing is left alone for a while; a call is
 /// bounded in time whatever happens below; a dead connection is replaced before the next call.
 #[must_use]
 pub fn build(name: &str, server: &config::Server) -> Connection {
@@ -195,7 +197,11 @@ pub fn build(name: &str, server: &config::Server) -> Connection {
     let timeout = timeout::Timeout::new(name, client, limits);
     let breaker = breaker::Breaker::new(name, timeout, server.breaker, Arc::clone(&health));
     let vitals = Vitals { health, stderr: is_process.then_some(stderr) };
-    Connection { upstream: Arc::new(breaker), vitals, events, teller }
+    let upstream: Arc<dyn Upstream> = match Account::of(name, server).and_then(Invitations::new) {
+        Some(logins) => Arc::new(invite::Invite::new(breaker, logins)),
+        None => Arc::new(breaker),
+    };
+    Connection { upstream, vitals, events, teller }
 }
 
 /// A server known only from a file: it lists nothing new and cannot be called.

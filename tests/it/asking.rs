@@ -138,7 +138,10 @@ fn script(code: &str) -> CallToolRequestParams {
 }
 
 /// What a script returns or fails with.
-async fn run(service: &Service, code: &str) -> Result<Value, String> {
+pub(crate) async fn run<C: ClientHandler>(
+    service: &RunningService<RoleClient, C>,
+    code: &str,
+) -> Result<Value, String> {
     let answer = service.call_tool(script(code)).await.expect("the protocol works");
     let text = text(&answer.content);
     match answer.is_error {

@@ -5,12 +5,17 @@ use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use std::{fs, thread};
 
+use rmcp::ClientHandler;
+use rmcp::model::{ClientConfig, ElicitRequestParams, ElicitResult, ElicitationAction, ErrorData, Implementation};
+use rmcp::service::{RequestContext, RoleClient};
 use serde_json::{Value, json};
 
-use crate::client::{Fence, Output, finish, up};
+use crate::asking::run;
+use crate::client::{Era, Fence, Output, finish, up};
 use crate::real::Real;
 
 /// The two servers, in one process; killed when dropped.
@@ -270,6 +275,109 @@ async fn a_running_gateway_uses_a_login_and_notices_its_end() {
     }
     let said = session.execute_err("javascript", &format!("throw new Error({:?})", tokens(&fence)[0])).await;
     assert!(said.starts_with("SCRIPT_ERROR: Error: [redacted]\n"), "{said}");
+}
+
+/// A client whose user logs in where it is sent, if `agrees`.
+#[derive(Clone)]
+struct Browsing {
+    abilities: Value,
+    agrees: bool,
+    asked: Arc<Mutex<Vec<String>>>,
+}
+
+impl ClientHandler for Browsing {
+    fn get_info(&self) -> ClientConfig {
+        let abilities = serde_json::from_value(self.abilities.clone()).expect("abilities");
+        ClientConfig::new(abilities, Implementation::new("test", "1"))
+    }
+
+    async fn create_elicitation(
+        &self,
+        request: ElicitRequestParams,
+        _: RequestContext<RoleClient>,
+    ) -> Result<ElicitResult, ErrorData> {
+        let ElicitRequestParams::UrlElicitationParams { message, url, .. } = request else { panic!("{request:?}") };
+        self.asked.lock().expect("not poisoned").push(message);
+        if self.agrees {
+            tokio::task::spawn_blocking(move || browse(&url));
+        }
+        let action = if self.agrees { ElicitationAction::Accept } else { ElicitationAction::Decline };
+        Ok(ElicitResult::new(action))
+    }
+}
+
+/// What a browser does whose user agrees.
+fn browse(url: &str) {
+    let (head, _) = http("GET", url, "");
+    let back = head.lines().find_map(|line| line.strip_prefix("location: ")).expect("a redirect");
+    assert!(http("GET", back, "").0.starts_with("HTTP/1.1 200"));
+}
+
+const ECHO: &str = "return (await forge.callTool('web', 'echo', {message: 'hi'})).result";
+
+#[tokio::test]
+async fn a_client_that_can_is_sent_to_log_in_and_the_call_goes_on() {
+    let Some(provider) = Provider::start(&json!({})) else { return };
+    for era in [Era::Legacy, Era::Modern] {
+        let fence = provider.fence("");
+        let client = Browsing { abilities: json!({"elicitation": {"url": {}}}), agrees: true, asked: Arc::default() };
+        let (service, _) = fence.attach(era, fence.forgefs(["serve"]), client.clone()).await;
+        let deadline = Instant::now() + Duration::from_secs(60);
+        // Nobody knew its tools, so the first script gets no further than the login.
+        let first = loop {
+            match run(&service, ECHO).await {
+                Err(error) if error.contains("TRANSPORT_DEAD") && Instant::now() < deadline => {}
+                other => break other.expect_err("no tools yet"),
+            }
+        };
+        assert!(first.contains("the login to web is done") && first.contains("run the script again"), "{first}");
+        while run(&service, ECHO).await != Ok(json!("Echo: hi")) {
+            assert!(Instant::now() < deadline, "{}", fence.stderr());
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+        assert_eq!(
+            client.asked.lock().expect("not poisoned").drain(..).collect::<Vec<_>>(),
+            ["web: web needs a login"]
+        );
+        provider.control(&json!({"revoke_all": true}));
+        let both = format!("const one = () => {{ {ECHO} }}; return (await forge.parallel([one, one])).results");
+        let both = both.replace("() => { return", "async () => { return");
+        assert_eq!(run(&service, &both).await, Ok(json!(["Echo: hi", "Echo: hi"])));
+        assert!(!client.asked.lock().expect("not poisoned").is_empty());
+    }
+}
+
+#[tokio::test]
+async fn where_nobody_can_be_sent_the_error_has_the_address() {
+    let Some(provider) = Provider::start(&json!({})) else { return };
+    for (abilities, why) in [
+        (json!({"elicitation": {"url": {}}}), "the user does not want to log in now"),
+        (json!({"elicitation": {"form": {}}}), "the client does not offer `elicitation` by URL"),
+        (json!({}), "the client does not offer `elicitation`"),
+    ] {
+        let fence = provider.fence("");
+        log_in(&fence, &[]).success();
+        let client = Browsing { abilities, agrees: false, asked: Arc::default() };
+        let (service, _) = fence.attach(Era::Legacy, fence.forgefs(["serve"]), client).await;
+        let deadline = Instant::now() + Duration::from_secs(60);
+        while run(&service, ECHO).await != Ok(json!("Echo: hi")) {
+            assert!(Instant::now() < deadline, "{}", fence.stderr());
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+        provider.control(&json!({"revoke_all": true}));
+        let error = run(&service, ECHO).await.expect_err("the login is over");
+        assert!(error.contains("AUTH_REQUIRED: web needs a login") && error.contains(why), "{error}");
+        assert!(error.contains("fix: ask the user to open `url`"), "{error}");
+        let data = run(&service, &format!("try {{ {ECHO} }} catch (e) {{ return e.data }}")).await.expect("data");
+        let url = data["url"].as_str().expect("a URL");
+        assert!(error.contains(url), "the address stays the same: {error}");
+        browse(url);
+        // The browser is answered before the tokens are there.
+        while run(&service, ECHO).await != Ok(json!("Echo: hi")) {
+            assert!(Instant::now() < deadline, "{}", fence.stderr());
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+    }
 }
 
 #[tokio::test]

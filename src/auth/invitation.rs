@@ -1,0 +1,105 @@
+//! A login that is offered while the gateway runs: an address for a browser, and a listener that waits for it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::{Mutex, watch};
+
+use super::{Account, Grant, Listener, Login};
+use crate::error::{Error, ErrorCode, Result};
+use crate::session::random_id;
+use crate::task::Task;
+
+/// How long an address is good.
+const PATIENCE: Duration = Duration::from_secs(600);
+
+/// The logins that are offered for one server: one at a time.
+pub struct Invitations {
+    account: Arc<Account>,
+    current: Mutex<Option<Arc<Invitation>>>,
+}
+
+/// A login that somebody may complete in a browser on this machine.
+#[derive(Debug)]
+pub struct Invitation {
+    id: String,
+    url: String,
+    scopes: Vec<String>,
+    outcome: watch::Receiver<Option<Result<()>>>,
+    _waiting: Task,
+}
+
+impl Invitations {
+    /// Offers logins for this server; `None` where no person logs in.
+    #[must_use]
+    pub fn new(account: Arc<Account>) -> Option<Self> {
+        (account.grant() == Grant::Person).then(|| Self { account, current: Mutex::default() })
+    }
+
+    /// Name of the server.
+    #[must_use]
+    pub fn server(&self) -> &str {
+        self.account.server()
+    }
+
+    /// The login that is offered now, for these scopes beside the usual ones; a new one if there is none.
+    ///
+    /// # Errors
+    /// As [`Login::begin`]; and when no browser could be sent back here.
+    pub async fn invite(&self, scopes: &[String]) -> Result<Arc<Invitation>> {
+        let mut current = self.current.lock().await;
+        if let Some(invitation) = &*current
+            && invitation.outcome.borrow().is_none()
+            && scopes.iter().all(|scope| invitation.scopes.contains(scope))
+        {
+            return Ok(Arc::clone(invitation));
+        }
+        // The last one's listener may be on the one port that the provider knows.
+        current.take();
+        let listener = Listener::bind(self.account.redirect_port()).await?;
+        let login = Login::begin(&self.account, &listener.redirect_uri(), scopes).await?;
+        let (tell, outcome) = watch::channel(None);
+        let (id, url, scopes) = (random_id(), login.url().to_owned(), scopes.to_vec());
+        let server = self.account.server().to_owned();
+        let waiting = Task::spawn(async move {
+            let completed = async {
+                let address = listener.address(|address| login.is_mine(address)).await;
+                login.finish(&address).await.map(drop)
+            };
+            let outcome = tokio::time::timeout(PATIENCE, completed).await.unwrap_or_else(|_| Err(expired(&server)));
+            tell.send_replace(Some(outcome));
+        });
+        let invitation = Arc::new(Invitation { id, url, scopes, outcome, _waiting: waiting });
+        *current = Some(Arc::clone(&invitation));
+        Ok(invitation)
+    }
+}
+
+impl Invitation {
+    /// Tells it apart from others.
+    #[must_use]
+    pub fn id(&self) -> &str {
+        &self.id
+    }
+
+    /// What to open in a browser on this machine.
+    #[must_use]
+    pub fn url(&self) -> &str {
+        &self.url
+    }
+
+    /// Waits until somebody has logged in.
+    ///
+    /// # Errors
+    /// What went wrong, or that nobody did in time.
+    pub async fn completed(&self, server: &str) -> Result<()> {
+        match self.outcome.clone().wait_for(Option::is_some).await.as_deref() {
+            Ok(Some(outcome)) => outcome.clone(),
+            _ => Err(expired(server)),
+        }
+    }
+}
+
+fn expired(server: &str) -> Error {
+    Error::new(ErrorCode::AuthRequired, format!("nobody logged in to {server} within {PATIENCE:?}"))
+}

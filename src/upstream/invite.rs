@@ -1,0 +1,91 @@
+//! Invites whoever a call is made for to log in, where the server wants that, and calls again after it.
+
+use async_trait::async_trait;
+use serde_json::{Value, json};
+
+use super::{Answer, Ask, Operation, Progress, Question, Upstream};
+use crate::auth::{Invitation, Invitations};
+use crate::error::{Error, ErrorCode, Result};
+
+/// An upstream that asks for a login by URL elicitation (MCP 2025-11-25, Elicitation, URL mode). A client that cannot
+/// be asked so gets the address with the error.
+pub(super) struct Invite<U> {
+    inner: U,
+    logins: Invitations,
+}
+
+impl<U> Invite<U> {
+    pub(super) fn new(inner: U, logins: Invitations) -> Self {
+        Self { inner, logins }
+    }
+
+    /// The login that `refused` asks for. The address is on this machine and lives as long as the gateway does, so there
+    /// is one only for calls of a client that stays.
+    async fn invitation(&self, refused: &Error) -> Option<std::sync::Arc<Invitation>> {
+        let wanted = refused.data.as_ref().and_then(|data| data.get("scope")).and_then(Value::as_str);
+        let scopes: Vec<String> = wanted.unwrap_or_default().split_whitespace().map(str::to_owned).collect();
+        match self.logins.invite(&scopes).await {
+            Ok(invitation) => Some(invitation),
+            Err(error) => {
+                tracing::info!(server = self.logins.server(), %error, "no login can be offered here");
+                None
+            }
+        }
+    }
+
+    /// Asks for the login and waits for it. The time it takes is a person's.
+    async fn logged_in(&self, invitation: &Invitation, progress: &Progress) -> Result<()> {
+        let _held = progress.pause().hold();
+        let server = self.logins.server();
+        let params = json!({
+            "mode": "url",
+            "message": format!("{server} needs a login"),
+            "url": invitation.url(),
+            "elicitationId": invitation.id(),
+        });
+        let question = Question { ask: Ask::Elicitation, params, name: None };
+        let completed = invitation.completed(server);
+        let asked = async {
+            let Some(caller) = progress.caller() else { return Err(not_asked("no client is connected")) };
+            let answer = caller.ask(server, question).await?;
+            match answer.get("action").and_then(Value::as_str) {
+                Some("accept") => std::future::pending().await,
+                _ => Err(not_asked("the user does not want to log in now")),
+            }
+        };
+        tokio::select! {
+            completed = completed => completed,
+            refused = asked => refused,
+        }
+    }
+}
+
+fn not_asked(why: &str) -> Error {
+    Error::new(ErrorCode::ApprovalDenied, why)
+}
+
+#[async_trait]
+impl<U: Upstream> Upstream for Invite<U> {
+    async fn call(&self, operation: &Operation, progress: &Progress) -> Result<Answer> {
+        let refused = match self.inner.call(operation, progress).await {
+            Err(error) if error.code == ErrorCode::AuthRequired && progress.caller().is_some() => error,
+            answer => return answer,
+        };
+        let Some(invitation) = self.invitation(&refused).await else { return Err(refused) };
+        match self.logged_in(&invitation, progress).await {
+            // The server refused the call unseen, so calling again does nothing twice.
+            Ok(()) => self.inner.call(operation, progress).await,
+            Err(why) => Err(told(refused, &invitation, &why)),
+        }
+    }
+}
+
+/// The error with the address, for a client that has to pass it on by itself.
+fn told(refused: Error, invitation: &Invitation, why: &Error) -> Error {
+    let Error { message, data, .. } = refused;
+    let login = data.as_ref().and_then(|data| data.get("login")).and_then(Value::as_str).unwrap_or_default();
+    let hint = format!("ask the user to open `url` in a browser on this machine, or to run `{login}`; then call again");
+    let mut data = data.map_or_else(|| json!({}), |data| *data);
+    data["url"] = json!(invitation.url());
+    Error::new(ErrorCode::AuthRequired, format!("{message} ({})", why.message)).hint(hint).data(data)
+}
