@@ -112,7 +112,7 @@ impl Broker {
             let (entry, stub) = self.catalog.tool(server, tool)?;
             let arguments = arguments::parse(stub, args, self.limits.args_bytes)?;
             self.validators.check(entry, stub, &arguments)?;
-            Ok((entry, stub, arguments))
+            Ok::<_, Error>((entry, stub, arguments))
         };
         let (entry, stub, arguments) = match fit() {
             Ok(fitting) => fitting,
