@@ -20,6 +20,7 @@ use crate::execution::{Execution, Request, Scene};
 use crate::redact::{Outgoing as _, Surface};
 use crate::sandbox::{Pool, PoolOptions};
 use crate::session::Session;
+use crate::spending::Spending;
 use crate::task::Task;
 use fleet::Fleet;
 
@@ -48,6 +49,7 @@ pub struct Gateway {
     /// Keeps workers of the pool warm, once that was asked for.
     warming: ArcSwapOption<Task>,
     audit: ArcSwap<audit::Log>,
+    spending: ArcSwap<Spending>,
     /// What whoever looks at the root should know.
     notice: ArcSwapOption<String>,
 }
@@ -89,6 +91,7 @@ impl Gateway {
             warming: ArcSwapOption::empty(),
             notice: ArcSwapOption::empty(),
             audit: ArcSwap::new(audit::Log::open(&config.audit)),
+            spending: ArcSwap::new(Spending::new(&config)),
             config: ArcSwap::from_pointee(config),
         })
     }
@@ -109,6 +112,7 @@ impl Gateway {
         if self.config.load().audit != config.audit {
             self.audit.store(audit::Log::open(&config.audit));
         }
+        self.spending.store(self.spending.load().reloaded(&config));
         self.config.store(Arc::new(config));
         Ok(reloaded)
     }
@@ -231,6 +235,7 @@ impl Gateway {
             validators: Arc::clone(&self.validators),
             pool: self.pool(),
             limits: self.config.load().sandbox.limits.clone(),
+            spending: self.spending.load_full(),
             audit: self.audit.load_full(),
             redaction: self.config.load().redaction,
             caller: None,

@@ -25,5 +25,6 @@ pub mod sandbox;
 pub mod secret;
 pub mod server;
 pub mod session;
+pub mod spending;
 mod task;
 pub mod upstream;

@@ -8,6 +8,7 @@ use serde_json::Value;
 use tokio::time::Instant;
 
 use crate::error::{Error, ErrorCode, Result};
+use crate::spending::Purse;
 
 /// Bytes of stored results; beyond, the oldest go.
 const RESULT_BYTES: usize = 64 << 20;
@@ -27,6 +28,7 @@ pub struct Session {
     reads: Mutex<BTreeMap<String, Read>>,
     results: Mutex<Results>,
     stash: Mutex<Stash>,
+    spent: Purse,
 }
 
 /// What sets a session apart from others on record.
@@ -80,6 +82,12 @@ impl Session {
     #[must_use]
     pub fn client(&self) -> Option<String> {
         lock(&self.client).clone()
+    }
+
+    /// What its calls cost so far.
+    #[must_use]
+    pub fn spent(&self) -> &Purse {
+        &self.spent
     }
 
     /// Remembers that a stub was read, with the digest of its definition, and its text.

@@ -10,6 +10,7 @@ use wire::{EngineInfo, Language, Layer};
 
 use super::{Broker, CallRecord, millis};
 use crate::audit;
+use crate::config::Amount;
 use crate::discovery::head;
 use crate::redact::{self, Surface};
 use crate::session::random_id;
@@ -85,6 +86,9 @@ struct Record {
     /// The layers that did not.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     unconfined: Vec<String>,
+    /// What its calls cost.
+    #[serde(skip_serializing_if = "Amount::is_zero")]
+    cost: Amount,
     /// Every call, in order.
     calls: Vec<CallRecord>,
     /// The stubs that the session had read.
@@ -146,6 +150,7 @@ impl Audit {
             engine: self.ran_in.as_ref().map(|(engine, _)| engine.to_string()),
             confined: layers(true),
             unconfined: layers(false),
+            cost: self.broker.spent.spent(),
             calls,
             read,
         };

@@ -9,6 +9,7 @@ use serde_json::Value;
 use stubgen::ToolStub;
 
 use super::millis;
+use crate::config::Amount;
 use crate::discovery::head;
 use crate::error::{Error, ErrorCode, Result, code_name};
 use crate::redact::{self, Surface};
@@ -37,6 +38,13 @@ pub struct CallRecord {
     pub args: String,
     /// Digest of the arguments in canonical form; of their text where they are not valid.
     pub args_hash: String,
+    /// Bytes of the arguments, as JSON.
+    pub args_bytes: usize,
+    /// Bytes of text and binary content that came back.
+    pub answer_bytes: usize,
+    /// What it cost.
+    #[serde(skip_serializing_if = "Amount::is_zero")]
+    pub cost: Amount,
     /// The servers whose data the execution held when the call was made, sorted.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub labels: Vec<String>,
@@ -90,6 +98,11 @@ impl Ledger {
         charge(&self.charged, limit, || format!("a run may make {limit} calls and this one has made them"))
     }
 
+    /// Takes back [`Ledger::charge_call`] for a call that is not made.
+    pub(super) fn give_back_call(&self) {
+        self.charged.fetch_sub(1, Ordering::Relaxed);
+    }
+
     pub(super) fn charge_discovery(&self) -> Result<()> {
         let limit = self.max_discovery;
         charge(&self.discovered, limit, || format!("a run may make {limit} requests besides tool calls"))
@@ -101,9 +114,21 @@ impl Ledger {
     /// `BUDGET_EXCEEDED` when the run tries without end; its last record says so.
     pub(super) fn open(&self, attempt: Attempt, labels: Vec<String>) -> Result<usize> {
         let limit = self.max_calls as usize + MAX_REFUSED;
-        let Attempt { call, server, tool, args, args_hash } = attempt;
-        let (verdict, outcome) = (String::new(), RUNNING.to_owned());
-        let mut record = CallRecord { call, server, tool, args, args_hash, labels, verdict, outcome, ms: 0.0 };
+        let Attempt { call, server, tool, args, args_hash, args_bytes } = attempt;
+        let mut record = CallRecord {
+            call,
+            server,
+            tool,
+            args,
+            args_hash,
+            args_bytes,
+            answer_bytes: 0,
+            cost: Amount::ZERO,
+            labels,
+            verdict: String::new(),
+            outcome: RUNNING.to_owned(),
+            ms: 0.0,
+        };
         let mut calls = self.lock();
         if calls.len() < limit {
             calls.push((record, Instant::now()));
@@ -125,6 +150,20 @@ impl Ledger {
         }
     }
 
+    /// Notes what a call costs.
+    pub(super) fn paid(&self, record: usize, cost: Amount) {
+        if let Some((record, _)) = self.lock().get_mut(record) {
+            record.cost = cost;
+        }
+    }
+
+    /// Notes how much came back.
+    pub(super) fn received(&self, record: usize, bytes: usize) {
+        if let Some((record, _)) = self.lock().get_mut(record) {
+            record.answer_bytes = bytes;
+        }
+    }
+
     pub(super) fn close<T>(&self, record: usize, outcome: &Result<T>) {
         if let Some((record, started)) = self.lock().get_mut(record) {
             record.ms = millis(*started);
@@ -143,6 +182,7 @@ pub(super) struct Attempt {
     tool: String,
     args: String,
     args_hash: String,
+    args_bytes: usize,
 }
 
 impl Attempt {
@@ -167,7 +207,7 @@ impl Attempt {
     }
 
     fn written(call: u64, server: String, tool: String, args: &str) -> Self {
-        Self { call, server, tool, args: preview(args), args_hash: stubgen::short_digest(args) }
+        Self { call, server, tool, args: preview(args), args_hash: stubgen::short_digest(args), args_bytes: args.len() }
     }
 }
 

@@ -6,7 +6,7 @@
 //! 2. map and validate the arguments against the tool's schema;
 //! 3. open the record, so that what is refused is on it too;
 //! 4. ask the [`policy`], before anything is counted or sent;
-//! 5. charge the budget of the run, and wait for a free slot;
+//! 5. charge the budgets, within the rates, and wait for a free slot;
 //! 6. call the server through the router;
 //! 7. note whose data the execution holds now, normalise the answer, redact what is shown of errors, close the record.
 
@@ -30,7 +30,7 @@ use tokio::sync::Semaphore;
 use wire::{CallError, Json, Op, Outcome};
 
 use crate::catalog::Catalog;
-use crate::config::Limits;
+use crate::config::{Amount, Limits};
 use crate::discovery::Discovery;
 use crate::error::{Error, ErrorCode, Result};
 use crate::manifest::ServerEntry;
@@ -39,6 +39,7 @@ use crate::redact::{self, Surface};
 use crate::router::Router;
 use crate::sandbox::Host;
 use crate::session::Session;
+use crate::spending::{Item, Purse, Spending};
 use crate::upstream::{Answer, Caller, Operation, Progress, Step};
 
 pub use arguments::Validators;
@@ -67,6 +68,8 @@ pub struct Broker {
     attachments: Attachments,
     caller: Option<Arc<dyn Caller>>,
     pause: Arc<Pause>,
+    spending: Arc<Spending>,
+    spent: Purse,
 }
 
 impl Broker {
@@ -78,11 +81,27 @@ impl Broker {
         session: Arc<Session>,
         validators: Arc<Validators>,
         limits: Limits,
+        spending: Arc<Spending>,
     ) -> Self {
         let slots = Semaphore::new(limits.concurrency);
         let ledger = Ledger::new(limits.calls, MAX_DISCOVERY);
         let (holdings, attachments, caller, pause) = Default::default();
-        Self { catalog, router, session, validators, limits, slots, ledger, holdings, attachments, caller, pause }
+        let spent = Purse::default();
+        Self {
+            catalog,
+            router,
+            session,
+            validators,
+            limits,
+            slots,
+            ledger,
+            holdings,
+            attachments,
+            caller,
+            pause,
+            spending,
+            spent,
+        }
     }
 
     /// The same boundary, with the client that servers may reach while they work for it.
@@ -159,7 +178,7 @@ impl Broker {
         let verdict = decision.as_ref().map_or_else(policy::refusal, Clone::clone);
         self.ledger.decided(record, verdict);
         let outcome = match decision {
-            Ok(_) => self.perform(entry, stub, &operation).await,
+            Ok(_) => self.paid(record, entry, stub, &operation).await,
             Err(error) => Err(error),
         };
         self.ledger.close(record, &outcome);
@@ -177,20 +196,56 @@ impl Broker {
         Ok(verdict)
     }
 
-    async fn perform(&self, entry: &ServerEntry, stub: Option<&ToolStub>, operation: &Operation) -> Result<Value> {
+    /// Pays for a call and makes it. What is refused on the way costs nothing.
+    async fn paid(
+        &self,
+        record: usize,
+        entry: &ServerEntry,
+        stub: Option<&ToolStub>,
+        operation: &Operation,
+    ) -> Result<Value> {
+        let (label, session) = (label(entry, stub), self.session.spent());
+        let free = matches!(operation, Operation::Complete { .. });
+        let item = Item { server: &entry.name, tool: stub.map(|stub| stub.name.as_str()), label: &label, free };
+        let cost = match self.spending.charge(item, &self.spent, session).await {
+            Ok(cost) => cost,
+            Err(error) => {
+                self.ledger.give_back_call();
+                self.ledger.decided(record, policy::refusal(&error));
+                return Err(error);
+            }
+        };
+        self.ledger.paid(record, cost);
+        let outcome = self.perform(record, entry, stub, operation).await;
+        if outcome.as_ref().is_err_and(|error| was_turned_away(error.code)) {
+            self.spending.refund(cost, &self.spent, session).await;
+            self.ledger.paid(record, Amount::ZERO);
+        }
+        outcome
+    }
+
+    async fn perform(
+        &self,
+        record: usize,
+        entry: &ServerEntry,
+        stub: Option<&ToolStub>,
+        operation: &Operation,
+    ) -> Result<Value> {
         let _slot = self.slots.acquire().await;
         let answer = self.reported(entry, stub, operation).await;
         // Whatever came of it: an error says what the server said, and a call that was lost may have an effect.
         self.holdings.receive(&entry.name);
-        match answer.map_err(redacted)? {
+        let (bytes, value) = match answer.map_err(redacted)? {
             Answer::Tool(answer) => {
                 let tool = label(entry, stub);
-                let value = normalise::tool_answer(answer, &self.origin(entry, &tool)).map_err(redacted)?;
-                Ok(redact::json(Surface::Script, value))
+                let (bytes, value) = normalise::tool_answer(answer, &self.origin(entry, &tool));
+                (bytes, value.map_err(redacted).map(|value| redact::json(Surface::Script, value)))
             }
             Answer::Raw(value) => normalise::raw_answer(redact::json(Surface::Script, value), &self.limits),
-            Answer::Listing(_) => Ok(Value::Null),
-        }
+            Answer::Listing(_) => (0, Ok(Value::Null)),
+        };
+        self.ledger.received(record, bytes);
+        value
     }
 
     /// The call itself, while the client hears what the server says of it.
@@ -303,6 +358,11 @@ impl Host for Broker {
 /// The tool or server of a call, in messages.
 fn label(entry: &ServerEntry, stub: Option<&ToolStub>) -> String {
     stub.map_or_else(|| entry.ident.clone(), |stub| format!("{}.{}", entry.ident, stub.ident))
+}
+
+/// Whether a call with this error was not made at all, by our breaker or by the server's own word.
+fn was_turned_away(code: ErrorCode) -> bool {
+    matches!(code, ErrorCode::CircuitOpen | ErrorCode::AuthRequired | ErrorCode::RateLimit)
 }
 
 /// The error as scripts see it.

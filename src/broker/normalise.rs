@@ -27,9 +27,15 @@ pub(super) struct Origin<'a> {
 /// `isError` raises, structured content wins, one text that is a JSON object or array is parsed, any other text
 /// stays text, other blocks become handles; several blocks become a list. Handles beside structured content, which
 /// repeats only the texts, are under its key `_content`.
-pub(super) fn tool_answer(answer: ToolAnswer, origin: &Origin<'_>) -> Result<Value> {
-    let Origin { server, tool, limits, attachments } = *origin;
-    check_size(tool, &answer, limits)?;
+///
+/// How many bytes it has comes beside it.
+pub(super) fn tool_answer(answer: ToolAnswer, origin: &Origin<'_>) -> (usize, Result<Value>) {
+    let (bytes, fits) = size(&answer, origin);
+    (bytes, fits.and_then(|()| value(answer, origin)))
+}
+
+fn value(answer: ToolAnswer, origin: &Origin<'_>) -> Result<Value> {
+    let Origin { server, tool, attachments, .. } = *origin;
     if answer.is_error {
         return Err(tool_error(tool, answer));
     }
@@ -68,10 +74,11 @@ fn beside(mut structured: Value, handles: Vec<Value>) -> Value {
     }
 }
 
-/// A resource or prompt, as the server sent it.
-pub(super) fn raw_answer(value: Value, limits: &Limits) -> Result<Value> {
+/// A resource or prompt, as the server sent it, and its size.
+pub(super) fn raw_answer(value: Value, limits: &Limits) -> (usize, Result<Value>) {
     let size = value.to_string().len();
-    if size > limits.answer_bytes { Err(too_large("the answer", size, limits.answer_bytes)) } else { Ok(value) }
+    let fits = size <= limits.answer_bytes;
+    (size, if fits { Ok(value) } else { Err(too_large("the answer", size, limits.answer_bytes)) })
 }
 
 /// A resource or prompt with handles in place of what is more than text.
@@ -100,16 +107,20 @@ fn list<'a>(value: &'a mut Value, key: &str) -> impl Iterator<Item = &'a mut Val
     value.get_mut(key).and_then(Value::as_array_mut).into_iter().flatten()
 }
 
-fn check_size(tool: &str, answer: &ToolAnswer, limits: &Limits) -> Result<()> {
-    let mut text = 0;
+/// Bytes of an answer, and whether that many may be passed on.
+fn size(answer: &ToolAnswer, origin: &Origin<'_>) -> (usize, Result<()>) {
+    let Origin { tool, limits, .. } = *origin;
+    let (mut text, mut media, mut fits) = (0, 0, Ok(()));
     for block in &answer.content {
         match block {
             Block::Text(content) => text += content.len(),
             Block::Other(block) => match binary(block) {
-                Some((kind, bytes)) if bytes > limits.binary_bytes => {
-                    return Err(too_large(&format!("an {kind} of {tool}"), bytes, limits.binary_bytes));
+                Some((kind, bytes)) => {
+                    media += bytes;
+                    if bytes > limits.binary_bytes {
+                        fits = Err(too_large(&format!("an {kind} of {tool}"), bytes, limits.binary_bytes));
+                    }
                 }
-                Some(_) => {}
                 None => text += block.to_string().len(),
             },
         }
@@ -118,11 +129,10 @@ fn check_size(tool: &str, answer: &ToolAnswer, limits: &Limits) -> Result<()> {
     if text == 0 {
         text = answer.structured.as_ref().map_or(0, |value| value.to_string().len());
     }
-    if text > limits.answer_bytes {
-        Err(too_large(&format!("the answer of {tool}"), text, limits.answer_bytes))
-    } else {
-        Ok(())
+    if fits.is_ok() && text > limits.answer_bytes {
+        fits = Err(too_large(&format!("the answer of {tool}"), text, limits.answer_bytes));
     }
+    (text + media, fits)
 }
 
 fn check_binary(block: &Value, origin: &Origin<'_>) -> Result<()> {

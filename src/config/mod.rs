@@ -21,7 +21,9 @@ mod raw;
 mod sandbox;
 mod sensitive;
 mod server;
+mod spending;
 mod suggest;
+mod telemetry;
 mod transport;
 mod units;
 mod values;
@@ -34,6 +36,8 @@ pub(crate) use file::read as read_text;
 pub use patterns::{Matcher, Patterns};
 use raw::{Raw, RawRedaction};
 pub(crate) use sensitive::sounds_secret;
+pub use spending::{Amount, Budgets, Rate, ToolRule};
+pub use telemetry::{Metrics, Telemetry};
 pub(crate) use transport::is_loopback;
 use values::Values;
 
@@ -50,6 +54,12 @@ pub struct Config {
     pub audit: Audit,
     /// What is taken out of results, beside the values of this configuration.
     pub redaction: Results,
+    /// What may be spent.
+    pub budgets: Budgets,
+    /// Where metrics can be fetched, if anywhere.
+    pub metrics: Option<Metrics>,
+    /// Where spans are posted, if anywhere.
+    pub telemetry: Option<Telemetry>,
     /// The file this came from; `None` for [`Config::empty`].
     pub path: Option<PathBuf>,
 }
@@ -106,6 +116,9 @@ impl Config {
             manifest: Manifest::default(),
             audit: Audit::default(),
             redaction: Results::default(),
+            budgets: Budgets::default(),
+            metrics: None,
+            telemetry: None,
             path: None,
         }
     }
@@ -142,7 +155,17 @@ impl Config {
         let manifest = sandbox::manifest(values, raw.manifest)?;
         let audit = sandbox::audit(values, raw.audit)?;
         let redaction = redaction(values, raw.redaction)?;
-        let config = Self { servers, sandbox, manifest, audit, redaction, path: Some(path.to_owned()) };
+        let config = Self {
+            servers,
+            sandbox,
+            manifest,
+            audit,
+            redaction,
+            budgets: spending::budgets(values, raw.budgets)?,
+            metrics: telemetry::metrics(values, raw.metrics)?,
+            telemetry: telemetry::telemetry(values, raw.telemetry)?,
+            path: Some(path.to_owned()),
+        };
         config.list_places();
         Ok(config)
     }
@@ -189,6 +212,12 @@ pub struct Server {
     pub idle_stop: Option<Duration>,
     /// How it is logged into.
     pub auth: Auth,
+    /// How often it may be called.
+    pub rate: Option<Rate>,
+    /// What one call costs, unless something else is said of its tool.
+    pub cost: Amount,
+    /// What holds for some of its tools only.
+    pub tools: Vec<ToolRule>,
 }
 
 /// When a server that keeps failing is left alone.

@@ -33,6 +33,14 @@ impl Patterns {
         Ok(Self(entries))
     }
 
+    /// One entry that is written as a key.
+    pub(super) fn key(values: &Values<'_>, key: &KeyPath, entry: String) -> Result<Self, ConfigError> {
+        match Glob::new(&entry) {
+            Ok(_) if !entry.trim().is_empty() => Ok(Self(vec![entry])),
+            _ => Err(values.document.at_key(key, "not a usable pattern").with_hint(FORM)),
+        }
+    }
+
     /// The entries as they were written.
     #[must_use]
     pub fn entries(&self) -> &[String] {

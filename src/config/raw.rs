@@ -18,6 +18,12 @@ pub(super) struct Raw {
     pub(super) audit: RawAudit,
     #[serde(default)]
     pub(super) redaction: RawRedaction,
+    #[serde(default)]
+    pub(super) budgets: RawBudgets,
+    #[serde(default)]
+    pub(super) metrics: RawMetrics,
+    #[serde(default)]
+    pub(super) telemetry: RawTelemetry,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -43,6 +49,24 @@ pub(super) struct RawServer {
     pub(super) start: Option<String>,
     pub(super) idle_stop: Option<DurationText>,
     pub(super) auth: Option<RawAuth>,
+    pub(super) rate: Option<RawRate>,
+    pub(super) cost: Option<Number>,
+    pub(super) tools: BTreeMap<String, RawTool>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default, expecting = "a table such as { calls = 60, per = \"1m\" }")]
+pub(super) struct RawRate {
+    pub(super) calls: Option<i64>,
+    pub(super) per: Option<DurationText>,
+    pub(super) burst: Option<i64>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default, expecting = "a table of settings for a tool")]
+pub(super) struct RawTool {
+    pub(super) rate: Option<RawRate>,
+    pub(super) cost: Option<Number>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -112,6 +136,54 @@ pub(super) struct RawAudit {
 #[serde(deny_unknown_fields, default, expecting = "a table")]
 pub(super) struct RawRedaction {
     pub(super) results: Option<String>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default, expecting = "a table")]
+pub(super) struct RawBudgets {
+    pub(super) run: Option<Number>,
+    pub(super) session: Option<Number>,
+    pub(super) day: Option<Number>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default, expecting = "a table")]
+pub(super) struct RawMetrics {
+    pub(super) listen: Option<String>,
+    pub(super) allow_remote: Option<bool>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default, expecting = "a table")]
+pub(super) struct RawTelemetry {
+    pub(super) endpoint: Option<String>,
+    pub(super) headers: Option<BTreeMap<String, String>>,
+}
+
+/// A number, with a fraction or without.
+#[derive(Debug)]
+pub(super) struct Number(pub(super) f64);
+
+impl<'de> Deserialize<'de> for Number {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Visitor;
+        impl de::Visitor<'_> for Visitor {
+            type Value = Number;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a number")
+            }
+
+            fn visit_i64<E: de::Error>(self, number: i64) -> Result<Number, E> {
+                Ok(Number(number as f64))
+            }
+
+            fn visit_f64<E: de::Error>(self, number: f64) -> Result<Number, E> {
+                Ok(Number(number))
+            }
+        }
+        deserializer.deserialize_any(Visitor)
+    }
 }
 
 /// A string whose type error says how it is to be written.

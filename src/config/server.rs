@@ -9,9 +9,10 @@ use super::document::KeyPath;
 use super::error::ConfigError;
 use super::patterns::Patterns;
 use super::raw::{RawBreaker, RawServer};
+use super::spending;
 use super::transport::transport;
 use super::values::Values;
-use super::{Access, Auth, Binding, Breaker, Server, Start, Transport};
+use super::{Access, Amount, Auth, Binding, Breaker, Server, Start, Transport};
 
 /// Files and folders that stand beside the servers in the virtual filesystem.
 const ROOT_NAMES: &[&str] = &["forge.pyi", "forge.d.ts", "results"];
@@ -42,6 +43,9 @@ impl Server {
             start: Start::default(),
             idle_stop: None,
             auth: Auth::None,
+            rate: None,
+            cost: Amount::ONE,
+            tools: Vec::new(),
         }
     }
 }
@@ -85,6 +89,9 @@ pub(super) fn server(mut values: Values<'_>, name: &str, mut raw: RawServer) -> 
         allow: raw.allow.take().map(|list| Patterns::parse(&values, &key.key("allow"), list)).transpose()?,
         deny: Patterns::parse(&values, &key.key("deny"), raw.deny.take().unwrap_or_default())?,
     };
+    let rate = spending::rate(&values, &key.key("rate"), raw.rate.take())?;
+    let cost = spending::cost(&values, &key.key("cost"), raw.cost.take())?.unwrap_or(Amount::ONE);
+    let tools = spending::tools(&values, &key.key("tools"), std::mem::take(&mut raw.tools))?;
     let login = raw.auth.take();
     let transport = transport(&values, &key, raw)?;
     let auth = auth(&values, &key, login, &transport)?;
@@ -102,6 +109,9 @@ pub(super) fn server(mut values: Values<'_>, name: &str, mut raw: RawServer) -> 
         start,
         idle_stop,
         auth,
+        rate,
+        cost,
+        tools,
     })
 }
 

@@ -139,7 +139,7 @@ fn http(
 const PLAIN: &str = "use https; plain http is for servers on this machine, or without credentials";
 
 /// A URL, and whether what is sent to it stays private: it is encrypted, or stays on this machine.
-fn address(values: &Values<'_>, key: &KeyPath, text: String) -> Result<(String, bool), ConfigError> {
+pub(super) fn address(values: &Values<'_>, key: &KeyPath, text: String) -> Result<(String, bool), ConfigError> {
     let text = values.filled(key, text)?;
     if values.is_open(&text.text) {
         return Ok((text.text, true));
@@ -192,7 +192,7 @@ const TRANSPORT_HEADERS: &[&str] = &[
     "upgrade",
 ];
 
-fn headers(
+pub(super) fn headers(
     values: &Values<'_>,
     key: &KeyPath,
     raw: BTreeMap<String, String>,

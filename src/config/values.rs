@@ -8,7 +8,8 @@ use super::Env;
 use super::document::{Document, KeyPath};
 use super::error::ConfigError;
 use super::expand::{Expanded, expand, has_reference};
-use super::raw::{DurationText, SizeText};
+use super::raw::{DurationText, Number, SizeText};
+use super::spending::Amount;
 use super::{suggest, units};
 
 /// What is needed to make sense of a raw value.
@@ -141,6 +142,20 @@ impl Values<'_> {
         let bounds = || (range.start().to_string(), range.end().to_string());
         self.within(key, count.is_some(), number == 0, bounds)?;
         Ok(count.unwrap_or(default))
+    }
+
+    /// An amount within a range; `None` without one.
+    pub(super) fn amount(
+        &self,
+        key: &KeyPath,
+        raw: Option<Number>,
+        range: RangeInclusive<Amount>,
+    ) -> Result<Option<Amount>, ConfigError> {
+        let Some(Number(number)) = raw else { return Ok(None) };
+        let amount = Amount::read(number).filter(|amount| range.contains(amount));
+        let bounds = || (range.start().to_string(), format!("{}, with six decimals at most", range.end()));
+        self.within(key, amount.is_some(), number == 0.0, bounds)?;
+        Ok(amount)
     }
 
     fn within(

@@ -20,6 +20,7 @@ use crate::redact::{self, Outgoing, Surface};
 use crate::router::Router;
 use crate::sandbox::{self, Pool, Report};
 use crate::session::Session;
+use crate::spending::Spending;
 use crate::upstream::Caller;
 
 pub use failed::Failed;
@@ -49,6 +50,8 @@ pub struct Scene {
     pub pool: Arc<Pool>,
     /// The limits.
     pub limits: config::Limits,
+    /// Rates and budgets.
+    pub spending: Arc<Spending>,
     /// Where records go.
     pub audit: Arc<audit::Log>,
     /// What is taken out of what it answers.
@@ -106,6 +109,7 @@ impl Scene {
             Arc::clone(&self.session),
             Arc::clone(&self.validators),
             self.limits.clone(),
+            Arc::clone(&self.spending),
         )
         .made_for(self.caller.clone())
     }

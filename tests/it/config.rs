@@ -193,8 +193,8 @@ fn uncommented(text: &str) -> String {
         .collect()
 }
 
-fn anything(_: &str) -> Option<String> {
-    Some("dummy".to_owned())
+fn anything(name: &str) -> Option<String> {
+    Some(if name == "HOME" { "/home/somebody" } else { "dummy" }.to_owned())
 }
 
 #[test]
@@ -229,11 +229,26 @@ fn the_example_uncommented_is_valid_and_shows_the_defaults() {
     let (shown, plain) = (&config.servers["example"], &plain.servers["a"]);
     assert_eq!((shown.timeout, shown.connect_timeout), (plain.timeout, plain.connect_timeout));
     assert_eq!((shown.binding, shown.enabled), (plain.binding, plain.enabled));
+    assert_eq!(shown.cost, plain.cost);
 }
 
 #[test]
 fn the_example_has_every_key_after_a_comment() {
-    for table in ["", "servers.x", "servers.x.auth", "sandbox", "sandbox.limits", "manifest", "audit"] {
+    let tables = [
+        "",
+        "servers.x",
+        "servers.x.auth",
+        "servers.x.tools.y",
+        "sandbox",
+        "sandbox.limits",
+        "budgets",
+        "manifest",
+        "audit",
+        "metrics",
+        "telemetry",
+        "redaction",
+    ];
+    for table in tables {
         let header = if table.is_empty() { String::new() } else { format!("[{table}]\n") };
         let error = parse(&format!("{header}no-such-key = 1\n")).expect_err("unknown key");
         let keys = error.hint.expect("the valid keys");
@@ -321,7 +336,7 @@ proptest! {
     fn any_value_of_any_key_resolves_or_has_an_error(
         key in prop::sample::select(vec![
             "transport", "command", "args", "env", "cwd", "url", "headers", "description", "enabled", "timeout",
-            "connect_timeout", "categories", "binding", "other",
+            "connect_timeout", "categories", "binding", "rate", "cost", "tools", "other",
         ]),
         name in ".{0,8}",
         value in prop_oneof![

@@ -22,5 +22,6 @@ mod redaction;
 mod redaction_corpus;
 mod relay;
 mod soak;
+mod spending;
 mod static_layer;
 mod surface;

@@ -1,0 +1,165 @@
+//! What the configuration says of a server's calls: how often, and at what price.
+
+use std::fmt;
+use std::num::NonZeroU32;
+use std::time::Duration;
+
+use globset::{Glob, GlobMatcher};
+use governor::clock::Clock;
+use governor::middleware::NoOpMiddleware;
+use governor::state::{InMemoryState, NotKeyed};
+use governor::{Quota, RateLimiter};
+use serde_json::json;
+use tokio::time::Instant;
+
+use super::Item;
+use crate::config::{Amount, Rate, Server, ToolRule};
+use crate::error::{Error, ErrorCode, Result};
+
+/// The rates and prices of one server.
+#[derive(Debug)]
+pub(super) struct Terms {
+    rate: Option<Bucket>,
+    cost: Amount,
+    rules: Vec<Rule>,
+    /// As they were written.
+    written: (Option<Rate>, Amount, Vec<ToolRule>),
+}
+
+#[derive(Debug)]
+struct Rule {
+    name: String,
+    pattern: Option<GlobMatcher>,
+    bucket: Option<Bucket>,
+    cost: Option<Amount>,
+}
+
+impl Rule {
+    fn is_for(&self, tool: &str) -> bool {
+        self.name == tool || self.pattern.as_ref().is_some_and(|pattern| pattern.is_match(tool))
+    }
+}
+
+impl Terms {
+    pub(super) fn new(server: &Server) -> Self {
+        let rules = server.tools.iter().flat_map(|rule| {
+            rule.tools.entries().iter().map(|name| Rule {
+                name: name.clone(),
+                pattern: Glob::new(name).ok().map(|glob| glob.compile_matcher()),
+                bucket: rule.rate.map(Bucket::new),
+                cost: rule.cost,
+            })
+        });
+        let written = (server.rate, server.cost, server.tools.clone());
+        Self { rate: server.rate.map(Bucket::new), cost: server.cost, rules: rules.collect(), written }
+    }
+
+    /// Whether they are what the configuration says.
+    pub(super) fn are_of(&self, server: &Server) -> bool {
+        let (rate, cost, tools) = &self.written;
+        (rate, cost, tools) == (&server.rate, &server.cost, &server.tools)
+    }
+
+    /// What a call costs: the full name of a tool goes before patterns, of several patterns the highest counts.
+    pub(super) fn cost(&self, tool: Option<&str>) -> Amount {
+        let Some(tool) = tool else { return self.cost };
+        let named = self.rules.iter().find(|rule| rule.name == tool && rule.cost.is_some());
+        let highest = || self.rules.iter().filter(|rule| rule.is_for(tool)).filter_map(|rule| rule.cost).max();
+        named.and_then(|rule| rule.cost).or_else(highest).unwrap_or(self.cost)
+    }
+
+    /// Lets a call through that every bucket has room for. The narrow ones are asked first: what one of them gave is
+    /// lost when a wider one refuses, and by then the wider one is what holds things up.
+    pub(super) fn admit(&self, item: Item<'_>) -> Result<()> {
+        for rule in self.rules.iter().filter(|rule| item.tool.is_some_and(|tool| rule.is_for(tool))) {
+            if let Some(bucket) = &rule.bucket {
+                bucket.admit(item, &format!("{}'s `{}`", item.server, rule.name))?;
+            }
+        }
+        match &self.rate {
+            Some(bucket) => bucket.admit(item, item.server),
+            None => Ok(()),
+        }
+    }
+}
+
+/// One rate, and how much of it is used up.
+struct Bucket {
+    rate: Rate,
+    limiter: RateLimiter<NotKeyed, InMemoryState, Since, NoOpMiddleware<Duration>>,
+}
+
+impl Bucket {
+    fn new(rate: Rate) -> Self {
+        // The configuration has neither zeros nor times that do not divide.
+        let one = Duration::from_nanos(1).max(rate.per / rate.calls.max(1));
+        let burst = NonZeroU32::new(rate.burst).unwrap_or(NonZeroU32::MIN);
+        let quota = Quota::with_period(one).unwrap_or_else(|| Quota::per_second(NonZeroU32::MIN)).allow_burst(burst);
+        Self { rate, limiter: RateLimiter::direct_with_clock(quota, Since(Instant::now())) }
+    }
+
+    fn admit(&self, item: Item<'_>, of: &str) -> Result<()> {
+        let Err(refused) = self.limiter.check() else { return Ok(()) };
+        let wait = refused.wait_time_from(Since::now(self.limiter.clock()));
+        // Rounded up: who waits exactly so long gets through.
+        let seconds = ((wait.as_secs_f64() * 1000.0).ceil() / 1000.0).max(0.001);
+        let Rate { calls, per, burst } = self.rate;
+        let per = humantime::format_duration(per);
+        let message = format!(
+            "{} is not called: {of} takes {calls} calls in {per}, {burst} of them at once; there is room in {seconds} s",
+            item.label
+        );
+        Err(Error::new(ErrorCode::RateLimit, message)
+            .hint(format!("wait {seconds} s before calling again, or make fewer calls"))
+            .data(json!({ "retry_after_secs": seconds })))
+    }
+}
+
+impl fmt::Debug for Bucket {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.rate.fmt(f)
+    }
+}
+
+/// Time since a moment, on the clock that everything else here runs on.
+#[derive(Debug, Clone, Copy)]
+struct Since(Instant);
+
+impl Clock for Since {
+    type Instant = Duration;
+
+    fn now(&self) -> Duration {
+        self.0.elapsed()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn item(tool: &str) -> Item<'_> {
+        Item { server: "s", tool: Some(tool), label: "s.t", free: false }
+    }
+
+    fn wait(refused: &Error) -> f64 {
+        let data = refused.data.as_ref().expect("data");
+        data["retry_after_secs"].as_f64().expect("seconds")
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_bucket_takes_its_burst_at_once_and_then_one_at_a_time() {
+        let bucket = Bucket::new(Rate { calls: 60, per: Duration::from_secs(60), burst: 3 });
+        for _ in 0..3 {
+            bucket.admit(item("t"), "s").expect("room");
+        }
+        let refused = bucket.admit(item("t"), "s").expect_err("no room");
+        assert_eq!((refused.code, refused.behaviour().retryable), (ErrorCode::RateLimit, true));
+        assert!((0.9..=1.0).contains(&wait(&refused)), "{refused}");
+        tokio::time::advance(Duration::from_secs_f64(wait(&refused))).await;
+        bucket.admit(item("t"), "s").expect("room again");
+        bucket.admit(item("t"), "s").expect_err("for one");
+        tokio::time::advance(Duration::from_secs(3600)).await;
+        let admitted = (0..10).filter(|_| bucket.admit(item("t"), "s").is_ok()).count();
+        assert_eq!(admitted, 3, "a pause saves up no more than a burst");
+    }
+}
