@@ -16,10 +16,11 @@ use tokio::time::Instant;
 
 use crate::upstream::{Level, LogEntry, Step};
 
-/// Shortest time between two reports of progress.
-const BEAT: Duration = Duration::from_millis(50);
-/// Log entries that may come at once, and how many a second after that.
-const BURST: f64 = 50.0;
+/// Reports of progress that may come at once.
+const REPORTS: f64 = 20.0;
+/// Log entries that may come at once.
+const ENTRIES: f64 = 50.0;
+/// How many of either a second after that.
 const PER_SECOND: f64 = 20.0;
 /// Largest log entry in bytes; of a larger one the beginning is sent.
 const MAX_ENTRY: usize = 16 << 10;
@@ -43,17 +44,36 @@ enum Notice {
 struct State {
     token: Option<ProgressToken>,
     level: Option<Level>,
-    /// The last progress that was sent, and when.
+    /// The last progress that was sent.
     sent: f64,
-    sent_at: Option<Instant>,
-    /// A report that came too soon after another.
+    /// A report that came when there was no room for one.
     held: Option<Step>,
-    /// Room for log entries, and when it was reckoned.
-    room: f64,
-    reckoned: Option<Instant>,
+    reports: Room,
+    entries: Room,
     dropped: usize,
     /// Something was sent since the last pause.
     is_busy: bool,
+}
+
+/// Room for notices of one kind: full at first, and filling up again with time.
+#[derive(Clone, Copy, Default)]
+struct Room {
+    taken: f64,
+    reckoned: Option<Instant>,
+}
+
+impl Room {
+    /// Takes a place if there is one among `size`.
+    fn take(&mut self, size: f64) -> bool {
+        let now = Instant::now();
+        let since = self.reckoned.replace(now).map_or(Duration::ZERO, |before| now - before);
+        self.taken = (self.taken - since.as_secs_f64() * PER_SECOND).max(0.0);
+        let fits = self.taken + 1.0 <= size;
+        if fits {
+            self.taken += 1.0;
+        }
+        fits
+    }
 }
 
 impl Notices {
@@ -68,7 +88,7 @@ impl Notices {
                 }
             }
         });
-        Self { queue, state: Mutex::new(State { room: BURST, ..State::default() }) }
+        Self { queue, state: Mutex::default() }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -79,7 +99,7 @@ impl Notices {
     pub(super) fn resume(&self, token: Option<ProgressToken>, level: Option<Level>) {
         let mut state = self.state();
         // Progress belongs to its token, and begins anew with another.
-        *state = State { token, level, room: state.room, reckoned: state.reckoned, ..State::default() };
+        *state = State { token, level, reports: state.reports, entries: state.entries, ..State::default() };
     }
 
     pub(super) fn level(&self) -> Option<Level> {
@@ -88,10 +108,9 @@ impl Notices {
 
     pub(super) fn progress(&self, step: Step) {
         let mut state = self.state();
-        if state.sent_at.is_some_and(|at| at.elapsed() < BEAT) {
-            state.held = Some(step);
-        } else {
-            self.report(&mut state, step);
+        match state.reports.take(REPORTS) {
+            true => self.report(&mut state, step),
+            false => state.held = Some(step),
         }
     }
 
@@ -99,7 +118,7 @@ impl Notices {
         let Some(token) = state.token.clone() else { return };
         // It has to grow with each report, also when no call has ended meanwhile.
         state.sent = (done as f64).max(state.sent + 0.001);
-        (state.sent_at, state.held) = (Some(Instant::now()), None);
+        state.held = None;
         let mut params = ProgressNotificationParam::new(token, state.sent);
         params.message = Some(message);
         state.is_busy = true;
@@ -108,14 +127,10 @@ impl Notices {
 
     pub(super) fn log(&self, server: &str, LogEntry { level, logger, data }: LogEntry) {
         let mut state = self.state();
-        let now = Instant::now();
-        let since = state.reckoned.replace(now).map_or(Duration::ZERO, |before| now - before);
-        state.room = (state.room + since.as_secs_f64() * PER_SECOND).min(BURST);
-        if state.room < 1.0 {
+        if !state.entries.take(ENTRIES) {
             state.dropped += 1;
             return;
         }
-        state.room -= 1.0;
         state.is_busy = true;
         let logger = logger.map_or_else(|| server.to_owned(), |logger| format!("{server}/{logger}"));
         self.entry(level, logger, bounded(data));
