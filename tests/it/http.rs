@@ -108,6 +108,71 @@ async fn a_server_over_http_sse_is_listed_called_and_found_again_after_a_restart
     }
 }
 
+/// `mcp-grafana` without a Grafana, over a transport on HTTP; killed when dropped.
+struct Grafana(Child);
+
+impl Grafana {
+    fn command(real: &Real) -> Command {
+        let mut command = Command::new(real.venv.join("bin/mcp-grafana"));
+        command.env("GRAFANA_URL", "http://127.0.0.1:9").env("DO_NOT_TRACK", "1");
+        command
+    }
+
+    fn start(real: &Real, transport: &str) -> (Self, u16) {
+        let port = free_port();
+        let mut command = Self::command(real);
+        command.args(["-t", transport, "--address", &format!("127.0.0.1:{port}")]);
+        let child =
+            command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("it starts");
+        let server = Self(child);
+        let started = Instant::now();
+        while std::net::TcpStream::connect(("127.0.0.1", port)).is_err() {
+            assert!(started.elapsed() < Duration::from_secs(60), "the server does not listen");
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        (server, port)
+    }
+}
+
+impl Drop for Grafana {
+    fn drop(&mut self) {
+        // The launcher in front of the program does what it does with Ctrl-C, and nothing with the rest.
+        let _ = nix::sys::signal::kill(nix::unistd::Pid::from_raw(self.0.id().cast_signed()), nix::sys::signal::SIGINT);
+        let ended = Instant::now();
+        while matches!(self.0.try_wait(), Ok(None)) && ended.elapsed() < Duration::from_secs(5) {
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+fn one_server_answers_alike_over_every_transport_and_in_both_eras() {
+    let Some(real) = Real::find() else { return };
+    let ((_sse, old), (_http, new)) = (Grafana::start(&real, "sse"), Grafana::start(&real, "streamable-http"));
+    let program = Grafana::command(&real);
+    let fence = Fence::new();
+    let config = format!(
+        "[servers.std]\ncommand = {:?}\nenv = {{ GRAFANA_URL = \"http://127.0.0.1:9\", DO_NOT_TRACK = \"1\" }}\n\
+         [servers.sse]\nurl = \"http://127.0.0.1:{old}/sse\"\n[servers.web]\nurl = \"http://127.0.0.1:{new}/mcp\"\n",
+        program.get_program()
+    );
+    fence.write("forge.toml", &config);
+    let script = "def link(server):\n    return server.generate_deeplink(resourceType=\"dashboard\", dashboardUid=\"d1\")\n\
+                  [link(std), link(sse), link(web)]\n";
+    fence.write("link.star", script);
+    let output = fence.run(["--log", "forgefs=info", "run", "link.star"]).success();
+    let links: Vec<serde_json::Value> = serde_json::from_str(output.stdout.trim()).expect("three links");
+    assert!(links[0].to_string().contains("http://127.0.0.1:9/d/d1"), "{links:?}");
+    assert!(links[1] == links[0] && links[2] == links[0], "{links:?}");
+    for (server, protocol) in [("std", "2026-07-28"), ("sse", "2025-11-25"), ("web", "2026-07-28")] {
+        let listed = |line: &&str| line.contains(&format!("server=\"{server}\"")) && line.contains("tools=79");
+        let line = output.stderr.lines().find(listed).unwrap_or_else(|| panic!("{server}: {}", output.stderr));
+        assert!(line.contains(&format!("protocol=\"{protocol}\"")), "{line}");
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn an_address_on_another_origin_is_refused() {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
