@@ -12,7 +12,9 @@ use reqwest::{RequestBuilder, Response, StatusCode};
 use rmcp::RoleClient;
 use rmcp::model::{ClientJsonRpcMessage, ServerJsonRpcMessage};
 use rmcp::transport::Transport;
-use rmcp::transport::streamable_http_client::{AuthRequiredError, HttpStatusError, StreamableHttpError};
+use rmcp::transport::streamable_http_client::{
+    AuthRequiredError, HttpStatusError, InsufficientScopeError, StreamableHttpError,
+};
 use sse_stream::{Sse, SseStream};
 use tokio::sync::mpsc;
 use url::Url;
@@ -186,6 +188,12 @@ async fn accepted(response: Response) -> Result<Response, HttpError> {
             let challenge = header(reqwest::header::WWW_AUTHENTICATE).unwrap_or_default();
             return Err(StreamableHttpError::AuthRequired(AuthRequiredError::new(challenge)));
         }
+        StatusCode::FORBIDDEN => {
+            if let Some(challenge) = header(reqwest::header::WWW_AUTHENTICATE) {
+                let scope = scope(&challenge);
+                return Err(StreamableHttpError::InsufficientScope(InsufficientScopeError::new(challenge, scope)));
+            }
+        }
         StatusCode::TOO_MANY_REQUESTS => {
             return Err(HttpStatusError::new(status.as_u16(), header(RETRY_AFTER)).into());
         }
@@ -207,4 +215,14 @@ async fn accepted(response: Response) -> Result<Response, HttpError> {
         return Err(StreamableHttpError::SessionExpired);
     }
     Err(StreamableHttpError::UnexpectedServerResponse(format!("HTTP {status}: {words}").into()))
+}
+
+/// The scope that a challenge asks for (RFC 6750, 3).
+fn scope(challenge: &str) -> Option<String> {
+    let (_, value) = challenge.split_once("scope=")?;
+    let scope = match value.strip_prefix('"') {
+        Some(quoted) => quoted.split('"').next(),
+        None => value.split([',', ' ']).next(),
+    };
+    scope.map(str::to_owned)
 }

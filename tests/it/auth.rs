@@ -555,10 +555,19 @@ fn the_scopes_are_those_that_the_server_wants_of_a_message() {
 
 #[tokio::test]
 async fn a_login_that_covers_too_little_is_told_and_extended() {
-    let Some(provider) = Provider::start(&json!({})) else { return };
-    let fence = provider.fence("");
+    for path in ["/mcp", "/sse"] {
+        covers_too_little(path).await;
+    }
+}
+
+async fn covers_too_little(path: &str) {
+    let Some(provider) = Provider::start(&json!({"path": path})) else { return };
+    let transport = if path == "/sse" { "sse" } else { "http" };
+    let config = format!("[servers.web]\ntransport = \"{transport}\"\nurl = \"{}\"\n", provider.url(path));
+    let fence = Fence::new();
+    fence.write("forge.toml", &config);
     log_in(&fence, &[]).success();
-    let session = fence.serve(&provider.config("")).await;
+    let session = fence.serve(&config).await;
     session.ready(&["web"]).await;
     let code = "r = try_call(web.admin)\nresult = r.value['result'] if r.ok else [r.error.code, r.error.message, r.error.data]";
     let error = session.execute("starlark", code).await;

@@ -207,7 +207,8 @@ class Scopes:
         self.inner = inner
 
     async def __call__(self, scope, receive, send):
-        if scope["type"] != "http" or scope["path"] != "/mcp" or scope["method"] != "POST":
+        is_message = scope["type"] == "http" and scope["path"].startswith(("/mcp", "/messages"))
+        if not is_message or scope["method"] != "POST":
             return await self.inner(scope, receive, send)
         body, more = b"", True
         while more:
@@ -237,5 +238,5 @@ class Scopes:
         await self.inner(scope, replay, send)
 
 
-served = Scopes(app.streamable_http_app()) if OPTIONS["path"] == "/mcp" else app.sse_app()
+served = Scopes(app.streamable_http_app() if OPTIONS["path"] == "/mcp" else app.sse_app())
 uvicorn.run(served, host="127.0.0.1", port=PORT, log_level="error")
