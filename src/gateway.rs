@@ -17,11 +17,13 @@ use crate::config::{self, Config};
 use crate::discovery::Discovery;
 use crate::error::Result;
 use crate::execution::{Execution, Request, Scene};
-use crate::redact::{Outgoing as _, Surface};
+use crate::manifest::ServerEntry;
+use crate::redact::{self, Outgoing as _, Surface};
 use crate::sandbox::{Pool, PoolOptions};
 use crate::session::Session;
 use crate::spending::Spending;
 use crate::task::Task;
+use crate::telemetry::{Metrics, ServerState, Snapshot, Telemetry, Traces};
 use fleet::Fleet;
 
 pub use fleet::Reloaded;
@@ -50,6 +52,9 @@ pub struct Gateway {
     warming: ArcSwapOption<Task>,
     audit: ArcSwap<audit::Log>,
     spending: ArcSwap<Spending>,
+    metrics: Arc<Metrics>,
+    metrics_wanted: watch::Sender<Option<config::Metrics>>,
+    traces: ArcSwapOption<Traces>,
     /// What whoever looks at the root should know.
     notice: ArcSwapOption<String>,
 }
@@ -92,6 +97,9 @@ impl Gateway {
             notice: ArcSwapOption::empty(),
             audit: ArcSwap::new(audit::Log::open(&config.audit)),
             spending: ArcSwap::new(Spending::new(&config)),
+            metrics: Arc::default(),
+            metrics_wanted: watch::Sender::new(config.metrics.clone()),
+            traces: ArcSwapOption::new(config.telemetry.as_ref().map(Traces::start).transpose()?),
             config: ArcSwap::from_pointee(config),
         })
     }
@@ -112,6 +120,14 @@ impl Gateway {
         if self.config.load().audit != config.audit {
             self.audit.store(audit::Log::open(&config.audit));
         }
+        if self.config.load().telemetry != config.telemetry {
+            self.traces.store(config.telemetry.as_ref().map(Traces::start).transpose()?);
+        }
+        self.metrics_wanted.send_if_modified(|wanted| {
+            let differs = *wanted != config.metrics;
+            wanted.clone_from(&config.metrics);
+            differs
+        });
         self.spending.store(self.spending.load().reloaded(&config));
         self.config.store(Arc::new(config));
         Ok(reloaded)
@@ -220,6 +236,30 @@ impl Gateway {
         listing.redacted(Surface::Answer(self.config.load().redaction))
     }
 
+    /// Where its metrics are to be served, now and later.
+    #[must_use]
+    pub fn metrics_wanted(&self) -> watch::Receiver<Option<config::Metrics>> {
+        self.metrics_wanted.subscribe()
+    }
+
+    /// Its metrics, as text.
+    #[must_use]
+    pub fn metrics_text(&self) -> String {
+        let server = |entry: &Arc<ServerEntry>| ServerState {
+            server: entry.ident.clone(),
+            state: entry.state.word(),
+            breaker: entry.breaker(),
+            tools: entry.stubs.tools.len(),
+        };
+        let now = Snapshot {
+            pool: self.pool().metrics(),
+            servers: self.catalog().servers().iter().map(server).collect(),
+            day: self.spending.load().today(),
+            redactions: redact::replaced(),
+        };
+        self.metrics.text(now).unwrap_or_default()
+    }
+
     /// Runs a script.
     pub async fn execute(&self, session: &Arc<Session>, request: Request) -> Execution {
         self.scene(session).execute(request).await
@@ -236,6 +276,7 @@ impl Gateway {
             pool: self.pool(),
             limits: self.config.load().sandbox.limits.clone(),
             spending: self.spending.load_full(),
+            telemetry: Telemetry { metrics: Arc::clone(&self.metrics), traces: self.traces.load_full() },
             audit: self.audit.load_full(),
             redaction: self.config.load().redaction,
             caller: None,

@@ -27,4 +27,5 @@ pub mod server;
 pub mod session;
 pub mod spending;
 mod task;
+pub mod telemetry;
 pub mod upstream;

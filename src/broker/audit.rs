@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::{Instant, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use serde::Serialize;
 use wire::{EngineInfo, Language, Layer};
@@ -14,6 +14,7 @@ use crate::config::Amount;
 use crate::discovery::head;
 use crate::redact::{self, Surface};
 use crate::session::random_id;
+use crate::telemetry::{Ended, EndedCall, Telemetry};
 
 /// Bytes of a script that its record shows.
 const PREVIEW: usize = 1000;
@@ -22,6 +23,7 @@ const PREVIEW: usize = 1000;
 pub struct Audit {
     broker: Arc<Broker>,
     log: Arc<audit::Log>,
+    telemetry: Telemetry,
     begun: SystemTime,
     started: Instant,
     subject: Subject,
@@ -68,6 +70,9 @@ struct Record {
     time: String,
     /// The session that it belongs to.
     session: String,
+    /// The trace that it is part of.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    trace: Option<String>,
     /// Who the client said it is.
     #[serde(skip_serializing_if = "Option::is_none")]
     client: Option<String>,
@@ -107,8 +112,9 @@ struct Seen {
 impl Audit {
     /// Begins the record of a script or a request.
     #[must_use]
-    pub fn begin(broker: Arc<Broker>, log: Arc<audit::Log>, subject: Subject) -> Self {
-        Self { broker, log, begun: SystemTime::now(), started: Instant::now(), subject, ran_in: None, finished: false }
+    pub fn begin(broker: Arc<Broker>, log: Arc<audit::Log>, telemetry: Telemetry, subject: Subject) -> Self {
+        let (begun, started) = (SystemTime::now(), Instant::now());
+        Self { broker, log, telemetry, begun, started, subject, ran_in: None, finished: false }
     }
 
     /// Notes where the script ran.
@@ -131,6 +137,7 @@ impl Audit {
             let layers = self.ran_in.iter().flat_map(|(_, layers)| layers.iter());
             layers.filter(|layer| layer.active == held).map(|layer| layer.name.clone()).collect()
         };
+        self.tell(outcome, &calls);
         let session = &self.broker.session;
         let (read, texts): (BTreeMap<_, _>, Vec<_>) = session
             .reads()
@@ -143,6 +150,7 @@ impl Audit {
             id: random_id(),
             time: humantime::format_rfc3339_millis(self.begun).to_string(),
             session: session.id().to_owned(),
+            trace: self.broker.trace.id(),
             client: session.client(),
             subject: self.subject.clone(),
             outcome: outcome.to_owned(),
@@ -162,6 +170,48 @@ impl Audit {
             Err(error) => tracing::error!(%error, id = record.id, "an audit record has no JSON form"),
         }
         record.calls
+    }
+}
+
+impl Audit {
+    /// Tells metrics and traces of it.
+    fn tell(&self, outcome: &str, calls: &[CallRecord]) {
+        let (what, language) = match &self.subject {
+            Subject::Script { language: Language::Javascript, .. } => ("execute", Some("javascript")),
+            Subject::Script { language: Language::Starlark, .. } => ("execute", Some("starlark")),
+            Subject::Request { request } => (*request, None),
+        };
+        // The worker says it, and could say anything.
+        let engine = self.ran_in.as_ref().map(|(engine, _)| engine.engine.as_str());
+        let engine =
+            engine.map(|said| ["v8", "quickjs", "starlark"].into_iter().find(|e| *e == said).unwrap_or("other"));
+        let is_known = |ident: &str| self.broker.catalog.servers().iter().any(|server| server.ident == ident);
+        let ended = Ended {
+            what,
+            language,
+            engine,
+            outcome,
+            session: self.broker.session.id(),
+            began: self.begun,
+            took: self.started.elapsed(),
+            calls: calls
+                .iter()
+                .map(|call| EndedCall {
+                    id: call.id,
+                    server: is_known(&call.server).then_some(call.server.as_str()),
+                    method: call.method,
+                    target: if call.method == Some("tools/call") { &call.tool } else { "" },
+                    outcome: &call.outcome,
+                    refused: !call.sent,
+                    began: call.began,
+                    took: Duration::from_secs_f64(call.ms.max(0.0) / 1000.0),
+                    sent: call.args_bytes,
+                    received: call.answer_bytes,
+                    cost: call.cost,
+                })
+                .collect(),
+        };
+        self.telemetry.ended(&ended, &self.broker.trace);
     }
 }
 

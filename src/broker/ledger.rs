@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::Instant;
+use std::time::{Instant, SystemTime};
 
 use serde::Serialize;
 use serde_json::Value;
@@ -13,6 +13,7 @@ use crate::config::Amount;
 use crate::discovery::head;
 use crate::error::{Error, ErrorCode, Result, code_name};
 use crate::redact::{self, Surface};
+use crate::telemetry::CallId;
 use crate::upstream::Operation;
 
 /// The outcome of a call that has none yet.
@@ -30,6 +31,18 @@ pub struct CallRecord {
     /// The script's own number of the call.
     #[serde(skip)]
     pub call: u64,
+    /// When it was made.
+    #[serde(skip)]
+    pub began: SystemTime,
+    /// Whether it was sent.
+    #[serde(skip)]
+    pub sent: bool,
+    /// What it is called in traces.
+    #[serde(skip)]
+    pub id: Option<CallId>,
+    /// Its method; `None` if it was wrong in itself.
+    #[serde(skip)]
+    pub method: Option<&'static str>,
     /// The server's identifier.
     pub server: String,
     /// The tool's identifier, or the operation for resources and prompts.
@@ -114,9 +127,13 @@ impl Ledger {
     /// `BUDGET_EXCEEDED` when the run tries without end; its last record says so.
     pub(super) fn open(&self, attempt: Attempt, labels: Vec<String>) -> Result<usize> {
         let limit = self.max_calls as usize + MAX_REFUSED;
-        let Attempt { call, server, tool, args, args_hash, args_bytes } = attempt;
+        let Attempt { call, method, server, tool, args, args_hash, args_bytes } = attempt;
         let mut record = CallRecord {
             call,
+            began: SystemTime::now(),
+            sent: false,
+            id: None,
+            method,
             server,
             tool,
             args,
@@ -150,6 +167,13 @@ impl Ledger {
         }
     }
 
+    /// Notes that a call is sent, and what it is called in traces.
+    pub(super) fn sent(&self, record: usize, id: Option<CallId>) {
+        if let Some((record, _)) = self.lock().get_mut(record) {
+            (record.sent, record.id) = (true, id);
+        }
+    }
+
     /// Notes what a call costs.
     pub(super) fn paid(&self, record: usize, cost: Amount) {
         if let Some((record, _)) = self.lock().get_mut(record) {
@@ -178,6 +202,7 @@ impl Ledger {
 /// A call that is tried, as records show it.
 pub(super) struct Attempt {
     call: u64,
+    method: Option<&'static str>,
     server: String,
     tool: String,
     args: String,
@@ -197,7 +222,8 @@ impl Attempt {
             Operation::Complete { params, .. } => ("complete".to_owned(), Value::Object(params.clone())),
             Operation::List => ("list".to_owned(), Value::Null),
         };
-        Self::written(call, server.to_owned(), tool, &stubgen::canonical_json(&args))
+        let method = Some(operation.method());
+        Self { method, ..Self::written(call, server.to_owned(), tool, &stubgen::canonical_json(&args)) }
     }
 
     /// One that is wrong in itself, as the script wrote it.
@@ -207,7 +233,15 @@ impl Attempt {
     }
 
     fn written(call: u64, server: String, tool: String, args: &str) -> Self {
-        Self { call, server, tool, args: preview(args), args_hash: stubgen::short_digest(args), args_bytes: args.len() }
+        Self {
+            call,
+            method: None,
+            server,
+            tool,
+            args: preview(args),
+            args_hash: stubgen::short_digest(args),
+            args_bytes: args.len(),
+        }
     }
 }
 

@@ -40,7 +40,8 @@ use crate::router::Router;
 use crate::sandbox::Host;
 use crate::session::Session;
 use crate::spending::{Item, Purse, Spending};
-use crate::upstream::{Answer, Caller, Operation, Progress, Step};
+use crate::telemetry::Trace;
+use crate::upstream::{Answer, Caller, Operation, Progress, Step, TraceContext};
 
 pub use arguments::Validators;
 pub use attachments::{Attachments, Settled, resource_uri};
@@ -70,6 +71,7 @@ pub struct Broker {
     pause: Arc<Pause>,
     spending: Arc<Spending>,
     spent: Purse,
+    trace: Trace,
 }
 
 impl Broker {
@@ -101,6 +103,7 @@ impl Broker {
             pause,
             spending,
             spent,
+            trace: Trace::default(),
         }
     }
 
@@ -108,6 +111,12 @@ impl Broker {
     #[must_use]
     pub fn made_for(self, caller: Option<Arc<dyn Caller>>) -> Self {
         Self { caller, ..self }
+    }
+
+    /// The same boundary, at its place in a trace.
+    #[must_use]
+    pub fn traced(self, trace: Trace) -> Self {
+        Self { trace, ..self }
     }
 
     /// What was called so far.
@@ -232,7 +241,9 @@ impl Broker {
         operation: &Operation,
     ) -> Result<Value> {
         let _slot = self.slots.acquire().await;
-        let answer = self.reported(entry, stub, operation).await;
+        let (id, told) = self.trace.call();
+        self.ledger.sent(record, id);
+        let answer = self.reported(entry, stub, operation, told).await;
         // Whatever came of it: an error says what the server said, and a call that was lost may have an effect.
         self.holdings.receive(&entry.name);
         let (bytes, value) = match answer.map_err(redacted)? {
@@ -249,11 +260,17 @@ impl Broker {
     }
 
     /// The call itself, while the client hears what the server says of it.
-    async fn reported(&self, entry: &ServerEntry, stub: Option<&ToolStub>, operation: &Operation) -> Result<Answer> {
+    async fn reported(
+        &self,
+        entry: &ServerEntry,
+        stub: Option<&ToolStub>,
+        operation: &Operation,
+        told: Option<TraceContext>,
+    ) -> Result<Answer> {
         let Some(caller) = &self.caller else {
-            return self.router.call(&entry.name, operation, &Progress::default()).await;
+            return self.router.call(&entry.name, operation, &Progress::default().traced(told)).await;
         };
-        let progress = Progress::made_for(Arc::clone(caller), &entry.ident, Arc::clone(&self.pause));
+        let progress = Progress::made_for(Arc::clone(caller), &entry.ident, Arc::clone(&self.pause)).traced(told);
         let mut reports = progress.watch();
         let mut answer = std::pin::pin!(self.router.call(&entry.name, operation, &progress));
         loop {

@@ -22,6 +22,7 @@ use crate::config::{Config, ConfigError, Start, process_env};
 use crate::error::Error;
 use crate::gateway::{Gateway, Options};
 use crate::redact;
+use crate::telemetry;
 use crate::upstream;
 use ui::Ui;
 
@@ -29,6 +30,9 @@ use ui::Ui;
 const SETTLE: Duration = Duration::from_secs(600);
 /// How long servers that are our processes may take to end by themselves when we do.
 const SERVERS_END: Duration = Duration::from_secs(2);
+
+/// How long the last spans may take to be sent when we end.
+const SPANS_END: Duration = Duration::from_secs(2);
 
 /// Code-mode MCP gateway: any number of MCP servers behind four small tools.
 #[derive(Parser)]
@@ -122,7 +126,7 @@ pub fn run(args: impl Iterator<Item = std::ffi::OsString>) -> ExitCode {
     };
     let result = runtime.block_on(async {
         let result = dispatch(cli, ui).await;
-        upstream::end_all(SERVERS_END).await;
+        tokio::join!(upstream::end_all(SERVERS_END), telemetry::end_all(SPANS_END));
         result
     });
     // Reading stdin blocks a thread that nothing can interrupt: do not wait for it.

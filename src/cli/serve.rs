@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::{Failure, Global};
 use crate::config::{Config, process_env};
-use crate::{reload, server};
+use crate::{reload, server, telemetry};
 
 pub(super) async fn serve(global: &Global) -> Result<ExitCode, Failure> {
     let config = global.load(false)?;
@@ -21,6 +21,7 @@ pub(super) async fn serve(global: &Global) -> Result<ExitCode, Failure> {
     tokio::select! {
         served = server::serve_stdio(Arc::clone(&gateway)) => served?,
         () = following => {}
+        () = telemetry::serve(Arc::clone(&gateway)) => {}
         _ = tokio::signal::ctrl_c() => {}
         () = terminated() => {}
     }

@@ -21,6 +21,7 @@ use crate::router::Router;
 use crate::sandbox::{self, Pool, Report};
 use crate::session::Session;
 use crate::spending::Spending;
+use crate::telemetry::{Telemetry, Trace};
 use crate::upstream::Caller;
 
 pub use failed::Failed;
@@ -52,6 +53,8 @@ pub struct Scene {
     pub limits: config::Limits,
     /// Rates and budgets.
     pub spending: Arc<Spending>,
+    /// Who hears of what happened.
+    pub telemetry: Telemetry,
     /// Where records go.
     pub audit: Arc<audit::Log>,
     /// What is taken out of what it answers.
@@ -112,6 +115,10 @@ impl Scene {
             Arc::clone(&self.spending),
         )
         .made_for(self.caller.clone())
+        .traced(Trace::begin(
+            self.telemetry.traces.as_ref(),
+            self.caller.as_ref().and_then(|caller| caller.trace()).as_ref(),
+        ))
     }
 
     /// Answers a request that is no script, within the same boundary and with the same record.
@@ -124,7 +131,12 @@ impl Scene {
         ask: impl AsyncFnOnce(&Broker) -> crate::error::Result<T>,
     ) -> crate::error::Result<T> {
         let broker = Arc::new(self.broker());
-        let audit = Audit::begin(Arc::clone(&broker), Arc::clone(&self.audit), Subject::Request { request });
+        let audit = Audit::begin(
+            Arc::clone(&broker),
+            Arc::clone(&self.audit),
+            self.telemetry.clone(),
+            Subject::Request { request },
+        );
         let answer = ask(&broker).await;
         audit.finish(&match &answer {
             Ok(_) => "ok".to_owned(),
@@ -138,7 +150,7 @@ impl Scene {
         let started = Instant::now();
         let broker = Arc::new(self.broker());
         let subject = Subject::script(request.language, &request.code);
-        let mut audit = Audit::begin(Arc::clone(&broker), Arc::clone(&self.audit), subject);
+        let mut audit = Audit::begin(Arc::clone(&broker), Arc::clone(&self.audit), self.telemetry.clone(), subject);
         let (result, report) = match sandbox::prepare(request.language, &request.code, self.limits.code_bytes) {
             Err(error) => (Err(Failed::script(*error, &request.code, None, &broker, &self.catalog)), None),
             Ok(script) => {

@@ -89,6 +89,20 @@ pub enum State {
 }
 
 impl State {
+    /// One word, for metrics.
+    #[must_use]
+    pub fn word(&self) -> &'static str {
+        match self {
+            Self::Connecting => "connecting",
+            Self::Resting => "resting",
+            Self::Ready { .. } => "ready",
+            Self::Offline => "offline",
+            Self::Failed { .. } => "failed",
+            Self::NeedsLogin { .. } => "needs_login",
+            Self::Disabled => "disabled",
+        }
+    }
+
     /// One word or line for `ls /`.
     #[must_use]
     pub fn describe(&self) -> String {
@@ -170,6 +184,12 @@ impl ServerEntry {
     #[must_use]
     pub fn stderr(&self) -> Option<String> {
         self.vitals.stderr.as_ref().map(Stderr::text)
+    }
+
+    /// The state of its breaker in one word.
+    #[must_use]
+    pub fn breaker(&self) -> &'static str {
+        self.vitals.health.state()
     }
 
     /// Its state in one word or line, for `ls /`.

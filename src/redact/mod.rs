@@ -18,6 +18,7 @@ use std::borrow::Cow;
 use serde_json::Value;
 
 pub use private::{list_host, list_path};
+pub(crate) use scan::replaced;
 
 use crate::secret;
 

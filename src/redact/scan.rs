@@ -4,7 +4,8 @@
 //! Linear on any input: a rule never looks twice at the run of characters that it looked at before (`done`).
 
 use std::borrow::Cow;
-use std::sync::LazyLock;
+use std::collections::BTreeMap;
+use std::sync::{LazyLock, Mutex, PoisonError};
 
 use aho_corasick::{AhoCorasick, AhoCorasickKind};
 
@@ -156,9 +157,24 @@ pub(super) fn replace(text: &str, mut found: Vec<Found>) -> Cow<'_, str> {
             label => clean.extend(["[redacted:", label, "]"]),
         }
         end = to;
+        count(label);
     }
     clean.push_str(&text[end..]);
     Cow::Owned(clean)
+}
+
+/// How often something of a kind was replaced since the process began.
+static REPLACED: Mutex<BTreeMap<&str, u64>> = Mutex::new(BTreeMap::new());
+
+fn count(label: &'static str) {
+    let kind = if label.is_empty() { "configured" } else { label };
+    *REPLACED.lock().unwrap_or_else(PoisonError::into_inner).entry(kind).or_default() += 1;
+}
+
+/// What was replaced since the process began, by kind.
+pub(crate) fn replaced() -> Vec<(&'static str, u64)> {
+    let replaced = REPLACED.lock().unwrap_or_else(PoisonError::into_inner);
+    replaced.iter().map(|(kind, number)| (*kind, *number)).collect()
 }
 
 /// How many bytes from `from` on are of a kind, `most` at most.

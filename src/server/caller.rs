@@ -16,7 +16,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use super::notices::Notices;
 use crate::error::{Error, ErrorCode, Result};
-use crate::upstream::{Ask, Caller, Level, LogEntry, Question, Step};
+use crate::upstream::{Ask, Caller, Level, LogEntry, Question, Step, TraceContext};
 
 /// How long a person may take to answer.
 pub(super) const PATIENCE: Duration = Duration::from_secs(600);
@@ -30,6 +30,8 @@ pub(super) struct ClientCaller {
     /// What the client said of itself with its latest request.
     abilities: Mutex<ClientCapabilities>,
     notices: Notices,
+    /// The trace that its request belongs to.
+    trace: Option<TraceContext>,
 }
 
 /// How questions reach it.
@@ -60,7 +62,8 @@ impl ClientCaller {
             false => Way::Requests(context.peer.clone()),
         };
         let notices = Notices::new(context.peer.clone());
-        let caller = Arc::new(Self { session, way, abilities: Mutex::default(), notices });
+        let trace = trace(context);
+        let caller = Arc::new(Self { session, way, abilities: Mutex::default(), notices, trace });
         caller.resume(context, level);
         (caller, asked)
     }
@@ -143,9 +146,20 @@ impl Caller for ClientCaller {
         self.notices.log(server, entry);
     }
 
+    fn trace(&self) -> Option<TraceContext> {
+        self.trace.clone()
+    }
+
     fn progress(&self, step: Step) {
         self.notices.progress(step);
     }
+}
+
+/// The place of a request in a trace; what is longer than any that is valid is none.
+fn trace(context: &RequestContext<RoleServer>) -> Option<TraceContext> {
+    let short = |value: Option<&str>| value.filter(|value| value.len() <= 512).map(str::to_owned);
+    let parent = short(context.meta.get_traceparent())?;
+    Some(TraceContext { parent, state: short(context.meta.get_tracestate()) })
 }
 
 /// Whether a request is of the revisions without a handshake.

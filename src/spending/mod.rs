@@ -8,7 +8,6 @@ mod day;
 mod rates;
 
 use std::collections::HashMap;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::SystemTime;
@@ -85,7 +84,7 @@ impl Spending {
         };
         let budgets = config.budgets.clone();
         let path = config.path.as_deref().map(|path| std::path::absolute(path).unwrap_or_else(|_| path.to_owned()));
-        let day = budgets.folder.as_deref().map(|folder| Day::new(folder, &path.unwrap_or_else(PathBuf::new)));
+        let day = budgets.folder.as_deref().map(|folder| Day::new(folder, &path.unwrap_or_default()));
         let is_priced =
             |server: &config::Server| server.cost != Amount::ONE || server.tools.iter().any(|rule| rule.cost.is_some());
         let has_budget = budgets.run.or(budgets.session).or(budgets.day).is_some();

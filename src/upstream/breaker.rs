@@ -95,6 +95,16 @@ impl Health {
         })
     }
 
+    /// The state of the breaker in one word.
+    #[must_use]
+    pub fn state(&self) -> &'static str {
+        match self.lock().state {
+            State::Closed => "closed",
+            State::Open(_) => "open",
+            State::Probing => "probing",
+        }
+    }
+
     /// Lets a call through, as the probe when it is time for one.
     fn admit(&self, name: &str) -> Result<Attempt<'_>> {
         let mut circuit = self.lock();
@@ -130,7 +140,7 @@ impl Circuit {
         let message = format!("{name} failed {} times in a row, the last time with {last}; {when}", self.faults);
         Error::new(ErrorCode::CircuitOpen, message)
             .hint("do something else first; `ls /` shows the server's state")
-            .data(json!({ "retry_after_ms": u64::try_from(wait.as_millis()).unwrap_or(u64::MAX) }))
+            .data(json!({ "retry_after_secs": wait.as_secs_f64() }))
     }
 }
 
@@ -234,7 +244,7 @@ mod tests {
         let error = error.expect_err("it is open");
         assert_eq!((error.code, server.calls()), (ErrorCode::CircuitOpen, 3));
         assert!(error.message.contains("TRANSPORT_DEAD: no") && error.message.contains("in 10.0s"), "{error}");
-        assert_eq!(error.data.as_deref(), Some(&json!({"retry_after_ms": 10_000})));
+        assert_eq!(error.data.as_deref(), Some(&json!({"retry_after_secs": 10.0})));
         assert!(breaker.health.complaint().is_some_and(|words| words.contains("left alone for 10s")));
     }
 

@@ -27,8 +27,22 @@ pub trait Caller: Send + Sync {
     /// Passes a log entry of `server` on.
     fn log(&self, server: &str, entry: LogEntry);
 
+    /// The trace that its request belongs to, where it is part of one.
+    fn trace(&self) -> Option<TraceContext> {
+        None
+    }
+
     /// Tells the client how far its request has come.
     fn progress(&self, step: Step);
+}
+
+/// The place of a request in a trace, as `_meta` carries it (SEP-414).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TraceContext {
+    /// `traceparent`.
+    pub parent: String,
+    /// `tracestate`.
+    pub state: Option<String>,
 }
 
 /// What a server asks its client.

@@ -34,7 +34,7 @@ use crate::config;
 use crate::error::{Error, ErrorCode, Result};
 
 pub use breaker::Health;
-pub use caller::{Ask, Caller, Level, LogEntry, Question, Step};
+pub use caller::{Ask, Caller, Level, LogEntry, Question, Step, TraceContext};
 pub use events::{Event, Listener, Teller, events};
 pub use process::end_all;
 pub use progress::{Progress, Report};
@@ -96,6 +96,18 @@ pub enum Subject {
 }
 
 impl Operation {
+    /// The method that asks for it.
+    #[must_use]
+    pub fn method(&self) -> &'static str {
+        match self {
+            Self::List => "tools/list",
+            Self::Tool { .. } => "tools/call",
+            Self::Resource { .. } => "resources/read",
+            Self::Prompt { .. } => "prompts/get",
+            Self::Complete { .. } => "completion/complete",
+        }
+    }
+
     /// Whether it may be performed again when nobody knows whether it was performed.
     #[must_use]
     pub fn is_repeatable(&self) -> bool {

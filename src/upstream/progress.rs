@@ -7,7 +7,7 @@ use serde_json::Value;
 use stubgen::one_line;
 use tokio::sync::watch;
 
-use super::caller::{Caller, LogEntry, Question};
+use super::caller::{Caller, LogEntry, Question, TraceContext};
 use crate::discovery::head;
 use crate::error::{Error, ErrorCode, Result};
 use crate::pause::Pause;
@@ -24,6 +24,7 @@ pub struct Progress {
     made_for: Option<MadeFor>,
     pause: Arc<Pause>,
     refused: Arc<Mutex<Option<String>>>,
+    trace: Option<Arc<TraceContext>>,
 }
 
 #[derive(Clone)]
@@ -62,6 +63,18 @@ impl Progress {
     pub fn made_for(caller: Arc<dyn Caller>, server: &str, pause: Arc<Pause>) -> Self {
         let made_for = Some(MadeFor { caller, server: server.to_owned() });
         Self { made_for, pause, ..Self::default() }
+    }
+
+    /// The same call, as part of a trace.
+    #[must_use]
+    pub fn traced(self, trace: Option<TraceContext>) -> Self {
+        Self { trace: trace.map(Arc::new), ..self }
+    }
+
+    /// What the server is told of the trace that the call is part of.
+    #[must_use]
+    pub fn trace(&self) -> Option<&TraceContext> {
+        self.trace.as_deref()
     }
 
     /// Tells everyone who watches.

@@ -18,7 +18,7 @@ use tokio::time::Instant;
 
 use super::mcp::Client;
 use super::reconnect::Fault;
-use super::{Ask, Level, Progress, Question, Report};
+use super::{Ask, Level, Progress, Question, Report, TraceContext};
 use crate::error::Error;
 
 /// Rounds of questions that a server may ask before it answers one request.
@@ -116,15 +116,21 @@ impl Client {
     /// What goes with a request: what its caller can be asked for and wants to hear, where the server takes it.
     async fn options(&self, progress: &Progress) -> PeerRequestOptions {
         let options = PeerRequestOptions::no_options();
-        let (Some(caller), Some(info)) = (progress.caller(), self.service.peer_info()) else { return options };
+        let mut meta = RequestMetaObject::new();
+        if let Some(TraceContext { parent, state }) = progress.trace() {
+            meta.set_traceparent(parent);
+            state.iter().for_each(|state| meta.set_tracestate(state));
+        }
+        let (Some(caller), Some(info)) = (progress.caller(), self.service.peer_info()) else {
+            return if progress.trace().is_some() { options.with_meta(meta) } else { options };
+        };
         let level = caller.log_level();
         if info.protocol_version.has_initialize() {
             if let (Some(level), Some(_)) = (level, &info.capabilities.logging) {
                 self.lower_log_level(level).await;
             }
-            return options;
+            return if progress.trace().is_some() { options.with_meta(meta) } else { options };
         }
-        let mut meta = RequestMetaObject::new();
         if let Ok(abilities) = serde_json::from_value::<ClientCapabilities>(caller.abilities()) {
             meta.set_client_capabilities(abilities);
         }

@@ -25,3 +25,4 @@ mod soak;
 mod spending;
 mod static_layer;
 mod surface;
+mod telemetry;

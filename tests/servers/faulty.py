@@ -5,7 +5,8 @@ a paginated tool list with odd entries in it, junk on stdout.
 
 The tools `act` and `act_safely` (annotated as idempotent) answer with their nonce; the first time that a nonce comes,
 they misbehave as `fault` says. FAULTY_LOG names a file that gets a line for every call that is carried out
-(`call NONCE`), every request that is cancelled (`cancelled`) and every start (`start PID`).
+(`call NONCE`), every request that is cancelled (`cancelled`), every start (`start PID`) and every request that is
+part of a trace (`trace TRACEPARENT TRACESTATE`).
 """
 
 import json
@@ -181,7 +182,10 @@ def handle(message):
         answer(identifier, {"tools": PAGES[page], **following})
     elif method == "tools/call":
         params = message["params"]
-        token = (params.get("_meta") or {}).get("progressToken")
+        meta = params.get("_meta") or {}
+        token = meta.get("progressToken")
+        if "traceparent" in meta:
+            log(f"trace {meta['traceparent']} {meta.get('tracestate')}")
         arguments = (identifier, params["name"], params.get("arguments") or {}, token)
         threading.Thread(target=call, args=arguments, daemon=True).start()
     elif method == "notifications/cancelled":

@@ -1,0 +1,192 @@
+//! What is counted. A label is one of a few words of ours, or the identifier of a configured server: nothing that an
+//! agent, a script or a server says.
+
+use std::sync::atomic::AtomicU64;
+
+use prometheus_client::encoding::text::{encode_eof, encode_registry};
+use prometheus_client::metrics::counter::{ConstCounter, Counter};
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::{ConstGauge, Gauge};
+use prometheus_client::metrics::histogram::Histogram;
+use prometheus_client::registry::{Registry, Unit};
+
+use super::Ended;
+use crate::config::Amount;
+use crate::sandbox;
+
+/// Upper ends of the buckets of times, in seconds.
+const SECONDS: [f64; 11] = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.1, 0.25, 1.0, 5.0, 30.0, 120.0];
+
+type Labels<const N: usize> = [(&'static str, String); N];
+type Seconds<const N: usize> = Family<Labels<N>, Histogram, fn() -> Histogram>;
+
+/// The counters of a gateway.
+#[derive(Debug)]
+pub struct Metrics {
+    registry: Registry,
+    executions: Family<Labels<3>, Counter>,
+    execution_seconds: Seconds<1>,
+    requests: Family<Labels<2>, Counter>,
+    calls: Family<Labels<2>, Counter>,
+    call_seconds: Seconds<1>,
+    bytes: Family<Labels<2>, Counter>,
+    refused: Family<Labels<1>, Counter>,
+    cost: Family<Labels<1>, Counter<f64, AtomicU64>>,
+}
+
+impl Default for Metrics {
+    fn default() -> Self {
+        let seconds: fn() -> Histogram = || Histogram::new(SECONDS);
+        let mut metrics = Self {
+            registry: Registry::with_prefix("forgefs"),
+            executions: Family::default(),
+            execution_seconds: Family::new_with_constructor(seconds),
+            requests: Family::default(),
+            calls: Family::default(),
+            call_seconds: Family::new_with_constructor(seconds),
+            bytes: Family::default(),
+            refused: Family::default(),
+            cost: Family::default(),
+        };
+        let registry = &mut metrics.registry;
+        registry.register("executions", "Scripts that ended", metrics.executions.clone());
+        registry.register_with_unit(
+            "execution",
+            "Time from request to answer of scripts",
+            Unit::Seconds,
+            metrics.execution_seconds.clone(),
+        );
+        registry.register("requests", "Other requests that reached a server", metrics.requests.clone());
+        registry.register("calls", "Calls to servers, refused ones included", metrics.calls.clone());
+        registry.register_with_unit(
+            "call",
+            "Time from dispatch to answer of calls that were sent",
+            Unit::Seconds,
+            metrics.call_seconds.clone(),
+        );
+        registry.register("call_bytes", "Bytes of arguments and answers", metrics.bytes.clone());
+        registry.register("refused", "Calls that the gateway refused, by what refused them", metrics.refused.clone());
+        registry.register("cost", "What calls cost, in the unit of the configuration", metrics.cost.clone());
+        metrics
+    }
+}
+
+impl Metrics {
+    /// Counts an execution with its calls.
+    pub(super) fn count(&self, ended: &Ended<'_>) {
+        let word = str::to_owned;
+        match ended.language {
+            Some(language) => {
+                let engine = ended.engine.unwrap_or("none");
+                let labels = [("language", word(language)), ("engine", word(engine)), ("outcome", word(ended.outcome))];
+                self.executions.get_or_create(&labels).inc();
+                let labels = [("language", word(language))];
+                self.execution_seconds.get_or_create(&labels).observe(ended.took.as_secs_f64());
+            }
+            None => {
+                let labels = [("request", word(ended.what)), ("outcome", word(ended.outcome))];
+                self.requests.get_or_create(&labels).inc();
+            }
+        }
+        for call in &ended.calls {
+            // A name that is not of the configuration is not shown.
+            let server = word(call.server.unwrap_or("unknown"));
+            self.calls.get_or_create(&[("server", server.clone()), ("outcome", word(call.outcome))]).inc();
+            if call.refused {
+                self.refused.get_or_create(&[("rule", word(call.outcome))]).inc();
+                continue;
+            }
+            self.call_seconds.get_or_create(&[("server", server.clone())]).observe(call.took.as_secs_f64());
+            for (direction, bytes) in [("sent", call.sent), ("received", call.received)] {
+                let labels = [("server", server.clone()), ("direction", word(direction))];
+                self.bytes.get_or_create(&labels).inc_by(bytes as u64);
+            }
+            if !call.cost.is_zero() {
+                self.cost.get_or_create(&[("server", server)]).inc_by(call.cost.number());
+            }
+        }
+    }
+
+    /// Everything, with how things are now, in the text format of OpenMetrics.
+    ///
+    /// # Errors
+    /// Never in practice: writing to text does not fail.
+    pub fn text(&self, now: Snapshot) -> Result<String, std::fmt::Error> {
+        let mut text = String::new();
+        encode_registry(&mut text, &self.registry)?;
+        encode_registry(&mut text, &now.registry())?;
+        encode_eof(&mut text)?;
+        Ok(text)
+    }
+}
+
+/// How things are now.
+#[derive(Debug, Default)]
+pub struct Snapshot {
+    /// The workers.
+    pub pool: sandbox::Metrics,
+    /// The servers.
+    pub servers: Vec<ServerState>,
+    /// What was spent today, and may be.
+    pub day: Option<(Amount, Amount)>,
+    /// How many values of a kind were taken out of text.
+    pub redactions: Vec<(&'static str, u64)>,
+}
+
+/// How a server is now.
+#[derive(Debug)]
+pub struct ServerState {
+    /// Its identifier.
+    pub server: String,
+    /// One word.
+    pub state: &'static str,
+    /// One word.
+    pub breaker: &'static str,
+    /// Its tools that agents see.
+    pub tools: usize,
+}
+
+impl Snapshot {
+    fn registry(self) -> Registry {
+        let mut registry = Registry::with_prefix("forgefs");
+        let state = Family::<Labels<2>, Gauge>::default();
+        let breaker = Family::<Labels<2>, Gauge>::default();
+        let tools = Family::<Labels<1>, Gauge>::default();
+        for server in &self.servers {
+            let name = || ("server", server.server.clone());
+            state.get_or_create(&[name(), ("state", server.state.to_owned())]).set(1);
+            breaker.get_or_create(&[name(), ("state", server.breaker.to_owned())]).set(1);
+            tools.get_or_create(&[name()]).set(i64::try_from(server.tools).unwrap_or(i64::MAX));
+        }
+        registry.register("server_state", "The state that a server is in", state);
+        registry.register("server_breaker", "The state that a server's breaker is in", breaker);
+        registry.register("catalog_tools", "Tools that agents see", tools);
+        let count = |number: u64| ConstGauge::new(i64::try_from(number).unwrap_or(i64::MAX));
+        registry.register("workers_idle", "Workers that wait for a script", count(self.pool.idle));
+        registry.register("workers_busy", "Workers that run a script", count(self.pool.busy));
+        registry.register("scripts_waiting", "Scripts that wait for a place", count(self.pool.waiting));
+        let pool = [
+            ("pool_waited", "Scripts that had to wait for a place", self.pool.waited),
+            ("pool_refused", "Scripts that were refused as BUSY", self.pool.refused),
+            ("workers_started", "Workers that were started", self.pool.started),
+            ("workers_failed_starts", "Workers that could not be started", self.pool.failed_starts),
+            ("workers_recycled", "Workers replaced for their age, use or memory", self.pool.recycled),
+            ("workers_doubted", "Workers replaced because they could not be trusted any more", self.pool.doubted),
+            ("workers_killed", "Workers killed for a deadline, a crash or a breach of the protocol", self.pool.killed),
+            ("workers_cancelled", "Workers killed because nobody waited any more", self.pool.cancelled),
+        ];
+        for (name, help, number) in pool {
+            registry.register(name, help, ConstCounter::new(number));
+        }
+        let redactions = Family::<Labels<1>, Counter>::default();
+        for (kind, number) in self.redactions {
+            redactions.get_or_create(&[("kind", kind.to_owned())]).inc_by(number);
+        }
+        registry.register("redactions", "Values that were taken out of text, on any way out", redactions);
+        if let Some((spent, limit)) = self.day {
+            registry.register("budget_day_spent", "Spent of today's budget", ConstGauge::new(spent.number()));
+            registry.register("budget_day_limit", "Today's budget", ConstGauge::new(limit.number()));
+        }
+        registry
+    }
+}

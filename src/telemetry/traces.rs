@@ -1,0 +1,145 @@
+//! Spans on their way to the collector: a bounded queue and one task that posts them in batches. Whoever sends a span
+//! never waits; where the collector is slow or away, spans are dropped and counted.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, LazyLock, Mutex, PoisonError};
+use std::time::Duration;
+
+use opentelemetry_http::{Bytes, HttpClient, HttpError};
+use opentelemetry_otlp::{Protocol, WithExportConfig as _, WithHttpConfig as _};
+use opentelemetry_sdk::Resource;
+use opentelemetry_sdk::trace::{SpanData, SpanExporter as _};
+use tokio::sync::{mpsc, watch};
+use tokio::task::JoinHandle;
+use tokio::time::Instant;
+
+use crate::config;
+use crate::error::{Error, ErrorCode, Result};
+
+/// Spans that may wait.
+const QUEUE: usize = 4096;
+/// Spans of one request.
+const BATCH: usize = 512;
+/// How long spans are gathered.
+const GATHER: Duration = Duration::from_secs(1);
+/// How long the collector may take for a request.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// How often the log tells that it does not work.
+const COMPLAIN: Duration = Duration::from_secs(60);
+
+/// The way to one collector. When it is dropped, what waits is sent still.
+#[derive(Debug)]
+pub struct Traces {
+    queue: mpsc::Sender<SpanData>,
+    dropped: Arc<AtomicU64>,
+}
+
+impl Traces {
+    /// Begins to send what comes. Must be called within a tokio runtime.
+    ///
+    /// # Errors
+    /// `INTERNAL` when no client can be made of the configuration.
+    pub fn start(config: &config::Telemetry) -> Result<Arc<Self>> {
+        let failed =
+            |error: &dyn std::fmt::Display| Error::new(ErrorCode::Internal, format!("no traces can be sent: {error}"));
+        let client = reqwest::Client::builder().timeout(PATIENCE).redirect(reqwest::redirect::Policy::none()).build();
+        let headers: HashMap<String, String> =
+            config.headers.iter().map(|(name, value)| (name.clone(), value.expose().to_owned())).collect();
+        let mut exporter = opentelemetry_otlp::SpanExporter::builder()
+            .with_http()
+            .with_http_client(Post(client.map_err(|error| failed(&error))?))
+            .with_protocol(Protocol::HttpBinary)
+            .with_endpoint(config.traces.clone())
+            .with_timeout(PATIENCE)
+            .with_headers(headers)
+            .build()
+            .map_err(|error| failed(&error))?;
+        let version = opentelemetry::KeyValue::new("service.version", env!("CARGO_PKG_VERSION"));
+        let resource = Resource::builder_empty().with_service_name("forgefs").with_attribute(version).build();
+        exporter.set_resource(&resource);
+        let (queue, waiting) = mpsc::channel(QUEUE);
+        let dropped = Arc::new(AtomicU64::new(0));
+        let task = tokio::spawn(post(exporter, waiting, Arc::clone(&dropped)));
+        let mut tasks = TASKS.lock().unwrap_or_else(PoisonError::into_inner);
+        tasks.retain(|task| !task.is_finished());
+        tasks.push(task);
+        Ok(Arc::new(Self { queue, dropped }))
+    }
+
+    /// Puts a span in the queue, or drops it where that is full.
+    pub(super) fn send(&self, span: SpanData) {
+        if self.queue.try_send(span).is_err() {
+            self.dropped.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+}
+
+/// Sends what waits, for the end of the process, for as long as `limit`.
+pub async fn end_all(limit: Duration) {
+    ENDING.send_replace(true);
+    let tasks = std::mem::take(&mut *TASKS.lock().unwrap_or_else(PoisonError::into_inner));
+    let _ = tokio::time::timeout(limit, futures::future::join_all(tasks)).await;
+}
+
+static TASKS: Mutex<Vec<JoinHandle<()>>> = Mutex::new(Vec::new());
+static ENDING: LazyLock<watch::Sender<bool>> = LazyLock::new(|| watch::Sender::new(false));
+
+async fn post(
+    exporter: opentelemetry_otlp::SpanExporter,
+    mut waiting: mpsc::Receiver<SpanData>,
+    dropped: Arc<AtomicU64>,
+) {
+    let mut ending = ENDING.subscribe();
+    let mut complained: Option<Instant> = None;
+    loop {
+        let mut batch = Vec::new();
+        let ends = tokio::select! {
+            biased;
+            some = waiting.recv_many(&mut batch, BATCH) => some == 0,
+            _ = ending.wait_for(|ending| *ending) => true,
+        };
+        if !ends && batch.len() < BATCH {
+            tokio::select! {
+                () = tokio::time::sleep(GATHER) => {}
+                _ = ending.wait_for(|ending| *ending) => {}
+            }
+        }
+        while batch.len() < BATCH
+            && let Ok(span) = waiting.try_recv()
+        {
+            batch.push(span);
+        }
+        if batch.is_empty() {
+            if ends {
+                return;
+            }
+            continue;
+        }
+        let count = batch.len() as u64;
+        if let Err(error) = exporter.export(batch).await {
+            dropped.fetch_add(count, Ordering::Relaxed);
+            if complained.is_none_or(|last| last.elapsed() >= COMPLAIN) {
+                complained = Some(Instant::now());
+                let dropped = dropped.load(Ordering::Relaxed);
+                tracing::warn!(%error, dropped, "spans do not reach the collector of traces");
+            }
+        }
+    }
+}
+
+/// Posts by the HTTP client that everything else here uses.
+#[derive(Debug)]
+struct Post(reqwest::Client);
+
+#[async_trait::async_trait]
+impl HttpClient for Post {
+    async fn send_bytes(&self, request: http::Request<Bytes>) -> std::result::Result<http::Response<Bytes>, HttpError> {
+        let response = self.0.execute(reqwest::Request::try_from(request)?).await?;
+        // What it says besides is not used, so that none of it is read.
+        let mut answer = http::Response::new(Bytes::new());
+        *answer.status_mut() = response.status();
+        *answer.headers_mut() = response.headers().clone();
+        Ok(answer)
+    }
+}
