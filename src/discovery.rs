@@ -9,12 +9,17 @@ use crate::session::Session;
 const MAX_DEPTH: u32 = 4;
 /// Hits a query.
 const DEFAULT_HITS: u32 = 8;
+/// Hits a query where there are several.
+const HITS_OF_MANY: u32 = 4;
 /// Most hits a query.
 const MAX_HITS: u32 = 50;
 /// Files or queries of one request.
 const MAX_PARTS: usize = 50;
 /// Bytes of one answer; a file over it is read on by lines.
 const MAX_BYTES: usize = 64 << 10;
+
+/// Bytes of the hits of one search, about 3,000 tokens.
+const MAX_SEARCH_BYTES: usize = 12 << 10;
 
 /// A file that was asked for.
 pub enum File {
@@ -93,28 +98,40 @@ impl Discovery<'_> {
         Ok(File::Text { path, text: content.into_owned() })
     }
 
-    /// One line a hit; several queries are answered one after the other, each under its own heading.
+    /// One line a hit. Several queries, one a step of a task, are answered together: each line ends with the numbers of
+    /// the queries that found it.
     ///
     /// # Errors
     /// `INVALID_ARGS` when there is no query or no such folder.
     pub fn search(&self, queries: &[String], limit: Option<u32>, path: Option<&str>) -> Result<String> {
-        if queries.is_empty() || queries.len() > MAX_PARTS || queries.iter().all(|query| query.trim().is_empty()) {
-            return Err(Error::new(ErrorCode::InvalidArgs, "`search` needs words to look for")
+        let queries: Vec<String> =
+            queries.iter().map(|query| query.trim().to_owned()).filter(|q| !q.is_empty()).collect();
+        if queries.is_empty() || queries.len() > MAX_PARTS {
+            return Err(Error::new(ErrorCode::InvalidArgs, format!("`search` takes 1 to {MAX_PARTS} queries"))
                 .hint("describe what the tool should do, such as `create issue`"));
         }
-        let limit = limit.unwrap_or(DEFAULT_HITS).clamp(1, MAX_HITS) as usize;
+        let path = path.unwrap_or("/");
+        let default = if queries.len() == 1 { DEFAULT_HITS } else { HITS_OF_MANY };
+        let limit = limit.unwrap_or(default).clamp(1, MAX_HITS) as usize;
+        let found = self.catalog.find_all(&queries, limit, path)?;
         let mut lines = Vec::new();
-        for query in queries {
+        let mut size = 0;
+        for (position, (hit, by)) in found.iter().enumerate() {
+            let mut line = self.catalog.hit_line(hit);
             if queries.len() > 1 {
-                lines.push(format!("# {query}"));
+                let numbers: Vec<String> = by.iter().map(|query| (query + 1).to_string()).collect();
+                line = format!("{line} #{}", numbers.join(","));
             }
-            let hits = self.catalog.search(query, limit, path.unwrap_or("/"))?;
-            if hits.is_empty() {
-                lines.push(self.catalog.no_hits(query));
+            size += line.len() + 1;
+            if size > MAX_SEARCH_BYTES && position > 0 {
+                lines.push(format!("… {} more hits: narrow with path or limit", found.len() - position));
+                break;
             }
-            lines.extend(hits.iter().map(Catalog::hit_line));
+            lines.push(line);
         }
-        Ok(bounded(lines.join("\n"), "search"))
+        let without = queries.iter().enumerate().filter(|(number, _)| !found.iter().any(|(_, by)| by.contains(number)));
+        lines.extend(without.map(|(_, query)| self.catalog.no_hits(query, path)));
+        Ok(lines.join("\n"))
     }
 }
 

@@ -3,14 +3,16 @@
 use std::fmt::Write as _;
 
 use super::vfs::stub_path;
-use super::{Catalog, Hit, Node};
-use crate::error::Result;
+use super::{Catalog, Found, Node};
+use crate::error::{Result, nearest};
 use crate::manifest::{Layout, ServerEntry};
 
 /// Entries of one folder that are listed before the rest is only counted.
 const MAX_ENTRIES: usize = 400;
 /// Characters of a signature in a search hit.
 const MAX_SIGNATURE: usize = 200;
+/// Words of a query that found nothing for which names are looked for that are spelt alike.
+const MAX_GUESSED_WORDS: usize = 4;
 
 impl Catalog {
     /// Lists the folder at `path` and `depth` levels below it, one line an entry; for a file, its own line.
@@ -145,7 +147,16 @@ impl Catalog {
 
     /// One line a hit: path, signature, what it does.
     #[must_use]
-    pub fn hit_line(hit: &Hit<'_>) -> String {
+    pub fn hit_line(&self, found: &Found<'_>) -> String {
+        let hit = match found {
+            Found::Tool(hit) => hit,
+            Found::Offer(node @ Node::Prompt(..)) => {
+                return format!("{}  prompt  {}", self.path(*node), self.offer_summary(*node)).trim_end().to_owned();
+            }
+            Found::Offer(node) => {
+                return format!("{}  resource  {}", self.path(*node), self.offer_summary(*node)).trim_end().to_owned();
+            }
+        };
         let path = match hit.server.layout {
             Layout::Whole => format!("/{}/__init__.pyi", hit.server.ident),
             Layout::Small | Layout::PerTool => Self::stub_path(hit.server, hit.tool),
@@ -158,11 +169,28 @@ impl Catalog {
         format!("{path}  {held}{signature}  {}", hit.tool.summary).trim_end().to_owned()
     }
 
-    /// Where to look when a search found nothing.
+    /// What to do when a search found nothing: names that are spelt alike, and where to look.
     #[must_use]
-    pub fn no_hits(&self, query: &str) -> String {
+    pub fn no_hits(&self, query: &str, path: &str) -> String {
+        let under = if path.trim_matches('/').is_empty() { String::new() } else { format!(" under {path}") };
+        let words: Vec<&str> =
+            query.split(|c: char| !c.is_alphanumeric() && c != '_').filter(|w| w.len() > 2).collect();
+        let names = || self.servers.iter().flat_map(|s| s.stubs.tools.iter().map(|tool| tool.ident.as_str()));
+        let servers = || self.servers.iter().map(|server| server.ident.as_str());
+        let mut near: Vec<String> = Vec::new();
+        for word in words.iter().take(MAX_GUESSED_WORDS) {
+            near.extend(nearest(word, servers()).into_iter().map(|name| format!("/{name}/")));
+            for name in nearest(word, names()) {
+                let owner =
+                    self.servers.iter().find_map(|s| Some((s, s.stubs.tools.iter().find(|t| t.ident == name)?)));
+                near.extend(owner.map(|(server, tool)| Self::stub_path(server, tool)));
+            }
+        }
+        near.dedup();
+        near.truncate(5);
         let folders: Vec<String> = self.servers.iter().take(20).map(|server| format!("/{}/", server.ident)).collect();
-        format!("nothing matches `{query}`; try other words, or look in {}", folders.join(" "))
+        let guess = if near.is_empty() { String::new() } else { format!("; spelt alike: {}", near.join(" ")) };
+        format!("nothing matches `{query}`{under}{guess}; try other words, or look in {}", folders.join(" "))
     }
 
     /// The path of a tool's stub.

@@ -10,13 +10,24 @@ use std::sync::Arc;
 
 use stubgen::ToolStub;
 
+use self::index::Item;
 use crate::auth;
 use crate::error::{Error, ErrorCode, Result, did_you_mean, nearest};
 use crate::manifest::{ServerEntry, State};
 
+pub use index::{Fields, Ranking};
 pub use offers::Remote;
 pub(crate) use offers::arguments as prompt_arguments;
 pub use vfs::{Node, View};
+
+/// Share of the best score that a resource or prompt needs to be among the hits.
+const OFFER_SHARE: f32 = 0.5;
+/// One hit in this many may be a resource or prompt.
+const OFFER_PART: usize = 4;
+
+/// What is added to a rank, from 0, before it is inverted. Small, since the queries of a task are of different steps: the
+/// best hit of one is worth more than one that is in the middle for two.
+const RANK_OFFSET: f32 = 1.0;
 
 /// How far the servers of a catalog have come, in order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -36,6 +47,8 @@ pub struct Catalog {
     by_name: HashMap<String, usize>,
     /// The tools in order of server and identifier; the index speaks of positions in it.
     tools: Vec<ToolRef>,
+    /// Resources and prompts; in the index they come after the tools.
+    offers: Vec<Node>,
     index: index::Index,
     digest: String,
 }
@@ -47,14 +60,32 @@ pub struct ToolRef {
     tool: usize,
 }
 
-/// A search hit.
+/// A tool that a search found.
 pub struct Hit<'a> {
     /// The tool's server.
     pub server: &'a ServerEntry,
     /// The tool.
     pub tool: &'a ToolStub,
-    /// BM25 score; comparable within one query only.
+    /// Comparable within one query only.
     pub score: f32,
+}
+
+/// A tool, resource or prompt that a search found.
+pub enum Found<'a> {
+    /// A tool.
+    Tool(Hit<'a>),
+    /// A resource or prompt: its file.
+    Offer(Node),
+}
+
+impl Found<'_> {
+    fn is_same(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Tool(one), Self::Tool(other)) => std::ptr::eq(one.tool, other.tool),
+            (Self::Offer(one), Self::Offer(other)) => one == other,
+            _ => false,
+        }
+    }
 }
 
 impl Catalog {
@@ -63,6 +94,14 @@ impl Catalog {
     /// # Errors
     /// `INTERNAL` when the index cannot be built.
     pub fn build(servers: Vec<Arc<ServerEntry>>) -> Result<Self> {
+        Self::ranked(servers, Ranking::default())
+    }
+
+    /// As [`Catalog::build`], ranking otherwise: for evaluations that take parts of the ranking away.
+    ///
+    /// # Errors
+    /// As [`Catalog::build`].
+    pub fn ranked(servers: Vec<Arc<ServerEntry>>, ranking: Ranking) -> Result<Self> {
         let mut by_name = HashMap::new();
         let mut tools = Vec::new();
         for (server, entry) in servers.iter().enumerate() {
@@ -70,13 +109,18 @@ impl Catalog {
             by_name.entry(entry.name.clone()).or_insert(server);
             tools.extend((0..entry.stubs.tools.len()).map(|tool| ToolRef { server, tool }));
         }
-        let index = index::Index::build(
-            servers.iter().flat_map(|entry| entry.stubs.tools.iter().map(|tool| (entry.name.as_str(), tool))),
-        )?;
+        let offers = offers::nodes(&servers);
+        let tool = |place: &ToolRef| {
+            let stub = servers[place.server].stubs.tools.get(place.tool)?;
+            Some((place.server, Item::Tool(stub)))
+        };
+        let offer = |node: &Node| offers::indexed(&servers, *node).map(|(server, offer)| (server, Item::Offer(offer)));
+        let items = tools.iter().filter_map(tool).chain(offers.iter().filter_map(offer));
+        let index = index::Index::build(&servers, items, ranking)?;
         let digest = |s: &Arc<ServerEntry>| format!("{} {} {}", s.name, s.stubs.digest, s.offers.digest);
         let digests: Vec<String> = servers.iter().map(digest).collect();
         let digest = stubgen::short_digest(&digests.join("\n"));
-        Ok(Self { servers, by_name, tools, index, digest })
+        Ok(Self { servers, by_name, tools, offers, index, digest })
     }
 
     /// The servers, in order of identifier.
@@ -188,16 +232,60 @@ impl Catalog {
     /// `INVALID_ARGS` when the folder does not exist, `INTERNAL` when the index fails.
     pub fn search(&self, query: &str, limit: usize, path: &str) -> Result<Vec<Hit<'_>>> {
         let folder = self.folder(path)?;
-        let keep = |id: usize| self.tools.get(id).is_some_and(|tool| self.is_in(*tool, folder));
-        let found = self.index.search(query, limit, keep)?;
-        Ok(found
-            .into_iter()
-            .filter_map(|(id, score)| {
-                let place = self.tools.get(id)?;
-                let server = self.servers.get(place.server)?;
-                Some(Hit { server, tool: server.stubs.tools.get(place.tool)?, score })
-            })
-            .collect())
+        let found = self.index.search(query, limit, |id| self.tools.get(id).is_some_and(|t| self.is_in(*t, folder)))?;
+        Ok(found.into_iter().filter_map(|(id, score)| self.hit(id, score)).collect())
+    }
+
+    /// The best tools for `query` under the folder `path`, and after them resources and prompts that fit as well.
+    ///
+    /// # Errors
+    /// As [`Catalog::search`].
+    pub fn find(&self, query: &str, limit: usize, path: &str) -> Result<Vec<Found<'_>>> {
+        let folder = self.folder(path)?;
+        let keep = |id: usize| match self.tools.get(id) {
+            Some(tool) => self.is_in(*tool, folder),
+            None => self.offers.get(id - self.tools.len()).is_some_and(|offer| offers::is_in(*offer, folder)),
+        };
+        let found = self.index.search(query, limit * 2, keep)?;
+        let best = found.first().map_or(0.0, |(_, score)| *score);
+        let (tools, others): (Vec<_>, Vec<_>) = found.into_iter().partition(|(id, _)| *id < self.tools.len());
+        let mut others: Vec<_> = others.into_iter().filter(|(_, score)| *score >= best * OFFER_SHARE).collect();
+        // What scripts call comes first; there is room for a few others, and for more of them where tools are few.
+        others.truncate(limit.saturating_sub(tools.len()).max(limit / OFFER_PART));
+        let room = limit - others.len();
+        let tools = tools.into_iter().take(room).filter_map(|(id, score)| self.hit(id, score)).map(Found::Tool);
+        let offer = |(id, _): (usize, f32)| self.offers.get(id - self.tools.len()).copied().map(Found::Offer);
+        Ok(tools.chain(others.into_iter().filter_map(offer)).collect())
+    }
+
+    /// As [`Catalog::find`] for several queries, one a step of a task: `limit` hits a query, fused by reciprocal rank,
+    /// each with the numbers of the queries that found it, from 0.
+    ///
+    /// # Errors
+    /// As [`Catalog::search`].
+    pub fn find_all(&self, queries: &[String], limit: usize, path: &str) -> Result<Vec<(Found<'_>, Vec<usize>)>> {
+        let mut fused: Vec<(Found<'_>, Vec<usize>, f32)> = Vec::new();
+        for (number, query) in queries.iter().enumerate() {
+            for (rank, found) in (0_u16..).zip(self.find(query, limit, path)?) {
+                let share = 1.0 / (RANK_OFFSET + f32::from(rank));
+                match fused.iter_mut().find(|(known, ..)| known.is_same(&found)) {
+                    Some((_, queries, score)) => {
+                        queries.push(number);
+                        *score += share;
+                    }
+                    None => fused.push((found, vec![number], share)),
+                }
+            }
+        }
+        // Stable: what ties, such as the first hits of all queries, stays in the order of the queries.
+        fused.sort_by(|a, b| b.2.total_cmp(&a.2));
+        Ok(fused.into_iter().map(|(found, queries, _)| (found, queries)).collect())
+    }
+
+    fn hit(&self, id: usize, score: f32) -> Option<Hit<'_>> {
+        let place = self.tools.get(id)?;
+        let server = self.servers.get(place.server)?;
+        Some(Hit { server, tool: server.stubs.tools.get(place.tool)?, score })
     }
 
     fn is_in(&self, tool: ToolRef, folder: Node) -> bool {
@@ -207,7 +295,8 @@ impl Catalog {
                 let stubs = &self.servers[server].stubs;
                 tool.server == server && stubs.tools[tool.tool].category.as_ref() == stubs.categories.get(category)
             }
-            _ => true,
+            Node::Root => true,
+            _ => false,
         }
     }
 }

@@ -1,6 +1,7 @@
 //! `/github/resources/` and `/github/prompts/`: paths and texts of what a server offers besides tools.
 
 use std::fmt::Write as _;
+use std::sync::Arc;
 
 use serde_json::Value;
 use stubgen::{many_lines, one_line};
@@ -121,6 +122,10 @@ impl Catalog {
         }
     }
 
+    pub(super) fn offer_summary(&self, node: Node) -> &str {
+        indexed(&self.servers, node).map_or("", |(_, offer)| &offer.summary)
+    }
+
     /// The text of a prompt's file: what it is for, its arguments, and how to get it.
     pub(super) fn prompt_md(&self, server: usize, prompt: usize) -> String {
         let entry = &self.servers[server];
@@ -148,6 +153,35 @@ impl Catalog {
             "\n\nJavaScript: `await forge.prompt({server}, {name}, {{{object}}})`\nStarlark: `prompt({server}, {name}, **{{{object}}})`\n"
         );
         text
+    }
+}
+
+/// The resources and prompts of `servers`, as the index takes them.
+pub(super) fn nodes(servers: &[Arc<ServerEntry>]) -> Vec<Node> {
+    let of = |(server, entry): (usize, &Arc<ServerEntry>)| {
+        let resources = (0..entry.offers.resources.len()).map(move |position| Node::Resource(server, position));
+        resources.chain((0..entry.offers.prompts.len()).map(move |position| Node::Prompt(server, position)))
+    };
+    servers.iter().enumerate().flat_map(of).collect()
+}
+
+/// The server and the definition of a resource or prompt.
+pub(super) fn indexed(servers: &[Arc<ServerEntry>], node: Node) -> Option<(usize, &Offer)> {
+    match node {
+        Node::Resource(server, position) => Some((server, servers.get(server)?.offers.resources.get(position)?)),
+        Node::Prompt(server, position) => Some((server, servers.get(server)?.offers.prompts.get(position)?)),
+        _ => None,
+    }
+}
+
+/// Whether a resource or prompt is below a folder.
+pub(super) fn is_in(offer: Node, folder: Node) -> bool {
+    match (folder, offer) {
+        (Node::Root, _) => true,
+        (Node::Server(server), Node::Resource(of, _) | Node::Prompt(of, _))
+        | (Node::Resources(server), Node::Resource(of, _))
+        | (Node::Prompts(server), Node::Prompt(of, _)) => server == of,
+        _ => false,
     }
 }
 

@@ -78,7 +78,9 @@ impl Catalog {
     /// As [`Catalog::resolve`], for folders only.
     pub(super) fn folder(&self, path: &str) -> Result<Node> {
         match self.resolve(path)? {
-            node @ (Node::Root | Node::Server(_) | Node::Category(..)) => Ok(node),
+            node @ (Node::Root | Node::Server(_) | Node::Category(..) | Node::Resources(_) | Node::Prompts(_)) => {
+                Ok(node)
+            }
             _ => Err(Error::new(ErrorCode::InvalidArgs, format!("{path} is a file")).hint("`cat` reads files")),
         }
     }

@@ -64,6 +64,7 @@ async fn paths_are_forgiving_and_hits_lead_to_stubs() {
         let read = session.call("cat", json!({ "path": path })).await;
         assert!(!read.is_error && read.text.contains("def "), "{path}: {}", read.text);
     }
+    assert!(hits.lines().any(|line| line.starts_with("/people/list_on_call.pyi") && line.ends_with("#1")), "{hits}");
     let deep = session.call("ls", json!({"depth": 2})).await.text;
     assert!(deep.contains("  get_ticket.pyi"), "{deep}");
 }
@@ -108,4 +109,32 @@ async fn the_script_api_has_everything_that_its_stubs_name() {
         types.as_array().is_some_and(|types| types.iter().all(|ty| *ty == "function" || *ty == "native_function")),
         "{types}"
     );
+}
+
+#[tokio::test]
+async fn search_forgives_and_stays_in_its_folder() {
+    let fence = Fence::new();
+    let session = fence.serve(&samples()).await;
+    session.ready(&["calendar", "people", "tickets"]).await;
+    let search = async |arguments| session.call("search", arguments).await.text;
+    let first = |text: &str| text.split_whitespace().next().unwrap_or_default().to_owned();
+    // The name as it is on the wire, a part of it, a typo, another word for it.
+    for query in ["get_ticket", "get_tick", "getTicket", "tiket by id", "fetch one issue by its id"] {
+        let hits = search(json!({ "query": query })).await;
+        assert_eq!(first(&hits), "/tickets/get_ticket.pyi", "{query}: {hits}");
+    }
+    let inside = search(json!({"query": "get", "path": "/people"})).await;
+    assert!(!inside.is_empty() && inside.lines().all(|line| line.starts_with("/people/")), "{inside}");
+    let limited = search(json!({"query": "list", "limit": 2})).await;
+    assert_eq!(limited.lines().count(), 2, "{limited}");
+    let nothing = search(json!({"query": "zzqqxx peopel"})).await;
+    assert!(nothing.contains("/people/"), "{nothing}");
+    let none = search(json!({"query": "xqzw"})).await;
+    assert!(none.starts_with("nothing matches `xqzw`") && none.contains("look in /calendar/"), "{none}");
+    let empty = session.call("search", json!({"query": "  "})).await;
+    assert!(empty.is_error && empty.text.contains("create issue"), "{}", empty.text);
+    // The same query is answered with the same bytes.
+    let ask = json!({"query": ["open tickets", "who is on call"]});
+    assert_eq!(search(ask.clone()).await, search(ask).await);
+    session.close().await;
 }

@@ -40,6 +40,8 @@ fn run(task: Task) -> anyhow::Result<()> {
         Task::Ci => workspace.ci(),
         Task::CheckStubs => workspace.check_stubs(),
         Task::Conformance { forgefs } => workspace.conformance(forgefs.as_deref()),
+        Task::Eval { args } => workspace.measure("eval", &args),
+        Task::Tokens { args } => workspace.measure("tokens", &args),
         Task::V8 => workspace.show_v8(),
         Task::Real => workspace.install_real(),
     }
@@ -90,6 +92,20 @@ enum Task {
         /// The executable; one is built if none is given
         #[arg(long)]
         forgefs: Option<PathBuf>,
+    },
+    /// Measure how well search finds: recall and rank of the right tools, by set of questions
+    ///
+    /// Fails when a figure is below its floor in tests/fixtures/retrieval/floors.json. `-- --help` says more.
+    Eval {
+        /// Passed on, for instance --ablations or --write docs/benchmarks.md
+        #[arg(last = true)]
+        args: Vec<String>,
+    },
+    /// Count the tokens of the surface and of whole tasks, beside the plain tool list
+    Tokens {
+        /// Passed on, for instance --write docs/benchmarks.md
+        #[arg(last = true)]
+        args: Vec<String>,
     },
     /// Say where the V8 library comes from; prints the export line that cargo needs to build with it
     V8,

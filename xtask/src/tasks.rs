@@ -78,8 +78,7 @@ impl Workspace {
             return conformance::run(&self.root, &forgefs.canonicalize()?);
         }
         step::run(Build::QuickJs.cargo(&["build", "--bin", "forgefs"]).current_dir(&self.root))?;
-        let target = env::var_os("CARGO_TARGET_DIR").map_or_else(|| self.root.join("target"), PathBuf::from);
-        conformance::run(&self.root, &target.join("debug").join(format!("forgefs{}", env::consts::EXE_SUFFIX)))
+        conformance::run(&self.root, &self.debug(&format!("forgefs{}", env::consts::EXE_SUFFIX)))
     }
 
     pub(crate) fn check(&self) -> anyhow::Result<()> {
@@ -100,6 +99,21 @@ impl Workspace {
 
     pub(crate) fn check_stubs(&self) -> anyhow::Result<()> {
         check_stubs::run(&self.root)
+    }
+
+    /// Search and tokens, by the program that measures them.
+    pub(crate) fn measure(&self, what: &str, args: &[String]) -> anyhow::Result<()> {
+        // With every target, as tests are built: other features would rebuild half of the tree.
+        step::run(Build::QuickJs.cargo(&["build", "--quiet", "--workspace", "--all-targets"]).current_dir(&self.root))?;
+        let mut command = Command::new(self.debug(&format!("forgefs-measure{}", env::consts::EXE_SUFFIX)));
+        step::run(command.arg(what).args(args).current_dir(&self.root))?;
+        Ok(())
+    }
+
+    /// A program of the debug build.
+    fn debug(&self, name: &str) -> PathBuf {
+        let target = env::var_os("CARGO_TARGET_DIR").map_or_else(|| self.root.join("target"), PathBuf::from);
+        target.join("debug").join(name)
     }
 
     pub(crate) fn show_v8(&self) -> anyhow::Result<()> {

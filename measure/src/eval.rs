@@ -1,0 +1,241 @@
+//! Search quality: the share of right tools among the first hits, through the catalog as production builds it.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use anyhow::{Context as _, Result};
+use forgefs::catalog::{Catalog, Fields, Found, Ranking};
+use forgefs::discovery::Discovery;
+use forgefs::session::Session;
+use serde_json::{Value, json};
+
+use crate::corpus::{Question, Set, root, sets};
+use crate::count;
+use crate::report::{Report, circumstances, table};
+
+/// Hits that are looked at.
+const DEPTH: usize = 10;
+/// Ranks at which recall is told.
+const RANKS: [usize; 4] = [1, 3, 5, 10];
+/// How much a figure may fall below its floor.
+const TOLERANCE: f64 = 0.01;
+
+/// What is evaluated.
+pub struct How {
+    /// Folder with more sets.
+    pub shared: Option<PathBuf>,
+    /// Figures of the ranking that differ, as JSON.
+    pub ranking: Option<String>,
+    /// Whether parts of the ranking are taken away too.
+    pub ablations: bool,
+    /// One question in this many.
+    pub sample: usize,
+}
+
+/// Averages over questions.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Score {
+    /// How many questions.
+    pub questions: usize,
+    recall: [f64; RANKS.len()],
+    reciprocal: f64,
+    tokens: usize,
+}
+
+impl Score {
+    /// Share of the right tools among the first 5 hits.
+    #[must_use]
+    pub fn recall_at_5(&self) -> f64 {
+        self.average(self.recall[2])
+    }
+
+    /// Mean of 1 ÷ the rank of the first right tool.
+    #[must_use]
+    pub fn mrr(&self) -> f64 {
+        self.average(self.reciprocal)
+    }
+
+    #[expect(clippy::cast_precision_loss, reason = "counts are small")]
+    fn average(&self, sum: f64) -> f64 {
+        sum / self.questions.max(1) as f64
+    }
+
+    #[expect(clippy::cast_precision_loss, reason = "counts are small")]
+    fn add(&mut self, gold: &[String], hits: &[String], tokens: usize) {
+        self.questions += 1;
+        for (sum, rank) in self.recall.iter_mut().zip(RANKS) {
+            let found = gold.iter().filter(|tool| hits.iter().take(rank).any(|hit| hit == *tool)).count();
+            *sum += found as f64 / gold.len().max(1) as f64;
+        }
+        let first = hits.iter().position(|hit| gold.contains(hit));
+        self.reciprocal += first.map_or(0.0, |rank| 1.0 / (rank + 1) as f64);
+        self.tokens += tokens;
+    }
+
+    fn cells(&self) -> Vec<String> {
+        let recalls = self.recall.iter().map(|sum| format!("{:.3}", self.average(*sum)));
+        let rest = [format!("{:.3}", self.mrr()), (self.tokens / self.questions.max(1)).to_string()];
+        std::iter::once(self.questions.to_string()).chain(recalls).chain(rest).collect()
+    }
+}
+
+/// Evaluates every set, and compares with the floors.
+///
+/// # Errors
+/// When a set cannot be read.
+pub fn run(how: &How) -> Result<Report> {
+    let sets = sets(how.shared.as_deref())?;
+    let ranking = tried(how.ranking.as_deref())?;
+    let mut text = format!("{}\n\n", circumstances());
+    if how.shared.is_none() {
+        text.push_str("SKIPPED: the shared sets; name their folder with --shared or FORGEFS_SHARED.\n\n");
+    }
+    let mut rows = vec![heading("set")];
+    let mut failed = Vec::new();
+    let floors = floors()?;
+    for set in &sets {
+        let scores = evaluate(set, &ranking, how.sample)?;
+        rows.extend(scores.iter().map(|(part, score)| row(&format!("{} {part}", set.name), score)));
+        if how.sample == 1 && how.ranking.is_none() {
+            failed.extend(below(&floors, &set.name, &scores));
+        }
+    }
+    text.push_str(&table(&rows));
+    if how.ablations {
+        text.push_str("\n\nWithout one part of the ranking, all questions of a set:\n\n");
+        let mut rows = vec![heading("ranking")];
+        for set in &sets {
+            for (name, ranking) in ablations(&ranking) {
+                let scores = evaluate(set, &ranking, how.sample)?;
+                rows.extend(scores.get("all").map(|score| row(&format!("{}: {name}", set.name), score)));
+            }
+        }
+        text.push_str(&table(&rows));
+    }
+    for line in &failed {
+        text.push_str(&format!("\n\nBELOW ITS FLOOR: {line}"));
+    }
+    Ok(Report { name: "eval", text, failed: !failed.is_empty() })
+}
+
+/// The scores of one set: of all questions, of those that were tuned on, of those that were not, and of those with one
+/// and with several right tools; and of those with steps, asked as one query a step.
+///
+/// # Errors
+/// When the catalog cannot be built or searched.
+pub fn evaluate(set: &Set, ranking: &Ranking, sample: usize) -> Result<BTreeMap<&'static str, Score>> {
+    let catalog = Catalog::ranked(set.servers.clone(), ranking.clone())?;
+    let session = Session::default();
+    let discovery = Discovery { catalog: &catalog, session: &session };
+    let mut scores: BTreeMap<&'static str, Score> = BTreeMap::new();
+    for question in set.questions.iter().step_by(sample.max(1)) {
+        let whole = [question.query.clone()];
+        let (hits, tokens) = (found(&catalog, &whole)?, count(&discovery.search(&whole, None, None)?));
+        let mut add = |part| scores.entry(part).or_default().add(&question.gold, &hits, tokens);
+        parts(question).into_iter().for_each(&mut add);
+        if !question.steps.is_empty() {
+            let (hits, tokens) =
+                (found(&catalog, &question.steps)?, count(&discovery.search(&question.steps, None, None)?));
+            scores.entry("with steps, a query a step").or_default().add(&question.gold, &hits, tokens);
+        }
+    }
+    Ok(scores)
+}
+
+fn parts(question: &Question) -> Vec<&'static str> {
+    let part = if question.is_held_out() { "held out" } else { "tuned on" };
+    let answers = if question.gold.len() > 1 { "several answers" } else { "one answer" };
+    let steps = if question.steps.is_empty() { None } else { Some("with steps, whole question") };
+    ["all", part, answers].into_iter().chain(steps).collect()
+}
+
+fn found(catalog: &Catalog, queries: &[String]) -> Result<Vec<String>> {
+    let names = |found: &Found<'_>| match found {
+        Found::Tool(hit) => format!("{}/{}", hit.server.name, hit.tool.name),
+        Found::Offer(node) => catalog.path(*node),
+    };
+    Ok(catalog.find_all(queries, DEPTH, "/")?.iter().map(|(found, _)| names(found)).collect())
+}
+
+/// The default ranking with what `json` says otherwise.
+fn tried(json: Option<&str>) -> Result<Ranking> {
+    let mut ranking = serde_json::to_value(Ranking::default())?;
+    if let Some(json) = json {
+        merge(&mut ranking, serde_json::from_str(json).context("--ranking is not JSON")?);
+    }
+    Ok(serde_json::from_value(ranking)?)
+}
+
+fn merge(into: &mut Value, from: Value) {
+    match (into, from) {
+        (Value::Object(into), Value::Object(from)) => {
+            for (key, value) in from {
+                merge(into.entry(key).or_insert(Value::Null), value);
+            }
+        }
+        (into, from) => *into = from,
+    }
+}
+
+fn ablations(whole: &Ranking) -> Vec<(&'static str, Ranking)> {
+    let fields = whole.fields;
+    let no_params = Fields { param_names: 0, param_descriptions: 0, enum_values: 0, output_fields: 0, ..fields };
+    let mut variants = vec![("as it is", whole.clone()), ("plain BM25, the floor", Ranking::plain())];
+    let mut without = |name, change: &dyn Fn(&mut Ranking)| {
+        let mut ranking = whole.clone();
+        change(&mut ranking);
+        variants.push((name, ranking));
+    };
+    without("no parameters", &|r| r.fields = no_params);
+    without("no weights of fields", &|r| r.fields = Fields { name: 1, description: 1, ..fields });
+    without("no stems", &|r| r.stems = false);
+    without("no stop words", &|r| r.stop_words = false);
+    without("no synonyms", &|r| r.synonyms = 0.0);
+    without("no typos", &|r| r.typos = 0.0);
+    without("no fusion of sentences", &|r| r.fusion = 0);
+    without("no name coverage", &|r| r.coverage = 0.0);
+    without("no server favoured", &|r| r.server_named = 0.0);
+    variants
+}
+
+fn heading(first: &str) -> Vec<String> {
+    [first, "questions", "R@1", "R@3", "R@5", "R@10", "MRR", "tokens/query"].map(str::to_owned).into()
+}
+
+fn row(name: &str, score: &Score) -> Vec<String> {
+    std::iter::once(name.to_owned()).chain(score.cells()).collect()
+}
+
+/// The floors: set → part → figure.
+///
+/// # Errors
+/// When the file cannot be read.
+pub fn floors() -> Result<Value> {
+    let path = root().join("tests/fixtures/retrieval/floors.json");
+    let text = std::fs::read_to_string(&path).with_context(|| path.display().to_string())?;
+    serde_json::from_str(&text).with_context(|| path.display().to_string())
+}
+
+/// What is worse than its floor allows, a line each.
+#[must_use]
+pub fn below(floors: &Value, set: &str, scores: &BTreeMap<&'static str, Score>) -> Vec<String> {
+    let mut lines = Vec::new();
+    for (part, floor) in floors[set].as_object().into_iter().flatten() {
+        let score = scores.get(part.as_str()).copied().unwrap_or_default();
+        for (name, value) in [("recall_at_5", score.recall_at_5()), ("mrr", score.mrr())] {
+            let wanted = floor[name].as_f64().unwrap_or(0.0);
+            if value < wanted - TOLERANCE {
+                lines.push(format!("{set}, {part}: {name} is {value:.3}, its floor {wanted:.3}"));
+            }
+        }
+    }
+    lines
+}
+
+/// The figures of `scores` as floors.
+#[must_use]
+pub fn as_floors(scores: &BTreeMap<&'static str, Score>) -> Value {
+    let rounded = |value: f64| (value * 1000.0).round() / 1000.0;
+    let floor = |score: &Score| json!({"recall_at_5": rounded(score.recall_at_5()), "mrr": rounded(score.mrr())});
+    scores.iter().map(|(part, score)| ((*part).to_owned(), floor(score))).collect::<serde_json::Map<_, _>>().into()
+}

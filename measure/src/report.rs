@@ -1,0 +1,57 @@
+//! Tables, and their place in a document.
+
+use std::path::Path;
+
+use anyhow::{Context as _, Result};
+
+/// What a measurement has to say.
+pub struct Report {
+    /// Which part of the document it is.
+    pub name: &'static str,
+    /// Markdown.
+    pub text: String,
+    /// Whether something is worse than it may be.
+    pub failed: bool,
+}
+
+impl Report {
+    /// Replaces this part of `file`: what stands between `<!-- name -->` and `<!-- /name -->`.
+    ///
+    /// # Errors
+    /// When the file cannot be read or written, or has no such part.
+    pub fn write(&self, file: &Path) -> Result<()> {
+        let text = std::fs::read_to_string(file).with_context(|| file.display().to_string())?;
+        let (open, close) = (format!("<!-- {} -->", self.name), format!("<!-- /{} -->", self.name));
+        let (before, rest) = text.split_once(&open).with_context(|| format!("{} has no {open}", file.display()))?;
+        let (_, after) = rest.split_once(&close).with_context(|| format!("{} has no {close}", file.display()))?;
+        std::fs::write(file, format!("{before}{open}\n\n{}\n\n{close}{after}", self.text.trim()))?;
+        Ok(())
+    }
+}
+
+/// A Markdown table; the first row is the heading, and all columns but the first are numbers.
+#[must_use]
+pub fn table(rows: &[Vec<String>]) -> String {
+    let mut lines: Vec<String> = rows.iter().map(|row| format!("| {} |", row.join(" | "))).collect();
+    if let Some(heading) = rows.first() {
+        lines.insert(1, format!("|---|{}", "---:|".repeat(heading.len().saturating_sub(1))));
+    }
+    lines.join("\n")
+}
+
+/// The machine, the day and the build that a measurement is of.
+#[must_use]
+pub fn circumstances() -> String {
+    let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
+    let cpuinfo = read("/proc/cpuinfo");
+    let models: Vec<&str> =
+        cpuinfo.lines().filter_map(|l| l.strip_prefix("model name")?.split_once(": ")).map(|p| p.1).collect();
+    let memory = read("/proc/meminfo");
+    let kib: u64 =
+        memory.lines().find_map(|l| l.strip_prefix("MemTotal:")?.split_whitespace().next()?.parse().ok()).unwrap_or(0);
+    let date = std::process::Command::new("date").args(["-u", "+%Y-%m-%d"]).output();
+    let date = date.map(|out| String::from_utf8_lossy(&out.stdout).trim().to_owned()).unwrap_or_default();
+    let build = if cfg!(debug_assertions) { "debug build" } else { "release build" };
+    let processor = models.first().copied().unwrap_or(std::env::consts::ARCH);
+    format!("{processor}, {} cores, {} GiB, {}; {date}; {build}.", models.len().max(1), kib >> 20, std::env::consts::OS)
+}

@@ -1,0 +1,148 @@
+//! What of a tool, a resource or a prompt is searched.
+
+use std::collections::HashMap;
+use std::fmt::Write as _;
+
+use serde_json::Value;
+use stubgen::ToolStub;
+
+use super::ranking::Ranking;
+use super::words::{Vocabulary, each_word, squashed};
+use crate::manifest::{Offer, ServerEntry};
+
+/// Words of one tool that are looked at: the longest real definitions repeat themselves long before.
+const MAX_WORDS: u32 = 5000;
+/// Levels of a schema that are looked at.
+const MAX_DEPTH: usize = 6;
+
+/// A tool, resource or prompt as the index takes it.
+pub(super) struct Document {
+    /// Each stem of it with what it counts.
+    pub(super) words: Vec<(u32, u32)>,
+    /// The stems of its name, each once.
+    pub(super) name: Vec<u32>,
+    /// Its name, letters and digits only.
+    pub(super) squashed: String,
+    /// What all its words count together.
+    pub(super) length: u32,
+}
+
+/// Makes documents that share a vocabulary.
+pub(super) struct Writer<'r> {
+    pub(super) vocabulary: Vocabulary,
+    ranking: &'r Ranking,
+    counts: HashMap<u32, u32>,
+    seen: u32,
+}
+
+impl<'r> Writer<'r> {
+    pub(super) fn new(ranking: &'r Ranking) -> Self {
+        Self { vocabulary: Vocabulary::default(), ranking, counts: HashMap::new(), seen: 0 }
+    }
+
+    pub(super) fn tool(&mut self, server: &ServerEntry, tool: &ToolStub) -> Document {
+        let fields = self.ranking.fields;
+        self.add(&tool.name, fields.name);
+        self.add_name_parts(&tool.name, fields.name);
+        self.add(&server.name, fields.server);
+        self.add(tool.category.as_deref().unwrap_or_default(), fields.category);
+        for key in ["title", "description"] {
+            self.add(tool.definition.get(key).and_then(Value::as_str).unwrap_or_default(), fields.description);
+        }
+        if let Some(input) = tool.definition.get("inputSchema") {
+            self.add_schema(input, [fields.param_names, fields.param_descriptions, fields.enum_values], 0);
+        }
+        if let Some(output) = tool.definition.get("outputSchema") {
+            self.add_schema(output, [fields.output_fields, 0, 0], 0);
+        }
+        self.finish(&tool.name)
+    }
+
+    pub(super) fn offer(&mut self, server: &ServerEntry, offer: &Offer) -> Document {
+        let fields = self.ranking.fields;
+        let name = offer.text("name").unwrap_or(&offer.id);
+        self.add(name, fields.name);
+        self.add(&server.name, fields.server);
+        self.add(&offer.id, fields.param_names);
+        for key in ["title", "description"] {
+            self.add(offer.text(key).unwrap_or_default(), fields.description);
+        }
+        self.finish(name)
+    }
+
+    fn finish(&mut self, name: &str) -> Document {
+        self.seen = 0;
+        let mut words: Vec<(u32, u32)> = self.counts.drain().collect();
+        // In the order in which the stems came up, so that the index is the same every time.
+        words.sort_unstable();
+        let length = words.iter().map(|(_, count)| count).sum();
+        let mut stems = Vec::new();
+        each_word(name, |word| stems.push(self.vocabulary.id(word, self.ranking.stems)));
+        stems.sort_unstable();
+        stems.dedup();
+        Document { words, name: stems, squashed: squashed(name), length }
+    }
+
+    fn add(&mut self, text: &str, weight: u32) {
+        if weight == 0 {
+            return;
+        }
+        each_word(text, |word| {
+            if self.seen < MAX_WORDS {
+                self.seen += 1;
+                *self.counts.entry(self.vocabulary.id(word, self.ranking.stems)).or_default() += weight;
+            }
+        });
+    }
+
+    /// The whole of a name that has several parts, and the letters and digits of a part that has both.
+    fn add_name_parts(&mut self, name: &str, weight: u32) {
+        if weight == 0 || !self.ranking.stems {
+            return;
+        }
+        let mut parts = Vec::new();
+        let mut count = 0;
+        each_word(name, |word| {
+            count += 1;
+            let digit = |c: char| c.is_ascii_digit();
+            if word.contains(digit) && !word.chars().all(digit) {
+                parts.extend(word.split(digit).filter(|part| !part.is_empty()).map(str::to_owned));
+            }
+        });
+        if count > 1 {
+            parts.push(squashed(name));
+        }
+        for part in parts {
+            *self.counts.entry(self.vocabulary.id(&part, false)).or_default() += 1;
+        }
+    }
+
+    /// Names, descriptions and values of a schema's properties, weighed in this order.
+    fn add_schema(&mut self, schema: &Value, weights: [u32; 3], depth: usize) {
+        let Some(schema) = schema.as_object().filter(|_| depth < MAX_DEPTH && self.seen < MAX_WORDS) else { return };
+        for (name, property) in schema.get("properties").and_then(Value::as_object).into_iter().flatten() {
+            self.add(name, weights[0]);
+            self.add_schema(property, weights, depth + 1);
+        }
+        if depth > 0 {
+            self.add(schema.get("description").and_then(Value::as_str).unwrap_or_default(), weights[1]);
+            let values = schema.get("enum").and_then(Value::as_array).into_iter().flatten();
+            values.filter_map(Value::as_str).for_each(|value| self.add(value, weights[2]));
+        }
+        let choices = ["anyOf", "oneOf", "allOf"].into_iter().filter_map(|key| schema.get(key)?.as_array());
+        let defined = ["$defs", "definitions"].into_iter().filter_map(|key| schema.get(key)?.as_object());
+        let parts = choices.flatten().chain(schema.get("items")).chain(defined.flat_map(|defined| defined.values()));
+        for part in parts {
+            self.add_schema(part, weights, depth + 1);
+        }
+    }
+}
+
+/// The stems of a document as the text that tantivy is given: `ticket*5 creat*3`.
+pub(super) fn as_text(words: &[(u32, u32)], vocabulary: &Vocabulary) -> String {
+    let mut text = String::with_capacity(words.len() * 10);
+    for (id, count) in words {
+        let _ = write!(text, "{}*{count} ", vocabulary.stem(*id));
+    }
+    text
+}

@@ -1,0 +1,320 @@
+//! Which tools fit a question: BM25F over a tantivy index in memory, with stems, synonyms and forgiving of typos.
+//!
+//! Every tool is one bag of weighted stems in one field: what a word counts is how often it is in the postings, so
+//! that one look-up a word is enough. Scores are summed here and not by tantivy's queries, since a word and its
+//! synonyms have to count once, and since sentences are scored one by one.
+
+mod document;
+mod query;
+mod ranking;
+mod scores;
+mod synonyms;
+mod tokens;
+mod words;
+
+use std::sync::Arc;
+use tantivy::postings::Postings as _;
+use tantivy::query::FuzzyTermQuery;
+use tantivy::schema::{Field, IndexRecordOption, Schema, TextFieldIndexing, TextOptions};
+use tantivy::tokenizer::TokenizerManager;
+use tantivy::{DocSet as _, Index as Tantivy, InvertedIndexReader, TERMINATED, Term};
+
+use self::document::{Document, Writer, as_text};
+pub use self::ranking::{Fields, Ranking};
+use self::scores::Scores;
+use crate::error::{Error, ErrorCode, Result};
+use crate::manifest::{Offer, ServerEntry};
+
+/// Memory for building the one segment, in bytes.
+const BUILD_MEMORY: usize = 64 << 20;
+/// Known words that an unknown one may stand for.
+const MAX_MEANT: usize = 4;
+
+/// A read-only index of the tools, resources and prompts of one catalog.
+pub(super) struct Index {
+    words: Arc<InvertedIndexReader>,
+    names: Arc<InvertedIndexReader>,
+    fields: [Field; 2],
+    ranking: Ranking,
+    /// What a length does to what a document's words count, a document.
+    norms: Vec<f32>,
+    /// How rare the words of a document's name are together, a document.
+    name_weights: Vec<f32>,
+    /// Server of each document.
+    servers: Vec<u32>,
+    /// The words that a query names a server by.
+    server_names: Vec<Vec<String>>,
+    /// Names without anything but letters and digits, in order, with the document.
+    by_name: Vec<(String, u32)>,
+}
+
+/// What the index is made of.
+pub(super) enum Item<'a> {
+    Tool(&'a stubgen::ToolStub),
+    Offer(&'a Offer),
+}
+
+impl Index {
+    /// Indexes `items`, each with the position of its server; a hit's id is the position in the iterator.
+    ///
+    /// # Errors
+    /// `INTERNAL` when tantivy fails, which in memory it should not.
+    pub(super) fn build<'a>(
+        servers: &[Arc<ServerEntry>],
+        items: impl Iterator<Item = (usize, Item<'a>)>,
+        ranking: Ranking,
+    ) -> Result<Self> {
+        Self::try_build(servers, items, ranking)
+            .map_err(|error| Error::new(ErrorCode::Internal, format!("the search index failed: {error}")))
+    }
+
+    fn try_build<'a>(
+        servers: &[Arc<ServerEntry>],
+        items: impl Iterator<Item = (usize, Item<'a>)>,
+        ranking: Ranking,
+    ) -> tantivy::Result<Self> {
+        let indexing = |option| {
+            let indexing = TextFieldIndexing::default().set_tokenizer(tokens::NAME).set_fieldnorms(false);
+            TextOptions::default().set_indexing_options(indexing.set_index_option(option))
+        };
+        let mut schema = Schema::builder();
+        let words = schema.add_text_field("words", indexing(IndexRecordOption::WithFreqs));
+        let names = schema.add_text_field("names", indexing(IndexRecordOption::Basic));
+        let tokenizers = TokenizerManager::new();
+        tokenizers.register(tokens::NAME, tokens::Counted::default());
+        let mut segment = Tantivy::builder()
+            .schema(schema.build())
+            .tokenizers(tokenizers)
+            .single_segment_index_writer(tantivy::directory::RamDirectory::create(), BUILD_MEMORY)?;
+        let mut writer = Writer::new(&ranking);
+        let (mut lengths, mut servers_of, mut by_name, mut stems_of) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        for (server, item) in items {
+            let entry = &servers[server];
+            let Document { words: bag, name, squashed, length } = match item {
+                Item::Tool(tool) => writer.tool(entry, tool),
+                Item::Offer(offer) => writer.offer(entry, offer),
+            };
+            let mut document = tantivy::TantivyDocument::default();
+            document.add_text(words, as_text(&bag, &writer.vocabulary));
+            let once: Vec<(u32, u32)> = name.iter().map(|stem| (*stem, 1)).collect();
+            document.add_text(names, as_text(&once, &writer.vocabulary));
+            segment.add_document(document)?;
+            by_name.push((squashed, number(lengths.len())));
+            lengths.push(length);
+            servers_of.push(number(server));
+            stems_of.push(name);
+        }
+        by_name.sort_unstable();
+        let name_weights = name_weights(&stems_of);
+        let reader = segment.finalize()?.reader_builder().reload_policy(tantivy::ReloadPolicy::Manual).try_into()?;
+        let searcher = tantivy::IndexReader::searcher(&reader);
+        let inverted =
+            |field| searcher.segment_readers().first().map(|segment| segment.inverted_index(field)).transpose();
+        let empty = || Arc::new(InvertedIndexReader::empty(IndexRecordOption::Basic));
+        Ok(Self {
+            words: inverted(words)?.unwrap_or_else(empty),
+            names: inverted(names)?.unwrap_or_else(empty),
+            fields: [words, names],
+            norms: norms(&lengths, ranking.b),
+            name_weights,
+            servers: servers_of,
+            server_names: servers.iter().map(|server| query::server_words(&server.name, &ranking)).collect(),
+            by_name,
+            ranking,
+        })
+    }
+
+    /// Ids of the documents that fit `query` and for which `keep` holds, best first, ties in order of id.
+    ///
+    /// # Errors
+    /// `INTERNAL` when tantivy fails.
+    pub(super) fn search(&self, query: &str, limit: usize, keep: impl Fn(usize) -> bool) -> Result<Vec<(usize, f32)>> {
+        self.try_search(query, limit, keep)
+            .map_err(|error| Error::new(ErrorCode::Internal, format!("the search index failed: {error}")))
+    }
+
+    fn try_search(&self, text: &str, limit: usize, keep: impl Fn(usize) -> bool) -> std::io::Result<Vec<(usize, f32)>> {
+        let parts = match self.ranking.fusion {
+            0 => vec![text],
+            _ => words::sentences(text),
+        };
+        let mut total = Scores::new(self.norms.len());
+        for part in &parts {
+            let terms = query::terms(part, &self.ranking);
+            let mut scores = self.score(&terms)?;
+            self.favour_named_servers(&terms, &mut scores);
+            match parts.len() {
+                1 => total = scores,
+                _ => scores.each(|document, score| total.add(document, score.powi(self.ranking.fusion))),
+            }
+        }
+        let mut best = total.best(limit + self.by_name.len().min(64), |document| keep(document as usize));
+        if self.ranking.names_first {
+            self.names_first(text, &mut best, &keep);
+        }
+        best.truncate(limit);
+        Ok(best.into_iter().map(|(document, score)| (document as usize, score)).collect())
+    }
+
+    /// What each document has of `terms`: of a word and its synonyms the best counts, once.
+    fn score(&self, terms: &[query::Term]) -> std::io::Result<Scores> {
+        let mut scores = Scores::new(self.norms.len());
+        let mut of_name = Scores::new(self.norms.len());
+        let mut of_term = Scores::new(self.norms.len());
+        for term in terms {
+            let variants = self.variants(term)?;
+            let own = self.rarity_of(&self.words, self.fields[0], &term.stem)?;
+            for (stem, share) in &variants {
+                let Some(info) = self.words.get_term_info(&Term::from_field_text(self.fields[0], stem))? else {
+                    continue;
+                };
+                let rarity = rarity(self.norms.len(), info.doc_freq);
+                let rarity = own.map_or(rarity, |own| own.min(rarity)).powf(self.ranking.rarity);
+                let weight = share * rarity * term.count.powf(self.ranking.repeats) * (self.ranking.k1 + 1.0);
+                let mut postings = self.words.read_postings_from_terminfo(&info, IndexRecordOption::WithFreqs)?;
+                let mut document = postings.doc();
+                while document != TERMINATED {
+                    #[expect(clippy::cast_precision_loss, reason = "counts are small")]
+                    let count = postings.term_freq() as f32;
+                    let count = count / self.norms.get(document as usize).copied().unwrap_or(1.0);
+                    of_term.at_least(document, weight * count / (count + self.ranking.k1));
+                    document = postings.advance();
+                }
+            }
+            of_term.drain(|document, score| scores.add(document, score));
+            if self.ranking.coverage > 0.0 {
+                self.score_names(&variants, &mut of_term)?;
+                of_term.drain(|document, score| of_name.add(document, score));
+            }
+        }
+        of_name.each(|document, hit| {
+            let whole = self.name_weights.get(document as usize).copied().unwrap_or(f32::MAX);
+            scores.add(document, self.ranking.coverage * hit * hit / whole);
+        });
+        Ok(scores)
+    }
+
+    fn score_names(&self, variants: &[(String, f32)], of_term: &mut Scores) -> std::io::Result<()> {
+        for (stem, share) in variants {
+            let Some(info) = self.names.get_term_info(&Term::from_field_text(self.fields[1], stem))? else { continue };
+            let weight = share * rarity(self.norms.len(), info.doc_freq);
+            let mut postings = self.names.read_postings_from_terminfo(&info, IndexRecordOption::Basic)?;
+            let mut document = postings.doc();
+            while document != TERMINATED {
+                of_term.at_least(document, weight);
+                document = postings.advance();
+            }
+        }
+        Ok(())
+    }
+
+    fn rarity_of(&self, index: &InvertedIndexReader, field: Field, stem: &str) -> std::io::Result<Option<f32>> {
+        let info = index.get_term_info(&Term::from_field_text(field, stem))?;
+        Ok(info.map(|info| rarity(self.norms.len(), info.doc_freq)))
+    }
+
+    /// The word, its synonyms, and the words that an unknown one may stand for, each with what it counts.
+    fn variants(&self, term: &query::Term) -> std::io::Result<Vec<(String, f32)>> {
+        let mut variants = vec![(term.stem.clone(), 1.0)];
+        if self.ranking.synonyms > 0.0 {
+            variants.extend(synonyms::of(&term.stem).iter().map(|other| (other.clone(), self.ranking.synonyms)));
+        }
+        let may_be_meant = self.ranking.typos > 0.0 && term.may_be_typo;
+        if may_be_meant && self.words.get_term_info(&Term::from_field_text(self.fields[0], &term.stem))?.is_none() {
+            variants.extend(self.meant(&term.stem)?.into_iter().map(|other| (other, self.ranking.typos)));
+        }
+        Ok(variants)
+    }
+
+    /// The most frequent known words that start with an unknown one, else those that are one edit away.
+    fn meant(&self, stem: &str) -> std::io::Result<Vec<String>> {
+        let mut found = Vec::new();
+        let end = format!("{stem}\u{10ffff}");
+        let mut starting = self.words.terms().range().ge(stem).lt(end).into_stream()?;
+        while starting.advance() && found.len() < 256 {
+            found.push((starting.value().doc_freq, String::from_utf8_lossy(starting.key()).into_owned()));
+        }
+        if found.is_empty()
+            && let Ok(near) = FuzzyTermQuery::new(Term::from_field_text(self.fields[0], stem), 1, true).automaton()
+        {
+            let mut near = self.words.terms().search(near).into_stream()?;
+            while near.advance() {
+                found.push((near.value().doc_freq, String::from_utf8_lossy(near.key()).into_owned()));
+            }
+        }
+        found.sort_unstable_by(|a, b| b.0.cmp(&a.0).then_with(|| a.1.cmp(&b.1)));
+        found.truncate(MAX_MEANT);
+        Ok(found.into_iter().map(|(_, stem)| stem).collect())
+    }
+
+    /// The tools of a server gain when all words of its name are in the query.
+    fn favour_named_servers(&self, terms: &[query::Term], scores: &mut Scores) {
+        let is_named =
+            |words: &Vec<String>| !words.is_empty() && words.iter().all(|w| terms.iter().any(|t| t.stem == *w));
+        let named: Vec<bool> = self.server_names.iter().map(is_named).collect();
+        if self.ranking.server_named <= 0.0 || !named.contains(&true) {
+            return;
+        }
+        scores.scale(|document| {
+            let server = self.servers.get(document as usize).copied().unwrap_or(u32::MAX) as usize;
+            if named.get(server).copied().unwrap_or(false) { 1.0 + self.ranking.server_named } else { 1.0 }
+        });
+    }
+
+    /// Puts the documents first whose whole name the query is, then those whose name a query that reads as a part of
+    /// a name starts.
+    fn names_first(&self, text: &str, best: &mut Vec<(u32, f32)>, keep: &impl Fn(usize) -> bool) {
+        let wanted = words::squashed(text);
+        if wanted.len() < 2 || wanted.len() > 128 {
+            return;
+        }
+        let reads_as_name = !text.trim().contains(char::is_whitespace) && text.trim().contains(['_', '-', '.']);
+        let from = self.by_name.partition_point(|(name, _)| *name < wanted);
+        let starting = self.by_name[from..].iter().take_while(|(name, _)| name.starts_with(&wanted));
+        let fits = |name: &str| reads_as_name || name == wanted;
+        let first: Vec<(u32, bool)> = starting
+            .filter(|(name, document)| fits(name) && keep(*document as usize))
+            .map(|(name, document)| (*document, *name == wanted))
+            .take(64)
+            .collect();
+        for (document, _) in &first {
+            if !best.iter().any(|(known, _)| known == document) {
+                best.push((*document, 0.0));
+            }
+        }
+        let tier = |document: u32| match first.iter().find(|(known, _)| *known == document) {
+            Some((_, true)) => 0,
+            Some((_, false)) => 1,
+            None => 2,
+        };
+        best.sort_by_key(|(document, _)| tier(*document));
+    }
+}
+
+/// How rare a word is that `count` of `total` documents have (BM25's inverse document frequency).
+#[expect(clippy::cast_precision_loss, reason = "catalogs are not that large")]
+fn rarity(total: usize, count: u32) -> f32 {
+    let (total, count) = (total as f32, count as f32);
+    ((total - count + 0.5) / (count + 0.5)).ln_1p()
+}
+
+#[expect(clippy::cast_precision_loss, reason = "lengths are small")]
+fn norms(lengths: &[u32], b: f32) -> Vec<f32> {
+    let total: u64 = lengths.iter().map(|length| u64::from(*length)).sum();
+    let average = (total as f32 / lengths.len().max(1) as f32).max(1.0);
+    lengths.iter().map(|length| 1.0 - b + b * *length as f32 / average).collect()
+}
+
+fn name_weights(names: &[Vec<u32>]) -> Vec<f32> {
+    let mut counts = std::collections::HashMap::new();
+    for stem in names.iter().flatten() {
+        *counts.entry(*stem).or_insert(0_u32) += 1;
+    }
+    let weight =
+        |name: &Vec<u32>| name.iter().map(|stem| rarity(names.len(), counts.get(stem).copied().unwrap_or(0))).sum();
+    names.iter().map(weight).collect()
+}
+
+fn number(position: usize) -> u32 {
+    u32::try_from(position).unwrap_or(u32::MAX)
+}

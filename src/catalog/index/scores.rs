@@ -1,0 +1,76 @@
+//! Scores of documents, a slot each, of which only those in use are looked at.
+
+/// Scores by document; 0 is none.
+pub(super) struct Scores {
+    by_document: Vec<f32>,
+    used: Vec<u32>,
+}
+
+impl Scores {
+    pub(super) fn new(documents: usize) -> Self {
+        Self { by_document: vec![0.0; documents], used: Vec::new() }
+    }
+
+    pub(super) fn add(&mut self, document: u32, score: f32) {
+        if let Some(slot) = self.by_document.get_mut(document as usize)
+            && score > 0.0
+        {
+            if *slot == 0.0 {
+                self.used.push(document);
+            }
+            *slot += score;
+        }
+    }
+
+    pub(super) fn at_least(&mut self, document: u32, score: f32) {
+        if let Some(slot) = self.by_document.get_mut(document as usize)
+            && score > *slot
+        {
+            if *slot == 0.0 {
+                self.used.push(document);
+            }
+            *slot = score;
+        }
+    }
+
+    pub(super) fn scale(&mut self, factor: impl Fn(u32) -> f32) {
+        for document in &self.used {
+            if let Some(slot) = self.by_document.get_mut(*document as usize) {
+                *slot *= factor(*document);
+            }
+        }
+    }
+
+    pub(super) fn each(&self, mut each: impl FnMut(u32, f32)) {
+        for document in &self.used {
+            each(*document, self.by_document.get(*document as usize).copied().unwrap_or_default());
+        }
+    }
+
+    /// As [`Scores::each`], and nothing has a score any more.
+    pub(super) fn drain(&mut self, mut each: impl FnMut(u32, f32)) {
+        for document in self.used.drain(..) {
+            if let Some(slot) = self.by_document.get_mut(document as usize) {
+                each(document, std::mem::take(slot));
+            }
+        }
+    }
+
+    /// The best `limit` of those for which `keep` holds, ties in order of document.
+    pub(super) fn best(&self, limit: usize, keep: impl Fn(u32) -> bool) -> Vec<(u32, f32)> {
+        let mut found: Vec<(u32, f32)> = Vec::with_capacity(self.used.len());
+        self.each(|document, score| {
+            if keep(document) {
+                found.push((document, score));
+            }
+        });
+        let order = |a: &(u32, f32), b: &(u32, f32)| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0));
+        if found.len() > limit && limit > 0 {
+            found.select_nth_unstable_by(limit - 1, order);
+            found.truncate(limit);
+        }
+        found.sort_unstable_by(order);
+        found.truncate(limit);
+        found
+    }
+}
