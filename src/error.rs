@@ -72,6 +72,8 @@ pub struct Behaviour {
     pub fault: bool,
     /// What usually helps.
     pub fix: &'static str,
+    /// What happened, for the documentation.
+    pub means: &'static str,
     /// Exit code of the command line (DESIGN section 9 in short: 1 script or check, 3 upstream, 4 internal).
     pub exit: u8,
 }
@@ -80,31 +82,111 @@ impl Behaviour {
     /// The row of `code`.
     #[must_use]
     pub fn of(code: ErrorCode) -> Self {
-        let row = |retryable, fault, exit, fix| Self { retryable, fault, fix, exit };
+        let row = |retryable, fault, exit, means, fix| Self { retryable, fault, fix, means, exit };
         match code {
-            ErrorCode::ServerNotFound => row(false, false, 1, "`ls /` lists the servers"),
-            ErrorCode::ToolNotFound => row(false, false, 1, "`search` finds tools, `ls /<server>` lists them"),
-            ErrorCode::InvalidArgs => row(false, false, 1, "`cat` the tool's stub and fit the arguments to it"),
-            ErrorCode::ToolDenied => row(false, false, 1, "the configuration denies this tool; use another one"),
-            ErrorCode::GroupPolicyDenied => row(false, false, 1, "do this part in a separate `execute`"),
-            ErrorCode::ApprovalDenied => row(false, false, 1, "ask the user before trying again"),
-            ErrorCode::RateLimit => row(true, false, 1, "wait before calling again, or make fewer calls"),
-            ErrorCode::BudgetExceeded => row(false, false, 1, "make fewer or smaller calls in one script"),
-            ErrorCode::CircuitOpen => row(true, false, 3, "the server keeps failing; try again later"),
-            ErrorCode::Timeout => row(true, true, 3, "ask for less, or raise `timeout` in the configuration"),
-            ErrorCode::AuthRequired => row(false, false, 3, "ask the user to run `forgefs auth login <server>`"),
-            ErrorCode::TransportDead => row(true, true, 3, "the server is started again on the next call"),
+            ErrorCode::ServerNotFound => row(false, false, 1, "no such server", "`ls /` lists the servers"),
+            ErrorCode::ToolNotFound => {
+                row(false, false, 1, "no such tool", "`search` finds tools, `ls /<server>` lists them")
+            }
+            ErrorCode::InvalidArgs => {
+                let means = "arguments do not fit the schema, or a path, URI or name is wrong";
+                row(false, false, 1, means, "`cat` the tool's stub and fit the arguments to it")
+            }
+            ErrorCode::ToolDenied => {
+                let means = "the configuration denies the tool, or it is not as reviewed";
+                row(false, false, 1, means, "the configuration denies this tool; use another one")
+            }
+            ErrorCode::GroupPolicyDenied => {
+                let means = "a group or a flow of the configuration forbids the call in this script";
+                row(false, false, 1, means, "do this part in a separate `execute`")
+            }
+            ErrorCode::ApprovalDenied => {
+                row(false, false, 1, "the user said no, or nobody could be asked", "ask the user before trying again")
+            }
+            ErrorCode::RateLimit => {
+                let means = "too many calls in a time; `data.retry_after_secs` says how long to wait";
+                row(true, false, 1, means, "wait before calling again, or make fewer calls")
+            }
+            ErrorCode::BudgetExceeded => {
+                let means = "a limit of the run or a budget is used up, or an answer is too large";
+                row(false, false, 1, means, "make fewer or smaller calls in one script")
+            }
+            ErrorCode::CircuitOpen => {
+                let means = "the server failed repeatedly and is left alone; `data.retry_after_secs` says how long";
+                row(true, false, 3, means, "the server keeps failing; try again later")
+            }
+            ErrorCode::Timeout => {
+                row(true, true, 3, "time ran out", "ask for less, or raise `timeout` in the configuration")
+            }
+            ErrorCode::AuthRequired => {
+                let means = "the server wants a login by a person, or one that covers more";
+                row(false, false, 3, means, "ask the user to run `forgefs auth login <server>`")
+            }
+            ErrorCode::TransportDead => {
+                row(true, true, 3, "the server cannot be reached", "the server is started again on the next call")
+            }
             // It answered, so it is alive: nothing that a breaker could help with.
-            ErrorCode::UpstreamError => row(false, false, 3, "the server refused the request; read what it said"),
-            ErrorCode::ToolError => row(false, false, 1, "the tool ran and failed; read what it said"),
-            ErrorCode::Cancelled => row(true, false, 1, "run it again"),
-            ErrorCode::SyntaxError => row(false, false, 1, "correct the script"),
-            ErrorCode::ScriptError => row(false, false, 1, "correct the script"),
-            ErrorCode::LimitExceeded => row(false, false, 1, "do less in one script, or filter data earlier"),
-            ErrorCode::Busy => row(true, false, 1, "wait for a running script to end"),
-            ErrorCode::Internal => row(false, true, 4, "this is a defect of ForgeFS; please report it"),
+            ErrorCode::UpstreamError => {
+                let means = "the server answered with a protocol error";
+                row(false, false, 3, means, "the server refused the request; read what it said")
+            }
+            ErrorCode::ToolError => {
+                row(false, false, 1, "the tool reported an error", "the tool ran and failed; read what it said")
+            }
+            ErrorCode::Cancelled => row(true, false, 1, "the run was cancelled", "run it again"),
+            ErrorCode::SyntaxError => {
+                row(false, false, 1, "the script is not valid in its language", "correct the script")
+            }
+            ErrorCode::ScriptError => row(false, false, 1, "the script failed by itself", "correct the script"),
+            ErrorCode::LimitExceeded => {
+                let means = "the script met a limit of the sandbox";
+                row(false, false, 1, means, "do less in one script, or filter data earlier")
+            }
+            ErrorCode::Busy => {
+                row(true, false, 1, "all places for scripts are taken", "wait for a running script to end")
+            }
+            ErrorCode::Internal => {
+                row(false, true, 4, "a defect of ForgeFS", "this is a defect of ForgeFS; please report it")
+            }
         }
     }
+}
+
+/// Every code, in the order of the documentation.
+pub const CODES: [ErrorCode; 20] = [
+    ErrorCode::ServerNotFound,
+    ErrorCode::ToolNotFound,
+    ErrorCode::InvalidArgs,
+    ErrorCode::ToolDenied,
+    ErrorCode::GroupPolicyDenied,
+    ErrorCode::ApprovalDenied,
+    ErrorCode::RateLimit,
+    ErrorCode::BudgetExceeded,
+    ErrorCode::CircuitOpen,
+    ErrorCode::Timeout,
+    ErrorCode::AuthRequired,
+    ErrorCode::TransportDead,
+    ErrorCode::UpstreamError,
+    ErrorCode::ToolError,
+    ErrorCode::Cancelled,
+    ErrorCode::SyntaxError,
+    ErrorCode::ScriptError,
+    ErrorCode::LimitExceeded,
+    ErrorCode::Busy,
+    ErrorCode::Internal,
+];
+
+/// The table as a page of the documentation.
+#[must_use]
+pub fn documentation() -> String {
+    let mut page = include_str!("../templates/errors.md").to_owned();
+    for code in CODES {
+        let Behaviour { retryable, fault, fix, means, exit } = Behaviour::of(code);
+        let yes = |is: bool| if is { "yes" } else { "" };
+        let (code, retryable, fault) = (code_name(code), yes(retryable), yes(fault));
+        page.push_str(&format!("| `{code}` | {means} | {retryable} | {fault} | {exit} | {fix} |\n"));
+    }
+    page
 }
 
 /// The code as scripts and answers spell it, such as `TOOL_NOT_FOUND`.

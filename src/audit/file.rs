@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 use std::fs::{self, File};
-use std::io::{self, Write as _};
+use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
@@ -74,7 +74,13 @@ impl Lines {
         if let Some(folder) = self.path.parent() {
             files::make_private_folder(folder)?;
         }
-        files::private().create(true).append(true).open(&self.path)
+        let mut file = files::private().create(true).append(true).read(true).open(&self.path)?;
+        // Half a line that a full disk left must not take the next one with it.
+        let mut last = [b'\n'];
+        if file.seek(SeekFrom::End(-1)).is_ok() && file.read(&mut last).is_ok() && last != [b'\n'] {
+            file.write_all(b"\n")?;
+        }
+        Ok(file)
     }
 
     /// Moves the files on by one number, the oldest away, and begins a new one.

@@ -71,8 +71,9 @@ pub fn records(path: &Path) -> io::Result<Vec<serde_json::Value>> {
         (1..).map(|number| file::rotated(path, number)).take_while(|p| p.exists()).collect();
     rotated.reverse();
     for path in rotated.iter().map(PathBuf::as_path).chain([path]) {
-        let text = std::fs::read_to_string(path)?;
-        // The last line of a file on a full disk may be half a record.
+        let bytes = std::fs::read(path)?;
+        let text = String::from_utf8_lossy(&bytes);
+        // A full disk leaves half a record, which may end inside of a character.
         records.extend(text.lines().filter_map(|line| serde_json::from_str(line).ok()));
     }
     Ok(records)

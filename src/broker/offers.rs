@@ -73,7 +73,8 @@ impl Broker {
             })
         };
         let entry = fit().map_err(|error| self.unfit(call, server, "read_resource", &uri, error))?;
-        self.dispatch(call, entry, None, Operation::Resource { uri }).await
+        let answer = self.dispatch(call, entry, None, Operation::Resource { uri: uri.clone() }).await;
+        answer.map_err(|error| with_near_uri(entry, &uri, error))
     }
 
     /// Gets a prompt, with `args` a JSON object of texts.
@@ -102,6 +103,19 @@ impl Broker {
     pub async fn complete(&self, server: &str, subject: Subject, params: Map<String, Value>) -> Result<Value> {
         let entry = self.catalog.server(server)?;
         self.dispatch(0, entry, None, Operation::Complete { subject, params }).await
+    }
+}
+
+/// The error of a server that has no such resource, with those that it lists and that look alike.
+fn with_near_uri(entry: &ServerEntry, uri: &str, error: Error) -> Error {
+    let listed = || entry.offers.resources.iter().map(|offer| offer.id.as_str());
+    let says_no = matches!(error.code, ErrorCode::UpstreamError | ErrorCode::InvalidArgs);
+    match says_no && listed().all(|listed| listed != uri) {
+        true => match did_you_mean(&nearest(uri, listed())) {
+            Some(hint) => error.hint(hint),
+            None => error,
+        },
+        false => error,
     }
 }
 

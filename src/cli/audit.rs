@@ -9,6 +9,7 @@ use serde_json::Value;
 use super::ui::Ui;
 use super::{Failure, Global};
 use crate::audit;
+use crate::execution::push_visible;
 
 /// Arguments of `forgefs audit`.
 #[derive(Args)]
@@ -32,6 +33,9 @@ enum Command {
     Show {
         /// Its id, or the beginning of it
         id: String,
+        /// The record as JSON
+        #[arg(long)]
+        json: bool,
     },
     /// Print the stubs that had been read before an execution, as they were then
     Stubs {
@@ -60,7 +64,8 @@ pub(super) fn audit(global: &Global, args: AuditArgs, ui: Ui) -> Result<ExitCode
                 ui.out(&if json { record.to_string() } else { line(record) });
             }
         }
-        Command::Show { id } => ui.out(&pretty(find(&records, &id)?)),
+        Command::Show { id, json: true } => ui.out(&pretty(find(&records, &id)?)),
+        Command::Show { id, json: false } => ui.out(show(find(&records, &id)?).trim_end()),
         Command::Stubs { id } => stubs(&path, find(&records, &id)?, ui)?,
     }
     Ok(ExitCode::SUCCESS)
@@ -92,6 +97,52 @@ fn line(record: &Value) -> String {
     let ms = record["ms"].as_f64().unwrap_or_default();
     let (id, time, outcome) = (text(record, "id"), text(record, "time"), text(record, "outcome"));
     format!("{id}  {time}  {what}  {outcome}  {ms:.0} ms  {}", called.join(", ")).trim_end().to_owned()
+}
+
+/// A record for people: what ran, how it ended, and each call with why it was made, what it moved and what it cost.
+fn show(record: &Value) -> String {
+    let words = |value: &Value| {
+        let words = value.as_array().into_iter().flatten().filter_map(Value::as_str);
+        words.collect::<Vec<_>>().join(", ")
+    };
+    let mut shown = String::new();
+    let mut put = |name: &str, value: &str| {
+        if !value.is_empty() {
+            shown.push_str(&format!("{name:<11}"));
+            push_visible(&mut shown, value);
+            shown.push('\n');
+        }
+    };
+    put("id", text(record, "id"));
+    put("time", text(record, "time"));
+    put("session", text(record, "session"));
+    put("client", text(record, "client"));
+    put("trace", text(record, "trace"));
+    put("request", text(record, "request"));
+    put("language", text(record, "language"));
+    put("engine", text(record, "engine"));
+    put("outcome", &format!("{} in {} ms", text(record, "outcome"), record["ms"]));
+    put("cost", &record.get("cost").map(Value::to_string).unwrap_or_default());
+    put("confined", &words(&record["confined"]));
+    put("unconfined", &words(&record["unconfined"]));
+    put("code hash", text(record, "code_hash"));
+    for line in text(record, "code").lines() {
+        put("  |", line);
+    }
+    for (number, call) in record["calls"].as_array().into_iter().flatten().enumerate() {
+        let name = format!("{}.{}({})", text(call, "server"), text(call, "tool"), text(call, "args"));
+        put(&format!("call {}", number + 1), &name);
+        let cost = call.get("cost").map(|cost| format!(", cost {cost}")).unwrap_or_default();
+        let (sent, received) = (&call["args_bytes"], &call["answer_bytes"]);
+        let outcome = text(call, "outcome");
+        put("", &format!("{outcome} in {} ms, {sent} bytes sent, {received} received{cost}", call["ms"]));
+        put("  verdict", text(call, "verdict"));
+        put("  holding", &words(&call["labels"]));
+    }
+    for (path, seen) in record["read"].as_object().into_iter().flatten() {
+        put("had read", &format!("{path} {}", text(seen, "digest")));
+    }
+    shown
 }
 
 fn pretty(record: &Value) -> String {

@@ -25,6 +25,7 @@ use crate::telemetry::{Telemetry, Trace};
 use crate::upstream::Caller;
 
 pub use failed::Failed;
+pub(crate) use render::push_visible;
 
 /// What is to be run.
 #[derive(Debug, Clone)]

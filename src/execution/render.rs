@@ -21,7 +21,7 @@ const SHOWN_FIRST: usize = 3;
 const MAX_KEYS: usize = 20;
 
 /// Appends text from outside, with what would move a terminal's cursor or turn the direction of reading escaped.
-pub(super) fn push_visible(text: &mut String, line: &str) {
+pub(crate) fn push_visible(text: &mut String, line: &str) {
     for c in line.chars() {
         match c {
             '\t' | '\n' => text.push(c),

@@ -1,11 +1,19 @@
 //! Records of what ran: complete, private, rotated, and enough to see what an agent saw.
+#![expect(clippy::print_stdout, reason = "a test that measures says what")]
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::io::Write as _;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
 
+use futures::StreamExt as _;
+use nix::sys::signal::{Signal, kill as kill_process};
+use nix::unistd::Pid;
+use rmcp::model::CallToolRequestParams;
 use serde_json::{Value, json};
 
-use super::client::{Era, Fence};
+use super::client::{Era, Fence, Session};
 use super::faulty::samples;
 
 fn lines(fence: &Fence) -> Vec<Value> {
@@ -45,7 +53,7 @@ async fn a_record_says_who_ran_what_where_and_after_reading_what() {
         let id = first["id"].as_str().expect("an id");
         let stubs = fence.run(["audit", "stubs", id]).success().stdout;
         assert_eq!(stubs.trim_end(), format!("# /people/list_teams.pyi\n{}", seen.trim_end()));
-        let shown = fence.run(["audit", "show", &id[..8]]).success().stdout;
+        let shown = fence.run(["audit", "show", &id[..8], "--json"]).success().stdout;
         assert_eq!(&serde_json::from_str::<Value>(&shown).expect("JSON"), first);
         let listed = fence.run(["audit", "list", "--limit", "2"]).success().stdout;
         assert_eq!(listed.lines().count(), 2);
@@ -93,14 +101,97 @@ fn the_file_is_private_and_rotated_and_loses_nothing() {
     assert_eq!(listed.lines().count(), 48);
 }
 
-/// Whatever was answered is on record, also when the gateway is killed right after.
 #[tokio::test]
-async fn a_killed_gateway_has_lost_no_record() {
+async fn a_record_reads_well_with_verdicts_bytes_and_costs() {
     let fence = Fence::new();
-    let session = fence.serve("").await;
-    for number in 0..200 {
-        assert_eq!(session.execute("starlark", &number.to_string()).await, json!(number));
+    let rules = "[servers.people.tools.list_teams]\ncost = 2.5\nrate = { calls = 1, per = \"1h\" }\n";
+    let session = fence.serve(&format!("{}\n{rules}", samples())).await;
+    session.ready(&["people"]).await;
+    session.execute_err("starlark", "people.list_teams()\npeople.list_teams() # \u{1b}[31m").await;
+    session.close().await;
+    let id = lines(&fence)[0]["id"].as_str().expect("an id").to_owned();
+    let shown = fence.run(["audit", "show", &id]).success().stdout;
+    for part in [
+        "language   starlark\n",
+        "outcome    RATE_LIMIT in ",
+        "cost       2.5\n",
+        "  |        people.list_teams()\n",
+        "\\u{1b}[31m",
+        "call 1     people.list_teams({})\n",
+        " 2 bytes sent, ",
+        " received, cost 2.5\n",
+        "  verdict  allowed\n",
+        "call 2     people.list_teams({})\n           RATE_LIMIT in ",
+        "  verdict  refused: RATE_LIMIT: people.list_teams is not called: people's `list_teams` takes 1 calls in 1h",
+        "  holding  people\n",
+    ] {
+        assert!(shown.contains(part), "{part:?} is not in\n{shown}");
     }
-    session.kill();
-    assert_eq!(lines(&fence).len(), 200);
+}
+
+#[tokio::test]
+async fn half_a_record_takes_no_other_with_it() {
+    let fence = Fence::new();
+    for half in ["{\"id\":\"half", "{\"id\":\"ha\u{e9}"] {
+        let session = fence.serve("").await;
+        session.execute("starlark", "1").await;
+        session.close().await;
+        let mut file = fs::OpenOptions::new().append(true).open(fence.audit()).expect("an audit file");
+        // A disk that is full may end in the middle of a character.
+        file.write_all(&half.as_bytes()[..half.len() - 1]).expect("written");
+    }
+    let session = fence.serve("").await;
+    session.execute("starlark", "2").await;
+    session.close().await;
+    assert_eq!(fence.run(["audit", "list"]).success().stdout.lines().count(), 3);
+}
+
+/// Runs `1`, `2` … `count` eight at a time, and gives those that were answered. The gateway is killed after `kill`.
+async fn run_many(session: &Session, count: u64, kill: Option<u64>) -> BTreeSet<u64> {
+    let answered = AtomicU64::new(0);
+    let runs = (1..=count).map(|number| {
+        let (answered, peer) = (&answered, session.peer());
+        async move {
+            let arguments = json!({"language": "starlark", "code": number.to_string()});
+            let arguments = arguments.as_object().expect("an object").clone();
+            let result = peer.call_tool(CallToolRequestParams::new("execute").with_arguments(arguments)).await.ok()?;
+            let text = result.content.first().and_then(|content| content.as_text()).map(|text| text.text.clone())?;
+            assert_eq!(text.lines().next(), Some(number.to_string().as_str()));
+            if kill == Some(answered.fetch_add(1, Ordering::Relaxed) + 1) {
+                let pid = i32::try_from(session.pid).expect("a process number");
+                kill_process(Pid::from_raw(pid), Signal::SIGKILL).expect("the gateway runs");
+            }
+            Some(number)
+        }
+    });
+    futures::stream::iter(runs).buffer_unordered(8).filter_map(std::future::ready).collect().await
+}
+
+/// Every execution that was answered has its record, and one only; also when the gateway is killed among them.
+#[tokio::test]
+async fn ten_thousand_executions_lose_no_record() {
+    let count = 10_000;
+    let fence = Fence::new();
+    let session = fence.serve_quietly("").await;
+    let started = Instant::now();
+    assert_eq!(run_many(&session, count, None).await.len() as u64, count);
+    println!("{count} executions with audit on: {:?}", started.elapsed());
+    assert_eq!(numbers(&fence), (1..=count).collect::<Vec<_>>());
+    let answered = run_many(&session, count, Some(count / 2)).await;
+    assert!(answered.len() as u64 >= count / 2 && (answered.len() as u64) < count, "{}", answered.len());
+    let recorded = numbers(&fence);
+    let twice = |number: &u64| recorded.iter().filter(|recorded| *recorded == number).count() == 2;
+    assert!(answered.iter().all(twice), "an execution that was answered has no record");
+    let listed = fence.run(["audit", "list", "--limit", &(2 * count).to_string()]).success().stdout;
+    assert_eq!(listed.lines().count(), recorded.len());
+}
+
+/// What the scripts on record were, sorted.
+fn numbers(fence: &Fence) -> Vec<u64> {
+    let text = fs::read_to_string(fence.audit()).expect("an audit file");
+    // The kill may have come in the middle of a line.
+    let records = text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+    let mut numbers: Vec<u64> = records.filter_map(|record| record["code"].as_str()?.parse().ok()).collect();
+    numbers.sort_unstable();
+    numbers
 }

@@ -210,6 +210,12 @@ impl Fence {
         self.serve_in(Era::Modern, config).await
     }
 
+    /// As [`Fence::serve`], with as little in the log as where it is used.
+    pub(crate) async fn serve_quietly(&self, config: &str) -> Session {
+        let config = self.write("forge.toml", config);
+        self.connect(Era::Modern, self.forgefs([Path::new("--config"), &config, Path::new("serve")])).await
+    }
+
     /// Starts `forgefs serve` with this `forge.toml`, and connects in one era.
     pub(crate) async fn serve_in(&self, era: Era, config: &str) -> Session {
         let config = self.write("forge.toml", config);

@@ -8,6 +8,8 @@ mod bad_input;
 mod cli;
 mod client;
 mod config;
+mod docs;
+mod errors;
 mod examples;
 mod fault_proxy;
 mod faults;

@@ -82,7 +82,7 @@ def handle(message):
         answer(identifier, result={"prompts": PROMPTS})
     elif method == "resources/read":
         uri = params["uri"]
-        if uri == "x://up":
+        if uri in ("x://up", "x://no-nmae"):
             error(identifier, -32002, "no such resource")
         elif uri == "x://two":
             contents = [{"uri": "x://two/1", "text": "one"}, {"uri": "x://two/2", "blob": "AAEC", "mimeType": "image/png"}]

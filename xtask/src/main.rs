@@ -44,6 +44,7 @@ fn run(task: Task) -> anyhow::Result<()> {
         Task::Tokens { args } => workspace.measure("tokens", &args),
         Task::V8 => workspace.show_v8(),
         Task::Real => workspace.install_real(),
+        Task::Docs => workspace.write_docs(),
     }
 }
 
@@ -111,6 +112,8 @@ enum Task {
     V8,
     /// Install the pinned real MCP servers only, and print where they are
     Real,
+    /// Write the pages of docs/ that are made from tables of the code
+    Docs,
 }
 
 #[derive(Args)]

@@ -125,6 +125,13 @@ impl Workspace {
         Ok(())
     }
 
+    /// The test that compares the pages writes them when it is asked to.
+    pub(crate) fn write_docs(&self) -> anyhow::Result<()> {
+        let mut command = Build::QuickJs.cargo(&["test", "--workspace", "--test", "it", "--", "docs::"]);
+        step::run(command.env("FORGEFS_WRITE_DOCS", "1").current_dir(&self.root))?;
+        Ok(())
+    }
+
     pub(crate) fn install_real(&self) -> anyhow::Result<()> {
         for (variable, folder) in real::install(&self.root)?.variables() {
             say::output(format_args!("export {variable}={}", folder.display()));
