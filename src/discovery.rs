@@ -3,7 +3,7 @@
 use crate::catalog::{Catalog, Remote};
 use crate::error::{Error, ErrorCode, Result};
 use crate::redact::{self, Surface};
-use crate::session::Session;
+use crate::session::{Labels, Session};
 
 /// Levels that one `ls` shows at most.
 const MAX_DEPTH: u32 = 4;
@@ -29,6 +29,8 @@ pub enum File {
         path: String,
         /// Its text.
         text: String,
+        /// Whose data it is made of; what servers say of themselves is nobody's.
+        labels: Labels,
     },
     /// A resource that its server has to be asked for.
     Resource(Remote),
@@ -49,7 +51,7 @@ impl Discovery<'_> {
     /// `INVALID_ARGS` when there is no such path.
     pub fn ls(&self, path: &str, depth: Option<u32>) -> Result<String> {
         if is_results(path) {
-            return Ok(self.session.list_results());
+            return self.session.results.listing(path);
         }
         let depth = depth.unwrap_or(1).clamp(1, MAX_DEPTH);
         Ok(bounded(self.catalog.ls(path, depth as usize)?, path))
@@ -67,9 +69,9 @@ impl Discovery<'_> {
         let mut files = Vec::new();
         for path in paths {
             if is_results(path) {
-                let path = format!("/{}", path.trim_start_matches('/'));
-                let text = self.session.result(&path)?.to_string();
-                files.push(File::Text { path, text });
+                let result = self.session.results.get(path)?;
+                let (path, text, labels) = (result.path.clone(), result.text.clone(), result.labels.clone());
+                files.push(File::Text { path, text, labels });
             } else if let Some(remote) = self.catalog.resource_by_uri(path) {
                 files.push(File::Resource(remote));
             } else {
@@ -95,7 +97,9 @@ impl Discovery<'_> {
             // As the agent sees it, so that records have no secret either.
             self.session.saw(path.clone(), digest, &redact::text(Surface::Log, &content));
         }
-        Ok(File::Text { path, text: content.into_owned() })
+        // Unlike descriptions, what a server writes while it works may tell of what it works on.
+        let labels = self.catalog.stderr_of(node).map(str::to_owned).into_iter().collect();
+        Ok(File::Text { path, text: content.into_owned(), labels })
     }
 
     /// One line a hit. Several queries, one a step of a task, are answered together: each line ends with the numbers of

@@ -11,7 +11,7 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 
 use crate::audit;
-use crate::broker::Validators;
+use crate::broker::{Approver, Rules, Validators};
 use crate::catalog::{Catalog, Phase};
 use crate::config::{self, Config};
 use crate::discovery::Discovery;
@@ -46,6 +46,7 @@ pub struct Gateway {
     started: Instant,
     fleet: Fleet,
     validators: Arc<Validators>,
+    rules: ArcSwap<Rules>,
     workers: Workers,
     pool: ArcSwap<Pool>,
     /// Keeps workers of the pool warm, once that was asked for.
@@ -91,6 +92,7 @@ impl Gateway {
             started: Instant::now(),
             fleet: Fleet::start(&config, &catalogs)?,
             validators: Arc::default(),
+            rules: ArcSwap::from_pointee(Rules::new(&config)),
             pool: ArcSwap::new(workers.pool(&config.sandbox)),
             workers,
             warming: ArcSwapOption::empty(),
@@ -129,6 +131,7 @@ impl Gateway {
             differs
         });
         self.spending.store(self.spending.load().reloaded(&config));
+        self.rules.store(Arc::new(Rules::new(&config)));
         self.config.store(Arc::new(config));
         Ok(reloaded)
     }
@@ -280,6 +283,8 @@ impl Gateway {
             audit: self.audit.load_full(),
             redaction: self.config.load().redaction,
             caller: None,
+            rules: self.rules.load_full(),
+            approver: Approver::default(),
         }
     }
 }

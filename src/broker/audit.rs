@@ -8,6 +8,7 @@ use std::time::{Duration, Instant, SystemTime};
 use serde::Serialize;
 use wire::{EngineInfo, Language, Layer};
 
+use super::ledger::PLANNED;
 use super::{Broker, CallRecord, millis};
 use crate::audit;
 use crate::config::Amount;
@@ -43,6 +44,9 @@ pub enum Subject {
         code_hash: String,
         /// Its beginning, redacted.
         code: String,
+        /// Whether it was a dry run.
+        #[serde(skip_serializing_if = "std::ops::Not::not")]
+        dry_run: bool,
     },
     /// A request of the client's own; recorded only when it called a server.
     Request {
@@ -54,10 +58,10 @@ pub enum Subject {
 impl Subject {
     /// A script, by its digest.
     #[must_use]
-    pub fn script(language: Language, code: &str) -> Self {
+    pub fn script(language: Language, code: &str, dry_run: bool) -> Self {
         // Before it is cut: half a secret would not be known for one.
         let shown = head(&redact::text(Surface::Log, code), PREVIEW).to_owned();
-        Self::Script { language, code_hash: stubgen::digest(code), code: shown }
+        Self::Script { language, code_hash: stubgen::digest(code), code: shown, dry_run }
     }
 }
 
@@ -194,8 +198,10 @@ impl Audit {
             session: self.broker.session.id(),
             began: self.begun,
             took: self.started.elapsed(),
+            // What a dry run only planned was no call.
             calls: calls
                 .iter()
+                .filter(|call| call.outcome != PLANNED)
                 .map(|call| EndedCall {
                     id: call.id,
                     server: is_known(&call.server).then_some(call.server.as_str()),

@@ -13,11 +13,14 @@ use crate::config::Amount;
 use crate::discovery::head;
 use crate::error::{Error, ErrorCode, Result, code_name};
 use crate::redact::{self, Surface};
+use crate::session::Labels;
 use crate::telemetry::CallId;
 use crate::upstream::Operation;
 
 /// The outcome of a call that has none yet.
 const RUNNING: &str = "running";
+/// The outcome of a call that a dry run did not make.
+pub(super) const PLANNED: &str = "planned";
 /// Characters of the arguments that records and errors show.
 const PREVIEW: usize = 200;
 /// Characters of a name that nothing here has.
@@ -59,11 +62,12 @@ pub struct CallRecord {
     #[serde(skip_serializing_if = "Amount::is_zero")]
     pub cost: Amount,
     /// The servers whose data the execution held when the call was made, sorted.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub labels: Vec<String>,
-    /// Why it was made or not: `allowed`, or what refused it.
+    #[serde(skip_serializing_if = "Labels::is_empty")]
+    pub labels: Labels,
+    /// Why it was made or not: `allowed`, `approved …`, `would be asked: …` in a dry run, `denied: …` by the policy or
+    /// the user, `refused: …` for any other reason.
     pub verdict: String,
-    /// `ok`, an error code, or `running` when the script ended first.
+    /// `ok`, an error code, `planned` in a dry run, or `running` when the script ended first.
     pub outcome: String,
     /// Time from dispatch to answer, in milliseconds.
     pub ms: f64,
@@ -125,7 +129,7 @@ impl Ledger {
     ///
     /// # Errors
     /// `BUDGET_EXCEEDED` when the run tries without end; its last record says so.
-    pub(super) fn open(&self, attempt: Attempt, labels: Vec<String>) -> Result<usize> {
+    pub(super) fn open(&self, attempt: Attempt, labels: Labels) -> Result<usize> {
         let limit = self.max_calls as usize + MAX_REFUSED;
         let Attempt { call, method, server, tool, args, args_hash, args_bytes } = attempt;
         let mut record = CallRecord {
@@ -188,13 +192,11 @@ impl Ledger {
         }
     }
 
-    pub(super) fn close<T>(&self, record: usize, outcome: &Result<T>) {
+    /// Notes how a call ended.
+    pub(super) fn close(&self, record: usize, outcome: String) {
         if let Some((record, started)) = self.lock().get_mut(record) {
             record.ms = millis(*started);
-            record.outcome = match outcome {
-                Ok(_) => "ok".to_owned(),
-                Err(error) => code_name(error.code),
-            };
+            record.outcome = outcome;
         }
     }
 }

@@ -5,7 +5,7 @@
 //! 1. resolve the names, with suggestions;
 //! 2. map and validate the arguments against the tool's schema;
 //! 3. open the record, so that what is refused is on it too;
-//! 4. ask the [`policy`], before anything is counted or sent;
+//! 4. ask the [`policy`], and the user where that says so, before anything is counted or sent;
 //! 5. charge the budgets, within the rates, and wait for a free slot;
 //! 6. call the server through the router;
 //! 7. note whose data the execution holds now, normalise the answer, redact what is shown of errors, close the record.
@@ -13,11 +13,13 @@
 mod arguments;
 mod attachments;
 mod audit;
+mod consent;
 mod labels;
 mod ledger;
 mod normalise;
 mod offers;
 mod policy;
+mod sample;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -32,13 +34,13 @@ use wire::{CallError, Json, Op, Outcome};
 use crate::catalog::Catalog;
 use crate::config::{Amount, Limits};
 use crate::discovery::Discovery;
-use crate::error::{Error, ErrorCode, Result};
+use crate::error::{Error, ErrorCode, Result, code_name};
 use crate::manifest::ServerEntry;
 use crate::pause::Pause;
 use crate::redact::{self, Surface};
 use crate::router::Router;
 use crate::sandbox::Host;
-use crate::session::Session;
+use crate::session::{Labels, Session, Stash, StoredResult};
 use crate::spending::{Item, Purse, Spending};
 use crate::telemetry::Trace;
 use crate::upstream::{Answer, Caller, Operation, Progress, Step, TraceContext};
@@ -46,15 +48,26 @@ use crate::upstream::{Answer, Caller, Operation, Progress, Step, TraceContext};
 pub use arguments::Validators;
 pub use attachments::{Attachments, Settled, resource_uri};
 pub use audit::{Audit, Subject};
+pub use consent::Approver;
 pub use ledger::{CallRecord, Ledger};
+pub use policy::Rules;
 
-use labels::Holdings;
-use ledger::Attempt;
+use consent::Consents;
+use labels::{Held, Holdings};
+use ledger::{Attempt, PLANNED};
 use normalise::Origin;
-use policy::Asked;
+use policy::{Asked, Decision};
 
 /// Requests other than tool calls that one run may make; they are answered from memory.
 const MAX_DISCOVERY: u32 = 500;
+
+/// A call that may be made.
+struct Admitted {
+    /// Why.
+    verdict: String,
+    /// Whether it is only planned.
+    is_planned: bool,
+}
 
 /// The boundary of one execution.
 pub struct Broker {
@@ -63,11 +76,17 @@ pub struct Broker {
     session: Arc<Session>,
     validators: Arc<Validators>,
     limits: Limits,
+    rules: Arc<Rules>,
     slots: Semaphore,
     ledger: Ledger,
     holdings: Holdings,
     attachments: Attachments,
     caller: Option<Arc<dyn Caller>>,
+    approver: Approver,
+    consents: Consents,
+    /// Whether writes are planned only.
+    is_dry: bool,
+    stash: Arc<Stash>,
     pause: Arc<Pause>,
     spending: Arc<Spending>,
     spent: Purse,
@@ -84,33 +103,49 @@ impl Broker {
         validators: Arc<Validators>,
         limits: Limits,
         spending: Arc<Spending>,
+        rules: Arc<Rules>,
     ) -> Self {
-        let slots = Semaphore::new(limits.concurrency);
-        let ledger = Ledger::new(limits.calls, MAX_DISCOVERY);
-        let (holdings, attachments, caller, pause) = Default::default();
-        let spent = Purse::default();
         Self {
+            slots: Semaphore::new(limits.concurrency),
+            ledger: Ledger::new(limits.calls, MAX_DISCOVERY),
+            holdings: Holdings::new(Arc::clone(&rules)),
+            attachments: Attachments::default(),
+            caller: None,
+            approver: Approver::default(),
+            consents: Consents::default(),
+            is_dry: false,
+            stash: Arc::clone(&session.stash),
+            pause: Arc::default(),
             catalog,
             router,
             session,
             validators,
             limits,
-            slots,
-            ledger,
-            holdings,
-            attachments,
-            caller,
-            pause,
             spending,
-            spent,
             trace: Trace::default(),
+            spent: Purse::default(),
+            rules,
         }
     }
 
-    /// The same boundary, with the client that servers may reach while they work for it.
+    /// The same boundary, with the client that servers may reach while they work for it, and with who is asked for
+    /// approvals.
     #[must_use]
-    pub fn made_for(self, caller: Option<Arc<dyn Caller>>) -> Self {
-        Self { caller, ..self }
+    pub fn made_for(self, caller: Option<Arc<dyn Caller>>, approver: Approver) -> Self {
+        Self { caller, approver, ..self }
+    }
+
+    /// The same boundary, but nothing is written: calls of tools that may write, and those that the user would be
+    /// asked about, are answered with a sample of their output schema, and what is put in the stash is forgotten.
+    #[must_use]
+    pub fn dry(self) -> Self {
+        Self { is_dry: true, stash: Arc::new(self.stash.fork()), ..self }
+    }
+
+    /// Whose data it holds now.
+    #[must_use]
+    pub fn labels(&self) -> Labels {
+        self.holdings.now().labels
     }
 
     /// The same boundary, at its place in a trace.
@@ -164,10 +199,10 @@ impl Broker {
 
     /// Puts a call on record whose names or arguments are wrong.
     fn unfit(&self, call: u64, server: &str, what: &str, args: &str, error: Error) -> Error {
-        match self.ledger.open(Attempt::unfit(call, server, what, args), self.holdings.labels()) {
+        match self.ledger.open(Attempt::unfit(call, server, what, args), self.holdings.now().labels) {
             Ok(record) => {
                 self.ledger.decided(record, policy::refusal(&error));
-                self.ledger.close::<()>(record, &Err(error.clone()));
+                self.ledger.close(record, code_name(error.code));
                 error
             }
             Err(tired) => tired,
@@ -182,15 +217,22 @@ impl Broker {
         stub: Option<&ToolStub>,
         operation: Operation,
     ) -> Result<Value> {
-        let record = self.ledger.open(Attempt::new(call, &entry.ident, stub, &operation), self.holdings.labels())?;
-        let decision = self.decide(&Asked { entry, stub });
-        let verdict = decision.as_ref().map_or_else(policy::refusal, Clone::clone);
+        let (asked, held) = (Asked { entry, stub, operation: &operation }, self.holdings.now());
+        let record = self.ledger.open(Attempt::new(call, &entry.ident, stub, &operation), held.labels.clone())?;
+        let admitted = self.admit(&asked, &held).await;
+        let verdict = admitted.as_ref().map_or_else(policy::refusal, |admitted| admitted.verdict.clone());
         self.ledger.decided(record, verdict);
-        let outcome = match decision {
-            Ok(_) => self.paid(record, entry, stub, &operation).await,
-            Err(error) => Err(error),
+        let (outcome, said) = match admitted {
+            Err(error) => (Err(error), None),
+            Ok(Admitted { is_planned: true, .. }) => {
+                self.holdings.receive(&entry.name);
+                let schema = stub.and_then(|stub| stub.definition.get("outputSchema"));
+                (Ok(sample::of(schema)), Some(PLANNED.to_owned()))
+            }
+            Ok(_) => (self.paid(record, entry, stub, &operation).await, None),
         };
-        self.ledger.close(record, &outcome);
+        let code = || outcome.as_ref().map_or_else(|error| code_name(error.code), |_| "ok".to_owned());
+        self.ledger.close(record, said.unwrap_or_else(code));
         if let Some(caller) = &self.caller {
             let said = if outcome.is_ok() { "done" } else { "failed" };
             caller.progress(Step { done: self.ledger.closed(), message: format!("{}: {said}", label(entry, stub)) });
@@ -198,11 +240,20 @@ impl Broker {
         outcome
     }
 
-    /// Steps 4 and 5: why the call may be made.
-    fn decide(&self, asked: &Asked<'_>) -> Result<String> {
-        let verdict = policy::decide(asked)?;
+    /// Steps 4 and 5: why the call may be made. `held` is what the execution held when it was dispatched.
+    async fn admit(&self, asked: &Asked<'_>, held: &Held) -> Result<Admitted> {
+        let Decision { reasons } = policy::decide(&self.rules, asked, held)?;
+        let verdict = match reasons.is_empty() {
+            true => "allowed".to_owned(),
+            false if self.is_dry => {
+                format!("would be asked: {}", reasons.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))
+            }
+            false => self.approve(asked, &reasons).await?,
+        };
+        // Only a call that is made puts the execution into its group, and of several at once only one can.
+        self.holdings.enter(&asked.entry.name)?;
         self.ledger.charge_call()?;
-        Ok(verdict)
+        Ok(Admitted { verdict, is_planned: self.is_dry && !(reasons.is_empty() && asked.is_read()) })
     }
 
     /// Pays for a call and makes it. What is refused on the way costs nothing.
@@ -318,15 +369,56 @@ impl Broker {
             Op::SearchTools { query, limit } => json_text(&self.search_tools(&query, limit)?),
             Op::ToolInfo { server, tool } => json_text(&*self.catalog.tool(&server, &tool)?.1.definition),
             Op::StashPut { key, value, ttl_secs } => {
-                self.session.stash_put(key, value.get().to_owned(), ttl_secs.map(Duration::from_secs))?;
+                let ttl = ttl_secs.map(Duration::from_secs);
+                self.stash.put(key, value.get().to_owned(), self.labels(), ttl)?;
                 json_text(&Value::Null)
             }
-            Op::StashGet { key } => match self.session.stash_get(&key) {
+            Op::StashGet { key } => match self.stashed(call, "get", &key)? {
                 Some(text) => RawValue::from_string(text.to_string()).map_err(not_json),
                 None => json_text(&Value::Null),
             },
-            Op::StashDelete { key } => json_text(&self.session.stash_delete(&key)),
-            Op::StashKeys => json_text(&self.session.stash_keys()),
+            Op::StashDelete { key } => {
+                let is_there = self.stashed(call, "delete", &key)?.is_some();
+                self.stash.delete(&key);
+                json_text(&is_there)
+            }
+            Op::StashKeys => json_text(&self.stash_keys()),
+            Op::ResultsList => json_text(&self.results()),
+            Op::ResultsGet { path } => self.result(call, &path),
+        }
+    }
+
+    /// An entry of the stash. To learn whether there is one is to learn something of its writer.
+    fn stashed(&self, call: u64, what: &str, key: &str) -> Result<Option<Arc<str>>> {
+        let Some((text, labels)) = self.stash.get(key) else { return Ok(None) };
+        let taken = self.holdings.take_in(&format!("stash entry {key:?}"), &labels);
+        taken.map_err(|error| self.unfit(call, "stash", what, key, error))?;
+        Ok(Some(text))
+    }
+
+    /// The keys that may be read here. A key is data of its writer as much as what is under it.
+    fn stash_keys(&self) -> Vec<String> {
+        let keys = self.stash.keys().into_iter();
+        keys.filter(|(_, labels)| self.holdings.glimpse(labels)).map(|(key, _)| key).collect()
+    }
+
+    /// The stored results, without anything of what is in them.
+    fn results(&self) -> Value {
+        let describe = |result: &Arc<StoredResult>| {
+            json!({
+                "path": result.path, "bytes": result.text.len(), "lines": result.lines, "labels": result.labels,
+            })
+        };
+        self.session.results.list().iter().map(describe).collect()
+    }
+
+    fn result(&self, call: u64, path: &str) -> Result<Json> {
+        let result = self.session.results.get(path)?;
+        let taken = self.holdings.take_in(&result.path, &result.labels);
+        taken.map_err(|error| self.unfit(call, "results", "get", path, error))?;
+        match result.is_json {
+            true => json_text(&serde_json::from_str::<Value>(&result.text).map_err(not_json)?),
+            false => json_text(&result.text),
         }
     }
 

@@ -24,10 +24,16 @@ impl Broker {
         let several = files.len() > 1;
         let texts = join_all(files.into_iter().map(|file| async move {
             match file {
-                File::Text { path, text } => Ok((path, text)),
+                File::Text { path, text, labels } => match self.holdings.take_in(&path, &labels) {
+                    Ok(()) => Ok((path, text)),
+                    Err(error) => {
+                        let error = self.unfit(call, "cat", "cat", &path, error);
+                        if several { Ok((path, explained(&error))) } else { Err(error) }
+                    }
+                },
                 File::Resource(remote) => match self.resource_text(call, &remote).await {
                     Ok(text) => Ok((remote.path, text)),
-                    Err(error) if several => Ok((remote.path, format!("{error}\nfix: {}", error.suggested_fix()))),
+                    Err(error) if several => Ok((remote.path, explained(&error))),
                     Err(error) => Err(error),
                 },
             }
@@ -117,6 +123,10 @@ fn with_near_uri(entry: &ServerEntry, uri: &str, error: Error) -> Error {
         },
         false => error,
     }
+}
+
+fn explained(error: &Error) -> String {
+    format!("{error}\nfix: {}", error.suggested_fix())
 }
 
 /// The prompt of that name or file; `None` when the server lists no prompt at all.

@@ -188,6 +188,15 @@ impl Catalog {
         }
     }
 
+    /// The server whose stderr a file is.
+    #[must_use]
+    pub fn stderr_of(&self, node: Node) -> Option<&str> {
+        match node {
+            Node::Stderr(server) => Some(&self.servers[server].name),
+            _ => None,
+        }
+    }
+
     /// The files that `pattern` names: one, or all that a glob matches.
     ///
     /// # Errors

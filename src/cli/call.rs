@@ -7,6 +7,7 @@ use clap::Args;
 
 use super::ui::Ui;
 use super::{Failure, Global};
+use crate::execution::Scene;
 use crate::redact::{Outgoing as _, Surface};
 use crate::session::Session;
 
@@ -19,12 +20,15 @@ pub(super) struct CallArgs {
     /// Arguments, a JSON object
     #[arg(default_value = "{}")]
     args: String,
+    /// Consent to the call if it needs approval
+    #[arg(long)]
+    yes: bool,
 }
 
 pub(super) async fn call(global: &Global, args: CallArgs, ui: Ui) -> Result<ExitCode, Failure> {
     let gateway = global.settled().await?;
-    let scene = gateway.scene(&Arc::new(Session::default()));
-    let CallArgs { server, tool, args } = args;
+    let CallArgs { server, tool, args, yes } = args;
+    let scene = Scene { approver: super::approver(yes), ..gateway.scene(&Arc::new(Session::default())) };
     let value = tokio::select! {
         value = scene.request("call", async |broker| broker.call_tool(1, &server, &tool, &args).await) => value?,
         _ = tokio::signal::ctrl_c() => return Ok(ExitCode::from(130)),

@@ -18,6 +18,7 @@ use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
 
+use crate::broker::Approver;
 use crate::config::{Config, ConfigError, Start, process_env};
 use crate::error::Error;
 use crate::gateway::{Gateway, Options};
@@ -219,6 +220,11 @@ impl Global {
 }
 
 /// This very executable, also after the file was replaced on disk.
+/// Who consents to calls that need it: the operator at the command line, or nobody.
+fn approver(yes: bool) -> Approver {
+    if yes { Approver::Operator } else { Approver::User }
+}
+
 fn own_executable() -> PathBuf {
     if cfg!(target_os = "linux") {
         return PathBuf::from("/proc/self/exe");

@@ -12,7 +12,7 @@ use wire::Language;
 use super::ui::Ui;
 use super::{Failure, Global};
 use crate::error::Behaviour;
-use crate::execution::{Execution, Request};
+use crate::execution::{Execution, Request, Scene};
 use crate::session::Session;
 
 /// Largest script that is read; the configured limit is usually lower.
@@ -31,6 +31,12 @@ pub(super) struct RunArgs {
     /// Wall clock in seconds
     #[arg(long, value_name = "SECONDS")]
     timeout: Option<f64>,
+    /// Write nothing: calls that may write are planned only, and listed with what would come of them
+    #[arg(long)]
+    dry_run: bool,
+    /// Consent to every call that needs approval
+    #[arg(long)]
+    yes: bool,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -49,9 +55,10 @@ pub(super) async fn run(global: &Global, args: RunArgs, ui: Ui) -> Result<ExitCo
     let gateway = global.gateway(global.load(true)?)?;
     gateway.settle(super::SETTLE).await;
     let session = Arc::new(Session::default());
-    let request = Request { language, code, timeout };
+    let request = Request { language, code, timeout, dry_run: args.dry_run };
+    let scene = Scene { approver: super::approver(args.yes), ..gateway.scene(&session) };
     let execution = tokio::select! {
-        execution = gateway.execute(&session, request) => execution,
+        execution = scene.execute(request) => execution,
         // Leaving the branch kills the script and its calls.
         _ = tokio::signal::ctrl_c() => return Ok(ExitCode::from(130)),
     };
@@ -92,6 +99,9 @@ fn print(execution: &Execution, json: bool, ui: Ui) -> Result<(), Failure> {
     }
     for note in &execution.notes {
         ui.note(&format!("note: {note}"));
+    }
+    if execution.dry_run {
+        ui.note(&execution.plan());
     }
     match (&execution.value, &execution.error) {
         (Some(value), _) => ui.out(value.get()),

@@ -17,6 +17,7 @@ mod error;
 mod expand;
 mod file;
 mod patterns;
+mod policy;
 mod raw;
 mod sandbox;
 mod sensitive;
@@ -34,6 +35,7 @@ use document::{Document, KeyPath};
 pub use error::{ConfigError, Position};
 pub(crate) use file::read as read_text;
 pub use patterns::{Matcher, Patterns};
+pub use policy::{Approval, Flow, FlowAction, Group, Isolation, Party, Policy};
 use raw::{Raw, RawRedaction};
 pub(crate) use sensitive::sounds_secret;
 pub use spending::{Amount, Budgets, Rate, ToolRule};
@@ -60,6 +62,8 @@ pub struct Config {
     pub metrics: Option<Metrics>,
     /// Where spans are posted, if anywhere.
     pub telemetry: Option<Telemetry>,
+    /// Which servers are kept apart, and where their data may go.
+    pub policy: Policy,
     /// The file this came from; `None` for [`Config::empty`].
     pub path: Option<PathBuf>,
 }
@@ -119,6 +123,7 @@ impl Config {
             budgets: Budgets::default(),
             metrics: None,
             telemetry: None,
+            policy: Policy::default(),
             path: None,
         }
     }
@@ -155,6 +160,8 @@ impl Config {
         let manifest = sandbox::manifest(values, raw.manifest)?;
         let audit = sandbox::audit(values, raw.audit)?;
         let redaction = redaction(values, raw.redaction)?;
+        let names: Vec<&str> = servers.keys().map(String::as_str).collect();
+        let policy = policy::policy(values, &names, raw.groups, raw.flows)?;
         let config = Self {
             servers,
             sandbox,
@@ -164,6 +171,7 @@ impl Config {
             budgets: spending::budgets(values, raw.budgets)?,
             metrics: telemetry::metrics(values, raw.metrics)?,
             telemetry: telemetry::telemetry(values, raw.telemetry)?,
+            policy,
             path: Some(path.to_owned()),
         };
         config.list_places();
@@ -216,6 +224,8 @@ pub struct Server {
     pub rate: Option<Rate>,
     /// What one call costs, unless something else is said of its tool.
     pub cost: Amount,
+    /// When the user is asked before one of its tools is called, or its resources and prompts are read.
+    pub approval: Approval,
     /// What holds for some of its tools only.
     pub tools: Vec<ToolRule>,
 }

@@ -50,13 +50,17 @@ impl Patterns {
     /// What matches names against all of them.
     #[must_use]
     pub fn matcher(&self) -> Matcher<'_> {
+        Matcher { names: &self.0, globs: self.globs() }
+    }
+
+    fn globs(&self) -> GlobSet {
         let globs = self.0.iter().filter_map(|entry| Glob::new(entry).ok());
         let set = globs.fold(GlobSetBuilder::new(), |mut set, glob| {
             set.add(glob);
             set
         });
         // Each glob was checked; a set that is too large to build matches names only.
-        Matcher { names: &self.0, globs: set.build().unwrap_or_default() }
+        set.build().unwrap_or_default()
     }
 }
 

@@ -24,6 +24,10 @@ pub(super) struct Raw {
     pub(super) metrics: RawMetrics,
     #[serde(default)]
     pub(super) telemetry: RawTelemetry,
+    #[serde(default)]
+    pub(super) groups: BTreeMap<String, RawGroup>,
+    #[serde(default)]
+    pub(super) flows: Vec<RawFlow>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -51,6 +55,7 @@ pub(super) struct RawServer {
     pub(super) auth: Option<RawAuth>,
     pub(super) rate: Option<RawRate>,
     pub(super) cost: Option<Number>,
+    pub(super) approval: Option<String>,
     pub(super) tools: BTreeMap<String, RawTool>,
 }
 
@@ -67,6 +72,22 @@ pub(super) struct RawRate {
 pub(super) struct RawTool {
     pub(super) rate: Option<RawRate>,
     pub(super) cost: Option<Number>,
+    pub(super) approval: Option<String>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default, expecting = "a table with `servers`")]
+pub(super) struct RawGroup {
+    pub(super) servers: Option<Vec<String>>,
+    pub(super) isolation: Option<String>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default, expecting = "a table with `from`, `to` and `action`")]
+pub(super) struct RawFlow {
+    pub(super) from: Option<String>,
+    pub(super) to: Option<String>,
+    pub(super) action: Option<String>,
 }
 
 #[derive(Debug, Default, Deserialize)]

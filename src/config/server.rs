@@ -12,7 +12,7 @@ use super::raw::{RawBreaker, RawServer};
 use super::spending;
 use super::transport::transport;
 use super::values::Values;
-use super::{Access, Amount, Auth, Binding, Breaker, Server, Start, Transport};
+use super::{Access, Amount, Approval, Auth, Binding, Breaker, Server, Start, Transport, policy};
 
 /// Files and folders that stand beside the servers in the virtual filesystem.
 const ROOT_NAMES: &[&str] = &["forge.pyi", "forge.d.ts", "results"];
@@ -45,6 +45,7 @@ impl Server {
             auth: Auth::None,
             rate: None,
             cost: Amount::ONE,
+            approval: Approval::default(),
             tools: Vec::new(),
         }
     }
@@ -92,6 +93,7 @@ pub(super) fn server(mut values: Values<'_>, name: &str, mut raw: RawServer) -> 
     let rate = spending::rate(&values, &key.key("rate"), raw.rate.take())?;
     let cost = spending::cost(&values, &key.key("cost"), raw.cost.take())?.unwrap_or(Amount::ONE);
     let tools = spending::tools(&values, &key.key("tools"), std::mem::take(&mut raw.tools))?;
+    let approval = policy::approval(&values, &key, raw.approval.take())?.unwrap_or_default();
     let login = raw.auth.take();
     let transport = transport(&values, &key, raw)?;
     let auth = auth(&values, &key, login, &transport)?;
@@ -111,6 +113,7 @@ pub(super) fn server(mut values: Values<'_>, name: &str, mut raw: RawServer) -> 
         auth,
         rate,
         cost,
+        approval,
         tools,
     })
 }

@@ -14,6 +14,7 @@ use super::error::ConfigError;
 use super::patterns::Patterns;
 use super::raw::{Number, RawBudgets, RawRate, RawTool};
 use super::values::Values;
+use super::{Approval, policy};
 
 /// What a call costs, or may be spent, in whatever unit the operator counts: millionths of it, so that sums are exact.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Hash)]
@@ -119,6 +120,8 @@ pub struct ToolRule {
     pub rate: Option<Rate>,
     /// What one call costs, in place of what the server's entry says.
     pub cost: Option<Amount>,
+    /// When the user is asked, in place of what the server's entry says.
+    pub approval: Option<Approval>,
 }
 
 /// What may be spent: the `[budgets]` table. `None` is no budget at all.
@@ -183,6 +186,7 @@ pub(super) fn tools(
             tools: Patterns::key(values, &key, name)?,
             rate: rate(values, &key.key("rate"), raw.rate)?,
             cost: cost(values, &key.key("cost"), raw.cost)?,
+            approval: policy::approval(values, &key, raw.approval)?,
         })
     };
     raw.into_iter().map(rule).collect()

@@ -27,6 +27,7 @@ const API: &[&str] = &[
     "read_resource",
     "prompt",
     "stash",
+    "results",
     "ls",
     "cat",
     "search",

@@ -12,14 +12,14 @@ use serde_json::Value;
 use wire::{Json, Language, Limits, Run, Server, Stats, Stream};
 
 use crate::audit;
-use crate::broker::{Audit, Broker, CallRecord, Subject, Validators};
+use crate::broker::{Approver, Audit, Broker, CallRecord, Rules, Subject, Validators};
 use crate::catalog::Catalog;
 use crate::config;
 use crate::error::code_name;
 use crate::redact::{self, Outgoing, Surface};
 use crate::router::Router;
 use crate::sandbox::{self, Pool, Report};
-use crate::session::Session;
+use crate::session::{Labels, Session};
 use crate::spending::Spending;
 use crate::telemetry::{Telemetry, Trace};
 use crate::upstream::Caller;
@@ -36,6 +36,8 @@ pub struct Request {
     pub code: String,
     /// Wall clock for this run; the configured limit caps it.
     pub timeout: Option<Duration>,
+    /// Whether nothing is to be written: see [`Broker::dry`].
+    pub dry_run: bool,
 }
 
 /// Where it runs. Everything is a snapshot: a catalog that changes meanwhile does not change a running script.
@@ -62,6 +64,10 @@ pub struct Scene {
     pub redaction: redact::Results,
     /// The client that servers may reach meanwhile, where there is one.
     pub caller: Option<Arc<dyn Caller>>,
+    /// What scripts may do.
+    pub rules: Arc<Rules>,
+    /// Who is asked where that needs consent.
+    pub approver: Approver,
 }
 
 /// How an execution ended. Serialised, it is the object that `run --json` prints.
@@ -84,6 +90,15 @@ pub struct Execution {
     /// What the author of the script should know besides.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
+    /// Whether nothing was written.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub dry_run: bool,
+    /// Whose data it held in the end.
+    #[serde(skip_serializing_if = "Labels::is_empty")]
+    pub labels: Labels,
+    /// Its number in the session.
+    #[serde(skip)]
+    pub run: u64,
     /// Images, sounds, resources and links that the value mentions, as MCP content blocks.
     #[serde(skip)]
     pub attachments: Vec<Value>,
@@ -114,8 +129,9 @@ impl Scene {
             Arc::clone(&self.validators),
             self.limits.clone(),
             Arc::clone(&self.spending),
+            Arc::clone(&self.rules),
         )
-        .made_for(self.caller.clone())
+        .made_for(self.caller.clone(), self.approver)
         .traced(Trace::begin(
             self.telemetry.traces.as_ref(),
             self.caller.as_ref().and_then(|caller| caller.trace()).as_ref(),
@@ -149,15 +165,15 @@ impl Scene {
     /// Runs a script. Dropping the future kills it; the audit record is written either way.
     pub async fn execute(self, request: Request) -> Execution {
         let started = Instant::now();
-        let broker = Arc::new(self.broker());
-        let subject = Subject::script(request.language, &request.code);
+        let broker = Arc::new(if request.dry_run { self.broker().dry() } else { self.broker() });
+        let run = self.session.results.begin();
+        let subject = Subject::script(request.language, &request.code, request.dry_run);
         let mut audit = Audit::begin(Arc::clone(&broker), Arc::clone(&self.audit), self.telemetry.clone(), subject);
         let (result, report) = match sandbox::prepare(request.language, &request.code, self.limits.code_bytes) {
             Err(error) => (Err(Failed::script(*error, &request.code, None, &broker, &self.catalog)), None),
             Ok(script) => {
                 let wall = request.timeout.unwrap_or(self.limits.wall).min(self.limits.wall);
-                let run = self.run_frame(&script);
-                let mut report = self.pool.run(run, &*broker, wall).await;
+                let mut report = self.pool.run(self.run_frame(&script), &*broker, wall).await;
                 audit.ran_in(&report.engine, &report.confinement);
                 let result = std::mem::replace(&mut report.result, Err(sandbox::Failure::Timeout(wall)));
                 let failed = |failure| Failed::new(failure, &request.code, &script, &broker, &self.catalog);
@@ -169,7 +185,8 @@ impl Scene {
             Err(failed) => code_name(failed.code),
         };
         let calls = audit.finish(&outcome);
-        self.conclude(result, report, calls, &broker, started)
+        let execution = self.conclude(result, report, calls, &broker, started);
+        Execution { run, dry_run: request.dry_run, ..execution }
     }
 
     fn run_frame(&self, script: &sandbox::Script) -> Run {
@@ -227,6 +244,9 @@ impl Scene {
             output,
             notes,
             calls,
+            dry_run: false,
+            labels: broker.labels(),
+            run: 0,
             stats: Cost {
                 engine: engine.map(|engine| engine.to_string()),
                 ms: started.elapsed().as_micros() as f64 / 1000.0,

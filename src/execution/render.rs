@@ -41,17 +41,32 @@ impl Execution {
     pub fn render(&self, session: &Session, budget: usize) -> String {
         let budget = budget * BYTES_PER_TOKEN;
         let mut text = match (&self.value, &self.error) {
-            (Some(value), _) => fit_value(value.get(), session, budget),
+            (Some(value), _) => self.fit_value(value.get(), session, budget),
             (None, Some(failed)) => failed.describe() + &self.completed(),
             (None, None) => String::new(),
         };
         if !self.output.is_empty() {
-            let _ = write!(text, "\n--- output\n{}", fit_text(self.output.trim_end(), session, budget));
+            let _ = write!(text, "\n--- output\n{}", self.fit_text(self.output.trim_end(), session, budget));
         }
         for note in &self.notes {
             let _ = write!(text, "\nnote: {note}");
         }
+        if self.dry_run {
+            let _ = write!(text, "\n{}", self.fit_text(&self.plan(), session, budget));
+        }
         text
+    }
+
+    /// Every call of a dry run in order, with what would come of it.
+    #[must_use]
+    pub fn plan(&self) -> String {
+        let planned = self.calls.iter().filter(|call| call.outcome == "planned").count();
+        let mut plan = format!("--- dry run: {} calls, {planned} of them not made", self.calls.len());
+        for (call, number) in self.calls.iter().zip(1..) {
+            let CallRecord { server, tool, args, outcome, verdict, .. } = call;
+            let _ = write!(plan, "\n{number}. {server}.{tool}({args}) → {verdict}; {outcome}");
+        }
+        plan
     }
 
     /// The ledger: side effects that happened although the script failed.
@@ -75,33 +90,38 @@ impl Execution {
     }
 }
 
-fn fit_value(json: &str, session: &Session, budget: usize) -> String {
-    if json.len() <= budget {
-        return json.to_owned();
-    }
-    match serde_json::from_str::<Value>(json) {
-        // A long text is kept as text, so that its own lines can be read.
-        Ok(Value::String(text)) => stored("text", &text, session),
-        Ok(value) => {
-            let pretty = serde_json::to_string_pretty(&value).unwrap_or_else(|_| json.to_owned());
-            stored(&shape(&value), &pretty, session)
+impl Execution {
+    fn fit_value(&self, json: &str, session: &Session, budget: usize) -> String {
+        if json.len() <= budget {
+            return json.to_owned();
         }
-        Err(_) => stored("text", json, session),
+        match serde_json::from_str::<Value>(json) {
+            // A long text is kept as text, so that its own lines can be read.
+            Ok(Value::String(text)) => self.stored("text", text, false, session),
+            Ok(value) => {
+                let pretty = serde_json::to_string_pretty(&value).unwrap_or_else(|_| json.to_owned());
+                self.stored(&shape(&value), pretty, true, session)
+            }
+            Err(_) => self.stored("text", json.to_owned(), false, session),
+        }
     }
-}
 
-fn fit_text(text: &str, session: &Session, budget: usize) -> String {
-    if text.len() <= budget { text.to_owned() } else { stored("output", text, session) }
-}
+    fn fit_text(&self, text: &str, session: &Session, budget: usize) -> String {
+        match text.len() <= budget {
+            true => text.to_owned(),
+            false => self.stored("output", text.to_owned(), false, session),
+        }
+    }
 
-fn stored(shape: &str, text: &str, session: &Session) -> String {
-    let path = session.store_result(text.to_owned());
-    let lines = text.lines().count();
-    format!(
-        "too large for an answer, stored as {path}: {shape}, {} bytes, {lines} lines\n{}…\nread on: cat(\"{path}\", lines=\"1-200\"), or return less",
-        text.len(),
-        head(text, PREVIEW)
-    )
+    fn stored(&self, shape: &str, text: String, is_json: bool, session: &Session) -> String {
+        let (lines, bytes, preview) = (text.lines().count(), text.len(), head(&text, PREVIEW).to_owned());
+        let path = session.results.store(self.run, text, is_json, self.labels.clone());
+        format!(
+            "too large for an answer, stored as {path}: {shape}, {bytes} bytes, {lines} lines\n{preview}…\n\
+             read on: cat(\"{path}\", lines=\"1-200\"), or forge.results.get(\"{path}\") in a script (Starlark: \
+             results.get), or return less"
+        )
+    }
 }
 
 /// What a value is made of, one level deep.

@@ -53,6 +53,7 @@ struct ExecuteArgs {
     language: Language,
     code: String,
     timeout_secs: Option<f64>,
+    dry_run: Option<bool>,
 }
 
 #[derive(Deserialize, JsonSchema)]
@@ -92,10 +93,11 @@ impl Desk {
     }
 
     async fn execute(&self, args: JsonObject, caller: Arc<dyn Caller>) -> Result<CallToolResult> {
-        let ExecuteArgs { language, code, timeout_secs } = parse("execute", args)?;
+        let ExecuteArgs { language, code, timeout_secs, dry_run } = parse("execute", args)?;
         let timeout = timeout_secs.map(timeout).transpose()?;
         self.gateway.usable_since_start(GRACE).await;
-        let execution = self.scene(caller).execute(Request { language, code, timeout }).await;
+        let request = Request { language, code, timeout, dry_run: dry_run.unwrap_or(false) };
+        let execution = self.scene(caller).execute(request).await;
         let budget = self.gateway.config().sandbox.limits.result_tokens;
         let mut content = vec![ContentBlock::text(execution.render(&self.session, budget))];
         content.extend(execution.attachments.into_iter().filter_map(|block| serde_json::from_value(block).ok()));

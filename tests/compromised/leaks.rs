@@ -69,7 +69,7 @@ async fn one(gateway: &Gateway, session: &Arc<Session>, number: usize) -> Result
         true => "def f():\n    for _ in range(8000000):\n        for _ in range(8000000):\n            pass\nf()",
         false => code,
     };
-    let running = gateway.execute(session, Request { language, code: code.to_owned(), timeout });
+    let running = gateway.execute(session, Request { language, code: code.to_owned(), timeout, dry_run: false });
     if endless && timeout.is_none() {
         // Whoever asked goes away.
         return match tokio::time::timeout(Duration::from_millis(50), running).await {

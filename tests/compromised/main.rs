@@ -165,7 +165,9 @@ fn gateway(config: &str, worker: PathBuf, args: &[&str]) -> Result<(Gateway, Arc
 async fn run(gateway: &Gateway, session: &Arc<Session>, code: &str, verdict: Verdict) -> Execution {
     let hangs = matches!(verdict, Survives | Fails(ErrorCode::Timeout, _));
     let timeout = hangs.then_some(Duration::from_secs(6));
-    gateway.execute(session, Request { language: Language::Starlark, code: code.to_owned(), timeout }).await
+    gateway
+        .execute(session, Request { language: Language::Starlark, code: code.to_owned(), timeout, dry_run: false })
+        .await
 }
 
 async fn misbehaves(behaviour: &str, verdict: Verdict) -> Result<(), Failed> {

@@ -239,6 +239,8 @@ fn the_example_has_every_key_after_a_comment() {
         "servers.x",
         "servers.x.auth",
         "servers.x.tools.y",
+        "groups.x",
+        "[flows]",
         "sandbox",
         "sandbox.limits",
         "budgets",
@@ -257,6 +259,7 @@ fn the_example_has_every_key_after_a_comment() {
             let at = [
                 format!("#{key} = "),
                 format!("#[{key}"),
+                format!("#[[{key}"),
                 format!("#[sandbox.{key}"),
                 format!("#[servers.example.{key}"),
                 format!("#[servers.example-login.{key}"),

@@ -1,6 +1,7 @@
 //! The integration tests: every one drives the real `forgefs` executable, with real worker processes.
 
 mod access;
+mod approval;
 mod asking;
 mod audit;
 mod auth;
@@ -17,6 +18,7 @@ mod faulty;
 mod http;
 mod import;
 mod lifecycle;
+mod policy;
 mod processes;
 mod real;
 mod real_servers;

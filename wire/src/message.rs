@@ -234,6 +234,14 @@ pub enum Op {
     },
     /// The keys stored, sorted.
     StashKeys,
+    /// The results of earlier runs that were too large to answer with; answers a list of
+    /// `{path, bytes, lines, labels}`.
+    ResultsList,
+    /// Read one of them; answers the value, or a text for what is no JSON.
+    ResultsGet {
+        /// Its path.
+        path: String,
+    },
 }
 
 /// The answer to a [`Call`].

@@ -5,7 +5,7 @@ use crate::error::{Error, ErrorCode, Result};
 
 /// # Errors
 /// `TOOL_DENIED` for a tool that differs.
-pub(super) fn check(&Asked { entry, stub }: &Asked<'_>) -> Result<()> {
+pub(super) fn check(&Asked { entry, stub, .. }: &Asked<'_>) -> Result<()> {
     let Some(stub) = stub else { return Ok(()) };
     match entry.quarantine.get(&stub.name) {
         Some(reason) => {

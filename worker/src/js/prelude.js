@@ -320,6 +320,11 @@ export default (host) => {
     keys: () => request('"StashKeys"'),
   };
 
+  const results = {
+    list: () => request('"ResultsList"'),
+    get: (path) => request(stringify({ ResultsGet: { path: text(path, "path") } })),
+  };
+
   const forge = {
     callTool: (server, tool, ...args) =>
       callTool(text(server, "server"), text(tool, "tool"), args, "forge.callTool(server, tool, { name: value })"),
@@ -333,6 +338,7 @@ export default (host) => {
       return request(`{"Prompt":{${to},"args":${json}}}`);
     },
     stash,
+    results,
     ls: (path = "/", given = undefined) => {
       const depth = typeof given === "number" ? given : options(given, "forge.ls").depth;
       return request(stringify({ Ls: { path: text(path, "path"), depth: count(depth, "depth") } }));

@@ -40,6 +40,7 @@ pub(super) fn globals() -> Globals {
         .with(calls)
         .with(discovery)
         .with_namespace("stash", stash)
+        .with_namespace("results", results)
         .with_namespace("json", json)
         .build()
 }
@@ -233,6 +234,19 @@ fn stash(builder: &mut GlobalsBuilder) {
     /// The keys stored.
     fn keys<'v>(eval: &mut Evaluator<'v, '_, '_>) -> starlark::Result<Value<'v>> {
         Session::of(eval)?.ask(Op::StashKeys, eval.heap())
+    }
+}
+
+#[starlark_module]
+fn results(builder: &mut GlobalsBuilder) {
+    /// The results of earlier runs that were too large to answer with.
+    fn list<'v>(eval: &mut Evaluator<'v, '_, '_>) -> starlark::Result<Value<'v>> {
+        Session::of(eval)?.ask(Op::ResultsList, eval.heap())
+    }
+
+    /// Reads one of them.
+    fn get<'v>(path: String, eval: &mut Evaluator<'v, '_, '_>) -> starlark::Result<Value<'v>> {
+        Session::of(eval)?.ask(Op::ResultsGet { path }, eval.heap())
     }
 }
 

@@ -197,6 +197,8 @@ impl Worker {
             }
             Op::StashDelete { key } => (0, ok(json!(self.stash.remove(&key).is_some()))),
             Op::StashKeys => (0, ok(json!(self.stash.keys().collect::<Vec<_>>()))),
+            Op::ResultsList => (0, ok(json!([{"path": "/results/1/1.json", "bytes": 7, "lines": 1, "labels": []}]))),
+            Op::ResultsGet { path } => (0, ok(json!([path]))),
             Op::Servers => (0, ok(json!([{"name": "github", "state": "ready"}]))),
             Op::Ls { path, .. } => (0, ok(json!(format!("listing of {path}")))),
             Op::Cat { paths, .. } => (0, ok(json!(format!("text of {}", paths.join(" and "))))),

@@ -1,0 +1,297 @@
+//! Asking the user before a call is made.
+//!
+//! The question shows the tool, the arguments without secrets, why it is asked and whose data the run holds. What is
+//! remembered, for the run or the session, is one tool as it is defined now and the rule that asked: the same tool
+//! asked for by another rule, or a tool that has changed, is asked for again. A refusal holds for the run. Calls of one
+//! tool that are made at once are one question, which shows them all. Whoever cannot be asked has not consented.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tokio::sync::watch;
+
+use super::Broker;
+use super::policy::{Asked, Reason};
+use crate::discovery::head;
+use crate::error::{Error, ErrorCode, Result};
+use crate::execution::push_visible;
+use crate::redact::{self, Surface};
+use crate::session::{Approvals, Consent};
+use crate::upstream::{Ask, Operation, Question};
+
+/// Who asks, in front of the question.
+const ASKER: &str = "ForgeFS";
+/// How long a question waits for further calls of the same tool.
+const GATHER: Duration = Duration::from_millis(20);
+/// Calls of one question.
+const MAX_CALLS: usize = 10;
+/// Bytes of the arguments of one call that are shown.
+const MAX_ARGUMENTS: usize = 2000;
+
+const ONCE: &str = "allow once";
+const RUN: &str = "allow for this run";
+const SESSION: &str = "allow for this session";
+const DENY: &str = "deny";
+
+/// Who is asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Approver {
+    /// The user, through the client.
+    #[default]
+    User,
+    /// Nobody: whoever runs the command has consented beforehand.
+    Operator,
+}
+
+/// What was consented to in one run, and what is being asked.
+#[derive(Default)]
+pub(super) struct Consents(Mutex<State>);
+
+#[derive(Default)]
+struct State {
+    granted: BTreeSet<Consent>,
+    refused: BTreeMap<Consent, String>,
+    /// Questions that further calls can still join.
+    open: HashMap<Vec<Consent>, Arc<Batch>>,
+    /// One question at a time about the same thing.
+    turns: HashMap<Vec<Consent>, Arc<tokio::sync::Mutex<()>>>,
+}
+
+/// Calls that are asked about together.
+#[derive(Default)]
+struct Batch {
+    shown: Mutex<Vec<String>>,
+    settled: watch::Sender<Option<Settled>>,
+}
+
+/// What came of a question.
+#[derive(Debug, Clone)]
+enum Settled {
+    Granted(&'static str),
+    Refused(Error),
+}
+
+impl Settled {
+    fn verdict(self) -> Result<String> {
+        match self {
+            Self::Granted(how) => Ok(how.to_owned()),
+            Self::Refused(error) => Err(error),
+        }
+    }
+}
+
+/// No holder of these locks can leave them half-changed, so a poisoned one is as good as any.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Consents {
+    /// What is remembered of all of `wanted`; `None` when some of it has to be asked.
+    fn remembered(&self, wanted: &[Consent], session: &Approvals) -> Option<Settled> {
+        let state = lock(&self.0);
+        if let Some(refusal) = wanted.iter().find_map(|consent| state.refused.get(consent)) {
+            return Some(Settled::Refused(denied(format!("{refusal}, for the rest of this run"))));
+        }
+        if wanted.iter().all(|consent| session.has(consent)) {
+            return Some(Settled::Granted("approved before, for the session"));
+        }
+        let all = wanted.iter().all(|consent| state.granted.contains(consent) || session.has(consent));
+        all.then_some(Settled::Granted("approved before, for the run"))
+    }
+
+    /// Joins the question about `wanted`, or opens one; whether it was opened.
+    fn join(&self, wanted: &[Consent], shown: String) -> (Arc<Batch>, bool) {
+        let mut state = lock(&self.0);
+        if let Some(batch) = state.open.get(wanted) {
+            let mut calls = lock(&batch.shown);
+            if calls.len() < MAX_CALLS {
+                calls.push(shown);
+                drop(calls);
+                return (Arc::clone(batch), false);
+            }
+        }
+        let batch = Arc::new(Batch { shown: Mutex::new(vec![shown]), ..Batch::default() });
+        state.open.insert(wanted.to_vec(), Arc::clone(&batch));
+        (batch, true)
+    }
+
+    fn turn(&self, wanted: &[Consent]) -> Arc<tokio::sync::Mutex<()>> {
+        Arc::clone(lock(&self.0).turns.entry(wanted.to_vec()).or_default())
+    }
+
+    /// Lets no further call join.
+    fn close(&self, wanted: &[Consent], batch: &Arc<Batch>) -> Vec<String> {
+        let mut state = lock(&self.0);
+        if state.open.get(wanted).is_some_and(|open| Arc::ptr_eq(open, batch)) {
+            state.open.remove(wanted);
+        }
+        lock(&batch.shown).clone()
+    }
+
+    fn refuse(&self, wanted: &[Consent], why: &str) {
+        lock(&self.0).refused.extend(wanted.iter().map(|consent| (consent.clone(), why.to_owned())));
+    }
+
+    fn grant(&self, wanted: &[Consent]) {
+        lock(&self.0).granted.extend(wanted.iter().cloned());
+    }
+}
+
+impl Broker {
+    /// Gets the user's consent to a call; says how it was given.
+    ///
+    /// # Errors
+    /// `APPROVAL_DENIED` when the user says no, says nothing, or cannot be asked.
+    pub(super) async fn approve(&self, asked: &Asked<'_>, reasons: &[Reason]) -> Result<String> {
+        let wanted: Vec<Consent> = reasons.iter().map(|reason| consent(asked, reason)).collect();
+        if let Some(settled) = self.consents.remembered(&wanted, &self.session.approvals) {
+            return settled.verdict();
+        }
+        if self.approver == Approver::Operator {
+            return Ok("approved by whoever ran the command, with --yes".to_owned());
+        }
+        let (batch, is_first) = self.consents.join(&wanted, arguments(asked.operation));
+        if is_first {
+            let turn = self.consents.turn(&wanted);
+            let _turn = turn.lock().await;
+            tokio::time::sleep(GATHER).await;
+            let calls = self.consents.close(&wanted, &batch);
+            // Another question about the same may have been answered meanwhile.
+            let settled = match self.consents.remembered(&wanted, &self.session.approvals) {
+                Some(settled) => settled,
+                None => self.ask(asked, reasons, &wanted, &calls).await,
+            };
+            batch.settled.send_replace(Some(settled.clone()));
+            return settled.verdict();
+        }
+        let mut settled = batch.settled.subscribe();
+        drop(batch);
+        match settled.wait_for(Option::is_some).await.ok().and_then(|settled| settled.clone()) {
+            Some(settled) => settled.verdict(),
+            None => Err(denied("the question was given up".to_owned())),
+        }
+    }
+
+    async fn ask(&self, asked: &Asked<'_>, reasons: &[Reason], wanted: &[Consent], calls: &[String]) -> Settled {
+        let name = name(asked);
+        let because = reasons.iter().map(Reason::to_string).collect::<Vec<_>>().join("; ");
+        let question = Question {
+            ask: Ask::Elicitation,
+            params: json!({"message": self.message(&name, &because, calls), "requestedSchema": form()}),
+            name: None,
+        };
+        let unable = |why: &str, hint: Option<String>| {
+            let error = denied(format!("{name} needs approval ({because}), and {why}"));
+            Settled::Refused(match hint {
+                Some(hint) => error.hint(hint),
+                None => error,
+            })
+        };
+        let Some(caller) = &self.caller else {
+            let hint = "a client that offers `elicitation` can be asked; `forgefs run --yes` approves beforehand";
+            return unable("there is nobody to ask", Some(hint.to_owned()));
+        };
+        let answer = {
+            let _held = self.pause.hold();
+            caller.ask(ASKER, question).await
+        };
+        let answer = match answer {
+            Ok(answer) => answer,
+            Err(error) => return unable(&error.message, error.hint),
+        };
+        let accepted = answer.get("action").and_then(Value::as_str) == Some("accept");
+        match answer.pointer("/content/decision").and_then(Value::as_str).filter(|_| accepted) {
+            Some(ONCE) => Settled::Granted("approved by the user, once"),
+            Some(RUN) => {
+                self.consents.grant(wanted);
+                Settled::Granted("approved by the user, for the run")
+            }
+            Some(SESSION) => {
+                wanted.iter().for_each(|consent| self.session.approvals.grant(consent.clone()));
+                Settled::Granted("approved by the user, for the session")
+            }
+            decision => {
+                let why = match decision {
+                    Some(DENY) => format!("the user denied {name}"),
+                    _ => format!("the user did not decide about {name}"),
+                };
+                self.consents.refuse(wanted, &why);
+                Settled::Refused(denied(why))
+            }
+        }
+    }
+
+    fn message(&self, name: &str, because: &str, calls: &[String]) -> String {
+        let mut message = match calls {
+            [one] => format!("A script wants to call {name}.\nWith: {one}"),
+            several => {
+                let lines = several.iter().zip(1..).map(|(call, number)| format!("\n{number}. {call}"));
+                format!("A script wants to call {name} {} times.{}", several.len(), lines.collect::<String>())
+            }
+        };
+        message.push_str(&format!("\nBecause: {because}"));
+        let labels: Vec<String> = self.holdings.now().labels.into_iter().collect();
+        if !labels.is_empty() {
+            message.push_str(&format!("\nThe script holds data of: {}", labels.join(", ")));
+        }
+        message
+    }
+}
+
+/// What the user fills in. There is no default: nothing is allowed by a key pressed too early.
+fn form() -> Value {
+    json!({
+        "type": "object",
+        "properties": {
+            "decision": {"type": "string", "title": "Decision", "enum": [ONCE, RUN, SESSION, DENY]},
+        },
+        "required": ["decision"],
+    })
+}
+
+fn denied(why: String) -> Error {
+    Error::new(ErrorCode::ApprovalDenied, why)
+}
+
+fn consent(asked: &Asked<'_>, reason: &Reason) -> Consent {
+    let (tool, digest) = match asked.stub {
+        Some(stub) => (stub.name.clone(), stub.digest.clone()),
+        None => (operation(asked.operation), String::new()),
+    };
+    Consent { server: asked.entry.name.clone(), tool, digest, rule: reason.to_string() }
+}
+
+fn operation(operation: &Operation) -> String {
+    match operation {
+        Operation::Prompt { name, .. } => format!("prompt {name}"),
+        Operation::Resource { .. } => "read_resource".to_owned(),
+        Operation::Tool { name, .. } => name.clone(),
+        Operation::Complete { .. } | Operation::List => "list".to_owned(),
+    }
+}
+
+fn name(asked: &Asked<'_>) -> String {
+    let tool = asked.stub.map_or_else(|| operation(asked.operation), |stub| stub.ident.clone());
+    format!("{}.{tool}", asked.entry.ident)
+}
+
+/// The arguments as the user sees them; what is not shown is counted.
+fn arguments(operation: &Operation) -> String {
+    let value = match operation {
+        Operation::Tool { arguments, .. } | Operation::Prompt { arguments, .. } => Value::Object(arguments.clone()),
+        Operation::Resource { uri } => Value::String(uri.clone()),
+        Operation::Complete { params, .. } => Value::Object(params.clone()),
+        Operation::List => Value::Null,
+    };
+    let canonical = stubgen::canonical_json(&value);
+    let text = redact::json_text(Surface::Log, &canonical);
+    let cut = head(&text, MAX_ARGUMENTS);
+    let mut shown = String::with_capacity(cut.len());
+    push_visible(&mut shown, cut);
+    if cut.len() < text.len() {
+        shown.push_str(&format!("… and {} more bytes that are not shown", text.len() - cut.len()));
+    }
+    shown
+}

@@ -1,0 +1,25 @@
+//! Strict groups: the first call to one, or the first of its data that is read, locks the execution to it. Servers in
+//! open groups and in none are free.
+
+use std::sync::Arc;
+
+use super::Rules;
+use crate::error::{Error, ErrorCode, Result};
+
+/// Takes `lock` for the group of `server`, if that is strict. Whoever calls this holds the lock's mutex, so of two
+/// calls at once to two groups exactly one is admitted.
+///
+/// # Errors
+/// `GROUP_POLICY_DENIED` when another group has it.
+pub(in crate::broker) fn admit(rules: &Rules, lock: &mut Option<Arc<str>>, server: &str) -> Result<()> {
+    let Some(group) = rules.strict.get(server) else { return Ok(()) };
+    match lock {
+        None => *lock = Some(Arc::clone(group)),
+        Some(own) if own == group => {}
+        Some(own) => {
+            let message = format!("`{server}` is in the strict group `{group}`, and this run is in `{own}`");
+            return Err(Error::new(ErrorCode::GroupPolicyDenied, message));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,158 @@
+//! Whatever a script does in whatever order, no denied flow gets through. A model of its own follows where data really
+//! went, byte by byte as it were, and knows nothing of labels.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::sync::Arc;
+
+use proptest::prelude::*;
+
+use super::super::labels::Holdings;
+use super::*;
+use crate::config::Config;
+use crate::manifest::State;
+use crate::session::Stash;
+
+const SERVERS: [&str; 4] = ["vault", "chat", "web", "notes"];
+
+/// One thing that a script does. Several calls may be under way; answers come in any order.
+#[derive(Debug, Clone)]
+enum Act {
+    /// Calls a server with everything that the script holds.
+    Call(usize),
+    /// The oldest call that is under way is answered.
+    Answer,
+    /// Keeps everything that the script holds.
+    Put(usize),
+    /// Reads what was kept.
+    Get(usize),
+    /// Lists what was kept.
+    Keys,
+    /// The next execution begins; calls under way are given up.
+    Next,
+}
+
+fn act() -> impl Strategy<Value = Act> {
+    prop_oneof![
+        6 => (0..SERVERS.len()).prop_map(Act::Call),
+        5 => Just(Act::Answer),
+        2 => (0..3_usize).prop_map(Act::Put),
+        2 => (0..3_usize).prop_map(Act::Get),
+        1 => Just(Act::Keys),
+        1 => Just(Act::Next),
+    ]
+}
+
+/// Pairs of servers, from and to.
+type Denied = &'static [(&'static str, &'static str)];
+/// Servers by group.
+type Groups = &'static [&'static [&'static str]];
+
+/// Configurations, with what they deny.
+const CONFIGS: [(&str, Denied, Groups); 4] = [
+    ("[[flows]]\nfrom = \"vault\"\nto = \"chat\"\naction = \"deny\"\n", &[("vault", "chat")], &[]),
+    (
+        "[[flows]]\nfrom = \"vault\"\nto = \"*\"\naction = \"deny\"\n",
+        &[("vault", "chat"), ("vault", "web"), ("vault", "notes")],
+        &[],
+    ),
+    (
+        "[groups.a]\nservers = [\"vault\"]\n[groups.b]\nservers = [\"chat\", \"notes\"]\n",
+        &[],
+        &[&["vault"], &["chat", "notes"]],
+    ),
+    (
+        "[groups.a]\nservers = [\"vault\", \"web\"]\n[groups.b]\nservers = [\"chat\"]\n\
+         [[flows]]\nfrom = \"web\"\nto = \"notes\"\naction = \"deny\"\n[[flows]]\nfrom = \"notes\"\nto = \"b\"\naction = \"deny\"\n",
+        &[("web", "notes"), ("notes", "chat")],
+        &[&["vault", "web"], &["chat"]],
+    ),
+];
+
+/// What a script really holds: the servers that any of it came from.
+type Origin = BTreeSet<&'static str>;
+
+/// One execution, as the broker keeps it and as it really is.
+struct Run {
+    holdings: Holdings,
+    held: Origin,
+    called: Origin,
+    under_way: Vec<&'static str>,
+}
+
+impl Run {
+    fn new(rules: &Arc<Rules>) -> Self {
+        let holdings = Holdings::new(Arc::clone(rules));
+        Self { holdings, held: Origin::new(), called: Origin::new(), under_way: Vec::new() }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(2000))]
+
+    #[test]
+    fn no_sequence_lets_a_denied_flow_through(which in 0..CONFIGS.len(), acts in prop::collection::vec(act(), 1..60)) {
+        let (flows, denied, groups) = CONFIGS[which];
+        let servers = SERVERS.map(|name| format!("[servers.{name}]\ncommand = \"x\"\n")).concat();
+        let config = Config::parse(&format!("{servers}{flows}"), Path::new("forge.toml"), &|_| None);
+        let rules = Arc::new(Rules::new(&config.expect("a valid configuration")));
+        let stash = Stash::default();
+        let mut kept: Vec<Origin> = vec![Origin::new(); 3];
+        let mut run = Run::new(&rules);
+        for act in acts {
+            match act {
+                Act::Call(server) => {
+                    let server = SERVERS[server];
+                    let entry = ServerEntry::empty(server, server, None, State::Offline);
+                    let operation = Operation::Resource { uri: "x://y".to_owned() };
+                    let asked = Asked { entry: &entry, stub: None, operation: &operation };
+                    let admitted = decide(&rules, &asked, &run.holdings.now()).and_then(|_| run.holdings.enter(server));
+                    if admitted.is_ok() {
+                        for from in &run.held {
+                            prop_assert!(!denied.contains(&(*from, server)), "data of {from} reached {server}");
+                        }
+                        run.called.insert(server);
+                        run.under_way.push(server);
+                        let both = |group: &&&[&str]| group.iter().any(|server| run.called.contains(server));
+                        prop_assert!(groups.iter().filter(both).count() < 2, "two strict groups: {:?}", run.called);
+                    } else {
+                        // Nor is anything refused that nothing speaks against.
+                        let labels = run.holdings.now().labels;
+                        let flows = labels.iter().any(|from| denied.contains(&(from.as_str(), server)));
+                        prop_assert!(flows || !groups.is_empty(), "{server} was refused for nothing");
+                    }
+                }
+                Act::Answer if !run.under_way.is_empty() => {
+                    let server = run.under_way.remove(0);
+                    run.holdings.receive(server);
+                    run.held.insert(server);
+                }
+                Act::Put(key) => {
+                    let labels = run.holdings.now().labels;
+                    stash.put(key.to_string(), "1".to_owned(), labels, None).expect("there is room");
+                    kept[key] = run.held.clone();
+                }
+                Act::Get(key) => {
+                    let Some((_, labels)) = stash.get(&key.to_string()) else { continue };
+                    if run.holdings.take_in("it", &labels).is_ok() {
+                        run.held.extend(&kept[key]);
+                    }
+                }
+                Act::Keys => {
+                    for (key, labels) in stash.keys() {
+                        if run.holdings.glimpse(&labels) {
+                            let key: usize = key.parse().expect("a number");
+                            run.held.extend(&kept[key]);
+                        }
+                    }
+                }
+                Act::Next => run = Run::new(&rules),
+                Act::Answer => {}
+            }
+            let labels = run.holdings.now().labels;
+            prop_assert!(run.held.iter().all(|from| labels.contains(*from)), "{:?} is more than {labels:?}", run.held);
+            let both = |group: &&&[&str]| group.iter().any(|server| run.held.contains(server));
+            prop_assert!(groups.iter().filter(both).count() < 2, "data of two strict groups: {:?}", run.held);
+        }
+    }
+}

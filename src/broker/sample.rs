@@ -1,0 +1,209 @@
+//! A value that fits a schema, for calls that a dry run does not make: the smallest one, and the same each time.
+
+use serde_json::{Map, Value, json};
+
+/// How deep a value is made; schemas may be recursive.
+const MAX_DEPTH: usize = 16;
+/// Items of an array, or characters of a text, that a schema can ask for.
+const MAX_LENGTH: u64 = 1000;
+/// Values inside one value; a schema can ask for more than there is memory.
+const MAX_VALUES: usize = 2000;
+
+/// A value of `schema`: `const`, the first of `enum`, `default` or `examples` where there is one, else the required
+/// parts alone. Patterns and the like are beyond it; `null` where there is no schema.
+pub(super) fn of(schema: Option<&Value>) -> Value {
+    schema.map_or(Value::Null, |schema| value(&mut Making { root: schema, left: MAX_VALUES }, schema, 0))
+}
+
+/// A value that is being made.
+struct Making<'a> {
+    /// What references start from.
+    root: &'a Value,
+    /// Values that it may still have.
+    left: usize,
+}
+
+fn value(making: &mut Making<'_>, schema: &Value, depth: usize) -> Value {
+    let Some(object) = schema.as_object().filter(|_| depth < MAX_DEPTH && making.left > 0) else { return Value::Null };
+    making.left -= 1;
+    let root = making.root;
+    if let Some(target) = object.get("$ref").and_then(Value::as_str).and_then(|r| root.pointer(r.strip_prefix('#')?)) {
+        return value(making, target, depth + 1);
+    }
+    let first = |key: &str| object.get(key).and_then(Value::as_array).and_then(|items| items.first());
+    let given = object.get("const").or_else(|| first("enum")).or_else(|| object.get("default"));
+    if let Some(given) = given.or_else(|| first("examples")) {
+        return given.clone();
+    }
+    if object.contains_key("allOf") {
+        return merged(making, object, depth);
+    }
+    if let Some(branch) = first("anyOf").or_else(|| first("oneOf")) {
+        return match (value(making, branch, depth + 1), object.contains_key("properties")) {
+            (Value::Object(branch), true) => {
+                let mut own = fields(making, object, depth);
+                own.extend(branch);
+                Value::Object(own)
+            }
+            (branch, _) => branch,
+        };
+    }
+    match kind(object) {
+        Some("object") => Value::Object(fields(making, object, depth)),
+        Some("array") => Value::Array(items(making, object, depth)),
+        Some("string") => Value::String(text(object)),
+        Some("integer") => number(object, true),
+        Some("number") => number(object, false),
+        Some("boolean") => Value::Bool(false),
+        _ => Value::Null,
+    }
+}
+
+fn kind(object: &Map<String, Value>) -> Option<&str> {
+    match object.get("type") {
+        Some(Value::String(kind)) => Some(kind),
+        Some(Value::Array(kinds)) => kinds.iter().filter_map(Value::as_str).find(|kind| *kind != "null"),
+        _ if object.contains_key("properties") || object.contains_key("required") => Some("object"),
+        _ if object.contains_key("items") => Some("array"),
+        _ => None,
+    }
+}
+
+/// The parts of `allOf` and what stands beside it, as one object; the first part where they are none.
+fn merged(making: &mut Making<'_>, object: &Map<String, Value>, depth: usize) -> Value {
+    let parts = object.get("allOf").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+    let mut all = fields(making, object, depth);
+    for part in parts {
+        match value(making, part, depth + 1) {
+            Value::Object(part) => all.extend(part),
+            Value::Null => {}
+            other => return other,
+        }
+    }
+    Value::Object(all)
+}
+
+fn fields(making: &mut Making<'_>, object: &Map<String, Value>, depth: usize) -> Map<String, Value> {
+    let names = object.get("required").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str);
+    let schema = |name: &str| object.get("properties").and_then(|properties| properties.get(name));
+    names
+        .map(|name| {
+            let field = schema(name).map_or(Value::Null, |schema| value(making, schema, depth + 1));
+            (name.to_owned(), field)
+        })
+        .collect()
+}
+
+fn items(making: &mut Making<'_>, object: &Map<String, Value>, depth: usize) -> Vec<Value> {
+    let mut of = |schema: Option<&Value>| schema.map_or(Value::Null, |schema| value(making, schema, depth + 1));
+    let first = object.get("prefixItems").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+    let least = length(object, "minItems");
+    (0..least).map(|position| of(first.get(position).or_else(|| object.get("items")))).collect()
+}
+
+fn length(object: &Map<String, Value>, key: &str) -> usize {
+    let least = object.get(key).and_then(Value::as_u64).unwrap_or_default().min(MAX_LENGTH);
+    usize::try_from(least).unwrap_or_default()
+}
+
+fn text(object: &Map<String, Value>) -> String {
+    let text = match object.get("format").and_then(Value::as_str).unwrap_or_default() {
+        "date-time" => "1970-01-01T00:00:00Z",
+        "date" => "1970-01-01",
+        "time" => "00:00:00Z",
+        "duration" => "PT0S",
+        "email" => "someone@example.com",
+        "hostname" => "example.com",
+        "ipv4" => "192.0.2.1",
+        "ipv6" => "2001:db8::1",
+        "uri" | "url" | "iri" => "https://example.com/",
+        "uuid" => "00000000-0000-0000-0000-000000000000",
+        _ => "",
+    };
+    let missing = length(object, "minLength").saturating_sub(text.len());
+    text.to_owned() + &"x".repeat(missing)
+}
+
+fn number(object: &Map<String, Value>, whole: bool) -> Value {
+    let bound = |key: &str| object.get(key).and_then(Value::as_f64);
+    let step = bound("multipleOf").filter(|step| *step > 0.0).unwrap_or(1.0);
+    let (least, above) = (bound("minimum"), bound("exclusiveMinimum"));
+    let (most, below) = (bound("maximum"), bound("exclusiveMaximum"));
+    let fits = |n: f64| {
+        least.is_none_or(|least| n >= least)
+            && above.is_none_or(|above| n > above)
+            && most.is_none_or(|most| n <= most)
+            && below.is_none_or(|below| n < below)
+    };
+    let up = |from: f64| (from / step).ceil() * step;
+    let down = |from: f64| (from / step).floor() * step;
+    let candidates = [
+        Some(0.0),
+        least.map(up),
+        above.map(|above| up(above) + if up(above) > above { 0.0 } else { step }),
+        most.map(down),
+        below.map(|below| down(below) - if down(below) < below { 0.0 } else { step }),
+        least.zip(most.or(below)).map(|(low, high)| (low + high) / 2.0).filter(|_| !whole),
+        above.zip(most.or(below)).map(|(low, high)| (low + high) / 2.0).filter(|_| !whole),
+    ];
+    let found = candidates.into_iter().flatten().find(|n| fits(*n)).unwrap_or_default();
+    #[expect(clippy::cast_possible_truncation, reason = "it is whole, and beyond 2^63 it saturates")]
+    match found.fract() == 0.0 {
+        true => json!(found as i64),
+        false => json!(found),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn samples_fit_their_schemas_and_are_as_small_as_they_can_be() {
+        for (schema, expected) in [
+            (json!({}), json!(null)),
+            (json!(true), json!(null)),
+            (json!({"type": "object"}), json!({})),
+            (json!({"type": ["null", "string"]}), json!("")),
+            (json!({"const": 7}), json!(7)),
+            (json!({"enum": ["b", "a"]}), json!("b")),
+            (json!({"type": "string", "default": "d"}), json!("d")),
+            (json!({"type": "string", "minLength": 3}), json!("xxx")),
+            (json!({"type": "string", "format": "date"}), json!("1970-01-01")),
+            (json!({"type": "integer", "minimum": 3}), json!(3)),
+            (json!({"type": "integer", "exclusiveMinimum": 3}), json!(4)),
+            (json!({"type": "integer", "minimum": 5, "multipleOf": 4}), json!(8)),
+            (json!({"type": "integer", "maximum": -2}), json!(-2)),
+            (json!({"type": "number", "exclusiveMinimum": 0, "exclusiveMaximum": 1}), json!(0.5)),
+            (json!({"type": "array", "items": {"type": "string"}}), json!([])),
+            (json!({"type": "array", "items": {"type": "string"}, "minItems": 2}), json!(["", ""])),
+            (
+                json!({"type": "array", "prefixItems": [{"type": "boolean"}], "items": {"type": "null"}, "minItems": 2}),
+                json!([false, null]),
+            ),
+            (
+                json!({"type": "object", "properties": {"a": {"type": "integer"}, "b": {}}, "required": ["a"]}),
+                json!({"a": 0}),
+            ),
+            (json!({"anyOf": [{"type": "null"}, {"type": "string"}]}), json!(null)),
+            (
+                json!({"allOf": [{"$ref": "#/$defs/a"}, {"required": ["y"], "properties": {"y": {"const": 1}}}],
+                       "$defs": {"a": {"type": "object", "required": ["x"], "properties": {"x": {"type": "boolean"}}}}}),
+                json!({"x": false, "y": 1}),
+            ),
+        ] {
+            let sample = of(Some(&schema));
+            assert_eq!(sample, expected, "{schema}");
+            assert!(jsonschema::is_valid(&schema, &sample), "{sample} of {schema}");
+        }
+        assert_eq!(of(None), Value::Null);
+    }
+
+    #[test]
+    fn a_schema_without_end_has_a_sample_with_one() {
+        let recursive = json!({"type": "object", "required": ["next"], "properties": {"next": {"$ref": "#"}}});
+        assert!(of(Some(&recursive)).to_string().len() < 500);
+        let wide = json!({"type": "array", "minItems": u64::MAX, "items": {"type": "string", "minLength": u64::MAX}});
+        assert!(of(Some(&wide)).to_string().len() < 2 << 20);
+    }
+}
