@@ -21,6 +21,11 @@ const MAX_BYTES: usize = 64 << 10;
 /// Bytes of the hits of one search, about 3,000 tokens.
 const MAX_SEARCH_BYTES: usize = 12 << 10;
 
+/// Bytes of several files together after which no further one is begun, about 6,000 tokens.
+const MAX_CAT_BYTES: usize = 24 << 10;
+/// Files that are named of those that did not fit.
+const MAX_NAMED: usize = 20;
+
 /// A file that was asked for.
 pub enum File {
     /// One whose text is at hand.
@@ -111,8 +116,11 @@ impl Discovery<'_> {
         let queries: Vec<String> =
             queries.iter().map(|query| query.trim().to_owned()).filter(|q| !q.is_empty()).collect();
         if queries.is_empty() || queries.len() > MAX_PARTS {
-            return Err(Error::new(ErrorCode::InvalidArgs, format!("`search` takes 1 to {MAX_PARTS} queries"))
-                .hint("describe what the tool should do, such as `create issue`"));
+            return Err(Error::new(
+                ErrorCode::InvalidArgs,
+                format!("`search` needs words to look for, in 1 to {MAX_PARTS} queries"),
+            )
+            .hint("describe what the tool should do, such as `create issue`"));
         }
         let path = path.unwrap_or("/");
         let default = if queries.len() == 1 { DEFAULT_HITS } else { HITS_OF_MANY };
@@ -147,17 +155,20 @@ pub fn concatenate(files: &[(String, String)], lines: Option<&str>) -> Result<St
     let range = lines.map(parse_lines).transpose()?;
     let many = files.len() > 1;
     let mut text = String::new();
-    for (path, content) in files {
+    for (position, (path, content)) in files.iter().enumerate() {
+        if text.len() > MAX_CAT_BYTES {
+            let left: Vec<&str> = files[position..].iter().map(|(path, _)| path.as_str()).collect();
+            let more = left.len().saturating_sub(MAX_NAMED);
+            text.push_str(&format!("… enough for one answer; not read: {}", left[..left.len() - more].join(" ")));
+            text.push_str(&if more > 0 { format!(" and {more} more\n") } else { "\n".to_owned() });
+            break;
+        }
         let content = slice(content, range, path);
         if many {
             text.push_str(&format!("# {path}\n"));
         }
         text.push_str(content.trim_end_matches('\n'));
         text.push('\n');
-        if text.len() > MAX_BYTES && many {
-            text.push_str("… more files: `cat` fewer at once\n");
-            break;
-        }
     }
     Ok(text)
 }

@@ -157,16 +157,12 @@ impl Catalog {
                 return format!("{}  resource  {}", self.path(*node), self.offer_summary(*node)).trim_end().to_owned();
             }
         };
-        let path = match hit.server.layout {
-            Layout::Whole => format!("/{}/__init__.pyi", hit.server.ident),
-            Layout::Small | Layout::PerTool => Self::stub_path(hit.server, hit.tool),
+        let (path, name) = match hit.server.layout {
+            Layout::Whole => (format!("/{}/__init__.pyi", hit.server.ident), hit.tool.ident.as_str()),
+            Layout::Small | Layout::PerTool => (Self::stub_path(hit.server, hit.tool), ""),
         };
         let held = if hit.server.quarantine.contains_key(&hit.tool.name) { "QUARANTINED, not callable: " } else { "" };
-        let mut signature: String = hit.tool.signature.chars().take(MAX_SIGNATURE).collect();
-        if signature.len() < hit.tool.signature.len() {
-            signature.push('…');
-        }
-        format!("{path}  {held}{signature}  {}", hit.tool.summary).trim_end().to_owned()
+        format!("{path}  {held}{name}{}  {}", short_signature(hit.tool), hit.tool.summary).trim_end().to_owned()
     }
 
     /// What to do when a search found nothing: names that are spelt alike, and where to look.
@@ -197,6 +193,24 @@ impl Catalog {
     #[must_use]
     pub fn stub_path(server: &ServerEntry, tool: &stubgen::ToolStub) -> String {
         format!("{}.pyi", stub_path(&server.ident, tool))
+    }
+}
+
+/// The parameters as a hit shows them: those that a call needs with their types, the others by name, which is most of
+/// the cost of a whole signature saved. The name of the tool is in the path, and the stub has the rest.
+fn short_signature(tool: &stubgen::ToolStub) -> String {
+    let shown: Vec<String> = tool
+        .params
+        .iter()
+        .map(|param| match param.required {
+            true => format!("{}: {}", param.ident, param.ty),
+            false => format!("{}?", param.ident),
+        })
+        .collect();
+    let short = format!("({})", shown.join(", "));
+    match short.char_indices().nth(MAX_SIGNATURE) {
+        Some((end, _)) => format!("{}…)", &short[..end]),
+        None => short,
     }
 }
 

@@ -8,12 +8,10 @@ mod vfs;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use stubgen::ToolStub;
-
-use self::index::Item;
 use crate::auth;
 use crate::error::{Error, ErrorCode, Result, did_you_mean, nearest};
 use crate::manifest::{ServerEntry, State};
+use stubgen::ToolStub;
 
 pub use index::{Fields, Ranking};
 pub use offers::Remote;
@@ -49,7 +47,7 @@ pub struct Catalog {
     tools: Vec<ToolRef>,
     /// Resources and prompts; in the index they come after the tools.
     offers: Vec<Node>,
-    index: index::Index,
+    index: Arc<index::Index>,
     digest: String,
 }
 
@@ -102,6 +100,24 @@ impl Catalog {
     /// # Errors
     /// As [`Catalog::build`].
     pub fn ranked(servers: Vec<Arc<ServerEntry>>, ranking: Ranking) -> Result<Self> {
+        let index = index::Index::build(&servers, None, ranking)?;
+        Ok(Self::with_index(servers, Arc::new(index)))
+    }
+
+    /// The catalog of `servers`, with the work taken over that was done for those of this one that did not change. The
+    /// outcome is the same as that of [`Catalog::build`].
+    ///
+    /// # Errors
+    /// As [`Catalog::build`].
+    pub fn rebuild(&self, servers: Vec<Arc<ServerEntry>>) -> Result<Self> {
+        let index = match self.index.is_of(&servers) {
+            true => Arc::clone(&self.index),
+            false => Arc::new(index::Index::build(&servers, Some(&self.index), Ranking::default())?),
+        };
+        Ok(Self::with_index(servers, index))
+    }
+
+    fn with_index(servers: Vec<Arc<ServerEntry>>, index: Arc<index::Index>) -> Self {
         let mut by_name = HashMap::new();
         let mut tools = Vec::new();
         for (server, entry) in servers.iter().enumerate() {
@@ -110,17 +126,10 @@ impl Catalog {
             tools.extend((0..entry.stubs.tools.len()).map(|tool| ToolRef { server, tool }));
         }
         let offers = offers::nodes(&servers);
-        let tool = |place: &ToolRef| {
-            let stub = servers[place.server].stubs.tools.get(place.tool)?;
-            Some((place.server, Item::Tool(stub)))
-        };
-        let offer = |node: &Node| offers::indexed(&servers, *node).map(|(server, offer)| (server, Item::Offer(offer)));
-        let items = tools.iter().filter_map(tool).chain(offers.iter().filter_map(offer));
-        let index = index::Index::build(&servers, items, ranking)?;
         let digest = |s: &Arc<ServerEntry>| format!("{} {} {}", s.name, s.stubs.digest, s.offers.digest);
         let digests: Vec<String> = servers.iter().map(digest).collect();
         let digest = stubgen::short_digest(&digests.join("\n"));
-        Ok(Self { servers, by_name, tools, offers, index, digest })
+        Self { servers, by_name, tools, offers, index, digest }
     }
 
     /// The servers, in order of identifier.

@@ -267,8 +267,8 @@ async fn rebuild(
         while let Ok(more) = incoming.try_recv() {
             entries.apply(more);
         }
-        let servers = entries.all();
-        match tokio::task::spawn_blocking(move || Catalog::build(servers)).await {
+        let (servers, last) = (entries.all(), catalog.load_full());
+        match tokio::task::spawn_blocking(move || last.rebuild(servers)).await {
             Ok(Ok(built)) => {
                 let reached = built.phase();
                 catalog.store(Arc::new(built));

@@ -7,7 +7,7 @@ use crate::client::{Era, Fence};
 use crate::faulty::samples;
 
 /// Most tokens (o200k) that the definitions and the instructions may have together.
-const MAX_TOKENS: usize = 700;
+const MAX_TOKENS: usize = 600;
 
 #[test]
 fn the_surface_stays_under_its_token_budget() {

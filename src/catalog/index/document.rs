@@ -2,13 +2,14 @@
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
+use std::sync::Arc;
 
 use serde_json::Value;
-use stubgen::ToolStub;
+use stubgen::{ServerStubs, ToolStub};
 
 use super::ranking::Ranking;
 use super::words::{Vocabulary, each_word, squashed};
-use crate::manifest::{Offer, ServerEntry};
+use crate::manifest::{Offer, Offers, ServerEntry};
 
 /// Words of one tool that are looked at: the longest real definitions repeat themselves long before.
 const MAX_WORDS: u32 = 5000;
@@ -17,19 +18,35 @@ const MAX_DEPTH: usize = 6;
 
 /// A tool, resource or prompt as the index takes it.
 pub(super) struct Document {
-    /// Each stem of it with what it counts.
-    pub(super) words: Vec<(u32, u32)>,
-    /// The stems of its name, each once.
-    pub(super) name: Vec<u32>,
+    /// Each stem of it with what it counts, as [`super::tokens`] reads it: `ticket*5 creat*3`.
+    pub(super) words: String,
+    /// The stems of its name, each once, in the same way.
+    pub(super) names: String,
     /// Its name, letters and digits only.
     pub(super) squashed: String,
     /// What all its words count together.
     pub(super) length: u32,
 }
 
+/// The documents of one server, which a later index takes over if the server is still as it was.
+pub(super) struct OfServer {
+    pub(super) name: String,
+    stubs: Arc<ServerStubs>,
+    offers: Arc<Offers>,
+    pub(super) tools: Vec<Document>,
+    pub(super) others: Vec<Document>,
+}
+
+impl OfServer {
+    /// Whether these are the documents of `server` too.
+    pub(super) fn is_of(&self, server: &ServerEntry) -> bool {
+        self.name == server.name && Arc::ptr_eq(&self.stubs, &server.stubs) && Arc::ptr_eq(&self.offers, &server.offers)
+    }
+}
+
 /// Makes documents that share a vocabulary.
 pub(super) struct Writer<'r> {
-    pub(super) vocabulary: Vocabulary,
+    vocabulary: Vocabulary,
     ranking: &'r Ranking,
     counts: HashMap<u32, u32>,
     seen: u32,
@@ -40,7 +57,18 @@ impl<'r> Writer<'r> {
         Self { vocabulary: Vocabulary::default(), ranking, counts: HashMap::new(), seen: 0 }
     }
 
-    pub(super) fn tool(&mut self, server: &ServerEntry, tool: &ToolStub) -> Document {
+    pub(super) fn server(&mut self, server: &ServerEntry) -> OfServer {
+        let offers = server.offers.resources.iter().chain(&server.offers.prompts);
+        OfServer {
+            name: server.name.clone(),
+            stubs: Arc::clone(&server.stubs),
+            offers: Arc::clone(&server.offers),
+            tools: server.stubs.tools.iter().map(|tool| self.tool(server, tool)).collect(),
+            others: offers.map(|offer| self.offer(server, offer)).collect(),
+        }
+    }
+
+    fn tool(&mut self, server: &ServerEntry, tool: &ToolStub) -> Document {
         let fields = self.ranking.fields;
         self.add(&tool.name, fields.name);
         self.add_name_parts(&tool.name, fields.name);
@@ -58,7 +86,7 @@ impl<'r> Writer<'r> {
         self.finish(&tool.name)
     }
 
-    pub(super) fn offer(&mut self, server: &ServerEntry, offer: &Offer) -> Document {
+    fn offer(&mut self, server: &ServerEntry, offer: &Offer) -> Document {
         let fields = self.ranking.fields;
         let name = offer.text("name").unwrap_or(&offer.id);
         self.add(name, fields.name);
@@ -80,7 +108,9 @@ impl<'r> Writer<'r> {
         each_word(name, |word| stems.push(self.vocabulary.id(word, self.ranking.stems)));
         stems.sort_unstable();
         stems.dedup();
-        Document { words, name: stems, squashed: squashed(name), length }
+        let names: Vec<(u32, u32)> = stems.into_iter().map(|stem| (stem, 1)).collect();
+        let text = |words: &[(u32, u32)]| as_text(words, &self.vocabulary);
+        Document { words: text(&words), names: text(&names), squashed: squashed(name), length }
     }
 
     fn add(&mut self, text: &str, weight: u32) {
@@ -138,8 +168,7 @@ impl<'r> Writer<'r> {
     }
 }
 
-/// The stems of a document as the text that tantivy is given: `ticket*5 creat*3`.
-pub(super) fn as_text(words: &[(u32, u32)], vocabulary: &Vocabulary) -> String {
+fn as_text(words: &[(u32, u32)], vocabulary: &Vocabulary) -> String {
     let mut text = String::with_capacity(words.len() * 10);
     for (id, count) in words {
         let _ = write!(text, "{}*{count} ", vocabulary.stem(*id));

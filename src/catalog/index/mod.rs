@@ -12,18 +12,20 @@ mod synonyms;
 mod tokens;
 mod words;
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use tantivy::postings::Postings as _;
+
 use tantivy::query::FuzzyTermQuery;
 use tantivy::schema::{Field, IndexRecordOption, Schema, TextFieldIndexing, TextOptions};
 use tantivy::tokenizer::TokenizerManager;
 use tantivy::{DocSet as _, Index as Tantivy, InvertedIndexReader, TERMINATED, Term};
 
-use self::document::{Document, Writer, as_text};
+use self::document::{Document, OfServer, Writer};
 pub use self::ranking::{Fields, Ranking};
 use self::scores::Scores;
 use crate::error::{Error, ErrorCode, Result};
-use crate::manifest::{Offer, ServerEntry};
+use crate::manifest::ServerEntry;
 
 /// Memory for building the one segment, in bytes.
 const BUILD_MEMORY: usize = 64 << 20;
@@ -46,33 +48,27 @@ pub(super) struct Index {
     server_names: Vec<Vec<String>>,
     /// Names without anything but letters and digits, in order, with the document.
     by_name: Vec<(String, u32)>,
-}
-
-/// What the index is made of.
-pub(super) enum Item<'a> {
-    Tool(&'a stubgen::ToolStub),
-    Offer(&'a Offer),
+    /// What it was made of, a server.
+    documents: Vec<Arc<OfServer>>,
 }
 
 impl Index {
-    /// Indexes `items`, each with the position of its server; a hit's id is the position in the iterator.
+    /// Indexes the tools of `servers` in order, and after them their resources and prompts; a hit's id is the position
+    /// there. Of a server that `previous` has as it is now, its work is taken over.
     ///
     /// # Errors
     /// `INTERNAL` when tantivy fails, which in memory it should not.
-    pub(super) fn build<'a>(
-        servers: &[Arc<ServerEntry>],
-        items: impl Iterator<Item = (usize, Item<'a>)>,
-        ranking: Ranking,
-    ) -> Result<Self> {
-        Self::try_build(servers, items, ranking)
+    pub(super) fn build(servers: &[Arc<ServerEntry>], previous: Option<&Self>, ranking: Ranking) -> Result<Self> {
+        Self::try_build(servers, previous, ranking)
             .map_err(|error| Error::new(ErrorCode::Internal, format!("the search index failed: {error}")))
     }
 
-    fn try_build<'a>(
-        servers: &[Arc<ServerEntry>],
-        items: impl Iterator<Item = (usize, Item<'a>)>,
-        ranking: Ranking,
-    ) -> tantivy::Result<Self> {
+    /// Whether this is the index of `servers` too: what changed is their states at most.
+    pub(super) fn is_of(&self, servers: &[Arc<ServerEntry>]) -> bool {
+        self.documents.len() == servers.len() && self.documents.iter().zip(servers).all(|(own, new)| own.is_of(new))
+    }
+
+    fn try_build(servers: &[Arc<ServerEntry>], previous: Option<&Self>, ranking: Ranking) -> tantivy::Result<Self> {
         let indexing = |option| {
             let indexing = TextFieldIndexing::default().set_tokenizer(tokens::NAME).set_fieldnorms(false);
             TextOptions::default().set_indexing_options(indexing.set_index_option(option))
@@ -86,26 +82,16 @@ impl Index {
             .schema(schema.build())
             .tokenizers(tokenizers)
             .single_segment_index_writer(tantivy::directory::RamDirectory::create(), BUILD_MEMORY)?;
-        let mut writer = Writer::new(&ranking);
-        let (mut lengths, mut servers_of, mut by_name, mut stems_of) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-        for (server, item) in items {
-            let entry = &servers[server];
-            let Document { words: bag, name, squashed, length } = match item {
-                Item::Tool(tool) => writer.tool(entry, tool),
-                Item::Offer(offer) => writer.offer(entry, offer),
-            };
-            let mut document = tantivy::TantivyDocument::default();
-            document.add_text(words, as_text(&bag, &writer.vocabulary));
-            let once: Vec<(u32, u32)> = name.iter().map(|stem| (*stem, 1)).collect();
-            document.add_text(names, as_text(&once, &writer.vocabulary));
-            segment.add_document(document)?;
-            by_name.push((squashed, number(lengths.len())));
-            lengths.push(length);
-            servers_of.push(number(server));
-            stems_of.push(name);
+        let documents = documents(servers, previous, &ranking);
+        let tools = documents.iter().enumerate().flat_map(|(server, of)| of.tools.iter().map(move |d| (server, d)));
+        let others = documents.iter().enumerate().flat_map(|(server, of)| of.others.iter().map(move |d| (server, d)));
+        let all: Vec<(usize, &Document)> = tools.chain(others).collect();
+        for (_, document) in &all {
+            let mut fields = tantivy::TantivyDocument::default();
+            fields.add_text(words, &document.words);
+            fields.add_text(names, &document.names);
+            segment.add_document(fields)?;
         }
-        by_name.sort_unstable();
-        let name_weights = name_weights(&stems_of);
         let reader = segment.finalize()?.reader_builder().reload_policy(tantivy::ReloadPolicy::Manual).try_into()?;
         let searcher = tantivy::IndexReader::searcher(&reader);
         let inverted =
@@ -115,11 +101,12 @@ impl Index {
             words: inverted(words)?.unwrap_or_else(empty),
             names: inverted(names)?.unwrap_or_else(empty),
             fields: [words, names],
-            norms: norms(&lengths, ranking.b),
-            name_weights,
-            servers: servers_of,
+            norms: norms(&all, ranking.b),
+            name_weights: name_weights(&all),
+            servers: all.iter().map(|(server, _)| number(*server)).collect(),
             server_names: servers.iter().map(|server| query::server_words(&server.name, &ranking)).collect(),
-            by_name,
+            by_name: by_name(&all),
+            documents,
             ranking,
         })
     }
@@ -298,21 +285,39 @@ fn rarity(total: usize, count: u32) -> f32 {
     ((total - count + 0.5) / (count + 0.5)).ln_1p()
 }
 
-#[expect(clippy::cast_precision_loss, reason = "lengths are small")]
-fn norms(lengths: &[u32], b: f32) -> Vec<f32> {
-    let total: u64 = lengths.iter().map(|length| u64::from(*length)).sum();
-    let average = (total as f32 / lengths.len().max(1) as f32).max(1.0);
-    lengths.iter().map(|length| 1.0 - b + b * *length as f32 / average).collect()
+/// The documents of each server: those of `previous` where it is the same, else new ones.
+fn documents(servers: &[Arc<ServerEntry>], previous: Option<&Index>, ranking: &Ranking) -> Vec<Arc<OfServer>> {
+    let known: HashMap<&str, &Arc<OfServer>> =
+        previous.into_iter().flat_map(|index| &index.documents).map(|of| (of.name.as_str(), of)).collect();
+    let mut writer = Writer::new(ranking);
+    let of = |server: &Arc<ServerEntry>| match known.get(server.name.as_str()) {
+        Some(known) if known.is_of(server) => Arc::clone(known),
+        _ => Arc::new(writer.server(server)),
+    };
+    servers.iter().map(of).collect()
 }
 
-fn name_weights(names: &[Vec<u32>]) -> Vec<f32> {
-    let mut counts = std::collections::HashMap::new();
-    for stem in names.iter().flatten() {
-        *counts.entry(*stem).or_insert(0_u32) += 1;
+#[expect(clippy::cast_precision_loss, reason = "lengths are small")]
+fn norms(documents: &[(usize, &Document)], b: f32) -> Vec<f32> {
+    let total: u64 = documents.iter().map(|(_, document)| u64::from(document.length)).sum();
+    let average = (total as f32 / documents.len().max(1) as f32).max(1.0);
+    documents.iter().map(|(_, document)| 1.0 - b + b * document.length as f32 / average).collect()
+}
+
+fn name_weights(documents: &[(usize, &Document)]) -> Vec<f32> {
+    let mut counts: HashMap<&str, u32> = HashMap::new();
+    for stem in documents.iter().flat_map(|(_, document)| document.names.split_ascii_whitespace()) {
+        *counts.entry(stem).or_default() += 1;
     }
-    let weight =
-        |name: &Vec<u32>| name.iter().map(|stem| rarity(names.len(), counts.get(stem).copied().unwrap_or(0))).sum();
-    names.iter().map(weight).collect()
+    let weight = |stem: &str| rarity(documents.len(), counts.get(stem).copied().unwrap_or(0));
+    documents.iter().map(|(_, document)| document.names.split_ascii_whitespace().map(weight).sum()).collect()
+}
+
+fn by_name(documents: &[(usize, &Document)]) -> Vec<(String, u32)> {
+    let named = documents.iter().enumerate().map(|(id, (_, document))| (document.squashed.clone(), number(id)));
+    let mut by_name: Vec<_> = named.collect();
+    by_name.sort_unstable();
+    by_name
 }
 
 fn number(position: usize) -> u32 {

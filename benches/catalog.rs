@@ -1,0 +1,271 @@
+//! What finding costs at each number of tools: `cargo bench --bench catalog`, `-- --write docs/benchmarks.md` to keep
+//! the table. Each size is measured in a process of its own, so that its peak of memory is its own.
+//!
+//! The tools are made up, the same ones every time: words of a vocabulary of 6,000 as often as words are in prose,
+//! about 900 bytes a definition, 50 tools a server. With FORGEFS_SHARED set the tool lists of real servers come on top.
+#![expect(clippy::print_stdout, clippy::unwrap_used, reason = "a benchmark prints, and stops where it cannot go on")]
+
+use std::collections::BTreeMap;
+use std::hint::black_box;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use forgefs::catalog::Catalog;
+use forgefs::manifest::{ServerEntry, State, load_file};
+use forgefs::upstream::Listing;
+use serde_json::{Value, json};
+
+const SIZES: [usize; 4] = [100, 1_000, 10_000, 100_000];
+const TOOLS_A_SERVER: usize = 50;
+/// Requests of a kind that are measured.
+const REQUESTS: usize = 400;
+/// Environment variable that tells a child what to measure.
+const CHILD: &str = "FORGEFS_BENCH_CATALOG";
+
+fn main() {
+    if let Ok(what) = std::env::var(CHILD) {
+        println!("{}", measure(&what));
+        return;
+    }
+    let heading = [
+        "tools",
+        "stubs",
+        "index",
+        "both",
+        "one server anew",
+        "peak memory",
+        "search p50",
+        "p99",
+        "ls / p50",
+        "ls server p50",
+        "cat p50",
+        "search p99 while swapped",
+    ];
+    let mut lines = vec![format!("| {} |", heading.join(" | ")), format!("|---{}|", "|---:".repeat(heading.len() - 1))];
+    println!("{}", lines.join("\n"));
+    let mut sizes: Vec<String> = SIZES.map(|size| size.to_string()).into();
+    sizes.extend(
+        std::env::var_os("FORGEFS_SHARED").filter(|folder| Path::new(folder).is_dir()).map(|_| "real".to_owned()),
+    );
+    for size in sizes {
+        let output = Command::new(std::env::current_exe().unwrap()).env(CHILD, &size).output().unwrap();
+        assert!(output.status.success(), "{size}: {}", String::from_utf8_lossy(&output.stderr));
+        let row = String::from_utf8_lossy(&output.stdout).trim().to_owned();
+        println!("{row}");
+        lines.push(row);
+    }
+    let mut args = std::env::args().skip_while(|arg| arg != "--write");
+    if let Some(file) = args.nth(1) {
+        write(Path::new(&file), &lines.join("\n"));
+    }
+}
+
+/// Replaces what stands between `<!-- catalog -->` and `<!-- /catalog -->`.
+fn write(file: &Path, table: &str) {
+    let text = std::fs::read_to_string(file).unwrap();
+    let (before, rest) = text.split_once("<!-- catalog -->").unwrap();
+    let (_, after) = rest.split_once("<!-- /catalog -->").unwrap();
+    std::fs::write(file, format!("{before}<!-- catalog -->\n\n{table}\n\n<!-- /catalog -->{after}")).unwrap();
+}
+
+/// A row of the table.
+fn measure(what: &str) -> String {
+    let lists = match what.parse::<usize>() {
+        Ok(size) => made_up(size),
+        Err(_) => real(),
+    };
+    let tools: usize = lists.values().map(Vec::len).sum();
+    let queries = queries();
+    let started = Instant::now();
+    let mut servers = entries(lists);
+    let stubs = started.elapsed();
+    let started = Instant::now();
+    let catalog = Catalog::build(servers.clone()).unwrap();
+    let index = started.elapsed();
+    let memory = peak_memory();
+
+    // One server of them lists again: its stubs, and the catalog with all the others as they are.
+    let (name, ident) = (servers[0].name.clone(), servers[0].ident.clone());
+    let listed: Vec<Value> = servers[0].stubs.tools.iter().map(|tool| (*tool.definition).clone()).collect();
+    let started = Instant::now();
+    servers[0] = Arc::new(entry(&name, &ident, listed));
+    let next = catalog.rebuild(servers.clone()).unwrap();
+    let anew = started.elapsed();
+    black_box(&next);
+
+    let ident = &servers[servers.len() / 2].ident;
+    let tool = &servers[servers.len() / 2].stubs.tools[0].ident;
+    let search = times(|n| drop(black_box(catalog.search(&queries[n % queries.len()], 8, "/").unwrap())));
+    let ls_root = times(|_| drop(black_box(catalog.ls("/", 1).unwrap())));
+    let ls_server = times(|_| drop(black_box(catalog.ls(&format!("/{ident}"), 1).unwrap())));
+    let cat = times(|_| {
+        let node = catalog.resolve(&format!("/{ident}/{tool}.pyi")).unwrap();
+        drop(black_box(catalog.read(node).unwrap().into_owned()));
+    });
+    let swapped = while_swapped(&catalog, &servers, &queries);
+    let cells = [
+        tools.to_string(),
+        show(stubs),
+        show(index),
+        show(stubs + index),
+        show(anew),
+        format!("{} MiB", memory >> 10),
+        show(quantile(&search, 50)),
+        show(quantile(&search, 99)),
+        show(quantile(&ls_root, 50)),
+        show(quantile(&ls_server, 50)),
+        show(quantile(&cat, 50)),
+        show(quantile(&swapped, 99)),
+    ];
+    format!("| {} |", cells.join(" | "))
+}
+
+/// Times of searches while another thread builds the catalog again and swaps it in.
+fn while_swapped(first: &Catalog, servers: &[Arc<ServerEntry>], queries: &[String]) -> Vec<Duration> {
+    let current = arc_swap::ArcSwap::from_pointee(first.rebuild(servers.to_vec()).unwrap());
+    let done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !done.load(Ordering::Relaxed) {
+                let next = current.load().rebuild(servers.to_vec()).unwrap();
+                current.store(Arc::new(next));
+            }
+        });
+        let times = times(|n| drop(black_box(current.load().search(&queries[n % queries.len()], 8, "/").unwrap())));
+        done.store(true, Ordering::Relaxed);
+        times
+    })
+}
+
+fn times(mut work: impl FnMut(usize)) -> Vec<Duration> {
+    work(0);
+    let mut times = Vec::with_capacity(REQUESTS);
+    for n in 0..REQUESTS {
+        let started = Instant::now();
+        work(n);
+        times.push(started.elapsed());
+    }
+    times.sort_unstable();
+    times
+}
+
+fn quantile(sorted: &[Duration], percent: usize) -> Duration {
+    sorted[(sorted.len() * percent / 100).min(sorted.len() - 1)]
+}
+
+fn show(time: Duration) -> String {
+    match time.as_micros() {
+        micros @ 0..10_000 => format!("{micros} µs"),
+        micros => format!("{} ms", micros / 1000),
+    }
+}
+
+/// Most memory that this process had, in KiB.
+fn peak_memory() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    line.and_then(|line| line.split_whitespace().next()?.parse().ok()).unwrap_or(0)
+}
+
+fn entry(name: &str, ident: &str, tools: Vec<Value>) -> ServerEntry {
+    ServerEntry::listed(name, ident, None, Listing { tools, ..Listing::default() }, State::Offline)
+}
+
+fn entries(lists: BTreeMap<String, Vec<Value>>) -> Vec<Arc<ServerEntry>> {
+    let names: Vec<String> = lists.keys().cloned().collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let idents = stubgen::assign_idents(&names);
+    lists.into_iter().zip(idents).map(|((name, tools), ident)| Arc::new(entry(&name, &ident, tools))).collect()
+}
+
+fn real() -> BTreeMap<String, Vec<Value>> {
+    let folder = PathBuf::from(std::env::var_os("FORGEFS_SHARED").unwrap()).join("catalogs");
+    let mut files: Vec<PathBuf> = std::fs::read_dir(folder).unwrap().map(|file| file.unwrap().path()).collect();
+    files.retain(|file| file.extension().is_some_and(|extension| extension == "json"));
+    files.iter().flat_map(|file| load_file(file).unwrap()).collect()
+}
+
+fn made_up(tools: usize) -> BTreeMap<String, Vec<Value>> {
+    let mut words = Words::new();
+    let server = |n: usize| format!("server_{n:04}");
+    let mut lists: BTreeMap<String, Vec<Value>> = BTreeMap::new();
+    for n in 0..tools {
+        let name = format!("{}_{}_{n}", words.verb(), words.one());
+        let mut properties = serde_json::Map::new();
+        for _ in 0..4 {
+            let property = json!({"type": "string", "description": words.some(12)});
+            properties.insert(format!("{}_{}", words.one(), words.one()), property);
+        }
+        let required: Vec<String> = properties.keys().take(2).cloned().collect();
+        let schema = json!({"type": "object", "properties": properties, "required": required});
+        let tool = json!({"name": name, "description": words.some(30), "inputSchema": schema});
+        lists.entry(server(n / TOOLS_A_SERVER)).or_default().push(tool);
+    }
+    lists
+}
+
+/// As an agent asks: a verb and a few nouns, sometimes a whole sentence.
+fn queries() -> Vec<String> {
+    let mut words = Words::new();
+    (0..100)
+        .map(|n| match n % 4 {
+            0 => format!("{} {}", words.verb(), words.one()),
+            1 => format!("{} the {} of a {}", words.verb(), words.one(), words.one()),
+            2 => format!("{} {} {} {}", words.verb(), words.one(), words.one(), words.one()),
+            _ => format!(
+                "I need to {} the {}. Then {} its {}.",
+                words.verb(),
+                words.some(4),
+                words.verb(),
+                words.some(3)
+            ),
+        })
+        .collect()
+}
+
+/// Words as often as in prose: the n-th most frequent one about 1 / n of the time.
+struct Words {
+    random: fastrand::Rng,
+}
+
+impl Words {
+    const VOCABULARY: usize = 6_000;
+    const VERBS: [&str; 12] =
+        ["create", "list", "get", "update", "delete", "search", "send", "add", "remove", "run", "export", "assign"];
+
+    fn new() -> Self {
+        Self { random: fastrand::Rng::with_seed(7) }
+    }
+
+    fn verb(&mut self) -> &'static str {
+        Self::VERBS[self.random.usize(0..Self::VERBS.len())]
+    }
+
+    fn one(&mut self) -> String {
+        const PARTS: [&str; 20] = [
+            "ba", "ko", "ri", "ten", "mul", "sa", "vor", "qui", "lan", "de", "pro", "fix", "gar", "non", "sti", "um",
+            "ple", "cha", "wo", "zed",
+        ];
+        #[expect(
+            clippy::cast_precision_loss,
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "a rank"
+        )]
+        let rank = ((Self::VOCABULARY as f64).powf(self.random.f64()) as usize).min(Self::VOCABULARY) + 20;
+        let mut word = String::new();
+        let mut rest = rank;
+        while rest > 0 {
+            word.push_str(PARTS[rest % PARTS.len()]);
+            rest /= PARTS.len();
+        }
+        word
+    }
+
+    fn some(&mut self, count: usize) -> String {
+        (0..count).map(|_| self.one()).collect::<Vec<_>>().join(" ")
+    }
+}

@@ -1,0 +1,47 @@
+//! A catalog that takes over what did not change is the one that would be built anew.
+#![expect(clippy::expect_used, reason = "a test")]
+
+use std::sync::Arc;
+
+use forgefs::catalog::{Catalog, Found};
+use forgefs::manifest::{ServerEntry, State};
+use forgefs::upstream::Listing;
+use forgefs_measure::corpus::{Set, sets};
+use serde_json::{Value, json};
+
+fn listed(entry: &ServerEntry, tools: Vec<Value>) -> Arc<ServerEntry> {
+    let listing = Listing { tools, ..Listing::default() };
+    Arc::new(ServerEntry::listed(&entry.name, &entry.ident, None, listing, State::Offline))
+}
+
+fn answers(catalog: &Catalog, set: &Set) -> Vec<Vec<String>> {
+    let line = |found: &Found<'_>| catalog.hit_line(found);
+    let answer = |query: &str| catalog.find(query, 10, "/").expect("it can be searched").iter().map(line).collect();
+    set.questions.iter().map(|question| answer(&question.query)).collect()
+}
+
+#[test]
+fn what_is_taken_over_changes_nothing() {
+    let set = sets(None).expect("the sets can be read").remove(0);
+    let first = Catalog::build(set.servers.clone()).expect("it can be built");
+    let mut servers = set.servers.clone();
+    let mut tools: Vec<Value> = servers[2].stubs.tools.iter().skip(3).map(|tool| (*tool.definition).clone()).collect();
+    tools.push(json!({"name": "open_issue_page", "description": "Opens the page of an issue in a zeppelin."}));
+    servers[2] = listed(&servers[2], tools);
+    let removed = servers.remove(4);
+    // A state alone changes nothing that is searched.
+    servers[0] = Arc::new(servers[0].with_state(State::Connecting));
+
+    let rebuilt = first.rebuild(servers.clone()).expect("it can be rebuilt");
+    let anew = Catalog::build(servers.clone()).expect("it can be built");
+    assert_eq!(answers(&rebuilt, &set), answers(&anew, &set));
+    assert_eq!(rebuilt.digest(), anew.digest());
+    assert_eq!(rebuilt.ls("/", 3).expect("a listing"), anew.ls("/", 3).expect("a listing"));
+    let found = rebuilt.search("zeppelin", 3, "/").expect("it can be searched");
+    assert_eq!(found.first().map(|hit| hit.tool.name.as_str()), Some("open_issue_page"));
+
+    let gone = format!("/{}/", removed.ident);
+    assert!(!answers(&rebuilt, &set).iter().flatten().any(|line| line.starts_with(&gone)));
+    let back = rebuilt.rebuild(set.servers.clone()).expect("it can be rebuilt");
+    assert_eq!(answers(&back, &set), answers(&first, &set));
+}
