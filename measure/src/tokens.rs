@@ -194,7 +194,7 @@ fn ours(task: &Task, catalog: &Catalog) -> Result<(Cost, usize)> {
     }
     let mut files = Vec::new();
     for file in discovery.files(&paths)? {
-        if let File::Text { path, text } = file {
+        if let File::Text { path, text, .. } = file {
             files.push((path, text));
         }
     }
