@@ -7,7 +7,7 @@ export default (host) => {
     WeakMap,
   } = globalThis;
   const { apply, getPrototypeOf, ownKeys } = Reflect;
-  const { create, defineProperty, freeze, getOwnPropertyDescriptor, getOwnPropertyNames } = Object;
+  const { create, defineProperty, freeze, getOwnPropertyDescriptor, getOwnPropertyNames, hasOwn, isFrozen } = Object;
   const { isArray } = Array;
   const { isFinite, isInteger } = Number;
   const uncurry = (method) => (self, ...args) => apply(method, self, args);
@@ -25,6 +25,7 @@ export default (host) => {
   const append = (list, item) =>
     defineProperty(list, list.length, { value: item, writable: true, enumerable: true, configurable: true });
   const join = uncurry(Array.prototype.join);
+  const includes = uncurry(Array.prototype.includes);
   const toWellFormed = uncurry(String.prototype.toWellFormed);
   const split = uncurry(String.prototype.split);
   const { parse, stringify } = JSON;
@@ -478,12 +479,13 @@ export default (host) => {
     }
   };
 
-  const freezeAll = (roots) => {
+  // Freezes what can be reached from `roots`, but for what is spared. What `isDone` is not looked into.
+  const freezeAll = (roots, isSpared, isDone) => {
     const seen = new Set();
     const queue = [];
     const visit = (value) => {
       if ((typeof value !== "object" && typeof value !== "function") || value === null) return;
-      if (value === globals || seen.has(value)) return;
+      if (value === globals || seen.has(value) || isDone(value)) return;
       seen.add(value);
       append(queue, value);
     };
@@ -497,7 +499,7 @@ export default (host) => {
         visit(descriptor.set);
       }
       visit(getPrototypeOf(object));
-      freeze(object);
+      if (!isSpared(object)) freeze(object);
     }
   };
 
@@ -524,41 +526,84 @@ export default (host) => {
       async () => {}, function* () {}, async function* () {}, (function* () {})(), (async function* () {})(),
       [][Symbol.iterator](), new Map().entries(), new Set().values(), ""[Symbol.iterator](), "".matchAll(/x/g),
     ];
-    const { Iterator, Intl } = globals;
+    const { Iterator } = globals;
     if (Iterator?.from) {
       const wrapped = Iterator.from({ next: () => ({ done: true }) });
       append(made, wrapped);
       append(made, wrapped.map((item) => item));
     }
-    const segments = Intl?.Segmenter ? new Intl.Segmenter("en").segment("") : undefined;
-    append(made, segments);
-    append(made, segments?.[Symbol.iterator]());
     return made;
+  };
+
+  // The same, for what cannot be copied with a realm.
+  const segments = () => {
+    const { Intl } = globals;
+    const made = Intl?.Segmenter ? new Intl.Segmenter("en").segment("") : undefined;
+    return [made, made?.[Symbol.iterator]()];
   };
 
   const UNWANTED = [
     "eval", "WebAssembly", "SharedArrayBuffer", "Atomics", "WeakRef", "FinalizationRegistry", "gc", "performance",
     "Deno", "__bootstrap", "print", "load", "quit", "navigator", "InternalError", "DOMException", "CallSite",
   ];
-  // Called before any code of the script. Not earlier: V8 adds to its intrinsics when it makes a realm from a
-  // snapshot, and cannot if they are frozen or missing.
-  const lock = () => {
+  // Most of `lock`, for an engine that copies realms: done before they are copied. When V8 makes a realm from a snapshot,
+  // it adds what its flags ask for to the globals, constructors, prototypes and namespaces: these are frozen
+  // after that, and looked into again only if there is something new.
+  const spared = [];
+  let isPrepared = false;
+  const prepare = () => {
+    const isExtended = (object) =>
+      hasOwn(object, "prototype") || hasOwn(object, "constructor") || hasOwn(object, Symbol.toStringTag) ||
+      getOwnPropertyNames(object).length === 0;
+    const isSpared = (object) => {
+      const later = isExtended(object);
+      if (later) append(spared, { object, keys: ownKeys(object).length });
+      return later;
+    };
+    lockIntrinsics();
     const roots = hiddenIntrinsics();
-    for (const key of UNWANTED) {
-      // The engine still makes some of these, such as QuickJS its InternalError.
-      append(roots, globals[key]);
-      delete globals[key];
+    for (const value of [forge, manifest, console, ForgeError, setTimeout, clearTimeout, queueMicrotask]) append(roots, value);
+    for (const key of getOwnPropertyNames(globals)) {
+      if (!includes(UNWANTED, key)) append(roots, getOwnPropertyDescriptor(globals, key).value);
     }
+    freezeAll(roots, isSpared, () => false);
+    isPrepared = true;
+  };
+
+  // Freezes what was spared, and answers what has to be looked into.
+  const extended = () => {
+    const roots = [Error];
+    for (const { object, keys } of spared) {
+      if (object === Error) continue;
+      if (ownKeys(object).length === keys) freeze(object);
+      else append(roots, object);
+    }
+    return roots;
+  };
+
+  const lockIntrinsics = () => {
     fixBuffers();
-    // QuickJS has setters here, which freezing would not stop; they hand out the functions on the stack.
-    for (const key of ["prepareStackTrace", "stackTraceLimit"]) {
-      if (getOwnPropertyDescriptor(Error, key)?.set) defineProperty(Error, key, { value: undefined, writable: false });
-    }
     allowOverride(Object.prototype);
     for (const key of ["Error", "EvalError", "RangeError", "ReferenceError", "SyntaxError", "TypeError", "URIError"]) {
       allowOverride(globals[key].prototype);
     }
     allowOverride(globals.AggregateError.prototype);
+  };
+
+  // Called before any code of the script.
+  const lock = () => {
+    const roots = isPrepared ? extended() : hiddenIntrinsics();
+    for (const made of segments()) append(roots, made);
+    for (const key of UNWANTED) {
+      // The engine still makes some of these, such as QuickJS its InternalError.
+      append(roots, globals[key]);
+      delete globals[key];
+    }
+    // QuickJS has setters here, which freezing would not stop; they hand out the functions on the stack.
+    for (const key of ["prepareStackTrace", "stackTraceLimit"]) {
+      if (getOwnPropertyDescriptor(Error, key)?.set) defineProperty(Error, key, { value: undefined, writable: false });
+    }
+    if (!isPrepared) lockIntrinsics();
     const api = { forge, manifest, console, ForgeError, setTimeout, clearTimeout, queueMicrotask };
     for (const key of ownKeys(api)) constant(key, api[key]);
     append(roots, getPrototypeOf(globals));
@@ -567,8 +612,8 @@ export default (host) => {
       append(roots, descriptor.value);
       if (descriptor.configurable && "value" in descriptor) constant(key, descriptor.value);
     }
-    freezeAll(roots);
+    // What was frozen before was walked through before: nothing else had a chance to freeze anything.
+    freezeAll(roots, () => false, isPrepared ? isFrozen : () => false);
   };
-
-  return { lock, run, deliver, fire, expose, describe };
+  return { prepare, lock, run, deliver, fire, expose, describe };
 };

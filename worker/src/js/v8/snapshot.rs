@@ -71,7 +71,12 @@ fn call_prelude<'s>(scope: &mut v8::PinScope<'s, '_>) -> Option<v8::Local<'s, v8
     let module = compile(scope, PRELUDE_NAME, PRELUDE)?;
     let install: v8::Local<'_, v8::Function> = default_export(scope, module)?.try_into().ok()?;
     let undefined = v8::undefined(scope).into();
-    install.call(scope, undefined, &[host.into()])?.try_into().ok()
+    let bridge: v8::Local<'_, v8::Object> = install.call(scope, undefined, &[host.into()])?.try_into().ok()?;
+    // Freezing takes longer than copying what is frozen.
+    let prepare = v8::String::new(scope, "prepare")?;
+    let prepare: v8::Local<'_, v8::Function> = bridge.get(scope, prepare.into())?.try_into().ok()?;
+    prepare.call(scope, undefined, &[])?;
+    Some(bridge)
 }
 
 /// Compiles an ES module.
