@@ -282,6 +282,7 @@ impl Gateway {
             telemetry: Telemetry { metrics: Arc::clone(&self.metrics), traces: self.traces.load_full() },
             audit: self.audit.load_full(),
             redaction: self.config.load().redaction,
+            placeholders: self.config.load().placeholders,
             caller: None,
             rules: self.rules.load_full(),
             approver: Approver::default(),

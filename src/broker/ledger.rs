@@ -228,6 +228,14 @@ impl Attempt {
         Self { method, ..Self::written(call, server.to_owned(), tool, &stubgen::canonical_json(&args)) }
     }
 
+    /// Shown with the arguments as the script wrote them.
+    pub(super) fn written_as(self, args: Option<&str>) -> Self {
+        match args {
+            Some(args) => Self { args: preview(args), ..self },
+            None => self,
+        }
+    }
+
     /// One that is wrong in itself, as the script wrote it.
     pub(super) fn unfit(call: u64, server: &str, tool: &str, args: &str) -> Self {
         let name = |name: &str| redact::text(Surface::Log, head(name, MAX_NAME)).into_owned();

@@ -37,7 +37,7 @@ use crate::discovery::Discovery;
 use crate::error::{Error, ErrorCode, Result, code_name};
 use crate::manifest::ServerEntry;
 use crate::pause::Pause;
-use crate::redact::{self, Surface};
+use crate::redact::{self, Minting, PutBack, Surface};
 use crate::router::Router;
 use crate::sandbox::Host;
 use crate::session::{Labels, Session, Stash, StoredResult};
@@ -91,6 +91,7 @@ pub struct Broker {
     spending: Arc<Spending>,
     spent: Purse,
     trace: Trace,
+    placeholders: bool,
 }
 
 impl Broker {
@@ -125,6 +126,7 @@ impl Broker {
             trace: Trace::default(),
             spent: Purse::default(),
             rules,
+            placeholders: false,
         }
     }
 
@@ -154,6 +156,18 @@ impl Broker {
         Self { trace, ..self }
     }
 
+    /// The same boundary, where placeholders are put back or not.
+    #[must_use]
+    pub fn with_placeholders(self, placeholders: bool) -> Self {
+        Self { placeholders, ..self }
+    }
+
+    /// Names for what is taken out of answers of this execution, where there are any.
+    #[must_use]
+    pub fn minting(&self) -> Option<Minting<'_>> {
+        self.placeholders.then(|| self.session.minted().minting(self.holdings.now().labels))
+    }
+
     /// What was called so far.
     #[must_use]
     pub fn ledger(&self) -> &Ledger {
@@ -171,9 +185,11 @@ impl Broker {
     /// # Errors
     /// Any of the codes of the steps above.
     pub async fn call_tool(&self, call: u64, server: &str, tool: &str, args: &str) -> Result<Value> {
+        let back = self.put_back(args).map_err(|error| self.unfit(call, server, tool, args, error))?;
+        let sent = back.as_ref().map_or(args, |back| &back.args);
         let fit = || {
             let (entry, stub) = self.catalog.tool(server, tool)?;
-            let arguments = arguments::parse(stub, args, self.limits.args_bytes)?;
+            let arguments = arguments::parse(stub, sent, self.limits.args_bytes)?;
             self.validators.check(entry, stub, &arguments)?;
             Ok::<_, Error>((entry, stub, arguments))
         };
@@ -182,19 +198,29 @@ impl Broker {
             Err(refused) if refused.code == ErrorCode::AuthRequired => {
                 return Err(self.first_login(call, server).await.err().unwrap_or(refused));
             }
-            Err(error) => return Err(self.unfit(call, server, tool, args, error)),
+            Err(error) => return Err(self.unfit(call, server, tool, args, hidden(&back, error))),
         };
         let operation = Operation::Tool { name: stub.name.clone(), arguments, repeatable: is_repeatable(stub) };
-        self.dispatch(call, entry, Some(stub), operation).await
+        self.dispatch(call, entry, Some(stub), operation, back.is_some().then_some(args)).await
     }
 
     /// A server that nobody has logged into yet has no tools that could be called. Asking for them asks for the login;
     /// they are there for the next script, this one has another catalog.
     async fn first_login(&self, call: u64, server: &str) -> Result<()> {
         let entry = self.catalog.server(server)?;
-        self.dispatch(call, entry, None, Operation::List).await?;
+        self.dispatch(call, entry, None, Operation::List, None).await?;
         let message = format!("the login to {} is done; its tools are there from the next script on", entry.ident);
         Err(Error::new(ErrorCode::AuthRequired, message).hint("run the script again"))
+    }
+
+    /// Arguments with values in place of placeholders, where there are any. Whose data they are, the execution holds
+    /// from here on, so that the policy decides about it as about any other.
+    fn put_back(&self, args: &str) -> Result<Option<PutBack>> {
+        let back = if self.placeholders { self.session.minted().put_back(args)? } else { None };
+        if let Some(back) = &back {
+            self.holdings.take_in("a placeholder", &back.origins)?;
+        }
+        Ok(back)
     }
 
     /// Puts a call on record whose names or arguments are wrong.
@@ -209,16 +235,19 @@ impl Broker {
         }
     }
 
-    /// Steps 3 to 7, the same for every kind of operation.
+    /// Steps 3 to 7, the same for every kind of operation. Records show the arguments as they are `written`, where that is
+    /// not what is sent.
     async fn dispatch(
         &self,
         call: u64,
         entry: &ServerEntry,
         stub: Option<&ToolStub>,
         operation: Operation,
+        written: Option<&str>,
     ) -> Result<Value> {
         let (asked, held) = (Asked { entry, stub, operation: &operation }, self.holdings.now());
-        let record = self.ledger.open(Attempt::new(call, &entry.ident, stub, &operation), held.labels.clone())?;
+        let attempt = Attempt::new(call, &entry.ident, stub, &operation).written_as(written);
+        let record = self.ledger.open(attempt, held.labels.clone())?;
         let admitted = self.admit(&asked, &held).await;
         let verdict = admitted.as_ref().map_or_else(policy::refusal, |admitted| admitted.verdict.clone());
         self.ledger.decided(record, verdict);
@@ -461,6 +490,14 @@ impl Host for Broker {
 
     fn pause(&self) -> &Pause {
         &self.pause
+    }
+}
+
+/// The error without what was put back into the arguments that it is about.
+fn hidden(back: &Option<PutBack>, error: Error) -> Error {
+    match back {
+        Some(back) => back.hide(error),
+        None => error,
     }
 }
 

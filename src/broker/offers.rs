@@ -3,7 +3,7 @@
 use futures::future::join_all;
 use serde_json::{Map, Value};
 
-use super::{Broker, arguments};
+use super::{Broker, arguments, hidden};
 use crate::catalog::{Remote, prompt_arguments};
 use crate::discovery::{self, Discovery, File};
 use crate::error::{Error, ErrorCode, Result, did_you_mean, nearest};
@@ -79,7 +79,7 @@ impl Broker {
             })
         };
         let entry = fit().map_err(|error| self.unfit(call, server, "read_resource", &uri, error))?;
-        let answer = self.dispatch(call, entry, None, Operation::Resource { uri: uri.clone() }).await;
+        let answer = self.dispatch(call, entry, None, Operation::Resource { uri: uri.clone() }, None).await;
         answer.map_err(|error| with_near_uri(entry, &uri, error))
     }
 
@@ -88,18 +88,22 @@ impl Broker {
     /// # Errors
     /// `INVALID_ARGS` when there is no such prompt or the arguments do not fit, else any code of the broker's steps.
     pub async fn prompt(&self, call: u64, server: &str, name: &str, args: &str) -> Result<Value> {
+        let what = format!("prompt {name}");
+        let back = self.put_back(args).map_err(|error| self.unfit(call, server, &what, args, error))?;
+        let sent = back.as_ref().map_or(args, |back| &back.args);
         let fit = || {
             let entry = self.catalog.server(server)?;
-            let arguments = arguments::object(args, self.limits.args_bytes)?;
+            let arguments = arguments::object(sent, self.limits.args_bytes)?;
             // A server whose list is not known yet says itself what it has.
             match listed_prompt(entry, name)? {
                 Some(prompt) => Ok((entry, prompt.id.as_str(), prompt_values(entry, prompt, arguments)?)),
                 None => Ok((entry, name, arguments)),
             }
         };
-        let fit = fit().map_err(|error| self.unfit(call, server, &format!("prompt {name}"), args, error));
+        let fit = fit().map_err(|error| self.unfit(call, server, &what, args, hidden(&back, error)));
         let (entry, name, arguments) = fit?;
-        self.dispatch(call, entry, None, Operation::Prompt { name: name.to_owned(), arguments }).await
+        let operation = Operation::Prompt { name: name.to_owned(), arguments };
+        self.dispatch(call, entry, None, operation, back.is_some().then_some(args)).await
     }
 
     /// Asks a server to complete an argument of one of its prompts or templates.
@@ -108,7 +112,7 @@ impl Broker {
     /// Any code of the broker's steps.
     pub async fn complete(&self, server: &str, subject: Subject, params: Map<String, Value>) -> Result<Value> {
         let entry = self.catalog.server(server)?;
-        self.dispatch(0, entry, None, Operation::Complete { subject, params }).await
+        self.dispatch(0, entry, None, Operation::Complete { subject, params }, None).await
     }
 }
 

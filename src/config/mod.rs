@@ -56,6 +56,8 @@ pub struct Config {
     pub audit: Audit,
     /// What is taken out of results, beside the values of this configuration.
     pub redaction: Results,
+    /// Whether what is taken out of results has names that are put back into arguments of calls.
+    pub placeholders: bool,
     /// What may be spent.
     pub budgets: Budgets,
     /// Where metrics can be fetched, if anywhere.
@@ -120,6 +122,7 @@ impl Config {
             manifest: Manifest::default(),
             audit: Audit::default(),
             redaction: Results::default(),
+            placeholders: false,
             budgets: Budgets::default(),
             metrics: None,
             telemetry: None,
@@ -159,7 +162,7 @@ impl Config {
         let sandbox = sandbox::sandbox(values, raw.sandbox)?;
         let manifest = sandbox::manifest(values, raw.manifest)?;
         let audit = sandbox::audit(values, raw.audit)?;
-        let redaction = redaction(values, raw.redaction)?;
+        let (redaction, placeholders) = redaction(values, raw.redaction)?;
         let names: Vec<&str> = servers.keys().map(String::as_str).collect();
         let policy = policy::policy(values, &names, raw.groups, raw.flows)?;
         let config = Self {
@@ -168,6 +171,7 @@ impl Config {
             manifest,
             audit,
             redaction,
+            placeholders,
             budgets: spending::budgets(values, raw.budgets)?,
             metrics: telemetry::metrics(values, raw.metrics)?,
             telemetry: telemetry::telemetry(values, raw.telemetry)?,
@@ -183,11 +187,19 @@ impl Config {
 const RESULTS: &[(&str, Results)] =
     &[("off", Results::Off), ("secrets", Results::Secrets), ("secrets+pii", Results::SecretsAndPii)];
 
-fn redaction(values: Values<'_>, raw: RawRedaction) -> Result<Results, ConfigError> {
-    match raw.results {
-        Some(word) => Ok(values.word(&KeyPath::root("redaction").key("results"), word, RESULTS)?.unwrap_or_default()),
-        None => Ok(Results::default()),
+/// What is taken out, and whether it gets names.
+fn redaction(values: Values<'_>, raw: RawRedaction) -> Result<(Results, bool), ConfigError> {
+    let key = KeyPath::root("redaction");
+    let results = match raw.results {
+        Some(word) => values.word(&key.key("results"), word, RESULTS)?.unwrap_or_default(),
+        None => Results::default(),
+    };
+    let placeholders = raw.placeholders.unwrap_or(false);
+    if placeholders && results == Results::Off {
+        let error = values.document.at_value(&key.key("placeholders"), "there are none where nothing is taken out");
+        return Err(error.with_hint("set `results` to \"secrets\" or \"secrets+pii\""));
     }
+    Ok((results, placeholders))
 }
 
 /// One `[servers.<name>]` entry.

@@ -157,6 +157,7 @@ pub(super) struct RawAudit {
 #[serde(deny_unknown_fields, default, expecting = "a table")]
 pub(super) struct RawRedaction {
     pub(super) results: Option<String>,
+    pub(super) placeholders: Option<bool>,
 }
 
 #[derive(Debug, Default, Deserialize)]

@@ -11,7 +11,7 @@ use crate::broker::{Broker, CallRecord};
 use crate::catalog::Catalog;
 use crate::discovery::head;
 use crate::error::{Behaviour, code_name, did_you_mean, nearest};
-use crate::redact::{self, Outgoing as _, Results, Surface};
+use crate::redact::{self, Outgoing as _, Results, Surface, Way};
 use crate::sandbox::{Failure, Script};
 
 /// Names that every script can use besides the servers.
@@ -165,13 +165,13 @@ impl Failed {
         failed
     }
 
-    /// The same, with nothing in it that must not go to `surface`.
-    pub(super) fn redacted(self, surface: Surface) -> Self {
+    /// The same, with nothing in it that must not go there.
+    pub(super) fn redacted(self, way: Way<'_>) -> Self {
         Self {
-            message: self.message.redacted(surface),
-            suggested_fix: self.suggested_fix.redacted(surface),
-            trace: self.trace.into_iter().map(|frame| frame.redacted(surface)).collect(),
-            data: self.data.map(|data| data.redacted(surface)),
+            message: self.message.redacted(way),
+            suggested_fix: self.suggested_fix.redacted(way),
+            trace: self.trace.into_iter().map(|frame| frame.redacted(way)).collect(),
+            data: self.data.map(|data| data.redacted(way)),
             ..self
         }
     }

@@ -16,7 +16,7 @@ use crate::broker::{Approver, Audit, Broker, CallRecord, Rules, Subject, Validat
 use crate::catalog::Catalog;
 use crate::config;
 use crate::error::code_name;
-use crate::redact::{self, Outgoing, Surface};
+use crate::redact::{self, Outgoing, Surface, Way};
 use crate::router::Router;
 use crate::sandbox::{self, Pool, Report};
 use crate::session::{Labels, Session};
@@ -26,6 +26,10 @@ use crate::upstream::Caller;
 
 pub use failed::Failed;
 pub(crate) use render::push_visible;
+
+/// What the first answer with placeholders says of them.
+const PLACEHOLDERS: &str = "`<<EMAIL:1>>` and the like stand for values that are kept from you: give one to a tool as it \
+                            is, and the tool gets the value";
 
 /// What is to be run.
 #[derive(Debug, Clone)]
@@ -62,6 +66,8 @@ pub struct Scene {
     pub audit: Arc<audit::Log>,
     /// What is taken out of what it answers.
     pub redaction: redact::Results,
+    /// Whether what is taken out has names that can be put back.
+    pub placeholders: bool,
     /// The client that servers may reach meanwhile, where there is one.
     pub caller: Option<Arc<dyn Caller>>,
     /// What scripts may do.
@@ -132,6 +138,7 @@ impl Scene {
             Arc::clone(&self.rules),
         )
         .made_for(self.caller.clone(), self.approver)
+        .with_placeholders(self.placeholders)
         .traced(Trace::begin(
             self.telemetry.traces.as_ref(),
             self.caller.as_ref().and_then(|caller| caller.trace()).as_ref(),
@@ -159,7 +166,8 @@ impl Scene {
             Ok(_) => "ok".to_owned(),
             Err(error) => code_name(error.code),
         });
-        answer.map(|answer| answer.redacted(Surface::Answer(self.redaction)))
+        let minting = broker.minting();
+        answer.map(|answer| answer.redacted(Surface::Answer(self.redaction).minted_by(minting.as_ref())))
     }
 
     /// Runs a script. Dropping the future kills it; the audit record is written either way.
@@ -216,16 +224,18 @@ impl Scene {
         broker: &Broker,
         started: Instant,
     ) -> Execution {
+        let minting = broker.minting();
+        let way = |surface: Surface| surface.minted_by(minting.as_ref());
         let (engine, stats, output) = match report {
             Some(report) => {
                 let output = joined(&report.output, report.output_dropped);
-                (report.engine, report.stats, output.redacted(Surface::Output(self.redaction)))
+                (report.engine, report.stats, output.redacted(way(Surface::Output(self.redaction))))
             }
             None => (None, Stats::default(), String::new()),
         };
         let (value, error) = match result {
             Ok(value) => (Some(value), None),
-            Err(failed) => (None, Some(failed.redacted(Surface::Output(self.redaction)))),
+            Err(failed) => (None, Some(failed.redacted(way(Surface::Output(self.redaction))))),
         };
         let parsed =
             value.as_ref().filter(|v| v.get().contains("\"blob:")).and_then(|v| serde_json::from_str(v.get()).ok());
@@ -234,12 +244,16 @@ impl Scene {
         if settled.left_out > 0 {
             notes.push(format!("{} handles are left as they are: too much content for one answer", settled.left_out));
         }
-        let shown = Surface::Answer(self.redaction);
+        let shown = way(Surface::Answer(self.redaction));
         let changed = settled.value.and_then(|value| serde_json::value::to_raw_value(&value).ok());
+        let value = changed.or(value).map(|value| clean(value, shown));
+        if minting.is_some() && self.session.minted().is_news() {
+            notes.push(PLACEHOLDERS.to_owned());
+        }
         Execution {
             ok: error.is_none(),
             attachments: settled.blocks.into_iter().map(|block| redact::json(shown, block)).collect(),
-            value: changed.or(value).map(|value| clean(value, shown)),
+            value,
             error,
             output,
             notes,
@@ -272,8 +286,8 @@ impl Scene {
 }
 
 /// The value as the agent may see it. The script had it as the servers gave it: it may have had to pass it on.
-fn clean(value: Json, surface: Surface) -> Json {
-    match redact::json_text(surface, value.get()) {
+fn clean(value: Json, way: Way<'_>) -> Json {
+    match redact::json_text(way, value.get()) {
         Cow::Borrowed(_) => value,
         Cow::Owned(text) => {
             let as_text = |text: String| serde_json::value::to_raw_value(&text).unwrap_or_default();

@@ -5,6 +5,7 @@
 //! `[redacted:github-token]`. It is a net for accidents, not a boundary: a script that turns a token around before it
 //! answers with it is not caught.
 
+mod minted;
 mod named;
 mod personal;
 mod placeholder;
@@ -17,6 +18,7 @@ use std::borrow::Cow;
 
 use serde_json::Value;
 
+pub use minted::{Minted, Minting, PutBack};
 pub use private::{list_host, list_path};
 pub(crate) use scan::replaced;
 
@@ -79,9 +81,31 @@ impl Surface {
     }
 }
 
+/// Where a text is going, and whether what is taken out of it gets a name that can be put back.
+#[derive(Debug, Clone, Copy)]
+pub struct Way<'a> {
+    surface: Surface,
+    minting: Option<&'a Minting<'a>>,
+}
+
+impl From<Surface> for Way<'_> {
+    fn from(surface: Surface) -> Self {
+        Self { surface, minting: None }
+    }
+}
+
+impl Surface {
+    /// The way there, with placeholders for what is taken out.
+    #[must_use]
+    pub fn minted_by<'a>(self, minting: Option<&'a Minting<'a>>) -> Way<'a> {
+        Way { surface: self, minting }
+    }
+}
+
 /// The text without what must not go there; borrowed when there is nothing of it.
 #[must_use]
-pub fn text(surface: Surface, text: &str) -> Cow<'_, str> {
+pub fn text<'t, 'w>(way: impl Into<Way<'w>>, text: &'t str) -> Cow<'t, str> {
+    let Way { surface, minting } = way.into();
     let classes = surface.classes();
     let mut found = secret::places(text);
     if classes.credentials {
@@ -99,28 +123,32 @@ pub fn text(surface: Surface, text: &str) -> Cow<'_, str> {
     if classes.traces {
         private::traces(text, &mut found);
     }
-    scan::replace(text, found)
+    if let Some(minting) = minting {
+        minting.known(text, &mut found);
+    }
+    scan::replace(text, found, minting)
 }
 
 /// As [`text`], for every text in a value: keys, and fields whose name says that they hold a secret, included.
 #[must_use]
-pub fn json(surface: Surface, value: Value) -> Value {
-    let credentials = surface.classes().credentials;
+pub fn json<'w>(way: impl Into<Way<'w>>, value: Value) -> Value {
+    let way = way.into();
+    let credentials = way.surface.classes().credentials;
     match value {
-        Value::String(plain) => Value::String(owned(surface, plain)),
-        Value::Array(items) => items.into_iter().map(|item| json(surface, item)).collect(),
+        Value::String(plain) => Value::String(owned(way, plain)),
+        Value::Array(items) => items.into_iter().map(|item| json(way, item)).collect(),
         Value::Object(object) => {
             let is_media = object.contains_key("mimeType");
             let clean = |(key, value): (String, Value)| {
                 let value = match value {
                     // An image is no text; what looks like a key in it is chance.
                     Value::String(plain) if is_media && matches!(&*key, "data" | "blob") => {
-                        Value::String(owned(Surface::Script, plain))
+                        Value::String(owned(Surface::Script.into(), plain))
                     }
-                    Value::String(plain) if credentials => Value::String(field(surface, &key, plain)),
-                    value => json(surface, value),
+                    Value::String(plain) if credentials => Value::String(field(way, &key, plain)),
+                    value => json(way, value),
                 };
-                (owned(surface, key), value)
+                (owned(way, key), value)
             };
             Value::Object(object.into_iter().map(clean).collect())
         }
@@ -130,12 +158,14 @@ pub fn json(surface: Surface, value: Value) -> Value {
 
 /// As [`json`], for a value that is JSON already; text that is no JSON is treated as text.
 #[must_use]
-pub fn json_text(surface: Surface, plain: &str) -> Cow<'_, str> {
-    match text(surface, plain) {
-        // The text of a value shows whatever is in it, except for what is escaped.
-        Cow::Borrowed(same) if !plain.contains('\\') => Cow::Borrowed(same),
+pub fn json_text<'t, 'w>(way: impl Into<Way<'w>>, plain: &'t str) -> Cow<'t, str> {
+    let way = way.into();
+    // What is found in the text of a value may be in its escaped form, which is not what a name is for.
+    match text(way.surface, plain) {
+        // The text of a value shows whatever is in it, except for what is escaped, and what was put back before.
+        Cow::Borrowed(same) if !plain.contains('\\') && way.minting.is_none() => Cow::Borrowed(same),
         rough => match serde_json::from_str(plain) {
-            Ok(value) => Cow::Owned(json(surface, value).to_string()),
+            Ok(value) => Cow::Owned(json(way, value).to_string()),
             Err(_) => rough,
         },
     }
@@ -143,37 +173,39 @@ pub fn json_text(surface: Surface, plain: &str) -> Cow<'_, str> {
 
 /// What a request is answered with.
 pub trait Outgoing {
-    /// Itself, without what must not go to `surface`.
+    /// Itself, without what must not go there.
     #[must_use]
-    fn redacted(self, surface: Surface) -> Self;
+    fn redacted<'w>(self, way: impl Into<Way<'w>>) -> Self;
 }
 
 impl Outgoing for String {
-    fn redacted(self, surface: Surface) -> Self {
-        owned(surface, self)
+    fn redacted<'w>(self, way: impl Into<Way<'w>>) -> Self {
+        owned(way.into(), self)
     }
 }
 
 impl Outgoing for Value {
-    fn redacted(self, surface: Surface) -> Self {
-        json(surface, self)
+    fn redacted<'w>(self, way: impl Into<Way<'w>>) -> Self {
+        json(way, self)
     }
 }
 
-fn owned(surface: Surface, plain: String) -> String {
-    match text(surface, &plain) {
+fn owned(way: Way<'_>, plain: String) -> String {
+    match text(way, &plain) {
         Cow::Borrowed(_) => plain,
         Cow::Owned(clean) => clean,
     }
 }
 
-fn field(surface: Surface, key: &str, plain: String) -> String {
-    let clean = owned(surface, plain);
-    match named::label(key) {
-        Some(label) if named::is_secret(&clean, label, true) && !clean.contains("[redacted") => {
-            format!("[redacted:{label}]")
-        }
-        _ => clean,
+fn field(way: Way<'_>, key: &str, plain: String) -> String {
+    let label = match text(way, &plain) {
+        Cow::Owned(clean) => return clean,
+        Cow::Borrowed(same) => named::label(key).filter(|label| named::is_secret(same, label, true)),
+    };
+    match (label, label.zip(way.minting).and_then(|(label, minting)| minting.name(label, &plain))) {
+        (_, Some(name)) => name,
+        (Some(label), None) => format!("[redacted:{label}]"),
+        (None, None) => plain,
     }
 }
 

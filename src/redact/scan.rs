@@ -10,7 +10,7 @@ use std::sync::{LazyLock, Mutex, PoisonError};
 use aho_corasick::{AhoCorasick, AhoCorasickKind};
 
 use super::vendors::{self, TOKENS};
-use super::{named, shapes};
+use super::{Minting, named, shapes};
 
 /// A part of a text that is not to be shown, and what is said in its place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -131,7 +131,7 @@ pub(super) fn credentials(text: &str, found: &mut Vec<Found>) {
 }
 
 /// The text with what was found replaced; places that overlap become one.
-pub(super) fn replace(text: &str, mut found: Vec<Found>) -> Cow<'_, str> {
+pub(super) fn replace<'t>(text: &'t str, mut found: Vec<Found>, minting: Option<&Minting<'_>>) -> Cow<'t, str> {
     if found.is_empty() {
         return Cow::Borrowed(text);
     }
@@ -150,11 +150,13 @@ pub(super) fn replace(text: &str, mut found: Vec<Found>) -> Cow<'_, str> {
     }
     let mut clean = String::with_capacity(text.len());
     let mut end = 0;
-    for Found { from, to, label, .. } in merged {
+    for Found { from, to, label, rank } in merged {
         clean.push_str(&text[end..from]);
-        match label {
-            "" => clean.push_str(crate::secret::MASK),
-            label => clean.extend(["[redacted:", label, "]"]),
+        let minting = minting.filter(|_| (rank::TOKEN..=rank::PERSONAL).contains(&rank));
+        match (label, minting.and_then(|minting| minting.name(label, &text[from..to]))) {
+            ("", _) => clean.push_str(crate::secret::MASK),
+            (_, Some(name)) => clean.push_str(&name),
+            (label, None) => clean.extend(["[redacted:", label, "]"]),
         }
         end = to;
         count(label);
@@ -207,6 +209,6 @@ mod tests {
     fn places_that_overlap_become_one_with_the_surest_name() {
         let found = |from, to, label, rank| Found { from, to, label, rank };
         let places = vec![found(6, 9, "token", 3), found(2, 8, "named", 4), found(8, 10, "", 0), found(0, 1, "a", 1)];
-        assert_eq!(replace("0123456789x", places), "[redacted:a]1[redacted]x");
+        assert_eq!(replace("0123456789x", places, None), "[redacted:a]1[redacted]x");
     }
 }

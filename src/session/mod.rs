@@ -11,6 +11,7 @@ pub use approvals::{Approvals, Consent};
 pub use results::{Results, StoredResult};
 pub use stash::Stash;
 
+use crate::redact::Minted;
 use crate::spending::Purse;
 
 /// Names of the servers whose data something holds.
@@ -23,6 +24,7 @@ pub struct Session {
     client: Mutex<Option<String>>,
     reads: Mutex<BTreeMap<String, Read>>,
     spent: Purse,
+    minted: Minted,
     /// Results too large to answer with.
     pub results: Results,
     /// What its scripts keep for later ones.
@@ -82,6 +84,12 @@ impl Session {
     #[must_use]
     pub fn client(&self) -> Option<String> {
         lock(&self.client).clone()
+    }
+
+    /// Its placeholders.
+    #[must_use]
+    pub fn minted(&self) -> &Minted {
+        &self.minted
     }
 
     /// What its calls cost so far.

@@ -18,6 +18,8 @@ mod faulty;
 mod http;
 mod import;
 mod lifecycle;
+mod placeholders;
+mod planted;
 mod policy;
 mod processes;
 mod real;

@@ -30,7 +30,7 @@ async fn get(port: u16, request: &str) -> (u16, String) {
     (status, answer.split_once("\r\n\r\n").expect("a body").1.to_owned())
 }
 
-async fn metrics(port: u16) -> String {
+pub(crate) async fn metrics(port: u16) -> String {
     let (status, text) = get(port, "GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n").await;
     assert_eq!(status, 200, "{text}");
     text
@@ -125,13 +125,13 @@ async fn a_taken_port_is_told_and_stops_nothing() {
 }
 
 /// A collector: what it was sent, as it came.
-struct Collector {
-    port: u16,
+pub(crate) struct Collector {
+    pub(crate) port: u16,
     requests: mpsc::UnboundedReceiver<(String, Vec<u8>)>,
 }
 
 impl Collector {
-    async fn start() -> Self {
+    pub(crate) async fn start() -> Self {
         let listener = TcpListener::bind(("127.0.0.1", 0)).await.expect("a port");
         let port = listener.local_addr().expect("an address").port();
         let (tell, requests) = mpsc::unbounded_channel();
@@ -146,8 +146,17 @@ impl Collector {
         Self { port, requests }
     }
 
+    /// All that has come, after nothing more comes.
+    pub(crate) async fn everything(&mut self) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        while let Ok(Some((_, body))) = tokio::time::timeout(Duration::from_secs(2), self.requests.recv()).await {
+            bytes.extend(body);
+        }
+        bytes
+    }
+
     /// Waits until so many spans have come; the spans by name, and everything that came as bytes.
-    async fn spans(&mut self, count: usize) -> (HashMap<String, Span>, Vec<u8>) {
+    pub(crate) async fn spans(&mut self, count: usize) -> (HashMap<String, Span>, Vec<u8>) {
         let (mut spans, mut bytes) = (HashMap::new(), Vec::new());
         while spans.len() < count {
             let next = tokio::time::timeout(Duration::from_secs(20), self.requests.recv()).await;
@@ -157,8 +166,8 @@ impl Collector {
             bytes.extend_from_slice(&body);
             let request = ExportTraceServiceRequest::decode(body.as_slice()).expect("OTLP");
             for resource in request.resource_spans {
-                let service = &resource.resource.expect("a resource").attributes[0];
-                assert_eq!(service.key, "service.name");
+                let attributes = resource.resource.expect("a resource").attributes;
+                assert!(attributes.iter().any(|attribute| attribute.key == "service.name"), "{attributes:?}");
                 for span in resource.scope_spans.into_iter().flat_map(|scope| scope.spans) {
                     spans.insert(span.name.clone(), span);
                 }

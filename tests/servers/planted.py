@@ -1,0 +1,128 @@
+"""An MCP server (2025-11-25, standard library only) with a secret of its own for every way in which a server can speak.
+
+Arguments: a JSON file with the secrets by way, and for HTTP a port. Beside each secret stands the word `canary-WAY`, so
+that where one of them is, the other must have been. What the configuration gave it, it says as `canary-env` over stdio
+and as `canary-header` over HTTP.
+"""
+
+import json
+import os
+import sys
+import time
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+PLANTED = json.load(open(sys.argv[1]))
+HTTP = len(sys.argv) > 2
+
+
+def say(way, secret=None):
+    return f"canary-{way} {secret or PLANTED[way]} end"
+
+
+def text(words, **more):
+    return {"content": [{"type": "text", "text": words}], **more}
+
+
+def send(message):
+    sys.stdout.write(json.dumps({"jsonrpc": "2.0", **message}) + "\n")
+    sys.stdout.flush()
+
+
+def tools():
+    names = ["own", "result", "large", "fail", "refuse", "progress", "grumble", "crash"]
+    shape = {"inputSchema": {"type": "object"}}
+    return [{"name": name, "description": f"Says {say('description')}", **shape} for name in names]
+
+
+def call(name, own, token):
+    if name == "own":
+        return text(say("header" if HTTP else "env", own))
+    if name == "result":
+        return text(say("result"), structuredContent={"text": say("result"), "list": [say("result")]})
+    if name == "large":
+        return text("\n".join([say("result")] + ["lorem ipsum dolor sit amet " * 20] * 100))
+    if name == "fail":
+        return text(say("tool-error"), isError=True)
+    if name == "progress":
+        send({"method": "notifications/message", "params": {"level": "error", "data": {"text": say("log")}}})
+        report = {"progressToken": token, "progress": 1, "total": 1, "message": say("progress")}
+        send({"method": "notifications/progress", "params": report})
+        time.sleep(0.3)
+        return text("done")
+    if name in ("grumble", "crash"):
+        sys.stderr.write(say("stderr") + "\n")
+        sys.stderr.flush()
+        if name == "crash":
+            os._exit(1)
+        return text("done")
+    raise ValueError(say("protocol-error"))
+
+
+def result_of(method, params, own):
+    token = (params.get("_meta") or {}).get("progressToken")
+    if method == "initialize":
+        capabilities = {"tools": {}, "resources": {}, "prompts": {}, "logging": {}}
+        info = {"name": "planted", "version": "1"}
+        return {"protocolVersion": "2025-11-25", "capabilities": capabilities, "serverInfo": info}
+    if method == "tools/list":
+        return {"tools": tools()}
+    if method == "tools/call":
+        return call(params["name"], own, token)
+    if method == "resources/list":
+        return {"resources": [{"uri": "x://all", "name": "all"}]}
+    if method == "resources/read":
+        return {"contents": [{"uri": "x://all", "text": say("resource")}]}
+    if method == "prompts/list":
+        return {"prompts": [{"name": "greet"}]}
+    if method == "prompts/get":
+        return {"messages": [{"role": "user", "content": {"type": "text", "text": say("prompt")}}]}
+    if method == "logging/setLevel":
+        return {}
+    return None
+
+
+def reply(message, own):
+    if "id" not in message:
+        return None
+    answer = {"jsonrpc": "2.0", "id": message["id"]}
+    try:
+        result = result_of(message["method"], message.get("params") or {}, own)
+    except ValueError as error:
+        return {**answer, "error": {"code": -32000, "message": str(error), "data": {"seen": str(error)}}}
+    if result is None:
+        return {**answer, "error": {"code": -32601, "message": "no such method"}}
+    return {**answer, "result": result}
+
+
+class Http(BaseHTTPRequestHandler):
+    def do_POST(self):
+        message = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        broken = message.get("method") == "tools/call" and message["params"]["name"] == "grumble"
+        answer = None if broken else reply(message, self.headers.get("Authorization"))
+        body = say("response-header").encode() if broken else json.dumps(answer).encode() if answer else b""
+        self.send_response(500 if broken else 200 if answer else 202)
+        self.send_header("Content-Type", "text/plain" if broken else "application/json")
+        self.send_header("Content-Length", str(len(body)))
+        self.send_header("X-Debug", say("response-header"))
+        self.send_header("Set-Cookie", "session=" + PLANTED["response-header"])
+        self.end_headers()
+        self.wfile.write(body)
+
+    def do_GET(self):
+        self.send_response(405)
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+
+    do_DELETE = do_GET
+
+    def log_message(self, *_):
+        pass
+
+
+if HTTP:
+    ThreadingHTTPServer(("127.0.0.1", int(sys.argv[2])), Http).serve_forever()
+for line in sys.stdin:
+    if line.strip():
+        message = reply(json.loads(line), os.environ.get("OWN_VALUE"))
+        if message:
+            send(message)
