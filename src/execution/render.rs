@@ -61,7 +61,7 @@ impl Execution {
     #[must_use]
     pub fn plan(&self) -> String {
         let planned = self.calls.iter().filter(|call| call.outcome == "planned").count();
-        let mut plan = format!("--- dry run: {} calls, {planned} of them not made", self.calls.len());
+        let mut plan = format!("--- dry run: {planned} of {} calls not made", self.calls.len());
         for (call, number) in self.calls.iter().zip(1..) {
             let CallRecord { server, tool, args, outcome, verdict, .. } = call;
             let _ = write!(plan, "\n{number}. {server}.{tool}({args}) → {verdict}; {outcome}");

@@ -290,7 +290,7 @@ fn a_dry_run_sends_no_write_and_lists_what_would_happen() {
     assert_eq!(reached(&fence), ["vault look {\"text\": \"c\"}"; 2]);
     // Without --json the plan goes where notes go.
     let shown = run(&js, &["--dry-run"]);
-    assert!(shown.stderr.contains("--- dry run: 6 calls, 4 of them not made\n1. chat.make("), "{shown:?}");
+    assert!(shown.stderr.contains("--- dry run: 4 of 6 calls not made\n1. chat.make("), "{shown:?}");
 }
 
 #[tokio::test]
@@ -306,7 +306,7 @@ async fn a_dry_run_is_one_for_agents_too_and_keeps_nothing() {
     let answer = call(&service, "execute", arguments).await.expect("planned");
     assert_eq!(
         answer,
-        "[\"k\"]\n--- dry run: 1 calls, 1 of them not made\n1. chat.send({\"text\":\"x\"}) → would be asked: chat asks \
+        "[\"k\"]\n--- dry run: 1 of 1 calls not made\n1. chat.send({\"text\":\"x\"}) → would be asked: chat asks \
          before anything that may write; planned"
     );
     assert_eq!(execute(&service, "starlark", "stash.keys()").await.expect("keys"), "[\"kept\"]");

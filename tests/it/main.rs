@@ -27,6 +27,7 @@ mod real_servers;
 mod redaction;
 mod redaction_corpus;
 mod relay;
+mod results;
 mod soak;
 mod spending;
 mod static_layer;
