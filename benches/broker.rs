@@ -1,0 +1,176 @@
+//! What the broker costs a call: `cargo bench --bench broker`. An upstream in memory is called by itself and then through
+//! the whole broker, with more and more of the configuration in force. Microseconds a call, the median of 11 rounds of
+//! 500; the brokers of all calls (one for every 50, as for so many scripts) are part of it.
+#![expect(clippy::print_stdout, clippy::unwrap_used, reason = "a benchmark prints, and stops where it cannot go on")]
+
+use std::collections::HashMap;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Instant;
+
+use async_trait::async_trait;
+use forgefs::broker::{Broker, Rules, Validators};
+use forgefs::catalog::Catalog;
+use forgefs::config::Config;
+use forgefs::error::Result;
+use forgefs::manifest::{ServerEntry, State};
+use forgefs::redact::{self, Results, Surface};
+use forgefs::router::Router;
+use forgefs::session::Session;
+use forgefs::spending::Spending;
+use forgefs::upstream::{Answer, Block, Listing, Operation, Progress, ToolAnswer, Upstream};
+use serde_json::{Value, json};
+
+/// Calls of a round.
+const CALLS: usize = 500;
+/// Calls of a script.
+const SCRIPT: usize = 50;
+const ROUNDS: usize = 11;
+const ARGS: &str = r#"{"owner":"acme","repo":"app","state":"open","labels":["bug","ui"]}"#;
+
+/// Answers at once, always the same.
+struct Memory(ToolAnswer);
+
+#[async_trait]
+impl Upstream for Memory {
+    async fn call(&self, _: &Operation, _: &Progress) -> Result<Answer> {
+        Ok(Answer::Tool(self.0.clone()))
+    }
+}
+
+/// An answer with so many records, as text and structured, as most servers send it.
+fn answer(records: usize) -> ToolAnswer {
+    let record = |id: usize| {
+        json!({"id": id, "title": "Crash on start", "user": {"login": "octo"}, "labels": ["bug"],
+               "url": format!("https://api.acme.dev/repos/acme/app/issues/{id}")})
+    };
+    let value = json!({"issues": (0..records).map(record).collect::<Vec<_>>()});
+    ToolAnswer { content: vec![Block::Text(value.to_string())], structured: Some(value), ..ToolAnswer::default() }
+}
+
+fn tools() -> Vec<Value> {
+    let text = json!({"type": "string", "minLength": 1});
+    vec![json!({
+        "name": "list_issues", "description": "Lists issues.",
+        "inputSchema": {"type": "object", "properties": {
+            "owner": text, "repo": text, "state": {"enum": ["open", "closed", "all"]},
+            "labels": {"type": "array", "items": {"type": "string"}}
+        }, "required": ["owner", "repo"], "additionalProperties": false},
+        "annotations": {"readOnlyHint": true}
+    })]
+}
+
+/// A gateway without processes.
+struct Scene {
+    catalog: Arc<Catalog>,
+    router: Arc<Router>,
+    validators: Arc<Validators>,
+    spending: Arc<Spending>,
+    rules: Arc<Rules>,
+    config: Config,
+}
+
+impl Scene {
+    fn new(settings: &str, answer: &ToolAnswer, state: &Path) -> Self {
+        let text = format!("[servers.github]\ncommand = \"x\"\n{settings}\n[servers.vault]\ncommand = \"x\"\n");
+        let env = |name: &str| (name == "XDG_STATE_HOME").then(|| state.display().to_string());
+        let config = Config::parse(&text, Path::new("forge.toml"), &env).unwrap();
+        let listing = Listing { tools: tools(), ..Listing::default() };
+        let ready = State::Ready { protocol: String::new() };
+        let entry = ServerEntry::listed("github", "github", config.servers.get("github"), listing, ready);
+        let upstream: Arc<dyn Upstream> = Arc::new(Memory(answer.clone()));
+        Self {
+            catalog: Arc::new(Catalog::build(vec![Arc::new(entry)]).unwrap()),
+            router: Arc::new(Router::new(HashMap::from([("github".to_owned(), upstream)]))),
+            validators: Arc::default(),
+            spending: Spending::new(&config),
+            rules: Arc::new(Rules::new(&config)),
+            config,
+        }
+    }
+
+    fn broker(&self, session: &Arc<Session>) -> Broker {
+        Broker::new(
+            Arc::clone(&self.catalog),
+            Arc::clone(&self.router),
+            Arc::clone(session),
+            Arc::clone(&self.validators),
+            self.config.sandbox.limits.clone(),
+            Arc::clone(&self.spending),
+            Arc::clone(&self.rules),
+        )
+    }
+
+    /// Makes the calls of a round; `surface` is where their answers are shown, if anywhere.
+    async fn round(&self, surface: Option<Surface>) {
+        let session = Arc::default();
+        for _ in 0..CALLS / SCRIPT {
+            let broker = self.broker(&session);
+            for call in 0..SCRIPT {
+                let value = broker.call_tool(call as u64, "github", "list_issues", ARGS).await.unwrap();
+                let Some(surface) = surface else { continue };
+                std::hint::black_box(redact::json_text(surface, &value.to_string()));
+            }
+        }
+    }
+}
+
+const POLICY: &str = "approval = \"writes\"\n[groups.open]\nservers = [\"github\"]\nisolation = \"open\"\n\
+                      [[flows]]\nfrom = \"vault\"\nto = \"github\"\naction = \"deny\"\n";
+const RATES: &str = "rate = { calls = 1000000, per = \"10ms\", burst = 1000000 }\n";
+const BUDGETS: &str = "[budgets]\nrun = 1000000\nsession = 1000000000\n";
+const DAY: &str = "[budgets]\nday = 1000000000\n";
+
+#[tokio::main]
+async fn main() {
+    let state = tempfile::tempdir().unwrap();
+    println!("{:<44}{:>14}{:>14}", "microseconds a call", "1 record", "50 records");
+    let answers = [answer(1), answer(50)];
+    let mut rows: Vec<(&str, Vec<f64>)> = vec![("the upstream by itself", Vec::new())];
+    for answer in &answers {
+        let upstream: Arc<dyn Upstream> = Arc::new(Memory(answer.clone()));
+        let arguments = serde_json::from_str(ARGS).unwrap();
+        let operation = Operation::Tool { name: "list_issues".to_owned(), arguments, repeatable: true };
+        let calls = async || {
+            for _ in 0..CALLS {
+                std::hint::black_box(upstream.call(&operation, &Progress::default()).await.unwrap());
+            }
+        };
+        rows[0].1.push(median(calls).await);
+    }
+    let (policy, all) = (format!("{RATES}{POLICY}"), format!("{RATES}{POLICY}{BUDGETS}"));
+    let secrets = Some(Surface::Answer(Results::Secrets));
+    let personal = Some(Surface::Answer(Results::SecretsAndPii));
+    for (what, settings, surface) in [
+        ("the broker, nothing configured", "", None),
+        ("with rates, groups, flows, approvals", policy.as_str(), None),
+        ("with budgets of run and session as well", all.as_str(), None),
+        ("with a budget of the day alone", DAY, None),
+        ("nothing configured, answers shown", "", Some(Surface::Answer(Results::Off))),
+        ("the same without secrets", "", secrets),
+        ("the same without secrets and personal data", "", personal),
+    ] {
+        let mut row = Vec::new();
+        for answer in &answers {
+            let scene = Scene::new(settings, answer, state.path());
+            row.push(median(async || scene.round(surface).await).await);
+        }
+        rows.push((what, row));
+    }
+    for (what, row) in rows {
+        println!("{what:<44}{:>14.1}{:>14.1}", row[0], row[1]);
+    }
+}
+
+/// The median time of a call over the rounds, after one that is not measured.
+async fn median(round: impl AsyncFn()) -> f64 {
+    round().await;
+    let mut times = Vec::with_capacity(ROUNDS);
+    for _ in 0..ROUNDS {
+        let started = Instant::now();
+        round().await;
+        times.push(started.elapsed().as_secs_f64() * 1e6 / CALLS as f64);
+    }
+    times.sort_unstable_by(f64::total_cmp);
+    times[ROUNDS / 2]
+}
