@@ -1,6 +1,7 @@
 //! A login that is offered while the gateway runs: an address for a browser, and a listener that waits for it.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use tokio::sync::{Mutex, watch};
@@ -26,6 +27,10 @@ pub struct Invitation {
     url: String,
     scopes: Vec<String>,
     outcome: watch::Receiver<Option<Result<()>>>,
+    /// Held while somebody is asked to follow it.
+    turn: Mutex<()>,
+    /// How often somebody who was asked did not.
+    refusals: AtomicU64,
     _waiting: Task,
 }
 
@@ -69,7 +74,15 @@ impl Invitations {
             let outcome = tokio::time::timeout(PATIENCE, completed).await.unwrap_or_else(|_| Err(expired(&server)));
             tell.send_replace(Some(outcome));
         });
-        let invitation = Arc::new(Invitation { id, url, scopes, outcome, _waiting: waiting });
+        let invitation = Arc::new(Invitation {
+            id,
+            url,
+            scopes,
+            outcome,
+            turn: Mutex::default(),
+            refusals: AtomicU64::new(0),
+            _waiting: waiting,
+        });
         *current = Some(Arc::clone(&invitation));
         Ok(invitation)
     }
@@ -86,6 +99,23 @@ impl Invitation {
     #[must_use]
     pub fn url(&self) -> &str {
         &self.url
+    }
+
+    /// Has somebody asked to follow it, by `ask`, unless somebody is being asked already: then that answer counts.
+    ///
+    /// # Errors
+    /// Why it is not followed.
+    pub async fn put(&self, ask: impl Future<Output = Result<()>>) -> Result<()> {
+        let before = self.refusals.load(Ordering::Relaxed);
+        let _turn = self.turn.lock().await;
+        if self.refusals.load(Ordering::Relaxed) != before {
+            return Err(Error::new(ErrorCode::ApprovalDenied, "the user was asked and has not logged in"));
+        }
+        let answer = ask.await;
+        if answer.is_err() {
+            self.refusals.fetch_add(1, Ordering::Relaxed);
+        }
+        answer
     }
 
     /// Waits until somebody has logged in.

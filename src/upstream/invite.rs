@@ -55,7 +55,7 @@ impl<U> Invite<U> {
         };
         tokio::select! {
             completed = completed => completed,
-            refused = asked => refused,
+            refused = invitation.put(asked) => refused,
         }
     }
 }

@@ -343,7 +343,7 @@ async fn a_client_that_can_is_sent_to_log_in_and_the_call_goes_on() {
         let both = format!("const one = () => {{ {ECHO} }}; return (await forge.parallel([one, one])).results");
         let both = both.replace("() => { return", "async () => { return");
         assert_eq!(run(&service, &both).await, Ok(json!(["Echo: hi", "Echo: hi"])));
-        assert!(!client.asked.lock().expect("not poisoned").is_empty());
+        assert_eq!(client.asked.lock().expect("not poisoned").len(), 1, "of two calls at once one asks");
     }
 }
 
