@@ -193,7 +193,7 @@ impl<'a> Step<'a> {
 
     /// Whether an earlier execution has to prepare it.
     fn is_kept(self) -> bool {
-        matches!(self.what, "stash" | "result")
+        matches!(self.what, "stash" | "keys" | "result")
     }
 
     fn js(self) -> String {
@@ -204,6 +204,8 @@ impl<'a> Step<'a> {
             "resource" => format!("await forge.readResource('{server}', '{server}://data');"),
             "prompt" => format!("await forge.prompt('{server}', 'ask');"),
             "cat" => format!("await forge.cat('/{server}/resources/data.txt');"),
+            "stderr" => format!("if (!await forge.cat('/{server}/stderr')) throw new Error('nothing');"),
+            "keys" => "await forge.stash.keys();".to_owned(),
             "stash" => format!("if (!await forge.stash.get('{server}')) throw new Error('no entry');"),
             "result" => format!("if (!await forge.results.get('{result}')) throw new Error('no result');"),
             other => panic!("no step {other}"),
@@ -218,6 +220,8 @@ impl<'a> Step<'a> {
             "resource" => format!("read_resource('{server}', '{server}://data')"),
             "prompt" => format!("prompt('{server}', 'ask')"),
             "cat" => format!("cat('/{server}/resources/data.txt')"),
+            "stderr" => format!("cat('/{server}/stderr') or fail('nothing')"),
+            "keys" => "stash.keys()".to_owned(),
             "stash" => format!("stash.get('{server}') or fail('no entry')"),
             "result" => format!("results.get('{result}') or fail('no result')"),
             other => panic!("no step {other}"),
@@ -356,7 +360,7 @@ impl Kept {
 async fn prepared(case: &Case, service: &Service) -> Kept {
     let steps = || case.before.iter().chain(&case.targets).map(|step| Step::new(step, ""));
     let of = |what: &str| steps().filter(|step| step.what == what).map(|step| step.server).collect::<BTreeSet<&str>>();
-    for server in of("stash") {
+    for server in of("stash").union(&of("keys")) {
         let code = format!("await forge.stash.put('{server}', await {server}.look({{text: 'prepared'}})); return 1");
         execute(service, "javascript", &code).await.expect("kept");
     }
@@ -445,6 +449,32 @@ async fn the_same_call_has_the_same_verdict_in_every_way() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn the_same_call_has_the_same_verdict_on_v8() {
     table("v8").await;
+}
+
+/// What a configuration says from now on holds for the next script.
+#[tokio::test]
+async fn rules_follow_the_configuration() {
+    if has_python("tests/servers/policy.py").is_none() {
+        return;
+    }
+    let (fence, user) = (Fence::new(), User::new(None));
+    let service = connected(&fence, Era::Modern, "", &user).await;
+    let code = "await vault.look({text: 'x'}); await chat.send({text: 'x'}); return 1";
+    execute(&service, "javascript", code).await.expect("nothing speaks against it");
+    let rules = [
+        ("flows = [{ from = \"vault\", to = \"chat\", action = \"deny\" }]", "GROUP_POLICY_DENIED"),
+        ("servers.chat.approval = \"writes\"", "APPROVAL_DENIED"),
+        ("", "allowed"),
+    ];
+    for (keys, expected) in rules {
+        fence.write("forge.toml", &config(&fence, keys));
+        let started = Instant::now();
+        while verdict(&execute(&service, "javascript", code).await) != expected {
+            assert!(started.elapsed() < Duration::from_secs(30), "{keys}: {}", fence.stderr());
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+    }
+    service.cancel().await.expect("the session ends");
 }
 
 /// However often it is tried, one of two strict groups that are called at once wins, and the other is not called.

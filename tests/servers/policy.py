@@ -80,6 +80,7 @@ def handle(message):
         answer(identifier, error={"code": -32601, "message": f"no {method}"})
 
 
+print(f"{NAME} is up", file=sys.stderr, flush=True)
 for line in sys.stdin:
     if line.strip():
         handle(json.loads(line))
