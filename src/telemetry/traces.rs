@@ -43,7 +43,10 @@ impl Traces {
     pub fn start(config: &config::Telemetry) -> Result<Arc<Self>> {
         let failed =
             |error: &dyn std::fmt::Display| Error::new(ErrorCode::Internal, format!("no traces can be sent: {error}"));
-        let client = reqwest::Client::builder().timeout(PATIENCE).redirect(reqwest::redirect::Policy::none()).build();
+        let client = reqwest::Client::builder().timeout(PATIENCE).redirect(reqwest::redirect::Policy::none());
+        // A proxy is for what is elsewhere.
+        let is_here = url::Url::parse(&config.traces).is_ok_and(|url| config::is_loopback(&url));
+        let client = if is_here { client.no_proxy() } else { client }.build();
         let headers: HashMap<String, String> =
             config.headers.iter().map(|(name, value)| (name.clone(), value.expose().to_owned())).collect();
         let mut exporter = opentelemetry_otlp::SpanExporter::builder()
