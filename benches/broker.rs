@@ -121,56 +121,52 @@ const RATES: &str = "rate = { calls = 1000000, per = \"10ms\", burst = 1000000 }
 const BUDGETS: &str = "[budgets]\nrun = 1000000\nsession = 1000000000\n";
 const DAY: &str = "[budgets]\nday = 1000000000\n";
 
+/// What is measured: its name, the settings, and where answers are shown, if anywhere.
+const CASES: [(&str, &[&str], Option<Surface>); 7] = [
+    ("the broker, nothing configured", &[], None),
+    ("with rates, groups, flows, approvals", &[RATES, POLICY], None),
+    ("with budgets of run and session as well", &[RATES, POLICY, BUDGETS], None),
+    ("with a budget of the day alone", &[DAY], None),
+    ("nothing configured, answers shown", &[], Some(Surface::Answer(Results::Off))),
+    ("the same without secrets", &[], Some(Surface::Answer(Results::Secrets))),
+    ("the same without secrets and personal data", &[], Some(Surface::Answer(Results::SecretsAndPii))),
+];
+
 #[tokio::main]
 async fn main() {
     let state = tempfile::tempdir().unwrap();
+    let columns = [column(&answer(1), state.path()).await, column(&answer(50), state.path()).await];
     println!("{:<44}{:>14}{:>14}", "microseconds a call", "1 record", "50 records");
-    let answers = [answer(1), answer(50)];
-    let mut rows: Vec<(&str, Vec<f64>)> = vec![("the upstream by itself", Vec::new())];
-    for answer in &answers {
-        let upstream: Arc<dyn Upstream> = Arc::new(Memory(answer.clone()));
-        let arguments = serde_json::from_str(ARGS).unwrap();
-        let operation = Operation::Tool { name: "list_issues".to_owned(), arguments, repeatable: true };
-        let calls = async || {
-            for _ in 0..CALLS {
-                std::hint::black_box(upstream.call(&operation, &Progress::default()).await.unwrap());
-            }
-        };
-        rows[0].1.push(median(calls).await);
-    }
-    let (policy, all) = (format!("{RATES}{POLICY}"), format!("{RATES}{POLICY}{BUDGETS}"));
-    let secrets = Some(Surface::Answer(Results::Secrets));
-    let personal = Some(Surface::Answer(Results::SecretsAndPii));
-    for (what, settings, surface) in [
-        ("the broker, nothing configured", "", None),
-        ("with rates, groups, flows, approvals", policy.as_str(), None),
-        ("with budgets of run and session as well", all.as_str(), None),
-        ("with a budget of the day alone", DAY, None),
-        ("nothing configured, answers shown", "", Some(Surface::Answer(Results::Off))),
-        ("the same without secrets", "", secrets),
-        ("the same without secrets and personal data", "", personal),
-    ] {
-        let mut row = Vec::new();
-        for answer in &answers {
-            let scene = Scene::new(settings, answer, state.path());
-            row.push(median(async || scene.round(surface).await).await);
-        }
-        rows.push((what, row));
-    }
-    for (what, row) in rows {
-        println!("{what:<44}{:>14.1}{:>14.1}", row[0], row[1]);
+    let names = std::iter::once("the upstream by itself").chain(CASES.map(|(name, ..)| name));
+    for (row, name) in names.enumerate() {
+        println!("{name:<44}{:>14.1}{:>14.1}", columns[0][row], columns[1][row]);
     }
 }
 
-/// The median time of a call over the rounds, after one that is not measured.
-async fn median(round: impl AsyncFn()) -> f64 {
-    round().await;
-    let mut times = Vec::with_capacity(ROUNDS);
-    for _ in 0..ROUNDS {
-        let started = Instant::now();
-        round().await;
-        times.push(started.elapsed().as_secs_f64() * 1e6 / CALLS as f64);
+/// The median time of a call for each case. The cases take turns, so that a noisy machine is noisy for all of them.
+async fn column(answer: &ToolAnswer, state: &Path) -> Vec<f64> {
+    let bare: Arc<dyn Upstream> = Arc::new(Memory(answer.clone()));
+    let arguments = serde_json::from_str(ARGS).unwrap();
+    let operation = Operation::Tool { name: "list_issues".to_owned(), arguments, repeatable: true };
+    let scenes = CASES.map(|(_, settings, surface)| (Scene::new(&settings.concat(), answer, state), surface));
+    let mut times = vec![Vec::new(); CASES.len() + 1];
+    // The first round is not measured.
+    for round in 0..=ROUNDS {
+        for (row, times) in times.iter_mut().enumerate() {
+            let started = Instant::now();
+            match row.checked_sub(1).map(|case| &scenes[case]) {
+                Some((scene, surface)) => scene.round(*surface).await,
+                None => {
+                    for _ in 0..CALLS {
+                        std::hint::black_box(bare.call(&operation, &Progress::default()).await.unwrap());
+                    }
+                }
+            }
+            if round > 0 {
+                times.push(started.elapsed().as_secs_f64() * 1e6 / CALLS as f64);
+            }
+        }
     }
-    times.sort_unstable_by(f64::total_cmp);
-    times[ROUNDS / 2]
+    times.iter_mut().for_each(|times| times.sort_unstable_by(f64::total_cmp));
+    times.iter().map(|times| times[ROUNDS / 2]).collect()
 }
