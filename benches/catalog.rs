@@ -73,28 +73,41 @@ fn write(file: &Path, table: &str) {
 
 /// A row of the table.
 fn measure(what: &str) -> String {
-    let lists = match what.parse::<usize>() {
-        Ok(size) => made_up(size),
-        Err(_) => real(),
-    };
+    let listed = || what.parse::<usize>().map_or_else(|_| real(), made_up);
+    let lists = listed();
     let tools: usize = lists.values().map(Vec::len).sum();
     let queries = queries();
     let started = Instant::now();
     let mut servers = entries(lists);
-    let stubs = started.elapsed();
+    let mut stubs = started.elapsed();
     let started = Instant::now();
     let catalog = Catalog::build(servers.clone()).unwrap();
-    let index = started.elapsed();
+    let mut index = started.elapsed();
     let memory = peak_memory();
+    // The best of three, which on a busy machine is nearest to what the work takes.
+    for _ in 0..if tools > 20_000 { 0 } else { 2 } {
+        let lists = listed();
+        let started = Instant::now();
+        let servers = entries(lists);
+        stubs = stubs.min(started.elapsed());
+        let started = Instant::now();
+        drop(black_box(Catalog::build(servers).unwrap()));
+        index = index.min(started.elapsed());
+    }
 
     // One server of them lists again: its stubs, and the catalog with all the others as they are.
     let (name, ident) = (servers[0].name.clone(), servers[0].ident.clone());
-    let listed: Vec<Value> = servers[0].stubs.tools.iter().map(|tool| (*tool.definition).clone()).collect();
+    let tools_of_one: Vec<Value> = servers[0].stubs.tools.iter().map(|tool| (*tool.definition).clone()).collect();
     let started = Instant::now();
-    servers[0] = Arc::new(entry(&name, &ident, listed));
+    servers[0] = Arc::new(entry(&name, &ident, tools_of_one));
     let next = catalog.rebuild(servers.clone()).unwrap();
-    let anew = started.elapsed();
+    let mut anew = started.elapsed();
     black_box(&next);
+    if tools <= 20_000 {
+        let started = Instant::now();
+        drop(black_box(catalog.rebuild(servers.clone()).unwrap()));
+        anew = anew.min(started.elapsed());
+    }
 
     let ident = &servers[servers.len() / 2].ident;
     let tool = &servers[servers.len() / 2].stubs.tools[0].ident;
@@ -158,7 +171,8 @@ fn quantile(sorted: &[Duration], percent: usize) -> Duration {
 
 fn show(time: Duration) -> String {
     match time.as_micros() {
-        micros @ 0..10_000 => format!("{micros} µs"),
+        0..100 => format!("{:.1} µs", time.as_secs_f64() * 1e6),
+        micros @ 100..10_000 => format!("{micros} µs"),
         micros => format!("{} ms", micros / 1000),
     }
 }

@@ -17,6 +17,8 @@ use crate::report::{Report, circumstances, table};
 const DEPTH: usize = 10;
 /// Ranks at which recall is told.
 const RANKS: [usize; 4] = [1, 3, 5, 10];
+/// Questions that a part needs to have a floor.
+const MIN_QUESTIONS: usize = 40;
 /// How much a figure may fall below its floor.
 const TOLERANCE: f64 = 0.01;
 
@@ -30,6 +32,8 @@ pub struct How {
     pub ablations: bool,
     /// One question in this many.
     pub sample: usize,
+    /// Whether what is found now becomes the floors.
+    pub set_floors: bool,
 }
 
 /// Averages over questions.
@@ -93,14 +97,19 @@ pub fn run(how: &How) -> Result<Report> {
     let mut rows = vec![heading("set")];
     let mut failed = Vec::new();
     let floors = floors()?;
+    let mut new_floors = serde_json::Map::new();
     for set in &sets {
         let scores = evaluate(set, &ranking, how.sample)?;
         rows.extend(scores.iter().map(|(part, score)| row(&format!("{} {part}", set.name), score)));
-        if how.sample == 1 && how.ranking.is_none() {
+        new_floors.insert(set.name.clone(), as_floors(&scores));
+        if how.sample == 1 && how.ranking.is_none() && !how.set_floors {
             failed.extend(below(&floors, &set.name, &scores));
         }
     }
     text.push_str(&table(&rows));
+    if how.set_floors {
+        std::fs::write(floors_file(), serde_json::to_string_pretty(&Value::Object(new_floors))? + "\n")?;
+    }
     if how.ablations {
         text.push_str("\n\nWithout one part of the ranking, all questions of a set:\n\n");
         let mut rows = vec![heading("ranking")];
@@ -206,12 +215,16 @@ fn row(name: &str, score: &Score) -> Vec<String> {
     std::iter::once(name.to_owned()).chain(score.cells()).collect()
 }
 
+fn floors_file() -> PathBuf {
+    root().join("tests/fixtures/retrieval/floors.json")
+}
+
 /// The floors: set → part → figure.
 ///
 /// # Errors
 /// When the file cannot be read.
 pub fn floors() -> Result<Value> {
-    let path = root().join("tests/fixtures/retrieval/floors.json");
+    let path = floors_file();
     let text = std::fs::read_to_string(&path).with_context(|| path.display().to_string())?;
     serde_json::from_str(&text).with_context(|| path.display().to_string())
 }
@@ -232,10 +245,10 @@ pub fn below(floors: &Value, set: &str, scores: &BTreeMap<&'static str, Score>) 
     lines
 }
 
-/// The figures of `scores` as floors.
-#[must_use]
-pub fn as_floors(scores: &BTreeMap<&'static str, Score>) -> Value {
+/// The figures of `scores` as floors, of parts with questions enough not to jump with one of them.
+fn as_floors(scores: &BTreeMap<&'static str, Score>) -> Value {
     let rounded = |value: f64| (value * 1000.0).round() / 1000.0;
     let floor = |score: &Score| json!({"recall_at_5": rounded(score.recall_at_5()), "mrr": rounded(score.mrr())});
-    scores.iter().map(|(part, score)| ((*part).to_owned(), floor(score))).collect::<serde_json::Map<_, _>>().into()
+    let parts = scores.iter().filter(|(_, score)| score.questions >= MIN_QUESTIONS);
+    parts.map(|(part, score)| ((*part).to_owned(), floor(score))).collect::<serde_json::Map<_, _>>().into()
 }

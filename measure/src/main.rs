@@ -8,8 +8,8 @@ use forgefs_measure::{eval, tokens};
 
 fn main() -> ExitCode {
     let (report, options) = match Cli::parse().command {
-        Command::Eval { options, ranking, ablations, sample } => {
-            let how = eval::How { shared: options.shared(), ranking, ablations, sample };
+        Command::Eval { options, ranking, ablations, sample, set_floors } => {
+            let how = eval::How { shared: options.shared(), ranking, ablations, sample, set_floors };
             (eval::run(&how), options)
         }
         Command::Tokens { options } => (tokens::run(options.shared().as_deref()), options),
@@ -58,6 +58,9 @@ enum Command {
         /// Only one question in this many
         #[arg(long, default_value_t = 1)]
         sample: usize,
+        /// Make what is found now the floors
+        #[arg(long)]
+        set_floors: bool,
     },
     /// Tokens that an agent spends: the surface, and whole tasks beside the plain tool list
     Tokens {

@@ -78,7 +78,7 @@ enum Task {
     },
     /// Formatting and lints, warnings denied
     Check,
-    /// What CI runs: check, docs, then test with both engines, then check-stubs
+    /// What CI runs: check, docs, then test with both engines, then eval and check-stubs
     Ci,
     /// Generate stubs from the corpus and the real catalogs, and run every type checker and formatter over them
     ///

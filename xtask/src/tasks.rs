@@ -94,6 +94,7 @@ impl Workspace {
         step::run(docs.env("RUSTDOCFLAGS", "-D warnings").current_dir(&self.root))?;
         step::run(Build::QuickJs.cargo(&["test", "--workspace", "--doc"]).current_dir(&self.root))?;
         self.test_with(&builds, &[])?;
+        self.measure("eval", &[])?;
         self.check_stubs()
     }
 

@@ -1,7 +1,5 @@
 //! What of a tool, a resource or a prompt is searched.
 
-use std::collections::HashMap;
-use std::fmt::Write as _;
 use std::sync::Arc;
 
 use serde_json::Value;
@@ -48,13 +46,15 @@ impl OfServer {
 pub(super) struct Writer<'r> {
     vocabulary: Vocabulary,
     ranking: &'r Ranking,
-    counts: HashMap<u32, u32>,
+    /// What each stem counts in the document at hand; only those in `used` do.
+    counts: Vec<u32>,
+    used: Vec<u32>,
     seen: u32,
 }
 
 impl<'r> Writer<'r> {
     pub(super) fn new(ranking: &'r Ranking) -> Self {
-        Self { vocabulary: Vocabulary::default(), ranking, counts: HashMap::new(), seen: 0 }
+        Self { vocabulary: Vocabulary::default(), ranking, counts: Vec::new(), used: Vec::new(), seen: 0 }
     }
 
     pub(super) fn server(&mut self, server: &ServerEntry) -> OfServer {
@@ -100,9 +100,10 @@ impl<'r> Writer<'r> {
 
     fn finish(&mut self, name: &str) -> Document {
         self.seen = 0;
-        let mut words: Vec<(u32, u32)> = self.counts.drain().collect();
-        // In the order in which the stems came up, so that the index is the same every time.
-        words.sort_unstable();
+        let mut words: Vec<(u32, u32)> = Vec::with_capacity(self.used.len());
+        for stem in self.used.drain(..) {
+            words.extend(self.counts.get_mut(stem as usize).map(|count| (stem, std::mem::take(count))));
+        }
         let length = words.iter().map(|(_, count)| count).sum();
         let mut stems = Vec::new();
         each_word(name, |word| stems.push(self.vocabulary.id(word, self.ranking.stems)));
@@ -120,7 +121,8 @@ impl<'r> Writer<'r> {
         each_word(text, |word| {
             if self.seen < MAX_WORDS {
                 self.seen += 1;
-                *self.counts.entry(self.vocabulary.id(word, self.ranking.stems)).or_default() += weight;
+                let stem = self.vocabulary.id(word, self.ranking.stems);
+                count(&mut self.counts, &mut self.used, stem, weight);
             }
         });
     }
@@ -131,19 +133,20 @@ impl<'r> Writer<'r> {
             return;
         }
         let mut parts = Vec::new();
-        let mut count = 0;
+        let mut words = 0;
         each_word(name, |word| {
-            count += 1;
+            words += 1;
             let digit = |c: char| c.is_ascii_digit();
             if word.contains(digit) && !word.chars().all(digit) {
                 parts.extend(word.split(digit).filter(|part| !part.is_empty()).map(str::to_owned));
             }
         });
-        if count > 1 {
+        if words > 1 {
             parts.push(squashed(name));
         }
         for part in parts {
-            *self.counts.entry(self.vocabulary.id(&part, false)).or_default() += 1;
+            let stem = self.vocabulary.id(&part, false);
+            count(&mut self.counts, &mut self.used, stem, 1);
         }
     }
 
@@ -168,10 +171,28 @@ impl<'r> Writer<'r> {
     }
 }
 
+fn count(counts: &mut Vec<u32>, used: &mut Vec<u32>, stem: u32, weight: u32) {
+    let slot = stem as usize;
+    if slot >= counts.len() {
+        counts.resize(slot + 1, 0);
+    }
+    if counts[slot] == 0 {
+        used.push(stem);
+    }
+    counts[slot] += weight;
+}
+
 fn as_text(words: &[(u32, u32)], vocabulary: &Vocabulary) -> String {
     let mut text = String::with_capacity(words.len() * 10);
     for (id, count) in words {
-        let _ = write!(text, "{}*{count} ", vocabulary.stem(*id));
+        text.push_str(vocabulary.stem(*id));
+        text.push('*');
+        match u8::try_from(*count) {
+            // Nearly all of them, and formatting is slow.
+            Ok(digit @ 0..10) => text.push(char::from(b'0' + digit)),
+            _ => text.push_str(&count.to_string()),
+        }
+        text.push(' ');
     }
     text
 }

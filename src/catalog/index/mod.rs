@@ -29,6 +29,8 @@ use crate::manifest::ServerEntry;
 
 /// Memory for building the one segment, in bytes.
 const BUILD_MEMORY: usize = 64 << 20;
+/// Servers from which on their documents are made on several threads.
+const MIN_PARALLEL: usize = 16;
 /// Known words that an unknown one may stand for.
 const MAX_MEANT: usize = 4;
 
@@ -234,17 +236,19 @@ impl Index {
         Ok(found.into_iter().map(|(_, stem)| stem).collect())
     }
 
-    /// The tools of a server gain when all words of its name are in the query.
+    /// The tools of a server gain by the share of its name's words that are in the query.
     fn favour_named_servers(&self, terms: &[query::Term], scores: &mut Scores) {
-        let is_named =
-            |words: &Vec<String>| !words.is_empty() && words.iter().all(|w| terms.iter().any(|t| t.stem == *w));
-        let named: Vec<bool> = self.server_names.iter().map(is_named).collect();
-        if self.ranking.server_named <= 0.0 || !named.contains(&true) {
+        let share = |words: &Vec<String>| {
+            let named = words.iter().filter(|word| terms.iter().any(|term| term.stem == **word)).count();
+            ratio(named, words.len())
+        };
+        let shares: Vec<f32> = self.server_names.iter().map(share).collect();
+        if self.ranking.server_named <= 0.0 || shares.iter().all(|share| *share == 0.0) {
             return;
         }
         scores.scale(|document| {
             let server = self.servers.get(document as usize).copied().unwrap_or(u32::MAX) as usize;
-            if named.get(server).copied().unwrap_or(false) { 1.0 + self.ranking.server_named } else { 1.0 }
+            1.0 + self.ranking.server_named * shares.get(server).copied().unwrap_or(0.0)
         });
     }
 
@@ -285,16 +289,32 @@ fn rarity(total: usize, count: u32) -> f32 {
     ((total - count + 0.5) / (count + 0.5)).ln_1p()
 }
 
-/// The documents of each server: those of `previous` where it is the same, else new ones.
+/// The documents of each server: those of `previous` where it is the same, else new ones, made on every processor.
 fn documents(servers: &[Arc<ServerEntry>], previous: Option<&Index>, ranking: &Ranking) -> Vec<Arc<OfServer>> {
     let known: HashMap<&str, &Arc<OfServer>> =
         previous.into_iter().flat_map(|index| &index.documents).map(|of| (of.name.as_str(), of)).collect();
-    let mut writer = Writer::new(ranking);
-    let of = |server: &Arc<ServerEntry>| match known.get(server.name.as_str()) {
-        Some(known) if known.is_of(server) => Arc::clone(known),
-        _ => Arc::new(writer.server(server)),
+    let make = |servers: &[Arc<ServerEntry>]| -> Vec<Arc<OfServer>> {
+        let mut writer = Writer::new(ranking);
+        let of = |server: &Arc<ServerEntry>| match known.get(server.name.as_str()) {
+            Some(known) if known.is_of(server) => Arc::clone(known),
+            _ => Arc::new(writer.server(server)),
+        };
+        servers.iter().map(of).collect()
     };
-    servers.iter().map(of).collect()
+    let processors = std::thread::available_parallelism().map_or(1, usize::from);
+    if processors == 1 || servers.len() < MIN_PARALLEL {
+        return make(servers);
+    }
+    std::thread::scope(|scope| {
+        let parts = servers.chunks(servers.len().div_ceil(processors));
+        let threads: Vec<_> = parts.map(|part| (part, scope.spawn(|| make(part)))).collect();
+        threads.into_iter().flat_map(|(part, thread)| thread.join().unwrap_or_else(|_| make(part))).collect()
+    })
+}
+
+#[expect(clippy::cast_precision_loss, reason = "names have few words")]
+fn ratio(part: usize, whole: usize) -> f32 {
+    part as f32 / whole.max(1) as f32
 }
 
 #[expect(clippy::cast_precision_loss, reason = "lengths are small")]

@@ -24,7 +24,8 @@ pub struct Ranking {
     pub typos: f32,
     /// What it counts that much of a tool's name is in the query.
     pub coverage: f32,
-    /// How much the tools of a server gain that the query names, as a share of their score.
+    /// How much the tools of a server gain that the query names, as a share of their score; half of it for half of the
+    /// words of its name.
     pub server_named: f32,
     /// Exponent of a sentence's score where several are added up; over 1 favours the tool that fits one sentence
     /// well over the one that fits each a little. 0 takes the whole text as one sentence.
@@ -59,7 +60,7 @@ impl Default for Ranking {
             stop_words: true,
             synonyms: 0.5,
             typos: 0.6,
-            coverage: 0.15,
+            coverage: 0.3,
             server_named: 0.2,
             fusion: 2,
             names_first: true,

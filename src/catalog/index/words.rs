@@ -13,23 +13,66 @@ const MIN_SENTENCE: usize = 2;
 /// between lower and upper case (`createIssue`), and before the last capital of a run (`HTTPServer`). Scripts without
 /// spaces between words are taken in pairs of letters.
 pub(super) fn each_word(text: &str, mut word: impl FnMut(&str)) {
+    if text.is_ascii() {
+        each_ascii_word(text, &mut word);
+    } else {
+        each_wide_word(text, &mut word);
+    }
+}
+
+/// Most text by far, without looking at characters twice.
+fn each_ascii_word(text: &str, word: &mut impl FnMut(&str)) {
+    let bytes = text.as_bytes();
+    let mut lower = String::new();
+    let mut at = 0;
+    while at < bytes.len() {
+        if !bytes[at].is_ascii_alphanumeric() {
+            at += 1;
+            continue;
+        }
+        let start = at;
+        let mut has_capitals = false;
+        while let Some(byte) = bytes.get(at).filter(|byte| byte.is_ascii_alphanumeric()) {
+            let is_capital = byte.is_ascii_uppercase();
+            if is_capital && at > start {
+                let previous = bytes[at - 1];
+                let ends_run = previous.is_ascii_uppercase() && bytes.get(at + 1).is_some_and(u8::is_ascii_lowercase);
+                if previous.is_ascii_lowercase() || ends_run {
+                    break;
+                }
+            }
+            has_capitals |= is_capital;
+            at += 1;
+        }
+        if has_capitals {
+            lower.clear();
+            lower.push_str(&text[start..at]);
+            lower.make_ascii_lowercase();
+            word(&lower);
+        } else {
+            word(&text[start..at]);
+        }
+    }
+}
+
+fn each_wide_word(text: &str, word: &mut impl FnMut(&str)) {
     let mut current = String::new();
     let mut previous: Option<char> = None;
     let mut unspaced = Vec::new();
     let mut chars = text.chars().peekable();
     while let Some(c) = chars.next() {
         if is_unspaced(c) {
-            flush(&mut current, &mut word);
+            flush(&mut current, word);
             unspaced.push(c);
             previous = None;
             continue;
         }
         if !unspaced.is_empty() {
-            pairs(&unspaced, &mut word);
+            pairs(&unspaced, word);
             unspaced.clear();
         }
         if !c.is_alphanumeric() {
-            flush(&mut current, &mut word);
+            flush(&mut current, word);
             previous = None;
             continue;
         }
@@ -38,13 +81,13 @@ pub(super) fn each_word(text: &str, mut word: impl FnMut(&str)) {
                 || (p.is_uppercase() && c.is_uppercase() && chars.peek().is_some_and(|n| n.is_lowercase()))
         });
         if starts {
-            flush(&mut current, &mut word);
+            flush(&mut current, word);
         }
         current.extend(c.to_lowercase());
         previous = Some(c);
     }
-    flush(&mut current, &mut word);
-    pairs(&unspaced, &mut word);
+    flush(&mut current, word);
+    pairs(&unspaced, word);
 }
 
 fn flush(current: &mut String, word: &mut impl FnMut(&str)) {
@@ -142,5 +185,37 @@ impl Vocabulary {
     /// The stem with this number.
     pub(super) fn stem(&self, id: u32) -> &str {
         self.stems.get(id as usize).map_or("", |stem| stem)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{each_wide_word, sentences, words};
+
+    #[test]
+    fn names_and_prose_are_split_the_same_way_in_both_alphabets() {
+        let cases = [
+            ("createIssue", "create issue"),
+            ("HTTPServer2go", "http server2go"),
+            ("get_current-weather.v2", "get current weather v2"),
+            ("ABC aB Ab A1b", "abc a b ab a1b"),
+            ("", ""),
+            ("  --  ", ""),
+        ];
+        for (text, expected) in cases {
+            assert_eq!(words(text).join(" "), expected, "{text}");
+            let mut wide = Vec::new();
+            each_wide_word(text, &mut |word: &str| wide.push(word.to_owned()));
+            assert_eq!(wide.join(" "), expected, "{text}, as other alphabets");
+        }
+        assert_eq!(words("Größe ändern").join(" "), "größe ändern");
+        assert_eq!(words("获取天气 now").join(" "), "获取 取天 天气 now");
+    }
+
+    #[test]
+    fn sentences_are_parts_with_something_to_look_for() {
+        assert_eq!(sentences("Find the file. Then delete its copies!"), ["Find the file.", " Then delete its copies!"]);
+        assert_eq!(sentences("Find file v1.2 please"), ["Find file v1.2 please"]);
+        assert_eq!(sentences("Hi. I need this: list all open invoices."), ["Hi. I need this: list all open invoices."]);
     }
 }
