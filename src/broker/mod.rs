@@ -5,7 +5,7 @@
 //! 1. resolve the names, with suggestions;
 //! 2. map and validate the arguments against the tool's schema;
 //! 3. open the record, so that what is refused is on it too;
-//! 4. ask the [`policy`], and the user where that says so, before anything is counted or sent;
+//! 4. ask the `policy`, and the user where that says so, before anything is counted or sent;
 //! 5. charge the budgets, within the rates, and wait for a free slot;
 //! 6. call the server through the router;
 //! 7. note whose data the execution holds now, normalise the answer, redact what is shown of errors, close the record.

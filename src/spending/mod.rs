@@ -1,7 +1,7 @@
 //! How often servers are called, and what calls cost: decided before a call is sent, for all that a gateway serves.
 //!
-//! A rate is a bucket that refills evenly ([`rates`]). A budget is spent once: per run, per session, and per UTC day,
-//! the last one in a file that all gateways with one configuration share ([`day`]). The price of a call is taken from
+//! A rate is a bucket that refills evenly (`rates`). A budget is spent once: per run, per session, and per UTC day,
+//! the last one in a file that all gateways with one configuration share (`day`). The price of a call is taken from
 //! all budgets together or from none, and whoever takes does so alone: calls made at once cannot overspend.
 
 mod day;

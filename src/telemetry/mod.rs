@@ -1,5 +1,5 @@
-//! How the gateway fares, for whoever runs it: numbers for Prometheus ([`metrics`], served by [`exposition`]) and spans
-//! for a collector of OpenTelemetry ([`traces`]).
+//! How the gateway fares, for whoever runs it: numbers for Prometheus (`metrics`, served by `exposition`) and spans
+//! for a collector of OpenTelemetry (`traces`).
 //!
 //! Both are made from the record of an execution when it has ended, so a call costs no more for them. Neither ever
 //! has arguments, answers, scripts or messages; the only texts from outside are identifiers of configured servers and,
