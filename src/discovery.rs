@@ -98,13 +98,20 @@ impl Discovery<'_> {
             return Err(Error::new(ErrorCode::InvalidArgs, format!("{asked} is a folder\n{listing}"))
                 .hint(format!("`cat` a file in it, or {path}*.pyi for all stubs")));
         };
-        if let Some(digest) = self.catalog.node_digest(node) {
-            // As the agent sees it, so that records have no secret either.
-            self.session.saw(path.clone(), digest, &redact::text(Surface::Log, &content));
-        }
         // Unlike descriptions, what a server writes while it works may tell of what it works on.
         let labels = self.catalog.stderr_of(node).map(str::to_owned).into_iter().collect();
         Ok(File::Text { path, text: content.into_owned(), labels })
+    }
+
+    /// Notes which stubs among these files, given as path and text, the agent has been shown.
+    pub fn saw(&self, files: &[(String, String)]) {
+        for (path, text) in files {
+            let node = self.catalog.files(path).ok().and_then(|nodes| nodes.into_iter().next());
+            if let Some(digest) = node.and_then(|node| self.catalog.node_digest(node)) {
+                // As the agent sees it, so that records have no secret either.
+                self.session.saw(path.clone(), digest, &redact::text(Surface::Log, text));
+            }
+        }
     }
 
     /// One line a hit. Several queries, one a step of a task, are answered together: each line ends with the numbers of
@@ -148,10 +155,11 @@ impl Discovery<'_> {
 }
 
 /// The asked lines of several files, given as path and text, as one text; each is set apart by a line with its path.
+/// Beside it, how many of them there was room for.
 ///
 /// # Errors
 /// `INVALID_ARGS` when the range of lines is not valid.
-pub fn concatenate(files: &[(String, String)], lines: Option<&str>) -> Result<String> {
+pub fn concatenate(files: &[(String, String)], lines: Option<&str>) -> Result<(String, usize)> {
     let range = lines.map(parse_lines).transpose()?;
     let many = files.len() > 1;
     let mut text = String::new();
@@ -161,7 +169,7 @@ pub fn concatenate(files: &[(String, String)], lines: Option<&str>) -> Result<St
             let more = left.len().saturating_sub(MAX_NAMED);
             text.push_str(&format!("… enough for one answer; not read: {}", left[..left.len() - more].join(" ")));
             text.push_str(&if more > 0 { format!(" and {more} more\n") } else { "\n".to_owned() });
-            break;
+            return Ok((text, position));
         }
         let content = slice(content, range, path);
         if many {
@@ -170,7 +178,7 @@ pub fn concatenate(files: &[(String, String)], lines: Option<&str>) -> Result<St
         text.push_str(content.trim_end_matches('\n'));
         text.push('\n');
     }
-    Ok(text)
+    Ok((text, files.len()))
 }
 
 fn is_results(path: &str) -> bool {

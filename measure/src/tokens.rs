@@ -198,7 +198,7 @@ fn ours(task: &Task, catalog: &Catalog) -> Result<(Cost, usize)> {
             files.push((path, text));
         }
     }
-    let read = Cost { input: count(&concatenate(&files, None)?), output: said("cat", json!({"path": paths})) };
+    let read = Cost { input: count(&concatenate(&files, None)?.0), output: said("cat", json!({"path": paths})) };
     let run = Cost { input: 0, output: said("execute", json!({"language": "javascript", "code": task.script})) };
     Ok((cost + read + run, searches))
 }

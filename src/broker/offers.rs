@@ -20,7 +20,8 @@ impl Broker {
     /// # Errors
     /// `INVALID_ARGS` when a path or the range of lines is not valid; for a single resource any error of its reading.
     pub async fn cat(&self, call: u64, paths: &[String], lines: Option<&str>) -> Result<String> {
-        let files = Discovery { catalog: &self.catalog, session: &self.session }.files(paths)?;
+        let discovery = Discovery { catalog: &self.catalog, session: &self.session };
+        let files = discovery.files(paths)?;
         let several = files.len() > 1;
         let texts = join_all(files.into_iter().map(|file| async move {
             match file {
@@ -39,7 +40,9 @@ impl Broker {
             }
         }));
         let texts: Vec<_> = texts.await.into_iter().collect::<Result<_>>()?;
-        discovery::concatenate(&texts, lines)
+        let (text, shown) = discovery::concatenate(&texts, lines)?;
+        discovery.saw(&texts[..shown]);
+        Ok(text)
     }
 
     async fn resource_text(&self, call: u64, remote: &Remote) -> Result<String> {

@@ -22,6 +22,27 @@ fn lines(fence: &Fence) -> Vec<Value> {
 }
 
 #[tokio::test]
+async fn a_file_that_there_was_no_room_for_has_not_been_read() {
+    let fence = Fence::new();
+    let session = fence.serve(&samples()).await;
+    session.ready(&["people", "tickets", "calendar"]).await;
+    let kinds = ["md", "json", "d.ts", "pyi"];
+    let paths: Vec<String> =
+        ["people", "tickets", "calendar"].iter().flat_map(|s| kinds.map(|kind| format!("/{s}/*.{kind}"))).collect();
+    let text = session.call("cat", json!({"path": paths})).await.text;
+    let left = text.lines().last().and_then(|line| line.split_once("not read: ")).expect("more than fits").1;
+    session.execute("starlark", "1").await;
+    session.close().await;
+    let records = lines(&fence);
+    let read = records[0]["read"].as_object().expect("what was read");
+    assert!(!read.is_empty());
+    for path in read.keys() {
+        assert!(text.contains(&format!("# {path}\n")), "{path} was not shown");
+    }
+    assert!(left.split(' ').filter(|path| path.starts_with('/')).all(|path| !read.contains_key(path)), "{left}");
+}
+
+#[tokio::test]
 async fn a_record_says_who_ran_what_where_and_after_reading_what() {
     for era in [Era::Legacy, Era::Modern] {
         let fence = Fence::new();
