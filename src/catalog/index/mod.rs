@@ -27,8 +27,11 @@ use self::scores::Scores;
 use crate::error::{Error, ErrorCode, Result};
 use crate::manifest::ServerEntry;
 
-/// Memory for building the one segment, in bytes.
-const BUILD_MEMORY: usize = 64 << 20;
+/// Memory for building the one segment, in bytes a document, and altogether. A third of it becomes the table of words,
+/// which grows where it has to; a catalog is built several times while servers connect, so that a table of megabytes for
+/// a few tools would be most of the time to the first answer.
+const DOCUMENT_MEMORY: usize = 2 << 10;
+const BUILD_MEMORY: std::ops::RangeInclusive<usize> = (256 << 10)..=(64 << 20);
 /// Servers from which on their documents are made on several threads.
 const MIN_PARALLEL: usize = 16;
 /// Known words that an unknown one may stand for.
@@ -80,14 +83,15 @@ impl Index {
         let names = schema.add_text_field("names", indexing(IndexRecordOption::Basic));
         let tokenizers = TokenizerManager::new();
         tokenizers.register(tokens::NAME, tokens::Counted::default());
-        let mut segment = Tantivy::builder()
-            .schema(schema.build())
-            .tokenizers(tokenizers)
-            .single_segment_index_writer(tantivy::directory::RamDirectory::create(), BUILD_MEMORY)?;
         let documents = documents(servers, previous, &ranking);
         let tools = documents.iter().enumerate().flat_map(|(server, of)| of.tools.iter().map(move |d| (server, d)));
         let others = documents.iter().enumerate().flat_map(|(server, of)| of.others.iter().map(move |d| (server, d)));
         let all: Vec<(usize, &Document)> = tools.chain(others).collect();
+        let memory = (all.len() * DOCUMENT_MEMORY).clamp(*BUILD_MEMORY.start(), *BUILD_MEMORY.end());
+        let mut segment = Tantivy::builder()
+            .schema(schema.build())
+            .tokenizers(tokenizers)
+            .single_segment_index_writer(tantivy::directory::RamDirectory::create(), memory)?;
         for (_, document) in &all {
             let mut fields = tantivy::TantivyDocument::default();
             fields.add_text(words, &document.words);
