@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tokio::sync::{Mutex, watch};
 
-use super::{Account, Grant, Listener, Login};
+use super::{Account, Grant, Listener, Login, Version};
 use crate::error::{Error, ErrorCode, Result};
 use crate::session::random_id;
 use crate::task::Task;
@@ -45,6 +45,12 @@ impl Invitations {
     #[must_use]
     pub fn server(&self) -> &str {
         self.account.server()
+    }
+
+    /// Which version of the login there is, where somebody is logged in.
+    #[must_use]
+    pub fn version(&self) -> Option<Version> {
+        self.account.version()
     }
 
     /// The login that is offered now, for these scopes beside the usual ones; a new one if there is none.

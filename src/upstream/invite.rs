@@ -54,6 +54,8 @@ impl<U> Invite<U> {
             }
         };
         tokio::select! {
+            // First, or the next in turn would still ask.
+            biased;
             completed = completed => completed,
             refused = invitation.put(asked) => refused,
         }
@@ -67,8 +69,16 @@ fn not_asked(why: &str) -> Error {
 #[async_trait]
 impl<U: Upstream> Upstream for Invite<U> {
     async fn call(&self, operation: &Operation, progress: &Progress) -> Result<Answer> {
-        let refused = match self.inner.call(operation, progress).await {
-            Err(error) if error.code == ErrorCode::AuthRequired && progress.caller().is_some() => error,
+        let wants_login = |error: &Error| error.code == ErrorCode::AuthRequired && progress.caller().is_some();
+        let before = self.logins.version();
+        let mut answer = self.inner.call(operation, progress).await;
+        // Somebody may have logged in since, for another call.
+        let now = self.logins.version();
+        if answer.as_ref().is_err_and(wants_login) && now.is_some() && now != before {
+            answer = self.inner.call(operation, progress).await;
+        }
+        let refused = match answer {
+            Err(error) if wants_login(&error) => error,
             answer => return answer,
         };
         let Some(invitation) = self.invitation(&refused).await else { return Err(refused) };
