@@ -1,4 +1,5 @@
-//! What the broker costs a call: `cargo bench --bench broker`. An upstream in memory is called by itself and then through
+//! What the broker costs a call: `cargo bench --workspace --bench broker`, `-- --write
+//! docs/benchmarks.md` to keep the table. An upstream in memory is called by itself and then through
 //! the whole broker, with more and more of the configuration in force. Microseconds a call, the median of 11 rounds of
 //! 500; the brokers of all calls (one for every 50, as for so many scripts) are part of it.
 #![expect(clippy::print_stdout, clippy::unwrap_used, reason = "a benchmark prints, and stops where it cannot go on")]
@@ -19,6 +20,7 @@ use forgefs::router::Router;
 use forgefs::session::Session;
 use forgefs::spending::Spending;
 use forgefs::upstream::{Answer, Block, Listing, Operation, Progress, ToolAnswer, Upstream};
+use forgefs_measure::report::Report;
 use serde_json::{Value, json};
 
 /// Calls of a round.
@@ -136,11 +138,14 @@ const CASES: [(&str, &[&str], Option<Surface>); 7] = [
 async fn main() {
     let state = tempfile::tempdir().unwrap();
     let columns = [column(&answer(1), state.path()).await, column(&answer(50), state.path()).await];
-    println!("{:<44}{:>14}{:>14}", "microseconds a call", "1 record", "50 records");
+    let mut rows = vec![["microseconds a call", "1 record", "50 records"].map(str::to_owned).to_vec()];
     let names = std::iter::once("the upstream by itself").chain(CASES.map(|(name, ..)| name));
-    for (row, name) in names.enumerate() {
-        println!("{name:<44}{:>14.1}{:>14.1}", columns[0][row], columns[1][row]);
-    }
+    rows.extend(names.enumerate().map(|(row, name)| {
+        vec![name.to_owned(), format!("{:.1}", columns[0][row]), format!("{:.1}", columns[1][row])]
+    }));
+    let report = Report::of_bench("broker", &rows);
+    println!("{}", report.text);
+    report.keep().unwrap();
 }
 
 /// The median time of a call for each case. The cases take turns, so that a noisy machine is noisy for all of them.

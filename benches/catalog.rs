@@ -1,8 +1,7 @@
 //! What finding costs at each number of tools: `cargo bench --bench catalog`, `-- --write docs/benchmarks.md` to keep
 //! the table. Each size is measured in a process of its own, so that its peak of memory is its own.
 //!
-//! The tools are made up, the same ones every time: words of a vocabulary of 6,000 as often as words are in prose,
-//! about 900 bytes a definition, 50 tools a server. With FORGEFS_SHARED set the tool lists of real servers come on top.
+//! The tools are made up, the same ones every time, 50 of them a server. With FORGEFS_SHARED set the tool lists of real servers come on top.
 #![expect(clippy::print_stdout, clippy::unwrap_used, reason = "a benchmark prints, and stops where it cannot go on")]
 
 use std::collections::BTreeMap;
@@ -16,10 +15,25 @@ use std::time::{Duration, Instant};
 use forgefs::catalog::Catalog;
 use forgefs::manifest::{ServerEntry, State, load_file};
 use forgefs::upstream::Listing;
-use serde_json::{Value, json};
+use forgefs_measure::made_up;
+use forgefs_measure::report::Report;
+use serde_json::Value;
 
 const SIZES: [usize; 4] = [100, 1_000, 10_000, 100_000];
-const TOOLS_A_SERVER: usize = 50;
+const COLUMNS: [&str; 12] = [
+    "tools",
+    "stubs",
+    "index",
+    "both",
+    "one server anew",
+    "peak memory",
+    "search p50",
+    "p99",
+    "ls / p50",
+    "ls server p50",
+    "cat p50",
+    "search p99 while swapped",
+];
 /// Requests of a kind that are measured.
 const REQUESTS: usize = 400;
 /// Environment variable that tells a child what to measure.
@@ -30,22 +44,8 @@ fn main() {
         println!("{}", measure(&what));
         return;
     }
-    let heading = [
-        "tools",
-        "stubs",
-        "index",
-        "both",
-        "one server anew",
-        "peak memory",
-        "search p50",
-        "p99",
-        "ls / p50",
-        "ls server p50",
-        "cat p50",
-        "search p99 while swapped",
-    ];
-    let mut lines = vec![format!("| {} |", heading.join(" | ")), format!("|---{}|", "|---:".repeat(heading.len() - 1))];
-    println!("{}", lines.join("\n"));
+    let mut rows = vec![COLUMNS.map(str::to_owned).to_vec()];
+    println!("{}", COLUMNS.join(" | "));
     let mut sizes: Vec<String> = SIZES.map(|size| size.to_string()).into();
     sizes.extend(
         std::env::var_os("FORGEFS_SHARED").filter(|folder| Path::new(folder).is_dir()).map(|_| "real".to_owned()),
@@ -55,28 +55,17 @@ fn main() {
         assert!(output.status.success(), "{size}: {}", String::from_utf8_lossy(&output.stderr));
         let row = String::from_utf8_lossy(&output.stdout).trim().to_owned();
         println!("{row}");
-        lines.push(row);
+        rows.push(row.split(" | ").map(str::to_owned).collect());
     }
-    let mut args = std::env::args().skip_while(|arg| arg != "--write");
-    if let Some(file) = args.nth(1) {
-        write(Path::new(&file), &lines.join("\n"));
-    }
-}
-
-/// Replaces what stands between `<!-- catalog -->` and `<!-- /catalog -->`.
-fn write(file: &Path, table: &str) {
-    let text = std::fs::read_to_string(file).unwrap();
-    let (before, rest) = text.split_once("<!-- catalog -->").unwrap();
-    let (_, after) = rest.split_once("<!-- /catalog -->").unwrap();
-    std::fs::write(file, format!("{before}<!-- catalog -->\n\n{table}\n\n<!-- /catalog -->{after}")).unwrap();
+    Report::of_bench("catalog", &rows).keep().unwrap();
 }
 
 /// A row of the table.
 fn measure(what: &str) -> String {
-    let listed = || what.parse::<usize>().map_or_else(|_| real(), made_up);
+    let listed = || what.parse::<usize>().map_or_else(|_| real(), made_up::tools);
     let lists = listed();
     let tools: usize = lists.values().map(Vec::len).sum();
-    let queries = queries();
+    let queries = made_up::queries();
     let started = Instant::now();
     let mut servers = entries(lists);
     let mut stubs = started.elapsed();
@@ -133,7 +122,7 @@ fn measure(what: &str) -> String {
         show(quantile(&cat, 50)),
         show(quantile(&swapped, 99)),
     ];
-    format!("| {} |", cells.join(" | "))
+    cells.join(" | ")
 }
 
 /// Times of searches while another thread builds the catalog again and swaps it in.
@@ -200,86 +189,4 @@ fn real() -> BTreeMap<String, Vec<Value>> {
     let mut files: Vec<PathBuf> = std::fs::read_dir(folder).unwrap().map(|file| file.unwrap().path()).collect();
     files.retain(|file| file.extension().is_some_and(|extension| extension == "json"));
     files.iter().flat_map(|file| load_file(file).unwrap()).collect()
-}
-
-fn made_up(tools: usize) -> BTreeMap<String, Vec<Value>> {
-    let mut words = Words::new();
-    let server = |n: usize| format!("server_{n:04}");
-    let mut lists: BTreeMap<String, Vec<Value>> = BTreeMap::new();
-    for n in 0..tools {
-        let name = format!("{}_{}_{n}", words.verb(), words.one());
-        let mut properties = serde_json::Map::new();
-        for _ in 0..4 {
-            let property = json!({"type": "string", "description": words.some(12)});
-            properties.insert(format!("{}_{}", words.one(), words.one()), property);
-        }
-        let required: Vec<String> = properties.keys().take(2).cloned().collect();
-        let schema = json!({"type": "object", "properties": properties, "required": required});
-        let tool = json!({"name": name, "description": words.some(30), "inputSchema": schema});
-        lists.entry(server(n / TOOLS_A_SERVER)).or_default().push(tool);
-    }
-    lists
-}
-
-/// As an agent asks: a verb and a few nouns, sometimes a whole sentence.
-fn queries() -> Vec<String> {
-    let mut words = Words::new();
-    (0..100)
-        .map(|n| match n % 4 {
-            0 => format!("{} {}", words.verb(), words.one()),
-            1 => format!("{} the {} of a {}", words.verb(), words.one(), words.one()),
-            2 => format!("{} {} {} {}", words.verb(), words.one(), words.one(), words.one()),
-            _ => format!(
-                "I need to {} the {}. Then {} its {}.",
-                words.verb(),
-                words.some(4),
-                words.verb(),
-                words.some(3)
-            ),
-        })
-        .collect()
-}
-
-/// Words as often as in prose: the n-th most frequent one about 1 / n of the time.
-struct Words {
-    random: fastrand::Rng,
-}
-
-impl Words {
-    const VOCABULARY: usize = 6_000;
-    const VERBS: [&str; 12] =
-        ["create", "list", "get", "update", "delete", "search", "send", "add", "remove", "run", "export", "assign"];
-
-    fn new() -> Self {
-        Self { random: fastrand::Rng::with_seed(7) }
-    }
-
-    fn verb(&mut self) -> &'static str {
-        Self::VERBS[self.random.usize(0..Self::VERBS.len())]
-    }
-
-    fn one(&mut self) -> String {
-        const PARTS: [&str; 20] = [
-            "ba", "ko", "ri", "ten", "mul", "sa", "vor", "qui", "lan", "de", "pro", "fix", "gar", "non", "sti", "um",
-            "ple", "cha", "wo", "zed",
-        ];
-        #[expect(
-            clippy::cast_precision_loss,
-            clippy::cast_possible_truncation,
-            clippy::cast_sign_loss,
-            reason = "a rank"
-        )]
-        let rank = ((Self::VOCABULARY as f64).powf(self.random.f64()) as usize).min(Self::VOCABULARY) + 20;
-        let mut word = String::new();
-        let mut rest = rank;
-        while rest > 0 {
-            word.push_str(PARTS[rest % PARTS.len()]);
-            rest /= PARTS.len();
-        }
-        word
-    }
-
-    fn some(&mut self, count: usize) -> String {
-        (0..count).map(|_| self.one()).collect::<Vec<_>>().join(" ")
-    }
 }

@@ -6,19 +6,28 @@
 //! percentiles of wall clock, as the client sees them.
 #![expect(clippy::print_stdout, clippy::unwrap_used, reason = "a benchmark prints, and stops where it cannot go on")]
 
+use std::fmt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use forgefs_measure::made_up;
+use forgefs_measure::report::Report;
 use futures::future::join_all;
-use rmcp::model::CallToolRequestParams;
-use rmcp::service::{RoleClient, RunningService};
+use rmcp::model::{
+    CallToolRequestParams, ListToolsResult, PaginatedRequestParams, ServerCapabilities, ServerConfig, Tool,
+};
+use rmcp::service::{RequestContext, RoleClient, RoleServer, RunningService};
 use rmcp::transport::TokioChildProcess;
-use rmcp::{ClientHandler, ServiceExt as _};
+use rmcp::{ClientHandler, ErrorData, ServerHandler, ServiceExt as _};
 use serde_json::{Value, json};
 
 const EXE: &str = env!("CARGO_BIN_EXE_forgefs");
 /// Process starts that are measured.
 const STARTS: usize = 20;
+/// Until servers have listed their tools and nothing is done any more.
+const REST: Duration = Duration::from_secs(4);
+/// Tools of the larger configuration.
+const MADE_UP: usize = 1000;
 /// Executions that are measured, a kind.
 const RUNS: usize = 200;
 /// Executions that are not: they warm up the pool.
@@ -38,60 +47,56 @@ struct Session {
 
 #[tokio::main]
 async fn main() {
+    let args: Vec<String> = std::env::args().collect();
+    if let Some(("made-up", server)) = args.get(1).zip(args.get(2)).map(|(first, second)| (&**first, second)) {
+        return serve_made_up(server).await;
+    }
     let folder = tempfile::tempdir().unwrap();
     let mut table = Table(Vec::new());
-    table.line("| | median | p99 |");
-    table.line("|---|---:|---:|");
-    starts(folder.path(), &mut table).await;
-    let config = write_config(&folder.path().join("three"), 1);
+    table.row(["", "median", "p99"].map(str::to_owned));
+    let sample = write_config(&folder.path().join("sample"), sample_servers());
+    starts(&sample, "3 servers, 20 tools", &mut table).await;
+    let made_up = write_config(&folder.path().join("made-up"), made_up_servers());
+    starts(&made_up, "20 servers, 1,000 tools", &mut table).await;
     let direct =
         Client.serve(TokioChildProcess::new(command(&["demo-server", "people"], None)).unwrap()).await.unwrap();
     let times = repeat(RUNS * 5, || async { drop(call(&direct, "list_teams", json!({})).await) }).await;
     let direct = table.times("one call, by rmcp directly to the server", times);
     for engine in engines() {
-        runs(&config, engine, direct, &mut table).await;
+        runs(&sample, engine, direct, &mut table).await;
     }
-    let mut args = std::env::args().skip_while(|arg| arg != "--write");
-    if let Some(file) = args.nth(1) {
-        table.write(Path::new(&file));
-    }
+    Report::of_bench("gateway", &table.0).keep().unwrap();
 }
 
-/// From the start of the process to its first answers, and what it takes of memory then.
-async fn starts(folder: &Path, table: &mut Table) {
-    for (name, copies) in [("three", 1), ("twenty-one", 7)] {
-        let config = write_config(&folder.join(name), copies);
-        let servers = 3 * copies;
-        // Not measured: the tool lists are kept from here on.
-        let session = serve(&config, &[]).await;
+/// From the start of the process to its first answers, and what it takes of memory then. The tool lists are known from
+/// the last start.
+async fn starts(config: &Path, size: &str, table: &mut Table) {
+    // Not measured: the tool lists are kept from here on.
+    let session = serve(config, &[]).await;
+    call(&session.service, "ls", json!({})).await;
+    tokio::time::sleep(REST).await;
+    session.service.cancel().await.unwrap();
+    let (mut to_initialize, mut to_ls, mut to_execute) = (Vec::new(), Vec::new(), Vec::new());
+    for _ in 0..STARTS {
+        let started = Instant::now();
+        let session = serve(config, &[]).await;
+        to_initialize.push(started.elapsed());
         call(&session.service, "ls", json!({})).await;
-        tokio::time::sleep(Duration::from_secs(3)).await;
-        session.service.cancel().await.unwrap();
-        let (mut to_initialize, mut to_ls, mut to_execute) = (Vec::new(), Vec::new(), Vec::new());
-        for _ in 0..STARTS {
-            let started = Instant::now();
-            let session = serve(&config, &[]).await;
-            to_initialize.push(started.elapsed());
-            call(&session.service, "ls", json!({})).await;
-            to_ls.push(started.elapsed());
-            call(&session.service, "execute", json!({"language": "starlark", "code": "1"})).await;
-            to_execute.push(started.elapsed());
-            session.service.cancel().await.unwrap();
-        }
-        table.times(
-            &format!("process start to `initialize` answered, {servers} servers known from the last start"),
-            to_initialize,
-        );
-        table.times(&format!("… to the first `ls`, {servers} servers"), to_ls);
-        table.times(&format!("… to the first `execute`, {servers} servers"), to_execute);
-        let session = serve(&config, &[]).await;
-        call(&session.service, "ls", json!({})).await;
-        tokio::time::sleep(Duration::from_secs(3)).await;
-        let (gateway, workers) = resident(session.pid);
-        table.line(&format!("| memory at rest, {servers} servers: the gateway | {gateway:.1} MiB | |"));
-        table.line(&format!("| … its 2 workers together | {workers:.1} MiB | |"));
+        to_ls.push(started.elapsed());
+        call(&session.service, "execute", json!({"language": "starlark", "code": "1"})).await;
+        to_execute.push(started.elapsed());
         session.service.cancel().await.unwrap();
     }
+    table.times(&format!("{size}: process start to `initialize` answered"), to_initialize);
+    table.times("… to the first `ls`", to_ls);
+    table.times("… to the first `execute`", to_execute);
+    let session = serve(config, &[]).await;
+    call(&session.service, "ls", json!({})).await;
+    tokio::time::sleep(REST).await;
+    let (gateway, workers) = resident(session.pid);
+    table.figure("… memory at rest: the gateway".to_owned(), gateway.to_string());
+    table.figure("… its 2 workers together".to_owned(), workers.to_string());
+    session.service.cancel().await.unwrap();
 }
 
 /// What scripts cost on an engine. `direct` is what one call costs without any.
@@ -113,7 +118,7 @@ async fn runs(config: &Path, engine: Engine, direct: Duration, table: &mut Table
         if calls == 50 {
             let inner = took.saturating_sub(empty) / calls;
             let more = inner.as_secs_f64() / direct.as_secs_f64();
-            table.line(&format!("| … so one of them costs, {more:.2} × direct | {} | |", show(inner)));
+            table.figure(format!("… so one of them costs, {more:.2} × direct"), show(inner));
         }
     }
     table.times(&format!("{name}: 50 calls, 8 at once"), times(RUNS / 4, (engine.parallel)(50)).await);
@@ -130,7 +135,7 @@ async fn runs(config: &Path, engine: Engine, direct: Duration, table: &mut Table
         });
         let runs: u32 = join_all(work).await.into_iter().sum();
         let rate = f64::from(runs) / started.elapsed().as_secs_f64();
-        table.line(&format!("| {name}: empty scripts a second, {clients} at once | {rate:.0} | |"));
+        table.figure(format!("{name}: empty scripts a second, {clients} at once"), format!("{rate:.0}"));
     }
     session.service.cancel().await.unwrap();
 }
@@ -170,15 +175,25 @@ fn engines() -> Vec<Engine> {
     engines
 }
 
-/// A configuration with each of the sample servers this many times, which keeps what it keeps in its own folder.
-fn write_config(folder: &Path, copies: usize) -> PathBuf {
+/// The sample servers of `forgefs demo`: name, program, arguments.
+fn sample_servers() -> Vec<[String; 4]> {
+    let server = |role: &str| [role, EXE, "demo-server", role].map(str::to_owned);
+    ["calendar", "people", "tickets"].map(server).into()
+}
+
+/// Servers of tools that nobody has, which this program serves itself.
+fn made_up_servers() -> Vec<[String; 4]> {
+    let exe = std::env::current_exe().unwrap().display().to_string();
+    let server = |name: String| [name.clone(), exe.clone(), "made-up".to_owned(), name];
+    made_up::tools(MADE_UP).into_keys().map(server).collect()
+}
+
+/// A configuration that keeps what it keeps in its own folder.
+fn write_config(folder: &Path, servers: Vec<[String; 4]>) -> PathBuf {
     std::fs::create_dir_all(folder).unwrap();
     let mut text = "[manifest]\ncache = \"cache\"\n[audit]\npath = \"audit.jsonl\"\n".to_owned();
-    for copy in 0..copies {
-        for role in ["calendar", "people", "tickets"] {
-            let name = if copy == 0 { role.to_owned() } else { format!("{role}{copy}") };
-            text += &format!("[servers.{name}]\ncommand = {EXE:?}\nargs = [\"demo-server\", \"{role}\"]\n");
-        }
+    for [name, program, first, second] in servers {
+        text += &format!("[servers.{name}]\ncommand = {program:?}\nargs = [{first:?}, {second:?}]\n");
     }
     let path = folder.join("forge.toml");
     std::fs::write(&path, text).unwrap();
@@ -219,49 +234,91 @@ async fn repeat<F: Future<Output = ()>>(count: usize, mut work: impl FnMut() -> 
     times
 }
 
-/// Resident memory in MiB: of the gateway, and of the workers that it started.
-fn resident(pid: u32) -> (f64, f64) {
-    let field = |pid: &str, name: &str| -> Option<u64> {
-        let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
-        status.lines().find_map(|line| line.strip_prefix(name)?.split_whitespace().next()?.parse().ok())
-    };
-    let mib = |kib: u64| kib as f64 / 1024.0;
-    let own = field(&pid.to_string(), "VmRSS:").unwrap_or_default();
-    let mut workers = 0;
-    for process in std::fs::read_dir("/proc").into_iter().flatten().flatten() {
-        let name = process.file_name().to_string_lossy().into_owned();
-        let line = std::fs::read_to_string(format!("/proc/{name}/cmdline")).unwrap_or_default();
-        if field(&name, "PPid:") == Some(u64::from(pid)) && line.split('\0').any(|arg| arg == "worker") {
-            workers += field(&name, "VmRSS:").unwrap_or_default();
-        }
-    }
-    (mib(own), mib(workers))
+/// Resident memory of processes.
+#[derive(Default)]
+struct Memory {
+    kib: u64,
+    /// Of that, what no file stands behind: pages of the executable are shared with every other process of it.
+    own: u64,
 }
 
-/// The lines of the table, printed as they come.
-struct Table(Vec<String>);
+impl Memory {
+    fn add(&mut self, status: &str) {
+        let field = |name: &str| -> u64 {
+            let line = status.lines().find_map(|line| line.strip_prefix(name));
+            line.and_then(|line| line.split_whitespace().next()?.parse().ok()).unwrap_or_default()
+        };
+        self.kib += field("VmRSS:");
+        self.own += field("RssAnon:");
+    }
+}
+
+impl fmt::Display for Memory {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:.1} MiB, {:.1} of it its own", self.kib as f64 / 1024.0, self.own as f64 / 1024.0)
+    }
+}
+
+/// Memory of the gateway, and of the workers that it started.
+fn resident(pid: u32) -> (Memory, Memory) {
+    let read = |path: String| std::fs::read_to_string(path).unwrap_or_default();
+    let (mut gateway, mut workers) = (Memory::default(), Memory::default());
+    gateway.add(&read(format!("/proc/{pid}/status")));
+    for process in std::fs::read_dir("/proc").into_iter().flatten().flatten() {
+        let name = process.file_name().to_string_lossy().into_owned();
+        let (status, line) = (read(format!("/proc/{name}/status")), read(format!("/proc/{name}/cmdline")));
+        let is_child = status.lines().any(|line| line == format!("PPid:\t{pid}"));
+        if is_child && line.split('\0').any(|arg| arg == "worker") {
+            workers.add(&status);
+        }
+    }
+    (gateway, workers)
+}
+
+/// A server of tools that nobody has.
+struct MadeUp(Vec<Tool>);
+
+impl ServerHandler for MadeUp {
+    fn get_info(&self) -> ServerConfig {
+        ServerConfig::new(ServerCapabilities::builder().enable_tools().build())
+    }
+
+    async fn list_tools(
+        &self,
+        _: Option<PaginatedRequestParams>,
+        _: RequestContext<RoleServer>,
+    ) -> Result<ListToolsResult, ErrorData> {
+        Ok(ListToolsResult::with_all_items(self.0.clone()))
+    }
+}
+
+/// Serves the tools of one of the servers of [`made_up::tools`].
+async fn serve_made_up(server: &str) {
+    let tools = made_up::tools(MADE_UP).remove(server).unwrap();
+    let tools = tools.into_iter().map(|tool| serde_json::from_value(tool).unwrap()).collect();
+    MadeUp(tools).serve(rmcp::transport::stdio()).await.unwrap().waiting().await.unwrap();
+}
+
+/// The rows of the table, printed as they come.
+struct Table(Vec<Vec<String>>);
 
 impl Table {
-    fn line(&mut self, line: &str) {
-        println!("{line}");
-        self.0.push(line.to_owned());
+    fn row(&mut self, cells: [String; 3]) {
+        println!("{}", cells.join(" | "));
+        self.0.push(cells.to_vec());
+    }
+
+    /// A figure that is no time, or one that others were made into.
+    fn figure(&mut self, what: String, figure: String) {
+        self.row([what, figure, String::new()]);
     }
 
     fn times(&mut self, what: &str, mut times: Vec<Duration>) -> Duration {
         times.sort_unstable();
         let median = times[times.len() / 2];
         let p99 = times[(times.len() * 99 / 100).min(times.len() - 1)];
-        self.line(&format!("| {what} | {} | {} |", show(median), show(p99)));
+        self.row([what.to_owned(), show(median), show(p99)]);
         median
-    }
-
-    /// Replaces what stands between `<!-- gateway -->` and `<!-- /gateway -->`.
-    fn write(&self, file: &Path) {
-        let text = std::fs::read_to_string(file).unwrap();
-        let (before, rest) = text.split_once("<!-- gateway -->").unwrap();
-        let (_, after) = rest.split_once("<!-- /gateway -->").unwrap();
-        let table = self.0.join("\n");
-        std::fs::write(file, format!("{before}<!-- gateway -->\n\n{table}\n\n<!-- /gateway -->{after}")).unwrap();
     }
 }
 

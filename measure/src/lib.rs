@@ -3,6 +3,7 @@
 
 pub mod corpus;
 pub mod eval;
+pub mod made_up;
 pub mod report;
 pub mod tokens;
 

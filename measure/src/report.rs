@@ -15,6 +15,23 @@ pub struct Report {
 }
 
 impl Report {
+    /// A table of a benchmark, under the circumstances that it was measured in.
+    #[must_use]
+    pub fn of_bench(name: &'static str, rows: &[Vec<String>]) -> Self {
+        Self { name, text: format!("{}\n\n{}", circumstances(), table(rows)), failed: false }
+    }
+
+    /// Writes it into the file that the command line names after `--write`, if it does.
+    ///
+    /// # Errors
+    /// As [`Report::write`].
+    pub fn keep(&self) -> Result<()> {
+        match std::env::args().skip_while(|arg| arg != "--write").nth(1) {
+            Some(file) => self.write(Path::new(&file)),
+            None => Ok(()),
+        }
+    }
+
     /// Replaces this part of `file`: what stands between `<!-- name -->` and `<!-- /name -->`.
     ///
     /// # Errors
