@@ -28,6 +28,9 @@ const CPU_TICK: Duration = Duration::from_millis(100);
 const CPU_GRACE: Duration = Duration::from_secs(2);
 /// Frames either way that wait in memory. Few, since each can be as large as [`wire::MAX_FRAME`].
 const FRAME_QUEUE: usize = 4;
+/// Bytes of answers that the worker has not taken yet from which on no further call is worked on. A script takes none
+/// while it computes.
+const MAX_ANSWERS: usize = 16 << 20;
 
 /// How a worker is started.
 #[derive(Debug, Clone)]
@@ -146,8 +149,8 @@ impl Worker {
         cpu_tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let to = self.to.clone();
         let mut calls = FuturesUnordered::new();
-        // Answers that the worker has not taken yet; while there are many, no further call is worked on.
-        let mut answers = VecDeque::new();
+        let mut answers: VecDeque<Vec<u8>> = VecDeque::new();
+        let mut waiting = 0;
         loop {
             tokio::select! {
                 frame = self.from.recv(), if conversation.has_room() => match frame {
@@ -159,12 +162,15 @@ impl Worker {
                     Some(Err(error)) => return Err(Failure::Protocol(error)),
                     None => return Err(Failure::Crashed(self.post_mortem().await)),
                 },
-                Some(reply) = calls.next(), if answers.len() < FRAME_QUEUE => {
+                Some(reply) = calls.next(), if waiting < MAX_ANSWERS => {
                     conversation.answered(reply.call);
-                    answers.push_back(encode(reply)?);
+                    let frame = encode(reply)?;
+                    waiting += frame.len();
+                    answers.push_back(frame);
                 }
                 Ok(place) = to.reserve(), if !answers.is_empty() => {
                     if let Some(frame) = answers.pop_front() {
+                        waiting -= frame.len();
                         place.send(frame);
                     }
                 }

@@ -1,16 +1,20 @@
 //! The host side of one run.
 
-use std::collections::HashSet;
-use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::collections::{HashMap, VecDeque};
 use std::time::Instant;
 
 use wire::{Call, CallError, FromWorker, Limits, Op, Output, Reply, Stream, ToWorker};
 
 use crate::engine::{Host, limit_call_error};
-use crate::serve::{Inbox, Wire, protocol_error};
+use crate::inbox::Inbox;
+use crate::serve::{Wire, protocol_error};
 
 /// Requests that reach no server (discovery, stash) are free of the call limit, but not without any.
 const LOCAL_OPS: u32 = 1000;
+/// Bytes of calls under way from which on replies are taken before another call is sent. The gateway reads no further
+/// frame while there are 64 MiB of them, and waits for its replies to be read: with one more frame of the largest size,
+/// this stays below, so that neither side ever waits for the other.
+const MAX_IN_FLIGHT_BYTES: usize = 16 << 20;
 
 /// The host of one run: numbers its calls, counts its limits, tells its replies from those of earlier runs.
 pub(crate) struct FrameHost {
@@ -21,7 +25,11 @@ pub(crate) struct FrameHost {
     calls: u32,
     local_ops: u32,
     last_call: u64,
-    in_flight: HashSet<u64>,
+    /// Calls without a reply, and their bytes.
+    in_flight: HashMap<u64, usize>,
+    in_flight_bytes: usize,
+    /// Replies that the script has not asked for yet.
+    early: VecDeque<Reply>,
     output_left: u64,
     output_cut: bool,
 }
@@ -36,7 +44,9 @@ impl FrameHost {
             calls: 0,
             local_ops: 0,
             last_call: 0,
-            in_flight: HashSet::new(),
+            in_flight: HashMap::new(),
+            in_flight_bytes: 0,
+            early: VecDeque::new(),
             output_left: limits.output_bytes,
             output_cut: false,
         }
@@ -62,26 +72,16 @@ impl FrameHost {
         if reply.run < self.run {
             return None; // A call that its script did not await.
         }
-        if reply.run > self.run || !self.in_flight.remove(&reply.call) {
-            protocol_error("a reply to a call that was not made");
-        }
+        let bytes = self.in_flight.remove(&reply.call).filter(|_| reply.run == self.run);
+        let Some(bytes) = bytes else { protocol_error("a reply to a call that was not made") };
+        self.in_flight_bytes -= bytes;
         Some(reply)
     }
-}
 
-impl Host for FrameHost {
-    fn send(&mut self, op: Op) -> Result<u64, CallError> {
-        self.count(&op)?;
-        let call = self.last_call + 1;
-        self.wire.send_call(Call { run: self.run, call, op })?;
-        self.last_call = call;
-        self.in_flight.insert(call);
-        Ok(call)
-    }
-
-    fn recv(&mut self, deadline: Option<Instant>) -> Option<Reply> {
+    /// The next reply to a call of this run, or `None` at the deadline.
+    fn receive(&mut self, deadline: Option<Instant>) -> Option<Reply> {
         loop {
-            match receive(&self.inbox, deadline)? {
+            match self.inbox.recv(deadline)? {
                 ToWorker::Run(_) => protocol_error("a run while another one is running"),
                 ToWorker::Ping(_) => protocol_error("a ping in the middle of a run"),
                 ToWorker::Reply(reply) => {
@@ -91,6 +91,26 @@ impl Host for FrameHost {
                 }
             }
         }
+    }
+}
+
+impl Host for FrameHost {
+    fn send(&mut self, op: Op) -> Result<u64, CallError> {
+        self.count(&op)?;
+        while self.in_flight_bytes > MAX_IN_FLIGHT_BYTES {
+            let reply = self.receive(None);
+            self.early.extend(reply);
+        }
+        let call = self.last_call + 1;
+        let bytes = self.wire.send_call(Call { run: self.run, call, op })?;
+        self.last_call = call;
+        self.in_flight.insert(call, bytes);
+        self.in_flight_bytes += bytes;
+        Ok(call)
+    }
+
+    fn recv(&mut self, deadline: Option<Instant>) -> Option<Reply> {
+        self.early.pop_front().or_else(|| self.receive(deadline))
     }
 
     fn output(&mut self, stream: Stream, text: &str) {
@@ -119,17 +139,5 @@ impl FrameHost {
             let text = format!("[output is over the limit of {} bytes; the rest is dropped]", self.limits.output_bytes);
             self.wire.send(&FromWorker::Output(Output { run: self.run, stream: Stream::Err, text }));
         }
-    }
-}
-
-fn receive(inbox: &Receiver<ToWorker>, deadline: Option<Instant>) -> Option<ToWorker> {
-    let received = match deadline {
-        None => inbox.recv().map_err(|_| RecvTimeoutError::Disconnected),
-        Some(at) => inbox.recv_timeout(at.saturating_duration_since(Instant::now())),
-    };
-    match received {
-        Ok(frame) => Some(frame),
-        Err(RecvTimeoutError::Timeout) => None,
-        Err(RecvTimeoutError::Disconnected) => protocol_error("the reader is gone"),
     }
 }

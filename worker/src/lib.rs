@@ -3,6 +3,7 @@
 //! - [`main`]: what `forgefs worker` runs. Frames (crate `wire`) on stdin and stdout, nothing else.
 //! - `serve`: the threads of the process and the loop over runs.
 //! - `engine`: the traits `Engine` and `Host` between loop and engines.
+//! - `inbox`: frames from the gateway, read where they are needed.
 //! - `host`: the host side of one run: calls, replies, output, counted.
 //! - `watchdog`: CPU time; `last_words`: what is sent when memory runs out beyond rescue.
 //! - `js`: JavaScript, one prelude and one event loop over QuickJS or V8. `starlark`: Starlark.
@@ -18,6 +19,7 @@ mod engine;
 #[doc(hidden)]
 pub mod fuzzing;
 mod host;
+mod inbox;
 #[cfg(any(feature = "quickjs", feature = "v8"))]
 mod js;
 mod last_words;

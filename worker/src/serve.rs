@@ -1,30 +1,30 @@
 //! The process: its threads, and the loop over runs.
 //!
-//! The main thread reads frames for as long as the process lives; a second one runs the engines, on a stack of known
-//! size; a third watches CPU time. Whichever finds that the process must end ends it, with the exit codes below:
+//! The main thread waits for the gateway to go away; a second one reads frames and runs the engines, on a stack of
+//! known size; a third watches CPU time. Whichever finds that the process must end ends it, with the exit codes below:
 //! there is nothing to clean up, and an engine in an endless loop could not be asked to.
 
 use std::any::Any;
 use std::cell::RefCell;
 use std::convert::Infallible;
 use std::fs::File;
-use std::io;
+use std::io::{self, Write as _};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
-use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 
 use anyhow::Context;
 use wire::{
     Call, CallError, Done, FrameError, FromWorker, Json, Language, Layer, MAX_FRAME, PROTOCOL, Ready, Run, ScriptError,
-    ScriptErrorKind, Stats, Stream, ToWorker, read_frame, write_frame,
+    ScriptErrorKind, Stats, Stream, ToWorker, encode, write_frame,
 };
 
 use crate::JsEngine;
 use crate::confine::DataLimit;
 use crate::engine::{Engine, Host, SharedHost, heap_error, invalid_call_error, script_error};
 use crate::host::FrameHost;
+use crate::inbox::{Inbox, take_stdin, wait_for_end};
 use crate::watchdog::{Interrupt, Watchdog};
 use crate::{confine, last_words};
 
@@ -42,11 +42,9 @@ pub(crate) const EXIT_LIMIT: i32 = 6;
 /// Stack of the engine thread. Virtual: only what is used is ever resident.
 const ENGINE_STACK: usize = 64 << 20;
 
-/// Frames for the engine thread.
-pub(crate) type Inbox = Rc<Receiver<ToWorker>>;
-
 /// Serves runs until stdin ends, which ends the process.
 pub(crate) fn serve(js: JsEngine) -> anyhow::Result<Infallible> {
+    let stdin = take_stdin().context("stdin")?;
     let wire = Wire::take_stdout().context("stdout")?;
     last_words::arm(&wire);
     let memory = DataLimit::new();
@@ -55,14 +53,12 @@ pub(crate) fn serve(js: JsEngine) -> anyhow::Result<Infallible> {
     if js == JsEngine::V8 {
         crate::js::v8::start_platform();
     }
-    let (to_engine, inbox) = channel();
-    let engine_wire = wire.clone();
     thread::Builder::new()
         .name("engine".to_owned())
         .stack_size(ENGINE_STACK)
         .spawn(move || {
             let ended = catch_unwind(AssertUnwindSafe(|| {
-                let worker = Worker::new(js, engine_wire, inbox, memory)?;
+                let worker = Worker::new(js, wire, Inbox::new(stdin), memory)?;
                 layers.extend(confine::after_threads());
                 worker.serve(layers)
             }));
@@ -74,29 +70,14 @@ pub(crate) fn serve(js: JsEngine) -> anyhow::Result<Infallible> {
             exit(EXIT_INTERNAL)
         })
         .context("engine thread")?;
-    read_frames(&to_engine)
+    wait_for_end();
+    exit(0)
 }
 
 /// Ends the process because the gateway broke the protocol.
 pub(crate) fn protocol_error(what: &str) -> ! {
     complain(&format!("protocol error: {what}"));
     exit(EXIT_PROTOCOL)
-}
-
-fn read_frames(to_engine: &Sender<ToWorker>) -> ! {
-    let mut stdin = io::stdin().lock();
-    loop {
-        match read_frame(&mut stdin) {
-            Ok(Some(frame)) => {
-                if to_engine.send(frame).is_err() {
-                    exit(EXIT_INTERNAL); // The engine thread is on its way to do the same.
-                }
-            }
-            Ok(None) => exit(0),
-            Err(FrameError::Io(error)) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => protocol_error(&error.to_string()),
-        }
-    }
 }
 
 /// The engine thread's part of the process.
@@ -110,7 +91,7 @@ struct Worker {
 }
 
 impl Worker {
-    fn new(js: JsEngine, wire: Wire, inbox: Receiver<ToWorker>, memory: DataLimit) -> anyhow::Result<Self> {
+    fn new(js: JsEngine, wire: Wire, inbox: Inbox, memory: DataLimit) -> anyhow::Result<Self> {
         let interrupt = Arc::new(Interrupt::default());
         let watchdog = Watchdog::start(Arc::clone(&interrupt)).context("watchdog")?;
         let mut javascript: Option<Box<dyn Engine>> = match js {
@@ -125,14 +106,14 @@ impl Worker {
         for engine in javascript.iter_mut().chain([&mut starlark]) {
             engine.prepare();
         }
-        Ok(Self { wire, inbox: Rc::new(inbox), javascript, starlark, watchdog, memory })
+        Ok(Self { wire, inbox, javascript, starlark, watchdog, memory })
     }
 
     fn serve(mut self, confinement: Vec<Layer>) -> anyhow::Result<Infallible> {
         let engines = self.javascript.iter().chain([&self.starlark]).map(|engine| engine.info()).collect();
         self.wire.send(&FromWorker::Ready(Ready { protocol: PROTOCOL, engines, confinement }));
         loop {
-            match self.inbox.recv()? {
+            match self.inbox.recv(None).context("no frame")? {
                 // To a call that an earlier script did not await.
                 ToWorker::Reply(_) => {}
                 ToWorker::Run(run) => self.run(&run),
@@ -150,8 +131,7 @@ impl Worker {
                 return self.wire.done(run, Err(error), Stats::default());
             }
         };
-        let host =
-            Rc::new(RefCell::new(FrameHost::new(run.run, run.limits, self.wire.clone(), Rc::clone(&self.inbox))));
+        let host = Rc::new(RefCell::new(FrameHost::new(run.run, run.limits, self.wire.clone(), self.inbox.clone())));
         let shared: SharedHost = Rc::<RefCell<FrameHost>>::clone(&host);
         last_words::prepare(run);
         self.memory.set(run.limits.heap_bytes);
@@ -222,18 +202,20 @@ impl Wire {
         }
     }
 
-    /// Sends a call, unless it is larger than a frame may be.
-    pub(crate) fn send_call(&self, call: Call) -> Result<(), CallError> {
+    /// Sends a call, unless it is larger than a frame may be; its size in bytes.
+    pub(crate) fn send_call(&self, call: Call) -> Result<usize, CallError> {
+        let frame = encode(&FromWorker::Call(call)).map_err(|error| {
+            invalid_call_error(match error {
+                FrameError::TooLarge(bytes) => {
+                    format!("the request is {bytes} bytes of JSON, over the limit of {MAX_FRAME}: send less at once")
+                }
+                error => format!("the request cannot be sent: {error}"),
+            })
+        })?;
         let mut file = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        match write_frame(&mut *file, &FromWorker::Call(call)) {
-            Err(FrameError::TooLarge(bytes)) => Err(invalid_call_error(format!(
-                "the request is {bytes} bytes of JSON, over the limit of {MAX_FRAME}: send less at once"
-            ))),
-            Err(FrameError::Io(_)) => exit(EXIT_WIRE),
-            Err(FrameError::Malformed(error)) => {
-                Err(invalid_call_error(format!("the request cannot be sent: {error}")))
-            }
-            Ok(()) => Ok(()),
+        match file.write_all(&frame) {
+            Ok(()) => Ok(frame.len()),
+            Err(_) => exit(EXIT_WIRE),
         }
     }
 
@@ -255,7 +237,6 @@ fn panic_text(panic: &(dyn Any + Send)) -> String {
 }
 
 fn complain(reason: &str) {
-    use std::io::Write;
     // The gateway may have closed stderr; the exit code says enough.
     let _ = writeln!(io::stderr(), "forgefs worker: {reason}");
 }

@@ -15,6 +15,9 @@ use seccompiler::{
 const ALLOWED: &[libc::c_long] = &[
     libc::SYS_read,
     libc::SYS_pread64,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_poll,
+    libc::SYS_ppoll,
     libc::SYS_write,
     libc::SYS_writev,
     libc::SYS_close,
