@@ -10,6 +10,7 @@ mod nesting;
 mod typescript;
 
 use std::borrow::Cow;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use oxc_allocator::Allocator;
 use oxc_ast::ast::{Directive, ExportDefaultDeclarationKind, Expression, Program, Statement};
@@ -105,15 +106,12 @@ pub fn prepare(language: Language, code: &str, max_bytes: usize) -> Result<Scrip
 /// Runs `work` on a stack that nesting in `bytes` of code cannot exhaust.
 fn with_stack(
     bytes: usize,
-    work: impl FnOnce() -> Result<Script, Box<ScriptError>> + Send,
+    work: impl FnOnce() -> Result<Script, Box<ScriptError>>,
 ) -> Result<Script, Box<ScriptError>> {
     let stack = STACK_BASE + bytes * STACK_PER_BYTE;
-    std::thread::scope(|scope| {
-        let thread = std::thread::Builder::new().name("parse".to_owned()).stack_size(stack).spawn_scoped(scope, work);
-        let joined =
-            thread.map_err(|error| error.to_string()).and_then(|t| t.join().map_err(|_| "it panicked".to_owned()));
-        joined.unwrap_or_else(|error| Err(syntax(format!("the script could not be parsed: {error}"), 0, 0)))
-    })
+    // A panic is a defect of the parser, or says that there is no room for the stack.
+    let worked = catch_unwind(AssertUnwindSafe(|| stacker::grow(stack, work)));
+    worked.unwrap_or_else(|_| Err(syntax("the script could not be parsed: the parser failed".to_owned(), 0, 0)))
 }
 
 fn javascript(script: &str) -> Result<Script, Box<ScriptError>> {
