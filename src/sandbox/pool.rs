@@ -52,7 +52,8 @@ pub struct Pool {
     warm: usize,
     runs: usize,
     queue: usize,
-    /// The last one is taken first, so that those beyond need come to lie idle.
+    /// In the order in which they came back. The first of the last [`Self::warm`] is taken: it has had the most time to
+    /// make its next scope, and those beyond need come to lie idle.
     idle: Mutex<VecDeque<Worker>>,
     /// Held while idle workers are made, so that two who miss one do not make two.
     refill: tokio::sync::Mutex<()>,
@@ -178,13 +179,19 @@ impl Pool {
 
     async fn take(&self) -> Result<Worker> {
         loop {
-            let Some(mut worker) = self.idle().pop_back() else { return self.start_anew().await };
+            let Some(mut worker) = self.longest_ready() else { return self.start_anew().await };
             // One that died, or spoke, while it waited is no reason to fail a run.
             if worker.is_sound() {
                 return Ok(worker);
             }
             self.counters.doubted.add();
         }
+    }
+
+    fn longest_ready(&self) -> Option<Worker> {
+        let mut idle = self.idle();
+        let surplus = idle.len().saturating_sub(self.warm.max(1));
+        idle.remove(surplus)
     }
 
     /// A new worker, in two attempts if the first one fails at once: somebody may have killed it.
