@@ -17,6 +17,7 @@ pub mod execution;
 mod files;
 pub mod gateway;
 pub mod manifest;
+mod memory;
 pub mod pause;
 pub mod redact;
 pub mod reload;
