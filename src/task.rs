@@ -1,6 +1,28 @@
-//! Work in the background that ends with whoever wanted it.
+//! Work on the threads of the runtime: in the background, and work that takes long.
 
+use std::num::NonZeroUsize;
+
+use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::task::AbortHandle;
+
+/// Input from which on work on it is long, in bytes: about a millisecond of parsing and redacting.
+const LONG: usize = 128 << 10;
+
+/// Threads that the gateway's tasks share: half of the processors, at least one. The other half is for servers and
+/// workers, which it mostly waits for; and every further thread is one that has to be woken, which on two processors
+/// cost more than it brought.
+pub(crate) fn threads() -> usize {
+    std::thread::available_parallelism().map_or(1, NonZeroUsize::get).div_ceil(2)
+}
+
+/// Works on an input of so many bytes. While it takes long, other tasks go on in another thread.
+pub(crate) fn work_on<T>(bytes: usize, work: impl FnOnce() -> T) -> T {
+    let flavor = Handle::try_current().map(|runtime| runtime.runtime_flavor());
+    match flavor {
+        Ok(RuntimeFlavor::MultiThread) if bytes >= LONG => tokio::task::block_in_place(work),
+        _ => work(),
+    }
+}
 
 /// A task that is aborted when this value is dropped.
 #[derive(Debug)]

@@ -152,7 +152,7 @@ impl Broker {
         if self.approver == Approver::Operator {
             return Ok("approved by whoever ran the command, with --yes".to_owned());
         }
-        let (batch, is_first) = self.consents.join(&wanted, arguments(asked.operation));
+        let (batch, is_first) = self.consents.join(&wanted, shown(asked.operation));
         if is_first {
             let turn = self.consents.turn(&wanted);
             let _turn = turn.lock().await;
@@ -175,7 +175,7 @@ impl Broker {
     }
 
     async fn ask(&self, asked: &Asked<'_>, reasons: &[Reason], wanted: &[Consent], calls: &[String]) -> Settled {
-        let name = name(asked);
+        let name = format!("{}.{}", asked.entry.ident, asked.what());
         let because = reasons.iter().map(Reason::to_string).collect::<Vec<_>>().join("; ");
         let question = Question {
             ask: Ask::Elicitation,
@@ -258,35 +258,15 @@ fn denied(why: String) -> Error {
 fn consent(asked: &Asked<'_>, reason: &Reason) -> Consent {
     let (tool, digest) = match asked.stub {
         Some(stub) => (stub.name.clone(), stub.digest.clone()),
-        None => (operation(asked.operation), String::new()),
+        None => (asked.operation.name().into_owned(), String::new()),
     };
     Consent { server: asked.entry.name.clone(), tool, digest, rule: reason.to_string() }
 }
 
-fn operation(operation: &Operation) -> String {
-    match operation {
-        Operation::Prompt { name, .. } => format!("prompt {name}"),
-        Operation::Resource { .. } => "read_resource".to_owned(),
-        Operation::Tool { name, .. } => name.clone(),
-        Operation::Complete { .. } | Operation::List => "list".to_owned(),
-    }
-}
-
-fn name(asked: &Asked<'_>) -> String {
-    let tool = asked.stub.map_or_else(|| operation(asked.operation), |stub| stub.ident.clone());
-    format!("{}.{tool}", asked.entry.ident)
-}
-
 /// The arguments as the user sees them; what is not shown is counted.
-fn arguments(operation: &Operation) -> String {
-    let value = match operation {
-        Operation::Tool { arguments, .. } | Operation::Prompt { arguments, .. } => Value::Object(arguments.clone()),
-        Operation::Resource { uri } => Value::String(uri.clone()),
-        Operation::Complete { params, .. } => Value::Object(params.clone()),
-        Operation::List => Value::Null,
-    };
-    let canonical = stubgen::canonical_json(&value);
-    let text = redact::json_text(Surface::Log, &canonical);
+fn shown(operation: &Operation) -> String {
+    let arguments = operation.arguments();
+    let text = redact::json_text(Surface::Log, &arguments);
     let cut = head(&text, MAX_ARGUMENTS);
     let mut shown = String::with_capacity(cut.len());
     push_visible(&mut shown, cut);

@@ -5,17 +5,15 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Instant, SystemTime};
 
 use serde::Serialize;
-use serde_json::Value;
-use stubgen::ToolStub;
 
 use super::millis;
+use super::policy::Asked;
 use crate::config::Amount;
 use crate::discovery::head;
 use crate::error::{Error, ErrorCode, Result, code_name};
 use crate::redact::{self, Surface};
 use crate::session::Labels;
 use crate::telemetry::CallId;
-use crate::upstream::Operation;
 
 /// The outcome of a call that has none yet.
 const RUNNING: &str = "running";
@@ -214,18 +212,10 @@ pub(super) struct Attempt {
 
 impl Attempt {
     /// One whose names and arguments are good.
-    pub(super) fn new(call: u64, server: &str, stub: Option<&ToolStub>, operation: &Operation) -> Self {
-        let (tool, args) = match operation {
-            Operation::Tool { name, arguments, .. } => {
-                (stub.map_or_else(|| name.clone(), |stub| stub.ident.clone()), Value::Object(arguments.clone()))
-            }
-            Operation::Resource { uri } => ("read_resource".to_owned(), Value::String(uri.clone())),
-            Operation::Prompt { name, arguments } => (format!("prompt {name}"), Value::Object(arguments.clone())),
-            Operation::Complete { params, .. } => ("complete".to_owned(), Value::Object(params.clone())),
-            Operation::List => ("list".to_owned(), Value::Null),
-        };
-        let method = Some(operation.method());
-        Self { method, ..Self::written(call, server.to_owned(), tool, &stubgen::canonical_json(&args)) }
+    pub(super) fn new(call: u64, asked: &Asked<'_>) -> Self {
+        let args = asked.operation.arguments();
+        let attempt = Self::written(call, asked.entry.ident.clone(), asked.what().into_owned(), &args);
+        Self { method: Some(asked.operation.method()), ..attempt }
     }
 
     /// Shown with the arguments as the script wrote them.

@@ -38,6 +38,7 @@ use crate::redact::{self, Minting, PutBack, Surface};
 use crate::router::Router;
 use crate::session::{Labels, Session, Stash};
 use crate::spending::{Item, Purse, Spending};
+use crate::task;
 use crate::telemetry::Trace;
 use crate::upstream::{Answer, Caller, Operation, Progress, Step, TraceContext};
 
@@ -53,7 +54,7 @@ use consent::Consents;
 use labels::{Held, Holdings};
 use ledger::{Attempt, PLANNED};
 use normalise::Origin;
-use policy::{Asked, Decision};
+use policy::Asked;
 
 /// Requests other than tool calls that one run may make; they are answered from memory.
 const MAX_DISCOVERY: u32 = 500;
@@ -198,14 +199,15 @@ impl Broker {
             Err(error) => return Err(self.unfit(call, server, tool, args, hidden(&back, error))),
         };
         let operation = Operation::Tool { name: stub.name.clone(), arguments, repeatable: is_repeatable(stub) };
-        self.dispatch(call, entry, Some(stub), operation, back.is_some().then_some(args)).await
+        self.dispatch(call, &Asked { entry, stub: Some(stub), operation: &operation }, back.is_some().then_some(args))
+            .await
     }
 
     /// A server that nobody has logged into yet has no tools that could be called. Asking for them asks for the login;
     /// they are there for the next script, this one has another catalog.
     async fn first_login(&self, call: u64, server: &str) -> Result<()> {
         let entry = self.catalog.server(server)?;
-        self.dispatch(call, entry, None, Operation::List, None).await?;
+        self.dispatch(call, &Asked { entry, stub: None, operation: &Operation::List }, None).await?;
         let message = format!("the login to {} is done; its tools are there from the next script on", entry.ident);
         Err(Error::new(ErrorCode::AuthRequired, message).hint("run the script again"))
     }
@@ -234,41 +236,33 @@ impl Broker {
 
     /// Steps 3 to 7, the same for every kind of operation. Records show the arguments as they are `written`, where that is
     /// not what is sent.
-    async fn dispatch(
-        &self,
-        call: u64,
-        entry: &ServerEntry,
-        stub: Option<&ToolStub>,
-        operation: Operation,
-        written: Option<&str>,
-    ) -> Result<Value> {
-        let (asked, held) = (Asked { entry, stub, operation: &operation }, self.holdings.now());
-        let attempt = Attempt::new(call, &entry.ident, stub, &operation).written_as(written);
-        let record = self.ledger.open(attempt, held.labels.clone())?;
-        let admitted = self.admit(&asked, &held).await;
+    async fn dispatch(&self, call: u64, asked: &Asked<'_>, written: Option<&str>) -> Result<Value> {
+        let held = self.holdings.now();
+        let record = self.ledger.open(Attempt::new(call, asked).written_as(written), held.labels.clone())?;
+        let admitted = self.admit(asked, &held).await;
         let verdict = admitted.as_ref().map_or_else(policy::refusal, |admitted| admitted.verdict.clone());
         self.ledger.decided(record, verdict);
         let (outcome, said) = match admitted {
             Err(error) => (Err(error), None),
             Ok(Admitted { is_planned: true, .. }) => {
-                self.holdings.receive(&entry.name);
-                let schema = stub.and_then(|stub| stub.definition.get("outputSchema"));
+                self.holdings.receive(&asked.entry.name);
+                let schema = asked.stub.and_then(|stub| stub.definition.get("outputSchema"));
                 (Ok(sample::of(schema)), Some(PLANNED.to_owned()))
             }
-            Ok(_) => (self.paid(record, entry, stub, &operation).await, None),
+            Ok(_) => (self.paid(record, asked).await, None),
         };
         let code = || outcome.as_ref().map_or_else(|error| code_name(error.code), |_| "ok".to_owned());
         self.ledger.close(record, said.unwrap_or_else(code));
         if let Some(caller) = &self.caller {
             let said = if outcome.is_ok() { "done" } else { "failed" };
-            caller.progress(Step { done: self.ledger.closed(), message: format!("{}: {said}", label(entry, stub)) });
+            caller.progress(Step { done: self.ledger.closed(), message: format!("{}: {said}", asked.label()) });
         }
         outcome
     }
 
     /// Steps 4 and 5: why the call may be made. `held` is what the execution held when it was dispatched.
     async fn admit(&self, asked: &Asked<'_>, held: &Held) -> Result<Admitted> {
-        let Decision { reasons } = policy::decide(&self.rules, asked, held)?;
+        let reasons = policy::decide(&self.rules, asked, held)?;
         let verdict = match reasons.is_empty() {
             true => "allowed".to_owned(),
             false if self.is_dry => {
@@ -283,16 +277,14 @@ impl Broker {
     }
 
     /// Pays for a call and makes it. What is refused on the way costs nothing.
-    async fn paid(
-        &self,
-        record: usize,
-        entry: &ServerEntry,
-        stub: Option<&ToolStub>,
-        operation: &Operation,
-    ) -> Result<Value> {
-        let (label, session) = (label(entry, stub), self.session.spent());
-        let free = matches!(operation, Operation::Complete { .. });
-        let item = Item { server: &entry.name, tool: stub.map(|stub| stub.name.as_str()), label: &label, free };
+    async fn paid(&self, record: usize, asked: &Asked<'_>) -> Result<Value> {
+        let (label, session) = (asked.label(), self.session.spent());
+        let item = Item {
+            server: &asked.entry.name,
+            tool: asked.stub.map(|stub| stub.name.as_str()),
+            label: &label,
+            free: matches!(asked.operation, Operation::Complete { .. }),
+        };
         let cost = match self.spending.charge(item, &self.spent, session).await {
             Ok(cost) => cost,
             Err(error) => {
@@ -302,7 +294,7 @@ impl Broker {
             }
         };
         self.ledger.paid(record, cost);
-        let outcome = self.perform(record, entry, stub, operation).await;
+        let outcome = self.perform(record, asked).await;
         if outcome.as_ref().is_err_and(|error| was_turned_away(error.code)) {
             self.spending.refund(cost, &self.spent, session).await;
             self.ledger.paid(record, Amount::ZERO);
@@ -310,40 +302,35 @@ impl Broker {
         outcome
     }
 
-    async fn perform(
-        &self,
-        record: usize,
-        entry: &ServerEntry,
-        stub: Option<&ToolStub>,
-        operation: &Operation,
-    ) -> Result<Value> {
+    async fn perform(&self, record: usize, asked: &Asked<'_>) -> Result<Value> {
         let _slot = self.slots.acquire().await;
         let (id, told) = self.trace.call();
         self.ledger.sent(record, id);
-        let answer = self.reported(entry, stub, operation, told).await;
+        let answer = self.reported(asked, told).await;
         // Whatever came of it: an error says what the server said, and a call that was lost may have an effect.
-        self.holdings.receive(&entry.name);
-        let (bytes, value) = match answer.map_err(redacted)? {
-            Answer::Tool(answer) => {
-                let tool = label(entry, stub);
-                let (bytes, value) = normalise::tool_answer(answer, &self.origin(entry, &tool));
-                (bytes, value.map_err(redacted).map(|value| redact::json(Surface::Script, value)))
-            }
-            Answer::Raw(value) => normalise::raw_answer(redact::json(Surface::Script, value), &self.limits),
-            Answer::Listing(_) => (0, Ok(Value::Null)),
-        };
+        self.holdings.receive(&asked.entry.name);
+        let answer = answer.map_err(redacted)?;
+        let (bytes, value) = task::work_on(answer.text_bytes(), || self.normalise(asked, answer));
         self.ledger.received(record, bytes);
         value
     }
 
+    /// An answer as scripts see it, and its size in bytes.
+    fn normalise(&self, asked: &Asked<'_>, answer: Answer) -> (usize, Result<Value>) {
+        match answer {
+            Answer::Tool(answer) => {
+                let tool = asked.label();
+                let (bytes, value) = normalise::tool_answer(answer, &self.origin(asked.entry, &tool));
+                (bytes, value.map_err(redacted).map(|value| redact::json(Surface::Script, value)))
+            }
+            Answer::Raw(value) => normalise::raw_answer(redact::json(Surface::Script, value), &self.limits),
+            Answer::Listing(_) => (0, Ok(Value::Null)),
+        }
+    }
+
     /// The call itself, while the client hears what the server says of it.
-    async fn reported(
-        &self,
-        entry: &ServerEntry,
-        stub: Option<&ToolStub>,
-        operation: &Operation,
-        told: Option<TraceContext>,
-    ) -> Result<Answer> {
+    async fn reported(&self, asked: &Asked<'_>, told: Option<TraceContext>) -> Result<Answer> {
+        let &Asked { entry, operation, .. } = asked;
         let Some(caller) = &self.caller else {
             return self.router.call(&entry.name, operation, &Progress::default().traced(told)).await;
         };
@@ -355,7 +342,7 @@ impl Broker {
                 answer = &mut answer => return answer,
                 Ok(()) = reports.changed() => {
                     let said = reports.borrow_and_update().to_string();
-                    let message = format!("{}: {said}", label(entry, stub));
+                    let message = format!("{}: {said}", asked.label());
                     let message = redact::text(Surface::Error, &message).into_owned();
                     caller.progress(Step { done: self.ledger.closed(), message });
                 }
@@ -374,11 +361,6 @@ fn hidden(back: &Option<PutBack>, error: Error) -> Error {
         Some(back) => back.hide(error),
         None => error,
     }
-}
-
-/// The tool or server of a call, in messages.
-fn label(entry: &ServerEntry, stub: Option<&ToolStub>) -> String {
-    stub.map_or_else(|| entry.ident.clone(), |stub| format!("{}.{}", entry.ident, stub.ident))
 }
 
 /// Whether a call with this error was not made at all, by our breaker or by the server's own word.

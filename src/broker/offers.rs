@@ -3,6 +3,7 @@
 use futures::future::join_all;
 use serde_json::{Map, Value};
 
+use super::policy::Asked;
 use super::{Broker, arguments, hidden};
 use crate::catalog::{Remote, prompt_arguments};
 use crate::discovery::{self, Discovery, File};
@@ -82,7 +83,8 @@ impl Broker {
             })
         };
         let entry = fit().map_err(|error| self.unfit(call, server, "read_resource", &uri, error))?;
-        let answer = self.dispatch(call, entry, None, Operation::Resource { uri: uri.clone() }, None).await;
+        let operation = Operation::Resource { uri: uri.clone() };
+        let answer = self.dispatch(call, &Asked { entry, stub: None, operation: &operation }, None).await;
         answer.map_err(|error| with_near_uri(entry, &uri, error))
     }
 
@@ -106,7 +108,7 @@ impl Broker {
         let fit = fit().map_err(|error| self.unfit(call, server, &what, args, hidden(&back, error)));
         let (entry, name, arguments) = fit?;
         let operation = Operation::Prompt { name: name.to_owned(), arguments };
-        self.dispatch(call, entry, None, operation, back.is_some().then_some(args)).await
+        self.dispatch(call, &Asked { entry, stub: None, operation: &operation }, back.is_some().then_some(args)).await
     }
 
     /// Asks a server to complete an argument of one of its prompts or templates.
@@ -115,7 +117,8 @@ impl Broker {
     /// Any code of the broker's steps.
     pub async fn complete(&self, server: &str, subject: Subject, params: Map<String, Value>) -> Result<Value> {
         let entry = self.catalog.server(server)?;
-        self.dispatch(0, entry, None, Operation::Complete { subject, params }, None).await
+        let operation = Operation::Complete { subject, params };
+        self.dispatch(0, &Asked { entry, stub: None, operation: &operation }, None).await
     }
 }
 

@@ -22,7 +22,9 @@ use crate::broker::Approver;
 use crate::config::{Config, ConfigError, Start, process_env};
 use crate::error::Error;
 use crate::gateway::{Gateway, Options};
+use crate::memory;
 use crate::redact;
+use crate::task;
 use crate::telemetry;
 use crate::upstream;
 use ui::Ui;
@@ -121,7 +123,9 @@ pub fn run(args: impl Iterator<Item = std::ffi::OsString>) -> ExitCode {
         Err(error) => return ui.usage(&error),
     };
     log_to_stderr(&cli);
-    let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
+    memory::give_back_large_blocks();
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(task::threads()).enable_all().build();
+    let runtime = match runtime {
         Ok(runtime) => runtime,
         Err(error) => return ui.failure(&Failure::internal(format!("no async runtime: {error}"))),
     };

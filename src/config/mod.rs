@@ -34,7 +34,7 @@ pub(crate) use document::position;
 use document::{Document, KeyPath};
 pub use error::{ConfigError, Position};
 pub(crate) use file::read as read_text;
-pub use patterns::{Matcher, Patterns};
+pub use patterns::{Matcher, Patterns, PerTool};
 pub use policy::{Approval, Flow, FlowAction, Group, Isolation, Party, Policy};
 use raw::{Raw, RawRedaction};
 pub(crate) use sensitive::sounds_secret;

@@ -1,6 +1,6 @@
 //! Lists of names and patterns of tools.
 
-use globset::{Glob, GlobSet, GlobSetBuilder};
+use globset::{Glob, GlobMatcher, GlobSet, GlobSetBuilder};
 
 use super::document::KeyPath;
 use super::error::ConfigError;
@@ -16,6 +16,46 @@ pub struct Patterns(Vec<String>);
 pub struct Matcher<'a> {
     names: &'a [String],
     globs: GlobSet,
+}
+
+/// What holds for some tools of a server only, by their name or a pattern.
+#[derive(Debug)]
+pub struct PerTool<T>(Vec<Entry<T>>);
+
+#[derive(Debug)]
+struct Entry<T> {
+    name: String,
+    glob: Option<GlobMatcher>,
+    value: T,
+}
+
+impl<T> PerTool<T> {
+    /// Of names and patterns, as they are written.
+    pub fn new<'a>(entries: impl IntoIterator<Item = (&'a str, T)>) -> Self {
+        let entry = |(name, value): (&'a str, T)| Entry {
+            name: name.to_owned(),
+            glob: Glob::new(name).ok().map(|glob| glob.compile_matcher()),
+            value,
+        };
+        Self(entries.into_iter().map(entry).collect())
+    }
+
+    /// Everything that holds for a tool, with what it is written under.
+    pub fn all(&self, tool: &str) -> impl Iterator<Item = (&str, &T)> {
+        let is_for =
+            move |entry: &&Entry<T>| entry.name == tool || entry.glob.as_ref().is_some_and(|glob| glob.is_match(tool));
+        self.0.iter().filter(is_for).map(|entry| (entry.name.as_str(), &entry.value))
+    }
+
+    /// The one that counts for a tool: what is written under its full name, else the highest of all.
+    #[must_use]
+    pub fn one(&self, tool: &str) -> Option<&T>
+    where
+        T: Ord,
+    {
+        let named = self.0.iter().find(|entry| entry.name == tool);
+        named.map(|entry| &entry.value).or_else(|| self.all(tool).map(|(_, value)| value).max())
+    }
 }
 
 impl Patterns {

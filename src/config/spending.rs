@@ -11,7 +11,7 @@ use serde::{Serialize, Serializer};
 
 use super::document::KeyPath;
 use super::error::ConfigError;
-use super::patterns::Patterns;
+use super::patterns::{Patterns, PerTool};
 use super::raw::{Number, RawBudgets, RawRate, RawTool};
 use super::values::Values;
 use super::{Approval, policy};
@@ -122,6 +122,14 @@ pub struct ToolRule {
     pub cost: Option<Amount>,
     /// When the user is asked, in place of what the server's entry says.
     pub approval: Option<Approval>,
+}
+
+impl ToolRule {
+    /// What `of` finds in the rules of a server, by tool.
+    pub fn by_tool<T>(rules: &[Self], of: impl Fn(&Self) -> Option<T>) -> PerTool<T> {
+        let named = rules.iter().flat_map(|rule| rule.tools.entries().iter().map(move |name| (name.as_str(), rule)));
+        PerTool::new(named.filter_map(|(name, rule)| Some((name, of(rule)?))))
+    }
 }
 
 /// What may be spent: the `[budgets]` table. `None` is no budget at all.

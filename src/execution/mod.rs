@@ -21,6 +21,7 @@ use crate::router::Router;
 use crate::sandbox::{self, Pool, Report};
 use crate::session::{Labels, Session};
 use crate::spending::Spending;
+use crate::task;
 use crate::telemetry::{Telemetry, Trace};
 use crate::upstream::Caller;
 
@@ -177,7 +178,7 @@ impl Scene {
         let run = self.session.results.begin();
         let subject = Subject::script(request.language, &request.code, request.dry_run);
         let mut audit = Audit::begin(Arc::clone(&broker), Arc::clone(&self.audit), self.telemetry.clone(), subject);
-        let (result, report) = match sandbox::prepare(request.language, &request.code, self.limits.code_bytes) {
+        let (result, report) = match self.prepare(&request) {
             Err(error) => (Err(Failed::script(*error, &request.code, None, &broker, &self.catalog)), None),
             Ok(script) => {
                 let wall = request.timeout.unwrap_or(self.limits.wall).min(self.limits.wall);
@@ -195,6 +196,11 @@ impl Scene {
         let calls = audit.finish(&outcome);
         let execution = self.conclude(result, report, calls, &broker, started);
         Execution { run, dry_run: request.dry_run, ..execution }
+    }
+
+    fn prepare(&self, request: &Request) -> Result<sandbox::Script, Box<wire::ScriptError>> {
+        let Request { language, code, .. } = request;
+        task::work_on(code.len(), || sandbox::prepare(*language, code, self.limits.code_bytes))
     }
 
     fn run_frame(&self, script: &sandbox::Script) -> Run {

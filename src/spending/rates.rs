@@ -4,7 +4,6 @@ use std::fmt;
 use std::num::NonZeroU32;
 use std::time::Duration;
 
-use globset::{Glob, GlobMatcher};
 use governor::clock::Clock;
 use governor::middleware::NoOpMiddleware;
 use governor::state::{InMemoryState, NotKeyed};
@@ -13,45 +12,29 @@ use serde_json::json;
 use tokio::time::Instant;
 
 use super::Item;
-use crate::config::{Amount, Rate, Server, ToolRule};
+use crate::config::{Amount, PerTool, Rate, Server, ToolRule};
 use crate::error::{Error, ErrorCode, Result};
 
 /// The rates and prices of one server.
 #[derive(Debug)]
 pub(super) struct Terms {
     rate: Option<Bucket>,
+    rates: PerTool<Bucket>,
     cost: Amount,
-    rules: Vec<Rule>,
+    costs: PerTool<Amount>,
     /// As they were written.
     written: (Option<Rate>, Amount, Vec<ToolRule>),
 }
 
-#[derive(Debug)]
-struct Rule {
-    name: String,
-    pattern: Option<GlobMatcher>,
-    bucket: Option<Bucket>,
-    cost: Option<Amount>,
-}
-
-impl Rule {
-    fn is_for(&self, tool: &str) -> bool {
-        self.name == tool || self.pattern.as_ref().is_some_and(|pattern| pattern.is_match(tool))
-    }
-}
-
 impl Terms {
     pub(super) fn new(server: &Server) -> Self {
-        let rules = server.tools.iter().flat_map(|rule| {
-            rule.tools.entries().iter().map(|name| Rule {
-                name: name.clone(),
-                pattern: Glob::new(name).ok().map(|glob| glob.compile_matcher()),
-                bucket: rule.rate.map(Bucket::new),
-                cost: rule.cost,
-            })
-        });
-        let written = (server.rate, server.cost, server.tools.clone());
-        Self { rate: server.rate.map(Bucket::new), cost: server.cost, rules: rules.collect(), written }
+        Self {
+            rate: server.rate.map(Bucket::new),
+            rates: ToolRule::by_tool(&server.tools, |rule| rule.rate.map(Bucket::new)),
+            cost: server.cost,
+            costs: ToolRule::by_tool(&server.tools, |rule| rule.cost),
+            written: (server.rate, server.cost, server.tools.clone()),
+        }
     }
 
     /// Whether they are what the configuration says.
@@ -62,19 +45,14 @@ impl Terms {
 
     /// What a call costs: the full name of a tool goes before patterns, of several patterns the highest counts.
     pub(super) fn cost(&self, tool: Option<&str>) -> Amount {
-        let Some(tool) = tool else { return self.cost };
-        let named = self.rules.iter().find(|rule| rule.name == tool && rule.cost.is_some());
-        let highest = || self.rules.iter().filter(|rule| rule.is_for(tool)).filter_map(|rule| rule.cost).max();
-        named.and_then(|rule| rule.cost).or_else(highest).unwrap_or(self.cost)
+        tool.and_then(|tool| self.costs.one(tool)).copied().unwrap_or(self.cost)
     }
 
     /// Lets a call through that every bucket has room for. The narrow ones are asked first: what one of them gave is
     /// lost when a wider one refuses, and by then the wider one is what holds things up.
     pub(super) fn admit(&self, item: Item<'_>) -> Result<()> {
-        for rule in self.rules.iter().filter(|rule| item.tool.is_some_and(|tool| rule.is_for(tool))) {
-            if let Some(bucket) = &rule.bucket {
-                bucket.admit(item, &format!("{}'s `{}`", item.server, rule.name))?;
-            }
+        for (name, bucket) in item.tool.into_iter().flat_map(|tool| self.rates.all(tool)) {
+            bucket.admit(item, &format!("{}'s `{name}`", item.server))?;
         }
         match &self.rate {
             Some(bucket) => bucket.admit(item, item.server),

@@ -23,6 +23,7 @@ mod stdio;
 mod subscription;
 mod timeout;
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -108,6 +109,29 @@ impl Operation {
         }
     }
 
+    /// A tool's name, or what else is asked for.
+    #[must_use]
+    pub fn name(&self) -> Cow<'_, str> {
+        match self {
+            Self::List => "list".into(),
+            Self::Tool { name, .. } => name.into(),
+            Self::Resource { .. } => "read_resource".into(),
+            Self::Prompt { name, .. } => format!("prompt {name}").into(),
+            Self::Complete { .. } => "complete".into(),
+        }
+    }
+
+    /// What it says beside the name, as canonical JSON.
+    #[must_use]
+    pub fn arguments(&self) -> String {
+        stubgen::canonical_json(&match self {
+            Self::List => Value::Null,
+            Self::Tool { arguments, .. } | Self::Prompt { arguments, .. } => Value::Object(arguments.clone()),
+            Self::Resource { uri } => Value::String(uri.clone()),
+            Self::Complete { params, .. } => Value::Object(params.clone()),
+        })
+    }
+
     /// Whether it may be performed again when nobody knows whether it was performed.
     #[must_use]
     pub fn is_repeatable(&self) -> bool {
@@ -127,6 +151,19 @@ pub enum Answer {
     Tool(ToolAnswer),
     /// To every other operation: the result as it came.
     Raw(Value),
+}
+
+impl Answer {
+    /// Bytes of its texts; what they say is mostly in its other parts once more.
+    #[must_use]
+    pub fn text_bytes(&self) -> usize {
+        match self {
+            Self::Tool(answer) => {
+                answer.content.iter().map(|block| if let Block::Text(text) = block { text.len() } else { 0 }).sum()
+            }
+            Self::Listing(_) | Self::Raw(_) => 0,
+        }
+    }
 }
 
 /// What a server says about itself, and what it offers. Definitions are raw, in the order they came.

@@ -11,12 +11,7 @@ pub(super) fn wanted(rules: &Rules, asked: &Asked<'_>) -> Option<Reason> {
         return None;
     }
     let approvals = rules.approvals.get(&asked.entry.name)?;
-    let of_tool = asked.stub.and_then(|stub| {
-        let exact = approvals.tools.iter().find(|(name, ..)| *name == stub.name).map(|(.., approval)| *approval);
-        let matching =
-            approvals.tools.iter().filter(|(_, glob, _)| glob.as_ref().is_some_and(|glob| glob.is_match(&stub.name)));
-        exact.or_else(|| matching.map(|(.., approval)| *approval).max())
-    });
+    let of_tool = asked.stub.and_then(|stub| approvals.tools.one(&stub.name)).copied();
     let server = || asked.entry.ident.clone();
     match of_tool.unwrap_or(approvals.otherwise) {
         Approval::Writes if !asked.is_read() => Some(Reason::Approval { server: server(), writes: true }),

@@ -14,16 +14,16 @@ mod groups;
 mod laundering;
 mod review;
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 
-use globset::GlobMatcher;
 use stubgen::ToolStub;
 use wire::ErrorCode;
 
 use super::labels::Held;
-use crate::config::{self, Approval, Config, Flow, Isolation};
+use crate::config::{self, Approval, Config, Flow, Isolation, PerTool, ToolRule};
 use crate::error::{Error, Result, code_name};
 use crate::manifest::ServerEntry;
 use crate::upstream::Operation;
@@ -44,7 +44,7 @@ pub struct Rules {
 #[derive(Debug)]
 struct Approvals {
     otherwise: Approval,
-    tools: Vec<(String, Option<GlobMatcher>, Approval)>,
+    tools: PerTool<Approval>,
 }
 
 impl Rules {
@@ -63,14 +63,7 @@ impl Rules {
 
 impl Approvals {
     fn new(server: &config::Server) -> Self {
-        let rules = server.tools.iter().filter_map(|rule| Some((rule, rule.approval?)));
-        let tools = rules.flat_map(|(rule, approval)| {
-            rule.tools.entries().iter().map(move |entry| {
-                let glob = globset::Glob::new(entry).ok();
-                (entry.clone(), glob.map(|glob| glob.compile_matcher()), approval)
-            })
-        });
-        Self { otherwise: server.approval, tools: tools.collect() }
+        Self { otherwise: server.approval, tools: ToolRule::by_tool(&server.tools, |rule| rule.approval) }
     }
 }
 
@@ -86,6 +79,17 @@ pub(super) struct Asked<'a> {
 }
 
 impl Asked<'_> {
+    /// The tool's identifier, or the operation for resources and prompts.
+    pub(super) fn what(&self) -> Cow<'_, str> {
+        self.stub.map_or_else(|| self.operation.name(), |stub| stub.ident.as_str().into())
+    }
+
+    /// The tool or server, in messages.
+    pub(super) fn label(&self) -> String {
+        let server = &self.entry.ident;
+        self.stub.map_or_else(|| server.clone(), |stub| format!("{server}.{}", stub.ident))
+    }
+
     /// Whether it changes nothing, as far as the server says: reading resources and prompts does not, and neither does
     /// a tool that is annotated so. A tool without annotation is taken for one that writes.
     pub(super) fn is_read(&self) -> bool {
@@ -94,13 +98,6 @@ impl Asked<'_> {
             hint.and_then(serde_json::Value::as_bool) == Some(true)
         })
     }
-}
-
-/// What a call that no rule refuses still needs.
-#[derive(Debug, Default)]
-pub(super) struct Decision {
-    /// Why the user has to be asked; nobody is when there is no reason.
-    pub(super) reasons: Vec<Reason>,
 }
 
 /// Why the user has to be asked.
@@ -133,16 +130,17 @@ impl fmt::Display for Reason {
     }
 }
 
-/// Decides about a call of an execution that holds `held`, before it is counted or sent.
+/// Decides about a call of an execution that holds `held`, before it is counted or sent. Answers why the user has to be
+/// asked; nobody is when there is no reason.
 ///
 /// # Errors
 /// The code of the rule that refuses it.
-pub(super) fn decide(rules: &Rules, asked: &Asked<'_>, held: &Held) -> Result<Decision> {
+pub(super) fn decide(rules: &Rules, asked: &Asked<'_>, held: &Held) -> Result<Vec<Reason>> {
     review::check(asked)?;
     groups::admit(rules, &mut held.group.clone(), &asked.entry.name)?;
     let mut reasons = flows::check(rules, &asked.entry.name, &held.labels)?;
     reasons.extend(approval::wanted(rules, asked));
-    Ok(Decision { reasons })
+    Ok(reasons)
 }
 
 /// What records say of a call that is not made.
