@@ -12,7 +12,7 @@ pub(crate) trait Engine {
     /// What `Ready` says of it.
     fn info(&self) -> EngineInfo;
 
-    /// Makes the next run's scope ahead of need.
+    /// Frees the last run's scope and makes the next one's, ahead of need.
     fn prepare(&mut self);
 
     /// Runs one script to its end.

@@ -42,6 +42,7 @@ fn run(task: Task) -> anyhow::Result<()> {
         Task::Conformance { forgefs } => workspace.conformance(forgefs.as_deref()),
         Task::Eval { args } => workspace.measure("eval", &args),
         Task::Tokens { args } => workspace.measure("tokens", &args),
+        Task::Bench { names } => workspace.bench(&names),
         Task::V8 => workspace.show_v8(),
         Task::Real => workspace.install_real(),
         Task::Docs => workspace.write_docs(),
@@ -107,6 +108,14 @@ enum Task {
         /// Passed on, for instance --write docs/benchmarks.md
         #[arg(last = true)]
         args: Vec<String>,
+    },
+    /// Measure everything that docs/benchmarks.md has a table of, and write the tables
+    ///
+    /// Minutes, on a machine that does nothing else. With V8 if it is found.
+    Bench {
+        /// Only these tables
+        #[arg(value_parser = tasks::TABLES)]
+        names: Vec<String>,
     },
     /// Say where the V8 library comes from; prints the export line that cargo needs to build with it
     V8,

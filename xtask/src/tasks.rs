@@ -49,6 +49,9 @@ impl Build {
     }
 }
 
+/// The tables of docs/benchmarks.md, in its order.
+pub(crate) const TABLES: [&str; 5] = ["eval", "tokens", "catalog", "broker", "gateway"];
+
 /// A checkout of ForgeFS.
 pub(crate) struct Workspace {
     root: PathBuf,
@@ -108,6 +111,24 @@ impl Workspace {
         step::run(Build::QuickJs.cargo(&["build", "--quiet", "--workspace", "--all-targets"]).current_dir(&self.root))?;
         let mut command = Command::new(self.debug(&format!("forgefs-measure{}", env::consts::EXE_SUFFIX)));
         step::run(command.arg(what).args(args).current_dir(&self.root))?;
+        Ok(())
+    }
+
+    /// Writes the tables of docs/benchmarks.md, all of them if none is named.
+    pub(crate) fn bench(&self, names: &[String]) -> anyhow::Result<()> {
+        const WRITE: [&str; 2] = ["--write", "docs/benchmarks.md"];
+        let Some(build) = self.builds(Choice::WhatIsFound)?.pop() else { bail!("no engine to build with") };
+        for table in TABLES.iter().filter(|table| names.is_empty() || names.iter().any(|name| name == *table)) {
+            match *table {
+                "eval" => self.measure(table, &["--ablations", WRITE[0], WRITE[1]].map(str::to_owned))?,
+                "tokens" => self.measure(table, &WRITE.map(str::to_owned))?,
+                bench => {
+                    let mut command = build.cargo(&["bench", "--workspace", "--bench", bench]);
+                    // Benches run in the folder of their package, which is the root.
+                    step::run(command.arg("--").args(WRITE).current_dir(&self.root))?;
+                }
+            }
+        }
         Ok(())
     }
 

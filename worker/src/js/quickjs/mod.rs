@@ -24,6 +24,8 @@ pub(crate) struct QuickJs {
     interrupt: Arc<Interrupt>,
     prelude: Bytecode,
     ready: Option<Scope>,
+    /// The last run's, until its result is sent.
+    spent: Option<Scope>,
     heap_bytes: u64,
 }
 
@@ -31,7 +33,7 @@ impl QuickJs {
     pub(crate) fn new(interrupt: Arc<Interrupt>) -> anyhow::Result<Self> {
         let compiler = Compiler::new(&interrupt).context("QuickJS compiler")?;
         let prelude = compiler.compile(PRELUDE_NAME, PRELUDE).map_err(|error| anyhow::anyhow!("prelude: {error:?}"))?;
-        Ok(Self { interrupt, prelude, ready: None, heap_bytes: 0 })
+        Ok(Self { interrupt, prelude, ready: None, spent: None, heap_bytes: 0 })
     }
 
     fn scope(&mut self) -> Result<Scope, ScriptError> {
@@ -52,6 +54,7 @@ impl Engine for QuickJs {
     }
 
     fn prepare(&mut self) {
+        self.spent = None;
         if self.ready.is_none() {
             // An error shows again, and is reported, when the run makes its own.
             self.ready = Scope::new(&self.interrupt, &self.prelude).ok();
@@ -63,6 +66,7 @@ impl Engine for QuickJs {
         let port = Rc::clone(scope.connect(run, host));
         let result = scope.start(run).and_then(|()| drive(&mut Turn { scope: &mut scope, run }, &port, run, host));
         self.heap_bytes = scope.heap_peak() as u64;
+        self.spent = Some(scope);
         result
     }
 

@@ -38,6 +38,11 @@ pub(crate) struct V8 {
     interrupt: Arc<Interrupt>,
     snapshot: Snapshot,
     ready: Option<Scope>,
+    /// The last run's, until its result is sent.
+    spent: Option<Scope>,
+    /// Runs nothing, ever. What isolates share for reading is kept while there is one, and else made anew for each.
+    /// Below the others: isolates end in the reverse order of their beginning.
+    _keeper: v8::OwnedIsolate,
     /// What the last run was allowed: the next one most likely is too.
     expected_heap: u64,
     heap_bytes: u64,
@@ -46,7 +51,16 @@ pub(crate) struct V8 {
 impl V8 {
     pub(crate) fn new(interrupt: Arc<Interrupt>) -> anyhow::Result<Self> {
         let snapshot = Snapshot::with_prelude()?;
-        Ok(Self { interrupt, snapshot, ready: None, expected_heap: USUAL_HEAP, heap_bytes: 0 })
+        let keeper = v8::Isolate::new(snapshot.params());
+        Ok(Self {
+            _keeper: keeper,
+            interrupt,
+            snapshot,
+            ready: None,
+            spent: None,
+            expected_heap: USUAL_HEAP,
+            heap_bytes: 0,
+        })
     }
 }
 
@@ -57,12 +71,14 @@ impl Engine for V8 {
     }
 
     fn prepare(&mut self) {
+        self.spent = None;
         if self.ready.is_none() {
             self.ready = Scope::new(&self.snapshot, self.expected_heap, &self.interrupt).ok();
         }
     }
 
     fn run(&mut self, run: &Run, host: &SharedHost) -> Result<Json, ScriptError> {
+        self.spent = None;
         if self.expected_heap != run.limits.heap_bytes {
             self.expected_heap = run.limits.heap_bytes;
             self.ready = None;
@@ -76,6 +92,7 @@ impl Engine for V8 {
         let mut turn = Turn { scope: &mut scope, run };
         let result = turn.start().and_then(|()| drive(&mut turn, &port, run, host));
         self.heap_bytes = scope.heap_bytes();
+        self.spent = Some(scope);
         result
     }
 

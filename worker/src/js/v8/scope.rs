@@ -4,6 +4,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use deno_core::v8;
+use deno_core::v8::script_compiler::CompileOptions;
 use wire::{Run, ScriptError, ScriptErrorKind};
 
 use super::super::port::Port;
@@ -220,7 +221,9 @@ impl Failure {
 
 fn start(scope: &mut v8::PinScope<'_, '_>, bridge: &Bridge, code: &str, servers: &str) -> Result<(), Failure> {
     v8::tc_scope!(let scope, scope);
-    let Some(module) = compile(scope, SCRIPT_NAME, code) else { return Err(Failure::of_compiler(scope)) };
+    let Some(module) = compile(scope, SCRIPT_NAME, code, CompileOptions::empty()) else {
+        return Err(Failure::of_compiler(scope));
+    };
     if module.get_module_requests().length() > 0 {
         return Err(Failure::Syntax { message: NO_IMPORTS.to_owned(), line: 0, column: 0 });
     }

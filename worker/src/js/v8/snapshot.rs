@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::rc::Rc;
 
 use anyhow::Context as _;
+use deno_core::v8::script_compiler::{CompileOptions, NoCacheReason, Source, compile_module2};
 use deno_core::v8::{self, MapFnTo};
 
 use super::super::port::Port;
@@ -68,7 +69,8 @@ fn call_prelude<'s>(scope: &mut v8::PinScope<'s, '_>) -> Option<v8::Local<'s, v8
         let name = v8::String::new(scope, name)?;
         host.set(scope, name.into(), function.into())?;
     }
-    let module = compile(scope, PRELUDE_NAME, PRELUDE)?;
+    // With every function in it: what is compiled only when it is called, each realm would compile for itself.
+    let module = compile(scope, PRELUDE_NAME, PRELUDE, CompileOptions::EagerCompile)?;
     let install: v8::Local<'_, v8::Function> = default_export(scope, module)?.try_into().ok()?;
     let undefined = v8::undefined(scope).into();
     let bridge: v8::Local<'_, v8::Object> = install.call(scope, undefined, &[host.into()])?.try_into().ok()?;
@@ -84,12 +86,13 @@ pub(super) fn compile<'s>(
     scope: &mut v8::PinScope<'s, '_>,
     name: &str,
     code: &str,
+    options: CompileOptions,
 ) -> Option<v8::Local<'s, v8::Module>> {
     let name = v8::String::new(scope, name)?.into();
     let origin = v8::ScriptOrigin::new(scope, name, 0, 0, false, 0, None, false, false, true, None);
     let code = v8::String::new(scope, code)?;
-    let mut source = v8::script_compiler::Source::new(code, Some(&origin));
-    v8::script_compiler::compile_module(scope, &mut source)
+    let mut source = Source::new(code, Some(&origin));
+    compile_module2(scope, &mut source, options, NoCacheReason::NoReason)
 }
 
 /// Links and evaluates a module and answers its default export.
