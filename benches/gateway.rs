@@ -10,8 +10,8 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use forgefs_measure::made_up;
 use forgefs_measure::report::Report;
+use forgefs_measure::{count, made_up};
 use futures::future::join_all;
 use rmcp::model::{
     CallToolRequestParams, ListToolsResult, PaginatedRequestParams, ServerCapabilities, ServerConfig, Tool,
@@ -63,8 +63,12 @@ async fn main() {
     let times = repeat(RUNS * 5, || async { drop(call(&direct, "list_teams", json!({})).await) }).await;
     let direct = table.times("one call, by rmcp directly to the server", times);
     for engine in engines() {
-        runs(&sample, engine, direct, &mut table).await;
+        let session = serve(&sample, engine.flags).await;
+        call(&session.service, "ls", json!({})).await;
+        runs(&session.service, engine, direct, &mut table).await;
+        session.service.cancel().await.unwrap();
     }
+    peer(direct, &mut table).await;
     Report::of_bench("gateway", &table.0).keep().unwrap();
 }
 
@@ -100,14 +104,12 @@ async fn starts(config: &Path, size: &str, table: &mut Table) {
 }
 
 /// What scripts cost on an engine. `direct` is what one call costs without any.
-async fn runs(config: &Path, engine: Engine, direct: Duration, table: &mut Table) {
-    let Engine { name, language, flags, .. } = engine;
-    let session = serve(config, flags).await;
-    call(&session.service, "ls", json!({})).await;
+async fn runs(service: &Service, engine: Engine, direct: Duration, table: &mut Table) {
+    let Engine { name, script, .. } = engine;
+    let execute = async |script: Value| drop(call(service, "execute", script).await);
     let times = async |count: usize, code: String| {
-        let script = json!({"language": language, "code": code});
-        repeat(WARM_UP, || async { drop(call(&session.service, "execute", script.clone()).await) }).await;
-        repeat(count, || async { drop(call(&session.service, "execute", script.clone()).await) }).await
+        repeat(WARM_UP, || execute(script(&code))).await;
+        repeat(count, || execute(script(&code))).await
     };
     let empty = table.times(&format!("{name}: an empty script"), times(RUNS, engine.empty.to_owned()).await);
     for calls in [1, 10, 50] {
@@ -121,14 +123,15 @@ async fn runs(config: &Path, engine: Engine, direct: Duration, table: &mut Table
             table.figure(format!("… so one of them costs, {more:.2} × direct"), show(inner));
         }
     }
-    table.times(&format!("{name}: 50 calls, 8 at once"), times(RUNS / 4, (engine.parallel)(50)).await);
+    if let Some(parallel) = engine.parallel {
+        table.times(&format!("{name}: 50 calls, 8 at once"), times(RUNS / 4, parallel(50)).await);
+    }
     for clients in [1, 2, 8] {
-        let script = json!({"language": language, "code": engine.empty});
         let started = Instant::now();
         let work = (0..clients).map(|_| async {
             let mut runs = 0;
             while started.elapsed() < LOAD {
-                call(&session.service, "execute", script.clone()).await;
+                execute(script(engine.empty)).await;
                 runs += 1;
             }
             runs
@@ -137,42 +140,78 @@ async fn runs(config: &Path, engine: Engine, direct: Duration, table: &mut Table
         let rate = f64::from(runs) / started.elapsed().as_secs_f64();
         table.figure(format!("{name}: empty scripts a second, {clients} at once"), format!("{rate:.0}"));
     }
-    session.service.cancel().await.unwrap();
 }
 
 /// An engine, and scripts for it.
 #[derive(Clone, Copy)]
 struct Engine {
     name: &'static str,
-    language: &'static str,
     flags: &'static [&'static str],
+    /// The arguments of `execute`.
+    script: fn(&str) -> Value,
     empty: &'static str,
     calls: fn(u32) -> String,
-    parallel: fn(u32) -> String,
+    parallel: Option<fn(u32) -> String>,
 }
 
 fn engines() -> Vec<Engine> {
     let starlark = Engine {
         name: "Starlark",
-        language: "starlark",
         flags: &[],
+        script: |code| json!({"language": "starlark", "code": code}),
         empty: "1",
         calls: |n| format!("[people.list_teams() for _ in range({n})]\nresult = 1"),
-        parallel: |n| format!("parallel([defer(people.list_teams) for _ in range({n})])\nresult = 1"),
+        parallel: Some(|n| format!("parallel([defer(people.list_teams) for _ in range({n})])\nresult = 1")),
     };
     let quickjs = Engine {
         name: "QuickJS",
-        language: "javascript",
         flags: &["--engine", "quickjs"],
+        script: |code| json!({"language": "javascript", "code": code}),
         empty: "return 1",
         calls: |n| format!("for (let i = 0; i < {n}; i++) await people.list_teams(); return 1"),
-        parallel: |n| format!("await forge.parallel(Array({n}).fill(() => people.list_teams())); return 1"),
+        parallel: Some(|n| format!("await forge.parallel(Array({n}).fill(() => people.list_teams())); return 1")),
     };
     let v8 = Engine { name: "V8", flags: &["--engine", "v8"], ..quickjs };
     let mut engines = vec![starlark];
     engines.extend(cfg!(feature = "quickjs").then_some(quickjs));
     engines.extend(cfg!(feature = "v8").then_some(v8));
     engines
+}
+
+/// CodeMode of FastMCP in front of the same server, in the same run, if `FORGEFS_PEER` names a Python that has it.
+async fn peer(direct: Duration, table: &mut Table) {
+    let Some(python) = std::env::var_os("FORGEFS_PEER") else {
+        println!("SKIPPED: FastMCP: FORGEFS_PEER names no Python with fastmcp[code-mode]");
+        return;
+    };
+    let engine = Engine {
+        name: "FastMCP CodeMode",
+        flags: &[],
+        script: |code| json!({"code": code}),
+        empty: "return 1",
+        calls: |n| format!("for i in range({n}):\n    await call_tool('list_teams', {{}})\nreturn 1"),
+        parallel: None,
+    };
+    let mut command = tokio::process::Command::new(python);
+    command.arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("benches/peer.py")).arg(EXE);
+    let service = Client.serve(TokioChildProcess::new(command).unwrap()).await.unwrap();
+    let version =
+        service.peer_info().and_then(|info| Some(info.server_info.as_ref()?.version.clone())).unwrap_or_default();
+    table.figure(format!("FastMCP {version} CodeMode: its definitions"), surface(&service).await);
+    runs(&service, engine, direct, table).await;
+    service.cancel().await.unwrap();
+}
+
+/// Tokens of the definitions and instructions that a model sees.
+async fn surface(service: &Service) -> String {
+    let tools = service.list_all_tools().await.unwrap();
+    let shown = tools.iter().map(|tool| {
+        json!({"name": tool.name, "description": tool.description, "inputSchema": tool.input_schema}).to_string()
+    });
+    let info = service.peer_info();
+    let instructions = info.and_then(|info| info.instructions.clone()).unwrap_or_default();
+    let tokens: usize = shown.chain([instructions]).map(|text| count(&text)).sum();
+    format!("{tokens} tokens")
 }
 
 /// The sample servers of `forgefs demo`: name, program, arguments.
