@@ -123,7 +123,7 @@ pub fn run(args: impl Iterator<Item = std::ffi::OsString>) -> ExitCode {
         Err(error) => return ui.usage(&error),
     };
     log_to_stderr(&cli);
-    memory::give_back_large_blocks();
+    memory::set_up(task::threads());
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(task::threads()).enable_all().build();
     let runtime = match runtime {
         Ok(runtime) => runtime,

@@ -12,6 +12,7 @@ use crate::catalog::{Catalog, Phase};
 use crate::config::{self, Config};
 use crate::error::{Error, ErrorCode, Result};
 use crate::manifest::{Cache, Keeper, Pin, ServerEntry, Source, State, load_file};
+use crate::memory;
 use crate::router::Router;
 use crate::task::Task;
 use crate::upstream::{self, Connection, Event, Listing, Offline, Teller, Upstream};
@@ -202,7 +203,8 @@ impl Fleet {
             cache: Cache::new(running.manifest.cache.clone()),
         };
         let refresh = running.manifest.refresh;
-        let keeper = Keeper { source: Arc::new(source), upstream: Arc::clone(&upstream), events, refresh };
+        let catalog = self.phase.clone();
+        let keeper = Keeper { source: Arc::new(source), upstream: Arc::clone(&upstream), events, refresh, catalog };
         let entry = keeper.first_entry();
         let (changes, number) = (self.changes.clone(), running.last);
         let keeping = Task::spawn(keeper.run(move |entry| changes.send(vec![Change::News(number, entry)]).is_ok()));
@@ -273,6 +275,9 @@ async fn rebuild(
                 let reached = built.phase();
                 catalog.store(Arc::new(built));
                 phase.send_replace(reached);
+                if incoming.is_empty() {
+                    tokio::task::spawn_blocking(memory::give_back);
+                }
             }
             Ok(Err(error)) => tracing::error!(%error, "the catalog keeps its last state"),
             Err(error) => tracing::error!(%error, "the catalog keeps its last state"),

@@ -5,10 +5,12 @@ use std::future::pending;
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::sync::watch;
 use tokio::time::Instant;
 
 use super::{Cache, Pin, ServerEntry, State};
 use crate::auth::Account;
+use crate::catalog::Phase;
 use crate::config::{self, Start};
 use crate::error::{Error, ErrorCode};
 use crate::upstream::{Answer, Event, Listener, Listing, Operation, Progress, Upstream, Vitals};
@@ -19,6 +21,8 @@ const FIRST_RETRY: Duration = Duration::from_secs(5);
 const MAX_RETRY: Duration = Duration::from_secs(120);
 /// How long changes are collected before the server is listed again: they come in bursts.
 const SETTLE: Duration = Duration::from_millis(300);
+/// How long a server whose tools are known waits with its start until they are in the catalog.
+const MAX_INDEXING: Duration = Duration::from_secs(1);
 /// Least time that a server's `ttlMs` is taken for; one that says 0 wants to be asked each time.
 const LEAST_TTL: Duration = Duration::from_secs(60);
 
@@ -32,6 +36,8 @@ pub struct Keeper {
     pub events: Listener,
     /// How often it is listed again without a reason.
     pub refresh: Option<Duration>,
+    /// How far the catalog is.
+    pub catalog: watch::Receiver<Phase>,
 }
 
 /// A configured server, as far as its entry goes.
@@ -73,11 +79,13 @@ impl Keeper {
         let mut last = self.first_entry();
         if let Some(kept) = self.kept().await {
             last = kept;
-            if last.state == State::Resting {
-                wait = None;
-            }
             if !changed(last.clone()) {
                 return;
+            }
+            match last.state {
+                State::Resting => wait = None,
+                // What is asked for first needs the index and no server, and servers that start take every processor.
+                _ => self.indexed().await,
             }
         }
         loop {
@@ -122,6 +130,13 @@ impl Keeper {
                 return;
             }
         }
+    }
+
+    /// Waits until the catalog has what is known of every server.
+    async fn indexed(&mut self) {
+        let usable = self.catalog.wait_for(|phase| *phase >= Phase::Usable);
+        // Otherwise there is a server of which nothing is known.
+        let _ = tokio::time::timeout(MAX_INDEXING, usable).await;
     }
 
     /// Waits for a reason to do something.
