@@ -24,10 +24,10 @@ const MAX_BYTES: u64 = 64 << 20;
 pub struct Cache(Option<PathBuf>);
 
 #[derive(Serialize, Deserialize)]
-struct Kept {
+struct Kept<L> {
     format: u32,
     digest: String,
-    listing: Listing,
+    listing: L,
 }
 
 impl Cache {
@@ -37,22 +37,22 @@ impl Cache {
         Self(folder)
     }
 
-    /// What `server` listed last, if that was kept whole.
+    /// What `server` listed last and its [`digest`], if that was kept whole.
     #[must_use]
-    pub fn load(&self, name: &str, server: &config::Server) -> Option<Listing> {
+    pub fn load(&self, name: &str, server: &config::Server) -> Option<(Listing, String)> {
         let path = self.path(name, server)?;
         if fs::metadata(&path).ok()?.len() > MAX_BYTES {
             return None;
         }
-        let kept: Kept = serde_json::from_slice(&fs::read(&path).ok()?).ok()?;
+        let kept: Kept<Listing> = serde_json::from_slice(&fs::read(&path).ok()?).ok()?;
         let whole = kept.format == FORMAT && digest(&kept.listing).as_ref() == Some(&kept.digest);
-        whole.then_some(kept.listing)
+        whole.then_some((kept.listing, kept.digest))
     }
 
-    /// Keeps what `server` listed. Failing to is no reason to fail anything: it is logged.
-    pub fn store(&self, name: &str, server: &config::Server, listing: &Listing) {
-        let (Some(path), Some(digest)) = (self.path(name, server), digest(listing)) else { return };
-        let kept = Kept { format: FORMAT, digest, listing: listing.clone() };
+    /// Keeps what `server` listed, with its [`digest`]. Failing to is no reason to fail anything: it is logged.
+    pub fn store(&self, name: &str, server: &config::Server, listing: &Listing, digest: &str) {
+        let Some(path) = self.path(name, server) else { return };
+        let kept = Kept { format: FORMAT, digest: digest.to_owned(), listing };
         // Readable by its owner alone: descriptions can be confidential.
         let text = serde_json::to_vec(&kept).map_err(io::Error::from);
         if let Err(error) = text.and_then(|text| files::replace(&path, &text, Keep::Cached)) {
@@ -78,6 +78,7 @@ fn identity(server: &config::Server) -> String {
     stubgen::short_digest(&stubgen::canonical_json(&reached))
 }
 
-fn digest(listing: &Listing) -> Option<String> {
+/// Digest of everything that a server listed.
+pub(super) fn digest(listing: &Listing) -> Option<String> {
     Some(stubgen::digest(&stubgen::canonical_json(&serde_json::to_value(listing).ok()?)))
 }

@@ -8,6 +8,7 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
+use super::cache::digest;
 use super::{Cache, Pin, ServerEntry, State};
 use crate::auth::Account;
 use crate::catalog::Phase;
@@ -76,9 +77,9 @@ impl Keeper {
     pub async fn run(mut self, changed: impl Fn(ServerEntry) -> bool) {
         let mut pause = FIRST_RETRY;
         let mut wait = Some(Duration::ZERO);
-        let mut last = self.first_entry();
-        if let Some(kept) = self.kept().await {
-            last = kept;
+        let (mut last, mut known) = (self.first_entry(), None);
+        if let Some((kept, digest)) = self.kept().await {
+            (last, known) = (kept, Some(digest));
             if !changed(last.clone()) {
                 return;
             }
@@ -101,11 +102,17 @@ impl Keeper {
                 }
                 Reason::Ended => return,
             }
-            let entry = match self.list().await {
-                Ok((entry, ttl)) => {
+            let entry = match self.list(known.clone()).await {
+                Ok(Listed { ttl, state, news }) => {
                     pause = FIRST_RETRY;
                     wait = self.refresh.or(ttl);
-                    entry
+                    match news {
+                        Some((entry, digest)) => {
+                            known = digest;
+                            entry
+                        }
+                        None => last.with_state(state),
+                    }
                 }
                 Err(state) => {
                     tracing::warn!(server = self.source.name, "{}", state.describe());
@@ -173,9 +180,8 @@ impl Keeper {
         }
     }
 
-    /// Lists the server; the error is the state it is in instead. Beside the entry, for how long the server says that
-    /// it is good.
-    async fn list(&self) -> Result<(ServerEntry, Option<Duration>), State> {
+    /// Lists the server, of which the list with the digest `known` is known; the error is the state it is in instead.
+    async fn list(&self, known: Option<String>) -> Result<Listed, State> {
         let failed = |reason| State::Failed { reason };
         let started = Instant::now();
         let listing = match self.upstream.call(&Operation::List, &Progress::default()).await {
@@ -193,26 +199,41 @@ impl Keeper {
         // A server that says when its lists change need not be asked.
         let ttl = if listing.tells_changes { None } else { ttl };
         let state = State::Ready { protocol: listing.protocol.clone() };
-        let source = Arc::clone(&self.source);
+        let (source, ready) = (Arc::clone(&self.source), state.clone());
         // Thousands of stubs take a while: not on a thread that serves requests.
         let made = tokio::task::spawn_blocking(move || {
-            source.cache.store(&source.name, &source.server, &listing);
-            source.entry(listing, state)
+            let digest = digest(&listing);
+            if digest.is_some() && digest == known {
+                return None;
+            }
+            if let Some(digest) = &digest {
+                source.cache.store(&source.name, &source.server, &listing, digest);
+            }
+            Some((source.entry(listing, ready), digest))
         });
-        let entry = made.await.map_err(|error| failed(format!("its stubs could not be made: {error}")))?;
-        Ok((entry, ttl))
+        let news = made.await.map_err(|error| failed(format!("its stubs could not be made: {error}")))?;
+        Ok(Listed { ttl, state, news })
     }
 
-    /// What was listed last time, if it was kept.
-    async fn kept(&self) -> Option<ServerEntry> {
+    /// What was listed last time and its digest, if it was kept.
+    async fn kept(&self) -> Option<(ServerEntry, String)> {
         let source = Arc::clone(&self.source);
         let made = tokio::task::spawn_blocking(move || {
-            let listing = source.cache.load(&source.name, &source.server)?;
+            let (listing, digest) = source.cache.load(&source.name, &source.server)?;
             let is_lazy = source.server.start == Start::Lazy;
-            Some(source.entry(listing, if is_lazy { State::Resting } else { State::Connecting }))
+            Some((source.entry(listing, if is_lazy { State::Resting } else { State::Connecting }), digest))
         });
         made.await.ok().flatten()
     }
+}
+
+/// What came of listing a server.
+struct Listed {
+    /// For how long the server says that it is good.
+    ttl: Option<Duration>,
+    state: State,
+    /// The entry that it makes, and its digest; `None` when it is the list that was known.
+    news: Option<(ServerEntry, Option<String>)>,
 }
 
 /// Why a server is looked at again.

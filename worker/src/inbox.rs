@@ -13,7 +13,7 @@ use std::time::Instant;
 
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use wire::{ToWorker, read_frame};
+use wire::{FrameError, ToWorker, read_frame};
 
 use crate::serve::{exit, protocol_error};
 
@@ -38,10 +38,13 @@ impl Inbox {
             return None;
         }
         // The gateway sends frames whole: one that has begun keeps nobody waiting.
-        match read_frame(&mut *stdin) {
-            Ok(Some(frame)) => Some(frame),
-            Ok(None) => exit(0),
-            Err(error) => protocol_error(&error.to_string()),
+        loop {
+            match read_frame(&mut *stdin) {
+                Ok(Some(frame)) => return Some(frame),
+                Ok(None) => exit(0),
+                Err(FrameError::Io(error)) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => protocol_error(&error.to_string()),
+            }
         }
     }
 }

@@ -163,6 +163,30 @@ impl Worker {
         }
     }
 
+    /// Takes the calls that the worker makes while none of them is answered.
+    pub(crate) fn unanswered(&mut self) -> Vec<Call> {
+        let mut calls = Vec::new();
+        while let Ok(FromWorker::Call(call)) = self.frames.recv_timeout(Duration::from_secs(1)) {
+            calls.push(call);
+        }
+        calls
+    }
+
+    /// Answers these calls and all that follow; how the run ends.
+    pub(crate) fn answer_all(&mut self, mut calls: Vec<Call>) -> Done {
+        loop {
+            for call in calls.drain(..) {
+                let (_, reply) = self.answer(call);
+                self.send(&ToWorker::Reply(reply));
+            }
+            match self.frames.recv_timeout(PATIENCE) {
+                Ok(FromWorker::Call(call)) => calls.push(call),
+                Ok(FromWorker::Done(done)) => return *done,
+                other => panic!("{other:?}"),
+            }
+        }
+    }
+
     /// Sends a frame; a worker that ended is noticed at the next read.
     pub(crate) fn send(&mut self, frame: &ToWorker) {
         let _ = write_frame(self.stdin.as_mut().expect("open"), frame);

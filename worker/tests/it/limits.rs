@@ -24,6 +24,10 @@ pub(crate) fn trials() -> Vec<Trial> {
             ends_in_a_loop(engine)
         }));
         trials.push(Trial::test(format!("limit::largest_answer::{}", engine.name), move || largest_answer(engine)));
+        if engine.language == Language::Javascript {
+            trials
+                .push(Trial::test(format!("limit::calls_under_way::{}", engine.name), move || calls_under_way(engine)));
+        }
     }
     trials
 }
@@ -49,6 +53,27 @@ fn output(engine: Engine) -> Result<(), Failed> {
         return Ok(());
     }
     Err(format!("{bytes} bytes, said {said:?}, {:?}", transcript.done).into())
+}
+
+/// The gateway stops reading at 64 MiB of calls without an answer, and may wait until its answers are read: a worker that
+/// only went on writing would wait for it forever. Starlark has eight calls under way at the most.
+fn calls_under_way(engine: Engine) -> Result<(), Failed> {
+    let mut worker = Worker::start(engine);
+    worker.start_code(
+        "export default async () => {
+            const pad = 'x'.repeat(1_000_000);
+            const all = await Promise.all(Array.from({ length: 40 }, () => github.big({ pad, bytes: 1 })));
+            return all.join('').length;
+        }"
+        .to_owned(),
+    );
+    let calls = worker.unanswered();
+    let count = calls.len();
+    let done = worker.answer_all(calls);
+    match done.result {
+        Ok(value) if value.get() == "40" && (10..=20).contains(&count) => Ok(()),
+        other => Err(format!("{count} calls without an answer, then {other:?}").into()),
+    }
 }
 
 /// A gateway that is gone takes its workers with it, whatever they are doing.
