@@ -37,7 +37,7 @@ impl Cache {
         Self(folder)
     }
 
-    /// What `server` listed last and its [`digest`], if that was kept whole.
+    /// What `server` listed last and its digest, if that was kept whole.
     #[must_use]
     pub fn load(&self, name: &str, server: &config::Server) -> Option<(Listing, String)> {
         let path = self.path(name, server)?;
@@ -49,7 +49,7 @@ impl Cache {
         whole.then_some((kept.listing, kept.digest))
     }
 
-    /// Keeps what `server` listed, with its [`digest`]. Failing to is no reason to fail anything: it is logged.
+    /// Keeps what `server` listed, with its digest. Failing to is no reason to fail anything: it is logged.
     pub fn store(&self, name: &str, server: &config::Server, listing: &Listing, digest: &str) {
         let Some(path) = self.path(name, server) else { return };
         let kept = Kept { format: FORMAT, digest: digest.to_owned(), listing };
