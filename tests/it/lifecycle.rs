@@ -48,6 +48,13 @@ impl Living {
     }
 }
 
+impl Living {
+    /// The file that keeps what it listed last.
+    fn kept(&self) -> PathBuf {
+        fs::read_dir(self.fence.cache()).expect("a cache").next().expect("a file").expect("an entry").path()
+    }
+}
+
 /// Lists the root until it shows `what`.
 async fn shows(session: &Session, what: &str) -> String {
     let pattern = regex::Regex::new(what).expect("a pattern");
@@ -76,7 +83,7 @@ async fn tools_of_the_last_start_are_there_before_the_server_is() {
     assert!(listing.contains("grow"), "{listing}");
     second.close().await;
     // A file that is not as it was written counts as none.
-    let kept = fs::read_dir(living.fence.cache()).expect("a cache").next().expect("a file").expect("an entry").path();
+    let kept = living.kept();
     let text = fs::read_to_string(&kept).expect("a kept list");
     fs::write(&kept, text.replace("grow", "grew")).expect("writable");
     let third = living.fence.serve(&config).await;
@@ -84,6 +91,25 @@ async fn tools_of_the_last_start_are_there_before_the_server_is() {
     assert!(listing.contains("living/  0 tools, connecting"), "{listing}");
     third.close().await;
     assert_eq!(living.starts().len(), 1);
+}
+
+#[tokio::test]
+async fn a_list_that_is_as_it_was_is_not_kept_again() {
+    let Some(living) = Living::new("") else { return };
+    let mut seen = Vec::new();
+    for tools in ["stay\n", "stay\n", "stay\nmore\n"] {
+        fs::write(&living.file, tools).expect("writable");
+        let session = living.fence.serve(&living.config("")).await;
+        let count = tools.lines().count();
+        let listing = shows(&session, &format!("living/  {count} tools?, ready")).await;
+        assert_eq!(session.execute("starlark", "living.stay()").await, json!("stay done"));
+        session.close().await;
+        let written = fs::metadata(living.kept()).and_then(|kept| kept.modified()).expect("a time");
+        seen.push((listing.lines().next().map(str::to_owned), written));
+    }
+    let [first, second, third] = seen.try_into().expect("three starts");
+    assert_eq!(first, second, "the catalog's digest, and when the file was written");
+    assert!(third.0 != second.0 && third.1 > second.1, "{second:?} {third:?}");
 }
 
 #[tokio::test]
