@@ -20,8 +20,9 @@
 //!   Alternatives are joined by ` or `.
 //!
 //! `//> JSON` lines are the operations that must reach the gateway, in order. `//@` lists options: `small_heap` and
-//! `short` are tighter limits, `module` sends the code as it is, `fatal` allows the worker to end with the run, as long
-//! as the run says how. After any other case the same worker must still do its work.
+//! `short` are tighter limits, `long` leaves an unoptimised build the time to meet another limit than that of CPU,
+//! `module` sends the code as it is, `fatal` allows the worker to end with the run, as long as the run says how. After any
+//! other case the same worker must still do its work.
 //!
 //! Scripts have `tried(f)`, which answers "done" or the class of what `f` threw. Cases named `control_…` are no attacks:
 //! they show that the probes of a family can see a success.
@@ -37,6 +38,7 @@ use crate::gateway::{Engine, LIMITS, Transcript, Worker, engines};
 
 const SMALL_HEAP: u64 = 32 << 20;
 const SHORT_MS: u64 = 300;
+const LONG_MS: u64 = 20_000;
 
 /// In every script of this file, on the line of the wrapper.
 const TRIED: &str = "const tried = (f) => { const name = (e) => (e instanceof Error ? e.name : `threw ${String(e)}`); \
@@ -179,7 +181,11 @@ impl Case {
     fn limits(&self) -> Limits {
         Limits {
             heap_bytes: if self.is("small_heap") { SMALL_HEAP } else { LIMITS.heap_bytes },
-            cpu_ms: if self.is("short") { SHORT_MS } else { LIMITS.cpu_ms },
+            cpu_ms: match (self.is("short"), self.is("long")) {
+                (true, _) => SHORT_MS,
+                (_, true) => LONG_MS,
+                _ => LIMITS.cpu_ms,
+            },
             ..LIMITS
         }
     }
