@@ -1,7 +1,7 @@
-//! What the broker costs a call: `cargo bench --workspace --bench broker`, `-- --write
-//! docs/benchmarks.md` to keep the table. An upstream in memory is called by itself and then through
-//! the whole broker, with more and more of the configuration in force. Microseconds a call, the median of 11 rounds of
-//! 500; the brokers of all calls (one for every 50, as for so many scripts) are part of it.
+//! What the broker costs a call: `cargo bench --workspace --bench broker`, `-- --write docs/benchmarks.md` to keep the
+//! table. An upstream in memory is called by itself and then through the whole broker, with more and more of the
+//! configuration in force. Microseconds a call, the median of 11 rounds of 500; the brokers of all calls (one for every
+//! 50, as for so many scripts) are part of it.
 #![expect(clippy::print_stdout, clippy::unwrap_used, reason = "a benchmark prints, and stops where it cannot go on")]
 
 use std::collections::HashMap;

@@ -1,7 +1,8 @@
-//! What finding costs at each number of tools: `cargo bench --bench catalog`, `-- --write docs/benchmarks.md` to keep
-//! the table. Each size is measured in a process of its own, so that its peak of memory is its own.
+//! What finding costs at each number of tools: `cargo bench --workspace --bench catalog`, `-- --write docs/benchmarks.md`
+//! to keep the table. Each size is measured in a process of its own, so that its peak of memory is its own.
 //!
-//! The tools are made up, the same ones every time, 50 of them a server. With FORGEFS_SHARED set the tool lists of real servers come on top.
+//! The tools are made up, the same ones every time, 50 of them a server. With FORGEFS_SHARED set the tool lists of real
+//! servers come on top.
 #![expect(clippy::print_stdout, clippy::unwrap_used, reason = "a benchmark prints, and stops where it cannot go on")]
 
 use std::collections::BTreeMap;

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::{Value, json};
 
 /// Tools of each server.
-pub const TOOLS_A_SERVER: usize = 50;
+const TOOLS_A_SERVER: usize = 50;
 
 /// Tool lists of `tools` tools, by server: words as often as words are in prose, about 900 bytes a definition.
 #[must_use]

@@ -46,9 +46,7 @@ impl Living {
         let starts = fs::read_to_string(self.file.with_extension("starts")).unwrap_or_default();
         starts.lines().map(str::to_owned).collect()
     }
-}
 
-impl Living {
     /// The file that keeps what it listed last.
     fn kept(&self) -> PathBuf {
         fs::read_dir(self.fence.cache()).expect("a cache").next().expect("a file").expect("an entry").path()

@@ -83,11 +83,12 @@ pub fn read_frame<T: DeserializeOwned>(reader: &mut impl Read) -> Result<Option<
     serde_json::from_slice(&body).map(Some).map_err(FrameError::Malformed)
 }
 
-/// Writes one message and flushes, blocking.
+/// Writes one message and flushes, blocking; the bytes of the frame.
 ///
 /// # Errors
 /// When the message is too large or the stream fails.
-pub fn write_frame<T: Serialize>(writer: &mut impl Write, message: &T) -> Result<(), FrameError> {
+pub fn write_frame<T: Serialize>(writer: &mut impl Write, message: &T) -> Result<usize, FrameError> {
     let frame = encode(message)?;
-    writer.write_all(&frame).and_then(|()| writer.flush()).map_err(FrameError::Io)
+    writer.write_all(&frame).and_then(|()| writer.flush()).map_err(FrameError::Io)?;
+    Ok(frame.len())
 }

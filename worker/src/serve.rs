@@ -8,7 +8,7 @@ use std::any::Any;
 use std::cell::RefCell;
 use std::convert::Infallible;
 use std::fs::File;
-use std::io::{self, Write as _};
+use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -17,7 +17,7 @@ use std::thread;
 use anyhow::Context;
 use wire::{
     Call, CallError, Done, FrameError, FromWorker, Json, Language, Layer, MAX_FRAME, PROTOCOL, Ready, Run, ScriptError,
-    ScriptErrorKind, Stats, Stream, ToWorker, encode, write_frame,
+    ScriptErrorKind, Stats, Stream, ToWorker, write_frame,
 };
 
 use crate::JsEngine;
@@ -193,7 +193,7 @@ impl Wire {
     pub(crate) fn send(&self, frame: &FromWorker) {
         let mut file = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         match write_frame(&mut *file, frame) {
-            Ok(()) => {}
+            Ok(_) => {}
             Err(FrameError::Io(_)) => exit(EXIT_WIRE),
             Err(error) => {
                 complain(&error.to_string());
@@ -204,18 +204,16 @@ impl Wire {
 
     /// Sends a call, unless it is larger than a frame may be; its size in bytes.
     pub(crate) fn send_call(&self, call: Call) -> Result<usize, CallError> {
-        let frame = encode(&FromWorker::Call(call)).map_err(|error| {
-            invalid_call_error(match error {
-                FrameError::TooLarge(bytes) => {
-                    format!("the request is {bytes} bytes of JSON, over the limit of {MAX_FRAME}: send less at once")
-                }
-                error => format!("the request cannot be sent: {error}"),
-            })
-        })?;
         let mut file = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        match file.write_all(&frame) {
-            Ok(()) => Ok(frame.len()),
-            Err(_) => exit(EXIT_WIRE),
+        match write_frame(&mut *file, &FromWorker::Call(call)) {
+            Err(FrameError::TooLarge(bytes)) => Err(invalid_call_error(format!(
+                "the request is {bytes} bytes of JSON, over the limit of {MAX_FRAME}: send less at once"
+            ))),
+            Err(FrameError::Io(_)) => exit(EXIT_WIRE),
+            Err(FrameError::Malformed(error)) => {
+                Err(invalid_call_error(format!("the request cannot be sent: {error}")))
+            }
+            Ok(bytes) => Ok(bytes),
         }
     }
 
@@ -237,6 +235,7 @@ fn panic_text(panic: &(dyn Any + Send)) -> String {
 }
 
 fn complain(reason: &str) {
+    use std::io::Write;
     // The gateway may have closed stderr; the exit code says enough.
     let _ = writeln!(io::stderr(), "forgefs worker: {reason}");
 }
