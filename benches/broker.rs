@@ -16,7 +16,7 @@ use forgefs::config::Config;
 use forgefs::error::Result;
 use forgefs::manifest::{ServerEntry, State};
 use forgefs::redact::{self, Results, Surface};
-use forgefs::router::Router;
+use forgefs::router::{Route, Router};
 use forgefs::session::Session;
 use forgefs::spending::Spending;
 use forgefs::upstream::{Answer, Block, Listing, Operation, Progress, ToolAnswer, Upstream};
@@ -83,7 +83,7 @@ impl Scene {
         let upstream: Arc<dyn Upstream> = Arc::new(Memory(answer.clone()));
         Self {
             catalog: Arc::new(Catalog::build(vec![Arc::new(entry)]).unwrap()),
-            router: Arc::new(Router::new(HashMap::from([("github".to_owned(), upstream)]))),
+            router: Arc::new(Router::new(HashMap::from([("github".to_owned(), Route { instance: 0, upstream })]))),
             validators: Arc::default(),
             spending: Spending::new(&config),
             rules: Arc::new(Rules::new(&config)),
@@ -152,7 +152,8 @@ async fn main() {
 async fn column(answer: &ToolAnswer, state: &Path) -> Vec<f64> {
     let bare: Arc<dyn Upstream> = Arc::new(Memory(answer.clone()));
     let arguments = serde_json::from_str(ARGS).unwrap();
-    let operation = Operation::Tool { name: "list_issues".to_owned(), arguments, repeatable: true };
+    let (name, definition) = ("list_issues".to_owned(), String::new());
+    let operation = Operation::Tool { name, definition, arguments, repeatable: true };
     let scenes = CASES.map(|(_, settings, surface)| (Scene::new(&settings.concat(), answer, state), surface));
     let mut times = vec![Vec::new(); CASES.len() + 1];
     // The first round is not measured.

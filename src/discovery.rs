@@ -1,9 +1,15 @@
 //! `ls`, `cat` and `search`: the same for the agent's tools, for scripts and for the command line.
 
-use crate::catalog::{Catalog, Remote};
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use crate::catalog::{Catalog, Found, Node, Remote};
 use crate::error::{Error, ErrorCode, Result};
+use crate::limits;
+use crate::meter::{Halt, Meter, metered_as};
 use crate::redact::{self, Surface};
-use crate::session::{Labels, Session};
+use crate::session::{Labels, Session, StoredResult};
+use crate::text::{brief, head};
 
 /// Levels that one `ls` shows at most.
 const MAX_DEPTH: u32 = 4;
@@ -13,8 +19,6 @@ const DEFAULT_HITS: u32 = 8;
 const HITS_OF_MANY: u32 = 4;
 /// Most hits a query.
 const MAX_HITS: u32 = 50;
-/// Files or queries of one request.
-const MAX_PARTS: usize = 50;
 /// Bytes of one answer; a file over it is read on by lines.
 const MAX_BYTES: usize = 64 << 10;
 
@@ -25,6 +29,13 @@ const MAX_SEARCH_BYTES: usize = 12 << 10;
 const MAX_CAT_BYTES: usize = 24 << 10;
 /// Files that are named of those that did not fit.
 const MAX_NAMED: usize = 20;
+/// Metered steps of one listing, of finding and cutting the files of one `cat`, and of one search. Far more than any
+/// real catalog needs, and about a second of one processor at most.
+const LS_STEPS: u64 = 10_000_000;
+const CAT_STEPS: u64 = 20_000_000;
+pub(crate) const SEARCH_STEPS: u64 = 20_000_000;
+/// Bytes that are looked at for one metered step.
+const BYTES_A_STEP: u64 = 64;
 
 /// A file that was asked for.
 pub enum File {
@@ -32,84 +43,113 @@ pub enum File {
     Text {
         /// Its path.
         path: String,
-        /// Its text.
+        /// The asked lines of it; empty where the files before it are enough for one answer.
         text: String,
         /// Whose data it is made of; what servers say of themselves is nobody's.
         labels: Labels,
+        /// Its place in the catalog, if that is where it is.
+        node: Option<Node>,
     },
     /// A resource that its server has to be asked for.
     Resource(Remote),
 }
 
+/// Lines of a file, counted from 1, both ends included.
+#[derive(Debug, Clone, Copy)]
+pub struct Lines {
+    from: usize,
+    to: usize,
+}
+
 /// The catalog as one session sees it.
 pub struct Discovery<'a> {
     /// What there is.
-    pub catalog: &'a Catalog,
+    pub catalog: &'a Arc<Catalog>,
     /// Who asks.
-    pub session: &'a Session,
+    pub session: &'a Arc<Session>,
+    /// What may be known to be there; `None` for the client itself, which sees everything.
+    pub sight: Option<&'a dyn Sight>,
+}
+
+/// What a script may know to be there.
+pub trait Sight: Sync {
+    /// Whether it may see something that is made of the data of these servers. What it sees, it holds.
+    fn sees(&self, labels: &Labels) -> bool;
+
+    /// Whether it may see how many resources a server has, without holding anything for it.
+    fn counts(&self, server: &str) -> bool;
 }
 
 impl Discovery<'_> {
     /// Lists the folder `path`, `depth` levels deep.
     ///
     /// # Errors
-    /// `INVALID_ARGS` when there is no such path.
-    pub fn ls(&self, path: &str, depth: Option<u32>) -> Result<String> {
+    /// `INVALID_ARGS` when there is no such path, `LIMIT_EXCEEDED` when it is too much work.
+    pub async fn ls(&self, path: &str, depth: Option<u32>) -> Result<String> {
         if is_results(path) {
-            return self.session.results.listing(path);
+            limits::PATH.check(path.len())?;
+            return self.session.results.listing(path, |labels| self.sees(labels));
         }
-        let depth = depth.unwrap_or(1).clamp(1, MAX_DEPTH);
-        Ok(bounded(self.catalog.ls(path, depth as usize)?, path))
+        let depth = depth.unwrap_or(1).clamp(1, MAX_DEPTH) as usize;
+        let (catalog, path, hidden) = (Arc::clone(self.catalog), path.to_owned(), self.uncounted());
+        let list = move |meter: &Meter| catalog.ls_metered(&path, depth, &|server| !hidden.contains(server), meter);
+        metered_as("list the folder", LS_STEPS, list).await
+    }
+
+    /// The servers of which the number of resources is not told.
+    fn uncounted(&self) -> BTreeSet<String> {
+        let Some(sight) = self.sight else { return BTreeSet::new() };
+        let names = self.catalog.servers().iter().map(|server| &server.name);
+        names.filter(|name| !sight.counts(name)).cloned().collect()
+    }
+
+    /// Whether something of these servers may be known to be there.
+    pub(crate) fn sees(&self, labels: &Labels) -> bool {
+        self.sight.is_none_or(|sight| sight.sees(labels))
+    }
+
+    /// Whether a resource of this server may be known to be there; anything else may.
+    fn sees_resource(&self, owner: Option<&str>) -> bool {
+        owner.is_none_or(|server| self.sees(&Labels::from([server.to_owned()])))
     }
 
     /// The files that `paths` name, globs included. Resources are only named: their text is with their servers, and
     /// the broker is the way to them.
     ///
     /// # Errors
-    /// `INVALID_ARGS` when a path is not valid.
-    pub fn files(&self, paths: &[String]) -> Result<Vec<File>> {
-        if paths.is_empty() || paths.len() > MAX_PARTS {
-            return Err(Error::new(ErrorCode::InvalidArgs, format!("`cat` takes 1 to {MAX_PARTS} paths")));
+    /// `INVALID_ARGS` when a path is not valid or over a limit, `LIMIT_EXCEEDED` when it is too much work.
+    pub async fn files(&self, paths: &[String], lines: Lines) -> Result<Vec<File>> {
+        if paths.is_empty() {
+            return Err(Error::new(ErrorCode::InvalidArgs, "`cat` needs a path"));
         }
-        let mut files = Vec::new();
-        for path in paths {
-            if is_results(path) {
-                let result = self.session.results.get(path)?;
-                let (path, text, labels) = (result.path.clone(), result.text.clone(), result.labels.clone());
-                files.push(File::Text { path, text, labels });
-            } else if let Some(remote) = self.catalog.resource_by_uri(path) {
-                files.push(File::Resource(remote));
-            } else {
-                for node in self.catalog.files(path)? {
-                    files.push(self.file(node, path)?);
-                }
-            }
-        }
-        Ok(files)
-    }
-
-    fn file(&self, node: crate::catalog::Node, asked: &str) -> Result<File> {
-        if let Some(remote) = self.catalog.remote(node) {
-            return Ok(File::Resource(remote));
-        }
-        let path = self.catalog.path(node);
-        let Some(content) = self.catalog.read(node) else {
-            let listing = self.catalog.ls(&path, 1)?;
-            return Err(Error::new(ErrorCode::InvalidArgs, format!("{asked} is a folder\n{listing}"))
-                .hint(format!("`cat` a file in it, or {path}*.pyi for all stubs")));
+        limits::PATHS.check(paths.len())?;
+        let asked = paths.iter().map(|path| self.asked(path)).collect::<Result<Vec<_>>>()?;
+        let (catalog, hidden) = (Arc::clone(self.catalog), self.uncounted());
+        let find = move |meter: &Meter| {
+            let mut found = Read { catalog: &catalog, hidden: &hidden, meter, lines, files: Vec::new(), bytes: 0 };
+            asked.iter().try_for_each(|asked| found.add(asked))?;
+            Ok(found.files)
         };
-        // Unlike descriptions, what a server writes while it works may tell of what it works on.
-        let labels = self.catalog.stderr_of(node).map(str::to_owned).into_iter().collect();
-        Ok(File::Text { path, text: content.into_owned(), labels })
+        let files = metered_as("find the files", CAT_STEPS, find).await?;
+        Ok(files.into_iter().filter(|(_, owner)| self.sees_resource(owner.as_deref())).map(|(file, _)| file).collect())
     }
 
-    /// Notes which stubs among these files, given as path and text, the agent has been shown.
-    pub fn saw(&self, files: &[(String, String)]) {
-        for (path, text) in files {
-            let node = self.catalog.files(path).ok().and_then(|nodes| nodes.into_iter().next());
-            if let Some(digest) = node.and_then(|node| self.catalog.node_digest(node)) {
+    fn asked(&self, path: &str) -> Result<Asked> {
+        if !is_results(path) {
+            return Ok(Asked::Path(path.to_owned()));
+        }
+        limits::PATH.check(path.len())?;
+        // Whether its text may be had is the broker's to say.
+        let result = self.session.results.get(path, |labels| self.sees(labels), |labels| self.sees(labels))?;
+        Ok(Asked::Result(result))
+    }
+
+    /// Notes which stubs the agent has been shown.
+    pub fn saw(&self, nodes: impl IntoIterator<Item = Node>) {
+        for node in nodes {
+            if let (Some(digest), Some(text)) = (self.catalog.node_digest(node), self.catalog.read(node)) {
                 // As the agent sees it, so that records have no secret either.
-                self.session.saw(path.clone(), digest, &redact::text(Surface::Log, text));
+                self.session.saw(self.catalog.path(node), &digest, &redact::text(Surface::Log, &text));
             }
         }
     }
@@ -118,49 +158,172 @@ impl Discovery<'_> {
     /// the queries that found it.
     ///
     /// # Errors
-    /// `INVALID_ARGS` when there is no query or no such folder.
-    pub fn search(&self, queries: &[String], limit: Option<u32>, path: Option<&str>) -> Result<String> {
+    /// `INVALID_ARGS` when there is no query, no such folder, or a limit is exceeded; `LIMIT_EXCEEDED` when it is too much
+    /// work.
+    pub async fn search(&self, queries: &[String], limit: Option<u32>, path: Option<&str>) -> Result<String> {
         let queries: Vec<String> =
             queries.iter().map(|query| query.trim().to_owned()).filter(|q| !q.is_empty()).collect();
-        if queries.is_empty() || queries.len() > MAX_PARTS {
-            return Err(Error::new(
-                ErrorCode::InvalidArgs,
-                format!("`search` needs words to look for, in 1 to {MAX_PARTS} queries"),
-            )
-            .hint("describe what the tool should do, such as `create issue`"));
+        if queries.is_empty() {
+            return Err(Error::new(ErrorCode::InvalidArgs, "`search` needs words to look for")
+                .hint("describe what the tool should do, such as `create issue`"));
         }
-        let path = path.unwrap_or("/");
+        limits::QUERIES.check(queries.len())?;
+        queries.iter().try_for_each(|query| limits::QUERY.check(query.len()))?;
+        limits::QUERY_TOTAL.check(queries.iter().map(String::len).sum())?;
+        let path = path.unwrap_or("/").to_owned();
         let default = if queries.len() == 1 { DEFAULT_HITS } else { HITS_OF_MANY };
         let limit = limit.unwrap_or(default).clamp(1, MAX_HITS) as usize;
-        let found = self.catalog.find_all(&queries, limit, path)?;
-        let mut lines = Vec::new();
-        let mut size = 0;
-        for (position, (hit, by)) in found.iter().enumerate() {
-            let mut line = self.catalog.hit_line(hit);
-            if queries.len() > 1 {
-                let numbers: Vec<String> = by.iter().map(|query| (query + 1).to_string()).collect();
-                line = format!("{line} #{}", numbers.join(","));
-            }
-            size += line.len() + 1;
-            if size > MAX_SEARCH_BYTES && position > 0 {
-                lines.push(format!("… {} more hits: narrow with path or limit", found.len() - position));
-                break;
-            }
-            lines.push(line);
+        let (catalog, searched) = (Arc::clone(self.catalog), queries.clone());
+        let place = path.clone();
+        let find = move |meter: &Meter| hits(&catalog, &searched, limit, &place, meter);
+        let mut found = metered_as("search", SEARCH_STEPS, find).await?;
+        found.retain(|hit| self.sees_resource(hit.owner.as_deref()));
+        let with: BTreeSet<usize> = found.iter().flat_map(|hit| &hit.by).copied().collect();
+        let without = queries.iter().enumerate().filter(|(number, _)| !with.contains(number));
+        let without: Vec<String> = without.map(|(_, query)| query.clone()).collect();
+        let mut lines = shown(found, queries.len() > 1);
+        if !without.is_empty() {
+            let catalog = Arc::clone(self.catalog);
+            let say = move |meter: &Meter| {
+                let lines = without.iter().map(|query| Ok(catalog.no_hits(query, &path, meter)?));
+                lines.collect::<Result<Vec<_>, Halt>>()
+            };
+            lines.extend(metered_as("search", SEARCH_STEPS, say).await?);
         }
-        let without = queries.iter().enumerate().filter(|(number, _)| !found.iter().any(|(_, by)| by.contains(number)));
-        lines.extend(without.map(|(_, query)| self.catalog.no_hits(query, path)));
         Ok(lines.join("\n"))
     }
 }
 
-/// The asked lines of several files, given as path and text, as one text; each is set apart by a line with its path.
-/// Beside it, how many of them there was room for.
+/// One hit of a search.
+struct Line {
+    text: String,
+    /// The numbers of the queries that found it, from 0.
+    by: Vec<usize>,
+    /// The server whose resource it is, if it is one.
+    owner: Option<String>,
+}
+
+fn hits(catalog: &Catalog, queries: &[String], limit: usize, path: &str, meter: &Meter) -> Result<Vec<Line>, Halt> {
+    let found = catalog.find_all_metered(queries, limit, path, meter)?;
+    let line = |(hit, by): (Found<'_>, Vec<usize>)| {
+        let owner = match &hit {
+            Found::Offer(node) => catalog.resource_owner(*node).map(str::to_owned),
+            Found::Tool(_) => None,
+        };
+        Line { text: catalog.hit_line(&hit), by, owner }
+    };
+    Ok(found.into_iter().map(line).collect())
+}
+
+/// The lines of hits, as many as there is room for.
+fn shown(found: Vec<Line>, several: bool) -> Vec<String> {
+    let (mut lines, mut size, count) = (Vec::new(), 0, found.len());
+    for (position, Line { mut text, by, .. }) in found.into_iter().enumerate() {
+        if several {
+            let numbers: Vec<String> = by.iter().map(|query| (query + 1).to_string()).collect();
+            text = format!("{text} #{}", numbers.join(","));
+        }
+        size += text.len() + 1;
+        if size > MAX_SEARCH_BYTES && position > 0 {
+            lines.push(format!("… {} more hits: narrow with path or limit", count - position));
+            break;
+        }
+        lines.push(text);
+    }
+    lines
+}
+
+/// What a path of one request names.
+enum Asked {
+    Result(Arc<StoredResult>),
+    Path(String),
+}
+
+/// The files of one request, as far as they were found.
+struct Read<'a> {
+    catalog: &'a Catalog,
+    /// Servers of which the number of resources is not told.
+    hidden: &'a BTreeSet<String>,
+    meter: &'a Meter,
+    lines: Lines,
+    /// Beside each, the server whose resource it is if it is one of several that a glob names.
+    files: Vec<(File, Option<String>)>,
+    /// Bytes of their texts.
+    bytes: usize,
+}
+
+impl Read<'_> {
+    fn add(&mut self, asked: &Asked) -> Result<(), Halt> {
+        let path = match asked {
+            Asked::Result(result) => {
+                let text = self.cut(&result.text, &result.path)?;
+                return self.push(result.path.clone(), text, result.labels.clone(), None);
+            }
+            Asked::Path(path) => path,
+        };
+        if let Some(remote) = self.catalog.resource_by_uri(path) {
+            limits::URI.check(remote.uri.len())?;
+            return self.push_file(File::Resource(remote), None);
+        }
+        let nodes = self.catalog.files(path, self.meter)?;
+        let several = nodes.len() > 1;
+        nodes.into_iter().try_for_each(|node| self.add_node(node, path, several))
+    }
+
+    fn add_node(&mut self, node: Node, asked: &str, several: bool) -> Result<(), Halt> {
+        if let Some(remote) = self.catalog.remote(node) {
+            let owner = self.catalog.resource_owner(node).filter(|_| several).map(str::to_owned);
+            return self.push_file(File::Resource(remote), owner);
+        }
+        let path = self.catalog.path(node);
+        if self.bytes > MAX_CAT_BYTES && !node.is_folder() {
+            return self.push(path, String::new(), Labels::new(), None);
+        }
+        let Some(content) = self.catalog.read(node) else {
+            let listing = self.catalog.ls_metered(&path, 1, &|server| !self.hidden.contains(server), self.meter)?;
+            let message = format!("{} is a folder\n{listing}", brief(asked));
+            let hint = format!("`cat` a file in it, or {path}*.pyi for all stubs");
+            return Err(Error::new(ErrorCode::InvalidArgs, message).hint(hint).into());
+        };
+        // Unlike descriptions, what a server writes while it works may tell of what it works on.
+        let labels = self.catalog.stderr_of(node).map(str::to_owned).into_iter().collect();
+        let text = self.cut(&content, &path)?;
+        self.push(path, text, labels, Some(node))
+    }
+
+    fn push(&mut self, path: String, text: String, labels: Labels, node: Option<Node>) -> Result<(), Halt> {
+        self.bytes += text.len();
+        self.push_file(File::Text { path, text, labels, node }, None)
+    }
+
+    fn push_file(&mut self, file: File, owner: Option<String>) -> Result<(), Halt> {
+        self.files.push((file, owner));
+        Ok(limits::FILES.check(self.files.len())?)
+    }
+
+    fn cut(&self, content: &str, path: &str) -> Result<String, Halt> {
+        self.meter.spend(1 + content.len() as u64 / BYTES_A_STEP)?;
+        Ok(slice(content, self.lines, path))
+    }
+}
+
+/// The asked lines of a text that is in no catalog.
 ///
 /// # Errors
-/// `INVALID_ARGS` when the range of lines is not valid.
-pub fn concatenate(files: &[(String, String)], lines: Option<&str>) -> Result<(String, usize)> {
-    let range = lines.map(parse_lines).transpose()?;
+/// `LIMIT_EXCEEDED` when it is too much work.
+pub async fn cut(content: String, lines: Lines, path: &str) -> Result<String> {
+    let path = path.to_owned();
+    let cut = move |meter: &Meter| {
+        meter.spend(1 + content.len() as u64 / BYTES_A_STEP)?;
+        Ok(slice(&content, lines, &path))
+    };
+    metered_as("cut the text", CAT_STEPS, cut).await
+}
+
+/// Several files, given as path and text, as one text; each is set apart by a line with its path. Beside it, how many of
+/// them there was room for.
+#[must_use]
+pub fn concatenate(files: &[(String, String)]) -> (String, usize) {
     let many = files.len() > 1;
     let mut text = String::new();
     for (position, (path, content)) in files.iter().enumerate() {
@@ -169,16 +332,15 @@ pub fn concatenate(files: &[(String, String)], lines: Option<&str>) -> Result<(S
             let more = left.len().saturating_sub(MAX_NAMED);
             text.push_str(&format!("… enough for one answer; not read: {}", left[..left.len() - more].join(" ")));
             text.push_str(&if more > 0 { format!(" and {more} more\n") } else { "\n".to_owned() });
-            return Ok((text, position));
+            return (text, position);
         }
-        let content = slice(content, range, path);
         if many {
             text.push_str(&format!("# {path}\n"));
         }
         text.push_str(content.trim_end_matches('\n'));
         text.push('\n');
     }
-    Ok((text, files.len()))
+    (text, files.len())
 }
 
 fn is_results(path: &str) -> bool {
@@ -186,24 +348,32 @@ fn is_results(path: &str) -> bool {
     path == "results" || path.starts_with("results/")
 }
 
-/// `10-40`, `10-`, `-40` or `10`, lines counted from 1, both ends included.
-fn parse_lines(text: &str) -> Result<(usize, usize)> {
-    let wrong =
-        || Error::new(ErrorCode::InvalidArgs, format!("`{text}` is not a range of lines")).hint("write it as `10-40`");
-    let number = |part: &str, default| match part.trim() {
-        "" => Ok(default),
-        digits => digits.parse::<usize>().map_err(|_| wrong()),
-    };
-    let (from, to) = match text.split_once('-') {
-        Some((from, to)) => (number(from, 1)?, number(to, usize::MAX)?),
-        None => (number(text, 0)?, number(text, 0)?),
-    };
-    if from == 0 || to < from { Err(wrong()) } else { Ok((from, to)) }
+impl Lines {
+    /// `10-40`, `10-`, `-40` or `10`; without a text, all of them.
+    ///
+    /// # Errors
+    /// `INVALID_ARGS` when it is not a range of lines.
+    pub fn parse(text: Option<&str>) -> Result<Self> {
+        let Some(text) = text else { return Ok(Self { from: 1, to: usize::MAX }) };
+        limits::LINES.check(text.len())?;
+        let wrong = || {
+            let message = format!("`{text}` is not a range of lines");
+            Error::new(ErrorCode::InvalidArgs, message).hint("write it as `10-40`")
+        };
+        let number = |part: &str, default| match part.trim() {
+            "" => Ok(default),
+            digits => digits.parse::<usize>().map_err(|_| wrong()),
+        };
+        let (from, to) = match text.split_once('-') {
+            Some((from, to)) => (number(from, 1)?, number(to, usize::MAX)?),
+            None => (number(text, 0)?, number(text, 0)?),
+        };
+        if from == 0 || to < from { Err(wrong()) } else { Ok(Self { from, to }) }
+    }
 }
 
 /// The asked lines of a file, with a note on how to read on when the answer would be too long.
-fn slice(content: &str, range: Option<(usize, usize)>, path: &str) -> String {
-    let (from, to) = range.unwrap_or((1, usize::MAX));
+fn slice(content: &str, Lines { from, to }: Lines, path: &str) -> String {
     let mut text = String::new();
     let mut number = 0;
     for line in content.lines() {
@@ -232,21 +402,4 @@ fn slice(content: &str, range: Option<(usize, usize)>, path: &str) -> String {
         return format!("{path} has {number} lines");
     }
     text
-}
-
-fn bounded(text: String, what: &str) -> String {
-    if text.len() <= MAX_BYTES {
-        return text;
-    }
-    format!("{}\n… {what} is longer than {MAX_BYTES} bytes; narrow it", head(&text, MAX_BYTES))
-}
-
-/// At most `bytes` of `text`, cut between characters.
-#[must_use]
-pub fn head(text: &str, bytes: usize) -> &str {
-    let mut end = bytes.min(text.len());
-    while !text.is_char_boundary(end) {
-        end -= 1;
-    }
-    &text[..end]
 }

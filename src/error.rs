@@ -5,6 +5,8 @@ use std::fmt;
 use serde_json::Value;
 pub use wire::ErrorCode;
 
+use crate::text::head;
+
 /// Result with [`Error`].
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
@@ -23,9 +25,16 @@ pub struct Error {
 }
 
 impl Error {
+    /// Bytes of a message; what is longer is cut, whoever wrote it.
+    const MAX_MESSAGE: usize = 64 << 10;
+
     /// An error without hint or data.
     pub fn new(code: ErrorCode, message: impl Into<String>) -> Self {
-        Self { code, message: message.into(), hint: None, data: None }
+        let mut message = message.into();
+        if message.len() > Self::MAX_MESSAGE {
+            message = format!("{}… ({} bytes in all)", head(&message, Self::MAX_MESSAGE), message.len());
+        }
+        Self { code, message, hint: None, data: None }
     }
 
     /// Adds what to do about it.
@@ -96,6 +105,10 @@ impl Behaviour {
                 let means = "the configuration denies the tool, or it is not as reviewed";
                 row(false, false, 1, means, "the configuration denies this tool; use another one")
             }
+            ErrorCode::ToolChanged => {
+                let means = "the server defines the tool otherwise than when it was listed; nothing was sent";
+                row(true, false, 1, means, "`cat` its stub again, and call the tool as it is now")
+            }
             ErrorCode::GroupPolicyDenied => {
                 let means = "a group or a flow of the configuration forbids the call in this script";
                 row(false, false, 1, means, "do this part in a separate `execute`")
@@ -153,11 +166,12 @@ impl Behaviour {
 }
 
 /// Every code, in the order of the documentation.
-pub const CODES: [ErrorCode; 20] = [
+pub const CODES: [ErrorCode; 21] = [
     ErrorCode::ServerNotFound,
     ErrorCode::ToolNotFound,
     ErrorCode::InvalidArgs,
     ErrorCode::ToolDenied,
+    ErrorCode::ToolChanged,
     ErrorCode::GroupPolicyDenied,
     ErrorCode::ApprovalDenied,
     ErrorCode::RateLimit,
@@ -200,19 +214,38 @@ pub fn code_name(code: ErrorCode) -> String {
 
 /// The candidates that look most like `wanted`, best first, at most three; none when nothing is close.
 ///
-/// Jaro-Winkler over lower-cased names: it forgives swapped letters and favours a common beginning.
+/// Jaro-Winkler over lower-cased names: it forgives swapped letters and favours a common beginning. The work is bounded:
+/// what is too long to be a name is compared with nothing, and of very many candidates the later ones only count when
+/// they begin with the same letter.
 pub fn nearest<'a>(wanted: &str, candidates: impl IntoIterator<Item = &'a str>) -> Vec<String> {
     const CLOSE: f64 = 0.75;
+    const LONGEST: usize = 128;
+    // Pairs of characters, a nanosecond or two each.
+    const PAIRS: usize = 1_000_000;
+    if wanted.len() > LONGEST {
+        return Vec::new();
+    }
     let wanted = wanted.to_lowercase();
-    let mut scored: Vec<(f64, &str)> = candidates
-        .into_iter()
-        .map(|name| {
-            let lower = name.to_lowercase();
-            let contained = !wanted.is_empty() && wanted.len() > 2 && lower.contains(&wanted);
-            (if contained { 0.9 } else { strsim::jaro_winkler(&wanted, &lower) }, name)
-        })
-        .filter(|(score, _)| *score >= CLOSE)
-        .collect();
+    let first = wanted.chars().next();
+    let mut left = PAIRS;
+    let mut scored: Vec<(f64, &str)> = Vec::new();
+    for name in candidates {
+        let begins_alike = || name.chars().next().and_then(|c| c.to_lowercase().next()) == first;
+        if name.len() > LONGEST || (left < PAIRS / 2 && !begins_alike()) {
+            continue;
+        }
+        // Short names cost their setup.
+        match left.checked_sub((wanted.len() * name.len()).max(64)) {
+            Some(rest) => left = rest,
+            None => break,
+        }
+        let lower = name.to_lowercase();
+        let contained = wanted.len() > 2 && lower.contains(&wanted);
+        let score = if contained { 0.9 } else { strsim::jaro_winkler(&wanted, &lower) };
+        if score >= CLOSE {
+            scored.push((score, name));
+        }
+    }
     scored.sort_by(|a, b| b.0.total_cmp(&a.0).then_with(|| a.1.cmp(b.1)));
     scored.into_iter().take(3).map(|(_, name)| name.to_owned()).collect()
 }
@@ -241,4 +274,31 @@ pub(crate) fn chain(error: &dyn std::error::Error) -> String {
         source = cause.source();
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn suggestions_compare_a_bounded_number_of_characters() {
+        let many: Vec<String> = (0..200_000).map(|n| format!("{}{n}", "ab".repeat(50))).collect();
+        let names = || many.iter().map(String::as_str);
+        let began = std::time::Instant::now();
+        let mut looked_at = 0;
+        let found = nearest(&"ba".repeat(50), names().inspect(|_| looked_at += 1));
+        assert!(looked_at < 200_000 || began.elapsed() < std::time::Duration::from_secs(20), "{looked_at}");
+        assert!(found.len() <= 3);
+        assert_eq!(nearest(&"ab".repeat(500_000), names()), Vec::<String>::new(), "no name is as long");
+        // Among very many, a name that begins alike is found however late it comes.
+        let late = names().chain(["zebra_list"]);
+        assert_eq!(nearest("zebra_lits", late), ["zebra_list"]);
+        assert_eq!(nearest("ebra_list", ["tree", "zebra_list"]), ["zebra_list"], "a first letter that is missing");
+    }
+
+    #[test]
+    fn long_messages_are_cut() {
+        let error = Error::new(ErrorCode::ToolError, "x".repeat(1_000_000));
+        assert!(error.message.len() < 66_000 && error.message.ends_with("x… (1000000 bytes in all)"));
+    }
 }

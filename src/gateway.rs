@@ -18,7 +18,10 @@ use crate::discovery::Discovery;
 use crate::error::Result;
 use crate::execution::{Execution, Request, Scene};
 use crate::manifest::ServerEntry;
+use crate::memory;
+use crate::panics;
 use crate::redact::{self, Outgoing as _, Surface};
+use crate::router::Router;
 use crate::sandbox::{Pool, PoolOptions};
 use crate::session::Session;
 use crate::spending::Spending;
@@ -26,7 +29,7 @@ use crate::task::Task;
 use crate::telemetry::{Metrics, ServerState, Snapshot, Telemetry, Traces};
 use fleet::Fleet;
 
-pub use fleet::Reloaded;
+pub use fleet::{Pins, Reloaded};
 
 /// What a gateway is made of.
 pub struct Options {
@@ -42,22 +45,34 @@ pub struct Options {
 
 /// A running gateway. Dropping it ends its servers and workers.
 pub struct Gateway {
-    config: ArcSwap<Config>,
+    in_force: Arc<ArcSwap<InForce>>,
     started: Instant,
     fleet: Fleet,
     validators: Arc<Validators>,
-    rules: ArcSwap<Rules>,
     workers: Workers,
-    pool: ArcSwap<Pool>,
     /// Keeps workers of the pool warm, once that was asked for.
     warming: ArcSwapOption<Task>,
-    audit: ArcSwap<audit::Log>,
-    spending: ArcSwap<Spending>,
     metrics: Arc<Metrics>,
     metrics_wanted: watch::Sender<Option<config::Metrics>>,
-    traces: ArcSwapOption<Traces>,
     /// What whoever looks at the root should know.
     notice: ArcSwapOption<String>,
+}
+
+/// One configuration, and everything that is decided by it: taken once by whoever needs more than one part, and
+/// replaced as a whole, so that no call meets the servers of one configuration under the rules of another.
+struct InForce {
+    config: Arc<Config>,
+    rules: Arc<Rules>,
+    router: Arc<Router>,
+    pool: Arc<Pool>,
+    audit: Arc<audit::Log>,
+    spending: Arc<Spending>,
+    traces: Option<Arc<Traces>>,
+}
+
+/// What a pool of workers is made by.
+fn pool_needs(sandbox: &config::Sandbox) -> (usize, usize, usize, &[String]) {
+    (sandbox.workers, sandbox.limits.runs, sandbox.limits.queue, &sandbox.require)
 }
 
 /// What becomes a worker.
@@ -88,59 +103,73 @@ impl Gateway {
     pub fn start(options: Options) -> Result<Self> {
         let Options { config, catalogs, worker, worker_args } = options;
         let workers = Workers { exe: worker, args: worker_args };
+        memory::configure(&config.memory);
+        let traces = config.telemetry.as_ref().map(Traces::start).transpose()?;
+        let (fleet, router) = Fleet::start(&config, &catalogs)?;
+        let metrics_wanted = watch::Sender::new(config.metrics.clone());
+        let in_force = InForce {
+            rules: Arc::new(Rules::new(&config)),
+            router,
+            pool: workers.pool(&config.sandbox),
+            audit: audit::Log::open(&config.audit),
+            spending: Spending::new(&config),
+            traces,
+            config: Arc::new(config),
+        };
         Ok(Self {
+            in_force: Arc::new(ArcSwap::from_pointee(in_force)),
             started: Instant::now(),
-            fleet: Fleet::start(&config, &catalogs)?,
+            fleet,
             validators: Arc::default(),
-            rules: ArcSwap::from_pointee(Rules::new(&config)),
-            pool: ArcSwap::new(workers.pool(&config.sandbox)),
             workers,
             warming: ArcSwapOption::empty(),
             notice: ArcSwapOption::empty(),
-            audit: ArcSwap::new(audit::Log::open(&config.audit)),
-            spending: ArcSwap::new(Spending::new(&config)),
             metrics: Arc::default(),
-            metrics_wanted: watch::Sender::new(config.metrics.clone()),
-            traces: ArcSwapOption::new(config.telemetry.as_ref().map(Traces::start).transpose()?),
-            config: ArcSwap::from_pointee(config),
+            metrics_wanted,
         })
     }
 
     /// Goes over to another configuration: servers that it changes are replaced, the others go on undisturbed, and
-    /// scripts that run end as they began.
+    /// scripts that run go on by the stricter of both. One reload at a time.
     ///
     /// # Errors
-    /// When the configuration cannot be put into force; the old one stays then.
-    pub fn reload(&self, config: Config) -> Result<Reloaded> {
-        let reloaded = self.fleet.reload(&config)?;
-        if self.workers_differ(&config) {
-            self.pool.store(self.workers.pool(&config.sandbox));
-            if self.warming.load().is_some() {
-                self.warm_up();
-            }
-        }
-        if self.config.load().audit != config.audit {
-            self.audit.store(audit::Log::open(&config.audit));
-        }
-        if self.config.load().telemetry != config.telemetry {
-            self.traces.store(config.telemetry.as_ref().map(Traces::start).transpose()?);
+    /// When the configuration cannot be put into force; nothing has changed then.
+    pub fn reload(&self, config: Config, pins: Pins) -> Result<Reloaded> {
+        let before = self.in_force.load_full();
+        let prepared = self.fleet.prepare(&config, pins)?;
+        let traces = match before.config.telemetry == config.telemetry {
+            true => before.traces.clone(),
+            false => config.telemetry.as_ref().map(Traces::start).transpose()?,
+        };
+        let is_same_pool = pool_needs(&before.config.sandbox) == pool_needs(&config.sandbox);
+        let pool = if is_same_pool { Arc::clone(&before.pool) } else { self.workers.pool(&config.sandbox) };
+        let audit = match before.config.audit == config.audit {
+            true => Arc::clone(&before.audit),
+            false => audit::Log::open(&config.audit),
+        };
+        let (rules, spending) = (Arc::new(Rules::new(&config)), before.spending.reloaded(&config));
+        // Nothing can fail from here on.
+        memory::configure(&config.memory);
+        let (reloaded, router) = self.fleet.reload(&config, prepared);
+        let metrics = config.metrics.clone();
+        self.in_force.store(Arc::new(InForce {
+            config: Arc::new(config),
+            rules,
+            router,
+            pool,
+            audit,
+            spending,
+            traces,
+        }));
+        if !is_same_pool && self.warming.load().is_some() {
+            self.warm_up();
         }
         self.metrics_wanted.send_if_modified(|wanted| {
-            let differs = *wanted != config.metrics;
-            wanted.clone_from(&config.metrics);
+            let differs = *wanted != metrics;
+            *wanted = metrics;
             differs
         });
-        self.spending.store(self.spending.load().reloaded(&config));
-        self.rules.store(Arc::new(Rules::new(&config)));
-        self.config.store(Arc::new(config));
         Ok(reloaded)
-    }
-
-    fn workers_differ(&self, config: &Config) -> bool {
-        let of = |sandbox: &config::Sandbox| {
-            (sandbox.workers, sandbox.limits.runs, sandbox.limits.queue, sandbox.require.clone())
-        };
-        of(&self.config.load().sandbox) != of(&config.sandbox)
     }
 
     /// Has every server listed again, without restarting it.
@@ -162,7 +191,7 @@ impl Gateway {
     /// The configuration it runs on.
     #[must_use]
     pub fn config(&self) -> Arc<Config> {
-        self.config.load_full()
+        Arc::clone(&self.in_force.load().config)
     }
 
     /// The catalog as it is now.
@@ -180,7 +209,7 @@ impl Gateway {
     /// The sandbox.
     #[must_use]
     pub fn pool(&self) -> Arc<Pool> {
-        self.pool.load_full()
+        Arc::clone(&self.in_force.load().pool)
     }
 
     /// Waits until every server is ready or has failed, `limit` at most; whether that is so.
@@ -204,8 +233,9 @@ impl Gateway {
     ///
     /// # Errors
     /// See [`Discovery::ls`].
-    pub fn ls(&self, session: &Session, path: &str, depth: Option<u32>) -> Result<String> {
-        let listing = self.shown(Discovery { catalog: &self.catalog(), session }.ls(path, depth)?);
+    pub async fn ls(&self, session: &Arc<Session>, path: &str, depth: Option<u32>) -> Result<String> {
+        let discovery = Discovery { catalog: &self.catalog(), session, sight: None };
+        let listing = self.shown(discovery.ls(path, depth).await?);
         match self.notice.load_full().filter(|_| path.trim_matches('/').is_empty()) {
             Some(notice) => Ok(format!("{listing}\nnote: {notice}")),
             None => Ok(listing),
@@ -224,19 +254,20 @@ impl Gateway {
     ///
     /// # Errors
     /// See [`Discovery::search`].
-    pub fn search(
+    pub async fn search(
         &self,
-        session: &Session,
+        session: &Arc<Session>,
         queries: &[String],
         limit: Option<u32>,
         path: Option<&str>,
     ) -> Result<String> {
-        Ok(self.shown(Discovery { catalog: &self.catalog(), session }.search(queries, limit, path)?))
+        let discovery = Discovery { catalog: &self.catalog(), session, sight: None };
+        Ok(self.shown(discovery.search(queries, limit, path).await?))
     }
 
     /// A listing as agents may read it: what is in it, servers have written.
     fn shown(&self, listing: String) -> String {
-        listing.redacted(Surface::Answer(self.config.load().redaction))
+        listing.redacted(Surface::Answer(self.in_force.load().config.redaction))
     }
 
     /// Where its metrics are to be served, now and later.
@@ -257,8 +288,9 @@ impl Gateway {
         let now = Snapshot {
             pool: self.pool().metrics(),
             servers: self.catalog().servers().iter().map(server).collect(),
-            day: self.spending.load().today(),
+            day: self.in_force.load().spending.today(),
             redactions: redact::replaced(),
+            panics: panics::count(),
         };
         self.metrics.text(now).unwrap_or_default()
     }
@@ -271,20 +303,24 @@ impl Gateway {
     /// A snapshot for one execution.
     #[must_use]
     pub fn scene(&self, session: &Arc<Session>) -> Scene {
+        let in_force = self.in_force.load_full();
+        let InForce { config, rules, router, pool, audit, spending, traces } = &*in_force;
+        let now = Arc::clone(&self.in_force);
         Scene {
             catalog: self.catalog(),
-            router: self.fleet.router(),
+            router: Arc::clone(router),
             session: Arc::clone(session),
             validators: Arc::clone(&self.validators),
-            pool: self.pool(),
-            limits: self.config.load().sandbox.limits.clone(),
-            spending: self.spending.load_full(),
-            telemetry: Telemetry { metrics: Arc::clone(&self.metrics), traces: self.traces.load_full() },
-            audit: self.audit.load_full(),
-            redaction: self.config.load().redaction,
-            placeholders: self.config.load().placeholders,
+            pool: Arc::clone(pool),
+            limits: config.sandbox.limits.clone(),
+            spending: Arc::clone(spending),
+            telemetry: Telemetry { metrics: Arc::clone(&self.metrics), traces: traces.clone() },
+            audit: Arc::clone(audit),
+            redaction: config.redaction,
+            placeholders: config.placeholders,
             caller: None,
-            rules: self.rules.load_full(),
+            rules: Arc::clone(rules),
+            rules_now: Arc::new(move || Arc::clone(&now.load().rules)),
             approver: Approver::default(),
         }
     }

@@ -5,6 +5,7 @@
 //! [`server`] or [`cli`] through [`gateway`] to a [`sandbox`] worker, whose only way out is the [`broker`], which
 //! alone calls the [`router`]. `ARCHITECTURE.md` has the picture and the invariants.
 
+mod address;
 pub mod audit;
 pub mod auth;
 pub mod broker;
@@ -16,12 +17,18 @@ pub mod error;
 pub mod execution;
 mod files;
 pub mod gateway;
+pub mod json;
+pub mod limits;
 pub mod manifest;
 mod memory;
+mod meter;
+mod panics;
 pub mod pause;
+mod people;
 pub mod redact;
 pub mod reload;
 pub mod router;
+mod running;
 pub mod sandbox;
 pub mod secret;
 pub mod server;
@@ -29,4 +36,6 @@ pub mod session;
 pub mod spending;
 mod task;
 pub mod telemetry;
+mod text;
+mod tree;
 pub mod upstream;

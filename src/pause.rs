@@ -3,12 +3,16 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use tokio::sync::watch;
 use tokio::time::Instant;
 
 /// Time that calls stand still because a person or a model at the client is being asked: it is neither the script's
 /// nor the server's.
 #[derive(Debug, Default)]
-pub struct Pause(Mutex<Held>);
+pub struct Pause {
+    held: Mutex<Held>,
+    is_held: watch::Sender<bool>,
+}
 
 #[derive(Debug, Default)]
 struct Held {
@@ -20,7 +24,7 @@ struct Held {
 impl Pause {
     /// No holder can leave it half-changed, so a poisoned lock is as good as any.
     fn lock(&self) -> MutexGuard<'_, Held> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Begins a pause, or joins one; it ends when the last holder is dropped.
@@ -29,7 +33,14 @@ impl Pause {
         let mut held = self.lock();
         held.holders += 1;
         held.since.get_or_insert_with(Instant::now);
+        self.is_held.send_replace(true);
         Hold(Arc::clone(self))
+    }
+
+    /// Returns once there is a pause, or none.
+    pub async fn until(&self, is_held: bool) {
+        // The sender lives as long as the pause does.
+        let _ = self.is_held.subscribe().wait_for(|now| *now == is_held).await;
     }
 
     /// How long it has been in all, up to now.
@@ -75,6 +86,7 @@ impl Drop for Hold {
             && let Some(since) = held.since.take()
         {
             held.before += since.elapsed();
+            self.0.is_held.send_replace(false);
         }
     }
 }

@@ -1,64 +1,153 @@
 //! Follows the configuration file while the gateway runs.
 //!
 //! The file is looked at every few seconds, by its modification time, length and number: unlike the notifications of operating
-//! systems that works on every file system, through symbolic links, and for editors that replace files. SIGHUP asks
-//! for the same at once, and has every server listed again.
+//! systems that works on every file system, through symbolic links, and for editors that replace files.
+//!
+//! Whatever can write the file could have edited it, a server among them. An edit that widens anything ([`Widened`]) waits
+//! as a whole until the operator confirms it, by SIGHUP (`forgefs reload`) or a restart. SIGHUP also has reviewed stubs
+//! read and every server listed again.
 
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::cell::RefCell;
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use crate::config::{Config, ConfigError};
-use crate::files::Version;
-use crate::gateway::Gateway;
+use crate::config::{Config, ConfigError, Env, Widened, state_folder};
+use crate::files::{self, Version};
+use crate::gateway::{Gateway, Pins, Reloaded};
+use crate::running;
 
 /// How often the file is looked at; a change is taken up once it has stayed the same for as long.
 const LOOK: Duration = Duration::from_secs(1);
+/// Variables that say where folders of the gateway are, whatever the file says.
+const OWN_VARIABLES: [&str; 6] =
+    ["HOME", "LOCALAPPDATA", "XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME"];
 
-/// Puts each valid version of the file into force, and says of an invalid one why the old one stays.
-pub async fn follow(gateway: Arc<Gateway>, path: PathBuf, load: impl Fn(&Path) -> Result<Config, ConfigError>) {
+/// Puts each valid version of the file into force that may be, and says of the others why the old one stays. `path` is
+/// the file that the gateway was started with, whose variables are looked up by `env`.
+pub async fn follow(gateway: Arc<Gateway>, path: PathBuf, env: fn(&str) -> Option<String>) {
     let mut in_force = Version::of(&path);
     let mut seen = in_force;
+    let known = read(&path, &env).map(|(_, variables)| variables).unwrap_or_default();
     let mut hangups = Hangups::new();
+    // Only now: without the handler, SIGHUP ends a process.
+    let _entry = state_folder(&env).and_then(|folder| {
+        let entered = running::enter(&folder, &path);
+        entered.inspect_err(|error| tracing::warn!(%error, "`forgefs reload` will not find this gateway")).ok()
+    });
+    let follower = Arc::new(Follower { gateway, path, env, known: Mutex::new(known) });
     loop {
         let asked = tokio::select! {
             () = hangups.next() => true,
             () = tokio::time::sleep(LOOK) => false,
         };
-        let now = Version::of(&path);
+        let now = Version::of(&follower.path);
         let settled = now == seen;
         seen = now;
         if asked || (settled && now != in_force) {
             in_force = now;
-            take_up(&gateway, load(&path));
+            let follower = Arc::clone(&follower);
+            // A file of megabytes takes its time to be read and compared, and one that is being written rests first.
+            let taken = tokio::task::spawn_blocking(move || follower.take_up(asked)).await;
+            if let Err(error) = taken {
+                tracing::error!(%error, "the configuration could not be reloaded, the last one stays in force");
+            }
         }
         if asked {
-            gateway.relist();
+            follower.gateway.relist();
         }
     }
 }
 
-fn take_up(gateway: &Gateway, loaded: Result<Config, ConfigError>) {
-    let taken = loaded.map_err(|error| error.to_string()).and_then(|config| {
-        if config == *gateway.config() {
-            return Ok(None);
+/// The configuration of a file, and the variables that it refers to.
+fn read(path: &std::path::Path, env: Env<'_>) -> Result<(Config, BTreeSet<String>), ConfigError> {
+    let variables = RefCell::new(BTreeSet::new());
+    let noting = |name: &str| {
+        if !OWN_VARIABLES.contains(&name) {
+            variables.borrow_mut().insert(name.to_owned());
         }
-        gateway.reload(config).map(Some).map_err(|error| error.to_string())
-    });
-    match taken {
-        Ok(reloaded) => {
-            gateway.notice(None);
-            if let Some(what) = reloaded {
+        env(name)
+    };
+    let config = Config::load(path, &noting)?;
+    Ok((config, variables.take()))
+}
+
+/// What came of a version of the file.
+enum Taken {
+    /// It says what is in force already.
+    Same,
+    /// It is in force now.
+    Reloaded(Reloaded),
+    /// It waits for the operator.
+    Waits(Widened),
+}
+
+struct Follower {
+    gateway: Arc<Gateway>,
+    path: PathBuf,
+    env: fn(&str) -> Option<String>,
+    /// The variables that the configuration in force refers to.
+    known: Mutex<BTreeSet<String>>,
+}
+
+impl Follower {
+    /// Takes the file up as it is, whatever it says if the operator `asked`.
+    fn take_up(&self, asked: bool) {
+        match self.try_to_take_up(asked) {
+            Ok(Taken::Same) => self.gateway.notice(None),
+            Ok(Taken::Reloaded(what)) => {
+                self.gateway.notice(None);
                 let (added, changed, removed) = (what.added.join(" "), what.changed.join(" "), what.removed.join(" "));
                 tracing::warn!(added, changed, removed, "the configuration was reloaded");
             }
+            Ok(Taken::Waits(widened)) => {
+                let keys = widened.summary();
+                tracing::warn!(
+                    "forge.toml was edited and waits for the operator, since it widens: {keys}. `forgefs reload`, \
+                     SIGHUP or a restart applies it; until then the last configuration stays in force"
+                );
+                self.gateway.notice(Some(format!(
+                    "forge.toml was edited and nothing of it is in force yet: the operator has to confirm {keys} with \
+                     `forgefs reload`"
+                )));
+            }
+            Err(reason) => {
+                tracing::error!(
+                    "the configuration has changed and is not valid, the last one stays in force: {reason}"
+                );
+                let reason = reason.lines().next().unwrap_or_default();
+                self.gateway.notice(Some(format!(
+                    "forge.toml has changed and is not valid, the last one is in force: {reason}"
+                )));
+            }
         }
-        Err(reason) => {
-            tracing::error!("the configuration has changed and is not valid, the last one stays in force: {reason}");
-            let reason = reason.lines().next().unwrap_or_default();
-            gateway
-                .notice(Some(format!("forge.toml has changed and is not valid, the last one is in force: {reason}")));
+    }
+
+    fn try_to_take_up(&self, asked: bool) -> Result<Taken, String> {
+        let read =
+            files::at_rest(&self.path, LOOK, || read(&self.path, &self.env)).map_err(|error| error.to_string())?;
+        let (config, variables) = read.map_err(|error| error.to_string())?;
+        let now = self.gateway.config();
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        if !asked {
+            if config == *now {
+                return Ok(Taken::Same);
+            }
+            let mut widened = Widened::between(&now, &config);
+            variables.difference(&known).for_each(|variable| widened.reads(variable));
+            if !widened.is_empty() {
+                return Ok(Taken::Waits(widened));
+            }
         }
+        // What was reviewed changes when the operator says so, and not by an edit beside it.
+        let pins = if asked { Pins::Read } else { Pins::Keep };
+        if config == *now && config.manifest.pin.is_none() {
+            return Ok(Taken::Same);
+        }
+        let reloaded = self.gateway.reload(config, pins).map_err(|error| error.to_string())?;
+        *known = variables;
+        Ok(Taken::Reloaded(reloaded))
     }
 }
 

@@ -4,29 +4,44 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use crate::error::{Error, ErrorCode, Result};
+use crate::manifest::ServerEntry;
 use crate::upstream::{Answer, Operation, Progress, Upstream};
 
 /// The connections of a gateway, by configured server name.
 #[derive(Default)]
 pub struct Router {
-    upstreams: HashMap<String, Arc<dyn Upstream>>,
+    upstreams: HashMap<String, Route>,
+}
+
+/// The way to one server.
+pub struct Route {
+    /// The instance that it leads to: see [`ServerEntry::instance`].
+    pub instance: u64,
+    /// What performs operations.
+    pub upstream: Arc<dyn Upstream>,
 }
 
 impl Router {
     /// A router over `upstreams`.
     #[must_use]
-    pub fn new(upstreams: HashMap<String, Arc<dyn Upstream>>) -> Self {
+    pub fn new(upstreams: HashMap<String, Route>) -> Self {
         Self { upstreams }
     }
 
-    /// Performs `operation` on `server`, a name that the catalog resolved; `progress` hears of it meanwhile.
+    /// Performs `operation` on `server` as the catalog resolved it; `progress` hears of it meanwhile.
     ///
     /// # Errors
-    /// What the upstream says; `SERVER_NOT_FOUND` for a name that no upstream has.
-    pub async fn call(&self, server: &str, operation: &Operation, progress: &Progress) -> Result<Answer> {
-        match self.upstreams.get(server) {
-            Some(upstream) => upstream.call(operation, progress).await,
-            None => Err(Error::new(ErrorCode::ServerNotFound, format!("server `{server}` is not connected"))),
+    /// What the upstream says; `SERVER_NOT_FOUND` for a name that no upstream has; `TRANSPORT_DEAD` for a server that
+    /// was replaced since the catalog was made, since the one under its name now may be another program.
+    pub async fn call(&self, server: &ServerEntry, operation: &Operation, progress: &Progress) -> Result<Answer> {
+        let name = &server.name;
+        match self.upstreams.get(name) {
+            Some(route) if route.instance == server.instance => route.upstream.call(operation, progress).await,
+            Some(_) => {
+                let what = format!("not called: server `{name}` is being replaced, since its configuration changed");
+                Err(Error::new(ErrorCode::TransportDead, what).hint("run the script again"))
+            }
+            None => Err(Error::new(ErrorCode::ServerNotFound, format!("server `{name}` is not connected"))),
         }
     }
 }

@@ -3,6 +3,7 @@
 //! Creating a [`Secret`] puts its value on a list shared by the whole process; [`redact`] replaces every value on it.
 
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::{Arc, LazyLock, OnceLock, PoisonError, RwLock};
 
@@ -89,14 +90,13 @@ static LISTED: LazyLock<RwLock<Arc<Listed>>> = LazyLock::new(RwLock::default);
 /// A set of values and, once it is needed, the automaton that finds them.
 #[derive(Clone, Default)]
 struct Listed {
-    values: Vec<String>,
+    values: BTreeSet<String>,
     finder: OnceLock<Option<AhoCorasick>>,
 }
 
 impl Listed {
     fn add(&mut self, value: String) {
-        if !self.values.contains(&value) {
-            self.values.push(value);
+        if self.values.insert(value) {
             self.finder = OnceLock::new();
         }
     }

@@ -1,12 +1,14 @@
 //! The MCP server that agents talk to.
 #![expect(deprecated, reason = "clients go on to use logging, which 2026-07-28 deprecates")]
 
+mod admission;
 mod caller;
 mod changes;
 mod exchange;
 mod notices;
 mod offers;
 mod tools;
+mod waiting;
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -20,6 +22,7 @@ use rmcp::model::{
     UnsubscribeRequestParams,
 };
 use rmcp::service::{NotificationContext, RequestContext, RoleServer, ServiceExt as _, SubscriptionContext};
+use rmcp::transport::async_rw::AsyncRwTransport;
 use rmcp::{ErrorData, ServerHandler};
 use serde_json::json;
 
@@ -27,14 +30,18 @@ use crate::catalog::Catalog;
 use crate::error::{Error, ErrorCode, Result};
 use crate::execution::Scene;
 use crate::gateway::Gateway;
+use crate::panics;
 use crate::session::Session;
 use crate::upstream::{Caller, Level};
 
 use crate::task::Task;
+use admission::Admission;
 use caller::is_stateless;
 use changes::Subscribed;
 use exchange::{Exchanges, Reply, Turn};
 use offers::{read_error, rpc_error};
+use waiting::Waiting;
+
 pub use tools::{definitions, instructions, render_instructions};
 
 /// For how long after the start requests wait for servers that are still being started. Nine of ten are there by then;
@@ -50,7 +57,9 @@ const LIST_TTL: u64 = 24 * 60 * 60 * 1000;
 pub async fn serve_stdio(gateway: Arc<Gateway>) -> Result<()> {
     let service = ForgeServer::new(Desk { gateway, session: Arc::default() });
     let broken = |what: String| Error::new(ErrorCode::Internal, format!("the MCP connection failed: {what}"));
-    match service.serve(rmcp::transport::stdio()).await {
+    let (stdin, stdout) = rmcp::transport::stdio();
+    let transport = Admission::new(AsyncRwTransport::new_server(stdin, stdout));
+    match service.serve(transport).await {
         Ok(running) => running.waiting().await.map(drop).map_err(|error| broken(error.to_string())),
         // A client that leaves before it says hello has nothing to be told.
         Err(rmcp::service::ServerInitializeError::ConnectionClosed(_)) => Ok(()),
@@ -74,7 +83,7 @@ impl Desk {
 
     /// Notes who the client says it is.
     fn met(&self, client: &Implementation) {
-        self.session.met(crate::discovery::head(&format!("{} {}", client.name, client.version), 200).to_owned());
+        self.session.met(crate::text::head(&format!("{} {}", client.name, client.version), 200).to_owned());
     }
 
     /// A snapshot for one request of `caller`.
@@ -91,6 +100,8 @@ struct ForgeServer {
     calls: Exchanges<CallToolResult>,
     prompts: Exchanges<Result<GetPromptResult>>,
     reads: Exchanges<Result<ReadResourceResult>>,
+    /// Its requests that wait for it.
+    waiting: Waiting,
     /// What a client of the older revisions subscribed to, and the task that tells it.
     subscribed: Subscribed,
     telling: Mutex<Option<Task>>,
@@ -105,6 +116,7 @@ impl ForgeServer {
             calls: Exchanges::default(),
             prompts: Exchanges::default(),
             reads: Exchanges::default(),
+            waiting: Waiting::default(),
             subscribed: Subscribed::default(),
             telling: Mutex::default(),
         }
@@ -121,8 +133,13 @@ impl ForgeServer {
         };
         let session = Arc::as_ptr(&self.desk.session).addr() as u64;
         let subject = stubgen::digest(&stubgen::canonical_json(subject));
-        Turn { context, session, level, subject, responses: None, state: None }
+        Turn { context, session, level, subject, waiting: self.waiting.clone(), responses: None, state: None }
     }
+}
+
+/// The answer to a request that is no exchange, also when it panics.
+async fn answered<T>(work: impl Future<Output = Result<T>>) -> Result<T, ErrorData> {
+    panics::caught(work).await.and_then(|answer| answer).map_err(|error| rpc_error(&error))
 }
 
 impl ServerHandler for ForgeServer {
@@ -161,6 +178,9 @@ impl ServerHandler for ForgeServer {
     ) -> Result<CallToolResponse, ErrorData> {
         let CallToolRequestParams { name, arguments, input_responses, request_state, .. } = request;
         let args = arguments.unwrap_or_default();
+        if let Err(error) = tools::bounded(&args) {
+            return Ok(tools::failed(error).into());
+        }
         let mut turn = self.turn(&context, &json!([name, args]));
         (turn.responses, turn.state) = (input_responses, request_state);
         let desk = self.desk.clone();
@@ -175,7 +195,7 @@ impl ServerHandler for ForgeServer {
         page: Option<PaginatedRequestParams>,
         _: RequestContext<RoleServer>,
     ) -> Result<ListResourcesResult, ErrorData> {
-        self.desk.resources(page).await.map_err(|error| rpc_error(&error))
+        answered(self.desk.resources(page)).await
     }
 
     async fn list_resource_templates(
@@ -183,7 +203,7 @@ impl ServerHandler for ForgeServer {
         page: Option<PaginatedRequestParams>,
         _: RequestContext<RoleServer>,
     ) -> Result<ListResourceTemplatesResult, ErrorData> {
-        self.desk.templates(page).await.map_err(|error| rpc_error(&error))
+        answered(self.desk.templates(page)).await
     }
 
     async fn read_resource(
@@ -207,7 +227,7 @@ impl ServerHandler for ForgeServer {
         page: Option<PaginatedRequestParams>,
         _: RequestContext<RoleServer>,
     ) -> Result<ListPromptsResult, ErrorData> {
-        self.desk.prompts(page).await.map_err(|error| rpc_error(&error))
+        answered(self.desk.prompts(page)).await
     }
 
     async fn get_prompt(
@@ -229,9 +249,12 @@ impl ServerHandler for ForgeServer {
     async fn complete(
         &self,
         request: CompleteRequestParams,
-        _: RequestContext<RoleServer>,
+        context: RequestContext<RoleServer>,
     ) -> Result<CompleteResult, ErrorData> {
-        self.desk.completion(request).await.map_err(|error| rpc_error(&error))
+        tokio::select! {
+            result = answered(self.desk.completion(request)) => result,
+            () = context.ct.cancelled() => Err(ErrorData::internal_error("the client cancelled the request", None)),
+        }
     }
 
     async fn set_level(

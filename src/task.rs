@@ -1,5 +1,6 @@
 //! Work on the threads of the runtime: in the background, and work that takes long.
 
+use std::collections::VecDeque;
 use std::num::NonZeroUsize;
 
 use tokio::runtime::{Handle, RuntimeFlavor};
@@ -38,5 +39,28 @@ impl Task {
 impl Drop for Task {
     fn drop(&mut self) {
         self.0.abort();
+    }
+}
+
+/// Tasks of which the newest run: one more than there may be ends the oldest, so that what only waits holds up nothing.
+#[derive(Debug)]
+pub(crate) struct Newest {
+    tasks: VecDeque<Task>,
+    most: usize,
+}
+
+impl Newest {
+    /// Room for so many tasks.
+    pub(crate) fn new(most: usize) -> Self {
+        Self { tasks: VecDeque::with_capacity(most), most }
+    }
+
+    /// Begins one more.
+    pub(crate) fn spawn(&mut self, work: impl Future<Output = ()> + Send + 'static) {
+        self.tasks.retain(|task| !task.0.is_finished());
+        if self.tasks.len() >= self.most {
+            self.tasks.pop_front();
+        }
+        self.tasks.push_back(Task::spawn(work));
     }
 }

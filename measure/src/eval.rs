@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use anyhow::{Context as _, Result};
 use forgefs::catalog::{Catalog, Fields, Found, Ranking};
@@ -133,18 +134,22 @@ pub fn run(how: &How) -> Result<Report> {
 /// # Errors
 /// When the catalog cannot be built or searched.
 pub fn evaluate(set: &Set, ranking: &Ranking, sample: usize) -> Result<BTreeMap<&'static str, Score>> {
-    let catalog = Catalog::ranked(set.servers.clone(), ranking.clone())?;
-    let session = Session::default();
-    let discovery = Discovery { catalog: &catalog, session: &session };
+    let catalog = Arc::new(Catalog::ranked(set.servers.clone(), ranking.clone())?);
+    let session = Arc::<Session>::default();
+    let runtime = tokio::runtime::Builder::new_current_thread().build()?;
+    let discovery = Discovery { catalog: &catalog, session: &session, sight: None };
     let mut scores: BTreeMap<&'static str, Score> = BTreeMap::new();
     for question in set.questions.iter().step_by(sample.max(1)) {
         let whole = [question.query.clone()];
-        let (hits, tokens) = (found(&catalog, &whole)?, count(&discovery.search(&whole, None, None)?));
+        let (hits, tokens) =
+            (found(&catalog, &whole)?, count(&runtime.block_on(discovery.search(&whole, None, None))?));
         let mut add = |part| scores.entry(part).or_default().add(&question.gold, &hits, tokens);
         parts(question).into_iter().for_each(&mut add);
         if !question.steps.is_empty() {
-            let (hits, tokens) =
-                (found(&catalog, &question.steps)?, count(&discovery.search(&question.steps, None, None)?));
+            let (hits, tokens) = (
+                found(&catalog, &question.steps)?,
+                count(&runtime.block_on(discovery.search(&question.steps, None, None))?),
+            );
             scores.entry("with steps, a query a step").or_default().add(&question.gold, &hits, tokens);
         }
     }

@@ -6,10 +6,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
+use std::sync::Arc;
 
 use anyhow::{Context as _, Result};
 use forgefs::catalog::{Catalog, Found};
-use forgefs::discovery::{Discovery, File, concatenate};
+use forgefs::discovery::{Discovery, File, Lines, concatenate};
 use forgefs::server::{definitions, render_instructions};
 use forgefs::session::Session;
 use serde::Deserialize;
@@ -150,7 +151,7 @@ fn measure(tasks: &[Task], servers: BTreeMap<String, Vec<Value>>) -> Result<Vec<
     let shown = |tool: &Value| json!({"name": tool["name"], "description": tool["description"], "inputSchema": tool["inputSchema"]});
     let list: Vec<Value> = servers.values().flatten().map(shown).collect();
     let list = count(&serde_json::to_string(&json!({"tools": list}))?);
-    let catalog = Catalog::build(entries(servers))?;
+    let catalog = Arc::new(Catalog::build(entries(servers))?);
     let idents: Vec<String> = catalog.servers().iter().map(|server| server.ident.clone()).collect();
     let definitions = serde_json::to_string(&json!({"tools": definitions()}))?;
     let surface = Cost { input: count(&definitions) + count(&render_instructions(&idents)), output: 0 };
@@ -167,11 +168,12 @@ fn measure(tasks: &[Task], servers: BTreeMap<String, Vec<Value>>) -> Result<Vec<
 }
 
 /// One search for all steps, one more for each tool that it did not find, one `cat` of the stubs, one script.
-fn ours(task: &Task, catalog: &Catalog) -> Result<(Cost, usize)> {
-    let session = Session::default();
-    let discovery = Discovery { catalog, session: &session };
+fn ours(task: &Task, catalog: &Arc<Catalog>) -> Result<(Cost, usize)> {
+    let session = Arc::<Session>::default();
+    let runtime = tokio::runtime::Builder::new_current_thread().build()?;
+    let discovery = Discovery { catalog, session: &session, sight: None };
     let said = |tool: &str, arguments: Value| count(&json!({"name": tool, "arguments": arguments}).to_string());
-    let answer = discovery.search(&task.queries, None, None)?;
+    let answer = runtime.block_on(discovery.search(&task.queries, None, None))?;
     let mut cost = Cost { input: count(&answer), output: said("search", json!({"query": task.queries})) };
     let mut searches = 1;
     let mut paths = Vec::new();
@@ -183,7 +185,7 @@ fn ours(task: &Task, catalog: &Catalog) -> Result<(Cost, usize)> {
             let again = vec![format!("{server} {name}")];
             cost = cost
                 + Cost {
-                    input: count(&discovery.search(&again, None, None)?),
+                    input: count(&runtime.block_on(discovery.search(&again, None, None))?),
                     output: said("search", json!({"query": again})),
                 };
             searches += 1;
@@ -193,12 +195,12 @@ fn ours(task: &Task, catalog: &Catalog) -> Result<(Cost, usize)> {
         }
     }
     let mut files = Vec::new();
-    for file in discovery.files(&paths)? {
+    for file in runtime.block_on(discovery.files(&paths, Lines::parse(None)?))? {
         if let File::Text { path, text, .. } = file {
             files.push((path, text));
         }
     }
-    let read = Cost { input: count(&concatenate(&files, None)?.0), output: said("cat", json!({"path": paths})) };
+    let read = Cost { input: count(&concatenate(&files).0), output: said("cat", json!({"path": paths})) };
     let run = Cost { input: 0, output: said("execute", json!({"language": "javascript", "code": task.script})) };
     Ok((cost + read + run, searches))
 }
@@ -219,7 +221,7 @@ fn formats(tasks: &[Task], all: BTreeMap<String, Vec<Value>>) -> Result<Vec<Vec<
     let catalog = Catalog::build(entries(all))?;
     let mut lines: [Vec<String>; 5] = Default::default();
     for query in tasks.iter().flat_map(|task| &task.queries) {
-        for found in catalog.find(query, 8, "/")? {
+        for (found, _) in catalog.find_all(std::slice::from_ref(query), 8, "/")? {
             let as_is = catalog.hit_line(&found);
             let Found::Tool(hit) = found else { continue };
             let path = Catalog::stub_path(hit.server, hit.tool);

@@ -15,8 +15,11 @@ fn listed(entry: &ServerEntry, tools: Vec<Value>) -> Arc<ServerEntry> {
 }
 
 fn answers(catalog: &Catalog, set: &Set) -> Vec<Vec<String>> {
-    let line = |found: &Found<'_>| catalog.hit_line(found);
-    let answer = |query: &str| catalog.find(query, 10, "/").expect("it can be searched").iter().map(line).collect();
+    let line = |(found, _): &(Found<'_>, Vec<usize>)| catalog.hit_line(found);
+    let answer = |query: &String| {
+        let found = catalog.find_all(std::slice::from_ref(query), 10, "/").expect("it can be searched");
+        found.iter().map(line).collect()
+    };
     set.questions.iter().map(|question| answer(&question.query)).collect()
 }
 

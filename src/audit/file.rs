@@ -1,13 +1,23 @@
 //! The file: appended to, rotated by size, shared between processes.
+//!
+//! Whatever is at the path may be exchanged at any time, and any step may fail: the file is opened anew when it is not the
+//! one at the path, never through a link and never a pipe or a device, and a rotation that cannot be done is put off.
 
-use std::collections::HashSet;
-use std::fs::{self, File};
-use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
+use std::fs::{self, File, TryLockError};
+use std::io::{self, ErrorKind, Read as _, Seek as _, SeekFrom, Write as _};
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, PoisonError, TryLockError as Taken};
+use std::time::{Duration, Instant};
 
 use crate::config;
 use crate::files::{self, Keep};
+
+/// How long a rotation waits for another process that holds the file's lock.
+const PATIENCE: Duration = Duration::from_millis(200);
+/// Pause between two looks at that lock.
+const LOOK: Duration = Duration::from_millis(2);
+/// How long a rotation that failed is put off.
+const AGAIN: Duration = Duration::from_secs(10);
 
 /// A log file that is open.
 #[derive(Debug)]
@@ -22,8 +32,10 @@ pub(super) struct Lines {
 #[derive(Debug, Default)]
 struct Open {
     file: Option<File>,
-    /// Digests of texts that this process kept already.
-    kept: HashSet<String>,
+    /// Whether the file ends within a line: half of one that a full disk left must not take the next one with it.
+    torn: bool,
+    /// No rotation is tried before.
+    put_off: Option<Instant>,
 }
 
 /// Where the `number`th last file is, the one that was rotated last being 1.
@@ -45,16 +57,77 @@ impl Lines {
         Self { path, max_bytes, keep, fsync, open: Mutex::default() }
     }
 
-    /// Appends a line and its end in one write.
-    pub(super) fn append(&self, line: &str) -> io::Result<()> {
-        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
-        let text = format!("{line}\n");
-        let mut file = self.current(open.file.take())?;
-        let bytes = file.metadata()?.len();
-        if bytes > 0 && bytes.saturating_add(text.len() as u64) > self.max_bytes {
-            file = self.rotate(file)?;
+    pub(super) fn probe(&self) -> io::Result<()> {
+        self.open_file(&mut Open::default()).map(drop)
+    }
+
+    /// Appends whole lines in one write, if nothing has to be waited for but the write itself.
+    pub(super) fn append_at_once(&self, lines: &str) -> Option<io::Result<()>> {
+        if self.fsync {
+            return None;
         }
+        let mut open = match self.open.try_lock() {
+            Ok(open) => open,
+            Err(Taken::Poisoned(open)) => open.into_inner(),
+            Err(Taken::WouldBlock) => return None,
+        };
+        if open.torn {
+            return None;
+        }
+        let mut file = open.file.take().filter(|file| is_at(file, &self.path))?;
+        if !open.is_put_off() && !self.has_room(&file, lines.len()) {
+            open.file = Some(file);
+            return None;
+        }
+        let written = file.write_all(lines.as_bytes());
+        match &written {
+            // It may be half written: what is written in its place begins a line of its own.
+            Err(error) if error.kind() == ErrorKind::FileTooLarge => {
+                open.torn = true;
+                return None;
+            }
+            Err(_) => open.torn = true,
+            Ok(()) => open.file = Some(file),
+        }
+        Some(written)
+    }
+
+    /// Appends whole lines in one write. Waits for the disk and, for as long as [`PATIENCE`], for other processes.
+    pub(super) fn append(&self, lines: &str) -> io::Result<()> {
+        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        let file = match open.file.take().filter(|file| is_at(file, &self.path)) {
+            Some(file) => file,
+            None => self.open_file(&mut open)?,
+        };
+        let needs_room = !open.is_put_off() && !self.has_room(&file, lines.len());
+        let file = if needs_room { self.rotate(file, &mut open)? } else { file };
+        match self.write(file, lines, &mut open) {
+            // The process may write no more to this file (RLIMIT_FSIZE): another one has room.
+            Err(error) if error.kind() == ErrorKind::FileTooLarge && !open.is_put_off() => {
+                let file = self.open_file(&mut open)?;
+                // Of a limit that is too narrow for a few of these, every try would rotate a file away.
+                if file.metadata()?.len() < 4 * lines.len() as u64 {
+                    return Err(error);
+                }
+                let file = self.rotate(file, &mut open)?;
+                self.write(file, lines, &mut open)
+            }
+            written => written,
+        }
+    }
+
+    fn write(&self, mut file: File, lines: &str, open: &mut Open) -> io::Result<()> {
+        let whole;
+        let text = match open.torn {
+            true => {
+                whole = format!("\n{lines}");
+                &whole
+            }
+            false => lines,
+        };
+        open.torn = true;
         file.write_all(text.as_bytes())?;
+        open.torn = false;
         if self.fsync {
             file.sync_data()?;
         }
@@ -62,54 +135,84 @@ impl Lines {
         Ok(())
     }
 
-    /// The file as it is at the path now: another process may have rotated it.
-    fn current(&self, open: Option<File>) -> io::Result<File> {
-        match open {
-            Some(file) if is_at(&file, &self.path) => Ok(file),
-            _ => self.open_file(),
-        }
+    fn has_room(&self, file: &File, bytes: usize) -> bool {
+        let length = file.metadata().map_or(0, |found| found.len());
+        length == 0 || length.saturating_add(bytes as u64) <= self.max_bytes
     }
 
-    fn open_file(&self) -> io::Result<File> {
+    fn open_file(&self, open: &mut Open) -> io::Result<File> {
         if let Some(folder) = self.path.parent() {
             files::make_private_folder(folder)?;
         }
-        let mut file = files::private().create(true).append(true).read(true).open(&self.path)?;
-        // Half a line that a full disk left must not take the next one with it.
-        let mut last = [b'\n'];
-        if file.seek(SeekFrom::End(-1)).is_ok() && file.read(&mut last).is_ok() && last != [b'\n'] {
-            file.write_all(b"\n")?;
+        let mut options = files::private();
+        options.create(true).append(true).read(true);
+        #[cfg(unix)]
+        std::os::unix::fs::OpenOptionsExt::custom_flags(&mut options, nix::libc::O_NOFOLLOW | nix::libc::O_NONBLOCK);
+        let mut file = options.open(&self.path)?;
+        if !file.metadata()?.is_file() {
+            return Err(io::Error::other("it is no regular file"));
         }
+        let mut last = [b'\n'];
+        open.torn = file.seek(SeekFrom::End(-1)).is_ok() && file.read(&mut last).is_ok() && last != [b'\n'];
         Ok(file)
     }
 
-    /// Moves the files on by one number, the oldest away, and begins a new one.
-    fn rotate(&self, file: File) -> io::Result<File> {
+    /// Moves the files on by one number, the oldest away, and begins a new one. Where that cannot be done, goes on in the
+    /// same.
+    fn rotate(&self, file: File, open: &mut Open) -> io::Result<File> {
         // One process at a time; whoever comes second finds a file with room.
-        file.lock()?;
-        if is_at(&file, &self.path) {
-            for number in (1..self.keep).rev() {
-                match fs::rename(rotated(&self.path, number), rotated(&self.path, number + 1)) {
-                    Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-                    _ => {}
-                }
+        let moved = lock(&file).and_then(|()| if is_at(&file, &self.path) { self.move_on() } else { Ok(()) });
+        match moved {
+            Ok(()) => {
+                open.put_off = None;
+                self.open_file(open)
             }
-            fs::rename(&self.path, rotated(&self.path, 1))?;
+            Err(error) => {
+                tracing::warn!(%error, file = %self.path.display(), "the audit log is not rotated, it grows on");
+                open.put_off = Instant::now().checked_add(AGAIN);
+                Ok(file)
+            }
         }
-        self.open_file()
     }
 
-    pub(super) fn keep(&self, digest: &str, text: &str) -> io::Result<()> {
-        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
-        if open.kept.contains(digest) {
-            return Ok(());
+    fn move_on(&self) -> io::Result<()> {
+        for number in (1..self.keep).rev() {
+            match fs::rename(rotated(&self.path, number), rotated(&self.path, number + 1)) {
+                Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
+                _ => {}
+            }
         }
+        fs::rename(&self.path, rotated(&self.path, 1))
+    }
+
+    /// Keeps a text under its digest.
+    pub(super) fn keep(&self, digest: &str, text: &str) -> io::Result<()> {
         let path = objects(&self.path).join(digest);
         if !path.exists() {
             files::replace(&path, text.as_bytes(), Keep::Cached)?;
         }
-        open.kept.insert(digest.to_owned());
         Ok(())
+    }
+}
+
+impl Open {
+    fn is_put_off(&self) -> bool {
+        self.put_off.is_some_and(|until| Instant::now() < until)
+    }
+}
+
+/// Takes the lock of a file that other processes may hold for a moment.
+fn lock(file: &File) -> io::Result<()> {
+    let until = Instant::now() + PATIENCE;
+    loop {
+        match file.try_lock() {
+            Ok(()) => return Ok(()),
+            Err(TryLockError::Error(error)) => return Err(error),
+            Err(TryLockError::WouldBlock) if Instant::now() >= until => {
+                return Err(io::Error::new(ErrorKind::WouldBlock, "another process holds its lock"));
+            }
+            Err(TryLockError::WouldBlock) => std::thread::sleep(LOOK),
+        }
     }
 }
 
@@ -117,7 +220,7 @@ impl Lines {
 fn is_at(file: &File, path: &Path) -> bool {
     use std::os::unix::fs::MetadataExt as _;
     let here = file.metadata().map(|metadata| (metadata.dev(), metadata.ino()));
-    let there = fs::metadata(path).map(|metadata| (metadata.dev(), metadata.ino()));
+    let there = fs::symlink_metadata(path).map(|metadata| (metadata.dev(), metadata.ino()));
     matches!((here, there), (Ok(here), Ok(there)) if here == there)
 }
 

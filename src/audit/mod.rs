@@ -5,17 +5,23 @@
 //! gateway is killed after that. Several gateways may share a file.
 
 mod file;
+mod history;
 
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use crate::config;
 use file::Lines;
 
+pub use history::{UNFINISHED, had_read, records};
+
 /// The audit log of a gateway.
 #[derive(Debug)]
-pub struct Log(Sink);
+pub struct Log {
+    sink: Sink,
+    required: bool,
+}
 
 #[derive(Debug)]
 enum Sink {
@@ -24,59 +30,91 @@ enum Sink {
     File(Lines),
 }
 
+/// What is written in one piece.
+#[derive(Debug, Default)]
+pub struct Entry {
+    /// JSON objects, one a line, each with its end.
+    pub lines: String,
+    /// Texts that they refer to, by the digest of their content.
+    pub objects: Vec<(String, Arc<str>)>,
+}
+
 impl Log {
     /// Opens what the configuration names. The file is made at the first record.
     #[must_use]
     pub fn open(audit: &config::Audit) -> Arc<Self> {
-        Arc::new(Self(match audit.to {
+        let sink = match audit.to {
             config::AuditTo::Off => Sink::Off,
             config::AuditTo::Stderr => Sink::Stderr,
             config::AuditTo::File => match &audit.path {
                 Some(path) => Sink::File(Lines::new(path.clone(), audit)),
                 None => Sink::Stderr,
             },
-        }))
+        };
+        Arc::new(Self { sink, required: audit.required })
     }
 
-    /// Writes one record, a JSON object in a line. What cannot be written is an error of the log, not of the script.
-    pub fn write(&self, line: &str) {
-        match &self.0 {
-            Sink::Off => {}
-            Sink::Stderr => tracing::info!(target: "forgefs::audit", "{line}"),
-            Sink::File(lines) => {
-                if let Err(error) = lines.append(line) {
-                    tracing::error!(%error, "an audit record was not written to the file: {line}");
-                }
-            }
+    /// Whether what cannot be put on record must not be done.
+    #[must_use]
+    pub fn is_required(&self) -> bool {
+        self.required
+    }
+
+    /// Opens the file, and makes it where it is missing.
+    ///
+    /// # Errors
+    /// When nothing can be written to it.
+    pub fn probe(&self) -> io::Result<()> {
+        match &self.sink {
+            Sink::File(lines) => lines.probe(),
+            Sink::Off | Sink::Stderr => Ok(()),
         }
     }
 
-    /// Keeps a text that a record refers to by `digest`, the digest of its content.
-    pub fn keep(&self, digest: &str, text: &str) {
-        if let Sink::File(lines) = &self.0
-            && let Err(error) = lines.keep(digest, text)
-        {
-            tracing::error!(%error, digest, "a text that was read is not kept");
+    /// Writes an entry. What has to be waited for is waited for on another thread, and written even if the future is
+    /// dropped.
+    ///
+    /// # Errors
+    /// When its lines could not be written; the log has said so.
+    pub async fn write(self: &Arc<Self>, entry: Entry) -> io::Result<()> {
+        if let Sink::File(lines) = &self.sink {
+            if entry.objects.is_empty()
+                && let Some(written) = lines.append_at_once(&entry.lines)
+            {
+                return written.inspect_err(|error| lost(error, &entry));
+            }
+            let log = Arc::clone(self);
+            let written = tokio::task::spawn_blocking(move || log.write_now(&entry)).await;
+            return written.unwrap_or_else(|error| Err(io::Error::other(error)));
+        }
+        self.write_now(&entry)
+    }
+
+    /// Writes an entry on this thread, for where nothing can be awaited.
+    ///
+    /// # Errors
+    /// As of [`Log::write`].
+    pub fn write_now(&self, entry: &Entry) -> io::Result<()> {
+        match &self.sink {
+            Sink::Off => Ok(()),
+            Sink::Stderr => {
+                entry.lines.lines().for_each(|line| tracing::info!(target: "forgefs::audit", "{line}"));
+                Ok(())
+            }
+            Sink::File(lines) => {
+                for (digest, text) in &entry.objects {
+                    if let Err(error) = lines.keep(digest, text) {
+                        tracing::error!(%error, digest, "a text that was read is not kept");
+                    }
+                }
+                lines.append(&entry.lines).inspect_err(|error| lost(error, entry))
+            }
         }
     }
 }
 
-/// The records of a log file and those rotated out of it, oldest first, as far as they can be read.
-///
-/// # Errors
-/// When there is no file, or it cannot be read.
-pub fn records(path: &Path) -> io::Result<Vec<serde_json::Value>> {
-    let mut records = Vec::new();
-    let mut rotated: Vec<PathBuf> =
-        (1..).map(|number| file::rotated(path, number)).take_while(|p| p.exists()).collect();
-    rotated.reverse();
-    for path in rotated.iter().map(PathBuf::as_path).chain([path]) {
-        let bytes = std::fs::read(path)?;
-        let text = String::from_utf8_lossy(&bytes);
-        // A full disk leaves half a record, which may end inside of a character.
-        records.extend(text.lines().filter_map(|line| serde_json::from_str(line).ok()));
-    }
-    Ok(records)
+fn lost(error: &io::Error, entry: &Entry) {
+    tracing::error!(%error, "an audit record was not written to the file: {}", entry.lines.trim_end());
 }
 
 /// A text that was kept under `digest`.

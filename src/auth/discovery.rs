@@ -1,43 +1,77 @@
 //! Finding the authorization server of an MCP server, and refusing those that must not be trusted.
 
+use std::sync::Arc;
 use std::time::Duration;
 
+use reqwest::header::HeaderValue;
 use rmcp::transport::auth::{
     AuthError, AuthorizationManager, AuthorizationMetadata, AuthorizationMetadataSource, OAuthClientConfig,
+    OAuthHttpRedirectPolicy,
 };
 use serde_json::json;
 use url::Url;
 
+use super::client::Client;
 use super::record::Record;
 use crate::config::{OAuth, is_private};
 
+/// How long the search for an authorization server may take altogether.
+const DISCOVERY_LIMIT: Duration = Duration::from_secs(60);
 /// How long revoking a token may take: a courtesy that nobody waits for.
 const REVOKE_LIMIT: Duration = Duration::from_secs(10);
 /// How long the server may take to say what it demands.
 const CHALLENGE_LIMIT: Duration = Duration::from_secs(10);
 
+/// Whom a login may be made with.
+pub(super) enum Issuer<'a> {
+    /// Whoever the MCP server names, within what the configuration allows.
+    Named,
+    /// That of an earlier login.
+    Of(&'a Record),
+}
+
 /// A manager that knows the authorization server of the MCP server at `url`, and how it was found.
 ///
 /// # Errors
-/// None was found, or it cannot be trusted with a login.
+/// None was found within [`DISCOVERY_LIMIT`], or it cannot be trusted with a login.
 pub(super) async fn manager(
     url: &Url,
     oauth: &OAuth,
+    issuer: Issuer<'_>,
 ) -> Result<(AuthorizationManager, AuthorizationMetadata), AuthError> {
     if !is_private(url) {
         let why = format!("{url} is plain HTTP, over which no token may travel; use https");
         return Err(AuthError::AuthorizationFailed(why));
     }
+    let found = tokio::time::timeout(DISCOVERY_LIMIT, found(url, oauth, issuer)).await;
+    found.unwrap_or_else(|_| {
+        let why = format!("its authorization server was not found within {} s", DISCOVERY_LIMIT.as_secs());
+        Err(AuthError::AuthorizationFailed(why))
+    })
+}
+
+async fn found(
+    url: &Url,
+    oauth: &OAuth,
+    issuer: Issuer<'_>,
+) -> Result<(AuthorizationManager, AuthorizationMetadata), AuthError> {
+    let client = Arc::new(Client::new(url, oauth)?);
+    // rmcp itself refuses addresses on private networks, in place of names, unless its own client makes the requests.
     let mut manager = match oauth.private_network {
         true => AuthorizationManager::new_allowing_private_addresses(url.clone()).await?,
-        false => AuthorizationManager::new(url.clone()).await?,
+        false => AuthorizationManager::new_with_oauth_http_client(url.clone(), Arc::clone(&client) as _).await?,
     };
-    let challenge = challenge(url).await;
+    let challenge = tokio::time::timeout(CHALLENGE_LIMIT, challenge(&client, url)).await.ok().flatten();
     let resolution = manager.resolve_metadata_from_challenge(challenge.as_deref()).await?;
     let metadata = resolution.metadata;
-    check_endpoints(&metadata)?;
-    if resolution.source != AuthorizationMetadataSource::LegacyEndpointFallback {
+    check_endpoints(&client, &metadata)?;
+    let is_guessed = resolution.source == AuthorizationMetadataSource::LegacyEndpointFallback;
+    if !is_guessed {
         check_pkce(&metadata, oauth)?;
+    }
+    check_issuer(url, oauth, &metadata, &issuer)?;
+    if !is_guessed {
+        confirm(&client, &metadata).await?;
     }
     manager.set_metadata(metadata.clone());
     Ok((manager, metadata))
@@ -46,23 +80,15 @@ pub(super) async fn manager(
 /// A manager for the client and the authorization server of an earlier login.
 ///
 /// # Errors
-/// As [`manager`]; and `AuthorizationServerMismatch` when the MCP server now names another authorization server: the
-/// refresh token must not go there.
+/// As [`manager`]; and when the MCP server now names another authorization server: neither the refresh token nor the
+/// secret must go there.
 pub(super) async fn manager_of_record(
     url: &Url,
     oauth: &OAuth,
     record: &Record,
     client_secret: Option<String>,
 ) -> Result<AuthorizationManager, AuthError> {
-    let (mut manager, metadata) = manager(url, oauth).await?;
-    let then = record.credentials.issuer.as_deref().unwrap_or_default();
-    let now = metadata.issuer.as_deref().unwrap_or_default();
-    if then != now {
-        return Err(AuthError::AuthorizationServerMismatch {
-            expected_issuer: then.to_owned(),
-            received_issuer: now.to_owned(),
-        });
-    }
+    let (mut manager, _) = manager(url, oauth, Issuer::Of(record)).await?;
     let mut client = OAuthClientConfig::new(&record.credentials.client_id, &record.redirect_uri);
     if let Some(secret) = client_secret {
         client = client.with_client_secret(secret);
@@ -71,21 +97,118 @@ pub(super) async fn manager_of_record(
     Ok(manager)
 }
 
+/// Whether this is the authorization server that is meant: the configured one, that of the earlier login, or, where the
+/// client has a configured secret, the MCP server's own origin. Others could just be named to get the secret.
+fn check_issuer(
+    url: &Url,
+    oauth: &OAuth,
+    metadata: &AuthorizationMetadata,
+    expected: &Issuer<'_>,
+) -> Result<(), AuthError> {
+    let refuse = |why: String| Err(AuthError::AuthorizationFailed(why));
+    let named = metadata.issuer.as_deref().unwrap_or_default();
+    if let Some(pinned) = &oauth.issuer
+        && !is_same(pinned, named)
+    {
+        return refuse(format!(
+            "the server names another authorization server than the configured `auth.issuer`: {named} in place of \
+             {pinned}; nothing was sent there"
+        ));
+    }
+    if let Issuer::Of(record) = expected {
+        let then = record.issuer().unwrap_or_default();
+        return match is_same(then, named) {
+            true => Ok(()),
+            false => refuse(format!(
+                "the server names another authorization server than the one that the login is from: {named} in place \
+                 of {then}; nothing was sent there, and only a new login by a person changes it"
+            )),
+        };
+    }
+    let (own, issuer) = (url.origin(), if named.is_empty() { &metadata.token_endpoint } else { named });
+    let is_own = Url::parse(issuer).is_ok_and(|issuer| issuer.origin() == own);
+    if oauth.client_secret.is_some() && oauth.issuer.is_none() && !is_own {
+        return refuse(format!(
+            "the server names the authorization server {issuer}, and `client_secret` would go there; if that is right, \
+             set `auth.issuer = {issuer:?}` for this server"
+        ));
+    }
+    Ok(())
+}
+
+/// Whether the issuer itself names the token endpoint. Where it is elsewhere than the issuer, a document that the MCP
+/// server pointed to could have used the name of another.
+async fn confirm(client: &Client, metadata: &AuthorizationMetadata) -> Result<(), AuthError> {
+    let token = &metadata.token_endpoint;
+    let issuer = metadata.issuer.as_deref().unwrap_or_default();
+    let Ok(url) = Url::parse(issuer) else {
+        return Err(AuthError::AuthorizationFailed("its authorization server does not say its issuer".to_owned()));
+    };
+    if Url::parse(token).is_ok_and(|token| token.origin() == url.origin()) {
+        return Ok(());
+    }
+    for place in well_known(&url) {
+        let document =
+            client.get(place).await.and_then(|body| serde_json::from_slice::<AuthorizationMetadata>(&body).ok());
+        let is_own = |document: &AuthorizationMetadata| {
+            document.token_endpoint == *token && document.issuer.as_deref().is_some_and(|own| is_same(own, issuer))
+        };
+        if document.as_ref().is_some_and(is_own) {
+            return Ok(());
+        }
+    }
+    let why = format!("its token endpoint {token} is not one that the authorization server {issuer} itself names");
+    Err(AuthError::AuthorizationFailed(why))
+}
+
+/// Where an issuer describes itself (RFC 8414, OpenID Connect Discovery).
+fn well_known(issuer: &Url) -> Vec<Url> {
+    let path = issuer.path().trim_matches('/');
+    let places = match path {
+        "" => {
+            vec!["/.well-known/oauth-authorization-server".to_owned(), "/.well-known/openid-configuration".to_owned()]
+        }
+        path => vec![
+            format!("/.well-known/oauth-authorization-server/{path}"),
+            format!("/.well-known/openid-configuration/{path}"),
+            format!("/{path}/.well-known/openid-configuration"),
+        ],
+    };
+    let at = |place: String| {
+        let mut url = issuer.clone();
+        url.set_path(&place);
+        url.set_query(None);
+        url.set_fragment(None);
+        url
+    };
+    places.into_iter().map(at).collect()
+}
+
+/// Issuers are compared as they are written, but for the slash at the end.
+fn is_same(one: &str, other: &str) -> bool {
+    one.trim_end_matches('/') == other.trim_end_matches('/')
+}
+
 /// What the server demands of a message without a token: it may name the scopes, and where it describes itself.
 /// rmcp asks with GET alone, to which many servers do not answer so. `None` if the server says nothing of the kind.
-async fn challenge(url: &Url) -> Option<String> {
-    let client =
-        reqwest::Client::builder().redirect(reqwest::redirect::Policy::none()).timeout(CHALLENGE_LIMIT).build();
+async fn challenge(client: &Client, url: &Url) -> Option<String> {
     let (version, method) = ("2026-07-28", "server/discover");
     let message = json!({"jsonrpc": "2.0", "id": "login", "method": method, "params": {"_meta": {
         "io.modelcontextprotocol/protocolVersion": version,
         "io.modelcontextprotocol/clientCapabilities": {},
         "io.modelcontextprotocol/clientInfo": {"name": "forgefs", "version": env!("CARGO_PKG_VERSION")},
     }}});
-    let request = client.ok()?.post(url.clone()).header("content-type", "application/json");
-    let request = request.header("accept", "application/json, text/event-stream");
-    let request = request.header("mcp-protocol-version", version).header("mcp-method", method);
-    let answer = request.body(message.to_string()).send().await.ok()?;
+    let mut request = reqwest::Request::new(reqwest::Method::POST, url.clone());
+    for (name, value) in [
+        ("content-type", "application/json"),
+        ("accept", "application/json, text/event-stream"),
+        ("mcp-protocol-version", version),
+        ("mcp-method", method),
+    ] {
+        request.headers_mut().insert(name, HeaderValue::from_static(value));
+    }
+    *request.body_mut() = Some(message.to_string().into());
+    let answer = client.send(request, OAuthHttpRedirectPolicy::Stop).await.ok()?;
     if answer.status() != reqwest::StatusCode::UNAUTHORIZED {
         return None;
     }
@@ -96,19 +219,21 @@ async fn challenge(url: &Url) -> Option<String> {
 }
 
 /// Codes, tokens and secrets travel to these addresses.
-fn check_endpoints(metadata: &AuthorizationMetadata) -> Result<(), AuthError> {
+fn check_endpoints(client: &Client, metadata: &AuthorizationMetadata) -> Result<(), AuthError> {
     let endpoints = [
         ("authorization", Some(&metadata.authorization_endpoint)),
         ("token", Some(&metadata.token_endpoint)),
         ("registration", metadata.registration_endpoint.as_ref()),
     ];
     for (what, endpoint) in endpoints {
-        if let Some(endpoint) = endpoint
-            && !Url::parse(endpoint).is_ok_and(|url| is_private(&url))
-        {
-            let why = format!("its {what} endpoint {endpoint} is not https, so no login may go there");
-            return Err(AuthError::AuthorizationFailed(why));
-        }
+        let Some(endpoint) = endpoint else { continue };
+        let url = Url::parse(endpoint).ok().filter(is_private);
+        let wrong = match url {
+            Some(url) if client.allows(&url) => continue,
+            Some(_) => "is at an address not allowed to it",
+            None => "is not https, so no login may go there",
+        };
+        return Err(AuthError::AuthorizationFailed(format!("its {what} endpoint {endpoint} {wrong}")));
     }
     Ok(())
 }
@@ -142,22 +267,28 @@ pub(super) fn revocation_endpoint(metadata: &AuthorizationMetadata) -> Option<St
 }
 
 /// Revokes a login (RFC 7009); whether the authorization server agreed.
-pub(super) async fn revoke(record: &Record, client_secret: Option<String>) -> bool {
+pub(super) async fn revoke(url: &Url, oauth: &OAuth, record: &Record, client_secret: Option<String>) -> bool {
     let (Some(endpoint), Some((token, kind))) = (&record.revocation_endpoint, record.revocable()) else { return false };
-    let client = reqwest::Client::builder().redirect(reqwest::redirect::Policy::none()).timeout(REVOKE_LIMIT).build();
-    let Ok(client) = client else { return false };
     let mut form = url::form_urlencoded::Serializer::new(String::new());
     form.append_pair("token", token).append_pair("token_type_hint", kind);
     form.append_pair("client_id", &record.credentials.client_id);
     if let Some(secret) = &client_secret {
         form.append_pair("client_secret", secret);
     }
-    let request = client.post(endpoint).header("content-type", "application/x-www-form-urlencoded").body(form.finish());
-    match request.send().await {
-        Ok(response) => response.status().is_success(),
-        Err(error) => {
-            tracing::debug!(%error, "the token was not revoked");
+    let answer = tokio::time::timeout(REVOKE_LIMIT, async {
+        let endpoint = Url::parse(endpoint).ok().filter(is_private).ok_or("it is not https")?;
+        let mut request = reqwest::Request::new(reqwest::Method::POST, endpoint);
+        let kind = HeaderValue::from_static("application/x-www-form-urlencoded");
+        request.headers_mut().insert("content-type", kind);
+        *request.body_mut() = Some(form.finish().into());
+        Client::new(url, oauth)?.send(request, OAuthHttpRedirectPolicy::Stop).await
+    });
+    match answer.await {
+        Ok(Ok(answer)) => answer.status().is_success(),
+        Ok(Err(error)) => {
+            tracing::warn!(%error, server = record.server, "the token was not revoked");
             false
         }
+        Err(_) => false,
     }
 }

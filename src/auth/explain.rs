@@ -66,7 +66,9 @@ pub fn error(server: &str, failed: &AuthError) -> Error {
             Error::new(ErrorCode::AuthRequired, format!("the login of {server} cannot be used: {why}"))
                 .hint(format!("correct that, or run `{}` again", login_command(server)))
         }
-        AuthError::DiscoveryRequestFailed { .. } if why.contains("address not allowed") => {
+        AuthError::DiscoveryRequestFailed { .. } | AuthError::AuthorizationFailed(_)
+            if why.contains("address not allowed") =>
+        {
             Error::new(ErrorCode::AuthRequired, format!("{server}: {why}")).hint(
                 "its authorization server is on a private network; if that is right, set \
                  `auth.private_network = true` for this server",

@@ -7,7 +7,7 @@ use rmcp::transport::auth::{
 };
 use url::Url;
 
-use super::discovery::{self, is_document, reads_documents};
+use super::discovery::{self, Issuer, is_document, reads_documents};
 use super::explain::{error, refused};
 use super::record::Record;
 use super::store::{Keep, Store};
@@ -49,7 +49,7 @@ impl Login {
         redirect_uri: &str,
         more: &[String],
     ) -> Result<Self, AuthError> {
-        let (mut manager, metadata) = discovery::manager(&account.url, &account.oauth).await?;
+        let (mut manager, metadata) = discovery::manager(&account.url, &account.oauth, Issuer::Named).await?;
         let mut scopes = account.oauth.scopes.clone();
         if scopes.is_empty() {
             scopes = manager.select_initial_scopes(&[]).await;

@@ -5,6 +5,7 @@
 //! itself and keeps them in memory. The protocol is rmcp's; what is stored where, who renews when, and what is refused
 //! is decided here.
 
+mod client;
 mod discovery;
 mod explain;
 mod invitation;
@@ -25,6 +26,7 @@ use crate::error::Result;
 use crate::files;
 use crate::secret;
 
+use discovery::Issuer;
 pub use explain::{error, login_command, needs_login, needs_login_by, needs_scope};
 pub use invitation::{Invitation, Invitations};
 pub use login::Login;
@@ -189,7 +191,7 @@ impl Account {
         let Some(store) = &self.store else { return Ok(None) };
         let _lock = store.lock().await.map_err(failed)?;
         let Some(record) = store.load().map_err(failed)? else { return Ok(None) };
-        let revoked = discovery::revoke(&record, self.client_secret(&record)).await;
+        let revoked = discovery::revoke(&self.url, &self.oauth, &record, self.client_secret(&record)).await;
         store.clear().map_err(failed)?;
         Ok(Some(revoked))
     }
@@ -245,7 +247,7 @@ impl Account {
         let (Some(client_id), Some(client_secret)) = (&self.oauth.client_id, &self.oauth.client_secret) else {
             return Err(AuthError::ClientCredentialsError("`client_id` and `client_secret` are not set".to_owned()));
         };
-        let (mut manager, _) = discovery::manager(&self.url, &self.oauth).await?;
+        let (mut manager, _) = discovery::manager(&self.url, &self.oauth, Issuer::Named).await?;
         let config = ClientCredentialsConfig::ClientSecret {
             client_id: client_id.clone(),
             client_secret: client_secret.expose().to_owned(),

@@ -4,11 +4,15 @@ use std::time::Duration;
 
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::mpsc;
 
 use crate::error::{Error, ErrorCode, Result};
+use crate::task::Newest;
 
 /// A browser sends more than this only by mistake.
 const MAX_REQUEST: usize = 16 << 10;
+/// Connections at once; one more ends the oldest.
+const AT_ONCE: usize = 32;
 /// How long one request may take to arrive.
 const REQUEST_LIMIT: Duration = Duration::from_secs(5);
 
@@ -41,16 +45,23 @@ impl Listener {
     }
 
     /// Waits for the browser, and answers it. Requests for anything that `is_mine` does not know, such as the icon or
-    /// a page that tries its luck, are turned away.
+    /// a page that tries its luck, are turned away; connections on which nothing comes hold up nobody.
     pub async fn address(&self, is_mine: impl Fn(&str) -> bool) -> String {
+        let (tell, mut asked) = mpsc::channel(AT_ONCE);
+        let mut reading = Newest::new(AT_ONCE);
         loop {
-            let Ok((mut stream, _)) = self.listener.accept().await else {
-                tokio::time::sleep(Duration::from_millis(100)).await;
-                continue;
+            let (mut stream, target) = tokio::select! {
+                Some(request) = asked.recv() => request,
+                accepted = self.listener.accept() => {
+                    match accepted {
+                        Ok((stream, _)) => reading.spawn(read(stream, tell.clone())),
+                        Err(_) => tokio::time::sleep(Duration::from_millis(100)).await,
+                    }
+                    continue;
+                }
             };
-            let target = tokio::time::timeout(REQUEST_LIMIT, target(&mut stream)).await.ok().flatten();
-            let address = target.map(|target| format!("http://127.0.0.1:{}{target}", self.port));
-            let mine = address.filter(|address| address.contains("/callback?") && is_mine(address));
+            let address = format!("http://127.0.0.1:{}{target}", self.port);
+            let mine = Some(address).filter(|address| address.contains("/callback?") && is_mine(address));
             let (status, page) = match &mine {
                 Some(address) if address.contains("error=") => ("200 OK", "The login was refused."),
                 Some(_) => ("200 OK", "ForgeFS has what it needs. You can close this page."),
@@ -61,12 +72,26 @@ impl Listener {
                  Cache-Control: no-store\r\nReferrer-Policy: no-referrer\r\nConnection: close\r\n\r\n{page}",
                 page.len()
             );
-            let _ = tokio::time::timeout(REQUEST_LIMIT, stream.write_all(answer.as_bytes())).await;
-            let _ = stream.shutdown().await;
-            if let Some(address) = mine {
-                return address;
+            let answered = async move {
+                let _ = tokio::time::timeout(REQUEST_LIMIT, stream.write_all(answer.as_bytes())).await;
+                let _ = stream.shutdown().await;
+            };
+            match mine {
+                Some(address) => {
+                    answered.await;
+                    return address;
+                }
+                None => reading.spawn(answered),
             }
         }
+    }
+}
+
+/// Tells what one connection asks for, if it says so in time.
+async fn read(mut stream: TcpStream, tell: mpsc::Sender<(TcpStream, String)>) {
+    if let Ok(target) = tokio::time::timeout(REQUEST_LIMIT, target(&mut stream)).await {
+        // What is no request gets the answer of one that is not expected.
+        let _ = tell.send((stream, target.unwrap_or_default())).await;
     }
 }
 

@@ -21,7 +21,7 @@ const LOCK_LIMIT: Duration = Duration::from_secs(90);
 const LOCK_PAUSE: Duration = Duration::from_millis(25);
 /// Pause between two looks for a changed file.
 const WATCH_PAUSE: Duration = Duration::from_secs(1);
-/// No login is larger than this; what is, is not one.
+/// No login is larger than this, in bytes; what is, is not one.
 const LARGEST: u64 = 1 << 20;
 
 /// Where the login of one server is.
@@ -50,17 +50,14 @@ impl Store {
         {
             return Ok(Some(record.clone()));
         }
-        if version.bytes > LARGEST {
-            return Err(self.unusable("it is too large"));
-        }
-        let text = match fs::read_to_string(&self.file) {
+        let text = match files::read_private(&self.file, LARGEST) {
             Ok(text) => text,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-            Err(error) => return Err(self.failed("cannot be read", &error)),
+            Err(error) => return Err(self.failed("is not used", &error)),
         };
         // What serde says may quote the file.
         let record: Record =
-            serde_json::from_str(&text).map_err(|_| self.unusable("it does not hold a login; log in again"))?;
+            serde_json::from_slice(&text).map_err(|_| self.unusable("it does not hold a login; log in again"))?;
         if record.url != self.url {
             return Ok(None);
         }
@@ -88,10 +85,10 @@ impl Store {
     /// Keeps other processes, and other sessions of this one, from changing the login while the result lives.
     pub(super) async fn lock(&self) -> Result<File, AuthError> {
         if let Some(folder) = self.file.parent() {
-            files::make_private_folder(folder).map_err(|error| self.failed("cannot be written", &error))?;
+            files::make_own_folder(folder).map_err(|error| self.failed("cannot be written", &error))?;
         }
         let path = self.file.with_extension("lock");
-        let file = files::private().create(true).truncate(false).write(true).open(&path);
+        let file = files::open_private(&path, files::private().create(true).truncate(false).write(true));
         let file = file.map_err(|error| self.failed("cannot be locked", &error))?;
         let deadline = Instant::now() + LOCK_LIMIT;
         loop {

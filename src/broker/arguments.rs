@@ -1,83 +1,87 @@
 //! Arguments: from what the script wrote to what the tool's schema accepts.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use jsonschema::error::ValidationErrorKind;
-use jsonschema::{PatternOptions, ValidationError, Validator};
 use serde_json::{Map, Value};
 use stubgen::ToolStub;
 
-use crate::discovery::head;
+use super::schema::{Check, Dialect, Halt, MAX_LEVELS, Patterns, Problem, Problems};
+use crate::catalog::Catalog;
 use crate::error::{Error, ErrorCode, Result, did_you_mean, nearest};
+use crate::limits;
 use crate::manifest::ServerEntry;
+use crate::meter::{Meter, Stopped, metered};
+use crate::text::head;
 
-/// Steps a schema's regular expression may backtrack.
-const BACKTRACK: usize = 100_000;
-/// Compiled schemas that are kept.
-const MAX_COMPILED: usize = 4096;
-/// Problems that one error names.
-const MAX_PROBLEMS: usize = 5;
-/// Characters of a value that an error shows.
-const MAX_SHOWN: usize = 120;
+/// Steps that fitting arguments may take: for each of their bytes and of the tool's definition, and in any case.
+const STEPS_PER_BYTE: u64 = 100;
+/// See [`STEPS_PER_BYTE`].
+const STEPS: u64 = 2_000_000;
+/// Schemas whose dialect is kept, of some 100 bytes each.
+const MAX_KNOWN: usize = 4096;
+/// Parameters that an unknown name is compared with.
+const MAX_COMPARED: usize = 500;
+/// Bytes of a signature in a hint.
+const MAX_SIGNATURE: usize = 4 << 10;
 
-/// The arguments of a call by wire name. A `null` for an optional parameter means "not sent" unless the schema
-/// itself accepts null.
+/// Steps that fitting `args` bytes of arguments to a definition of so many bytes may take.
+pub(super) fn allowed(args: usize, definition: usize) -> u64 {
+    STEPS_PER_BYTE.saturating_mul((args as u64).saturating_add(definition as u64)).saturating_add(STEPS)
+}
+
+/// The arguments of a call by wire name, as the tool's input schema accepts them. A `null` for an optional parameter
+/// means "not sent" unless the schema itself accepts null.
+///
+/// A schema that is none checks nothing: the server decides then, as it would without a gateway.
 ///
 /// # Errors
-/// `INVALID_ARGS` when they are too large, no object, or name one parameter twice.
-pub(super) fn parse(stub: &ToolStub, args: &str, max_bytes: usize) -> Result<Map<String, Value>> {
-    let mut mapped = Map::new();
-    for (name, value) in object(args, max_bytes)? {
-        let wire = stub.wire_param(&name).unwrap_or(&name).to_owned();
-        if value.is_null() && !accepts_null(stub, &wire) {
-            continue;
-        }
-        if mapped.insert(wire.clone(), value).is_some() {
-            return Err(invalid(stub, format!("argument `{wire}` is given twice, by two of its spellings")));
-        }
+/// `INVALID_ARGS` when they are too large, no object, name one parameter twice, or do not fit: with each problem, the
+/// signature, and what was probably meant. `LIMIT_EXCEEDED` when that takes too many steps to tell.
+pub(super) async fn fitting(
+    validators: &Arc<Validators>,
+    catalog: &Arc<Catalog>,
+    (entry, stub): (&ServerEntry, &ToolStub),
+    args: &str,
+    max_bytes: usize,
+) -> Result<Map<String, Value>> {
+    within(args, max_bytes)?;
+    let bytes = stub.definition_bytes;
+    if bytes > limits::DEFINITION.max {
+        return Err(limits::DEFINITION.exceeded(ErrorCode::LimitExceeded, bytes));
     }
-    Ok(mapped)
+    let steps = allowed(args.len(), bytes);
+    let work = {
+        let (validators, catalog, args) = (Arc::clone(validators), Arc::clone(catalog), args.to_owned());
+        let (server, tool) = (entry.name.clone(), stub.name.clone());
+        move |meter: &Meter| match catalog.tool(&server, &tool) {
+            Ok((entry, stub)) => validators.fit(entry, stub, &args, meter),
+            Err(error) => Ok(Err(error)),
+        }
+    };
+    match metered(steps, work).await {
+        Ok(fitted) => fitted,
+        Err(Stopped::Spent) => {
+            let message =
+                format!("{}: its input schema takes more than {steps} steps to check these arguments", stub.ident);
+            let hint = "send fewer or less nested arguments; docs/limits.md says how many steps there are";
+            Err(Error::new(ErrorCode::LimitExceeded, message).hint(hint))
+        }
+        Err(stopped) => Err(stopped.error("check the arguments")),
+    }
 }
 
-/// Whether the schema of a parameter lets null pass, as far as can be seen without its other keywords.
-fn accepts_null(stub: &ToolStub, wire: &str) -> bool {
-    let schema = stub.definition.get("inputSchema");
-    schema.and_then(|schema| Some(null_passes(schema, schema.get("properties")?.get(wire)?, 8))).unwrap_or(false)
-}
-
-fn null_passes(root: &Value, schema: &Value, depth: usize) -> bool {
-    let Some(schema) = schema.as_object() else { return schema.as_bool().unwrap_or(false) };
-    if depth == 0 {
-        return false;
+fn within(args: &str, max_bytes: usize) -> Result<()> {
+    if args.len() <= max_bytes {
+        return Ok(());
     }
-    if let Some(pointer) = schema.get("$ref").and_then(Value::as_str).and_then(|r| r.strip_prefix('#')) {
-        return root.pointer(pointer).is_some_and(|target| null_passes(root, target, depth - 1));
-    }
-    let is_null = |value: &Value| value.as_str() == Some("null");
-    let typed = match schema.get("type") {
-        Some(Value::Array(types)) => types.iter().any(is_null),
-        Some(one) => is_null(one),
-        None => true,
-    };
-    let listed = match (schema.get("enum"), schema.get("const")) {
-        (Some(Value::Array(options)), _) => options.iter().any(Value::is_null),
-        (_, Some(value)) => value.is_null(),
-        _ => true,
-    };
-    let branches = ["anyOf", "oneOf"].iter().all(|key| {
-        let branches = schema.get(*key).and_then(Value::as_array);
-        branches.is_none_or(|branches| branches.iter().any(|branch| null_passes(root, branch, depth - 1)))
-    });
-    typed && listed && branches
+    let message = format!("the arguments have {} bytes, over the limit of {max_bytes}", args.len());
+    Err(Error::new(ErrorCode::InvalidArgs, message))
 }
 
 /// A JSON object within the size limit.
 pub(super) fn object(args: &str, max_bytes: usize) -> Result<Map<String, Value>> {
-    if args.len() > max_bytes {
-        let message = format!("the arguments have {} bytes, over the limit of {max_bytes}", args.len());
-        return Err(Error::new(ErrorCode::InvalidArgs, message));
-    }
+    within(args, max_bytes)?;
     match serde_json::from_str(args) {
         Ok(Value::Object(object)) => Ok(object),
         Ok(_) => {
@@ -87,138 +91,170 @@ pub(super) fn object(args: &str, max_bytes: usize) -> Result<Map<String, Value>>
     }
 }
 
-/// Compiled input schemas, by server, tool and digest of the stub.
+/// What is known of input schemas, by the whole digest of the definition.
 #[derive(Default)]
-pub struct Validators(Mutex<HashMap<String, Option<Arc<Validator>>>>);
+pub struct Validators {
+    dialects: Mutex<HashMap<String, Option<Dialect>>>,
+    patterns: Patterns,
+}
 
 impl Validators {
-    /// Checks `arguments` against the input schema of `stub`. A schema that does not compile checks nothing: the
-    /// server decides then, as it would without a gateway.
-    ///
-    /// # Errors
-    /// `INVALID_ARGS` that names each problem, with the signature and what was probably meant.
-    pub(super) fn check(&self, entry: &ServerEntry, stub: &ToolStub, arguments: &Map<String, Value>) -> Result<()> {
-        let mut problems = unknown_parameters(stub, arguments);
-        let value = Value::Object(arguments.clone());
-        if let Some(validator) = self.compiled(entry, stub) {
-            for error in validator.iter_errors(&value) {
-                let problem = describe(stub, &error);
-                if !problems.iter().any(|known| known.text == problem.text) {
-                    problems.push(problem);
+    /// The whole work on one call's arguments. The outer error asks for more steps.
+    fn fit(
+        &self,
+        entry: &ServerEntry,
+        stub: &ToolStub,
+        args: &str,
+        meter: &Meter,
+    ) -> Result<Result<Map<String, Value>>, Stopped> {
+        meter.spend(args.len() as u64 / 4)?;
+        let written = match object(args, usize::MAX) {
+            Ok(written) => written,
+            Err(error) => return Ok(Err(error)),
+        };
+        let root = stub.definition.get("inputSchema").unwrap_or(&Value::Null);
+        let dialect = self.dialect(entry, stub, root, meter)?;
+        let arguments = match self.by_wire_name(stub, root, dialect, written, meter)? {
+            Ok(arguments) => arguments,
+            Err(error) => return Ok(Err(error)),
+        };
+        let mut problems = unknown_parameters(stub, &arguments, meter)?;
+        let arguments = Value::Object(arguments);
+        if let Some(dialect) = dialect {
+            match Check::new(root, dialect, meter, &self.patterns).find(&arguments, problems.clone()) {
+                Ok(found) => problems = found,
+                Err(Halt::Stopped(stopped)) => return Err(stopped),
+                Err(Halt::Unreadable(why)) => {
+                    tracing::debug!(server = entry.name, tool = stub.ident, "input schema not checked: {why}");
                 }
+                Err(Halt::TooDeep | Halt::Enough) => return Ok(Err(too_deep(stub))),
             }
         }
-        if problems.is_empty() {
-            return Ok(());
+        let Value::Object(arguments) = arguments else { return Ok(Ok(Map::new())) };
+        Ok(if problems.told.is_empty() { Ok(arguments) } else { Err(refusal(stub, problems)) })
+    }
+
+    /// The dialect of a schema, `None` where it is none.
+    fn dialect(
+        &self,
+        entry: &ServerEntry,
+        stub: &ToolStub,
+        root: &Value,
+        meter: &Meter,
+    ) -> Result<Option<Dialect>, Stopped> {
+        let key = stub.full_digest();
+        if let Some(known) = self.dialects.lock().unwrap_or_else(PoisonError::into_inner).get(&key) {
+            return Ok(*known);
         }
-        let total = problems.len();
-        let mut texts: Vec<String> = problems.iter().take(MAX_PROBLEMS).map(|problem| problem.text.clone()).collect();
-        if total > MAX_PROBLEMS {
-            texts.push(format!("and {} more", total - MAX_PROBLEMS));
-        }
-        let meant: Vec<String> = problems.into_iter().flat_map(|problem| problem.meant).collect();
-        let hint = match did_you_mean(&meant) {
-            Some(meant) => format!("{meant} The signature is {}", stub.signature),
-            None => format!("the signature is {}", stub.signature),
+        let dialect = match Dialect::of(root, meter) {
+            Ok(dialect) => Some(dialect),
+            Err(Halt::Stopped(stopped)) => return Err(stopped),
+            Err(halt) => {
+                let why = if let Halt::Unreadable(why) = halt { why } else { "it is nested too deeply".to_owned() };
+                if !root.is_null() {
+                    told_unreadable(entry, stub, &why);
+                }
+                None
+            }
         };
-        Err(invalid(stub, texts.join("; ")).hint(hint))
+        let mut dialects = self.dialects.lock().unwrap_or_else(PoisonError::into_inner);
+        if dialects.len() >= MAX_KNOWN {
+            dialects.clear();
+        }
+        dialects.insert(key, dialect);
+        Ok(dialect)
     }
 
-    fn compiled(&self, entry: &ServerEntry, stub: &ToolStub) -> Option<Arc<Validator>> {
-        let key = format!("{}\n{}\n{}", entry.name, stub.name, stub.digest);
-        if let Some(known) = self.0.lock().unwrap_or_else(PoisonError::into_inner).get(&key) {
-            return known.clone();
+    /// The arguments under their names on the wire, without a `null` that the parameter does not accept.
+    fn by_wire_name(
+        &self,
+        stub: &ToolStub,
+        root: &Value,
+        dialect: Option<Dialect>,
+        written: Map<String, Value>,
+        meter: &Meter,
+    ) -> Result<Result<Map<String, Value>>, Stopped> {
+        meter.spend(2 * (stub.params.len() + written.len()) as u64)?;
+        let mut wires: HashMap<&str, &str> = HashMap::with_capacity(2 * stub.params.len());
+        wires.extend(stub.params.iter().rev().map(|param| (param.ident.as_str(), param.wire.as_str())));
+        // The exact spelling wins.
+        wires.extend(stub.params.iter().map(|param| (param.wire.as_str(), param.wire.as_str())));
+        let mut arguments = Map::with_capacity(written.len());
+        for (name, value) in written {
+            let wire = wires.get(name.as_str()).map_or_else(|| name.clone(), |wire| (*wire).to_owned());
+            if value.is_null() && !self.accepts_null(root, dialect, &wire, meter)? {
+                continue;
+            }
+            if arguments.insert(wire.clone(), value).is_some() {
+                let text = format!("argument `{}` is given twice, by two of its spellings", head(&wire, 80));
+                return Ok(Err(invalid(stub, text)));
+            }
         }
-        let validator = compile(entry, stub);
-        let mut compiled = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if compiled.len() >= MAX_COMPILED {
-            compiled.clear();
+        Ok(Ok(arguments))
+    }
+
+    /// Whether the schema of a parameter lets null pass.
+    fn accepts_null(&self, root: &Value, dialect: Option<Dialect>, wire: &str, meter: &Meter) -> Result<bool, Stopped> {
+        let param = root.get("properties").and_then(|properties| properties.get(wire));
+        let (Some(param), Some(dialect)) = (param, dialect) else { return Ok(false) };
+        match Check::new(root, dialect, meter, &self.patterns).accepts(param, &Value::Null) {
+            Err(Halt::Stopped(stopped)) => Err(stopped),
+            accepts => Ok(accepts.unwrap_or(false)),
         }
-        compiled.insert(key, validator.clone());
-        validator
     }
 }
 
-fn compile(entry: &ServerEntry, stub: &ToolStub) -> Option<Arc<Validator>> {
-    let schema = stub.definition.get("inputSchema")?;
-    let options = jsonschema::options().with_pattern_options(PatternOptions::fancy_regex().backtrack_limit(BACKTRACK));
-    match options.build(schema) {
-        Ok(validator) => Some(Arc::new(validator)),
-        Err(error) => {
-            tracing::warn!(
-                server = entry.name,
-                tool = stub.name,
-                "input schema does not compile, not checked: {error}"
-            );
-            None
-        }
-    }
+fn told_unreadable(entry: &ServerEntry, stub: &ToolStub, why: &str) {
+    tracing::warn!(server = entry.name, tool = head(&stub.name, 120), "input schema is not one, not checked: {why}");
 }
 
-/// One thing that is wrong, and what was probably meant.
-struct Problem {
-    text: String,
-    meant: Vec<String>,
+fn too_deep(stub: &ToolStub) -> Error {
+    let text = format!("{}: its input schema nests more than {MAX_LEVELS} schemas in these arguments", stub.ident);
+    Error::new(ErrorCode::LimitExceeded, text).hint("send less nested arguments; this limit is fixed (docs/limits.md)")
 }
 
 /// Names that are no parameter. JSON Schema lets them pass unless `additionalProperties` forbids them, but a tool
 /// that lists its parameters does not expect others, and a misspelt one would be dropped in silence.
-fn unknown_parameters(stub: &ToolStub, arguments: &Map<String, Value>) -> Vec<Problem> {
+fn unknown_parameters(stub: &ToolStub, arguments: &Map<String, Value>, meter: &Meter) -> Result<Problems, Stopped> {
+    let mut problems = Problems::default();
     let open = ["additionalProperties", "patternProperties", "allOf", "anyOf", "oneOf", "$ref", "if"];
     let schema = stub.definition.get("inputSchema").and_then(Value::as_object);
     let is_open =
         schema.is_none_or(|schema| open.iter().any(|key| schema.get(*key).is_some_and(|v| *v != Value::Bool(false))));
     if stub.params.is_empty() || is_open {
-        return Vec::new();
+        return Ok(problems);
     }
-    arguments
-        .keys()
-        .filter(|name| !stub.params.iter().any(|param| param.wire == **name))
-        .map(|n| unknown(stub, n))
-        .collect()
+    meter.spend((stub.params.len() + arguments.len()) as u64)?;
+    let wires: HashSet<&str> = stub.params.iter().map(|param| param.wire.as_str()).collect();
+    // A stub leaves parameters out where there are thousands.
+    let properties = schema.and_then(|schema| schema.get("properties")?.as_object());
+    let is_known = |name: &str| wires.contains(name) || properties.is_some_and(|all| all.contains_key(name));
+    for name in arguments.keys().filter(|name| !is_known(name)) {
+        problems.add(|| Problem::unknown(name));
+        if problems.are_enough() {
+            break;
+        }
+    }
+    Ok(problems)
 }
 
-fn unknown(stub: &ToolStub, name: &str) -> Problem {
-    let meant = nearest(name, stub.params.iter().map(|param| param.ident.as_str()));
-    Problem { text: format!("there is no parameter `{name}`"), meant }
-}
-
-fn describe(stub: &ToolStub, error: &ValidationError<'_>) -> Problem {
-    let path = error.instance_path().to_string();
-    let place = path.trim_start_matches('/').replace('/', ".");
-    let problem = |text: String| Problem { text, meant: Vec::new() };
-    let shown = || {
-        let text = error.instance().to_string();
-        let cut = head(&text, MAX_SHOWN);
-        if cut.len() < text.len() { format!("{cut}…") } else { text }
+fn refusal(stub: &ToolStub, problems: Problems) -> Error {
+    let idents = || stub.params.iter().take(MAX_COMPARED).map(|param| param.ident.as_str());
+    let line = problems.line();
+    let meant: Vec<String> = problems
+        .told
+        .into_iter()
+        .flat_map(|problem| match &problem.unknown {
+            Some(name) => nearest(name, idents()),
+            None => problem.meant,
+        })
+        .collect();
+    let signature = head(&stub.signature, MAX_SIGNATURE);
+    let hint = match did_you_mean(&meant) {
+        Some(meant) => format!("{meant} The signature is {signature}"),
+        None => format!("the signature is {signature}"),
     };
-    match error.kind() {
-        ValidationErrorKind::Required { property } => {
-            let name = property.as_str().map_or_else(|| property.to_string(), str::to_owned);
-            let inside = if place.is_empty() { String::new() } else { format!(" in `{place}`") };
-            problem(format!("argument `{name}` is missing{inside}"))
-        }
-        ValidationErrorKind::AdditionalProperties { unexpected } if place.is_empty() => {
-            let name = unexpected.first().map(String::as_str).unwrap_or_default();
-            unknown(stub, name)
-        }
-        ValidationErrorKind::Enum { options } => {
-            let known: Vec<&str> = options.as_array().into_iter().flatten().filter_map(Value::as_str).collect();
-            let meant = nearest(error.instance().as_str().unwrap_or_default(), known);
-            Problem { text: format!("`{place}`: {} is not one of {options}", shown()), meant }
-        }
-        ValidationErrorKind::Type { kind } => {
-            let wanted = format!("{kind:?}");
-            let wanted = wanted
-                .trim_start_matches("Single(")
-                .trim_start_matches("Multiple(")
-                .trim_end_matches(')')
-                .to_lowercase();
-            problem(format!("`{place}`: {} is not of type {wanted}", shown()))
-        }
-        _ if place.is_empty() => problem(head(&error.to_string(), 300).to_owned()),
-        _ => problem(format!("`{place}`: {}", head(&error.to_string(), 300))),
-    }
+    invalid(stub, line).hint(hint)
 }
 
 fn invalid(stub: &ToolStub, what: String) -> Error {

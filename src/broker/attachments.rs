@@ -9,13 +9,25 @@ use serde_json::{Map, Value, json};
 const MAX_BLOCKS: usize = 30;
 /// Bytes of them all.
 const MAX_BYTES: usize = 12 << 20;
+/// Bytes of content that one execution keeps; what comes after that has no handle.
+const MAX_KEPT: usize = 32 << 20;
+/// Bytes that a block counts for at least.
+const LEAST: usize = 1 << 10;
 
 /// The content of one execution.
 #[derive(Default)]
-pub struct Attachments(Mutex<Vec<Attachment>>);
+pub struct Attachments(Mutex<Kept>);
+
+#[derive(Default)]
+struct Kept {
+    all: Vec<Attachment>,
+    bytes: usize,
+}
 
 struct Attachment {
-    /// The content block as the client gets it.
+    /// The server's identifier.
+    server: String,
+    /// The content block as the server sent it.
     block: Value,
     /// What the script holds in its place.
     held: Value,
@@ -37,8 +49,9 @@ pub struct Settled {
 impl Attachments {
     /// Keeps a content block of `server`, and gives what a script holds in its place.
     pub(super) fn keep(&self, server: &str, block: Value) -> Value {
-        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let handle = format!("blob:{}", all.len() + 1);
+        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let handle = format!("blob:{}", kept.all.len() + 1);
+        let bytes = kept.bytes + crate::json::written(&block).max(LEAST);
         let mut held = match block {
             Value::Object(ref block) => block.clone(),
             _ => Map::new(),
@@ -47,25 +60,36 @@ impl Attachments {
         if let Some(Value::Object(resource)) = held.get_mut("resource") {
             unload(resource);
         }
+        if bytes > MAX_KEPT {
+            let why = format!("not kept: over the limit of {MAX_KEPT} bytes of content a run");
+            held.insert("left_out".to_owned(), Value::String(why));
+            return Value::Object(held);
+        }
         held.insert("handle".to_owned(), Value::String(handle));
-        let attachment = Attachment { block: addressed(server, block), brief: brief(&held), held: Value::Object(held) };
+        let (server, brief) = (server.to_owned(), brief(&held));
+        let attachment = Attachment { server, block, brief, held: Value::Object(held) };
         let held = attachment.held.clone();
-        all.push(attachment);
+        kept.bytes = bytes;
+        kept.all.push(attachment);
         held
     }
 
-    /// The content whose handles occur in `value`, each once.
+    /// The content whose handles occur in `value`, each once. `is_listed` says whether any server has a resource of a
+    /// URI.
     #[must_use]
-    pub fn settle(&self, mut value: Value) -> Settled {
-        let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+    pub fn settle(&self, mut value: Value, is_listed: impl Fn(&str) -> bool) -> Settled {
+        let kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let all = &kept.all;
         let mut found = Vec::new();
-        let changed = !all.is_empty() && collect(&mut value, &all, &mut found);
+        let changed = !all.is_empty() && collect(&mut value, all, &mut found);
         let mut settled = Settled { value: changed.then_some(value), ..Settled::default() };
         let mut bytes = 0;
         for attachment in found.into_iter().filter_map(|position| all.get(position)) {
-            bytes += attachment.block.to_string().len();
+            bytes += crate::json::written(&attachment.block);
             if settled.blocks.len() < MAX_BLOCKS && bytes <= MAX_BYTES {
-                settled.blocks.push(attachment.block.clone());
+                let mut block = attachment.block.clone();
+                address(&attachment.server, &mut block, &is_listed);
+                settled.blocks.push(block);
             } else {
                 settled.left_out += 1;
             }
@@ -127,25 +151,86 @@ fn brief(held: &Map<String, Value>) -> Value {
     Value::Object(brief)
 }
 
-/// The block with URIs under which the client can read them here. What is on the web, it reads there.
-fn addressed(server: &str, mut block: Value) -> Value {
+/// Gives a content block the URIs under which the client can read its resources here, as those of its server. What is
+/// on the web, and no resource of any server, it reads there.
+pub fn address(server: &str, block: &mut Value, is_listed: impl Fn(&str) -> bool) {
     let address = |content: &mut Value| {
-        if let Some(Value::String(uri)) = content.get_mut("uri")
-            && !uri.starts_with("https://")
-            && !uri.starts_with("http://")
-        {
-            *uri = resource_uri(server, uri);
+        if let Some(Value::String(uri)) = content.get_mut("uri") {
+            let is_web = uri.starts_with("https://") || uri.starts_with("http://");
+            if !is_web || is_listed(uri) {
+                *uri = resource_uri(server, uri);
+            }
         }
     };
-    address(&mut block);
+    address(block);
     if let Some(resource) = block.get_mut("resource") {
         address(resource);
     }
-    block
 }
 
-/// The URI by which clients know a resource of a server.
+/// The URI by which clients know a resource of a server. Clients may resolve `..` in it, and drop characters that no
+/// URI has: neither makes it another server's.
 #[must_use]
 pub fn resource_uri(server: &str, uri: &str) -> String {
-    format!("forge:///{server}/resources/{uri}")
+    let mut own = String::with_capacity(uri.len());
+    for c in uri.chars() {
+        match c {
+            c if c.is_control() || c == ' ' || c == '\\' => own.push_str(&format!("%{:02X}", u32::from(c))),
+            c => own.push(c),
+        }
+    }
+    let is_dots = |segment: &str| {
+        let dots = segment.to_ascii_lowercase().replace("%2e", ".");
+        dots == "." || dots == ".."
+    };
+    if own.split(['/', '?', '#']).any(is_dots) {
+        own = own.replace('/', "%2F");
+    }
+    if own.split(['?', '#']).next().is_some_and(is_dots) {
+        own.insert_str(0, "%2F");
+    }
+    format!("forge:///{server}/resources/{own}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_uri_of_a_server_leads_to_another() {
+        for uri in [
+            "../../vault/resources/v://x",
+            "..\\..\\vault\\x",
+            "x:../../../vault/resources/y",
+            "%2e%2E/%2e./vault/x",
+            "a/../../../vault/x",
+            ".\t./.\n./vault/x",
+            "x://a/../../../../vault/resources/z?q#f",
+            "..",
+            "./../..",
+            "\u{1}../../../vault",
+            " ../../vault",
+            "x://y/..",
+            "x://a/b?c=../../..",
+        ] {
+            let shown = resource_uri("chat", uri);
+            // `forge` has no rules of its own, so what a browser does to it is what it does to any other scheme.
+            for shown in [shown.clone(), shown.replacen("forge:", "https:", 1).replacen("https:///", "https://h/", 1)] {
+                let parsed = url::Url::parse(&shown).unwrap_or_else(|error| panic!("{shown}: {error}"));
+                assert!(parsed.path().starts_with("/chat/resources/"), "{uri:?}: {shown} is {parsed}");
+            }
+        }
+        assert_eq!(resource_uri("chat", "x://a/b.c?d=e#f"), "forge:///chat/resources/x://a/b.c?d=e#f");
+        assert_eq!(resource_uri("chat", "file:///a/...b/c"), "forge:///chat/resources/file:///a/...b/c");
+    }
+
+    #[test]
+    fn content_over_the_limit_of_a_run_has_no_handle() {
+        let attachments = Attachments::default();
+        let image = || json!({"type": "image", "mimeType": "image/png", "data": "A".repeat(8 << 20)});
+        let kept: Vec<Value> = (0..5).map(|_| attachments.keep("x", image())).collect();
+        assert!(kept[..3].iter().all(|held| held["handle"].is_string() && held["bytes"] == 6 << 20), "{kept:?}");
+        assert!(kept[3..].iter().all(|held| held.get("handle").is_none() && held["bytes"] == 6 << 20), "{kept:?}");
+        assert!(kept[4]["left_out"].as_str().is_some_and(|why| why.contains("33554432 bytes")), "{kept:?}");
+    }
 }

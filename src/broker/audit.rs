@@ -1,21 +1,20 @@
 //! One record an execution: what ran, what it called, and what its author had read before. A request that is no
 //! script but reaches a server has one too.
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
-use std::time::{Duration, Instant, SystemTime};
+use std::sync::{Arc, PoisonError};
+use std::time::{Duration, Instant};
 
 use serde::Serialize;
 use wire::{EngineInfo, Language, Layer};
 
 use super::ledger::PLANNED;
+use super::recorder::{Read, Recorder, line, rfc3339};
 use super::{Broker, CallRecord, millis};
-use crate::audit;
+use crate::audit::Entry;
 use crate::config::Amount;
-use crate::discovery::head;
 use crate::redact::{self, Surface};
-use crate::session::random_id;
 use crate::telemetry::{Ended, EndedCall, Telemetry};
+use crate::text::head;
 
 /// Bytes of a script that its record shows.
 const PREVIEW: usize = 1000;
@@ -23,11 +22,9 @@ const PREVIEW: usize = 1000;
 /// An execution under way; [`Audit::finish`] logs it. Dropping it without finishing logs it as cancelled.
 pub struct Audit {
     broker: Arc<Broker>,
-    log: Arc<audit::Log>,
+    recorder: Arc<Recorder>,
     telemetry: Telemetry,
-    begun: SystemTime,
     started: Instant,
-    subject: Subject,
     ran_in: Option<(EngineInfo, Arc<[Layer]>)>,
     finished: bool,
 }
@@ -100,25 +97,16 @@ struct Record {
     cost: Amount,
     /// Every call, in order.
     calls: Vec<CallRecord>,
-    /// The stubs that the session had read.
-    read: BTreeMap<String, Seen>,
-}
-
-/// A stub that was read before.
-#[derive(Debug, Serialize)]
-struct Seen {
-    /// Digest of the tool's definition then.
-    digest: String,
-    /// Digest of the text, under which it is kept.
-    object: String,
+    /// The stubs that the session has read since the last record of it.
+    #[serde(flatten)]
+    read: Read,
 }
 
 impl Audit {
-    /// Begins the record of a script or a request.
+    /// Follows an execution to its end.
     #[must_use]
-    pub fn begin(broker: Arc<Broker>, log: Arc<audit::Log>, telemetry: Telemetry, subject: Subject) -> Self {
-        let (begun, started) = (SystemTime::now(), Instant::now());
-        Self { broker, log, telemetry, begun, started, subject, ran_in: None, finished: false }
+    pub fn begin(broker: Arc<Broker>, recorder: Arc<Recorder>, telemetry: Telemetry) -> Self {
+        Self { broker, recorder, telemetry, started: Instant::now(), ran_in: None, finished: false }
     }
 
     /// Notes where the script ran.
@@ -127,15 +115,21 @@ impl Audit {
     }
 
     /// Completes and logs the record; returns the calls that are on it.
-    pub fn finish(mut self, outcome: &str) -> Vec<CallRecord> {
+    pub async fn finish(mut self, outcome: &str) -> Vec<CallRecord> {
+        // Whatever is awaited from here on is done even if this is dropped.
         self.finished = true;
-        self.log(outcome)
+        let Some((record, entry)) = self.complete(outcome) else { return Vec::new() };
+        if self.recorder.log.write(entry).await.is_err() {
+            self.broker.session.give_back_reads(record.read.read.keys());
+        }
+        record.calls
     }
 
-    fn log(&self, outcome: &str) -> Vec<CallRecord> {
+    /// The record, and what is written of it; `None` for a request that called nothing.
+    fn complete(&self, outcome: &str) -> Option<(Record, Entry)> {
         let calls = self.broker.ledger.records();
-        if calls.is_empty() && matches!(self.subject, Subject::Request { .. }) {
-            return calls;
+        if calls.is_empty() && matches!(self.recorder.subject, Subject::Request { .. }) {
+            return None;
         }
         let layers = |held: bool| {
             let layers = self.ran_in.iter().flat_map(|(_, layers)| layers.iter());
@@ -143,20 +137,19 @@ impl Audit {
         };
         self.tell(outcome, &calls);
         let session = &self.broker.session;
-        let (read, texts): (BTreeMap<_, _>, Vec<_>) = session
-            .reads()
-            .into_iter()
-            .map(|(path, read)| {
-                ((path, Seen { digest: read.digest, object: read.object.clone() }), (read.object, read.text))
-            })
-            .unzip();
+        let (mut read, objects) = Read::take(session);
+        // The record of a run has all that was new for it, and needs no other line.
+        let before = std::mem::take(&mut *self.recorder.read.lock().unwrap_or_else(PoisonError::into_inner));
+        for (path, seen) in before {
+            read.read.entry(path).or_insert(seen);
+        }
         let record = Record {
-            id: random_id(),
-            time: humantime::format_rfc3339_millis(self.begun).to_string(),
+            id: self.recorder.id.clone(),
+            time: rfc3339(self.recorder.begun),
             session: session.id().to_owned(),
             trace: self.broker.trace.id(),
             client: session.client(),
-            subject: self.subject.clone(),
+            subject: self.recorder.subject.clone(),
             outcome: outcome.to_owned(),
             ms: millis(self.started),
             engine: self.ran_in.as_ref().map(|(engine, _)| engine.to_string()),
@@ -166,21 +159,15 @@ impl Audit {
             calls,
             read,
         };
-        for (object, text) in &texts {
-            self.log.keep(object, text);
-        }
-        match serde_json::to_string(&record) {
-            Ok(line) => self.log.write(&line),
-            Err(error) => tracing::error!(%error, id = record.id, "an audit record has no JSON form"),
-        }
-        record.calls
+        let entry = Entry { lines: line(&record), objects };
+        Some((record, entry))
     }
 }
 
 impl Audit {
     /// Tells metrics and traces of it.
     fn tell(&self, outcome: &str, calls: &[CallRecord]) {
-        let (what, language) = match &self.subject {
+        let (what, language) = match &self.recorder.subject {
             Subject::Script { language: Language::Javascript, .. } => ("execute", Some("javascript")),
             Subject::Script { language: Language::Starlark, .. } => ("execute", Some("starlark")),
             Subject::Request { request } => (*request, None),
@@ -196,7 +183,7 @@ impl Audit {
             engine,
             outcome,
             session: self.broker.session.id(),
-            began: self.begun,
+            began: self.recorder.begun,
             took: self.started.elapsed(),
             // What a dry run only planned was no call.
             calls: calls
@@ -223,8 +210,13 @@ impl Audit {
 
 impl Drop for Audit {
     fn drop(&mut self) {
-        if !self.finished {
-            self.log("CANCELLED");
+        if self.finished {
+            return;
+        }
+        if let Some((record, entry)) = self.complete("CANCELLED")
+            && self.recorder.log.write_now(&entry).is_err()
+        {
+            self.broker.session.give_back_reads(record.read.read.keys());
         }
     }
 }

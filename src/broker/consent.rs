@@ -1,7 +1,7 @@
 //! Asking the user before a call is made.
 //!
-//! The question shows the tool, the arguments without secrets, why it is asked and whose data the run holds. What is
-//! remembered, for the run or the session, is one tool as it is defined now and the rule that asked: the same tool
+//! The question shows the tool, every argument without secrets, why it is asked and whose data the run holds; a call that
+//! cannot be shown whole is refused. What is remembered, for the run or the session, is one tool as it is defined now and the rule that asked: the same tool
 //! asked for by another rule, or a tool that has changed, is asked for again. A refusal holds for the run. Calls of one
 //! tool that are made at once are one question, which shows them all. Whoever cannot be asked has not consented.
 
@@ -14,21 +14,17 @@ use tokio::sync::watch;
 
 use super::Broker;
 use super::policy::{Asked, Reason};
-use crate::discovery::head;
 use crate::error::{Error, ErrorCode, Result};
-use crate::execution::push_visible;
+use crate::limits;
+use crate::people::{self, MARK};
 use crate::redact::{self, Surface};
 use crate::session::{Approvals, Consent};
-use crate::upstream::{Ask, Operation, Question};
+use crate::upstream::{Ask, Operation, Question, Speaker};
 
-/// Who asks, in front of the question.
-const ASKER: &str = "ForgeFS";
 /// How long a question waits for further calls of the same tool.
 const GATHER: Duration = Duration::from_millis(20);
 /// Calls of one question.
 const MAX_CALLS: usize = 10;
-/// Bytes of the arguments of one call that are shown.
-const MAX_ARGUMENTS: usize = 2000;
 
 const ONCE: &str = "allow once";
 const RUN: &str = "allow for this run";
@@ -62,9 +58,12 @@ struct State {
 /// Calls that are asked about together.
 #[derive(Default)]
 struct Batch {
-    shown: Mutex<Vec<String>>,
+    shown: Mutex<Vec<Shown>>,
     settled: watch::Sender<Option<Settled>>,
 }
+
+/// The arguments of one call as the user sees them, a line each.
+type Shown = Vec<String>;
 
 /// What came of a question.
 #[derive(Debug, Clone)]
@@ -101,12 +100,14 @@ impl Consents {
         all.then_some(Settled::Granted("approved before, for the run"))
     }
 
-    /// Joins the question about `wanted`, or opens one; whether it was opened.
-    fn join(&self, wanted: &[Consent], shown: String) -> (Arc<Batch>, bool) {
+    /// Joins the question about `wanted` while all of its calls can be shown, or opens one; whether it was opened.
+    fn join(&self, wanted: &[Consent], shown: Shown) -> (Arc<Batch>, bool) {
         let mut state = lock(&self.0);
         if let Some(batch) = state.open.get(wanted) {
             let mut calls = lock(&batch.shown);
-            if calls.len() < MAX_CALLS {
+            let fields = shown.len() + calls.iter().map(Vec::len).sum::<usize>();
+            let bytes: usize = calls.iter().chain([&shown]).flatten().map(String::len).sum();
+            if calls.len() < MAX_CALLS && fields <= limits::SHOWN_FIELDS.max && bytes <= limits::SHOWN.max {
                 calls.push(shown);
                 drop(calls);
                 return (Arc::clone(batch), false);
@@ -122,7 +123,7 @@ impl Consents {
     }
 
     /// Lets no further call join.
-    fn close(&self, wanted: &[Consent], batch: &Arc<Batch>) -> Vec<String> {
+    fn close(&self, wanted: &[Consent], batch: &Arc<Batch>) -> Vec<Shown> {
         let mut state = lock(&self.0);
         if state.open.get(wanted).is_some_and(|open| Arc::ptr_eq(open, batch)) {
             state.open.remove(wanted);
@@ -143,7 +144,7 @@ impl Broker {
     /// Gets the user's consent to a call; says how it was given.
     ///
     /// # Errors
-    /// `APPROVAL_DENIED` when the user says no, says nothing, or cannot be asked.
+    /// `APPROVAL_DENIED` when the user says no, says nothing, cannot be asked, or cannot be shown the whole call.
     pub(super) async fn approve(&self, asked: &Asked<'_>, reasons: &[Reason]) -> Result<String> {
         let wanted: Vec<Consent> = reasons.iter().map(|reason| consent(asked, reason)).collect();
         if let Some(settled) = self.consents.remembered(&wanted, &self.session.approvals) {
@@ -152,7 +153,11 @@ impl Broker {
         if self.approver == Approver::Operator {
             return Ok("approved by whoever ran the command, with --yes".to_owned());
         }
-        let (batch, is_first) = self.consents.join(&wanted, shown(asked.operation));
+        let fields = people::fields(&arguments(asked)).map_err(|error| {
+            let name = asked.label();
+            Error { message: format!("{name} needs approval, and cannot be shown whole: {}", error.message), ..error }
+        })?;
+        let (batch, is_first) = self.consents.join(&wanted, fields);
         if is_first {
             let turn = self.consents.turn(&wanted);
             let _turn = turn.lock().await;
@@ -174,12 +179,12 @@ impl Broker {
         }
     }
 
-    async fn ask(&self, asked: &Asked<'_>, reasons: &[Reason], wanted: &[Consent], calls: &[String]) -> Settled {
+    async fn ask(&self, asked: &Asked<'_>, reasons: &[Reason], wanted: &[Consent], calls: &[Shown]) -> Settled {
         let name = format!("{}.{}", asked.entry.ident, asked.what());
         let because = reasons.iter().map(Reason::to_string).collect::<Vec<_>>().join("; ");
         let question = Question {
             ask: Ask::Elicitation,
-            params: json!({"message": self.message(&name, &because, calls), "requestedSchema": form()}),
+            params: json!({"message": self.message(asked, &because, calls), "requestedSchema": form()}),
             name: None,
         };
         let unable = |why: &str, hint: Option<String>| {
@@ -195,7 +200,7 @@ impl Broker {
         };
         let answer = {
             let _held = self.pause.hold();
-            caller.ask(ASKER, question).await
+            caller.ask(Speaker::Gateway, question).await
         };
         let answer = match answer {
             Ok(answer) => answer,
@@ -223,18 +228,26 @@ impl Broker {
         }
     }
 
-    fn message(&self, name: &str, because: &str, calls: &[String]) -> String {
-        let mut message = match calls {
-            [one] => format!("A script wants to call {name}.\nWith: {one}"),
-            several => {
-                let lines = several.iter().zip(1..).map(|(call, number)| format!("\n{number}. {call}"));
-                format!("A script wants to call {name} {} times.{}", several.len(), lines.collect::<String>())
-            }
-        };
-        message.push_str(&format!("\nBecause: {because}"));
+    /// The question: what the gateway knows first, then each call with all its arguments.
+    fn message(&self, asked: &Asked<'_>, because: &str, calls: &[Shown]) -> String {
+        let name = format!("{}.{}", asked.entry.ident, asked.what());
+        let times = if calls.len() > 1 { format!(" {} times", calls.len()) } else { String::new() };
+        let mut message = format!("ForgeFS asks: may {} be called{times}?", people::line(&name));
+        let mut put = |indent: &str, text: &str| message.push_str(&format!("\n{MARK}{indent}{text}"));
+        if let Some(stub) = asked.stub.filter(|stub| stub.name != stub.ident) {
+            put("", &format!("The server calls it: {}", people::quoted(&stub.name)));
+        }
+        put("", &format!("Because: {}", people::line(because)));
         let labels: Vec<String> = self.holdings.now().labels.into_iter().collect();
         if !labels.is_empty() {
-            message.push_str(&format!("\nThe script holds data of: {}", labels.join(", ")));
+            put("", &format!("The script holds data of: {}", people::line(&labels.join(", "))));
+        }
+        for (fields, number) in calls.iter().zip(1..) {
+            match calls.len() {
+                1 => put("", "With:"),
+                count => put("", &format!("Call {number} of {count}, with:")),
+            }
+            fields.iter().for_each(|field| put("  ", field));
         }
         message
     }
@@ -257,21 +270,21 @@ fn denied(why: String) -> Error {
 
 fn consent(asked: &Asked<'_>, reason: &Reason) -> Consent {
     let (tool, digest) = match asked.stub {
-        Some(stub) => (stub.name.clone(), stub.digest.clone()),
+        Some(stub) => (stub.name.clone(), stub.full_digest()),
         None => (asked.operation.name().into_owned(), String::new()),
     };
-    Consent { server: asked.entry.name.clone(), tool, digest, rule: reason.to_string() }
+    let (server, origin) = (asked.entry.name.clone(), Arc::clone(&asked.entry.origin));
+    Consent { server, origin, tool, digest, rule: reason.to_string() }
 }
 
-/// The arguments as the user sees them; what is not shown is counted.
-fn shown(operation: &Operation) -> String {
-    let arguments = operation.arguments();
-    let text = redact::json_text(Surface::Log, &arguments);
-    let cut = head(&text, MAX_ARGUMENTS);
-    let mut shown = String::with_capacity(cut.len());
-    push_visible(&mut shown, cut);
-    if cut.len() < text.len() {
-        shown.push_str(&format!("… and {} more bytes that are not shown", text.len() - cut.len()));
-    }
-    shown
+/// What a call says beside its name, as the script wrote it: without secrets, and without what placeholders stand for.
+fn arguments(asked: &Asked<'_>) -> Value {
+    let written = asked.written.and_then(|written| serde_json::from_str(written).ok());
+    let arguments = written.unwrap_or_else(|| match asked.operation {
+        Operation::List => Value::Null,
+        Operation::Tool { arguments, .. } | Operation::Prompt { arguments, .. } => Value::Object(arguments.clone()),
+        Operation::Resource { uri } => Value::String(uri.clone()),
+        Operation::Complete { params, .. } => Value::Object(params.clone()),
+    });
+    redact::json(Surface::Log, arguments)
 }

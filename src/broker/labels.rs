@@ -73,6 +73,12 @@ impl Holdings {
         Ok(())
     }
 
+    /// Whether what was made from `labels` may be read from here; nothing is added.
+    pub(super) fn may_take_in(&self, labels: &Labels) -> bool {
+        let mut group = self.lock().group.clone();
+        labels.iter().all(|server| policy::admit(&self.rules, &mut group, server).is_ok())
+    }
+
     /// Adds what the mere existence of something tells of those that it was made from; whether that may be known here.
     /// Looking around puts no execution into a strict group, so what is of one is seen only from within.
     pub(super) fn glimpse(&self, labels: &Labels) -> bool {

@@ -9,11 +9,11 @@ use serde::Serialize;
 use super::millis;
 use super::policy::Asked;
 use crate::config::Amount;
-use crate::discovery::head;
 use crate::error::{Error, ErrorCode, Result, code_name};
 use crate::redact::{self, Surface};
 use crate::session::Labels;
 use crate::telemetry::CallId;
+use crate::text::head;
 
 /// The outcome of a call that has none yet.
 const RUNNING: &str = "running";
@@ -21,6 +21,8 @@ const RUNNING: &str = "running";
 pub(super) const PLANNED: &str = "planned";
 /// Characters of the arguments that records and errors show.
 const PREVIEW: usize = 200;
+/// Bytes of the arguments that are looked at for that.
+const MAX_LOOKED_AT: usize = 64 << 10;
 /// Characters of a name that nothing here has.
 const MAX_NAME: usize = 100;
 /// Records of a run beyond the calls that it may make: what was refused costs nothing, but not without end.
@@ -50,8 +52,11 @@ pub struct CallRecord {
     pub tool: String,
     /// The arguments, redacted and cut.
     pub args: String,
-    /// Digest of the arguments in canonical form; of their text where they are not valid.
+    /// Digest of the arguments in canonical form, of their text where they are not valid; its beginning.
     pub args_hash: String,
+    /// The whole of it.
+    #[serde(skip)]
+    pub args_digest: String,
     /// Bytes of the arguments, as JSON.
     pub args_bytes: usize,
     /// Bytes of text and binary content that came back.
@@ -102,6 +107,11 @@ impl Ledger {
         self.lock().iter().map(|(record, _)| record.clone()).collect()
     }
 
+    /// One record.
+    pub(super) fn record(&self, record: usize) -> Option<CallRecord> {
+        self.lock().get(record).map(|(record, _)| record.clone())
+    }
+
     /// How many calls have ended.
     #[must_use]
     pub fn closed(&self) -> usize {
@@ -129,7 +139,7 @@ impl Ledger {
     /// `BUDGET_EXCEEDED` when the run tries without end; its last record says so.
     pub(super) fn open(&self, attempt: Attempt, labels: Labels) -> Result<usize> {
         let limit = self.max_calls as usize + MAX_REFUSED;
-        let Attempt { call, method, server, tool, args, args_hash, args_bytes } = attempt;
+        let Attempt { call, method, server, tool, args, args_digest, args_bytes } = attempt;
         let mut record = CallRecord {
             call,
             began: SystemTime::now(),
@@ -139,7 +149,8 @@ impl Ledger {
             server,
             tool,
             args,
-            args_hash,
+            args_hash: head(&args_digest, 8).to_owned(),
+            args_digest,
             args_bytes,
             answer_bytes: 0,
             cost: Amount::ZERO,
@@ -176,6 +187,11 @@ impl Ledger {
         }
     }
 
+    /// Whether a call was sent.
+    pub(super) fn is_sent(&self, record: usize) -> bool {
+        self.lock().get(record).is_some_and(|(record, _)| record.sent)
+    }
+
     /// Notes what a call costs.
     pub(super) fn paid(&self, record: usize, cost: Amount) {
         if let Some((record, _)) = self.lock().get_mut(record) {
@@ -206,7 +222,7 @@ pub(super) struct Attempt {
     server: String,
     tool: String,
     args: String,
-    args_hash: String,
+    args_digest: String,
     args_bytes: usize,
 }
 
@@ -215,15 +231,11 @@ impl Attempt {
     pub(super) fn new(call: u64, asked: &Asked<'_>) -> Self {
         let args = asked.operation.arguments();
         let attempt = Self::written(call, asked.entry.ident.clone(), asked.what().into_owned(), &args);
+        let attempt = match asked.written {
+            Some(written) => Self { args: preview(written), ..attempt },
+            None => attempt,
+        };
         Self { method: Some(asked.operation.method()), ..attempt }
-    }
-
-    /// Shown with the arguments as the script wrote them.
-    pub(super) fn written_as(self, args: Option<&str>) -> Self {
-        match args {
-            Some(args) => Self { args: preview(args), ..self },
-            None => self,
-        }
     }
 
     /// One that is wrong in itself, as the script wrote it.
@@ -239,7 +251,7 @@ impl Attempt {
             server,
             tool,
             args: preview(args),
-            args_hash: stubgen::short_digest(args),
+            args_digest: stubgen::digest(args),
             args_bytes: args.len(),
         }
     }
@@ -255,7 +267,8 @@ fn charge(counter: &AtomicU32, limit: u32, message: impl Fn() -> String) -> Resu
 }
 
 fn preview(canonical: &str) -> String {
-    let redacted = redact::text(Surface::Log, canonical);
+    // Longer than any secret, so that none is cut in half before it is found.
+    let redacted = redact::text(Surface::Log, head(canonical, MAX_LOOKED_AT));
     let cut = head(&redacted, PREVIEW);
     if cut.len() < redacted.len() { format!("{cut}…") } else { cut.to_owned() }
 }

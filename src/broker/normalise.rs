@@ -1,13 +1,16 @@
 //! The answers of servers, in the form that scripts work with.
 
+use serde::de::IgnoredAny;
 use serde_json::{Value, json};
 
 use super::attachments::{Attachments, bytes_of};
 use crate::config::Limits;
-use crate::discovery::head;
 use crate::error::{Error, ErrorCode, Result};
+use crate::json;
+use crate::memory;
 use crate::redact::{self, Surface};
-use crate::upstream::{Block, ToolAnswer};
+use crate::text::head;
+use crate::upstream::{Answer, Block, ToolAnswer};
 
 /// Characters of a tool's own error that are passed on.
 const MAX_ERROR: usize = 4000;
@@ -74,9 +77,28 @@ fn beside(mut structured: Value, handles: Vec<Value>) -> Value {
     }
 }
 
+/// Bytes that the values take which are made of texts of an answer.
+pub(super) fn tree_bytes(answer: &Answer) -> usize {
+    let Answer::Tool(answer) = answer else { return 0 };
+    if answer.structured.is_some() || answer.is_error {
+        return 0;
+    }
+    let texts = answer.content.iter().filter_map(|block| match block {
+        Block::Text(text) if json::is_composed(text) => json::measure(text.as_bytes()).ok().map(|found| (text, found)),
+        _ => None,
+    });
+    // What only looks like JSON stays text.
+    let becomes_values = |text: &str, found: &json::Measure| {
+        let is_small = found.tree_bytes <= memory::SMALL;
+        is_small || (found.depth <= json::MAX_DEPTH && serde_json::from_str::<IgnoredAny>(text).is_ok())
+    };
+    let texts = texts.filter(|(text, found)| becomes_values(text, found));
+    texts.map(|(_, found)| found.tree_bytes).sum()
+}
+
 /// A resource or prompt, as the server sent it, and its size.
 pub(super) fn raw_answer(value: Value, limits: &Limits) -> (usize, Result<Value>) {
-    let size = value.to_string().len();
+    let size = json::written(&value);
     let fits = size <= limits.answer_bytes;
     (size, if fits { Ok(value) } else { Err(too_large("the answer", size, limits.answer_bytes)) })
 }
@@ -121,13 +143,13 @@ fn size(answer: &ToolAnswer, origin: &Origin<'_>) -> (usize, Result<()>) {
                         fits = Err(too_large(&format!("an {kind} of {tool}"), bytes, limits.binary_bytes));
                     }
                 }
-                None => text += block.to_string().len(),
+                None => text += json::written(block),
             },
         }
     }
     // Most servers send the same content as text too, so the structured form is measured only where it stands alone.
     if text == 0 {
-        text = answer.structured.as_ref().map_or(0, |value| value.to_string().len());
+        text = answer.structured.as_ref().map_or(0, json::written);
     }
     if fits.is_ok() && text > limits.answer_bytes {
         fits = Err(too_large(&format!("the answer of {tool}"), text, limits.answer_bytes));
@@ -186,12 +208,13 @@ fn tool_error(tool: &str, answer: ToolAnswer) -> Error {
     }
 }
 
-/// Numbers, booleans and quoted strings stay text: `"007"` or `"1e5"` would silently change their meaning.
+/// Numbers, booleans and quoted strings stay text: `"007"` or `"1e5"` would silently change their meaning. So does JSON
+/// with keys that would be interpreted.
 fn parsed(text: String) -> Value {
-    if !text.trim_start().starts_with(['{', '[']) {
+    if !json::is_composed(&text) {
         return Value::String(text);
     }
-    match serde_json::from_str(&text) {
+    match json::parse(text.as_bytes(), usize::MAX) {
         Ok(value @ (Value::Object(_) | Value::Array(_))) => value,
         _ => Value::String(text),
     }

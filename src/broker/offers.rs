@@ -3,16 +3,16 @@
 use futures::future::join_all;
 use serde_json::{Map, Value};
 
+use super::placeholders::hidden;
 use super::policy::Asked;
-use super::{Broker, arguments, hidden};
+use super::{Broker, arguments};
 use crate::catalog::{Remote, prompt_arguments};
-use crate::discovery::{self, Discovery, File};
+use crate::discovery::{self, Discovery, File, Lines};
 use crate::error::{Error, ErrorCode, Result, did_you_mean, nearest};
+use crate::limits;
 use crate::manifest::{Offer, ServerEntry};
+use crate::text::brief;
 use crate::upstream::{Operation, Subject};
-
-/// Longest URI that is sent to a server.
-const MAX_URI: usize = 8 << 10;
 
 impl Broker {
     /// Reads files of the virtual filesystem; resources among them are read from their servers, all at once. One that
@@ -21,28 +21,46 @@ impl Broker {
     /// # Errors
     /// `INVALID_ARGS` when a path or the range of lines is not valid; for a single resource any error of its reading.
     pub async fn cat(&self, call: u64, paths: &[String], lines: Option<&str>) -> Result<String> {
-        let discovery = Discovery { catalog: &self.catalog, session: &self.session };
-        let files = discovery.files(paths)?;
+        let discovery = Discovery { catalog: &self.catalog, session: &self.session, sight: None };
+        self.read_files(call, &discovery, paths, lines).await
+    }
+
+    /// As [`Broker::cat`], for who sees what `discovery` says.
+    pub(super) async fn read_files(
+        &self,
+        call: u64,
+        discovery: &Discovery<'_>,
+        paths: &[String],
+        lines: Option<&str>,
+    ) -> Result<String> {
+        let lines = Lines::parse(lines)?;
+        let files = discovery.files(paths, lines).await?;
         let several = files.len() > 1;
-        let texts = join_all(files.into_iter().map(|file| async move {
+        let read = join_all(files.into_iter().map(|file| async move {
             match file {
-                File::Text { path, text, labels } => match self.holdings.take_in(&path, &labels) {
-                    Ok(()) => Ok((path, text)),
+                File::Text { path, text, labels, node } => match self.holdings.take_in(&path, &labels) {
+                    Ok(()) => {
+                        // Stubs are words of servers, and not kept for the agent.
+                        if path.starts_with("/results/") {
+                            self.reads_kept(&text);
+                        }
+                        Ok(((path, text), node))
+                    }
                     Err(error) => {
                         let error = self.unfit(call, "cat", "cat", &path, error);
-                        if several { Ok((path, explained(&error))) } else { Err(error) }
+                        if several { Ok(((path, explained(&error)), node)) } else { Err(error) }
                     }
                 },
                 File::Resource(remote) => match self.resource_text(call, &remote).await {
-                    Ok(text) => Ok((remote.path, text)),
-                    Err(error) if several => Ok((remote.path, explained(&error))),
+                    Ok(text) => Ok(((remote.path.clone(), discovery::cut(text, lines, &remote.path).await?), None)),
+                    Err(error) if several => Ok(((remote.path, explained(&error)), None)),
                     Err(error) => Err(error),
                 },
             }
         }));
-        let texts: Vec<_> = texts.await.into_iter().collect::<Result<_>>()?;
-        let (text, shown) = discovery::concatenate(&texts, lines)?;
-        discovery.saw(&texts[..shown]);
+        let (texts, nodes): (Vec<_>, Vec<_>) = read.await.into_iter().collect::<Result<Vec<_>>>()?.into_iter().unzip();
+        let (text, shown) = discovery::concatenate(&texts);
+        discovery.saw(nodes.into_iter().take(shown).flatten());
         Ok(text)
     }
 
@@ -75,8 +93,13 @@ impl Broker {
     pub async fn read_resource(&self, call: u64, server: &str, uri: String) -> Result<Value> {
         let fit = || {
             let entry = self.catalog.server(server)?;
-            let is_plain =
-                !uri.is_empty() && uri.len() <= MAX_URI && !uri.contains(|c: char| c.is_control() || c == ' ');
+            limits::URI.check(uri.len())?;
+            self.without_placeholders("a URI", &uri)?;
+            if uri.contains("[redacted") {
+                return Err(Error::new(ErrorCode::InvalidArgs, "a part of that URI was redacted where it was listed")
+                    .hint(format!("`ls /{}/resources` lists a path for each resource; read that", entry.ident)));
+            }
+            let is_plain = !uri.is_empty() && !uri.contains(|c: char| c.is_control() || c == ' ');
             is_plain.then_some(entry).ok_or_else(|| {
                 Error::new(ErrorCode::InvalidArgs, "that is not a URI")
                     .hint(format!("`ls /{}/resources` lists some", entry.ident))
@@ -84,7 +107,7 @@ impl Broker {
         };
         let entry = fit().map_err(|error| self.unfit(call, server, "read_resource", &uri, error))?;
         let operation = Operation::Resource { uri: uri.clone() };
-        let answer = self.dispatch(call, &Asked { entry, stub: None, operation: &operation }, None).await;
+        let answer = self.dispatch(call, &Asked { entry, stub: None, operation: &operation, written: None }).await;
         answer.map_err(|error| with_near_uri(entry, &uri, error))
     }
 
@@ -94,10 +117,11 @@ impl Broker {
     /// `INVALID_ARGS` when there is no such prompt or the arguments do not fit, else any code of the broker's steps.
     pub async fn prompt(&self, call: u64, server: &str, name: &str, args: &str) -> Result<Value> {
         let what = format!("prompt {name}");
-        let back = self.put_back(args).map_err(|error| self.unfit(call, server, &what, args, error))?;
+        let back = self.put_back(server, args).map_err(|error| self.unfit(call, server, &what, args, error))?;
         let sent = back.as_ref().map_or(args, |back| &back.args);
         let fit = || {
             let entry = self.catalog.server(server)?;
+            limits::NAME.check(name.len())?;
             let arguments = arguments::object(sent, self.limits.args_bytes)?;
             // A server whose list is not known yet says itself what it has.
             match listed_prompt(entry, name)? {
@@ -108,7 +132,8 @@ impl Broker {
         let fit = fit().map_err(|error| self.unfit(call, server, &what, args, hidden(&back, error)));
         let (entry, name, arguments) = fit?;
         let operation = Operation::Prompt { name: name.to_owned(), arguments };
-        self.dispatch(call, &Asked { entry, stub: None, operation: &operation }, back.is_some().then_some(args)).await
+        let written = back.is_some().then_some(args);
+        self.dispatch(call, &Asked { entry, stub: None, operation: &operation, written }).await
     }
 
     /// Asks a server to complete an argument of one of its prompts or templates.
@@ -118,7 +143,8 @@ impl Broker {
     pub async fn complete(&self, server: &str, subject: Subject, params: Map<String, Value>) -> Result<Value> {
         let entry = self.catalog.server(server)?;
         let operation = Operation::Complete { subject, params };
-        self.dispatch(0, &Asked { entry, stub: None, operation: &operation }, None).await
+        self.without_placeholders("what is to be completed", &operation.arguments())?;
+        self.dispatch(0, &Asked { entry, stub: None, operation: &operation, written: None }).await
     }
 }
 
@@ -162,7 +188,7 @@ fn prompt_values(entry: &ServerEntry, prompt: &Offer, given: Map<String, Value>)
     let mut values = Map::new();
     for (name, value) in given {
         if !names.contains(&name.as_str()) && !names.is_empty() {
-            let error = wrong(format!("there is no argument `{name}`"));
+            let error = wrong(format!("there is no argument `{}`", brief(&name)));
             return Err(match did_you_mean(&nearest(&name, names.iter().copied())) {
                 Some(hint) => error.hint(hint),
                 None => error,
@@ -173,7 +199,9 @@ fn prompt_values(entry: &ServerEntry, prompt: &Offer, given: Map<String, Value>)
             Value::String(text) => text,
             Value::Number(number) => number.to_string(),
             Value::Bool(flag) => flag.to_string(),
-            Value::Array(_) | Value::Object(_) => return Err(wrong(format!("argument `{name}` must be text"))),
+            Value::Array(_) | Value::Object(_) => {
+                return Err(wrong(format!("argument `{}` must be text", brief(&name))));
+            }
         };
         values.insert(name, Value::String(text));
     }

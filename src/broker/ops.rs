@@ -10,12 +10,16 @@ use wire::{CallError, Json, Op, Outcome};
 
 use super::{Broker, normalise};
 use crate::catalog::Catalog;
-use crate::discovery::Discovery;
+use crate::discovery::{Discovery, SEARCH_STEPS, Sight};
 use crate::error::{Error, ErrorCode, Result};
+use crate::json;
+use crate::limits;
 use crate::manifest::ServerEntry;
+use crate::meter::{Meter, metered_as};
 use crate::pause::Pause;
 use crate::sandbox::Host;
-use crate::session::StoredResult;
+use crate::session::{Labels, StoredResult};
+use crate::task;
 
 #[async_trait]
 impl Host for Broker {
@@ -31,9 +35,20 @@ impl Host for Broker {
     }
 }
 
+/// What a script may know to be there.
+impl Sight for Broker {
+    fn sees(&self, labels: &Labels) -> bool {
+        self.holdings.glimpse(labels)
+    }
+
+    fn counts(&self, server: &str) -> bool {
+        !self.rules.sets_apart(server) || self.holdings.now().labels.contains(server)
+    }
+}
+
 impl Broker {
     async fn perform_op(&self, call: u64, op: Op) -> Result<Json> {
-        let discovery = Discovery { catalog: &self.catalog, session: &self.session };
+        let discovery = Discovery { catalog: &self.catalog, session: &self.session, sight: Some(self) };
         if !matches!(op, Op::Tool { .. } | Op::ReadResource { .. } | Op::Prompt { .. }) {
             self.ledger.charge_discovery()?;
         }
@@ -47,29 +62,42 @@ impl Broker {
                 let answer = self.prompt(call, &server, &name, args.get()).await?;
                 self.for_script(&server, "a prompt", answer)
             }
-            Op::Ls { path, depth } => json_text(&discovery.ls(&path, depth)?),
-            Op::Cat { paths, lines } => json_text(&self.cat(call, &paths, lines.as_deref()).await?),
-            Op::Search { queries, limit, path } => json_text(&discovery.search(&queries, limit, path.as_deref())?),
+            Op::Ls { path, depth } => {
+                self.enter_folder(call, "ls", &path)?;
+                json_text(&discovery.ls(&path, depth).await?)
+            }
+            Op::Cat { paths, lines } => {
+                paths.iter().try_for_each(|path| self.enter_folder(call, "cat", path))?;
+                json_text(&self.read_files(call, &discovery, &paths, lines.as_deref()).await?)
+            }
+            Op::Search { queries, limit, path } => {
+                json_text(&discovery.search(&queries, limit, path.as_deref()).await?)
+            }
             Op::Servers => json_text(&self.servers()),
-            Op::SearchTools { query, limit } => json_text(&self.search_tools(&query, limit)?),
+            Op::SearchTools { query, limit } => json_text(&self.search_tools(query, limit).await?),
             Op::ToolInfo { server, tool } => json_text(&*self.catalog.tool(&server, &tool)?.1.definition),
             Op::StashPut { key, value, ttl_secs } => {
+                limits::STASH_KEY.check(key.len())?;
+                json::measure(value.get().as_bytes()).map_err(|unfit| {
+                    Error::new(ErrorCode::InvalidArgs, format!("the value of {key:?} cannot be kept: {unfit}"))
+                })?;
                 let ttl = ttl_secs.map(Duration::from_secs);
-                self.stash.put(key, value.get().to_owned(), self.labels(), ttl)?;
+                self.stash.put(key, value.get().to_owned(), self.labels(), ttl, self.readable())?;
                 json_text(&Value::Null)
             }
-            Op::StashGet { key } => match self.stashed(call, "get", &key)? {
+            Op::StashGet { key } => match self.stashed(&key) {
                 Some(text) => RawValue::from_string(text.to_string()).map_err(not_json),
                 None => json_text(&Value::Null),
             },
             Op::StashDelete { key } => {
-                let is_there = self.stashed(call, "delete", &key)?.is_some();
-                self.stash.delete(&key);
+                let is_there = self.stashed(&key).is_some();
+                self.stash.delete(&key, self.readable());
                 json_text(&is_there)
             }
-            Op::StashKeys => json_text(&self.stash_keys()),
+            // A key is data of its writer as much as what is under it.
+            Op::StashKeys => json_text(&self.stash.keys(|labels| self.sees(labels))),
             Op::ResultsList => json_text(&self.results()),
-            Op::ResultsGet { path } => self.result(call, &path),
+            Op::ResultsGet { path } => self.result(&discovery, &path),
         }
     }
 
@@ -79,36 +107,47 @@ impl Broker {
         json_text(&normalise::with_handles(value, &self.origin(entry, what))?)
     }
 
+    /// Which of what was kept may be read: for this execution there is nothing else.
+    fn readable(&self) -> impl Fn(&Labels) -> bool {
+        |labels| self.holdings.may_take_in(labels)
+    }
+
     /// An entry of the stash. To learn whether there is one is to learn something of its writer.
-    fn stashed(&self, call: u64, what: &str, key: &str) -> Result<Option<Arc<str>>> {
-        let Some((text, labels)) = self.stash.get(key) else { return Ok(None) };
-        let taken = self.holdings.take_in(&format!("stash entry {key:?}"), &labels);
-        taken.map_err(|error| self.unfit(call, "stash", what, key, error))?;
-        Ok(Some(text))
+    fn stashed(&self, key: &str) -> Option<Arc<str>> {
+        let (text, labels) = self.stash.get(key, self.readable())?;
+        // A call beside this one may have entered another group meanwhile.
+        self.holdings.take_in("the stash", &labels).ok()?;
+        self.reads_kept(&text);
+        Some(text)
     }
 
-    /// The keys that may be read here. A key is data of its writer as much as what is under it.
-    fn stash_keys(&self) -> Vec<String> {
-        let keys = self.stash.keys().into_iter();
-        keys.filter(|(_, labels)| self.holdings.glimpse(labels)).map(|(key, _)| key).collect()
+    /// The names of a server's resources are its data, as far as they are in a folder of their own.
+    fn enter_folder(&self, call: u64, what: &str, path: &str) -> Result<()> {
+        let Some(server) = self.catalog.resource_list_of(path) else { return Ok(()) };
+        self.holdings.enter(server).map_err(|error| self.unfit(call, server, what, path, error))?;
+        self.holdings.receive(server);
+        Ok(())
     }
 
-    /// The stored results, without anything of what is in them.
+    /// The stored results that may be known here, without anything of what is in them.
     fn results(&self) -> Value {
         let describe = |result: &Arc<StoredResult>| {
             json!({
                 "path": result.path, "bytes": result.text.len(), "lines": result.lines, "labels": result.labels,
             })
         };
-        self.session.results.list().iter().map(describe).collect()
+        self.session.results.list(|labels| self.sees(labels)).iter().map(describe).collect()
     }
 
-    fn result(&self, call: u64, path: &str) -> Result<Json> {
-        let result = self.session.results.get(path)?;
-        let taken = self.holdings.take_in(&result.path, &result.labels);
-        taken.map_err(|error| self.unfit(call, "results", "get", path, error))?;
+    fn result(&self, discovery: &Discovery<'_>, path: &str) -> Result<Json> {
+        let result = self.session.results.get(path, self.readable(), |labels| discovery.sees(labels))?;
+        self.holdings.take_in(&result.path, &result.labels)?;
+        self.reads_kept(&result.text);
         match result.is_json {
-            true => json_text(&serde_json::from_str::<Value>(&result.text).map_err(not_json)?),
+            true => {
+                let compact = || RawValue::from_string(json::compact(&result.text));
+                task::work_on(result.text.len(), compact).map_err(not_json)
+            }
             false => json_text(&result.text),
         }
     }
@@ -126,8 +165,10 @@ impl Broker {
         self.catalog.servers().iter().map(describe).collect()
     }
 
-    fn search_tools(&self, query: &str, limit: Option<u32>) -> Result<Value> {
-        let hits = self.catalog.search(query, limit.unwrap_or(8).min(50) as usize, "/")?;
+    async fn search_tools(&self, query: String, limit: Option<u32>) -> Result<Value> {
+        limits::QUERY.check(query.len())?;
+        let limit = limit.unwrap_or(8).min(50) as usize;
+        let catalog = Arc::clone(&self.catalog);
         let describe = |hit: &crate::catalog::Hit<'_>| {
             json!({
                 "server": hit.server.ident,
@@ -137,7 +178,11 @@ impl Broker {
                 "summary": hit.tool.summary,
             })
         };
-        Ok(hits.iter().map(describe).collect())
+        let find = move |meter: &Meter| {
+            let hits = catalog.search_metered(&query, limit, "/", meter)?;
+            Ok(hits.iter().map(describe).collect())
+        };
+        metered_as("search", SEARCH_STEPS, find).await
     }
 }
 

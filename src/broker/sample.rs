@@ -2,17 +2,25 @@
 
 use serde_json::{Map, Value, json};
 
+use crate::meter::Meter;
+
 /// How deep a value is made; schemas may be recursive.
 const MAX_DEPTH: usize = 16;
 /// Items of an array, or characters of a text, that a schema can ask for.
 const MAX_LENGTH: u64 = 1000;
 /// Values inside one value; a schema can ask for more than there is memory.
 const MAX_VALUES: usize = 2000;
+/// Bytes of text inside one value, names included.
+const MAX_BYTES: usize = 64 << 10;
+/// Parts of a schema that are looked at.
+const MAX_STEPS: u64 = 20_000;
 
 /// A value of `schema`: `const`, the first of `enum`, `default` or `examples` where there is one, else the required
-/// parts alone. Patterns and the like are beyond it; `null` where there is no schema.
+/// parts alone. Patterns and the like are beyond it; `null` where there is no schema, and in place of what does not fit
+/// into the limits.
 pub(super) fn of(schema: Option<&Value>) -> Value {
-    schema.map_or(Value::Null, |schema| value(&mut Making { root: schema, left: MAX_VALUES }, schema, 0))
+    let making = |schema| Making { root: schema, left: MAX_VALUES, bytes: MAX_BYTES, meter: Meter::new(MAX_STEPS) };
+    schema.map_or(Value::Null, |schema| value(&mut making(schema), schema, 0))
 }
 
 /// A value that is being made.
@@ -21,19 +29,58 @@ struct Making<'a> {
     root: &'a Value,
     /// Values that it may still have.
     left: usize,
+    /// Bytes of text that it may still have.
+    bytes: usize,
+    /// Keywords, names and parts of schemas that may still be looked at.
+    meter: Meter,
+}
+
+impl Making<'_> {
+    /// Whether so many bytes fit in, which takes them.
+    fn takes(&mut self, bytes: usize) -> bool {
+        let left = self.bytes.checked_sub(bytes);
+        self.bytes = left.unwrap_or(self.bytes);
+        left.is_some()
+    }
+
+    fn spends(&self, steps: usize) -> bool {
+        self.meter.spend(steps as u64).is_ok()
+    }
+
+    /// A value that the schema gives, if it fits in: its size is looked at no further than that.
+    fn given(&mut self, value: &Value) -> Value {
+        if self.measured(value) { value.clone() } else { Value::Null }
+    }
+
+    fn measured(&mut self, value: &Value) -> bool {
+        let Some(left) = self.left.checked_sub(1) else { return false };
+        self.left = left;
+        match value {
+            Value::Null | Value::Bool(_) => true,
+            Value::Number(number) => self.takes(number.as_str().len()),
+            Value::String(text) => self.takes(text.len()),
+            Value::Array(items) => items.iter().all(|item| self.measured(item)),
+            Value::Object(map) => map.iter().all(|(name, item)| self.takes(name.len()) && self.measured(item)),
+        }
+    }
 }
 
 fn value(making: &mut Making<'_>, schema: &Value, depth: usize) -> Value {
-    let Some(object) = schema.as_object().filter(|_| depth < MAX_DEPTH && making.left > 0) else { return Value::Null };
+    let Some(object) = schema.as_object().filter(|_| depth < MAX_DEPTH && making.left > 0 && making.spends(1)) else {
+        return Value::Null;
+    };
     making.left -= 1;
     let root = making.root;
-    if let Some(target) = object.get("$ref").and_then(Value::as_str).and_then(|r| root.pointer(r.strip_prefix('#')?)) {
+    if let Some(reference) = object.get("$ref").and_then(Value::as_str)
+        && making.spends(reference.len() / 16)
+        && let Some(target) = reference.strip_prefix('#').and_then(|pointer| root.pointer(pointer))
+    {
         return value(making, target, depth + 1);
     }
     let first = |key: &str| object.get(key).and_then(Value::as_array).and_then(|items| items.first());
     let given = object.get("const").or_else(|| first("enum")).or_else(|| object.get("default"));
     if let Some(given) = given.or_else(|| first("examples")) {
-        return given.clone();
+        return making.given(given);
     }
     if object.contains_key("allOf") {
         return merged(making, object, depth);
@@ -51,7 +98,7 @@ fn value(making: &mut Making<'_>, schema: &Value, depth: usize) -> Value {
     match kind(object) {
         Some("object") => Value::Object(fields(making, object, depth)),
         Some("array") => Value::Array(items(making, object, depth)),
-        Some("string") => Value::String(text(object)),
+        Some("string") => text(making, object),
         Some("integer") => number(object, true),
         Some("number") => number(object, false),
         Some("boolean") => Value::Bool(false),
@@ -74,6 +121,9 @@ fn merged(making: &mut Making<'_>, object: &Map<String, Value>, depth: usize) ->
     let parts = object.get("allOf").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
     let mut all = fields(making, object, depth);
     for part in parts {
+        if !making.spends(1) {
+            break;
+        }
         match value(making, part, depth + 1) {
             Value::Object(part) => all.extend(part),
             Value::Null => {}
@@ -86,19 +136,29 @@ fn merged(making: &mut Making<'_>, object: &Map<String, Value>, depth: usize) ->
 fn fields(making: &mut Making<'_>, object: &Map<String, Value>, depth: usize) -> Map<String, Value> {
     let names = object.get("required").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str);
     let schema = |name: &str| object.get("properties").and_then(|properties| properties.get(name));
-    names
-        .map(|name| {
-            let field = schema(name).map_or(Value::Null, |schema| value(making, schema, depth + 1));
-            (name.to_owned(), field)
-        })
-        .collect()
+    let mut fields = Map::new();
+    for name in names {
+        if !making.spends(1) || making.left == 0 || !making.takes(name.len()) {
+            break;
+        }
+        let field = schema(name).map_or(Value::Null, |schema| value(making, schema, depth + 1));
+        fields.insert(name.to_owned(), field);
+    }
+    fields
 }
 
 fn items(making: &mut Making<'_>, object: &Map<String, Value>, depth: usize) -> Vec<Value> {
-    let mut of = |schema: Option<&Value>| schema.map_or(Value::Null, |schema| value(making, schema, depth + 1));
     let first = object.get("prefixItems").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
     let least = length(object, "minItems");
-    (0..least).map(|position| of(first.get(position).or_else(|| object.get("items")))).collect()
+    let mut items = Vec::new();
+    for position in 0..least {
+        if making.left == 0 || !making.spends(1) {
+            break;
+        }
+        let item = first.get(position).or_else(|| object.get("items"));
+        items.push(item.map_or(Value::Null, |schema| value(making, schema, depth + 1)));
+    }
+    items
 }
 
 fn length(object: &Map<String, Value>, key: &str) -> usize {
@@ -106,7 +166,7 @@ fn length(object: &Map<String, Value>, key: &str) -> usize {
     usize::try_from(least).unwrap_or_default()
 }
 
-fn text(object: &Map<String, Value>) -> String {
+fn text(making: &mut Making<'_>, object: &Map<String, Value>) -> Value {
     let text = match object.get("format").and_then(Value::as_str).unwrap_or_default() {
         "date-time" => "1970-01-01T00:00:00Z",
         "date" => "1970-01-01",
@@ -121,7 +181,7 @@ fn text(object: &Map<String, Value>) -> String {
         _ => "",
     };
     let missing = length(object, "minLength").saturating_sub(text.len());
-    text.to_owned() + &"x".repeat(missing)
+    if making.takes(text.len() + missing) { json!(text.to_owned() + &"x".repeat(missing)) } else { Value::Null }
 }
 
 fn number(object: &Map<String, Value>, whole: bool) -> Value {
@@ -203,7 +263,51 @@ mod tests {
     fn a_schema_without_end_has_a_sample_with_one() {
         let recursive = json!({"type": "object", "required": ["next"], "properties": {"next": {"$ref": "#"}}});
         assert!(of(Some(&recursive)).to_string().len() < 500);
-        let wide = json!({"type": "array", "minItems": u64::MAX, "items": {"type": "string", "minLength": u64::MAX}});
-        assert!(of(Some(&wide)).to_string().len() < 2 << 20);
+    }
+
+    #[test]
+    fn a_sample_is_small_whatever_its_schema_asks_for() {
+        let long = "n".repeat(20_000);
+        let list = |item: Value, count: usize| Value::Array(vec![item; count]);
+        let names = |count: usize| (0..count).map(|at| json!(format!("name-{at}"))).collect::<Vec<_>>();
+        let nested = |keyword: &str, count: usize| {
+            (0..count).fold(json!({"required": names(100)}), |inner, _| json!({keyword: [inner.clone(), inner]}))
+        };
+        for (name, schema) in [
+            (
+                "arrays of long texts",
+                json!({"type": "array", "minItems": u64::MAX, "items": {"type": "string", "minLength": u64::MAX}}),
+            ),
+            ("arrays of a large default", json!({"type": "array", "minItems": 1000, "items": {"default": long}})),
+            ("a default of 400 kB", json!({"default": list(json!(long), 20)})),
+            ("a constant of 100,000 values", json!({"const": list(json!(1), 100_000)})),
+            (
+                "an enum of large objects",
+                json!({"type": "array", "minItems": 1000, "items": {"enum": [{long.clone(): long}]}}),
+            ),
+            ("100,000 required names", json!({"required": names(100_000)})),
+            (
+                "required names of 20 kB",
+                json!({"required": (0..100).map(|at| format!("{long}{at}")).collect::<Vec<_>>()}),
+            ),
+            ("parts that double", nested("allOf", 14)),
+            (
+                "references that double",
+                json!({"$ref": "#/$defs/a", "$defs": {"a": {"allOf": [{"$ref": "#/$defs/a"}, {"$ref": "#/$defs/a"}]}}}),
+            ),
+            (
+                "arrays of arrays",
+                json!({"$ref": "#/$defs/a", "$defs": {"a": {"type": "array", "minItems": 1000, "items": {"$ref": "#/$defs/a"}}}}),
+            ),
+            (
+                "a number of 400 kB",
+                serde_json::from_str(&format!("{{\"default\": {}}}", "7".repeat(400_000))).unwrap_or_default(),
+            ),
+            ("100,000 parts that are none", json!({"allOf": list(json!(1), 100_000)})),
+        ] {
+            let sample = of(Some(&schema));
+            assert_eq!(sample, of(Some(&schema)), "{name}: the same each time");
+            assert!(sample.to_string().len() < 128 << 10, "{name}: {}", sample.to_string().len());
+        }
     }
 }

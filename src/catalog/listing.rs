@@ -6,7 +6,14 @@ use super::vfs::stub_path;
 use super::{Catalog, Found, Node};
 use crate::error::{Result, nearest};
 use crate::manifest::{Layout, ServerEntry};
+use crate::meter::{Halt, Meter, Stopped};
+use crate::text::{brief, head};
 
+/// Whether the number of a server's resources may be told, by the server's name.
+pub(crate) type Counts<'a> = &'a dyn Fn(&str) -> bool;
+
+/// Characters of a digest that people are shown.
+const SHOWN_DIGEST: usize = 8;
 /// Entries of one folder that are listed before the rest is only counted.
 const MAX_ENTRIES: usize = 400;
 /// Characters of a signature in a search hit.
@@ -14,45 +21,114 @@ const MAX_SIGNATURE: usize = 200;
 /// Words of a query that found nothing for which names are looked for that are spelt alike.
 const MAX_GUESSED_WORDS: usize = 4;
 
+/// What looking for names that are spelt alike costs at most, in steps.
+const NAMES: u64 = 40_000;
+/// Entries that are looked at for one metered step.
+const ENTRIES_A_STEP: u64 = 8;
+/// Bytes of a listing.
+const MAX_LISTING: usize = 64 << 10;
+
+/// The lines of a listing, up to so many bytes.
+pub(super) struct Lines {
+    text: String,
+    most: usize,
+}
+
+impl Lines {
+    pub(super) fn new(most: usize) -> Self {
+        Self { text: String::new(), most }
+    }
+
+    pub(super) fn push(&mut self, line: &str) {
+        if !self.is_full() {
+            if !self.text.is_empty() {
+                self.text.push('\n');
+            }
+            self.text.push_str(line);
+        }
+    }
+
+    pub(super) fn extend(&mut self, lines: impl IntoIterator<Item = String>) {
+        for line in lines {
+            if self.is_full() {
+                return;
+            }
+            self.push(&line);
+        }
+    }
+
+    /// Whether what is added is dropped.
+    pub(super) fn is_full(&self) -> bool {
+        self.text.len() > self.most
+    }
+
+    pub(super) fn text(self) -> String {
+        match self.is_full() {
+            false => self.text,
+            true => format!("{}\n… cut at {} bytes; narrow it", head(&self.text, self.most), self.most),
+        }
+    }
+}
+
 impl Catalog {
     /// Lists the folder at `path` and `depth` levels below it, one line an entry; for a file, its own line.
     ///
     /// # Errors
     /// `INVALID_ARGS` when there is no such path.
     pub fn ls(&self, path: &str, depth: usize) -> Result<String> {
-        Ok(self.ls_node(self.resolve(path)?, depth.max(1)))
+        self.ls_metered(path, depth, &|_| true, &Meter::new(u64::MAX)).map_err(|halt| halt.error("list"))
     }
 
-    pub(super) fn ls_node(&self, node: Node, depth: usize) -> String {
-        let mut lines = Vec::new();
+    /// As [`Catalog::ls`], metered, with the number of resources only of servers that `counts` says.
+    pub(crate) fn ls_metered(
+        &self,
+        path: &str,
+        depth: usize,
+        counts: Counts<'_>,
+        meter: &Meter,
+    ) -> Result<String, Halt> {
+        let node = self.resolve_metered(path, meter)?;
+        let mut lines = Lines::new(MAX_LISTING);
+        self.list(node, depth.max(1), counts, &mut lines, meter)?;
+        Ok(lines.text())
+    }
+
+    pub(super) fn list(
+        &self,
+        node: Node,
+        depth: usize,
+        counts: Counts<'_>,
+        lines: &mut Lines,
+        meter: &Meter,
+    ) -> Result<(), Stopped> {
         match node {
             Node::Root => {
-                lines.push(format!("/  {}, catalog {}", self.counts(), self.digest));
-                lines.push("forge.pyi forge.d.ts  the script API of `execute`".to_owned());
+                lines.push(&format!("/  {}, catalog {}", self.counts(), head(&self.digest, SHOWN_DIGEST)));
+                lines.push("forge.pyi forge.d.ts  the script API of `execute`");
                 for (position, server) in self.servers.iter().enumerate() {
-                    lines.push(server_line(server));
-                    self.nested(Node::Server(position), depth - 1, "  ", &mut lines);
+                    lines.push(&server_line(server));
+                    self.nested(Node::Server(position), depth - 1, "  ", counts, lines, meter)?;
                 }
                 if self.servers.is_empty() {
-                    lines.push("no servers are configured: add one to forge.toml".to_owned());
+                    lines.push("no servers are configured: add one to forge.toml");
                 }
             }
             Node::Server(_) | Node::Category(..) => {
-                lines.push(format!("{}  {}", self.path(node), self.folder_note(node)));
-                self.nested(node, depth, "", &mut lines);
+                lines.push(&format!("{}  {}", self.path(node), self.folder_note(node)));
+                self.nested(node, depth, "", counts, lines, meter)?;
             }
-            Node::Resources(server) => self.ls_resources(server, &mut lines),
-            Node::Prompts(server) => self.ls_prompts(server, &mut lines),
-            Node::Resource(..) | Node::Prompt(..) => lines.push(self.offer_line(node)),
+            Node::Resources(server) => self.ls_resources(server, lines),
+            Node::Prompts(server) => self.ls_prompts(server, lines),
+            Node::Resource(..) | Node::Prompt(..) => lines.push(&self.offer_line(node)),
             Node::Tool(server, tool, _) => {
                 let server = &self.servers[server];
-                lines.push(tool_line(server, &server.stubs.tools[tool]));
+                lines.push(&tool_line(server, &server.stubs.tools[tool]));
             }
             Node::ForgePyi | Node::ForgeDts | Node::Init(_) | Node::Readme(_) | Node::Stderr(_) => {
-                lines.push(self.path(node));
+                lines.push(&self.path(node));
             }
         }
-        lines.join("\n")
+        Ok(())
     }
 
     fn counts(&self) -> String {
@@ -83,48 +159,59 @@ impl Catalog {
     }
 
     /// The lines below `node`, `depth` levels deep.
-    fn nested(&self, node: Node, depth: usize, indent: &str, lines: &mut Vec<String>) {
-        if depth == 0 {
-            return;
+    fn nested(
+        &self,
+        node: Node,
+        depth: usize,
+        indent: &str,
+        counts: Counts<'_>,
+        lines: &mut Lines,
+        meter: &Meter,
+    ) -> Result<(), Stopped> {
+        let (Node::Server(position) | Node::Category(position, _)) = node else { return Ok(()) };
+        if depth == 0 || lines.is_full() {
+            return Ok(());
         }
-        let mut tools = Vec::new();
-        let (Node::Server(position) | Node::Category(position, _)) = node else { return };
         let entry = &*self.servers[position];
+        let stubs = &entry.stubs;
+        meter.spend(1 + stubs.tools.len() as u64 / ENTRIES_A_STEP)?;
         if let Node::Server(_) = node {
-            lines.extend(Self::offer_folders(entry).into_iter().map(|line| format!("{indent}{line}")));
+            lines.extend(
+                Self::offer_folders(entry, counts(&entry.name)).into_iter().map(|line| format!("{indent}{line}")),
+            );
         }
         if entry.layout != Layout::PerTool {
-            let names: Vec<&str> = entry.stubs.tools.iter().map(|tool| tool.ident.as_str()).collect();
+            let names: Vec<&str> = stubs.tools.iter().map(|tool| tool.ident.as_str()).collect();
             if !names.is_empty() {
-                lines.push(format!("{indent}__init__.pyi  {}", names.join(", ")));
+                lines.push(&format!("{indent}__init__.pyi  {}", names.join(", ")));
             }
-            let held = |tool: &&stubgen::ToolStub| entry.quarantine.contains_key(&tool.name);
-            lines.extend(entry.stubs.tools.iter().filter(held).map(|t| format!("{indent}{}", tool_line(entry, t))));
-            return;
+            let held = |tool: &&stubgen::ToolStub| entry.quarantine.contains_key(&tool.ident);
+            lines.extend(stubs.tools.iter().filter(held).map(|tool| format!("{indent}{}", tool_line(entry, tool))));
+            return Ok(());
         }
-        match node {
-            Node::Server(server) => {
-                let stubs = &self.servers[server].stubs;
-                for (position, category) in stubs.categories.iter().enumerate() {
-                    let node = Node::Category(server, position);
-                    lines.push(format!("{indent}{category}/  {}", self.folder_note(node)));
-                    self.nested(node, depth - 1, &format!("{indent}  "), lines);
+        if let Node::Server(server) = node {
+            for (position, category) in stubs.categories.iter().enumerate() {
+                if lines.is_full() {
+                    return Ok(());
                 }
-                if stubs.categories.is_empty() {
-                    tools.extend(&stubs.tools);
-                }
+                let node = Node::Category(server, position);
+                meter.spend(1 + stubs.tools.len() as u64 / ENTRIES_A_STEP)?;
+                lines.push(&format!("{indent}{category}/  {}", self.folder_note(node)));
+                self.nested(node, depth - 1, &format!("{indent}  "), counts, lines, meter)?;
             }
-            Node::Category(server, category) => {
-                let stubs = &self.servers[server].stubs;
-                let name = stubs.categories.get(category);
-                tools.extend(stubs.tools.iter().filter(|tool| tool.category.as_ref() == name));
-            }
-            _ => {}
         }
-        lines.extend(tools.iter().take(MAX_ENTRIES).map(|tool| format!("{indent}{}", tool_line(entry, tool))));
-        if tools.len() > MAX_ENTRIES {
-            lines.push(format!("{indent}… {} more; `search` with path={}", tools.len() - MAX_ENTRIES, self.path(node)));
+        let category = match node {
+            Node::Server(_) if stubs.categories.is_empty() => None,
+            Node::Category(_, category) => stubs.categories.get(category),
+            _ => return Ok(()),
+        };
+        let tools = || stubs.tools.iter().filter(|tool| category.is_none() || tool.category.as_ref() == category);
+        lines.extend(tools().take(MAX_ENTRIES).map(|tool| format!("{indent}{}", tool_line(entry, tool))));
+        let more = tools().count().saturating_sub(MAX_ENTRIES);
+        if more > 0 {
+            lines.push(&format!("{indent}… {more} more; `search` with path={}", self.path(node)));
         }
+        Ok(())
     }
 
     /// The text of `README.md` of a server.
@@ -161,20 +248,21 @@ impl Catalog {
             Layout::Whole => (format!("/{}/__init__.pyi", hit.server.ident), hit.tool.ident.as_str()),
             Layout::Small | Layout::PerTool => (Self::stub_path(hit.server, hit.tool), ""),
         };
-        let held = if hit.server.quarantine.contains_key(&hit.tool.name) { "QUARANTINED, not callable: " } else { "" };
-        format!("{path}  {held}{name}{}  {}", short_signature(hit.tool), hit.tool.summary).trim_end().to_owned()
+        if let Some(held) = hit.server.quarantine.get(&hit.tool.ident) {
+            return format!("{}  {held}", Self::stub_path(hit.server, hit.tool));
+        }
+        format!("{path}  {name}{}  {}", short_signature(hit.tool), hit.tool.summary).trim_end().to_owned()
     }
 
     /// What to do when a search found nothing: names that are spelt alike, and where to look.
-    #[must_use]
-    pub fn no_hits(&self, query: &str, path: &str) -> String {
-        let under = if path.trim_matches('/').is_empty() { String::new() } else { format!(" under {path}") };
-        let words: Vec<&str> =
-            query.split(|c: char| !c.is_alphanumeric() && c != '_').filter(|w| w.len() > 2).collect();
+    pub(crate) fn no_hits(&self, query: &str, path: &str, meter: &Meter) -> Result<String, Stopped> {
+        let under = if path.trim_matches('/').is_empty() { String::new() } else { format!(" under {}", brief(path)) };
+        let words = query.split(|c: char| !c.is_alphanumeric() && c != '_').filter(|word| word.len() > 2);
         let names = || self.servers.iter().flat_map(|s| s.stubs.tools.iter().map(|tool| tool.ident.as_str()));
         let servers = || self.servers.iter().map(|server| server.ident.as_str());
         let mut near: Vec<String> = Vec::new();
-        for word in words.iter().take(MAX_GUESSED_WORDS) {
+        for word in words.take(MAX_GUESSED_WORDS) {
+            meter.spend(NAMES.min(8 * (self.tools.len() + self.servers.len()) as u64))?;
             near.extend(nearest(word, servers()).into_iter().map(|name| format!("/{name}/")));
             for name in nearest(word, names()) {
                 let owner =
@@ -186,7 +274,8 @@ impl Catalog {
         near.truncate(5);
         let folders: Vec<String> = self.servers.iter().take(20).map(|server| format!("/{}/", server.ident)).collect();
         let guess = if near.is_empty() { String::new() } else { format!("; spelt alike: {}", near.join(" ")) };
-        format!("nothing matches `{query}`{under}{guess}; try other words, or look in {}", folders.join(" "))
+        let (query, folders) = (brief(query), folders.join(" "));
+        Ok(format!("nothing matches `{query}`{under}{guess}; try other words, or look in {folders}"))
     }
 
     /// The path of a tool's stub.
@@ -199,15 +288,18 @@ impl Catalog {
 /// The parameters as a hit shows them: those that a call needs with their types, the others by name, which is most of
 /// the cost of a whole signature saved. The name of the tool is in the path, and the stub has the rest.
 fn short_signature(tool: &stubgen::ToolStub) -> String {
-    let shown: Vec<String> = tool
-        .params
-        .iter()
-        .map(|param| match param.required {
-            true => format!("{}: {}", param.ident, param.ty),
-            false => format!("{}?", param.ident),
-        })
-        .collect();
-    let short = format!("({})", shown.join(", "));
+    let mut short = String::from("(");
+    for (position, param) in tool.params.iter().enumerate() {
+        let separator = if position > 0 { ", " } else { "" };
+        let _ = match param.required {
+            true => write!(short, "{separator}{}: {}", param.ident, param.ty),
+            false => write!(short, "{separator}{}?", param.ident),
+        };
+        if short.len() > 4 * MAX_SIGNATURE {
+            break;
+        }
+    }
+    short.push(')');
     match short.char_indices().nth(MAX_SIGNATURE) {
         Some((end, _)) => format!("{}…)", &short[..end]),
         None => short,
@@ -227,8 +319,10 @@ fn server_line(server: &ServerEntry) -> String {
 }
 
 fn tool_line(server: &ServerEntry, tool: &stubgen::ToolStub) -> String {
-    let held = server.quarantine.get(&tool.name).map(|reason| format!("QUARANTINED, not callable: {reason}. "));
-    format!("{}.pyi  {}{}", tool.ident, held.unwrap_or_default(), tool.summary).trim_end().to_owned()
+    match server.quarantine.get(&tool.ident) {
+        Some(held) => format!("{}.pyi  {held}", tool.ident),
+        None => format!("{}.pyi  {}", tool.ident, tool.summary).trim_end().to_owned(),
+    }
 }
 
 pub(super) fn counted(count: usize, what: &str) -> String {

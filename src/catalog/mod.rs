@@ -1,8 +1,10 @@
 //! What the agent can find: stub files, index and digest, one immutable value that is built whole and swapped whole.
 
+mod glob;
 mod index;
 mod listing;
 mod offers;
+mod quarantine;
 mod vfs;
 
 use std::collections::HashMap;
@@ -10,7 +12,10 @@ use std::sync::Arc;
 
 use crate::auth;
 use crate::error::{Error, ErrorCode, Result, did_you_mean, nearest};
+use crate::limits;
 use crate::manifest::{ServerEntry, State};
+use crate::meter::{Halt, Meter};
+use crate::text::brief;
 use stubgen::ToolStub;
 
 pub use index::{Fields, Ranking};
@@ -76,16 +81,6 @@ pub enum Found<'a> {
     Offer(Node),
 }
 
-impl Found<'_> {
-    fn is_same(&self, other: &Self) -> bool {
-        match (self, other) {
-            (Self::Tool(one), Self::Tool(other)) => std::ptr::eq(one.tool, other.tool),
-            (Self::Offer(one), Self::Offer(other)) => one == other,
-            _ => false,
-        }
-    }
-}
-
 impl Catalog {
     /// Builds the catalog of `servers`, given in order of identifier.
     ///
@@ -126,9 +121,12 @@ impl Catalog {
             tools.extend((0..entry.stubs.tools.len()).map(|tool| ToolRef { server, tool }));
         }
         let offers = offers::nodes(&servers);
-        let digest = |s: &Arc<ServerEntry>| format!("{} {} {}", s.name, s.stubs.digest, s.offers.digest);
+        let digest = |s: &Arc<ServerEntry>| {
+            let held: Vec<&str> = s.quarantine.keys().map(String::as_str).collect();
+            format!("{} {} {} {}", s.name, s.stubs.digest, s.offers.digest, held.join(","))
+        };
         let digests: Vec<String> = servers.iter().map(digest).collect();
-        let digest = stubgen::short_digest(&digests.join("\n"));
+        let digest = stubgen::digest(&digests.join("\n"));
         Self { servers, by_name, tools, offers, index, digest }
     }
 
@@ -144,7 +142,7 @@ impl Catalog {
         self.tools.len()
     }
 
-    /// Short digest of everything but the servers' states.
+    /// Whole digest of everything but the servers' states.
     #[must_use]
     pub fn digest(&self) -> &str {
         &self.digest
@@ -166,15 +164,16 @@ impl Catalog {
     /// The server called `name`, by identifier or name.
     ///
     /// # Errors
-    /// `SERVER_NOT_FOUND` with suggestions.
+    /// `SERVER_NOT_FOUND` with suggestions; `INVALID_ARGS` for a name over its limit.
     pub fn server(&self, name: &str) -> Result<&ServerEntry> {
+        limits::NAME.check(name.len())?;
         self.server_position(name).map(|position| &*self.servers[position]).ok_or_else(|| {
             let known = self.servers.iter().map(|server| server.ident.as_str());
             let hint = did_you_mean(&nearest(name, known)).unwrap_or_else(|| match self.servers.is_empty() {
                 true => "no server is configured".to_owned(),
                 false => "`ls /` lists the servers".to_owned(),
             });
-            Error::new(ErrorCode::ServerNotFound, format!("there is no server `{name}`")).hint(hint)
+            Error::new(ErrorCode::ServerNotFound, format!("there is no server `{}`", brief(name))).hint(hint)
         })
     }
 
@@ -191,6 +190,7 @@ impl Catalog {
     /// because it could not be started.
     pub fn tool(&self, server: &str, name: &str) -> Result<(&ServerEntry, &ToolStub)> {
         let entry = self.server(server)?;
+        limits::NAME.check(name.len())?;
         match find_tool(entry, name) {
             Some(tool) => Ok((entry, tool)),
             None => Err(self.unknown_tool(entry, name)),
@@ -217,7 +217,7 @@ impl Catalog {
             }
             _ => {}
         }
-        let error = Error::new(ErrorCode::ToolNotFound, format!("server `{server}` has no tool `{name}`"));
+        let error = Error::new(ErrorCode::ToolNotFound, format!("server `{server}` has no tool `{}`", brief(name)));
         let here = nearest(name, entry.stubs.tools.iter().map(|tool| tool.ident.as_str()));
         if let Some(hint) = did_you_mean(&here) {
             return error.hint(hint);
@@ -240,55 +240,82 @@ impl Catalog {
     /// # Errors
     /// `INVALID_ARGS` when the folder does not exist, `INTERNAL` when the index fails.
     pub fn search(&self, query: &str, limit: usize, path: &str) -> Result<Vec<Hit<'_>>> {
-        let folder = self.folder(path)?;
-        let found = self.index.search(query, limit, |id| self.tools.get(id).is_some_and(|t| self.is_in(*t, folder)))?;
+        self.search_metered(query, limit, path, &Meter::new(u64::MAX)).map_err(|halt| halt.error("search"))
+    }
+
+    /// As [`Catalog::search`], metered.
+    pub(crate) fn search_metered(
+        &self,
+        query: &str,
+        limit: usize,
+        path: &str,
+        meter: &Meter,
+    ) -> Result<Vec<Hit<'_>>, Halt> {
+        let folder = self.folder(path, meter)?;
+        let keep = |id: usize| self.tools.get(id).is_some_and(|tool| self.is_in(*tool, folder));
+        let found = self.index.search(query, limit, keep, meter)?;
         Ok(found.into_iter().filter_map(|(id, score)| self.hit(id, score)).collect())
     }
 
-    /// The best tools for `query` under the folder `path`, and after them resources and prompts that fit as well.
-    ///
-    /// # Errors
-    /// As [`Catalog::search`].
-    pub fn find(&self, query: &str, limit: usize, path: &str) -> Result<Vec<Found<'_>>> {
-        let folder = self.folder(path)?;
+    /// The documents of the index that fit `query` under `folder`: tools, and after them resources and prompts that fit
+    /// as well.
+    fn find(&self, query: &str, limit: usize, folder: Node, meter: &Meter) -> Result<Vec<(usize, f32)>, Halt> {
         let keep = |id: usize| match self.tools.get(id) {
             Some(tool) => self.is_in(*tool, folder),
             None => self.offers.get(id - self.tools.len()).is_some_and(|offer| offers::is_in(*offer, folder)),
         };
-        let found = self.index.search(query, limit * 2, keep)?;
+        let found = self.index.search(query, limit * 2, keep, meter)?;
         let best = found.first().map_or(0.0, |(_, score)| *score);
         let (tools, others): (Vec<_>, Vec<_>) = found.into_iter().partition(|(id, _)| *id < self.tools.len());
         let mut others: Vec<_> = others.into_iter().filter(|(_, score)| *score >= best * OFFER_SHARE).collect();
         // What scripts call comes first; there is room for a few others, and for more of them where tools are few.
         others.truncate(limit.saturating_sub(tools.len()).max(limit / OFFER_PART));
         let room = limit - others.len();
-        let tools = tools.into_iter().take(room).filter_map(|(id, score)| self.hit(id, score)).map(Found::Tool);
-        let offer = |(id, _): (usize, f32)| self.offers.get(id - self.tools.len()).copied().map(Found::Offer);
-        Ok(tools.chain(others.into_iter().filter_map(offer)).collect())
+        Ok(tools.into_iter().take(room).chain(others).collect())
     }
 
-    /// As [`Catalog::find`] for several queries, one a step of a task: `limit` hits a query, fused by reciprocal rank,
-    /// each with the numbers of the queries that found it, from 0.
+    /// The best tools, resources and prompts for several queries under the folder `path`, one query a step of a task:
+    /// `limit` hits a query, fused by reciprocal rank, each with the numbers of the queries that found it, from 0.
     ///
     /// # Errors
     /// As [`Catalog::search`].
     pub fn find_all(&self, queries: &[String], limit: usize, path: &str) -> Result<Vec<(Found<'_>, Vec<usize>)>> {
+        self.find_all_metered(queries, limit, path, &Meter::new(u64::MAX)).map_err(|halt| halt.error("search"))
+    }
+
+    /// As [`Catalog::find_all`], metered.
+    pub(crate) fn find_all_metered(
+        &self,
+        queries: &[String],
+        limit: usize,
+        path: &str,
+        meter: &Meter,
+    ) -> Result<Vec<(Found<'_>, Vec<usize>)>, Halt> {
+        let folder = self.folder(path, meter)?;
+        let mut positions: HashMap<usize, usize> = HashMap::new();
         let mut fused: Vec<(Found<'_>, Vec<usize>, f32)> = Vec::new();
         for (number, query) in queries.iter().enumerate() {
-            for (rank, found) in (0_u16..).zip(self.find(query, limit, path)?) {
+            for (rank, (id, score)) in (0_u16..).zip(self.find(query, limit, folder, meter)?) {
                 let share = 1.0 / (RANK_OFFSET + f32::from(rank));
-                match fused.iter_mut().find(|(known, ..)| known.is_same(&found)) {
-                    Some((_, queries, score)) => {
-                        queries.push(number);
-                        *score += share;
-                    }
-                    None => fused.push((found, vec![number], share)),
+                if let Some((_, queries, sum)) = positions.get(&id).and_then(|position| fused.get_mut(*position)) {
+                    queries.push(number);
+                    *sum += share;
+                } else if let Some(found) = self.found(id, score) {
+                    positions.insert(id, fused.len());
+                    fused.push((found, vec![number], share));
                 }
             }
         }
         // Stable: what ties, such as the first hits of all queries, stays in the order of the queries.
         fused.sort_by(|a, b| b.2.total_cmp(&a.2));
         Ok(fused.into_iter().map(|(found, queries, _)| (found, queries)).collect())
+    }
+
+    fn found(&self, id: usize, score: f32) -> Option<Found<'_>> {
+        match id.checked_sub(self.tools.len()) {
+            None => self.hit(id, score).map(Found::Tool),
+            Some(offer) => self.offers.get(offer).copied().map(Found::Offer),
+        }
     }
 
     fn hit(&self, id: usize, score: f32) -> Option<Hit<'_>> {

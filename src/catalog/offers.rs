@@ -6,11 +6,19 @@ use std::sync::Arc;
 use serde_json::Value;
 use stubgen::{many_lines, one_line};
 
+use super::listing::Lines;
 use super::{Catalog, Node};
 use crate::manifest::{Offer, Offers, ServerEntry};
+use crate::meter::{Meter, Stopped};
 
 /// Entries of a folder that are listed before the rest is only counted.
 const MAX_ENTRIES: usize = 400;
+/// Variables of a template that URIs are compared with; a resource of any other is asked for by its server's folder.
+const MAX_VARIABLES: usize = 16;
+/// Steps of finding the servers of one link in an answer.
+const LINK_STEPS: u64 = 100_000;
+/// What comparing a URI with one template costs, in steps.
+const COMPARISON: u64 = 2_000;
 /// Templates that are listed.
 const MAX_TEMPLATES: usize = 100;
 
@@ -54,16 +62,51 @@ impl Catalog {
         Some(Remote { server: entry.ident.clone(), uri, path: self.path(node) })
     }
 
-    /// The servers that list a resource with this URI, or else those that have a template for it.
+    /// The name of the server whose resource a node is.
     #[must_use]
-    pub fn servers_with_resource(&self, uri: &str) -> Vec<&ServerEntry> {
+    pub fn resource_owner(&self, node: Node) -> Option<&str> {
+        let Node::Resource(server, _) = node else { return None };
+        Some(&self.servers[server].name)
+    }
+
+    /// The name of the server whose list of resources answers for `path`: that of its folder, and of what is not in it.
+    #[must_use]
+    pub fn resource_list_of(&self, path: &str) -> Option<&str> {
+        let segments = super::vfs::segments(path);
+        let (server, folder) = (segments.first()?, segments.get(1)?);
+        let is_list = folder.eq_ignore_ascii_case("resources")
+            && self.resource_by_uri(path).is_none()
+            && !matches!(self.resolve(path), Ok(Node::Resource(..)));
+        is_list.then(|| self.server_position(server)).flatten().map(|server| self.servers[server].name.as_str())
+    }
+
+    /// Whether a server lists a resource with this URI or has a template for it; also where that is too much work to tell.
+    pub(crate) fn may_list(&self, uri: &str) -> bool {
+        !matches!(self.servers_with_resource(uri, &Meter::new(LINK_STEPS)), Ok(servers) if servers.is_empty())
+    }
+
+    /// The servers that list a resource with this URI, or else those that have a template for it.
+    pub(crate) fn servers_with_resource(&self, uri: &str, meter: &Meter) -> Result<Vec<&ServerEntry>, Stopped> {
         let entries = || self.servers.iter().map(|entry| &**entry);
         let listed: Vec<_> = entries().filter(|entry| entry.offers.resource(uri).is_some()).collect();
         if !listed.is_empty() {
-            return listed;
+            return Ok(listed);
         }
-        let fits = |entry: &&ServerEntry| entry.offers.templates.iter().any(|t| t.id == uri || matches(&t.id, uri));
-        entries().filter(fits).collect()
+        let mut fitting = Vec::new();
+        for entry in entries() {
+            for template in &entry.offers.templates {
+                meter.spend(1)?;
+                if !uri.starts_with(template.id.split('{').next().unwrap_or_default()) {
+                    continue;
+                }
+                meter.spend(COMPARISON)?;
+                if template.id == uri || matches(&template.id, uri) {
+                    fitting.push(entry);
+                    break;
+                }
+            }
+        }
+        Ok(fitting)
     }
 
     /// The servers that list a prompt of this name.
@@ -73,11 +116,12 @@ impl Catalog {
     }
 
     /// The lines that a server's folder has for them.
-    pub(super) fn offer_folders(entry: &ServerEntry) -> Vec<String> {
+    pub(super) fn offer_folders(entry: &ServerEntry, counts: bool) -> Vec<String> {
         let Offers { resources, templates, prompts, .. } = &*entry.offers;
         let mut lines = Vec::new();
         if !resources.is_empty() || !templates.is_empty() {
-            lines.push(format!("resources/  {}", resources_note(&entry.offers)));
+            let note = if counts { resources_note(&entry.offers) } else { "resources".to_owned() };
+            lines.push(format!("resources/  {note}"));
         }
         if !prompts.is_empty() {
             lines.push(format!("prompts/  {}", super::listing::counted(prompts.len(), "prompt")));
@@ -85,28 +129,28 @@ impl Catalog {
         lines
     }
 
-    pub(super) fn ls_resources(&self, server: usize, lines: &mut Vec<String>) {
+    pub(super) fn ls_resources(&self, server: usize, lines: &mut Lines) {
         let entry = &self.servers[server];
         let Offers { resources, templates, notes, .. } = &*entry.offers;
-        lines.push(format!("{}  {}", self.path(Node::Resources(server)), resources_note(&entry.offers)));
+        lines.push(&format!("{}  {}", self.path(Node::Resources(server)), resources_note(&entry.offers)));
         let line = |offer: &Offer| format!("{}  {}  {}", offer.file, offer.id, offer.summary).trim_end().to_owned();
         lines.extend(resources.iter().take(MAX_ENTRIES).map(line));
-        more(resources.len(), MAX_ENTRIES, lines);
+        lines.extend(more(resources.len(), MAX_ENTRIES));
         let template = |offer: &Offer| format!("template  {}  {}", offer.id, offer.summary).trim_end().to_owned();
         lines.extend(templates.iter().take(MAX_TEMPLATES).map(template));
-        more(templates.len(), MAX_TEMPLATES, lines);
+        lines.extend(more(templates.len(), MAX_TEMPLATES));
         let ident = &entry.ident;
-        lines.push(format!("any URI of the server: cat(\"/{ident}/resources/URI\"), or in scripts forge.readResource(\"{ident}\", URI) / read_resource"));
+        lines.push(&format!("any URI of the server: cat(\"/{ident}/resources/URI\"), or in scripts forge.readResource(\"{ident}\", URI) / read_resource"));
         lines.extend(notes.iter().map(|note| format!("note: {note}")));
     }
 
-    pub(super) fn ls_prompts(&self, server: usize, lines: &mut Vec<String>) {
+    pub(super) fn ls_prompts(&self, server: usize, lines: &mut Lines) {
         let entry = &self.servers[server];
         let prompts = &entry.offers.prompts;
         let counted = super::listing::counted(prompts.len(), "prompt");
-        lines.push(format!("{}  {counted}", self.path(Node::Prompts(server))));
+        lines.push(&format!("{}  {counted}", self.path(Node::Prompts(server))));
         lines.extend(prompts.iter().take(MAX_ENTRIES).map(prompt_line));
-        more(prompts.len(), MAX_ENTRIES, lines);
+        lines.extend(more(prompts.len(), MAX_ENTRIES));
         lines.extend(entry.offers.notes.iter().map(|note| format!("note: {note}")));
     }
 
@@ -220,10 +264,8 @@ fn resources_note(offers: &Offers) -> String {
     }
 }
 
-fn more(total: usize, shown: usize, lines: &mut Vec<String>) {
-    if total > shown {
-        lines.push(format!("… {} more", total - shown));
-    }
+fn more(total: usize, shown: usize) -> Option<String> {
+    (total > shown).then(|| format!("… {} more", total - shown))
 }
 
 /// Whether a URI can come of a template: its fixed parts are there in order, with something in place of each variable,
@@ -231,7 +273,7 @@ fn more(total: usize, shown: usize, lines: &mut Vec<String>) {
 fn matches(template: &str, uri: &str) -> bool {
     let mut parts = template.split('{');
     let before = parts.next().unwrap_or_default();
-    if !uri.starts_with(before) {
+    if !uri.starts_with(before) || template.matches('{').count() > MAX_VARIABLES {
         return false;
     }
     let mut pattern = format!("^{}", regex::escape(before));
@@ -251,4 +293,31 @@ fn has_scheme(text: &str) -> bool {
         scheme.starts_with(|c: char| c.is_ascii_alphabetic())
             && scheme.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'+' | b'.' | b'-'))
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::manifest::State;
+    use crate::upstream::Listing;
+
+    fn catalog(templates: Vec<String>) -> Catalog {
+        let template = |uri: String| json!({"name": "t", "uriTemplate": uri});
+        let listing = Listing { templates: templates.into_iter().map(template).collect(), ..Listing::default() };
+        Catalog::build(vec![Arc::new(ServerEntry::listed("s", "s", None, listing, State::Offline))]).expect("a catalog")
+    }
+
+    #[test]
+    fn a_uri_is_compared_with_few_templates_of_few_variables() {
+        let uri = format!("x:{}", "a".repeat(8_000));
+        let many = |of: usize| (0..1_000).map(|n| format!("x:{{+v{n}}}{}", "a{+v}".repeat(of))).collect();
+        let found =
+            |of: usize, uri: &str| catalog(many(of)).servers_with_resource(uri, &Meter::new(20_000)).map(|s| s.len());
+        assert_eq!(found(1, &uri), Ok(1), "the first fits");
+        assert_eq!(found(1, "x:b"), Err(Stopped::Spent), "none fits, and most are not looked at");
+        let large = catalog(vec![format!("x:{}", "{+v}".repeat(1_000))]);
+        assert_eq!(large.servers_with_resource(&uri, &Meter::new(20_000)).map(|servers| servers.len()), Ok(0));
+    }
 }

@@ -2,14 +2,21 @@
 
 use std::borrow::Cow;
 
-use globset::GlobBuilder;
-
-use super::Catalog;
+use super::glob::{Glob, is_glob};
+use super::listing::Lines;
+use super::{Catalog, quarantine};
 use crate::error::{Error, ErrorCode, Result, did_you_mean, nearest};
+use crate::limits;
 use crate::manifest::{Offer, ServerEntry};
+use crate::meter::{Halt, Meter, Stopped};
+use crate::text::brief;
 
-/// Files a glob may match before it is refused.
-const MAX_GLOB: usize = 200;
+/// Names that are compared for one metered step.
+const NAMES_A_STEP: u64 = 8;
+/// What making the error of a path that is not there costs at most, in steps.
+const NO_SUCH_PATH: u64 = 20_000;
+/// Bytes of the listing in an error.
+const MAX_NEAREST: usize = 8 << 10;
 
 /// A place in the virtual filesystem, by positions in the catalog.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -42,6 +49,35 @@ pub enum Node {
     Prompt(usize, usize),
 }
 
+impl Node {
+    /// Whether it is a folder.
+    #[must_use]
+    pub fn is_folder(self) -> bool {
+        match self {
+            Self::Root | Self::Server(_) | Self::Category(..) | Self::Resources(_) | Self::Prompts(_) => true,
+            Self::ForgePyi | Self::ForgeDts | Self::Init(_) | Self::Readme(_) | Self::Stderr(_) => false,
+            Self::Tool(..) | Self::Resource(..) | Self::Prompt(..) => false,
+        }
+    }
+
+    /// The position of the server that it belongs to.
+    fn server(self) -> Option<usize> {
+        match self {
+            Self::Root | Self::ForgePyi | Self::ForgeDts => None,
+            Self::Server(server)
+            | Self::Init(server)
+            | Self::Readme(server)
+            | Self::Stderr(server)
+            | Self::Category(server, _)
+            | Self::Tool(server, ..)
+            | Self::Resources(server)
+            | Self::Resource(server, _)
+            | Self::Prompts(server)
+            | Self::Prompt(server, _) => Some(server),
+        }
+    }
+}
+
 /// The views of a tool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum View {
@@ -65,8 +101,9 @@ impl Catalog {
     /// are forgiven.
     ///
     /// # Errors
-    /// `INVALID_ARGS` with the nearest parent's listing and up to three suggestions.
+    /// `INVALID_ARGS` with the nearest parent's listing and up to three suggestions, or for a path over its limit.
     pub fn resolve(&self, path: &str) -> Result<Node> {
+        limits::PATH.check(path.len())?;
         let segments = segments(path);
         let mut node = Node::Root;
         for (depth, segment) in segments.iter().enumerate() {
@@ -75,13 +112,19 @@ impl Catalog {
         Ok(node)
     }
 
+    /// As [`Catalog::resolve`], metered.
+    pub(crate) fn resolve_metered(&self, path: &str, meter: &Meter) -> Result<Node, Halt> {
+        meter.spend(1 + self.tools.len() as u64 / NAMES_A_STEP)?;
+        Ok(self.resolve(path)?)
+    }
+
     /// As [`Catalog::resolve`], for folders only.
-    pub(super) fn folder(&self, path: &str) -> Result<Node> {
-        match self.resolve(path)? {
-            node @ (Node::Root | Node::Server(_) | Node::Category(..) | Node::Resources(_) | Node::Prompts(_)) => {
-                Ok(node)
-            }
-            _ => Err(Error::new(ErrorCode::InvalidArgs, format!("{path} is a file")).hint("`cat` reads files")),
+    pub(super) fn folder(&self, path: &str, meter: &Meter) -> Result<Node, Halt> {
+        match self.resolve_metered(path, meter)? {
+            node if node.is_folder() => Ok(node),
+            _ => Err(Error::new(ErrorCode::InvalidArgs, format!("{} is a file", brief(path)))
+                .hint("`cat` reads files")
+                .into()),
         }
     }
 
@@ -163,11 +206,15 @@ impl Catalog {
             Node::Prompt(server, prompt) => self.prompt_md(server, prompt).into(),
             Node::ForgePyi => stubgen::forge_pyi(&names()).into(),
             Node::ForgeDts => stubgen::forge_dts(&names()).into(),
-            Node::Init(server) => self.servers[server].stubs.init_pyi.as_str().into(),
+            Node::Init(server) => quarantine::init(&self.servers[server]),
             Node::Readme(server) => self.readme(&self.servers[server]).into(),
             Node::Stderr(server) => self.servers[server].stderr().unwrap_or_default().into(),
             Node::Tool(server, tool, view) => {
-                let stub = &self.servers[server].stubs.tools[tool];
+                let entry = &self.servers[server];
+                let stub = &entry.stubs.tools[tool];
+                if let Some(held) = entry.quarantine.get(&stub.ident) {
+                    return Some(quarantine::view(stub, held, view).into());
+                }
                 match view {
                     View::Pyi => stub.pyi.as_str().into(),
                     View::Dts => stub.dts().into(),
@@ -178,12 +225,12 @@ impl Catalog {
         })
     }
 
-    /// Digest of the stub behind a node, where it has one.
+    /// Whole digest of the stub behind a node, where it has one.
     #[must_use]
-    pub fn node_digest(&self, node: Node) -> Option<&str> {
+    pub fn node_digest(&self, node: Node) -> Option<String> {
         match node {
-            Node::Tool(server, tool, _) => Some(&self.servers[server].stubs.tools[tool].digest),
-            Node::Init(server) => Some(&self.servers[server].stubs.digest),
+            Node::Tool(server, tool, _) => Some(self.servers[server].stubs.tools[tool].full_digest()),
+            Node::Init(server) => Some(self.servers[server].stubs.digest.clone()),
             _ => None,
         }
     }
@@ -200,31 +247,51 @@ impl Catalog {
     /// The files that `pattern` names: one, or all that a glob matches.
     ///
     /// # Errors
-    /// `INVALID_ARGS` when nothing matches, or too much.
-    pub fn files(&self, pattern: &str) -> Result<Vec<Node>> {
-        if !pattern.contains(['*', '?', '[', '{']) {
-            return Ok(vec![self.resolve(pattern)?]);
+    /// `INVALID_ARGS` when nothing matches, or too much; or the meter stops the work.
+    pub(crate) fn files(&self, pattern: &str, meter: &Meter) -> Result<Vec<Node>, Halt> {
+        if !is_glob(pattern) {
+            return Ok(vec![self.resolve_metered(pattern, meter)?]);
         }
-        let rooted = format!("/{}", segments(pattern).join("/"));
-        let wrong = |what: String| Error::new(ErrorCode::InvalidArgs, what);
-        let glob = GlobBuilder::new(&rooted)
-            .literal_separator(true)
-            .case_insensitive(true)
-            .build()
-            .map_err(|error| wrong(format!("`{pattern}` is not a glob: {error}")))?
-            .compile_matcher();
+        limits::GLOB.check(pattern.len())?;
+        let glob = Glob::parse(&format!("/{}", segments(pattern).join("/")))?;
         // Resources are read from their servers, so a glob has to mean them; `**` alone does not.
         let means_resources = segments(pattern).get(1).is_some_and(|part| part.eq_ignore_ascii_case("resources"));
-        let offers = self.every_prompt().chain(self.every_resource().filter(|_| means_resources));
-        let files = self.every_file().chain(offers);
-        let found: Vec<Node> = files.filter(|node| glob.is_match(self.path(*node))).collect();
+        let found = self.matching(&glob, means_resources, meter)?;
+        let nothing = || Error::new(ErrorCode::InvalidArgs, format!("nothing matches {}", brief(pattern)));
         match found.len() {
-            0 => {
-                Err(wrong(format!("nothing matches {pattern}")).hint("`ls` shows what there is; `**` crosses folders"))
+            0 => Err(nothing().hint("`ls` shows what there is; `**` crosses folders").into()),
+            many if many > limits::GLOB_FILES.max => {
+                let message = format!("{} matches more than {} files", brief(pattern), limits::GLOB_FILES.max);
+                Err(Error::new(ErrorCode::InvalidArgs, message).hint("narrow it").into())
             }
-            1..=MAX_GLOB => Ok(found),
-            many => Err(wrong(format!("{pattern} matches {many} files, more than {MAX_GLOB}")).hint("narrow it")),
+            _ => Ok(found),
         }
+    }
+
+    /// The files that a glob matches, and at most one more than it may match.
+    fn matching(&self, glob: &Glob, means_resources: bool, meter: &Meter) -> Result<Vec<Node>, Stopped> {
+        let mut matcher = glob.matcher();
+        let mut of_server = Vec::with_capacity(self.servers.len());
+        for server in 0..self.servers.len() {
+            of_server.push(matcher.may_start(&self.path(Node::Server(server)), meter)?);
+        }
+        let offers = self.every_prompt().chain(self.every_resource().filter(|_| means_resources));
+        let mut found = Vec::new();
+        let mut passed_over = 0;
+        for node in self.every_file().chain(offers) {
+            if node.server().is_some_and(|server| of_server.get(server) == Some(&false)) {
+                passed_over += 1;
+                if passed_over % NAMES_A_STEP == 0 {
+                    meter.spend(1)?;
+                }
+            } else if matcher.is_match(&self.path(node), meter)? {
+                found.push(node);
+                if found.len() > limits::GLOB_FILES.max {
+                    break;
+                }
+            }
+        }
+        Ok(found)
     }
 
     /// Every file of the stub tree, server by server.
@@ -253,22 +320,28 @@ impl Catalog {
     fn no_such_path(&self, path: &str, parent: Node, rest: &[&str]) -> Error {
         let wanted = rest.first().copied().unwrap_or_default();
         let bare = View::ALL.iter().find_map(|(suffix, _)| wanted.strip_suffix(suffix)).unwrap_or(wanted);
-        let names: Vec<String> = match parent {
-            Node::Root => self.servers.iter().map(|server| server.ident.clone()).collect(),
+        let near = match parent {
+            Node::Root => nearest(bare, self.servers.iter().map(|server| server.ident.as_str())),
             Node::Server(server) | Node::Category(server, _) => {
                 let stubs = &self.servers[server].stubs;
-                stubs.categories.iter().cloned().chain(stubs.tools.iter().map(|tool| tool.ident.clone())).collect()
+                let tools = stubs.tools.iter().map(|tool| tool.ident.as_str());
+                nearest(bare, stubs.categories.iter().map(String::as_str).chain(tools))
             }
-            Node::Resources(server) => self.servers[server].offers.resources.iter().map(|o| o.file.clone()).collect(),
-            Node::Prompts(server) => self.servers[server].offers.prompts.iter().map(|o| o.file.clone()).collect(),
+            Node::Resources(server) => {
+                nearest(bare, self.servers[server].offers.resources.iter().map(|offer| offer.file.as_str()))
+            }
+            Node::Prompts(server) => {
+                nearest(bare, self.servers[server].offers.prompts.iter().map(|offer| offer.file.as_str()))
+            }
             _ => Vec::new(),
         };
-        let near = nearest(bare, names.iter().map(String::as_str));
         let near: Vec<String> = near
             .iter()
             .map(|name| self.step(parent, name).map_or_else(|| name.clone(), |node| self.path(node)))
             .collect();
-        let listing = self.ls_node(parent, 1);
+        let mut listing = Lines::new(MAX_NEAREST);
+        let _ = self.list(parent, 1, &|_| false, &mut listing, &Meter::new(NO_SUCH_PATH));
+        let (path, listing) = (brief(path), listing.text());
         let hint = did_you_mean(&near).unwrap_or_else(|| "`search` finds tools by purpose".to_owned());
         Error::new(ErrorCode::InvalidArgs, format!("there is no {path}\nnearest folder:\n{listing}")).hint(hint)
     }
@@ -311,7 +384,7 @@ fn tool_file(entry: &ServerEntry, server: usize, segment: &str) -> Option<Node> 
 }
 
 /// The parts of a path; `.` and empty ones are nothing, `..` goes up and never above the root.
-fn segments(path: &str) -> Vec<&str> {
+pub(super) fn segments(path: &str) -> Vec<&str> {
     let path = path.trim().strip_prefix("forge://").unwrap_or_else(|| path.trim());
     let mut parts = Vec::new();
     for part in path.split('/') {

@@ -9,7 +9,8 @@ use serde_json::Value;
 use super::ui::Ui;
 use super::{Failure, Global};
 use crate::audit;
-use crate::execution::push_visible;
+use crate::people;
+use crate::text::head;
 
 /// Arguments of `forgefs audit`.
 #[derive(Args)]
@@ -61,11 +62,19 @@ pub(super) fn audit(global: &Global, args: AuditArgs, ui: Ui) -> Result<ExitCode
                 ui.note(&format!("nothing is on record in {}", path.display()));
             }
             for record in &records[records.len().saturating_sub(limit)..] {
-                ui.out(&if json { record.to_string() } else { line(record) });
+                if json { ui.json(&record.to_string()) } else { ui.out(&people::line(&line(record))) }
             }
         }
-        Command::Show { id, json: true } => ui.out(&pretty(find(&records, &id)?)),
-        Command::Show { id, json: false } => ui.out(show(find(&records, &id)?).trim_end()),
+        Command::Show { id, json } => {
+            let mut record = find(&records, &id)?.clone();
+            let missing = complete(&path, &mut record);
+            if json {
+                ui.json(&pretty(&record));
+            } else {
+                ui.out(show(&record).trim_end());
+            }
+            note_missing(missing, ui);
+        }
         Command::Stubs { id } => stubs(&path, find(&records, &id)?, ui)?,
     }
     Ok(ExitCode::SUCCESS)
@@ -94,9 +103,9 @@ fn line(record: &Value) -> String {
         .iter()
         .map(|call| format!("{}.{} {}", text(call, "server"), text(call, "tool"), text(call, "outcome")))
         .collect();
-    let ms = record["ms"].as_f64().unwrap_or_default();
+    let ms = record["ms"].as_f64().map(|ms| format!("  {ms:.0} ms")).unwrap_or_default();
     let (id, time, outcome) = (text(record, "id"), text(record, "time"), text(record, "outcome"));
-    format!("{id}  {time}  {what}  {outcome}  {ms:.0} ms  {}", called.join(", ")).trim_end().to_owned()
+    format!("{id}  {time}  {what}  {outcome}{ms}  {}", called.join(", ")).trim_end().to_owned()
 }
 
 /// A record for people: what ran, how it ended, and each call with why it was made, what it moved and what it cost.
@@ -108,9 +117,7 @@ fn show(record: &Value) -> String {
     let mut shown = String::new();
     let mut put = |name: &str, value: &str| {
         if !value.is_empty() {
-            shown.push_str(&format!("{name:<11}"));
-            push_visible(&mut shown, value);
-            shown.push('\n');
+            shown.push_str(&format!("{name:<11}{}\n", people::visible(value).replace('\n', "\\n")));
         }
     };
     put("id", text(record, "id"));
@@ -121,7 +128,7 @@ fn show(record: &Value) -> String {
     put("request", text(record, "request"));
     put("language", text(record, "language"));
     put("engine", text(record, "engine"));
-    put("outcome", &format!("{} in {} ms", text(record, "outcome"), record["ms"]));
+    put("outcome", &outcome(record));
     put("cost", &record.get("cost").map(Value::to_string).unwrap_or_default());
     put("confined", &words(&record["confined"]));
     put("unconfined", &words(&record["unconfined"]));
@@ -134,15 +141,47 @@ fn show(record: &Value) -> String {
         put(&format!("call {}", number + 1), &name);
         let cost = call.get("cost").map(|cost| format!(", cost {cost}")).unwrap_or_default();
         let (sent, received) = (&call["args_bytes"], &call["answer_bytes"]);
-        let outcome = text(call, "outcome");
-        put("", &format!("{outcome} in {} ms, {sent} bytes sent, {received} received{cost}", call["ms"]));
+        match call.get("ms") {
+            Some(ms) => {
+                let outcome = text(call, "outcome");
+                put("", &format!("{outcome} in {ms} ms, {sent} bytes sent, {received} received{cost}"));
+            }
+            None => put("", &format!("on record before it was sent, {sent} bytes; what came of it is unknown")),
+        }
         put("  verdict", text(call, "verdict"));
         put("  holding", &words(&call["labels"]));
     }
     for (path, seen) in record["read"].as_object().into_iter().flatten() {
-        put("had read", &format!("{path} {}", text(seen, "digest")));
+        // The record has the whole digest; people are shown its beginning.
+        put("had read", &format!("{path} {}", head(text(seen, "digest"), 8)));
     }
     shown
+}
+
+/// How it ended, if it is known to have ended.
+fn outcome(record: &Value) -> String {
+    match (text(record, "outcome"), record.get("ms")) {
+        (outcome, Some(ms)) => format!("{outcome} in {ms} ms"),
+        (outcome, None) => format!("{outcome}: it is under way, or its gateway was killed"),
+    }
+}
+
+/// Gives a record all that its session had read before, also what earlier records have; how many stubs are not known any
+/// more.
+fn complete(path: &Path, record: &mut Value) -> u64 {
+    let (read, missing) = audit::had_read(path, record);
+    if let Some(record) = record.as_object_mut() {
+        record.insert("read".to_owned(), read.into_iter().collect::<serde_json::Map<_, _>>().into());
+    }
+    missing
+}
+
+fn note_missing(missing: u64, ui: Ui) {
+    if missing > 0 {
+        ui.note(&format!(
+            "{missing} more stubs had been read before it: the records of this session that have them were rotated away"
+        ));
+    }
 }
 
 fn pretty(record: &Value) -> String {
@@ -150,12 +189,12 @@ fn pretty(record: &Value) -> String {
 }
 
 fn stubs(path: &Path, record: &Value, ui: Ui) -> Result<(), Failure> {
-    let read = record["read"].as_object();
-    let Some(read) = read.filter(|read| !read.is_empty()) else {
+    let (read, missing) = audit::had_read(path, record);
+    note_missing(missing, ui);
+    if read.is_empty() && missing == 0 {
         ui.note("nothing had been read before it");
-        return Ok(());
-    };
-    for (stub, seen) in read {
+    }
+    for (stub, seen) in &read {
         let object = PathBuf::from(text(seen, "object"));
         let name = object.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
         let content = audit::kept(path, &name).map_err(|error| Failure::internal(format!("{stub}: {error}")))?;

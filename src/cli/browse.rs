@@ -7,7 +7,6 @@ use clap::Args;
 
 use super::ui::Ui;
 use super::{Failure, Global};
-use crate::session::Session;
 
 #[derive(Args)]
 pub(super) struct LsArgs {
@@ -44,7 +43,7 @@ pub(super) struct SearchArgs {
 
 pub(super) async fn ls(global: &Global, args: LsArgs, ui: Ui) -> Result<ExitCode, Failure> {
     let gateway = global.settled().await?;
-    ui.out(&gateway.ls(&Session::default(), &args.path, args.depth)?);
+    ui.out(&gateway.ls(&Arc::default(), &args.path, args.depth).await?);
     Ok(ExitCode::SUCCESS)
 }
 
@@ -56,6 +55,6 @@ pub(super) async fn cat(global: &Global, args: CatArgs, ui: Ui) -> Result<ExitCo
 
 pub(super) async fn search(global: &Global, args: SearchArgs, ui: Ui) -> Result<ExitCode, Failure> {
     let gateway = global.settled().await?;
-    ui.out(&gateway.search(&Session::default(), &args.queries, args.limit, args.path.as_deref())?);
+    ui.out(&gateway.search(&Arc::default(), &args.queries, args.limit, args.path.as_deref()).await?);
     Ok(ExitCode::SUCCESS)
 }

@@ -31,8 +31,8 @@ pub(super) async fn call(global: &Global, args: CallArgs, ui: Ui) -> Result<Exit
     let scene = Scene { approver: super::approver(yes), ..gateway.scene(&Arc::new(Session::default())) };
     let value = tokio::select! {
         value = scene.request("call", async |broker| broker.call_tool(1, &server, &tool, &args).await) => value?,
-        _ = tokio::signal::ctrl_c() => return Ok(ExitCode::from(130)),
+        () = super::signals::interrupted() => return Ok(ExitCode::from(130)),
     };
-    ui.out(&value.redacted(Surface::Answer(gateway.config().redaction)).to_string());
+    ui.json(&value.redacted(Surface::Answer(gateway.config().redaction)).to_string());
     Ok(ExitCode::SUCCESS)
 }

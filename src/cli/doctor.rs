@@ -4,6 +4,8 @@ use std::process::ExitCode;
 
 use super::ui::Ui;
 use super::{Failure, Global};
+use crate::audit;
+use crate::config::exposures;
 use crate::manifest::State;
 
 pub(super) async fn doctor(global: &Global, ui: Ui) -> Result<ExitCode, Failure> {
@@ -12,6 +14,13 @@ pub(super) async fn doctor(global: &Global, ui: Ui) -> Result<ExitCode, Failure>
     match &config.path {
         Some(path) => ui.out(&format!("config   {}", path.display())),
         None => ui.out("config   none found; `forgefs init` writes one"),
+    }
+    for exposure in exposures(&config, std::env::current_exe().ok().as_deref()) {
+        ui.out(&format!("warning  {exposure}"));
+    }
+    if let Err(error) = audit::Log::open(&config.audit).probe() {
+        let then = if config.audit.required { ", calls are refused until it can" } else { "" };
+        ui.out(&format!("audit    records cannot be written: {error}{then}"));
     }
     let gateway = global.gateway(config)?;
     let mut exit = 0;

@@ -2,13 +2,14 @@
 
 mod credentials;
 mod entry;
+mod hidden;
 mod import;
 mod places;
 mod read;
 mod references;
+mod spelling;
 mod translate;
 
-use std::collections::BTreeSet;
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
@@ -60,7 +61,7 @@ pub(super) fn init(args: &InitArgs, ui: Ui) -> Result<ExitCode, Failure> {
         env: &process_env,
         cwd: &std::env::current_dir().unwrap_or_default(),
         target: path,
-        taken: names(&existing),
+        existing: servers(&existing),
         leave_out: args.no_secrets,
     });
     imported.report.iter().for_each(|line| ui.note(&entry::plain(line)));
@@ -89,10 +90,12 @@ fn report(imported: &Imported, path: &Path, ui: Ui) {
 }
 
 /// The servers that a configuration already has. What is not valid TOML is left for `doctor` to explain.
-fn names(text: &str) -> BTreeSet<String> {
-    let table: toml::Table = toml::from_str(text).unwrap_or_default();
-    let servers = table.get("servers").and_then(toml::Value::as_table);
-    servers.map(|servers| servers.keys().cloned().collect()).unwrap_or_default()
+fn servers(text: &str) -> toml::Table {
+    let mut table: toml::Table = toml::from_str(text).unwrap_or_default();
+    match table.remove("servers") {
+        Some(toml::Value::Table(servers)) => servers,
+        _ => toml::Table::new(),
+    }
 }
 
 /// A first `forge.toml`: it loads as it is, and shows one server of each transport to uncomment.
@@ -120,7 +123,7 @@ fn write_text(path: &Path, force: bool, text: &str) -> Result<(), InitError> {
         true => options.write(true).create(true).truncate(true),
         false => options.write(true).create_new(true),
     };
-    let mut file = options.open(path).map_err(|source| match source.kind() {
+    let (mut file, _) = files::open_regular(path, &mut options).map_err(|source| match source.kind() {
         io::ErrorKind::AlreadyExists => InitError::Exists { path: path.to_owned() },
         _ => failed(source),
     })?;
@@ -130,12 +133,12 @@ fn write_text(path: &Path, force: bool, text: &str) -> Result<(), InitError> {
     file.write_all(text.as_bytes()).and_then(|()| file.flush()).map_err(failed)
 }
 
-/// Adds the entries at the end of a file; it becomes private once it holds credentials.
+/// Adds the entries at the end of a file, which becomes private: not everything that is a credential looks like one.
 fn append(path: &Path, imported: &Imported) -> Result<(), InitError> {
     let failed = |source| InitError::Failed { path: path.to_owned(), source };
-    let mut file = OpenOptions::new().append(true).open(path).map_err(failed)?;
+    let (mut file, _) = files::open_regular(path, OpenOptions::new().append(true)).map_err(failed)?;
     #[cfg(unix)]
-    if imported.secrets > 0 {
+    {
         file.set_permissions(std::os::unix::fs::PermissionsExt::from_mode(0o600)).map_err(failed)?;
     }
     file.write_all(format!("\n{}", imported.text).as_bytes()).and_then(|()| file.flush()).map_err(failed)

@@ -7,8 +7,10 @@ mod call;
 mod demo;
 mod doctor;
 pub mod init;
+mod reload;
 mod run;
 mod serve;
+mod signals;
 mod stubs;
 mod ui;
 
@@ -23,6 +25,8 @@ use crate::config::{Config, ConfigError, Start, process_env};
 use crate::error::Error;
 use crate::gateway::{Gateway, Options};
 use crate::memory;
+use crate::panics;
+use crate::people;
 use crate::redact;
 use crate::task;
 use crate::telemetry;
@@ -36,6 +40,9 @@ const SERVERS_END: Duration = Duration::from_secs(2);
 
 /// How long the last spans may take to be sent when we end.
 const SPANS_END: Duration = Duration::from_secs(2);
+
+/// How long work that blocks a thread may take to end when we do.
+const BLOCKING_END: Duration = Duration::from_millis(50);
 
 /// Code-mode MCP gateway: any number of MCP servers behind four small tools.
 #[derive(Parser)]
@@ -89,6 +96,8 @@ enum Command {
     Stubs(stubs::StubsArgs),
     /// Log in to servers on HTTP, see and end logins
     Auth(auth::AuthArgs),
+    /// Have running gateways take up an edited forge.toml
+    Reload,
     /// Check configuration, servers and sandbox
     Doctor,
     /// What agents ran, what it called, and what they had read before
@@ -123,6 +132,7 @@ pub fn run(args: impl Iterator<Item = std::ffi::OsString>) -> ExitCode {
         Err(error) => return ui.usage(&error),
     };
     log_to_stderr(&cli);
+    panics::install();
     memory::set_up(task::threads());
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(task::threads()).enable_all().build();
     let runtime = match runtime {
@@ -130,15 +140,25 @@ pub fn run(args: impl Iterator<Item = std::ffi::OsString>) -> ExitCode {
         Err(error) => return ui.failure(&Failure::internal(format!("no async runtime: {error}"))),
     };
     let result = runtime.block_on(async {
-        let result = dispatch(cli, ui).await;
+        survive_limits();
+        let result = panics::caught(dispatch(cli, ui)).await.unwrap_or_else(|defect| Err(defect.into()));
         tokio::join!(upstream::end_all(SERVERS_END), telemetry::end_all(SPANS_END));
         result
     });
     // Reading stdin blocks a thread that nothing can interrupt: do not wait for it.
-    runtime.shutdown_timeout(Duration::from_millis(100));
+    runtime.shutdown_timeout(BLOCKING_END);
     match result {
         Ok(code) => code,
         Err(failure) => ui.failure(&failure),
+    }
+}
+
+/// A file that may not grow (RLIMIT_FSIZE) is an error of the write to it, and no end of the process.
+fn survive_limits() {
+    #[cfg(unix)]
+    {
+        use tokio::signal::unix::{SignalKind, signal};
+        let _ = signal(SignalKind::from_raw(nix::libc::SIGXFSZ));
     }
 }
 
@@ -153,6 +173,7 @@ async fn dispatch(cli: Cli, ui: Ui) -> Result<ExitCode, Failure> {
         Command::Call(args) => call::call(global, args, ui).await,
         Command::Stubs(args) => stubs::run(global, args, ui).await,
         Command::Auth(args) => auth::auth(global, args, ui).await,
+        Command::Reload => reload::reload(global, ui),
         Command::Doctor => doctor::doctor(global, ui).await,
         Command::Audit(args) => audit::audit(global, args, ui),
         Command::Demo => demo::demo(ui).await,
@@ -172,7 +193,7 @@ fn log_to_stderr(cli: &Cli) {
     };
     let subscriber = tracing_subscriber::fmt()
         .with_env_filter(filter)
-        .with_writer(|| redact::Writer(std::io::stderr()))
+        .with_writer(|| redact::Writer(people::Records(std::io::stderr())))
         .with_ansi(false);
     // Only a test could have set one before.
     let _ = subscriber.try_init();
@@ -214,7 +235,11 @@ impl Global {
 
     /// A gateway whose servers are all up, or known to have failed.
     async fn settled(&self) -> Result<Gateway, Failure> {
-        let mut config = self.load(false)?;
+        self.settled_on(self.load(false)?).await
+    }
+
+    /// The same for a configuration at hand.
+    async fn settled_on(&self, mut config: Config) -> Result<Gateway, Failure> {
         // What is shown and written is what servers list now, not what they listed last.
         config.servers.values_mut().for_each(|server| server.start = Start::Eager);
         let gateway = self.gateway(config)?;

@@ -60,7 +60,7 @@ pub(super) async fn run(global: &Global, args: RunArgs, ui: Ui) -> Result<ExitCo
     let execution = tokio::select! {
         execution = scene.execute(request) => execution,
         // Leaving the branch kills the script and its calls.
-        _ = tokio::signal::ctrl_c() => return Ok(ExitCode::from(130)),
+        () = super::signals::interrupted() => return Ok(ExitCode::from(130)),
     };
     print(&execution, args.json, ui)?;
     Ok(exit_code(&execution))
@@ -91,7 +91,7 @@ fn read(file: &Path) -> Result<String, Failure> {
 fn print(execution: &Execution, json: bool, ui: Ui) -> Result<(), Failure> {
     if json {
         let text = serde_json::to_string(execution).map_err(|error| Failure::internal(error.to_string()))?;
-        ui.out(&text);
+        ui.json(&text);
         return Ok(());
     }
     if !execution.output.is_empty() {
@@ -104,7 +104,7 @@ fn print(execution: &Execution, json: bool, ui: Ui) -> Result<(), Failure> {
         ui.note(&execution.plan());
     }
     match (&execution.value, &execution.error) {
-        (Some(value), _) => ui.out(value.get()),
+        (Some(value), _) => ui.json(value.get()),
         (None, Some(failed)) => ui.note(&format!("error: {}", failed.describe())),
         (None, None) => {}
     }

@@ -2,43 +2,39 @@
 
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::time::Duration;
 
-use super::{Failure, Global};
-use crate::config::{Config, process_env};
-use crate::{reload, server, telemetry};
+use super::{Failure, Global, signals};
+use crate::config::{exposures, process_env};
+use crate::{panics, reload, server, telemetry};
+
+/// Pause before what panicked in the background is begun again.
+const AGAIN: Duration = Duration::from_secs(1);
 
 pub(super) async fn serve(global: &Global) -> Result<ExitCode, Failure> {
     let config = global.load(false)?;
     let path = config.path.clone();
+    for exposure in exposures(&config, std::env::current_exe().ok().as_deref()) {
+        tracing::warn!("{exposure}");
+    }
     let gateway = Arc::new(global.gateway(config)?);
     gateway.warm_up();
-    let following = async {
-        match path {
-            Some(path) => reload::follow(Arc::clone(&gateway), path, |path| Config::load(path, &process_env)).await,
-            None => std::future::pending().await,
-        }
-    };
+    let following = kept_up(async || match path.clone() {
+        Some(path) => reload::follow(Arc::clone(&gateway), path, process_env).await,
+        None => std::future::pending().await,
+    });
     tokio::select! {
         served = server::serve_stdio(Arc::clone(&gateway)) => served?,
         () = following => {}
-        () = telemetry::serve(Arc::clone(&gateway)) => {}
-        _ = tokio::signal::ctrl_c() => {}
-        () = terminated() => {}
+        () = kept_up(async || telemetry::serve(Arc::clone(&gateway)).await) => {}
+        () = signals::asked_to_end() => {}
     }
     Ok(ExitCode::SUCCESS)
 }
 
-/// Waits for the signal that asks a process to end.
-#[cfg(unix)]
-async fn terminated() {
-    use tokio::signal::unix::{SignalKind, signal};
-    match signal(SignalKind::terminate()) {
-        Ok(mut signal) => drop(signal.recv().await),
-        Err(_) => std::future::pending().await,
+/// Does work to its end, and begins it again after a panic.
+async fn kept_up(work: impl AsyncFn()) {
+    while panics::caught(work()).await.is_err() {
+        tokio::time::sleep(AGAIN).await;
     }
-}
-
-#[cfg(not(unix))]
-async fn terminated() {
-    std::future::pending().await
 }

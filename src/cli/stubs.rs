@@ -12,7 +12,7 @@ use clap::{Args, Subcommand};
 use super::ui::Ui;
 use super::{Failure, Global};
 use crate::catalog::Catalog;
-use crate::manifest::State;
+use crate::manifest::{LOCK, State};
 
 #[derive(Args)]
 pub(super) struct StubsArgs {
@@ -63,7 +63,12 @@ pub(super) async fn run(global: &Global, args: StubsArgs, ui: Ui) -> Result<Exit
 /// The tree as it would be written now. A server that cannot be reached is an error: its stubs would vanish.
 async fn made(global: &Global, from: Vec<PathBuf>) -> Result<tree::Files, Failure> {
     let gateway = match from.is_empty() {
-        true => global.settled().await?,
+        true => {
+            let mut config = global.load(false)?;
+            // The reviewer sees what servers list, whatever was reviewed before.
+            config.manifest.pin = None;
+            global.settled_on(config).await?
+        }
         false => {
             let offline = Global { config: None, catalog: from, engine: None, log: None };
             offline.gateway(crate::config::Config::empty())?
@@ -96,6 +101,6 @@ fn files(catalog: &Catalog) -> tree::Files {
             lock.push_str(&format!("{} {}\n", tool.full_digest(), path.trim_start_matches('/')));
         }
     }
-    files.insert(tree::LOCK.to_owned(), lock);
+    files.insert(LOCK.to_owned(), lock);
     files
 }

@@ -1,24 +1,31 @@
-//! The only writer to stdout and stderr of the command line.
+//! The only writer to stdout and stderr of the command line. Whatever is in a text, it has no other effect on a terminal
+//! than lines and tabs; in a pipe it reads the same.
 
 use std::io::Write as _;
 use std::process::ExitCode;
 
 use super::Failure;
+use crate::people;
 
 /// Where commands write: results to stdout, everything about them to stderr.
 #[derive(Clone, Copy)]
 pub(super) struct Ui;
 
 impl Ui {
-    /// A result, ending in one newline. A reader that went away, as `head` does, is no error.
+    /// A result, ending in one newline.
     pub(super) fn out(self, text: &str) {
-        let mut stdout = std::io::stdout().lock();
-        let _ = writeln!(stdout, "{}", text.strip_suffix('\n').unwrap_or(text)).and_then(|()| stdout.flush());
+        print(&people::visible(text));
+    }
+
+    /// A result that is JSON, and stays the same JSON.
+    pub(super) fn json(self, text: &str) {
+        print(&people::json(text));
     }
 
     /// A remark.
     pub(super) fn note(self, text: &str) {
-        let _ = writeln!(std::io::stderr(), "{}", text.strip_suffix('\n').unwrap_or(text));
+        let text = people::visible(text);
+        let _ = writeln!(std::io::stderr(), "{}", text.strip_suffix('\n').unwrap_or(&text));
     }
 
     /// A failure and its exit code.
@@ -35,4 +42,10 @@ impl Ui {
         let _ = error.print();
         ExitCode::from(if error.use_stderr() { 2 } else { 0 })
     }
+}
+
+/// A reader that went away, as `head` does, is no error.
+fn print(text: &str) {
+    let mut stdout = std::io::stdout().lock();
+    let _ = writeln!(stdout, "{}", text.strip_suffix('\n').unwrap_or(text)).and_then(|()| stdout.flush());
 }

@@ -93,9 +93,15 @@ fn table(values: &Values<'_>, key: &KeyPath, raw: RawAuth) -> Result<(Kind, OAut
         (_, None, Some(_)) => return fault("`client_secret` without `client_id`"),
         _ => {}
     }
+    let issuer =
+        raw.issuer.map(|issuer| values.filled(&key.key("issuer"), issuer)).transpose()?.map(|issuer| issuer.text);
+    if issuer.as_ref().is_some_and(|issuer| !Url::parse(issuer).is_ok_and(|url| is_private(&url))) {
+        let error = values.document.at_value(&key.key("issuer"), "not an https URL");
+        return Err(error.with_hint("the `issuer` that the authorization server says of itself"));
+    }
     let private_network = raw.private_network.unwrap_or(false);
     let store = values.own_folder("XDG_DATA_HOME", ".local/share").map(|folder| folder.join("auth"));
-    Ok((kind, OAuth { scopes, client_id, client_secret, redirect_port, private_network, store }))
+    Ok((kind, OAuth { scopes, client_id, client_secret, redirect_port, private_network, issuer, store }))
 }
 
 /// Whether tokens may travel to this address: over TLS, or without leaving the machine.

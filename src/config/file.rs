@@ -1,12 +1,12 @@
 //! Finding and reading the file.
 
-use std::fs::{self, File};
-use std::io::{self, Read as _};
+use std::io;
 use std::path::{Path, PathBuf};
 
 use super::Env;
 use super::document::position;
 use super::error::ConfigError;
+use crate::files;
 
 /// No configuration is this long; a device or a wrong file may be.
 const LONGEST: u64 = 4 << 20;
@@ -42,12 +42,13 @@ fn named(path: &Path, cwd: &Path, by: &str) -> Result<Option<PathBuf>, ConfigErr
 
 /// Reads a file as text.
 pub(crate) fn read(path: &Path) -> Result<String, ConfigError> {
-    let bytes = read_bytes(path).map_err(|error| {
+    let bytes = files::read_named(path, LONGEST).map_err(|error| {
         let message = match error.kind() {
             io::ErrorKind::NotFound => "no such file".to_owned(),
             io::ErrorKind::PermissionDenied => "no permission to read it".to_owned(),
             io::ErrorKind::IsADirectory => "this is a directory, not a file".to_owned(),
             io::ErrorKind::FileTooLarge => "longer than 4MiB: not a configuration".to_owned(),
+            io::ErrorKind::InvalidInput => error.to_string(),
             _ => format!("cannot be read: {error}"),
         };
         fault(path, message)
@@ -62,19 +63,6 @@ pub(crate) fn read(path: &Path) -> Result<String, ConfigError> {
         fault.position = Some(position(&text, valid_to));
         fault
     })
-}
-
-fn read_bytes(path: &Path) -> io::Result<Vec<u8>> {
-    // On some platforms opening a directory fails as a lack of permission.
-    if fs::metadata(path)?.is_dir() {
-        return Err(io::ErrorKind::IsADirectory.into());
-    }
-    let mut bytes = Vec::new();
-    File::open(path)?.take(LONGEST + 1).read_to_end(&mut bytes)?;
-    match bytes.len() as u64 > LONGEST {
-        true => Err(io::ErrorKind::FileTooLarge.into()),
-        false => Ok(bytes),
-    }
 }
 
 fn fault(path: &Path, message: String) -> ConfigError {

@@ -12,9 +12,11 @@ use crate::redact::{self, Results};
 use crate::secret::{self, Secret};
 
 mod auth;
+mod diff;
 mod document;
 mod error;
 mod expand;
+mod exposure;
 mod file;
 mod patterns;
 mod policy;
@@ -30,12 +32,14 @@ mod units;
 mod values;
 
 pub(crate) use auth::is_private;
+pub use diff::Widened;
 pub(crate) use document::position;
 use document::{Document, KeyPath};
 pub use error::{ConfigError, Position};
+pub use exposure::exposures;
 pub(crate) use file::read as read_text;
 pub use patterns::{Matcher, Patterns, PerTool};
-pub use policy::{Approval, Flow, FlowAction, Group, Isolation, Party, Policy};
+pub use policy::{Approval, Flow, FlowAction, Group, Isolation, Party, Policy, Relay, Relays};
 use raw::{Raw, RawRedaction};
 pub(crate) use sensitive::sounds_secret;
 pub use spending::{Amount, Budgets, Rate, ToolRule};
@@ -50,6 +54,8 @@ pub struct Config {
     pub servers: BTreeMap<String, Server>,
     /// How scripts run.
     pub sandbox: Sandbox,
+    /// What the gateway itself may keep in memory.
+    pub memory: Memory,
     /// How tool lists are kept.
     pub manifest: Manifest,
     /// Where records of what ran go.
@@ -72,6 +78,12 @@ pub struct Config {
 
 /// Looks up one environment variable. Passed in, so that tests need not change the process.
 pub type Env<'a> = &'a dyn Fn(&str) -> Option<String>;
+
+/// The folder of what gateways keep between their starts; `None` for a user without a home.
+#[must_use]
+pub fn state_folder(env: Env<'_>) -> Option<PathBuf> {
+    values::own_folder(env, "XDG_STATE_HOME", ".local/state")
+}
 
 /// The environment of this process, for production. A value that is not Unicode counts as unset.
 #[must_use]
@@ -119,6 +131,7 @@ impl Config {
         Self {
             servers: BTreeMap::new(),
             sandbox: Sandbox::default(),
+            memory: Memory::default(),
             manifest: Manifest::default(),
             audit: Audit::default(),
             redaction: Results::default(),
@@ -160,6 +173,7 @@ impl Config {
             servers.insert(name, server);
         }
         let sandbox = sandbox::sandbox(values, raw.sandbox)?;
+        let memory = sandbox::memory(values, raw.memory)?;
         let manifest = sandbox::manifest(values, raw.manifest)?;
         let audit = sandbox::audit(values, raw.audit)?;
         let (redaction, placeholders) = redaction(values, raw.redaction)?;
@@ -168,6 +182,7 @@ impl Config {
         let config = Self {
             servers,
             sandbox,
+            memory,
             manifest,
             audit,
             redaction,
@@ -238,6 +253,8 @@ pub struct Server {
     pub cost: Amount,
     /// When the user is asked before one of its tools is called, or its resources and prompts are read.
     pub approval: Approval,
+    /// Which of its questions reach the client.
+    pub relays: Relays,
     /// What holds for some of its tools only.
     pub tools: Vec<ToolRule>,
 }
@@ -338,6 +355,8 @@ pub struct OAuth {
     pub redirect_port: Option<u16>,
     /// Whether the authorization server may be on a private network.
     pub private_network: bool,
+    /// The authorization server that logins are made with, whichever the server names.
+    pub issuer: Option<String>,
     /// Folder that logins are kept in.
     pub store: Option<PathBuf>,
 }
@@ -445,6 +464,25 @@ impl Default for Limits {
     }
 }
 
+/// The `[memory]` table: what the gateway itself may hold, in bytes.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Memory {
+    /// Values that are made of large answers and results, at once.
+    pub answers: usize,
+    /// Stored results and the stash of all sessions.
+    pub results: usize,
+    /// Definitions of all servers, as JSON.
+    pub lists: usize,
+    /// Definitions of one server.
+    pub list: usize,
+}
+
+impl Default for Memory {
+    fn default() -> Self {
+        Self { answers: 512 << 20, results: 256 << 20, lists: 64 << 20, list: 16 << 20 }
+    }
+}
+
 /// The `[audit]` table.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Audit {
@@ -458,6 +496,9 @@ pub struct Audit {
     pub keep: u32,
     /// Whether each record is on the disk before the answer is given.
     pub fsync: bool,
+    /// Whether a call is refused when it cannot be put on record before it is sent: by default, where `path` or
+    /// `to = "file"` is configured.
+    pub required: bool,
 }
 
 /// Where audit records go.
@@ -473,7 +514,7 @@ pub enum AuditTo {
 
 impl Default for Audit {
     fn default() -> Self {
-        Self { to: AuditTo::Stderr, path: None, max_bytes: 64 << 20, keep: 5, fsync: false }
+        Self { to: AuditTo::Stderr, path: None, max_bytes: 64 << 20, keep: 5, fsync: false, required: false }
     }
 }
 

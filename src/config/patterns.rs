@@ -1,11 +1,15 @@
 //! Lists of names and patterns of tools.
 
-use globset::{Glob, GlobMatcher, GlobSet, GlobSetBuilder};
+use globset::{Error, Glob, GlobMatcher, GlobSet, GlobSetBuilder};
 
 use super::document::KeyPath;
 use super::error::ConfigError;
 use super::values::Values;
 
+/// Bytes of one pattern.
+const MAX_BYTES: usize = 1 << 10;
+/// Braces of one pattern.
+const MAX_BRACES: usize = 64;
 const FORM: &str = "write a tool's name, or a pattern with `*`, `?`, `[…]` or `{…,…}`";
 
 /// Tools by wire name: each entry is a name, or a pattern that names match as a whole.
@@ -13,8 +17,9 @@ const FORM: &str = "write a tool's name, or a pattern with `*`, `?`, `[…]` or 
 pub struct Patterns(Vec<String>);
 
 /// Patterns made ready to be matched against many names.
-pub struct Matcher<'a> {
-    names: &'a [String],
+#[derive(Debug)]
+pub struct Matcher {
+    names: Vec<String>,
     globs: GlobSet,
 }
 
@@ -47,6 +52,12 @@ impl<T> PerTool<T> {
         self.0.iter().filter(is_for).map(|entry| (entry.name.as_str(), &entry.value))
     }
 
+    /// What is written under a name or pattern.
+    #[must_use]
+    pub fn under(&self, name: &str) -> Option<&T> {
+        self.0.iter().find(|entry| entry.name == name).map(|entry| &entry.value)
+    }
+
     /// The one that counts for a tool: what is written under its full name, else the highest of all.
     #[must_use]
     pub fn one(&self, tool: &str) -> Option<&T>
@@ -65,19 +76,23 @@ impl Patterns {
         for (index, entry) in raw.into_iter().enumerate() {
             let key = key.index(index);
             let entry = values.filled(&key, entry)?.text;
-            if Glob::new(&entry).is_err() {
+            if !is_usable(&entry) {
                 return Err(values.document.at_value(&key, "not a usable pattern").with_hint(FORM));
             }
             entries.push(entry);
         }
-        Ok(Self(entries))
+        let patterns = Self(entries);
+        match patterns.globs() {
+            Ok(_) => Ok(patterns),
+            Err(_) => Err(values.document.at_value(key, "these patterns are too large together").with_hint(FORM)),
+        }
     }
 
     /// One entry that is written as a key.
     pub(super) fn key(values: &Values<'_>, key: &KeyPath, entry: String) -> Result<Self, ConfigError> {
-        match Glob::new(&entry) {
-            Ok(_) if !entry.trim().is_empty() => Ok(Self(vec![entry])),
-            _ => Err(values.document.at_key(key, "not a usable pattern").with_hint(FORM)),
+        match is_usable(&entry) && !entry.trim().is_empty() {
+            true => Ok(Self(vec![entry])),
+            false => Err(values.document.at_key(key, "not a usable pattern").with_hint(FORM)),
         }
     }
 
@@ -89,22 +104,27 @@ impl Patterns {
 
     /// What matches names against all of them.
     #[must_use]
-    pub fn matcher(&self) -> Matcher<'_> {
-        Matcher { names: &self.0, globs: self.globs() }
+    pub fn matcher(&self) -> Matcher {
+        // That they can be built was checked when they were read.
+        Matcher { names: self.0.clone(), globs: self.globs().unwrap_or_default() }
     }
 
-    fn globs(&self) -> GlobSet {
+    fn globs(&self) -> Result<GlobSet, Error> {
         let globs = self.0.iter().filter_map(|entry| Glob::new(entry).ok());
         let set = globs.fold(GlobSetBuilder::new(), |mut set, glob| {
             set.add(glob);
             set
         });
-        // Each glob was checked; a set that is too large to build matches names only.
-        set.build().unwrap_or_default()
+        set.build()
     }
 }
 
-impl Matcher<'_> {
+/// Whether it is a name or a pattern that can be matched. Nested alternatives are built recursively.
+fn is_usable(entry: &str) -> bool {
+    entry.len() <= MAX_BYTES && entry.matches('{').count() <= MAX_BRACES && Glob::new(entry).is_ok()
+}
+
+impl Matcher {
     /// Whether an entry is this name or a pattern that it matches.
     #[must_use]
     pub fn is_match(&self, name: &str) -> bool {

@@ -85,6 +85,26 @@ pub enum Approval {
     Always,
 }
 
+/// Which questions of a server reach the client.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Relays {
+    /// `elicitation/create`: what the user is asked.
+    pub elicitation: Relay,
+    /// `sampling/createMessage`: what the client's model is asked.
+    pub sampling: Relay,
+}
+
+/// What is done with a question of a server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Relay {
+    /// The client is asked, with the server's name in front.
+    #[default]
+    Ask,
+    /// It is refused.
+    Never,
+}
+
+const RELAYS: &[(&str, Relay)] = &[("ask", Relay::Ask), ("never", Relay::Never)];
 const ISOLATIONS: &[(&str, Isolation)] = &[("strict", Isolation::Strict), ("open", Isolation::Open)];
 const ACTIONS: &[(&str, FlowAction)] = &[("deny", FlowAction::Deny), ("approve", FlowAction::Approve)];
 const APPROVALS: &[(&str, Approval)] =
@@ -179,6 +199,14 @@ fn flow(
     let word = raw.action.ok_or_else(|| missing("action"))?;
     let action = values.word(&key.key("action"), word, ACTIONS)?.ok_or_else(|| missing("action"))?;
     Ok(Flow { from, to, action })
+}
+
+/// The word of an `elicitation` or `sampling` key.
+pub(super) fn relay(values: &Values<'_>, key: &KeyPath, word: Option<String>) -> Result<Relay, ConfigError> {
+    match word {
+        Some(word) => Ok(values.word(key, word, RELAYS)?.unwrap_or_default()),
+        None => Ok(Relay::default()),
+    }
 }
 
 /// The word of an `approval` key.

@@ -13,6 +13,8 @@ pub(super) struct Raw {
     #[serde(default)]
     pub(super) sandbox: RawSandbox,
     #[serde(default)]
+    pub(super) memory: RawMemory,
+    #[serde(default)]
     pub(super) manifest: RawManifest,
     #[serde(default)]
     pub(super) audit: RawAudit,
@@ -56,6 +58,8 @@ pub(super) struct RawServer {
     pub(super) rate: Option<RawRate>,
     pub(super) cost: Option<Number>,
     pub(super) approval: Option<String>,
+    pub(super) elicitation: Option<String>,
+    pub(super) sampling: Option<String>,
     pub(super) tools: BTreeMap<String, RawTool>,
 }
 
@@ -107,6 +111,7 @@ pub(super) struct RawAuth {
     pub(super) client_secret: Option<String>,
     pub(super) redirect_port: Option<i64>,
     pub(super) private_network: Option<bool>,
+    pub(super) issuer: Option<String>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -137,6 +142,15 @@ pub(super) struct RawLimits {
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default, expecting = "a table")]
+pub(super) struct RawMemory {
+    pub(super) answers: Option<SizeText>,
+    pub(super) results: Option<SizeText>,
+    pub(super) lists: Option<SizeText>,
+    pub(super) list: Option<SizeText>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default, expecting = "a table")]
 pub(super) struct RawManifest {
     pub(super) refresh: Option<DurationText>,
     pub(super) pin: Option<String>,
@@ -151,6 +165,7 @@ pub(super) struct RawAudit {
     pub(super) max_size: Option<SizeText>,
     pub(super) keep: Option<i64>,
     pub(super) fsync: Option<bool>,
+    pub(super) required: Option<bool>,
 }
 
 #[derive(Debug, Default, Deserialize)]

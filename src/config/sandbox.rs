@@ -1,12 +1,12 @@
-//! `[sandbox]`, `[manifest]` and `[audit]`.
+//! `[sandbox]`, `[memory]`, `[manifest]` and `[audit]`.
 
 use std::time::Duration;
 
 use super::document::KeyPath;
 use super::error::ConfigError;
-use super::raw::{RawAudit, RawLimits, RawManifest, RawSandbox};
+use super::raw::{RawAudit, RawLimits, RawManifest, RawMemory, RawSandbox};
 use super::values::Values;
-use super::{Audit, AuditTo, LAYERS, Limits, Manifest, Sandbox};
+use super::{Audit, AuditTo, LAYERS, Limits, Manifest, Memory, Sandbox};
 
 const MILLI: Duration = Duration::from_millis(1);
 const SECOND: Duration = Duration::from_secs(1);
@@ -77,10 +77,28 @@ fn limits(values: Values<'_>, table: &KeyPath, raw: RawLimits) -> Result<Limits,
     Ok(limits)
 }
 
+pub(super) fn memory(values: Values<'_>, raw: RawMemory) -> Result<Memory, ConfigError> {
+    let (key, default) = (KeyPath::root("memory"), Memory::default());
+    let size = |name, raw, default, range| values.size(&key.key(name), raw, default, range);
+    let memory = Memory {
+        answers: size("answers", raw.answers, default.answers, 16 * MIB..=65_536 * MIB)?,
+        results: size("results", raw.results, default.results, MIB..=65_536 * MIB)?,
+        lists: size("lists", raw.lists, default.lists, MIB..=4096 * MIB)?,
+        list: size("list", raw.list, default.list.min(default.lists), 64 * KIB..=1024 * MIB)?,
+    };
+    if memory.list > memory.lists {
+        let message = format!("more than the lists of all servers may take ({} bytes)", memory.lists);
+        return Err(values.document.at_value(&key.key("list"), message).with_hint("raise memory.lists"));
+    }
+    Ok(memory)
+}
+
 pub(super) fn audit(values: Values<'_>, raw: RawAudit) -> Result<Audit, ConfigError> {
     const WORDS: &[(&str, AuditTo)] = &[("file", AuditTo::File), ("stderr", AuditTo::Stderr), ("off", AuditTo::Off)];
     let key = KeyPath::root("audit");
     let default = Audit::default();
+    // Who says where records go wants them; elsewhere the log has what the file cannot take.
+    let is_wanted = raw.path.is_some() || raw.to.as_deref() == Some("file");
     let path = match raw.path {
         Some(path) => Some(values.path(&key.key("path"), path)?),
         None => values.own_folder("XDG_STATE_HOME", ".local/state").map(|folder| folder.join("audit.jsonl")),
@@ -96,6 +114,7 @@ pub(super) fn audit(values: Values<'_>, raw: RawAudit) -> Result<Audit, ConfigEr
         max_bytes: values.size(&key.key("max_size"), raw.max_size, default.max_bytes, 64 * KIB..=4096 * MIB)?,
         keep: values.count(&key.key("keep"), raw.keep, default.keep, 1..=1000)?,
         fsync: raw.fsync.unwrap_or(default.fsync),
+        required: raw.required.unwrap_or(is_wanted),
     })
 }
 

@@ -12,7 +12,7 @@ use super::raw::{RawBreaker, RawServer};
 use super::spending;
 use super::transport::transport;
 use super::values::Values;
-use super::{Access, Amount, Approval, Auth, Binding, Breaker, Server, Start, Transport, policy};
+use super::{Access, Amount, Approval, Auth, Binding, Breaker, Relays, Server, Start, Transport, policy};
 
 /// Files and folders that stand beside the servers in the virtual filesystem.
 const ROOT_NAMES: &[&str] = &["forge.pyi", "forge.d.ts", "results"];
@@ -46,6 +46,7 @@ impl Server {
             rate: None,
             cost: Amount::ONE,
             approval: Approval::default(),
+            relays: Relays::default(),
             tools: Vec::new(),
         }
     }
@@ -94,6 +95,10 @@ pub(super) fn server(mut values: Values<'_>, name: &str, mut raw: RawServer) -> 
     let cost = spending::cost(&values, &key.key("cost"), raw.cost.take())?.unwrap_or(Amount::ONE);
     let tools = spending::tools(&values, &key.key("tools"), std::mem::take(&mut raw.tools))?;
     let approval = policy::approval(&values, &key, raw.approval.take())?.unwrap_or_default();
+    let relays = Relays {
+        elicitation: policy::relay(&values, &key.key("elicitation"), raw.elicitation.take())?,
+        sampling: policy::relay(&values, &key.key("sampling"), raw.sampling.take())?,
+    };
     let login = raw.auth.take();
     let transport = transport(&values, &key, raw)?;
     let auth = auth(&values, &key, login, &transport)?;
@@ -114,6 +119,7 @@ pub(super) fn server(mut values: Values<'_>, name: &str, mut raw: RawServer) -> 
         rate,
         cost,
         approval,
+        relays,
         tools,
     })
 }

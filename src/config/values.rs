@@ -23,6 +23,14 @@ pub(super) struct Values<'a> {
     pub(super) base: &'a Path,
 }
 
+/// See [`Values::own_folder`].
+pub(super) fn own_folder(env: Env<'_>, variable: &str, beside: &str) -> Option<PathBuf> {
+    let absolute = |name: &str| env(name).map(PathBuf::from).filter(|path| path.is_absolute());
+    let windows = || if cfg!(windows) { absolute("LOCALAPPDATA") } else { None };
+    let folder = absolute(variable).or_else(windows).or_else(|| Some(absolute("HOME")?.join(beside)))?;
+    Some(folder.join("forgefs"))
+}
+
 impl Values<'_> {
     /// A text with its references replaced.
     pub(super) fn text(&self, key: &KeyPath, text: String) -> Result<Expanded, ConfigError> {
@@ -39,10 +47,7 @@ impl Values<'_> {
     /// Windows; `None` for a user without a home. (XDG Base Directory Specification: a path that is not absolute counts
     /// as not set.)
     pub(super) fn own_folder(&self, variable: &str, beside: &str) -> Option<PathBuf> {
-        let absolute = |name: &str| self.env?(name).map(PathBuf::from).filter(|path| path.is_absolute());
-        let windows = || if cfg!(windows) { absolute("LOCALAPPDATA") } else { None };
-        let folder = absolute(variable).or_else(windows).or_else(|| Some(absolute("HOME")?.join(beside)))?;
-        Some(folder.join("forgefs"))
+        own_folder(self.env?, variable, beside)
     }
 
     /// A text that must not be empty.

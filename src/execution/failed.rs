@@ -6,13 +6,12 @@ use serde::Serialize;
 use serde_json::Value;
 use wire::{ErrorCode, ScriptError, ScriptErrorKind};
 
-use super::render::push_visible;
 use crate::broker::{Broker, CallRecord};
 use crate::catalog::Catalog;
-use crate::discovery::head;
 use crate::error::{Behaviour, code_name, did_you_mean, nearest};
 use crate::redact::{self, Outgoing as _, Results, Surface, Way};
 use crate::sandbox::{Failure, Script};
+use crate::text::{head, push_visible};
 
 /// Names that every script can use besides the servers.
 const API: &[&str] = &[
@@ -172,6 +171,7 @@ impl Failed {
             suggested_fix: self.suggested_fix.redacted(way),
             trace: self.trace.into_iter().map(|frame| frame.redacted(way)).collect(),
             data: self.data.map(|data| data.redacted(way)),
+            call: self.call.map(|call| CallRecord { args: call.args.redacted(way), ..call }),
             ..self
         }
     }

@@ -9,13 +9,16 @@ use std::time::{Duration, Instant};
 
 use serde::Serialize;
 use serde_json::Value;
-use wire::{Json, Language, Limits, Run, Server, Stats, Stream};
+use wire::{Json, Language, Limits, Run, Server, Stats};
 
 use crate::audit;
-use crate::broker::{Approver, Audit, Broker, CallRecord, Rules, Subject, Validators};
+use crate::broker::{Approver, Audit, Broker, CallRecord, Recorder, Rules, RulesNow, Subject, Validators};
 use crate::catalog::Catalog;
 use crate::config;
 use crate::error::code_name;
+use crate::json;
+use crate::memory;
+use crate::meter;
 use crate::redact::{self, Outgoing, Surface, Way};
 use crate::router::Router;
 use crate::sandbox::{self, Pool, Report};
@@ -26,11 +29,13 @@ use crate::telemetry::{Telemetry, Trace};
 use crate::upstream::Caller;
 
 pub use failed::Failed;
-pub(crate) use render::push_visible;
 
 /// What the first answer with placeholders says of them.
 const PLACEHOLDERS: &str = "`<<EMAIL:1>>` and the like stand for values that are kept from you: give one to a tool as it \
                             is, and the tool gets the value";
+
+/// Code up to this size, in bytes, is parsed at once: about half a millisecond.
+const SHORT: usize = 4 << 10;
 
 /// What is to be run.
 #[derive(Debug, Clone)]
@@ -73,6 +78,8 @@ pub struct Scene {
     pub caller: Option<Arc<dyn Caller>>,
     /// What scripts may do.
     pub rules: Arc<Rules>,
+    /// What they may do when they make a call.
+    pub rules_now: RulesNow,
     /// Who is asked where that needs consent.
     pub approver: Approver,
 }
@@ -138,6 +145,7 @@ impl Scene {
             Arc::clone(&self.spending),
             Arc::clone(&self.rules),
         )
+        .following(Arc::clone(&self.rules_now))
         .made_for(self.caller.clone(), self.approver)
         .with_placeholders(self.placeholders)
         .traced(Trace::begin(
@@ -155,18 +163,12 @@ impl Scene {
         request: &'static str,
         ask: impl AsyncFnOnce(&Broker) -> crate::error::Result<T>,
     ) -> crate::error::Result<T> {
-        let broker = Arc::new(self.broker());
-        let audit = Audit::begin(
-            Arc::clone(&broker),
-            Arc::clone(&self.audit),
-            self.telemetry.clone(),
-            Subject::Request { request },
-        );
+        let recorder = Recorder::new(Arc::clone(&self.audit), Subject::Request { request });
+        let broker = Arc::new(self.broker().recorded(Arc::clone(&recorder)));
+        let audit = Audit::begin(Arc::clone(&broker), recorder, self.telemetry.clone());
         let answer = ask(&broker).await;
-        audit.finish(&match &answer {
-            Ok(_) => "ok".to_owned(),
-            Err(error) => code_name(error.code),
-        });
+        let outcome = answer.as_ref().map_or_else(|error| code_name(error.code), |_| "ok".to_owned());
+        audit.finish(&outcome).await;
         let minting = broker.minting();
         answer.map(|answer| answer.redacted(Surface::Answer(self.redaction).minted_by(minting.as_ref())))
     }
@@ -174,11 +176,13 @@ impl Scene {
     /// Runs a script. Dropping the future kills it; the audit record is written either way.
     pub async fn execute(self, request: Request) -> Execution {
         let started = Instant::now();
-        let broker = Arc::new(if request.dry_run { self.broker().dry() } else { self.broker() });
-        let run = self.session.results.begin();
         let subject = Subject::script(request.language, &request.code, request.dry_run);
-        let mut audit = Audit::begin(Arc::clone(&broker), Arc::clone(&self.audit), self.telemetry.clone(), subject);
-        let (result, report) = match self.prepare(&request) {
+        let recorder = Recorder::new(Arc::clone(&self.audit), subject);
+        let broker = self.broker().written_in(&request.code).recorded(Arc::clone(&recorder));
+        let broker = Arc::new(if request.dry_run { broker.dry() } else { broker });
+        let run = self.session.results.begin();
+        let mut audit = Audit::begin(Arc::clone(&broker), recorder, self.telemetry.clone());
+        let (result, report) = match self.prepare(&request).await {
             Err(error) => (Err(Failed::script(*error, &request.code, None, &broker, &self.catalog)), None),
             Ok(script) => {
                 let wall = request.timeout.unwrap_or(self.limits.wall).min(self.limits.wall);
@@ -193,14 +197,21 @@ impl Scene {
             Ok(_) => "ok".to_owned(),
             Err(failed) => code_name(failed.code),
         };
-        let calls = audit.finish(&outcome);
-        let execution = self.conclude(result, report, calls, &broker, started);
+        let calls = audit.finish(&outcome).await;
+        let (result, _room) = self.held(result, &request.code, &broker).await;
+        let size = result.as_ref().map_or(0, |value| value.get().len());
+        let execution = task::work_on(size, || self.conclude(result, report, calls, &broker, started));
         Execution { run, dry_run: request.dry_run, ..execution }
     }
 
-    fn prepare(&self, request: &Request) -> Result<sandbox::Script, Box<wire::ScriptError>> {
-        let Request { language, code, .. } = request;
-        task::work_on(code.len(), || sandbox::prepare(*language, code, self.limits.code_bytes))
+    async fn prepare(&self, request: &Request) -> Result<sandbox::Script, Box<wire::ScriptError>> {
+        let (language, limit) = (request.language, self.limits.code_bytes);
+        if request.code.len() <= SHORT {
+            return sandbox::prepare(language, &request.code, limit);
+        }
+        let code = request.code.clone();
+        let prepared = meter::apart(move || sandbox::prepare(language, &code, limit)).await;
+        prepared.unwrap_or_else(|stopped| Err(sandbox::unprepared(&stopped.error("parse the script").message)))
     }
 
     fn run_frame(&self, script: &sandbox::Script) -> Run {
@@ -222,6 +233,44 @@ impl Scene {
         }
     }
 
+    /// The value of a run, with the memory that working on it takes; a failure in its place where it cannot be had.
+    async fn held(
+        &self,
+        result: Result<Json, Failed>,
+        code: &str,
+        broker: &Broker,
+    ) -> (Result<Json, Failed>, Option<memory::Taken>) {
+        let Ok(value) = result else { return (result, None) };
+        let measured = task::work_on(value.get().len(), || json::measure(value.get().as_bytes()));
+        let refused = |message: String| {
+            let error = wire::ScriptError {
+                kind: wire::ScriptErrorKind::Result,
+                message,
+                line: 0,
+                column: 0,
+                trace: Vec::new(),
+                call: None,
+                error: None,
+            };
+            (Err(Failed::script(error, code, None, broker, &self.catalog)), None)
+        };
+        match measured {
+            Err(unfit) => refused(format!("the value cannot be returned: {unfit}")),
+            Ok(found) if found.tree_bytes < memory::SMALL => (Ok(value), None),
+            Ok(found) => match memory::ANSWERS.wait_for(found.tree_bytes).await {
+                Ok(room) => (Ok(value), Some(room)),
+                Err(_) if found.tree_bytes > memory::ANSWERS.size() => refused(format!(
+                    "the value has {} values, which take {} MiB in memory, over the limit of {} MiB: return less, or \
+                     raise `memory.answers`",
+                    found.values,
+                    found.tree_bytes >> 20,
+                    memory::ANSWERS.size() >> 20
+                )),
+                Err(full) => refused(format!("there is no room for the value: {full}; {}", full.hint())),
+            },
+        }
+    }
+
     fn conclude(
         &self,
         result: Result<Json, Failed>,
@@ -234,7 +283,7 @@ impl Scene {
         let way = |surface: Surface| surface.minted_by(minting.as_ref());
         let (engine, stats, output) = match report {
             Some(report) => {
-                let output = joined(&report.output, report.output_dropped);
+                let output = captured(report.output);
                 (report.engine, report.stats, output.redacted(way(Surface::Output(self.redaction))))
             }
             None => (None, Stats::default(), String::new()),
@@ -245,7 +294,9 @@ impl Scene {
         };
         let parsed =
             value.as_ref().filter(|v| v.get().contains("\"blob:")).and_then(|v| serde_json::from_str(v.get()).ok());
-        let settled = parsed.map(|value| broker.attachments().settle(value)).unwrap_or_default();
+        let settled = parsed
+            .map(|value| broker.attachments().settle(value, |uri| self.catalog.may_list(uri)))
+            .unwrap_or_default();
         let mut notes = self.stale_notes(&calls);
         if settled.left_out > 0 {
             notes.push(format!("{} handles are left as they are: too much content for one answer", settled.left_out));
@@ -263,7 +314,7 @@ impl Scene {
             error,
             output,
             notes,
-            calls,
+            calls: calls.into_iter().map(|call| CallRecord { args: call.args.redacted(shown), ..call }).collect(),
             dry_run: false,
             labels: broker.labels(),
             run: 0,
@@ -283,7 +334,7 @@ impl Scene {
             let Ok((server, tool)) = self.catalog.tool(&call.server, &call.tool) else { continue };
             let path = Catalog::stub_path(server, tool);
             let note = format!("{path} has changed since it was read; `cat` it again");
-            if self.session.is_stale(&path, &tool.digest) && !notes.contains(&note) {
+            if self.session.is_stale(&path, &tool.full_digest()) && !notes.contains(&note) {
                 notes.push(note);
             }
         }
@@ -293,7 +344,7 @@ impl Scene {
 
 /// The value as the agent may see it. The script had it as the servers gave it: it may have had to pass it on.
 fn clean(value: Json, way: Way<'_>) -> Json {
-    match redact::json_text(way, value.get()) {
+    match task::work_on(value.get().len(), || redact::json_text(way, value.get())) {
         Cow::Borrowed(_) => value,
         Cow::Owned(text) => {
             let as_text = |text: String| serde_json::value::to_raw_value(&text).unwrap_or_default();
@@ -302,16 +353,9 @@ fn clean(value: Json, way: Way<'_>) -> Json {
     }
 }
 
-/// Captured output as text; warnings and errors are marked.
-fn joined(output: &[(Stream, String)], dropped: usize) -> String {
-    let mut text = String::new();
-    for (stream, line) in output {
-        if *stream == Stream::Err {
-            text.push_str("! ");
-        }
-        render::push_visible(&mut text, line);
-        text.push('\n');
-    }
+/// Captured output, with what was dropped of it counted.
+fn captured(output: sandbox::Captured) -> String {
+    let sandbox::Captured { mut text, dropped, .. } = output;
     if dropped > 0 {
         text.push_str(&format!("… {dropped} more bytes of output were dropped: over the limit\n"));
     }

@@ -1,13 +1,16 @@
 //! An execution as the agent reads it.
 
+use std::borrow::Cow;
 use std::fmt::Write as _;
 
-use serde_json::Value;
+use serde::de::{Deserializer as _, Error as _, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde_json::value::RawValue;
 
 use super::Execution;
 use crate::broker::CallRecord;
-use crate::discovery::head;
+use crate::json;
 use crate::session::Session;
+use crate::text::head;
 
 /// Bytes a token stands for on average, when a budget in tokens is applied without a tokenizer.
 const BYTES_PER_TOKEN: usize = 4;
@@ -19,20 +22,10 @@ const MAX_CALLS: usize = 10;
 const SHOWN_FIRST: usize = 3;
 /// Keys of an object that a shape names.
 const MAX_KEYS: usize = 20;
-
-/// Appends text from outside, with what would move a terminal's cursor or turn the direction of reading escaped.
-pub(crate) fn push_visible(text: &mut String, line: &str) {
-    for c in line.chars() {
-        match c {
-            '\t' | '\n' => text.push(c),
-            '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => {
-                text.extend(c.escape_unicode());
-            }
-            c if c.is_control() => text.extend(c.escape_unicode()),
-            c => text.push(c),
-        }
-    }
-}
+/// Bytes of such a key.
+const MAX_KEY: usize = 100;
+/// The key under which `serde_json` hands over a number. Objects from outside never have it.
+const NUMBER: &str = "$serde_json::private::Number";
 
 impl Execution {
     /// The answer's text: the value as compact JSON, or the failure with the calls that completed before it; then
@@ -95,15 +88,17 @@ impl Execution {
         if json.len() <= budget {
             return json.to_owned();
         }
-        match serde_json::from_str::<Value>(json) {
-            // A long text is kept as text, so that its own lines can be read.
-            Ok(Value::String(text)) => self.stored("text", text, false, session),
-            Ok(value) => {
-                let pretty = serde_json::to_string_pretty(&value).unwrap_or_else(|_| json.to_owned());
-                self.stored(&shape(&value), pretty, true, session)
-            }
-            Err(_) => self.stored("text", json.to_owned(), false, session),
+        let is_deep = json::measure(json.as_bytes()).is_ok_and(|found| found.depth > json::MAX_DEPTH);
+        if is_deep {
+            return self.stored("text", json.to_owned(), false, session);
         }
+        // A long text is kept as text, so that its own lines can be read.
+        if json.starts_with('"')
+            && let Ok(text) = serde_json::from_str::<String>(json)
+        {
+            return self.stored("text", text, false, session);
+        }
+        self.stored(&shape(json, true).unwrap_or_default(), json::laid_out(json), true, session)
     }
 
     fn fit_text(&self, text: &str, session: &Session, budget: usize) -> String {
@@ -115,7 +110,17 @@ impl Execution {
 
     fn stored(&self, shape: &str, text: String, is_json: bool, session: &Session) -> String {
         let (lines, bytes, preview) = (text.lines().count(), text.len(), head(&text, PREVIEW).to_owned());
-        let path = session.results.store(self.run, text, is_json, self.labels.clone());
+        let path = match session.results.store(self.run, text, is_json, self.labels.clone()) {
+            Ok(path) => path,
+            Err(error) => {
+                let hint = error.hint.as_deref().unwrap_or_default();
+                return format!(
+                    "too large for an answer, and not stored: {}: {shape}, {bytes} bytes, {lines} lines\n{preview}…\n\
+                     fix: {hint}",
+                    error.message
+                );
+            }
+        };
         format!(
             "too large for an answer, stored as {path}: {shape}, {bytes} bytes, {lines} lines\n{preview}…\n\
              read on: cat(\"{path}\", lines=\"1-200\"), or forge.results.get(\"{path}\") in a script (Starlark: \
@@ -124,28 +129,65 @@ impl Execution {
     }
 }
 
-/// What a value is made of, one level deep.
-fn shape(value: &Value) -> String {
-    match value {
-        Value::Array(items) => match items.first() {
-            Some(first) => format!("array of {} items, the first: {}", items.len(), shape_of_item(first)),
-            None => "empty array".to_owned(),
-        },
-        other => shape_of_item(other),
-    }
+/// What a value is made of, one level deep; no values are made of its text for that.
+fn shape(json: &str, is_whole: bool) -> serde_json::Result<String> {
+    serde_json::Deserializer::from_str(json).deserialize_any(Shape { is_whole })
 }
 
-fn shape_of_item(value: &Value) -> String {
-    match value {
-        Value::Object(object) => {
-            let keys: Vec<&str> = object.keys().take(MAX_KEYS).map(String::as_str).collect();
-            let more = if object.len() > MAX_KEYS { ", …" } else { "" };
-            format!("object {{{}{more}}}", keys.join(", "))
+/// Describes a value, and of a whole one the first of its items.
+struct Shape {
+    is_whole: bool,
+}
+
+impl<'de> Visitor<'de> for Shape {
+    type Value = String;
+
+    fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("JSON")
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<String, A::Error> {
+        let first = items.next_element::<&RawValue>()?;
+        let mut count = usize::from(first.is_some());
+        while items.next_element::<IgnoredAny>()?.is_some() {
+            count += 1;
         }
-        Value::Array(items) => format!("array of {} items", items.len()),
-        Value::String(text) => format!("text of {} bytes", text.len()),
-        Value::Number(_) => "number".to_owned(),
-        Value::Bool(_) => "boolean".to_owned(),
-        Value::Null => "null".to_owned(),
+        Ok(match first {
+            None if self.is_whole => "empty array".to_owned(),
+            Some(first) if self.is_whole => {
+                let item = shape(first.get(), false).map_err(A::Error::custom)?;
+                format!("array of {count} items, the first: {item}")
+            }
+            _ => format!("array of {count} items"),
+        })
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<String, A::Error> {
+        let mut keys: Vec<String> = Vec::new();
+        let mut more = "";
+        while let Some(key) = entries.next_key::<Cow<'de, str>>()? {
+            if key == NUMBER && keys.is_empty() {
+                entries.next_value::<IgnoredAny>()?;
+                return Ok("number".to_owned());
+            }
+            entries.next_value::<IgnoredAny>()?;
+            match keys.len() < MAX_KEYS {
+                true => keys.push(head(&key, MAX_KEY).to_owned()),
+                false => more = ", …",
+            }
+        }
+        Ok(format!("object {{{}{more}}}", keys.join(", ")))
+    }
+
+    fn visit_str<E>(self, text: &str) -> Result<String, E> {
+        Ok(format!("text of {} bytes", text.len()))
+    }
+
+    fn visit_bool<E>(self, _: bool) -> Result<String, E> {
+        Ok("boolean".to_owned())
+    }
+
+    fn visit_unit<E>(self) -> Result<String, E> {
+        Ok("null".to_owned())
     }
 }

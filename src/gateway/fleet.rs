@@ -13,7 +13,7 @@ use crate::config::{self, Config};
 use crate::error::{Error, ErrorCode, Result};
 use crate::manifest::{Cache, Keeper, Pin, ServerEntry, Source, State, load_file};
 use crate::memory;
-use crate::router::Router;
+use crate::router::{Route, Router};
 use crate::task::Task;
 use crate::upstream::{self, Connection, Event, Listing, Offline, Teller, Upstream};
 
@@ -22,7 +22,6 @@ pub(super) struct Fleet {
     /// Tool lists from files, by server name: the tools, and the file.
     files: BTreeMap<String, (Vec<Value>, String)>,
     running: Mutex<Running>,
-    router: ArcSwap<Router>,
     catalog: Arc<ArcSwap<Catalog>>,
     phase: watch::Receiver<Phase>,
     changes: mpsc::UnboundedSender<Vec<Change>>,
@@ -34,6 +33,7 @@ pub(super) struct Fleet {
 struct Running {
     servers: BTreeMap<String, Server>,
     manifest: config::Manifest,
+    pin: Option<Arc<Pin>>,
     /// Number of the last server that was started.
     last: u64,
 }
@@ -42,6 +42,7 @@ struct Running {
 struct Server {
     config: config::Server,
     ident: String,
+    instance: u64,
     upstream: Option<(Arc<dyn Upstream>, Teller)>,
     _keeping: Option<Task>,
 }
@@ -68,12 +69,26 @@ pub struct Reloaded {
     pub removed: Vec<String>,
 }
 
+/// What a change of the configuration needs and may fail at, before anything is changed.
+pub(super) struct Prepared {
+    pin: Option<Arc<Pin>>,
+}
+
+/// Whether reviewed stubs are read again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Pins {
+    /// They are those that were read last.
+    Keep,
+    /// They may have changed inside of their folder.
+    Read,
+}
+
 impl Fleet {
-    /// Reads the files, and starts the servers of `config` in the background.
+    /// Reads the files, and starts the servers of `config` in the background; the way to them beside it.
     ///
     /// # Errors
     /// When a file cannot be read, or two servers have one name.
-    pub(super) fn start(config: &Config, catalogs: &[PathBuf]) -> Result<Self> {
+    pub(super) fn start(config: &Config, catalogs: &[PathBuf]) -> Result<(Self, Arc<Router>)> {
         let mut files = BTreeMap::new();
         for path in catalogs {
             for (name, tools) in load_file(path)? {
@@ -87,32 +102,40 @@ impl Fleet {
         let catalog = Arc::new(ArcSwap::from_pointee(Catalog::build(Vec::new())?));
         let (tell_phase, phase) = watch::channel(Phase::Starting);
         let (changes, incoming) = mpsc::unbounded_channel();
-        let mut fleet = Self {
-            files,
-            running: Mutex::default(),
-            router: ArcSwap::default(),
-            catalog: Arc::clone(&catalog),
-            phase,
-            changes,
-            _rebuilding: None,
-        };
+        let mut fleet =
+            Self { files, running: Mutex::default(), catalog: Arc::clone(&catalog), phase, changes, _rebuilding: None };
         let mut entries = Entries::default();
-        entries.apply(fleet.change(config)?.1);
+        let (_, changes, router) = fleet.change(config, fleet.prepare(config, Pins::Read)?);
+        entries.apply(changes);
         catalog.store(Arc::new(Catalog::build(entries.all())?));
         tell_phase.send_replace(catalog.load().phase());
         fleet._rebuilding = Some(Task::spawn(rebuild(entries, incoming, catalog, tell_phase)));
-        Ok(fleet)
+        Ok((fleet, router))
     }
 
-    /// Starts, replaces and removes servers so that they are as `config` says. Those that it does not change go on
-    /// undisturbed.
+    /// Does of a change to `config` what may fail.
     ///
     /// # Errors
-    /// When two servers have one name, or the reviewed stubs cannot be read: nothing is changed then.
-    pub(super) fn reload(&self, config: &Config) -> Result<Reloaded> {
-        let (reloaded, changes) = self.change(config)?;
+    /// When two servers have one name, or the reviewed stubs cannot be read.
+    pub(super) fn prepare(&self, config: &Config, pins: Pins) -> Result<Prepared> {
+        if let Some((name, (_, file))) = self.files.iter().find(|(name, _)| config.servers.contains_key(*name)) {
+            return Err(taken(file, name));
+        }
+        let running = self.running();
+        let pin = match &config.manifest.pin {
+            pin if pins == Pins::Keep && *pin == running.manifest.pin => running.pin.clone(),
+            Some(folder) => Some(Arc::new(Pin::load(folder)?)),
+            None => None,
+        };
+        Ok(Prepared { pin })
+    }
+
+    /// Starts, replaces and removes servers so that they are as `config` says, and gives the way to them. Those that it
+    /// does not change go on undisturbed.
+    pub(super) fn reload(&self, config: &Config, prepared: Prepared) -> (Reloaded, Arc<Router>) {
+        let (reloaded, changes, router) = self.change(config, prepared);
         let _ = self.changes.send(changes);
-        Ok(reloaded)
+        (reloaded, router)
     }
 
     /// Has every server listed again.
@@ -120,10 +143,6 @@ impl Fleet {
         for (_, teller) in self.running().servers.values().filter_map(|server| server.upstream.as_ref()) {
             teller.tell(Event::Changed);
         }
-    }
-
-    pub(super) fn router(&self) -> Arc<Router> {
-        self.router.load_full()
     }
 
     pub(super) fn catalog(&self) -> &ArcSwap<Catalog> {
@@ -139,18 +158,14 @@ impl Fleet {
         self.running.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn change(&self, config: &Config) -> Result<(Reloaded, Vec<Change>)> {
-        if let Some((name, (_, file))) = self.files.iter().find(|(name, _)| config.servers.contains_key(*name)) {
-            return Err(taken(file, name));
-        }
-        let pin = config.manifest.pin.as_deref().map(Pin::load).transpose()?.map(Arc::new);
+    fn change(&self, config: &Config, Prepared { pin }: Prepared) -> (Reloaded, Vec<Change>, Arc<Router>) {
         let mut names: Vec<&str> = self.files.keys().chain(config.servers.keys()).map(String::as_str).collect();
         names.sort_unstable();
         let idents: HashMap<&str, String> = names.iter().copied().zip(stubgen::assign_idents(&names)).collect();
         let mut running = self.running();
-        // Reviewed stubs may have changed inside of their folder.
-        let all = running.manifest != config.manifest || pin.is_some();
+        let all = running.manifest != config.manifest || running.pin != pin;
         running.manifest = config.manifest.clone();
+        running.pin.clone_from(&pin);
         let (mut reloaded, mut changes) = (Reloaded::default(), Vec::new());
         let stays = |name: &String, server: &Server| {
             !all && config.servers.get(name) == Some(&server.config) && idents.get(name.as_str()) == Some(&server.ident)
@@ -176,8 +191,8 @@ impl Fleet {
                 running.servers.insert(name.to_owned(), server);
             }
         }
-        self.router.store(Arc::new(self.route(&running)));
-        Ok((reloaded, changes))
+        let router = Arc::new(self.route(&running));
+        (reloaded, changes, router)
     }
 
     fn start_server(
@@ -188,37 +203,37 @@ impl Fleet {
         pin: Option<Arc<Pin>>,
         running: &Running,
     ) -> (Server, ServerEntry) {
-        let (config, ident) = (config.clone(), ident.to_owned());
+        let (config, ident, instance) = (config.clone(), ident.to_owned(), running.last);
         if !config.enabled {
             let entry = ServerEntry::empty(name, &ident, Some(&config), State::Disabled);
-            return (Server { config, ident, upstream: None, _keeping: None }, entry);
+            return (Server { config, ident, instance, upstream: None, _keeping: None }, entry);
         }
-        let Connection { upstream, vitals, events, teller } = upstream::build(name, &config);
+        let refresh = running.manifest.refresh;
+        let Connection { upstream, vitals, events, teller } = upstream::build(name, &config, refresh);
         let source = Source {
             name: name.to_owned(),
             ident: ident.clone(),
+            instance,
             server: config.clone(),
             vitals,
             pin,
             cache: Cache::new(running.manifest.cache.clone()),
         };
-        let refresh = running.manifest.refresh;
         let catalog = self.phase.clone();
         let keeper = Keeper { source: Arc::new(source), upstream: Arc::clone(&upstream), events, refresh, catalog };
         let entry = keeper.first_entry();
-        let (changes, number) = (self.changes.clone(), running.last);
-        let keeping = Task::spawn(keeper.run(move |entry| changes.send(vec![Change::News(number, entry)]).is_ok()));
-        (Server { config, ident, upstream: Some((upstream, teller)), _keeping: Some(keeping) }, entry)
+        let changes = self.changes.clone();
+        let keeping = Task::spawn(keeper.run(move |entry| changes.send(vec![Change::News(instance, entry)]).is_ok()));
+        (Server { config, ident, instance, upstream: Some((upstream, teller)), _keeping: Some(keeping) }, entry)
     }
 
     fn route(&self, running: &Running) -> Router {
         let offline = self.files.iter().map(|(name, (_, file))| {
-            let upstream: Arc<dyn Upstream> = Arc::new(Offline { file: file.clone() });
-            (name.clone(), upstream)
+            (name.clone(), Route { instance: 0, upstream: Arc::new(Offline { file: file.clone() }) })
         });
         let live = running.servers.iter().filter_map(|(name, server)| {
             let (upstream, _) = server.upstream.as_ref()?;
-            Some((name.clone(), Arc::clone(upstream)))
+            Some((name.clone(), Route { instance: server.instance, upstream: Arc::clone(upstream) }))
         });
         Router::new(offline.chain(live).collect())
     }

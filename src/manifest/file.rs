@@ -6,9 +6,13 @@ use std::path::Path;
 use serde_json::Value;
 
 use crate::error::{Error, ErrorCode, Result};
+use crate::files;
+use crate::json;
 
 /// Largest file that is read, in bytes.
 const MAX_FILE: u64 = 256 << 20;
+/// Most memory that its values may take, in bytes.
+const MAX_TREE: usize = 4 << 30;
 
 /// Reads tool lists: the result of a `tools/list`, an array of tools, or `{server: {"tools": […]}}`. The first two
 /// belong to a server named after the file.
@@ -17,12 +21,8 @@ const MAX_FILE: u64 = 256 << 20;
 /// `INVALID_ARGS` when the file cannot be read or has none of these shapes.
 pub fn load(path: &Path) -> Result<BTreeMap<String, Vec<Value>>> {
     let wrong = |what: String| Error::new(ErrorCode::InvalidArgs, format!("{}: {what}", path.display()));
-    let size = std::fs::metadata(path).map_err(|error| wrong(error.to_string()))?.len();
-    if size > MAX_FILE {
-        return Err(wrong(format!("{size} bytes are over the limit of {MAX_FILE}")));
-    }
-    let text = std::fs::read(path).map_err(|error| wrong(error.to_string()))?;
-    let document: Value = serde_json::from_slice(&text).map_err(|error| wrong(format!("not JSON: {error}")))?;
+    let text = files::read_regular(path, MAX_FILE).map_err(|error| wrong(error.to_string()))?;
+    let document: Value = json::parse(&text, MAX_TREE).map_err(|error| wrong(format!("not JSON: {error}")))?;
     let stem = path.file_stem().map_or_else(|| "catalog".to_owned(), |stem| stem.to_string_lossy().into_owned());
     servers(document, stem).ok_or_else(|| {
         wrong("has no tool list".to_owned()).hint(

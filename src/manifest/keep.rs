@@ -2,6 +2,7 @@
 //! stale, and until it works with growing pauses while it fails.
 
 use std::future::pending;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -47,6 +48,8 @@ pub struct Source {
     pub name: String,
     /// Identifier in scripts and paths.
     pub ident: String,
+    /// Which of the servers of this name it is.
+    pub instance: u64,
     /// Its configuration.
     pub server: config::Server,
     /// How it fares.
@@ -61,6 +64,7 @@ impl Source {
     fn entry(&self, listing: Listing, state: State) -> ServerEntry {
         ServerEntry::listed(&self.name, &self.ident, Some(&self.server), listing, state)
             .pinned(self.pin.as_deref())
+            .of_instance(self.instance)
             .with_vitals(self.vitals.clone())
     }
 }
@@ -69,15 +73,14 @@ impl Keeper {
     /// The entry to begin with, without any I/O.
     #[must_use]
     pub fn first_entry(&self) -> ServerEntry {
-        let Source { name, ident, server, vitals, .. } = &*self.source;
-        ServerEntry::empty(name, ident, Some(server), State::Connecting).with_vitals(vitals.clone())
+        self.source.entry(Listing::default(), State::Connecting)
     }
 
     /// Gives each new entry to `changed`, the first one being known already, until that says that nobody listens.
     pub async fn run(mut self, changed: impl Fn(ServerEntry) -> bool) {
         let mut pause = FIRST_RETRY;
         let mut wait = Some(Duration::ZERO);
-        let (mut last, mut known) = (self.first_entry(), None);
+        let (mut last, mut known, mut reading) = (self.first_entry(), None, 0);
         if let Some((kept, digest)) = self.kept().await {
             (last, known) = (kept, Some(digest));
             if !changed(last.clone()) {
@@ -90,7 +93,7 @@ impl Keeper {
             }
         }
         loop {
-            match self.next_reason(wait, &last.state).await {
+            match self.next_reason(wait, &last.state, reading).await {
                 Reason::List => {}
                 Reason::Rested => {
                     last = last.with_state(State::Resting);
@@ -103,7 +106,8 @@ impl Keeper {
                 Reason::Ended => return,
             }
             let entry = match self.list(known.clone()).await {
-                Ok(Listed { ttl, state, news }) => {
+                Ok(Listed { number, ttl, state, news }) => {
+                    reading = number;
                     pause = FIRST_RETRY;
                     wait = self.refresh.or(ttl);
                     match news {
@@ -121,16 +125,21 @@ impl Keeper {
                     last.with_state(state)
                 }
             };
-            // Its own connection is no news, a change that came meanwhile is.
+            // The reading that was just taken is no news, a change or another reading that came meanwhile is.
             let mut changed_meanwhile = false;
             while let Ok(event) = self.events.try_recv() {
-                changed_meanwhile |= event == Event::Changed;
+                changed_meanwhile |= match event {
+                    Event::Changed => true,
+                    Event::Connected(number) => number > reading,
+                    Event::Rested => false,
+                };
             }
             if changed_meanwhile {
                 wait = Some(wait.unwrap_or(SETTLE).min(SETTLE));
             }
             let is_news = last.state != entry.state
                 || last.stubs.digest != entry.stubs.digest
+                || last.quarantine != entry.quarantine
                 || last.offers.digest != entry.offers.digest;
             last = entry.clone();
             if is_news && !changed(entry) {
@@ -146,8 +155,8 @@ impl Keeper {
         let _ = tokio::time::timeout(MAX_INDEXING, usable).await;
     }
 
-    /// Waits for a reason to do something.
-    async fn next_reason(&mut self, wait: Option<Duration>, state: &State) -> Reason {
+    /// Waits for a reason to do something; `reading` is the last one that was taken.
+    async fn next_reason(&mut self, wait: Option<Duration>, state: &State, reading: u64) -> Reason {
         let account = match state {
             State::NeedsLogin { .. } => Account::of(&self.source.name, &self.source.server),
             _ => None,
@@ -165,18 +174,24 @@ impl Keeper {
                 None => pending().await,
             }
         };
-        tokio::select! {
-            () = stale => Reason::List,
-            () = login => Reason::List,
-            event = self.events.recv() => match event {
-                Some(Event::Rested) => Reason::Rested,
-                Some(Event::Connected | Event::Changed) => {
-                    tokio::time::sleep(SETTLE).await;
-                    while self.events.try_recv().is_ok() {}
-                    Reason::List
-                }
-                None => Reason::Ended,
-            },
+        let (mut stale, mut login) = (pin!(stale), pin!(login));
+        loop {
+            tokio::select! {
+                () = &mut stale => return Reason::List,
+                () = &mut login => return Reason::List,
+                event = self.events.recv() => match event {
+                    Some(Event::Rested) => return Reason::Rested,
+                    // It waits to be taken: callers know another one.
+                    Some(Event::Connected(number)) if number > reading => return Reason::List,
+                    Some(Event::Connected(_)) => {}
+                    Some(Event::Changed) => {
+                        tokio::time::sleep(SETTLE).await;
+                        while self.events.try_recv().is_ok() {}
+                        return Reason::List;
+                    }
+                    None => return Reason::Ended,
+                },
+            }
         }
     }
 
@@ -199,7 +214,7 @@ impl Keeper {
         // A server that says when its lists change need not be asked.
         let ttl = if listing.tells_changes { None } else { ttl };
         let state = State::Ready { protocol: listing.protocol.clone() };
-        let (source, ready) = (Arc::clone(&self.source), state.clone());
+        let (source, ready, number) = (Arc::clone(&self.source), state.clone(), listing.reading);
         // Thousands of stubs take a while: not on a thread that serves requests.
         let made = tokio::task::spawn_blocking(move || {
             let digest = digest(&listing);
@@ -212,7 +227,7 @@ impl Keeper {
             Some((source.entry(listing, ready), digest))
         });
         let news = made.await.map_err(|error| failed(format!("its stubs could not be made: {error}")))?;
-        Ok(Listed { ttl, state, news })
+        Ok(Listed { number, ttl, state, news })
     }
 
     /// What was listed last time and its digest, if it was kept.
@@ -229,6 +244,8 @@ impl Keeper {
 
 /// What came of listing a server.
 struct Listed {
+    /// The number of the reading.
+    number: u64,
     /// For how long the server says that it is good.
     ttl: Option<Duration>,
     state: State,

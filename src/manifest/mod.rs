@@ -4,6 +4,7 @@ mod cache;
 mod file;
 mod keep;
 mod offers;
+mod origin;
 mod pin;
 
 use std::collections::BTreeMap;
@@ -14,13 +15,13 @@ use stubgen::{ServerDef, ServerStubs};
 
 use crate::config::{self, Access, Binding, Patterns};
 use crate::redact::{self, Surface};
-use crate::upstream::{Listing, Stderr, Vitals};
+use crate::upstream::{Listed, Listing, Stderr, Vitals};
 
 pub use cache::Cache;
 pub use file::load as load_file;
 pub use keep::{Keeper, Source};
 pub use offers::{Offer, Offers};
-pub use pin::Pin;
+pub use pin::{LOCK, Pin, Quarantined};
 
 /// Bytes of a server's `__init__.pyi`, about 200 tokens, up to which `binding = "auto"` lists it in place of a file a
 /// tool: reading all of it then costs less than finding out which parts to read.
@@ -43,10 +44,20 @@ pub struct ServerEntry {
     pub layout: Layout,
     /// How many tools the configuration keeps from agents.
     pub hidden: usize,
-    /// Tools that differ from the reviewed ones, by wire name, with the reason: shown, and not callable.
-    pub quarantine: Arc<BTreeMap<String, String>>,
+    /// Which of the servers that had this name it is, counted from 1 in the order they were started; 0 for one that is
+    /// not connected.
+    pub instance: u64,
+    /// Digest of how it is reached.
+    pub origin: Arc<str>,
+    /// Whether its tools have to be as they were reviewed.
+    pub is_pinned: bool,
+    /// Tools that differ from the reviewed ones, by identifier: named, and not callable. Their stubs are of the reviewed
+    /// definition, or of none.
+    pub quarantine: Arc<BTreeMap<String, Quarantined>>,
     /// How it fares right now; the one part of a catalog that changes by itself.
     vitals: Vitals,
+    /// Its place among the lists of all servers.
+    _room: Option<Arc<Listed>>,
 }
 
 /// How a server is laid out for the agent; every file exists in each layout.
@@ -162,16 +173,34 @@ impl ServerEntry {
             offers,
             hidden,
             layout,
+            instance: 0,
+            origin: server.map(origin::in_memory).unwrap_or_default().into(),
+            is_pinned: false,
             quarantine: Arc::default(),
             vitals: Vitals::default(),
+            _room: listing.room,
         }
     }
 
-    /// The same server with everything quarantined that `pin` does not know as it is.
+    /// The same server with everything quarantined that `pin` does not know as it is. Nothing that was not reviewed is
+    /// left of such a tool but its identifier.
     #[must_use]
     pub fn pinned(self, pin: Option<&Pin>) -> Self {
-        let quarantine = pin.map(|pin| Arc::new(pin.quarantined(&self.stubs))).unwrap_or_default();
-        Self { quarantine, ..self }
+        let Some(pin) = pin else { return self };
+        let quarantine = pin.quarantined(&self.stubs);
+        let shown: BTreeMap<String, Value> =
+            quarantine.keys().map(|tool| (tool.clone(), pin.shown(&self.stubs.ident, tool))).collect();
+        let stubs = match shown.is_empty() {
+            true => self.stubs,
+            false => Arc::new(Arc::unwrap_or_clone(self.stubs).showing(&shown)),
+        };
+        Self { is_pinned: true, quarantine: Arc::new(quarantine), stubs, ..self }
+    }
+
+    /// The same server as this instance of it.
+    #[must_use]
+    pub fn of_instance(self, instance: u64) -> Self {
+        Self { instance, ..self }
     }
 
     /// The same server, shown with how it fares.

@@ -1,11 +1,12 @@
 //! What a server offers besides tools: resources, resource templates and prompts.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use serde_json::Value;
 use stubgen::one_line;
 
-use crate::discovery::head;
+use crate::redact::{self, Surface};
+use crate::text::head;
 use crate::upstream::Listing;
 
 /// Longest file name, without a number that tells it from another.
@@ -26,7 +27,7 @@ pub struct Offers {
     pub prompts: Vec<Offer>,
     /// What is missing here, and why.
     pub notes: Vec<String>,
-    /// Digest of all of it.
+    /// Whole digest of all of it.
     pub digest: String,
 }
 
@@ -60,7 +61,7 @@ impl Offers {
         let prompts = take(&mut listing.prompts, "prompts", "name", ".md");
         let all = resources.iter().chain(&templates).chain(&prompts);
         let texts: Vec<String> = all.map(|offer| stubgen::canonical_json(&offer.definition)).collect();
-        let digest = stubgen::short_digest(&(texts.join("\n") + &notes.join("\n")));
+        let digest = stubgen::digest(&(texts.join("\n") + &notes.join("\n")));
         Self { resources, templates, prompts, notes, digest }
     }
 
@@ -100,10 +101,12 @@ fn offers(list: Vec<Value>, key: &str, suffix: &str) -> (Vec<Offer>, usize) {
         by_id.entry(id.to_owned()).or_insert(definition);
     }
     let odd = total - by_id.len();
-    let mut taken = HashSet::new();
+    let mut taken = Taken::default();
     let named = by_id.into_iter().map(|(id, definition)| {
         let name = definition.get("name").and_then(Value::as_str).unwrap_or_default();
-        let file = unique(&file_name(name, &id), suffix, &mut taken);
+        // A file is what clients read by, so that no part of its name may be taken out of it.
+        let [name, clean] = [name, &id].map(|text| redact::text(Surface::Log, text));
+        let file = unique(&file_name(&name, &clean), suffix, &mut taken);
         Offer { file, summary: summary(&definition), id, definition }
     });
     (named.collect(), odd)
@@ -122,17 +125,25 @@ fn file_name(name: &str, id: &str) -> String {
     }
 }
 
+/// The file names of a folder, in lower case.
+#[derive(Default)]
+struct Taken {
+    names: HashSet<String>,
+    /// The next number to be tried for a name, so that many of one name do not begin at the first each.
+    next: HashMap<String, usize>,
+}
+
 /// `notes.md`, then `notes~2.md`: deterministic, since names come in order of identifier.
-fn unique(name: &str, suffix: &str, taken: &mut HashSet<String>) -> String {
+fn unique(name: &str, suffix: &str, taken: &mut Taken) -> String {
     let (stem, extension) = match name.rsplit_once('.') {
         Some((stem, extension)) if suffix.is_empty() && !stem.is_empty() => (stem, format!(".{extension}")),
         _ => (name, suffix.to_owned()),
     };
     let mut file = format!("{stem}{extension}");
-    let mut number = 2;
-    while !taken.insert(file.to_lowercase()) {
+    let number = taken.next.entry(file.to_lowercase()).or_insert(2);
+    while !taken.names.insert(file.to_lowercase()) {
         file = format!("{stem}~{number}{extension}");
-        number += 1;
+        *number += 1;
     }
     file
 }
@@ -148,4 +159,22 @@ fn summary(definition: &Value) -> String {
         summary = format!("{summary} ({})", kind.join(", ")).trim_start().to_owned();
     }
     summary
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn many_resources_of_one_name_take_time_by_their_number() {
+        let named = |n: usize| json!({"uri": format!("x://{n:06}"), "name": "Notes.md"});
+        let began = std::time::Instant::now();
+        let (offers, odd) = offers((0..30_000).map(named).collect(), "uri", "");
+        assert!(began.elapsed() < std::time::Duration::from_secs(60), "{:?}", began.elapsed());
+        assert_eq!((offers.len(), odd), (30_000, 0));
+        let files: Vec<&str> = offers.iter().map(|offer| offer.file.as_str()).collect();
+        assert_eq!((files[0], files[1], files[29_999]), ("Notes.md", "Notes~2.md", "Notes~30000.md"));
+    }
 }

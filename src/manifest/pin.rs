@@ -1,75 +1,157 @@
 //! The reviewed stub tree as allow-list: `[manifest] pin`.
+//!
+//! What was reviewed is what `stubs.lock` names: a tool counts when the definition in its `.json` has the digest that is
+//! written there. Any other file in the folder counts for nothing.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
+use std::fmt;
 use std::path::Path;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use stubgen::ServerStubs;
 
 use crate::error::{Error, ErrorCode, Result};
+use crate::limits;
+use crate::tree::Tree;
 
-/// Levels below the tree's root at which definitions are: server, category, tool.
-const MAX_DEPTH: usize = 3;
+/// The file that names the reviewed tools: a line a tool, the whole digest of its definition and the path of its stub.
+pub const LOCK: &str = "stubs.lock";
+/// Hexadecimal digits of a digest.
+const DIGITS: usize = 64;
 
-/// The definitions that were reviewed: digest by server and tool identifier.
-#[derive(Debug, Default)]
+/// The definitions that were reviewed.
+#[derive(Debug, Default, PartialEq, Eq)]
 pub struct Pin {
     folder: String,
-    digests: BTreeMap<(String, String), String>,
+    /// By server and tool identifier.
+    tools: BTreeMap<(String, String), Reviewed>,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+struct Reviewed {
+    digest: String,
+    /// Canonical JSON.
+    definition: String,
+}
+
+/// Why a tool is quarantined.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Quarantined {
+    /// In one line.
+    pub reason: String,
+    /// Whether its stub shows it as it was reviewed; otherwise it shows nothing.
+    pub is_reviewed: bool,
+}
+
+impl fmt::Display for Quarantined {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "QUARANTINED, not callable: {}", self.reason)
+    }
 }
 
 impl Pin {
-    /// Reads the `.json` files of a tree that `forgefs stubs generate` wrote. The digests are made anew from what is
-    /// in the files, so that they hold whichever version wrote the tree.
+    /// Reads the definitions that the lock of a tree names, which `forgefs stubs generate` wrote.
     ///
     /// # Errors
-    /// `INVALID_ARGS` when the folder is no stub tree, or a file in it is not JSON.
+    /// `INVALID_ARGS` when the folder is no stub tree, or anything that its lock names is not there as it was reviewed.
     pub fn load(folder: &Path) -> Result<Self> {
-        let wrong = |path: &Path, what: String| {
-            Error::new(ErrorCode::InvalidArgs, format!("`manifest.pin`: {}: {what}", path.display()))
-                .hint("`forgefs stubs generate --out DIR` writes the tree")
+        let wrong = |path: &str, what: String| {
+            let place = folder.join(path);
+            Error::new(ErrorCode::InvalidArgs, format!("`manifest.pin`: {}: {what}", place.display()))
+                .hint("review the tools, then write the tree with `forgefs stubs generate --out DIR`")
         };
-        if !folder.join("stubs.lock").is_file() {
-            return Err(wrong(folder, "no stub tree is here".to_owned()));
-        }
-        let mut pin = Self { folder: folder.display().to_string(), digests: BTreeMap::new() };
-        let mut folders = vec![(folder.to_owned(), 0)];
-        while let Some((current, depth)) = folders.pop() {
-            let entries = std::fs::read_dir(&current).map_err(|error| wrong(&current, error.to_string()))?;
-            for entry in entries {
-                let path = entry.map_err(|error| wrong(&current, error.to_string()))?.path();
-                if path.is_dir() && depth + 1 < MAX_DEPTH {
-                    folders.push((path, depth + 1));
-                } else if path.extension().is_some_and(|extension| extension == "json") {
-                    let text = std::fs::read(&path).map_err(|error| wrong(&path, error.to_string()))?;
-                    let definition: Value =
-                        serde_json::from_slice(&text).map_err(|error| wrong(&path, format!("not JSON: {error}")))?;
-                    if let Some(key) = key(folder, &path) {
-                        pin.digests.insert(key, stubgen::digest(&stubgen::canonical_json(&definition)));
-                    }
-                }
+        let no_tree = |error: std::io::Error| wrong(LOCK, format!("no stub tree is here: {error}"));
+        let tree = Tree::open(folder).map_err(no_tree)?;
+        let lock = tree.read(LOCK, limits::PIN_TREE.max as u64).map_err(no_tree)?;
+        let lock = String::from_utf8(lock).map_err(|_| wrong(LOCK, "it is not text".to_owned()))?;
+        let mut pin = Self { folder: folder.display().to_string(), tools: BTreeMap::new() };
+        let (mut left, mut names) = (limits::PIN_TREE.max, HashSet::new());
+        for (number, line) in lock.lines().enumerate().filter(|(_, line)| !is_comment(line)) {
+            if pin.tools.len() >= limits::PIN_TOOLS.max {
+                return Err(limits::PIN_TOOLS.exceeded(ErrorCode::InvalidArgs, pin.tools.len() + 1));
             }
+            let entry = Entry::parse(line).map_err(|what| wrong(LOCK, format!("line {}: {what}", number + 1)))?;
+            // Identifiers are told apart without case, as some disks do.
+            if !names.insert(format!("{}/{}", entry.server, entry.tool).to_lowercase()) {
+                let what = format!("line {}: `{}` of {} is named twice", number + 1, entry.tool, entry.server);
+                return Err(wrong(LOCK, what));
+            }
+            let path = format!("{}.json", entry.stem);
+            let reviewed = entry.read(&tree, &path, left).map_err(|what| wrong(&path, what))?;
+            left = left.saturating_sub(reviewed.definition.len());
+            pin.tools.insert((entry.server.to_owned(), entry.tool.to_owned()), reviewed);
         }
         Ok(pin)
     }
 
-    /// The tools of a server that are not as reviewed, by wire name, with the reason.
-    #[must_use]
-    pub fn quarantined(&self, server: &ServerStubs) -> BTreeMap<String, String> {
+    /// The tools of a server that are not as reviewed, by identifier.
+    pub(super) fn quarantined(&self, server: &ServerStubs) -> BTreeMap<String, Quarantined> {
         let folder = &self.folder;
-        let reason = |tool: &stubgen::ToolStub| match self.digests.get(&(server.ident.clone(), tool.ident.clone())) {
-            None => Some(format!("it is not among the reviewed stubs in {folder}")),
-            Some(reviewed) if *reviewed != tool.full_digest() => {
-                Some(format!("it is not what was reviewed in {folder}"))
+        let held = |tool: &stubgen::ToolStub| match self.tools.get(&(server.ident.clone(), tool.ident.clone())) {
+            None => Some(Quarantined {
+                reason: format!("it is not among the reviewed stubs in {folder}"),
+                is_reviewed: false,
+            }),
+            Some(reviewed) if reviewed.digest != tool.full_digest() => {
+                Some(Quarantined { reason: format!("it is not what was reviewed in {folder}"), is_reviewed: true })
             }
             Some(_) => None,
         };
-        server.tools.iter().filter_map(|tool| Some((tool.name.clone(), reason(tool)?))).collect()
+        server.tools.iter().filter_map(|tool| Some((tool.ident.clone(), held(tool)?))).collect()
+    }
+
+    /// The definition that is shown of a quarantined tool: the reviewed one, or one of nothing but the identifier.
+    pub(super) fn shown(&self, server: &str, tool: &str) -> Value {
+        let reviewed = self.tools.get(&(server.to_owned(), tool.to_owned()));
+        let definition = reviewed.and_then(|reviewed| serde_json::from_str(&reviewed.definition).ok());
+        definition.unwrap_or_else(|| json!({ "name": tool }))
     }
 }
 
-/// Server and tool of a file in the tree, whatever the category between them.
-fn key(root: &Path, file: &Path) -> Option<(String, String)> {
-    let server = file.strip_prefix(root).ok()?.components().next()?.as_os_str().to_str()?;
-    Some((server.to_owned(), file.file_stem()?.to_str()?.to_owned()))
+fn is_comment(line: &str) -> bool {
+    line.is_empty() || line.starts_with('#')
+}
+
+/// A line of the lock.
+struct Entry<'a> {
+    digest: &'a str,
+    /// The path without its suffix.
+    stem: &'a str,
+    server: &'a str,
+    tool: &'a str,
+}
+
+impl<'a> Entry<'a> {
+    /// `<digest> server/[category/]tool.pyi`
+    fn parse(line: &'a str) -> Result<Self, String> {
+        let form = || "expected `<digest> <server>/<tool>.pyi`".to_owned();
+        let (digest, path) = line.split_once(' ').ok_or_else(form)?;
+        if digest.len() != DIGITS || !digest.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f')) {
+            return Err(format!("expected a digest of {DIGITS} hexadecimal digits"));
+        }
+        let stem = path.strip_suffix(".pyi").ok_or_else(form)?;
+        let parts: Vec<&str> = stem.split('/').collect();
+        // Identifiers have no other characters, so that no path leads elsewhere or into a hidden folder.
+        let is_ident = |part: &str| !part.is_empty() && part.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_');
+        match *parts.as_slice() {
+            [server, tool] | [server, _, tool] if parts.iter().all(|part| is_ident(part)) => {
+                Ok(Self { digest, stem, server, tool })
+            }
+            _ => Err(form()),
+        }
+    }
+
+    /// The definition at `path`, of `left` bytes at most, if it has the digest.
+    fn read(&self, tree: &Tree, path: &str, left: usize) -> Result<Reviewed, String> {
+        let max = limits::PIN_FILE.max.min(left);
+        // The stub is what people read: one that is gone or leads elsewhere was not.
+        tree.read(&format!("{}.pyi", self.stem), max as u64).map_err(|error| format!("its stub: {error}"))?;
+        let text = tree.read(path, max as u64).map_err(|error| error.to_string())?;
+        let definition: Value = serde_json::from_slice(&text).map_err(|error| format!("not JSON: {error}"))?;
+        let definition = stubgen::canonical_json(&definition);
+        match stubgen::digest(&definition) == self.digest {
+            true => Ok(Reviewed { digest: self.digest.to_owned(), definition }),
+            false => Err(format!("it is not what {LOCK} says was reviewed")),
+        }
+    }
 }

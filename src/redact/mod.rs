@@ -5,24 +5,41 @@
 //! `[redacted:github-token]`. It is a net for accidents, not a boundary: a script that turns a token around before it
 //! answers with it is not caught.
 
+mod encoded;
+mod finder;
+#[cfg(test)]
+mod linear;
 mod minted;
 mod named;
+mod names;
+mod pairs;
 mod personal;
+mod pieces;
 mod placeholder;
 mod private;
+mod put_back;
+mod returned;
 pub(crate) mod scan;
 mod shapes;
+mod structure;
+mod token;
 mod vendors;
+mod view;
 
 use std::borrow::Cow;
 
 use serde_json::Value;
 
-pub use minted::{Minted, Minting, PutBack};
+pub(crate) use encoded::digits_decoded;
+pub use minted::{Minted, Minting};
 pub use private::{list_host, list_path};
+pub use put_back::{Mentions, PutBack, Written};
 pub(crate) use scan::replaced;
+pub use structure::{json, json_text};
 
+use crate::error::Error;
 use crate::secret;
+use scan::Found;
 
 /// What is taken out of results, beside the values of the configuration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -86,11 +103,13 @@ impl Surface {
 pub struct Way<'a> {
     surface: Surface,
     minting: Option<&'a Minting<'a>>,
+    /// The session whose placeholders are taken out too.
+    arriving: Option<&'a Minted>,
 }
 
 impl From<Surface> for Way<'_> {
     fn from(surface: Surface) -> Self {
-        Self { surface, minting: None }
+        Self { surface, minting: None, arriving: None }
     }
 }
 
@@ -98,21 +117,36 @@ impl Surface {
     /// The way there, with placeholders for what is taken out.
     #[must_use]
     pub fn minted_by<'a>(self, minting: Option<&'a Minting<'a>>) -> Way<'a> {
-        Way { surface: self, minting }
+        Way { minting, ..self.into() }
+    }
+
+    /// The way there of what a server says. It is sent values and never placeholders, so that one of this session in what
+    /// it says was meant to be put back where nobody wrote it.
+    #[must_use]
+    pub fn arriving(self, session: &Minted) -> Way<'_> {
+        Way { arriving: Some(session), ..self.into() }
     }
 }
 
 /// The text without what must not go there; borrowed when there is nothing of it.
 #[must_use]
 pub fn text<'t, 'w>(way: impl Into<Way<'w>>, text: &'t str) -> Cow<'t, str> {
-    let Way { surface, minting } = way.into();
+    let Way { surface, minting, arriving } = way.into();
     let classes = surface.classes();
-    let mut found = secret::places(text);
+    let look = |text: &str, found: &mut Vec<Found>| {
+        found.extend(secret::places(text));
+        if classes.credentials {
+            scan::credentials(text, found);
+            encoded::find(text, found);
+        }
+        if classes.personal {
+            personal::find(text, found);
+        }
+    };
+    let mut found = Vec::new();
+    look(text, &mut found);
     if classes.credentials {
-        scan::credentials(text, &mut found);
-    }
-    if classes.personal {
-        personal::find(text, &mut found);
+        view::find(text, look, &mut found);
     }
     if classes.own {
         private::own(text, &mut found);
@@ -126,48 +160,28 @@ pub fn text<'t, 'w>(way: impl Into<Way<'w>>, text: &'t str) -> Cow<'t, str> {
     if let Some(minting) = minting {
         minting.known(text, &mut found);
     }
+    if let Some(session) = arriving {
+        session.places(text, &mut found);
+    }
     scan::replace(text, found, minting)
 }
 
-/// As [`text`], for every text in a value: keys, and fields whose name says that they hold a secret, included.
-#[must_use]
-pub fn json<'w>(way: impl Into<Way<'w>>, value: Value) -> Value {
-    let way = way.into();
-    let credentials = way.surface.classes().credentials;
-    match value {
-        Value::String(plain) => Value::String(owned(way, plain)),
-        Value::Array(items) => items.into_iter().map(|item| json(way, item)).collect(),
-        Value::Object(object) => {
-            let is_media = object.contains_key("mimeType");
-            let clean = |(key, value): (String, Value)| {
-                let value = match value {
-                    // An image is no text; what looks like a key in it is chance.
-                    Value::String(plain) if is_media && matches!(&*key, "data" | "blob") => {
-                        Value::String(owned(Surface::Script.into(), plain))
-                    }
-                    Value::String(plain) if credentials => Value::String(field(way, &key, plain)),
-                    value => json(way, value),
-                };
-                (owned(way, key), value)
-            };
-            Value::Object(object.into_iter().map(clean).collect())
-        }
-        other => other,
-    }
+/// Where in a text there are credentials, by their look and their names.
+pub(crate) fn credentials(text: &str) -> Vec<scan::Found> {
+    let mut found = Vec::new();
+    scan::credentials(text, &mut found);
+    found
 }
 
-/// As [`json`], for a value that is JSON already; text that is no JSON is treated as text.
+/// As [`text`], for all that an error says.
 #[must_use]
-pub fn json_text<'t, 'w>(way: impl Into<Way<'w>>, plain: &'t str) -> Cow<'t, str> {
+pub fn error<'w>(way: impl Into<Way<'w>>, error: Error) -> Error {
     let way = way.into();
-    // What is found in the text of a value may be in its escaped form, which is not what a name is for.
-    match text(way.surface, plain) {
-        // The text of a value shows whatever is in it, except for what is escaped, and what was put back before.
-        Cow::Borrowed(same) if !plain.contains('\\') && way.minting.is_none() => Cow::Borrowed(same),
-        rough => match serde_json::from_str(plain) {
-            Ok(value) => Cow::Owned(json(way, value).to_string()),
-            Err(_) => rough,
-        },
+    Error {
+        message: owned(way, error.message),
+        hint: error.hint.map(|hint| owned(way, hint)),
+        data: error.data.map(|data| Box::new(json(way, *data))),
+        ..error
     }
 }
 
@@ -194,18 +208,6 @@ fn owned(way: Way<'_>, plain: String) -> String {
     match text(way, &plain) {
         Cow::Borrowed(_) => plain,
         Cow::Owned(clean) => clean,
-    }
-}
-
-fn field(way: Way<'_>, key: &str, plain: String) -> String {
-    let label = match text(way, &plain) {
-        Cow::Owned(clean) => return clean,
-        Cow::Borrowed(same) => named::label(key).filter(|label| named::is_secret(same, label, true)),
-    };
-    match (label, label.zip(way.minting).and_then(|(label, minting)| minting.name(label, &plain))) {
-        (_, Some(name)) => name,
-        (Some(label), None) => format!("[redacted:{label}]"),
-        (None, None) => plain,
     }
 }
 

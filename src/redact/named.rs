@@ -1,100 +1,25 @@
 //! Values that are secret because of their name: `password=…`, `"api_key": "…"`, `--token …`, `<secret>…</secret>`.
 
-use super::placeholder;
-use super::scan::{Found, rank, run, run_before};
+use super::names::label;
+use super::scan::{Found, rank, run, run_before, spent};
 use super::vendors::{alnum, word};
+use super::{placeholder, token};
 
 /// Longest name and longest value that are looked at.
 const NAME: usize = 64;
 const VALUE: usize = 4096;
 
-/// Names, without separators and in lower case, that end like this hold a secret.
-const ENDINGS: &[(&str, &str)] = &[
-    ("password", "password"),
-    ("passwd", "password"),
-    ("passphrase", "password"),
-    ("passcode", "password"),
-    ("pwd", "password"),
-    ("apikey", "api-key"),
-    ("token", "token"),
-    ("secret", "secret"),
-    ("secretvalue", "secret"),
-    ("secretkey", "secret"),
-    ("secretkeybase", "secret"),
-    ("accesskey", "secret"),
-    ("privatekey", "secret"),
-    ("accountkey", "secret"),
-    ("signingkey", "secret"),
-    ("encryptionkey", "secret"),
-    ("masterkey", "secret"),
-    ("authkey", "secret"),
-    ("sharedkey", "secret"),
-    ("servicekey", "secret"),
-    ("servicerolekey", "secret"),
-    ("storagekey", "secret"),
-    ("appkey", "secret"),
-    ("licensekey", "secret"),
-    ("subscriptionkey", "secret"),
-    ("functionskey", "secret"),
-    ("credential", "secret"),
-    ("credentials", "secret"),
-    ("connectionstring", "secret"),
-    ("npmauth", "secret"),
-    ("sessioncookie", "secret"),
-];
-
-/// Names that only look like it: cursors, counts and the like, which an agent needs.
-const HARMLESS: &[&str] = &[
-    "pagetoken",
-    "nexttoken",
-    "synctoken",
-    "continuationtoken",
-    "continuetoken",
-    "cursortoken",
-    "startingtoken",
-    "paginationtoken",
-    "resumetoken",
-    "changetoken",
-    "maxtoken",
-    "stoptoken",
-    "eostoken",
-    "bostoken",
-    "padtoken",
-    "unktoken",
-    "progresstoken",
-    "clienttoken",
-    "idempotencytoken",
-    "watchtoken",
-    "deltatoken",
-    "skiptoken",
-    "csstoken",
-    "designtoken",
-    "publicapikey",
-    "publickey",
-];
-
-/// What a field of this name holds, if that is a secret.
-pub(super) fn label(name: &str) -> Option<&'static str> {
-    let plain: String = name.chars().filter(char::is_ascii_alphanumeric).map(|c| c.to_ascii_lowercase()).collect();
-    if HARMLESS.iter().any(|harmless| plain.ends_with(harmless)) {
-        return None;
-    }
-    if matches!(&*plain, "sig" | "xamzsignature" | "xgoogsignature" | "xamzsecuritytoken") {
-        return Some("signature");
-    }
-    if matches!(name, "_auth" | "_password") {
-        return Some("password");
-    }
-    ENDINGS.iter().find(|(ending, _)| plain.ends_with(ending)).map(|(_, label)| *label)
-}
-
 /// Whether a value under a secret name is one, and not a type, a reference, a path or a sentence.
 pub(super) fn is_secret(value: &str, label: &str, is_quoted: bool) -> bool {
     let least = if label == "password" { 6 } else { 10 };
+    spent(value.len().min(VALUE + 1));
     if !(least..=VALUE).contains(&value.len()) || value.contains(char::is_whitespace) || is_reference(value) {
         return false;
     }
-    if placeholder::is_in(value) || (!is_quoted && value.contains(['(', '{', '['])) || self::label(value).is_some() {
+    if placeholder::is_in(value)
+        || (!is_quoted && value.contains(['(', '{', '[']))
+        || super::names::label(value).is_some()
+    {
         return false;
     }
     let has = |kind: fn(&u8) -> bool| value.as_bytes().iter().any(kind);
@@ -165,23 +90,60 @@ pub(super) fn field(text: &str, anchor: usize) -> (Option<Found>, usize) {
     if text[..from].ends_with(':') {
         return (None, to);
     }
-    let Some(label) = label(text[from..to].trim_start_matches('-')) else { return (None, to) };
-    let Some((at, is_quoted)) = value_at(text, from, to) else { return (None, to) };
-    let length = match is_quoted {
-        Some(quote) => {
-            let rest = &text.as_bytes()[at..];
-            let end = rest.iter().take(VALUE).position(|&byte| byte == quote || byte == b'\n');
-            match end {
-                Some(end) => end - run_before(&text[at..], end, end, |byte| byte == b'\\'),
-                None => bare(text, at),
-            }
-        }
-        None => bare(text, at),
-    };
+    // So is `<<TOKEN:…>>`, which stands for a value.
+    if let Some(place) = from.checked_sub(2).and_then(|start| token::place(text, start)) {
+        return (None, place.to);
+    }
+    let name = text[from..to].trim_start_matches('-');
+    let Some(label) = label(name).or_else(|| name.strip_suffix(['s', 'S']).and_then(label)) else { return (None, to) };
+    let Some((at, quote)) = value_at(text, from, to) else { return (None, to) };
+    if quote.is_none() && text[at..].starts_with('[') {
+        return list(text, at + 1, label);
+    }
+    if super::names::label(name).is_none() {
+        return (None, to);
+    }
+    let length = extent(text, at, quote);
     let value = &text[at..at + length];
-    let value = if is_quoted.is_some() { value } else { value.trim_end_matches(['.', ':']) };
+    let value = if quote.is_some() { value } else { value.trim_end_matches(['.', ':']) };
     let found = Found { from: at, to: at + value.len(), label, rank: rank::NAMED };
-    (is_secret(value, label, is_quoted.is_some()).then_some(found), at + length)
+    (is_secret(value, label, quote.is_some()).then_some(found), at + length)
+}
+
+/// A list of values in quotes: from the first of them that is a secret to the last.
+fn list(text: &str, from: usize, label: &'static str) -> (Option<Found>, usize) {
+    let (mut at, mut depth, mut found) = (from, 1, None::<Found>);
+    while depth > 0 && at < from + VALUE {
+        at += run(text, at, VALUE, |byte| !matches!(byte, b'[' | b']' | b'{' | b'}' | b'"' | b'\''));
+        match text.as_bytes().get(at) {
+            Some(b'[') => depth += 1,
+            Some(b']') => depth -= 1,
+            Some(quote @ (b'"' | b'\'')) => {
+                let to = at + 1 + extent(text, at + 1, Some(*quote));
+                let value = &text[at + 1..to];
+                if is_secret(value, label, true) && (label == "password" || value.len() >= 16) {
+                    let first = found.map_or(at + 1, |found| found.from);
+                    found = Some(Found { from: first, to, label, rank: rank::NAMED });
+                }
+                at = to + run(text, to, 8, |byte| byte == b'\\');
+            }
+            // An object has names of its own.
+            _ => break,
+        }
+        at += 1;
+    }
+    (found, at.min(text.len()))
+}
+
+/// How long the value at `at` is, which may stand in a quote.
+pub(super) fn extent(text: &str, at: usize, quote: Option<u8>) -> usize {
+    let rest = text.as_bytes().get(at..).unwrap_or_default();
+    let end = quote.and_then(|quote| rest.iter().take(VALUE).position(|&byte| byte == quote || byte == b'\n'));
+    spent(end.unwrap_or(if quote.is_some() { rest.len().min(VALUE) } else { 0 }));
+    match end {
+        Some(end) => end - run_before(&text[at..], end, end, |byte| byte == b'\\'),
+        None => bare(text, at),
+    }
 }
 
 fn bare(text: &str, at: usize) -> usize {
@@ -200,7 +162,7 @@ fn bare(text: &str, at: usize) -> usize {
 }
 
 /// Where the value of a name begins, and the quote it stands in.
-fn value_at(text: &str, name: usize, end: usize) -> Option<(usize, Option<u8>)> {
+pub(super) fn value_at(text: &str, name: usize, end: usize) -> Option<(usize, Option<u8>)> {
     let bytes = text.as_bytes();
     let byte = |at: usize| bytes.get(at).copied().unwrap_or(b'\n');
     let spaces = |at: usize| at + run(text, at, 4, |byte| matches!(byte, b' ' | b'\t'));
@@ -212,6 +174,11 @@ fn value_at(text: &str, name: usize, end: usize) -> Option<(usize, Option<u8>)> 
         at = quoted + 1;
     }
     let is_option = text[name..].starts_with("--") && byte(at) == b' ';
+    // The next item of a list of arguments.
+    if text[name..].starts_with("--") && at > end && byte(at) == b',' {
+        let open = slashes(spaces(at + 1));
+        return is_quote(byte(open)).then(|| (open + 1, Some(byte(open))));
+    }
     at = spaces(at);
     at = match (byte(at), byte(at + 1)) {
         (b'=' | b':', b'>' | b'=') if byte(at) != b'=' || byte(at + 1) != b'=' => at + 2,
@@ -219,10 +186,11 @@ fn value_at(text: &str, name: usize, end: usize) -> Option<(usize, Option<u8>)> 
         (b'=' | b':', _) => at + 1,
         (b'>', _) if name > 0 && byte(name - 1) == b'<' => at + 1,
         (b'%', b'3') if byte(at + 2).eq_ignore_ascii_case(&b'd') => at + 3,
-        _ if is_option => at,
+        _ if is_option || (quoted == end && is_told(text, name, end, at)) => at,
         _ => return None,
     };
     at = spaces(at);
+    at = block(text, at).unwrap_or(at);
     // As Rust shows values in logs.
     at += ["String(", "Some("].iter().find(|wrap| text[at..].starts_with(**wrap)).map_or(0, |wrap| wrap.len());
     let open = slashes(at);
@@ -231,4 +199,19 @@ fn value_at(text: &str, name: usize, end: usize) -> Option<(usize, Option<u8>)> 
         next if alnum(next) || !matches!(next, b'\n' | b'\r' | b',' | b';' | b')' | b'}' | b']') => Some((at, None)),
         _ => None,
     }
+}
+
+/// The first line of a block of YAML, whose `|` or `>` is at `at`.
+fn block(text: &str, at: usize) -> Option<usize> {
+    let rest = text.get(at..)?.strip_prefix(['|', '>'])?;
+    let line = rest.trim_start_matches(['-', '+']).strip_prefix('\n')?;
+    let indent = run(line, 0, 32, |byte| byte == b' ');
+    (indent > 0).then(|| text.len() - line.len() + indent)
+}
+
+/// Whether a password follows its name without a sign between them: `PASSWORD 'x'` of SQL, `login x password y` of .netrc.
+fn is_told(text: &str, name: usize, end: usize, at: usize) -> bool {
+    let before = text.as_bytes().get(name.saturating_sub(64)..name).unwrap_or_default();
+    let is_login = || before.windows(6).any(|word| word == b"login ");
+    at > end && text[name..end].eq_ignore_ascii_case("password") && (text[at..].starts_with('\'') || is_login())
 }

@@ -64,9 +64,25 @@ fn is_iban(_: &str, found: Match<'_>) -> bool {
     (15..=34).contains(&plain.len()) && remainder == 1
 }
 
-/// ISO/IEC 7812: Luhn's sum, and a length and beginning that cards have.
 fn is_card(text: &str, found: Match<'_>) -> bool {
-    let digits: Vec<u32> = found.as_str().chars().filter_map(|c| c.to_digit(10)).collect();
+    is_card_number(found.as_str()) && is_alone(text, found)
+}
+
+/// Whether `text` may have a number in it that is long enough for a card.
+pub(super) fn has_number(text: &str) -> bool {
+    let mut length = 0;
+    text.bytes().any(|byte| {
+        length = if byte.is_ascii_digit() { length + 1 } else { 0 };
+        length >= 13
+    })
+}
+
+/// ISO/IEC 7812: Luhn's sum, and a length and beginning that cards have.
+pub(super) fn is_card_number(text: &str) -> bool {
+    let digits: Vec<u32> = text.chars().filter_map(|c| c.to_digit(10)).collect();
+    if digits.len() < 13 {
+        return false;
+    }
     let sum: u32 = digits
         .iter()
         .rev()
@@ -83,7 +99,7 @@ fn is_card(text: &str, found: Match<'_>) -> bool {
         [6, _] => (16..=19).contains(&digits.len()),
         _ => false,
     };
-    begins && sum.is_multiple_of(10) && is_alone(text, found)
+    begins && sum.is_multiple_of(10)
 }
 
 fn is_phone(text: &str, found: Match<'_>) -> bool {

@@ -43,6 +43,7 @@ const PARTS: &[&str] = &[
 
 /// Whether a value, or a part of it, is a placeholder.
 pub(super) fn is_in(value: &str) -> bool {
+    super::scan::spent(value.len());
     let value = value.to_ascii_lowercase();
     PARTS.iter().any(|part| value.contains(part)) || is_counted(&value)
 }

@@ -10,7 +10,7 @@ use std::sync::{LazyLock, Mutex, PoisonError};
 use aho_corasick::{AhoCorasick, AhoCorasickKind};
 
 use super::vendors::{self, TOKENS};
-use super::{Minting, named, shapes};
+use super::{Minting, named, pairs, shapes};
 
 /// A part of a text that is not to be shown, and what is said in its place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -65,6 +65,11 @@ const WORDS: &[(&str, Shape)] = &[
     ("cookie", named::field),
     ("_auth", named::field),
     ("connectionstring", named::field),
+    ("value", pairs::value),
+    ("cookie", pairs::cookie),
+    ("authorization", pairs::authorization),
+    ("identified by", pairs::identified),
+    ("jdbc:oracle:thin:", pairs::oracle),
 ];
 
 /// The anchors of tokens and shapes: those whose case counts, and those in any case.
@@ -97,6 +102,7 @@ static ANCHORS: LazyLock<Option<Anchors>> = LazyLock::new(|| {
 pub(super) fn credentials(text: &str, found: &mut Vec<Found>) {
     // The anchors are constants, so that their automata exist; a test holds it.
     let Some(anchors) = ANCHORS.as_ref() else { return };
+    spent(text.len() * 2);
     let mut done = vec![0; TOKENS.len() + EXACT.len() + 1];
     for hit in anchors.exact.find_overlapping_iter(text) {
         let pattern = hit.pattern().as_usize();
@@ -130,6 +136,11 @@ pub(super) fn credentials(text: &str, found: &mut Vec<Found>) {
     }
 }
 
+/// Whether anything in `text` may begin a secret.
+pub(super) fn has_anchor(text: &str) -> bool {
+    ANCHORS.as_ref().is_some_and(|anchors| anchors.exact.is_match(text) || anchors.words.is_match(text))
+}
+
 /// The text with what was found replaced; places that overlap become one.
 pub(super) fn replace<'t>(text: &'t str, mut found: Vec<Found>, minting: Option<&Minting<'_>>) -> Cow<'t, str> {
     if found.is_empty() {
@@ -148,6 +159,7 @@ pub(super) fn replace<'t>(text: &'t str, mut found: Vec<Found>, minting: Option<
             _ => merged.push(next),
         }
     }
+    spent(text.len());
     let mut clean = String::with_capacity(text.len());
     let mut end = 0;
     for Found { from, to, label, rank } in merged {
@@ -179,16 +191,40 @@ pub(crate) fn replaced() -> Vec<(&'static str, u64)> {
     replaced.iter().map(|(kind, number)| (*kind, *number)).collect()
 }
 
+#[cfg(test)]
+thread_local! {
+    /// Bytes that were looked at on this thread, each as often as it was.
+    static STEPS: std::cell::Cell<u64> = const { std::cell::Cell::new(0) };
+}
+
+/// The bytes that `work` looks at.
+#[cfg(test)]
+pub(super) fn steps(work: impl FnOnce()) -> u64 {
+    STEPS.with(|steps| steps.set(0));
+    work();
+    STEPS.with(std::cell::Cell::get)
+}
+
+/// Counts bytes that are looked at. Tests hold their number to a constant times those of the text.
+pub(super) fn spent(_bytes: usize) {
+    #[cfg(test)]
+    STEPS.with(|steps| steps.set(steps.get() + _bytes as u64));
+}
+
 /// How many bytes from `from` on are of a kind, `most` at most.
 pub(super) fn run(text: &str, from: usize, most: usize, is_part: fn(u8) -> bool) -> usize {
     let rest = text.as_bytes().get(from..).unwrap_or_default();
-    rest.iter().take(most).take_while(|&&byte| is_part(byte)).count()
+    let length = rest.iter().take(most).take_while(|&&byte| is_part(byte)).count();
+    spent(length + 1);
+    length
 }
 
 /// How many bytes just before `to` are of a kind, `most` at most.
 pub(super) fn run_before(text: &str, to: usize, most: usize, is_part: fn(u8) -> bool) -> usize {
     let before = text.as_bytes().get(..to).unwrap_or_default();
-    before.iter().rev().take(most).take_while(|&&byte| is_part(byte)).count()
+    let length = before.iter().rev().take(most).take_while(|&&byte| is_part(byte)).count();
+    spent(length + 1);
+    length
 }
 
 /// Whether `text` ends at `at`, or a byte of another kind begins there.

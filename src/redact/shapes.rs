@@ -1,8 +1,8 @@
 //! Credentials that are known by their form: PEM, JWT, `Bearer` and `Basic`, URLs with a password, webhooks.
 
-use super::scan::{Found, ends, rank, run, run_before};
+use super::scan::{Found, ends, rank, run, run_before, spent};
 use super::vendors::{alnum, base64, dotted, is_delimited, is_random, word};
-use super::{named, placeholder};
+use super::{encoded, named, placeholder};
 
 /// Longest JWT and other credential that is looked for.
 const LONG: usize = 16 << 10;
@@ -23,7 +23,9 @@ pub(super) fn pem(text: &str, start: usize) -> (Option<Found>, usize) {
     }
     // The next dashes end it, whatever they begin: each part of the text is looked at once.
     let rest = &text[body_at..];
-    let (body, to) = match rest.find(DASHES) {
+    let next = rest.find(DASHES);
+    spent(next.unwrap_or(rest.len()));
+    let (body, to) = match next {
         Some(at) if rest[at + DASHES.len()..].starts_with("END ") => {
             let closing = body_at + at + DASHES.len();
             let end = run(text, closing, 64, |byte| byte.is_ascii_uppercase() || byte == b' ') + closing;
@@ -41,6 +43,7 @@ fn cut_key(rest: &str, at: usize) -> (&str, usize) {
     let mut end = 0;
     for line in rest.split_inclusive('\n') {
         let bare = line.trim();
+        spent(line.len());
         let is_key = bare.bytes().all(|byte| base64(byte) || byte == b'\\') || bare.contains(": ") || bare.is_empty();
         if !is_key {
             // In JSON text, or cut: the key is the beginning of this line.
@@ -85,7 +88,8 @@ pub(super) fn bearer(text: &str, start: usize) -> (Option<Found>, usize) {
 pub(super) fn basic(text: &str, start: usize) -> (Option<Found>, usize) {
     let Some(at) = after_scheme(text, start, "basic".len()) else { return (None, start + 1) };
     let length = run(text, at, 4096, base64);
-    let fits = length >= 8 && decoded(&text[at..at + length]).is_some_and(|plain| plain.contains(&b':'));
+    let is_pair = |plain: Vec<u8>| plain.contains(&b':') && !plain.iter().any(u8::is_ascii_control);
+    let fits = length >= 8 && encoded::decode(&text[at..at + length]).is_some_and(is_pair);
     (if fits { shape(at, at + length, "basic-credential") } else { None }, at + length)
 }
 
@@ -95,33 +99,6 @@ fn after_scheme(text: &str, start: usize, scheme: usize) -> Option<usize> {
     let spaces = run(text, end, 3, |byte| matches!(byte, b' ' | b'\t'));
     let encoded = if text[end..].starts_with("%20") { 3 } else { 0 };
     (run_before(text, start, 1, alnum) == 0 && spaces + encoded > 0).then_some(end + spaces + encoded)
-}
-
-/// Base64 of printable text.
-fn decoded(text: &str) -> Option<Vec<u8>> {
-    let text = text.trim_end_matches('=');
-    let (mut plain, mut bits, mut count) = (Vec::with_capacity(text.len()), 0u32, 0);
-    for byte in text.bytes() {
-        let value = match byte {
-            b'A'..=b'Z' => byte - b'A',
-            b'a'..=b'z' => byte - b'a' + 26,
-            b'0'..=b'9' => byte - b'0' + 52,
-            b'+' => 62,
-            b'/' => 63,
-            _ => return None,
-        };
-        bits = bits << 6 | u32::from(value);
-        count += 6;
-        if count >= 8 {
-            count -= 8;
-            let byte = (bits >> count & 0xff) as u8;
-            if byte < 0x20 || byte == 0x7f {
-                return None;
-            }
-            plain.push(byte);
-        }
-    }
-    Some(plain)
 }
 
 /// The password of `scheme://user:password@host`, or a token in the place of the user.

@@ -142,13 +142,19 @@ impl Token {
             to -= 1;
         }
         let body = &text[end..to];
-        let fits = (self.least..=self.most).contains(&body.len()) && is_random(body);
+        // One in thirty of these has no digit; they are no words, being as long as they are and in capitals.
+        let is_key = |body| is_random(body) || (self.label == "aws-access-key" && has_no_order(body));
+        let fits = (self.least..=self.most).contains(&body.len()) && is_key(body);
         (fits.then_some(Found { from: start, to, label: self.label, rank: rank::TOKEN }), reach)
     }
 }
 
 /// Letters and digits without order: no word, no placeholder, no run of one character.
 pub(super) fn is_random(body: &str) -> bool {
+    body.bytes().any(|byte| byte.is_ascii_digit()) && has_no_order(body)
+}
+
+fn has_no_order(body: &str) -> bool {
     let mut seen = [false; 256];
     let mut kinds = 0;
     for byte in body.bytes() {
@@ -156,7 +162,7 @@ pub(super) fn is_random(body: &str) -> bool {
             kinds += 1;
         }
     }
-    kinds >= 8 && body.bytes().any(|byte| byte.is_ascii_digit()) && !placeholder::is_in(body)
+    kinds >= 8 && !placeholder::is_in(body)
 }
 
 /// The first three characters of a Discord bot's token: base64 of the first two digits and a half of a number.

@@ -6,29 +6,55 @@
 
 use std::collections::HashMap;
 
-use wire::{Call, FromWorker, Json, ScriptError, Stats, Stream};
+use wire::{Call, FromWorker, Json, Limits, MAX_IN_FLIGHT, MAX_LOCAL_OPS, ScriptError, Stats, Stream};
 
 use super::Failure;
 use super::pipes::Frame;
+use crate::text::{head, push_visible};
 
-/// Frames of a run besides its calls: more is a flood.
-const MAX_FRAMES: u64 = 100_000;
-/// Calls of any kind that a run may have under way; more is a flood.
-const MAX_IN_FLIGHT: usize = 1024;
+/// Lines that an honest worker writes beyond those that its limit of output pays for: what was cut, what was not
+/// awaited.
+const REMARKS: u64 = 2;
 /// Bytes of calls under way from which on no further frame is read.
 const MAX_IN_FLIGHT_BYTES: usize = 64 << 20;
 
 /// What has been said in one run. Everything here comes from the worker and is believed as little as possible.
 pub(super) struct Conversation {
     run: u64,
+    calls_left: u64,
+    lines_left: u64,
     last_call: u64,
-    frames: u64,
-    output: Vec<(Stream, String)>,
-    output_room: usize,
-    output_dropped: usize,
+    is_untouched: bool,
+    output: Captured,
     stats: Stats,
     in_flight: HashMap<u64, usize>,
     in_flight_bytes: usize,
+}
+
+/// The output of a run as text, a line each; warnings and errors are marked.
+#[derive(Debug, Default)]
+pub struct Captured {
+    /// The lines, with what would move a cursor escaped.
+    pub text: String,
+    /// Bytes that were dropped over the limit.
+    pub dropped: usize,
+    room: usize,
+}
+
+impl Captured {
+    fn push(&mut self, stream: Stream, line: &str) {
+        let kept = head(line, self.room);
+        self.dropped += line.len() - kept.len();
+        if kept.is_empty() && !line.is_empty() {
+            return;
+        }
+        self.room = self.room.saturating_sub(kept.len() + 1);
+        if stream == Stream::Err {
+            self.text.push_str("! ");
+        }
+        push_visible(&mut self.text, kept);
+        self.text.push('\n');
+    }
 }
 
 /// What a frame asks the gateway to do.
@@ -42,15 +68,18 @@ pub(super) enum Step {
 }
 
 impl Conversation {
-    /// The beginning of run number `run`, whose captured output is kept up to `output_bytes`.
-    pub(super) fn new(run: u64, output_bytes: u64) -> Self {
+    /// The beginning of run number `run`. Its limits say how many frames an honest worker can send.
+    pub(super) fn new(run: u64, limits: &Limits) -> Self {
         Self {
             run,
+            calls_left: u64::from(limits.calls) + u64::from(MAX_LOCAL_OPS),
+            lines_left: limits.output_bytes.saturating_add(REMARKS),
             last_call: 0,
-            frames: 0,
-            output: Vec::new(),
-            output_room: usize::try_from(output_bytes).unwrap_or(usize::MAX),
-            output_dropped: 0,
+            is_untouched: true,
+            output: Captured {
+                room: usize::try_from(limits.output_bytes).unwrap_or(usize::MAX),
+                ..Captured::default()
+            },
             stats: Stats::default(),
             in_flight: HashMap::new(),
             in_flight_bytes: 0,
@@ -71,9 +100,6 @@ impl Conversation {
     /// Takes a frame, or says why it cannot be one of an honest worker.
     pub(super) fn accept(&mut self, frame: Frame) -> Result<Step, Failure> {
         let Frame { message, bytes } = frame;
-        if self.frames >= MAX_FRAMES {
-            return Err(Failure::Protocol(format!("more than {MAX_FRAMES} frames in a run")));
-        }
         match message {
             FromWorker::Ready(_) => Err(Failure::Protocol("Ready in the middle of a run".to_owned())),
             FromWorker::Pong(_) => Err(Failure::Protocol("Pong in the middle of a run".to_owned())),
@@ -85,6 +111,7 @@ impl Conversation {
                 if self.in_flight.len() >= MAX_IN_FLIGHT {
                     return Err(Failure::Protocol(format!("more than {MAX_IN_FLIGHT} calls at once")));
                 }
+                self.calls_left = take(self.calls_left, "calls")?;
                 self.last_call = call.call;
                 self.in_flight.insert(call.call, bytes);
                 self.in_flight_bytes += bytes;
@@ -92,7 +119,8 @@ impl Conversation {
             }
             FromWorker::Output(output) => {
                 self.is_current(output.run)?;
-                self.keep(output.stream, output.text);
+                self.lines_left = take(self.lines_left, "lines of output")?;
+                self.output.push(output.stream, &output.text);
                 Ok(Step::Nothing)
             }
             FromWorker::Done(done) => {
@@ -105,33 +133,26 @@ impl Conversation {
 
     /// Whether the worker has said nothing about this run yet.
     pub(super) fn is_untouched(&self) -> bool {
-        self.frames == 0
+        self.is_untouched
     }
 
-    /// The output that was kept, the bytes that were dropped over the limit, and what the worker says the run cost.
-    pub(super) fn conclude(self) -> (Vec<(Stream, String)>, usize, Stats) {
-        (self.output, self.output_dropped, self.stats)
+    /// The output, and what the worker says the run cost.
+    pub(super) fn conclude(self) -> (Captured, Stats) {
+        (self.output, self.stats)
     }
 
     fn is_current(&mut self, run: u64) -> Result<(), Failure> {
         match run == self.run {
             true => {
-                self.frames += 1;
+                self.is_untouched = false;
                 Ok(())
             }
             false => Err(Failure::Protocol("a frame of another run".to_owned())),
         }
     }
+}
 
-    /// Keeps output within the limit; what is beyond is counted.
-    fn keep(&mut self, stream: Stream, text: String) {
-        let kept = crate::discovery::head(&text, self.output_room);
-        self.output_room -= kept.len();
-        self.output_dropped += text.len() - kept.len();
-        if kept.len() == text.len() {
-            self.output.push((stream, text));
-        } else if !kept.is_empty() {
-            self.output.push((stream, kept.to_owned()));
-        }
-    }
+/// One less of what an honest worker's own limits leave it.
+fn take(left: u64, what: &str) -> Result<u64, Failure> {
+    left.checked_sub(1).ok_or_else(|| Failure::Protocol(format!("more {what} than the limits of the run allow")))
 }

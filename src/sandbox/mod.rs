@@ -17,13 +17,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use wire::{EngineInfo, Json, Layer, Op, Outcome, ScriptError, Stats, Stream};
+use wire::{EngineInfo, Json, Layer, Op, Outcome, ScriptError, Stats};
 
 use crate::error::Error;
 use crate::pause::Pause;
 
+pub use conversation::Captured;
 pub use metrics::Metrics;
 pub use pool::{Pool, PoolOptions};
+pub(crate) use validate::unprepared;
 pub use validate::{Script, prepare};
 
 /// Who answers the calls of a script. The broker is the only implementation that production uses.
@@ -41,10 +43,8 @@ pub trait Host: Send + Sync {
 pub struct Report {
     /// The value as JSON, or why there is none.
     pub result: Result<Json, Failure>,
-    /// Captured output, in order.
-    pub output: Vec<(Stream, String)>,
-    /// Bytes of output that were dropped over the limit.
-    pub output_dropped: usize,
+    /// Captured output.
+    pub output: Captured,
     /// What the worker says it cost.
     pub stats: Stats,
     /// The engine that ran it, when one did.

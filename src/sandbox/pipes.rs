@@ -5,7 +5,9 @@ use tokio::process::{ChildStderr, ChildStdin, ChildStdout};
 use tokio::sync::mpsc;
 use wire::FromWorker;
 
-use crate::discovery::head;
+use crate::json;
+use crate::task;
+use crate::text::head;
 
 /// Bytes of stderr that are kept for the post-mortem.
 const LAST_WORDS: usize = 4000;
@@ -14,7 +16,7 @@ const MAX_WORDS: usize = 300;
 /// Most frames are a few hundred bytes: one read brings several.
 const READ_BUFFER: usize = 64 << 10;
 
-/// A message as it came, and its size in bytes.
+/// A message as it came, and the bytes that it and the values in it take.
 pub(super) struct Frame {
     pub(super) message: FromWorker,
     pub(super) bytes: usize,
@@ -43,8 +45,10 @@ pub(super) async fn read_frames(stdout: ChildStdout, frames: mpsc::Sender<Result
                 if stdout.read_exact(&mut body).await.is_err() {
                     return;
                 }
+                let measured = task::work_on(len, || json::measure(&body));
+                let bytes = measured.map_or(len, |found| found.tree_bytes.max(len));
                 match serde_json::from_slice(&body) {
-                    Ok(message) => Ok(Frame { message, bytes: len }),
+                    Ok(message) => Ok(Frame { message, bytes }),
                     Err(error) => Err(head(&format!("a frame is not a message: {error}"), MAX_WORDS).to_owned()),
                 }
             }

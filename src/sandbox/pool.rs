@@ -13,8 +13,9 @@ use wire::{Ready, Run, ScriptErrorKind, Stats};
 
 use super::metrics::{Counter, Counters, Metrics};
 use super::process::{Spec, Worker};
-use super::{Failure, Host, Report};
+use super::{Captured, Failure, Host, Report};
 use crate::error::{Error, ErrorCode, Result};
+use crate::pause::Pause;
 
 /// Runs of one worker before it is replaced.
 const MAX_USES: u64 = 500;
@@ -26,6 +27,8 @@ const MAX_GROWTH: u64 = 128 << 20;
 const CHECKUP: Duration = Duration::from_secs(30);
 /// A worker that fails to start in less time is started again, once.
 const AT_ONCE: Duration = Duration::from_secs(5);
+/// Runs that wait for a person without a place among the runs at once. Each keeps its worker.
+const MAX_PARKED: usize = 32;
 /// How long an idle worker may take to answer.
 const PULSE: Duration = Duration::from_secs(10);
 
@@ -58,6 +61,7 @@ pub struct Pool {
     /// Held while idle workers are made, so that two who miss one do not make two.
     refill: tokio::sync::Mutex<()>,
     places: Semaphore,
+    parking: Semaphore,
     waiting: AtomicUsize,
     counters: Counters,
 }
@@ -74,6 +78,7 @@ impl Pool {
             idle: Mutex::default(),
             refill: tokio::sync::Mutex::default(),
             places: Semaphore::new(options.runs),
+            parking: Semaphore::new(MAX_PARKED),
             waiting: AtomicUsize::new(0),
             counters: Counters::default(),
         })
@@ -134,14 +139,39 @@ impl Pool {
             Err(error) => return not_run(error),
         };
         self.counters.runs.add();
-        let mut report = self.attempt(&run, host, wall).await;
-        if !report.begun && matches!(report.result, Err(Failure::Protocol(_))) {
-            // The worker broke the protocol before it did anything for this script: what it said was meant for the
-            // last one, or for any.
-            report = self.attempt(&run, host, wall).await;
+        let attempts = async {
+            let report = self.attempt(&run, host, wall).await;
+            if !report.begun && matches!(report.result, Err(Failure::Protocol(_))) {
+                // The worker broke the protocol before it did anything for this script: what it said was meant for
+                // the last one, or for any.
+                return self.attempt(&run, host, wall).await;
+            }
+            report
+        };
+        self.in_place(place, host.pause(), attempts).await
+    }
+
+    /// Does `work` in a place that others may have while a person is being asked: who does not answer keeps nobody
+    /// from running. The work goes on when there is an answer, and takes the next place that is free.
+    async fn in_place<'a, T>(&'a self, place: SemaphorePermit<'a>, pause: &Pause, work: impl Future<Output = T>) -> T {
+        let mut work = std::pin::pin!(work);
+        let (mut place, mut parked) = (Some(place), None);
+        loop {
+            let parking = async {
+                pause.until(true).await;
+                self.parking.acquire().await.ok()
+            };
+            let back = async {
+                pause.until(false).await;
+                self.places.acquire().await.ok()
+            };
+            tokio::select! {
+                biased;
+                done = &mut work => return done,
+                permit = parking, if parked.is_none() => (place, parked) = (None, permit),
+                permit = back, if place.is_none() => (place, parked) = (permit, None),
+            }
         }
-        drop(place);
-        report
     }
 
     /// Runs a script in one worker.
@@ -326,8 +356,7 @@ impl Drop for Waiting<'_> {
 fn not_run(error: Error) -> Report {
     Report {
         result: Err(Failure::NotRun(error)),
-        output: Vec::new(),
-        output_dropped: 0,
+        output: Captured::default(),
         stats: Stats::default(),
         engine: None,
         begun: false,

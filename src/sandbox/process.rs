@@ -119,7 +119,7 @@ impl Worker {
         run.run = self.number;
         let engine = self.ready.engines.iter().find(|engine| engine.language == run.language).cloned();
         let cpu_limit = Duration::from_millis(run.limits.cpu_ms) + CPU_GRACE;
-        let mut conversation = Conversation::new(run.run, run.limits.output_bytes);
+        let mut conversation = Conversation::new(run.run, &run.limits);
         let result = match wire::encode(&ToWorker::Run(Box::new(run))) {
             Ok(frame) => {
                 // A closed channel means that the worker is gone, which the reader reports next.
@@ -129,9 +129,9 @@ impl Worker {
             Err(error) => Err(Failure::Protocol(error.to_string())),
         };
         let begun = !conversation.is_untouched();
-        let (output, output_dropped, stats) = conversation.conclude();
+        let (output, stats) = conversation.conclude();
         let confinement = Arc::clone(&self.confinement);
-        Report { result, output, output_dropped, stats, engine, begun, confinement }
+        Report { result, output, stats, engine, begun, confinement }
     }
 
     async fn converse(

@@ -4,6 +4,7 @@
 //! This layer is for good errors. What it lets through, the engine and the process contain by themselves.
 
 mod banned;
+mod enums;
 #[cfg(any(test, feature = "fuzzing"))]
 pub(super) mod fuzzing;
 mod nesting;
@@ -99,7 +100,7 @@ pub fn prepare(language: Language, code: &str, max_bytes: usize) -> Result<Scrip
     }
     match language {
         Language::Starlark => Ok(Script { language, code: code.to_owned(), positions: Positions::default() }),
-        Language::Javascript => with_stack(code.len(), || javascript(code)),
+        Language::Javascript => with_stack(code.len(), || javascript(code, max_bytes)),
     }
 }
 
@@ -114,7 +115,7 @@ fn with_stack(
     worked.unwrap_or_else(|_| Err(syntax("the script could not be parsed: the parser failed".to_owned(), 0, 0)))
 }
 
-fn javascript(script: &str) -> Result<Script, Box<ScriptError>> {
+fn javascript(script: &str, max_bytes: usize) -> Result<Script, Box<ScriptError>> {
     if let Some(line) = nesting::too_deep(script) {
         let message = "the code is nested too deeply: give inner parts names with `const`, or make functions of them";
         return Err(syntax(message.to_owned(), line, 1));
@@ -135,7 +136,7 @@ fn javascript(script: &str) -> Result<Script, Box<ScriptError>> {
         let is_further = (typed_error.line, typed_error.column) > (plain_error.line, plain_error.column);
         if is_further { typed_error } else { plain_error }
     };
-    let (stripped, map) = match typescript::strip(&allocator, &code) {
+    let (stripped, map) = match typescript::strip(&allocator, &code, max_bytes) {
         Ok(stripped) => stripped,
         Err(error) => return Err(further(error)),
     };
@@ -270,11 +271,18 @@ fn line_lengths(code: &str) -> Vec<u32> {
 
 /// Line and column, from 1, of a byte offset; columns count UTF-16 units as engines do.
 fn position(code: &str, offset: usize) -> (u32, u32) {
-    let before = crate::discovery::head(code, offset);
+    let before = crate::text::head(code, offset);
     let line = before.matches('\n').count() + 1;
     let start = before.rfind('\n').map_or(0, |newline| newline + 1);
     let column = before[start..].encode_utf16().count() + 1;
     (u32::try_from(line).unwrap_or(0), u32::try_from(column).unwrap_or(0))
+}
+
+/// The error of a script that was not parsed to the end, for a reason of ours.
+pub(crate) fn unprepared(why: &str) -> Box<ScriptError> {
+    let mut error = syntax(why.to_owned(), 0, 0);
+    error.kind = ScriptErrorKind::Internal;
+    error
 }
 
 fn syntax(message: String, line: u32, column: u32) -> Box<ScriptError> {

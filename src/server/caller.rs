@@ -15,8 +15,10 @@ use serde_json::{Value, json};
 use tokio::sync::{mpsc, oneshot};
 
 use super::notices::Notices;
+use super::waiting::Waiting;
 use crate::error::{Error, ErrorCode, Result};
-use crate::upstream::{Ask, Caller, Level, LogEntry, Question, Step, TraceContext};
+use crate::people;
+use crate::upstream::{Ask, Caller, Level, LogEntry, Question, Speaker, Step, TraceContext};
 
 /// How long a person may take to answer.
 pub(super) const PATIENCE: Duration = Duration::from_secs(600);
@@ -32,6 +34,9 @@ pub(super) struct ClientCaller {
     notices: Notices,
     /// The trace that its request belongs to.
     trace: Option<TraceContext>,
+    /// The requests of this client that wait for it, and the number of this one.
+    waiting: Waiting,
+    number: u64,
 }
 
 /// How questions reach it.
@@ -55,6 +60,7 @@ impl ClientCaller {
         session: u64,
         context: &RequestContext<RoleServer>,
         level: Option<Level>,
+        waiting: Waiting,
     ) -> (Arc<Self>, mpsc::UnboundedReceiver<Asked>) {
         let (ask, asked) = mpsc::unbounded_channel();
         let way = match is_stateless(context) {
@@ -63,7 +69,8 @@ impl ClientCaller {
         };
         let notices = Notices::new(context.peer.clone());
         let trace = trace(context);
-        let caller = Arc::new(Self { session, way, abilities: Mutex::default(), notices, trace });
+        let number = waiting.number();
+        let caller = Arc::new(Self { session, way, abilities: Mutex::default(), notices, trace, waiting, number });
         caller.resume(context, level);
         (caller, asked)
     }
@@ -103,6 +110,19 @@ impl ClientCaller {
             (Ask::Roots, ..) => roots.is_none().then_some("the client does not offer `roots`"),
         }
     }
+
+    /// Puts a request to the client, in the way of its revision.
+    async fn put(&self, name: Option<String>, request: InputRequest) -> Result<Value> {
+        match &self.way {
+            Way::Requests(peer) => by_request(peer, request).await,
+            Way::Rounds(ask) => {
+                let (answer, answered) = oneshot::channel();
+                let _ = ask.send(Asked { name, request, answer });
+                let answered = tokio::time::timeout(PATIENCE, answered).await;
+                answered.ok().and_then(std::result::Result::ok).ok_or_else(|| denied("the client gave no answer"))
+            }
+        }
+    }
 }
 
 #[async_trait]
@@ -118,22 +138,21 @@ impl Caller for ClientCaller {
         serde_json::to_value(offered).unwrap_or_else(|_| json!({}))
     }
 
-    async fn ask(&self, server: &str, question: Question) -> Result<Value> {
+    async fn ask(&self, speaker: Speaker<'_>, question: Question) -> Result<Value> {
         if let Some(obstacle) = self.obstacle(&question) {
             return Err(denied(obstacle)
                 .hint(format!("use a client that offers `{}`, or do without it", question.ask.ability())));
         }
-        let name = question.name.clone();
-        let request = input_request(server, question)?;
+        let Question { ask, mut params, name } = question;
+        if let Speaker::Server(server) = speaker {
+            params = people::relayed(server, ask, params)?;
+        }
+        let request = input_request(ask, params)?;
         let kind = Kind::of(&request);
-        let answer = match &self.way {
-            Way::Requests(peer) => by_request(peer, request).await?,
-            Way::Rounds(ask) => {
-                let (answer, answered) = oneshot::channel();
-                let _ = ask.send(Asked { name, request, answer });
-                let answered = tokio::time::timeout(PATIENCE, answered).await;
-                answered.ok().and_then(std::result::Result::ok).ok_or_else(|| denied("the client gave no answer"))?
-            }
+        let mut place = self.waiting.enter(self.number);
+        let answer = tokio::select! {
+            answer = self.put(name, request) => answer?,
+            given_up = place.given_up() => return Err(given_up),
         };
         kind.check(answer)
     }
@@ -171,11 +190,8 @@ fn denied(why: impl Into<String>) -> Error {
     Error::new(ErrorCode::ApprovalDenied, why)
 }
 
-/// The question as a request. The user sees only that the gateway asks, so an elicitation says on whose behalf.
-fn input_request(server: &str, Question { ask, mut params, .. }: Question) -> Result<InputRequest> {
-    if let (Ask::Elicitation, Some(Value::String(message))) = (ask, params.get_mut("message")) {
-        *message = format!("{server}: {message}");
-    }
+/// The question as a request.
+fn input_request(ask: Ask, params: Value) -> Result<InputRequest> {
     Ok(match ask {
         Ask::Elicitation => InputRequest::Elicitation(ElicitRequest::new(typed(params, "the question")?)),
         Ask::Sampling => InputRequest::CreateMessage(CreateMessageRequest::new(typed(params, "the question")?)),

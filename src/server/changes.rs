@@ -13,14 +13,14 @@ use rmcp::service::{Peer, RoleServer, SubscriptionContext};
 use tokio::sync::watch;
 
 use super::Desk;
+use super::offers::rpc_error;
 use crate::catalog::{Catalog, Phase};
 use crate::gateway::Gateway;
+use crate::limits;
 use crate::task::Task;
 
 /// How long changes are collected: servers come up one after the other.
 const COLLECT: Duration = Duration::from_millis(250);
-/// URIs that one client may subscribe to.
-const MAX_URIS: usize = 1000;
 
 /// The subscriptions of a client of the older revisions.
 #[derive(Clone, Default)]
@@ -29,9 +29,10 @@ pub(super) struct Subscribed(Arc<Mutex<BTreeSet<String>>>);
 impl Subscribed {
     /// Adds a URI; answers an error when there are too many.
     pub(super) fn add(&self, uri: String) -> Result<(), ErrorData> {
+        limits::SUBSCRIBED_URI.check(uri.len()).map_err(|error| rpc_error(&error))?;
         let mut uris = self.uris();
-        if uris.len() >= MAX_URIS && !uris.contains(&uri) {
-            return Err(ErrorData::invalid_params(format!("more than {MAX_URIS} subscriptions"), None));
+        if !uris.contains(&uri) {
+            limits::SUBSCRIBED.check(uris.len() + 1).map_err(|error| rpc_error(&error))?;
         }
         uris.insert(uri);
         Ok(())
@@ -97,9 +98,6 @@ impl Desk {
 pub(super) fn accepted(requested: &SubscriptionFilter) -> SubscriptionFilter {
     let mut accepted = requested.clone();
     accepted.tools_list_changed = None;
-    if let Some(uris) = &mut accepted.resource_subscriptions {
-        uris.truncate(MAX_URIS);
-    }
     accepted
 }
 

@@ -2,7 +2,7 @@
 //! one request and one answer. Since 2026-07-28 the answer may be a question; the client then repeats its request with
 //! what it has to say, and the work, which has stood still meanwhile, goes on.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -14,19 +14,47 @@ use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
 use super::caller::{Asked, ClientCaller, PATIENCE};
+use super::offers::rpc_error;
+use super::waiting::Waiting;
+use crate::panics;
 use crate::upstream::Level;
 
-/// Exchanges of a session that may stand still at once; beyond, the oldest is given up.
-const MAX_SUSPENDED: usize = 16;
+/// Exchanges of a session that may stand still at once; beyond, the oldest is given up. Few of them wait for an answer
+/// (see [`Waiting`]): the others have given up their question, and are kept for the client to learn what came of them.
+const MAX_SUSPENDED: usize = 64;
+/// States of exchanges that were given up, which are remembered to say so.
+const MAX_GIVEN_UP: usize = 256;
 /// How long a question waits for others, so that calls made at once are one round.
 const GATHER: Duration = Duration::from_millis(10);
 
 /// The exchanges of a session that wait for their client.
-pub(super) struct Exchanges<T>(Arc<Mutex<HashMap<String, Suspended<T>>>>);
+pub(super) struct Exchanges<T>(Arc<Mutex<State<T>>>);
+
+struct State<T> {
+    suspended: HashMap<String, Suspended<T>>,
+    given_up: VecDeque<String>,
+}
+
+impl<T> State<T> {
+    /// Ends the exchange that has stood still longest, when there are too many.
+    fn make_room(&mut self) {
+        if self.suspended.len() <= MAX_SUSPENDED {
+            return;
+        }
+        let oldest = self.suspended.iter().min_by_key(|(_, one)| one.since).map(|(state, _)| state.clone());
+        if let Some(oldest) = oldest {
+            self.suspended.remove(&oldest);
+            self.given_up.push_back(oldest);
+            if self.given_up.len() > MAX_GIVEN_UP {
+                self.given_up.pop_front();
+            }
+        }
+    }
+}
 
 impl<T> Default for Exchanges<T> {
     fn default() -> Self {
-        Self(Arc::default())
+        Self(Arc::new(Mutex::new(State { suspended: HashMap::new(), given_up: VecDeque::new() })))
     }
 }
 
@@ -68,6 +96,8 @@ pub(super) struct Turn<'a> {
     pub(super) level: Option<Level>,
     /// What is asked for, in canonical form.
     pub(super) subject: String,
+    /// The requests of the client that wait for it.
+    pub(super) waiting: Waiting,
     /// The answers of the client to what it was asked, and the state that it was given with the questions.
     pub(super) responses: Option<InputResponses>,
     pub(super) state: Option<String>,
@@ -104,7 +134,7 @@ impl<T: Send + 'static> Exchanges<T> {
                 running
             }
             None => {
-                let (caller, questions) = ClientCaller::new(turn.session, turn.context, turn.level);
+                let (caller, questions) = ClientCaller::new(turn.session, turn.context, turn.level, turn.waiting);
                 let task = tokio::spawn(start(Arc::clone(&caller)));
                 Running { task, questions, caller, subject: turn.subject, count: 0 }
             }
@@ -122,8 +152,8 @@ impl<T: Send + 'static> Exchanges<T> {
                 biased;
                 done = &mut running.task => {
                     running.caller.pause().await;
-                    let broken = |error| ErrorData::internal_error(format!("the request broke off: {error}"), None);
-                    return done.map(Reply::Done).map_err(broken);
+                    // It panicked: nothing else aborts it while it is waited for.
+                    return done.map(Reply::Done).map_err(|_| rpc_error(&panics::defect()));
                 }
                 Some(first) = running.questions.recv() => first,
             };
@@ -149,17 +179,14 @@ impl<T: Send + 'static> Exchanges<T> {
         running.caller.pause().await;
         let questions: InputRequests = asked.iter().map(|(key, asked)| (key.clone(), asked.request.clone())).collect();
         let state = unforeseen();
-        let mut suspended = self.lock();
-        suspended.insert(state.clone(), Suspended { running, asked, since: Instant::now() });
-        if suspended.len() > MAX_SUSPENDED {
-            let oldest = suspended.iter().min_by_key(|(_, one)| one.since).map(|(state, _)| state.clone());
-            oldest.and_then(|oldest| suspended.remove(&oldest));
-        }
-        drop(suspended);
+        let mut all = self.lock();
+        all.suspended.insert(state.clone(), Suspended { running, asked, since: Instant::now() });
+        all.make_room();
+        drop(all);
         let (all, own) = (Arc::clone(&self.0), state.clone());
         tokio::spawn(async move {
             tokio::time::sleep(PATIENCE).await;
-            all.lock().unwrap_or_else(PoisonError::into_inner).remove(&own);
+            all.lock().unwrap_or_else(PoisonError::into_inner).suspended.remove(&own);
         });
         Reply::Asks(InputRequiredResult::new(Some(questions), Some(state)))
     }
@@ -167,14 +194,18 @@ impl<T: Send + 'static> Exchanges<T> {
     fn resumed(&self, state: &str, subject: &str) -> Result<Suspended<T>, ErrorData> {
         let wrong = |why: &str| ErrorData::invalid_params(format!("this requestState is not valid: {why}"), None);
         let unknown = || wrong("it was answered before, is too old, or was given by another gateway");
-        let mut suspended = self.lock();
-        if suspended.get(state).is_some_and(|own| own.running.subject != subject) {
+        let mut all = self.lock();
+        if all.suspended.get(state).is_some_and(|own| own.running.subject != subject) {
             return Err(wrong("it was given with the answer to another request"));
         }
-        suspended.remove(state).ok_or_else(unknown)
+        if all.given_up.iter().any(|given_up| given_up == state) {
+            let why = format!("the request was given up, since {MAX_SUSPENDED} later ones stand still too");
+            return Err(wrong(&why));
+        }
+        all.suspended.remove(state).ok_or_else(unknown)
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<String, Suspended<T>>> {
+    fn lock(&self) -> MutexGuard<'_, State<T>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -14,6 +14,8 @@ use serde_json::{Value, json};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
 
+use crate::people;
+use crate::text::head;
 use crate::upstream::{Level, LogEntry, Step};
 
 /// Reports of progress that may come at once.
@@ -24,6 +26,8 @@ const ENTRIES: f64 = 50.0;
 const PER_SECOND: f64 = 20.0;
 /// Largest log entry in bytes; of a larger one the beginning is sent.
 const MAX_ENTRY: usize = 16 << 10;
+/// Longest name of a logger in bytes.
+const MAX_LOGGER: usize = 200;
 /// Notices that wait to be sent before further ones are dropped.
 const QUEUE: usize = 64;
 /// How long an answer waits for the notices before it.
@@ -132,7 +136,10 @@ impl Notices {
             return;
         }
         state.is_busy = true;
-        let logger = logger.map_or_else(|| server.to_owned(), |logger| format!("{server}/{logger}"));
+        let logger = logger.map_or_else(
+            || server.to_owned(),
+            |logger| format!("{server}/{}", people::line(head(&logger, MAX_LOGGER))),
+        );
         self.entry(level, logger, bounded(data));
     }
 
@@ -176,5 +183,5 @@ impl Notices {
 
 fn bounded(data: Value) -> Value {
     let text = data.to_string();
-    if text.len() <= MAX_ENTRY { data } else { json!({"cut": crate::discovery::head(&text, MAX_ENTRY)}) }
+    if text.len() <= MAX_ENTRY { data } else { json!({"cut": head(&text, MAX_ENTRY)}) }
 }

@@ -5,7 +5,11 @@
 //! servers can be mistaken for each other, and nothing is renamed when a server comes or goes. A URI without the
 //! prefix is taken as well where exactly one server lists it or has a template for it. A prompt is `github.review`: an
 //! identifier has no dot.
+//!
+//! What servers list is redacted like their answers. A resource whose URI has a secret in it is listed, and read, by
+//! its path in the filesystem; a prompt whose name has one, by the name of its file.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use rmcp::ErrorData;
@@ -18,22 +22,31 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 
 use super::Desk;
-use crate::broker::resource_uri;
+use crate::broker::{address, resource_uri};
 use crate::catalog::{Catalog, Node, Remote};
 use crate::error::{Error, ErrorCode, Result, code_name};
-use crate::manifest::ServerEntry;
+use crate::limits;
+use crate::manifest::{Offer, ServerEntry};
+use crate::meter::{Halt, Meter, metered_as};
+use crate::redact::{self, Surface};
+use crate::text::brief;
 use crate::upstream::{Caller, Subject};
 
 /// Entries of a page.
 const PAGE: usize = 200;
+/// Servers that are named of those that have a resource or prompt.
+const NAMED: usize = 10;
+/// Metered steps of finding a path, or the server of a URI.
+const FIND_STEPS: u64 = 10_000_000;
 
 impl Desk {
     pub(super) async fn resources(&self, page: Option<PaginatedRequestParams>) -> Result<ListResourcesResult> {
         let catalog = self.ready_catalog().await;
-        let nodes: Vec<Node> = catalog.every_resource().chain(stub_files(&catalog)).collect();
+        let nodes = catalog.every_resource().chain(stub_files(&catalog));
         let (nodes, next) = paged(nodes, page, catalog.digest())?;
-        let mut result =
-            ListResourcesResult::with_all_items(nodes.into_iter().map(|node| resource(&catalog, node)).collect());
+        let surface = self.surface();
+        let resources = nodes.into_iter().map(|node| resource(&catalog, node, surface)).collect();
+        let mut result = ListResourcesResult::with_all_items(resources);
         result.next_cursor = next;
         Ok(result)
     }
@@ -42,42 +55,51 @@ impl Desk {
         let catalog = self.ready_catalog().await;
         let own = ResourceTemplate::new("forge:///{+path}", "forge")
             .with_description("Any path that `ls` lists, and any resource of a server as /server/resources/URI");
-        let mut templates = vec![own];
-        for entry in catalog.servers() {
-            templates.extend(entry.offers.templates.iter().map(|offer| {
-                let plain = || ResourceTemplate::new(&*offer.id, &*offer.file);
-                let mut template: ResourceTemplate = typed(&offer.definition).unwrap_or_else(plain);
-                template.uri_template = qualified(entry, &offer.id);
-                template.name = format!("{}/{}", entry.ident, template.name);
-                template
-            }));
-        }
-        let (templates, next) = paged(templates, page, catalog.digest())?;
-        let mut result = ListResourceTemplatesResult::with_all_items(templates);
+        let listed = catalog.servers().iter().flat_map(|entry| entry.offers.templates.iter().map(move |o| (entry, o)));
+        let all = std::iter::once(None).chain(listed.map(Some));
+        let (page, next) = paged(all, page, catalog.digest())?;
+        let surface = self.surface();
+        let template = |listed: Option<(&Arc<ServerEntry>, &Offer)>| {
+            let Some((entry, offer)) = listed else { return own.clone() };
+            let plain = || ResourceTemplate::new(&*offer.id, &*offer.file);
+            let mut template: ResourceTemplate = typed(offer, surface).unwrap_or_else(plain);
+            template.uri_template = qualified(entry, &redact::text(surface, &offer.id));
+            template.name = format!("{}/{}", entry.ident, template.name);
+            template
+        };
+        let mut result = ListResourceTemplatesResult::with_all_items(page.into_iter().map(template).collect());
         result.next_cursor = next;
         Ok(result)
     }
 
     pub(super) async fn prompts(&self, page: Option<PaginatedRequestParams>) -> Result<ListPromptsResult> {
         let catalog = self.ready_catalog().await;
-        let mut prompts = Vec::new();
-        for entry in catalog.servers() {
-            prompts.extend(entry.offers.prompts.iter().map(|offer| {
-                let plain = || Prompt::new(&*offer.id, offer.text("description"), None);
-                let mut prompt: Prompt = typed(&offer.definition).unwrap_or_else(plain);
-                prompt.name = format!("{}.{}", entry.ident, offer.id);
-                prompt
-            }));
-        }
-        let (prompts, next) = paged(prompts, page, catalog.digest())?;
-        let mut result = ListPromptsResult::with_all_items(prompts);
+        let all = catalog.servers().iter().flat_map(|entry| entry.offers.prompts.iter().map(move |o| (entry, o)));
+        let (page, next) = paged(all, page, catalog.digest())?;
+        let surface = self.surface();
+        let prompt = |(entry, offer): (&Arc<ServerEntry>, &Offer)| {
+            let name = match redact::text(surface, &offer.id) {
+                Cow::Borrowed(name) => name,
+                Cow::Owned(_) => offer.file.trim_end_matches(".md"),
+            };
+            let mut prompt: Prompt = typed(offer, surface).unwrap_or_else(|| Prompt::new(name, None::<&str>, None));
+            prompt.name = format!("{}.{name}", entry.ident);
+            prompt
+        };
+        let mut result = ListPromptsResult::with_all_items(page.into_iter().map(prompt).collect());
         result.next_cursor = next;
         Ok(result)
     }
 
+    /// Where what servers list is going.
+    fn surface(&self) -> Surface {
+        Surface::Answer(self.gateway.config().redaction)
+    }
+
     pub(super) async fn read(&self, uri: &str, caller: Arc<dyn Caller>) -> Result<ReadResourceResult> {
+        limits::URI.check(uri.len())?;
         let catalog = self.ready_catalog().await;
-        if let Some(remote) = remote(&catalog, uri)? {
+        if let Some(remote) = remote(&catalog, uri).await? {
             let Remote { server, uri: own, .. } = &remote;
             let answer = self
                 .scene(caller)
@@ -86,6 +108,7 @@ impl Desk {
             let mut result: ReadResourceResult = decoded(answer, server)?;
             result.result_type = Some(ResultType::COMPLETE);
             let entry = catalog.server(server)?;
+            let redacted = redact::text(self.surface(), own);
             for content in &mut result.contents {
                 let (ResourceContents::TextResourceContents { uri: shown, .. }
                 | ResourceContents::BlobResourceContents { uri: shown, .. }) = content
@@ -93,19 +116,17 @@ impl Desk {
                     continue;
                 };
                 // The client finds what it asked for under the name it asked by.
-                *shown = if shown == own { uri.to_owned() } else { qualified(entry, shown) };
+                *shown = if *shown == redacted { uri.to_owned() } else { qualified(entry, shown) };
             }
             return Ok(result);
         }
         let Some(path) = uri.strip_prefix("forge://") else {
-            return Err(Error::new(ErrorCode::InvalidArgs, format!("no server lists {uri}"))
+            return Err(Error::new(ErrorCode::InvalidArgs, format!("no server lists {}", brief(uri)))
                 .hint("name its server: forge:///server/resources/URI"));
         };
-        let text = match catalog.resolve(path) {
-            Ok(node) if !path.contains("/results") && catalog.read(node).is_none() => {
-                self.gateway.ls(&self.session, path, None)?
-            }
-            _ => {
+        let text = match is_folder(&catalog, path).await? {
+            true => self.gateway.ls(&self.session, path, None).await?,
+            false => {
                 let paths = [path.to_owned()];
                 self.scene(caller).request("resources/read", async |broker| broker.cat(0, &paths, None).await).await?
             }
@@ -123,11 +144,19 @@ impl Desk {
         args: Map<String, Value>,
         caller: Arc<dyn Caller>,
     ) -> Result<GetPromptResult> {
+        limits::NAME.check(name.len())?;
         let catalog = self.ready_catalog().await;
         let (server, name) = split(&catalog, name)?;
         let args = Value::Object(args).to_string();
         let scene = self.scene(caller);
-        let answer = scene.request("prompts/get", async |broker| broker.prompt(0, server, name, &args).await).await?;
+        let mut answer =
+            scene.request("prompts/get", async |broker| broker.prompt(0, server, name, &args).await).await?;
+        let entry = catalog.server(server)?;
+        for message in answer.get_mut("messages").and_then(Value::as_array_mut).into_iter().flatten() {
+            if let Some(content) = message.get_mut("content") {
+                address(&entry.ident, content, |uri| catalog.may_list(uri));
+            }
+        }
         let mut result: GetPromptResult = decoded(answer, server)?;
         result.result_type = Some(ResultType::COMPLETE);
         Ok(result)
@@ -137,14 +166,18 @@ impl Desk {
         let catalog = self.ready_catalog().await;
         let (server, subject) = match &params.r#ref {
             Reference::Prompt(prompt) => {
+                limits::NAME.check(prompt.name.len())?;
                 let (server, name) = split(&catalog, &prompt.name)?;
                 (server.to_owned(), Subject::Prompt(name.to_owned()))
             }
-            Reference::Resource(template) => match remote(&catalog, &template.uri)? {
-                Some(Remote { server, uri, .. }) => (server, Subject::Template(uri)),
-                // Our own template: paths are found by `ls` and `search`.
-                None => return Ok(CompleteResult::default()),
-            },
+            Reference::Resource(template) => {
+                limits::URI.check(template.uri.len())?;
+                match remote(&catalog, &template.uri).await? {
+                    Some(Remote { server, uri, .. }) => (server, Subject::Template(uri)),
+                    // Our own template: paths are found by `ls` and `search`.
+                    None => return Ok(CompleteResult::default()),
+                }
+            }
             _ => return Ok(CompleteResult::default()),
         };
         let mut asked = Map::new();
@@ -152,6 +185,7 @@ impl Desk {
         if let Some(context) = &params.context {
             asked.insert("context".to_owned(), json!(context));
         }
+        limits::COMPLETION.check(asked.values().map(|value| value.to_string().len()).sum())?;
         let scene = self.gateway.scene(&self.session);
         let answer =
             scene.request("completion/complete", async |broker| broker.complete(&server, subject, asked).await).await?;
@@ -163,6 +197,7 @@ impl Desk {
 
 /// The error as JSON-RPC, for requests that have no other way to say it.
 pub(super) fn rpc_error(error: &Error) -> ErrorData {
+    let error = &redact::error(Surface::ToolError, error.clone());
     let data = json!({"code": code_name(error.code), "suggestedFix": error.suggested_fix(), "data": error.data});
     match error.code {
         ErrorCode::InvalidArgs | ErrorCode::ServerNotFound | ErrorCode::ToolNotFound => {
@@ -176,7 +211,8 @@ pub(super) fn rpc_error(error: &Error) -> ErrorData {
 pub(super) fn read_error(uri: &str, error: &Error) -> ErrorData {
     match error.code {
         ErrorCode::InvalidArgs | ErrorCode::ServerNotFound => {
-            let data = json!({"uri": uri, "code": code_name(error.code), "suggestedFix": error.suggested_fix()});
+            let error = redact::error(Surface::ToolError, error.clone());
+            let data = json!({"uri": brief(uri), "code": code_name(error.code), "suggestedFix": error.suggested_fix()});
             ErrorData::resource_not_found(error.message.clone(), Some(data))
         }
         _ => rpc_error(error),
@@ -189,20 +225,46 @@ fn qualified(entry: &ServerEntry, uri: &str) -> String {
 }
 
 /// The resource that a client means by `uri`; `None` for a path of the stub tree or an unknown URI.
-fn remote(catalog: &Catalog, uri: &str) -> Result<Option<Remote>> {
+async fn remote(catalog: &Arc<Catalog>, uri: &str) -> Result<Option<Remote>> {
     if let Some(path) = uri.strip_prefix("forge://") {
-        let listed = || catalog.resolve(path).ok().and_then(|node| catalog.remote(node));
-        return Ok(catalog.resource_by_uri(path).or_else(listed));
-    }
-    match catalog.servers_with_resource(uri).as_slice() {
-        [] => Ok(None),
-        [entry] => Ok(catalog.resource_by_uri(&qualified(entry, uri))),
-        several => {
-            let names: Vec<String> = several.iter().map(|entry| qualified(entry, uri)).collect();
-            Err(Error::new(ErrorCode::InvalidArgs, format!("several servers have {uri}"))
-                .hint(format!("say which: {}", names.join(", "))))
+        if let Some(remote) = catalog.resource_by_uri(path) {
+            return Ok(Some(remote));
         }
+        let listed = |catalog: &Catalog, node| catalog.remote(node);
+        return Ok(resolved(catalog, path, listed).await?.flatten());
     }
+    let (catalog, uri) = (Arc::clone(catalog), uri.to_owned());
+    let find = move |meter: &Meter| match catalog.servers_with_resource(&uri, meter)?.as_slice() {
+        [] => Ok(None),
+        [entry] => Ok(catalog.resource_by_uri(&qualified(entry, &uri))),
+        several => {
+            let names: Vec<String> = several.iter().take(NAMED).map(|entry| qualified(entry, &uri)).collect();
+            Err(Error::new(ErrorCode::InvalidArgs, format!("several servers have {}", brief(&uri)))
+                .hint(format!("say which: {}", names.join(", ")))
+                .into())
+        }
+    };
+    metered_as("find the server of a URI", FIND_STEPS, find).await
+}
+
+/// Whether a path of the stub tree is a folder.
+async fn is_folder(catalog: &Arc<Catalog>, path: &str) -> Result<bool> {
+    Ok(resolved(catalog, path, |_, node| node.is_folder()).await?.unwrap_or(false))
+}
+
+/// What `of` says of the node at a path; `None` where there is none, which whoever reads it says better.
+async fn resolved<T: Send + 'static>(
+    catalog: &Arc<Catalog>,
+    path: &str,
+    of: impl Fn(&Catalog, Node) -> T + Send + 'static,
+) -> Result<Option<T>> {
+    let (catalog, path) = (Arc::clone(catalog), path.to_owned());
+    let find = move |meter: &Meter| match catalog.resolve_metered(&path, meter) {
+        Ok(node) => Ok(Some(of(&catalog, node))),
+        Err(Halt::Failed(_)) => Ok(None),
+        Err(stopped) => Err(stopped),
+    };
+    metered_as("find the path", FIND_STEPS, find).await
 }
 
 fn stub_files(catalog: &Catalog) -> impl Iterator<Item = Node> {
@@ -210,15 +272,20 @@ fn stub_files(catalog: &Catalog) -> impl Iterator<Item = Node> {
     catalog.every_file().filter(is_main)
 }
 
-fn resource(catalog: &Catalog, node: Node) -> Resource {
+fn resource(catalog: &Catalog, node: Node, surface: Surface) -> Resource {
     let path = catalog.path(node);
+    let path = redact::text(surface, &path);
     if let Some(remote) = catalog.remote(node)
         && let Ok(entry) = catalog.server(&remote.server)
         && let Some(offer) = entry.offers.resource(&remote.uri)
     {
+        let uri = match redact::text(surface, &offer.id) {
+            Cow::Borrowed(uri) => qualified(entry, uri),
+            Cow::Owned(_) => format!("forge://{path}"),
+        };
         let mut resource: Resource =
-            typed(&offer.definition).unwrap_or_else(|| Resource::new(&*offer.id, &*offer.file));
-        resource.uri = qualified(entry, &offer.id);
+            typed(offer, surface).unwrap_or_else(|| Resource::new(&*uri, redact::text(surface, &offer.file)));
+        resource.uri = uri;
         resource.name = format!("{}/{}", entry.ident, resource.name);
         return resource;
     }
@@ -247,18 +314,20 @@ fn split<'a>(catalog: &'a Catalog, name: &'a str) -> Result<(&'a str, &'a str)> 
     match catalog.servers_with_prompt(name).as_slice() {
         [entry] => Ok((&entry.ident, name)),
         several => {
-            let names: Vec<String> = several.iter().map(|entry| format!("{}.{name}", entry.ident)).collect();
+            let names: Vec<String> =
+                several.iter().take(NAMED).map(|entry| format!("{}.{name}", entry.ident)).collect();
             let hint = match names.is_empty() {
                 true => "a prompt is named server.prompt; prompts/list has them all".to_owned(),
                 false => format!("say which: {}", names.join(", ")),
             };
-            Err(Error::new(ErrorCode::InvalidArgs, format!("there is no prompt `{name}`")).hint(hint))
+            Err(Error::new(ErrorCode::InvalidArgs, format!("there is no prompt `{}`", brief(name))).hint(hint))
         }
     }
 }
 
-fn typed<T: DeserializeOwned>(definition: &Value) -> Option<T> {
-    T::deserialize(definition).ok()
+/// The definition of an offer, redacted.
+fn typed<T: DeserializeOwned>(offer: &Offer, surface: Surface) -> Option<T> {
+    serde_json::from_value(redact::json(surface, offer.definition.clone())).ok()
 }
 
 fn decoded<T: DeserializeOwned>(answer: Value, server: &str) -> Result<T> {
@@ -268,19 +337,29 @@ fn decoded<T: DeserializeOwned>(answer: Value, server: &str) -> Result<T> {
 }
 
 /// One page, and the cursor of the next. A cursor holds for the catalog that it was given with.
-fn paged<T>(all: Vec<T>, asked: Option<PaginatedRequestParams>, digest: &str) -> Result<(Vec<T>, Option<String>)> {
+fn paged<T>(
+    all: impl Iterator<Item = T>,
+    asked: Option<PaginatedRequestParams>,
+    digest: &str,
+) -> Result<(Vec<T>, Option<String>)> {
     let stale = || {
         Error::new(ErrorCode::InvalidArgs, "this cursor is not valid: the list has changed since")
             .hint("list again from the beginning")
     };
-    let start = match asked.and_then(|asked| asked.cursor) {
+    let cursor = asked.and_then(|asked| asked.cursor);
+    let start = match &cursor {
         None => 0,
         Some(cursor) => {
+            limits::CURSOR.check(cursor.len())?;
             let (start, of) = cursor.split_once(':').ok_or_else(stale)?;
-            let start = start.parse().ok().filter(|start| of == digest && *start < all.len());
-            start.ok_or_else(stale)?
+            start.parse().ok().filter(|_| of == digest).ok_or_else(stale)?
         }
     };
-    let next = (all.len() - start > PAGE).then(|| format!("{}:{digest}", start + PAGE));
-    Ok((all.into_iter().skip(start).take(PAGE).collect(), next))
+    let mut page: Vec<T> = all.skip(start).take(PAGE + 1).collect();
+    if page.is_empty() && cursor.is_some() {
+        return Err(stale());
+    }
+    let next = (page.len() > PAGE).then(|| format!("{}:{digest}", start + PAGE));
+    page.truncate(PAGE);
+    Ok((page, next))
 }

@@ -15,6 +15,10 @@ use super::{Desk, GRACE};
 use crate::error::{Error, ErrorCode, Result, did_you_mean, nearest};
 use crate::execution::Request;
 use crate::gateway::Gateway;
+use crate::limits;
+use crate::redact::{self, Surface};
+use crate::task;
+use crate::text::brief;
 use crate::upstream::Caller;
 
 /// Arguments of `ls`.
@@ -76,7 +80,7 @@ impl Desk {
     async fn ls(&self, args: JsonObject) -> Result<CallToolResult> {
         let LsArgs { path, depth } = parse("ls", args)?;
         self.gateway.usable_since_start(GRACE).await;
-        text(self.gateway.ls(&self.session, path.as_deref().unwrap_or("/"), depth))
+        text(self.gateway.ls(&self.session, path.as_deref().unwrap_or("/"), depth).await)
     }
 
     async fn cat(&self, args: JsonObject, caller: Arc<dyn Caller>) -> Result<CallToolResult> {
@@ -89,7 +93,7 @@ impl Desk {
     async fn search(&self, args: JsonObject) -> Result<CallToolResult> {
         let SearchArgs { query, limit, path } = parse("search", args)?;
         self.gateway.usable_since_start(GRACE).await;
-        text(self.gateway.search(&self.session, &query.into_vec(), limit, path.as_deref()))
+        text(self.gateway.search(&self.session, &query.into_vec(), limit, path.as_deref()).await)
     }
 
     async fn execute(&self, args: JsonObject, caller: Arc<dyn Caller>) -> Result<CallToolResult> {
@@ -99,7 +103,8 @@ impl Desk {
         let request = Request { language, code, timeout, dry_run: dry_run.unwrap_or(false) };
         let execution = self.scene(caller).execute(request).await;
         let budget = self.gateway.config().sandbox.limits.result_tokens;
-        let mut content = vec![ContentBlock::text(execution.render(&self.session, budget))];
+        let size = execution.value.as_ref().map_or(0, |value| value.get().len());
+        let mut content = vec![ContentBlock::text(task::work_on(size, || execution.render(&self.session, budget)))];
         content.extend(execution.attachments.into_iter().filter_map(|block| serde_json::from_value(block).ok()));
         Ok(if execution.ok { CallToolResult::success(content) } else { CallToolResult::error(content) })
     }
@@ -111,10 +116,26 @@ impl Desk {
             "cat" => self.cat(args, caller).await,
             "search" => self.search(args).await,
             "execute" => self.execute(args, caller).await,
-            other => Err(Error::new(ErrorCode::ToolNotFound, format!("there is no tool `{other}`"))
+            other => Err(Error::new(ErrorCode::ToolNotFound, format!("there is no tool `{}`", brief(other)))
                 .hint("there are `ls`, `cat`, `search` and `execute`; tools of servers are called inside `execute`")),
         };
-        answer.unwrap_or_else(|error| failed(&error))
+        answer.unwrap_or_else(failed)
+    }
+}
+
+/// Accepts arguments whose size no work on them has to fear.
+pub(super) fn bounded(args: &JsonObject) -> Result<()> {
+    limits::ARGUMENTS.check(args.iter().map(|(key, value)| key.len() + size(value)).sum())
+}
+
+/// A decoder has bounded how deep it is nested.
+fn size(value: &Value) -> usize {
+    const EACH: usize = 16;
+    EACH + match value {
+        Value::String(text) => text.len(),
+        Value::Array(items) => items.iter().map(size).sum(),
+        Value::Object(object) => object.iter().map(|(key, value)| key.len() + size(value)).sum(),
+        Value::Null | Value::Bool(_) | Value::Number(_) => 0,
     }
 }
 
@@ -219,10 +240,12 @@ fn parse<A: DeserializeOwned + JsonSchema>(tool: &str, args: JsonObject) -> Resu
     if let Some(key) = unknown {
         let hint = did_you_mean(&nearest(&key, known.iter().map(String::as_str)))
             .unwrap_or_else(|| format!("`{tool}` takes {}", known.join(", ")));
-        return Err(Error::new(ErrorCode::InvalidArgs, format!("`{tool}` has no argument `{key}`")).hint(hint));
+        return Err(
+            Error::new(ErrorCode::InvalidArgs, format!("`{tool}` has no argument `{}`", brief(&key))).hint(hint)
+        );
     }
     serde_json::from_value(Value::Object(args)).map_err(|error| {
-        Error::new(ErrorCode::InvalidArgs, format!("`{tool}`: {error}"))
+        Error::new(ErrorCode::InvalidArgs, format!("`{tool}`: {}", brief(&error.to_string())))
             .hint(format!("`{tool}` takes {}", known.join(", ")))
     })
 }
@@ -247,6 +270,8 @@ fn text(answer: Result<String>) -> Result<CallToolResult> {
     Ok(CallToolResult::success(vec![ContentBlock::text(answer?)]))
 }
 
-fn failed(error: &Error) -> CallToolResult {
+/// What is wrong with a request, and what there is instead, may be words of servers.
+pub(super) fn failed(error: Error) -> CallToolResult {
+    let error = redact::error(Surface::ToolError, error);
     CallToolResult::error(vec![ContentBlock::text(format!("{error}\nfix: {}", error.suggested_fix()))])
 }

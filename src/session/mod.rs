@@ -22,7 +22,7 @@ pub type Labels = BTreeSet<String>;
 pub struct Session {
     id: SessionId,
     client: Mutex<Option<String>>,
-    reads: Mutex<BTreeMap<String, Read>>,
+    reads: Mutex<Reads>,
     spent: Purse,
     minted: Minted,
     /// Results too large to answer with.
@@ -55,12 +55,33 @@ pub fn random_id() -> String {
 /// A stub that was read.
 #[derive(Debug, Clone)]
 pub struct Read {
-    /// Digest of the tool's definition.
+    /// Whole digest of the tool's definition.
     pub digest: String,
     /// Digest of the text.
     pub object: String,
     /// The text.
     pub text: Arc<str>,
+}
+
+/// The stubs that were read, each as it was read last.
+#[derive(Debug, Default)]
+struct Reads {
+    by_path: BTreeMap<String, Read>,
+    /// Those that are on no record yet.
+    unrecorded: BTreeSet<String>,
+    /// How often some were put on record.
+    part: u64,
+}
+
+/// What of the stubs that a session read is on no record yet.
+#[derive(Debug)]
+pub struct NewReads {
+    /// The stubs, by path.
+    pub new: BTreeMap<String, Read>,
+    /// The number of the last part that was put on record, which is this one if there is anything new.
+    pub part: u64,
+    /// The stubs that the session has read altogether.
+    pub count: usize,
 }
 
 /// No holder of these locks can leave them half-changed, so a poisoned one is as good as any.
@@ -101,18 +122,32 @@ impl Session {
     /// Remembers that a stub was read, with the digest of its definition, and its text.
     pub fn saw(&self, path: String, digest: &str, text: &str) {
         let read = Read { digest: digest.to_owned(), object: stubgen::digest(text), text: text.into() };
-        lock(&self.reads).insert(path, read);
+        let mut reads = lock(&self.reads);
+        let is_known = |known: &Read| (&known.digest, &known.object) == (&read.digest, &read.object);
+        if !reads.by_path.get(&path).is_some_and(is_known) {
+            reads.unrecorded.insert(path.clone());
+            reads.by_path.insert(path, read);
+        }
     }
 
     /// Whether the stub at `path` was read when its tool had another digest.
     #[must_use]
     pub fn is_stale(&self, path: &str, digest: &str) -> bool {
-        lock(&self.reads).get(path).is_some_and(|read| read.digest != digest)
+        lock(&self.reads).by_path.get(path).is_some_and(|read| read.digest != digest)
     }
 
-    /// The stubs read so far, each as it was read last.
+    /// Takes the stubs that are to be put on record.
     #[must_use]
-    pub fn reads(&self) -> BTreeMap<String, Read> {
-        lock(&self.reads).clone()
+    pub fn take_new_reads(&self) -> NewReads {
+        let mut reads = lock(&self.reads);
+        let paths = std::mem::take(&mut reads.unrecorded);
+        reads.part += u64::from(!paths.is_empty());
+        let new = paths.into_iter().filter_map(|path| Some((path.clone(), reads.by_path.get(&path)?.clone())));
+        NewReads { new: new.collect(), part: reads.part, count: reads.by_path.len() }
+    }
+
+    /// Takes back [`Session::take_new_reads`] where the record could not be written.
+    pub fn give_back_reads<'a>(&self, paths: impl Iterator<Item = &'a String>) {
+        lock(&self.reads).unrecorded.extend(paths.cloned());
     }
 }

@@ -5,9 +5,15 @@ use std::sync::{Arc, Mutex};
 
 use super::{Labels, lock};
 use crate::error::{Error, ErrorCode, Result};
+use crate::memory::{self, Taken};
+use crate::text::brief;
 
 /// Bytes of all of them; beyond, the oldest go.
 const MAX_BYTES: usize = 64 << 20;
+/// Executions of which is known how many files they stored.
+const MAX_STORED: usize = 1000;
+/// Dropped results that are remembered to say so.
+const MAX_DROPPED: usize = 1000;
 
 /// The stored results of a session, oldest first.
 #[derive(Default)]
@@ -19,8 +25,10 @@ struct Files {
     bytes: usize,
     /// Executions so far.
     runs: u64,
-    /// Files that each execution stored, for those that stored any.
+    /// Files that each execution stored, for the last of those that stored any.
     stored: BTreeMap<u64, u64>,
+    /// The labels of those that were dropped, by path, oldest first.
+    dropped: VecDeque<(String, Labels)>,
 }
 
 /// One stored result.
@@ -36,6 +44,7 @@ pub struct StoredResult {
     pub is_json: bool,
     /// Lines of the text.
     pub lines: usize,
+    _room: Taken,
 }
 
 impl Results {
@@ -47,91 +56,111 @@ impl Results {
         files.runs
     }
 
-    /// Stores a value of execution `run`; returns its path. It is kept however large it is, at the cost of older ones.
-    #[must_use]
-    pub fn store(&self, run: u64, text: String, is_json: bool, labels: Labels) -> String {
+    /// Stores a value of execution `run`, at the cost of older ones of the session; returns its path.
+    ///
+    /// # Errors
+    /// `BUDGET_EXCEEDED` when it is too large for a session, or all sessions together hold too much.
+    pub fn store(&self, run: u64, text: String, is_json: bool, labels: Labels) -> Result<String> {
+        let (lines, bytes) = (text.lines().count(), text.len());
+        if bytes > MAX_BYTES {
+            let message = format!("a result of {bytes} bytes is over the limit of {MAX_BYTES} bytes a session");
+            return Err(Error::new(ErrorCode::BudgetExceeded, message).hint("return less"));
+        }
         let mut files = lock(&self.0);
+        while files.bytes + bytes > MAX_BYTES && files.drop_oldest() {}
+        let room = loop {
+            match memory::RESULTS.take(bytes) {
+                Ok(room) => break room,
+                Err(_) if files.drop_oldest() => {}
+                Err(full) => return Err(Error::new(ErrorCode::BudgetExceeded, full.to_string()).hint(full.hint())),
+            }
+        };
         let number = files.stored.entry(run).or_default();
         *number += 1;
         let path = format!("/results/{run}/{number}.{}", if is_json { "json" } else { "txt" });
-        files.bytes += text.len();
-        files.kept.push_back(Arc::new(StoredResult {
-            path: path.clone(),
-            lines: text.lines().count(),
-            text,
-            labels,
-            is_json,
-        }));
-        while files.bytes > MAX_BYTES && files.kept.len() > 1 {
-            if let Some(dropped) = files.kept.pop_front() {
-                files.bytes -= dropped.text.len();
-            }
+        if files.stored.len() > MAX_STORED {
+            files.stored.pop_first();
         }
-        path
+        files.bytes += bytes;
+        let result = StoredResult { path: path.clone(), text, labels, is_json, lines, _room: room };
+        files.kept.push_back(Arc::new(result));
+        Ok(path)
     }
 
-    /// The result at `path`.
+    /// The result at `path`, if it may be read by its labels. What the error says of others is of those that `sees`
+    /// lets be known.
     ///
     /// # Errors
     /// `INVALID_ARGS` when there is none, or none any more.
-    pub fn get(&self, path: &str) -> Result<Arc<StoredResult>> {
+    pub fn get(
+        &self,
+        path: &str,
+        may: impl Fn(&Labels) -> bool,
+        sees: impl Fn(&Labels) -> bool,
+    ) -> Result<Arc<StoredResult>> {
         let path = format!("/{}", path.trim_matches('/'));
         let files = lock(&self.0);
-        if let Some(found) = files.kept.iter().find(|result| result.path == path) {
+        if let Some(found) = files.kept.iter().find(|result| result.path == path && may(&result.labels)) {
             return Ok(Arc::clone(found));
         }
-        let message = match files.was_stored(&path) {
+        let message = match files.dropped(&path).is_some_and(may) {
             true => format!("{path} was dropped: {} MiB of results are kept, and the oldest go first", MAX_BYTES >> 20),
-            false => format!("there is no {path}"),
+            false => format!("there is no {}", brief(&path)),
         };
-        let listing = files.listing(&path).unwrap_or_else(|| files.every());
+        let listing = files.listing(&path, &sees).unwrap_or_else(|| files.every(&sees));
         Err(Error::new(ErrorCode::InvalidArgs, message).hint(format!("stored results:\n{listing}")))
     }
 
-    /// Every result that is kept, oldest first.
+    /// Every result that is kept and that `sees` lets be known, oldest first.
     #[must_use]
-    pub fn list(&self) -> Vec<Arc<StoredResult>> {
-        lock(&self.0).kept.iter().cloned().collect()
+    pub fn list(&self, sees: impl Fn(&Labels) -> bool) -> Vec<Arc<StoredResult>> {
+        lock(&self.0).kept.iter().filter(|result| sees(&result.labels)).cloned().collect()
     }
 
-    /// One line a result below `path`; nothing of what is in it.
+    /// One line a result below `path` that `sees` lets be known; nothing of what is in it.
     ///
     /// # Errors
     /// `INVALID_ARGS` when `path` is none of its folders.
-    pub fn listing(&self, path: &str) -> Result<String> {
+    pub fn listing(&self, path: &str, sees: impl Fn(&Labels) -> bool) -> Result<String> {
         let path = format!("/{}", path.trim_matches('/'));
         let files = lock(&self.0);
-        match files.listing(&path) {
+        match files.listing(&path, &sees) {
             Some(listing) => Ok(listing),
-            None if path == "/results" => Ok(files.every()),
-            None => Err(Error::new(ErrorCode::InvalidArgs, format!("there is no folder {path}"))
-                .hint(format!("stored results:\n{}", files.every()))),
+            None if path == "/results" => Ok(files.every(&sees)),
+            None => Err(Error::new(ErrorCode::InvalidArgs, format!("there is no folder {}", brief(&path)))
+                .hint(format!("stored results:\n{}", files.every(&sees)))),
         }
     }
 }
 
 impl Files {
-    fn was_stored(&self, path: &str) -> bool {
-        let number = |text: &str| text.parse::<u64>().ok();
-        let place = path.strip_prefix("/results/").and_then(|rest| rest.split_once('/')).and_then(|(run, file)| {
-            let (file, _) = file.split_once('.')?;
-            Some((number(run)?, number(file)?))
-        });
-        place.is_some_and(|(run, file)| self.stored.get(&run).is_some_and(|last| (1..=*last).contains(&file)))
+    /// Whether there was one to drop.
+    fn drop_oldest(&mut self) -> bool {
+        let Some(dropped) = self.kept.pop_front() else { return false };
+        self.bytes -= dropped.text.len();
+        self.dropped.push_back((dropped.path.clone(), dropped.labels.clone()));
+        if self.dropped.len() > MAX_DROPPED {
+            self.dropped.pop_front();
+        }
+        true
+    }
+
+    /// The labels of a result that was dropped.
+    fn dropped(&self, path: &str) -> Option<&Labels> {
+        self.dropped.iter().find(|(dropped, _)| dropped == path).map(|(_, labels)| labels)
     }
 
     /// The lines of one run's folder, or of one file; `None` when nothing is below `path`.
-    fn listing(&self, path: &str) -> Option<String> {
+    fn listing(&self, path: &str, sees: &impl Fn(&Labels) -> bool) -> Option<String> {
         let is_below = |own: &str| own.strip_prefix(path).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
-        let lines: Vec<String> = self.kept.iter().filter(|r| is_below(&r.path)).map(|r| line(r)).collect();
+        let below = self.kept.iter().filter(|result| is_below(&result.path) && sees(&result.labels));
+        let lines: Vec<String> = below.map(|result| line(result)).collect();
         (!lines.is_empty()).then(|| lines.join("\n"))
     }
 
-    fn every(&self) -> String {
-        match self.kept.is_empty() {
-            true => "/results/  empty: results over the token budget are stored here".to_owned(),
-            false => self.kept.iter().map(|result| line(result)).collect::<Vec<_>>().join("\n"),
-        }
+    fn every(&self, sees: &impl Fn(&Labels) -> bool) -> String {
+        let none = || "/results/  empty: results over the token budget are stored here".to_owned();
+        self.listing("/results", sees).unwrap_or_else(none)
     }
 }
 
@@ -147,23 +176,26 @@ mod tests {
     fn the_oldest_results_go_and_their_paths_say_so() {
         let results = Results::default();
         let (first, second) = (results.begin(), results.begin());
+        let all = |_: &Labels| true;
+        let get = |path: &str| results.get(path, all, all);
         let large = || "x".repeat(MAX_BYTES / 2);
-        let store = |run, text| results.store(run, text, false, Labels::new());
+        let store = |run, text| results.store(run, text, false, Labels::new()).expect("there is room");
         assert_eq!(store(first, large()), "/results/1/1.txt");
         assert_eq!(store(second, large()), "/results/2/1.txt");
         assert_eq!(store(first, large()), "/results/1/2.txt");
-        assert!(results.get("results/1/2.txt").is_ok() && results.get("/results/2/1.txt").is_ok());
-        let gone = results.get("/results/1/1.txt").expect_err("it was dropped");
+        assert!(get("results/1/2.txt").is_ok() && get("/results/2/1.txt").is_ok());
+        let gone = get("/results/1/1.txt").expect_err("it was dropped");
         assert!(gone.message.contains("was dropped: 64 MiB"), "{gone}");
         assert!(gone.suggested_fix().contains("/results/1/2.txt"), "{}", gone.suggested_fix());
         for never in ["/results/1/3.txt", "/results/3/1.json", "/results/1", "/results/x/1.json", "/results/../1"] {
-            let error = results.get(never).expect_err(never);
+            let error = get(never).expect_err(never);
             assert!(error.message.contains("there is no"), "{error}");
         }
-        // One that is larger than everything is kept all the same.
-        store(second, "x".repeat(MAX_BYTES + 1));
-        assert_eq!(results.list().len(), 1);
-        assert_eq!(results.listing("/results/2/").expect("a folder").lines().count(), 1);
-        assert!(results.listing("/results/1").is_err());
+        // One that is larger than everything is refused, and costs no other.
+        let refused = results.store(second, "x".repeat(MAX_BYTES + 1), false, Labels::new());
+        assert!(refused.expect_err("it is too large").message.contains("over the limit of 67108864 bytes a session"));
+        assert_eq!(results.list(all).len(), 2);
+        assert_eq!(results.listing("/results/2/", all).expect("a folder").lines().count(), 1);
+        assert!(results.listing("/results/3", all).is_err());
     }
 }

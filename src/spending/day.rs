@@ -1,14 +1,14 @@
 //! What was spent on a day, in a private file: one line of fixed length, written in one piece under a lock, so that
-//! neither a crash nor another gateway leaves half of it.
+//! neither a crash nor another gateway leaves half of it. One configuration file has one budget, by whatever path.
 
-use std::fs::{self, File};
+use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use crate::config::Amount;
 use crate::error::{Error, ErrorCode, Result};
-use crate::files::{self, make_private_folder};
+use crate::files;
 
 /// Bytes of the line: the day, a space, twenty digits of millionths, the end.
 const LENGTH: usize = 32;
@@ -37,7 +37,7 @@ pub(super) enum Taken {
 impl Day {
     /// The file of all gateways with this configuration file.
     pub(super) fn new(folder: &Path, config: &Path) -> Self {
-        Self { file: folder.join(format!("spent-{}", stubgen::short_digest(&config.to_string_lossy()))) }
+        Self { file: folder.join(format!("spent-{}", stubgen::short_digest(&identity(config)))) }
     }
 
     /// Spends `cost` today, unless that exceeds `limit`.
@@ -45,8 +45,8 @@ impl Day {
     /// # Errors
     /// `INTERNAL` when the file cannot be used: what is not known to be left is not spent.
     pub(super) async fn take(&self, cost: Amount, limit: Amount, now: SystemTime) -> Result<Taken> {
-        self.change(now, move |spent| match spent.plus(cost) {
-            sum if sum > limit => (spent, Taken::Refused { spent, renews: renewal(now) }),
+        self.change(now, move |spent, last| match spent.plus(cost) {
+            sum if sum > limit => (spent, Taken::Refused { spent, renews: renewal(last) }),
             sum => (sum, Taken::Done),
         })
         .await
@@ -55,13 +55,13 @@ impl Day {
     /// Takes back what was spent today.
     pub(super) async fn give_back(&self, cost: Amount, now: SystemTime) {
         // What cannot be given back is in the log, and stays spent.
-        let _ = self.change(now, move |spent| (spent.minus(cost), ())).await;
+        let _ = self.change(now, move |spent, _| (spent.minus(cost), ())).await;
     }
 
     /// What was spent today, as far as it can be read.
     pub(super) fn spent(&self, now: SystemTime) -> Option<Amount> {
-        match fs::read_to_string(&self.file) {
-            Ok(line) => read(&line).map(|(day, spent)| if day < date(now) { Amount::ZERO } else { spent }),
+        match files::open_private(&self.file, OpenOptions::new().read(true)).and_then(|mut file| read(&mut file)) {
+            Ok((_, kept)) => kept.map(|kept| kept.on(now).1),
             Err(error) => (error.kind() == io::ErrorKind::NotFound).then_some(Amount::ZERO),
         }
     }
@@ -70,7 +70,7 @@ impl Day {
     async fn change<T: Send + 'static>(
         &self,
         now: SystemTime,
-        change: impl FnOnce(Amount) -> (Amount, T) + Send + 'static,
+        change: impl FnOnce(Amount, SystemTime) -> (Amount, T) + Send + 'static,
     ) -> Result<T> {
         let day = self.clone();
         let changed = tokio::task::spawn_blocking(move || day.change_now(now, change)).await;
@@ -82,21 +82,18 @@ impl Day {
         })
     }
 
-    fn change_now<T>(&self, now: SystemTime, change: impl FnOnce(Amount) -> (Amount, T)) -> io::Result<T> {
+    /// `change` also gets a time of the last day that the sum counts for.
+    fn change_now<T>(&self, now: SystemTime, change: impl FnOnce(Amount, SystemTime) -> (Amount, T)) -> io::Result<T> {
         let mut file = self.open()?;
         file.lock()?;
-        let mut line = String::new();
-        io::Read::by_ref(&mut file).take(2 * LENGTH as u64).read_to_string(&mut line)?;
-        let today = date(now);
-        let (day, spent) = match read(&line) {
-            // A clock that goes back begins no day anew.
-            Some((day, spent)) if day >= today => (day, spent),
-            Some(_) => (today, Amount::ZERO),
-            None if line.is_empty() => (today, Amount::ZERO),
+        let (line, kept) = read(&mut file)?;
+        let (last, spent) = match kept {
+            Some(kept) => kept.on(now),
+            None if line.is_empty() => (now, Amount::ZERO),
             None => return Err(io::Error::new(io::ErrorKind::InvalidData, "it does not hold a day and a sum")),
         };
-        let (after, answer) = change(spent);
-        let written = format!("{day} {:020}\n", after.micros());
+        let (after, answer) = change(spent, last);
+        let written = format!("{} {:020}\n", date(last), after.micros());
         if written != line {
             file.seek(SeekFrom::Start(0))?;
             file.write_all(written.as_bytes())?;
@@ -105,16 +102,55 @@ impl Day {
     }
 
     fn open(&self) -> io::Result<File> {
-        make_private_folder(self.file.parent().unwrap_or(Path::new(".")))?;
-        files::private().read(true).write(true).create(true).truncate(false).open(&self.file)
+        files::make_own_folder(self.file.parent().unwrap_or(Path::new(".")))?;
+        files::open_private(&self.file, files::private().read(true).write(true).create(true).truncate(false))
     }
 }
 
-/// The day, as `2026-11-22`, and what was spent on it.
-fn read(line: &str) -> Option<(String, Amount)> {
+/// What tells configuration files apart: where a file really is; for one with several names, its number on its device.
+fn identity(config: &Path) -> String {
+    #[cfg(unix)]
+    if let Ok(metadata) = fs::metadata(config) {
+        use std::os::unix::fs::MetadataExt as _;
+        if metadata.nlink() > 1 {
+            return format!("{}:{}", metadata.dev(), metadata.ino());
+        }
+    }
+    let real = fs::canonicalize(config).or_else(|_| std::path::absolute(config));
+    real.unwrap_or_else(|_| config.to_owned()).to_string_lossy().into_owned()
+}
+
+/// A day, as `2026-11-22`, and what was spent on it.
+struct Kept {
+    day: String,
+    spent: Amount,
+}
+
+impl Kept {
+    /// What counts as spent at `now`, and a time of the last day that it counts for. A clock that goes back by up to a
+    /// day begins no day anew. What is written of a later day was written by a clock that was wrong: it counts today.
+    fn on(&self, now: SystemTime) -> (SystemTime, Amount) {
+        let (today, tomorrow) = (date(now), date(now + DAY));
+        match &self.day {
+            day if *day < today => (now, Amount::ZERO),
+            day if *day == tomorrow => (now + DAY, self.spent),
+            _ => (now, self.spent),
+        }
+    }
+}
+
+/// The line of a file, and what it says.
+fn read(file: &mut File) -> io::Result<(String, Option<Kept>)> {
+    let mut line = String::new();
+    io::Read::by_ref(file).take(2 * LENGTH as u64).read_to_string(&mut line)?;
+    let kept = parse(&line);
+    Ok((line, kept))
+}
+
+fn parse(line: &str) -> Option<Kept> {
     let (day, micros) = line.strip_suffix('\n')?.split_once(' ')?;
     let is_whole = line.len() == LENGTH && day.len() == 10 && micros.bytes().all(|byte| byte.is_ascii_digit());
-    is_whole.then_some((day.to_owned(), Amount::from_micros(micros.parse().ok()?)))
+    is_whole.then_some(Kept { day: day.to_owned(), spent: Amount::from_micros(micros.parse().ok()?) })
 }
 
 /// The UTC day of a time.
@@ -154,9 +190,43 @@ mod tests {
         assert_eq!((day().spent(late), day().spent(next)), (Some(TWO), Some(Amount::ZERO)));
         assert_eq!(day().take(TWO, TWO, next).await.expect("a file"), Taken::Done);
         // A clock that is set back finds the later day.
-        assert!(matches!(day().take(TWO, TWO, late).await.expect("a file"), Taken::Refused { .. }));
+        let renews = "2026-11-24T00:00:00Z".to_owned();
+        assert_eq!(day().take(TWO, TWO, late).await.expect("a file"), Taken::Refused { spent: TWO, renews });
         let other = Day::new(&folder.path().join("state"), Path::new("/other.toml"));
         assert_eq!(other.spent(next), Some(Amount::ZERO));
+    }
+
+    #[tokio::test]
+    async fn a_date_in_the_future_counts_today_and_is_renewed_tomorrow() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let day = Day::new(folder.path(), Path::new("/forge.toml"));
+        let (today, tomorrow) = (at("2026-11-22T12:00:00Z"), at("2026-11-23T12:00:00Z"));
+        for future in ["2026-11-24", "2027-01-01", "9999-12-31", "~~~~~~~~~~"] {
+            fs::write(&day.file, format!("{future} {:020}\n", TWO.micros())).expect("a file");
+            assert_eq!(day.spent(today), Some(TWO), "{future}");
+            let renews = "2026-11-23T00:00:00Z".to_owned();
+            assert_eq!(day.take(TWO, TWO, today).await.expect("a file"), Taken::Refused { spent: TWO, renews });
+            assert_eq!(day.take(TWO, TWO, tomorrow).await.expect("a file"), Taken::Done, "{future}");
+        }
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn one_configuration_has_one_budget_by_whatever_path() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let at = |path: &str| folder.path().join(path);
+        fs::create_dir(at("x")).expect("a folder");
+        fs::write(at("forge.toml"), "").expect("a file");
+        std::os::unix::fs::symlink(at("forge.toml"), at("x/link.toml")).expect("a link");
+        std::os::unix::fs::symlink(at("x"), at("y")).expect("a link");
+        let file = |path: &str| Day::new(folder.path(), &at(path)).file;
+        for other in ["x/../forge.toml", "./x/.././forge.toml", "x/link.toml", "y/link.toml", "y/../forge.toml"] {
+            assert_eq!(file(other), file("forge.toml"), "{other}");
+        }
+        fs::hard_link(at("forge.toml"), at("x/forge.toml")).expect("a second name");
+        assert_eq!(file("x/forge.toml"), file("forge.toml"));
+        fs::write(at("other.toml"), "").expect("a file");
+        assert_ne!(file("other.toml"), file("forge.toml"));
     }
 
     #[tokio::test]

@@ -80,7 +80,7 @@ impl Spending {
     ) -> Arc<Self> {
         let terms = |(name, server): (&String, &config::Server)| {
             let same = before.get(name).filter(|terms| terms.are_of(server)).map(Arc::clone);
-            (name.clone(), same.unwrap_or_else(|| Arc::new(Terms::new(server))))
+            (name.clone(), same.unwrap_or_else(|| Arc::new(Terms::new(server, before.get(name).map(Arc::as_ref)))))
         };
         let budgets = config.budgets.clone();
         let path = config.path.as_deref().map(|path| std::path::absolute(path).unwrap_or_else(|_| path.to_owned()));

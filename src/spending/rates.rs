@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::num::NonZeroU32;
+use std::sync::Arc;
 use std::time::Duration;
 
 use governor::clock::Clock;
@@ -27,10 +28,16 @@ pub(super) struct Terms {
 }
 
 impl Terms {
-    pub(super) fn new(server: &Server) -> Self {
+    /// What is said of a server, after what was said of it before: an edit refills no bucket.
+    pub(super) fn new(server: &Server, before: Option<&Self>) -> Self {
+        let of_tool = |rule: &ToolRule| {
+            let before = before.and_then(|before| before.rates.under(rule.tools.entries().first()?));
+            Some(Bucket::following(rule.rate?, before))
+        };
+        let of_server = |rate| Bucket::following(rate, before.and_then(|before| before.rate.as_ref()));
         Self {
-            rate: server.rate.map(Bucket::new),
-            rates: ToolRule::by_tool(&server.tools, |rule| rule.rate.map(Bucket::new)),
+            rate: server.rate.map(of_server),
+            rates: ToolRule::by_tool(&server.tools, of_tool),
             cost: server.cost,
             costs: ToolRule::by_tool(&server.tools, |rule| rule.cost),
             written: (server.rate, server.cost, server.tools.clone()),
@@ -62,18 +69,42 @@ impl Terms {
 }
 
 /// One rate, and how much of it is used up.
+#[derive(Clone)]
 struct Bucket {
     rate: Rate,
-    limiter: RateLimiter<NotKeyed, InMemoryState, Since, NoOpMiddleware<Duration>>,
+    limiter: Arc<RateLimiter<NotKeyed, InMemoryState, Since, NoOpMiddleware<Duration>>>,
 }
 
 impl Bucket {
+    /// The bucket of a rate that may have been another one before, as empty as that was.
+    fn following(rate: Rate, before: Option<&Self>) -> Self {
+        match before {
+            Some(before) if before.rate == rate => before.clone(),
+            Some(before) => {
+                let bucket = Self::new(rate);
+                bucket.take_up_to(before.rate.burst - before.take_up_to(before.rate.burst));
+                bucket
+            }
+            None => Self::new(rate),
+        }
+    }
+
+    /// Takes as much as there is of `wanted`; how much that was.
+    fn take_up_to(&self, wanted: u32) -> u32 {
+        let steps = (0..u32::BITS).rev().map(|bit| 1 << bit);
+        steps.fold(0, |taken, step| {
+            let fits = wanted - taken >= step;
+            let is_there = || matches!(NonZeroU32::new(step).map(|step| self.limiter.check_n(step)), Some(Ok(Ok(()))));
+            if fits && is_there() { taken + step } else { taken }
+        })
+    }
+
     fn new(rate: Rate) -> Self {
         // The configuration has neither zeros nor times that do not divide.
         let one = Duration::from_nanos(1).max(rate.per / rate.calls.max(1));
         let burst = NonZeroU32::new(rate.burst).unwrap_or(NonZeroU32::MIN);
         let quota = Quota::with_period(one).unwrap_or_else(|| Quota::per_second(NonZeroU32::MIN)).allow_burst(burst);
-        Self { rate, limiter: RateLimiter::direct_with_clock(quota, Since(Instant::now())) }
+        Self { rate, limiter: Arc::new(RateLimiter::direct_with_clock(quota, Since(Instant::now()))) }
     }
 
     fn admit(&self, item: Item<'_>, of: &str) -> Result<()> {
@@ -122,6 +153,24 @@ mod tests {
     fn wait(refused: &Error) -> f64 {
         let data = refused.data.as_ref().expect("data");
         data["retry_after_secs"].as_f64().expect("seconds")
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_bucket_that_follows_another_is_as_empty() {
+        let of = |calls, burst| Rate { calls, per: Duration::from_secs(60), burst };
+        for (before, used, after, left) in [
+            (of(60, 10), 10, of(60, 9), 0),
+            (of(60, 10), 4, of(60, 9), 5),
+            (of(60, 10), 0, of(60, 20), 20),
+            (of(60, 10), 10, of(60, 10), 0),
+            (of(60, 1000), 1000, of(60, 1), 0),
+        ] {
+            let bucket = Bucket::new(before);
+            (0..used).for_each(|_| bucket.admit(item("t"), "s").expect("room"));
+            let bucket = Bucket::following(after, Some(&bucket));
+            let admitted = (0..100).filter(|_| bucket.admit(item("t"), "s").is_ok()).count();
+            assert_eq!(admitted, left, "{before:?} {used} {after:?}");
+        }
     }
 
     #[tokio::test(start_paused = true)]

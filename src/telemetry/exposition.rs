@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Semaphore;
 
 use crate::gateway::Gateway;
+use crate::task::Newest;
 
 /// Largest head of a request.
 const HEAD: usize = 8 << 10;
@@ -16,8 +16,8 @@ const HEAD: usize = 8 << 10;
 const HEADERS: usize = 64;
 /// How long a request may take.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// Requests at once; those beyond wait.
-const AT_ONCE: usize = 8;
+/// Requests at once; one more ends the oldest.
+const AT_ONCE: usize = 32;
 /// Pause before an address that is taken is tried again.
 const AGAIN: Duration = Duration::from_secs(30);
 
@@ -55,14 +55,12 @@ async fn listen_at(address: SocketAddr, gateway: &Arc<Gateway>) {
         }
     };
     tracing::info!(%address, "metrics are served");
-    let places = Arc::new(Semaphore::new(AT_ONCE));
+    let mut requests = Newest::new(AT_ONCE);
     loop {
-        let place = Arc::clone(&places).acquire_owned().await;
         match listener.accept().await {
             Ok((stream, _)) => {
                 let gateway = Arc::clone(gateway);
-                tokio::spawn(async move {
-                    let _place = place;
+                requests.spawn(async move {
                     let _ = tokio::time::timeout(PATIENCE, answer(stream, address.ip(), &gateway)).await;
                 });
             }

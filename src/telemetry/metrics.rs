@@ -131,6 +131,8 @@ pub struct Snapshot {
     pub day: Option<(Amount, Amount)>,
     /// How many values of a kind were taken out of text.
     pub redactions: Vec<(&'static str, u64)>,
+    /// Panics since the start.
+    pub panics: u64,
 }
 
 /// How a server is now.
@@ -178,6 +180,8 @@ impl Snapshot {
         for (name, help, number) in pool {
             registry.register(name, help, ConstCounter::new(number));
         }
+        let help = "Panics, each a defect that ended one request; the log names their places";
+        registry.register("panics", help, ConstCounter::new(self.panics));
         let redactions = Family::<Labels<1>, Counter>::default();
         for (kind, number) in self.redactions {
             redactions.get_or_create(&[("kind", kind.to_owned())]).inc_by(number);

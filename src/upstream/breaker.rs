@@ -38,6 +38,7 @@ impl<U: Upstream> Upstream for Breaker<U> {
         let mut attempt = if listing { self.health.watch_only() } else { self.health.admit(&self.name)? };
         let answer = self.inner.call(operation, progress).await;
         match &answer {
+            Ok(Answer::Listing(listing)) if listing.was_at_hand => {}
             Err(error) if error.behaviour().fault => {
                 if !listing {
                     attempt.failed(error, self.rule);

@@ -15,11 +15,11 @@ pub trait Caller: Send + Sync {
     /// What the client can be asked for, as the MCP client capabilities `elicitation`, `sampling` and `roots`.
     fn abilities(&self) -> Value;
 
-    /// Puts a question of `server` to the client and waits for what it says.
+    /// Puts a question to the client and waits for what it says.
     ///
     /// # Errors
-    /// `APPROVAL_DENIED` when the client cannot be asked, or does not answer.
-    async fn ask(&self, server: &str, question: Question) -> Result<Value>;
+    /// `APPROVAL_DENIED` when the client cannot be asked, may not be asked this, or does not answer.
+    async fn ask(&self, speaker: Speaker<'_>, question: Question) -> Result<Value>;
 
     /// The least severe level of the log entries that the client wants; `None` for no entries.
     fn log_level(&self) -> Option<Level>;
@@ -45,7 +45,16 @@ pub struct TraceContext {
     pub state: Option<String>,
 }
 
-/// What a server asks its client.
+/// Who asks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Speaker<'a> {
+    /// The gateway; its words are shown as they are.
+    Gateway,
+    /// The server of this identifier; it is named, and its words are shown as a server's.
+    Server(&'a str),
+}
+
+/// What a server, or the gateway, asks the client.
 #[derive(Debug, Clone)]
 pub struct Question {
     /// The kind.

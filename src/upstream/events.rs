@@ -1,5 +1,8 @@
 //! What connections tell of themselves unasked.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
 use tokio::sync::mpsc;
 
 /// Events that wait to be looked at. More say nothing new.
@@ -8,8 +11,8 @@ const WAITING: usize = 16;
 /// Something happened to a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Event {
-    /// A connection was made.
-    Connected,
+    /// A list was read on a connection for the sake of a call: the reading with this number waits to be taken.
+    Connected(u64),
     /// The server says that one of its lists changed, or somebody wants it listed again.
     Changed,
     /// The connection was ended because nobody used it.
@@ -18,7 +21,11 @@ pub enum Event {
 
 /// The end that tells.
 #[derive(Debug, Clone)]
-pub struct Teller(mpsc::Sender<Event>);
+pub struct Teller {
+    sender: mpsc::Sender<Event>,
+    /// How often the server has said that its tools changed, on one connection.
+    changes: Arc<AtomicU64>,
+}
 
 /// The end that hears.
 pub type Listener = mpsc::Receiver<Event>;
@@ -27,12 +34,28 @@ pub type Listener = mpsc::Receiver<Event>;
 #[must_use]
 pub fn events() -> (Teller, Listener) {
     let (tell, listen) = mpsc::channel(WAITING);
-    (Teller(tell), listen)
+    (Teller { sender: tell, changes: Arc::default() }, listen)
 }
 
 impl Teller {
     /// Tells, unless so much is waiting to be heard that this is known already.
     pub fn tell(&self, event: Event) {
-        let _ = self.0.try_send(event);
+        let _ = self.sender.try_send(event);
+    }
+
+    /// The same end for one more connection, which has told nothing yet.
+    pub(super) fn of_connection(&self) -> Self {
+        Self { changes: Arc::default(), ..self.clone() }
+    }
+
+    /// Tells that the tools changed, and counts it even where that is known already.
+    pub(super) fn tools_changed(&self) {
+        self.changes.fetch_add(1, Ordering::AcqRel);
+        self.tell(Event::Changed);
+    }
+
+    /// How often the tools of this connection changed.
+    pub(super) fn changes(&self) -> u64 {
+        self.changes.load(Ordering::Acquire)
     }
 }

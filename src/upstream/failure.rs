@@ -29,6 +29,12 @@ pub(super) fn oversized(limit: usize) -> ErrorData {
     ErrorData::new(rmcp::model::ErrorCode(REPLACED), message, Some(json!({ MARK: "oversized" })))
 }
 
+/// An answer in place of one whose values there is no room for, or that is too large in another way.
+pub(super) fn too_much(why: impl std::fmt::Display) -> ErrorData {
+    let message = format!("its answer is too large: {why}");
+    ErrorData::new(rmcp::model::ErrorCode(REPLACED), message, Some(json!({ MARK: "oversized" })))
+}
+
 /// An answer in place of one that is not MCP.
 pub(super) fn unreadable(why: impl std::fmt::Display) -> ErrorData {
     let message = format!("its answer is not MCP: {why}");
@@ -66,9 +72,6 @@ fn of_answer(name: &str, data: ErrorData) -> Fault {
                 .into();
         }
         (REPLACED, Some(_)) => return dead(format!("{name}: {}", data.message)).into(),
-        (-32_603, _) if data.message.contains("session was re-initialized") => {
-            return dead(format!("{name} lost the session during the call")).into();
-        }
         _ => {}
     }
     let code = if data.code.0 == -32_602 { ErrorCode::InvalidArgs } else { ErrorCode::UpstreamError };
@@ -98,7 +101,7 @@ pub(super) fn of_http(name: &str, error: &HttpError) -> Fault {
             Fault::unsent(auth::needs_scope(name, error.required_scope.as_deref()))
         }
         StreamableHttpError::Auth(error) => Fault::unsent(auth::error(name, error)),
-        StreamableHttpError::SessionExpired | StreamableHttpError::ReinitializationFailed(_) => {
+        StreamableHttpError::SessionExpired => {
             Fault::unsent(dead(format!("{name} does not know our session any more")))
         }
         StreamableHttpError::ResponseBodyTooLarge { max_size } => of_answer(name, oversized(*max_size)),

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use reqwest::StatusCode;
@@ -14,6 +15,7 @@ use url::Url;
 
 use super::authorized::{Authorization, Authorized};
 use super::http_client::HttpClient;
+use crate::address::Reach;
 use crate::config::is_loopback;
 use crate::error::{Error, ErrorCode, Result};
 use crate::secret::Secret;
@@ -25,7 +27,8 @@ const MAX_REQUESTS: usize = 64;
 /// Attempts in a row to resume a stream, within about twenty seconds.
 const RESUMES: usize = 8;
 
-/// A transport to `url` that sends `headers`, and the token of a login, with every request.
+/// A transport to `url` that sends `headers`, and the token of a login, with every request. `in_session` becomes true
+/// once the server has given it a session.
 ///
 /// # Errors
 /// `TRANSPORT_DEAD` when a header is not valid or no HTTP client can be made.
@@ -33,6 +36,7 @@ pub(super) fn transport(
     url: &str,
     headers: &BTreeMap<String, Secret>,
     authorization: Authorization,
+    in_session: Arc<AtomicBool>,
 ) -> Result<StreamableHttpClientTransport<Authorized>> {
     let config = StreamableHttpClientTransportConfig::with_uri(url).custom_headers(custom(headers)?);
     let mut config = config.max_concurrent_requests(MAX_REQUESTS);
@@ -41,7 +45,9 @@ pub(super) fn transport(
     resume.base_duration = Duration::from_millis(250);
     resume.max_delay = Some(Duration::from_secs(4));
     config.retry_config = Arc::new(resume);
-    let client = authorization.client(HttpClient::new(client(url)?));
+    // A new session is a new connection: its tools are read and compared before a call goes out on it.
+    let config = config.reinit_on_expired_session(false);
+    let client = authorization.client(HttpClient::new(client(url)?, in_session));
     Ok(StreamableHttpClientTransport::with_client(client, config))
 }
 
@@ -59,11 +65,12 @@ pub(super) fn custom(headers: &BTreeMap<String, Secret>) -> Result<HashMap<Heade
     Ok(custom)
 }
 
-/// A client for one server. Proxies are those of the environment (`HTTPS_PROXY`, `HTTP_PROXY`, `ALL_PROXY`,
+/// A client for one server, which is not followed to addresses at which no server is. Proxies are those of the environment (`HTTPS_PROXY`, `HTTP_PROXY`, `ALL_PROXY`,
 /// `NO_PROXY`), and never between us and this machine.
 pub(super) fn client(url: &str) -> Result<reqwest::Client> {
     let builder = reqwest::Client::builder()
         .redirect(Policy::custom(redirect))
+        .dns_resolver(Arc::new(Reach::configured()))
         .user_agent(concat!("forgefs/", env!("CARGO_PKG_VERSION")));
     let is_local = Url::parse(url).is_ok_and(|url| is_loopback(&url));
     let builder = if is_local { builder.no_proxy() } else { builder };

@@ -3,6 +3,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime};
 
 use futures::StreamExt as _;
@@ -16,7 +17,11 @@ use serde::de::IgnoredAny;
 use sse_stream::Sse;
 
 use super::failure::{HttpError, http_status, oversized, unreadable};
+use super::http_post;
 use super::lines::MAX_MESSAGE;
+use super::message::{self, Parsed};
+use super::sse;
+use crate::{json, memory, task};
 
 /// Longest time that a request waits altogether because the server answered 429.
 const MAX_PATIENCE: Duration = Duration::from_secs(10);
@@ -25,14 +30,18 @@ const MAX_REPEATS: u32 = 3;
 
 /// See the module's own words.
 #[derive(Clone)]
-pub(super) struct HttpClient(reqwest::Client);
+pub(super) struct HttpClient {
+    client: reqwest::Client,
+    /// Whether requests are part of a session.
+    in_session: Arc<AtomicBool>,
+}
 
 pub(super) type Headers = HashMap<HeaderName, HeaderValue>;
 pub(super) type Events = BoxStream<'static, Result<Sse, SseError>>;
 
 impl HttpClient {
-    pub(super) fn new(client: reqwest::Client) -> Self {
-        Self(client)
+    pub(super) fn new(client: reqwest::Client, in_session: Arc<AtomicBool>) -> Self {
+        Self { client, in_session }
     }
 
     pub(super) async fn post(
@@ -43,11 +52,14 @@ impl HttpClient {
         token: Option<String>,
         headers: Headers,
     ) -> Result<StreamableHttpPostResponse, HttpError> {
+        if session.is_some() {
+            self.in_session.store(true, Ordering::Release);
+        }
         let (mut waited, mut repeats) = (Duration::ZERO, 0);
         loop {
             let (uri, session, token, headers) = (uri.clone(), session.clone(), token.clone(), headers.clone());
             let in_session = session.is_some();
-            let answer = self.0.post_message(uri, message.clone(), session, token, headers).await;
+            let answer = http_post::post(&self.client, &uri, &message, session, token, headers).await;
             match answer.as_ref().err().and_then(patience) {
                 Some(wait) if repeats < MAX_REPEATS && waited + wait <= MAX_PATIENCE => {
                     tokio::time::sleep(wait).await;
@@ -73,7 +85,7 @@ impl HttpClient {
         token: Option<String>,
         headers: Headers,
     ) -> Result<(), HttpError> {
-        self.0.delete_session(uri, session, token, headers).await
+        self.client.delete_session(uri, session, token, headers).await
     }
 
     pub(super) async fn events(
@@ -85,10 +97,10 @@ impl HttpClient {
         headers: Headers,
     ) -> Result<Events, HttpError> {
         let resumes = last_event.is_some();
-        match self.0.get_stream(uri, session, last_event, token, headers).await {
+        match self.client.get_stream(uri, session, last_event, token, headers).await {
             // A server that does not know the stream any more will not know it later either.
             Err(error) if resumes && is_refusal(&error) => Err(StreamableHttpError::ServerDoesNotSupportSse),
-            stream => stream,
+            stream => stream.map(|events| readable(events, None)),
         }
     }
 }
@@ -145,7 +157,7 @@ fn belonging(
             replaced(unreadable("it has the number of another request"), session)
         }
         StreamableHttpPostResponse::Sse(events, session) => {
-            Ok(StreamableHttpPostResponse::Sse(readable(events, id.clone()), session))
+            Ok(StreamableHttpPostResponse::Sse(readable(events, Some(id.clone())), session))
         }
         answer => Ok(answer),
     }
@@ -156,27 +168,68 @@ fn is_same(of: &RequestId, id: &RequestId) -> bool {
     of == id || of.to_string() == id.to_string()
 }
 
-/// The same events, with an error in place of one that nobody could read.
-fn readable(events: Events, id: RequestId) -> Events {
-    let in_place = move |error: ErrorData| {
-        let message = ServerJsonRpcMessage::error(error, Some(id.clone()));
-        Sse { data: serde_json::to_string(&message).ok(), ..Sse::default() }
-    };
+/// The same events, with an error in place of one that nobody could read or there is no room for. Those of a post belong
+/// to the request `id`.
+fn readable(events: Events, id: Option<RequestId>) -> Events {
     let checked = events.map(move |event| match event {
-        Err(error) if error.to_string().contains("exceeded the maximum size") => Ok(in_place(oversized(MAX_MESSAGE))),
-        Ok(event) => match why_unreadable(&event) {
-            Some(error) => Ok(in_place(unreadable(error))),
-            None => Ok(event),
-        },
+        Err(error) if is_too_large(&error) && id.is_some() => Ok(in_place(oversized(MAX_MESSAGE), id.clone())),
+        Ok(event) => {
+            Ok(match event.data.as_deref().map(|data| task::work_on(data.len(), || looked_at(&event, data))) {
+                Some(Look::Error(error, of)) => in_place(error, of.or_else(|| id.clone())),
+                Some(Look::Message(data)) => Sse { data: Some(data), ..event },
+                Some(Look::Nothing) => Sse { data: None, ..event },
+                Some(Look::Fine) | None => event,
+            })
+        }
         error => error,
     });
     checked.boxed()
 }
 
-fn why_unreadable(event: &Sse) -> Option<serde_json::Error> {
-    let data = event.data.as_deref().filter(|data| !data.trim().is_empty())?;
+fn is_too_large(error: &SseError) -> bool {
+    let words = error.to_string();
+    words.contains(sse::TOO_LARGE) || words.contains("exceeded the maximum size")
+}
+
+/// An event with this error as the answer to a request; without one, an event without anything.
+fn in_place(error: ErrorData, id: Option<RequestId>) -> Sse {
+    let message = id.map(|id| ServerJsonRpcMessage::error(error, Some(id)));
+    Sse { data: message.and_then(|message| serde_json::to_string(&message).ok()), ..Sse::default() }
+}
+
+/// What becomes of an event.
+enum Look {
+    Fine,
+    /// This in place of its data.
+    Message(String),
+    Error(ErrorData, Option<RequestId>),
+    Nothing,
+}
+
+/// Only what is small is left to rmcp, which makes values of it.
+fn looked_at(event: &Sse, data: &str) -> Look {
     let is_message = matches!(event.event.as_deref(), None | Some("" | "message"));
-    serde_json::from_str::<IgnoredAny>(data).err().filter(|_| is_message)
+    if data.trim().is_empty() {
+        return Look::Fine;
+    }
+    if !is_message {
+        return if data.len() > memory::SMALL { Look::Nothing } else { Look::Fine };
+    }
+    match json::measure(data.as_bytes()) {
+        Ok(found) if found.tree_bytes <= memory::SMALL => {
+            return match serde_json::from_str::<IgnoredAny>(data) {
+                Ok(_) => Look::Fine,
+                Err(error) => Look::Error(unreadable(error), None),
+            };
+        }
+        _ => {}
+    }
+    match message::parse(data.as_bytes()).into_iter().next() {
+        Some(Parsed::Message(message)) => serde_json::to_string(&message).map_or(Look::Nothing, Look::Message),
+        Some(Parsed::Answer(id, error)) => Look::Error(error, Some(id)),
+        Some(Parsed::Broken(error)) => Look::Error(error, None),
+        Some(Parsed::Other(_) | Parsed::Large(_)) | None => Look::Nothing,
+    }
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 use serde_json::{Value, json};
 
-use super::{Answer, Ask, Operation, Progress, Question, Upstream};
+use super::{Answer, Ask, Operation, Progress, Question, Speaker, Upstream};
 use crate::auth::{Invitation, Invitations};
 use crate::error::{Error, ErrorCode, Result};
 
@@ -39,7 +39,7 @@ impl<U> Invite<U> {
         let server = self.logins.server();
         let params = json!({
             "mode": "url",
-            "message": format!("{server} needs a login"),
+            "message": format!("ForgeFS asks: log in to the server {server}?"),
             "url": invitation.url(),
             "elicitationId": invitation.id(),
         });
@@ -47,7 +47,7 @@ impl<U> Invite<U> {
         let completed = invitation.completed(server);
         let asked = async {
             let Some(caller) = progress.caller() else { return Err(not_asked("no client is connected")) };
-            let answer = caller.ask(server, question).await?;
+            let answer = caller.ask(Speaker::Gateway, question).await?;
             match answer.get("action").and_then(Value::as_str) {
                 Some("accept") => std::future::pending().await,
                 _ => Err(not_asked("the user does not want to log in now")),

@@ -6,11 +6,12 @@ use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 
 use regex::bytes::Regex;
 use rmcp::model::{ErrorData, RequestId, ServerJsonRpcMessage};
-use serde_json::Value;
 use tokio::io::{AsyncBufRead, AsyncBufReadExt as _};
 
-use super::failure::{oversized, unreadable};
+use super::failure::oversized;
+use super::message::{self, Parsed};
 use super::stderr::Stderr;
+use crate::task;
 
 /// Most bytes of one message. What is longer is skipped while it is read, so it never takes this much memory twice.
 pub(super) const MAX_MESSAGE: usize = 16 << 20;
@@ -85,35 +86,28 @@ impl<R: AsyncBufRead + Unpin> Messages<R> {
         if line.is_empty() {
             return Vec::new();
         }
-        if let Ok(message) = serde_json::from_slice(line) {
-            return vec![message];
-        }
-        match serde_json::from_slice::<Value>(line) {
-            Ok(Value::Array(batch)) => batch.into_iter().filter_map(|item| self.odd(item)).collect(),
-            Ok(value) => self.odd(value).into_iter().collect(),
-            Err(error) => match number(&HEAD, line).filter(|id| self.pending.lock().contains(id)) {
-                Some(id) => vec![in_place(unreadable(error), id)],
-                None => {
-                    self.junk(line);
-                    Vec::new()
-                }
-            },
-        }
-    }
-
-    /// JSON that is not a message by itself: an item of a batch, an answer of a strange shape, or something else.
-    fn odd(&self, value: Value) -> Option<ServerJsonRpcMessage> {
-        let text = value.to_string();
-        let answers = value.get("result").is_some() || value.get("error").is_some();
-        let id = value.get("id").and_then(id).filter(|id| answers && self.pending.lock().contains(id));
-        match (serde_json::from_value(value), id) {
-            (Ok(message), _) => Some(message),
-            (Err(error), Some(id)) => Some(in_place(unreadable(error), id)),
-            (Err(_), None) => {
-                self.junk(text.as_bytes());
-                None
+        let mut messages = Vec::new();
+        for parsed in task::work_on(line.len(), || message::parse(line)) {
+            match parsed {
+                Parsed::Message(message) => messages.push(*message),
+                Parsed::Answer(id, error) if self.pending.lock().contains(&id) => messages.push(in_place(error, id)),
+                Parsed::Broken(error) => match number(&HEAD, line).filter(|id| self.pending.lock().contains(id)) {
+                    Some(id) => messages.push(in_place(error, id)),
+                    None => self.junk(line),
+                },
+                Parsed::Answer(..) => self.junk(line),
+                Parsed::Other(text) => self.junk(text.as_bytes()),
+                Parsed::Large(what) => self.stderr.note(what),
             }
         }
+        // What nobody waits for is not held until somebody looks at it.
+        messages.retain(|message| match message {
+            ServerJsonRpcMessage::Response(answer) if message::is_large(answer) => {
+                self.pending.lock().contains(&answer.id)
+            }
+            _ => true,
+        });
+        messages
     }
 
     fn skipped(&self, head: &[u8], tail: &[u8], bytes: usize) -> Vec<ServerJsonRpcMessage> {
@@ -150,18 +144,7 @@ static TAIL: LazyLock<Option<Regex>> = LazyLock::new(|| {
 
 fn number(pattern: &Option<Regex>, text: &[u8]) -> Option<RequestId> {
     let found = pattern.as_ref()?.captures(text)?.get(1)?;
-    id(&serde_json::from_slice(found.as_bytes()).ok()?)
-}
-
-/// Our numbers, also from servers that write them as strings.
-fn id(value: &Value) -> Option<RequestId> {
-    match value {
-        Value::Number(number) => number.as_i64().map(RequestId::Number),
-        Value::String(text) => {
-            Some(text.parse().map_or_else(|_| RequestId::String(text.as_str().into()), RequestId::Number))
-        }
-        _ => None,
-    }
+    message::id(&serde_json::from_slice(found.as_bytes()).ok()?)
 }
 
 fn trim(line: &[u8]) -> &[u8] {
@@ -215,6 +198,8 @@ async fn read_line(read: &mut (impl AsyncBufRead + Unpin), limit: usize) -> Opti
 
 #[cfg(test)]
 mod tests {
+    use serde_json::Value;
+
     use super::*;
 
     /// What becomes of `text` while the requests 1 and 2 are pending: messages as JSON, and what stderr keeps.

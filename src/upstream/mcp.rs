@@ -11,8 +11,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use async_trait::async_trait;
 use rmcp::model::{
     CallToolRequest, CallToolRequestParams, CallToolResult, ClientRequest, CompleteRequest, CompleteRequestParams,
-    ContentBlock, DiscoverRequest, DiscoverRequestParams, GetPromptRequest, GetPromptRequestParams, ListToolsRequest,
-    PingRequest, ProtocolVersion, ReadResourceRequest, ReadResourceRequestParams, ServerResult,
+    CompleteResult, ContentBlock, CustomResult, DiscoverRequest, DiscoverRequestParams, GetPromptRequest,
+    GetPromptRequestParams, GetPromptResult, ListToolsRequest, PingRequest, ProtocolVersion, ReadResourceRequest,
+    ReadResourceRequestParams, ReadResourceResult, ServerResult,
 };
 use rmcp::service::{
     ClientInitializeError, ClientLifecycleMode, ClientServiceExt as _, PeerRequestOptions, RoleClient, RunningService,
@@ -33,7 +34,7 @@ use crate::auth::Version;
 use crate::config::{self, Transport};
 use crate::error::{Error, ErrorCode, Result};
 use crate::secret::Secret;
-use crate::task::Task;
+use crate::task::{self, Task};
 
 use handler::Handler;
 
@@ -42,6 +43,7 @@ pub(super) struct Connector {
     name: String,
     transport: Transport,
     authorization: Authorization,
+    relays: config::Relays,
     stderr: Stderr,
     events: Teller,
 }
@@ -50,7 +52,7 @@ impl Connector {
     /// What a process says on stderr is kept in `stderr`; what a connection says unasked is told to `events`.
     pub(super) fn new(name: &str, server: &config::Server, stderr: Stderr, events: Teller) -> Self {
         let (name, authorization) = (name.to_owned(), Authorization::of(name, server));
-        Self { name, transport: server.transport.clone(), authorization, stderr, events }
+        Self { name, transport: server.transport.clone(), authorization, relays: server.relays, stderr, events }
     }
 }
 
@@ -100,14 +102,17 @@ impl Connector {
                 let transport = program.start(&self.stderr).map_err(Failed::Start)?;
                 let ended = transport.ended();
                 match self.handler().serve_with_lifecycle(transport, lifecycle).await {
-                    Ok(service) => Ok(self.client(service, ended)),
+                    Ok(service) => Ok(self.client(service, ended, None)),
                     Err(error) => Err(Failed::Process(error, self.last_words().await)),
                 }
             }
             Transport::Http { url, headers } => {
-                let transport = http::transport(url, headers, self.authorization.clone()).map_err(Failed::Start)?;
+                let in_session = Arc::default();
+                let authorization = self.authorization.clone();
+                let transport = http::transport(url, headers, authorization, Arc::clone(&in_session));
+                let transport = transport.map_err(Failed::Start)?;
                 let service = self.handler().serve_with_lifecycle(transport, lifecycle).await;
-                Ok(self.client(service.map_err(Failed::Handshake)?, Arc::default()))
+                Ok(self.client(service.map_err(Failed::Handshake)?, Arc::default(), Some(in_session)))
             }
             Transport::Sse { url, headers } => self.connect_sse(url, headers).await,
         }
@@ -118,16 +123,22 @@ impl Connector {
         let transport = transport.map_err(Failed::Start)?.map_err(Failed::Http)?;
         let ended = transport.ended();
         let service = self.handler().serve_with_lifecycle(transport, ClientLifecycleMode::Initialize).await;
-        Ok(self.client(service.map_err(Failed::Handshake)?, ended))
+        Ok(self.client(service.map_err(Failed::Handshake)?, ended, None))
     }
 
     fn handler(&self) -> Handler {
-        Handler::new(self.events.clone())
+        Handler::new(self.events.of_connection(), self.relays)
     }
 
-    fn client(&self, service: RunningService<RoleClient, Handler>, ended: Arc<AtomicBool>) -> Client {
-        let _subscription = subscribe(&self.name, service.peer(), &self.events);
-        Client { name: self.name.clone(), service, stderr: self.stderr.clone(), ended, _subscription }
+    /// `in_session` says whether requests are part of a session, where each is one of its own.
+    fn client(
+        &self,
+        service: RunningService<RoleClient, Handler>,
+        ended: Arc<AtomicBool>,
+        in_session: Option<Arc<AtomicBool>>,
+    ) -> Client {
+        let _subscription = subscribe(&self.name, service.peer(), &service.service().events);
+        Client { name: self.name.clone(), service, stderr: self.stderr.clone(), ended, in_session, _subscription }
     }
 
     async fn last_words(&self) -> String {
@@ -190,6 +201,7 @@ pub(super) struct Client {
     stderr: Stderr,
     /// The transport has ended, although not everyone has been told yet.
     ended: Arc<AtomicBool>,
+    in_session: Option<Arc<AtomicBool>>,
     _subscription: Option<Task>,
 }
 
@@ -266,6 +278,13 @@ impl Client {
             ServerResult::CallToolResult(result) => {
                 Ok(Answer::Tool(ToolAnswer { refusal: progress.refusal(), ..tool_answer(result) }))
             }
+            ServerResult::CustomResult(CustomResult(Value::Object(result))) if result.contains_key(key(operation)) => {
+                let unusable = |_| self.fault(ServiceError::UnexpectedResponse);
+                match task::work_on(usize::MAX, || large_answer(operation, result)).map_err(unusable)? {
+                    Answer::Tool(answer) => Ok(Answer::Tool(ToolAnswer { refusal: progress.refusal(), ..answer })),
+                    answer => Ok(answer),
+                }
+            }
             ServerResult::ReadResourceResult(result) => raw(&result).map_err(Fault::from),
             ServerResult::GetPromptResult(result) => raw(&result).map_err(Fault::from),
             ServerResult::CompleteResult(result) => raw(&result).map_err(Fault::from),
@@ -285,6 +304,14 @@ impl Link for Client {
 
     fn is_closed(&self) -> bool {
         self.ended.load(Ordering::Acquire) || self.service.is_closed() || self.service.is_transport_closed()
+    }
+
+    fn is_stateless(&self) -> bool {
+        self.in_session.as_ref().is_some_and(|in_session| !in_session.load(Ordering::Acquire))
+    }
+
+    fn changes(&self) -> u64 {
+        self.service.service().events.changes()
     }
 
     /// Any answer will do, a refusal too.
@@ -326,6 +353,46 @@ fn strip_protocol(mut value: Value) -> Value {
         }
     }
     value
+}
+
+/// What an answer to an operation has, also where it is too large for rmcp's types.
+fn key(operation: &Operation) -> &'static str {
+    match operation {
+        Operation::List => "tools",
+        Operation::Tool { .. } => "content",
+        Operation::Resource { .. } => "contents",
+        Operation::Prompt { .. } => "messages",
+        Operation::Complete { .. } => "completion",
+    }
+}
+
+/// An answer that came as text. There is never another copy of structured content.
+fn large_answer(operation: &Operation, mut result: Map<String, Value>) -> Result<Answer, Unusable> {
+    let structured = result.shift_remove("structuredContent");
+    let result = Value::Object(result);
+    Ok(match operation {
+        Operation::Tool { .. } => {
+            Answer::Tool(ToolAnswer { structured, ..tool_answer(serde_json::from_value(result)?) })
+        }
+        Operation::Resource { .. } => raw(&serde_json::from_value::<ReadResourceResult>(result)?)?,
+        Operation::Prompt { .. } => raw(&serde_json::from_value::<GetPromptResult>(result)?)?,
+        Operation::Complete { .. } | Operation::List => raw(&serde_json::from_value::<CompleteResult>(result)?)?,
+    })
+}
+
+/// An answer is not of the shape that it should have.
+struct Unusable;
+
+impl From<serde_json::Error> for Unusable {
+    fn from(_: serde_json::Error) -> Self {
+        Self
+    }
+}
+
+impl From<Error> for Unusable {
+    fn from(_: Error) -> Self {
+        Self
+    }
 }
 
 fn tool_answer(result: CallToolResult) -> ToolAnswer {

@@ -10,11 +10,14 @@ mod events;
 mod failure;
 mod http;
 mod http_client;
+mod http_post;
 mod invite;
 mod lines;
 mod mcp;
+mod message;
 mod process;
 mod progress;
+mod reading;
 mod reconnect;
 mod request;
 mod sse;
@@ -25,6 +28,7 @@ mod timeout;
 
 use std::borrow::Cow;
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
@@ -33,12 +37,13 @@ use serde_json::{Map, Value};
 use crate::auth::{Account, Invitations};
 use crate::config;
 use crate::error::{Error, ErrorCode, Result};
+pub use crate::memory::Listed;
 
 pub use breaker::Health;
-pub use caller::{Ask, Caller, Level, LogEntry, Question, Step, TraceContext};
+pub use caller::{Ask, Caller, Level, LogEntry, Question, Speaker, Step, TraceContext};
 pub use events::{Event, Listener, Teller, events};
 pub use process::end_all;
-pub use progress::{Progress, Report};
+pub use progress::{Held, Progress, Report};
 pub use stderr::Stderr;
 
 /// An MCP server, or a wrapper around one.
@@ -61,6 +66,9 @@ pub enum Operation {
     Tool {
         /// Wire name.
         name: String,
+        /// The whole digest of its definition, as the caller knows it. Where the server lists another one, nothing is
+        /// sent.
+        definition: String,
         /// Arguments by wire name.
         arguments: Map<String, Value>,
         /// Calling it twice does what calling it once does: the server annotated it as read-only or idempotent.
@@ -188,6 +196,15 @@ pub struct Listing {
     pub ttl_ms: Option<u64>,
     /// Whether the server says when one of its lists changes.
     pub tells_changes: bool,
+    /// Its place among the lists of all servers.
+    #[serde(skip)]
+    pub room: Option<Arc<Listed>>,
+    /// Its number among the lists that were read of this server.
+    #[serde(skip)]
+    pub reading: u64,
+    /// It was read before it was asked for, so that it does not show that the server answers now.
+    #[serde(skip)]
+    pub was_at_hand: bool,
 }
 
 /// The answer of a tool.
@@ -233,16 +250,20 @@ pub struct Vitals {
     pub stderr: Option<Stderr>,
 }
 
-/// Builds the stack of one server, outside in: who is not logged in is invited to; a server that keeps failing is left alone for a while; a call is
-/// bounded in time whatever happens below; a dead connection is replaced before the next call.
+/// Builds the stack of one server, outside in: who is not logged in is invited to; a server that keeps failing is left
+/// alone for a while; a call is bounded in time whatever happens below; a dead connection is replaced before the next
+/// call, and a call goes out only where its tool is listed as the caller knows it. `refresh` bounds how long a reading of
+/// the list stands for a connection, where requests have none.
 #[must_use]
-pub fn build(name: &str, server: &config::Server) -> Connection {
+pub fn build(name: &str, server: &config::Server, refresh: Option<Duration>) -> Connection {
     let is_process = matches!(server.transport, config::Transport::Stdio { .. });
     let (health, stderr) = (Arc::default(), Stderr::default());
     let (teller, events) = events();
     let limits = timeout::Limits { call: server.timeout, most: server.max_timeout, connect: server.connect_timeout };
     let connector = mcp::Connector::new(name, server, stderr.clone(), teller.clone());
-    let client = reconnect::Reconnect::new(connector, server.connect_timeout).resting(server.idle_stop, teller.clone());
+    let (connect, list, rest) = (server.connect_timeout, server.timeout, server.idle_stop);
+    let terms = reconnect::Terms { connect, list, refresh, rest };
+    let client = reconnect::Reconnect::new(connector, terms, teller.clone());
     let timeout = timeout::Timeout::new(name, client, limits);
     let breaker = breaker::Breaker::new(name, timeout, server.breaker, Arc::clone(&health));
     let vitals = Vitals { health, stderr: is_process.then_some(stderr) };

@@ -1,17 +1,21 @@
 //! What happens between a server and its client while a call is under way.
 
 use std::fmt;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use stubgen::one_line;
 use tokio::sync::watch;
 
-use super::caller::{Caller, LogEntry, Question, TraceContext};
-use crate::discovery::head;
+use super::caller::{Ask, Caller, LogEntry, Question, Speaker, TraceContext};
+use crate::config::{Relay, Relays};
 use crate::error::{Error, ErrorCode, Result};
+use crate::limits;
+use crate::memory::Taken;
 use crate::pause::Pause;
 use crate::redact::{self, Results, Surface};
+use crate::text::head;
 
 /// Bytes of a server's message that are passed on.
 const MAX_MESSAGE: usize = 300;
@@ -22,9 +26,24 @@ const MAX_MESSAGE: usize = 300;
 pub struct Progress {
     reports: watch::Sender<Report>,
     made_for: Option<MadeFor>,
+    relays: Relays,
+    /// Questions of the server so far.
+    asked: Arc<AtomicUsize>,
     pause: Arc<Pause>,
     refused: Arc<Mutex<Option<String>>>,
     trace: Option<Arc<TraceContext>>,
+    room: Held,
+}
+
+/// Memory that an answer takes, held as long as anyone has this.
+#[derive(Clone, Default)]
+pub struct Held(Arc<Mutex<Vec<Taken>>>);
+
+impl Held {
+    /// Holds more.
+    pub(crate) fn hold(&self, room: Taken) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(room);
+    }
 }
 
 #[derive(Clone)]
@@ -65,10 +84,28 @@ impl Progress {
         Self { made_for, pause, ..Self::default() }
     }
 
+    /// The same call, of a server whose questions are passed on or not.
+    #[must_use]
+    pub fn relaying(self, relays: Relays) -> Self {
+        Self { relays, ..self }
+    }
+
     /// The same call, as part of a trace.
     #[must_use]
     pub fn traced(self, trace: Option<TraceContext>) -> Self {
         Self { trace: trace.map(Arc::new), ..self }
+    }
+
+    /// The same call, whose answer takes memory from `room`.
+    #[must_use]
+    pub fn in_room(self, room: Held) -> Self {
+        Self { room, ..self }
+    }
+
+    /// Where the memory of the answer is held.
+    #[must_use]
+    pub fn room(&self) -> &Held {
+        &self.room
     }
 
     /// What the server is told of the trace that the call is part of.
@@ -86,6 +123,20 @@ impl Progress {
     #[must_use]
     pub fn watch(&self) -> watch::Receiver<Report> {
         self.reports.subscribe()
+    }
+
+    /// What the server may be told that its client can be asked for.
+    #[must_use]
+    pub fn abilities(&self) -> Option<Value> {
+        let mut abilities = self.caller()?.abilities();
+        if let Value::Object(offered) = &mut abilities {
+            offered.retain(|ability, _| match ability.as_str() {
+                "elicitation" => self.relays.elicitation == Relay::Ask,
+                "sampling" => self.relays.sampling == Relay::Ask,
+                _ => true,
+            });
+        }
+        Some(abilities)
     }
 
     /// Whom the call is made for; `None` when no client is behind it.
@@ -106,25 +157,37 @@ impl Progress {
     /// `APPROVAL_DENIED` when there is nobody to ask, or no answer; [`Progress::refusal`] remembers it.
     pub async fn ask(&self, question: Question) -> Result<Value> {
         let method = question.ask.method();
-        let answer = match &self.made_for {
-            Some(MadeFor { caller, server }) => {
+        let answer = match (&self.made_for, self.admit(question.ask)) {
+            (Some(MadeFor { caller, server }), Ok(())) => {
                 let _held = self.pause.hold();
-                caller
-                    .ask(
-                        server,
-                        Question {
-                            params: redact::json(Surface::Output(Results::Secrets), question.params),
-                            ..question
-                        },
-                    )
-                    .await
+                let params = redact::json(Surface::Output(Results::Secrets), question.params);
+                caller.ask(Speaker::Server(server), Question { params, ..question }).await
             }
-            None => Err(Error::new(ErrorCode::ApprovalDenied, "no client is connected that could be asked")),
+            (Some(_), Err(refused)) => Err(refused),
+            (None, _) => Err(denied("no client is connected that could be asked")),
         };
         if let Err(error) = &answer {
             *lock(&self.refused) = Some(format!("the server asked for `{method}`: {}", error.message));
         }
         answer
+    }
+
+    /// Whether the server may ask this, once more.
+    fn admit(&self, ask: Ask) -> Result<()> {
+        let (relay, key) = match ask {
+            Ask::Elicitation => (self.relays.elicitation, "elicitation"),
+            Ask::Sampling => (self.relays.sampling, "sampling"),
+            Ask::Roots => (Relay::Ask, ""),
+        };
+        if relay == Relay::Never {
+            let hint = format!("`{key} = \"ask\"` of the server in forge.toml passes its questions on");
+            return Err(denied("the configuration does not let this server ask").hint(hint));
+        }
+        let before = self.asked.fetch_add(1, Ordering::Relaxed);
+        if before < limits::CALL_QUESTIONS.max {
+            return Ok(());
+        }
+        Err(limits::CALL_QUESTIONS.exceeded(ErrorCode::ApprovalDenied, before + 1))
     }
 
     /// Why a question of the server was not answered, if one was not.
@@ -138,9 +201,19 @@ impl Progress {
         if let Some(MadeFor { caller, server }) = &self.made_for
             && caller.log_level().is_some_and(|level| entry.level >= level)
         {
-            caller.log(server, LogEntry { data: redact::json(Surface::Output(Results::Secrets), entry.data), ..entry });
+            // Before it is redacted: what is cut first could be half of a secret.
+            let size = entry.data.to_string().len();
+            let data = match size <= limits::LOG_ENTRY.max {
+                true => redact::json(Surface::Output(Results::Secrets), entry.data),
+                false => json!(limits::LOG_ENTRY.exceeded(ErrorCode::LimitExceeded, size).message),
+            };
+            caller.log(server, LogEntry { data, ..entry });
         }
     }
+}
+
+fn denied(why: &str) -> Error {
+    Error::new(ErrorCode::ApprovalDenied, why)
 }
 
 impl fmt::Debug for Progress {

@@ -1,6 +1,11 @@
-//! Connects on first use and again after a connection died.
+//! Connects on first use and again after a connection died. No operation goes out on a connection before its tools were
+//! listed, and no call of a tool that is not listed there as the caller knows it.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+mod lists;
+#[cfg(test)]
+mod tests;
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -10,7 +15,8 @@ use tokio::task::AbortHandle;
 use tokio::time::Instant;
 
 use super::events::{Event, Teller};
-use super::{Answer, Operation, Progress, Upstream};
+use super::reading::Reading;
+use super::{Answer, Listing, Operation, Progress, Upstream};
 use crate::auth::Version;
 use crate::error::{Error, ErrorCode, Result};
 
@@ -50,6 +56,16 @@ pub(super) trait Link: Send + Sync + 'static {
 
     /// Asks the server for any answer.
     async fn answers(&self) -> bool;
+
+    /// Each request may reach another server, so that a reading of the list is what connects.
+    fn is_stateless(&self) -> bool {
+        false
+    }
+
+    /// How often the server has said that its tools changed.
+    fn changes(&self) -> u64 {
+        0
+    }
 }
 
 /// Why a connection did not answer.
@@ -81,20 +97,30 @@ pub(super) struct Reconnect<C: Connect> {
 
 struct Shared<C: Connect> {
     connector: C,
-    connect_timeout: Duration,
+    terms: Terms,
+    events: Teller,
     state: Mutex<State<C::Link>>,
+    /// Number of the last reading.
+    readings: AtomicU64,
+    /// A list that was read for calls, until it is asked for.
+    untaken: Mutex<Option<(Arc<Reading>, Listing)>>,
     /// A call was given up before it was answered: the server may be slow, or may have lost this session, as a
     /// server over HTTP does when it is restarted.
     doubt: AtomicBool,
-    /// When nobody uses it for so long, the connection is ended.
-    rest: Option<Rest>,
     usage: Mutex<Usage>,
 }
 
-/// When a connection is ended that nobody uses, and who is told.
-struct Rest {
-    after: Duration,
-    events: Teller,
+/// What holds for the connections of one server.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Terms {
+    /// Time for start and handshake.
+    pub(super) connect: Duration,
+    /// Time for the list that is read after them.
+    pub(super) list: Duration,
+    /// How long a reading of a server without sessions is good; `None` takes the server's word.
+    pub(super) refresh: Option<Duration>,
+    /// When nobody uses it for so long, the connection is ended; `None` keeps it.
+    pub(super) rest: Option<Duration>,
 }
 
 /// Whether the connection is being used, and since when it is not.
@@ -103,20 +129,32 @@ struct Usage {
     since: Instant,
 }
 
+/// A connection with the list that was read on it.
+struct Live<L> {
+    link: Arc<L>,
+    reading: Arc<Reading>,
+}
+
+impl<L> Clone for Live<L> {
+    fn clone(&self) -> Self {
+        Self { link: Arc::clone(&self.link), reading: Arc::clone(&self.reading) }
+    }
+}
+
 /// Where the outcome of an attempt to connect appears.
-type Outcome<L> = watch::Receiver<Option<Result<Arc<L>>>>;
+type Outcome<L> = watch::Receiver<Option<Result<Live<L>>>>;
 
 /// What is known about the connection.
 enum State<L> {
     Never,
-    /// An attempt, or a check of a connection in doubt, is under way. It goes on when those who wait for it give up, so that a slow start is not begun
-    /// again by every call.
+    /// An attempt, a check of a connection in doubt, or another reading of the list is under way. It goes on when those
+    /// who wait for it give up, so that a slow start is not begun again by every call.
     Connecting {
         made: Outcome<L>,
         task: AbortHandle,
         pause: Duration,
     },
-    Live(Arc<L>),
+    Live(Live<L>),
     /// The last attempt failed; until `retry_at` the same answer is given without a new one.
     Failed {
         error: Error,
@@ -124,28 +162,47 @@ enum State<L> {
         retry_at: Instant,
         /// The login it was made with.
         version: Option<Version>,
+        /// The connection, where only the list is missing.
+        link: Option<Arc<L>>,
     },
 }
 
+/// What an attempt begins with.
+struct Basis<L> {
+    link: Option<Arc<L>>,
+    /// The last reading on that link.
+    last: Option<Arc<Reading>>,
+    /// The link has to answer first.
+    in_doubt: bool,
+    /// That reading is not good any more.
+    is_stale: bool,
+    /// The list itself is asked for.
+    is_wanted: bool,
+}
+
+/// Why an attempt failed, and the connection where only the list is missing.
+type Failure<L> = (Error, Option<Arc<L>>);
+
 impl<C: Connect> Reconnect<C> {
-    pub(super) fn new(connector: C, connect_timeout: Duration) -> Self {
-        let (state, doubt) = (Mutex::new(State::Never), AtomicBool::new(false));
+    pub(super) fn new(connector: C, terms: Terms, events: Teller) -> Self {
         let usage = Mutex::new(Usage { calls: 0, since: Instant::now() });
-        Self { shared: Arc::new(Shared { connector, connect_timeout, state, doubt, rest: None, usage }) }
+        let shared = Shared {
+            connector,
+            terms,
+            events,
+            state: Mutex::new(State::Never),
+            readings: AtomicU64::new(0),
+            untaken: Mutex::default(),
+            doubt: AtomicBool::new(false),
+            usage,
+        };
+        Self { shared: Arc::new(shared) }
     }
 
-    /// The same, ending connections that nobody used for so long; `None` keeps them.
-    pub(super) fn resting(mut self, after: Option<Duration>, events: Teller) -> Self {
-        if let Some(shared) = Arc::get_mut(&mut self.shared) {
-            shared.rest = after.map(|after| Rest { after, events });
-        }
-        self
-    }
-
-    /// The live connection. Callers that come while one is being made or checked wait for that.
-    async fn link(&self) -> Result<Arc<C::Link>> {
-        let mut made = match self.shared.link_or_attempt()? {
-            Found::Link(link) => return Ok(link),
+    /// The live connection. Callers that come while one is being made, checked or listed wait for that.
+    async fn live(&self, is_wanted: bool) -> Result<Live<C::Link>> {
+        let mut made = match self.shared.live_or_attempt(is_wanted)? {
+            Found::Live(live) => return Ok(live),
             Found::Attempt(made) => made,
         };
         match made.wait_for(Option::is_some).await.as_deref() {
@@ -157,7 +214,7 @@ impl<C: Connect> Reconnect<C> {
 
 /// What a call can go on with.
 enum Found<L> {
-    Link(Arc<L>),
+    Live(Live<L>),
     Attempt(Outcome<L>),
 }
 
@@ -169,23 +226,27 @@ impl<C: Connect> Shared<C> {
     /// Forgets a connection that failed, unless it has been replaced meanwhile.
     fn discard(&self, failed: &Arc<C::Link>) {
         let mut state = self.state();
-        if matches!(&*state, State::Live(link) if Arc::ptr_eq(link, failed)) {
+        if matches!(&*state, State::Live(live) if Arc::ptr_eq(&live.link, failed)) {
             *state = State::Never;
         }
     }
 
-    /// The connection if it is good, else the attempt that is under way, or a new one. A connection in doubt is
-    /// checked first.
-    fn link_or_attempt(self: &Arc<Self>) -> Result<Found<C::Link>> {
+    /// The connection if it is good and its list too, else the attempt that is under way, or a new one.
+    fn live_or_attempt(self: &Arc<Self>, is_wanted: bool) -> Result<Found<C::Link>> {
         let mut state = self.state();
-        let mut doubtful = None;
+        let mut basis = Basis { link: None, last: None, in_doubt: false, is_stale: true, is_wanted };
         let pause = match &*state {
             State::Connecting { made, .. } => return Ok(Found::Attempt(made.clone())),
-            State::Live(link) if !link.is_closed() => {
-                if !self.doubt.swap(false, Ordering::Relaxed) {
-                    return Ok(Found::Link(Arc::clone(link)));
+            State::Live(live) if !live.link.is_closed() => {
+                let in_doubt = self.doubt.swap(false, Ordering::Relaxed);
+                let is_current = live.reading.is_current(live.link.changes());
+                if is_current && !in_doubt {
+                    return Ok(Found::Live(live.clone()));
                 }
-                doubtful = Some(Arc::clone(link));
+                // The list shows as well as anything whether the server answers.
+                let is_stateless = live.link.is_stateless();
+                (basis.in_doubt, basis.is_stale) = (in_doubt && !is_stateless, !is_current || is_stateless);
+                (basis.link, basis.last) = (Some(Arc::clone(&live.link)), Some(Arc::clone(&live.reading)));
                 FIRST_PAUSE
             }
             State::Failed { error, retry_at, version, .. }
@@ -193,7 +254,11 @@ impl<C: Connect> Shared<C> {
             {
                 return Err(error.clone());
             }
-            State::Failed { pause, .. } => (*pause * 2).min(MAX_PAUSE),
+            State::Failed { pause, link, .. } => {
+                basis.link = link.clone().filter(|link| !link.is_closed());
+                basis.in_doubt = self.doubt.swap(false, Ordering::Relaxed);
+                (*pause * 2).min(MAX_PAUSE)
+            }
             State::Never | State::Live(_) => FIRST_PAUSE,
         };
         let (tell, made) = watch::channel(None);
@@ -201,18 +266,44 @@ impl<C: Connect> Shared<C> {
         // A task of the runtime, also because the kernel ties a child to the thread that started it: `process.rs`.
         let task = tokio::spawn(async move {
             let version = shared.connector.version();
-            let connected = match doubtful {
-                Some(link) if shared.answers(&link).await => Ok(link),
-                _ => shared.connect().await,
-            };
-            shared.settle(&connected, version);
-            if let Ok(link) = &connected {
-                shared.watch_usage(link);
+            let before = basis.link.clone();
+            let attempt = shared.attempt(basis).await;
+            shared.settle(&attempt, version);
+            if let Ok(live) = &attempt
+                && before.is_none_or(|before| !Arc::ptr_eq(&before, &live.link))
+            {
+                shared.watch_usage(&live.link);
             }
-            tell.send_replace(Some(connected));
+            tell.send_replace(Some(attempt.map_err(|(error, _)| error)));
         });
         *state = State::Connecting { made: made.clone(), task: task.abort_handle(), pause };
         Ok(Found::Attempt(made))
+    }
+
+    /// The connection of `basis` if it is alive, else a new one, with the list read on it.
+    async fn attempt(&self, basis: Basis<C::Link>) -> Result<Live<C::Link>, Failure<C::Link>> {
+        if let Some(link) = &basis.link
+            && (!basis.in_doubt || self.answers(link).await)
+        {
+            match &basis.last {
+                Some(last) if !basis.is_stale => {
+                    return Ok(Live { link: Arc::clone(link), reading: Arc::clone(last) });
+                }
+                _ => {}
+            }
+            match self.read(link, &basis).await {
+                // It was dead already: only a new one can serve.
+                Err(error) if error.code == ErrorCode::TransportDead => {}
+                Err(error) => return Err((error, Some(Arc::clone(link)))),
+                Ok(reading) => return Ok(Live { link: Arc::clone(link), reading }),
+            }
+        }
+        let link = self.connect().await.map_err(|error| (error, None))?;
+        match self.read(&link, &Basis { last: None, ..basis }).await {
+            Ok(reading) => Ok(Live { link, reading }),
+            Err(error) if error.code == ErrorCode::TransportDead => Err((error, None)),
+            Err(error) => Err((error, Some(link))),
+        }
     }
 
     async fn answers(&self, link: &C::Link) -> bool {
@@ -231,7 +322,7 @@ impl<C: Connect> Shared<C> {
 
     /// Ends `link` once nobody has used it for as long as is configured.
     fn watch_usage(self: &Arc<Self>, link: &Arc<C::Link>) {
-        let Some(after) = self.rest.as_ref().map(|rest| rest.after) else { return };
+        let Some(after) = self.terms.rest else { return };
         let (shared, link) = (Arc::downgrade(self), Arc::downgrade(link));
         tokio::spawn(async move {
             let mut wait = after;
@@ -244,7 +335,7 @@ impl<C: Connect> Shared<C> {
                 };
                 if idle >= after {
                     shared.discard(&link);
-                    shared.rest.iter().for_each(|rest| rest.events.tell(Event::Rested));
+                    shared.events.tell(Event::Rested);
                     return;
                 }
                 wait = after - idle;
@@ -253,7 +344,7 @@ impl<C: Connect> Shared<C> {
     }
 
     async fn connect(&self) -> Result<Arc<C::Link>> {
-        let limit = self.connect_timeout;
+        let limit = self.terms.connect;
         match tokio::time::timeout(limit, self.connector.connect()).await {
             Ok(connected) => connected.map(Arc::new),
             Err(_) => Err(Error::new(ErrorCode::TransportDead, format!("it was not ready within {limit:?}"))
@@ -261,15 +352,16 @@ impl<C: Connect> Shared<C> {
         }
     }
 
-    fn settle(&self, connected: &Result<Arc<C::Link>>, version: Option<Version>) {
+    fn settle(&self, attempt: &Result<Live<C::Link>, Failure<C::Link>>, version: Option<Version>) {
         let mut state = self.state();
         let pause = if let State::Connecting { pause, .. } = &*state { *pause } else { FIRST_PAUSE };
-        *state = match connected {
-            Ok(link) => State::Live(Arc::clone(link)),
-            Err(error) => {
+        *state = match attempt {
+            Ok(live) => State::Live(live.clone()),
+            Err((error, link)) => {
                 // Half of it by chance, so that servers that went down together do not come back together.
                 let wait = pause.mul_f64(0.5 + fastrand::f64() / 2.0);
-                State::Failed { error: error.clone(), pause, retry_at: Instant::now() + wait, version }
+                let (error, link) = (error.clone(), link.clone());
+                State::Failed { error, pause, retry_at: Instant::now() + wait, version, link }
             }
         };
     }
@@ -311,21 +403,35 @@ impl Drop for Unanswered<'_> {
 #[async_trait]
 impl<C: Connect> Upstream for Reconnect<C> {
     async fn call(&self, operation: &Operation, progress: &Progress) -> Result<Answer> {
+        let shared = &self.shared;
+        let is_list = matches!(operation, Operation::List);
         let mut repeated = false;
-        let _using = self.shared.enter();
+        let _using = shared.enter();
         loop {
-            let link = self.link().await?;
-            let mut call = Unanswered { doubt: &self.shared.doubt, answered: false };
+            if is_list && let Some(listing) = shared.take() {
+                return Ok(Answer::Listing(Listing { was_at_hand: true, ..listing }));
+            }
+            let Live { link, reading } = self.live(is_list).await?;
+            // It may just have been read.
+            if is_list && let Some(listing) = shared.take() {
+                return Ok(Answer::Listing(listing));
+            }
+            reading.check(operation)?;
+            let asked = is_list.then(|| shared.ask(&link));
+            let mut call = Unanswered { doubt: &shared.doubt, answered: false };
             let answer = link.call(operation, progress).await;
             call.answered = true;
-            let Fault { error, delivered } = match answer {
-                Ok(answer) => return Ok(answer),
-                Err(fault) => fault,
+            let Fault { error, delivered } = match (answer, asked) {
+                (Ok(Answer::Listing(listing)), Some(asked)) => {
+                    return shared.renew(asked, &link, listing).await.map(Answer::Listing);
+                }
+                (Ok(answer), _) => return Ok(answer),
+                (Err(fault), _) => fault,
             };
             if error.code != ErrorCode::TransportDead {
                 return Err(error);
             }
-            self.shared.discard(&link);
+            shared.discard(&link);
             if repeated || (delivered && !operation.is_repeatable()) {
                 return Err(if delivered && !operation.is_repeatable() { unknown_outcome(error) } else { error });
             }
@@ -339,181 +445,4 @@ fn unknown_outcome(error: Error) -> Error {
     let advice = "it may have been carried out all the same, so look before calling again";
     let hint = error.hint.as_ref().map_or_else(|| advice.to_owned(), |hint| format!("{advice}; {hint}"));
     error.hint(hint)
-}
-
-#[cfg(test)]
-mod tests {
-    use std::collections::VecDeque;
-    use std::sync::atomic::AtomicU32;
-
-    use serde_json::Map;
-
-    use super::*;
-    use crate::upstream::ToolAnswer;
-
-    /// What happens to a call.
-    #[derive(Clone, Copy)]
-    enum Call {
-        Answered,
-        NotSent,
-        Lost,
-        Hangs,
-    }
-
-    /// A server by plan: how long each attempt to connect takes and whether it succeeds, and the fate of each call.
-    #[derive(Default)]
-    struct Plan {
-        connects: Mutex<VecDeque<(u64, bool)>>,
-        calls: Mutex<VecDeque<Call>>,
-        is_mute: AtomicBool,
-        connected: AtomicU32,
-        called: AtomicU32,
-    }
-
-    #[async_trait]
-    impl Connect for Arc<Plan> {
-        type Link = Self;
-
-        async fn connect(&self) -> Result<Self> {
-            self.connected.fetch_add(1, Ordering::Relaxed);
-            let next = self.connects.lock().expect("not poisoned").pop_front();
-            let (seconds, succeeds) = next.unwrap_or((0, true));
-            tokio::time::sleep(Duration::from_secs(seconds)).await;
-            if succeeds { Ok(Self::clone(self)) } else { Err(Error::new(ErrorCode::TransportDead, "refused")) }
-        }
-    }
-
-    #[async_trait]
-    impl Link for Arc<Plan> {
-        async fn call(&self, _: &Operation, _: &Progress) -> Result<Answer, Fault> {
-            self.called.fetch_add(1, Ordering::Relaxed);
-            let next = self.calls.lock().expect("not poisoned").pop_front();
-            let lost = Error::new(ErrorCode::TransportDead, "lost");
-            match next.unwrap_or(Call::Answered) {
-                Call::Answered => Ok(Answer::Tool(ToolAnswer::default())),
-                Call::NotSent => Err(Fault::unsent(lost)),
-                Call::Lost => Err(lost.into()),
-                Call::Hangs => std::future::pending().await,
-            }
-        }
-
-        fn is_closed(&self) -> bool {
-            false
-        }
-
-        async fn answers(&self) -> bool {
-            !self.is_mute.load(Ordering::Relaxed)
-        }
-    }
-
-    fn plan(connects: &[(u64, bool)], calls: &[Call]) -> (Arc<Plan>, Reconnect<Arc<Plan>>) {
-        let plan = Arc::new(Plan {
-            connects: Mutex::new(connects.iter().copied().collect()),
-            calls: Mutex::new(calls.iter().copied().collect()),
-            ..Plan::default()
-        });
-        (Arc::clone(&plan), Reconnect::new(plan, Duration::from_secs(20)))
-    }
-
-    fn counts(plan: &Plan) -> (u32, u32) {
-        (plan.connected.load(Ordering::Relaxed), plan.called.load(Ordering::Relaxed))
-    }
-
-    fn tool(repeatable: bool) -> Operation {
-        Operation::Tool { name: "t".to_owned(), arguments: Map::new(), repeatable }
-    }
-
-    async fn call(upstream: &Reconnect<Arc<Plan>>, repeatable: bool) -> Result<(), Error> {
-        upstream.call(&tool(repeatable), &Progress::default()).await.map(drop)
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn only_what_cannot_do_harm_twice_is_repeated_and_only_once() {
-        use Call::{Answered, Lost, NotSent};
-        // Calls' fates, whether the tool is repeatable, whether it succeeds, how often the server is called.
-        let cases: [(&[Call], bool, bool, u32); 7] = [
-            (&[Answered], false, true, 1),
-            (&[NotSent, Answered], false, true, 2),
-            (&[Lost, Answered], false, false, 1),
-            (&[Lost, Answered], true, true, 2),
-            (&[NotSent, NotSent, Answered], false, false, 2),
-            (&[Lost, Lost, Answered], true, false, 2),
-            (&[NotSent, Lost, Answered], false, false, 2),
-        ];
-        for (number, (calls, repeatable, succeeds, called)) in cases.into_iter().enumerate() {
-            let (plan, upstream) = plan(&[], calls);
-            let result = call(&upstream, repeatable).await;
-            assert_eq!((result.is_ok(), counts(&plan).1), (succeeds, called), "case {number}: {result:?}");
-            let warns = result.is_err_and(|error| error.hint.is_some_and(|hint| hint.contains("carried out")));
-            let unknown = !succeeds && !repeatable && calls.contains_lost();
-            assert_eq!(warns, unknown, "case {number}");
-        }
-    }
-
-    trait ContainsLost {
-        fn contains_lost(&self) -> bool;
-    }
-
-    impl ContainsLost for &[Call] {
-        fn contains_lost(&self) -> bool {
-            self.iter().any(|call| matches!(call, Call::Lost))
-        }
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn failed_attempts_are_spaced_out_with_growing_pauses() {
-        let (plan, upstream) = plan(&[(0, false); 12], &[]);
-        let started = Instant::now();
-        let mut attempts = Vec::new();
-        while attempts.len() < 10 {
-            assert!(call(&upstream, false).await.is_err());
-            if counts(&plan).0 as usize > attempts.len() {
-                attempts.push(started.elapsed());
-            }
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
-        let pauses: Vec<_> = attempts.windows(2).map(|pair| (pair[1] - pair[0]).as_secs_f64()).collect();
-        for (number, pause) in pauses.iter().enumerate() {
-            let full = (0.5 * f64::from(1 << number)).min(30.0);
-            assert!((full / 2.0..=full + 0.1).contains(pause), "pause {number} of {pauses:?}");
-        }
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn a_slow_start_goes_on_when_its_callers_give_up() {
-        let (plan, upstream) = plan(&[(10, true)], &[]);
-        for _ in 0..3 {
-            assert!(tokio::time::timeout(Duration::from_secs(3), call(&upstream, false)).await.is_err());
-        }
-        assert!(call(&upstream, false).await.is_ok());
-        assert_eq!(counts(&plan), (1, 1));
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn callers_that_come_together_share_one_attempt() {
-        let (plan, upstream) = plan(&[(5, true)], &[]);
-        let all = futures::future::join_all((0..8).map(|_| call(&upstream, false))).await;
-        assert!(all.iter().all(Result::is_ok));
-        assert_eq!(counts(&plan), (1, 8));
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn a_server_that_is_never_ready_meets_the_connect_timeout() {
-        let (_, upstream) = plan(&[(3_600, true)], &[]);
-        let started = Instant::now();
-        let error = call(&upstream, false).await.expect_err("never ready");
-        assert_eq!(error.message, "it was not ready within 20s");
-        assert_eq!(started.elapsed().as_secs(), 20);
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn a_connection_in_doubt_is_kept_if_it_answers_and_replaced_if_not() {
-        for (mute, connected) in [(false, 1), (true, 2)] {
-            let (plan, upstream) = plan(&[], &[Call::Hangs]);
-            plan.is_mute.store(mute, Ordering::Relaxed);
-            assert!(tokio::time::timeout(Duration::from_secs(1), call(&upstream, false)).await.is_err());
-            assert!(call(&upstream, false).await.is_ok());
-            assert_eq!(counts(&plan), (connected, 2), "mute: {mute}");
-        }
-    }
 }

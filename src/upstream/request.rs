@@ -8,18 +8,22 @@ use std::time::Duration;
 
 use futures::future::join_all;
 use rmcp::model::{
-    CancelledNotification, CancelledNotificationParam, ClientCapabilities, ClientRequest, InputRequest, InputResponses,
-    LoggingLevel, ProgressNotificationParam, ProgressToken, RequestId, RequestMetaObject, ServerResult,
+    CancelledNotification, CancelledNotificationParam, ClientCapabilities, ClientRequest, CustomResult, InputRequest,
+    InputResponses, LoggingLevel, ProgressNotificationParam, ProgressToken, RequestId, RequestMetaObject, ServerResult,
     SetLevelRequest, SetLevelRequestParams,
 };
 use rmcp::service::{Peer, PeerRequestOptions, RoleClient, ServiceError};
 use serde_json::Value;
 use tokio::time::Instant;
 
+use super::failure::{too_much, unreadable};
 use super::mcp::Client;
 use super::reconnect::Fault;
 use super::{Ask, Level, Progress, Question, Report, TraceContext};
 use crate::error::Error;
+use crate::json;
+use crate::memory;
+use crate::task;
 
 /// Rounds of questions that a server may ask before it answers one request.
 const MAX_ROUNDS: usize = 10;
@@ -94,6 +98,12 @@ impl Client {
         let mut unanswered = Unanswered { peer: handle.peer.clone(), id: Some(handle.id.clone()) };
         let answer = handle.await_response().await;
         unanswered.id = None;
+        let answer = match answer {
+            Ok(ServerResult::CustomResult(CustomResult(Value::String(text)))) if json::is_composed(&text) => {
+                values(text, progress).await
+            }
+            answer => answer,
+        };
         answer.map_err(|error| Unanswerable { error, sent: true })
     }
 
@@ -131,7 +141,8 @@ impl Client {
             }
             return if progress.trace().is_some() { options.with_meta(meta) } else { options };
         }
-        if let Ok(abilities) = serde_json::from_value::<ClientCapabilities>(caller.abilities()) {
+        let abilities = progress.abilities().unwrap_or_default();
+        if let Ok(abilities) = serde_json::from_value::<ClientCapabilities>(abilities) {
             meta.set_client_capabilities(abilities);
         }
         if let Some(level) = level.and_then(rpc_level) {
@@ -151,6 +162,26 @@ impl Client {
                 tracing::debug!(server = self.name(), %error, "logging/setLevel failed");
             }
         }
+    }
+}
+
+/// A large answer as values, once there is room for them.
+async fn values(text: String, progress: &Progress) -> Result<ServerResult, ServiceError> {
+    let measured = task::work_on(text.len(), || json::measure(text.as_bytes()));
+    let found = measured.map_err(|unfit| ServiceError::McpError(unreadable(unfit)))?;
+    if found.tree_bytes > memory::SMALL {
+        let room = memory::ANSWERS.wait_for(found.tree_bytes).await;
+        let room = room.map_err(|full| ServiceError::McpError(too_much(format_args!("{full}; {}", full.hint()))))?;
+        progress.room().hold(room);
+    }
+    let parsed = task::work_on(text.len(), || serde_json::from_str::<Value>(&text));
+    let value = parsed.map_err(|error| ServiceError::McpError(unreadable(error)))?;
+    match value.get("resultType").and_then(Value::as_str) {
+        Some("input_required") => {
+            let asked = serde_json::from_value(value).map(ServerResult::InputRequiredResult);
+            asked.map_err(|error| ServiceError::McpError(unreadable(error)))
+        }
+        _ => Ok(ServerResult::CustomResult(CustomResult(value))),
     }
 }
 

@@ -23,12 +23,13 @@ use super::authorized::Authorization;
 use super::failure::HttpError;
 use super::http;
 use super::lines::MAX_MESSAGE;
+use super::message::{self, Parsed};
 use crate::error::Result;
 use crate::secret::Secret;
-use crate::task::Task;
+use crate::task::{self, Task};
 
 /// Messages of a server that wait to be looked at.
-const QUEUE: usize = 64;
+const QUEUE: usize = 16;
 /// Bytes of a refusal that an error repeats.
 const MAX_REFUSAL: usize = 300;
 /// Other events that may come before the one that names the address.
@@ -89,16 +90,19 @@ impl SseTransport {
     }
 }
 
-type Event = Result<Sse, sse_stream::Error>;
+/// How an event over the limit ends its stream.
+pub(super) const TOO_LARGE: &str = "an event is too large";
+
+pub(super) type Event = Result<Sse, sse_stream::Error>;
 
 /// The events of a response, none of them larger than a message may be.
-fn events(response: Response) -> impl Stream<Item = Event> + Send + 'static {
+pub(super) fn events(response: Response) -> impl Stream<Item = Event> + Send + 'static {
     let size = Arc::new(AtomicUsize::new(0));
     let counted = Arc::clone(&size);
     let bounded = response.bytes_stream().map(move |bytes| {
         let bytes = bytes.map_err(std::io::Error::other)?;
         let size = counted.fetch_add(bytes.len(), Ordering::Relaxed) + bytes.len();
-        if size > MAX_MESSAGE { Err(std::io::Error::other("an event is too large")) } else { Ok(bytes) }
+        if size > MAX_MESSAGE { Err(std::io::Error::other(TOO_LARGE)) } else { Ok(bytes) }
     });
     SseStream::from_bytes_stream(bounded).inspect(move |_| size.store(0, Ordering::Relaxed))
 }
@@ -133,13 +137,23 @@ async fn read(
                 break;
             }
         };
-        match serde_json::from_str(&data) {
-            Ok(message) => {
-                if tell.send(message).await.is_err() {
-                    break;
+        for parsed in task::work_on(data.len(), || message::parse(data.as_bytes())) {
+            let message = match parsed {
+                Parsed::Message(message) => *message,
+                Parsed::Answer(id, error) => ServerJsonRpcMessage::error(error, Some(id)),
+                Parsed::Broken(error) => {
+                    tracing::debug!(error = %error.message, "an event is not MCP");
+                    continue;
                 }
+                Parsed::Other(_) => continue,
+                Parsed::Large(what) => {
+                    tracing::warn!("an event is left out: {what}");
+                    continue;
+                }
+            };
+            if tell.send(message).await.is_err() {
+                return ended.store(true, Ordering::Release);
             }
-            Err(error) => tracing::debug!(%error, "an event is not MCP"),
         }
     }
     ended.store(true, Ordering::Release);
@@ -218,7 +232,7 @@ async fn accepted(response: Response) -> Result<Response, HttpError> {
 }
 
 /// The scope that a challenge asks for (RFC 6750, 3).
-fn scope(challenge: &str) -> Option<String> {
+pub(super) fn scope(challenge: &str) -> Option<String> {
     let (_, value) = challenge.split_once("scope=")?;
     let scope = match value.strip_prefix('"') {
         Some(quoted) => quoted.split('"').next(),

@@ -47,7 +47,7 @@ const INHERITED: &[&str] = &[
 ];
 
 /// Messages of a server that wait to be looked at.
-const QUEUE: usize = 64;
+const QUEUE: usize = 16;
 /// Bytes that are read at once.
 const BUFFER: usize = 64 << 10;
 

@@ -35,8 +35,11 @@ async fn follow(name: String, peer: Peer<RoleClient>, filter: SubscriptionFilter
         match peer.listen(filter.clone()).await {
             Ok(mut subscription) => {
                 while let Ok(Some(notification)) = subscription.next().await {
-                    if is_change(&notification) {
-                        events.tell(Event::Changed);
+                    match notification {
+                        ServerNotification::ToolListChangedNotification(_) => events.tools_changed(),
+                        ServerNotification::PromptListChangedNotification(_)
+                        | ServerNotification::ResourceListChangedNotification(_) => events.tell(Event::Changed),
+                        _ => {}
                     }
                 }
             }
@@ -45,13 +48,4 @@ async fn follow(name: String, peer: Peer<RoleClient>, filter: SubscriptionFilter
         }
         tokio::time::sleep(AGAIN).await;
     }
-}
-
-fn is_change(notification: &ServerNotification) -> bool {
-    matches!(
-        notification,
-        ServerNotification::ToolListChangedNotification(_)
-            | ServerNotification::PromptListChangedNotification(_)
-            | ServerNotification::ResourceListChangedNotification(_)
-    )
 }

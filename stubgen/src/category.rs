@@ -9,6 +9,8 @@ use crate::ident::{Words, words};
 const FLAT_SERVER: usize = 15;
 /// Derived groups smaller than this go to [`GENERAL`].
 const MIN_GROUP: usize = 3;
+/// Bytes of a name that are looked at.
+const MAX_NAME: usize = 1000;
 /// Where tools without a group of their own go.
 const GENERAL: &str = "general";
 
@@ -106,6 +108,8 @@ fn noun(name: &str) -> Vec<String> {
 
 /// Lower-case words of a snake_case, kebab-case or camelCase name.
 fn words_of(name: &str) -> Vec<String> {
+    // Of a name that is longer, only the beginning is looked at.
+    let name = crate::text::head(name, MAX_NAME);
     let mut words = vec![String::new()];
     let mut lower_before = false;
     for c in name.chars() {

@@ -5,13 +5,18 @@ use crate::schema::{Body, Field, Named, Shape, literal};
 use crate::text::{self, Language};
 
 /// A list entry a parameter.
-pub(crate) fn params(shape: &Shape<'_>, idents: &[String], python: &mut Python<'_>) -> Vec<String> {
+pub(crate) fn params(
+    shape: &Shape<'_>,
+    idents: &[String],
+    python: &mut Python<'_>,
+    letters: &mut usize,
+) -> Vec<String> {
     let mut entries: Vec<String> = shape
         .params
         .iter()
         .zip(idents)
         .map(|(field, ident)| {
-            let mut entry = entry(field, ident, python);
+            let mut entry = entry(field, ident, python, letters);
             if ident != field.wire {
                 entry.push_str(&format!(" Wire name: {}.", code(&text::comment_name(field.wire))));
             }
@@ -25,13 +30,13 @@ pub(crate) fn params(shape: &Shape<'_>, idents: &[String], python: &mut Python<'
 }
 
 /// The fields of a named type, or what it stands for.
-pub(crate) fn named(named: &Named<'_>, python: &mut Python<'_>) -> Vec<String> {
+pub(crate) fn named(named: &Named<'_>, python: &mut Python<'_>, letters: &mut usize) -> Vec<String> {
     match &named.body {
         Body::Open => Vec::new(),
         Body::Alias(ty) => vec![code(&python.ty(ty))],
         Body::Class { fields, extra } => {
             let mut entries: Vec<String> =
-                fields.iter().map(|field| entry(field, &text::one_line(field.wire), python)).collect();
+                fields.iter().map(|field| entry(field, &text::one_line(field.wire), python, letters)).collect();
             if let Some(extra) = extra {
                 entries.push(format!("- any other key: {}", code(&python.ty(extra))));
             }
@@ -40,7 +45,7 @@ pub(crate) fn named(named: &Named<'_>, python: &mut Python<'_>) -> Vec<String> {
     }
 }
 
-fn entry(field: &Field<'_>, name: &str, python: &mut Python<'_>) -> String {
+fn entry(field: &Field<'_>, name: &str, python: &mut Python<'_>, letters: &mut usize) -> String {
     let mut out = format!("- {}: {}", code(name), code(&python.ty(&field.ty)));
     if field.required {
         out.push_str(", required");
@@ -58,7 +63,7 @@ fn entry(field: &Field<'_>, name: &str, python: &mut Python<'_>) -> String {
         }
     }
     out.push('.');
-    if let Some(description) = field.description() {
+    if let Some(description) = field.described(letters) {
         out.push(' ');
         out.push_str(&description);
     }

@@ -42,10 +42,28 @@ pub struct ServerStubs {
     pub tools: Vec<ToolStub>,
     /// `__init__.pyi`: a line a tool.
     pub init_pyi: String,
-    /// Short digest over every tool, the description and the instructions.
+    /// Whole digest over every tool, the description and the instructions.
     pub digest: String,
     /// What was skipped or widened, in words.
     pub notes: Vec<String>,
+}
+
+impl ServerStubs {
+    /// The same server with these definitions shown in place of those that some tools have, by identifier: the tools
+    /// keep their identifiers and folders, and nothing else.
+    #[must_use]
+    pub fn showing(mut self, definitions: &BTreeMap<String, Value>) -> Self {
+        let mut scratch = String::new();
+        for tool in &mut self.tools {
+            let Some(definition) = definitions.get(&tool.ident) else { continue };
+            let name = name_of(definition).unwrap_or(&tool.ident);
+            let (ident, folder, server) = (tool.ident.clone(), tool.category.clone(), Arc::clone(&tool.server));
+            *tool = ToolStub::new(name, ident, folder, server, Arc::new(definition.clone()), &mut scratch);
+        }
+        self.digest = server_digest(&self.tools, self.description.as_deref(), self.instructions.as_deref());
+        self.init_pyi = init_pyi(&self.ident, &self.name, &self.tools, &self.digest);
+        self
+    }
 }
 
 /// Generates the stubs of one server. `ident` comes from [`crate::assign_idents`].
@@ -83,7 +101,7 @@ pub fn generate_owned(server: ServerDef, ident: &str) -> ServerStubs {
         .filter(|instructions| !instructions.is_empty());
     let digest = server_digest(&tools, description.as_deref(), instructions.as_deref());
     ServerStubs {
-        init_pyi: init_pyi(ident, &server.name, &categories, &tools, &digest),
+        init_pyi: init_pyi(ident, &server.name, &tools, &digest),
         name: server.name,
         ident: ident.to_owned(),
         description,
@@ -145,10 +163,10 @@ fn folders(labels: Vec<Option<String>>, idents: &[String]) -> Vec<Option<String>
 fn server_digest(tools: &[ToolStub], description: Option<&str>, instructions: Option<&str>) -> String {
     let tools: Vec<Value> =
         tools.iter().map(|tool| json!([tool.name, tool.ident, tool.category, tool.full_digest])).collect();
-    canon::short_digest(&canon::canonical_json(&json!([description, instructions, tools])))
+    canon::digest(&canon::canonical_json(&json!([description, instructions, tools])))
 }
 
-fn init_pyi(ident: &str, name: &str, categories: &[String], tools: &[ToolStub], digest: &str) -> String {
+fn init_pyi(ident: &str, name: &str, tools: &[ToolStub], digest: &str) -> String {
     let line = |tool: &ToolStub| {
         let mut line = format!("def {}: ", tool.signature);
         match tool.summary.as_str() {
@@ -160,12 +178,14 @@ fn init_pyi(ident: &str, name: &str, categories: &[String], tools: &[ToolStub], 
         }
         line
     };
-    let group = |category: Option<&String>| {
-        let members = tools.iter().filter(|tool| tool.category.as_ref() == category);
-        context! { name => category.map_or("", String::as_str), lines => members.map(line).collect::<Vec<_>>() }
-    };
-    let groups: Vec<_> =
-        if categories.is_empty() { vec![group(None)] } else { categories.iter().map(|c| group(Some(c))).collect() };
+    let mut members: BTreeMap<&str, Vec<String>> = BTreeMap::new();
+    for tool in tools {
+        members.entry(tool.category.as_deref().unwrap_or_default()).or_default().push(line(tool));
+    }
+    if tools.is_empty() {
+        members.insert("", Vec::new());
+    }
+    let groups: Vec<_> = members.into_iter().map(|(name, lines)| context! { name, lines }).collect();
     let literals = tools.iter().any(|tool| tool.signature.contains("Literal["));
     let above: Vec<String> =
         (name != ident).then(|| format!("server name: {}", text::comment_name(name))).into_iter().collect();
@@ -173,7 +193,7 @@ fn init_pyi(ident: &str, name: &str, categories: &[String], tools: &[ToolStub], 
         templates::INIT,
         context! {
             above,
-            header => format!("{ident}: {} tool{} {digest}", tools.len(), if tools.len() == 1 { "" } else { "s" }),
+            header => format!("{ident}: {} tool{} {}", tools.len(), if tools.len() == 1 { "" } else { "s" }, &digest[..8]),
             imports => if literals { "from typing import Any, Literal" } else { "from typing import Any" },
             groups,
         },

@@ -22,6 +22,15 @@ pub(crate) fn is_invisible(c: char) -> bool {
         | '\u{1bca0}'..='\u{1bca3}' | '\u{1d173}'..='\u{1d17a}' | '\u{e0000}'..='\u{e0fff}')
 }
 
+/// At most `bytes` of `text`, cut between characters.
+pub(crate) fn head(text: &str, bytes: usize) -> &str {
+    let mut end = bytes.min(text.len());
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    &text[..end]
+}
+
 /// Text on one line: runs of white space become one space, invisible characters go, length is capped.
 pub fn one_line(text: &str) -> String {
     let mut out = String::with_capacity(text.len().min(MAX_DESCRIPTION));
@@ -99,11 +108,7 @@ pub(crate) fn summary(text: &str) -> String {
         }
     }
     // Nothing beyond this can be shown, and a description may be megabytes.
-    let mut end = paragraph.len().min(8 * MAX_SUMMARY);
-    while !paragraph.is_char_boundary(end) {
-        end -= 1;
-    }
-    let line = one_line(&paragraph[..end]);
+    let line = one_line(head(paragraph, 8 * MAX_SUMMARY));
     cut(first_sentence(&line), MAX_SUMMARY).into_owned()
 }
 

@@ -6,9 +6,12 @@ use minijinja::context;
 use serde_json::Value;
 
 use crate::python::Python;
-use crate::schema::{Shape, Translator};
+use crate::schema::{Budget, Shape, Translator};
 use crate::typescript::TypeScript;
 use crate::{canon, ident, markdown, templates, text};
+
+/// Bytes of the descriptions of parameters and fields that one view shows: many may refer to a long one.
+pub(crate) const MAX_DESCRIPTIONS: usize = 512 << 10;
 
 /// One tool: what scripts call, what the model reads.
 #[derive(Clone, Debug)]
@@ -38,6 +41,8 @@ pub struct ToolStub {
     pub digest: String,
     /// The raw entry of `tools/list`.
     pub definition: Arc<Value>,
+    /// Bytes of the definition as canonical JSON.
+    pub definition_bytes: usize,
     /// What was widened or ignored, in words.
     pub notes: Vec<String>,
     /// The whole SHA-256 of the canonical definition.
@@ -70,11 +75,12 @@ impl ToolStub {
         scratch: &mut String,
     ) -> ToolStub {
         let raw = &*definition;
-        let shape = shape(&ident, raw);
+        let full_digest = canon::digest_of(raw, scratch);
+        let definition_bytes = scratch.len();
+        let shape = shape(&ident, raw, definition_bytes);
         let idents = param_idents(&shape);
         let summary = summary(raw);
         let annotations = Annotations::read(raw);
-        let full_digest = canon::digest_of(raw, scratch);
         let digest = full_digest[..8].to_owned();
         let mut python = Python::new(&shape.named);
         let blocks: Vec<String> = shape.named.iter().map(|named| python.class(named)).collect();
@@ -89,11 +95,12 @@ impl ToolStub {
                 definition => function,
             },
         );
+        let mut letters = MAX_DESCRIPTIONS;
         let params = shape.params.iter().zip(&idents).map(|(field, ident)| Param {
             ident: ident.clone(),
             wire: field.wire.to_owned(),
             required: field.required,
-            description: field.description(),
+            description: field.described(&mut letters),
             ty: python.ty(&field.ty),
         });
         ToolStub {
@@ -106,6 +113,7 @@ impl ToolStub {
             annotations,
             pyi,
             digest,
+            definition_bytes,
             full_digest,
             notes: shape.notes,
             summary,
@@ -116,7 +124,7 @@ impl ToolStub {
 
     /// The TypeScript stub.
     pub fn dts(&self) -> String {
-        let shape = shape(&self.ident, &self.definition);
+        let shape = shape(&self.ident, &self.definition, self.definition_bytes);
         let typescript = TypeScript::new(&shape.named);
         templates::render(
             templates::DTS,
@@ -131,13 +139,15 @@ impl ToolStub {
 
     /// Full documentation in Markdown.
     pub fn md(&self) -> String {
-        let shape = shape(&self.ident, &self.definition);
+        let shape = shape(&self.ident, &self.definition, self.definition_bytes);
         let idents = param_idents(&shape);
         let mut python = Python::new(&shape.named);
+        let mut letters = MAX_DESCRIPTIONS;
+        let params = markdown::params(&shape, &idents, &mut python, &mut letters);
         let types: Vec<_> = shape
             .named
             .iter()
-            .map(|named| context! { name => named.name.as_str(), lines => markdown::named(named, &mut python) })
+            .map(|named| context! { name => named.name.as_str(), lines => markdown::named(named, &mut python, &mut letters) })
             .collect();
         let result = match self.definition.get("outputSchema") {
             Some(_) => markdown::code(&python.ty(&shape.result)),
@@ -150,7 +160,7 @@ impl ToolStub {
                 path => format!("{}.{}", self.server, self.ident),
                 description => markdown::quotation(description),
                 wire => if self.name == self.ident { String::new() } else { markdown::code(&text::comment_name(&self.name)) },
-                params => markdown::params(&shape, &idents, &mut python),
+                params,
                 types,
                 result,
                 hints => self.annotations.words(),
@@ -177,8 +187,9 @@ impl ToolStub {
     }
 }
 
-fn shape<'a>(ident: &str, raw: &'a Value) -> Shape<'a> {
-    Translator::shape(ident, raw.get("inputSchema"), raw.get("outputSchema").filter(|schema| !schema.is_null()))
+fn shape<'a>(ident: &str, raw: &'a Value, bytes: usize) -> Shape<'a> {
+    let output = raw.get("outputSchema").filter(|schema| !schema.is_null());
+    Translator::shape(ident, raw.get("inputSchema"), output, Budget::new(bytes))
 }
 
 fn param_idents(shape: &Shape<'_>) -> Vec<String> {

@@ -21,11 +21,11 @@ use forgefs::session::Session;
 use libtest_mimic::{Arguments, Failed, Trial};
 use wire::Language;
 
-/// Limits under which the rogue lives.
+/// Limits under which the rogue lives. Its CPU time is none that a machine meets, except for what it is to end.
 const CONFIG: &str = r#"
 [sandbox.limits]
 wall = "60s"
-cpu = "10ms"
+cpu = "60s"
 output = "64KiB"
 args = "1MiB"
 calls = 20
@@ -51,6 +51,9 @@ enum Verdict {
     Survives,
 }
 use Verdict::{Fails, Survives, Value};
+
+/// What is said of a run that meets the limit of CPU time.
+const BURNT: &str = "10ms of CPU time";
 
 const BROKE: ErrorCode = ErrorCode::Internal;
 const CRASHED: ErrorCode = ErrorCode::LimitExceeded;
@@ -83,8 +86,8 @@ const BEHAVIOURS: &[(&str, Verdict)] = &[
     ("half_a_frame", Fails(ErrorCode::Timeout, "stopped after 6s")),
     ("half_a_frame_and_death", Fails(CRASHED, "sandbox process down")),
     ("drip", Fails(BROKE, "not a message")),
-    ("output_flood", Fails(BROKE, "more than 100000 frames")),
-    ("empty_output_flood", Fails(BROKE, "more than 100000 frames")),
+    ("output_flood", Fails(BROKE, "more lines of output than the limits of the run allow")),
+    ("empty_output_flood", Fails(BROKE, "more lines of output than the limits of the run allow")),
     ("large_output", Value("\"said\"")),
     ("call_flood", Fails(BROKE, "")),
     ("tool_flood", Value("980")),
@@ -92,7 +95,7 @@ const BEHAVIOURS: &[(&str, Verdict)] = &[
     ("deaf", Fails(ErrorCode::Timeout, "stopped after 6s")),
     ("stash_flood", Value("true")),
     ("never_answers", Fails(ErrorCode::Timeout, "stopped after 6s")),
-    ("burns_cpu", Fails(ErrorCode::LimitExceeded, "10ms of CPU time")),
+    ("burns_cpu", Fails(ErrorCode::LimitExceeded, BURNT)),
     ("closes_stdout", Fails(CRASHED, "sandbox process down")),
     ("dies", Fails(CRASHED, "exit status: 7")),
     ("aborts", Fails(CRASHED, "signal: 6")),
@@ -171,7 +174,11 @@ async fn run(gateway: &Gateway, session: &Arc<Session>, code: &str, verdict: Ver
 }
 
 async fn misbehaves(behaviour: &str, verdict: Verdict) -> Result<(), Failed> {
-    let (gateway, session) = gateway(CONFIG, std::env::current_exe()?, &["rogue", "honest_start"])?;
+    let config = match verdict {
+        Fails(_, BURNT) => CONFIG.replace("cpu = \"60s\"", "cpu = \"10ms\""),
+        _ => CONFIG.to_owned(),
+    };
+    let (gateway, session) = gateway(&config, std::env::current_exe()?, &["rogue", "honest_start"])?;
     let execution = run(&gateway, &session, behaviour, verdict).await;
     is_taken_as(&execution, verdict)?;
     // Nothing that was answered after the budget was spent, and nothing that came after the end, was called.

@@ -132,13 +132,13 @@ async fn the_question_says_what_why_and_whose_data() {
         execute(&service, "javascript", &code).await.expect("allowed");
         let asked = user.asked();
         let [question] = asked.as_slice() else { panic!("one question, not {asked:?}") };
-        let redacted = "{\"text\":\"token [redacted:github-token] \\u{202e}\"}";
+        let redacted = "text = \"token [redacted:github-token] \\u{202e}\"";
         assert_eq!(
             question,
             &format!(
-                "ForgeFS: A script wants to call chat.send.\nWith: {redacted}\n\
-                 Because: data of vault may go to chat; chat asks before this, always\n\
-                 The script holds data of: vault"
+                "ForgeFS asks: may chat.send be called?\n\
+                 ▌ Because: data of vault may go to chat; chat asks before this, always\n\
+                 ▌ The script holds data of: vault\n▌ With:\n▌   {redacted}"
             )
             .replace("data of vault may go to chat; chat asks before this, always", because(question)),
             "{era:?}"
@@ -154,7 +154,7 @@ async fn the_question_says_what_why_and_whose_data() {
 
 /// The reasons, which are in a fixed order of their own.
 fn because(question: &str) -> &str {
-    let line = question.lines().find_map(|line| line.strip_prefix("Because: ")).expect("reasons");
+    let line = question.lines().find_map(|line| line.strip_prefix("▌ Because: ")).expect("reasons");
     for reason in ["data of vault may go to chat", "chat asks before this, always"] {
         assert!(line.contains(reason), "{line}");
     }
@@ -179,7 +179,7 @@ async fn calls_at_once_are_one_question_that_shows_them_all() {
             let asked = user.asked();
             assert_eq!(asked.len(), questions, "{era:?} {decision}: {asked:?}");
             for number in 1..=5 {
-                assert!(asked[0].contains(&format!("{{\"text\":\"call {number}\"}}")), "{asked:?}");
+                assert!(asked[0].contains(&format!("\n▌   text = \"call {number}\"")), "{asked:?}");
             }
             service.cancel().await.expect("the session ends");
         }
@@ -191,7 +191,7 @@ async fn calls_at_once_are_one_question_that_shows_them_all() {
         let answer = execute(&service, "javascript", code).await.expect("it ends");
         let asked = user.asked();
         assert!(answer.starts_with('0') && asked.len() == 2, "{era:?}: {answer} {asked:?}");
-        let shown: usize = asked.iter().map(|question| question.matches("{\"text\":").count()).sum();
+        let shown: usize = asked.iter().map(|question| question.matches("\n▌   text = ").count()).sum();
         assert_eq!(shown, 12, "{asked:?}");
         service.cancel().await.expect("the session ends");
     }
@@ -227,7 +227,7 @@ async fn requests_of_the_client_itself_are_asked_about_too() {
         user.decides(Some("allow once"));
         assert_eq!(read("/chat/resources/data.txt").await.expect("allowed"), "data of chat\n");
         let asked = user.asked();
-        assert!(asked.len() == 2 && asked[0].contains("With: \"chat://data\""), "{era:?}: {asked:?}");
+        assert!(asked.len() == 2 && asked[0].ends_with("With:\n▌   \"chat://data\""), "{era:?}: {asked:?}");
         service.cancel().await.expect("the session ends");
     }
 }

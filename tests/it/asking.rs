@@ -152,6 +152,11 @@ pub(crate) async fn run<C: ClientHandler>(
 
 const SERVERS: [&str; 2] = ["legacy", "modern"];
 
+/// A question of the server as its user sees it.
+fn relayed(words: &str) -> String {
+    format!("Server asking asks (relayed by ForgeFS); your answer goes to that server:\n▌ {words}")
+}
+
 #[tokio::test]
 async fn questions_of_servers_reach_the_client_and_answers_come_back_whatever_the_eras() {
     for server in SERVERS {
@@ -162,15 +167,15 @@ async fn questions_of_servers_reach_the_client_and_answers_come_back_whatever_th
             let at = format!("{server} server, {era:?} client");
 
             let answer = run(&service, "return await asking.confirm({text: 'go on?'})").await;
-            assert_eq!(answer.expect(&at)["a"]["content"]["to"], "asking: go on?", "{at}");
+            assert_eq!(answer.expect(&at)["a"]["content"]["to"], relayed("go on?"), "{at}");
             let answer = run(&service, "return await asking.confirm({text: 'decline it'})").await;
             assert_eq!(answer.expect(&at)["a"]["action"], "decline", "{at}");
             client.heard();
 
             let answer = run(&service, "return await asking.two()").await.expect(&at);
-            assert!(answer["a"]["content"]["to"] == "asking: first?" && answer["b"]["action"] == "accept", "{answer}");
+            assert!(answer["a"]["content"]["to"] == relayed("first?") && answer["b"]["action"] == "accept", "{answer}");
             let answer = run(&service, "return await asking.again({rounds: 3})").await.expect(&at);
-            assert_eq!(answer["a"]["content"]["to"], "asking: again, 1 to go?", "{at}");
+            assert_eq!(answer["a"]["content"]["to"], relayed("again, 1 to go?"), "{at}");
             assert_eq!(client.asked().len(), 5, "{at}");
 
             let answer = run(&service, "return await asking.sample()").await.expect(&at);
@@ -179,14 +184,20 @@ async fn questions_of_servers_reach_the_client_and_answers_come_back_whatever_th
             assert_eq!(answer["a"]["roots"][0]["uri"], "file:///work", "{at}");
             let answer = run(&service, "return await asking.url()").await.expect(&at);
             assert_eq!(answer["a"]["action"], "accept", "{at}");
-            assert_eq!(client.asked().pop().as_deref(), Some("asking: log in at https://example.com/login"), "{at}");
+            assert_eq!(
+                client.asked().pop().as_deref(),
+                Some(
+                    "Server asking asks (relayed by ForgeFS) to open a page of example.com:\n▌ log in at https://example.com/login"
+                ),
+                "{at}"
+            );
 
             // Several at once, before and after other work: the script stands still in between and loses nothing.
             let code = "let n = 1; const first = await asking.confirm({text: 'one'}); n += 1;
                 const both = await forge.parallel([() => asking.confirm({text: 'x'}), () => asking.confirm({text: 'y'})]);
                 return [n, first.a.action, both.results.map((r) => r.a.content.to), (await asking.seen()).cancelled]";
             let answer = run(&service, code).await.expect(&at);
-            assert_eq!(answer, json!([2, "accept", ["asking: x", "asking: y"], []]), "{at}");
+            assert_eq!(answer, json!([2, "accept", [relayed("x"), relayed("y")], []]), "{at}");
             service.cancel().await.expect("the session ends");
         }
     }
@@ -368,7 +379,11 @@ async fn the_reference_server_asks_through_the_gateway() {
         let elicited =
             run(&service, "return await everything.trigger_elicitation_request({})").await.expect("answered");
         assert!(elicited.to_string().contains("Ada"), "{era:?}: {elicited}");
-        assert_eq!(client.asked(), ["everything: Please provide inputs for the following fields:"]);
+        assert_eq!(
+            client.asked(),
+            ["Server everything asks (relayed by ForgeFS); your answer goes to that server:\n\
+             ▌ Please provide inputs for the following fields:"]
+        );
         let sampled = run(&service, "return await everything.trigger_sampling_request({prompt: 'hi'})").await;
         assert!(sampled.expect("answered").to_string().contains("hi from the model"));
         let roots = run(&service, "return await everything.get_roots_list({})").await.expect("answered");

@@ -4,8 +4,9 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::io::Write as _;
+use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use futures::StreamExt as _;
 use nix::sys::signal::{Signal, kill as kill_process};
@@ -14,9 +15,15 @@ use rmcp::model::CallToolRequestParams;
 use serde_json::{Value, json};
 
 use super::client::{Era, Fence, Session};
-use super::faulty::samples;
+use super::faulty::{has_python, samples};
 
+/// The records of runs that ended.
 fn lines(fence: &Fence) -> Vec<Value> {
+    written(fence).into_iter().filter(|line| line.get("event").is_none()).collect()
+}
+
+/// Every line of the file.
+fn written(fence: &Fence) -> Vec<Value> {
     let text = fs::read_to_string(fence.audit()).expect("an audit file");
     text.lines().map(|line| serde_json::from_str(line).expect("a JSON line")).collect()
 }
@@ -215,4 +222,366 @@ fn numbers(fence: &Fence) -> Vec<u64> {
     let mut numbers: Vec<u64> = records.filter_map(|record| record["code"].as_str()?.parse().ok()).collect();
     numbers.sort_unstable();
     numbers
+}
+
+/// A server of tests/servers/policy.py; `None` without Python.
+fn slow(fence: &Fence) -> Option<String> {
+    has_python("tests/servers/policy.py")?;
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/servers/policy.py");
+    let log = fence.work().join("calls");
+    Some(format!("[servers.vault]\ncommand = \"python3\"\nargs = [{script:?}, \"vault\", {log:?}]\n"))
+}
+
+/// What the server of [`slow`] was called for.
+fn called(fence: &Fence) -> String {
+    fs::read_to_string(fence.work().join("calls")).unwrap_or_default()
+}
+
+/// Every call that a server got is on record, also when the gateway is killed before it is answered.
+#[tokio::test]
+async fn a_call_is_on_record_before_it_is_sent() {
+    for era in [Era::Legacy, Era::Modern] {
+        let fence = Fence::new();
+        let Some(config) = slow(&fence) else { return };
+        let session = fence.serve_in(era, &config).await;
+        session.ready(&["vault"]).await;
+        session.call("cat", json!({"path": "/vault/slow.pyi"})).await;
+        let script = "parallel([defer(vault.slow, text=str(i)) for i in range(4)])\nvault.look(text=\"last\")";
+        let run =
+            session.peer().call_tool(CallToolRequestParams::new("execute").with_arguments(
+                json!({"language": "starlark", "code": script}).as_object().expect("an object").clone(),
+            ));
+        let killed = async {
+            let started = Instant::now();
+            while called(&fence).lines().count() < 2 {
+                assert!(started.elapsed() < Duration::from_secs(60), "never called");
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+            kill_process(Pid::from_raw(i32::try_from(session.pid).expect("a number")), Signal::SIGKILL)
+                .expect("it runs");
+        };
+        let (answer, ()) = tokio::join!(run, killed);
+        assert!(answer.is_err(), "{answer:?}");
+        let got = called(&fence).lines().count();
+        let sent: Vec<Value> = written(&fence);
+        assert!(sent.iter().all(|line| line["event"] == "sent") && sent.len() >= got, "{got}: {sent:?}");
+        let listed = fence.run(["audit", "list"]).success().stdout;
+        assert!(listed.lines().count() == 1 && listed.contains("starlark  unfinished  vault.slow unknown"), "{listed}");
+        let id = listed.split(' ').next().expect("an id");
+        let shown = fence.run(["audit", "show", id]).success().stdout;
+        for part in [
+            "outcome    unfinished: it is under way, or its gateway was killed\n",
+            "language   starlark\n",
+            "  |        vault.look(text=\"last\")\n",
+            "call 1     vault.slow({\"text\":\"",
+            "what came of it is unknown\n  verdict  allowed\n",
+            "had read   /vault/slow.pyi ",
+        ] {
+            assert!(shown.contains(part), "{part:?} is not in\n{shown}");
+        }
+        assert_eq!(fence.run(["audit", "stubs", id]).success().stdout.matches("# /vault/").count(), 1);
+    }
+}
+
+#[test]
+fn a_line_of_a_call_says_what_the_record_says_later() {
+    let fence = Fence::new();
+    fence.write("forge.toml", &samples().replace("\"people\"]", "\"people\"]\napproval = \"always\""));
+    fence.run(["call", "people", "list_teams", "{}", "--yes"]).success();
+    fence
+        .run_with_input(["run", "-", "--lang", "starlark", "--yes"], "people.list_teams()\npeople.list_teams()")
+        .success();
+    let lines = written(&fence);
+    let events: Vec<bool> = lines.iter().map(|line| line["event"] == "sent").collect();
+    assert_eq!(events, [true, false, true, true, false]);
+    for (sent, record, number) in [(0, 1, 0), (2, 4, 0), (3, 4, 1)] {
+        let (sent, record) = (&lines[sent], &lines[record]);
+        let call = &record["calls"][number];
+        assert_eq!(sent["run"], record["id"]);
+        for key in ["server", "tool", "args", "args_bytes", "verdict"] {
+            assert_eq!(sent[key], call[key], "{key}");
+        }
+        let (digest, hash) =
+            (sent["args_digest"].as_str().expect("a digest"), call["args_hash"].as_str().expect("a hash"));
+        assert!(digest.len() == 64 && digest.starts_with(hash), "{digest} {hash}");
+        assert!(sent["verdict"].as_str().is_some_and(|verdict| verdict.contains("--yes")), "{sent}");
+    }
+    assert!(lines[3].get("code").is_none() && lines[2]["session"] == lines[4]["session"], "{lines:?}");
+}
+
+/// What was read is on record once, and each record still tells all of it, as far as there are the others.
+#[tokio::test]
+async fn what_was_read_before_is_recorded_once() {
+    let fence = Fence::new();
+    let session = fence.serve_quietly(&format!("{}[audit]\nmax_size = \"64KiB\"\nkeep = 2\n", samples())).await;
+    session.ready(&["people", "tickets", "calendar"]).await;
+    session.call("cat", json!({"path": ["/people/*.pyi", "/tickets/*.pyi"]})).await;
+    session.execute("starlark", "1").await;
+    session.call("cat", json!({"path": ["/people/*.pyi", "/calendar/*.pyi"]})).await;
+    for _ in 0..50 {
+        session.execute("starlark", "2").await;
+    }
+    let records = lines(&fence);
+    let read = |record: &Value| record["read"].as_object().expect("what was read").len();
+    let (first, second, last) = (&records[0], &records[1], &records[50]);
+    assert!(read(first) > 3 && read(second) > 3 && read(last) == 0, "{first}\n{second}");
+    assert!(last.to_string().len() < 1000, "{last}");
+    assert_eq!(last["read_count"], read(first) + read(second));
+    let whole = |id: &Value| {
+        let shown = fence.run(["audit", "show", id.as_str().expect("an id"), "--json"]).success();
+        (read(&serde_json::from_str(&shown.stdout).expect("JSON")), shown.stderr)
+    };
+    assert_eq!(whole(&last["id"]), (read(first) + read(second), String::new()));
+    assert_eq!(whole(&first["id"]), (read(first), String::new()), "what was read later is not told of it");
+    let stubs = fence.run(["audit", "stubs", last["id"].as_str().expect("an id")]).success().stdout;
+    assert_eq!(stubs.lines().filter(|line| line.starts_with("# /")).count(), read(first) + read(second));
+    // Rotated away, and said so.
+    let rotated = |number: u32| fence.audit().with_extension(format!("{number}.jsonl"));
+    let filler = format!("# {}\n3", "x".repeat(4000));
+    while !rotated(2).exists()
+        || lines(&fence).iter().chain(&of(&rotated(1))).chain(&of(&rotated(2))).any(|r| r["id"] == first["id"])
+    {
+        session.execute("starlark", &filler).await;
+    }
+    session.execute("starlark", "4").await;
+    let last = lines(&fence).pop().expect("a record");
+    let (left, note) = whole(&last["id"]);
+    assert!(left < read(first) + read(second) && note.contains("were rotated away"), "{left} {note}");
+    session.close().await;
+}
+
+/// The lines of one file.
+fn of(path: &Path) -> Vec<Value> {
+    let bytes = fs::read(path).unwrap_or_default();
+    String::from_utf8_lossy(&bytes).lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
+}
+
+#[cfg(unix)]
+mod faults {
+    use std::os::unix::fs::{PermissionsExt as _, symlink};
+    use std::process::Command;
+
+    use super::*;
+
+    /// What befalls the file of a gateway that runs.
+    type Fault = fn(&Path);
+
+    /// Name, fault, and whether calls go on.
+    const FAULTS: &[(&str, Fault, bool)] = &[
+        ("deleted", |file| fs::remove_file(file).expect("removed"), true),
+        ("the folder deleted", |file| fs::remove_dir_all(folder(file)).expect("removed"), true),
+        ("renamed", |file| fs::rename(file, file.with_extension("away")).expect("renamed"), true),
+        ("emptied", |file| fs::write(file, "").expect("written"), true),
+        ("torn", |file| fs::write(file, "{\"id\":\"ha").expect("written"), true),
+        ("binary", |file| fs::write(file, [0xff; 5000]).expect("written"), true),
+        ("a folder", |file| replace(file, |file| fs::create_dir(file)), false),
+        ("a FIFO", |file| replace(file, fifo), false),
+        (
+            "a FIFO that is read",
+            |file| {
+                replace(file, fifo);
+                let file = file.to_owned();
+                std::thread::spawn(move || fs::read(file));
+            },
+            false,
+        ),
+        ("a link to a file", |file| replace(file, |file| symlink(folder(file).join("victim"), file)), false),
+        ("a link to /dev/null", |file| replace(file, |file| symlink("/dev/null", file)), false),
+        ("a link to itself", |file| replace(file, |file| symlink(file, file)), false),
+        (
+            "the folder a file",
+            |file| {
+                fs::remove_dir_all(folder(file)).expect("removed");
+                fs::write(folder(file), "").expect("written");
+            },
+            false,
+        ),
+        (
+            "the folder a link to nowhere",
+            |file| {
+                fs::remove_dir_all(folder(file)).expect("removed");
+                symlink("nowhere", folder(file)).expect("made");
+            },
+            false,
+        ),
+        (
+            "the texts a file",
+            |file| {
+                let _ = fs::remove_dir_all(file.with_extension("objects"));
+                fs::write(file.with_extension("objects"), "").expect("written");
+            },
+            true,
+        ),
+        (
+            "another one's permissions",
+            |file| fs::set_permissions(file, fs::Permissions::from_mode(0o0)).expect("changed"),
+            true,
+        ),
+    ];
+
+    fn folder(file: &Path) -> &Path {
+        file.parent().expect("a folder")
+    }
+
+    fn fifo(file: &Path) -> std::io::Result<()> {
+        nix::unistd::mkfifo(file, nix::sys::stat::Mode::S_IRWXU).map_err(Into::into)
+    }
+
+    fn replace(file: &Path, by: impl FnOnce(&Path) -> std::io::Result<()>) {
+        fs::remove_file(file).expect("removed");
+        by(file).expect("replaced");
+    }
+
+    const CALL: &str = "len(people.list_teams()[\"teams\"]) > 0";
+
+    #[tokio::test]
+    async fn whatever_befalls_the_file_the_gateway_lives() {
+        for (what, fault, goes_on) in FAULTS {
+            for required in [true, *goes_on].into_iter().take(if *goes_on { 1 } else { 2 }) {
+                let fence = Fence::new();
+                let config = format!("{}[audit]\nrequired = {required}\npath = \"log/audit.jsonl\"\n", samples());
+                let file = fence.work().join("log/audit.jsonl");
+                let session = fence.serve_quietly(&config).await;
+                session.ready(&["people"]).await;
+                session.execute("starlark", CALL).await;
+                fault(&file);
+                for _ in 0..3 {
+                    let arguments = json!({"language": "starlark", "code": CALL});
+                    let started = Instant::now();
+                    let answer = session.call("execute", arguments).await;
+                    assert!(started.elapsed() < Duration::from_secs(20), "{what}: {:?}", started.elapsed());
+                    match *goes_on || !required {
+                        true => assert!(!answer.is_error, "{what}: {}", answer.text),
+                        false => assert!(
+                            answer.text.contains("the call is not made: it cannot be put on record"),
+                            "{what}: {}",
+                            answer.text
+                        ),
+                    }
+                    // What calls nothing needs no record.
+                    assert_eq!(session.execute("starlark", "1").await, json!(1), "{what}");
+                    assert!(!session.call("cat", json!({"path": "/people/list_teams.pyi"})).await.is_error, "{what}");
+                }
+                assert!(!folder(&file).join("victim").exists(), "{what}: written through a link");
+                match goes_on {
+                    true => assert!(of(&file).iter().any(|line| line["event"] == "sent"), "{what}: nothing on record"),
+                    false => {
+                        assert!(session.stderr().contains("an audit record was not written to the file"), "{what}")
+                    }
+                }
+                // As soon as there is a file again, all is as before.
+                if fs::remove_dir(&file).is_err() {
+                    let _ = fs::remove_file(&file);
+                }
+                if !folder(&file).is_dir() || folder(&file).is_symlink() {
+                    fs::remove_file(folder(&file)).expect("removed");
+                }
+                session.execute("starlark", CALL).await;
+                let lines = of(&file);
+                assert!(
+                    lines.iter().any(|line| line["event"] == "sent")
+                        && lines.iter().any(|line| line["outcome"] == "ok"),
+                    "{what}: {lines:?}"
+                );
+                session.close().await;
+            }
+        }
+    }
+
+    /// A process that holds the file's lock delays one rotation by a moment, and no answer after that.
+    #[tokio::test]
+    async fn a_lock_that_is_held_stops_nothing() {
+        let fence = Fence::new();
+        let session = fence.serve_quietly(&format!("{}[audit]\nmax_size = \"64KiB\"\n", samples())).await;
+        session.ready(&["people"]).await;
+        session.execute("starlark", CALL).await;
+        let held = fs::File::open(fence.audit()).expect("a file");
+        held.lock().expect("locked");
+        let filler = format!("# {}\n{CALL}", "x".repeat(4000));
+        let started = Instant::now();
+        for _ in 0..60 {
+            session.execute("starlark", &filler).await;
+        }
+        assert!(started.elapsed() < Duration::from_secs(40), "{:?}", started.elapsed());
+        let length = fs::metadata(fence.audit()).expect("a file").len();
+        assert!(length > 64 << 10, "{length}: it grows on");
+        assert!(session.stderr().contains("the audit log is not rotated"), "{}", session.stderr());
+        assert_eq!(lines(&fence).len(), 61, "nothing is lost");
+        drop(held);
+        session.close().await;
+        // Another process finds it free.
+        fence.run(["call", "people", "list_teams", "{}"]).success();
+        assert!(fs::metadata(fence.audit()).expect("a file").len() < 64 << 10);
+    }
+
+    /// A gateway whose files may not grow (RLIMIT_FSIZE, in KiB) is not ended by the signal, and goes on in another file.
+    #[tokio::test]
+    async fn a_limit_on_the_size_of_files_ends_no_gateway() {
+        for (limit, goes_on) in [(64, true), (1, false)] {
+            let fence = Fence::new();
+            let config = fence
+                .write("forge.toml", &format!("{}[manifest]\ncache = \"off\"\n[audit]\nrequired = true\n", samples()));
+            let mut command = Command::new("bash");
+            let run = format!(
+                "ulimit -f {limit}; exec {} --config {} serve",
+                env!("CARGO_BIN_EXE_forgefs"),
+                config.display()
+            );
+            command.args(["-c", &run]).current_dir(fence.work());
+            fence.enclose(&mut command);
+            let session = fence.connect(Era::Modern, command).await;
+            session.ready(&["people"]).await;
+            let filler = format!("# {}\n{CALL}", "x".repeat(4000));
+            let mut refused = 0;
+            for _ in 0..60 {
+                let answer = session.call("execute", json!({"language": "starlark", "code": filler})).await;
+                assert!(!answer.is_error || answer.text.contains("it cannot be put on record"), "{}", answer.text);
+                refused += usize::from(answer.is_error);
+            }
+            assert_eq!(refused == 0, goes_on, "{limit} KiB: {refused} refused");
+            assert_eq!(session.execute("starlark", "1").await, json!(1));
+            let rotated = fence.audit().with_extension("1.jsonl");
+            assert_eq!(rotated.exists(), goes_on, "{limit} KiB");
+            session.close().await;
+        }
+    }
+
+    /// A disk that is full: a small file system of its own, where that may be mounted.
+    #[tokio::test]
+    #[expect(clippy::print_stderr, reason = "a skipped test must be seen in the log")]
+    async fn a_full_disk_refuses_calls_and_ends_no_gateway() {
+        let mount = "mount -t tmpfs -o size=64k none";
+        let may = Command::new("unshare").args(["-rm", "sh", "-c", &format!("{mount} /mnt")]).output();
+        if !may.is_ok_and(|output| output.status.success()) {
+            eprintln!("SKIPPED: no file system can be mounted here");
+            return;
+        }
+        let fence = Fence::new();
+        let config = fence.write("forge.toml", &format!("{}[audit]\npath = \"small/audit.jsonl\"\n", samples()));
+        let small = fence.work().join("small");
+        fs::create_dir(&small).expect("made");
+        // The tail of the file is taken out of the small disk when the gateway has ended.
+        let (exe, out) = (env!("CARGO_BIN_EXE_forgefs"), fence.work().join("out.jsonl"));
+        let run = format!(
+            "{mount} {small}; {exe} --config {config} serve; cp {small}/audit.jsonl {out}",
+            small = small.display(),
+            config = config.display(),
+            out = out.display(),
+        );
+        let mut command = Command::new("unshare");
+        command.args(["-rm", "sh", "-c", &run]).current_dir(fence.work());
+        fence.enclose(&mut command);
+        let session = fence.connect(Era::Modern, command).await;
+        session.ready(&["people"]).await;
+        let filler = format!("# {}\n{CALL}", "x".repeat(4000));
+        let mut refused = 0;
+        for _ in 0..60 {
+            let answer = session.call("execute", json!({"language": "starlark", "code": filler})).await;
+            assert!(!answer.is_error || answer.text.contains("it cannot be put on record"), "{}", answer.text);
+            refused += usize::from(answer.is_error);
+        }
+        assert!((10..60).contains(&refused), "{refused} refused");
+        assert_eq!(session.execute("starlark", "1").await, json!(1));
+        session.close().await;
+    }
 }

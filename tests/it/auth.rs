@@ -337,7 +337,7 @@ async fn a_client_that_can_is_sent_to_log_in_and_the_call_goes_on() {
         }
         assert_eq!(
             client.asked.lock().expect("not poisoned").drain(..).collect::<Vec<_>>(),
-            ["web: web needs a login"]
+            ["ForgeFS asks: log in to the server web?"]
         );
         provider.control(&json!({"revoke_all": true}));
         let both = format!("const one = () => {{ {ECHO} }}; return (await forge.parallel([one, one])).results");

@@ -2,6 +2,7 @@
 
 use crate::client::Fence;
 use crate::faulty::{faulty, samples};
+use crate::reviewed;
 
 #[test]
 fn help_is_as_reviewed() {
@@ -163,10 +164,9 @@ fn a_tool_that_is_not_as_reviewed_is_shown_and_not_callable() {
     fence.write("forge.toml", &format!("{config}\n[manifest]\npin = \"stubs\"\n"));
     fence.run(["call", "tickets", "get_ticket", r#"{"id": 1}"#]).success();
     // The reviewer signed something else for one tool, and never saw another.
-    let reviewed = fence.work().join("stubs/tickets/get_ticket.json");
-    let text = std::fs::read_to_string(&reviewed).expect("the definition is there");
-    std::fs::write(&reviewed, text.replace("Returns one ticket", "Returns two tickets")).expect("it can be changed");
-    std::fs::remove_file(fence.work().join("stubs/tickets/delete_ticket.json")).expect("it can be removed");
+    let tree = fence.work().join("stubs");
+    reviewed::otherwise(&tree, "tickets/get_ticket", |text| text.replace("Returns one ticket", "Returns two tickets"));
+    reviewed::not_at_all(&tree, "tickets/delete_ticket");
     for (tool, reason) in [("get_ticket", "not what was reviewed"), ("delete_ticket", "not among the reviewed")] {
         let output = fence.run(["call", "tickets", tool, r#"{"id": 1}"#]);
         assert!(output.code == Some(1) && output.stderr.contains(reason), "{output:?}");

@@ -120,6 +120,13 @@ impl Session {
         kill(Pid::from_raw(pid), Signal::SIGKILL).expect("the gateway runs");
     }
 
+    /// Has the gateway take up the configuration as it is now, as the operator does.
+    #[cfg(unix)]
+    pub(crate) fn hang_up(&self) {
+        let pid = i32::try_from(self.pid).expect("a process number");
+        kill(Pid::from_raw(pid), Signal::SIGHUP).expect("the gateway runs");
+    }
+
     /// Ends the session as a client does, and waits for the process.
     pub(crate) async fn close(self) {
         self.service.cancel().await.expect("the session ends");

@@ -6,14 +6,16 @@ use std::path::Path;
 const WRITE: &str = "FORGEFS_WRITE_DOCS";
 
 #[test]
-fn the_page_of_errors_is_what_the_table_says() {
-    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/errors.md");
-    let made = forgefs::error::documentation();
-    if std::env::var_os(WRITE).is_some() {
-        std::fs::write(&page, &made).expect("the page can be written");
+fn the_pages_are_what_the_tables_say() {
+    let pages = [("errors.md", forgefs::error::documentation()), ("limits.md", forgefs::limits::documentation())];
+    for (name, made) in pages {
+        let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs").join(name);
+        if std::env::var_os(WRITE).is_some() {
+            std::fs::write(&page, &made).expect("the page can be written");
+        }
+        let written = std::fs::read_to_string(&page).unwrap_or_default();
+        assert!(written == made, "docs/{name} is not current: `cargo xtask docs` writes it");
     }
-    let written = std::fs::read_to_string(&page).unwrap_or_default();
-    assert!(written == made, "docs/errors.md is not current: `cargo xtask docs` writes it");
 }
 
 /// A code that is left out of the list has no row.

@@ -3,6 +3,8 @@
 use std::fs;
 use std::path::Path;
 
+use serde_json::{Value, json};
+
 use crate::client::{Fence, Output, finish, up};
 use crate::real::{Real, path};
 
@@ -130,4 +132,201 @@ fn an_imported_server_works() {
     init(&fence, &["--import"]).success();
     let listing = fence.run(["ls", "/"]).success().stdout;
     assert!(regex::Regex::new(&up("memory")).expect("a pattern").is_match(&listing), "{listing}");
+}
+
+/// A text as it is, and as JSON, URLs and base64 spell it.
+fn spellings(secret: &str) -> Vec<String> {
+    let json = Value::from(secret).to_string().trim_matches('"').to_owned();
+    let form: String = url::form_urlencoded::byte_serialize(secret.as_bytes()).collect();
+    vec![secret.to_owned(), json, form.replace('+', "%20"), form]
+}
+
+#[test]
+fn no_planted_credential_is_left_in_any_spelling() {
+    let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/import/secrets.json");
+    let corpus: Vec<Value> = serde_json::from_str(&fs::read_to_string(corpus).expect("the corpus")).expect("JSON");
+    let mut left = Vec::new();
+    for case in &corpus {
+        // Each alone, so that none is found by what was found in another.
+        let fence = Fence::new();
+        fence.write("servers.json", &json!({"mcpServers": {"one": case["server"]}}).to_string());
+        let output = init(&fence, &["--import", "servers.json", "--no-secrets"]).success();
+        let text = written(&fence);
+        let about = case["about"].as_str().expect("a text");
+        for secret in case["secrets"].as_array().expect("a list") {
+            for spelling in spellings(secret.as_str().expect("a text")) {
+                if text.contains(&spelling) || output.stderr.contains(&spelling) {
+                    left.push(format!("{about}: {spelling}\n{text}\n{}", output.stderr));
+                }
+            }
+        }
+        for kept in case["keeps"].as_array().expect("a list") {
+            let kept = kept.as_str().expect("a text");
+            if !text.contains(kept) && !text.replace("\\\"", "\"").contains(kept) {
+                left.push(format!("{about}: lost {kept}\n{text}"));
+            }
+        }
+        if case["secrets"].as_array().is_some_and(|secrets| !secrets.is_empty() && !text.contains("Export ")) {
+            left.push(format!("{about}: nothing is to be exported\n{text}"));
+        }
+        let loaded = finish(fence.forgefs(["ls"]).env("PATH", "/nowhere"), "");
+        if loaded.code != Some(0) {
+            left.push(format!("{about}: does not load: {}\n{text}", loaded.stderr));
+        }
+    }
+    assert!(left.is_empty(), "{} of {} cases:\n{}", left.len(), corpus.len(), left.join("\n----\n"));
+}
+
+#[cfg(unix)]
+fn mode(path: &Path) -> u32 {
+    use std::os::unix::fs::PermissionsExt as _;
+    fs::metadata(path).expect("it is there").permissions().mode() & 0o777
+}
+
+#[cfg(unix)]
+#[test]
+fn a_file_that_is_added_to_becomes_private() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let fence = Fence::new();
+    fence.write("servers.json", r#"{"mcpServers": {"a": {"command": "s", "args": ["no-word-of-a-credential"]}}}"#);
+    let file = fence.write("forge.toml", "# mine\n");
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o644)).expect("a mode");
+    init(&fence, &["--import", "servers.json", "--append"]).success();
+    assert_eq!(mode(&file), 0o600);
+}
+
+/// What `repository` and `user` are written as, imported in a project that is one.
+fn imported(repository: &Value, user: &Value, args: &[&str], existing: Option<&str>) -> (String, String) {
+    let fence = Fence::new();
+    fence.write(".git/HEAD", "");
+    fence.write(".mcp.json", &json!({"mcpServers": repository}).to_string());
+    fence.write("../home/.cursor/mcp.json", &json!({"mcpServers": user}).to_string());
+    if let Some(existing) = existing {
+        fence.write("forge.toml", existing);
+    }
+    let output = init(&fence, &[&["--import"], args].concat());
+    (written(&fence), output.stderr)
+}
+
+#[test]
+fn the_rules_of_the_user_hold_whatever_a_repository_says() {
+    let same = |more: Value| {
+        let mut server = json!({"command": "github-server", "args": ["stdio"]});
+        server.as_object_mut().expect("an object").extend(more.as_object().expect("an object").clone());
+        server
+    };
+    let deny = |tools: Value| same(json!({"disabledTools": tools}));
+    // What the repository and the user say, what must be there, and what must not.
+    let cases = [
+        ("deny", same(json!({})), deny(json!(["delete_repo"])), vec!["deny = [\"delete_repo\"]"], vec!["servers.gh-2"]),
+        ("more", deny(json!(["a"])), deny(json!(["b"])), vec!["\"a\"", "\"b\""], vec!["servers.gh-2"]),
+        ("off", same(json!({})), same(json!({"disabled": true})), vec!["enabled = false"], vec!["servers.gh-2"]),
+        ("on", same(json!({"disabled": false})), same(json!({"enabled": false})), vec!["enabled = false"], vec![]),
+        (
+            "allow",
+            same(json!({"enabled_tools": ["read", "delete_repo"]})),
+            same(json!({"enabled_tools": ["read"]})),
+            vec!["allow = [\"read\"]"],
+            vec!["delete_repo"],
+        ),
+        (
+            "another program",
+            json!({"command": "evil", "args": ["stdio"]}),
+            deny(json!(["delete_repo"])),
+            vec!["[servers.gh]\ncommand = \"github-server\"", "[servers.gh-2]\nenabled = false\ncommand = \"evil\""],
+            vec!["[servers.gh]\ncommand = \"evil\""],
+        ),
+        (
+            "another address",
+            json!({"url": "https://evil.example.com/mcp"}),
+            json!({"url": "https://good.example.com/mcp"}),
+            vec!["[servers.gh]\nurl = \"https://good", "[servers.gh-2]\nenabled = false\nurl = \"https://evil"],
+            vec![],
+        ),
+        (
+            "the same with another environment",
+            same(json!({"env": {"NODE_OPTIONS": "--require=./evil.js"}})),
+            deny(json!(["delete_repo"])),
+            vec!["deny = [\"delete_repo\"]", "[servers.gh-2]\nenabled = false"],
+            vec![],
+        ),
+    ];
+    for (about, repository, user, there, not) in cases {
+        let (text, report) = imported(&json!({"gh": repository}), &json!({"gh": user}), &[], None);
+        there.iter().for_each(|part| assert!(text.contains(part), "{about}: no {part} in\n{text}\n{report}"));
+        not.iter().for_each(|part| assert!(!text.contains(part), "{about}: {part} in\n{text}\n{report}"));
+    }
+    // The rules of the file that is added to hold too.
+    let existing = "[servers.gh]\ncommand = \"github-server\"\nargs = [\"stdio\"]\ndeny = [\"delete_repo\"]\n";
+    let (text, report) = imported(&json!({"other": same(json!({}))}), &json!({}), &["--append"], Some(existing));
+    assert_eq!(text, existing, "{report}");
+    assert!(report.contains("gh in this file is the same server"), "{report}");
+    let (text, report) = imported(&json!({"GH": {"command": "evil"}}), &json!({}), &["--append"], Some(existing));
+    assert!(text.contains("[servers.GH-2]\nenabled = false\ncommand = \"evil\""), "{text}\n{report}");
+}
+
+#[cfg(unix)]
+#[test]
+fn whatever_lies_where_hosts_keep_their_servers_the_import_ends() {
+    let fence = Fence::new();
+    fence.write(".git/HEAD", "");
+    let outside = fence.write("../home/other/servers.json", r#"{"mcpServers": {"linked": {"command": "s"}}}"#);
+    let fifo = fence.work().join("fifo.json");
+    nix::unistd::mkfifo(&fifo, nix::sys::stat::Mode::S_IRWXU).expect("a FIFO");
+    fs::create_dir(fence.work().join("folder.json")).expect("a folder");
+    std::os::unix::fs::symlink("/dev/zero", fence.work().join("zero.json")).expect("a link");
+    std::os::unix::fs::symlink("loop.json", fence.work().join("loop.json")).expect("a link");
+    let nested = format!("{{\"mcpServers\": {}1{}}}", "[".repeat(200_000), "]".repeat(200_000));
+    fence.write("nested.json", &nested);
+    fence.write("nested.toml", &format!("x = {}1{}", "[".repeat(200_000), "]".repeat(200_000)));
+    fence.write(".vscode/mcp.json", &format!("{{\"servers\": {{}}, \"x\": \"{}\"}}", "x".repeat(1 << 20)));
+    fence.write("binary.json", "\u{0}\u{1}\u{2}");
+    let many: serde_json::Map<_, _> = (0..1001).map(|n| (format!("s{n}"), json!({"command": "s"}))).collect();
+    fence.write("many.json", &json!({"mcpServers": many}).to_string());
+    let huge = fs::File::create(fence.work().join("huge.json")).expect("a file");
+    huge.set_len(1 << 40).expect("a hole");
+    for (file, says) in [
+        ("fifo.json", "it is a FIFO, not a regular file"),
+        ("zero.json", "it is a device, not a regular file"),
+        ("folder.json", "it is a folder, not a file"),
+        ("loop.json", "levels of symbolic links"),
+        ("nested.json", "nesting depth"),
+        ("nested.toml", "not read: nested.toml"),
+        ("huge.json", "1099511627776 bytes, over the limit of"),
+        (".vscode/mcp.json", "over the limit of 1048576 bytes"),
+        ("binary.json", "not read: binary.json"),
+        ("many.json", "1001 servers, over the limit of 1000 servers a file"),
+        ("missing.json", "no such file"),
+    ] {
+        let begun = std::time::Instant::now();
+        let output = init(&fence, &["out.toml", "--import", file]);
+        assert_eq!(output.code, Some(2), "{file}: {}", output.stderr);
+        let shown = output.stderr.replace(path(&fence.work()), "").replace("not read: /", "not read: ");
+        assert!(shown.contains(says), "{file}: {}", output.stderr);
+        assert!(begun.elapsed() < std::time::Duration::from_secs(20), "{file}: {:?}", begun.elapsed());
+    }
+    // Looked for, not named: the rest is imported, and where a link leads is told.
+    fs::remove_file(fence.work().join(".vscode/mcp.json")).expect("it was there");
+    fs::rename(&fifo, fence.work().join(".vscode/mcp.json")).expect("the FIFO moves");
+    std::os::unix::fs::symlink(&outside, fence.work().join(".mcp.json")).expect("a link");
+    let output = init(&fence, &["--import"]).success();
+    assert!(output.stderr.contains("it is a FIFO"), "{}", output.stderr);
+    assert!(
+        output.stderr.contains("a link to ") && output.stderr.contains("outside of its folder"),
+        "{}",
+        output.stderr
+    );
+    assert!(written(&fence).contains("[servers.linked]"));
+    // What is written to is looked at too.
+    let target = fence.work().join("target.toml");
+    nix::unistd::mkfifo(&target, nix::sys::stat::Mode::S_IRWXU).expect("a FIFO");
+    for args in [
+        &["target.toml", "--force"][..],
+        &["target.toml", "--import", ".mcp.json", "--append"],
+        &["/dev/full", "--force"],
+    ] {
+        let output = init(&fence, args);
+        assert_eq!(output.code, Some(2), "{args:?}: {}", output.stderr);
+        assert!(output.stderr.contains("not a regular file"), "{args:?}: {}", output.stderr);
+    }
 }

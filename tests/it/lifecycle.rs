@@ -54,7 +54,7 @@ impl Living {
 }
 
 /// Lists the root until it shows `what`.
-async fn shows(session: &Session, what: &str) -> String {
+pub(crate) async fn shows(session: &Session, what: &str) -> String {
     let pattern = regex::Regex::new(what).expect("a pattern");
     let started = Instant::now();
     loop {
@@ -150,14 +150,17 @@ async fn a_changed_list_is_followed_in_both_eras() {
     }
 }
 
+#[cfg(unix)]
 #[tokio::test]
 async fn the_configuration_is_followed() {
     let Some(living) = Living::new("--silent") else { return };
     let config = living.config("");
     let session = living.fence.serve(&config).await;
     session.ready(&["living"]).await;
-    // Added.
+    // Added, which the operator has to confirm.
     living.fence.write("forge.toml", &format!("{config}{}", samples()));
+    shows(&session, "note: forge.toml was edited .* the operator has to confirm servers.calendar").await;
+    session.hang_up();
     session.ready(&["calendar", "people", "tickets"]).await;
     // Not valid: the last one stays, and the root says why.
     living.fence.write("forge.toml", &format!("{config}[servers.x]\ncomand = \"y\"\n"));

@@ -20,6 +20,7 @@ use serde_json::{Value, json};
 
 use crate::client::{Era, Fence, up};
 use crate::faulty::has_python;
+use crate::reviewed;
 
 /// The JavaScript engine that every build has, and that all other columns of the table come with.
 const ENGINE: &str = "quickjs";
@@ -380,9 +381,9 @@ fn review(fence: &Fence) {
     let args = [Path::new("--config"), &file, Path::new("stubs"), Path::new("generate"), Path::new("--out")];
     fence.run(args.into_iter().chain([Path::new("reviewed")])).success();
     for tool in ["look", "send"] {
-        let path = fence.work().join(format!("reviewed/chat/{tool}.json"));
-        let definition = fs::read_to_string(&path).expect("a definition");
-        fs::write(path, definition.replace("text", "words")).expect("written");
+        reviewed::otherwise(&fence.work().join("reviewed"), &format!("chat/{tool}"), |text| {
+            text.replace("text", "words")
+        });
     }
 }
 
@@ -468,6 +469,7 @@ async fn rules_follow_the_configuration() {
     ];
     for (keys, expected) in rules {
         fence.write("forge.toml", &config(&fence, keys));
+        fence.run(["reload"]).success();
         let started = Instant::now();
         while verdict(&execute(&service, "javascript", code).await) != expected {
             assert!(started.elapsed() < Duration::from_secs(30), "{keys}: {}", fence.stderr());

@@ -90,6 +90,12 @@ impl Real {
     }
 }
 
+/// Says that a part of a test cannot be run here.
+#[expect(clippy::print_stderr, reason = "a skipped test must be seen in the log")]
+pub(crate) fn skipped(why: &str) {
+    eprintln!("SKIPPED: {why}");
+}
+
 /// One commit on the branch `main`, and nothing of the user's git configuration.
 fn git_repository(folder: &Path) {
     fs::write(folder.join("README.md"), "Nothing to read.\n").expect("the file can be written");

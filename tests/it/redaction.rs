@@ -4,6 +4,7 @@ use std::net::TcpStream;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
+use rmcp::model::{GetPromptRequestParams, ReadResourceRequestParams};
 use serde_json::json;
 
 use crate::client::{Fence, Session};
@@ -164,4 +165,100 @@ async fn off_shows_tokens_but_no_value_of_the_configuration() {
     assert!(text.contains(&token()) && text.contains(PASSWORD), "{text}");
     assert!(!text.contains(VARIABLE) && !text.contains(HEADER), "{text}");
     check("the log", &session.stderr());
+}
+
+/// What servers list beside tools shows no secret, and whatever is listed can be read by the name it is listed by.
+#[tokio::test]
+async fn lists_are_redacted_and_what_they_name_can_be_read() {
+    let fence = Fence::new();
+    let Some((session, _server)) = leaky(&fence, "").await else { return };
+    let peer = session.peer();
+    let resources = peer.list_all_resources().await.expect("resources");
+    let templates = peer.list_all_resource_templates().await.expect("templates");
+    let prompts = peer.list_all_prompts().await.expect("prompts");
+    for (what, list) in [("resources", json!(resources)), ("templates", json!(templates)), ("prompts", json!(prompts))]
+    {
+        check(what, &list.to_string());
+        assert!(list.to_string().contains("[redacted:github-token]"), "{what}: {list}");
+    }
+    for server in ["leaky", "web"] {
+        let of = |uri: &str| uri.starts_with(&format!("forge:///{server}/resources/"));
+        let uris: Vec<&str> = resources.iter().map(|resource| &*resource.uri).filter(|uri| of(uri)).collect();
+        assert_eq!(uris.len(), 7, "{uris:?}");
+        for uri in uris {
+            let read = peer.read_resource(ReadResourceRequestParams::new(uri)).await;
+            let read = json!(read.unwrap_or_else(|error| panic!("{uri}: {error}")));
+            assert_eq!(read["contents"][0]["uri"], uri);
+            assert!(read.to_string().contains("pem [redacted:private-key] end"), "{uri}: {read}");
+            check(uri, &read.to_string());
+        }
+        let names = prompts.iter().map(|prompt| &*prompt.name).filter(|name| name.starts_with(server));
+        let names: Vec<&str> = names.collect();
+        assert_eq!(names.len(), 2, "{names:?}");
+        for name in names {
+            let got = peer.get_prompt(GetPromptRequestParams::new(name)).await;
+            let got = json!(got.unwrap_or_else(|error| panic!("{name}: {error}"))).to_string();
+            assert!(got.contains("prompt own [redacted]"), "{name}: {got}");
+            check(name, &got);
+        }
+        let listing = session.call("ls", json!({"path": format!("/{server}/resources")})).await.text;
+        check("ls", &listing);
+        for path in
+            ["resources/x://[redacted:github-token]/report.txt", "resources/nothing", "prompts/nothing", "nothing"]
+        {
+            let answer = session.call("cat", json!({"path": format!("/{server}/{path}")})).await;
+            assert!(answer.is_error, "{path}: {}", answer.text);
+            check(path, &answer.text);
+        }
+        let redacted = format!("forge:///{server}/resources/x://files/[redacted:github-token]");
+        let error = peer.read_resource(ReadResourceRequestParams::new(redacted)).await.expect_err("no URI").to_string();
+        assert!(error.contains("was redacted where it was listed"), "{error}");
+        let near = format!("forge:///{server}/resources/x://files/nothing-like-it");
+        let read = peer.read_resource(ReadResourceRequestParams::new(near)).await;
+        check("a resource nearby", &read.map_or_else(|error| error.to_string(), |read| json!(read).to_string()));
+    }
+    session.close().await;
+    check("the log", &fence.stderr());
+}
+
+/// A server's answer, taken apart: what a name says in lists and pairs, in texts of JSON, beside a type of media.
+#[tokio::test]
+async fn the_structure_of_an_answer_says_what_is_secret() {
+    let fence = Fence::new();
+    let Some((session, _server)) = leaky(&fence, "[redaction]\nresults = \"secrets+pii\"\n").await else { return };
+    let (token, secret) = (token(), PASSWORD);
+    let holes = json!({
+        "env": [{"name": "DB_PASSWORD", "value": secret}, {"value": secret, "name": "DB_PASSWORD"}],
+        "passwords": [secret, [secret]], "credentials": {"main": {"password": secret}}, "number": {"password": 8151623420_u64},
+        "media": {"mimeType": "text/plain", "data": token}, "image": {"mimeType": "image/png", "blob": format!("see {token}")},
+        "body": json!({"body": json!({"env": [{"Key": "DB_PASSWORD", "Value": secret}]}).to_string()}).to_string(),
+        "pieces": [&token[..20], &token[20..]], "keys": {&token: 1, format!("password={secret}"): 1},
+        "cards": [4111111111111111_u64, {"pan": 5555555555554444_u64}], "argv": ["mysql", "--password", secret],
+    });
+    let page = fence.work().join("planted.json.page");
+    for code in [
+        "return await leaky.page({})",
+        "console.log(JSON.stringify(await leaky.page({}))); return 1",
+        "return { mimeType: 'text/x', data: JSON.stringify(await leaky.page({})) }",
+        "return JSON.stringify(await leaky.page({}))",
+        "throw new Error(JSON.stringify(await leaky.page({})))",
+        "await forge.stash.put('p', await leaky.page({})); return await forge.stash.get('p')",
+    ] {
+        std::fs::write(&page, holes.to_string()).expect("a page");
+        let answer = session.call("execute", json!({"language": "javascript", "code": code})).await.text;
+        // The pieces of a token, and numbers in captured text, are known by the structure alone.
+        let is_value = code.starts_with("return") || code.contains("return await");
+        for shown in ["8151623420", "4111111111111111", "5555555555554444", &token[20..]] {
+            assert!(!is_value || !answer.contains(shown), "{code}: {shown}: {answer}");
+        }
+        check(code, &answer);
+    }
+    // Honest data comes through as it is.
+    let honest = json!({
+        "sha": "9fceb02d0ae598e95dc970b74767f19372d61af8", "uuid": "0191f3a4-7b1c-7c3e-9a52-3f1d2b4c5d6e", "order": 1234567890123456_u64,
+        "image": {"type": "image", "mimeType": "image/png", "data": "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNkYPhfDwAChwGA60e6kgAAAABJRU5ErkJggg=="},
+        "env": [{"name": "MODE", "value": "production1"}], "nextPageToken": "Q0FFUUFBPT0tMTIzNDU2", "raw": "{ \"a\": 1.50 }",
+    });
+    std::fs::write(&page, honest.to_string()).expect("a page");
+    assert_eq!(session.execute("javascript", "return await leaky.page({})").await, honest);
 }

@@ -73,7 +73,8 @@ async fn a_resource_read_by_cat_takes_the_same_way_as_a_call() {
     let over = session.call("cat", json!({"path": "/everything/resources/*.md"})).await.text;
     assert!(over.contains("BUDGET_EXCEEDED") && over.contains("# Everything Server"), "{over}");
     let audit = std::fs::read_to_string(fence.work().join("audit.jsonl")).expect("the audit file");
-    let line = audit.lines().find(|line| line.contains("\"request\":\"cat\"")).expect("an audit record");
+    let is_record = |line: &&str| line.contains("\"request\":\"cat\"") && !line.contains("\"event\"");
+    let line = audit.lines().find(is_record).expect("an audit record");
     assert_eq!(line.matches("\"verdict\":\"allowed\"").count(), 3, "{line}");
     let refused = line.matches("\"outcome\":\"BUDGET_EXCEEDED\"").count();
     assert!(refused > 0 && line.matches("read_resource").count() == 3 + refused, "{line}");

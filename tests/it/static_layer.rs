@@ -148,6 +148,85 @@ fn deep_code_is_refused_before_a_parser_sees_it() {
     }
 }
 
+/// Enums whose members double each other: a few hundred bytes that would fold to gigabytes.
+fn doubling() -> Vec<(&'static str, String)> {
+    let lines = |count: usize, line: &dyn Fn(usize) -> String| (1..count).map(line).collect::<String>();
+    let members = |line: &dyn Fn(usize) -> String| format!("enum E {{ A0 = \"xy\", {} }}\nE.A39", lines(40, line));
+    vec![
+        ("sums", members(&|n| format!("A{n} = A{0} + A{0}, ", n - 1))),
+        ("templates", members(&|n| format!("A{n} = `${{A{0}}}${{A{0}}}`, ", n - 1))),
+        ("of the enum's name", members(&|n| format!("A{n} = E.A{0} + E.A{0}, ", n - 1))),
+        ("by keys", members(&|n| format!("A{n} = E[\"A{0}\"] + E['A{0}'], ", n - 1))),
+        ("in parentheses", members(&|n| format!("A{n} = ((A{0})) + (A{0}), ", n - 1))),
+        ("names in quotes", members(&|n| format!("\"A{n}\" = A{0} + A{0}, ", n - 1))),
+        ("of numbers and texts", members(&|n| format!("A{n} = A{0} + 1 + A{0}, ", n - 1))),
+        ("Fibonacci", members(&|n| format!("A{n} = A{} + A{}, ", n - 1, n.saturating_sub(2)))),
+        (
+            "enum after enum",
+            lines(40, &|n| {
+                format!(
+                    "enum E{n} {{ A = {} }}\n",
+                    match n {
+                        1 => "\"xy\"".to_owned(),
+                        n => format!("E{0}.A + E{0}.A", n - 1),
+                    }
+                )
+            }) + "E39.A",
+        ),
+        (
+            "one enum again and again",
+            lines(40, &|n| {
+                format!(
+                    "enum E {{ A{n} = {} }}\n",
+                    match n {
+                        1 => "\"xy\"".to_owned(),
+                        n => format!("E.A{0} + E.A{0}", n - 1),
+                    }
+                )
+            }) + "E.A39",
+        ),
+        ("constant enums", format!("const {}", members(&|n| format!("A{n} = A{0} + A{0}, ", n - 1)))),
+        ("in a function", format!("function f() {{ {} }}\nf()", members(&|n| format!("A{n} = A{0} + A{0}, ", n - 1)))),
+        (
+            "in a namespace",
+            format!(
+                "namespace N {{ export enum E {{ A0 = \"xy\", {} }} }}\nN.E.A39",
+                lines(40, &|n| format!("A{n} = A{0} + A{0}, ", n - 1))
+            ),
+        ),
+        (
+            "wide",
+            format!("enum E {{ A = \"{}\", {} }}\nE.A", "x".repeat(2000), lines(2000, &|n| format!("B{n} = A + A, "))),
+        ),
+    ]
+}
+
+#[test]
+fn enums_that_double_are_refused_before_they_are_folded() {
+    for (name, script) in doubling() {
+        let error = prepare(Language::Javascript, &script, MAX_BYTES).map(|script| script.code.len()).expect_err(name);
+        assert!(
+            error.message.contains("come to more than 65536 bytes, the limit of code"),
+            "{name}: {}",
+            error.message
+        );
+        assert!(error.line > 0 && error.column > 0, "{name} has no place");
+    }
+}
+
+#[test]
+fn what_becomes_of_types_is_held_to_the_limit_of_code() {
+    let large = format!("{}1", "namespace N { export const a = 1, b = a + a; }\n".repeat(1300));
+    let error = prepare(Language::Javascript, &large, MAX_BYTES).map(|script| script.code.len()).expect_err("it grows");
+    assert!(error.message.contains("over the limit of 65536"), "{}", error.message);
+    let members: String = (0..900).map(|n| format!("Member{n} = \"a value of member {n}\",\n")).collect();
+    for honest in [format!("enum E {{ {members} }}\nE.Member7"), "enum E { A = 1 << 3, B = A | 4, C }\nE.C".to_owned()]
+    {
+        let prepared = prepare(Language::Javascript, &honest, MAX_BYTES);
+        assert!(prepared.is_ok(), "{:?}", prepared.map(|_| ()).map_err(|error| error.message));
+    }
+}
+
 #[test]
 fn long_code_is_not_taken_for_deep() {
     let lines = |line: &str| line.repeat(MAX_BYTES / line.len() - 1);

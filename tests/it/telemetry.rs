@@ -84,6 +84,7 @@ async fn metrics_count_what_happened_and_hold_no_text_from_outside() {
     }
     assert!(value(&text, "forgefs_catalog_tools{server=\"people\"}").is_some_and(|tools| tools > 0.0), "{text}");
     assert!(value(&text, "forgefs_workers_started_total").is_some_and(|started| started > 0.0), "{text}");
+    assert_eq!(value(&text, "forgefs_panics_total"), Some(0.0), "{text}");
     assert!(!text.contains("planted"), "{text}");
     // Every line is one that a scraper reads.
     let line =
@@ -117,9 +118,10 @@ async fn a_taken_port_is_told_and_stops_nothing() {
         said.contains("no metrics are served at metrics.listen: it is taken, perhaps by another gateway"),
         "{said}"
     );
-    // Another address is taken up as soon as the file says so.
+    // Another address is taken up as soon as the operator says so.
     let port = free_port();
     fence.write("forge.toml", &format!("[metrics]\nlisten = \"127.0.0.1:{port}\"\n"));
+    fence.run(["reload"]).success();
     let started = Instant::now();
     while TcpStream::connect(("127.0.0.1", port)).await.is_err() {
         assert!(started.elapsed() < Duration::from_secs(20), "{}", session.stderr());
@@ -295,6 +297,27 @@ async fn without_a_collector_a_trace_is_passed_on_and_nonsense_is_not() {
     session.execute("javascript", "return await faulty.last()").await;
     let told: Vec<String> = log.lines().into_iter().filter(|line| line.starts_with("trace ")).collect();
     assert_eq!(told, [format!("trace 00-{TRACE}-{PARENT}-00 vendor=1")]);
+}
+
+/// Connections on which nothing comes, or half a request.
+#[tokio::test]
+async fn idle_connections_do_not_hold_up_the_metrics() {
+    let fence = Fence::new();
+    let port = free_port();
+    let session = fence.serve(&format!("[metrics]\nlisten = \"127.0.0.1:{port}\"\n")).await;
+    session.execute("starlark", "0").await;
+    for part in ["", "GET /metrics HT", "GET /metrics HTTP/1.1\r\nHost: localhost\r\n"] {
+        let mut idle = Vec::new();
+        for _ in 0..200 {
+            let mut stream = TcpStream::connect(("127.0.0.1", port)).await.expect("it listens");
+            stream.write_all(part.as_bytes()).await.expect("a part of a request");
+            idle.push(stream);
+        }
+        let begun = Instant::now();
+        assert!(metrics(port).await.contains("forgefs_executions_total"));
+        assert!(begun.elapsed() < Duration::from_secs(3), "{part:?}: {:?}", begun.elapsed());
+    }
+    session.close().await;
 }
 
 /// A collector that is gone, and one that takes connections and says nothing.

@@ -30,6 +30,8 @@ TOOLS = [
     tool("roots"),
     tool("url"),
     tool("never"),
+    tool("put", method={"type": "string"}, params={"type": "object"}),
+    tool("flood", count={"type": "integer"}),
     tool("work", steps={"type": "integer"}, pause={"type": "number"}),
     tool("seen"),
 ]
@@ -54,6 +56,10 @@ def questions(name, arguments):
         return {"a": form(f"again, {arguments['rounds']} to go?")}
     if name == "never":
         return {"a": form("is anybody there?")}
+    if name == "put":
+        return {"a": {"method": arguments["method"], "params": arguments["params"]}}
+    if name == "flood":
+        return {str(number): form(f"number {number}?") for number in range(arguments["count"])}
     if name == "sample":
         message = {"role": "user", "content": {"type": "text", "text": "say hi"}}
         return {"a": {"method": "sampling/createMessage", "params": {"messages": [message], "maxTokens": 5}}}

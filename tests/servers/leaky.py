@@ -1,7 +1,8 @@
 """An MCP server (2025-11-25, standard library only) that says every secret it knows, wherever a server can say something.
 
 Arguments: a JSON file of planted secrets (`token`, `password`, `pem`, `host`), and for HTTP a port. Over stdio it also
-knows the variable LEAKY_VALUE, over HTTP the header Authorization.
+knows the variable LEAKY_VALUE, over HTTP the header Authorization. The tool `page` answers with the file beside the
+first one whose name goes on with `.page`.
 """
 
 import json
@@ -34,6 +35,8 @@ def call(name, arguments, own):
         image = {"type": "image", "data": "iVBORw0KGgo=", "mimeType": "image/png"}
         resource = {"uri": "x://all", "mimeType": "text/plain", "text": text}
         return {"content": [{"type": "text", "text": text}, image, {"type": "resource", "resource": resource}]}
+    if name == "page":
+        return {"content": [{"type": "text", "text": open(sys.argv[1] + ".page").read()}]}
     if name == "check":
         return {"content": [{"type": "text", "text": "same" if arguments["token"] == PLANTED["token"] else "another"}]}
     if name == "fail":
@@ -49,7 +52,20 @@ def call(name, arguments, own):
     raise ValueError(f"cannot reach {PLANTED['host']}: {text}")
 
 
-NAMES = ["answer", "text", "large", "content", "check", "fail", "say", "crash", "refuse"]
+NAMES = ["answer", "text", "large", "content", "page", "check", "fail", "say", "crash", "refuse"]
+
+
+def named(own):
+    return {"name": f"n {PLANTED['token']}", "title": f"t {PLANTED['token']}", "description": everything(own)}
+
+
+def resources(own):
+    token, password = PLANTED["token"], PLANTED["password"]
+    uris = [f"x://{token}/report.txt", f"x://files/{token}", f"postgres://app:{password}@db.acme.dev/main"]
+    uris += [f"https://acme.dev/f?access_token={token}&x=1", f"x://f?password={password}"]
+    if own:
+        uris.append("x://own/" + own.replace(" ", "+"))
+    return [{"uri": uri, **(named(own) if number % 2 else {"name": ""})} for number, uri in enumerate(uris)]
 
 
 def reply(message, own):
@@ -58,13 +74,20 @@ def reply(message, own):
         return None
     answer = {"jsonrpc": "2.0", "id": message["id"]}
     if method == "initialize":
-        result = {"protocolVersion": "2025-11-25", "capabilities": {"tools": {}, "resources": {}}, "serverInfo": INFO}
+        result = {"protocolVersion": "2025-11-25", "capabilities": {"tools": {}, "resources": {}, "prompts": {}}, "serverInfo": INFO}
     elif method == "tools/list":
         result = {"tools": [tool(name, own) for name in NAMES]}
     elif method == "resources/list":
-        result = {"resources": [{"uri": "x://all", "name": "all"}]}
+        result = {"resources": [{"uri": "x://all", "name": "all"}, *resources(own)]}
+    elif method == "resources/templates/list":
+        result = {"resourceTemplates": [{"uriTemplate": f"x://t?key={PLANTED['token']}{{&of}}", **named(own)}]}
     elif method == "resources/read":
-        result = {"contents": [{"uri": "x://all", "text": everything(own)}]}
+        result = {"contents": [{"uri": params["uri"], "text": everything(own)}]}
+    elif method == "prompts/list":
+        arguments = [{"name": "x", "description": everything(own)}]
+        result = {"prompts": [{"name": name, "title": name, "description": name, "arguments": arguments} for name in ["ask", f"ask {PLANTED['token']}"]]}
+    elif method == "prompts/get":
+        result = {"messages": [{"role": "user", "content": {"type": "text", "text": "prompt " + everything(own)}}]}
     elif method == "tools/call":
         try:
             result = call(params["name"], params.get("arguments") or {}, own)

@@ -21,7 +21,10 @@ TOOLS = [
     {"name": "fail", "inputSchema": TEXT, **READS},
     {"name": "huge", "inputSchema": TEXT, **READS},
     {"name": "send", "inputSchema": TEXT},
+    {"name": "post", "inputSchema": {"type": "object", "additionalProperties": True}},
+    {"name": "link", "inputSchema": TEXT, **READS},
     {"name": "make", "inputSchema": TEXT, "outputSchema": MADE},
+    {"name": "write", "inputSchema": {"type": "object", "properties": {**TEXT["properties"], "more": {}}}},
     {"name": "hidden", "inputSchema": TEXT, **READS},
 ]
 COMPLETION = {"completion": {"values": [NAME]}}
@@ -41,6 +44,8 @@ def call(name, arguments):
     note(name, arguments)
     if name == "slow":
         time.sleep(0.3)
+    if name == "link":
+        return {"content": [{"type": "resource_link", "uri": arguments["text"], "name": "a link"}]}
     if name == "make":
         return {"content": [], "structuredContent": {"id": 7, "note": "made"}}
     if name == "huge":
@@ -67,10 +72,13 @@ def handle(message):
         contents = [{"uri": params["uri"], "mimeType": "text/plain", "text": f"data of {NAME}"}]
         answer(identifier, result={"contents": contents})
     elif method == "prompts/list":
-        answer(identifier, result={"prompts": [{"name": "ask"}]})
+        answer(identifier, result={"prompts": [{"name": "ask", "arguments": [{"name": "uri"}]}]})
     elif method == "prompts/get":
         note("prompt", params["name"])
-        message = {"role": "user", "content": {"type": "text", "text": f"data of {NAME}"}}
+        content = {"type": "text", "text": f"data of {NAME}"}
+        if params.get("arguments", {}).get("uri"):
+            content = {"type": "resource_link", "uri": params["arguments"]["uri"], "name": "a link"}
+        message = {"role": "user", "content": content}
         answer(identifier, result={"messages": [message]})
     elif method == "completion/complete":
         answer(identifier, result=COMPLETION)

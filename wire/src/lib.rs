@@ -6,6 +6,7 @@
 //! into an engine stays text ([`Json`]) until that engine's own converter reads it.
 
 mod frame;
+pub mod json;
 mod message;
 
 pub use frame::{FrameError, MAX_FRAME, encode, parse_len, read_frame, write_frame};
@@ -17,3 +18,10 @@ pub use message::{
 /// Version of the frame protocol. Gateway and worker are one executable, so a mismatch means that the file was
 /// replaced while the gateway ran; the gateway then refuses the worker.
 pub const PROTOCOL: u32 = 1;
+
+/// Requests of one run that reach no server (discovery, stash, results).
+pub const MAX_LOCAL_OPS: u32 = 1000;
+
+/// Calls of one run without a reply. A worker takes replies before it sends more, so that a script may make as many at
+/// once as it likes.
+pub const MAX_IN_FLIGHT: usize = 1024;

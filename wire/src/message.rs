@@ -293,6 +293,8 @@ pub enum ErrorCode {
     InvalidArgs,
     /// The configuration denies the tool.
     ToolDenied,
+    /// The server defines the tool otherwise than the caller knows it.
+    ToolChanged,
     /// A group policy denies the call.
     GroupPolicyDenied,
     /// The user denied the call, or nobody could be asked.

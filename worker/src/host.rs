@@ -3,14 +3,12 @@
 use std::collections::{HashMap, VecDeque};
 use std::time::Instant;
 
-use wire::{Call, CallError, FromWorker, Limits, Op, Output, Reply, Stream, ToWorker};
+use wire::{Call, CallError, FromWorker, Limits, MAX_IN_FLIGHT, MAX_LOCAL_OPS, Op, Output, Reply, Stream, ToWorker};
 
 use crate::engine::{Host, limit_call_error};
 use crate::inbox::Inbox;
 use crate::serve::{Wire, protocol_error};
 
-/// Requests that reach no server (discovery, stash) are free of the call limit, but not without any.
-const LOCAL_OPS: u32 = 1000;
 /// Bytes of calls under way from which on replies are taken before another call is sent. The gateway reads no further
 /// frame while there are 64 MiB of them, and waits for its replies to be read: with one more frame of the largest size,
 /// this stays below, so that neither side ever waits for the other.
@@ -57,7 +55,7 @@ impl FrameHost {
         let (used, limit, what) = if upstream {
             (&mut self.calls, self.limits.calls, "calls of tools, resources and prompts")
         } else {
-            (&mut self.local_ops, LOCAL_OPS, "requests for discovery and stash")
+            (&mut self.local_ops, MAX_LOCAL_OPS, "requests for discovery and stash")
         };
         if *used >= limit {
             return Err(limit_call_error(format!(
@@ -97,7 +95,7 @@ impl FrameHost {
 impl Host for FrameHost {
     fn send(&mut self, op: Op) -> Result<u64, CallError> {
         self.count(&op)?;
-        while self.in_flight_bytes > MAX_IN_FLIGHT_BYTES {
+        while self.in_flight.len() >= MAX_IN_FLIGHT || self.in_flight_bytes > MAX_IN_FLIGHT_BYTES {
             let reply = self.receive(None);
             self.early.extend(reply);
         }
@@ -119,7 +117,7 @@ impl Host for FrameHost {
         if left > 0 {
             self.wire.send(&FromWorker::Output(Output { run: self.run, stream, text: kept.to_owned() }));
         }
-        // A line costs its newline too, so that empty lines are not free.
+        // A line costs its newline too, so that empty lines are not free: the gateway counts on it.
         self.output_left = self.output_left.saturating_sub(text.len() as u64 + 1);
         if kept.len() < text.len() || left == 0 {
             self.cut();

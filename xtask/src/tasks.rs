@@ -49,8 +49,15 @@ impl Build {
     }
 }
 
+/// Tests that no JavaScript engine is part of: one build runs them.
+const WITHOUT_ENGINE: &str = "package(forgefs-stubgen) | package(forgefs-wire) | package(forgefs-measure) | package(xtask) \
+    | (binary_id(forgefs) & not test(/sandbox/)) | (binary_id(forgefs::it) & test(/^(access|admission|adversarial|apart|\
+    approval|asking|audit|auth|cli|config|docs|errors|faults|hostile_files|hostile_input|hostile_logins|hostile_schemas|\
+    http|identity|import|lifecycle|people|policy|processes|real_servers|redaction|redaction_corpus|relay|reload|reviewed|\
+    spending|telemetry|terminal)::/))";
+
 /// The tables of docs/benchmarks.md, in its order.
-pub(crate) const TABLES: [&str; 5] = ["eval", "tokens", "catalog", "broker", "gateway"];
+pub(crate) const TABLES: [&str; 6] = ["eval", "tokens", "catalog", "broker", "gateway", "hostile"];
 
 /// A checkout of ForgeFS.
 pub(crate) struct Workspace {
@@ -213,6 +220,9 @@ impl Workspace {
                 tests.env(variable, "");
             }
             tests.envs(real.variables());
+            if nextest && args.is_empty() && builds.len() > 1 && matches!(build, Build::V8(_)) {
+                tests.args(["-E", &format!("not ({WITHOUT_ENGINE})")]);
+            }
             step::run(tests.args(args).current_dir(&self.root))?;
         }
         Ok(())

@@ -1,12 +1,15 @@
 //! Whether a call may be made. One rule a file, asked in a fixed order; the first that refuses decides:
 //!
-//! 1. [`review`]: a tool that is not as reviewed is quarantined.
-//! 2. [`groups`]: an execution that has called one strict group calls no other.
-//! 3. [`flows`]: what the execution holds may not go to this server, or only if the user says so.
-//! 4. [`approval`]: the user is asked before this tool is called.
+//! 1. [`review`]: a tool that is not as reviewed is quarantined. Its stub is of what was reviewed, so that this is asked
+//!    before arguments are checked against it.
+//! 2. [`access`]: the server is in use, and the tool is allowed and not denied.
+//! 3. [`groups`]: an execution that has called one strict group calls no other.
+//! 4. [`flows`]: what the execution holds may not go to this server, or only if the user says so.
+//! 5. [`approval`]: the user is asked before this tool is called.
 //!
-//! What the configuration hides (`allow`, `deny`) never comes this far: it is not in the catalog.
+//! Rules that come into force while a script runs hold for its next call, beside those that it began with.
 
+mod access;
 mod approval;
 mod flows;
 mod groups;
@@ -23,12 +26,15 @@ use stubgen::ToolStub;
 use wire::ErrorCode;
 
 use super::labels::Held;
-use crate::config::{self, Approval, Config, Flow, Isolation, PerTool, ToolRule};
+use crate::config::{self, Approval, Config, Flow, Isolation, PerTool, Relays, ToolRule};
 use crate::error::{Error, Result, code_name};
 use crate::manifest::ServerEntry;
+use crate::session::Labels;
 use crate::upstream::Operation;
 
+use access::Grants;
 pub(super) use groups::admit;
+pub(super) use review::reviewed;
 
 /// What a configuration says of groups, flows and approvals, made ready for many calls.
 #[derive(Debug, Default)]
@@ -38,7 +44,14 @@ pub struct Rules {
     flows: Vec<Flow>,
     /// Server → when the user is asked.
     approvals: HashMap<String, Approvals>,
+    /// Server → what is granted of it.
+    grants: HashMap<String, Grants>,
+    /// Server → which of its questions are passed on.
+    relays: HashMap<String, Relays>,
 }
+
+/// Gives the rules that are in force at the moment.
+pub type RulesNow = Arc<dyn Fn() -> Arc<Rules> + Send + Sync>;
 
 /// When the user is asked before tools of one server are called.
 #[derive(Debug)]
@@ -57,7 +70,25 @@ impl Rules {
             group.servers.iter().map(move |server| (server.clone(), Arc::clone(&name)))
         });
         let approvals = config.servers.iter().map(|(name, server)| (name.clone(), Approvals::new(server)));
-        Self { strict: strict.collect(), flows: config.policy.flows.clone(), approvals: approvals.collect() }
+        let grants = config.servers.iter().map(|(name, server)| (name.clone(), Grants::new(server)));
+        let relays = config.servers.iter().map(|(name, server)| (name.clone(), server.relays));
+        Self {
+            strict: strict.collect(),
+            flows: config.policy.flows.clone(),
+            approvals: approvals.collect(),
+            grants: grants.collect(),
+            relays: relays.collect(),
+        }
+    }
+
+    /// Whether there is anybody whom the data of a server may not reach.
+    pub(super) fn sets_apart(&self, server: &str) -> bool {
+        self.strict.contains_key(server) || self.flows.iter().any(|flow| flow.from.covers(server))
+    }
+
+    /// Which questions of a server are passed on.
+    pub(super) fn relays(&self, server: &str) -> Relays {
+        self.relays.get(server).copied().unwrap_or_default()
     }
 }
 
@@ -76,6 +107,8 @@ pub(super) struct Asked<'a> {
     pub(super) stub: Option<&'a ToolStub>,
     /// What is to be done.
     pub(super) operation: &'a Operation,
+    /// Its arguments as they were written, where values took the place of placeholders in them: for records and people.
+    pub(super) written: Option<&'a str>,
 }
 
 impl Asked<'_> {
@@ -136,11 +169,48 @@ impl fmt::Display for Reason {
 /// # Errors
 /// The code of the rule that refuses it.
 pub(super) fn decide(rules: &Rules, asked: &Asked<'_>, held: &Held) -> Result<Vec<Reason>> {
-    review::check(asked)?;
+    access::check(rules, asked)?;
     groups::admit(rules, &mut held.group.clone(), &asked.entry.name)?;
     let mut reasons = flows::check(rules, &asked.entry.name, &held.labels)?;
     reasons.extend(approval::wanted(rules, asked));
     Ok(reasons)
+}
+
+/// Makes the error of a call that its connection refused, since the tool is another one there than in the catalog, say
+/// which tool. Where somebody has vouched for the tool as it was, calling it as it is now is not for the script.
+pub(super) fn changed(asked: &Asked<'_>, is_vouched: bool, error: &mut Error) {
+    error.message = format!("{}: {}", asked.label(), error.message);
+    if is_vouched {
+        error.code = ErrorCode::ToolDenied;
+        error.hint = Some("it was reviewed or approved as it was; use another tool, or look at it again".to_owned());
+    }
+}
+
+/// As [`decide`], by rules that came into force after the execution began: which of their groups it is in follows from
+/// the data that it holds.
+///
+/// # Errors
+/// The code of the rule that refuses it.
+pub(super) fn decide_anew(rules: &Rules, asked: &Asked<'_>, held: &Held) -> Result<Vec<Reason>> {
+    let mut group = None;
+    for label in &held.labels {
+        groups::admit(rules, &mut group, label)?;
+    }
+    decide(rules, asked, &Held { group, ..held.clone() })
+}
+
+/// Decides whether data of `origins`, which placeholders stand for, may be put into a call to `server`.
+///
+/// # Errors
+/// `GROUP_POLICY_DENIED` with the rule that speaks against it.
+pub(super) fn release(rules: &Rules, held: &Held, server: &str, origins: &Labels) -> Result<()> {
+    let mut group = held.group.clone();
+    let groups = origins.iter().map(String::as_str).chain([server]).try_for_each(|s| admit(rules, &mut group, s));
+    let decided = groups.and_then(|()| flows::check(rules, server, origins));
+    decided.map(drop).map_err(|error| Error {
+        message: format!("a placeholder is not put back for `{server}`: {}", error.message),
+        ..error
+    })
 }
 
 /// What records say of a call that is not made.

@@ -1,15 +1,16 @@
 //! Tools have to be as they were reviewed, where the configuration names reviewed stubs.
 
-use super::Asked;
+use stubgen::ToolStub;
+
 use crate::error::{Error, ErrorCode, Result};
+use crate::manifest::ServerEntry;
 
 /// # Errors
 /// `TOOL_DENIED` for a tool that differs.
-pub(super) fn check(&Asked { entry, stub, .. }: &Asked<'_>) -> Result<()> {
-    let Some(stub) = stub else { return Ok(()) };
-    match entry.quarantine.get(&stub.name) {
-        Some(reason) => {
-            let message = format!("{}.{} is quarantined: {reason}", entry.ident, stub.ident);
+pub(in crate::broker) fn reviewed(entry: &ServerEntry, stub: &ToolStub) -> Result<()> {
+    match entry.quarantine.get(&stub.ident) {
+        Some(held) => {
+            let message = format!("{}.{} is quarantined: {}", entry.ident, stub.ident, held.reason);
             Err(Error::new(ErrorCode::ToolDenied, message)
                 .hint("the operator has to review it and run `forgefs stubs generate`; use another tool until then"))
         }

@@ -14,7 +14,7 @@ mod words;
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use tantivy::postings::Postings as _;
+use tantivy::postings::{Postings as _, TermInfo};
 
 use tantivy::query::FuzzyTermQuery;
 use tantivy::schema::{Field, IndexRecordOption, Schema, TextFieldIndexing, TextOptions};
@@ -26,6 +26,7 @@ pub use self::ranking::{Fields, Ranking};
 use self::scores::Scores;
 use crate::error::{Error, ErrorCode, Result};
 use crate::manifest::ServerEntry;
+use crate::meter::{Halt, Meter, Stopped};
 
 /// Memory for building the one segment, in bytes a document, and altogether. A third of it becomes the table of words,
 /// which grows where it has to; a catalog is built several times while servers connect, so that a table of megabytes for
@@ -34,6 +35,12 @@ const DOCUMENT_MEMORY: usize = 2 << 10;
 const BUILD_MEMORY: std::ops::RangeInclusive<usize> = (256 << 10)..=(64 << 20);
 /// Servers from which on their documents are made on several threads.
 const MIN_PARALLEL: usize = 16;
+/// What work costs in metered steps: looking a word up, a character of a word that is looked for as misspelt, and how
+/// many postings or documents are looked at for one.
+const LOOK_UP: u64 = 10;
+const FUZZY_CHARACTER: u64 = 1_000;
+const POSTINGS_A_STEP: u64 = 4;
+const DOCUMENTS_A_STEP: u64 = 16;
 /// Known words that an unknown one may stand for.
 const MAX_MEANT: usize = 4;
 
@@ -64,8 +71,7 @@ impl Index {
     /// # Errors
     /// `INTERNAL` when tantivy fails, which in memory it should not.
     pub(super) fn build(servers: &[Arc<ServerEntry>], previous: Option<&Self>, ranking: Ranking) -> Result<Self> {
-        Self::try_build(servers, previous, ranking)
-            .map_err(|error| Error::new(ErrorCode::Internal, format!("the search index failed: {error}")))
+        Self::try_build(servers, previous, ranking).map_err(broken)
     }
 
     /// Whether this is the index of `servers` too: what changed is their states at most.
@@ -120,51 +126,52 @@ impl Index {
     /// Ids of the documents that fit `query` and for which `keep` holds, best first, ties in order of id.
     ///
     /// # Errors
-    /// `INTERNAL` when tantivy fails.
-    pub(super) fn search(&self, query: &str, limit: usize, keep: impl Fn(usize) -> bool) -> Result<Vec<(usize, f32)>> {
-        self.try_search(query, limit, keep)
-            .map_err(|error| Error::new(ErrorCode::Internal, format!("the search index failed: {error}")))
-    }
-
-    fn try_search(&self, text: &str, limit: usize, keep: impl Fn(usize) -> bool) -> std::io::Result<Vec<(usize, f32)>> {
+    /// `INTERNAL` when tantivy fails; or the meter stops the work.
+    pub(super) fn search(
+        &self,
+        query: &str,
+        limit: usize,
+        keep: impl Fn(usize) -> bool,
+        meter: &Meter,
+    ) -> Result<Vec<(usize, f32)>, Halt> {
         let parts = match self.ranking.fusion {
-            0 => vec![text],
-            _ => words::sentences(text),
+            0 => vec![query],
+            _ => words::sentences(query),
         };
+        let mut scratch = Scratch::new(self.norms.len());
         let mut total = Scores::new(self.norms.len());
+        meter.spend(1 + self.norms.len() as u64 / DOCUMENTS_A_STEP)?;
         for part in &parts {
             let terms = query::terms(part, &self.ranking);
-            let mut scores = self.score(&terms)?;
-            self.favour_named_servers(&terms, &mut scores);
-            match parts.len() {
-                1 => total = scores,
-                _ => scores.each(|document, score| total.add(document, score.powi(self.ranking.fusion))),
-            }
+            self.score(&terms, &mut scratch, meter)?;
+            self.favour_named_servers(&terms, &mut scratch.all, meter)?;
+            let fusion = if parts.len() == 1 { 1 } else { self.ranking.fusion };
+            scratch.all.drain(|document, score| total.add(document, score.powi(fusion)));
         }
+        meter.spend(total.count() as u64 / POSTINGS_A_STEP)?;
         let mut best = total.best(limit + self.by_name.len().min(64), |document| keep(document as usize));
         if self.ranking.names_first {
-            self.names_first(text, &mut best, &keep);
+            self.names_first(query, &mut best, &keep);
         }
         best.truncate(limit);
         Ok(best.into_iter().map(|(document, score)| (document as usize, score)).collect())
     }
 
     /// What each document has of `terms`: of a word and its synonyms the best counts, once.
-    fn score(&self, terms: &[query::Term]) -> std::io::Result<Scores> {
-        let mut scores = Scores::new(self.norms.len());
-        let mut of_name = Scores::new(self.norms.len());
-        let mut of_term = Scores::new(self.norms.len());
+    fn score(&self, terms: &[query::Term], scratch: &mut Scratch, meter: &Meter) -> Result<(), Halt> {
+        let Scratch { all, of_name, of_term } = scratch;
         for term in terms {
-            let variants = self.variants(term)?;
+            let variants = self.variants(term, meter)?;
             let own = self.rarity_of(&self.words, self.fields[0], &term.stem)?;
             for (stem, share) in &variants {
-                let Some(info) = self.words.get_term_info(&Term::from_field_text(self.fields[0], stem))? else {
-                    continue;
-                };
+                meter.spend(LOOK_UP)?;
+                let Some(info) = known(&self.words, self.fields[0], stem)? else { continue };
+                meter.spend(u64::from(info.doc_freq) / POSTINGS_A_STEP)?;
                 let rarity = rarity(self.norms.len(), info.doc_freq);
                 let rarity = own.map_or(rarity, |own| own.min(rarity)).powf(self.ranking.rarity);
                 let weight = share * rarity * term.count.powf(self.ranking.repeats) * (self.ranking.k1 + 1.0);
-                let mut postings = self.words.read_postings_from_terminfo(&info, IndexRecordOption::WithFreqs)?;
+                let postings = self.words.read_postings_from_terminfo(&info, IndexRecordOption::WithFreqs);
+                let mut postings = postings.map_err(broken)?;
                 let mut document = postings.doc();
                 while document != TERMINATED {
                     #[expect(clippy::cast_precision_loss, reason = "counts are small")]
@@ -174,24 +181,27 @@ impl Index {
                     document = postings.advance();
                 }
             }
-            of_term.drain(|document, score| scores.add(document, score));
+            of_term.drain(|document, score| all.add(document, score));
             if self.ranking.coverage > 0.0 {
-                self.score_names(&variants, &mut of_term)?;
+                self.score_names(&variants, of_term, meter)?;
                 of_term.drain(|document, score| of_name.add(document, score));
             }
         }
-        of_name.each(|document, hit| {
+        of_name.drain(|document, hit| {
             let whole = self.name_weights.get(document as usize).copied().unwrap_or(f32::MAX);
-            scores.add(document, self.ranking.coverage * hit * hit / whole);
+            all.add(document, self.ranking.coverage * hit * hit / whole);
         });
-        Ok(scores)
+        Ok(())
     }
 
-    fn score_names(&self, variants: &[(String, f32)], of_term: &mut Scores) -> std::io::Result<()> {
+    fn score_names(&self, variants: &[(String, f32)], of_term: &mut Scores, meter: &Meter) -> Result<(), Halt> {
         for (stem, share) in variants {
-            let Some(info) = self.names.get_term_info(&Term::from_field_text(self.fields[1], stem))? else { continue };
+            meter.spend(LOOK_UP)?;
+            let Some(info) = known(&self.names, self.fields[1], stem)? else { continue };
+            meter.spend(u64::from(info.doc_freq) / POSTINGS_A_STEP)?;
             let weight = share * rarity(self.norms.len(), info.doc_freq);
-            let mut postings = self.names.read_postings_from_terminfo(&info, IndexRecordOption::Basic)?;
+            let postings = self.names.read_postings_from_terminfo(&info, IndexRecordOption::Basic);
+            let mut postings = postings.map_err(broken)?;
             let mut document = postings.doc();
             while document != TERMINATED {
                 of_term.at_least(document, weight);
@@ -201,20 +211,21 @@ impl Index {
         Ok(())
     }
 
-    fn rarity_of(&self, index: &InvertedIndexReader, field: Field, stem: &str) -> std::io::Result<Option<f32>> {
-        let info = index.get_term_info(&Term::from_field_text(field, stem))?;
-        Ok(info.map(|info| rarity(self.norms.len(), info.doc_freq)))
+    fn rarity_of(&self, index: &InvertedIndexReader, field: Field, stem: &str) -> Result<Option<f32>> {
+        Ok(known(index, field, stem)?.map(|info| rarity(self.norms.len(), info.doc_freq)))
     }
 
     /// The word, its synonyms, and the words that an unknown one may stand for, each with what it counts.
-    fn variants(&self, term: &query::Term) -> std::io::Result<Vec<(String, f32)>> {
+    fn variants(&self, term: &query::Term, meter: &Meter) -> Result<Vec<(String, f32)>, Halt> {
         let mut variants = vec![(term.stem.clone(), 1.0)];
         if self.ranking.synonyms > 0.0 {
             variants.extend(synonyms::of(&term.stem).iter().map(|other| (other.clone(), self.ranking.synonyms)));
         }
         let may_be_meant = self.ranking.typos > 0.0 && term.may_be_typo;
-        if may_be_meant && self.words.get_term_info(&Term::from_field_text(self.fields[0], &term.stem))?.is_none() {
-            variants.extend(self.meant(&term.stem)?.into_iter().map(|other| (other, self.ranking.typos)));
+        if may_be_meant && known(&self.words, self.fields[0], &term.stem)?.is_none() {
+            meter.spend(term.stem.len() as u64 * FUZZY_CHARACTER)?;
+            let meant = self.meant(&term.stem).map_err(broken)?;
+            variants.extend(meant.into_iter().map(|other| (other, self.ranking.typos)));
         }
         Ok(variants)
     }
@@ -241,19 +252,21 @@ impl Index {
     }
 
     /// The tools of a server gain by the share of its name's words that are in the query.
-    fn favour_named_servers(&self, terms: &[query::Term], scores: &mut Scores) {
+    fn favour_named_servers(&self, terms: &[query::Term], scores: &mut Scores, meter: &Meter) -> Result<(), Stopped> {
+        meter.spend((self.server_names.len() * terms.len()) as u64 / POSTINGS_A_STEP)?;
         let share = |words: &Vec<String>| {
             let named = words.iter().filter(|word| terms.iter().any(|term| term.stem == **word)).count();
             ratio(named, words.len())
         };
         let shares: Vec<f32> = self.server_names.iter().map(share).collect();
         if self.ranking.server_named <= 0.0 || shares.iter().all(|share| *share == 0.0) {
-            return;
+            return Ok(());
         }
         scores.scale(|document| {
             let server = self.servers.get(document as usize).copied().unwrap_or(u32::MAX) as usize;
             1.0 + self.ranking.server_named * shares.get(server).copied().unwrap_or(0.0)
         });
+        Ok(())
     }
 
     /// Puts the documents first whose whole name the query is, then those whose name a query that reads as a part of
@@ -284,6 +297,28 @@ impl Index {
         };
         best.sort_by_key(|(document, _)| tier(*document));
     }
+}
+
+/// Scores of one part of a query, emptied after each.
+struct Scratch {
+    all: Scores,
+    of_name: Scores,
+    of_term: Scores,
+}
+
+impl Scratch {
+    fn new(documents: usize) -> Self {
+        let scores = || Scores::new(documents);
+        Self { all: scores(), of_name: scores(), of_term: scores() }
+    }
+}
+
+fn known(index: &InvertedIndexReader, field: Field, stem: &str) -> Result<Option<TermInfo>> {
+    index.get_term_info(&Term::from_field_text(field, stem)).map_err(broken)
+}
+
+fn broken(error: impl std::fmt::Display) -> Error {
+    Error::new(ErrorCode::Internal, format!("the search index failed: {error}"))
 }
 
 /// How rare a word is that `count` of `total` documents have (BM25's inverse document frequency).

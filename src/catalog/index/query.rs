@@ -7,6 +7,8 @@ use super::words::{is_stop_word, stem, words};
 const MAX_WORDS: usize = 64;
 /// Letters that a word needs to be taken for a misspelt or unfinished one.
 const MIN_TYPO: usize = 4;
+/// Bytes beyond which a word is looked for only as it is. The automaton for a misspelt one takes 7 KB a character.
+const MAX_TYPO: usize = 64;
 /// Words of server names that say nothing of the server.
 const OF_ANY_SERVER: [&str; 4] = ["mcp", "server", "api", "tools"];
 
@@ -30,7 +32,7 @@ pub(super) fn terms(text: &str, ranking: &Ranking) -> Vec<Term> {
         if let Some(known) = terms.iter_mut().find(|term| term.stem == stem) {
             known.count += 1.0;
         } else if terms.len() < MAX_WORDS {
-            let may_be_typo = word.len() >= MIN_TYPO && word.chars().all(char::is_alphabetic);
+            let may_be_typo = (MIN_TYPO..=MAX_TYPO).contains(&word.len()) && word.chars().all(char::is_alphabetic);
             terms.push(Term { stem, count: 1.0, may_be_typo });
         }
     }

@@ -41,13 +41,18 @@ impl Scores {
         }
     }
 
-    pub(super) fn each(&self, mut each: impl FnMut(u32, f32)) {
+    /// How many documents have a score.
+    pub(super) fn count(&self) -> usize {
+        self.used.len()
+    }
+
+    fn each(&self, mut each: impl FnMut(u32, f32)) {
         for document in &self.used {
             each(*document, self.by_document.get(*document as usize).copied().unwrap_or_default());
         }
     }
 
-    /// As [`Scores::each`], and nothing has a score any more.
+    /// Takes the score of each document that has one.
     pub(super) fn drain(&mut self, mut each: impl FnMut(u32, f32)) {
         for document in self.used.drain(..) {
             if let Some(slot) = self.by_document.get_mut(document as usize) {

@@ -6,6 +6,8 @@ use frostem::{Algorithm, Stemmer};
 
 /// Words of a query that say nothing of a tool.
 const STOP_WORDS: &str = include_str!("stop_words.txt");
+/// Sentences of a query that are looked for on their own; those after them are one.
+const MAX_SENTENCES: usize = 32;
 /// Words that a sentence needs to be looked for on its own.
 const MIN_SENTENCE: usize = 2;
 
@@ -147,7 +149,7 @@ pub(super) fn sentences(text: &str) -> Vec<&str> {
             '\n' | '。' | '！' | '？' | '；' => true,
             _ => false,
         };
-        if ends {
+        if ends && sentences.len() + 1 < MAX_SENTENCES {
             let end = at + c.len_utf8();
             sentences.push(&text[start..end]);
             start = end;

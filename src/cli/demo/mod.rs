@@ -48,7 +48,7 @@ pub(super) async fn serve(args: ServerArgs) -> Result<ExitCode, Failure> {
 pub(super) async fn demo(ui: Ui) -> Result<ExitCode, Failure> {
     let mut walk = Walk::start(ui).await?;
     walk.surface();
-    walk.discovery()?;
+    walk.discovery().await?;
     let cat = ["/tickets/list_tickets.pyi", "/people/list_on_call.pyi", "/calendar/find_free_slot.pyi"];
     walk.cat(&cat).await?;
     let javascript = walk.execute("execute, JavaScript", Language::Javascript, JAVASCRIPT).await;
@@ -109,12 +109,12 @@ impl Walk {
         self.ui.out(&format!("\n{instructions}\n\n"));
     }
 
-    fn discovery(&mut self) -> Result<(), Failure> {
-        let answer = self.gateway.ls(&self.session, "/", None)?;
+    async fn discovery(&mut self) -> Result<(), Failure> {
+        let answer = self.gateway.ls(&self.session, "/", None).await?;
         self.show("ls /", "{\"path\":\"/\"}", &answer);
         let queries = ["open tickets by priority", "who is on call", "find a time when people are free"];
         let queries = queries.map(str::to_owned);
-        let answer = self.gateway.search(&self.session, &queries, Some(2), None)?;
+        let answer = self.gateway.search(&self.session, &queries, Some(2), None).await?;
         let asked = serde_json::json!({ "query": queries, "limit": 2 }).to_string();
         self.show(&format!("search {asked}"), &asked, &answer);
         Ok(())

@@ -1,6 +1,8 @@
 //! Which parts of imported values are credentials, and what becomes of them.
 
+use super::hidden::{Span, in_text, is_plausible, is_random, merged};
 use super::references::variable_name;
+use super::spelling::Known;
 use crate::config::{Env, sounds_secret};
 
 /// What to do with credentials that stand in a host's file.
@@ -10,6 +12,8 @@ pub(super) struct Credentials<'a> {
     pub(super) env: Env<'a>,
     /// Write references in their place. Else they are copied, so that the servers work at once.
     pub(super) leave_out: bool,
+    /// Credentials that were found in any value: they are looked for in all others.
+    pub(super) known: &'a Known,
 }
 
 impl Credentials<'_> {
@@ -40,145 +44,274 @@ pub(super) struct Part {
     /// Byte after the last.
     pub(super) end: usize,
     /// The credential itself.
-    value: String,
+    pub(super) value: String,
     /// What it is called.
     name: String,
     /// The name is that of an environment variable.
     is_variable: bool,
 }
 
-impl Part {
-    fn of(whole: &str, start: usize, end: usize, name: &str) -> Option<Self> {
-        let value = whole.get(start..end)?.to_owned();
-        (!value.is_empty()).then(|| Self { start, end, value, name: name.to_owned(), is_variable: false })
-    }
+/// The parts of `text` where the spans are.
+fn parts(text: &str, spans: Vec<Span>) -> Vec<Part> {
+    let part = |(start, end, name): Span| {
+        let value = text.get(start..end)?.to_owned();
+        (!value.is_empty()).then_some(Part { start, end, value, name, is_variable: false })
+    };
+    merged(spans).into_iter().filter_map(part).collect()
 }
 
 /// A value that is a credential as a whole.
-pub(super) fn whole(name: &str, value: &str) -> Option<Part> {
-    Part::of(value, 0, value.len(), name)
+pub(super) fn whole(name: &str, value: &str) -> Vec<Part> {
+    parts(value, vec![(0, value.len(), name.to_owned())])
+}
+
+/// A value of which nothing is known.
+pub(super) fn in_value(value: &str) -> Vec<Part> {
+    parts(value, in_text(value))
+}
+
+/// Where credentials of other values stand in this one.
+pub(super) fn repeated(value: &str, known: &Known) -> Vec<Part> {
+    parts(value, known.places(value))
 }
 
 /// A variable of the server's environment.
-pub(super) fn in_variable(name: &str, value: &str) -> Option<Part> {
-    let has_password = || url::Url::parse(value).is_ok_and(|url| url.password().is_some());
-    let secret = sounds_secret(name) || looks_like_token(value) || has_password();
-    whole(name, value).filter(|_| secret).map(|part| Part { is_variable: true, ..part })
+pub(super) fn in_variable(name: &str, value: &str) -> Vec<Part> {
+    let secret = (sounds_secret(name) && is_plausible(name, value)) || is_random(value) || !in_text(value).is_empty();
+    if !secret {
+        return Vec::new();
+    }
+    whole(name, value).into_iter().map(|part| Part { is_variable: true, ..part }).collect()
 }
 
 /// A header, without its scheme.
-pub(super) fn in_header(name: &str, value: &str) -> Option<Part> {
+pub(super) fn in_header(name: &str, value: &str) -> Vec<Part> {
+    parts(value, header(name, value))
+}
+
+fn header(name: &str, value: &str) -> Vec<Span> {
     let start = value.find(' ').map_or(0, |space| space + 1);
-    if name.eq_ignore_ascii_case("authorization") {
-        return Part::of(value, start, value.len(), "TOKEN");
+    if name.eq_ignore_ascii_case("authorization") || name.eq_ignore_ascii_case("proxy-authorization") {
+        return vec![(start, value.len(), "TOKEN".to_owned())];
     }
-    let secret = sounds_secret(name) || looks_like_token(&value[start..]);
-    whole(name, value).filter(|_| secret)
+    let secret = (sounds_secret(name) && is_plausible(name, value)) || is_random(value) || !in_text(value).is_empty();
+    if secret { vec![(0, value.len(), name.to_owned())] } else { Vec::new() }
 }
 
-/// An argument: `--token=…`, what follows `--token`, `--header` with a credential in it, or a token by its look.
-pub(super) fn in_argument(previous: Option<&str>, argument: &str) -> Option<Part> {
-    let option = |text: &str| text.trim_start_matches('-').to_owned();
-    if let Some((name, value)) = argument.split_once('=')
-        && name.starts_with('-')
+/// Options whose value is a header, a variable, or a user with a password.
+const HEADERS: &[&str] = &["-H", "-h", "--header", "--headers", "--http-header"];
+const VARIABLES: &[&str] = &["-e", "--env", "--env-var", "--set-env", "-E"];
+const USERS: &[&str] = &["-u", "--user", "--proxy-user", "-U", "--basic-auth", "--login"];
+/// Options whose value says where or which, not who may.
+const PLACES: &[&str] = &["ID", "REF", "PROJECT", "ORG", "FILE", "PATH", "DIR", "IMAGE", "COMMIT", "SHA", "DIGEST"];
+
+/// An argument: by the option that it is or follows, by what stands in it, and by its look.
+pub(super) fn in_argument(previous: Option<&str>, argument: &str) -> Vec<Part> {
+    let mut spans = in_text(argument);
+    let (option, at) = match argument.split_once('=') {
+        Some((name, value)) if name.starts_with('-') => (Some(name), argument.len() - value.len()),
+        _ if argument.starts_with("-H") || argument.starts_with("-e") => (argument.get(..2), 2),
+        _ if argument.starts_with('-') && !is_random(argument) => (None, 0),
+        _ => (previous.filter(|name| name.starts_with('-') && !name.contains('=')), 0),
+    };
+    let value = argument.get(at..).unwrap_or_default();
+    let own = match option {
+        Some(option) => of_option(option, value),
+        None if argument.starts_with('-') => attached(argument),
+        None => Vec::new(),
+    };
+    spans.extend(own.into_iter().map(|(start, end, name)| (start + at, end + at, name)));
+    // `NAME=value` as `env` takes it, its value to the very end, unless it is a line for a shell.
+    let is_line = previous.is_some_and(|previous| previous.starts_with('-') && previous.ends_with('c'));
+    if let Some((name, value)) = argument.split_once('=').filter(|_| !is_line)
+        && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.'))
         && sounds_secret(name)
+        && is_plausible(name, value)
     {
-        return Part::of(argument, argument.len() - value.len(), argument.len(), &option(name));
+        spans.push((argument.len() - value.len(), argument.len(), name.trim_start_matches('-').to_owned()));
     }
-    let previous = previous.filter(|name| name.starts_with('-') && !name.contains('='));
-    if matches!(previous, Some("--header" | "-H" | "-h"))
-        && let Some((name, value)) = argument.split_once(':')
+    let is_place = option.is_some_and(|option| {
+        let option = option.to_ascii_uppercase();
+        option.split(|c: char| !c.is_ascii_alphanumeric()).any(|word| PLACES.contains(&word))
+    });
+    if spans.is_empty() && !is_place && is_random(value) {
+        spans.push((at, argument.len(), option.map_or("TOKEN", |option| option.trim_start_matches('-')).to_owned()));
+    }
+    parts(argument, spans)
+}
+
+/// What is secret in the value of an option.
+fn of_option(option: &str, value: &str) -> Vec<Span> {
+    let whole = |name: &str| vec![(0, value.len(), name.to_owned())];
+    let split = |by: char| {
+        let (name, rest) = value.split_once(by)?;
+        let rest = rest.trim_start();
+        Some((name.trim(), rest, value.len() - rest.len()))
+    };
+    let shifted = |spans: Vec<Span>, by: usize| spans.into_iter().map(|(a, b, name)| (a + by, b + by, name)).collect();
+    if HEADERS.contains(&option)
+        && let Some((name, rest, at)) = split(':').or_else(|| split('='))
     {
-        let value = value.trim_start();
-        let part = in_header(name.trim(), value)?;
-        let shift = argument.len() - value.len();
-        return Some(Part { start: part.start + shift, end: part.end + shift, ..part });
+        return shifted(header(name, rest), at);
     }
-    match previous {
-        Some(name) if sounds_secret(name) => whole(&option(name), argument),
-        _ => whole("TOKEN", argument).filter(|_| looks_like_token(argument)),
+    if VARIABLES.contains(&option)
+        && let Some((name, rest, at)) = split('=')
+    {
+        let spans = in_variable(name, rest).into_iter().map(|part| (part.start, part.end, part.name)).collect();
+        return shifted(spans, at);
+    }
+    if USERS.contains(&option)
+        && let Some((_, rest, at)) = split(':')
+    {
+        return if rest.is_empty() { Vec::new() } else { vec![(at, value.len(), "PASSWORD".to_owned())] };
+    }
+    if sounds_secret(option) && is_plausible(option, value) {
+        return whole(option.trim_start_matches('-'));
+    }
+    match option {
+        "-p" | "-P" | "-k" | "-t" | "-a" if is_password(value) => whole("PASSWORD"),
+        _ => Vec::new(),
     }
 }
 
-/// The first credential in the query of a URL.
-pub(super) fn in_url(url: &str) -> Option<Part> {
-    let query = url.find('?')? + 1;
-    let mut start = query;
-    for pair in url[query..].split('&') {
-        if let Some((name, value)) = pair.split_once('=')
-            && sounds_secret(name)
-        {
-            let end = start + pair.len();
-            return Part::of(url, end - value.len(), end, name);
-        }
-        start += pair.len() + 1;
+/// A password right behind a short option, as `mysql` takes it.
+fn attached(argument: &str) -> Vec<Span> {
+    match argument.strip_prefix("-p") {
+        Some(value) if is_password(value) => vec![(2, argument.len(), "PASSWORD".to_owned())],
+        _ => Vec::new(),
     }
-    None
 }
 
-/// Beginnings that issuers give to their tokens, so that leaks can be found.
-const PREFIXES: &[&str] = &[
-    "AIza",
-    "AKIA",
-    "dop_v1_",
-    "eyJ",
-    "figd_",
-    "ghp_",
-    "gho_",
-    "github_pat_",
-    "glpat-",
-    "hf_",
-    "lin_api_",
-    "ntn_",
-    "npm_",
-    "rk_live_",
-    "sbp_",
-    "sk-",
-    "sk_live_",
-    "xoxb-",
-    "xoxp-",
-];
-
-fn looks_like_token(value: &str) -> bool {
-    value.len() >= 16 && PREFIXES.iter().any(|prefix| value.starts_with(prefix))
+/// Whether a text is a password by its look: one word of several kinds of characters.
+fn is_password(text: &str) -> bool {
+    let has = |kind: fn(&u8) -> bool| text.as_bytes().iter().any(kind);
+    let special =
+        has(|byte| matches!(byte, b'!' | b'@' | b'#' | b'$' | b'%' | b'^' | b'&' | b'*' | b'?' | b'~' | b'+'));
+    let letter = has(u8::is_ascii_alphabetic);
+    let mixed = has(u8::is_ascii_uppercase) && has(u8::is_ascii_lowercase) && has(u8::is_ascii_digit);
+    (6..=128).contains(&text.len()) && letter && (special || mixed) && !text.contains([':', '/', ' ', '='])
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn found(part: Option<Part>) -> Option<(String, String)> {
-        part.map(|part| (part.name, part.value))
+    fn found(parts: Vec<Part>) -> Vec<(String, String)> {
+        parts.into_iter().map(|part| (part.name, part.value)).collect()
     }
 
-    fn pair(name: &str, value: &str) -> Option<(String, String)> {
-        Some((name.to_owned(), value.to_owned()))
+    fn pair(name: &str, value: &str) -> Vec<(String, String)> {
+        vec![(name.to_owned(), value.to_owned())]
     }
 
     #[test]
     fn credentials_are_found_in_every_place() {
         assert_eq!(found(in_variable("GITHUB_TOKEN", "x")), pair("GITHUB_TOKEN", "x"));
-        assert_eq!(found(in_variable("PLAIN", "ghp_0123456789abcdef")), pair("PLAIN", "ghp_0123456789abcdef"));
+        let token = "ghp_0a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R";
+        assert_eq!(found(in_variable("PLAIN", token)), pair("PLAIN", token));
         assert_eq!(found(in_variable("DB", "postgres://u:p@h/d")), pair("DB", "postgres://u:p@h/d"));
         assert_eq!(found(in_header("Authorization", "Bearer abc")), pair("TOKEN", "abc"));
         assert_eq!(found(in_header("X-Api-Key", "abc")), pair("X-Api-Key", "abc"));
         assert_eq!(found(in_argument(None, "--api-key=abc")), pair("api-key", "abc"));
         assert_eq!(found(in_argument(Some("--token"), "abc")), pair("token", "abc"));
         assert_eq!(found(in_argument(Some("--header"), "Authorization: Bearer abc")), pair("TOKEN", "abc"));
-        assert_eq!(found(in_url("https://h/p?a=1&apiKey=abc&b=2")), pair("apiKey", "abc"));
+        assert_eq!(found(in_value("https://h/p?a=1&apiKey=abc&b=2")), pair("apiKey", "abc"));
     }
 
     #[test]
     fn plain_values_are_left_alone() {
-        let parts = [
+        for plain in [
             in_variable("LOG_LEVEL", "debug"),
+            in_variable("MAX_TOKENS", "4096"),
             in_header("X-Readonly", "true"),
             in_argument(None, "--verbose"),
             in_argument(Some("-y"), "server"),
+            in_argument(Some("-y"), "@modelcontextprotocol/server-github@2025.11.18"),
             in_argument(Some("--header"), "X-Readonly: true"),
-            in_url("https://h/p?page=2"),
+            in_argument(Some("--use-auth"), "--verbose"),
+            in_argument(Some("-p"), "8080:80"),
+            in_argument(Some("-i"), "ghcr.io/github/github-token-server:latest"),
+            in_argument(Some("--project-ref"), "abcdefgh1jklmnopqrs2"),
+            in_argument(None, "/home/me/.config/tokens/server-2024-11-05.json"),
+            in_argument(None, "/usr/bin/3f9a1c7e-key/8d2b5f60"),
+            in_argument(Some("-m"), "mcp_server_fetch"),
+            in_value("https://h/p?page=2"),
+            in_value("https://mcp.example.com/v1/servers/github-issues/mcp"),
+            in_value("Searches issues; needs a token: see the manual"),
             in_variable("TOKEN", ""),
+        ] {
+            assert!(plain.is_empty(), "{plain:?}");
+        }
+    }
+
+    /// Ways in which arguments carry credentials, the one before included; `@` stands for the credential.
+    const WAYS: &[(&str, &str)] = &[
+        ("--token", "@"),
+        ("--api-key", "@"),
+        ("-e", "API_KEY=@"),
+        ("--env", "DB_PASSWORD=@"),
+        ("--header", "Authorization: Bearer @"),
+        ("-H", "X-Api-Key: @"),
+        ("--header", "Cookie: @"),
+        ("-u", "admin:@"),
+        ("", "--token=@"),
+        ("", "--env=MY_SECRET=@"),
+        ("", "--header=Authorization: Bearer @"),
+        ("", "ACCESS_TOKEN=@"),
+        ("", "{\"apiKey\":\"@\"}"),
+        ("--config", "{\"auth\": {\"password\": \"@\", \"level\": 3}}"),
+        ("", "[{\"name\": \"API_KEY\", \"value\": \"@\"}]"),
+        ("", "postgres://admin:@@db.example.com/app"),
+        ("", "https://example.com/mcp?api_key=@&x=1"),
+        ("", "https://example.com/mcp?x=1#access_token=@"),
+        ("", "Server=db;User Id=sa;Password=@;Encrypt=True"),
+        ("", "host=db password=@ dbname=x"),
+        ("", "cache:6380,password=@,ssl=True"),
+        ("-c", "MY_TOKEN=@ exec server"),
+        ("-c", "server --password '@' --verbose"),
+        ("-c", "curl -H \"Authorization: Bearer @\" https://example.com"),
+        ("", "--//registry.example.com/:_authToken=@"),
+    ];
+
+    #[test]
+    fn a_credential_is_found_whatever_it_looks_like_and_however_it_is_carried() {
+        let credentials = [
+            "plain-words-only",
+            "hunter2",
+            "correcthorsebatterystaple",
+            "0123456789",
+            "ghp_a0B1c2D3e4F5g6H7i8J9k0L1m2N3o4P5q6R7",
+            "a1b2c3d4e5f60718293a4b5c6d7e8f90",
+            "4f3c2b1a-9d8e-4c7b-a6f5-0e1d2c3b4a59",
+            "YWRtaW46aHVudGVyMg==",
+            "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxIn0.c2lnbmF0dXJlLW9mLXRoZS10b2tlbg",
+            "s3cr3t!",
+            "Tr0ub4dor.3",
         ];
-        assert!(parts.iter().all(Option::is_none), "{parts:?}");
+        let mut left = Vec::new();
+        for (previous, way) in WAYS {
+            for credential in credentials {
+                let at = way.find('@').expect("a place");
+                let argument = format!("{}{credential}{}", &way[..at], &way[at + 1..]);
+                let parts = in_argument(Some(previous).filter(|previous| !previous.is_empty()).copied(), &argument);
+                let is_covered = parts.iter().any(|part| part.start <= at && at + credential.len() <= part.end);
+                if !is_covered {
+                    left.push(format!("{previous} {argument}: {parts:?}"));
+                }
+            }
+        }
+        assert!(left.is_empty(), "{} of {}:\n{}", left.len(), WAYS.len() * credentials.len(), left.join("\n"));
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn any_text_can_be_looked_at(
+            previous in "(-[a-zA-Z]|--[a-z]{2,8}|)",
+            text in "(token|key=|password|[:=@/?&#\"'\\\\ {}\\[\\]é🦀%-]|://|Bearer |[a-zA-Z0-9]{1,24}){0,24}",
+        ) {
+            for part in in_argument(Some(&previous), &text).into_iter().chain(in_variable(&previous, &text)) {
+                proptest::prop_assert_eq!(&text[part.start..part.end], &part.value);
+            }
+        }
     }
 }

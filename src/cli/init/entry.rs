@@ -20,8 +20,16 @@ pub(super) struct Entry {
     pub(super) auth: Vec<(&'static str, String)>,
     /// Keys whose values are credentials, written as they are.
     pub(super) secrets: Vec<String>,
+    /// Credentials that variables stand for.
+    pub(super) hidden: Vec<String>,
     /// Variables that must be set and are not.
     pub(super) unset: Vec<String>,
+    /// Where it stands among all that were found.
+    pub(super) position: usize,
+    /// Another server has its name: it is to be looked at before it is used.
+    pub(super) is_doubtful: bool,
+    /// It stands in a file that others write too.
+    pub(super) is_shared: bool,
     /// What else the reader should know.
     pub(super) notes: Vec<String>,
 }
@@ -83,9 +91,42 @@ impl Entry {
         out
     }
 
+    /// Takes over the rules of the same server in another file, which never allow more: denied stays denied, switched off
+    /// stays switched off. A file of a project does not change what the user's own files say is allowed.
+    pub(super) fn join(&mut self, other: &Self) {
+        self.disabled |= other.disabled;
+        for (kind, tools) in &other.tools {
+            match self.tools.iter_mut().find(|(known, _)| known == kind) {
+                Some((_, known)) if *kind == "deny" => {
+                    let new: Vec<_> = tools.iter().filter(|tool| !known.contains(tool)).cloned().collect();
+                    known.extend(new);
+                }
+                Some((_, known)) if self.is_shared == other.is_shared => {
+                    let both: Vec<_> = known.iter().filter(|tool| tools.contains(tool)).cloned().collect();
+                    *known = if both.is_empty() { std::mem::take(known) } else { both };
+                }
+                Some(_) => {}
+                None => self.tools.push((kind, tools.clone())),
+            }
+        }
+    }
+
+    /// Whether a table of a configuration is of the same server.
+    pub(super) fn is_at(&self, table: &toml::Value) -> bool {
+        let text = |key| table.get(key).and_then(toml::Value::as_str);
+        match &self.transport {
+            Transport::Stdio { command, args, .. } => {
+                let theirs = table.get("args").and_then(toml::Value::as_array).map(Vec::as_slice).unwrap_or_default();
+                text("command") == Some(command)
+                    && theirs.iter().map(toml::Value::as_str).eq(args.iter().map(|arg| Some(arg.as_str())))
+            }
+            Transport::Http { url, .. } => text("url") == Some(url),
+        }
+    }
+
     /// Whether it is written as disabled.
     pub(super) fn is_off(&self) -> bool {
-        self.disabled || !self.unset.is_empty()
+        self.disabled || self.is_doubtful || !self.unset.is_empty()
     }
 
     /// The entry with its comments. With `refused`, the reason why it cannot be used, all of it is a comment.

@@ -7,6 +7,7 @@ use super::credentials::Credentials;
 use super::entry::Entry;
 use super::places::{self, Host, Os, Place};
 use super::read::{Found, read};
+use super::spelling::Known;
 use super::translate;
 use crate::config::{Config, Env};
 
@@ -20,8 +21,8 @@ pub(super) struct Sources<'a> {
     pub(super) cwd: &'a Path,
     /// The file to be written.
     pub(super) target: &'a Path,
-    /// Names that are taken in it.
-    pub(super) taken: BTreeSet<String>,
+    /// The servers that are in it.
+    pub(super) existing: toml::Table,
     /// Write references in place of credentials.
     pub(super) leave_out: bool,
 }
@@ -99,10 +100,18 @@ fn entries(found: &[Found], sources: &Sources<'_>, home: Option<&Path>, imported
         Some(folder) if folder != Path::new("") => folder,
         _ => sources.cwd,
     };
-    let credentials = Credentials { env: sources.env, leave_out: sources.leave_out };
+    let nothing = Known::default();
+    let mut credentials = Credentials { env: sources.env, leave_out: sources.leave_out, known: &nothing };
+    // What is a credential in one value is none to be seen in another.
+    let first =
+        found.iter().filter(|_| sources.leave_out).filter_map(|found| translate::entry(found, credentials, base).ok());
+    let known = Known::new(first.flat_map(|entry| entry.hidden).collect::<Vec<_>>().iter());
+    credentials.known = &known;
     let mut entries: Vec<Entry> = Vec::new();
-    let mut taken: BTreeSet<String> = sources.taken.iter().map(|name| name.to_lowercase()).collect();
-    for found in found {
+    let mut taken: BTreeSet<String> = sources.existing.keys().map(|name| name.to_lowercase()).collect();
+    // The user's own files first: they have the names and the rules.
+    let (shared, own): (Vec<_>, Vec<_>) = found.iter().enumerate().partition(|(_, found)| found.place.is_shared);
+    for (position, found) in own.into_iter().chain(shared) {
         let origin = format!("{}, {}", found.place.host.name(), show(&found.place.path, home));
         let mut entry = match translate::entry(found, credentials, base) {
             Ok(entry) => entry,
@@ -111,16 +120,30 @@ fn entries(found: &[Found], sources: &Sources<'_>, home: Option<&Path>, imported
                 continue;
             }
         };
-        let same = |other: &&mut Entry| other.transport == entry.transport && other.auth == entry.auth;
-        if let Some(known) = entries.iter_mut().find(same) {
-            // Someone who switched it off in one place still uses it in the other.
-            known.disabled &= entry.disabled;
-            if !known.origins.contains(&origin) {
-                known.origins.push(origin);
-            }
+        (entry.is_shared, entry.position) = (found.place.is_shared, position);
+        if let Some(name) = sources.existing.iter().find(|(_, table)| entry.is_at(table)).map(|(name, _)| name) {
+            imported.report.push(format!("  {}: left out, {name} in this file is the same server", found.name));
             continue;
         }
+        let same = |other: &&mut Entry| other.transport == entry.transport && other.auth == entry.auth;
+        if let Some(known) = entries.iter_mut().find(same) {
+            known.join(&entry);
+            match known.origins.contains(&origin) {
+                true => {}
+                false if known.position < position => known.origins.push(origin),
+                false => known.origins.insert(0, origin),
+            }
+            known.position = known.position.min(position);
+            continue;
+        }
+        let is_taken = taken.contains(&found.name.to_lowercase());
         entry.name = free_name(&found.name, &mut taken);
+        if is_taken && entry.is_shared {
+            entry.is_doubtful = true;
+            let note =
+                "A file of the project has another server under a name that is taken; look at it, then enable it.";
+            entry.notes.insert(0, note.to_owned());
+        }
         if entry.name != found.name {
             entry.notes.insert(0, format!("Called `{}` there.", found.name));
             imported.report.push(format!("  {} is called {} here", found.name, entry.name));
@@ -128,6 +151,7 @@ fn entries(found: &[Found], sources: &Sources<'_>, home: Option<&Path>, imported
         entry.origins.push(origin);
         entries.push(entry);
     }
+    entries.sort_by_key(|entry| entry.position);
     entries
 }
 

@@ -59,6 +59,9 @@ pub(super) struct Place {
     pub(super) path: PathBuf,
     /// The project the file belongs to; `None` for a file of the user.
     pub(super) project: Option<PathBuf>,
+    /// Whether the file lies in the project, where others write it too. (Claude Code keeps servers of projects in a file
+    /// of the user.)
+    pub(super) is_shared: bool,
 }
 
 impl Place {
@@ -76,7 +79,8 @@ impl Place {
         };
         // Cursor keeps the user's file in a folder of the same name.
         let project = project.filter(|project| home != Some(*project)).map(Path::to_owned);
-        Self { host, path, project }
+        let is_shared = project.is_some();
+        Self { host, path, project, is_shared }
     }
 }
 
@@ -109,7 +113,7 @@ pub(super) fn home(env: Env<'_>) -> Option<PathBuf> {
 pub(super) fn all(os: Os, env: Env<'_>, cwd: &Path) -> Vec<Place> {
     let mut places = Vec::new();
     let mut add = |host, path: PathBuf, project: Option<&Path>| {
-        let place = Place { host, path, project: project.map(Path::to_owned) };
+        let place = Place { host, path, project: project.map(Path::to_owned), is_shared: project.is_some() };
         if !places.iter().any(|other: &Place| other.path == place.path) {
             places.push(place);
         }

@@ -1,5 +1,6 @@
 //! A host's file → the servers in it, as they are written there.
 
+use std::io::ErrorKind;
 use std::path::Path;
 
 use jsonc_parser::{ParseOptions, parse_to_serde_value};
@@ -7,7 +8,14 @@ use serde_json::{Map, Value};
 
 use super::places::{Host, Place};
 use super::references::Input;
-use crate::config::{Position, position, read_text};
+use crate::config::{Position, position};
+use crate::files;
+
+/// Longest file of a project, and of the user, in bytes: Claude Code keeps its history beside the servers.
+const LONGEST_SHARED: u64 = 1 << 20;
+const LONGEST: u64 = 32 << 20;
+/// Most servers of a file.
+const MOST: usize = 1000;
 
 /// One server as its host describes it.
 #[derive(Debug, Clone)]
@@ -36,7 +44,11 @@ pub(super) struct Contents {
 /// # Errors
 /// What is wrong with the file, with its position where there is one.
 pub(super) fn read(place: &Place, cwd: &Path) -> Result<Contents, String> {
-    let text = read_text(&place.path).map_err(|error| error.message)?;
+    let max = if place.is_shared { LONGEST_SHARED } else { LONGEST };
+    let text = files::read_text(&place.path, max).map_err(|error| match error.kind() {
+        ErrorKind::NotFound => "no such file".to_owned(),
+        _ => error.to_string(),
+    })?;
     let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
     let is_toml = place.path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("toml"));
     let root = if is_toml { toml_value(text)? } else { json_value(text)? };
@@ -44,6 +56,7 @@ pub(super) fn read(place: &Place, cwd: &Path) -> Result<Contents, String> {
         return Err("not an object with servers in it".to_owned());
     };
     let mut contents = Contents::default();
+    contents.notes.extend(link(place));
     let inputs = inputs(root);
     for key in ["mcpServers", "servers", "mcp_servers"] {
         collect(place, root.get(key), &inputs, &mut contents);
@@ -55,7 +68,18 @@ pub(super) fn read(place: &Place, cwd: &Path) -> Result<Contents, String> {
     if place.host == Host::ClaudeCode {
         projects(place, root, cwd, &mut contents);
     }
-    Ok(contents)
+    match contents.servers.len() {
+        count if count > MOST => Err(format!("{count} servers, over the limit of {MOST} servers a file")),
+        _ => Ok(contents),
+    }
+}
+
+/// Where a file leads that is a link to somewhere else than the folder that it is in.
+fn link(place: &Place) -> Option<String> {
+    let is_link = place.path.symlink_metadata().is_ok_and(|metadata| metadata.is_symlink());
+    let real = place.path.canonicalize().ok().filter(|_| is_link)?;
+    let folder = place.project.as_deref().or(place.path.parent())?.canonicalize().ok()?;
+    (!real.starts_with(folder)).then(|| format!("a link to {}, outside of its folder", real.display()))
 }
 
 fn json_value(text: &str) -> Result<Value, String> {

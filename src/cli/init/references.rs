@@ -2,6 +2,9 @@
 
 use std::path::Path;
 
+use super::hidden::{in_text, is_plausible, is_random};
+use crate::config::sounds_secret;
+
 /// What a value refers to is looked up in.
 pub(super) struct Scope<'a> {
     /// Whether the host replaces anything; else every text is literal.
@@ -10,6 +13,33 @@ pub(super) struct Scope<'a> {
     pub(super) project: Option<&'a Path>,
     /// Definitions of `${input:…}`.
     pub(super) inputs: &'a [Input],
+    /// Leave out defaults that are credentials.
+    pub(super) hides: bool,
+}
+
+impl Scope<'_> {
+    /// Whether a default of the variable `name` must not be written.
+    fn is_hidden(&self, name: &str, default: &str) -> bool {
+        let secret = || (sounds_secret(name) && is_plausible(name, default)) || is_random(default);
+        self.hides && (secret() || !in_text(default).is_empty())
+    }
+}
+
+/// Where in a value the host puts something else in place.
+pub(super) fn references(value: &str, scope: &Scope<'_>) -> Vec<(usize, usize)> {
+    let mut found = Vec::new();
+    let mut from = 0;
+    while let Some(at) = value[from..].find("${").filter(|_| scope.expands) {
+        let start = from + at;
+        match value[start..].find('}') {
+            Some(end) => {
+                from = start + end + 1;
+                found.push((start, from));
+            }
+            None => break,
+        }
+    }
+    found
 }
 
 /// A value that VS Code asks for.
@@ -58,11 +88,15 @@ fn one(inner: &str, scope: &Scope<'_>, out: &mut Text) {
     match inner.split_once(':') {
         Some(("env", name)) => variable(name, None, inner, out),
         Some(("input", id)) => input(id, scope, out),
-        Some((name, default)) if default.starts_with('-') => variable(name, Some(&default[1..]), inner, out),
+        Some((name, default)) if default.starts_with('-') => {
+            let default = Some(&default[1..]).filter(|default| !scope.is_hidden(name, default));
+            variable(name, default, inner, out);
+        }
         None if matches!(inner, "userHome") => out.text.push_str("${HOME}"),
         None if matches!(inner, "pathSeparator" | "/") => out.text.push(std::path::MAIN_SEPARATOR),
         None if matches!(inner, "workspaceFolder" | "workspaceFolderBasename") => folder(inner, scope, out),
         None => variable(inner, None, inner, out),
+        Some((name, default)) if scope.is_hidden(name, default) => need(&variable_name(name), out),
         Some(_) => literal(inner, out),
     }
 }
@@ -90,7 +124,10 @@ fn need(name: &str, out: &mut Text) {
 fn input(id: &str, scope: &Scope<'_>, out: &mut Text) {
     let name = variable_name(id);
     let known = scope.inputs.iter().find(|input| input.id == id);
-    match known.and_then(|input| input.default.as_deref()).filter(|default| !default.contains(['}', '$'])) {
+    match known
+        .and_then(|input| input.default.as_deref())
+        .filter(|default| !default.contains(['}', '$']) && !scope.is_hidden(id, default))
+    {
         Some(default) => out.text.push_str(&format!("${{{name}:-{default}}}")),
         None => need(&name, out),
     }
@@ -147,7 +184,7 @@ mod tests {
             Input { id: "api-key".to_owned(), description: Some("Your key".to_owned()), default: None },
             Input { id: "host".to_owned(), description: None, default: Some("localhost".to_owned()) },
         ];
-        translate(value, &Scope { expands: true, project: Some(Path::new("/p/app")), inputs: &inputs })
+        translate(value, &Scope { expands: true, project: Some(Path::new("/p/app")), inputs: &inputs, hides: false })
     }
 
     #[test]
@@ -178,7 +215,7 @@ mod tests {
 
     #[test]
     fn a_host_that_replaces_nothing_means_its_text_literally() {
-        let scope = Scope { expands: false, project: None, inputs: &[] };
+        let scope = Scope { expands: false, project: None, inputs: &[], hides: false };
         let text = translate("${TOKEN}", &scope);
         assert_eq!((text.text.as_str(), text.needs.len()), ("$${TOKEN}", 0));
     }

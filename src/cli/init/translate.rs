@@ -1,5 +1,8 @@
 //! A server as its host describes it → an entry of `forge.toml`.
 
+mod values;
+
+use std::collections::BTreeMap;
 use std::path::{Path, is_separator};
 
 use serde_json::{Map, Value};
@@ -8,20 +11,29 @@ use super::credentials::{self, Credentials};
 use super::entry::{Entry, Transport, array, string};
 use super::places::Host;
 use super::read::Found;
-use super::references::{Scope, translate};
+use super::references::Scope;
+use values::without;
 
 /// Translates one server. `base` is the folder of the file to be written.
 ///
 /// # Errors
 /// Why it is left out.
 pub(super) fn entry(found: &Found, credentials: Credentials<'_>, base: &Path) -> Result<Entry, String> {
-    let scope =
-        Scope { expands: found.place.host.expands(), project: found.place.project.as_deref(), inputs: &found.inputs };
+    let scope = Scope {
+        expands: found.place.host.expands(),
+        project: found.place.project.as_deref(),
+        inputs: &found.inputs,
+        hides: credentials.leave_out,
+    };
     let entry = Entry { name: found.name.clone(), ..Entry::default() };
-    let mut translator = Translator { found, fields: found.fields.clone(), scope, credentials, base, entry };
+    let (fields, named) = (found.fields.clone(), BTreeMap::new());
+    let mut translator = Translator { found, fields, scope, credentials, base, entry, named };
     translator.server()?;
     let mut entry = translator.entry;
     entry.notes.dedup();
+    if credentials.leave_out {
+        entry.notes.iter_mut().for_each(|note| *note = without(note, credentials.known));
+    }
     Ok(entry)
 }
 
@@ -33,6 +45,8 @@ struct Translator<'a> {
     credentials: Credentials<'a>,
     base: &'a Path,
     entry: Entry,
+    /// The variables that stand for credentials, with their values.
+    named: BTreeMap<String, String>,
 }
 
 impl Translator<'_> {
@@ -51,6 +65,7 @@ impl Translator<'_> {
         self.switches()?;
         for (theirs, ours) in [("enabled_tools", "allow"), ("disabled_tools", "deny"), ("disabledTools", "deny")] {
             let tools = self.list(theirs)?;
+            let tools: Vec<_> = tools.iter().map(|tool| self.plain(theirs, tool)).collect();
             if !tools.is_empty() {
                 self.entry.tools.push((ours, tools));
             }
@@ -91,12 +106,12 @@ impl Translator<'_> {
             let previous = index.checked_sub(1).and_then(|before| args.get(before));
             let label = format!("args[{index}]");
             let parts = credentials::in_argument(previous.map(String::as_str), arg);
-            written.push(self.with_credential(&label, arg, parts));
+            written.push(self.with_credentials(&label, arg, parts));
         }
         let mut env = Vec::new();
         for (name, value) in self.table("env")? {
             let parts = credentials::in_variable(&name, &value);
-            let text = self.with_credential(&format!("env.{name}"), &value, parts);
+            let text = self.with_credentials(&format!("env.{name}"), &value, parts);
             env.push((name, text));
         }
         for name in self.names("env_vars")? {
@@ -113,12 +128,12 @@ impl Translator<'_> {
     fn http(&mut self, kind: &str, url: &str) -> Result<Transport, String> {
         let bare = url.split(['?', '#']).next().unwrap_or_default().trim_end_matches('/');
         let legacy = kind == "sse" || (kind.is_empty() && bare.ends_with("/sse"));
-        let parts = credentials::in_url(url);
-        let url = self.with_credential("url", url, parts);
+        let parts = credentials::in_value(url);
+        let url = self.with_credentials("url", url, parts);
         let mut headers = Vec::new();
         for (name, value) in self.table("headers")?.into_iter().chain(self.table("http_headers")?) {
             let parts = credentials::in_header(&name, &value);
-            let text = self.with_credential(&format!("headers.{name}"), &value, parts);
+            let text = self.with_credentials(&format!("headers.{name}"), &value, parts);
             headers.push((name, text));
         }
         for (name, variable) in self.table("env_http_headers")? {
@@ -177,7 +192,7 @@ impl Translator<'_> {
                 }
                 ("clientsecret", Value::String(secret)) => {
                     let parts = credentials::whole("CLIENT_SECRET", secret);
-                    let secret = self.with_credential("auth.client_secret", secret, parts);
+                    let secret = self.with_credentials("auth.client_secret", secret, parts);
                     self.entry.auth.push(("client_secret", string(&secret)));
                 }
                 ("callbackport", Value::Number(port)) => self.entry.auth.push(("redirect_port", port.to_string())),
@@ -214,50 +229,6 @@ impl Translator<'_> {
                 project.join(&text).to_string_lossy().into_owned()
             }
             _ => text,
-        }
-    }
-
-    /// A value without credentials in it.
-    fn plain(&mut self, label: &str, value: &str) -> String {
-        self.with_credential(label, value, None)
-    }
-
-    /// A value, of which `credential` is what must not be seen.
-    fn with_credential(&mut self, label: &str, value: &str, credential: Option<credentials::Part>) -> String {
-        let text = translate(value, &self.scope);
-        for note in &text.notes {
-            self.entry.notes.push(format!("{label}: {note}"));
-        }
-        for name in &text.needs {
-            self.need(name);
-        }
-        // What the host would have replaced is no credential.
-        let is_reference = self.scope.expands && value.contains("${");
-        let Some(part) = credential.filter(|_| !is_reference) else { return text.text };
-        match self.credentials.reference(&self.entry.name, &part) {
-            Some(variable) => {
-                self.need(&variable);
-                let (before, after) = (&value[..part.start], &value[part.end..]);
-                let literal = |text: &str| text.replace("${", "$${");
-                format!("{}${{{variable}}}{}", literal(before), literal(after))
-            }
-            None => {
-                self.entry.secrets.push(label.to_owned());
-                text.text
-            }
-        }
-    }
-
-    /// A reference to a variable that the host names by itself.
-    fn reference(&mut self, variable: &str) -> String {
-        self.need(variable);
-        format!("${{{variable}}}")
-    }
-
-    fn need(&mut self, variable: &str) {
-        let known = self.entry.unset.iter().any(|name| name == variable);
-        if !known && self.credentials.env(variable).is_none() {
-            self.entry.unset.push(variable.to_owned());
         }
     }
 

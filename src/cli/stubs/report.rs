@@ -7,6 +7,7 @@ use serde::Serialize;
 use super::drift::{self, Class, Finding};
 use super::tree::Change;
 use super::{Failure, Ui};
+use crate::text::push_visible;
 
 /// How drift is printed.
 #[derive(Clone, Copy, clap::ValueEnum)]
@@ -39,15 +40,15 @@ pub(super) fn print(dir: &Path, changes: &[Change], format: Format, ui: Ui) -> R
             let files: Vec<&str> = changes.iter().map(|change| change.path.as_str()).collect();
             let report =
                 serde_json::json!({ "ok": changes.is_empty(), "tools": tools, "files": files, "diff": diffs.concat() });
-            ui.out(&report.to_string());
+            ui.json(&report.to_string());
         }
         Format::Github => {
             for tool in &tools {
                 let level = if tool.class <= Class::AnnotationRisk { "error" } else { "warning" };
-                let file = dir.join(&tool.path);
+                let file = property(&dir.join(&tool.path).display().to_string());
                 let what: Vec<String> = tool.changes.iter().map(in_words).collect();
-                let message = what.join("%0A");
-                ui.out(&format!("::{level} file={},title={}::{message}", file.display(), tool.class.as_str()));
+                let message = data(&what.join("\n"));
+                ui.out(&format!("::{level} file={file},title={}::{message}", tool.class.as_str()));
             }
             if tools.is_empty() && !changes.is_empty() {
                 ui.out(&format!("::warning title=stubs::{} files differ; regenerate the tree", changes.len()));
@@ -55,12 +56,17 @@ pub(super) fn print(dir: &Path, changes: &[Change], format: Format, ui: Ui) -> R
         }
         Format::Text => {
             for tool in &tools {
-                ui.out(&tool.path);
+                ui.out(&on_one_line(&tool.path));
                 for change in &tool.changes {
                     ui.out(&format!("  {}", in_words(change)));
                 }
             }
-            changes.iter().for_each(|change| ui.out(&change.diff));
+            for change in changes {
+                // A file that was not written here may hold what a terminal or a runner of workflows acts on.
+                let mut diff = String::with_capacity(change.diff.len());
+                push_visible(&mut diff, &change.diff);
+                ui.out(&diff);
+            }
         }
     }
     match (changes.len(), format) {
@@ -76,7 +82,24 @@ pub(super) fn print(dir: &Path, changes: &[Change], format: Format, ui: Ui) -> R
 }
 
 fn in_words(finding: &Finding) -> String {
-    format!("{}: {}", finding.class.as_str(), finding.what)
+    format!("{}: {}", finding.class.as_str(), on_one_line(&finding.what))
+}
+
+/// Text of a server or a file as one line.
+fn on_one_line(text: &str) -> String {
+    let mut line = String::with_capacity(text.len());
+    push_visible(&mut line, &text.replace('\n', "\\n"));
+    line
+}
+
+/// The message of a workflow command, escaped as GitHub's toolkit does.
+fn data(text: &str) -> String {
+    text.replace('%', "%25").replace('\r', "%0D").replace('\n', "%0A")
+}
+
+/// A value between the colons of a workflow command.
+fn property(text: &str) -> String {
+    data(text).replace(':', "%3A").replace(',', "%2C")
 }
 
 /// The tools among the changed files: each has one `.json` with its definition. A stub that was edited by hand has

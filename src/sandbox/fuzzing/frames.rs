@@ -10,6 +10,8 @@ use super::super::pipes::Frame;
 
 /// Output that the conversation keeps.
 const ROOM: usize = 100;
+/// Calls of servers that a run may make.
+const CALLS: u32 = 20;
 /// Size that every frame is said to have.
 const BYTES: usize = 3 << 20;
 
@@ -48,19 +50,23 @@ fn reread<T: serde::Serialize + serde::de::DeserializeOwned>(mut data: &[u8]) ->
 
 /// The conversation takes what follows the protocol and nothing else, and keeps no more output than it may.
 fn converse(messages: Vec<FromWorker>) {
-    let mut conversation = Conversation::new(1, ROOM as u64);
+    let limits = Limits { cpu_ms: 1, heap_bytes: 1, output_bytes: ROOM as u64, result_bytes: 1, calls: CALLS };
+    let mut conversation = Conversation::new(1, &limits);
     let mut calls = 0;
-    let mut written = 0;
+    let (mut lines, mut written) = (0, 0);
     for message in messages {
         let lawful = match &message {
             FromWorker::Ready(_) | FromWorker::Pong(_) => false,
-            FromWorker::Call(call) => call.run == 1 && call.call == calls + 1,
-            FromWorker::Output(output) => output.run == 1,
+            FromWorker::Call(call) => {
+                call.run == 1 && call.call == calls + 1 && calls < u64::from(CALLS + wire::MAX_LOCAL_OPS)
+            }
+            FromWorker::Output(output) => output.run == 1 && lines < ROOM + 2,
             FromWorker::Done(done) => done.run == 1,
         };
         if let FromWorker::Output(output) = &message
             && lawful
         {
+            lines += 1;
             written += output.text.len();
         }
         match conversation.accept(Frame { message, bytes: BYTES }) {
@@ -87,9 +93,8 @@ fn converse(messages: Vec<FromWorker>) {
         // Every other call is answered; one frame more may have been read when the room was used up.
         assert!(conversation.has_room() == (calls.div_ceil(2) as usize * BYTES < 64 << 20));
     }
-    let (output, dropped, _) = conversation.conclude();
-    let kept: usize = output.iter().map(|(_, text)| text.len()).sum();
-    assert!(kept <= ROOM && kept + dropped == written);
+    let (output, _) = conversation.conclude();
+    assert!(written - output.dropped <= ROOM && output.text.lines().count() <= ROOM + written);
 }
 
 fn frame(choice: usize, choices: &mut impl Iterator<Item = usize>) -> FromWorker {

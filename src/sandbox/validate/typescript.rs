@@ -10,7 +10,7 @@ use oxc_span::SourceType;
 use oxc_transformer::{TransformOptions, Transformer};
 use wire::ScriptError;
 
-use super::{diagnostic, parse};
+use super::{diagnostic, enums, parse, position, syntax};
 
 /// The name that the source map carries; it is never shown.
 const NAME: &str = "script.ts";
@@ -37,10 +37,15 @@ impl Map {
     }
 }
 
-/// Strips types from `code`.
-pub(super) fn strip(allocator: &Allocator, code: &str) -> Result<(String, Map), Box<ScriptError>> {
+/// Strips types from `code`. What comes out is held to the limit of code as well: enums and namespaces become more.
+pub(super) fn strip(allocator: &Allocator, code: &str, max_bytes: usize) -> Result<(String, Map), Box<ScriptError>> {
     let source = allocator.alloc_str(code);
     let mut program = parse(allocator, source, SourceType::ts())?;
+    if let Some(offset) = enums::too_large(&program, max_bytes) {
+        let (line, column) = position(code, offset as usize);
+        let message = format!("the values of enums come to more than {max_bytes} bytes, the limit of code");
+        return Err(syntax(message, line, column));
+    }
     let semantic = SemanticBuilder::new().with_enum_eval(true).build(&program);
     if let Some(error) = semantic.diagnostics.errors().next() {
         return Err(diagnostic(code, error));
@@ -57,6 +62,13 @@ pub(super) fn strip(allocator: &Allocator, code: &str) -> Result<(String, Map), 
     );
     let options = CodegenOptions { source_map_path: Some(NAME.into()), ..CodegenOptions::default() };
     let printed = Codegen::new().with_options(options).build(&program);
+    if printed.code.len() > max_bytes {
+        let bytes = printed.code.len();
+        let message = format!("as JavaScript the script has {bytes} bytes, over the limit of {max_bytes}");
+        // At the end: this parse got further than that of plain JavaScript.
+        let (line, column) = position(code, code.len());
+        return Err(syntax(message, line, column));
+    }
     let (stripped, written) = (Lines::of(&printed.code), Lines::of(code));
     let mappings = printed.map.iter().flat_map(|map| {
         map.get_tokens().map(|token| Mapping {

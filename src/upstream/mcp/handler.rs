@@ -12,7 +12,10 @@ use rmcp::{ClientHandler, ErrorData};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
+use tokio::sync::Semaphore;
 
+use crate::config::{Relay, Relays};
+use crate::limits;
 use crate::upstream::caller::{Ask, LogEntry, Question};
 use crate::upstream::events::{Event, Teller};
 use crate::upstream::request::Reports;
@@ -20,12 +23,15 @@ use crate::upstream::request::Reports;
 /// The handler of one connection.
 pub(in crate::upstream) struct Handler {
     pub(in crate::upstream) reports: Reports,
-    events: Teller,
+    pub(super) events: Teller,
+    relays: Relays,
+    /// Places for questions that are not answered yet.
+    places: Semaphore,
 }
 
 impl Handler {
-    pub(super) fn new(events: Teller) -> Self {
-        Self { reports: Reports::default(), events }
+    pub(super) fn new(events: Teller, relays: Relays) -> Self {
+        Self { reports: Reports::default(), events, relays, places: Semaphore::new(limits::QUESTIONS.max) }
     }
 
     /// Puts a question to the client whose call is in flight here. Who that is must be beyond doubt: a question
@@ -37,6 +43,12 @@ impl Handler {
         context: RequestContext<RoleClient>,
     ) -> Result<T, ErrorData> {
         let refused = |why: &str| ErrorData::new(RpcCode::METHOD_NOT_FOUND, format!("`{}`: {why}", ask.method()), None);
+        let _place = self.places.try_acquire().map_err(|_| {
+            refused(&format!(
+                "{} questions of this server are not answered yet, which is the limit",
+                limits::QUESTIONS.max
+            ))
+        })?;
         let params = serde_json::to_value(params).unwrap_or(Value::Null);
         let request = match context.extensions.get::<InboundStreamOrigin>() {
             Some(InboundStreamOrigin::OutboundRequest(id)) => Some(id),
@@ -56,12 +68,14 @@ impl Handler {
 
 impl ClientHandler for Handler {
     /// Every ability is declared to servers that ask once, at the handshake: whether the client of a later call has
-    /// it is not known then, and tools must not come and go with it. Others are told with each call.
+    /// it is not known then, and tools must not come and go with it. Others are told with each call. What the
+    /// configuration does not pass on is not declared.
     fn get_info(&self) -> ClientConfig {
         let mut abilities = ClientCapabilities::default();
         let elicitation = ElicitationCapability::new().with_form(FormElicitationCapability::new());
-        abilities.elicitation = Some(elicitation.with_url(UrlElicitationCapability::new()));
-        abilities.sampling = Some(SamplingCapability::default());
+        let elicitation = elicitation.with_url(UrlElicitationCapability::new());
+        abilities.elicitation = (self.relays.elicitation == Relay::Ask).then_some(elicitation);
+        abilities.sampling = (self.relays.sampling == Relay::Ask).then(SamplingCapability::default);
         abilities.roots = Some(RootsCapabilities::default());
         ClientConfig::new(abilities, Implementation::new("forgefs", env!("CARGO_PKG_VERSION")))
     }
@@ -100,7 +114,7 @@ impl ClientHandler for Handler {
     }
 
     async fn on_tool_list_changed(&self, _: NotificationContext<RoleClient>) {
-        self.events.tell(Event::Changed);
+        self.events.tools_changed();
     }
 
     async fn on_prompt_list_changed(&self, _: NotificationContext<RoleClient>) {

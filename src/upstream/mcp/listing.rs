@@ -1,19 +1,25 @@
 //! What a server offers: its tools, resources, resource templates and prompts, all pages of each.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use rmcp::model::{
-    ClientRequest, ErrorCode as RpcCode, ListPromptsRequest, ListResourceTemplatesRequest, ListResourcesRequest,
-    ListToolsRequest, PaginatedRequestParams,
+    ClientRequest, CustomResult, ErrorCode as RpcCode, ListPromptsRequest, ListResourceTemplatesRequest,
+    ListResourcesRequest, ListToolsRequest, PaginatedRequestParams, ServerResult,
 };
 use rmcp::service::ServiceError;
 use serde_json::Value;
 
 use super::{Client, Fault, Listing, Progress};
+use crate::error::ErrorCode;
 use crate::upstream::request::Unanswerable;
+use crate::{json, limits, memory, task};
 
-/// Pages of a list that are read before the server is taken for one that never ends it.
-const MAX_PAGES: usize = 1000;
+/// Bytes that an entry counts for at least: what is made of it takes more than itself.
+const LEAST_ENTRY: usize = 512;
+/// Bytes of memory that the values of a definition may take for each byte of it before they count for more.
+const TREE_BYTES_A_BYTE: usize = 16;
 /// Entries of a list other than the tools that are kept.
 const MAX_ENTRIES: usize = 10_000;
 /// How long the lists besides the tools may take, so that a server that never answers one still has its tools.
@@ -73,17 +79,20 @@ impl Client {
                 (declared.tools.is_some(), declared.resources.is_some(), declared.prompts.is_some());
             listing.tells_changes = declared.tools.as_ref().is_some_and(|tools| tools.list_changed == Some(true));
         }
-        let asked = |list, declared: bool| async move {
-            if declared { self.all(list, progress).await } else { Ok(Entries::default()) }
+        // The tools come first: no other list takes their room.
+        let (for_tools, for_others) = (Allowance::default(), Allowance::default());
+        let asked = |list, declared: bool, left| async move {
+            if declared { self.all(list, progress, left).await } else { Ok(Entries::default()) }
         };
+        let others = &for_others;
         let patiently = |list, declared| async move {
-            match tokio::time::timeout(PATIENCE, asked(list, declared)).await {
+            match tokio::time::timeout(PATIENCE, asked(list, declared, others)).await {
                 Ok(answer) => answer.map(|all| all.entries).map_err(|failed| failed.describe(self)),
                 Err(_) => Err(format!("no answer to `{}` within {PATIENCE:?}", list.names().0)),
             }
         };
         let (tools, resources, templates, prompts) = tokio::join!(
-            asked(List::Tools, tools),
+            asked(List::Tools, tools, &for_tools),
             patiently(List::Resources, resources),
             patiently(List::Templates, resources),
             patiently(List::Prompts, prompts),
@@ -106,22 +115,31 @@ impl Client {
         listing.resources = kept(resources);
         listing.templates = kept(templates);
         listing.prompts = kept(prompts);
+        let taken = for_tools.taken() + for_others.taken() + listing.instructions.as_ref().map_or(0, String::len);
+        let room = memory::Listed::take(self.name(), taken);
+        listing.room = Some(Arc::new(room.map_err(|full| self.upstream(format!("{full}; {}", full.hint())))?));
         Ok(listing)
     }
 
-    async fn all(&self, list: List, progress: &Progress) -> Result<Entries, Failed> {
-        let mut all = Entries::default();
-        let mut cursor = None;
-        for _ in 0..MAX_PAGES {
-            let (page, next) = self.page(list, cursor.clone(), progress).await?;
+    async fn all(&self, list: List, progress: &Progress, left: &Allowance) -> Result<Entries, Failed> {
+        let (method, mut all) = (list.names().0, Entries::default());
+        let mut cursors: Vec<String> = Vec::new();
+        for _ in 0..limits::PAGES.max {
+            let (page, next) = self.page(list, cursors.last().cloned(), progress).await?;
+            task::work_on(usize::MAX, || left.take(&page.entries)).map_err(Failed::Odd)?;
             all.entries.extend(page.entries);
             all.ttl_ms = page.ttl_ms;
-            if next.is_none() || next == cursor {
-                return Ok(all);
+            let Some(next) = next.filter(|next| cursors.last() != Some(next)) else { return Ok(all) };
+            if next.len() > limits::NEXT_CURSOR.max {
+                return Err(Failed::Odd(limits::NEXT_CURSOR.exceeded(ErrorCode::UpstreamError, next.len()).message));
             }
-            cursor = next;
+            if cursors.contains(&next) {
+                return Err(Failed::Odd(format!("its pages of `{method}` lead in a circle: one cursor came twice")));
+            }
+            cursors.push(next);
         }
-        Err(Failed::Odd(format!("its answer to `{}` has more than {MAX_PAGES} pages", list.names().0)))
+        let pages = limits::PAGES.max;
+        Err(Failed::Odd(format!("its answer to `{method}` has more than {pages} pages, which is the limit")))
     }
 
     /// One page as raw JSON: rmcp's own types refuse a whole list for one odd entry, so what they cannot read
@@ -143,13 +161,47 @@ impl Client {
             }
             Err(Unanswerable { error, .. }) => return Err(Failed::Service(error, method)),
         };
-        let mut answer = serde_json::to_value(&answer).unwrap_or_default();
+        let mut answer = match answer {
+            ServerResult::CustomResult(CustomResult(answer)) => answer,
+            answer => serde_json::to_value(&answer).unwrap_or_default(),
+        };
         let next = answer.get("nextCursor").and_then(Value::as_str).map(str::to_owned);
         let ttl_ms = answer.get("ttlMs").and_then(Value::as_u64);
         match answer.get_mut(key).map(Value::take) {
             Some(Value::Array(entries)) => Ok((Entries { entries, ttl_ms }, next)),
             _ => Err(Failed::Odd(format!("it answered `{method}` without a list of {key}"))),
         }
+    }
+}
+
+/// What one server's lists may still take, in bytes of JSON. A page is counted before it is kept.
+#[derive(Default)]
+struct Allowance(AtomicUsize);
+
+impl Allowance {
+    /// Counts the entries of a page. One counts for at least [`LEAST_ENTRY`], and for a part of what its values take, so
+    /// that neither tiny entries nor tiny values make more of a list than its bytes say.
+    fn take(&self, entries: &[Value]) -> Result<(), String> {
+        let count = |entry: &Value| {
+            let text = entry.to_string();
+            let tree = json::measure(text.as_bytes()).map_or(usize::MAX, |found| found.tree_bytes / TREE_BYTES_A_BYTE);
+            text.len().max(tree).max(LEAST_ENTRY)
+        };
+        let most = memory::list_bytes();
+        for entry in entries {
+            let bytes = count(entry);
+            let taken = self.0.fetch_add(bytes, Ordering::Relaxed).saturating_add(bytes);
+            if taken > most {
+                return Err(format!(
+                    "its list has more than {most} bytes, the limit for one server; raise `memory.list` if that is right"
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    fn taken(&self) -> usize {
+        self.0.load(Ordering::Relaxed)
     }
 }
 

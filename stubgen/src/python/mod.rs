@@ -27,6 +27,9 @@ pub(crate) struct Python<'s> {
     brief: bool,
 }
 
+/// Bytes from which on a signature leaves out parameters; the stub has them.
+const MAX_SIGNATURE: usize = 16 << 10;
+
 /// What stubs import, sorted as ruff sorts.
 const TYPING: [&str; 4] = ["Any", "Literal", "NotRequired", "TypedDict"];
 const ANY: usize = 0;
@@ -60,6 +63,14 @@ impl<'s> Python<'s> {
         out.push_str(name);
         out.push('(');
         for (at, (field, ident)) in shape.params.iter().zip(idents).enumerate() {
+            if out.len() > MAX_SIGNATURE {
+                python.used[ANY] = true;
+                out.push_str(", **");
+                out.push_str(rest_name(idents));
+                out.push_str(": Any) -> ");
+                python.flat(&mut out, &shape.result);
+                return out;
+            }
             out.push_str(if at == 0 { "*, " } else { ", " });
             out.push_str(ident);
             out.push_str(": ");

@@ -1,14 +1,18 @@
 //! `enum`, `const`, `anyOf` and `oneOf`.
 
+use std::rc::Rc;
+
 use serde_json::Value;
 
-use super::facets::{Facet, Facets};
+use super::facets::{Facet, Facets, TOO_MANY_STEPS};
 use super::translate::Translator;
 use super::types::{INTEGER, bits_of};
 use super::{Lit, MAX_TEXT, Ty, get};
 
 /// Most combinations of `anyOf` and `oneOf` that are spelled out.
 const MAX_VARIANTS: usize = 64;
+/// Letters of names and values that count as a type.
+pub(super) const LETTERS: usize = 100;
 
 impl<'a> Translator<'a> {
     /// `const` and `enum`; fractions and structures among the values are widened to their type.
@@ -18,6 +22,11 @@ impl<'a> Translator<'a> {
             let constant = get(facet.map, "const").map(std::slice::from_ref);
             let listed = get(facet.map, "enum").and_then(Value::as_array).map(Vec::as_slice);
             for these in [constant, listed].into_iter().flatten() {
+                let compared = these.len().saturating_mul(values.as_ref().map_or(1, Vec::len));
+                if !self.budget.steps(compared) {
+                    self.note(TOO_MANY_STEPS);
+                    return Some(Ty::Any);
+                }
                 values = Some(match values {
                     None => these.iter().collect(),
                     Some(known) => known.into_iter().filter(|value| these.contains(value)).collect(),
@@ -71,7 +80,16 @@ impl<'a> Translator<'a> {
                 literals.push(literal);
             }
         }
-        self.nodes += literals.len();
+        let letters: usize =
+            literals.iter().map(|literal| if let Lit::Str(text) = literal { text.len() } else { 0 }).sum();
+        if !self.budget.nodes(literals.len() + letters / LETTERS) {
+            self.note("an enum has too many values to list; it was read as any of their types");
+            others.extend(literals.drain(..).map(|literal| match literal {
+                Lit::Str(_) => Ty::Str,
+                Lit::Int(_) => Ty::Int,
+                Lit::Bool(_) => Ty::Bool,
+            }));
+        }
         if !literals.is_empty() {
             others.insert(0, Ty::Literal(literals));
         }
@@ -98,7 +116,7 @@ impl<'a> Translator<'a> {
         }
         let base: Vec<Facet<'a>> = facets.all.iter().map(|facet| Facet { choices: false, ..*facet }).collect();
         let mut variants = vec![Facets { all: base, ..Facets::default() }];
-        let root = self.root;
+        let (root, budget) = (self.root, Rc::clone(&self.budget));
         for members in choices {
             if variants.len() * members.len() > MAX_VARIANTS {
                 self.note("too many alternatives; some were ignored");
@@ -112,7 +130,10 @@ impl<'a> Translator<'a> {
                     let mut facets = Facets { all: variant.all.clone(), ..Facets::default() };
                     facets.by_ref = variant.by_ref;
                     facets.never = variant.never;
-                    facets.add(member, root, &mut |note| self.note(note));
+                    if !budget.steps(1 + variant.all.len()) {
+                        break;
+                    }
+                    facets.add(member, root, &budget, &mut |note| self.note(note));
                     product.push(facets);
                 }
             }

@@ -2,10 +2,12 @@
 
 use serde_json::{Map, Value};
 
-use super::get;
+use super::{Budget, get};
 
 /// Most schemas that one conjunction may pull together, and so the longest chain of references.
 const MAX_FACETS: usize = 48;
+const TOO_LONG: &str = "a chain of references or allOf is too long; the rest was ignored";
+pub(super) const TOO_MANY_STEPS: &str = "the schema takes too many steps to read; the rest was read as any";
 
 /// One of the schema objects that all apply to the same value.
 #[derive(Clone, Copy, Debug)]
@@ -28,8 +30,11 @@ pub(crate) struct Facets<'a> {
 }
 
 impl<'a> Facets<'a> {
-    /// Adds `schema` and all that it pulls in; problems are told to `note`.
-    pub(crate) fn add(&mut self, schema: &'a Value, root: &'a Value, note: &mut dyn FnMut(&str)) {
+    /// Adds `schema` and all that it pulls in, as far as the budget goes; problems are told to `note`.
+    pub(crate) fn add(&mut self, schema: &'a Value, root: &'a Value, budget: &Budget, note: &mut dyn FnMut(&str)) {
+        if !budget.steps(1 + self.all.len()) {
+            return note(TOO_MANY_STEPS);
+        }
         let map = match schema {
             Value::Object(map) => map,
             Value::Bool(true) => return,
@@ -43,24 +48,29 @@ impl<'a> Facets<'a> {
             return;
         }
         if self.all.len() >= MAX_FACETS {
-            return note("a chain of references or allOf is too long; the rest was ignored");
+            return note(TOO_LONG);
         }
         self.all.push(Facet { map, choices: true });
         for keyword in ["$ref", "$dynamicRef", "$recursiveRef"] {
             let Some(Value::String(reference)) = get(map, keyword) else { continue };
-            match resolve(reference, root) {
+            match resolve(reference, root, budget) {
                 Some(target) => {
                     self.by_ref = true;
                     if self.ref_name.is_none() {
                         self.ref_name = definition_name(reference);
                     }
-                    self.add(target, root, note);
+                    self.add(target, root, budget, note);
                 }
                 None => note("a $ref that does not resolve was read as any"),
             }
         }
         if let Some(Value::Array(members)) = get(map, "allOf") {
-            members.iter().for_each(|member| self.add(member, root, note));
+            for member in members {
+                if self.all.len() >= MAX_FACETS {
+                    return note(TOO_LONG);
+                }
+                self.add(member, root, budget, note);
+            }
         }
     }
 
@@ -71,7 +81,10 @@ impl<'a> Facets<'a> {
 }
 
 /// The schema that a local reference points to: `#`, a JSON pointer, or an `$anchor`.
-fn resolve<'a>(reference: &str, root: &'a Value) -> Option<&'a Value> {
+fn resolve<'a>(reference: &str, root: &'a Value, budget: &Budget) -> Option<&'a Value> {
+    if !budget.steps(reference.len() / 16) {
+        return None;
+    }
     let fragment = match reference.strip_prefix('#') {
         Some(fragment) => fragment,
         None => {
@@ -89,6 +102,7 @@ fn resolve<'a>(reference: &str, root: &'a Value) -> Option<&'a Value> {
             .iter()
             .filter_map(|key| root.get(key)?.as_object())
             .flat_map(|definitions| definitions.values())
+            .take_while(|_| budget.steps(1))
             .find(|schema| {
                 let is = |key: &str| schema.get(key).and_then(Value::as_str) == Some(fragment);
                 is("$anchor") || is("$dynamicAnchor") || schema.get("$id").and_then(Value::as_str) == Some(reference)

@@ -50,9 +50,20 @@ impl<'a> Field<'a> {
     }
 
     /// The description on one line.
-    pub(crate) fn description(&self) -> Option<String> {
+    fn description(&self) -> Option<String> {
         let said = self.facets.iter().filter_map(|facet| get(facet, "description")?.as_str());
         said.map(text::one_line).find(|line| !line.is_empty())
+    }
+
+    /// The description, unless it is longer than what is left for all of them.
+    pub(crate) fn described(&self, left: &mut usize) -> Option<String> {
+        if *left == 0 {
+            return None;
+        }
+        let description = self.description()?;
+        let rest = left.checked_sub(description.len());
+        *left = rest.unwrap_or(0);
+        rest.map(|_| description)
     }
 
     pub(crate) fn examples(&self) -> Vec<&'a Value> {

@@ -1,5 +1,6 @@
 //! JSON Schema as MCP servers really send it, to a small set of types that both languages can print.
 
+mod budget;
 mod choices;
 mod facets;
 mod field;
@@ -11,6 +12,7 @@ mod value;
 
 use serde_json::{Map, Value};
 
+pub(crate) use budget::Budget;
 pub(crate) use field::Field;
 pub(crate) use translate::{Shape, Translator};
 pub(crate) use value::{accepts, literal};

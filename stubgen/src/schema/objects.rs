@@ -2,9 +2,10 @@
 
 use serde_json::{Map, Value};
 
-use super::facets::{Facet, Facets};
+use super::choices::LETTERS;
+use super::facets::{Facet, Facets, TOO_MANY_STEPS};
 use super::names::{ARGS, Path, Step};
-use super::translate::{Seen, Translator};
+use super::translate::{Seen, TOO_LARGE, Translator};
 use super::{Body, Field, Lit, MAX_TEXT, Ty, get};
 
 /// Classes that a new one is compared to; a hostile schema has thousands, all different.
@@ -16,7 +17,13 @@ impl<'a> Translator<'a> {
         let first = |keyword: &str| facets.iter().find_map(|facet| get(facet.map, keyword));
         let prefix = first("prefixItems").or_else(|| first("items").filter(|items| items.is_array()));
         if let Some(Value::Array(prefix)) = prefix.filter(|prefix| prefix.as_array().is_some_and(|p| !p.is_empty())) {
-            let items: Vec<Ty> = prefix.iter().map(|item| self.ty(&[item], &path)).collect();
+            let mut items = Vec::with_capacity(prefix.len().min(64));
+            for item in prefix {
+                if self.budget.is_spent() {
+                    return Ty::Tuple(items, Some(Box::new(Ty::Any)));
+                }
+                items.push(self.ty(&[item], &path));
+            }
             let rest = first("additionalItems").or_else(|| first("items")).filter(|rest| rest.is_object());
             let rest = rest.map(|rest| Box::new(self.ty(&[rest], &path)));
             return Ty::Tuple(items, rest);
@@ -33,6 +40,7 @@ impl<'a> Translator<'a> {
         }
         let alone = (facets.all.len() == 1 && !facets.by_ref).then(|| facets.all[0].map);
         if let Some(map) = alone
+            && self.budget.steps(self.classes.len() * (1 + map.len()))
             && let Some((_, id)) = self.classes.iter().find(|(known, _)| same_object(known, map))
         {
             return Ty::Named(*id);
@@ -56,7 +64,7 @@ impl<'a> Translator<'a> {
         }
         let fields = self.fields(std::slice::from_ref(&facets.all), path);
         let skipped = fields.is_empty();
-        let extra = if skipped || facets.all.iter().any(|facet| speaks_of_extra(facet.map)) {
+        let extra = if skipped || self.budget.is_spent() || facets.all.iter().any(|facet| speaks_of_extra(facet.map)) {
             self.extra(&facets.all, path)
         } else {
             None
@@ -79,6 +87,9 @@ impl<'a> Translator<'a> {
 
     /// The type of keys that are not fields; `None` where there are to be none.
     pub(super) fn extra(&mut self, facets: &[Facet<'a>], path: &Path<'_>) -> Option<Ty> {
+        if self.budget.is_spent() {
+            return Some(Ty::Any);
+        }
         let path = path.then(Step::Value);
         let first = |keyword: &str| facets.iter().find_map(|facet| get(facet.map, keyword));
         let mut members = Vec::new();
@@ -104,6 +115,15 @@ impl<'a> Translator<'a> {
         let mut required: Vec<(&'a str, usize)> = Vec::new();
         for (at, facets) in variants.iter().enumerate() {
             for facet in facets {
+                let size = |keyword: &str| match get(facet.map, keyword) {
+                    Some(Value::Object(properties)) => properties.len(),
+                    Some(Value::Array(names)) => names.len(),
+                    _ => 0,
+                };
+                if !self.budget.steps(8 * (size("properties") + size("required"))) {
+                    self.note(TOO_MANY_STEPS);
+                    break;
+                }
                 if let Some(Value::Object(properties)) = get(facet.map, "properties") {
                     found.extend(properties.iter().map(|(name, schema)| (name.as_str(), at, Some(schema))));
                 }
@@ -128,6 +148,10 @@ impl<'a> Translator<'a> {
                 self.note("a key that is empty or very long was left out");
                 continue;
             }
+            if self.budget.is_spent() || !self.budget.nodes(name.len() / LETTERS) {
+                self.note(TOO_LARGE);
+                break;
+            }
             let path = path.then(Step::Property(name));
             let mut members = Vec::with_capacity(1);
             let mut info = Vec::new();
@@ -137,7 +161,10 @@ impl<'a> Translator<'a> {
                 if facets.never {
                     continue;
                 }
-                info.extend(facets.all.iter().map(|facet| facet.map));
+                let keywords: usize = facets.all.iter().map(|facet| facet.map.len()).sum();
+                if self.budget.steps(keywords) {
+                    info.extend(facets.all.iter().map(|facet| facet.map));
+                }
                 members.push(self.conjunction(facets, &path));
             }
             if !members.is_empty() {

@@ -1,21 +1,24 @@
 //! Schemas to types: conjunctions are merged, choices become unions, recursion becomes names.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
+use std::rc::Rc;
 
 use serde_json::{Map, Value};
 
-use super::facets::{Facet, Facets};
+use super::choices::LETTERS;
+use super::facets::{Facet, Facets, TOO_MANY_STEPS};
 use super::names::{ARGS, Names, Path, Step};
 use super::types::{ALL, ARRAY, BOOLEAN, FRACTION, INTEGER, NULL, OBJECT, STRING};
-use super::{Body, Field, Named, Ty, get};
+use super::{Body, Budget, Field, Lit, Named, Ty, get};
 use crate::{ident, text};
 
-/// Types one tool may need before the rest is widened: a real tool of 89 kB needs about 2,000.
-const MAX_NODES: usize = 10_000;
+pub(super) const TOO_LARGE: &str = "the schema is too large; the rest was read as any";
 /// Nesting before the rest is widened: real schemas go to 13.
 const MAX_DEPTH: usize = 24;
 /// Parts of a type behind a `$ref` up to which it is printed where it is used.
 const MAX_INLINE: usize = 8;
+/// Names of a form beyond this are cut from the note anyway.
+const MAX_FORM: usize = 300;
 /// Notes beyond this say nothing new.
 const MAX_NOTES: usize = 8;
 
@@ -40,7 +43,7 @@ pub(crate) struct Translator<'a> {
     pub(super) seen: HashMap<Vec<usize>, Seen>,
     /// Objects that became classes, to find the same object again.
     pub(super) classes: Vec<(&'a Map<String, Value>, usize)>,
-    pub(super) nodes: usize,
+    pub(super) budget: Rc<Budget>,
     notes: Vec<String>,
 }
 
@@ -51,15 +54,15 @@ pub(super) enum Seen {
 }
 
 impl<'a> Translator<'a> {
-    /// Translates the schemas of the tool whose identifier is `ident`.
-    pub(crate) fn shape(ident: &str, input: Option<&'a Value>, output: Option<&'a Value>) -> Shape<'a> {
+    /// Translates the schemas of the tool whose identifier is `ident`, within the budget.
+    pub(crate) fn shape(ident: &str, input: Option<&'a Value>, output: Option<&'a Value>, budget: Budget) -> Shape<'a> {
         let mut this = Translator {
             root: input.or(output).unwrap_or(&Value::Null),
             named: Vec::new(),
             names: Names::new(ident),
             seen: HashMap::new(),
             classes: Vec::new(),
-            nodes: 0,
+            budget: Rc::new(budget),
             notes: Vec::new(),
         };
         let (params, extra) = match input {
@@ -116,11 +119,14 @@ impl<'a> Translator<'a> {
 
     /// Says which arguments go together, where a signature can only list them all.
     fn note_forms(&mut self, forms: &[Vec<&str>]) {
-        let common = |name: &str| forms.iter().all(|form| form.contains(&name));
+        // A form names each argument once.
+        let mut uses: HashMap<&str, usize> = HashMap::new();
+        forms.iter().flatten().for_each(|name| *uses.entry(name).or_default() += 1);
+        let own = |name: &&&str| uses.get(**name) != Some(&forms.len());
         let shown: Vec<String> = forms
             .iter()
             .map(|form| {
-                let own: Vec<String> = form.iter().filter(|name| !common(name)).map(|name| spelled(name)).collect();
+                let own: Vec<String> = form.iter().filter(own).take(MAX_FORM).map(|name| spelled(name)).collect();
                 if own.is_empty() { "none of these".to_owned() } else { own.join(", ") }
             })
             .collect();
@@ -155,9 +161,9 @@ impl<'a> Translator<'a> {
 
     pub(super) fn facets(&mut self, schemas: &[&'a Value]) -> Facets<'a> {
         let mut facets = Facets::default();
-        let root = self.root;
+        let (root, budget) = (self.root, Rc::clone(&self.budget));
         for schema in schemas {
-            facets.add(schema, root, &mut |note| self.note(note));
+            facets.add(schema, root, &budget, &mut |note| self.note(note));
         }
         facets
     }
@@ -169,9 +175,12 @@ impl<'a> Translator<'a> {
     }
 
     pub(super) fn conjunction(&mut self, facets: Facets<'a>, path: &Path<'_>) -> Ty {
-        self.nodes += 1;
-        if self.nodes > MAX_NODES {
-            self.note("the schema is too large; the rest was read as any");
+        if !self.budget.nodes(1) {
+            self.note(TOO_LARGE);
+            return Ty::Any;
+        }
+        if !self.budget.steps(4 * facets.all.len()) {
+            self.note(TOO_MANY_STEPS);
             return Ty::Any;
         }
         if path.depth > MAX_DEPTH {
@@ -190,7 +199,7 @@ impl<'a> Translator<'a> {
         match self.seen.get(&key) {
             Some(Seen::Done(ty)) => {
                 let ty = ty.clone();
-                self.nodes += weight(&ty);
+                self.budget.nodes(weight(&ty) + letters(&ty) / LETTERS);
                 return ty;
             }
             Some(Seen::Open(Some(id))) => return Ty::Named(*id),
@@ -233,12 +242,14 @@ impl<'a> Translator<'a> {
     /// Whether the alias reaches itself without passing through a container: `A = A | None`.
     fn is_groundless(&self, id: usize) -> bool {
         let mut todo = vec![id];
-        let mut done = Vec::new();
+        let mut done = HashSet::new();
         while let Some(at) = todo.pop() {
-            if done.contains(&at) {
+            if !done.insert(at) {
                 continue;
             }
-            done.push(at);
+            if !self.budget.steps(1) {
+                return true;
+            }
             let Body::Alias(ty) = &self.named[at].body else { continue };
             let members = if let Ty::Union(members) = ty { members.as_slice() } else { std::slice::from_ref(ty) };
             for member in members {
@@ -335,6 +346,20 @@ fn weight(ty: &Ty) -> usize {
         Ty::Tuple(items, rest) => items.iter().map(weight).sum::<usize>() + rest.as_deref().map_or(1, weight),
         Ty::Union(members) => members.iter().map(weight).sum(),
         _ => 1,
+    }
+}
+
+/// The letters of the literals in a type.
+fn letters(ty: &Ty) -> usize {
+    match ty {
+        Ty::Literal(literals) => {
+            literals.iter().map(|literal| if let Lit::Str(text) = literal { text.len() } else { 0 }).sum()
+        }
+        Ty::List(item) => letters(item),
+        Ty::Dict(key, value) => letters(key) + letters(value),
+        Ty::Tuple(items, rest) => items.iter().map(letters).sum::<usize>() + rest.as_deref().map_or(0, letters),
+        Ty::Union(members) => members.iter().map(letters).sum(),
+        _ => 0,
     }
 }
 

@@ -2,6 +2,7 @@
 
 mod catalogs;
 mod corpus;
+mod hostile;
 mod invariants;
 mod properties;
 mod servers;

@@ -5,30 +5,40 @@
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
+use std::sync::OnceLock;
 
 use nix::sys::resource::{RLIM_INFINITY, Resource, setrlimit};
 use nix::unistd::{SysconfVar, sysconf};
 
 /// What an engine may take beyond the script's heap: generations, chunks that double, parsed answers of tools.
-const OVERHEAD: u64 = 64 << 20;
+pub(crate) const OVERHEAD: u64 = 64 << 20;
 /// The engine's own account of the heap is exact to this factor; this limit is for what the account misses.
 const FACTOR: u64 = 3;
-
 /// The process' own statistics, opened while files can be.
-pub(crate) struct DataLimit {
-    statistics: Option<File>,
-    page: u64,
+static STATISTICS: OnceLock<Option<File>> = OnceLock::new();
+
+/// The limit of what is private and writable.
+pub(crate) struct DataLimit;
+
+/// Bytes that are private and writable now, where the system tells.
+pub(crate) fn data_bytes() -> Option<u64> {
+    let mut text = [0; 128];
+    let read = STATISTICS.get()?.as_ref()?.read_at(&mut text, 0).ok()?;
+    // The sixth number of `statm`: pages of data and stack.
+    let pages: u64 = std::str::from_utf8(&text[..read]).ok()?.split_whitespace().nth(5)?.parse().ok()?;
+    let page = sysconf(SysconfVar::PAGE_SIZE).ok().flatten().and_then(|page| u64::try_from(page).ok());
+    pages.checked_mul(page.unwrap_or(4096))
 }
 
 impl DataLimit {
     pub(crate) fn new() -> Self {
-        let page = sysconf(SysconfVar::PAGE_SIZE).ok().flatten().and_then(|page| u64::try_from(page).ok());
-        Self { statistics: File::open("/proc/self/statm").ok(), page: page.unwrap_or(4096) }
+        STATISTICS.get_or_init(|| File::open("/proc/self/statm").ok());
+        Self
     }
 
     /// Leaves room for a heap of this size beyond what the process has now.
     pub(crate) fn set(&self, heap_bytes: u64) {
-        if let Some(used) = self.used() {
+        if let Some(used) = data_bytes() {
             let limit = used.saturating_add(heap_bytes.saturating_mul(FACTOR)).saturating_add(OVERHEAD);
             // Without it the engine's own limit still holds.
             let _ = setrlimit(Resource::RLIMIT_DATA, limit, RLIM_INFINITY);
@@ -38,13 +48,5 @@ impl DataLimit {
     /// Between runs the next scope is made.
     pub(crate) fn lift(&self) {
         let _ = setrlimit(Resource::RLIMIT_DATA, RLIM_INFINITY, RLIM_INFINITY);
-    }
-
-    /// The sixth number of `statm`: pages of data and stack.
-    fn used(&self) -> Option<u64> {
-        let mut text = [0; 128];
-        let read = self.statistics.as_ref()?.read_at(&mut text, 0).ok()?;
-        let pages: u64 = std::str::from_utf8(&text[..read]).ok()?.split_whitespace().nth(5)?.parse().ok()?;
-        pages.checked_mul(self.page)
     }
 }

@@ -17,6 +17,8 @@ use wire::Layer;
 pub(crate) use linux::{after_threads, apply, before_threads};
 #[cfg(target_os = "linux")]
 pub(crate) use memory::DataLimit;
+#[cfg(feature = "v8")]
+pub(crate) use memory::{OVERHEAD, data_bytes};
 
 /// The state of a layer.
 fn layer(name: &str, outcome: Result<String, String>) -> Layer {
@@ -41,6 +43,16 @@ pub(crate) fn apply(name: &str) -> Layer {
 #[cfg(not(target_os = "linux"))]
 pub(crate) fn after_threads() -> Vec<Layer> {
     Vec::new()
+}
+
+/// What an engine may take beyond the script's heap.
+#[cfg(all(not(target_os = "linux"), feature = "v8"))]
+pub(crate) const OVERHEAD: u64 = 64 << 20;
+
+/// This platform does not tell.
+#[cfg(all(not(target_os = "linux"), feature = "v8"))]
+pub(crate) fn data_bytes() -> Option<u64> {
+    None
 }
 
 /// The memory of the process, where it can be limited.

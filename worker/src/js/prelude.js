@@ -156,8 +156,11 @@ export default (host) => {
   const request = (op, convert = (value) => value) => {
     const site = new ForgeError("INTERNAL", "");
     const sent = host.send(op);
-    if (typeof sent === "string") throw fail(site, parse(sent), undefined);
-    return new Promise((resolve, reject) => mapSet(pending, sent, { resolve, reject, site, convert }));
+    return new Promise((resolve, reject) => {
+      // What cannot be sent fails as a call that was refused does: by its promise.
+      if (typeof sent === "string") reject(fail(site, parse(sent), undefined));
+      else mapSet(pending, sent, { resolve, reject, site, convert });
+    });
   };
 
   const deliver = (call, ok, text) => {

@@ -26,6 +26,8 @@ const VALUE_BYTES: usize = 32;
 
 /// Reads JSON into a heap, which it may fill up to `max_bytes`.
 pub(super) fn from_json<'v>(json: &str, heap: Heap<'v>, max_bytes: usize) -> anyhow::Result<Value<'v>> {
+    // A number is told from an object by its key.
+    wire::json::measure(json.as_bytes())?;
     let mut deserializer = serde_json::Deserializer::from_str(json);
     let left = Cell::new(max_bytes);
     let value = Seed { heap, depth: 0, left: &left }.deserialize(&mut deserializer)?;

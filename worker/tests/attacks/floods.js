@@ -29,6 +29,10 @@ for (let i = 0; i < 1000; i++) github.echo({});
 //# call_flood_that_catches: more calls than a run may make, in spite of the error
 //= value 50
 let made = 0; for (let i = 0; i < 1000; i++) { try { await github.echo({}); made++; } catch {} } return made;
+//# call_flood_rejects: the call over the limit fails another way than calls do
+//= value ["object","LIMIT_EXCEEDED"]
+let last; for (let i = 0; i < 60; i++) { last = github.echo({}); last.catch(() => {}); }
+return [typeof last.then === 'function' ? 'object' : 'none', await last.catch((e) => e.code)];
 //# call_flood_of_kinds: more calls than a run may make, of three kinds together
 //= calls
 for (let i = 0; i < 20; i++) { await github.echo({}); await forge.readResource('github', 'x'); await forge.prompt('github', 'x'); }

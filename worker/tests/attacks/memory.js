@@ -131,3 +131,28 @@ let x = 7n; for (;;) x *= x;
 //# spread_of_many: more arguments than the stack holds
 //= stack or heap or throws RangeError
 return Math.max(...new Array(5000000).fill(1));
+//# intl_numbers: objects of ICU, which the heap does not count
+//= v8 heap
+//= quickjs throws ReferenceError
+//@ fatal
+const a = []; for (;;) a.push(new Intl.NumberFormat('de', { minimumFractionDigits: a.length % 10 }));
+//# intl_dates: objects of ICU, which the heap does not count
+//= v8 heap
+//= quickjs throws ReferenceError
+//@ small_heap fatal
+const a = []; for (;;) a.push(new Intl.DateTimeFormat('en', { dateStyle: 'full', timeStyle: 'long' }));
+//# intl_collators: objects of ICU, which the heap does not count
+//= v8 heap
+//= quickjs throws ReferenceError
+//@ small_heap fatal
+const a = []; for (;;) a.push(new Intl.Collator('sv', { numeric: true, sensitivity: 'base' }));
+//# intl_segments: objects of ICU, which the heap does not count
+//= v8 heap
+//= quickjs throws ReferenceError
+//@ small_heap fatal
+const a = []; for (;;) a.push(new Intl.Segmenter('en', { granularity: 'word' }).segment('a b c')[Symbol.iterator]());
+//# intl_that_catches: objects of ICU, in spite of the error
+//= v8 heap
+//= quickjs cpu
+//@ small_heap fatal short
+const a = []; for (;;) { try { for (;;) a.push(new Intl.PluralRules('ar')); } catch { a.push(1); } }

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use deno_core::v8;
 
+use crate::confine::{OVERHEAD, data_bytes};
 use crate::last_words;
 
 /// Heap that V8 may use beyond the limit to unwind a script that met it, a step.
@@ -14,23 +15,56 @@ const UNWINDING: usize = 16 << 20;
 /// Steps until the process ends instead: what a native is doing cannot be unwound.
 const STEPS: usize = 3;
 
-/// Stops the script when V8's own heap is nearly full.
+/// Stops the script when V8's own heap is nearly full, or what hangs on it outside: objects of ICU are small in the
+/// heap and large beside it.
 pub(super) struct HeapGuard {
     isolate: v8::IsolateHandle,
     hit: AtomicBool,
+    /// Bytes of the heap with what is outside of it, and of the process when there was no script yet.
+    limit: u64,
+    before: u64,
 }
 
 impl HeapGuard {
     /// The guard must live as long as the isolate.
-    pub(super) fn install(isolate: &mut v8::OwnedIsolate) -> Box<Self> {
-        let mut guard = Box::new(Self { isolate: isolate.thread_safe_handle(), hit: AtomicBool::new(false) });
+    pub(super) fn install(isolate: &mut v8::OwnedIsolate, heap_bytes: usize) -> Box<Self> {
+        let mut guard = Box::new(Self {
+            isolate: isolate.thread_safe_handle(),
+            hit: AtomicBool::new(false),
+            limit: (heap_bytes as u64).saturating_add(OVERHEAD),
+            before: data_bytes().unwrap_or(u64::MAX),
+        });
         isolate.add_near_heap_limit_callback(near_heap_limit, (&raw mut *guard).cast());
+        isolate.add_gc_epilogue_callback(after_collection, (&raw mut *guard).cast(), v8::GCType::kGCTypeAll);
         isolate.set_oom_error_handler(out_of_memory);
         guard
     }
 
     pub(super) fn is_hit(&self) -> bool {
         self.hit.load(Ordering::Relaxed)
+    }
+
+    fn stop(&self) {
+        self.hit.store(true, Ordering::Relaxed);
+        self.isolate.terminate_execution();
+    }
+}
+
+/// V8 collects also for what its objects say that they hold outside. `unused` is what V8 keeps of free heap.
+#[expect(unsafe_code, reason = "the pointers are those of the guard and of the isolate that calls")]
+unsafe extern "C" fn after_collection(
+    mut isolate: v8::UnsafeRawIsolatePtr,
+    _kind: v8::GCType,
+    _flags: v8::GCCallbackFlags,
+    guard: *mut c_void,
+) {
+    let guard = unsafe { &*guard.cast::<HeapGuard>() };
+    let isolate = unsafe { v8::Isolate::ref_from_raw_isolate_ptr_mut(&mut isolate) };
+    let heap = isolate.get_heap_statistics();
+    let unused = heap.total_physical_size().saturating_sub(heap.used_heap_size()) as u64;
+    let taken = data_bytes().unwrap_or(0).saturating_sub(guard.before);
+    if taken.saturating_sub(unused) > guard.limit {
+        guard.stop();
     }
 }
 
@@ -40,8 +74,7 @@ unsafe extern "C" fn near_heap_limit(guard: *mut c_void, current: usize, initial
     if current >= initial + STEPS * UNWINDING {
         last_words::say_heap();
     }
-    guard.hit.store(true, Ordering::Relaxed);
-    guard.isolate.terminate_execution();
+    guard.stop();
     current + UNWINDING
 }
 

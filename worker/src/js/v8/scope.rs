@@ -17,14 +17,14 @@ use crate::watchdog::Interrupt;
 /// Rejections kept for the report; a storm of them needs no more.
 const MAX_REJECTIONS: usize = 100;
 
-/// An isolate with its realm. Handles are dropped before the isolate.
+/// An isolate with its realm. Handles are dropped before the isolate, and the guard, which it calls to its end, after.
 pub(super) struct Scope {
     context: v8::Global<v8::Context>,
     bridge: Bridge,
     port: Rc<Port>,
-    heap: Box<HeapGuard>,
     interrupt: Arc<Interrupt>,
     isolate: v8::OwnedIsolate,
+    heap: Box<HeapGuard>,
 }
 
 /// The prelude's functions for the host.
@@ -53,7 +53,7 @@ impl Scope {
         isolate.set_promise_reject_callback(on_rejection);
         isolate.set_host_import_module_dynamically_callback(no_dynamic_imports);
         isolate.set_allow_atomics_wait(false);
-        let heap = HeapGuard::install(&mut isolate);
+        let heap = HeapGuard::install(&mut isolate, heap_bytes);
         let handle = isolate.thread_safe_handle();
         interrupt.on_raise(move || {
             handle.terminate_execution();

@@ -1,0 +1,110 @@
+//! Reads a log again: the records, those of runs that never ended, and all that a session had read before one of them.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::io;
+use std::path::{Path, PathBuf};
+
+use serde_json::{Map, Value, json};
+
+use super::file;
+
+/// The outcome of a run that has no record of its end: it is under way, or its gateway was killed.
+pub const UNFINISHED: &str = "unfinished";
+
+/// The records of a log file and those rotated out of it, oldest first, as far as they can be read. Runs that sent a
+/// call and have no record of their end have one that is made of their calls.
+///
+/// # Errors
+/// When there is no file, or it cannot be read.
+pub fn records(path: &Path) -> io::Result<Vec<Value>> {
+    let lines = lines(path)?;
+    let is_sent = |line: &Value| line.get("event").is_some();
+    let ended: HashSet<String> =
+        lines.iter().filter(|line| !is_sent(line)).map(|line| text(line, "id").to_owned()).collect();
+    let mut records: Vec<Value> = Vec::new();
+    let mut unfinished: HashMap<String, usize> = HashMap::new();
+    for line in lines {
+        if !is_sent(&line) {
+            records.push(line);
+            continue;
+        }
+        let run = text(&line, "run").to_owned();
+        if ended.contains(&run) || run.is_empty() {
+            continue;
+        }
+        let place = *unfinished.entry(run.clone()).or_insert_with(|| {
+            records.push(json!({"id": run, "outcome": UNFINISHED, "calls": []}));
+            records.len() - 1
+        });
+        if let Some(record) = records[place].as_object_mut() {
+            add_sent(record, line);
+        }
+    }
+    Ok(records)
+}
+
+/// Adds a call that was sent to the record of its run, and of the first one what ran.
+fn add_sent(record: &mut Map<String, Value>, line: Value) {
+    const OF_CALL: [&str; 6] = ["server", "tool", "args", "args_digest", "verdict", "args_bytes"];
+    let Value::Object(mut line) = line else { return };
+    let mut call: Map<String, Value> =
+        OF_CALL.iter().filter_map(|key| Some(((*key).to_owned(), line.remove(*key)?))).collect();
+    call.insert("outcome".to_owned(), "unknown".into());
+    if let Some(calls) = record.get_mut("calls").and_then(Value::as_array_mut) {
+        calls.push(call.into());
+    }
+    ["event", "run", "call"].iter().for_each(|key| drop(line.remove(*key)));
+    let is_first = line.contains_key("session");
+    for (key, value) in line {
+        if is_first || !record.contains_key(&key) {
+            record.insert(key, value);
+        }
+    }
+}
+
+/// The stubs that a session had read before one of its records, by path, and how many of them are not known any more:
+/// each record has those that are new since the last one.
+#[must_use]
+pub fn had_read(path: &Path, record: &Value) -> (BTreeMap<String, Value>, u64) {
+    // Number of the part → what was new then. A record repeats what was new at the first call of its run.
+    let mut parts: BTreeMap<u64, BTreeMap<String, Value>> = BTreeMap::new();
+    let own = record.get("read_part").and_then(Value::as_u64).unwrap_or_default();
+    let lines = if own > 0 { lines(path).unwrap_or_default() } else { Vec::new() };
+    let of_session = lines.iter().filter(|line| text(line, "session") == text(record, "session"));
+    for line in of_session.chain([record]) {
+        let part = line.get("read_part").and_then(Value::as_u64).unwrap_or_default();
+        if part <= own {
+            let read = line.get("read").and_then(Value::as_object).into_iter().flatten();
+            parts.entry(part).or_default().extend(read.map(|(path, seen)| (path.clone(), seen.clone())));
+        }
+    }
+    let read = parts.into_values().reduce(|mut read, part| {
+        read.extend(part);
+        read
+    });
+    let read = read.unwrap_or_default();
+    let count = record.get("read_count").and_then(Value::as_u64).unwrap_or_default();
+    let missing = count.saturating_sub(read.len() as u64);
+    (read, missing)
+}
+
+fn lines(path: &Path) -> io::Result<Vec<Value>> {
+    let mut lines = Vec::new();
+    let mut rotated: Vec<PathBuf> =
+        (1..).map(|number| file::rotated(path, number)).take_while(|p| p.exists()).collect();
+    rotated.reverse();
+    for path in rotated.iter().map(PathBuf::as_path).chain([path]) {
+        if !std::fs::metadata(path)?.is_file() {
+            return Err(io::Error::other("it is no regular file"));
+        }
+        let bytes = std::fs::read(path)?;
+        let text = String::from_utf8_lossy(&bytes);
+        // A full disk leaves half a record, which may end inside of a character.
+        lines.extend(text.lines().filter_map(|line| serde_json::from_str(line).ok()));
+    }
+    Ok(lines)
+}
+
+fn text<'a>(value: &'a Value, key: &str) -> &'a str {
+    value.get(key).and_then(Value::as_str).unwrap_or_default()
+}

@@ -1,0 +1,148 @@
+//! Placeholders in what an execution sends: which ones it may use, and to whom their values may go.
+//!
+//! The value of a placeholder is data of the servers that the run which was shown it had read from. Putting it back is
+//! sending that data: the rules decide about it before the arguments are looked at, and from then on the execution holds
+//! it. Values stand in the arguments of tools and prompts alone. Anywhere else a placeholder would reach a server as it
+//! is, which could then place it in a page, so that it is refused.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use async_trait::async_trait;
+use serde_json::Value;
+
+use super::{Broker, policy};
+use crate::error::{Error, ErrorCode, Result};
+use crate::redact::{self, Mentions, Minting, PutBack, Results, Surface, Way};
+use crate::session::{Labels, Session};
+use crate::upstream::{Caller, Level, LogEntry, Question, Speaker, Step, TraceContext};
+
+/// The placeholders that an execution may use.
+#[derive(Debug, Default)]
+pub(super) struct Placeholders(Option<Mutex<Mentions>>);
+
+impl Broker {
+    /// The same boundary, where placeholders are put back, or not. All may be used: the agent writes the arguments.
+    #[must_use]
+    pub fn with_placeholders(self, placeholders: bool) -> Self {
+        Self { placeholders: Placeholders(placeholders.then(Mutex::default)), ..self }
+    }
+
+    /// The same boundary, for a script: only the placeholders in it may be used.
+    #[must_use]
+    pub fn written_in(self, code: &str) -> Self {
+        let Placeholders(all) = self.placeholders;
+        Self { placeholders: Placeholders(all.map(|_| Mutex::new(Mentions::of(code)))), ..self }
+    }
+
+    /// Names for what is taken out of answers of this execution, where there are any.
+    #[must_use]
+    pub fn minting(&self) -> Option<Minting<'_>> {
+        self.placeholders.0.as_ref().map(|_| self.session.minted().minting(self.holdings.now().labels))
+    }
+
+    /// The way of what a server says.
+    pub(super) fn arriving(&self, surface: Surface) -> Way<'_> {
+        surface.arriving(self.session.minted())
+    }
+
+    /// Notes that the execution reads what the session kept, where earlier ones have left placeholders: a script of the
+    /// agent wrote them there, or the gateway did as it stored a result.
+    pub(super) fn reads_kept(&self, text: &str) {
+        if let Some(mentions) = &self.placeholders.0 {
+            mentions.lock().unwrap_or_else(PoisonError::into_inner).add(text);
+        }
+    }
+
+    /// Arguments with values in place of placeholders, where there are any that may go to `server`. The execution holds
+    /// data of their servers from here on.
+    pub(super) fn put_back(&self, server: &str, args: &str) -> Result<Option<PutBack>> {
+        self.small_enough(args)?;
+        let Some(mentions) = &self.placeholders.0 else { return Ok(None) };
+        let back = {
+            let mentions = mentions.lock().unwrap_or_else(PoisonError::into_inner);
+            self.session.minted().put_back(args, &mentions, self.limits.args_bytes)?
+        };
+        if let Some(back) = &back {
+            let entry = self.catalog.server(server)?;
+            policy::release(&self.rules, &self.holdings.now(), &entry.name, &back.origins)?;
+            self.holdings.take_in("a placeholder", &back.origins)?;
+        }
+        Ok(back)
+    }
+
+    /// The client as a server that is called may reach it.
+    pub(super) fn reachable(&self, caller: &Arc<dyn Caller>) -> Arc<dyn Caller> {
+        match &self.placeholders.0 {
+            Some(_) => Arc::new(Hiding { caller: Arc::clone(caller), session: Arc::clone(&self.session) }),
+            None => Arc::clone(caller),
+        }
+    }
+
+    /// Refuses a placeholder where none is put back.
+    ///
+    /// # Errors
+    /// `INVALID_ARGS` when `text` has one of this session.
+    pub(super) fn without_placeholders(&self, what: &str, text: &str) -> Result<()> {
+        match self.placeholders.0.as_ref().and_then(|_| self.session.minted().first_in(text)) {
+            None => Ok(()),
+            Some(name) => Err(Error::new(ErrorCode::InvalidArgs, format!("{name} is not put back in {what}"))
+                .hint("values take the place of placeholders in the arguments of tools and prompts only")),
+        }
+    }
+}
+
+/// The client of a call, which is not shown what was put back either where the server asks it or logs something.
+struct Hiding {
+    caller: Arc<dyn Caller>,
+    session: Arc<Session>,
+}
+
+impl Hiding {
+    fn hidden(&self, server: &str, value: Value) -> Value {
+        let minting = self.session.minted().minting(Labels::from([server.to_owned()]));
+        redact::json(Surface::Output(Results::Secrets).minted_by(Some(&minting)), value)
+    }
+}
+
+#[async_trait]
+impl Caller for Hiding {
+    fn session(&self) -> u64 {
+        self.caller.session()
+    }
+
+    fn abilities(&self) -> Value {
+        self.caller.abilities()
+    }
+
+    async fn ask(&self, speaker: Speaker<'_>, question: Question) -> Result<Value> {
+        let params = match speaker {
+            Speaker::Server(server) => self.hidden(server, question.params),
+            Speaker::Gateway => question.params,
+        };
+        self.caller.ask(speaker, Question { params, ..question }).await
+    }
+
+    fn log_level(&self) -> Option<Level> {
+        self.caller.log_level()
+    }
+
+    fn log(&self, server: &str, entry: LogEntry) {
+        self.caller.log(server, LogEntry { data: self.hidden(server, entry.data), ..entry });
+    }
+
+    fn trace(&self) -> Option<TraceContext> {
+        self.caller.trace()
+    }
+
+    fn progress(&self, step: Step) {
+        self.caller.progress(step);
+    }
+}
+
+/// The error without what was put back into the arguments that it is about.
+pub(super) fn hidden(back: &Option<PutBack>, error: Error) -> Error {
+    match back {
+        Some(back) => back.hide(error),
+        None => error,
+    }
+}

@@ -1,0 +1,50 @@
+//! What the configuration grants: the server is there and enabled, and the tool is allowed and not denied.
+//!
+//! The catalog hides what is not granted, but it is rebuilt a moment after a reload, and a script keeps the one that it
+//! began with. This rule decides.
+
+use super::{Asked, Rules};
+use crate::config::{self, Matcher, Patterns};
+use crate::error::{Error, ErrorCode, Result};
+use crate::manifest::State;
+
+/// What is granted of one server.
+#[derive(Debug)]
+pub(super) struct Grants {
+    is_enabled: bool,
+    allow: Option<Matcher>,
+    deny: Matcher,
+}
+
+impl Grants {
+    pub(super) fn new(server: &config::Server) -> Self {
+        let access = &server.access;
+        let allow = access.allow.as_ref().map(Patterns::matcher);
+        Self { is_enabled: server.enabled, allow, deny: access.deny.matcher() }
+    }
+
+    fn grant(&self, tool: &str) -> bool {
+        self.allow.as_ref().is_none_or(|allow| allow.is_match(tool)) && !self.deny.is_match(tool)
+    }
+}
+
+/// # Errors
+/// `SERVER_NOT_FOUND` for a server that the rules do not know or that is disabled, `TOOL_DENIED` for a tool that is not
+/// granted.
+pub(super) fn check(rules: &Rules, &Asked { entry, stub, .. }: &Asked<'_>) -> Result<()> {
+    // A tool list from a file has no entry in the configuration, and nothing behind it that could be called.
+    if entry.state == State::Offline {
+        return Ok(());
+    }
+    let Some(grants) = rules.grants.get(&entry.name).filter(|grants| grants.is_enabled) else {
+        let message = format!("server `{}` is not in use by the configuration in force", entry.ident);
+        return Err(Error::new(ErrorCode::ServerNotFound, message));
+    };
+    match stub {
+        Some(stub) if !grants.grant(&stub.name) => {
+            let message = format!("the configuration denies {}.{}", entry.ident, stub.ident);
+            Err(Error::new(ErrorCode::ToolDenied, message))
+        }
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,179 @@
+//! Regular expressions, formats and encodings of strings: the library's, charged by what they can cost.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use jsonschema::error::ValidationErrorKind;
+use jsonschema::{Draft, PatternOptions, Validator};
+use serde_json::{Value, json};
+
+use super::Halt;
+use crate::meter::Meter;
+
+/// Compiled keywords that are kept, some hundred kilobytes each at most.
+const MAX_KEPT: usize = 128;
+/// Bytes that a regular expression may take when compiled, and what it may keep while it runs.
+const MAX_COMPILED: usize = 4 << 20;
+const MAX_AUTOMATON: usize = 256 << 10;
+/// Steps back of the first try, and the most of the second one.
+const FEW: usize = 1_000;
+const MANY: usize = 100_000;
+/// Steps back of the second try, for each of which up to the whole string may be looked at.
+const BACKTRACK: usize = 10_000_000;
+/// States of a class of Unicode.
+const CLASS: u64 = 64;
+
+/// Keywords about strings, compiled.
+#[derive(Default)]
+pub(in crate::broker) struct Patterns(Mutex<HashMap<String, Option<Arc<Validator>>>>);
+
+impl Patterns {
+    /// Whether `text`, a string, matches; `None` where that takes too many steps to tell.
+    pub(super) fn matches(&self, pattern: &str, text: &Value, meter: &Meter) -> Result<Option<bool>, Halt> {
+        let length = text.as_str().map_or(0, str::len) as u64;
+        let states = states(pattern);
+        meter.spend(1 + (length + 1).saturating_mul(states) / 16)?;
+        let backtracks = ["(?=", "(?!", "(?<", "(?>", "\\1", "\\2", "\\k"].iter().any(|mark| pattern.contains(mark));
+        if backtracks {
+            meter.spend(length.saturating_mul(if length > 4096 { 16 } else { 1 }))?;
+        }
+        let schema = json!({ "pattern": pattern });
+        let key = || format!("pattern {pattern}");
+        let quick = self.keyword(&key(), states, meter, || regex(&schema, FEW))?;
+        if quick.is_valid(text) {
+            return Ok(Some(true));
+        }
+        let is_unfinished = |validator: &Validator| {
+            let error = validator.validate(text).err();
+            error.is_some_and(|error| matches!(error.kind(), ValidationErrorKind::BacktrackLimitExceeded { .. }))
+        };
+        if !backtracks || !is_unfinished(&quick) {
+            return Ok(Some(false));
+        }
+        let limit = (BACKTRACK / (usize::try_from(length).unwrap_or(BACKTRACK) + 1)).clamp(FEW, MANY);
+        meter.spend((limit as u64).saturating_mul(1 + length / 64))?;
+        let Some(thorough) = regex(&schema, limit) else { return Ok(None) };
+        Ok(if thorough.is_valid(text) { Some(true) } else { (!is_unfinished(&thorough)).then_some(false) })
+    }
+
+    /// Whether `text` is what a keyword such as `format` says, in the drafts where it must be.
+    pub(super) fn is_kind(
+        &self,
+        draft: Draft,
+        keyword: &str,
+        kind: &str,
+        text: &Value,
+        meter: &Meter,
+    ) -> Result<bool, Halt> {
+        let length = text.as_str().map_or(0, str::len) as u64;
+        meter.spend(1 + length * if kind == "regex" { 64 } else { 1 })?;
+        if kind.len() > 64 {
+            return Ok(true);
+        }
+        let key = format!("{draft:?} {keyword} {kind}");
+        let build = || jsonschema::options().with_draft(draft).build(&json!({ keyword: kind })).ok();
+        Ok(self.keyword(&key, 1, meter, build)?.is_valid(text))
+    }
+
+    fn keyword(
+        &self,
+        key: &str,
+        states: u64,
+        meter: &Meter,
+        build: impl FnOnce() -> Option<Validator>,
+    ) -> Result<Arc<Validator>, Halt> {
+        let unreadable = || Halt::Unreadable(format!("{} does not compile", crate::text::head(key, 200)));
+        if let Some(known) = self.0.lock().unwrap_or_else(PoisonError::into_inner).get(key) {
+            return known.clone().ok_or_else(unreadable);
+        }
+        meter.spend(states.saturating_mul(32).saturating_add(1_000).saturating_add(key.len() as u64))?;
+        let built = build().map(Arc::new);
+        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if kept.len() >= MAX_KEPT {
+            kept.clear();
+        }
+        if key.len() <= 4096 {
+            kept.insert(key.to_owned(), built.clone());
+        }
+        built.ok_or_else(unreadable)
+    }
+}
+
+fn regex(schema: &Value, backtrack: usize) -> Option<Validator> {
+    let options =
+        PatternOptions::fancy_regex().backtrack_limit(backtrack).size_limit(MAX_COMPILED).dfa_size_limit(MAX_AUTOMATON);
+    jsonschema::options().with_pattern_options(options).build(schema).ok()
+}
+
+/// About how many states a regular expression has: its characters, as often as they are repeated.
+fn states(pattern: &str) -> u64 {
+    let bytes = pattern.as_bytes();
+    // The states of each open group, and those of the last thing in it, which a count repeats.
+    let mut open: Vec<(u64, u64)> = vec![(0, 0)];
+    let mut at = 0;
+    while let Some(byte) = bytes.get(at) {
+        at += 1;
+        let last = match byte {
+            b'(' => {
+                open.push((0, 0));
+                continue;
+            }
+            b')' if open.len() > 1 => open.pop().map_or(0, |(sum, last)| sum.saturating_add(last)),
+            b'{' => {
+                let end = bytes[at..].iter().take(24).position(|byte| *byte == b'}').map_or(at, |end| at + end);
+                let numbers = pattern.get(at..end).unwrap_or_default().split(',');
+                let most = numbers.filter_map(|number| number.trim().parse::<u64>().ok()).max();
+                if let (Some((_, last)), Some(most)) = (open.last_mut(), most) {
+                    *last = last.saturating_mul(most.max(1));
+                    at = end + 1;
+                }
+                continue;
+            }
+            b'[' => {
+                // A class is one state for its bounds, however it is written; escapes in it may be large ones.
+                let start = at;
+                while bytes.get(at).is_some_and(|byte| *byte != b']') {
+                    at += if bytes[at] == b'\\' { 2 } else { 1 };
+                }
+                let large = pattern.get(start..at).is_none_or(|class| class.contains(['\\', '^']) || !class.is_ascii());
+                at += 1;
+                if large { CLASS } else { 1 }
+            }
+            b'\\' => {
+                at += 1;
+                if bytes.get(at - 1).is_some_and(|byte| b"pPwWdDsS".contains(byte)) { CLASS } else { 1 }
+            }
+            b'.' => 8,
+            _ => 1,
+        };
+        if let Some((sum, before)) = open.last_mut() {
+            *sum = sum.saturating_add(*before);
+            *before = last;
+        }
+    }
+    open.into_iter().fold(1, |all, (sum, last)| all.saturating_add(sum).saturating_add(last))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn states_grow_with_what_is_repeated() {
+        for (pattern, least, most) in [
+            ("", 1, 1),
+            ("^[a-z]{1,64}-[0-9]{1,10}$", 70, 80),
+            ("(a{100}){100}", 10_000, 10_010),
+            ("((a|b){10}c){20}", 400, 650),
+            ("a{", 1, 4),
+            (")(", 1, 4),
+            ("\\p{L}{50}", 50, 4_000),
+            ("[", 1, 3),
+            ("a{99999999999999999999}", 1, 40),
+            ("(((((x{1000}){1000}){1000}){1000}){1000}){1000}){1000}", 1 << 59, u64::MAX),
+        ] {
+            let states = states(pattern);
+            assert!((least..=most).contains(&states), "{pattern}: {states}");
+        }
+    }
+}

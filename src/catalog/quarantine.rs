@@ -1,0 +1,49 @@
+//! What is shown of a tool that is not as reviewed: where it is and why it is held, and the reviewed text where there is
+//! one. Its stub is of that text or of nothing: see [`ServerEntry::pinned`].
+
+use std::borrow::Cow;
+
+use serde_json::Value;
+use stubgen::ToolStub;
+
+use super::View;
+use crate::manifest::{Quarantined, ServerEntry};
+
+/// Said above a text that is not that of the tool as it is now.
+const AS_REVIEWED: &str = "This is how it was when it was reviewed:";
+
+/// One file of the tool.
+pub(super) fn view(stub: &ToolStub, held: &Quarantined, view: View) -> String {
+    let mark = match view {
+        View::Pyi => "# ",
+        View::Dts => "// ",
+        View::Md => "",
+        View::Json => return json(stub, held),
+    };
+    let head = format!("{mark}{}.{}\n{mark}{held}\n", stub.server, stub.ident);
+    let text = match view {
+        _ if !held.is_reviewed => return head,
+        View::Dts => stub.dts(),
+        View::Md => stub.md(),
+        View::Pyi | View::Json => stub.pyi.clone(),
+    };
+    format!("{head}{mark}{AS_REVIEWED}\n\n{text}")
+}
+
+fn json(stub: &ToolStub, held: &Quarantined) -> String {
+    let quoted = |text: &str| Value::String(text.to_owned()).to_string();
+    let (name, reason) = (quoted(&stub.ident), quoted(&held.reason));
+    let reviewed =
+        if held.is_reviewed { format!(",\n\"reviewed\": {}", stub.json().trim_end()) } else { String::new() };
+    format!("{{\n\"name\": {name},\n\"quarantined\": {reason}{reviewed}\n}}\n")
+}
+
+/// The file of all signatures, with a line for each that is held.
+pub(super) fn init(entry: &ServerEntry) -> Cow<'_, str> {
+    let text = entry.stubs.init_pyi.as_str();
+    if entry.quarantine.is_empty() {
+        return text.into();
+    }
+    let held = entry.quarantine.iter().map(|(tool, held)| format!("# {tool}: {held}\n"));
+    format!("{}\n{}", text.trim_end(), held.collect::<String>()).into()
+}

@@ -1,0 +1,104 @@
+//! One value as its host writes it → as `forge.toml` has it: references in its syntax, and credentials as references.
+
+use super::super::credentials::{self, Part};
+use super::super::hidden::{in_text, merged};
+use super::super::references::{references, translate};
+use super::super::spelling::Known;
+use super::Translator;
+
+impl Translator<'_> {
+    /// A value that is not meant to hold credentials.
+    pub(super) fn plain(&mut self, label: &str, value: &str) -> String {
+        self.with_credentials(label, value, credentials::in_value(value))
+    }
+
+    /// A value, of which `parts` must not be seen.
+    pub(super) fn with_credentials(&mut self, label: &str, value: &str, mut parts: Vec<Part>) -> String {
+        if self.credentials.leave_out {
+            parts.extend(credentials::repeated(value, self.credentials.known));
+            parts.sort_by_key(|part| (part.start, std::cmp::Reverse(part.end)));
+        }
+        let references = references(value, &self.scope);
+        let mut out = String::new();
+        let mut done = 0;
+        let mut is_copied = false;
+        for part in parts {
+            let crosses = |place: &&(usize, usize)| place.0 < part.end && part.start < place.1;
+            let inner: Vec<_> = references.iter().filter(crosses).collect();
+            let covered: usize = inner.iter().map(|place| place.1.min(part.end) - place.0.max(part.start)).sum();
+            // What the host would have replaced is no credential.
+            if part.start < done
+                || covered == part.end - part.start
+                || (!inner.is_empty() && !self.credentials.leave_out)
+            {
+                continue;
+            }
+            let Some(variable) = self.variable(&part) else {
+                is_copied = true;
+                continue;
+            };
+            let start = inner.iter().map(|place| place.0).min().unwrap_or(part.start).min(part.start).max(done);
+            let end = inner.iter().map(|place| place.1).max().unwrap_or(part.end).max(part.end);
+            let before = self.translated(label, &value[done..start]);
+            // A dollar before a reference would make it text.
+            out.push_str(before.trim_end_matches('$'));
+            out.push_str(&format!("${{{variable}}}"));
+            self.need(&variable);
+            self.entry.hidden.push(part.value);
+            done = end;
+        }
+        if is_copied {
+            self.entry.secrets.push(label.to_owned());
+        }
+        let rest = self.translated(label, &value[done..]);
+        out + &rest
+    }
+
+    /// A stretch of a value, with its references as `forge.toml` writes them.
+    fn translated(&mut self, label: &str, value: &str) -> String {
+        let text = translate(value, &self.scope);
+        for note in &text.notes {
+            self.entry.notes.push(format!("{label}: {note}"));
+        }
+        for name in &text.needs {
+            self.need(name);
+        }
+        text.text
+    }
+
+    /// The variable for a credential: one a value, whatever they are called.
+    fn variable(&mut self, part: &Part) -> Option<String> {
+        let wanted = self.credentials.reference(&self.entry.name, part)?;
+        let mut name = wanted.clone();
+        let mut number = 2;
+        while self.named.get(&name).is_some_and(|value| *value != part.value) {
+            name = format!("{wanted}_{number}");
+            number += 1;
+        }
+        self.named.insert(name.clone(), part.value.clone());
+        Some(name)
+    }
+
+    /// A reference to a variable that the host names by itself.
+    pub(super) fn reference(&mut self, variable: &str) -> String {
+        self.need(variable);
+        format!("${{{variable}}}")
+    }
+
+    pub(super) fn need(&mut self, variable: &str) {
+        let known = self.entry.unset.iter().any(|name| name == variable);
+        if !known && self.credentials.env(variable).is_none() {
+            self.entry.unset.push(variable.to_owned());
+        }
+    }
+}
+
+/// A remark without credentials.
+pub(super) fn without(note: &str, known: &Known) -> String {
+    let mut clean = note.to_owned();
+    let spans = known.places(note).into_iter().chain(in_text(note)).collect();
+    for (from, to, _) in merged(spans).into_iter().rev() {
+        clean.replace_range(from..to, "…");
+    }
+    clean
+}

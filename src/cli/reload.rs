@@ -1,0 +1,30 @@
+//! `forgefs reload`: has running gateways take up what waits for the operator.
+
+use std::process::ExitCode;
+
+use super::ui::Ui;
+use super::{Failure, Global};
+use crate::config::{Config, process_env, state_folder};
+use crate::running;
+
+pub(super) fn reload(global: &Global, ui: Ui) -> Result<ExitCode, Failure> {
+    let cwd = std::env::current_dir().unwrap_or_default();
+    let Some(path) = Config::find(global.config.as_deref(), &process_env, &cwd)? else {
+        return Err(Failure::usage("there is no forge.toml here or in ~/.config/forgefs".to_owned()));
+    };
+    // A gateway has an environment of its own and decides for itself.
+    if let Err(error) = Config::load(&path, &process_env) {
+        ui.note(&format!("with the environment of this shell it is not valid: {error}"));
+    }
+    let failed = |what: String| Failure::internal(format!("no gateway can be reached: {what}"));
+    let folder = state_folder(&process_env).ok_or_else(|| failed("HOME and XDG_STATE_HOME are not set".to_owned()))?;
+    let signalled = running::hang_up(&folder, &path).map_err(|error| failed(error.to_string()))?;
+    for pid in &signalled {
+        ui.out(&format!("signalled gateway {pid}, which follows {}", path.display()));
+    }
+    if signalled.is_empty() {
+        ui.note(&format!("no gateway follows {}", path.display()));
+        return Ok(ExitCode::from(1));
+    }
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,46 @@
+//! What of an edit lets data go where it could not go before: groups and flows, compared by what they mean for each pair
+//! of servers rather than by how they are written. A server that is removed still has data in stashes and results.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::Widened;
+use crate::config::{Config, FlowAction, Isolation, Policy};
+
+/// Pairs of servers times flows that are compared; beyond, any change of groups and flows counts as widening.
+const MAX_WORK: usize = 2_000_000;
+
+pub(super) fn compare(now: &Config, next: &Config, widened: &mut Widened) {
+    let from: BTreeSet<&str> = now.servers.keys().map(String::as_str).collect();
+    let to = next.servers.iter().filter(|(name, server)| server.enabled && from.contains(name.as_str()));
+    let to: Vec<&str> = to.map(|(name, _)| name.as_str()).collect();
+    let flows = 1 + now.policy.flows.len() + next.policy.flows.len();
+    if from.len().saturating_mul(to.len()).saturating_mul(flows) > MAX_WORK {
+        return widened.add("groups, flows", "changed", true);
+    }
+    let (before, after) = (strict(&now.policy), strict(&next.policy));
+    let apart = |groups: &BTreeMap<&str, &str>, one: &str, other: &str| matches!((groups.get(one), groups.get(other)), (Some(one), Some(other)) if one != other);
+    for from in &from {
+        for to in to.iter().filter(|to| *to != from) {
+            let joined = apart(&before, from, to) && !apart(&after, from, to);
+            widened.add(format!("groups: {from} and {to}"), "no longer apart", joined);
+            let freed = action(&next.policy, from, to) < action(&now.policy, from, to);
+            widened.add(format!("flows: {from} to {to}"), "freed", freed);
+        }
+    }
+}
+
+/// The strict group of each server that is in one.
+fn strict(policy: &Policy) -> BTreeMap<&str, &str> {
+    let groups = policy.groups.iter().filter(|(_, group)| group.isolation == Isolation::Strict);
+    groups.flat_map(|(name, group)| group.servers.iter().map(|server| (server.as_str(), name.as_str()))).collect()
+}
+
+/// What is done about data of one server for another, the strictest of all flows that speak of them.
+fn action(policy: &Policy, from: &str, to: &str) -> u8 {
+    let flows = policy.flows.iter().filter(|flow| flow.from.covers(from) && flow.to.covers(to));
+    let strictness = |action| match action {
+        FlowAction::Deny => 2,
+        FlowAction::Approve => 1,
+    };
+    flows.map(|flow| strictness(flow.action)).max().unwrap_or(0)
+}

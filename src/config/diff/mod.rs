@@ -1,0 +1,179 @@
+//! Classifies an edit of the configuration: what of it widens what servers, scripts and the gateway may do.
+//!
+//! A narrower or neutral edit is taken up from a watched file. One that widens anything waits for the operator as a
+//! whole, since whatever can write the file could have made it. Structs are destructured, so that a new key does not
+//! compile until it is classified. Where an order is not obvious, such as among patterns, a change counts as widening.
+
+mod flows;
+mod server;
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use super::{Audit, AuditTo, Budgets, Config, Limits, Manifest, Memory, Sandbox, Server};
+use crate::redact::Results;
+use crate::text::{head, push_visible};
+
+/// Keys that a message names.
+const NAMED: usize = 8;
+/// Bytes that a message shows of one key.
+const KEY: usize = 120;
+
+/// What of an edit widens anything: a key and why, each.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Widened(Vec<String>);
+
+impl Widened {
+    /// Compares the configuration in force with the one that is to follow.
+    #[must_use]
+    pub fn between(now: &Config, next: &Config) -> Self {
+        #[rustfmt::skip]
+        let Config {
+            servers, sandbox, memory, manifest, audit, redaction, placeholders, budgets, metrics, telemetry, policy, path: _,
+        } = now;
+        let mut widened = Self::default();
+        widened.servers(servers, &next.servers);
+        widened.sandbox(sandbox, &next.sandbox);
+        widened.memory(memory, &next.memory);
+        widened.manifest(manifest, &next.manifest);
+        widened.audit(audit, &next.audit);
+        let strength = |results: &Results| match results {
+            Results::Off => 0,
+            Results::Secrets => 1,
+            Results::SecretsAndPii => 2,
+        };
+        widened.add("redaction.results", "weaker", strength(&next.redaction) < strength(redaction));
+        widened.add("redaction.placeholders", "turned on", next.placeholders && !placeholders);
+        widened.budgets(budgets, &next.budgets);
+        widened.add("metrics", "a new address", next.metrics.is_some() && next.metrics != *metrics);
+        widened.add("telemetry", "a new receiver", next.telemetry.is_some() && next.telemetry != *telemetry);
+        if next.policy != *policy {
+            flows::compare(now, next, &mut widened);
+        }
+        widened
+    }
+
+    /// Whether nothing is widened.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Notes another variable of the environment that the edit reads.
+    pub fn reads(&mut self, variable: &str) {
+        self.add(format!("${{{variable}}}"), "not read before", true);
+    }
+
+    /// The keys in one line, the first ones by name: they are text of whoever wrote the file.
+    #[must_use]
+    pub fn summary(&self) -> String {
+        let mut line = String::new();
+        for (number, key) in self.0.iter().take(NAMED).enumerate() {
+            line.push_str(if number == 0 { "" } else { ", " });
+            push_visible(&mut line, head(key, KEY));
+        }
+        if self.0.len() > NAMED {
+            let _ = write!(line, " and {} more", self.0.len() - NAMED);
+        }
+        line
+    }
+
+    fn add(&mut self, key: impl Into<String>, why: &str, is_widened: bool) {
+        if is_widened {
+            self.0.push(format!("{} ({why})", key.into()));
+        }
+    }
+
+    fn servers(&mut self, now: &BTreeMap<String, Server>, next: &BTreeMap<String, Server>) {
+        for (name, server) in next {
+            let key = format!("servers.{name}");
+            match now.get(name) {
+                None => self.add(key, "a new server", server.enabled),
+                Some(before) => server::compare(&key, before, server, self),
+            }
+        }
+        // Reviewed stubs and scripts know a server by its identifier, which others with a similar name take part in.
+        let (before, after) = (idents(now), idents(next));
+        for (name, ident) in &after {
+            let moved = before.get(name).is_some_and(|before| before != ident);
+            self.add(format!("servers.{name}"), "another identifier", moved);
+        }
+    }
+
+    fn sandbox(&mut self, now: &Sandbox, next: &Sandbox) {
+        let Sandbox { workers, require, limits } = now;
+        self.add("sandbox.workers", "raised", next.workers > *workers);
+        self.add("sandbox.require", "shrunk", require.iter().any(|layer| !next.require.contains(layer)));
+        self.limits(limits, &next.limits);
+    }
+
+    fn limits(&mut self, now: &Limits, next: &Limits) {
+        #[rustfmt::skip]
+        let Limits {
+            cpu, wall, heap_bytes, code_bytes, output_bytes, calls, concurrency, args_bytes, answer_bytes,
+            binary_bytes, runs, queue, result_tokens,
+        } = now;
+        for (key, is_raised) in [
+            ("cpu", next.cpu > *cpu),
+            ("wall", next.wall > *wall),
+            ("heap", next.heap_bytes > *heap_bytes),
+            ("code", next.code_bytes > *code_bytes),
+            ("output", next.output_bytes > *output_bytes),
+            ("calls", next.calls > *calls),
+            ("concurrency", next.concurrency > *concurrency),
+            ("args", next.args_bytes > *args_bytes),
+            ("answer", next.answer_bytes > *answer_bytes),
+            ("binary", next.binary_bytes > *binary_bytes),
+            ("runs", next.runs > *runs),
+            ("queue", next.queue > *queue),
+            ("result_tokens", next.result_tokens > *result_tokens),
+        ] {
+            self.add(format!("sandbox.limits.{key}"), "raised", is_raised);
+        }
+    }
+
+    fn memory(&mut self, now: &Memory, next: &Memory) {
+        let Memory { answers, results, lists, list } = now;
+        for (key, is_raised) in [
+            ("answers", next.answers > *answers),
+            ("results", next.results > *results),
+            ("lists", next.lists > *lists),
+            ("list", next.list > *list),
+        ] {
+            self.add(format!("memory.{key}"), "raised", is_raised);
+        }
+    }
+
+    fn manifest(&mut self, now: &Manifest, next: &Manifest) {
+        let Manifest { refresh, pin, cache } = now;
+        let is_rarer = refresh.is_some_and(|now| next.refresh.is_none_or(|next| next > now));
+        self.add("manifest.refresh", "rarer", is_rarer);
+        self.add("manifest.pin", "changed", next.pin != *pin);
+        self.add("manifest.cache", "changed", next.cache != *cache);
+    }
+
+    fn audit(&mut self, now: &Audit, next: &Audit) {
+        let Audit { to, path, max_bytes, keep, fsync, required } = now;
+        self.add("audit.to", "changed", next.to != *to);
+        self.add("audit.path", "changed", next.path != *path && next.to == AuditTo::File);
+        self.add("audit.max_size", "lowered", next.max_bytes < *max_bytes);
+        self.add("audit.keep", "lowered", next.keep < *keep);
+        self.add("audit.fsync", "turned off", *fsync && !next.fsync);
+        self.add("audit.required", "turned off", *required && !next.required);
+    }
+
+    fn budgets(&mut self, now: &Budgets, next: &Budgets) {
+        let Budgets { run, session, day, folder } = now;
+        let is_raised = |now: &Option<_>, next: Option<_>| now.is_some_and(|now| next.is_none_or(|next| next > now));
+        self.add("budgets.run", "raised", is_raised(run, next.run));
+        self.add("budgets.session", "raised", is_raised(session, next.session));
+        self.add("budgets.day", "raised", is_raised(day, next.day));
+        self.add("budgets.day", "kept elsewhere", day.is_some() && next.folder != *folder);
+    }
+}
+
+/// Identifiers by name.
+fn idents(servers: &BTreeMap<String, Server>) -> BTreeMap<&str, String> {
+    let names: Vec<&str> = servers.keys().map(String::as_str).collect();
+    names.iter().copied().zip(stubgen::assign_idents(&names)).collect()
+}

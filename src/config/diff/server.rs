@@ -1,0 +1,121 @@
+//! What of an edit widens what one server may do.
+
+use std::collections::{BTreeMap, HashSet};
+
+use super::Widened;
+use crate::config::{Access, Approval, Breaker, Patterns, Rate, Relay, Relays, Server, ToolRule, Transport};
+
+/// Compares an entry of the configuration in force with the one that is to follow it.
+pub(super) fn compare(key: &str, now: &Server, next: &Server, widened: &mut Widened) {
+    #[rustfmt::skip]
+    let Server {
+        transport, description: _, enabled, timeout, max_timeout, connect_timeout, breaker, categories: _, access,
+        binding: _, start: _, idle_stop: _, auth, rate, cost, approval, relays, tools,
+    } = now;
+    if !next.enabled {
+        return;
+    }
+    if !enabled {
+        return widened.add(key, "enabled", true);
+    }
+    reached(key, transport, &next.transport, widened);
+    let Breaker { faults, pause } = breaker;
+    let Relays { elicitation, sampling } = relays;
+    let is_opened = |now: Relay, next: Relay| now == Relay::Never && next == Relay::Ask;
+    for (name, why, is_widened) in [
+        ("timeout", "raised", next.timeout > *timeout),
+        ("max_timeout", "raised", next.max_timeout > *max_timeout),
+        ("connect_timeout", "raised", next.connect_timeout > *connect_timeout),
+        ("breaker.faults", "raised", next.breaker.faults > *faults),
+        ("breaker.pause", "lowered", next.breaker.pause < *pause),
+        ("auth", "changed", next.auth != *auth),
+        ("rate", "raised", is_raised(*rate, next.rate)),
+        ("cost", "lowered", next.cost < *cost),
+        ("approval", "weaker", next.approval < *approval),
+        ("elicitation", "passed on", is_opened(*elicitation, next.relays.elicitation)),
+        ("sampling", "passed on", is_opened(*sampling, next.relays.sampling)),
+    ] {
+        widened.add(format!("{key}.{name}"), why, is_widened);
+    }
+    let Access { allow, deny } = access;
+    let is_wider = match (allow, &next.access.allow) {
+        (None, _) => false,
+        (Some(_), None) => true,
+        (Some(now), Some(next)) => has_more(next, now),
+    };
+    widened.add(format!("{key}.allow"), "widened", is_wider);
+    widened.add(format!("{key}.deny"), "shrunk", has_more(deny, &next.access.deny));
+    tool_rules(key, tools, &next.tools, widened);
+}
+
+/// Program and address: nothing of them can be narrower.
+fn reached(key: &str, now: &Transport, next: &Transport, widened: &mut Widened) {
+    match (now, next) {
+        (Transport::Stdio { command, args, env, cwd }, Transport::Stdio { .. }) => {
+            let Transport::Stdio { command: to_command, args: to_args, env: to_env, cwd: to_cwd } = next else {
+                return;
+            };
+            widened.add(format!("{key}.command"), "changed", to_command != command);
+            widened.add(format!("{key}.args"), "changed", to_args != args);
+            widened.add(format!("{key}.env"), "changed", to_env != env);
+            widened.add(format!("{key}.cwd"), "changed", to_cwd != cwd);
+        }
+        (Transport::Http { url, headers }, Transport::Http { url: to, headers: with })
+        | (Transport::Sse { url, headers }, Transport::Sse { url: to, headers: with }) => {
+            widened.add(format!("{key}.url"), "changed", to != url);
+            widened.add(format!("{key}.headers"), "changed", with != headers);
+        }
+        (Transport::Stdio { .. } | Transport::Http { .. } | Transport::Sse { .. }, _) => {
+            widened.add(format!("{key}.transport"), "changed", true);
+        }
+    }
+}
+
+/// Whether `one` has an entry that `other` does not have word for word.
+fn has_more(one: &Patterns, other: &Patterns) -> bool {
+    let known: HashSet<&String> = other.entries().iter().collect();
+    one.entries().iter().any(|entry| !known.contains(entry))
+}
+
+fn is_raised(now: Option<Rate>, next: Option<Rate>) -> bool {
+    match (now, next) {
+        (None, _) => false,
+        (Some(_), None) => true,
+        (Some(now), Some(next)) => {
+            let Rate { calls, per, burst } = now;
+            let (before, after) = (u128::from(calls) * next.per.as_nanos(), u128::from(next.calls) * per.as_nanos());
+            next.burst > burst || after > before
+        }
+    }
+}
+
+/// The rules of single tools. A rule under a full name goes before those under patterns, and any of them before what is
+/// said of the server: only what is surely stricter in each order is none that widens.
+fn tool_rules(key: &str, now: &[ToolRule], next: &[ToolRule], widened: &mut Widened) {
+    fn by_name(rules: &[ToolRule]) -> BTreeMap<&[String], &ToolRule> {
+        rules.iter().map(|rule| (rule.tools.entries(), rule)).collect()
+    }
+    let (now, next) = (by_name(now), by_name(next));
+    for name in now.keys().chain(next.keys().filter(|name| !now.contains_key(*name))) {
+        let (now, next) = (now.get(name), next.get(name));
+        let (rate, cost, approval) = now.map_or((None, None, None), |rule| {
+            let ToolRule { tools: _, rate, cost, approval } = rule;
+            (*rate, *cost, *approval)
+        });
+        let (to_rate, to_cost, to_approval) =
+            next.map_or((None, None, None), |rule| (rule.rate, rule.cost, rule.approval));
+        let is_cheaper = match (cost, to_cost) {
+            (Some(now), Some(next)) => next < now,
+            (now, next) => now != next,
+        };
+        let is_weaker = match (approval, to_approval) {
+            (Some(now), Some(next)) => next < now,
+            (None, None | Some(Approval::Always)) => false,
+            (None, Some(_)) | (Some(_), None) => true,
+        };
+        let key = format!("{key}.tools.{}", name.join(","));
+        widened.add(format!("{key}.rate"), "raised", is_raised(rate, to_rate));
+        widened.add(format!("{key}.cost"), "perhaps lowered", is_cheaper);
+        widened.add(format!("{key}.approval"), "perhaps weaker", is_weaker);
+    }
+}

@@ -1,0 +1,173 @@
+//! Whose a file is: what the gateway takes for its own must belong to its user, and nobody else may change it.
+
+use std::fs::{self, File, FileType, Metadata, OpenOptions};
+use std::io;
+use std::path::Path;
+use std::time::SystemTime;
+#[cfg(unix)]
+use std::{
+    os::unix::fs::{FileTypeExt as _, MetadataExt as _},
+    time::{Duration, UNIX_EPOCH},
+};
+
+/// Reads a file of the gateway's own, of at most `max` bytes.
+///
+/// # Errors
+/// As [`super::read_regular`]; and `PermissionDenied` for a link, a file of another user, and one that others may
+/// change, as with a folder that is such.
+pub(crate) fn read_private(path: &Path, max: u64) -> io::Result<Vec<u8>> {
+    let mut file = open_private(path, OpenOptions::new().read(true))?;
+    let metadata = file.metadata()?;
+    super::read_bounded(&mut file, &metadata, max)
+}
+
+/// Opens a file of the gateway's own without following a link, or makes it, as `options` say.
+///
+/// # Errors
+/// As [`read_private`].
+pub(crate) fn open_private(path: &Path, options: &mut OpenOptions) -> io::Result<File> {
+    if let Some(folder) = path.parent().filter(|folder| *folder != Path::new("")) {
+        check_folder(folder)?;
+    }
+    // Looked at before it is opened, so that a message says what is wrong.
+    if fs::symlink_metadata(path).is_ok_and(|metadata| metadata.is_symlink()) {
+        return Err(denied("it is a link; replace it by the file itself".to_owned()));
+    }
+    let (file, metadata) = open(path, options)?;
+    check_owner(&metadata, "it")?;
+    Ok(file)
+}
+
+fn open(path: &Path, options: &mut OpenOptions) -> io::Result<(File, Metadata)> {
+    if let Ok(metadata) = fs::metadata(path) {
+        super::check_regular(&metadata)?;
+    }
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::custom_flags(options, flags() | nix::libc::O_NOFOLLOW);
+    let file = options.open(path)?;
+    let metadata = file.metadata()?;
+    super::check_regular(&metadata)?;
+    Ok((file, metadata))
+}
+
+/// Accepts a folder in which nobody but its owner can replace files: this user's or the system's, and not writable by
+/// others, unless they can only add to it. A link to it must have been made by one of the two.
+///
+/// # Errors
+/// `PermissionDenied` with what to change.
+pub(crate) fn check_folder(folder: &Path) -> io::Result<()> {
+    let metadata = fs::metadata(folder)?;
+    let shown = folder.display();
+    #[cfg(unix)]
+    {
+        let link = fs::symlink_metadata(folder)?;
+        let trusted = |uid: u32| uid == user() || uid == 0;
+        if !trusted(metadata.uid()) || !trusted(link.uid()) {
+            let owner = if trusted(metadata.uid()) { link.uid() } else { metadata.uid() };
+            return Err(denied(format!(
+                "the folder {shown} belongs to another user (uid {owner}, this is uid {}); use a folder of your own",
+                user()
+            )));
+        }
+        let sticky = metadata.mode() & 0o1000 != 0;
+        if metadata.mode() & 0o022 != 0 && !sticky {
+            let mode = metadata.mode() & 0o7777;
+            return Err(denied(format!("others may change the folder {shown} (mode {mode:04o}); `chmod go-w` it")));
+        }
+    }
+    match metadata.is_dir() {
+        true => Ok(()),
+        false => Err(io::Error::new(io::ErrorKind::NotADirectory, format!("{shown} is not a folder"))),
+    }
+}
+
+#[cfg(unix)]
+fn check_owner(metadata: &Metadata, what: &str) -> io::Result<()> {
+    if metadata.uid() != user() {
+        return Err(denied(format!(
+            "{what} belongs to another user (uid {}, this is uid {}); remove it or use a folder of your own",
+            metadata.uid(),
+            user()
+        )));
+    }
+    match metadata.mode() & 0o022 {
+        0 => Ok(()),
+        _ => Err(denied(format!(
+            "others may change {what} (mode {:04o}); look at what it holds, then `chmod go-w` it or remove it",
+            metadata.mode() & 0o7777
+        ))),
+    }
+}
+
+#[cfg(not(unix))]
+fn check_owner(_: &Metadata, _: &str) -> io::Result<()> {
+    Ok(())
+}
+
+fn denied(what: String) -> io::Error {
+    io::Error::new(io::ErrorKind::PermissionDenied, what)
+}
+
+/// The user whose rights count.
+#[cfg(unix)]
+fn user() -> u32 {
+    nix::unistd::geteuid().as_raw()
+}
+
+/// Neither waits for the other end of a FIFO nor takes a terminal over.
+#[cfg(unix)]
+pub(super) fn flags() -> i32 {
+    nix::libc::O_NONBLOCK | nix::libc::O_NOCTTY
+}
+
+/// A kind of file, as people know it.
+pub(super) fn kind(kind: FileType) -> &'static str {
+    #[cfg(unix)]
+    {
+        if kind.is_fifo() {
+            return "a FIFO";
+        }
+        if kind.is_socket() {
+            return "a socket";
+        }
+        if kind.is_char_device() || kind.is_block_device() {
+            return "a device";
+        }
+    }
+    let _ = kind;
+    "something else"
+}
+
+/// Device, number and time of the last change of a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Identity {
+    device: u64,
+    number: u64,
+    /// Seconds and nanoseconds since 1970.
+    changed: (i64, i64),
+}
+
+impl Identity {
+    #[cfg(unix)]
+    pub(super) fn of(metadata: &Metadata) -> Self {
+        let changed = (metadata.ctime(), metadata.ctime_nsec());
+        Self { device: metadata.dev(), number: metadata.ino(), changed }
+    }
+
+    #[cfg(not(unix))]
+    pub(super) fn of(_: &Metadata) -> Self {
+        Self { device: 0, number: 0, changed: (0, 0) }
+    }
+
+    /// When it was last changed in any way, where that is known.
+    pub(super) fn changed(self) -> Option<SystemTime> {
+        #[cfg(unix)]
+        {
+            let (seconds, nanoseconds) = self.changed;
+            let (seconds, nanoseconds) = (u64::try_from(seconds).ok()?, u32::try_from(nanoseconds).ok()?);
+            UNIX_EPOCH.checked_add(Duration::new(seconds, nanoseconds))
+        }
+        #[cfg(not(unix))]
+        None
+    }
+}

@@ -1,0 +1,120 @@
+//! A panic is an event: counted, logged with its place, and the end of one request at most.
+
+use std::panic::{AssertUnwindSafe, PanicHookInfo};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc;
+use std::time::Duration;
+
+use futures::FutureExt as _;
+
+use crate::error::{Error, ErrorCode, Result};
+use crate::redact::{self, Surface};
+use crate::text::{head, push_visible};
+
+/// Bytes of a panic's message that are logged: it may quote what it failed on.
+const MAX_MESSAGE: usize = 500;
+/// How long a panic waits until it is logged.
+const PATIENCE: Duration = Duration::from_millis(100);
+
+static COUNT: AtomicU64 = AtomicU64::new(0);
+
+/// Has every panic of this process counted and logged, on one line.
+pub(crate) fn install() {
+    std::panic::set_hook(Box::new(|info| {
+        COUNT.fetch_add(1, Ordering::Relaxed);
+        log(info);
+    }));
+}
+
+/// Panics since [`install`].
+#[must_use]
+pub(crate) fn count() -> u64 {
+    COUNT.load(Ordering::Relaxed)
+}
+
+/// The result of work, which ends as `INTERNAL` if it panics.
+///
+/// # Errors
+/// `INTERNAL` for a panic.
+pub(crate) async fn caught<T>(work: impl Future<Output = T>) -> Result<T> {
+    // What a panic leaves half-done is dropped with the work; locks that others share are taken as they are left.
+    AssertUnwindSafe(work).catch_unwind().await.map_err(|_| defect())
+}
+
+/// The error of a request that panicked. What the panic said is for the log: it may quote anybody's data.
+pub(crate) fn defect() -> Error {
+    Error::new(ErrorCode::Internal, "a defect of ForgeFS ended this request, and nothing else")
+        .hint("the log of the gateway names the place; please report it")
+}
+
+/// Logs from another thread: this one may hold a lock that redacting or writing needs. The line is mostly there before
+/// the panic goes on, and at the latest when the lock is released.
+fn log(info: &PanicHookInfo<'_>) {
+    let place = info.location().map_or_else(|| "an unknown place".to_owned(), ToString::to_string);
+    let said = info.payload_as_str().unwrap_or("no message");
+    let message = head(said, MAX_MESSAGE).to_owned();
+    let thread = std::thread::current().name().unwrap_or("unnamed").to_owned();
+    let (logged, is_logged) = mpsc::channel::<()>();
+    let write = move || {
+        let mut visible = String::new();
+        push_visible(&mut visible, &redact::text(Surface::Log, &message).replace(['\n', '\t'], " "));
+        tracing::error!(target: "forgefs::panic", place, thread, "panic: {visible}");
+        drop(logged);
+    };
+    if std::thread::Builder::new().name("panic-log".to_owned()).spawn(write).is_ok() {
+        let _ = is_logged.recv_timeout(PATIENCE);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+    use std::sync::{Arc, Mutex};
+
+    use super::*;
+
+    #[derive(Clone, Default)]
+    struct Log(Arc<Mutex<Vec<u8>>>);
+
+    impl Write for Log {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            self.0.lock().expect("not poisoned").extend_from_slice(bytes);
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[tokio::test]
+    async fn a_panic_is_counted_told_on_one_line_and_ends_its_work_only() {
+        let log = Log::default();
+        let writer = log.clone();
+        let subscriber = tracing_subscriber::fmt().with_writer(move || writer.clone()).with_ansi(false).finish();
+        // Other tests of this process may have set one; the panics below are logged by whichever there is.
+        let is_ours = tracing::subscriber::set_global_default(subscriber).is_ok();
+        install();
+        let before = count();
+        let ghp = format!("{}_{}", "ghp", "k3JdQ9vXw7Lm2RtY8sZb4NcH6fGp1AeU0iTo");
+        let long = "x".repeat(10_000);
+        let error = caught(async { panic!("no \u{1b}[2J\nroom for {ghp} {long}") }).await.expect_err("it panicked");
+        assert_eq!(error.code, ErrorCode::Internal);
+        assert!(!error.message.contains("room"), "{error}");
+        let task = tokio::spawn(async { panic!("in a task") });
+        assert!(task.await.is_err_and(|error| error.is_panic()));
+        assert_eq!(caught(async { 7 }).await.ok(), Some(7));
+        // What fails from here on is told as usual.
+        drop(std::panic::take_hook());
+        assert_eq!(count() - before, 2);
+        if !is_ours {
+            return;
+        }
+        let text = String::from_utf8(log.0.lock().expect("not poisoned").clone()).expect("text");
+        let lines: Vec<&str> = text.lines().filter(|line| line.contains("panic: ")).collect();
+        let [first, second] = lines[..] else { panic!("{text}") };
+        assert!(first.contains("src/panics.rs:") && first.contains("\\u{1b}[2J room for"), "{first}");
+        assert!(!first.contains(&ghp) && first.len() < 1000, "{first}");
+        assert!(second.contains("in a task"), "{second}");
+    }
+}

@@ -1,0 +1,122 @@
+//! Base64: what is hidden in it, and whether something that is said to be binary is.
+
+use super::scan::{self, Found, rank, run};
+use super::vendors::alnum;
+use crate::secret;
+
+/// Shortest run of base64 that is looked into.
+const SHORTEST: usize = 24;
+/// Characters at the beginning of a run that have to stand for plain text.
+const SAMPLE: usize = 16;
+/// Base64 within base64 that is looked into. Each level is three quarters of the one around it.
+const LEVELS: usize = 2;
+
+/// Secrets in runs of base64 that stand for text: the whole run is one.
+pub(super) fn find(text: &str, found: &mut Vec<Found>) {
+    find_in(text, LEVELS, found);
+}
+
+fn find_in(text: &str, levels: usize, found: &mut Vec<Found>) {
+    let mut at = 0;
+    while at < text.len() {
+        let length = run(text, at, text.len(), is_digit);
+        if length >= SHORTEST
+            && let Some(inner) = plain_text(&text[at..at + length])
+            && let Some(Found { label, rank, .. }) = worst(&inner, levels)
+        {
+            let to = at + length + run(text, at + length, 2, |byte| byte == b'=');
+            found.push(Found { from: at, to, label, rank });
+        }
+        at += length + run(text, at + length, text.len(), |byte| !is_digit(byte));
+    }
+}
+
+/// What is worst in a text that was encoded. Tokens by name alone are left: cursors of lists are such texts.
+fn worst(inner: &str, levels: usize) -> Option<Found> {
+    let mut found = secret::places(inner);
+    scan::credentials(inner, &mut found);
+    if levels > 1 {
+        find_in(inner, levels - 1, &mut found);
+    }
+    let counts = |found: &Found| found.rank < rank::NAMED || (found.rank == rank::NAMED && found.label != "token");
+    let worst = found.into_iter().filter(counts).min_by_key(|found| found.rank)?;
+    Some(Found { rank: worst.rank.min(rank::SHAPE), ..worst })
+}
+
+fn plain_text(run: &str) -> Option<String> {
+    let is_plain = |byte: &u8| matches!(byte, b' '..=b'~' | b'\n' | b'\r' | b'\t') || *byte >= 0x80;
+    if !decode(&run[..SAMPLE])?.iter().all(is_plain) {
+        return None;
+    }
+    // What hangs over at the end is of no whole byte.
+    let whole = run.len() - usize::from(run.len() % 4 == 1);
+    String::from_utf8(decode(&run[..whole])?).ok()
+}
+
+fn is_digit(byte: u8) -> bool {
+    alnum(byte) || matches!(byte, b'+' | b'/' | b'-' | b'_')
+}
+
+/// The bytes that base64 of either alphabet stands for, with padding or without; `None` for what is no base64.
+pub(super) fn decode(text: &str) -> Option<Vec<u8>> {
+    let digits = text.strip_suffix("==").or_else(|| text.strip_suffix('=')).unwrap_or(text);
+    let is_padded = digits.len() < text.len();
+    if digits.len() % 4 == 1 || (is_padded && !text.len().is_multiple_of(4)) {
+        return None;
+    }
+    digits_decoded(digits)
+}
+
+/// The bytes of base64 digits of either alphabet, without padding; `None` where another character is among them.
+pub(crate) fn digits_decoded(digits: &str) -> Option<Vec<u8>> {
+    scan::spent(digits.len());
+    let (mut plain, mut bits, mut count) = (Vec::with_capacity(digits.len() * 3 / 4), 0u32, 0);
+    for byte in digits.bytes() {
+        let value = match byte {
+            b'A'..=b'Z' => byte - b'A',
+            b'a'..=b'z' => byte - b'a' + 26,
+            b'0'..=b'9' => byte - b'0' + 52,
+            b'+' | b'-' => 62,
+            b'/' | b'_' => 63,
+            _ => return None,
+        };
+        bits = bits << 6 | u32::from(value);
+        count += 6;
+        if count >= 8 {
+            count -= 8;
+            plain.push((bits >> count & 0xff) as u8);
+        }
+    }
+    Some(plain)
+}
+
+/// Base64 with padding.
+pub(super) fn encode(plain: &[u8]) -> String {
+    const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let mut text = String::with_capacity(plain.len().div_ceil(3) * 4);
+    for chunk in plain.chunks(3) {
+        let bits = chunk.iter().fold(0u32, |bits, byte| bits << 8 | u32::from(*byte)) << (8 * (3 - chunk.len()));
+        let digit = |place: usize| char::from(ALPHABET[(bits >> (18 - 6 * place) & 63) as usize]);
+        text.extend((0..=chunk.len()).map(digit));
+        text.extend(std::iter::repeat_n('=', 3 - chunk.len()));
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_encoded_decodes_and_what_is_not_base64_does_not() {
+        for length in 0..40u8 {
+            let plain: Vec<u8> = (0..length).map(|byte| byte.wrapping_mul(37)).collect();
+            let text = encode(&plain);
+            assert_eq!(decode(&text).as_deref(), Some(&*plain));
+            assert_eq!(decode(text.trim_end_matches('=')).as_deref(), Some(&*plain));
+        }
+        for text in ["a", "a===", "ab=", "a b=", "äöü", "ab=c", "{}"] {
+            assert_eq!(decode(text), None, "{text}");
+        }
+    }
+}

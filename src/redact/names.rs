@@ -1,0 +1,148 @@
+//! Names of fields, and what they say of a value: `DB_PASSWORD`, `api-key`, `nextPageToken`.
+
+use super::scan::spent;
+
+/// Names, without separators and in lower case, that end like this hold a secret.
+const ENDINGS: &[(&str, &str)] = &[
+    ("password", "password"),
+    ("passwd", "password"),
+    ("passphrase", "password"),
+    ("passcode", "password"),
+    ("pwd", "password"),
+    ("apikey", "api-key"),
+    ("token", "token"),
+    ("secret", "secret"),
+    ("secretvalue", "secret"),
+    ("secretkey", "secret"),
+    ("secretkeybase", "secret"),
+    ("accesskey", "secret"),
+    ("privatekey", "secret"),
+    ("accountkey", "secret"),
+    ("signingkey", "secret"),
+    ("encryptionkey", "secret"),
+    ("masterkey", "secret"),
+    ("authkey", "secret"),
+    ("sharedkey", "secret"),
+    ("servicekey", "secret"),
+    ("servicerolekey", "secret"),
+    ("storagekey", "secret"),
+    ("appkey", "secret"),
+    ("licensekey", "secret"),
+    ("subscriptionkey", "secret"),
+    ("functionskey", "secret"),
+    ("credential", "secret"),
+    ("credentials", "secret"),
+    ("connectionstring", "secret"),
+    ("npmauth", "secret"),
+    ("sessioncookie", "secret"),
+];
+
+/// Names that only look like it: cursors, counts and the like, which an agent needs.
+const HARMLESS: &[&str] = &[
+    "pagetoken",
+    "nexttoken",
+    "synctoken",
+    "continuationtoken",
+    "continuetoken",
+    "cursortoken",
+    "startingtoken",
+    "paginationtoken",
+    "resumetoken",
+    "changetoken",
+    "maxtoken",
+    "stoptoken",
+    "eostoken",
+    "bostoken",
+    "padtoken",
+    "unktoken",
+    "progresstoken",
+    "clienttoken",
+    "idempotencytoken",
+    "watchtoken",
+    "deltatoken",
+    "skiptoken",
+    "csstoken",
+    "designtoken",
+    "publicapikey",
+    "publickey",
+];
+
+/// What a field of this name holds, if that is a secret.
+pub(super) fn label(name: &str) -> Option<&'static str> {
+    spent(name.len());
+    let plain: String = name.chars().filter(char::is_ascii_alphanumeric).map(|c| c.to_ascii_lowercase()).collect();
+    if HARMLESS.iter().any(|harmless| plain.ends_with(harmless)) {
+        return None;
+    }
+    if matches!(&*plain, "sig" | "xamzsignature" | "xgoogsignature" | "xamzsecuritytoken") {
+        return Some("signature");
+    }
+    if matches!(name, "_auth" | "_password") {
+        return Some("password");
+    }
+    if matches!(&*plain, "authorization" | "proxyauthorization") {
+        return Some("authorization");
+    }
+    ENDINGS.iter().find(|(ending, _)| plain.ends_with(ending)).map(|(_, label)| *label)
+}
+
+/// Fields of an object under a secret name that say something of the secret, and are none.
+const ABOUT: &[&str] = &[
+    "name",
+    "id",
+    "type",
+    "kind",
+    "algorithm",
+    "alg",
+    "hash",
+    "format",
+    "pattern",
+    "description",
+    "title",
+    "label",
+    "version",
+    "versions",
+    "url",
+    "uri",
+    "href",
+    "link",
+    "path",
+    "file",
+    "region",
+    "arn",
+    "ref",
+    "status",
+    "state",
+    "policy",
+    "user",
+    "username",
+    "login",
+    "email",
+    "owner",
+    "host",
+    "hostname",
+    "server",
+    "database",
+    "scope",
+    "scopes",
+    "created",
+    "updated",
+    "expires",
+    "rotated",
+    "hint",
+    "example",
+    "default",
+    "message",
+    "error",
+    "provider",
+    "source",
+];
+
+/// Whether a field of an object under a secret name may be such a secret.
+pub(super) fn may_inherit(key: &str) -> bool {
+    let plain = key.to_ascii_lowercase();
+    let is_part =
+        |part: &&&str| plain == **part || plain.ends_with(&format!("_{part}")) || plain.ends_with(&format!("-{part}"));
+    let is_time = plain.ends_with("_at") || plain.ends_with("_on") || key.ends_with("At") || plain.contains("date");
+    !is_time && !plain.starts_with('$') && !ABOUT.iter().any(|part| is_part(&part)) && !key.ends_with("Id")
+}

@@ -1,0 +1,331 @@
+//! JSON: what its structure says of the texts and numbers in it.
+//!
+//! A name says what its value is, also through lists and objects; `{"name": …, "value": …}` is a name and a value too,
+//! and so are two neighbours in a list of headers or arguments. Texts that are JSON are looked at as such. What is said
+//! to be binary is decoded, and passes only if it is no text.
+
+use std::borrow::Cow;
+use std::cell::Cell;
+use std::collections::HashMap;
+
+use serde_json::{Map, Value};
+
+use super::scan::{Found, rank, replace};
+use super::{Classes, Surface, Way, encoded, named, names, owned, pairs, personal, pieces, scan, text};
+use crate::secret;
+
+/// JSON in texts of JSON that is looked at.
+const LEVELS: u8 = 4;
+/// Levels of lists and objects below which texts are not looked at as JSON: each takes a piece of the stack.
+const DEEPEST: u16 = 64;
+/// Bytes of a text that is looked at as JSON; a larger one is a text.
+const NESTED: usize = 1 << 20;
+/// Bytes of JSON whose structure is looked at whatever it is; larger ones only where something in them speaks for it.
+const SMALL: usize = 1 << 20;
+/// Characters of base64 that may be a token.
+const SHORT: usize = 512;
+
+/// As [`text`], for every text in a value: keys, and fields whose name says that they hold a secret, included.
+#[must_use]
+pub fn json<'w>(way: impl Into<Way<'w>>, value: Value) -> Value {
+    Walk::new(way.into(), LEVELS).value(value, None)
+}
+
+/// As [`json`], for a value that is JSON already; text that is no JSON is treated as text.
+#[must_use]
+pub fn json_text<'t, 'w>(way: impl Into<Way<'w>>, plain: &'t str) -> Cow<'t, str> {
+    let way = way.into();
+    let classes = way.surface.classes();
+    let is_looked_for = classes.credentials || classes.personal;
+    let speaks = || plain.contains('\\') || scan::has_anchor(plain) || personal::has_number(plain);
+    // What is found in the text of a value may be in its escaped form, which is not what a name is for.
+    if way.minting.is_none() && !(is_looked_for && (plain.len() <= SMALL || speaks())) {
+        let rough = text(way.surface, plain);
+        if matches!(rough, Cow::Borrowed(_)) {
+            return rough;
+        }
+    }
+    let Ok(value) = serde_json::from_str(plain) else { return text(way.surface, plain) };
+    let walk = Walk::new(way, LEVELS);
+    let clean = walk.value(value, None);
+    match walk.changed.get() {
+        true => Cow::Owned(clean.to_string()),
+        false => Cow::Borrowed(plain),
+    }
+}
+
+/// What the names above a value say of it.
+#[derive(Clone, Copy)]
+struct Label {
+    label: &'static str,
+    /// Whether it is its own name, and not that of a list or an object around it.
+    is_own: bool,
+}
+
+struct Walk<'w> {
+    way: Way<'w>,
+    classes: Classes,
+    levels: u8,
+    depth: Cell<u16>,
+    /// Whether anything was taken out.
+    changed: Cell<bool>,
+}
+
+impl<'w> Walk<'w> {
+    fn new(way: Way<'w>, levels: u8) -> Self {
+        Self { way, classes: way.surface.classes(), levels, depth: Cell::new(0), changed: Cell::new(false) }
+    }
+
+    fn value(&self, value: Value, label: Option<Label>) -> Value {
+        self.depth.update(|depth| depth + 1);
+        let clean = match value {
+            Value::String(plain) => Value::String(self.string(plain, label)),
+            Value::Array(items) => self.array(items, label),
+            Value::Object(object) => self.object(object, label),
+            Value::Number(ref number) => self.number(number.as_str(), label).map_or(value, Value::String),
+            Value::Null | Value::Bool(_) => value,
+        };
+        self.depth.update(|depth| depth - 1);
+        clean
+    }
+
+    fn string(&self, plain: String, label: Option<Label>) -> String {
+        let plain = self.nested(&plain).unwrap_or(plain);
+        if let Cow::Owned(clean) = text(self.way, &plain) {
+            self.changed.set(true);
+            return clean;
+        }
+        match label.filter(|label| is_secret(&plain, *label)) {
+            Some(Label { label, .. }) => self.replaced(label, &plain),
+            None => plain,
+        }
+    }
+
+    fn replaced(&self, label: &'static str, plain: &str) -> String {
+        self.changed.set(true);
+        replace(plain, vec![Found { from: 0, to: plain.len(), label, rank: rank::NAMED }], self.way.minting)
+            .into_owned()
+    }
+
+    /// A text that is JSON, where anything was taken out of it.
+    fn nested(&self, plain: &str) -> Option<String> {
+        let is_json = plain.trim_start().starts_with(['{', '[']) && plain.len() <= NESTED;
+        let is_near = self.depth.get() < DEEPEST && self.classes.credentials;
+        let levels = self.levels.checked_sub(1).filter(|_| is_json && is_near)?;
+        scan::spent(plain.len());
+        let walk = Walk { depth: self.depth.clone(), ..Walk::new(self.way, levels) };
+        let clean = walk.value(serde_json::from_str(plain).ok()?, None);
+        walk.changed.get().then(|| {
+            self.changed.set(true);
+            clean.to_string()
+        })
+    }
+
+    /// What stands for a number, if that is a secret.
+    fn number(&self, plain: &str, label: Option<Label>) -> Option<String> {
+        if plain.len() < 6 {
+            return None;
+        }
+        let is_configured = !secret::places(plain).is_empty();
+        let digits = plain.bytes().all(|byte| byte.is_ascii_digit());
+        let least = |label: &Label| if label.label == "password" { 6 } else { 12 };
+        let label = match label.filter(|label| digits && self.classes.credentials && plain.len() >= least(label)) {
+            _ if is_configured => "",
+            Some(Label { label, .. }) => label,
+            None if self.classes.personal && personal::is_card_number(plain) => "card",
+            None => return None,
+        };
+        self.changed.set(true);
+        let name = self.way.minting.filter(|_| !label.is_empty());
+        let name = name.and_then(|minting| minting.name_of_number(label, plain));
+        let found = || Found { from: 0, to: plain.len(), label, rank: rank::NAMED };
+        Some(name.unwrap_or_else(|| replace(plain, vec![found()], None).into_owned()))
+    }
+
+    fn array(&self, mut items: Vec<Value>, label: Option<Label>) -> Value {
+        if self.classes.credentials && pieces::take_out(self.way.minting, &mut items) {
+            self.changed.set(true);
+        }
+        let mut before: Option<String> = None;
+        let walk = |item: Value| {
+            let name = match &item {
+                Value::String(text) if text.len() <= 64 => Some(text.clone()),
+                _ => None,
+            };
+            let said = before.as_deref().and_then(neighbour).filter(|said| is_neighbour(&item, *said));
+            before = name;
+            self.value(item, said.or(label.map(|label| Label { is_own: false, ..label })))
+        };
+        Value::Array(items.into_iter().map(walk).collect())
+    }
+
+    fn object(&self, object: Map<String, Value>, label: Option<Label>) -> Value {
+        let pair = if self.classes.credentials { named_pair(&object) } else { None };
+        let mime = object.get("mimeType").and_then(Value::as_str).map(str::to_owned);
+        let is_kept = object.get("kind").and_then(Value::as_str) == Some("Secret");
+        let is_schema = is_schema(&object);
+        let mut clean = Map::with_capacity(object.len());
+        let mut same: HashMap<String, usize> = HashMap::new();
+        for (key, value) in object {
+            let own = if self.classes.credentials { self.own_label(&key, &value) } else { None };
+            let said = match pair {
+                Some(Pair::Named(label)) if pairs::is_value(&key) => Some(Label { label, is_own: true }),
+                _ => own,
+            };
+            let inherited = || label.filter(|_| !is_schema && names::may_inherit(&key));
+            let said = said.or_else(inherited);
+            let value = match value {
+                Value::String(plain) if mime.is_some() && matches!(&*key, "data" | "blob") => {
+                    Value::String(self.media(plain, said))
+                }
+                Value::Object(inner) if is_kept && matches!(&*key, "data" | "stringData") => self.all_secret(inner),
+                value
+                    if (pairs::is_cookie(&key) || (pair == Some(Pair::Cookie) && pairs::is_value(&key)))
+                        && self.classes.credentials =>
+                {
+                    self.value(self.cookies(value), said)
+                }
+                value => self.value(value, said),
+            };
+            let name = owned(self.way, key.clone());
+            let name = match name == key {
+                true => name,
+                false => {
+                    self.changed.set(true);
+                    // Two keys that read alike now are two still.
+                    let number = same.entry(name.clone()).or_default();
+                    *number += 1;
+                    if *number > 1 { format!("{name} ({number})") } else { name }
+                }
+            };
+            clean.insert(name, value);
+        }
+        Value::Object(clean)
+    }
+
+    /// What a name says of its value; a plural says it of what is in a list or an object.
+    fn own_label(&self, key: &str, value: &Value) -> Option<Label> {
+        let of = |name: &str| names::label(name).map(|label| Label { label, is_own: true });
+        match value {
+            Value::Array(_) | Value::Object(_) => {
+                let plural = key.strip_suffix('s').or_else(|| key.strip_suffix('S'));
+                of(key).or_else(|| plural.and_then(of)).map(|label| Label { is_own: false, ..label })
+            }
+            _ => of(key),
+        }
+    }
+
+    /// What is said to be binary: base64 that is no text passes, any other text is looked at. So is what is short: a
+    /// token is base64 too.
+    fn media(&self, plain: String, label: Option<Label>) -> String {
+        match encoded::decode(&plain).map(String::from_utf8) {
+            None => self.string(plain, label),
+            Some(Err(_)) if plain.len() <= SHORT || plain.contains(['-', '_']) => self.string(plain, label),
+            Some(Ok(inner)) => {
+                let clean = self.string(inner.clone(), label);
+                if clean == inner { plain } else { encoded::encode(clean.as_bytes()) }
+            }
+            Some(Err(_)) => {
+                let clean = owned(Surface::Script.into(), plain.clone());
+                self.changed.set(self.changed.get() || clean != plain);
+                clean
+            }
+        }
+    }
+
+    /// The data of a Secret of Kubernetes.
+    fn all_secret(&self, object: Map<String, Value>) -> Value {
+        let hide = |(key, value): (String, Value)| match value {
+            Value::String(plain) if !plain.is_empty() && self.classes.credentials => {
+                (key, Value::String(self.replaced("secret", &plain)))
+            }
+            value => (key, self.value(value, None)),
+        };
+        Value::Object(object.into_iter().map(hide).collect())
+    }
+
+    fn cookies(&self, value: Value) -> Value {
+        match value {
+            Value::String(plain) => match pairs::cookies(&plain, 0, plain.len()) {
+                Some(found) => {
+                    self.changed.set(true);
+                    Value::String(replace(&plain, vec![found], self.way.minting).into_owned())
+                }
+                None => Value::String(plain),
+            },
+            Value::Array(items) => Value::Array(items.into_iter().map(|item| self.cookies(item)).collect()),
+            value => value,
+        }
+    }
+}
+
+/// Whether a text under a name is a secret. Under the name of a list around it, it has to look more like one.
+fn is_secret(plain: &str, Label { label, is_own }: Label) -> bool {
+    let is_opaque = |byte: u8| byte.is_ascii_alphanumeric() || b"-_./+=~:|".contains(&byte);
+    named::is_secret(plain, label, true)
+        && (is_own || label != "token" || (plain.len() >= 16 && plain.bytes().all(is_opaque)))
+}
+
+/// What a text in a list says of the next one: `["--password", "…"]`, `["X-Api-Key", "…"]`.
+fn neighbour(name: &str) -> Option<Label> {
+    // A word alone is a word.
+    let is_name =
+        name.contains(['-', '_']) && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte));
+    let label = names::label(name.trim_start_matches('-')).filter(|_| is_name)?;
+    Some(Label { label, is_own: name.starts_with('-') })
+}
+
+/// Whether an item of a list can be the value that the one before it names: in a list of names it is the next name.
+fn is_neighbour(item: &Value, said: Label) -> bool {
+    item.as_str().is_some_and(|text| said.is_own || (text.len() >= 12 && !named::is_slug(text)))
+}
+
+/// What an object with a name and a value says of the value.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Pair {
+    Named(&'static str),
+    Cookie,
+}
+
+fn named_pair(object: &Map<String, Value>) -> Option<Pair> {
+    let names = object.iter().filter(|(key, _)| pairs::is_name(key)).filter_map(|(_, name)| name.as_str());
+    let mut said = names.filter_map(|name| match pairs::is_cookie(name) {
+        true => Some(Pair::Cookie),
+        false => names::label(name.trim_start_matches('-')).map(Pair::Named),
+    });
+    said.next().filter(|_| object.keys().any(|key| pairs::is_value(key)))
+}
+
+/// Whether an object describes values, as a JSON Schema does, and holds none.
+fn is_schema(object: &Map<String, Value>) -> bool {
+    let says =
+        ["properties", "description", "minLength", "maxLength", "format", "pattern", "enum", "items", "required"];
+    object.contains_key("type") && says.iter().any(|key| object.contains_key(*key))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::super::Results;
+    use super::*;
+
+    #[test]
+    fn keys_that_read_alike_afterwards_are_all_kept() {
+        let keys = ["a1B2c3D4e5F6", "f6E5d4C3b2A1", "q1W2e3R4t5Y6"].map(|part| format!("ghp_{}", part.repeat(3)));
+        let object: Map<String, Value> =
+            keys.iter().zip(1..).map(|(key, number)| (key.clone(), json!(number))).collect();
+        let clean = json(Surface::Answer(Results::Secrets), Value::Object(object));
+        let expected =
+            json!({"[redacted:github-token]": 1, "[redacted:github-token] (2)": 2, "[redacted:github-token] (3)": 3});
+        assert_eq!(clean, expected);
+    }
+
+    #[test]
+    fn what_has_nothing_in_it_stays_byte_for_byte() {
+        for plain in ["{ \"a\" : 1.50,\n \"b\": [\"x\\u0041\", 1e400] }", "[1,2,3]", "\"{ \\\"a\\\": 1 }\"", "no JSON"]
+        {
+            assert!(matches!(json_text(Surface::Answer(Results::SecretsAndPii), plain), Cow::Borrowed(_)), "{plain}");
+        }
+    }
+}

@@ -1,0 +1,199 @@
+//! A text as it reads when its escapes are undone: those of JSON and of most languages (`\"`, `\u0022`), of URLs (`%3D`),
+//! of HTML (`&quot;`), and characters that nobody sees. A secret is found in it, and taken out of the text itself.
+
+use super::scan::{Found, run, spent};
+
+/// How often escapes within escapes are undone. Each time takes one pass, and the text gets no longer.
+const LEVELS: usize = 4;
+/// Longest escape.
+const LONGEST: usize = 10;
+
+/// A text without its escapes, and where its characters are in the text that was looked at.
+struct View {
+    text: String,
+    /// Places here and there, in order; from each on both run in step, up to the next.
+    places: Vec<(usize, usize)>,
+}
+
+/// Looks for secrets in `text` where escapes are undone.
+pub(super) fn find(text: &str, look: impl Fn(&str, &mut Vec<Found>), found: &mut Vec<Found>) {
+    let mut views: Vec<View> = Vec::new();
+    while views.len() < LEVELS
+        && let Some(view) = View::of(views.last().map_or(text, |view| &view.text))
+    {
+        let mut seen = Vec::new();
+        look(&view.text, &mut seen);
+        views.push(view);
+        for mut place in seen {
+            for view in views.iter().rev() {
+                (place.from, place.to) = (view.from(place.from), view.to(place.to));
+            }
+            found.push(place);
+        }
+    }
+}
+
+impl View {
+    /// `None` where there is no escape.
+    fn of(text: &str) -> Option<Self> {
+        let mut view = Self { text: String::new(), places: Vec::new() };
+        spent(text.len());
+        let (mut at, mut done) = (0, 0);
+        let bytes = text.as_bytes();
+        while let Some(&byte) = bytes.get(at) {
+            let escape = match byte {
+                b'\\' => backslash(text, at),
+                b'%' => code(text, at + 1, 2, 16).map(|(byte, length)| (Some(byte), 1 + length)),
+                b'&' => entity(text, at),
+                0xc2 | 0xe1..=0xf3 => invisible(text, at),
+                _ => None,
+            };
+            let Some((plain, length)) = escape else {
+                at += 1;
+                continue;
+            };
+            view.text.push_str(&text[done..at]);
+            view.places.push((view.text.len(), at));
+            view.text.extend(plain);
+            at += length;
+            done = at;
+            view.places.push((view.text.len(), at));
+        }
+        if view.places.is_empty() {
+            return None;
+        }
+        view.text.push_str(&text[done..]);
+        Some(view)
+    }
+
+    /// Where what begins at `at` begins in the text: behind invisible characters before it.
+    fn from(&self, at: usize) -> usize {
+        let next = self.places.partition_point(|(here, _)| *here <= at);
+        next.checked_sub(1).and_then(|last| self.places.get(last)).map_or(at, |(here, there)| there + at - here)
+    }
+
+    /// Where what ends at `at` ends in the text.
+    fn to(&self, at: usize) -> usize {
+        let next = self.places.partition_point(|(here, _)| *here < at);
+        match self.places.get(next) {
+            // The end of an escape, or the place before one.
+            Some((here, there)) if *here == at => *there,
+            _ => {
+                next.checked_sub(1).and_then(|last| self.places.get(last)).map_or(at, |(here, there)| there + at - here)
+            }
+        }
+    }
+}
+
+/// What an escape stands for, `None` for nothing, and its length.
+type Escape = (Option<char>, usize);
+
+fn backslash(text: &str, at: usize) -> Option<Escape> {
+    let next = *text.as_bytes().get(at + 1)?;
+    match next {
+        b'"' | b'\'' | b'`' | b'\\' | b'/' => Some((Some(char::from(next)), 2)),
+        b'n' | b'r' => Some((Some('\n'), 2)),
+        b't' => Some((Some('\t'), 2)),
+        b'u' => {
+            let digits = text.get(at + 2..at + 6)?;
+            let number = u32::from_str_radix(digits, 16).ok()?;
+            let plain = char::from_u32(number)?;
+            if is_invisible(plain) {
+                return Some((None, 6));
+            }
+            (plain.is_ascii() && !plain.is_ascii_control()).then_some((Some(plain), 6))
+        }
+        b'x' => code(text, at + 2, 2, 16).map(|(plain, length)| (Some(plain), 2 + length)),
+        _ => None,
+    }
+}
+
+/// `&quot;`, `&#34;`, `&#x22;`.
+fn entity(text: &str, at: usize) -> Option<Escape> {
+    let length = run(text, at + 1, LONGEST, |byte| byte.is_ascii_alphanumeric() || byte == b'#');
+    let (name, end) = (text.get(at + 1..at + 1 + length)?, at + 1 + length);
+    if text.as_bytes().get(end) != Some(&b';') {
+        return None;
+    }
+    let plain = match name {
+        "quot" => '"',
+        "amp" => '&',
+        "lt" => '<',
+        "gt" => '>',
+        "apos" => '\'',
+        "equals" => '=',
+        "colon" => ':',
+        "sol" => '/',
+        "commat" => '@',
+        _ => {
+            let digits = name.strip_prefix('#')?;
+            let number = match digits.strip_prefix(['x', 'X']) {
+                Some(digits) => u32::from_str_radix(digits, 16).ok()?,
+                None => digits.parse().ok()?,
+            };
+            char::from_u32(number).filter(|plain| plain.is_ascii() || is_invisible(*plain))?
+        }
+    };
+    Some(((!is_invisible(plain)).then_some(plain), length + 2))
+}
+
+/// The character of ASCII that so many digits stand for.
+fn code(text: &str, at: usize, digits: usize, radix: u32) -> Option<(char, usize)> {
+    let number = u8::from_str_radix(text.get(at..at + digits)?, radix).ok()?;
+    let plain = char::from(number);
+    (number.is_ascii() && (!number.is_ascii_control() || plain == '\n')).then_some((plain, digits))
+}
+
+fn invisible(text: &str, at: usize) -> Option<Escape> {
+    let plain = text.get(at..)?.chars().next().filter(|plain| is_invisible(*plain))?;
+    Some((None, plain.len_utf8()))
+}
+
+/// Characters without width, marks of direction, joiners, variation selectors and tags.
+fn is_invisible(plain: char) -> bool {
+    matches!(plain,
+        '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}' | '\u{180b}'..='\u{180f}'
+        | '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{3164}'
+        | '\u{fe00}'..='\u{fe0f}' | '\u{feff}' | '\u{ffa0}' | '\u{e0000}'..='\u{e0fff}')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What is replaced where `needle` is found in a view.
+    fn places(text: &str, needle: &str) -> Vec<String> {
+        let look = |view: &str, seen: &mut Vec<Found>| {
+            seen.extend(view.match_indices(needle).map(|(from, _)| Found {
+                from,
+                to: from + needle.len(),
+                label: "x",
+                rank: 1,
+            }));
+        };
+        let mut found = Vec::new();
+        find(text, look, &mut found);
+        found.into_iter().map(|found| text[found.from..found.to].to_owned()).collect()
+    }
+
+    #[test]
+    fn a_place_in_a_view_is_a_place_in_the_text() {
+        for (text, expected) in [
+            ("a k\u{200b}ey b", "k\u{200b}ey"),
+            ("\u{feff}key\u{200b}!", "key"),
+            (r"x\u006bey\n", r"\u006bey"),
+            (r"x\\u006bey", r"\\u006bey"),
+            ("%6Bey%20", "%6Bey"),
+            ("%256bey", "%256bey"),
+            ("&#107;ey&quot;", "&#107;ey"),
+            ("&amp;#x6b;ey", "&amp;#x6b;ey"),
+            ("é\u{ad}kéy k\u{ad}ey é", "k\u{ad}ey"),
+        ] {
+            assert_eq!(places(text, "key").first().map(String::as_str), Some(expected), "{text}");
+        }
+        assert_eq!(places("no escape", "escape"), [""; 0]);
+        for odd in ["\\", "%", "%4", "&", "&;", "\\u12", "%é", "&#xé;", "\\u00é", "&#99999999999;"] {
+            assert!(View::of(odd).is_none(), "{odd}");
+        }
+    }
+}

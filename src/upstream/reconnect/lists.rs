@@ -1,0 +1,80 @@
+//! The lists that are read on connections: for calls to be compared with, and for the entry of the server.
+
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, MutexGuard, PoisonError};
+
+use super::{Basis, Connect, Link as _, Shared, State};
+use crate::error::{Error, ErrorCode, Result};
+use crate::upstream::events::Event;
+use crate::upstream::reading::{Reading, validity};
+use crate::upstream::{Answer, Listing, Operation, Progress};
+
+impl<C: Connect> Shared<C> {
+    /// Reads the list. The keeper of the entry is told where it does not know what is in it.
+    pub(super) async fn read(&self, link: &Arc<C::Link>, basis: &Basis<C::Link>) -> Result<Arc<Reading>> {
+        let (limit, asked) = (self.terms.list, self.ask(link));
+        let listing = match tokio::time::timeout(limit, link.call(&Operation::List, &Progress::default())).await {
+            Ok(Ok(Answer::Listing(listing))) => listing,
+            Ok(Ok(_)) => return Err(Error::new(ErrorCode::UpstreamError, "it answered something else than a list")),
+            Ok(Err(fault)) => return Err(fault.error),
+            Err(_) => {
+                self.doubt.store(true, Ordering::Relaxed);
+                return Err(Error::new(ErrorCode::Timeout, format!("it did not list its tools within {limit:?}"))
+                    .hint("raise `timeout` of the server in the configuration"));
+            }
+        };
+        let (reading, listing) = self.reading(asked, link, listing).await?;
+        let is_news = basis.last.as_ref().is_none_or(|last| !last.is_same(&reading));
+        if is_news || basis.is_wanted {
+            *self.untaken() = Some((Arc::clone(&reading), listing));
+        }
+        if is_news {
+            self.events.tell(Event::Connected(reading.number));
+        }
+        Ok(reading)
+    }
+
+    /// What is noted before a list is asked for: the number of the reading, and the changes told so far.
+    pub(super) fn ask(&self, link: &C::Link) -> (u64, u64) {
+        (self.readings.fetch_add(1, Ordering::Relaxed) + 1, link.changes())
+    }
+
+    async fn reading(
+        &self,
+        (number, changes): (u64, u64),
+        link: &C::Link,
+        listing: Listing,
+    ) -> Result<(Arc<Reading>, Listing)> {
+        let valid = link.is_stateless().then(|| validity(self.terms.refresh, listing.ttl_ms));
+        Reading::of(number, changes, valid, listing).await
+    }
+
+    fn untaken(&self) -> MutexGuard<'_, Option<(Arc<Reading>, Listing)>> {
+        self.untaken.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The list that was read last, if nobody has taken it and it is still good.
+    pub(super) fn take(&self) -> Option<Listing> {
+        let state = self.state();
+        let is_good = |reading: &Arc<Reading>| match &*state {
+            State::Live(live) => Arc::ptr_eq(&live.reading, reading) && reading.is_current(live.link.changes()),
+            State::Connecting { .. } => false,
+            // The connection has ended again: this is what it had.
+            State::Never => true,
+            State::Failed { .. } => false,
+        };
+        self.untaken().take().filter(|(reading, _)| is_good(reading)).map(|(_, listing)| listing)
+    }
+
+    /// Compares calls on `link` with a list that was asked for from now on; an earlier one is not put back.
+    pub(super) async fn renew(&self, asked: (u64, u64), link: &Arc<C::Link>, listing: Listing) -> Result<Listing> {
+        let (reading, listing) = self.reading(asked, link, listing).await?;
+        if let State::Live(live) = &mut *self.state()
+            && Arc::ptr_eq(&live.link, link)
+            && live.reading.number < reading.number
+        {
+            live.reading = reading;
+        }
+        Ok(listing)
+    }
+}

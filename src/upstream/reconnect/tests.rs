@@ -1,0 +1,259 @@
+use std::collections::VecDeque;
+use std::sync::atomic::AtomicU32;
+
+use serde_json::{Map, Value, json};
+
+use super::*;
+use crate::upstream::{ToolAnswer, events};
+
+/// What happens to a call.
+#[derive(Clone, Copy)]
+enum Call {
+    Answered,
+    NotSent,
+    Lost,
+    Hangs,
+}
+
+/// A server by plan: how long each attempt to connect takes and whether it succeeds, and the fate of each call.
+#[derive(Default)]
+struct Plan {
+    connects: Mutex<VecDeque<(u64, bool)>>,
+    calls: Mutex<VecDeque<Call>>,
+    is_mute: AtomicBool,
+    connected: AtomicU32,
+    called: AtomicU32,
+    listed: AtomicU32,
+    /// What is listed from the next time on: the definition of the tool `t`.
+    defines: Mutex<Value>,
+    /// What it says of changes, and whether it keeps no session.
+    changes: AtomicU64,
+    is_stateless: bool,
+}
+
+#[async_trait]
+impl Connect for Arc<Plan> {
+    type Link = Self;
+
+    async fn connect(&self) -> Result<Self> {
+        self.connected.fetch_add(1, Ordering::Relaxed);
+        let next = self.connects.lock().expect("not poisoned").pop_front();
+        let (seconds, succeeds) = next.unwrap_or((0, true));
+        tokio::time::sleep(Duration::from_secs(seconds)).await;
+        if succeeds { Ok(Self::clone(self)) } else { Err(Error::new(ErrorCode::TransportDead, "refused")) }
+    }
+}
+
+#[async_trait]
+impl Link for Arc<Plan> {
+    async fn call(&self, operation: &Operation, _: &Progress) -> Result<Answer, Fault> {
+        if matches!(operation, Operation::List) {
+            self.listed.fetch_add(1, Ordering::Relaxed);
+            let tools = vec![self.defines.lock().expect("not poisoned").clone()];
+            return Ok(Answer::Listing(Listing { tools, ttl_ms: Some(10_000), ..Listing::default() }));
+        }
+        self.called.fetch_add(1, Ordering::Relaxed);
+        let next = self.calls.lock().expect("not poisoned").pop_front();
+        let lost = Error::new(ErrorCode::TransportDead, "lost");
+        match next.unwrap_or(Call::Answered) {
+            Call::Answered => Ok(Answer::Tool(ToolAnswer::default())),
+            Call::NotSent => Err(Fault::unsent(lost)),
+            Call::Lost => Err(lost.into()),
+            Call::Hangs => std::future::pending().await,
+        }
+    }
+
+    fn is_closed(&self) -> bool {
+        false
+    }
+
+    async fn answers(&self) -> bool {
+        !self.is_mute.load(Ordering::Relaxed)
+    }
+
+    fn is_stateless(&self) -> bool {
+        self.is_stateless
+    }
+
+    fn changes(&self) -> u64 {
+        self.changes.load(Ordering::Relaxed)
+    }
+}
+
+const TERMS: Terms =
+    Terms { connect: Duration::from_secs(20), list: Duration::from_secs(20), refresh: None, rest: None };
+
+fn defined(as_what: &str) -> Value {
+    json!({ "name": "t", "description": as_what })
+}
+
+fn plan(connects: &[(u64, bool)], calls: &[Call]) -> (Arc<Plan>, Reconnect<Arc<Plan>>) {
+    let plan = Arc::new(Plan {
+        connects: Mutex::new(connects.iter().copied().collect()),
+        calls: Mutex::new(calls.iter().copied().collect()),
+        defines: Mutex::new(defined("as known")),
+        ..Plan::default()
+    });
+    (Arc::clone(&plan), Reconnect::new(plan, TERMS, events().0))
+}
+
+fn counts(plan: &Plan) -> (u32, u32) {
+    (plan.connected.load(Ordering::Relaxed), plan.called.load(Ordering::Relaxed))
+}
+
+fn tool(repeatable: bool) -> Operation {
+    let definition = stubgen::digest(&stubgen::canonical_json(&defined("as known")));
+    Operation::Tool { name: "t".to_owned(), definition, arguments: Map::new(), repeatable }
+}
+
+async fn call(upstream: &Reconnect<Arc<Plan>>, repeatable: bool) -> Result<(), Error> {
+    upstream.call(&tool(repeatable), &Progress::default()).await.map(drop)
+}
+
+#[tokio::test(start_paused = true)]
+async fn only_what_cannot_do_harm_twice_is_repeated_and_only_once() {
+    use Call::{Answered, Lost, NotSent};
+    // Calls' fates, whether the tool is repeatable, whether it succeeds, how often the server is called.
+    let cases: [(&[Call], bool, bool, u32); 7] = [
+        (&[Answered], false, true, 1),
+        (&[NotSent, Answered], false, true, 2),
+        (&[Lost, Answered], false, false, 1),
+        (&[Lost, Answered], true, true, 2),
+        (&[NotSent, NotSent, Answered], false, false, 2),
+        (&[Lost, Lost, Answered], true, false, 2),
+        (&[NotSent, Lost, Answered], false, false, 2),
+    ];
+    for (number, (calls, repeatable, succeeds, called)) in cases.into_iter().enumerate() {
+        let (plan, upstream) = plan(&[], calls);
+        let result = call(&upstream, repeatable).await;
+        assert_eq!((result.is_ok(), counts(&plan).1), (succeeds, called), "case {number}: {result:?}");
+        let warns = result.is_err_and(|error| error.hint.is_some_and(|hint| hint.contains("carried out")));
+        let unknown = !succeeds && !repeatable && calls.contains_lost();
+        assert_eq!(warns, unknown, "case {number}");
+    }
+}
+
+trait ContainsLost {
+    fn contains_lost(&self) -> bool;
+}
+
+impl ContainsLost for &[Call] {
+    fn contains_lost(&self) -> bool {
+        self.iter().any(|call| matches!(call, Call::Lost))
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn failed_attempts_are_spaced_out_with_growing_pauses() {
+    let (plan, upstream) = plan(&[(0, false); 12], &[]);
+    let started = Instant::now();
+    let mut attempts = Vec::new();
+    while attempts.len() < 10 {
+        assert!(call(&upstream, false).await.is_err());
+        if counts(&plan).0 as usize > attempts.len() {
+            attempts.push(started.elapsed());
+        }
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    let pauses: Vec<_> = attempts.windows(2).map(|pair| (pair[1] - pair[0]).as_secs_f64()).collect();
+    for (number, pause) in pauses.iter().enumerate() {
+        let full = (0.5 * f64::from(1 << number)).min(30.0);
+        assert!((full / 2.0..=full + 0.1).contains(pause), "pause {number} of {pauses:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_slow_start_goes_on_when_its_callers_give_up() {
+    let (plan, upstream) = plan(&[(10, true)], &[]);
+    for _ in 0..3 {
+        assert!(tokio::time::timeout(Duration::from_secs(3), call(&upstream, false)).await.is_err());
+    }
+    assert!(call(&upstream, false).await.is_ok());
+    assert_eq!(counts(&plan), (1, 1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn callers_that_come_together_share_one_attempt() {
+    let (plan, upstream) = plan(&[(5, true)], &[]);
+    let all = futures::future::join_all((0..8).map(|_| call(&upstream, false))).await;
+    assert!(all.iter().all(Result::is_ok));
+    assert_eq!(counts(&plan), (1, 8));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_is_never_ready_meets_the_connect_timeout() {
+    let (_, upstream) = plan(&[(3_600, true)], &[]);
+    let started = Instant::now();
+    let error = call(&upstream, false).await.expect_err("never ready");
+    assert_eq!(error.message, "it was not ready within 20s");
+    assert_eq!(started.elapsed().as_secs(), 20);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_connection_in_doubt_is_kept_if_it_answers_and_replaced_if_not() {
+    for (mute, connected) in [(false, 1), (true, 2)] {
+        let (plan, upstream) = plan(&[], &[Call::Hangs]);
+        plan.is_mute.store(mute, Ordering::Relaxed);
+        assert!(tokio::time::timeout(Duration::from_secs(1), call(&upstream, false)).await.is_err());
+        assert!(call(&upstream, false).await.is_ok());
+        assert_eq!(counts(&plan), (connected, 2), "mute: {mute}");
+    }
+}
+
+/// What happens between the first call and the second: whether there are sessions, seconds, changes told, and the fates
+/// of the calls; whether the second is sent.
+type Case = (&'static str, bool, u64, u64, &'static [Call], bool);
+
+/// What makes a connection another one, or its list stale, is followed by a comparison before anything is sent.
+#[tokio::test(start_paused = true)]
+async fn a_call_is_compared_with_what_its_own_connection_lists() {
+    use Call::{Answered, Lost, NotSent};
+    let cases: [Case; 7] = [
+        ("the same connection", false, 3600, 0, &[Answered, Answered], true),
+        ("a change is told", false, 0, 1, &[Answered, Answered], false),
+        ("without a session, within its time", true, 5, 0, &[Answered, Answered], true),
+        ("without a session, after it", true, 11, 0, &[Answered, Answered], false),
+        ("without a session, a change is told", true, 0, 1, &[Answered, Answered], false),
+        ("the connection dies before it is sent", false, 0, 0, &[Answered, NotSent, Answered], false),
+        ("the connection dies of it", false, 0, 0, &[Answered, Lost, Answered], false),
+    ];
+    for (what, is_stateless, seconds, changes, calls, goes_out) in cases {
+        let plan = Arc::new(Plan {
+            calls: Mutex::new(calls.iter().copied().collect()),
+            defines: Mutex::new(defined("as known")),
+            is_stateless,
+            ..Plan::default()
+        });
+        let upstream = Reconnect::new(Arc::clone(&plan), TERMS, events().0);
+        call(&upstream, true).await.expect(what);
+        *plan.defines.lock().expect("not poisoned") = defined("otherwise");
+        tokio::time::sleep(Duration::from_secs(seconds)).await;
+        plan.changes.fetch_add(changes, Ordering::Relaxed);
+        let second = call(&upstream, true).await;
+        let sent = counts(&plan).1 - 1;
+        match goes_out {
+            true => assert!(second.is_ok() && sent == 1, "{what}: {second:?}"),
+            false => {
+                let tries = u32::try_from(calls.len()).expect("a few") - 2;
+                assert_eq!(second.map_err(|error| error.code), Err(ErrorCode::ToolChanged), "{what}");
+                assert_eq!(sent, tries, "{what}");
+            }
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_list_that_was_read_for_a_call_is_not_read_again_for_the_entry() {
+    let plan = Arc::new(Plan { defines: Mutex::new(defined("as known")), ..Plan::default() });
+    let (teller, mut told) = events();
+    let upstream = Reconnect::new(Arc::clone(&plan), TERMS, teller);
+    call(&upstream, false).await.expect("it is sent");
+    assert_eq!(told.try_recv(), Ok(Event::Connected(1)));
+    for (number, listed) in [(1, 1), (2, 2)] {
+        let Ok(Answer::Listing(listing)) = upstream.call(&Operation::List, &Progress::default()).await else {
+            panic!("no list");
+        };
+        assert_eq!((listing.reading, plan.listed.load(Ordering::Relaxed)), (number, listed));
+    }
+    assert!(told.try_recv().is_err(), "what was asked for is no news");
+}
