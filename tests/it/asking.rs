@@ -219,7 +219,7 @@ async fn a_client_that_cannot_be_asked_is_not_and_the_script_hears_why() {
                 let started = Instant::now();
                 let error = run(&service, &format!("return await asking.{tool}()")).await.expect_err(&at);
                 assert!(error.contains(why), "{at}: {error}");
-                assert!(started.elapsed() < Duration::from_secs(5), "{at}: {:?}", started.elapsed());
+                assert!(started.elapsed() < Duration::from_secs(30), "{at}: {:?}", started.elapsed());
             }
             assert!(run(&service, "return await asking.confirm()").await.is_ok(), "{at}");
             let seen = run(&service, "return (await asking.seen()).abilities").await.expect(&at);
@@ -271,7 +271,7 @@ async fn a_question_that_nobody_waits_for_any_more_is_withdrawn() {
         if server == "legacy" {
             let started = Instant::now();
             while run(&service, "return (await asking.seen()).cancelled").await.expect("seen") == json!([]) {
-                assert!(started.elapsed() < Duration::from_secs(10), "the server was not told");
+                assert!(started.elapsed() < Duration::from_secs(60), "the server was not told");
             }
         }
         assert!(run(&service, "return await asking.confirm()").await.is_ok());

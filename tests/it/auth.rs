@@ -256,7 +256,7 @@ async fn a_running_gateway_uses_a_login_and_notices_its_end() {
     log_in(&fence, &[]).success();
     let logged_in = Instant::now();
     session.ready(&["web"]).await;
-    assert!(logged_in.elapsed() < Duration::from_secs(10), "{:?}", logged_in.elapsed());
+    assert!(logged_in.elapsed() < Duration::from_secs(30), "{:?}", logged_in.elapsed());
     assert_eq!(session.execute("javascript", code).await, "Echo: hi");
 
     // Only the access token: renewed on the spot, and nobody notices.
@@ -382,7 +382,7 @@ async fn where_nobody_can_be_sent_the_error_has_the_address() {
 
 #[tokio::test]
 async fn an_expired_token_is_renewed_once_by_all_processes_together() {
-    let Some(provider) = Provider::start(&json!({"lifetime": 8})) else { return };
+    let Some(provider) = Provider::start(&json!({"lifetime": 25})) else { return };
     let fences = [provider.fence(""), provider.fence("")];
     let home = fences[0].work().join("../home");
     let serve = |fence: &Fence| {
@@ -399,7 +399,7 @@ async fn an_expired_token_is_renewed_once_by_all_processes_together() {
         sessions.push(session);
     }
     assert_eq!(provider.refreshes(), 0, "it was renewed too early for this test to tell anything");
-    tokio::time::sleep(Duration::from_secs(8)).await;
+    tokio::time::sleep(Duration::from_secs(25)).await;
     provider.control(&json!({"lifetime": 3600}));
     let code = "parallel([defer(web.echo, message='hi') for _ in range(6)])[5].value['result']";
     let both = futures::future::join_all(sessions.iter().map(|session| session.execute("starlark", code))).await;

@@ -287,7 +287,7 @@ async fn five_dead_servers_of_twenty_harm_nobody() {
     let with = |name: &str, mode: &str| named(name).replace(".py\"]", &format!(".py\", {mode:?}]"));
     let session = fence
         .serve(&format!(
-            "{good}{}{}connect_timeout = \"5s\"\n{}\n[servers.absent]\ncommand = \"no-such-program\"\n\n\
+            "{good}{}{}connect_timeout = \"20s\"\n{}\n[servers.absent]\ncommand = \"no-such-program\"\n\n\
              [servers.refused]\nurl = \"http://127.0.0.1:9/mcp\"\n[servers.silent]\ncommand = \"sleep\"\nargs = [\"600\"]\n",
             with("dies", "die"),
             with("never", "never"),
@@ -300,7 +300,7 @@ async fn five_dead_servers_of_twenty_harm_nobody() {
     let code = format!("return (await forge.parallel([{}], {{concurrency: 8}})).results", calls.join(", "));
     let started = Instant::now();
     assert_eq!(session.execute("javascript", &code).await, json!(names));
-    assert!(started.elapsed() < Duration::from_secs(5), "{:?}", started.elapsed());
+    assert!(started.elapsed() < Duration::from_secs(15), "{:?}", started.elapsed());
     let hits = session.call("search", json!({"query": "create issue"})).await.text;
     assert!(hits.contains("/good0/create_issue.pyi"), "{hits}");
     for dead in ["dies", "never", "absent", "refused", "silent"] {
@@ -341,7 +341,8 @@ async fn a_server_that_keeps_failing_is_left_alone_and_found_again() {
     let Some(config) = faulty(&[]) else { return };
     let fence = Fence::new();
     let (log, setting) = log(&fence);
-    let breaker = "breaker = { faults = 3, pause = \"2s\" }\n";
+    // Longer than the third crash, its start over again and the two looks below take on any machine.
+    let breaker = "breaker = { faults = 3, pause = \"15s\" }\n";
     let session = fence.serve(&format!("{config}{setting}{breaker}")).await;
     session.ready(&["faulty"]).await;
     for number in 1..=3 {
@@ -353,7 +354,7 @@ async fn a_server_that_keeps_failing_is_left_alone_and_found_again() {
     assert!(message.contains("failed 3 times") && message.contains("tried again in"), "{message}");
     let state = state(&session, "faulty").await;
     assert!(state.contains("failing, left alone for") && state.contains("TRANSPORT_DEAD"), "{state}");
-    tokio::time::sleep(Duration::from_secs(2)).await;
+    tokio::time::sleep(Duration::from_secs(15)).await;
     assert_eq!(act(&session, "act", "5", "none").await, "5");
     assert_eq!((log.count("call 4"), log.count("call 5")), (0, 1));
 }

@@ -430,7 +430,7 @@ async fn a_deadline_ends_a_run_whose_work_goes_on_in_the_gateway() {
     let run = json!({"language": "javascript", "code": code, "timeout_secs": 0.5});
     let (answer, longest) = beside(&session, session.call("execute", run)).await;
     assert!(answer.is_error && answer.text.contains("TIMEOUT"), "{}", answer.text);
-    assert!(began.elapsed() < Duration::from_secs(10), "{:?}", began.elapsed());
+    assert!(began.elapsed() < Duration::from_secs(30), "{:?}", began.elapsed());
     assert!(longest < MEANWHILE, "{longest:?}");
     session.close().await;
 }
@@ -453,13 +453,13 @@ async fn signals_end_the_gateway_whatever_it_works_on() {
             let began = Instant::now();
             kill(Pid::from_raw(pid), signal).expect("the gateway runs");
             while !has_ended(pid) {
-                assert!(began.elapsed() < Duration::from_secs(8), "{signal} has no effect");
+                assert!(began.elapsed() < Duration::from_secs(20), "{signal} has no effect");
                 tokio::time::sleep(Duration::from_millis(5)).await;
             }
             began.elapsed()
         };
         let (_, took) = tokio::join!(work, ended);
-        assert!(took < Duration::from_secs(8), "{signal}: {took:?}");
+        assert!(took < Duration::from_secs(20), "{signal}: {took:?}");
     }
 }
 
