@@ -32,8 +32,8 @@ impl<U> Breaker<U> {
 #[async_trait]
 impl<U: Upstream> Upstream for Breaker<U> {
     async fn call(&self, operation: &Operation, progress: &Progress) -> Result<Answer> {
-        // The gateway lists at a pace of its own, and the list tells whether the server is back: it is neither held
-        // up nor counted, but it closes the breaker.
+        // The gateway lists at a pace of its own, and a list tells whether the server is back: it is neither held up nor
+        // counted, but it closes the breaker. Faults in a row are those of calls, whatever was listed between them.
         let listing = matches!(operation, Operation::List);
         let mut attempt = if listing { self.health.watch_only() } else { self.health.admit(&self.name)? };
         let answer = self.inner.call(operation, progress).await;
@@ -44,6 +44,7 @@ impl<U: Upstream> Upstream for Breaker<U> {
                     attempt.failed(error, self.rule);
                 }
             }
+            _ if listing => attempt.listed(),
             _ => attempt.succeeded(),
         }
         answer
@@ -156,6 +157,16 @@ impl Attempt<'_> {
     fn succeeded(&mut self) {
         self.is_probe = false;
         *self.health.lock() = Circuit::default();
+    }
+
+    /// The server is there, if it was asked after the last fault: calls are let through again, and the next fault is one
+    /// more in the row.
+    fn listed(&self) {
+        let mut circuit = self.health.lock();
+        if circuit.last.as_ref().is_none_or(|(_, noticed)| self.began >= *noticed) {
+            circuit.state = State::Closed;
+            circuit.last = None;
+        }
     }
 
     fn failed(&mut self, error: &Error, rule: Rule) {
@@ -315,6 +326,46 @@ mod tests {
         assert_eq!(code(&breaker).await, Some(ErrorCode::CircuitOpen));
         server.set(None);
         assert!(list().await);
-        assert_eq!(code(&breaker).await, None);
+        assert_eq!((code(&breaker).await, breaker.health.complaint()), (None, None));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_server_that_lists_and_fails_its_calls_is_left_alone() {
+        let (server, breaker) = broken();
+        let list = async || {
+            server.set(None);
+            assert!(breaker.call(&Operation::List, &Progress::default()).await.is_ok());
+            server.set(Some(ErrorCode::TransportDead));
+        };
+        for _ in 0..3 {
+            list().await;
+            assert_eq!(breaker.health.complaint(), None);
+            assert_eq!(code(&breaker).await, Some(ErrorCode::TransportDead));
+        }
+        assert_eq!(code(&breaker).await, Some(ErrorCode::CircuitOpen));
+        // It is tried again after the next list, by one call.
+        list().await;
+        assert_eq!(code(&breaker).await, Some(ErrorCode::TransportDead));
+        assert_eq!(code(&breaker).await, Some(ErrorCode::CircuitOpen));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_list_that_was_asked_for_before_the_last_fault_says_nothing() {
+        let (server, breaker) = open().await;
+        tokio::time::sleep(Duration::from_secs(10)).await;
+        let list = async {
+            // It answers after the probe has failed.
+            tokio::time::sleep(Duration::from_millis(500)).await;
+            let progress = Progress::default();
+            let answer = breaker.call(&Operation::List, &progress);
+            let (answer, ()) = tokio::join!(answer, async {
+                tokio::time::sleep(Duration::from_millis(700)).await;
+                server.set(None);
+            });
+            answer.is_ok()
+        };
+        let (probe, listed) = tokio::join!(code(&breaker), list);
+        assert_eq!((probe, listed), (Some(ErrorCode::TransportDead), true));
+        assert_eq!(code(&breaker).await, Some(ErrorCode::CircuitOpen));
     }
 }

@@ -104,7 +104,7 @@ impl Session {
                 return;
             }
             let waited = started.elapsed();
-            assert!(waited < Duration::from_secs(60), "not ready after {waited:?}:\n{listing}\n{}", self.stderr());
+            assert!(waited < Duration::from_secs(150), "not ready after {waited:?}:\n{listing}\n{}", self.stderr());
             tokio::time::sleep(Duration::from_millis(100)).await;
         }
     }
@@ -260,7 +260,7 @@ impl Fence {
             Era::Modern => ClientLifecycleMode::Discover { preferred_versions: vec![ProtocolVersion::V_2026_07_28] },
         };
         let connecting = client.serve_with_lifecycle(transport, lifecycle);
-        match tokio::time::timeout(Duration::from_secs(20), connecting).await {
+        match tokio::time::timeout(Duration::from_secs(90), connecting).await {
             Ok(Ok(service)) => (service, pid),
             Ok(Err(error)) => panic!("no session: {error}\n{}", self.stderr()),
             Err(_) => panic!("no answer to the client\n{}", self.stderr()),

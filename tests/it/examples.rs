@@ -19,7 +19,7 @@ fn every_example_runs_and_both_languages_agree() {
     let mut values: BTreeMap<String, BTreeMap<String, Value>> = BTreeMap::new();
     for file in examples(&["js", "star"]) {
         let fence = real.fence_for_examples();
-        let mut command = fence.forgefs(["--config", path(&examples_dir().join("forge.toml")), "run", "--json"]);
+        let mut command = fence.forgefs(["--config", path(&Real::forge_toml_of_examples(&fence)), "run", "--json"]);
         let output = finish(real.in_path(command.arg(&file)), "").success();
         let answer: Value = serde_json::from_str(&output.stdout).expect("--json prints JSON");
         assert_eq!(answer["ok"], true, "{}: {answer}", file.display());

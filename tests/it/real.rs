@@ -8,6 +8,9 @@ use std::{
 
 use crate::client::{Fence, finish};
 
+/// Each is a whole Node.js or Python that starts cold, beside others.
+const PATIENT: &str = "connect_timeout = \"150s\"\n";
+
 /// Servers of both eras: the three of node speak 2025-11-25, the two of Python 2026-07-28.
 pub(crate) const BOTH_ERAS: [&str; 5] = ["everything", "filesystem", "git", "memory", "time"];
 
@@ -53,11 +56,18 @@ impl Real {
                 other => panic!("no server is called {other}"),
             };
             format!(
-                "[servers.{server}]\ncommand = {program:?}\nargs = {args:?}\ncwd = {work:?}\n\
+                "[servers.{server}]\ncommand = {program:?}\nargs = {args:?}\ncwd = {work:?}\n{PATIENT}\
                  env = {{ MEMORY_FILE_PATH = \"{work}/memory.jsonl\" }}\n"
             )
         });
         tables.collect::<Vec<_>>().join("\n")
+    }
+
+    /// The configuration of the examples, for however slow a machine.
+    pub(crate) fn forge_toml_of_examples(fence: &Fence) -> PathBuf {
+        let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/forge.toml");
+        let example = fs::read_to_string(example).expect("readable");
+        fence.write("forge.toml", &example.replace("command = ", &format!("{PATIENT}command = ")))
     }
 
     pub(crate) fn npm(&self, server: &str) -> PathBuf {
