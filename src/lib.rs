@@ -33,6 +33,7 @@ pub mod sandbox;
 pub mod secret;
 pub mod server;
 pub mod session;
+mod spawner;
 pub mod spending;
 mod task;
 pub mod telemetry;

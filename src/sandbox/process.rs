@@ -19,6 +19,7 @@ use super::conversation::{Conversation, Step};
 use super::pipes::{Frame, last_words, read_frames, write_frames};
 use super::{Failure, Host, Report};
 use crate::error::{Error, ErrorCode, Result};
+use crate::spawner;
 
 /// How long a worker may take to say that it is ready.
 const READY: Duration = Duration::from_secs(20);
@@ -77,7 +78,8 @@ impl Worker {
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut wrapped = CommandWrap::from(command);
         wrapped.wrap(ProcessGroup::leader()).wrap(KillOnDrop);
-        let mut child = wrapped.spawn().map_err(|error| broken(format!("does not start: {error}")))?;
+        let started = spawner::spawn(move || wrapped.spawn()).await;
+        let mut child = started.map_err(|error| broken(format!("does not start: {error}")))?;
         let (Some(stdin), Some(stdout), Some(stderr)) =
             (child.stdin().take(), child.stdout().take(), child.stderr().take())
         else {

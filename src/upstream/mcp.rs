@@ -99,7 +99,7 @@ impl Connector {
         match &self.transport {
             Transport::Stdio { command, args, env, cwd } => {
                 let program = stdio::Program { name: &self.name, program: command, args, env, cwd: cwd.as_deref() };
-                let transport = program.start(&self.stderr).map_err(Failed::Start)?;
+                let transport = program.start(&self.stderr).await.map_err(Failed::Start)?;
                 let ended = transport.ended();
                 match self.handler().serve_with_lifecycle(transport, lifecycle).await {
                     Ok(service) => Ok(self.client(service, ended, None)),

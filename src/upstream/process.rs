@@ -134,9 +134,8 @@ impl Drop for Running {
     }
 }
 
-/// Has the kernel kill the child when we die, however we die. The kernel means the thread that started the child, so
-/// servers are started by tasks of the runtime, whose threads live as long as we do, and never by `spawn_blocking`.
-/// What the child starts itself is not killed with it; it sees the end of its stdin.
+/// Has the kernel kill the child when we die, however we die. The kernel means the thread that started the child:
+/// [`crate::spawner`]. What the child starts itself is not killed with it; it sees the end of its stdin.
 #[cfg(target_os = "linux")]
 fn die_with_us(command: &mut Command) {
     use nix::errno::Errno;

@@ -263,7 +263,6 @@ impl<C: Connect> Shared<C> {
         };
         let (tell, made) = watch::channel(None);
         let shared = Arc::clone(self);
-        // A task of the runtime, also because the kernel ties a child to the thread that started it: `process.rs`.
         let task = tokio::spawn(async move {
             let version = shared.connector.version();
             let before = basis.link.clone();

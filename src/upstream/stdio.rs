@@ -19,6 +19,7 @@ use super::process::{Process, Stdin};
 use super::stderr::Stderr;
 use crate::error::{Error, ErrorCode, Result};
 use crate::secret::Secret;
+use crate::spawner;
 use crate::task::Task;
 
 /// The variables a server inherits; everything else of the gateway's environment stays with the gateway.
@@ -65,7 +66,7 @@ impl Program<'_> {
     ///
     /// # Errors
     /// `TRANSPORT_DEAD` when the program cannot be started.
-    pub(super) fn start(&self, stderr: &Stderr) -> Result<StdioTransport> {
+    pub(super) async fn start(&self, stderr: &Stderr) -> Result<StdioTransport> {
         let mut command = Command::new(self.program);
         command.args(self.args).env_clear();
         command.envs(INHERITED.iter().filter_map(|key| std::env::var_os(key).map(|value| (key, value))));
@@ -75,7 +76,8 @@ impl Program<'_> {
         }
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         Process::prepare(&mut command);
-        let mut child = command.spawn().map_err(|error| self.cannot_start(&error))?;
+        let started = spawner::spawn(move || command.spawn()).await;
+        let mut child = started.map_err(|error| self.cannot_start(&error))?;
         let (Some(stdin), Some(stdout), Some(words)) = (child.stdin.take(), child.stdout.take(), child.stderr.take())
         else {
             return Err(Error::new(ErrorCode::TransportDead, format!("{} has no pipes", self.name)));

@@ -404,9 +404,8 @@ async fn the_reference_server_asks_through_the_gateway() {
         assert!(roots.to_string().contains("file:///work"), "{era:?}: {roots}");
         let code = "return await everything.trigger_long_running_operation({duration: 0.5, steps: 2})";
         assert!(run(&service, code).await.is_ok());
-        let reported = |heard: &[String]| {
-            heard.iter().any(|line| line.contains("everything.trigger_long_running_operation: 1/2"))
-        };
+        let reported =
+            |heard: &[String]| heard.iter().any(|line| line.contains("everything.trigger_long_running_operation: 1/2"));
         let heard = client.heard_until(reported).await;
         assert!(reported(&heard), "{era:?}: {heard:?}");
         service.cancel().await.expect("the session ends");

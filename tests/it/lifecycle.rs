@@ -134,6 +134,24 @@ async fn a_lazy_server_starts_at_the_first_call_and_stops_when_nobody_uses_it() 
     second.close().await;
 }
 
+/// Large input moves the work of a thread of the runtime to another one, and the thread ends after ten idle seconds.
+/// Linux ends processes with the thread that started them.
+#[tokio::test]
+async fn processes_outlive_the_threads_of_the_runtime() {
+    let Some(living) = Living::new("") else { return };
+    let session = living.fence.serve(&living.config("")).await;
+    session.ready(&["living"]).await;
+    let code = "const text = 'x'.repeat(300000); \
+        return (await Promise.all([1, 2, 3, 4].map(() => living.grow({text})))).length";
+    for _ in 0..5 {
+        assert_eq!(session.execute("javascript", code).await, json!(4));
+    }
+    tokio::time::sleep(Duration::from_secs(12)).await;
+    assert_eq!(session.execute("javascript", "return await living.grow()").await, json!("grow done"));
+    assert_eq!(living.starts().len(), 1, "{}", session.stderr());
+    session.close().await;
+}
+
 #[tokio::test]
 async fn a_changed_list_is_followed_in_both_eras() {
     for flags in ["", "--modern"] {

@@ -17,8 +17,7 @@ const FILES: u64 = 16;
 
 /// Layers that must be in place before the process has other threads, which inherit them.
 ///
-/// The kernel takes the thread that spawned the worker for its parent: the gateway must spawn from a thread that
-/// lives as long as its runtime does, not from one that is kept for blocking work and ends when idle.
+/// The kernel takes the thread that spawned the worker for its parent: it has to live as long as the gateway.
 pub(crate) fn before_threads() -> Vec<Layer> {
     ["parent_death", "no_new_privs", "dumpable", "landlock", "rlimits"].map(apply).into()
 }

@@ -1,0 +1,55 @@
+//! The thread that starts every process.
+//!
+//! Linux ties `PR_SET_PDEATHSIG` to the thread that started a child: when that thread ends, the child is killed.
+//! Threads of the runtime do end: `block_in_place` moves their work to another one, and they are let go when idle.
+
+use std::io::{Error, Result};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Mutex, PoisonError};
+use std::thread;
+
+use tokio::runtime::Handle;
+use tokio::sync::oneshot;
+
+type Start = Box<dyn FnOnce() + Send>;
+
+/// The way to the thread, once it runs.
+static STARTS: Mutex<Option<Sender<Start>>> = Mutex::new(None);
+
+/// Starts a process by `start`, in a thread that lives as long as this process.
+///
+/// # Errors
+/// What `start` fails with, and `Other` when the thread cannot be started.
+pub(crate) async fn spawn<T: Send + 'static>(start: impl FnOnce() -> Result<T> + Send + 'static) -> Result<T> {
+    let (tell, started) = oneshot::channel();
+    let runtime = Handle::current();
+    pass_on(Box::new(move || {
+        // A child's pipes belong to the runtime that waits for it.
+        let _entered = runtime.enter();
+        // Nobody waits any more: the child is dropped, which kills it.
+        let _ = tell.send(start());
+    }))?;
+    started.await.unwrap_or_else(|_| Err(Error::other("it could not be started: see the log")))
+}
+
+fn pass_on(start: Start) -> Result<()> {
+    let mut starts = STARTS.lock().unwrap_or_else(PoisonError::into_inner);
+    let start = match &*starts {
+        Some(running) => match running.send(start) {
+            Ok(()) => return Ok(()),
+            Err(unsent) => unsent.0,
+        },
+        None => start,
+    };
+    let (sender, receiver) = channel();
+    thread::Builder::new().name("spawner".to_owned()).spawn(move || run(receiver))?;
+    starts.insert(sender).send(start).map_err(|_| Error::other("the thread that starts processes has ended"))
+}
+
+fn run(starts: Receiver<Start>) {
+    for start in starts {
+        // The hook has logged it; the children of this thread live on.
+        let _ = catch_unwind(AssertUnwindSafe(start));
+    }
+}
