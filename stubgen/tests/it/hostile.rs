@@ -296,7 +296,7 @@ fn many_tools_take_time_in_proportion() {
     ] {
         let start = Instant::now();
         let stubs = stubs(tools);
-        assert!(start.elapsed() < Duration::from_secs(20), "{name}: {:?}", start.elapsed());
+        assert!(start.elapsed() < Duration::from_secs(60), "{name}: {:?}", start.elapsed());
         assert!(stubs.init_pyi.len() < 8 << 20, "{name}: {}", stubs.init_pyi.len());
     }
 }

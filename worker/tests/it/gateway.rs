@@ -15,7 +15,7 @@ use wire::{
 };
 
 /// Longest wait for a frame; a worker that takes longer hangs.
-const PATIENCE: Duration = Duration::from_secs(30);
+const PATIENCE: Duration = Duration::from_secs(200);
 
 /// The engines of this build, by the name scenarios are reported under.
 pub(crate) fn engines() -> Vec<Engine> {
