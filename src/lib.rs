@@ -19,6 +19,7 @@ mod files;
 pub mod gateway;
 pub mod json;
 pub mod limits;
+mod lines;
 pub mod manifest;
 mod memory;
 mod meter;

@@ -158,6 +158,13 @@ pub const CALL_QUESTIONS: Limit =
 /// Log entry of a server that is passed on to the client.
 pub const LOG_ENTRY: Limit =
     Limit::new("log entry of a server", 64 << 10, Unit::Bytes, "`notifications/message` of servers");
+/// A line of a client. A longer one is skipped while it is read.
+pub const CLIENT_MESSAGE: Limit = Limit::new("message of a client", 16 << 20, Unit::Bytes, "one client's connection");
+/// The values in it, in memory.
+pub const CLIENT_VALUES: Limit =
+    Limit::new("values of a message of a client", 32 << 20, Unit::Bytes, "one client's connection");
+/// Requests of one client that are under way, the values in them, and their answers until they are written.
+pub const UNDER_WAY: Limit = Limit::new("bytes under way", 64 << 20, Unit::Bytes, "one client's connection");
 /// Requests of one client that are under way.
 pub const REQUESTS: Limit = Limit::new("requests under way", 1024, Unit::Items, "one client's connection");
 /// Streams of changes that one client has open.
@@ -209,6 +216,9 @@ pub const ALL: &[&Limit] = &[
     &ADDRESS,
     &SAMPLING,
     &LOG_ENTRY,
+    &CLIENT_MESSAGE,
+    &CLIENT_VALUES,
+    &UNDER_WAY,
     &REQUESTS,
     &STREAMS,
     &SUBSCRIBED,

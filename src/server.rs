@@ -5,8 +5,10 @@ mod admission;
 mod caller;
 mod changes;
 mod exchange;
+mod message;
 mod notices;
 mod offers;
+mod stdio;
 mod tools;
 mod waiting;
 
@@ -22,7 +24,6 @@ use rmcp::model::{
     UnsubscribeRequestParams,
 };
 use rmcp::service::{NotificationContext, RequestContext, RoleServer, ServiceExt as _, SubscriptionContext};
-use rmcp::transport::async_rw::AsyncRwTransport;
 use rmcp::{ErrorData, ServerHandler};
 use serde_json::json;
 
@@ -34,12 +35,12 @@ use crate::panics;
 use crate::session::Session;
 use crate::upstream::{Caller, Level};
 
-use crate::task::Task;
-use admission::Admission;
+use crate::task::{self, Task};
 use caller::is_stateless;
 use changes::Subscribed;
 use exchange::{Exchanges, Reply, Turn};
 use offers::{read_error, rpc_error};
+use stdio::Stdio;
 use waiting::Waiting;
 
 pub use tools::{definitions, instructions, render_instructions};
@@ -57,8 +58,7 @@ const LIST_TTL: u64 = 24 * 60 * 60 * 1000;
 pub async fn serve_stdio(gateway: Arc<Gateway>) -> Result<()> {
     let service = ForgeServer::new(Desk { gateway, session: Arc::default() });
     let broken = |what: String| Error::new(ErrorCode::Internal, format!("the MCP connection failed: {what}"));
-    let (stdin, stdout) = rmcp::transport::stdio();
-    let transport = Admission::new(AsyncRwTransport::new_server(stdin, stdout));
+    let transport = Stdio::open().map_err(|error| broken(error.to_string()))?;
     match service.serve(transport).await {
         Ok(running) => running.waiting().await.map(drop).map_err(|error| broken(error.to_string())),
         // A client that leaves before it says hello has nothing to be told.
@@ -122,8 +122,13 @@ impl ForgeServer {
         }
     }
 
-    /// A turn of an exchange about `subject`.
-    fn turn<'a>(&self, context: &'a RequestContext<RoleServer>, subject: &serde_json::Value) -> Turn<'a> {
+    /// A turn of an exchange about `subject`, which is made of so many bytes.
+    fn turn<'a>(
+        &self,
+        context: &'a RequestContext<RoleServer>,
+        bytes: usize,
+        subject: impl FnOnce() -> serde_json::Value,
+    ) -> Turn<'a> {
         if let Some(client) = context.client_info() {
             self.desk.met(&client);
         }
@@ -132,7 +137,7 @@ impl ForgeServer {
             false => Some(*self.level.lock().unwrap_or_else(PoisonError::into_inner)),
         };
         let session = Arc::as_ptr(&self.desk.session).addr() as u64;
-        let subject = stubgen::digest(&stubgen::canonical_json(subject));
+        let subject = task::work_on(bytes, || stubgen::digest(&stubgen::canonical_json(&subject())));
         Turn { context, session, level, subject, waiting: self.waiting.clone(), responses: None, state: None }
     }
 }
@@ -178,10 +183,11 @@ impl ServerHandler for ForgeServer {
     ) -> Result<CallToolResponse, ErrorData> {
         let CallToolRequestParams { name, arguments, input_responses, request_state, .. } = request;
         let args = arguments.unwrap_or_default();
-        if let Err(error) = tools::bounded(&args) {
-            return Ok(tools::failed(error).into());
-        }
-        let mut turn = self.turn(&context, &json!([name, args]));
+        let bytes = match tools::bounded(&args) {
+            Ok(bytes) => bytes,
+            Err(error) => return Ok(tools::failed(error).into()),
+        };
+        let mut turn = self.turn(&context, bytes, || json!([name, args]));
         (turn.responses, turn.state) = (input_responses, request_state);
         let desk = self.desk.clone();
         match self.calls.take(turn, |caller| async move { desk.call(&name, args, caller).await }).await? {
@@ -212,7 +218,7 @@ impl ServerHandler for ForgeServer {
         context: RequestContext<RoleServer>,
     ) -> Result<ReadResourceResponse, ErrorData> {
         let ReadResourceRequestParams { uri, input_responses, request_state, .. } = request;
-        let mut turn = self.turn(&context, &json!(uri));
+        let mut turn = self.turn(&context, uri.len(), || json!(uri));
         (turn.responses, turn.state) = (input_responses, request_state);
         let desk = self.desk.clone();
         let asked = uri.clone();
@@ -237,7 +243,7 @@ impl ServerHandler for ForgeServer {
     ) -> Result<GetPromptResponse, ErrorData> {
         let GetPromptRequestParams { name, arguments, input_responses, request_state, .. } = request;
         let args = arguments.unwrap_or_default();
-        let mut turn = self.turn(&context, &json!([name, args]));
+        let mut turn = self.turn(&context, tools::size(&args), || json!([name, args]));
         (turn.responses, turn.state) = (input_responses, request_state);
         let desk = self.desk.clone();
         match self.prompts.take(turn, |caller| async move { desk.prompt(&name, args, caller).await }).await? {

@@ -7,7 +7,7 @@ use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::task::AbortHandle;
 
 /// Input from which on work on it is long, in bytes: about a millisecond of parsing and redacting.
-const LONG: usize = 128 << 10;
+pub(crate) const LONG: usize = 128 << 10;
 
 /// Threads that the gateway's tasks share: half of the processors, at least one. The other half is for servers and
 /// workers, which it mostly waits for; and every further thread is one that has to be woken, which on two processors

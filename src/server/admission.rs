@@ -2,129 +2,152 @@
 //! read its refusals is not read from either.
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use futures::future::BoxFuture;
-use rmcp::ErrorData;
-use rmcp::model::{
-    ClientJsonRpcMessage, ClientNotification, ClientRequest, ErrorCode as RpcCode, JsonRpcMessage, RequestId,
-    ServerJsonRpcMessage,
-};
-use rmcp::service::RoleServer;
-use rmcp::transport::Transport;
-use serde_json::json;
+use rmcp::model::{ClientJsonRpcMessage, ClientNotification, ClientRequest, JsonRpcMessage, RequestId};
 
-use crate::error::{Error, ErrorCode, code_name};
-use crate::limits;
+use crate::error::{Error, ErrorCode};
+use crate::limits::{self, Limit};
 
-/// A transport that lets only so many requests in.
-pub(super) struct Admission<T> {
-    inner: T,
-    under_way: UnderWay,
-    /// A refusal on its way out. Nothing is read until it is written.
-    refusing: Option<BoxFuture<'static, ()>>,
+/// What a client has under way.
+#[derive(Clone, Default)]
+pub(super) struct Admission {
+    requests: Arc<Mutex<HashMap<RequestId, UnderWay>>>,
+    bytes: Arc<AtomicUsize>,
 }
 
-/// The requests that have no answer yet, with how many URIs those that are streams of changes subscribe to.
-type UnderWay = Arc<Mutex<HashMap<RequestId, Option<usize>>>>;
+/// A request that has no answer yet.
+struct UnderWay {
+    held: Held,
+    /// URIs that it subscribes to, where it is a stream of changes.
+    uris: Option<usize>,
+}
 
-impl<T> Admission<T> {
-    pub(super) fn new(inner: T) -> Self {
-        Self { inner, under_way: UnderWay::default(), refusing: None }
-    }
+/// Bytes of a client, until they are dropped.
+pub(super) struct Held {
+    bytes: usize,
+    all: Arc<AtomicUsize>,
+}
 
-    /// Notes a request, unless there are too many.
-    fn admit(&self, id: &RequestId, request: &ClientRequest) -> Result<(), Error> {
-        let mut under_way = lock(&self.under_way);
-        let busy = |limit: &limits::Limit, size: usize| match size <= limit.max {
-            true => Ok(()),
-            false => Err(limit.exceeded(ErrorCode::Busy, size)),
-        };
-        busy(&limits::REQUESTS, under_way.len() + 1)?;
-        let mut stream = None;
-        if let ClientRequest::SubscriptionsListenRequest(listen) = request {
-            let uris = listen.params.notifications.resource_subscriptions.as_deref().unwrap_or_default();
-            busy(&limits::STREAMS, under_way.values().flatten().count() + 1)?;
-            busy(&limits::SUBSCRIBED, under_way.values().flatten().sum::<usize>() + uris.len())?;
-            uris.iter().try_for_each(|uri| limits::SUBSCRIBED_URI.check(uri.len()))?;
-            stream = Some(uris.len());
+impl Held {
+    /// Has it be at least so many bytes.
+    ///
+    /// # Errors
+    /// `BUSY` when the client has too many under way.
+    pub(super) fn grow(&mut self, bytes: usize) -> Result<(), Error> {
+        let more = bytes.saturating_sub(self.bytes);
+        let within = |all: usize| all.checked_add(more).filter(|sum| *sum <= limits::UNDER_WAY.max);
+        match self.all.fetch_update(Ordering::Relaxed, Ordering::Relaxed, within) {
+            Ok(_) => self.bytes += more,
+            Err(all) => return Err(busy(&limits::UNDER_WAY, all.saturating_add(more))),
         }
-        under_way.insert(id.clone(), stream);
         Ok(())
     }
 }
 
-fn lock(under_way: &UnderWay) -> MutexGuard<'_, HashMap<RequestId, Option<usize>>> {
-    under_way.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// The request that a message to the client answers.
-fn answered(message: &ServerJsonRpcMessage) -> Option<RequestId> {
-    match message {
-        JsonRpcMessage::Response(response) => Some(response.id.clone()),
-        JsonRpcMessage::Error(error) => error.id.clone(),
-        _ => None,
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.all.fetch_sub(self.bytes, Ordering::Relaxed);
     }
 }
 
-fn refusal(error: &Error) -> ErrorData {
-    const SERVER_ERROR: RpcCode = RpcCode(-32000);
-    let data = json!({"code": code_name(error.code), "suggestedFix": error.suggested_fix()});
-    let code = if error.code == ErrorCode::Busy { SERVER_ERROR } else { RpcCode::INVALID_PARAMS };
-    ErrorData::new(code, error.message.clone(), Some(data))
-}
+impl Admission {
+    /// Takes so many bytes.
+    ///
+    /// # Errors
+    /// As [`Held::grow`].
+    pub(super) fn hold(&self, bytes: usize) -> Result<Held, Error> {
+        let mut held = Held { bytes: 0, all: Arc::clone(&self.bytes) };
+        held.grow(bytes).map(|()| held)
+    }
 
-impl<T: Transport<RoleServer>> Transport<RoleServer> for Admission<T> {
-    type Error = T::Error;
-
-    /// A request is under way until its answer has been written.
-    fn send(
-        &mut self,
-        message: ServerJsonRpcMessage,
-    ) -> impl Future<Output = Result<(), Self::Error>> + Send + 'static {
-        let answered = answered(&message);
-        let (sending, under_way) = (self.inner.send(message), Arc::clone(&self.under_way));
-        async move {
-            let sent = sending.await;
-            if let Some(id) = answered {
-                lock(&under_way).remove(&id);
+    /// Notes a message: a request is under way until it is answered or cancelled.
+    ///
+    /// # Errors
+    /// Why a request is not taken.
+    pub(super) fn admit(&self, message: &ClientJsonRpcMessage, held: Held) -> Result<(), Error> {
+        match message {
+            JsonRpcMessage::Request(request) => self.begin(&request.id, &request.request, held),
+            JsonRpcMessage::Notification(notice) => {
+                if let ClientNotification::CancelledNotification(cancelled) = &notice.notification
+                    && let Some(id) = &cancelled.params.request_id
+                {
+                    // There will be no answer.
+                    self.end(id);
+                }
+                Ok(())
             }
-            sent
+            _ => Ok(()),
         }
     }
 
-    async fn receive(&mut self) -> Option<ClientJsonRpcMessage> {
-        loop {
-            // This future may be dropped at any await; the refusal then goes on where it was.
-            if let Some(refusing) = &mut self.refusing {
-                refusing.await;
-                self.refusing = None;
-            }
-            let message = self.inner.receive().await?;
-            match &message {
-                JsonRpcMessage::Request(request) => {
-                    if let Err(error) = self.admit(&request.id, &request.request) {
-                        let refusal = JsonRpcMessage::error(refusal(&error), Some(request.id.clone()));
-                        let sending = self.inner.send(refusal);
-                        self.refusing = Some(Box::pin(async move { drop(sending.await) }));
-                        continue;
-                    }
-                }
-                // There will be no answer.
-                JsonRpcMessage::Notification(notice) => {
-                    if let ClientNotification::CancelledNotification(cancelled) = &notice.notification
-                        && let Some(id) = &cancelled.params.request_id
-                    {
-                        lock(&self.under_way).remove(id);
-                    }
-                }
-                _ => {}
-            }
-            return Some(message);
+    fn begin(&self, id: &RequestId, request: &ClientRequest, held: Held) -> Result<(), Error> {
+        let mut requests = self.lock();
+        if requests.contains_key(id) {
+            return Err(Error::new(ErrorCode::InvalidArgs, format!("a request with the id {id} is under way"))
+                .hint("give each request an id of its own"));
+        }
+        let within = |limit: &Limit, size: usize| if size <= limit.max { Ok(()) } else { Err(busy(limit, size)) };
+        within(&limits::REQUESTS, requests.len() + 1)?;
+        let mut uris = None;
+        if let ClientRequest::SubscriptionsListenRequest(listen) = request {
+            let streams = || requests.values().filter_map(|request| request.uris);
+            let subscribed = listen.params.notifications.resource_subscriptions.as_deref().unwrap_or_default();
+            within(&limits::STREAMS, streams().count() + 1)?;
+            within(&limits::SUBSCRIBED, streams().sum::<usize>() + subscribed.len())?;
+            subscribed.iter().try_for_each(|uri| limits::SUBSCRIBED_URI.check(uri.len()))?;
+            uris = Some(subscribed.len());
+        }
+        requests.insert(id.clone(), UnderWay { held, uris });
+        Ok(())
+    }
+
+    /// Notes that a request has an answer of so many bytes, which is not written yet.
+    pub(super) fn answer(&self, id: &RequestId, bytes: usize) {
+        if let Some(request) = self.lock().get_mut(id) {
+            // It is there already: what comes next is refused.
+            request.held.bytes += bytes;
+            self.bytes.fetch_add(bytes, Ordering::Relaxed);
         }
     }
 
-    fn close(&mut self) -> impl Future<Output = Result<(), Self::Error>> + Send {
-        self.inner.close()
+    /// Notes that a request is done.
+    pub(super) fn end(&self, id: &RequestId) {
+        self.lock().remove(id);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<RequestId, UnderWay>> {
+        self.requests.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn busy(limit: &Limit, size: usize) -> Error {
+    limit.exceeded(ErrorCode::Busy, size).hint(
+        "read the answers that there are, and send it again once some more are there; docs/limits.md has the limits",
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_are_held_until_a_request_is_answered() {
+        let (admission, max) = (Admission::default(), limits::UNDER_WAY.max);
+        let ping: ClientJsonRpcMessage =
+            serde_json::from_str(r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#).expect("a request");
+        let held = admission.hold(max - 10).expect("there is room");
+        assert!(admission.hold(11).is_err() && admission.hold(10).is_ok());
+        admission.admit(&ping, held).expect("it is the only one");
+        let again = admission.hold(0).expect("nothing");
+        assert!(admission.admit(&ping, again).expect_err("twice").message.contains("the id 1 is under way"));
+        let id = RequestId::Number(1);
+        admission.answer(&id, 100);
+        let error = admission.hold(1).map(drop).expect_err("the answer is not read");
+        assert_eq!(error.message, format!("bytes under way: {} bytes, over the limit of {max} bytes", max + 91));
+        admission.end(&id);
+        assert!(admission.hold(max).is_ok());
+        assert_eq!(admission.bytes.load(Ordering::Relaxed), 0);
     }
 }

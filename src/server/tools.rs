@@ -123,20 +123,24 @@ impl Desk {
     }
 }
 
-/// Accepts arguments whose size no work on them has to fear.
-pub(super) fn bounded(args: &JsonObject) -> Result<()> {
-    limits::ARGUMENTS.check(args.iter().map(|(key, value)| key.len() + size(value)).sum())
+/// Accepts arguments whose size no work on them has to fear; their size.
+pub(super) fn bounded(args: &JsonObject) -> Result<usize> {
+    let size = size(args);
+    limits::ARGUMENTS.check(size).map(|()| size)
 }
 
-/// A decoder has bounded how deep it is nested.
-fn size(value: &Value) -> usize {
-    const EACH: usize = 16;
-    EACH + match value {
-        Value::String(text) => text.len(),
-        Value::Array(items) => items.iter().map(size).sum(),
-        Value::Object(object) => object.iter().map(|(key, value)| key.len() + size(value)).sum(),
-        Value::Null | Value::Bool(_) | Value::Number(_) => 0,
+/// Bytes of arguments, each value with 16 bytes beside its text. A decoder has bounded how deep they are nested.
+pub(super) fn size(args: &JsonObject) -> usize {
+    fn of(value: &Value) -> usize {
+        const EACH: usize = 16;
+        EACH + match value {
+            Value::String(text) => text.len(),
+            Value::Array(items) => items.iter().map(of).sum(),
+            Value::Object(object) => size(object),
+            Value::Null | Value::Bool(_) | Value::Number(_) => 0,
+        }
     }
+    args.iter().map(|(key, value)| key.len() + of(value)).sum()
 }
 
 /// The definitions of the four tools, as clients see them.

@@ -2,21 +2,19 @@
 //! request, the request fails, and else it is kept with the server's stderr.
 
 use std::collections::HashSet;
-use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use regex::bytes::Regex;
 use rmcp::model::{ErrorData, RequestId, ServerJsonRpcMessage};
 use tokio::io::{AsyncBufRead, AsyncBufReadExt as _};
 
 use super::failure::oversized;
 use super::message::{self, Parsed};
 use super::stderr::Stderr;
+use crate::lines::{Line, Lines, number_at_end, number_at_head, trim};
 use crate::task;
 
 /// Most bytes of one message. What is longer is skipped while it is read, so it never takes this much memory twice.
 pub(super) const MAX_MESSAGE: usize = 16 << 20;
-/// Bytes at both ends of a skipped line in which the number of the request is looked for.
-const ENDS: usize = 512;
 /// Bytes of junk that are kept.
 const KEPT_JUNK: usize = 300;
 
@@ -91,7 +89,7 @@ impl<R: AsyncBufRead + Unpin> Messages<R> {
             match parsed {
                 Parsed::Message(message) => messages.push(*message),
                 Parsed::Answer(id, error) if self.pending.lock().contains(&id) => messages.push(in_place(error, id)),
-                Parsed::Broken(error) => match number(&HEAD, line).filter(|id| self.pending.lock().contains(id)) {
+                Parsed::Broken(error) => match id(number_at_head(line)).filter(|id| self.pending.lock().contains(id)) {
                     Some(id) => messages.push(in_place(error, id)),
                     None => self.junk(line),
                 },
@@ -112,8 +110,8 @@ impl<R: AsyncBufRead + Unpin> Messages<R> {
 
     fn skipped(&self, head: &[u8], tail: &[u8], bytes: usize) -> Vec<ServerJsonRpcMessage> {
         self.stderr.note(format!("a line of {bytes} bytes on stdout was skipped, over the limit of {MAX_MESSAGE}"));
-        let id = number(&HEAD, head).or_else(|| number(&TAIL, tail));
-        match id.filter(|id| self.pending.lock().contains(id)).or_else(|| self.pending.only()) {
+        let found = id(number_at_head(head).or_else(|| number_at_end(tail)));
+        match found.filter(|id| self.pending.lock().contains(id)).or_else(|| self.pending.only()) {
             Some(id) => vec![in_place(oversized(MAX_MESSAGE), id)],
             None => {
                 tracing::warn!(server = self.name, bytes, "a line that is too long was skipped");
@@ -132,66 +130,19 @@ fn in_place(error: ErrorData, id: RequestId) -> ServerJsonRpcMessage {
     ServerJsonRpcMessage::error(error, Some(id))
 }
 
-/// Where a message that begins with its number has it, in any usual order of keys.
-static HEAD: LazyLock<Option<Regex>> = LazyLock::new(|| {
-    Regex::new(r#"^\s*\{\s*(?:"jsonrpc"\s*:\s*"2\.0"\s*,\s*)?"id"\s*:\s*(\d+|"[^"\\]{1,100}")\s*,"#).ok()
-});
-
-/// Where a message that ends with its number has it. The last brace of a line is that of the whole message.
-static TAIL: LazyLock<Option<Regex>> = LazyLock::new(|| {
-    Regex::new(r#",\s*"id"\s*:\s*(\d+|"[^"\\]{1,100}")\s*(?:,\s*"jsonrpc"\s*:\s*"2\.0"\s*)?\}\s*$"#).ok()
-});
-
-fn number(pattern: &Option<Regex>, text: &[u8]) -> Option<RequestId> {
-    let found = pattern.as_ref()?.captures(text)?.get(1)?;
-    message::id(&serde_json::from_slice(found.as_bytes()).ok()?)
+fn id(found: Option<&[u8]>) -> Option<RequestId> {
+    message::id(&serde_json::from_slice(found?).ok()?)
 }
 
-fn trim(line: &[u8]) -> &[u8] {
-    const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
-    line.strip_prefix(BYTE_ORDER_MARK).unwrap_or(line).trim_ascii()
-}
-
-enum Line {
-    Whole(Vec<u8>),
-    /// It was too long: both its ends, and how long it was.
-    Skipped {
-        head: Vec<u8>,
-        tail: Vec<u8>,
-        bytes: usize,
-    },
-}
-
-/// The next line; `None` at the end, also in the middle of a line, since a message ends with its line.
+/// The next line; `None` at the end.
 async fn read_line(read: &mut (impl AsyncBufRead + Unpin), limit: usize) -> Option<Line> {
-    let (mut line, mut bytes, mut skipping) = (Vec::new(), 0, None::<Vec<u8>>);
+    let mut lines = Lines::new(limit);
     loop {
         let available = read.fill_buf().await.ok().filter(|available| !available.is_empty())?;
-        let end = available.iter().position(|byte| *byte == b'\n');
-        let taken = &available[..end.unwrap_or(available.len())];
-        bytes += taken.len();
-        if skipping.is_none() && bytes > limit {
-            line.truncate(ENDS);
-            let room = ENDS - line.len();
-            line.extend_from_slice(&taken[..taken.len().min(room)]);
-            line.shrink_to_fit();
-            skipping = Some(Vec::new());
-        }
-        match &mut skipping {
-            None => line.extend_from_slice(taken),
-            Some(tail) => {
-                tail.extend_from_slice(&taken[taken.len().saturating_sub(ENDS)..]);
-                let surplus = tail.len().saturating_sub(ENDS);
-                tail.drain(..surplus);
-            }
-        }
-        let used = taken.len() + usize::from(end.is_some());
+        let (used, line) = lines.take(available);
         read.consume(used);
-        if end.is_some() {
-            return Some(match skipping {
-                None => Line::Whole(line),
-                Some(tail) => Line::Skipped { head: line, tail, bytes },
-            });
+        if line.is_some() {
+            return line;
         }
     }
 }
@@ -260,17 +211,5 @@ mod tests {
         }
         let inner = format!("{{\"result\":{{\"text\":\"{long}\",\"id\":2}}}}\n");
         assert_eq!(errors(&inner).await, []);
-    }
-
-    #[tokio::test]
-    async fn lines_are_cut_at_the_limit_exactly() {
-        for (length, whole) in [(10, true), (11, false)] {
-            let text = format!("{}\nnext\n", "a".repeat(length));
-            let mut read = tokio::io::BufReader::with_capacity(3, text.as_bytes());
-            let line = read_line(&mut read, 10).await.expect("a line");
-            assert_eq!(matches!(line, Line::Whole(_)), whole);
-            assert!(matches!(read_line(&mut read, 10).await, Some(Line::Whole(line)) if line == b"next"));
-            assert!(read_line(&mut read, 10).await.is_none());
-        }
     }
 }

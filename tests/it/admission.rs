@@ -72,7 +72,7 @@ async fn questions_without_an_answer_keep_nobody_from_running() {
 }
 
 /// A client that writes and reads lines, and answers nothing.
-struct Wire {
+pub(crate) struct Wire {
     child: Child,
     stdin: ChildStdin,
     lines: Receiver<Value>,
@@ -80,7 +80,7 @@ struct Wire {
 }
 
 impl Wire {
-    fn new(fence: &Fence, config: &str, modern: bool) -> Self {
+    pub(crate) fn new(fence: &Fence, config: &str, modern: bool) -> Self {
         let file = fence.write("forge.toml", config);
         let mut command = fence.forgefs([Path::new("--config"), &file, Path::new("serve")]);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
@@ -105,7 +105,7 @@ impl Wire {
         wire
     }
 
-    fn send(&mut self, mut message: Value) {
+    pub(crate) fn send(&mut self, mut message: Value) {
         message["jsonrpc"] = json!("2.0");
         if self.modern {
             message["params"]["_meta"] = json!({
@@ -117,12 +117,17 @@ impl Wire {
         writeln!(self.stdin, "{message}").expect("it reads");
     }
 
-    fn call(&mut self, id: u64, tool: &str, arguments: Value) {
+    /// Writes these bytes, whatever they are.
+    pub(crate) fn raw(&mut self, bytes: &[u8]) {
+        self.stdin.write_all(bytes).expect("it reads");
+    }
+
+    pub(crate) fn call(&mut self, id: u64, tool: &str, arguments: Value) {
         self.send(json!({"id": id, "method": "tools/call", "params": {"name": tool, "arguments": arguments}}));
     }
 
     /// The next line of which `is` holds.
-    fn next(&self, is: impl Fn(&Value) -> bool) -> Value {
+    pub(crate) fn next(&self, is: impl Fn(&Value) -> bool) -> Value {
         let deadline = Instant::now() + Duration::from_secs(60);
         loop {
             let left = deadline.saturating_duration_since(Instant::now());
@@ -133,7 +138,7 @@ impl Wire {
         }
     }
 
-    fn answer(&self, id: u64) -> Value {
+    pub(crate) fn answer(&self, id: u64) -> Value {
         self.next(|line| line["id"] == id && line.get("method").is_none())
     }
 
@@ -149,14 +154,23 @@ impl Wire {
     }
 
     /// Resident memory of the gateway in KiB.
-    fn memory(&self) -> u64 {
+    pub(crate) fn memory(&self) -> u64 {
+        self.status("VmRSS:")
+    }
+
+    /// The most that it ever was.
+    pub(crate) fn peak(&self) -> u64 {
+        self.status("VmHWM:")
+    }
+
+    fn status(&self, key: &str) -> u64 {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap_or_default();
-        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap_or_default();
+        let line = status.lines().find_map(|line| line.strip_prefix(key)).unwrap_or_default();
         line.trim().trim_end_matches(" kB").parse().unwrap_or_default()
     }
 
     /// Whether it still answers, at once.
-    fn is_well(&mut self, id: u64) {
+    pub(crate) fn is_well(&mut self, id: u64) {
         let started = Instant::now();
         self.call(id, "ls", json!({}));
         assert!(self.answer(id)["result"].is_object());

@@ -18,6 +18,7 @@ const MEMORY: &str = "[memory]\nanswers = \"160MiB\"\nresults = \"32MiB\"\nlists
 /// The formula of docs/operations.md for that, in MiB.
 fn formula(servers: usize) -> usize {
     let (answers, results, lists, runs, concurrency) = (160, 32, 8, 2, 4);
+    // Clients are honest here, and no script waits for its user.
     100 + answers * 3 / 2 + results + lists * 24 + servers * 144 + runs * (224 + concurrency * 16)
 }
 

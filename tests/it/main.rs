@@ -13,6 +13,7 @@ mod cli;
 mod client;
 mod config;
 mod docs;
+mod edge;
 mod errors;
 mod examples;
 mod fault_proxy;

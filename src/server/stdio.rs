@@ -1,0 +1,300 @@
+//! MCP on stdin and stdout. A thread of its own reads lines; large ones become messages apart from it, one after the
+//! other, and requests that come meanwhile overtake them. Everything else keeps its place: a cancellation stays behind
+//! its request.
+
+use std::io::{self, BufRead, BufReader};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use rmcp::model::{
+    ClientJsonRpcMessage, ContentBlock, JsonRpcMessage, RequestId, ResourceContents, ServerJsonRpcMessage, ServerResult,
+};
+use rmcp::service::RoleServer;
+use rmcp::transport::Transport;
+use tokio::io::{AsyncWriteExt as _, Stdout};
+use tokio::runtime::Handle;
+use tokio::sync::{Mutex, mpsc};
+
+use super::admission::{Admission, Held};
+use super::message::{self, Read, refusal};
+use crate::json;
+use crate::limits;
+use crate::lines::{Line, Lines, trim};
+use crate::meter;
+use crate::task::{self, Task};
+
+/// Messages that wait for the service.
+const QUEUE: usize = 16;
+/// Bytes that are read at once.
+const BUFFER: usize = 64 << 10;
+
+/// The transport.
+pub(super) struct Stdio {
+    received: mpsc::Receiver<ClientJsonRpcMessage>,
+    outgoing: Outgoing,
+    _apart: Task,
+}
+
+impl Stdio {
+    /// Begins to read.
+    ///
+    /// # Errors
+    /// When there is no thread for it.
+    pub(super) fn open() -> io::Result<Self> {
+        let outgoing = Outgoing { stdout: Arc::new(Mutex::new(tokio::io::stdout())), admission: Admission::default() };
+        let (deliver, received) = mpsc::channel(QUEUE);
+        let inlet = Inlet { deliver, outgoing: outgoing.clone() };
+        let (reader, waiting) = Reader::new(inlet.clone(), Handle::current());
+        let apart = Task::spawn(one_by_one(waiting, inlet, Arc::clone(&reader.ahead)));
+        // Nothing can interrupt it; it does not hold up the end of the process.
+        std::thread::Builder::new()
+            .name("stdin".to_owned())
+            .spawn(move || reader.read(BufReader::with_capacity(BUFFER, io::stdin().lock())))?;
+        Ok(Self { received, outgoing, _apart: apart })
+    }
+}
+
+impl Transport<RoleServer> for Stdio {
+    type Error = io::Error;
+
+    fn send(&mut self, message: ServerJsonRpcMessage) -> impl Future<Output = io::Result<()>> + Send + 'static {
+        self.outgoing.clone().send(message)
+    }
+
+    async fn receive(&mut self) -> Option<ClientJsonRpcMessage> {
+        self.received.recv().await
+    }
+
+    async fn close(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Reads stdin.
+struct Reader {
+    inlet: Inlet,
+    waiting: mpsc::Sender<Waiting>,
+    /// How many of those that wait are not delivered yet.
+    ahead: Arc<AtomicUsize>,
+    runtime: Handle,
+}
+
+/// What keeps its place behind a large line.
+enum Waiting {
+    Large(Vec<u8>, Held),
+    Read(Read),
+}
+
+impl Reader {
+    fn new(inlet: Inlet, runtime: Handle) -> (Self, mpsc::Receiver<Waiting>) {
+        let (waiting, queue) = mpsc::channel(limits::REQUESTS.max);
+        (Self { inlet, waiting, ahead: Arc::default(), runtime }, queue)
+    }
+
+    /// Reads until there is no more, or nobody listens.
+    fn read(self, mut stdin: impl BufRead) {
+        let mut lines = Lines::new(limits::CLIENT_MESSAGE.max);
+        loop {
+            let read = match stdin.fill_buf() {
+                Ok([]) => return,
+                Ok(read) => read,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                Err(error) => return tracing::error!(%error, "stdin cannot be read"),
+            };
+            let (used, line) = lines.take(read);
+            stdin.consume(used);
+            if line.is_some_and(|line| self.take(line).is_none()) {
+                return;
+            }
+        }
+    }
+
+    /// `None` when nobody listens.
+    fn take(&self, line: Line) -> Option<()> {
+        let line = match line {
+            Line::Whole(line) => line,
+            Line::Skipped { head, tail, bytes } => return self.pass(message::skipped(&head, &tail, bytes)),
+        };
+        let text = trim(&line);
+        if text.is_empty() {
+            return Some(());
+        }
+        let held = match self.inlet.outgoing.admission.hold(text.len()) {
+            Ok(held) => held,
+            Err(error) => return self.pass(message::refused(text, &error)),
+        };
+        if text.len() > task::LONG {
+            return self.wait(Waiting::Large(line, held));
+        }
+        match json::measure(text) {
+            Ok(found) if found.tree_bytes > task::LONG => self.wait(Waiting::Large(line, held)),
+            _ => self.pass(message::read(text, held)),
+        }
+    }
+
+    fn pass(&self, read: Read) -> Option<()> {
+        let overtakes = match &read {
+            Read::Message(message, _) => matches!(**message, JsonRpcMessage::Request(_)),
+            Read::Refused(..) | Read::Nothing => true,
+        };
+        match overtakes || self.ahead.load(Ordering::Acquire) == 0 {
+            true => self.runtime.block_on(self.inlet.pass(read)),
+            false => self.wait(Waiting::Read(read)),
+        }
+    }
+
+    fn wait(&self, waiting: Waiting) -> Option<()> {
+        self.ahead.fetch_add(1, Ordering::AcqRel);
+        self.waiting.blocking_send(waiting).ok()
+    }
+}
+
+/// Delivers what waits, in its order.
+async fn one_by_one(mut waiting: mpsc::Receiver<Waiting>, inlet: Inlet, ahead: Arc<AtomicUsize>) {
+    while let Some(next) = waiting.recv().await {
+        let read = match next {
+            Waiting::Read(read) => read,
+            Waiting::Large(line, held) => {
+                let read = meter::apart(move || message::read(trim(&line), held)).await;
+                read.unwrap_or_else(|stopped| message::unread(&stopped.error("read a message of the client")))
+            }
+        };
+        if inlet.pass(read).await.is_none() {
+            return;
+        }
+        ahead.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+/// Where messages go, and refusals go back.
+#[derive(Clone)]
+struct Inlet {
+    deliver: mpsc::Sender<ClientJsonRpcMessage>,
+    outgoing: Outgoing,
+}
+
+impl Inlet {
+    /// `None` when nobody listens. A refusal is written before this returns.
+    async fn pass(&self, read: Read) -> Option<()> {
+        let (id, error) = match read {
+            Read::Message(message, held) => match self.outgoing.admission.admit(&message, held) {
+                Ok(()) => return self.deliver.send(*message).await.ok(),
+                Err(error) => (id(&message), refusal(&error)),
+            },
+            Read::Refused(id, error) => (id, error),
+            Read::Nothing => return Some(()),
+        };
+        self.outgoing.write(&line(&JsonRpcMessage::error(error, id)).ok()?).await.ok()
+    }
+}
+
+fn id(message: &ClientJsonRpcMessage) -> Option<RequestId> {
+    match message {
+        JsonRpcMessage::Request(request) => Some(request.id.clone()),
+        _ => None,
+    }
+}
+
+/// What is written to the client.
+#[derive(Clone)]
+struct Outgoing {
+    stdout: Arc<Mutex<Stdout>>,
+    admission: Admission,
+}
+
+impl Outgoing {
+    /// A request is under way until its answer has been written.
+    async fn send(self, message: ServerJsonRpcMessage) -> io::Result<()> {
+        let answered = match &message {
+            JsonRpcMessage::Response(response) => Some(response.id.clone()),
+            JsonRpcMessage::Error(error) => error.id.clone(),
+            _ => None,
+        };
+        let line = task::work_on(length(&message), move || line(&message))?;
+        if let Some(id) = &answered {
+            self.admission.answer(id, line.len());
+        }
+        let written = self.write(&line).await;
+        if let Some(id) = &answered {
+            self.admission.end(id);
+        }
+        written
+    }
+
+    async fn write(&self, line: &[u8]) -> io::Result<()> {
+        let mut stdout = self.stdout.lock().await;
+        stdout.write_all(line).await?;
+        stdout.flush().await
+    }
+}
+
+fn line(message: &ServerJsonRpcMessage) -> io::Result<Vec<u8>> {
+    let mut line = serde_json::to_vec(message)?;
+    line.push(b'\n');
+    Ok(line)
+}
+
+/// Bytes of a message, roughly: of texts and data in what can be large, and any number for what rarely is asked for.
+fn length(message: &ServerJsonRpcMessage) -> usize {
+    let JsonRpcMessage::Response(response) = message else { return 0 };
+    let contents = |contents: &ResourceContents| match contents {
+        ResourceContents::TextResourceContents { text, .. } => text.len(),
+        ResourceContents::BlobResourceContents { blob, .. } => blob.len(),
+        _ => 0,
+    };
+    let block = |block: &ContentBlock| match block {
+        ContentBlock::Text(text) => text.text.len(),
+        ContentBlock::Image(image) => image.data.len(),
+        ContentBlock::Audio(audio) => audio.data.len(),
+        ContentBlock::Resource(embedded) => contents(&embedded.resource),
+        _ => 0,
+    };
+    match &response.result {
+        ServerResult::CallToolResult(result) => result.content.iter().map(block).sum(),
+        ServerResult::ReadResourceResult(result) => result.contents.iter().map(contents).sum(),
+        ServerResult::GetPromptResult(result) => result.messages.iter().map(|message| block(&message.content)).sum(),
+        ServerResult::EmptyResult(_) | ServerResult::CompleteResult(_) => 0,
+        _ => usize::MAX,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn requests_overtake_a_large_line_and_nothing_else_does() {
+        let (deliver, mut received) = mpsc::channel(QUEUE);
+        let outgoing = Outgoing { stdout: Arc::new(Mutex::new(tokio::io::stdout())), admission: Admission::default() };
+        let inlet = Inlet { deliver, outgoing };
+        let (reader, waiting) = Reader::new(inlet.clone(), Handle::current());
+        let ahead = Arc::clone(&reader.ahead);
+        let large = format!(
+            "{{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"tools/call\",\"params\":{{\"name\":\"{}\"}}}}",
+            "x".repeat(2 << 20)
+        );
+        let cancel = |id: u8| {
+            format!("{{\"jsonrpc\":\"2.0\",\"method\":\"notifications/cancelled\",\"params\":{{\"requestId\":{id}}}}}")
+        };
+        let small = |id: u8| format!("{{\"jsonrpc\":\"2.0\",\"id\":{id},\"method\":\"ping\"}}");
+        let text = [small(0), large, cancel(1), small(2), cancel(2), small(3), "cut".to_owned()].join("\r\n");
+        let reading = std::thread::spawn(move || reader.read(text.as_bytes()));
+        let mut order = Vec::new();
+        let mut next = async || {
+            let message = received.recv().await?;
+            let value = serde_json::to_value(&message).expect("it is JSON");
+            let cancelled = value["params"]["requestId"].as_i64().map(|id| format!("cancels {id}"));
+            Some(cancelled.unwrap_or_else(|| value["id"].to_string()))
+        };
+        for _ in 0..3 {
+            order.extend(next().await);
+        }
+        assert_eq!(order, ["0", "2", "3"], "while the large line is not looked at");
+        reading.join().expect("it ends");
+        tokio::spawn(one_by_one(waiting, inlet, ahead));
+        while let Some(more) = next().await {
+            order.push(more);
+        }
+        assert_eq!(order[3..], ["1", "cancels 1", "cancels 2"], "in their order, and then the end");
+    }
+}
