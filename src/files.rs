@@ -8,7 +8,7 @@ use std::time::{Duration, SystemTime};
 
 mod private;
 
-pub(crate) use private::{check_folder, open_private, read_private};
+pub(crate) use private::{check_file, check_folder, open_private, read_private};
 
 /// How long [`at_rest`] waits for a file that keeps changing.
 const RESTLESS: Duration = Duration::from_secs(10);

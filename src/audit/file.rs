@@ -1,7 +1,8 @@
 //! The file: appended to, rotated by size, shared between processes.
 //!
 //! Whatever is at the path may be exchanged at any time, and any step may fail: the file is opened anew when it is not the
-//! one at the path, never through a link and never a pipe or a device, and a rotation that cannot be done is put off.
+//! one at the path, never through a link, never a pipe or a device and never what another user owns or may change, and a
+//! rotation that cannot be done is put off.
 
 use std::fs::{self, File, TryLockError};
 use std::io::{self, ErrorKind, Read as _, Seek as _, SeekFrom, Write as _};
@@ -149,9 +150,11 @@ impl Lines {
         #[cfg(unix)]
         std::os::unix::fs::OpenOptionsExt::custom_flags(&mut options, nix::libc::O_NOFOLLOW | nix::libc::O_NONBLOCK);
         let mut file = options.open(&self.path)?;
-        if !file.metadata()?.is_file() {
+        let metadata = file.metadata()?;
+        if !metadata.is_file() {
             return Err(io::Error::other("it is no regular file"));
         }
+        files::check_file(&metadata)?;
         let mut last = [b'\n'];
         open.torn = file.seek(SeekFrom::End(-1)).is_ok() && file.read(&mut last).is_ok() && last != [b'\n'];
         Ok(file)

@@ -34,8 +34,16 @@ pub(crate) fn open_private(path: &Path, options: &mut OpenOptions) -> io::Result
         return Err(denied("it is a link; replace it by the file itself".to_owned()));
     }
     let (file, metadata) = open(path, options)?;
-    check_owner(&metadata, "it")?;
+    check_owner(&metadata, &[user()])?;
     Ok(file)
+}
+
+/// Accepts a file of this user or the system that nobody else may change.
+///
+/// # Errors
+/// `PermissionDenied` with what to change.
+pub(crate) fn check_file(metadata: &Metadata) -> io::Result<()> {
+    check_owner(metadata, &[user(), 0])
 }
 
 fn open(path: &Path, options: &mut OpenOptions) -> io::Result<(File, Metadata)> {
@@ -82,10 +90,10 @@ pub(crate) fn check_folder(folder: &Path) -> io::Result<()> {
 }
 
 #[cfg(unix)]
-fn check_owner(metadata: &Metadata, what: &str) -> io::Result<()> {
-    if metadata.uid() != user() {
+fn check_owner(metadata: &Metadata, owners: &[u32]) -> io::Result<()> {
+    if !owners.contains(&metadata.uid()) {
         return Err(denied(format!(
-            "{what} belongs to another user (uid {}, this is uid {}); remove it or use a folder of your own",
+            "it belongs to another user (uid {}, this is uid {}); remove it or use a folder of your own",
             metadata.uid(),
             user()
         )));
@@ -93,14 +101,14 @@ fn check_owner(metadata: &Metadata, what: &str) -> io::Result<()> {
     match metadata.mode() & 0o022 {
         0 => Ok(()),
         _ => Err(denied(format!(
-            "others may change {what} (mode {:04o}); look at what it holds, then `chmod go-w` it or remove it",
+            "others may change it (mode {:04o}); look at what it holds, then `chmod go-w` it or remove it",
             metadata.mode() & 0o7777
         ))),
     }
 }
 
 #[cfg(not(unix))]
-fn check_owner(_: &Metadata, _: &str) -> io::Result<()> {
+fn check_owner(_: &Metadata, _: &[u32]) -> io::Result<()> {
     Ok(())
 }
 
@@ -109,9 +117,12 @@ fn denied(what: String) -> io::Error {
 }
 
 /// The user whose rights count.
-#[cfg(unix)]
 fn user() -> u32 {
-    nix::unistd::geteuid().as_raw()
+    #[cfg(unix)]
+    let user = nix::unistd::geteuid().as_raw();
+    #[cfg(not(unix))]
+    let user = 0;
+    user
 }
 
 /// Neither waits for the other end of a FIFO nor takes a terminal over.

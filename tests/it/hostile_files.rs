@@ -222,6 +222,35 @@ async fn a_kept_list_that_others_may_change_is_not_used() {
     assert!(!fence.run(["--log", "forgefs=warn", "ls", "/"]).success().stderr.contains("not used"));
 }
 
+#[test]
+fn nothing_is_put_on_record_in_a_file_that_others_own_or_may_change() {
+    let fence = Fence::new();
+    let log = fence.work().join("audit.jsonl");
+    let config = fence.write("forge.toml", &people("[audit]\npath = \"audit.jsonl\"\n"));
+    let call = || fence.run(["--log", "forgefs=warn", "--config", path(&config), "call", "people", "list_teams", "{}"]);
+    let us = nix::unistd::geteuid().as_raw();
+    let mut cases =
+        vec![(0o666, us, "others may change it (mode 0666)"), (0o620, us, "others may change it (mode 0620)")];
+    match us {
+        0 => cases.push((0o600, 4242, "it belongs to another user (uid 4242, this is uid 0)")),
+        _ => skipped("files of another owner can be made by root alone"),
+    }
+    for (mode, owner, says) in cases {
+        fs::write(&log, "theirs\n").expect("a file");
+        fs::set_permissions(&log, fs::Permissions::from_mode(mode)).expect("a mode");
+        chown(&log, Some(owner), None).expect("an owner");
+        let output = call();
+        assert!(output.code != Some(0) && output.stderr.contains(says), "{says}: {output:?}");
+        assert!(output.stderr.contains("it cannot be put on record"), "{says}: {output:?}");
+        assert_eq!(fs::read_to_string(&log).expect("a file"), "theirs\n", "{says}");
+        fs::remove_file(&log).expect("it was there");
+    }
+    fs::write(&log, "").expect("a file");
+    fs::set_permissions(&log, fs::Permissions::from_mode(0o644)).expect("a mode");
+    call().success();
+    assert_eq!(fs::read_to_string(&log).expect("a file").lines().count(), 2);
+}
+
 /// What is said when the budget of the day is spent.
 const SPENT: &str = "for the day 0 is left";
 
