@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use arc_swap::ArcSwap;
 use serde_json::Value;
-use tokio::sync::{mpsc, watch};
+use tokio::sync::watch;
 
 use crate::catalog::{Catalog, Phase};
 use crate::config::{self, Config};
@@ -24,7 +24,8 @@ pub(super) struct Fleet {
     running: Mutex<Running>,
     catalog: Arc<ArcSwap<Catalog>>,
     phase: watch::Receiver<Phase>,
-    changes: mpsc::UnboundedSender<Vec<Change>>,
+    /// What is known of the servers, from which the catalog is made.
+    known: watch::Sender<Entries>,
     _rebuilding: Option<Task>,
 }
 
@@ -45,17 +46,6 @@ struct Server {
     instance: u64,
     upstream: Option<(Arc<dyn Upstream>, Teller)>,
     _keeping: Option<Task>,
-}
-
-/// What happens to the catalog. Servers are numbered in the order they are started, so that a late word of one that
-/// has been replaced is not taken for one of its successor.
-enum Change {
-    /// A server was started, or a tool list read from a file.
-    Start(u64, ServerEntry),
-    /// It has news.
-    News(u64, ServerEntry),
-    /// There is no server with this identifier any more.
-    Remove(String),
 }
 
 /// What a change of the configuration did, by name of server.
@@ -101,15 +91,14 @@ impl Fleet {
         }
         let catalog = Arc::new(ArcSwap::from_pointee(Catalog::build(Vec::new())?));
         let (tell_phase, phase) = watch::channel(Phase::Starting);
-        let (changes, incoming) = mpsc::unbounded_channel();
+        let (known, mut news) = watch::channel(Entries::default());
         let mut fleet =
-            Self { files, running: Mutex::default(), catalog: Arc::clone(&catalog), phase, changes, _rebuilding: None };
-        let mut entries = Entries::default();
-        let (_, changes, router) = fleet.change(config, fleet.prepare(config, Pins::Read)?);
-        entries.apply(changes);
-        catalog.store(Arc::new(Catalog::build(entries.all())?));
+            Self { files, running: Mutex::default(), catalog: Arc::clone(&catalog), phase, known, _rebuilding: None };
+        let (_, router) = fleet.reload(config, fleet.prepare(config, Pins::Read)?);
+        let entries = news.borrow_and_update().all();
+        catalog.store(Arc::new(Catalog::build(entries)?));
         tell_phase.send_replace(catalog.load().phase());
-        fleet._rebuilding = Some(Task::spawn(rebuild(entries, incoming, catalog, tell_phase)));
+        fleet._rebuilding = Some(Task::spawn(rebuild(news, catalog, tell_phase)));
         Ok((fleet, router))
     }
 
@@ -133,9 +122,10 @@ impl Fleet {
     /// Starts, replaces and removes servers so that they are as `config` says, and gives the way to them. Those that it
     /// does not change go on undisturbed.
     pub(super) fn reload(&self, config: &Config, prepared: Prepared) -> (Reloaded, Arc<Router>) {
-        let (reloaded, changes, router) = self.change(config, prepared);
-        let _ = self.changes.send(changes);
-        (reloaded, router)
+        let mut reloaded = Reloaded::default();
+        // All of it at once: servers that have news meanwhile wait for that.
+        self.known.send_modify(|known| reloaded = self.change(known, config, prepared));
+        (reloaded, Arc::new(self.route(&self.running())))
     }
 
     /// Has every server listed again.
@@ -158,7 +148,7 @@ impl Fleet {
         self.running.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn change(&self, config: &Config, Prepared { pin }: Prepared) -> (Reloaded, Vec<Change>, Arc<Router>) {
+    fn change(&self, known: &mut Entries, config: &Config, Prepared { pin }: Prepared) -> Reloaded {
         let mut names: Vec<&str> = self.files.keys().chain(config.servers.keys()).map(String::as_str).collect();
         names.sort_unstable();
         let idents: HashMap<&str, String> = names.iter().copied().zip(stubgen::assign_idents(&names)).collect();
@@ -166,12 +156,12 @@ impl Fleet {
         let all = running.manifest != config.manifest || running.pin != pin;
         running.manifest = config.manifest.clone();
         running.pin.clone_from(&pin);
-        let (mut reloaded, mut changes) = (Reloaded::default(), Vec::new());
+        let mut reloaded = Reloaded::default();
         let stays = |name: &String, server: &Server| {
             !all && config.servers.get(name) == Some(&server.config) && idents.get(name.as_str()) == Some(&server.ident)
         };
         for (name, server) in running.servers.extract_if(.., |name, server| !stays(name, server)) {
-            changes.push(Change::Remove(server.ident));
+            known.remove(&server.ident);
             let list = if config.servers.contains_key(&name) { &mut reloaded.changed } else { &mut reloaded.removed };
             list.push(name);
         }
@@ -180,19 +170,18 @@ impl Fleet {
             if let Some((tools, _)) = self.files.get(name) {
                 let listing = Listing { tools: tools.clone(), ..Listing::default() };
                 let entry = ServerEntry::listed(name, ident, None, listing, State::Offline);
-                changes.push(Change::Start(0, entry.pinned(pin.as_deref())));
+                known.start(0, entry.pinned(pin.as_deref()));
             } else if let Some(config) = config.servers.get(name).filter(|_| !running.servers.contains_key(name)) {
                 if !reloaded.changed.iter().any(|changed| changed == name) {
                     reloaded.added.push(name.to_owned());
                 }
                 running.last += 1;
                 let (server, entry) = self.start_server(name, ident, config, pin.clone(), &running);
-                changes.push(Change::Start(running.last, entry));
+                known.start(running.last, entry);
                 running.servers.insert(name.to_owned(), server);
             }
         }
-        let router = Arc::new(self.route(&running));
-        (reloaded, changes, router)
+        reloaded
     }
 
     fn start_server(
@@ -222,8 +211,10 @@ impl Fleet {
         let catalog = self.phase.clone();
         let keeper = Keeper { source: Arc::new(source), upstream: Arc::clone(&upstream), events, refresh, catalog };
         let entry = keeper.first_entry();
-        let changes = self.changes.clone();
-        let keeping = Task::spawn(keeper.run(move |entry| changes.send(vec![Change::News(instance, entry)]).is_ok()));
+        let known = self.known.clone();
+        let keeping = Task::spawn(keeper.run(move |entry| {
+            known.send_if_modified(|known| known.renew(instance, entry));
+        }));
         (Server { config, ident, instance, upstream: Some((upstream, teller)), _keeping: Some(keeping) }, entry)
     }
 
@@ -244,27 +235,26 @@ fn taken(file: &str, name: &str) -> Error {
         .hint("rename the file, or leave out the other source")
 }
 
-/// The entries of the catalog by identifier, with the number of the server that they are of.
+/// The last entry of each server by identifier, with the number of the server that it is of. Servers are numbered in the
+/// order they are started, so that a late word of one that has been replaced is not taken for one of its successor.
 #[derive(Default)]
 struct Entries(BTreeMap<String, (u64, Arc<ServerEntry>)>);
 
 impl Entries {
-    fn apply(&mut self, changes: Vec<Change>) {
-        for change in changes {
-            match change {
-                Change::Start(number, entry) => {
-                    self.0.insert(entry.ident.clone(), (number, Arc::new(entry)));
-                }
-                Change::News(number, entry) => {
-                    if let Some(known) = self.0.get_mut(&entry.ident).filter(|(known, _)| *known == number) {
-                        known.1 = Arc::new(entry);
-                    }
-                }
-                Change::Remove(ident) => {
-                    self.0.remove(&ident);
-                }
-            }
-        }
+    /// A server was started, or a tool list read from a file.
+    fn start(&mut self, number: u64, entry: ServerEntry) {
+        self.0.insert(entry.ident.clone(), (number, Arc::new(entry)));
+    }
+
+    /// It has news; whether it is still there.
+    fn renew(&mut self, number: u64, entry: ServerEntry) -> bool {
+        let known = self.0.get_mut(&entry.ident).filter(|(known, _)| *known == number);
+        known.map(|known| known.1 = Arc::new(entry)).is_some()
+    }
+
+    /// There is no server with this identifier any more.
+    fn remove(&mut self, ident: &str) {
+        self.0.remove(ident);
     }
 
     fn all(&self) -> Vec<Arc<ServerEntry>> {
@@ -272,25 +262,16 @@ impl Entries {
     }
 }
 
-/// Puts changes into the catalog, several at once when they come together. Readers never wait.
-async fn rebuild(
-    mut entries: Entries,
-    mut incoming: mpsc::UnboundedReceiver<Vec<Change>>,
-    catalog: Arc<ArcSwap<Catalog>>,
-    phase: watch::Sender<Phase>,
-) {
-    while let Some(first) = incoming.recv().await {
-        entries.apply(first);
-        while let Ok(more) = incoming.try_recv() {
-            entries.apply(more);
-        }
-        let (servers, last) = (entries.all(), catalog.load_full());
+/// Puts news into the catalog, of each server the last ones only. Readers never wait.
+async fn rebuild(mut known: watch::Receiver<Entries>, catalog: Arc<ArcSwap<Catalog>>, phase: watch::Sender<Phase>) {
+    while known.changed().await.is_ok() {
+        let (servers, last) = (known.borrow_and_update().all(), catalog.load_full());
         match tokio::task::spawn_blocking(move || last.rebuild(servers)).await {
             Ok(Ok(built)) => {
                 let reached = built.phase();
                 catalog.store(Arc::new(built));
                 phase.send_replace(reached);
-                if incoming.is_empty() {
+                if known.has_changed().is_ok_and(|has_changed| !has_changed) {
                     tokio::task::spawn_blocking(memory::give_back);
                 }
             }

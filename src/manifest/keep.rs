@@ -15,6 +15,7 @@ use crate::auth::Account;
 use crate::catalog::Phase;
 use crate::config::{self, Start};
 use crate::error::{Error, ErrorCode};
+use crate::panics;
 use crate::upstream::{Answer, Event, Listener, Listing, Operation, Progress, Upstream, Vitals};
 
 /// Pause before a server that failed is listed again; doubled by each further failure up to [`MAX_RETRY`].
@@ -76,16 +77,21 @@ impl Keeper {
         self.source.entry(Listing::default(), State::Connecting)
     }
 
-    /// Gives each new entry to `changed`, the first one being known already, until that says that nobody listens.
-    pub async fn run(mut self, changed: impl Fn(ServerEntry) -> bool) {
+    /// Gives each new entry to `changed`, the first one being known already. A panic is a failure like others: the
+    /// server is listed again after a pause.
+    pub async fn run(mut self, changed: impl Fn(ServerEntry)) {
+        while panics::caught(self.keep(&changed)).await.is_err() {
+            tokio::time::sleep(FIRST_RETRY).await;
+        }
+    }
+
+    async fn keep(&mut self, changed: &impl Fn(ServerEntry)) {
         let mut pause = FIRST_RETRY;
         let mut wait = Some(Duration::ZERO);
         let (mut last, mut known, mut reading) = (self.first_entry(), None, 0);
         if let Some((kept, digest)) = self.kept().await {
             (last, known) = (kept, Some(digest));
-            if !changed(last.clone()) {
-                return;
-            }
+            changed(last.clone());
             match last.state {
                 State::Resting => wait = None,
                 // What is asked for first needs the index and no server, and servers that start take every processor.
@@ -98,9 +104,7 @@ impl Keeper {
                 Reason::Rested => {
                     last = last.with_state(State::Resting);
                     wait = None;
-                    if !changed(last.clone()) {
-                        return;
-                    }
+                    changed(last.clone());
                     continue;
                 }
                 Reason::Ended => return,
@@ -142,8 +146,8 @@ impl Keeper {
                 || last.quarantine != entry.quarantine
                 || last.offers.digest != entry.offers.digest;
             last = entry.clone();
-            if is_news && !changed(entry) {
-                return;
+            if is_news {
+                changed(entry);
             }
         }
     }
@@ -258,4 +262,53 @@ enum Reason {
     List,
     Rested,
     Ended,
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+    use std::sync::Mutex;
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    use async_trait::async_trait;
+
+    use super::*;
+    use crate::config::Config;
+    use crate::upstream::events;
+
+    /// Panics when it is listed first.
+    #[derive(Default)]
+    struct Defective(AtomicU32);
+
+    #[async_trait]
+    impl Upstream for Defective {
+        async fn call(&self, _: &Operation, _: &Progress) -> crate::error::Result<Answer> {
+            assert!(self.0.fetch_add(1, Ordering::Relaxed) > 0, "a defect");
+            Ok(Answer::Listing(Listing::default()))
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_server_is_kept_on_after_a_panic() {
+        let config = Config::parse("[servers.s]\ncommand = \"true\"", Path::new("forge.toml"), &|_| None);
+        let server = config.expect("valid").servers.remove("s").expect("it is there");
+        let source = Source {
+            name: "s".to_owned(),
+            ident: "s".to_owned(),
+            instance: 1,
+            server,
+            vitals: Vitals::default(),
+            pin: None,
+            cache: Cache::default(),
+        };
+        let ((_teller, events), (_phase, catalog)) = (events(), watch::channel(Phase::Settled));
+        let upstream = Arc::new(Defective::default());
+        let keeper =
+            Keeper { source: Arc::new(source), upstream: Arc::clone(&upstream) as _, events, refresh: None, catalog };
+        let states = Mutex::new(Vec::new());
+        let keeping = keeper.run(|entry| states.lock().expect("not poisoned").push(entry.state.word()));
+        let _ = tokio::time::timeout(Duration::from_secs(60), keeping).await;
+        assert_eq!(upstream.0.load(Ordering::Relaxed), 2);
+        assert_eq!(*states.lock().expect("not poisoned"), ["ready"]);
+    }
 }
