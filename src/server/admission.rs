@@ -103,15 +103,6 @@ impl Admission {
         Ok(())
     }
 
-    /// Notes that a request has an answer of so many bytes, which is not written yet.
-    pub(super) fn answer(&self, id: &RequestId, bytes: usize) {
-        if let Some(request) = self.lock().get_mut(id) {
-            // It is there already: what comes next is refused.
-            request.held.bytes += bytes;
-            self.bytes.fetch_add(bytes, Ordering::Relaxed);
-        }
-    }
-
     /// Notes that a request is done.
     pub(super) fn end(&self, id: &RequestId) {
         self.lock().remove(id);
@@ -142,11 +133,9 @@ mod tests {
         admission.admit(&ping, held).expect("it is the only one");
         let again = admission.hold(0).expect("nothing");
         assert!(admission.admit(&ping, again).expect_err("twice").message.contains("the id 1 is under way"));
-        let id = RequestId::Number(1);
-        admission.answer(&id, 100);
-        let error = admission.hold(1).map(drop).expect_err("the answer is not read");
-        assert_eq!(error.message, format!("bytes under way: {} bytes, over the limit of {max} bytes", max + 91));
-        admission.end(&id);
+        let error = admission.hold(11).map(drop).expect_err("the first is under way");
+        assert_eq!(error.message, format!("bytes under way: {} bytes, over the limit of {max} bytes", max + 1));
+        admission.end(&RequestId::Number(1));
         assert!(admission.hold(max).is_ok());
         assert_eq!(admission.bytes.load(Ordering::Relaxed), 0);
     }

@@ -17,6 +17,7 @@ use tokio::sync::{mpsc, oneshot};
 use super::notices::Notices;
 use super::waiting::Waiting;
 use crate::error::{Error, ErrorCode, Result};
+use crate::limits;
 use crate::people;
 use crate::upstream::{Ask, Caller, Level, LogEntry, Question, Speaker, Step, TraceContext};
 
@@ -44,7 +45,7 @@ enum Way {
     /// As requests, in the revisions with a handshake.
     Requests(Peer<RoleServer>),
     /// As the answer to its own request, which it then repeats, since 2026-07-28.
-    Rounds(mpsc::UnboundedSender<Asked>),
+    Rounds(mpsc::Sender<Asked>),
 }
 
 /// A question that waits to be put in an answer.
@@ -61,8 +62,8 @@ impl ClientCaller {
         context: &RequestContext<RoleServer>,
         level: Option<Level>,
         waiting: Waiting,
-    ) -> (Arc<Self>, mpsc::UnboundedReceiver<Asked>) {
-        let (ask, asked) = mpsc::unbounded_channel();
+    ) -> (Arc<Self>, mpsc::Receiver<Asked>) {
+        let (ask, asked) = mpsc::channel(limits::QUESTIONS.max);
         let way = match is_stateless(context) {
             true => Way::Rounds(ask),
             false => Way::Requests(context.peer.clone()),
@@ -117,9 +118,13 @@ impl ClientCaller {
             Way::Requests(peer) => by_request(peer, request).await,
             Way::Rounds(ask) => {
                 let (answer, answered) = oneshot::channel();
-                let _ = ask.send(Asked { name, request, answer });
-                let answered = tokio::time::timeout(PATIENCE, answered).await;
-                answered.ok().and_then(std::result::Result::ok).ok_or_else(|| denied("the client gave no answer"))
+                // While the client thinks about others, it waits for a place.
+                let asking = async {
+                    ask.send(Asked { name, request, answer }).await.ok()?;
+                    answered.await.ok()
+                };
+                let answered = tokio::time::timeout(PATIENCE, asking).await;
+                answered.ok().flatten().ok_or_else(|| denied("the client gave no answer"))
             }
         }
     }

@@ -17,6 +17,7 @@ use super::caller::{Asked, ClientCaller, PATIENCE};
 use super::offers::rpc_error;
 use super::waiting::Waiting;
 use crate::panics;
+use crate::task::Task;
 use crate::upstream::Level;
 
 /// Exchanges of a session that may stand still at once; beyond, the oldest is given up. Few of them wait for an answer
@@ -62,12 +63,14 @@ struct Suspended<T> {
     running: Running<T>,
     asked: BTreeMap<String, Asked>,
     since: Instant,
+    /// Gives it up in the end.
+    _patience: Task,
 }
 
 /// Work under way; dropping it ends the work.
 struct Running<T> {
     task: JoinHandle<T>,
-    questions: mpsc::UnboundedReceiver<Asked>,
+    questions: mpsc::Receiver<Asked>,
     caller: Arc<ClientCaller>,
     /// What was asked for, so that another request cannot take over its answer.
     subject: String,
@@ -179,15 +182,16 @@ impl<T: Send + 'static> Exchanges<T> {
         running.caller.pause().await;
         let questions: InputRequests = asked.iter().map(|(key, asked)| (key.clone(), asked.request.clone())).collect();
         let state = unforeseen();
-        let mut all = self.lock();
-        all.suspended.insert(state.clone(), Suspended { running, asked, since: Instant::now() });
-        all.make_room();
-        drop(all);
         let (all, own) = (Arc::clone(&self.0), state.clone());
-        tokio::spawn(async move {
+        let patience = Task::spawn(async move {
             tokio::time::sleep(PATIENCE).await;
             all.lock().unwrap_or_else(PoisonError::into_inner).suspended.remove(&own);
         });
+        let suspended = Suspended { running, asked, since: Instant::now(), _patience: patience };
+        let mut all = self.lock();
+        all.suspended.insert(state.clone(), suspended);
+        all.make_room();
+        drop(all);
         Reply::Asks(InputRequiredResult::new(Some(questions), Some(state)))
     }
 

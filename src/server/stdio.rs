@@ -13,7 +13,7 @@ use rmcp::service::RoleServer;
 use rmcp::transport::Transport;
 use tokio::io::{AsyncWriteExt as _, Stdout};
 use tokio::runtime::Handle;
-use tokio::sync::{Mutex, mpsc};
+use tokio::sync::{Mutex, mpsc, watch};
 
 use super::admission::{Admission, Held};
 use super::message::{self, Read, refusal};
@@ -27,6 +27,8 @@ use crate::task::{self, Task};
 const QUEUE: usize = 16;
 /// Bytes that are read at once.
 const BUFFER: usize = 64 << 10;
+/// Bytes that a message which waits to be written counts for at least: as many wait as there may be requests.
+const LEAST_UNSENT: usize = limits::UNDER_WAY.max / limits::REQUESTS.max;
 
 /// The transport.
 pub(super) struct Stdio {
@@ -41,7 +43,7 @@ impl Stdio {
     /// # Errors
     /// When there is no thread for it.
     pub(super) fn open() -> io::Result<Self> {
-        let outgoing = Outgoing { stdout: Arc::new(Mutex::new(tokio::io::stdout())), admission: Admission::default() };
+        let outgoing = Outgoing::new();
         let (deliver, received) = mpsc::channel(QUEUE);
         let inlet = Inlet { deliver, outgoing: outgoing.clone() };
         let (reader, waiting) = Reader::new(inlet.clone(), Handle::current());
@@ -111,6 +113,7 @@ impl Reader {
 
     /// `None` when nobody listens.
     fn take(&self, line: Line) -> Option<()> {
+        self.inlet.outgoing.wait_for_room(&self.runtime);
         let line = match line {
             Line::Whole(line) => line,
             Line::Skipped { head, tail, bytes } => return self.pass(message::skipped(&head, &tail, bytes)),
@@ -200,9 +203,26 @@ fn id(message: &ClientJsonRpcMessage) -> Option<RequestId> {
 struct Outgoing {
     stdout: Arc<Mutex<Stdout>>,
     admission: Admission,
+    /// Bytes of messages that wait to be written: with too many nothing is read. Requests may be cancelled, and their
+    /// answers be among them.
+    unsent: watch::Sender<usize>,
 }
 
 impl Outgoing {
+    fn new() -> Self {
+        let stdout = Arc::new(Mutex::new(tokio::io::stdout()));
+        Self { stdout, admission: Admission::default(), unsent: watch::Sender::default() }
+    }
+
+    /// Waits until the client has read what it was sent.
+    fn wait_for_room(&self, runtime: &Handle) {
+        let has_room = |unsent: &usize| *unsent <= limits::UNDER_WAY.max;
+        if !has_room(&self.unsent.borrow()) {
+            // The sender is ours: this cannot fail.
+            let _ = runtime.block_on(self.unsent.subscribe().wait_for(has_room));
+        }
+    }
+
     /// A request is under way until its answer has been written.
     async fn send(self, message: ServerJsonRpcMessage) -> io::Result<()> {
         let answered = match &message {
@@ -211,9 +231,7 @@ impl Outgoing {
             _ => None,
         };
         let line = task::work_on(length(&message), move || line(&message))?;
-        if let Some(id) = &answered {
-            self.admission.answer(id, line.len());
-        }
+        let _unsent = Unsent::more(&self.unsent, line.len());
         let written = self.write(&line).await;
         if let Some(id) = &answered {
             self.admission.end(id);
@@ -225,6 +243,23 @@ impl Outgoing {
         let mut stdout = self.stdout.lock().await;
         stdout.write_all(line).await?;
         stdout.flush().await
+    }
+}
+
+/// A message that waits to be written, until it is dropped.
+struct Unsent(watch::Sender<usize>, usize);
+
+impl Unsent {
+    fn more(unsent: &watch::Sender<usize>, bytes: usize) -> Self {
+        let bytes = bytes.max(LEAST_UNSENT);
+        unsent.send_modify(|unsent| *unsent += bytes);
+        Self(unsent.clone(), bytes)
+    }
+}
+
+impl Drop for Unsent {
+    fn drop(&mut self) {
+        self.0.send_modify(|unsent| *unsent -= self.1);
     }
 }
 
@@ -265,8 +300,7 @@ mod tests {
     #[tokio::test(flavor = "multi_thread")]
     async fn requests_overtake_a_large_line_and_nothing_else_does() {
         let (deliver, mut received) = mpsc::channel(QUEUE);
-        let outgoing = Outgoing { stdout: Arc::new(Mutex::new(tokio::io::stdout())), admission: Admission::default() };
-        let inlet = Inlet { deliver, outgoing };
+        let inlet = Inlet { deliver, outgoing: Outgoing::new() };
         let (reader, waiting) = Reader::new(inlet.clone(), Handle::current());
         let ahead = Arc::clone(&reader.ahead);
         let large = format!(

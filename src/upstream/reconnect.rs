@@ -19,6 +19,7 @@ use super::reading::Reading;
 use super::{Answer, Listing, Operation, Progress, Upstream};
 use crate::auth::Version;
 use crate::error::{Error, ErrorCode, Result};
+use crate::task::Task;
 
 /// Pause after the first failed attempt; doubled by each further one up to [`MAX_PAUSE`].
 const FIRST_PAUSE: Duration = Duration::from_millis(500);
@@ -108,6 +109,8 @@ struct Shared<C: Connect> {
     /// server over HTTP does when it is restarted.
     doubt: AtomicBool,
     usage: Mutex<Usage>,
+    /// Ends the connection when nobody uses it.
+    resting: Mutex<Option<Task>>,
 }
 
 /// What holds for the connections of one server.
@@ -195,6 +198,7 @@ impl<C: Connect> Reconnect<C> {
             untaken: Mutex::default(),
             doubt: AtomicBool::new(false),
             usage,
+            resting: Mutex::default(),
         };
         Self { shared: Arc::new(shared) }
     }
@@ -319,11 +323,11 @@ impl<C: Connect> Shared<C> {
         self.usage.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Ends `link` once nobody has used it for as long as is configured.
+    /// Ends `link` once nobody has used it for as long as is configured. Of an earlier one nothing is awaited any more.
     fn watch_usage(self: &Arc<Self>, link: &Arc<C::Link>) {
         let Some(after) = self.terms.rest else { return };
         let (shared, link) = (Arc::downgrade(self), Arc::downgrade(link));
-        tokio::spawn(async move {
+        let resting = Task::spawn(async move {
             let mut wait = after;
             loop {
                 tokio::time::sleep(wait).await;
@@ -340,6 +344,7 @@ impl<C: Connect> Shared<C> {
                 wait = after - idle;
             }
         });
+        *self.resting.lock().unwrap_or_else(PoisonError::into_inner) = Some(resting);
     }
 
     async fn connect(&self) -> Result<Arc<C::Link>> {

@@ -257,3 +257,17 @@ async fn a_list_that_was_read_for_a_call_is_not_read_again_for_the_entry() {
     }
     assert!(told.try_recv().is_err(), "what was asked for is no news");
 }
+
+#[tokio::test(start_paused = true)]
+async fn only_the_last_connection_is_watched_until_it_rests() {
+    let (plan, _) = plan(&[], &[Call::Lost; 100]);
+    let terms = Terms { rest: Some(Duration::from_secs(3600)), ..TERMS };
+    let upstream = Reconnect::new(Arc::clone(&plan), terms, events().0);
+    for _ in 0..100 {
+        call(&upstream, false).await.expect_err("the connection is lost");
+    }
+    call(&upstream, false).await.expect("a new one");
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let tasks = tokio::runtime::Handle::current().metrics().num_alive_tasks();
+    assert!(counts(&plan).0 == 101 && tasks <= 2, "{tasks} tasks after {:?}", counts(&plan));
+}
