@@ -17,6 +17,7 @@ use crate::config::{self, Config};
 use crate::discovery::Discovery;
 use crate::error::Result;
 use crate::execution::{Execution, Request, Scene};
+use crate::kept;
 use crate::manifest::ServerEntry;
 use crate::memory;
 use crate::panics;
@@ -291,6 +292,9 @@ impl Gateway {
             day: self.in_force.load().spending.today(),
             redactions: redact::replaced(),
             panics: panics::count(),
+            kept: kept::held(),
+            results: memory::RESULTS.taken(),
+            tasks: tokio::runtime::Handle::try_current().map_or(0, |runtime| runtime.metrics().num_alive_tasks()),
         };
         self.metrics.text(now).unwrap_or_default()
     }

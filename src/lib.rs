@@ -18,6 +18,7 @@ pub mod execution;
 mod files;
 pub mod gateway;
 pub mod json;
+mod kept;
 pub mod limits;
 mod lines;
 pub mod manifest;

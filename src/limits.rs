@@ -175,6 +175,41 @@ pub const SUBSCRIBED: Limit = Limit::new("resource subscriptions", 1000, Unit::I
 pub const SUBSCRIBED_URI: Limit =
     Limit::new("URI of a resource subscription", 8 << 10, Unit::Bytes, "one client's connection");
 
+/// Stubs that a session has read and is known to have read. One that is forgotten is put on record again when it is
+/// read again.
+pub const READS: Limit = Limit::new("stubs read", 10_000, Unit::Items, "kept of a session; the oldest go");
+/// Their paths and digests; and as much again for the texts that no record has yet.
+pub const READ_BYTES: Limit =
+    Limit::new("stubs read, together", 16 << 20, Unit::Bytes, "kept of a session; the oldest go");
+/// What a user has allowed for a session. What is forgotten is asked again.
+pub const CONSENTS: Limit = Limit::new("consents", 1000, Unit::Items, "kept of a session; the oldest go");
+/// The same in bytes.
+pub const CONSENT_BYTES: Limit =
+    Limit::new("consents, together", 1 << 20, Unit::Bytes, "kept of a session; the oldest go");
+/// Compiled regular expressions and formats of all schemas. One that is forgotten is compiled again.
+pub const PATTERNS: Limit = Limit::new("compiled patterns", 128, Unit::Items, "kept of all schemas; the oldest go");
+/// The same in bytes, by the number of their states.
+pub const PATTERN_BYTES: Limit =
+    Limit::new("compiled patterns, together", 32 << 20, Unit::Bytes, "kept of all schemas; the oldest go");
+/// Tokens that logins got, which are redacted. One that is used is among the newest.
+pub const TOKENS: Limit = Limit::new("tokens to redact", 1000, Unit::Items, "kept of all logins; the oldest go");
+/// The same in bytes.
+pub const TOKEN_BYTES: Limit =
+    Limit::new("tokens to redact, together", 1 << 20, Unit::Bytes, "kept of all logins; the oldest go");
+/// Values of configurations that are redacted, in all their spellings: of each that was read since the start.
+pub const SECRETS: Limit =
+    Limit::new("values to redact", 10_000, Unit::Items, "configurations; the one that goes beyond is not valid");
+/// The same in bytes.
+pub const SECRET_BYTES: Limit = Limit::new(
+    "values to redact, together",
+    1 << 20,
+    Unit::Bytes,
+    "configurations; the one that goes beyond is not valid",
+);
+/// Paths and hosts of configurations that are redacted.
+pub const PLACES: Limit =
+    Limit::new("paths and hosts to redact", 1000, Unit::Items, "configurations; the one that goes beyond is not valid");
+
 /// The table, in the order of the documentation.
 pub const ALL: &[&Limit] = &[
     &PATH,
@@ -223,6 +258,17 @@ pub const ALL: &[&Limit] = &[
     &STREAMS,
     &SUBSCRIBED,
     &SUBSCRIBED_URI,
+    &READS,
+    &READ_BYTES,
+    &CONSENTS,
+    &CONSENT_BYTES,
+    &PATTERNS,
+    &PATTERN_BYTES,
+    &TOKENS,
+    &TOKEN_BYTES,
+    &SECRETS,
+    &SECRET_BYTES,
+    &PLACES,
 ];
 
 /// The table as a page of the documentation.

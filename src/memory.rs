@@ -66,6 +66,11 @@ impl Room {
         self.size.load(Ordering::Relaxed)
     }
 
+    /// Bytes that are taken of it.
+    pub(crate) fn taken(&self) -> usize {
+        self.taken.load(Ordering::Relaxed)
+    }
+
     /// Takes so many bytes until the value is dropped.
     ///
     /// # Errors

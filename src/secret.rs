@@ -5,10 +5,14 @@
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::fmt;
-use std::sync::{Arc, LazyLock, OnceLock, PoisonError, RwLock};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, LazyLock, Mutex, OnceLock, PoisonError, RwLock};
 
-use crate::redact::scan::{Found, rank};
 use aho_corasick::AhoCorasick;
+
+use crate::kept::{self, Kept};
+use crate::limits;
+use crate::redact::scan::{Found, rank};
 
 /// What stands in place of a secret.
 pub const MASK: &str = "[redacted]";
@@ -55,18 +59,49 @@ impl fmt::Display for Secret {
     }
 }
 
-/// Lists a value for [`redact`] without wrapping it: a token that is part of a longer value, or one that was just
-/// obtained at run time.
+/// Lists a value for [`redact`] without wrapping it, such as a token that is part of a longer value. What goes beyond
+/// the bounds is counted by [`left_out`]: the configuration that it is of must not come into force.
 ///
 /// The forms in which it appears inside JSON text and inside a URL are listed with it.
 pub fn list(value: &str) {
-    let value = value.trim();
-    if value.chars().count() >= SHORTEST_LISTED {
+    let forms = forms(value);
+    if !forms.is_empty() {
         let mut listed = LISTED.write().unwrap_or_else(PoisonError::into_inner);
         let listed = Arc::make_mut(&mut listed);
-        listed.add(value.to_owned());
-        listed.add(json_form(value));
-        listed.add(url_form(value));
+        forms.into_iter().for_each(|form| listed.add(form));
+    }
+}
+
+/// As [`list`], for a value that was obtained at run time. Of too many the oldest are forgotten: what is used is to be
+/// listed again.
+pub fn list_token(value: &str) {
+    let mut tokens = TOKENS.lock().unwrap_or_else(PoisonError::into_inner);
+    for form in forms(value) {
+        let is_new = tokens.get(&form).is_none();
+        let gone = tokens.insert(form.clone(), (), 2 * form.len());
+        if is_new || !gone.is_empty() {
+            let mut listed = LISTED.write().unwrap_or_else(PoisonError::into_inner);
+            Arc::make_mut(&mut listed).exchange(form, &gone);
+        }
+    }
+}
+
+/// Values and places that were too many to be listed, since the start.
+pub(crate) fn left_out() -> u64 {
+    LEFT_OUT.load(Ordering::Relaxed)
+}
+
+/// Notes one more of them.
+pub(crate) fn leave_out() {
+    LEFT_OUT.fetch_add(1, Ordering::Relaxed);
+}
+
+/// How a value reads in plain text, inside JSON text and inside a URL; nothing for a short one.
+fn forms(value: &str) -> BTreeSet<String> {
+    let value = value.trim();
+    match value.chars().count() >= SHORTEST_LISTED {
+        true => BTreeSet::from([value.to_owned(), json_form(value), url_form(value)]),
+        false => BTreeSet::new(),
     }
 }
 
@@ -86,19 +121,43 @@ pub(crate) fn places(text: &str) -> Vec<Found> {
 }
 
 static LISTED: LazyLock<RwLock<Arc<Listed>>> = LazyLock::new(RwLock::default);
+static TOKENS: LazyLock<Mutex<Kept<String, ()>>> = LazyLock::new(|| Mutex::new(Kept::new(&kept::TOKENS)));
+static LEFT_OUT: AtomicU64 = AtomicU64::new(0);
 
 /// A set of values and, once it is needed, the automaton that finds them.
 #[derive(Clone, Default)]
 struct Listed {
     values: BTreeSet<String>,
+    /// Bytes of the values.
+    bytes: usize,
+    /// Those that were obtained at run time.
+    tokens: BTreeSet<String>,
     finder: OnceLock<Option<AhoCorasick>>,
 }
 
 impl Listed {
     fn add(&mut self, value: String) {
-        if self.values.insert(value) {
-            self.finder = OnceLock::new();
+        if self.values.contains(&value) {
+            return;
         }
+        let bytes = self.bytes + value.len();
+        if self.values.len() >= limits::SECRETS.max || bytes > limits::SECRET_BYTES.max {
+            return leave_out();
+        }
+        self.bytes = bytes;
+        self.values.insert(value);
+        self.finder = OnceLock::new();
+    }
+
+    /// Adds a token in place of those that are forgotten.
+    fn exchange(&mut self, token: String, gone: &[String]) {
+        self.tokens.insert(token);
+        self.tokens.retain(|token| !gone.contains(token));
+        self.finder = OnceLock::new();
+    }
+
+    fn all(&self) -> impl Iterator<Item = &String> {
+        self.values.union(&self.tokens)
     }
 
     fn redact<'t>(&self, text: &'t str) -> Cow<'t, str> {
@@ -121,10 +180,10 @@ impl Listed {
     fn spans(&self, text: &str) -> Vec<(usize, usize)> {
         let mut spans = Vec::new();
         // An automaton has a largest size, which only absurd values reach; they are then searched for one by one.
-        match self.finder.get_or_init(|| AhoCorasick::new(&self.values).ok()) {
+        match self.finder.get_or_init(|| AhoCorasick::new(self.all()).ok()) {
             Some(finder) => finder.find_overlapping_iter(text).for_each(|m| merge(&mut spans, m.start(), m.end())),
             None => {
-                let mut found: Vec<_> = self.values.iter().flat_map(|value| occurrences(text, value)).collect();
+                let mut found: Vec<_> = self.all().flat_map(|value| occurrences(text, value)).collect();
                 found.sort_unstable_by_key(|&(_, to)| to);
                 found.into_iter().for_each(|(from, to)| merge(&mut spans, from, to));
             }
@@ -201,6 +260,31 @@ mod tests {
         let _short = Secret::new("abc12");
         let _unlisted = Secret::unlisted("unlisted-value");
         assert!(matches!(redact("abc12 unlisted-value"), Cow::Borrowed("abc12 unlisted-value")));
+    }
+
+    #[test]
+    fn of_tokens_the_oldest_are_forgotten_and_of_values_the_newest_are_left_out() {
+        let _configured = Secret::new("configured-value");
+        list_token("configured-value");
+        for number in 0..2 * limits::TOKENS.max {
+            list_token("token-in-use");
+            list_token(&format!("token-{number}"));
+        }
+        let last = 2 * limits::TOKENS.max - 1;
+        assert_eq!(
+            redact(&format!("token-in-use token-{last} token-0 configured-value")),
+            "[redacted] [redacted] token-0 [redacted]"
+        );
+        let held = kept::TOKENS.held();
+        assert_eq!(held.entries, limits::TOKENS.max);
+        assert_eq!(LISTED.read().expect("not poisoned").tokens.len(), held.entries);
+        assert_eq!(left_out(), 0);
+        (0..=limits::SECRETS.max).for_each(|number| list(&format!("value-{number}")));
+        assert!(left_out() > 0 && LISTED.read().expect("not poisoned").values.len() == limits::SECRETS.max);
+        assert_eq!(redact("configured-value value-0"), "[redacted] [redacted]");
+        let before = left_out();
+        list(&"x".repeat(limits::SECRET_BYTES.max));
+        assert!(left_out() > before);
     }
 
     #[test]

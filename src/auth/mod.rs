@@ -125,7 +125,10 @@ impl Account {
             Grant::Program => {
                 let held = self.renewal.lock().await.clone();
                 match held {
-                    Some(credentials) => credentials,
+                    Some(credentials) => {
+                        record::list_secrets(&credentials);
+                        credentials
+                    }
                     None => return self.renew(None).await,
                 }
             }
@@ -271,5 +274,5 @@ pub struct Version(files::Version);
 
 /// Lists a value that was just obtained for redaction.
 fn hide(value: &str) {
-    secret::list(value);
+    secret::list_token(value);
 }

@@ -48,6 +48,8 @@ impl Store {
         if let Some((known, record)) = &*seen
             && *known == version
         {
+            // Tokens in use are among the newest.
+            record.list_secrets();
             return Ok(Some(record.clone()));
         }
         let text = match files::read_private(&self.file, LARGEST) {

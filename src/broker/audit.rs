@@ -45,7 +45,7 @@ pub enum Subject {
         #[serde(skip_serializing_if = "std::ops::Not::not")]
         dry_run: bool,
     },
-    /// A request of the client's own; recorded only when it called a server.
+    /// A request of the client's own; recorded when it called a server, or much was read since the last record.
     Request {
         /// Such as `cat` or `prompts/get`.
         request: &'static str,
@@ -120,15 +120,17 @@ impl Audit {
         self.finished = true;
         let Some((record, entry)) = self.complete(outcome) else { return Vec::new() };
         if self.recorder.log.write(entry).await.is_err() {
-            self.broker.session.give_back_reads(record.read.read.keys());
+            self.broker.session.give_back_reads(record.read.read);
         }
         record.calls
     }
 
-    /// The record, and what is written of it; `None` for a request that called nothing.
+    /// The record, and what is written of it; `None` for a request that called nothing, unless its session has read
+    /// so much that some of it would be forgotten before the next record.
     fn complete(&self, outcome: &str) -> Option<(Record, Entry)> {
         let calls = self.broker.ledger.records();
-        if calls.is_empty() && matches!(self.recorder.subject, Subject::Request { .. }) {
+        let is_request = matches!(self.recorder.subject, Subject::Request { .. });
+        if calls.is_empty() && is_request && !self.broker.session.is_record_due() {
             return None;
         }
         let layers = |held: bool| {
@@ -216,7 +218,7 @@ impl Drop for Audit {
         if let Some((record, entry)) = self.complete("CANCELLED")
             && self.recorder.log.write_now(&entry).is_err()
         {
-            self.broker.session.give_back_reads(record.read.read.keys());
+            self.broker.session.give_back_reads(record.read.read);
         }
     }
 }

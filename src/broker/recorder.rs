@@ -10,7 +10,7 @@ use serde::Serialize;
 use super::{CallRecord, Subject};
 use crate::audit::{self, Entry};
 use crate::error::{Error, ErrorCode, Result};
-use crate::session::{Session, random_id};
+use crate::session::{self, Session, random_id};
 
 /// Puts the calls of one execution on record, and the execution itself.
 #[derive(Debug)]
@@ -23,7 +23,7 @@ pub struct Recorder {
     /// Whether a line says what ran.
     has_begun: AtomicBool,
     /// What the session had read that no record had, when that was written.
-    pub(super) read: Mutex<BTreeMap<String, Seen>>,
+    pub(super) read: Mutex<BTreeMap<String, session::Read>>,
 }
 
 /// A call that is about to be sent, one JSON object in a line.
@@ -67,7 +67,7 @@ struct Begun<'a> {
 #[derive(Debug, Default, Serialize)]
 pub(super) struct Read {
     /// The stubs, by path.
-    pub(super) read: BTreeMap<String, Seen>,
+    pub(super) read: BTreeMap<String, session::Read>,
     /// Number of the last record of the session that has any, counted among those.
     #[serde(skip_serializing_if = "Option::is_none")]
     read_part: Option<u64>,
@@ -76,28 +76,14 @@ pub(super) struct Read {
     read_count: Option<usize>,
 }
 
-/// A stub that was read before.
-#[derive(Debug, Serialize)]
-pub(super) struct Seen {
-    /// Digest of the tool's definition then.
-    digest: String,
-    /// Digest of the text, under which it is kept.
-    object: String,
-}
-
 impl Read {
     /// What is new in a session, with the texts.
     pub(super) fn take(session: &Session) -> (Self, Vec<(String, Arc<str>)>) {
         let news = session.take_new_reads();
         let parts = (news.count > 0).then_some((news.part, news.count));
-        let (read, objects) = news
-            .new
-            .into_iter()
-            .map(|(path, read)| {
-                ((path, Seen { digest: read.digest, object: read.object.clone() }), (read.object, read.text))
-            })
-            .unzip();
-        (Self { read, read_part: parts.map(|(part, _)| part), read_count: parts.map(|(_, count)| count) }, objects)
+        let objects = news.new.values().map(|read| (read.object.clone(), Arc::clone(&read.text))).collect();
+        let (read, part, count) = (news.new, parts.map(|(part, _)| part), parts.map(|(_, count)| count));
+        (Self { read, read_part: part, read_count: count }, objects)
     }
 }
 
@@ -142,7 +128,7 @@ impl Recorder {
         }
         if let Some(begun) = sent.begun {
             self.has_begun.store(false, Ordering::Relaxed);
-            session.give_back_reads(begun.read.read.keys());
+            session.give_back_reads(begun.read.read);
         }
         match self.log.is_required() {
             true => Err(Error::new(ErrorCode::Internal, "the call is not made: it cannot be put on record").hint(

@@ -179,7 +179,7 @@ fn complete(path: &Path, record: &mut Value) -> u64 {
 fn note_missing(missing: u64, ui: Ui) {
     if missing > 0 {
         ui.note(&format!(
-            "{missing} more stubs had been read before it: the records of this session that have them were rotated away"
+            "{missing} more stubs had been read before it: the records of this session that have them were rotated away, or it forgot them"
         ));
     }
 }

@@ -8,6 +8,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use crate::limits;
 use crate::redact::{self, Results};
 use crate::secret::{self, Secret};
 
@@ -159,6 +160,7 @@ impl Config {
     }
 
     fn resolve(text: &str, path: &Path, base: &Path, env: Env<'_>) -> Result<Self, ConfigError> {
+        let left_out = secret::left_out();
         let document = Document::parse(path, text)?;
         let raw: Raw = document.read()?;
         let values = Values { document: &document, env: Some(env), base };
@@ -194,8 +196,22 @@ impl Config {
             path: Some(path.to_owned()),
         };
         config.list_places();
+        if secret::left_out() > left_out {
+            return Err(too_much_to_redact(path));
+        }
         Ok(config)
     }
+}
+
+/// What cannot be redacted must not come into force.
+fn too_much_to_redact(path: &Path) -> ConfigError {
+    let (values, bytes, places) = (limits::SECRETS.max, limits::SECRET_BYTES.max, limits::PLACES.max);
+    let message = format!(
+        "with all versions that were read since the start it has more to redact than {values} values of {bytes} bytes \
+         together, or than {places} paths and hosts"
+    );
+    let error = ConfigError { file: path.to_owned(), position: None, key: String::new(), message, hint: None };
+    error.with_hint("configure fewer credentials and servers, or restart, which forgets those of earlier versions")
 }
 
 /// What `redaction.results` may be.

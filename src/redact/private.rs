@@ -6,6 +6,8 @@ use std::sync::{LazyLock, PoisonError, RwLock};
 use regex::Regex;
 
 use super::scan::{Found, rank};
+use crate::limits;
+use crate::secret;
 
 /// Paths and hosts of this gateway, with what stands in their place.
 static OWN: RwLock<Vec<(String, &'static str)>> = RwLock::new(Vec::new());
@@ -28,8 +30,12 @@ pub fn list_host(host: &str) {
 
 fn list(text: &str, label: &'static str) {
     let mut own = OWN.write().unwrap_or_else(PoisonError::into_inner);
-    if !own.iter().any(|(listed, _)| listed == text) {
-        own.push((text.to_owned(), label));
+    if own.iter().any(|(listed, _)| listed == text) {
+        return;
+    }
+    match own.len() < limits::PLACES.max {
+        true => own.push((text.to_owned(), label)),
+        false => secret::leave_out(),
     }
 }
 

@@ -1,5 +1,4 @@
-//! How much one client may have under way. What is beyond is refused before any work on it; a client that does not
-//! read its refusals is not read from either.
+//! How much one client may have under way. What is beyond is refused before any work on it.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -1,9 +1,9 @@
 //! What a user has allowed for the rest of a session.
 
-use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 
 use super::lock;
+use crate::kept::{CONSENTS, Kept};
 
 /// What is remembered: one tool as it is defined now, of the server as it is reached now, and the rule that asked.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -20,19 +20,33 @@ pub struct Consent {
     pub rule: String,
 }
 
-/// What was allowed so far.
-#[derive(Default)]
-pub struct Approvals(Mutex<BTreeSet<Consent>>);
+impl Consent {
+    fn bytes(&self) -> usize {
+        let Self { server, origin, tool, digest, rule } = self;
+        // It is kept twice: in the map, and in the order of its keys.
+        2 * (server.len() + origin.len() + tool.len() + digest.len() + rule.len())
+    }
+}
+
+/// What was allowed so far. Over the bounds the oldest is forgotten, and asked again.
+pub struct Approvals(Mutex<Kept<Consent, ()>>);
+
+impl Default for Approvals {
+    fn default() -> Self {
+        Self(Mutex::new(Kept::new(&CONSENTS)))
+    }
+}
 
 impl Approvals {
     /// Remembers a consent.
     pub fn grant(&self, consent: Consent) {
-        lock(&self.0).insert(consent);
+        let bytes = consent.bytes();
+        lock(&self.0).insert(consent, (), bytes);
     }
 
     /// Whether it was given.
     #[must_use]
     pub fn has(&self, consent: &Consent) -> bool {
-        lock(&self.0).contains(consent)
+        lock(&self.0).get(consent).is_some()
     }
 }

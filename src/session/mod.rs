@@ -11,6 +11,9 @@ pub use approvals::{Approvals, Consent};
 pub use results::{Results, StoredResult};
 pub use stash::Stash;
 
+use serde::Serialize;
+
+use crate::kept::{Kept, READS, UNRECORDED};
 use crate::redact::Minted;
 use crate::spending::Purse;
 
@@ -53,24 +56,44 @@ pub fn random_id() -> String {
 }
 
 /// A stub that was read.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize)]
 pub struct Read {
     /// Whole digest of the tool's definition.
     pub digest: String,
-    /// Digest of the text.
+    /// Digest of the text, under which it is kept.
     pub object: String,
     /// The text.
+    #[serde(skip)]
     pub text: Arc<str>,
 }
 
-/// The stubs that were read, each as it was read last.
-#[derive(Debug, Default)]
+/// The stubs that were read, each as it was read last. Over the bounds the oldest are forgotten, and new when they are
+/// read again.
 struct Reads {
-    by_path: BTreeMap<String, Read>,
+    /// The digests of definition and text, by path.
+    known: Kept<String, (String, String)>,
     /// Those that are on no record yet.
-    unrecorded: BTreeSet<String>,
+    unrecorded: Kept<String, Read>,
     /// How often some were put on record.
     part: u64,
+    /// How many were new.
+    count: usize,
+}
+
+impl Default for Reads {
+    fn default() -> Self {
+        Self { known: Kept::new(&READS), unrecorded: Kept::new(&UNRECORDED), part: 0, count: 0 }
+    }
+}
+
+impl Reads {
+    /// Has a stub put on record. One that goes to make room for it was not recorded, and is not known any more.
+    fn put(&mut self, path: String, read: Read) {
+        let bytes = 2 * path.len() + read.text.len();
+        for gone in self.unrecorded.insert(path, read, bytes) {
+            self.known.remove(&gone);
+        }
+    }
 }
 
 /// What of the stubs that a session read is on no record yet.
@@ -80,7 +103,7 @@ pub struct NewReads {
     pub new: BTreeMap<String, Read>,
     /// The number of the last part that was put on record, which is this one if there is anything new.
     pub part: u64,
-    /// The stubs that the session has read altogether.
+    /// The stubs that the session has read altogether; one that was forgotten and read again counts again.
     pub count: usize,
 }
 
@@ -121,33 +144,116 @@ impl Session {
 
     /// Remembers that a stub was read, with the digest of its definition, and its text.
     pub fn saw(&self, path: String, digest: &str, text: &str) {
-        let read = Read { digest: digest.to_owned(), object: stubgen::digest(text), text: text.into() };
+        let (digest, object) = (digest.to_owned(), stubgen::digest(text));
         let mut reads = lock(&self.reads);
-        let is_known = |known: &Read| (&known.digest, &known.object) == (&read.digest, &read.object);
-        if !reads.by_path.get(&path).is_some_and(is_known) {
-            reads.unrecorded.insert(path.clone());
-            reads.by_path.insert(path, read);
+        let known = reads.known.get(&path);
+        if known.is_some_and(|known| (&known.0, &known.1) == (&digest, &object)) {
+            return;
         }
+        let is_new = known.is_none();
+        reads.count += usize::from(is_new);
+        let bytes = 2 * path.len() + digest.len() + object.len();
+        reads.known.insert(path.clone(), (digest.clone(), object.clone()), bytes);
+        reads.put(path, Read { digest, object, text: text.into() });
     }
 
     /// Whether the stub at `path` was read when its tool had another digest.
     #[must_use]
     pub fn is_stale(&self, path: &str, digest: &str) -> bool {
-        lock(&self.reads).by_path.get(path).is_some_and(|read| read.digest != digest)
+        lock(&self.reads).known.get(&path.to_owned()).is_some_and(|(read, _)| read != digest)
     }
 
     /// Takes the stubs that are to be put on record.
     #[must_use]
     pub fn take_new_reads(&self) -> NewReads {
         let mut reads = lock(&self.reads);
-        let paths = std::mem::take(&mut reads.unrecorded);
-        reads.part += u64::from(!paths.is_empty());
-        let new = paths.into_iter().filter_map(|path| Some((path.clone(), reads.by_path.get(&path)?.clone())));
-        NewReads { new: new.collect(), part: reads.part, count: reads.by_path.len() }
+        let new: BTreeMap<String, Read> = reads.unrecorded.take().collect();
+        reads.part += u64::from(!new.is_empty());
+        NewReads { new, part: reads.part, count: reads.count }
     }
 
     /// Takes back [`Session::take_new_reads`] where the record could not be written.
-    pub fn give_back_reads<'a>(&self, paths: impl Iterator<Item = &'a String>) {
-        lock(&self.reads).unrecorded.extend(paths.cloned());
+    pub fn give_back_reads(&self, new: BTreeMap<String, Read>) {
+        let mut reads = lock(&self.reads);
+        for (path, read) in new {
+            // What was read since is newer.
+            if reads.unrecorded.get(&path).is_none() {
+                reads.put(path, read);
+            }
+        }
+    }
+
+    /// Whether so many stubs wait to be put on record that it is time for one.
+    #[must_use]
+    pub fn is_record_due(&self) -> bool {
+        lock(&self.reads).unrecorded.is_half_full()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kept::{self, CONSENTS};
+    use crate::limits;
+
+    #[test]
+    fn a_session_forgets_the_oldest_reads_and_records_them_again() {
+        let session = Session::default();
+        let saw = |number: usize| session.saw(format!("/many/{number}.pyi"), "digest", "text");
+        for number in 0..2 * limits::READS.max {
+            saw(number);
+            if session.is_record_due() {
+                assert!(session.take_new_reads().new.len() > limits::READS.max / 2);
+            }
+        }
+        let _ = session.take_new_reads();
+        assert_eq!((READS.held().entries, UNRECORDED.held().entries), (limits::READS.max, 0));
+        saw(2 * limits::READS.max - 1);
+        assert!(session.take_new_reads().new.is_empty(), "it is known");
+        saw(0);
+        let news = session.take_new_reads();
+        assert_eq!((news.new.len(), news.count), (1, 2 * limits::READS.max + 1));
+        drop(session);
+        assert!(kept::held().iter().all(|held| (held.entries, held.bytes) == (0, 0)));
+    }
+
+    #[test]
+    fn texts_without_a_record_are_bounded_and_one_is_due_before() {
+        let session = Session::default();
+        let text = "x".repeat(1 << 20);
+        for number in 0..18 {
+            session.saw(format!("/many/{number}.pyi"), "digest", &text);
+            assert_eq!(session.is_record_due(), number >= 7, "after {number}");
+            assert!(UNRECORDED.held().bytes <= limits::READ_BYTES.max);
+        }
+        // What was forgotten is on no record: it is new when it is read again.
+        let news = session.take_new_reads();
+        assert_eq!((news.new.len(), news.count), (15, 18));
+        let texts = || UNRECORDED.held().bytes;
+        assert_eq!(texts(), 0);
+        session.give_back_reads(news.new);
+        assert!(texts() > 15 << 20);
+        session.saw("/many/0.pyi".to_owned(), "digest", &text);
+        assert!(session.take_new_reads().new.contains_key("/many/0.pyi"));
+    }
+
+    #[test]
+    fn a_session_forgets_the_oldest_consents() {
+        let approvals = Approvals::default();
+        let consent = |number: usize, tool: &str| Consent {
+            server: "many".to_owned(),
+            origin: "origin".into(),
+            tool: format!("{tool}{number}"),
+            digest: "d".repeat(64),
+            rule: "approval = \"always\"".to_owned(),
+        };
+        (0..limits::CONSENTS.max + 5).for_each(|number| approvals.grant(consent(number, "t")));
+        let has = [4, 5, limits::CONSENTS.max + 4].map(|number| approvals.has(&consent(number, "t")));
+        assert_eq!(has, [false, true, true]);
+        assert_eq!(CONSENTS.held().entries, limits::CONSENTS.max);
+        let long = "t".repeat(100_000);
+        (0..50).for_each(|number| approvals.grant(consent(number, &long)));
+        assert!(CONSENTS.held().bytes <= limits::CONSENT_BYTES.max);
+        assert!(approvals.has(&consent(49, &long)) && !approvals.has(&consent(5, "t")));
     }
 }

@@ -12,6 +12,7 @@ use prometheus_client::registry::{Registry, Unit};
 
 use super::Ended;
 use crate::config::Amount;
+use crate::kept::Held;
 use crate::sandbox;
 
 /// Upper ends of the buckets of times, in seconds.
@@ -133,6 +134,12 @@ pub struct Snapshot {
     pub redactions: Vec<(&'static str, u64)>,
     /// Panics since the start.
     pub panics: u64,
+    /// What is kept for longer than a request.
+    pub kept: Vec<Held>,
+    /// Bytes of stored results and the stash.
+    pub results: usize,
+    /// Tasks of the runtime that have not ended.
+    pub tasks: usize,
 }
 
 /// How a server is now.
@@ -182,6 +189,17 @@ impl Snapshot {
         }
         let help = "Panics, each a defect that ended one request; the log names their places";
         registry.register("panics", help, ConstCounter::new(self.panics));
+        let (entries, bytes) = (Family::<Labels<1>, Gauge>::default(), Family::<Labels<1>, Gauge>::default());
+        let number = |size: usize| i64::try_from(size).unwrap_or(i64::MAX);
+        for held in &self.kept {
+            let what = || [("what", held.what.to_owned())];
+            entries.get_or_create(&what()).set(number(held.entries));
+            bytes.get_or_create(&what()).set(number(held.bytes));
+        }
+        bytes.get_or_create(&[("what", "results".to_owned())]).set(number(self.results));
+        registry.register("kept_entries", "What is kept for longer than a request", entries);
+        registry.register("kept_bytes", "Bytes of it, about", bytes);
+        registry.register("tasks", "Tasks of the runtime that have not ended", count(self.tasks as u64));
         let redactions = Family::<Labels<1>, Counter>::default();
         for (kind, number) in self.redactions {
             redactions.get_or_create(&[("kind", kind.to_owned())]).inc_by(number);

@@ -28,6 +28,7 @@ mod hostile_servers;
 mod http;
 mod identity;
 mod import;
+mod kept;
 mod lifecycle;
 mod people;
 mod placeholders;

@@ -1,6 +1,5 @@
 //! Regular expressions, formats and encodings of strings: the library's, charged by what they can cost.
 
-use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use jsonschema::error::ValidationErrorKind;
@@ -8,10 +7,12 @@ use jsonschema::{Draft, PatternOptions, Validator};
 use serde_json::{Value, json};
 
 use super::Halt;
+use crate::kept::{Kept, PATTERNS};
 use crate::meter::Meter;
 
-/// Compiled keywords that are kept, some hundred kilobytes each at most.
-const MAX_KEPT: usize = 128;
+/// Bytes that a compiled keyword is taken for, and each of its states.
+const KEYWORD: usize = 64 << 10;
+const STATE: usize = 512;
 /// Bytes that a regular expression may take when compiled, and what it may keep while it runs.
 const MAX_COMPILED: usize = 4 << 20;
 const MAX_AUTOMATON: usize = 256 << 10;
@@ -24,8 +25,13 @@ const BACKTRACK: usize = 10_000_000;
 const CLASS: u64 = 64;
 
 /// Keywords about strings, compiled.
-#[derive(Default)]
-pub(in crate::broker) struct Patterns(Mutex<HashMap<String, Option<Arc<Validator>>>>);
+pub(in crate::broker) struct Patterns(Mutex<Kept<String, Option<Arc<Validator>>>>);
+
+impl Default for Patterns {
+    fn default() -> Self {
+        Self(Mutex::new(Kept::new(&PATTERNS)))
+    }
+}
 
 impl Patterns {
     /// Whether `text`, a string, matches; `None` where that takes too many steps to tell.
@@ -82,18 +88,18 @@ impl Patterns {
         meter: &Meter,
         build: impl FnOnce() -> Option<Validator>,
     ) -> Result<Arc<Validator>, Halt> {
-        let unreadable = || Halt::Unreadable(format!("{} does not compile", crate::text::head(key, 200)));
-        if let Some(known) = self.0.lock().unwrap_or_else(PoisonError::into_inner).get(key) {
+        let shown = crate::text::head(key, 200);
+        let unreadable = || Halt::Unreadable(format!("{shown} does not compile"));
+        let key = key.to_owned();
+        if let Some(known) = self.0.lock().unwrap_or_else(PoisonError::into_inner).get(&key) {
             return known.clone().ok_or_else(unreadable);
         }
         meter.spend(states.saturating_mul(32).saturating_add(1_000).saturating_add(key.len() as u64))?;
         let built = build().map(Arc::new);
-        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if kept.len() >= MAX_KEPT {
-            kept.clear();
-        }
         if key.len() <= 4096 {
-            kept.insert(key.to_owned(), built.clone());
+            let states = usize::try_from(states).unwrap_or(usize::MAX).saturating_mul(STATE);
+            let bytes = KEYWORD + 2 * key.len() + states.min(MAX_COMPILED);
+            self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(key, built.clone(), bytes);
         }
         built.ok_or_else(unreadable)
     }

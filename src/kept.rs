@@ -1,0 +1,177 @@
+//! What is kept for longer than a request: maps that are bounded by construction, in entries and in bytes. Over a bound
+//! the oldest entries go.
+
+use std::collections::{BTreeMap, HashMap};
+use std::hash::Hash;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use crate::limits::{self, Limit};
+
+/// Bytes that an entry is taken for beside its own.
+const ENTRY: usize = 256;
+
+/// Stubs that sessions have read.
+pub(crate) static READS: Kind = Kind::new("reads", &limits::READS, &limits::READ_BYTES);
+/// Those of them that no record has yet, with their texts.
+pub(crate) static UNRECORDED: Kind = Kind::new("unrecorded_reads", &limits::READS, &limits::READ_BYTES);
+/// What users allowed for their sessions.
+pub(crate) static CONSENTS: Kind = Kind::new("consents", &limits::CONSENTS, &limits::CONSENT_BYTES);
+/// Compiled regular expressions and formats of schemas.
+pub(crate) static PATTERNS: Kind = Kind::new("patterns", &limits::PATTERNS, &limits::PATTERN_BYTES);
+/// Tokens of logins, to be redacted.
+pub(crate) static TOKENS: Kind = Kind::new("tokens", &limits::TOKENS, &limits::TOKEN_BYTES);
+
+/// What is kept of every kind.
+pub(crate) fn held() -> Vec<Held> {
+    [&READS, &UNRECORDED, &CONSENTS, &PATTERNS, &TOKENS].map(Kind::held).into()
+}
+
+/// One kind of what is kept: the bounds of each map, and what all maps of the process hold.
+pub(crate) struct Kind {
+    what: &'static str,
+    most_entries: &'static Limit,
+    most_bytes: &'static Limit,
+    entries: AtomicUsize,
+    bytes: AtomicUsize,
+}
+
+/// What all maps of one kind hold.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Held {
+    /// The kind, in a word.
+    pub what: &'static str,
+    /// Entries.
+    pub entries: usize,
+    /// Bytes, about.
+    pub bytes: usize,
+}
+
+impl Kind {
+    const fn new(what: &'static str, most_entries: &'static Limit, most_bytes: &'static Limit) -> Self {
+        Self { what, most_entries, most_bytes, entries: AtomicUsize::new(0), bytes: AtomicUsize::new(0) }
+    }
+
+    pub(crate) fn held(&self) -> Held {
+        let (entries, bytes) = (self.entries.load(Ordering::Relaxed), self.bytes.load(Ordering::Relaxed));
+        Held { what: self.what, entries, bytes }
+    }
+}
+
+/// A map of one kind.
+pub(crate) struct Kept<K, V> {
+    kind: &'static Kind,
+    entries: HashMap<K, Entry<V>>,
+    /// The keys by age.
+    order: BTreeMap<u64, K>,
+    next: u64,
+    bytes: usize,
+}
+
+struct Entry<V> {
+    value: V,
+    bytes: usize,
+    age: u64,
+}
+
+impl<K: Clone + Eq + Hash, V> Kept<K, V> {
+    pub(crate) fn new(kind: &'static Kind) -> Self {
+        Self { kind, entries: HashMap::new(), order: BTreeMap::new(), next: 0, bytes: 0 }
+    }
+
+    /// Keeps a value that takes so many bytes with its key, as the newest, in place of an older one of that key. Gives
+    /// the keys that had to go: the oldest, or this one if it is larger than all may be.
+    pub(crate) fn insert(&mut self, key: K, value: V, bytes: usize) -> Vec<K> {
+        self.remove(&key);
+        let bytes = bytes.saturating_add(ENTRY);
+        if bytes > self.kind.most_bytes.max {
+            return vec![key];
+        }
+        let age = self.next;
+        self.next += 1;
+        self.order.insert(age, key.clone());
+        self.entries.insert(key, Entry { value, bytes, age });
+        self.bytes += bytes;
+        self.kind.entries.fetch_add(1, Ordering::Relaxed);
+        self.kind.bytes.fetch_add(bytes, Ordering::Relaxed);
+        let mut gone = Vec::new();
+        while self.bytes > self.kind.most_bytes.max || self.entries.len() > self.kind.most_entries.max {
+            let Some((_, oldest)) = self.order.first_key_value() else { break };
+            let oldest = oldest.clone();
+            self.remove(&oldest);
+            gone.push(oldest);
+        }
+        gone
+    }
+
+    pub(crate) fn remove(&mut self, key: &K) -> Option<V> {
+        let Entry { value, bytes, age } = self.entries.remove(key)?;
+        self.order.remove(&age);
+        self.bytes -= bytes;
+        self.kind.entries.fetch_sub(1, Ordering::Relaxed);
+        self.kind.bytes.fetch_sub(bytes, Ordering::Relaxed);
+        Some(value)
+    }
+
+    pub(crate) fn get(&self, key: &K) -> Option<&V> {
+        self.entries.get(key).map(|entry| &entry.value)
+    }
+
+    /// Takes everything out.
+    pub(crate) fn take(&mut self) -> impl Iterator<Item = (K, V)> {
+        self.uncount();
+        (self.bytes, self.order) = (0, BTreeMap::new());
+        std::mem::take(&mut self.entries).into_iter().map(|(key, entry)| (key, entry.value))
+    }
+
+    /// Whether more than half of a bound is used up.
+    pub(crate) fn is_half_full(&self) -> bool {
+        self.entries.len() > self.kind.most_entries.max / 2 || self.bytes > self.kind.most_bytes.max / 2
+    }
+}
+
+impl<K, V> Kept<K, V> {
+    fn uncount(&self) {
+        self.kind.entries.fetch_sub(self.entries.len(), Ordering::Relaxed);
+        self.kind.bytes.fetch_sub(self.bytes, Ordering::Relaxed);
+    }
+}
+
+impl<K, V> Drop for Kept<K, V> {
+    fn drop(&mut self) {
+        self.uncount();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::limits::Unit;
+
+    #[test]
+    fn the_oldest_go_by_count_and_by_bytes() {
+        static FEW: Limit = Limit { field: "things", max: 3, unit: Unit::Items, place: "", key: None };
+        static SMALL: Limit = Limit { field: "bytes", max: 3 * ENTRY + 100, unit: Unit::Bytes, place: "", key: None };
+        static THINGS: Kind = Kind::new("things", &FEW, &SMALL);
+        let held = || (THINGS.held().entries, THINGS.held().bytes);
+        let mut kept = Kept::<u32, ()>::new(&THINGS);
+        for key in 0..3 {
+            assert!(kept.insert(key, (), 0).is_empty());
+        }
+        assert!(kept.insert(0, (), 0).is_empty(), "it takes its own place, as the newest");
+        assert_eq!(kept.insert(3, (), 0), vec![1], "too many");
+        assert_eq!(held(), (3, 3 * ENTRY));
+        assert_eq!(kept.insert(4, (), 101), vec![2, 0], "one makes room for the count, and one for the bytes");
+        assert_eq!(kept.insert(5, (), ENTRY), vec![3, 4], "it needs the room of two");
+        assert_eq!(kept.insert(5, (), 4 * ENTRY), vec![5], "it is larger than all may be");
+        assert!(kept.get(&5).is_none() && !kept.is_half_full());
+        let mut other = Kept::<u32, ()>::new(&THINGS);
+        other.insert(1, (), 50);
+        other.insert(2, (), 50);
+        assert!(other.is_half_full());
+        assert_eq!(other.take().count(), 2);
+        assert_eq!(held(), (0, 0));
+        other.insert(1, (), 50);
+        drop((kept, other));
+        assert_eq!(held(), (0, 0));
+    }
+}
