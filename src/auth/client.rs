@@ -1,15 +1,19 @@
 //! The HTTP client of logins: what an MCP server names is asked for at addresses that such a server may send us to, a
 //! bounded number of times.
 
+use std::future::{Ready, ready};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use futures::StreamExt as _;
+use futures::future::Either;
 use reqwest::redirect::{Attempt, Policy};
 use rmcp::transport::auth::{
     AuthError, OAuthHttpClient, OAuthHttpClientError, OAuthHttpClientFuture, OAuthHttpRedirectPolicy, OAuthHttpRequest,
 };
+use tower::{BoxError, Layer, Service};
 use url::Url;
 
 use crate::address::{Reach, refusal};
@@ -32,7 +36,7 @@ pub(super) struct Client {
     stops: reqwest::Client,
     follows: reqwest::Client,
     reach: Reach,
-    made: AtomicUsize,
+    made: Arc<AtomicUsize>,
 }
 
 impl Client {
@@ -42,9 +46,12 @@ impl Client {
     /// No HTTP client can be made.
     pub(super) fn new(url: &Url, oauth: &OAuth) -> Result<Self, AuthError> {
         let reach = Reach::of_server(url, oauth.private_network);
+        let counted = Counted { made: Arc::default(), inner: () };
         let client = |policy| {
             let builder = reqwest::Client::builder().dns_resolver(Arc::new(reach.clone())).redirect(policy);
             let builder = builder.timeout(REQUEST_LIMIT).connect_timeout(CONNECT_LIMIT);
+            // A connection for each request, so that all of them are counted, whoever makes them.
+            let builder = builder.pool_max_idle_per_host(0).connector_layer(counted.clone());
             let builder = if is_loopback(url) { builder.no_proxy() } else { builder };
             builder.build().map_err(|error| AuthError::InternalError(error.to_string()))
         };
@@ -58,7 +65,7 @@ impl Client {
             if attempt.previous().len() > MAX_REDIRECTS { attempt.stop() } else { attempt.follow() }
         };
         let (stops, follows) = (client(Policy::none())?, client(Policy::custom(follow))?);
-        Ok(Self { stops, follows, reach, made: AtomicUsize::new(0) })
+        Ok(Self { stops, follows, reach, made: counted.made })
     }
 
     /// The answer to a request, its body still to be read.
@@ -73,20 +80,24 @@ impl Client {
         if !self.reach.allows(request.url()) {
             return Err(refusal(request.url().as_str()).into());
         }
-        if self.made.fetch_add(1, Ordering::Relaxed) >= MAX_REQUESTS {
-            let what = "the search was given up: it is sent from one address to the next";
-            return Err(format!("{what}, and {MAX_REQUESTS} requests is the limit of a login").into());
-        }
         let client = match redirects {
             OAuthHttpRedirectPolicy::Follow => &self.follows,
             _ => &self.stops,
         };
         let place = request.url().clone();
         client.execute(request).await.map_err(|error| {
+            if self.made.load(Ordering::Relaxed) > MAX_REQUESTS {
+                return too_many();
+            }
             // rmcp does not pass on why.
             tracing::warn!(error = chain(&error), %place, "a request of a login failed");
             error.into()
         })
+    }
+
+    /// The same client, without redirects, for who takes no other than reqwest's own.
+    pub(super) fn inner(&self) -> reqwest::Client {
+        self.stops.clone()
     }
 
     /// Whether a URL may be asked for, as far as can be said without looking up its name.
@@ -99,6 +110,46 @@ impl Client {
         let request = reqwest::Request::new(reqwest::Method::GET, url);
         let answer = self.send(request, OAuthHttpRedirectPolicy::Stop).await.ok()?;
         if answer.status().is_success() { body(answer).await.ok() } else { None }
+    }
+}
+
+/// Why no more requests are made.
+pub(super) fn too_many() -> BoxError {
+    format!("{MAX_REQUESTS} requests is the limit of a login, which was sent from one address to the next").into()
+}
+
+/// Counts the connections of one login, and makes none over its limit.
+#[derive(Clone)]
+struct Counted<S> {
+    made: Arc<AtomicUsize>,
+    inner: S,
+}
+
+impl<S> Layer<S> for Counted<()> {
+    type Service = Counted<S>;
+
+    fn layer(&self, inner: S) -> Counted<S> {
+        Counted { made: Arc::clone(&self.made), inner }
+    }
+}
+
+impl<S, R> Service<R> for Counted<S>
+where
+    S: Service<R, Error = BoxError>,
+{
+    type Response = S::Response;
+    type Error = BoxError;
+    type Future = Either<S::Future, Ready<Result<S::Response, BoxError>>>;
+
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
+        self.inner.poll_ready(context)
+    }
+
+    fn call(&mut self, request: R) -> Self::Future {
+        match self.made.fetch_add(1, Ordering::Relaxed) >= MAX_REQUESTS {
+            true => Either::Right(ready(Err(too_many()))),
+            false => Either::Left(self.inner.call(request)),
+        }
     }
 }
 

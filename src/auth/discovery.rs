@@ -56,9 +56,13 @@ async fn found(
     issuer: Issuer<'_>,
 ) -> Result<(AuthorizationManager, AuthorizationMetadata), AuthError> {
     let client = Arc::new(Client::new(url, oauth)?);
-    // rmcp itself refuses addresses on private networks, in place of names, unless its own client makes the requests.
+    // rmcp itself refuses addresses on private networks, in place of names, unless it is begun with a client of its own.
     let mut manager = match oauth.private_network {
-        true => AuthorizationManager::new_allowing_private_addresses(url.clone()).await?,
+        true => {
+            let mut manager = AuthorizationManager::new_allowing_private_addresses(url.clone()).await?;
+            manager.with_client(client.inner())?;
+            manager
+        }
         false => AuthorizationManager::new_with_oauth_http_client(url.clone(), Arc::clone(&client) as _).await?,
     };
     let challenge = tokio::time::timeout(CHALLENGE_LIMIT, challenge(&client, url)).await.ok().flatten();

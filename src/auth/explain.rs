@@ -3,6 +3,7 @@
 use rmcp::transport::auth::AuthError;
 use serde_json::json;
 
+use super::client::too_many;
 use crate::error::{Error, ErrorCode, chain};
 
 /// Most of a message of somebody else that an error repeats.
@@ -59,15 +60,19 @@ pub(super) fn refused(server: &str, why: &str) -> Error {
 #[must_use]
 pub fn error(server: &str, failed: &AuthError) -> Error {
     let dead = |what: String| Error::new(ErrorCode::TransportDead, brief(&what));
-    let why = brief(&chain(failed));
+    let (whole, too_many) = (chain(failed), too_many().to_string());
+    let why = brief(&whole);
     match failed {
+        // What comes before it names the last address twice.
+        _ if whole.ends_with(&too_many) => dead(format!("no login to {server}: {too_many}"))
+            .hint("its operator has to name fewer authorization servers"),
         AuthError::AuthorizationRequired | AuthError::TokenExpired => needs_login(server),
         AuthError::CredentialStoreError(why) => {
             Error::new(ErrorCode::AuthRequired, format!("the login of {server} cannot be used: {why}"))
                 .hint(format!("correct that, or run `{}` again", login_command(server)))
         }
         AuthError::DiscoveryRequestFailed { .. } | AuthError::AuthorizationFailed(_)
-            if why.contains("address not allowed") =>
+            if whole.contains("address not allowed") =>
         {
             Error::new(ErrorCode::AuthRequired, format!("{server}: {why}")).hint(
                 "its authorization server is on a private network; if that is right, set \

@@ -281,10 +281,13 @@ fn two_thousand_authorization_servers_are_not_tried() {
         }
         _ => (404, String::new(), json!({})),
     });
-    let said = refused(&server.fence(""));
-    assert!(said.contains("32 requests is the limit of a login"), "{said}");
-    let asked = server.asked.lock().expect("not poisoned").len();
-    assert!(asked <= 32, "{asked} requests");
+    for auth in ["", "private_network = true"] {
+        server.asked.lock().expect("not poisoned").clear();
+        let said = refused(&server.fence(auth));
+        assert!(said.contains("32 requests is the limit of a login"), "{auth}: {said}");
+        let asked = server.asked.lock().expect("not poisoned").len();
+        assert!(asked <= 32, "{auth}: {asked} requests");
+    }
 }
 
 #[test]
