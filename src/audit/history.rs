@@ -45,7 +45,7 @@ pub fn records(path: &Path) -> io::Result<Vec<Value>> {
 
 /// Adds a call that was sent to the record of its run, and of the first one what ran.
 fn add_sent(record: &mut Map<String, Value>, line: Value) {
-    const OF_CALL: [&str; 6] = ["server", "tool", "args", "args_digest", "verdict", "args_bytes"];
+    const OF_CALL: [&str; 6] = ["server", "tool", "args", "args_hash", "verdict", "args_bytes"];
     let Value::Object(mut line) = line else { return };
     let mut call: Map<String, Value> =
         OF_CALL.iter().filter_map(|key| Some(((*key).to_owned(), line.remove(*key)?))).collect();

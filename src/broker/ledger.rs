@@ -52,11 +52,8 @@ pub struct CallRecord {
     pub tool: String,
     /// The arguments, redacted and cut.
     pub args: String,
-    /// Digest of the arguments in canonical form, of their text where they are not valid; its beginning.
+    /// Whole digest of the arguments in canonical form, of their text where they are not valid.
     pub args_hash: String,
-    /// The whole of it.
-    #[serde(skip)]
-    pub args_digest: String,
     /// Bytes of the arguments, as JSON.
     pub args_bytes: usize,
     /// Bytes of text and binary content that came back.
@@ -139,7 +136,7 @@ impl Ledger {
     /// `BUDGET_EXCEEDED` when the run tries without end; its last record says so.
     pub(super) fn open(&self, attempt: Attempt, labels: Labels) -> Result<usize> {
         let limit = self.max_calls as usize + MAX_REFUSED;
-        let Attempt { call, method, server, tool, args, args_digest, args_bytes } = attempt;
+        let Attempt { call, method, server, tool, args, args_hash, args_bytes } = attempt;
         let mut record = CallRecord {
             call,
             began: SystemTime::now(),
@@ -149,8 +146,7 @@ impl Ledger {
             server,
             tool,
             args,
-            args_hash: head(&args_digest, 8).to_owned(),
-            args_digest,
+            args_hash,
             args_bytes,
             answer_bytes: 0,
             cost: Amount::ZERO,
@@ -222,7 +218,7 @@ pub(super) struct Attempt {
     server: String,
     tool: String,
     args: String,
-    args_digest: String,
+    args_hash: String,
     args_bytes: usize,
 }
 
@@ -251,7 +247,7 @@ impl Attempt {
             server,
             tool,
             args: preview(args),
-            args_digest: stubgen::digest(args),
+            args_hash: stubgen::digest(args),
             args_bytes: args.len(),
         }
     }

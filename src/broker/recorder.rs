@@ -40,8 +40,8 @@ struct Sent<'a> {
     server: &'a str,
     tool: &'a str,
     args: &'a str,
-    /// Digest of the arguments; the record has its first eight digits as `args_hash`.
-    args_digest: &'a str,
+    /// Whole digest of the arguments.
+    args_hash: &'a str,
     args_bytes: usize,
     /// Why it is made: how it was approved, if it was.
     verdict: &'a str,
@@ -115,7 +115,7 @@ impl Recorder {
             server: &call.server,
             tool: &call.tool,
             args: &call.args,
-            args_digest: &call.args_digest,
+            args_hash: &call.args_hash,
             args_bytes: call.args_bytes,
             verdict: &call.verdict,
             begun,
