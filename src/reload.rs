@@ -9,9 +9,12 @@
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
+use std::num::NonZeroU32;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
+
+use governor::{DefaultDirectRateLimiter, Quota, RateLimiter};
 
 use crate::config::{Config, ConfigError, Env, Widened, state_folder};
 use crate::files::{self, Version};
@@ -20,6 +23,9 @@ use crate::running;
 
 /// How often the file is looked at; a change is taken up once it has stayed the same for as long.
 const LOOK: Duration = Duration::from_secs(1);
+/// Lines of the log about edits that are not in force, before there is one in each [`COMPLAINT_PAUSE`] only.
+const COMPLAINTS: u32 = 30;
+const COMPLAINT_PAUSE: Duration = Duration::from_secs(60);
 /// Variables that say where folders of the gateway are, whatever the file says.
 const OWN_VARIABLES: [&str; 6] =
     ["HOME", "LOCALAPPDATA", "XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME"];
@@ -36,7 +42,8 @@ pub async fn follow(gateway: Arc<Gateway>, path: PathBuf, env: fn(&str) -> Optio
         let entered = running::enter(&folder, &path);
         entered.inspect_err(|error| tracing::warn!(%error, "`forgefs reload` will not find this gateway")).ok()
     });
-    let follower = Arc::new(Follower { gateway, path, env, known: Mutex::new(known) });
+    let complaints = Complaints::new();
+    let follower = Arc::new(Follower { gateway, path, env, known: Mutex::new(known), complaints });
     loop {
         let asked = tokio::select! {
             () = hangups.next() => true,
@@ -54,6 +61,7 @@ pub async fn follow(gateway: Arc<Gateway>, path: PathBuf, env: fn(&str) -> Optio
                 tracing::error!(%error, "the configuration could not be reloaded, the last one stays in force");
             }
         }
+        follower.complaints.due();
         if asked {
             follower.gateway.relist();
         }
@@ -89,39 +97,46 @@ struct Follower {
     env: fn(&str) -> Option<String>,
     /// The variables that the configuration in force refers to.
     known: Mutex<BTreeSet<String>>,
+    complaints: Complaints,
 }
 
 impl Follower {
     /// Takes the file up as it is, whatever it says if the operator `asked`.
     fn take_up(&self, asked: bool) {
         match self.try_to_take_up(asked) {
-            Ok(Taken::Same) => self.gateway.notice(None),
+            Ok(Taken::Same) => self.in_force(),
             Ok(Taken::Reloaded(what)) => {
-                self.gateway.notice(None);
+                self.in_force();
                 let (added, changed, removed) = (what.added.join(" "), what.changed.join(" "), what.removed.join(" "));
                 tracing::warn!(added, changed, removed, "the configuration was reloaded");
             }
             Ok(Taken::Waits(widened)) => {
                 let keys = widened.summary();
-                tracing::warn!(
+                self.complaints.tell(format!(
                     "forge.toml was edited and waits for the operator, since it widens: {keys}. `forgefs reload`, \
                      SIGHUP or a restart applies it; until then the last configuration stays in force"
-                );
+                ));
                 self.gateway.notice(Some(format!(
                     "forge.toml was edited and nothing of it is in force yet: the operator has to confirm {keys} with \
                      `forgefs reload`"
                 )));
             }
             Err(reason) => {
-                tracing::error!(
+                self.complaints.tell(format!(
                     "the configuration has changed and is not valid, the last one stays in force: {reason}"
-                );
+                ));
                 let reason = reason.lines().next().unwrap_or_default();
                 self.gateway.notice(Some(format!(
                     "forge.toml has changed and is not valid, the last one is in force: {reason}"
                 )));
             }
         }
+    }
+
+    /// Notes that the file says what is in force.
+    fn in_force(&self) {
+        self.gateway.notice(None);
+        self.complaints.forget();
     }
 
     fn try_to_take_up(&self, asked: bool) -> Result<Taken, String> {
@@ -151,6 +166,59 @@ impl Follower {
     }
 }
 
+/// Says in the log why edits are not in force, bounded, so that a file which is written again and again does not fill it.
+/// The last complaint is said in any case, if late.
+struct Complaints {
+    limiter: DefaultDirectRateLimiter,
+    waiting: Mutex<Waiting>,
+}
+
+#[derive(Default)]
+struct Waiting {
+    last: Option<String>,
+    /// How many it stands for.
+    count: u32,
+}
+
+impl Complaints {
+    fn new() -> Self {
+        let quota = Quota::with_period(COMPLAINT_PAUSE).unwrap_or_else(|| Quota::per_minute(NonZeroU32::MIN));
+        let burst = NonZeroU32::new(COMPLAINTS).unwrap_or(NonZeroU32::MIN);
+        Self { limiter: RateLimiter::direct(quota.allow_burst(burst)), waiting: Mutex::default() }
+    }
+
+    fn waiting(&self) -> MutexGuard<'_, Waiting> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn tell(&self, complaint: String) -> bool {
+        let mut waiting = self.waiting();
+        (waiting.last, waiting.count) = (Some(complaint), waiting.count.saturating_add(1));
+        drop(waiting);
+        self.due()
+    }
+
+    /// Says the last complaint if it waits and may be said; whether it was.
+    fn due(&self) -> bool {
+        let mut waiting = self.waiting();
+        if waiting.last.is_none() || self.limiter.check().is_err() {
+            return false;
+        }
+        let Waiting { last, count } = std::mem::take(&mut *waiting);
+        let complaint = last.unwrap_or_default();
+        match count {
+            1 => tracing::warn!("{complaint}"),
+            _ => tracing::warn!("{complaint} (the last of {count} such edits)"),
+        }
+        true
+    }
+
+    /// The file is right again.
+    fn forget(&self) {
+        *self.waiting() = Waiting::default();
+    }
+}
+
 /// SIGHUP, where there is such a thing.
 struct Hangups {
     #[cfg(unix)]
@@ -175,5 +243,22 @@ impl Hangups {
             return;
         }
         std::future::pending().await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn edits_without_end_do_not_fill_the_log() {
+        let complaints = Complaints::new();
+        let said = (0..1_000).filter(|n| complaints.tell(format!("edit {n}"))).count();
+        assert_eq!(said, COMPLAINTS as usize);
+        let waiting = complaints.waiting();
+        assert_eq!((waiting.last.as_deref(), waiting.count), (Some("edit 999"), 1_000 - COMPLAINTS));
+        drop(waiting);
+        complaints.forget();
+        assert!(complaints.waiting().last.is_none() && !complaints.due());
     }
 }
