@@ -125,13 +125,36 @@ impl Discovery<'_> {
         limits::PATHS.check(paths.len())?;
         let asked = paths.iter().map(|path| self.asked(path)).collect::<Result<Vec<_>>>()?;
         let (catalog, hidden) = (Arc::clone(self.catalog), self.uncounted());
+        let unseen = self.unseen(&asked, &hidden).await?;
         let find = move |meter: &Meter| {
-            let mut found = Read { catalog: &catalog, hidden: &hidden, meter, lines, files: Vec::new(), bytes: 0 };
+            let (hidden, unseen, files) = (&hidden, &unseen, Vec::new());
+            let mut found = Read { catalog: &catalog, hidden, unseen, meter, lines, files, bytes: 0 };
             asked.iter().try_for_each(|asked| found.add(asked))?;
             Ok(found.files)
         };
         let files = metered_as("find the files", CAT_STEPS, find).await?;
         Ok(files.into_iter().filter(|(_, owner)| self.sees_resource(owner.as_deref())).map(|(file, _)| file).collect())
+    }
+
+    /// The servers of which globs find no resource: neither what matches nor how much it is may tell of those that may not
+    /// be known of. What the others have is held from here on, as that nothing matches tells of them too.
+    async fn unseen(&self, asked: &[Asked], uncounted: &BTreeSet<String>) -> Result<BTreeSet<String>> {
+        if uncounted.is_empty() {
+            return Ok(BTreeSet::new());
+        }
+        let paths =
+            asked.iter().filter_map(|asked| if let Asked::Path(path) = asked { Some(path.clone()) } else { None });
+        let (catalog, paths) = (Arc::clone(self.catalog), paths.collect::<Vec<_>>());
+        let find = move |meter: &Meter| {
+            let mut servers = BTreeSet::new();
+            for path in &paths {
+                servers.extend(catalog.resource_servers(path, meter)?);
+            }
+            Ok(servers)
+        };
+        let mut reached = metered_as("find the files", CAT_STEPS, find).await?;
+        reached.retain(|server| uncounted.contains(server) && !self.sees(&Labels::from([server.clone()])));
+        Ok(reached)
     }
 
     fn asked(&self, path: &str) -> Result<Asked> {
@@ -244,6 +267,8 @@ struct Read<'a> {
     catalog: &'a Catalog,
     /// Servers of which the number of resources is not told.
     hidden: &'a BTreeSet<String>,
+    /// Servers of which globs find no resource.
+    unseen: &'a BTreeSet<String>,
     meter: &'a Meter,
     lines: Lines,
     /// Beside each, the server whose resource it is if it is one of several that a glob names.
@@ -265,7 +290,7 @@ impl Read<'_> {
             limits::URI.check(remote.uri.len())?;
             return self.push_file(File::Resource(remote), None);
         }
-        let nodes = self.catalog.files(path, self.meter)?;
+        let nodes = self.catalog.files(path, self.unseen, self.meter)?;
         let several = nodes.len() > 1;
         nodes.into_iter().try_for_each(|node| self.add_node(node, path, several))
     }

@@ -341,7 +341,7 @@ impl Catalog {
 /// unless it is part of the name.
 fn find_tool<'a>(entry: &'a ServerEntry, name: &str) -> Option<&'a ToolStub> {
     let tools = &entry.stubs.tools;
-    let exact = |wanted: &str| tools.iter().find(|tool| tool.name == wanted || tool.ident == wanted);
+    let exact = |wanted: &str| entry.stubs.position(wanted).and_then(|position| tools.get(position));
     exact(name).or_else(|| {
         let (category, rest) = name.split_once('.')?;
         exact(rest).filter(|tool| tool.category.as_deref().is_some_and(|own| own.eq_ignore_ascii_case(category)))

@@ -1,8 +1,10 @@
 //! Paths of the virtual filesystem and the files behind them.
 
 use std::borrow::Cow;
+use std::collections::BTreeSet;
+use std::sync::Arc;
 
-use super::glob::{Glob, is_glob};
+use super::glob::{Glob, Matcher, is_glob};
 use super::listing::Lines;
 use super::{Catalog, quarantine};
 use crate::error::{Error, ErrorCode, Result, did_you_mean, nearest};
@@ -244,19 +246,19 @@ impl Catalog {
         }
     }
 
-    /// The files that `pattern` names: one, or all that a glob matches.
+    /// The files that `pattern` names: one, or all that a glob matches. For a glob, the resources of the servers in
+    /// `unseen` are not there.
     ///
     /// # Errors
     /// `INVALID_ARGS` when nothing matches, or too much; or the meter stops the work.
-    pub(crate) fn files(&self, pattern: &str, meter: &Meter) -> Result<Vec<Node>, Halt> {
+    pub(crate) fn files(&self, pattern: &str, unseen: &BTreeSet<String>, meter: &Meter) -> Result<Vec<Node>, Halt> {
         if !is_glob(pattern) {
             return Ok(vec![self.resolve_metered(pattern, meter)?]);
         }
-        limits::GLOB.check(pattern.len())?;
-        let glob = Glob::parse(&format!("/{}", segments(pattern).join("/")))?;
-        // Resources are read from their servers, so a glob has to mean them; `**` alone does not.
-        let means_resources = segments(pattern).get(1).is_some_and(|part| part.eq_ignore_ascii_case("resources"));
-        let found = self.matching(&glob, means_resources, meter)?;
+        let glob = parsed(pattern)?;
+        let is_seen = |server: &Arc<ServerEntry>| means_resources(pattern) && !unseen.contains(&server.name);
+        let seen: Vec<bool> = self.servers.iter().map(is_seen).collect();
+        let found = self.matching(&glob, &seen, meter)?;
         let nothing = || Error::new(ErrorCode::InvalidArgs, format!("nothing matches {}", brief(pattern)));
         match found.len() {
             0 => Err(nothing().hint("`ls` shows what there is; `**` crosses folders").into()),
@@ -268,14 +270,34 @@ impl Catalog {
         }
     }
 
-    /// The files that a glob matches, and at most one more than it may match.
-    fn matching(&self, glob: &Glob, means_resources: bool, meter: &Meter) -> Result<Vec<Node>, Stopped> {
-        let mut matcher = glob.matcher();
-        let mut of_server = Vec::with_capacity(self.servers.len());
-        for server in 0..self.servers.len() {
-            of_server.push(matcher.may_start(&self.path(Node::Server(server)), meter)?);
+    /// The names of the servers whose resources a glob may match.
+    ///
+    /// # Errors
+    /// As [`Catalog::files`].
+    pub(crate) fn resource_servers(&self, pattern: &str, meter: &Meter) -> Result<Vec<String>, Halt> {
+        if !is_glob(pattern) || !means_resources(pattern) {
+            return Ok(Vec::new());
         }
-        let offers = self.every_prompt().chain(self.every_resource().filter(|_| means_resources));
+        let glob = parsed(pattern)?;
+        let reached = self.reached(&mut glob.matcher(), meter)?;
+        let found = self.servers.iter().zip(reached).filter(|(server, reached)| {
+            let has_some = !server.offers.resources.is_empty();
+            *reached && has_some
+        });
+        Ok(found.map(|(server, _)| server.name.clone()).collect())
+    }
+
+    /// Of each server, whether a glob may match something in its folder.
+    fn reached(&self, matcher: &mut Matcher<'_>, meter: &Meter) -> Result<Vec<bool>, Stopped> {
+        (0..self.servers.len()).map(|server| matcher.may_start(&self.path(Node::Server(server)), meter)).collect()
+    }
+
+    /// The files that a glob matches, and at most one more than it may match; resources of the servers that are `seen`.
+    fn matching(&self, glob: &Glob, seen: &[bool], meter: &Meter) -> Result<Vec<Node>, Stopped> {
+        let mut matcher = glob.matcher();
+        let of_server = self.reached(&mut matcher, meter)?;
+        let is_seen = |node: &Node| node.server().and_then(|server| seen.get(server)) == Some(&true);
+        let offers = self.every_prompt().chain(self.every_resource().filter(is_seen));
         let mut found = Vec::new();
         let mut passed_over = 0;
         for node in self.every_file().chain(offers) {
@@ -367,13 +389,21 @@ pub(super) fn stub_path(server: &str, tool: &stubgen::ToolStub) -> String {
     }
 }
 
+fn parsed(pattern: &str) -> Result<Glob> {
+    limits::GLOB.check(pattern.len())?;
+    Glob::parse(&format!("/{}", segments(pattern).join("/")))
+}
+
+/// Whether a glob means resources: they are read from their servers, so that `**` alone does not.
+fn means_resources(pattern: &str) -> bool {
+    segments(pattern).get(1).is_some_and(|part| part.eq_ignore_ascii_case("resources"))
+}
+
 fn tool_file(entry: &ServerEntry, server: usize, segment: &str) -> Option<Node> {
     let tools = &entry.stubs.tools;
     let position = |name: &str| {
-        tools
-            .iter()
-            .position(|tool| tool.ident == name || tool.name == name)
-            .or_else(|| tools.iter().position(|tool| tool.ident.eq_ignore_ascii_case(name)))
+        let in_any_case = || tools.iter().position(|tool| tool.ident.eq_ignore_ascii_case(name));
+        entry.stubs.position(name).or_else(in_any_case)
     };
     let lower = segment.to_ascii_lowercase();
     let suffixed = View::ALL.iter().find_map(|(suffix, view)| {

@@ -40,6 +40,8 @@ pub struct ServerStubs {
     pub categories: Vec<String>,
     /// Sorted by identifier.
     pub tools: Vec<ToolStub>,
+    /// Their positions, in order of wire name.
+    by_name: Vec<usize>,
     /// `__init__.pyi`: a line a tool.
     pub init_pyi: String,
     /// Whole digest over every tool, the description and the instructions.
@@ -49,6 +51,15 @@ pub struct ServerStubs {
 }
 
 impl ServerStubs {
+    /// The position of the tool with this wire name or identifier, of the first where there are two.
+    #[must_use]
+    pub fn position(&self, name: &str) -> Option<usize> {
+        let ident = self.tools.binary_search_by(|tool| tool.ident.as_str().cmp(name)).ok();
+        let from = self.by_name.partition_point(|tool| self.tools[*tool].name.as_str() < name);
+        let named = self.by_name.get(from).copied().filter(|tool| self.tools[*tool].name == name);
+        ident.into_iter().chain(named).min()
+    }
+
     /// The same server with these definitions shown in place of those that some tools have, by identifier: the tools
     /// keep their identifiers and folders, and nothing else.
     #[must_use]
@@ -60,6 +71,7 @@ impl ServerStubs {
             let (ident, folder, server) = (tool.ident.clone(), tool.category.clone(), Arc::clone(&tool.server));
             *tool = ToolStub::new(name, ident, folder, server, Arc::new(definition.clone()), &mut scratch);
         }
+        self.by_name = by_name(&self.tools);
         self.digest = server_digest(&self.tools, self.description.as_deref(), self.instructions.as_deref());
         self.init_pyi = init_pyi(&self.ident, &self.name, &self.tools, &self.digest);
         self
@@ -107,10 +119,17 @@ pub fn generate_owned(server: ServerDef, ident: &str) -> ServerStubs {
         description,
         instructions,
         categories,
+        by_name: by_name(&tools),
         tools,
         digest,
         notes,
     }
+}
+
+fn by_name(tools: &[ToolStub]) -> Vec<usize> {
+    let mut positions: Vec<usize> = (0..tools.len()).collect();
+    positions.sort_by(|a, b| tools[*a].name.cmp(&tools[*b].name));
+    positions
 }
 
 /// The entries with a name, the first of each.

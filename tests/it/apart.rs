@@ -83,6 +83,17 @@ async fn a_run_of_one_strict_group_finds_nothing_of_another() {
             "GROUP_POLICY_DENIED",
         ),
         ("return await forge.cat('/*/resources/*')".to_owned(), "cat('/*/resources/*')".to_owned(), "data of vault"),
+        // What matches there is as if it were not: neither its text nor that there is one.
+        (
+            "return await forge.cat('/c*/resources/*')".to_owned(),
+            "cat('/c*/resources/*')".to_owned(),
+            "nothing matches",
+        ),
+        (
+            "return await forge.cat('/c*/resources/none*')".to_owned(),
+            "cat('/c*/resources/none*')".to_owned(),
+            "nothing matches",
+        ),
         ("return await forge.search('data')".to_owned(), "search('data')".to_owned(), "/vault/resources/data.txt"),
         ("return await forge.ls('/chat')".to_owned(), "ls('/chat')".to_owned(), "resources/  resources"),
         ("return await forge.ls('/', {depth: 2})".to_owned(), "ls('/', depth=2)".to_owned(), "resources/  resources"),
