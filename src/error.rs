@@ -106,8 +106,8 @@ impl Behaviour {
                 row(false, false, 1, means, "the configuration denies this tool; use another one")
             }
             ErrorCode::ToolChanged => {
-                let means = "the server defines the tool otherwise than when it was listed; nothing was sent";
-                row(true, false, 1, means, "`cat` its stub again, and call the tool as it is now")
+                let means = "the server defines the tool, resource or prompt otherwise than when it was listed; nothing was sent";
+                row(true, false, 1, means, "`cat` its stub again, and call it as it is now")
             }
             ErrorCode::GroupPolicyDenied => {
                 let means = "a group or a flow of the configuration forbids the call in this script";

@@ -269,9 +269,12 @@ fn denied(why: String) -> Error {
 }
 
 fn consent(asked: &Asked<'_>, reason: &Reason) -> Consent {
-    let (tool, digest) = match asked.stub {
-        Some(stub) => (stub.name.clone(), stub.full_digest()),
-        None => (asked.operation.name().into_owned(), String::new()),
+    let tool = asked.operation.name().into_owned();
+    let digest = match asked.operation {
+        Operation::Tool { definition, .. } => definition.clone(),
+        Operation::Prompt { definition, .. } => definition.clone().unwrap_or_default(),
+        // All that is read of one server is one thing.
+        _ => String::new(),
     };
     let (server, origin) = (asked.entry.name.clone(), Arc::clone(&asked.entry.origin));
     Consent { server, origin, tool, digest, rule: reason.to_string() }
@@ -283,7 +286,7 @@ fn arguments(asked: &Asked<'_>) -> Value {
     let arguments = written.unwrap_or_else(|| match asked.operation {
         Operation::List => Value::Null,
         Operation::Tool { arguments, .. } | Operation::Prompt { arguments, .. } => Value::Object(arguments.clone()),
-        Operation::Resource { uri } => Value::String(uri.clone()),
+        Operation::Resource { uri, .. } => Value::String(uri.clone()),
         Operation::Complete { params, .. } => Value::Object(params.clone()),
     });
     redact::json(Surface::Log, arguments)

@@ -316,7 +316,7 @@ impl Broker {
         self.holdings.enter(&asked.entry.name)?;
         self.ledger.charge_call()?;
         let is_planned = self.is_dry && !(reasons.is_empty() && asked.is_read());
-        let is_vouched = asked.entry.is_pinned || !reasons.is_empty();
+        let is_vouched = (asked.stub.is_some() && asked.entry.is_pinned) || !reasons.is_empty();
         Ok(Admitted { verdict, is_planned, is_vouched, rules, held, reasons })
     }
 

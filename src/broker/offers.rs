@@ -106,7 +106,8 @@ impl Broker {
             })
         };
         let entry = fit().map_err(|error| self.unfit(call, server, "read_resource", &uri, error))?;
-        let operation = Operation::Resource { uri: uri.clone() };
+        let definition = entry.offers.resource(&uri).map(Offer::digest);
+        let operation = Operation::Resource { uri: uri.clone(), definition };
         let answer = self.dispatch(call, &Asked { entry, stub: None, operation: &operation, written: None }).await;
         answer.map_err(|error| with_near_uri(entry, &uri, error))
     }
@@ -125,13 +126,16 @@ impl Broker {
             let arguments = arguments::object(sent, self.limits.args_bytes)?;
             // A server whose list is not known yet says itself what it has.
             match listed_prompt(entry, name)? {
-                Some(prompt) => Ok((entry, prompt.id.as_str(), prompt_values(entry, prompt, arguments)?)),
-                None => Ok((entry, name, arguments)),
+                Some(prompt) => {
+                    let values = prompt_values(entry, prompt, arguments)?;
+                    Ok((entry, prompt.id.as_str(), Some(prompt.digest()), values))
+                }
+                None => Ok((entry, name, None, arguments)),
             }
         };
         let fit = fit().map_err(|error| self.unfit(call, server, &what, args, hidden(&back, error)));
-        let (entry, name, arguments) = fit?;
-        let operation = Operation::Prompt { name: name.to_owned(), arguments };
+        let (entry, name, definition, arguments) = fit?;
+        let operation = Operation::Prompt { name: name.to_owned(), definition, arguments };
         let written = back.is_some().then_some(args);
         self.dispatch(call, &Asked { entry, stub: None, operation: &operation, written }).await
     }
@@ -142,7 +146,11 @@ impl Broker {
     /// Any code of the broker's steps.
     pub async fn complete(&self, server: &str, subject: Subject, params: Map<String, Value>) -> Result<Value> {
         let entry = self.catalog.server(server)?;
-        let operation = Operation::Complete { subject, params };
+        let listed = match &subject {
+            Subject::Prompt(name) => entry.offers.prompt(name),
+            Subject::Template(uri) => entry.offers.template(uri),
+        };
+        let operation = Operation::Complete { definition: listed.map(Offer::digest), subject, params };
         self.without_placeholders("what is to be completed", &operation.arguments())?;
         self.dispatch(0, &Asked { entry, stub: None, operation: &operation, written: None }).await
     }

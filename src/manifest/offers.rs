@@ -7,7 +7,7 @@ use stubgen::one_line;
 
 use crate::redact::{self, Surface};
 use crate::text::head;
-use crate::upstream::Listing;
+use crate::upstream::{Listing, offer_digest};
 
 /// Longest file name, without a number that tells it from another.
 const MAX_FILE: usize = 80;
@@ -71,6 +71,12 @@ impl Offers {
         find(&self.resources, uri)
     }
 
+    /// The template with this URI template.
+    #[must_use]
+    pub fn template(&self, uri: &str) -> Option<&Offer> {
+        find(&self.templates, uri)
+    }
+
     /// The prompt with this name.
     #[must_use]
     pub fn prompt(&self, name: &str) -> Option<&Offer> {
@@ -83,6 +89,12 @@ fn find<'a>(offers: &'a [Offer], id: &str) -> Option<&'a Offer> {
 }
 
 impl Offer {
+    /// Its digest, which connections are compared by.
+    #[must_use]
+    pub fn digest(&self) -> String {
+        offer_digest(&self.definition)
+    }
+
     /// A text field of the definition.
     #[must_use]
     pub fn text(&self, key: &str) -> Option<&str> {

@@ -14,7 +14,7 @@ pub struct Consent {
     pub origin: Arc<str>,
     /// The tool's wire name, or the operation for resources and prompts.
     pub tool: String,
-    /// Whole digest of the tool's definition: a tool that changed is another one.
+    /// Whole digest of the definition of the tool or prompt: what changed is another one.
     pub digest: String,
     /// The rule.
     pub rule: String,

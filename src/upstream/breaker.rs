@@ -237,7 +237,7 @@ mod tests {
     }
 
     async fn code(breaker: &Breaker<Arc<Server>>) -> Option<ErrorCode> {
-        let operation = Operation::Resource { uri: "x:".to_owned() };
+        let operation = Operation::Resource { uri: "x:".to_owned(), definition: None };
         breaker.call(&operation, &Progress::default()).await.err().map(|error| error.code)
     }
 
@@ -252,7 +252,8 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn faults_in_a_row_open_it_and_the_refusal_says_until_when() {
         let (server, breaker) = open().await;
-        let error = breaker.call(&Operation::Resource { uri: String::new() }, &Progress::default()).await;
+        let error =
+            breaker.call(&Operation::Resource { uri: String::new(), definition: None }, &Progress::default()).await;
         let error = error.expect_err("it is open");
         assert_eq!((error.code, server.calls()), (ErrorCode::CircuitOpen, 3));
         assert!(error.message.contains("TRANSPORT_DEAD: no") && error.message.contains("in 10.0s"), "{error}");

@@ -23,8 +23,23 @@ pub enum Event {
 #[derive(Debug, Clone)]
 pub struct Teller {
     sender: mpsc::Sender<Event>,
-    /// How often the server has said that its tools changed, on one connection.
-    changes: Arc<AtomicU64>,
+    told: Arc<Told>,
+}
+
+/// How often one connection has said that a list changed.
+#[derive(Debug, Default)]
+struct Told {
+    tools: AtomicU64,
+    others: AtomicU64,
+}
+
+/// The same at one moment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct Changes {
+    /// Of the tools.
+    pub(super) tools: u64,
+    /// Of resources, templates or prompts.
+    pub(super) others: u64,
 }
 
 /// The end that hears.
@@ -34,7 +49,7 @@ pub type Listener = mpsc::Receiver<Event>;
 #[must_use]
 pub fn events() -> (Teller, Listener) {
     let (tell, listen) = mpsc::channel(WAITING);
-    (Teller { sender: tell, changes: Arc::default() }, listen)
+    (Teller { sender: tell, told: Arc::default() }, listen)
 }
 
 impl Teller {
@@ -45,17 +60,24 @@ impl Teller {
 
     /// The same end for one more connection, which has told nothing yet.
     pub(super) fn of_connection(&self) -> Self {
-        Self { changes: Arc::default(), ..self.clone() }
+        Self { told: Arc::default(), ..self.clone() }
     }
 
     /// Tells that the tools changed, and counts it even where that is known already.
     pub(super) fn tools_changed(&self) {
-        self.changes.fetch_add(1, Ordering::AcqRel);
+        self.told.tools.fetch_add(1, Ordering::AcqRel);
         self.tell(Event::Changed);
     }
 
-    /// How often the tools of this connection changed.
-    pub(super) fn changes(&self) -> u64 {
-        self.changes.load(Ordering::Acquire)
+    /// The same of resources, templates or prompts.
+    pub(super) fn others_changed(&self) {
+        self.told.others.fetch_add(1, Ordering::AcqRel);
+        self.tell(Event::Changed);
+    }
+
+    /// What this connection has told so far.
+    pub(super) fn changes(&self) -> Changes {
+        let Told { tools, others } = &*self.told;
+        Changes { tools: tools.load(Ordering::Acquire), others: others.load(Ordering::Acquire) }
     }
 }

@@ -22,9 +22,9 @@ use rmcp::service::{
 use serde_json::{Map, Value, json};
 
 use super::authorized::Authorization;
-use super::events::Teller;
+use super::events::{Changes, Teller};
 use super::failure::{self, HttpError, of_start};
-use super::reconnect::{Connect, Fault, Link};
+use super::reconnect::{Connect, Fault, Link, Rounds};
 use super::request::Round;
 use super::sse::SseTransport;
 use super::stderr::Stderr;
@@ -230,25 +230,30 @@ impl Client {
         fault
     }
 
-    async fn perform(&self, operation: &Operation, progress: &Progress) -> Result<ServerResult, Fault> {
+    async fn perform(
+        &self,
+        operation: &Operation,
+        progress: &Progress,
+        rounds: &dyn Rounds,
+    ) -> Result<ServerResult, Fault> {
         let complete = match operation {
-            Operation::Complete { subject, params } => Some(complete_params(subject, params)?),
+            Operation::Complete { subject, params, .. } => Some(complete_params(subject, params)?),
             _ => None,
         };
-        self.request(progress, |Round { responses, state }| match operation {
+        self.request(progress, rounds, |Round { responses, state }| match operation {
             Operation::Tool { name, arguments, .. } => {
                 let mut params = CallToolRequestParams::new(Cow::Owned(name.clone()));
                 params.arguments = Some(arguments.clone());
                 (params.input_responses, params.request_state) = (responses, state);
                 ClientRequest::CallToolRequest(CallToolRequest::new(params))
             }
-            Operation::Prompt { name, arguments } => {
+            Operation::Prompt { name, arguments, .. } => {
                 let mut params = GetPromptRequestParams::new(name.clone());
                 params.arguments = Some(arguments.clone());
                 (params.input_responses, params.request_state) = (responses, state);
                 ClientRequest::GetPromptRequest(GetPromptRequest::new(params))
             }
-            Operation::Resource { uri } => {
+            Operation::Resource { uri, .. } => {
                 let mut params = ReadResourceRequestParams::new(uri);
                 (params.input_responses, params.request_state) = (responses, state);
                 ClientRequest::ReadResourceRequest(ReadResourceRequest::new(params))
@@ -263,11 +268,16 @@ impl Client {
 }
 
 impl Client {
-    async fn answer_to(&self, operation: &Operation, progress: &Progress) -> Result<Answer, Fault> {
+    async fn answer_to(
+        &self,
+        operation: &Operation,
+        progress: &Progress,
+        rounds: &dyn Rounds,
+    ) -> Result<Answer, Fault> {
         if matches!(operation, Operation::List) {
             return self.list(progress).await.map(Answer::Listing);
         }
-        let answer = self.perform(operation, progress).await.map_err(|mut fault| {
+        let answer = self.perform(operation, progress, rounds).await.map_err(|mut fault| {
             // What the server says of a question that was not answered seldom names the reason.
             if let Some(refusal) = progress.refusal() {
                 fault.error = fault.error.hint(refusal);
@@ -295,8 +305,8 @@ impl Client {
 
 #[async_trait]
 impl Link for Client {
-    async fn call(&self, operation: &Operation, progress: &Progress) -> Result<Answer, Fault> {
-        match self.answer_to(operation, progress).await {
+    async fn call(&self, operation: &Operation, progress: &Progress, rounds: &dyn Rounds) -> Result<Answer, Fault> {
+        match self.answer_to(operation, progress, rounds).await {
             Ok(answer) => Ok(answer),
             Err(fault) => Err(self.with_last_words(fault).await),
         }
@@ -310,7 +320,7 @@ impl Link for Client {
         self.in_session.as_ref().is_some_and(|in_session| !in_session.load(Ordering::Acquire))
     }
 
-    fn changes(&self) -> u64 {
+    fn changes(&self) -> Changes {
         self.service.service().events.changes()
     }
 

@@ -44,6 +44,7 @@ pub use caller::{Ask, Caller, Level, LogEntry, Question, Speaker, Step, TraceCon
 pub use events::{Event, Listener, Teller, events};
 pub use process::end_all;
 pub use progress::{Held, Progress, Report};
+pub use reading::offer_digest;
 pub use stderr::Stderr;
 
 /// An MCP server, or a wrapper around one.
@@ -78,11 +79,15 @@ pub enum Operation {
     Resource {
         /// The URI.
         uri: String,
+        /// The digest of its definition, where the caller knows one: as for a tool.
+        definition: Option<String>,
     },
     /// `prompts/get`.
     Prompt {
         /// The prompt's name.
         name: String,
+        /// The digest of its definition, where the caller knows one: as for a tool.
+        definition: Option<String>,
         /// Its arguments.
         arguments: Map<String, Value>,
     },
@@ -90,6 +95,8 @@ pub enum Operation {
     Complete {
         /// What is being filled in.
         subject: Subject,
+        /// The digest of its definition, where the caller knows one: as for a tool.
+        definition: Option<String>,
         /// The parameters besides the reference: `argument` and `context`.
         params: Map<String, Value>,
     },
@@ -135,7 +142,7 @@ impl Operation {
         stubgen::canonical_json(&match self {
             Self::List => Value::Null,
             Self::Tool { arguments, .. } | Self::Prompt { arguments, .. } => Value::Object(arguments.clone()),
-            Self::Resource { uri } => Value::String(uri.clone()),
+            Self::Resource { uri, .. } => Value::String(uri.clone()),
             Self::Complete { params, .. } => Value::Object(params.clone()),
         })
     }
@@ -252,7 +259,7 @@ pub struct Vitals {
 
 /// Builds the stack of one server, outside in: who is not logged in is invited to; a server that keeps failing is left
 /// alone for a while; a call is bounded in time whatever happens below; a dead connection is replaced before the next
-/// call, and a call goes out only where its tool is listed as the caller knows it. `refresh` bounds how long a reading of
+/// call, and a call goes out only where what it calls is listed as the caller knows it. `refresh` bounds how long a reading of
 /// the list stands for a connection, where requests have none.
 #[must_use]
 pub fn build(name: &str, server: &config::Server, refresh: Option<Duration>) -> Connection {

@@ -1,4 +1,4 @@
-//! The tools of a list as it was read on one connection, and whether a call is of one of them.
+//! What a server listed on one connection, and whether an operation is of something as it was listed there.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -7,7 +7,8 @@ use std::time::Duration;
 use serde_json::Value;
 use tokio::time::Instant;
 
-use super::{Listing, Operation};
+use super::events::Changes;
+use super::{Listing, Operation, Subject};
 use crate::error::{Error, ErrorCode, Result};
 
 /// How long a reading of a server without sessions is good that says nothing about it, where `refresh` does not either.
@@ -20,54 +21,97 @@ const LONGEST: Duration = Duration::from_secs(60 * 60);
 pub(super) struct Reading {
     /// Later readings have higher numbers.
     pub(super) number: u64,
-    /// Whole digest of each tool's definition, by wire name.
-    tools: HashMap<String, String>,
-    /// How often the connection had told of changes before the list was asked for.
-    changes: u64,
+    listed: Listed,
+    /// What the connection had told of changes before the lists were asked for.
+    pub(super) changes: Changes,
     /// When it stops being good; `None` as long as its connection lives.
     until: Option<Instant>,
+}
+
+/// Whole digest of each definition, by wire name, URI or URI template.
+#[derive(Debug, PartialEq, Eq)]
+struct Listed {
+    tools: HashMap<String, String>,
+    resources: HashMap<String, String>,
+    templates: HashMap<String, String>,
+    prompts: HashMap<String, String>,
+}
+
+impl Listed {
+    fn of(listing: &Listing) -> Self {
+        Self {
+            tools: digests(&listing.tools, "name", |tool| stubgen::digest(&stubgen::canonical_json(tool))),
+            resources: digests(&listing.resources, "uri", offer_digest),
+            templates: digests(&listing.templates, "uriTemplate", offer_digest),
+            prompts: digests(&listing.prompts, "name", offer_digest),
+        }
+    }
 }
 
 impl Reading {
     /// Reads `listing`, which comes back with the number of the reading.
     pub(super) async fn of(
         number: u64,
-        changes: u64,
+        changes: Changes,
         valid: Option<Duration>,
         mut listing: Listing,
     ) -> Result<(Arc<Self>, Listing)> {
         listing.reading = number;
         let until = valid.map(|valid| Instant::now() + valid);
         // Thousands of definitions take a while: not on a thread that serves requests.
-        let made = tokio::task::spawn_blocking(move || (digests(&listing.tools), listing)).await;
-        let (tools, listing) =
-            made.map_err(|error| Error::new(ErrorCode::Internal, format!("its tools could not be read: {error}")))?;
-        Ok((Arc::new(Self { number, tools, changes, until }), listing))
+        let made = tokio::task::spawn_blocking(move || (Listed::of(&listing), listing)).await;
+        let (listed, listing) =
+            made.map_err(|error| Error::new(ErrorCode::Internal, format!("its lists could not be read: {error}")))?;
+        Ok((Arc::new(Self { number, listed, changes, until }), listing))
     }
 
-    /// Whether it is still good on its connection, which has told of so many changes.
-    pub(super) fn is_current(&self, changes: u64) -> bool {
-        self.changes == changes && self.until.is_none_or(|until| Instant::now() < until)
+    /// Whether it is still good for an operation on its connection, which has told of these changes by now.
+    pub(super) fn is_current(&self, now: Changes, operation: &Operation) -> bool {
+        let is_same = match operation {
+            Operation::Tool { .. } => self.changes.tools == now.tools,
+            Operation::List => self.changes == now,
+            _ => self.changes.others == now.others,
+        };
+        is_same && self.until.is_none_or(|until| Instant::now() < until)
     }
 
-    /// Whether both read the same tools.
+    /// Whether both read the same.
     pub(super) fn is_same(&self, other: &Self) -> bool {
-        self.tools == other.tools
+        self.listed == other.listed
     }
 
-    /// Lets a call through whose tool was read here with the definition that the caller knows; other operations pass.
+    /// Lets an operation through that is of something which was listed here with the definition that the caller knows.
+    /// What its caller knows no definition of passes too: whether there is such a thing is for the server to say.
     ///
     /// # Errors
-    /// `TOOL_CHANGED` for a tool that is defined otherwise, or not listed any more.
-    pub(super) fn check(&self, operation: &Operation) -> Result<()> {
-        let Operation::Tool { name, definition, .. } = operation else { return Ok(()) };
-        let changed = |what: &str| Err(Error::new(ErrorCode::ToolChanged, format!("not called: the server {what}")));
-        match self.tools.get(name) {
-            Some(listed) if listed == definition => Ok(()),
-            Some(_) => changed("has changed the tool's definition since it was listed here"),
-            None => changed("does not list the tool any more"),
+    /// How the server differs, if it lists something else.
+    pub(super) fn check(&self, operation: &Operation) -> Result<(), String> {
+        let (what, listed, known) = match operation {
+            Operation::List => return Ok(()),
+            Operation::Tool { name, definition, .. } => ("tool", self.listed.tools.get(name), Some(definition)),
+            Operation::Resource { uri, definition } => {
+                ("resource", self.listed.resources.get(uri), definition.as_ref())
+            }
+            Operation::Prompt { name, definition, .. }
+            | Operation::Complete { subject: Subject::Prompt(name), definition, .. } => {
+                ("prompt", self.listed.prompts.get(name), definition.as_ref())
+            }
+            Operation::Complete { subject: Subject::Template(uri), definition, .. } => {
+                ("template", self.listed.templates.get(uri), definition.as_ref())
+            }
+        };
+        match (listed, known) {
+            (_, None) => Ok(()),
+            (Some(listed), Some(known)) if listed == known => Ok(()),
+            (Some(_), _) => Err(format!("the server has changed the {what}'s definition since it was listed here")),
+            (None, _) => Err(format!("the server does not list the {what} any more")),
         }
     }
+}
+
+/// The error of an operation that is not sent, or not gone on with, for this reason.
+pub(super) fn changed(outcome: &str, why: &str) -> Error {
+    Error::new(ErrorCode::ToolChanged, format!("{outcome}: {why}"))
 }
 
 /// How long a reading of a server without sessions is good.
@@ -75,14 +119,27 @@ pub(super) fn validity(refresh: Option<Duration>, ttl_ms: Option<u64>) -> Durati
     refresh.or(ttl_ms.map(Duration::from_millis)).unwrap_or(OTHERWISE).min(LONGEST)
 }
 
-/// As stubs are made: the first definition of each name counts.
-fn digests(tools: &[Value]) -> HashMap<String, String> {
-    let mut digests = HashMap::with_capacity(tools.len());
-    for tool in tools {
-        if let Some(name) = tool.get("name").and_then(Value::as_str)
+/// Whole digest of the definition of a resource, template or prompt, but for what it says of the content of the moment.
+#[must_use]
+pub fn offer_digest(definition: &Value) -> String {
+    let mut definition = definition.clone();
+    if let Value::Object(fields) = &mut definition {
+        fields.shift_remove("size");
+        if let Some(Value::Object(notes)) = fields.get_mut("annotations") {
+            notes.shift_remove("lastModified");
+        }
+    }
+    stubgen::digest(&stubgen::canonical_json(&definition))
+}
+
+/// As the catalog is made: the first definition of each name counts.
+fn digests(list: &[Value], key: &str, digest: impl Fn(&Value) -> String) -> HashMap<String, String> {
+    let mut digests = HashMap::with_capacity(list.len());
+    for definition in list {
+        if let Some(name) = definition.get(key).and_then(Value::as_str)
             && !digests.contains_key(name)
         {
-            digests.insert(name.to_owned(), stubgen::digest(&stubgen::canonical_json(tool)));
+            digests.insert(name.to_owned(), digest(definition));
         }
     }
     digests

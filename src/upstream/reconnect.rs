@@ -1,5 +1,5 @@
 //! Connects on first use and again after a connection died. No operation goes out on a connection before its tools were
-//! listed, and no call of a tool that is not listed there as the caller knows it.
+//! listed, and none of a tool, resource or prompt that is not listed there as the caller knows it.
 
 mod lists;
 #[cfg(test)]
@@ -14,8 +14,8 @@ use tokio::sync::watch;
 use tokio::task::AbortHandle;
 use tokio::time::Instant;
 
-use super::events::{Event, Teller};
-use super::reading::Reading;
+use super::events::{Changes, Event, Teller};
+use super::reading::{Reading, changed};
 use super::{Answer, Listing, Operation, Progress, Upstream};
 use crate::auth::Version;
 use crate::error::{Error, ErrorCode, Result};
@@ -49,8 +49,8 @@ pub(super) trait Connect: Send + Sync + 'static {
 /// One connection.
 #[async_trait]
 pub(super) trait Link: Send + Sync + 'static {
-    /// Performs one operation.
-    async fn call(&self, operation: &Operation, progress: &Progress) -> Result<Answer, Fault>;
+    /// Performs one operation. Where it takes several requests, `rounds` is asked before each later one.
+    async fn call(&self, operation: &Operation, progress: &Progress, rounds: &dyn Rounds) -> Result<Answer, Fault>;
 
     /// It has ended, so that only a new one can serve the next call.
     fn is_closed(&self) -> bool;
@@ -63,9 +63,27 @@ pub(super) trait Link: Send + Sync + 'static {
         false
     }
 
-    /// How often the server has said that its tools changed.
-    fn changes(&self) -> u64 {
-        0
+    /// What the server has said of changes of its lists.
+    fn changes(&self) -> Changes {
+        Changes::default()
+    }
+}
+
+/// What stands before the later requests of one operation.
+#[async_trait]
+pub(super) trait Rounds: Send + Sync {
+    /// Lets the next one out.
+    ///
+    /// # Errors
+    /// What is called is not what the first one was compared with any more.
+    async fn go_on(&self) -> Result<()>;
+}
+
+/// Lists have no rounds.
+#[async_trait]
+impl Rounds for () {
+    async fn go_on(&self) -> Result<()> {
+        Ok(())
     }
 }
 
@@ -204,8 +222,8 @@ impl<C: Connect> Reconnect<C> {
     }
 
     /// The live connection. Callers that come while one is being made, checked or listed wait for that.
-    async fn live(&self, is_wanted: bool) -> Result<Live<C::Link>> {
-        let mut made = match self.shared.live_or_attempt(is_wanted)? {
+    async fn live(&self, operation: &Operation) -> Result<Live<C::Link>> {
+        let mut made = match self.shared.live_or_attempt(operation)? {
             Found::Live(live) => return Ok(live),
             Found::Attempt(made) => made,
         };
@@ -235,18 +253,21 @@ impl<C: Connect> Shared<C> {
         }
     }
 
-    /// The connection if it is good and its list too, else the attempt that is under way, or a new one.
-    fn live_or_attempt(self: &Arc<Self>, is_wanted: bool) -> Result<Found<C::Link>> {
+    /// The connection if it is good and its lists too, else the attempt that is under way, or a new one.
+    fn live_or_attempt(self: &Arc<Self>, operation: &Operation) -> Result<Found<C::Link>> {
         let mut state = self.state();
+        let is_wanted = matches!(operation, Operation::List);
         let mut basis = Basis { link: None, last: None, in_doubt: false, is_stale: true, is_wanted };
         let pause = match &*state {
             State::Connecting { made, .. } => return Ok(Found::Attempt(made.clone())),
             State::Live(live) if !live.link.is_closed() => {
                 let in_doubt = self.doubt.swap(false, Ordering::Relaxed);
-                let is_current = live.reading.is_current(live.link.changes());
-                if is_current && !in_doubt {
+                let (reading, changes) = (&live.reading, live.link.changes());
+                if reading.is_current(changes, operation) && !in_doubt {
                     return Ok(Found::Live(live.clone()));
                 }
+                // Others may wait for the same attempt.
+                let is_current = reading.is_current(changes, &Operation::List);
                 // The list shows as well as anything whether the server answers.
                 let is_stateless = live.link.is_stateless();
                 (basis.in_doubt, basis.is_stale) = (in_doubt && !is_stateless, !is_current || is_stateless);
@@ -415,15 +436,15 @@ impl<C: Connect> Upstream for Reconnect<C> {
             if is_list && let Some(listing) = shared.take() {
                 return Ok(Answer::Listing(Listing { was_at_hand: true, ..listing }));
             }
-            let Live { link, reading } = self.live(is_list).await?;
+            let Live { link, reading } = self.live(operation).await?;
             // It may just have been read.
             if is_list && let Some(listing) = shared.take() {
                 return Ok(Answer::Listing(listing));
             }
-            reading.check(operation)?;
+            reading.check(operation).map_err(|why| changed("not called", &why))?;
             let asked = is_list.then(|| shared.ask(&link));
             let mut call = Unanswered { doubt: &shared.doubt, answered: false };
-            let answer = link.call(operation, progress).await;
+            let answer = link.call(operation, progress, &Same { upstream: self, link: &link, operation }).await;
             call.answered = true;
             let Fault { error, delivered } = match (answer, asked) {
                 (Ok(Answer::Listing(listing)), Some(asked)) => {
@@ -441,6 +462,24 @@ impl<C: Connect> Upstream for Reconnect<C> {
             }
             repeated = true;
         }
+    }
+}
+
+/// Lets later rounds of an operation out on the connection of the first one, as long as that lists what it listed.
+struct Same<'a, C: Connect> {
+    upstream: &'a Reconnect<C>,
+    link: &'a Arc<C::Link>,
+    operation: &'a Operation,
+}
+
+#[async_trait]
+impl<C: Connect> Rounds for Same<'_, C> {
+    async fn go_on(&self) -> Result<()> {
+        let live = self.upstream.live(self.operation).await?;
+        if !Arc::ptr_eq(&live.link, self.link) {
+            return Err(Error::new(ErrorCode::TransportDead, "the connection ended between two rounds of the call"));
+        }
+        live.reading.check(self.operation).map_err(|why| changed("stopped after its first round", &why))
     }
 }
 

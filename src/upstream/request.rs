@@ -18,7 +18,7 @@ use tokio::time::Instant;
 
 use super::failure::{too_much, unreadable};
 use super::mcp::Client;
-use super::reconnect::Fault;
+use super::reconnect::{Fault, Rounds};
 use super::{Ask, Level, Progress, Question, Report, TraceContext};
 use crate::error::Error;
 use crate::json;
@@ -48,14 +48,19 @@ pub(super) struct Unanswerable {
 }
 
 impl Client {
-    /// Sends what `make` makes, again with the answers to the server's questions as long as it asks some.
+    /// Sends what `make` makes, again with the answers to the server's questions as long as it asks some and `rounds`
+    /// lets them out.
     pub(super) async fn request(
         &self,
         progress: &Progress,
+        rounds: &dyn Rounds,
         make: impl Fn(Round) -> ClientRequest,
     ) -> Result<ServerResult, Fault> {
         let mut round = Round::default();
-        for _ in 0..MAX_ROUNDS {
+        for number in 0..MAX_ROUNDS {
+            if number > 0 {
+                rounds.go_on().await?;
+            }
             let asked = match self.send(make(round), progress).await? {
                 ServerResult::InputRequiredResult(asked) => asked,
                 answer => return Ok(answer),

@@ -5,7 +5,7 @@ use std::time::Duration;
 use rmcp::model::{ServerNotification, SubscriptionFilter};
 use rmcp::service::{Peer, RoleClient};
 
-use super::events::{Event, Teller};
+use super::events::Teller;
 use crate::task::Task;
 
 /// Pause before a subscription that ended is taken out again.
@@ -38,7 +38,7 @@ async fn follow(name: String, peer: Peer<RoleClient>, filter: SubscriptionFilter
                     match notification {
                         ServerNotification::ToolListChangedNotification(_) => events.tools_changed(),
                         ServerNotification::PromptListChangedNotification(_)
-                        | ServerNotification::ResourceListChangedNotification(_) => events.tell(Event::Changed),
+                        | ServerNotification::ResourceListChangedNotification(_) => events.others_changed(),
                         _ => {}
                     }
                 }

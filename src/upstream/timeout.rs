@@ -108,7 +108,7 @@ mod tests {
     }
 
     fn read() -> Operation {
-        Operation::Resource { uri: "x:".to_owned() }
+        Operation::Resource { uri: "x:".to_owned(), definition: None }
     }
 
     #[tokio::test(start_paused = true)]

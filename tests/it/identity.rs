@@ -172,7 +172,9 @@ async fn a_lazy_start_is_compared_with_the_list_that_callers_know() {
     let cases = mutations();
     let servers: Vec<Shifting> =
         (0..cases.len()).map(|n| Shifting::new(&fence, &format!("m{n}"), &json!([tool("Sends mail.")]))).collect();
-    let config: String = servers.iter().map(|server| server.config(&[], "start = \"lazy\"")).collect();
+    // All of them are started at once, for the first list.
+    let keys = "start = \"lazy\"\nconnect_timeout = \"120s\"";
+    let config: String = servers.iter().map(|server| server.config(&[], keys)).collect();
     let session = fence.serve(&config).await;
     session.ready(&servers.iter().map(|server| server.name.as_str()).collect::<Vec<_>>()).await;
     session.close().await;
@@ -185,8 +187,8 @@ async fn a_lazy_start_is_compared_with_the_list_that_callers_know() {
     for (server, (what, _, expected)) in servers.iter().zip(&cases) {
         let answer = called(&session, &server.name, "send", json!({"to": "x"})).await;
         let (sent, lists) = (server.count("call send"), server.count("list"));
-        // The entry takes over what was read for the call: one list a start, and one more where it comes too late for that.
-        if answer != *expected || sent != usize::from(*expected == "send done") || !(2..=3).contains(&lists) {
+        // The entry takes over what was read for the call: one list a start.
+        if answer != *expected || sent != usize::from(*expected == "send done") || lists != 2 {
             faults.push(format!("{what}: {answer}, sent {sent} times, {lists} lists"));
         }
     }
@@ -332,6 +334,90 @@ async fn connections_over_http_are_compared_too() {
             false => assert_eq!(answer, "send done", "{what}"),
         }
         session.close().await;
+    }
+}
+
+/// Where each request may reach another server, the second round of a call is as good as another call.
+#[tokio::test]
+async fn a_later_round_of_a_call_is_compared_too() {
+    let Some(fence) = has_python(SCRIPT) else { return };
+    let mut changed = tools("Sends mail.");
+    changed[1]["description"] = json!("Acts otherwise.");
+    let cases: [(&str, &[&str], Value, &str, usize); 3] = [
+        ("same", &["--modern"], tools("Sends mail."), "act done", 2),
+        ("changed", &["--modern"], changed.clone(), "TOOL_CHANGED", 1),
+        ("within_its_time", &["--modern", "--ttl", "600000"], changed, "act done", 2),
+    ];
+    for (name, flags, next, expected, sent) in cases {
+        let server = Shifting::new(&fence, name, &tools("Sends mail."));
+        fs::write(server.file.with_extension("tools.next"), next.to_string()).expect("written");
+        let (_running, port) = server.http("stateless", flags);
+        let session = fence.serve(&format!("[servers.{name}]\nurl = \"http://127.0.0.1:{port}/\"\n")).await;
+        session.ready(&[name]).await;
+        let answer = called(&session, name, "act", json!({"fault": "rounds"})).await;
+        assert_eq!((answer.as_str(), server.count("call act")), (expected, sent), "{name}");
+        session.close().await;
+    }
+}
+
+/// A prompt and a resource, described like this.
+fn offers(prompt: &str, resource: &str) -> Value {
+    json!({"tools": tools("Sends mail."), "prompts": [{"name": "greet", "description": prompt}],
+        "resources": [{"uri": "x://a", "name": "a", "description": resource, "size": resource.len()}]})
+}
+
+/// Prompts and resources are of the connection that they are asked for on, as tools are.
+#[tokio::test]
+async fn a_prompt_or_resource_of_another_process_is_not_had_as_that_of_the_first() {
+    let Some(fence) = has_python(SCRIPT) else { return };
+    let sized = |size: usize| {
+        let mut lists = offers("Greets.", "A file.");
+        lists["resources"][0]["size"] = json!(size);
+        lists
+    };
+    let gone = json!({"tools": tools("Sends mail.")});
+    // What is listed after the crash, and whether the prompt and the resource may be had then.
+    let cases = [
+        ("same", offers("Greets.", "A file."), true, true),
+        ("longer", sized(1_000_000), true, true),
+        ("prompt", offers("Insults.", "A file."), false, true),
+        ("resource", offers("Greets.", "A trap."), true, false),
+        ("gone", gone, false, false),
+    ];
+    for (name, lists, is_prompt, is_resource) in cases {
+        for keys in ["", "start = \"lazy\""] {
+            let name = &format!("{name}_{}", if keys.is_empty() { "eager" } else { "lazy" });
+            let server = Shifting::new(&fence, name, &offers("Greets.", "A file."));
+            let session = fence.serve(&server.config(&[], keys)).await;
+            session.ready(&[name]).await;
+            let had = async |call: &str| {
+                let code = format!("try {{ await {call}; return 'had' }} catch (error) {{ return error.code }}");
+                session.execute("javascript", &code).await.as_str().expect("text").to_owned()
+            };
+            let prompt = format!("forge.prompt('{name}', 'greet')");
+            let resource = format!("forge.readResource('{name}', 'x://a')");
+            assert_eq!((had(&prompt).await.as_str(), had(&resource).await.as_str()), ("had", "had"), "{name}");
+            // Both calls of one script, whose catalog does not follow.
+            server.lists(&lists);
+            let code = format!(
+                "const had = async (call) => {{ try {{ await call(); return true }} catch (error) {{ return error.code }} }};
+                await had(() => {name}.act({{fault: 'crash'}}));
+                return [await had(() => {prompt}), await had(() => {resource})]"
+            );
+            let expected = [is_prompt, is_resource].map(|had| if had { json!(true) } else { json!("TOOL_CHANGED") });
+            assert_eq!(session.execute("javascript", &code).await, json!(expected), "{name} {keys}");
+            let counts = (server.count("get greet"), server.count("read x://a"));
+            assert_eq!(counts, (1 + usize::from(is_prompt), 1 + usize::from(is_resource)), "{name} {keys}");
+            // The catalog follows, so that what is listed now may be had.
+            if name.starts_with("prompt") {
+                let started = Instant::now();
+                while had(&prompt).await != "had" {
+                    assert!(started.elapsed() < Duration::from_secs(60), "{name}: {}", session.stderr());
+                    tokio::time::sleep(Duration::from_millis(50)).await;
+                }
+            }
+            session.close().await;
+        }
     }
 }
 

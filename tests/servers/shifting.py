@@ -2,13 +2,15 @@
 
 usage: shifting.py FILE LOG [--modern] [--tells] [--ttl MS] [--http MODE PORTFILE]
 
-FILE holds a JSON array of tools. Over stdio it is read at the start, over HTTP at the start of each session, and with
+FILE holds a JSON array of tools, or an object with the lists `tools`, `prompts`, `resources` and `resourceTemplates`.
+Over stdio it is read at the start, over HTTP at the start of each session, and with
 MODE `stateless` for each list. LOG gets a line for each start, list and call. Over HTTP, MODE is `session`, `stateless`
 or `sse`; sessions and streams end when FILE changes, and the port is written to PORTFILE. FILE.delay has the seconds to
 wait before the first list is answered.
 
-Every listed tool answers `NAME done`. The argument `fault` makes it `crash` the first time that it comes, or `reload`
-FILE, which --tells tells of.
+Every listed tool answers `NAME done`. The argument `fault` makes it `crash` the first time that it comes, `reload` FILE,
+which --tells tells of, or take two `rounds`, between which FILE.next becomes FILE. Prompts and resources answer whatever
+is asked for.
 """
 
 import json
@@ -31,16 +33,18 @@ def log(line):
 
 def load():
     with open(FILE) as file:
-        return json.load(file)
+        lists = json.load(file)
+    return lists if isinstance(lists, dict) else {"tools": lists}
 
 
 def epoch():
     return os.stat(FILE).st_mtime_ns
 
 
-def result(method, params, tools):
+def result(method, params, lists):
     """The result of a request; `None` for what is not known."""
-    about = {"capabilities": {"tools": {"listChanged": TELLS}}, "serverInfo": {"name": "shifting", "version": "1"}}
+    capabilities = {name: {"listChanged": TELLS} for name in ("tools", "prompts", "resources") if name in lists}
+    about = {"capabilities": capabilities, "serverInfo": {"name": "shifting", "version": "1"}}
     more = {"resultType": "complete"} if MODERN else {}
     if method == "server/discover" and MODERN:
         return {"supportedVersions": ["2026-07-28"], "ttlMs": 0, "cacheScope": "private", **about, **more}
@@ -52,17 +56,29 @@ def result(method, params, tools):
                 time.sleep(float(file.read()))
         log("list")
         aging = {"ttlMs": TTL or 0, "cacheScope": "private"} if MODERN or TTL is not None else {}
-        return {"tools": tools, **aging, **more}
+        return {"tools": lists["tools"], **aging, **more}
+    other = {"prompts/list": "prompts", "resources/list": "resources", "resources/templates/list": "resourceTemplates"}
+    if method in other:
+        return {other[method]: lists.get(other[method], []), **more}
+    if method == "prompts/get":
+        log("get " + params["name"])
+        return {"messages": [{"role": "user", "content": {"type": "text", "text": "prompt done"}}], **more}
+    if method == "resources/read":
+        log("read " + params["uri"])
+        return {"contents": [{"uri": params["uri"], "text": "resource done"}], **more}
     if method == "tools/call":
         log("call " + params["name"])
+        if (params.get("arguments") or {}).get("fault") == "rounds" and "requestState" not in params:
+            os.rename(FILE + ".next", FILE)
+            return {"resultType": "input_required", "requestState": "the first round"}
         return {"content": [{"type": "text", "text": params["name"] + " done"}], **more}
     if method == "ping":
         return {}
     return None
 
 
-def answer(message, tools):
-    identifier, made = message["id"], result(message["method"], message.get("params") or {}, tools)
+def answer(message, lists):
+    identifier, made = message["id"], result(message["method"], message.get("params") or {}, lists)
     if made is None:
         return {"jsonrpc": "2.0", "id": identifier, "error": {"code": -32601, "message": "Method not found"}}
     return {"jsonrpc": "2.0", "id": identifier, "result": made}

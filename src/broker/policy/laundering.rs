@@ -105,7 +105,7 @@ proptest! {
                 Act::Call(server) => {
                     let server = SERVERS[server];
                     let entry = ServerEntry::empty(server, server, None, State::Offline);
-                    let operation = Operation::Resource { uri: "x://y".to_owned() };
+                    let operation = Operation::Resource { uri: "x://y".to_owned(), definition: None };
                     let asked = Asked { entry: &entry, stub: None, operation: &operation, written: None };
                     let admitted = decide(&rules, &asked, &run.holdings.now()).and_then(|_| run.holdings.enter(server));
                     if admitted.is_ok() {

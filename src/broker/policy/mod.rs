@@ -176,10 +176,14 @@ pub(super) fn decide(rules: &Rules, asked: &Asked<'_>, held: &Held) -> Result<Ve
     Ok(reasons)
 }
 
-/// Makes the error of a call that its connection refused, since the tool is another one there than in the catalog, say
-/// which tool. Where somebody has vouched for the tool as it was, calling it as it is now is not for the script.
+/// Makes the error of a call that its connection refused, since the tool, resource or prompt is another one there than in
+/// the catalog, say which. Where somebody has vouched for the tool as it was, calling it as it is now is not for the script.
 pub(super) fn changed(asked: &Asked<'_>, is_vouched: bool, error: &mut Error) {
-    error.message = format!("{}: {}", asked.label(), error.message);
+    let label = match asked.stub {
+        Some(_) => asked.label(),
+        None => format!("{}, {}", asked.label(), asked.what()),
+    };
+    error.message = format!("{label}: {}", error.message);
     if is_vouched {
         error.code = ErrorCode::ToolDenied;
         error.hint = Some("it was reviewed or approved as it was; use another tool, or look at it again".to_owned());

@@ -17,7 +17,7 @@ use tokio::sync::Semaphore;
 use crate::config::{Relay, Relays};
 use crate::limits;
 use crate::upstream::caller::{Ask, LogEntry, Question};
-use crate::upstream::events::{Event, Teller};
+use crate::upstream::events::Teller;
 use crate::upstream::request::Reports;
 
 /// The handler of one connection.
@@ -118,10 +118,10 @@ impl ClientHandler for Handler {
     }
 
     async fn on_prompt_list_changed(&self, _: NotificationContext<RoleClient>) {
-        self.events.tell(Event::Changed);
+        self.events.others_changed();
     }
 
     async fn on_resource_list_changed(&self, _: NotificationContext<RoleClient>) {
-        self.events.tell(Event::Changed);
+        self.events.others_changed();
     }
 }

@@ -5,7 +5,7 @@ use std::sync::{Arc, MutexGuard, PoisonError};
 
 use super::{Basis, Connect, Link as _, Shared, State};
 use crate::error::{Error, ErrorCode, Result};
-use crate::upstream::events::Event;
+use crate::upstream::events::{Changes, Event};
 use crate::upstream::reading::{Reading, validity};
 use crate::upstream::{Answer, Listing, Operation, Progress};
 
@@ -13,7 +13,7 @@ impl<C: Connect> Shared<C> {
     /// Reads the list. The keeper of the entry is told where it does not know what is in it.
     pub(super) async fn read(&self, link: &Arc<C::Link>, basis: &Basis<C::Link>) -> Result<Arc<Reading>> {
         let (limit, asked) = (self.terms.list, self.ask(link));
-        let listing = match tokio::time::timeout(limit, link.call(&Operation::List, &Progress::default())).await {
+        let listing = match tokio::time::timeout(limit, link.call(&Operation::List, &Progress::default(), &())).await {
             Ok(Ok(Answer::Listing(listing))) => listing,
             Ok(Ok(_)) => return Err(Error::new(ErrorCode::UpstreamError, "it answered something else than a list")),
             Ok(Err(fault)) => return Err(fault.error),
@@ -25,9 +25,13 @@ impl<C: Connect> Shared<C> {
         };
         let (reading, listing) = self.reading(asked, link, listing).await?;
         let is_news = basis.last.as_ref().is_none_or(|last| !last.is_same(&reading));
-        if is_news || basis.is_wanted {
-            *self.untaken() = Some((Arc::clone(&reading), listing));
+        let is_told = basis.last.as_ref().is_some_and(|last| last.changes != reading.changes);
+        let mut untaken = self.untaken();
+        // The keeper comes for it, now or once the changes have settled, or has not come for the one before.
+        if is_news || is_told || basis.is_wanted || untaken.is_some() {
+            *untaken = Some((Arc::clone(&reading), listing));
         }
+        drop(untaken);
         if is_news {
             self.events.tell(Event::Connected(reading.number));
         }
@@ -35,13 +39,13 @@ impl<C: Connect> Shared<C> {
     }
 
     /// What is noted before a list is asked for: the number of the reading, and the changes told so far.
-    pub(super) fn ask(&self, link: &C::Link) -> (u64, u64) {
+    pub(super) fn ask(&self, link: &C::Link) -> (u64, Changes) {
         (self.readings.fetch_add(1, Ordering::Relaxed) + 1, link.changes())
     }
 
     async fn reading(
         &self,
-        (number, changes): (u64, u64),
+        (number, changes): (u64, Changes),
         link: &C::Link,
         listing: Listing,
     ) -> Result<(Arc<Reading>, Listing)> {
@@ -53,21 +57,26 @@ impl<C: Connect> Shared<C> {
         self.untaken.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The list that was read last, if nobody has taken it and it is still good.
+    /// The list that was read last, if nobody has taken it and it is still good. While a connection is made or listed that
+    /// is not known yet, and the list is kept for who waits for it.
     pub(super) fn take(&self) -> Option<Listing> {
         let state = self.state();
         let is_good = |reading: &Arc<Reading>| match &*state {
-            State::Live(live) => Arc::ptr_eq(&live.reading, reading) && reading.is_current(live.link.changes()),
-            State::Connecting { .. } => false,
+            State::Live(live) => {
+                Arc::ptr_eq(&live.reading, reading) && reading.is_current(live.link.changes(), &Operation::List)
+            }
             // The connection has ended again: this is what it had.
             State::Never => true,
-            State::Failed { .. } => false,
+            State::Connecting { .. } | State::Failed { .. } => false,
         };
+        if matches!(&*state, State::Connecting { .. }) {
+            return None;
+        }
         self.untaken().take().filter(|(reading, _)| is_good(reading)).map(|(_, listing)| listing)
     }
 
     /// Compares calls on `link` with a list that was asked for from now on; an earlier one is not put back.
-    pub(super) async fn renew(&self, asked: (u64, u64), link: &Arc<C::Link>, listing: Listing) -> Result<Listing> {
+    pub(super) async fn renew(&self, asked: (u64, Changes), link: &Arc<C::Link>, listing: Listing) -> Result<Listing> {
         let (reading, listing) = self.reading(asked, link, listing).await?;
         if let State::Live(live) = &mut *self.state()
             && Arc::ptr_eq(&live.link, link)

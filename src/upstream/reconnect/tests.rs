@@ -13,6 +13,8 @@ enum Call {
     NotSent,
     Lost,
     Hangs,
+    /// It takes another round, before which the lists change by what the server says.
+    Asks,
 }
 
 /// A server by plan: how long each attempt to connect takes and whether it succeeds, and the fate of each call.
@@ -28,6 +30,8 @@ struct Plan {
     defines: Mutex<Value>,
     /// What it says of changes, and whether it keeps no session.
     changes: AtomicU64,
+    /// Seconds until a list is answered.
+    delay: AtomicU64,
     is_stateless: bool,
 }
 
@@ -46,9 +50,10 @@ impl Connect for Arc<Plan> {
 
 #[async_trait]
 impl Link for Arc<Plan> {
-    async fn call(&self, operation: &Operation, _: &Progress) -> Result<Answer, Fault> {
+    async fn call(&self, operation: &Operation, _: &Progress, rounds: &dyn Rounds) -> Result<Answer, Fault> {
         if matches!(operation, Operation::List) {
             self.listed.fetch_add(1, Ordering::Relaxed);
+            tokio::time::sleep(Duration::from_secs(self.delay.load(Ordering::Relaxed))).await;
             let tools = vec![self.defines.lock().expect("not poisoned").clone()];
             return Ok(Answer::Listing(Listing { tools, ttl_ms: Some(10_000), ..Listing::default() }));
         }
@@ -60,6 +65,12 @@ impl Link for Arc<Plan> {
             Call::NotSent => Err(Fault::unsent(lost)),
             Call::Lost => Err(lost.into()),
             Call::Hangs => std::future::pending().await,
+            Call::Asks => {
+                self.changes.fetch_add(1, Ordering::Relaxed);
+                rounds.go_on().await?;
+                self.called.fetch_add(1, Ordering::Relaxed);
+                Ok(Answer::Tool(ToolAnswer::default()))
+            }
         }
     }
 
@@ -75,8 +86,8 @@ impl Link for Arc<Plan> {
         self.is_stateless
     }
 
-    fn changes(&self) -> u64 {
-        self.changes.load(Ordering::Relaxed)
+    fn changes(&self) -> Changes {
+        Changes { tools: self.changes.load(Ordering::Relaxed), others: 0 }
     }
 }
 
@@ -270,4 +281,38 @@ async fn only_the_last_connection_is_watched_until_it_rests() {
     tokio::time::sleep(Duration::from_secs(1)).await;
     let tasks = tokio::runtime::Handle::current().metrics().num_alive_tasks();
     assert!(counts(&plan).0 == 101 && tasks <= 2, "{tasks} tasks after {:?}", counts(&plan));
+}
+
+/// What a call is compared with before its first round holds for the later ones.
+#[tokio::test(start_paused = true)]
+async fn a_later_round_is_compared_too() {
+    for (definition, goes_on) in [("as known", true), ("otherwise", false)] {
+        let (plan, upstream) = plan(&[], &[Call::Answered, Call::Asks]);
+        call(&upstream, false).await.expect("it is as known");
+        *plan.defines.lock().expect("not poisoned") = defined(definition);
+        let outcome = call(&upstream, false).await.map_err(|error| error.code);
+        let expected = if goes_on { Ok(()) } else { Err(ErrorCode::ToolChanged) };
+        assert_eq!((outcome, counts(&plan).1), (expected, 2 + u32::from(goes_on)), "{definition}");
+        assert_eq!(plan.listed.load(Ordering::Relaxed), 2, "{definition}");
+    }
+}
+
+/// Who asks for the list while one is read for a call gets that one, and so does who asks later for what it had not got.
+#[tokio::test(start_paused = true)]
+async fn a_list_that_is_read_for_a_call_is_there_for_who_asks_for_it() {
+    let (plan, upstream) = plan(&[], &[]);
+    let list = async || upstream.call(&Operation::List, &Progress::default()).await.map(drop);
+    plan.delay.store(5, Ordering::Relaxed);
+    call(&upstream, false).await.expect("it is called");
+    plan.changes.fetch_add(1, Ordering::Relaxed);
+    // The list of the first call is not good any more, and that of the second is on its way.
+    let late = async {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        list().await
+    };
+    let (called, listed) = tokio::join!(call(&upstream, false), late);
+    assert!(called.is_ok() && listed.is_ok());
+    assert_eq!(plan.listed.load(Ordering::Relaxed), 2);
+    list().await.expect("it is asked for anew");
+    assert_eq!(plan.listed.load(Ordering::Relaxed), 3);
 }
