@@ -18,7 +18,7 @@ pub(super) struct Admission {
 
 /// A request that has no answer yet.
 struct UnderWay {
-    held: Held,
+    _held: Held,
     /// URIs that it subscribes to, where it is a stream of changes.
     uris: Option<usize>,
 }
@@ -98,7 +98,7 @@ impl Admission {
             subscribed.iter().try_for_each(|uri| limits::SUBSCRIBED_URI.check(uri.len()))?;
             uris = Some(subscribed.len());
         }
-        requests.insert(id.clone(), UnderWay { held, uris });
+        requests.insert(id.clone(), UnderWay { _held: held, uris });
         Ok(())
     }
 
