@@ -1,7 +1,9 @@
 //! Requests made up by chance that look for time, memory and panics, beside a second stream of requests.
 //!
-//! `FORGEFS_ADVERSARIAL_SECONDS` says for how long, `FORGEFS_ADVERSARIAL_SEED` repeats a run: a failure names its seed and
-//! the request. What was found becomes a case of a table in the test of its topic.
+//! `FORGEFS_ADVERSARIAL_SECONDS` says for how long (`cargo xtask ci`: three minutes), `FORGEFS_ADVERSARIAL_SEED` repeats a
+//! run: a failure names its seed, the request, and the command. The scripts, patterns and queries are made up here, tool
+//! lists and answers by tests/servers/hostile.py from the same seed. What was found becomes a case of a table in the test
+//! of its topic.
 
 use std::time::{Duration, Instant};
 
@@ -13,7 +15,7 @@ use crate::client::{Fence, Session};
 use crate::faulty::python;
 
 /// How long requests are made up, if nothing else is said.
-const SECONDS: u64 = 60;
+const SECONDS: u64 = 15;
 /// The longest that one request may take, on whatever machine: what is not bounded takes for ever.
 const LONGEST: Duration = Duration::from_secs(90);
 /// The longest that a request of another client may take meanwhile, in an unoptimised build beside other tests.
@@ -117,6 +119,10 @@ const JAVASCRIPT: &[&str] = &[
     "await forge.stash.put('k'.repeat(N), 'x'.repeat(N)).catch(() => 0);",
     "await forge.cat('{'.repeat(N)).catch(() => 0);",
     "await forge.search('x'.repeat(N)).catch(() => 0);",
+    "await forge.callTool('chance', 'attack', { kind: 'ANSWER' }).catch(() => 0);",
+    "const a = await forge.callTool('chance', 'attack', { kind: 'ANSWER' }).catch(() => 0); return a;",
+    "console.log(await forge.callTool('chance', 'attack', { kind: 'ANSWER' }).catch(e => e.message));",
+    "await forge.callTool('chance', 'TOOL', ARGUMENTS).catch(() => 0);",
     "await forge.callTool('hostile', 'a'.repeat(N), {}).catch(() => 0);",
     "await forge.callTool('h'.repeat(N), 'a', {}).catch(() => 0);",
     "await hostile.attack({ ['x'.repeat(N)]: 1 }).catch(() => 0);",
@@ -128,11 +134,22 @@ const JAVASCRIPT: &[&str] = &[
     "enum E { A = 'xy', B = A + A, C = B + B, D = C + C }\n",
     "type T = { a: Array<Record<string, number>> };\n",
 ];
+/// Arguments that are JSON, JavaScript and Starlark alike.
+const ARGUMENTS: &[&str] = &[
+    "{}",
+    "{'a': {'a': {'a': {'b': {'b': {'a': []}}}}}}",
+    "{'a': [[[[[[[[[[[[1]]]]]]]]]]]], 'b': ['aaaaaaaaaaaaaaaaaaaaaaaaaaaa!', {'a': 1e300}, -0.0]}",
+    "{'b': 'aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa!', 'a': 'x@y', 'zz': 1}",
+    "{'a': [1, 2, 3, 'a', 'b', {'r0': 1, 'r1': 2}, {'r0': 1}], 'b': {'': {'': {'': 0}}}}",
+];
 const STARLARK: &[&str] = &[
     "[print('x' * (i % 100)) for i in range(N)]",
     "try_call(hostile.attack, kind='KIND')",
     "try_call(hostile.attack, kind='plain', any=['x'] * N)",
     "try_call(hostile.attack, **{'x' * N: 1})",
+    "try_call(call_tool, 'chance', 'attack', {'kind': 'ANSWER'})",
+    "result = try_call(call_tool, 'chance', 'attack', {'kind': 'ANSWER'})",
+    "try_call(call_tool, 'chance', 'TOOL', ARGUMENTS)",
     "try_call(call_tool, 'hostile', 'a' * N)",
     "parallel([defer(hostile.attack, kind='plain') for _ in range(N % 200)])",
     "stash.put('k', 'x' * N)",
@@ -170,13 +187,16 @@ fn texts(rng: &mut Rng, pieces: &[&str]) -> Value {
 fn script(rng: &mut Rng, lines: &[&str]) -> String {
     let lines = (0..rng.usize(1..4)).map(|_| {
         let kind = KINDS[rng.usize(..KINDS.len())];
-        lines[rng.usize(..lines.len())].replace("KIND", kind).replace('N', &size(rng).to_string())
+        let (tool, answer) = (format!("t{}", rng.u8(..9)), rng.u32(..).to_string());
+        let line = lines[rng.usize(..lines.len())].replace("KIND", kind).replace("TOOL", &tool);
+        let line = line.replace("ANSWER", &answer).replace("ARGUMENTS", ARGUMENTS[rng.usize(..ARGUMENTS.len())]);
+        line.replace('N', &size(rng).to_string())
     });
     lines.collect::<Vec<_>>().join("\n")
 }
 
 fn request(rng: &mut Rng) -> Request {
-    match rng.u8(..12) {
+    match rng.u8(..16) {
         0 | 1 => Request::Tool("cat", json!({"path": texts(rng, PATHS), "lines": text(rng, &["1", "-", "9", "0"])})),
         2 => Request::Tool("ls", json!({"path": text(rng, PATHS), "depth": rng.u32(..)})),
         3 | 4 => Request::Tool("search", json!({"query": texts(rng, WORDS), "limit": rng.u32(..)})),
@@ -184,7 +204,15 @@ fn request(rng: &mut Rng) -> Request {
         6 => Request::Read(text(rng, PATHS)),
         7 => Request::Prompt(text(rng, WORDS)),
         8 => Request::Tool("execute", json!({"language": "starlark", "code": text(rng, STARLARK), "dry_run": true})),
-        9 | 10 => Request::Tool("execute", json!({"language": "javascript", "code": script(rng, JAVASCRIPT)})),
+        9..=11 => Request::Tool("execute", json!({"language": "javascript", "code": script(rng, JAVASCRIPT)})),
+        12 => {
+            let renew = "try_call(call_tool, 'chance', 'renew', {})";
+            Request::Tool("execute", json!({ "language": "starlark", "code": renew }))
+        }
+        13 => {
+            let path = ["/chance/**", "/chance/*.pyi", "/chance/resources/*"][rng.usize(..3)];
+            Request::Tool("cat", json!({ "path": path }))
+        }
         _ => Request::Tool("execute", json!({"language": "starlark", "code": script(rng, STARLARK)})),
     }
 }
@@ -208,20 +236,29 @@ fn number(variable: &str) -> Option<u64> {
     std::env::var(variable).ok()?.parse().ok()
 }
 
+/// How a run is repeated.
+fn again(seed: u64, seconds: u64) -> String {
+    format!(
+        "again: FORGEFS_ADVERSARIAL_SEED={seed} FORGEFS_ADVERSARIAL_SECONDS={seconds} \
+         cargo nextest run --workspace -E 'test(adversarial::)'"
+    )
+}
+
 #[tokio::test(flavor = "multi_thread")]
 #[expect(clippy::print_stdout, reason = "a run by chance says how it can be repeated")]
 async fn nothing_made_up_by_chance_stops_the_gateway() {
-    let Some(config) = python("hostile", "hostile.py", &["answers"]) else { return };
     let seed = number("FORGEFS_ADVERSARIAL_SEED").unwrap_or_else(|| fastrand::u64(..));
+    let Some(hostile) = python("hostile", "hostile.py", &["answers"]) else { return };
+    let Some(chance) = python("chance", "hostile.py", &["chance", &seed.to_string()]) else { return };
     let (mut rng, seconds) = (Rng::with_seed(seed), number("FORGEFS_ADVERSARIAL_SECONDS").unwrap_or(SECONDS));
     let fence = Fence::new();
-    let session = fence.serve(&format!("[sandbox.limits]\ncalls = 500\nwall = \"20s\"\n{config}")).await;
+    let session = fence.serve(&format!("[sandbox.limits]\ncalls = 500\nwall = \"20s\"\n{hostile}{chance}")).await;
     session.ready(&["hostile"]).await;
     let (started, mut made, mut longest) = (Instant::now(), 0, (Duration::ZERO, String::new()));
     while started.elapsed() < Duration::from_secs(seconds) {
         let request = request(&mut rng);
         let shown: String = format!("{request:?}").chars().take(300).collect();
-        let told = || format!("seed {seed}, request {made}: {shown}\n{}", session.stderr());
+        let told = || format!("seed {seed}, request {made}: {shown}\n{}\n{}", again(seed, seconds), session.stderr());
         let begun = Instant::now();
         let beside = async {
             loop {
@@ -247,7 +284,7 @@ async fn nothing_made_up_by_chance_stops_the_gateway() {
         made += 1;
     }
     let log = session.stderr();
-    assert!(!log.contains("panicked"), "seed {seed}: {log}");
+    assert!(!log.contains("panicked"), "seed {seed}: {}\n{log}", again(seed, seconds));
     println!("seed {seed}: {made} requests, {} MiB; the longest took {:.1?}: {}", peak(&session), longest.0, longest.1);
     session.close().await;
 }

@@ -2,12 +2,14 @@
 
 `hostile.py lists MODE` is hostile in its lists, `hostile.py answers` in the answers of its tool `attack`, whose argument
 `kind` says how; `hostile.py http PORT` is the second over Streamable HTTP, where `over` says whether the answer is a body
-or an event.
+or an event. `hostile.py chance SEED` makes up both: each of its lists is another one, and the answer of its tool `attack`
+follows from `seed`.
 """
 
 import http.server
 import json
 import os
+import random
 import sys
 import threading
 
@@ -93,6 +95,137 @@ BESIDES = {
     "large batches": ("%s", 6),
     "large junk": ('{"a":%s}', 8),
 }
+
+
+# Pieces of which things are made up, each for a parser, renderer or index that it may trouble.
+WORDS = ["a", "create", "createIssue", "x" * 70, "password", "\u202e", "\u200b", "\u0000", "\x1b[2J", "\ufeff", "\U000e0001",
+         "İ", "語", "😀", "a" + "\u0300" * 9, "{", "}", "`", "*/", "\"\"\"", "\\", "\n", "\r", "%", "../", "$ref", "<<EMAIL:1>>",
+         "ghp_" + "a1" * 20, "a@example.com", "", " "]
+PATTERNS = ["^a", "(a+)+$", "(?=a)(a|a)*b", "\\w{200}", "\\p{L}{50}{20}", "[", "(((((a{9}){9}){9}){9}){9})", "^.{0,9999}$", ".*.*.*=.*"]
+KEYWORDS = ["type", "enum", "const", "required", "pattern", "patternProperties", "format", "items", "prefixItems", "allOf", "anyOf",
+            "oneOf", "not", "if", "then", "properties", "additionalProperties", "$ref", "$dynamicRef", "uniqueItems", "multipleOf",
+            "minItems", "minLength", "default", "examples", "description", "title", "unevaluatedProperties", "dependentSchemas", "$id"]
+
+
+def size(rng, most):
+    return rng.randint(1, rng.choice([2, 5, 20, 200, most]))
+
+
+def words(rng, most):
+    return "".join(rng.choice(WORDS) * (size(rng, 300) if rng.random() < 0.2 else 1) for _ in range(rng.randint(0, 5)))[:most]
+
+
+def value(rng, depth=4):
+    """JSON text: repeated, nested, odd, with keys that come twice."""
+    kind = rng.randint(0, 9) if depth else rng.randint(0, 4)
+    if kind == 0:
+        return json.dumps(words(rng, 20000))
+    if kind < 4:
+        odd = ["0", "-0.0", "1e400", "1E-999999", "9" * size(rng, 5000), "null", "true", "[]", "{}", '""', "4111111111111111"]
+        return rng.choice(odd)
+    if kind == 4:
+        return json.dumps(value(rng, depth - 1)) if depth else "0"
+    inner = value(rng, depth - 1)
+    most = max(1, 300000 // (len(inner) + 1))
+    if kind < 7:
+        return "[" + ",".join([inner] * min(most, size(rng, 3000))) + "]"
+    if kind == 7:
+        return nested(rng.choice([3, 60, 119, 127, 128, 500]), inner)
+    key = json.dumps(words(rng, 500))
+    return "{" + ",".join("%s:%s" % (key if rng.random() < 0.2 else '"k%d"' % n, inner) for n in range(min(most, size(rng, 400)))) + "}"
+
+
+def part(rng, depth):
+    if not depth or rng.random() < 0.1:
+        return rng.choice([True, False, None, 7, [], {}, {"$ref": "#"}, {"type": "string"}, {"$ref": "#/$defs/d0"}])
+    return dict(keyword(rng, depth - 1) for _ in range(rng.randint(1, 4)))
+
+
+def again(rng, item, most):
+    """A list of the same, of some 20 kB at most: lists are in lists."""
+    return [item] * min(size(rng, most), 1 + 20000 // (len(json.dumps(item)) + 1))
+
+
+def keyword(rng, depth):
+    key = rng.choice(KEYWORDS)
+    if key in ("allOf", "anyOf", "oneOf", "prefixItems"):
+        return key, again(rng, part(rng, depth), 50)
+    if key in ("enum", "examples"):
+        return key, again(rng, words(rng, 200), 2000)
+    if key == "required":
+        return key, ["r%d" % n for n in range(size(rng, 3000))]
+    if key == "pattern":
+        return key, rng.choice(PATTERNS)
+    if key in ("properties", "dependentSchemas"):
+        return key, {rng.choice(WORDS) + str(n): item for n, item in enumerate(again(rng, part(rng, depth), 60))}
+    if key == "patternProperties":
+        return key, {rng.choice(PATTERNS): part(rng, depth)}
+    if key in ("$ref", "$dynamicRef", "$id"):
+        return key, rng.choice(["#", "#/$defs/d0", "#/$defs/d3", "#/properties/a", "http://127.0.0.1:1/x", "x" * 9000])
+    if key in ("type", "format"):
+        return key, rng.choice(["object", "string", "array", ["string", "null"], "regex", "uri", 5])
+    if key in ("minItems", "minLength", "multipleOf"):
+        return key, rng.choice([0, 1, 1000, 10 ** 18, 0.1, -1])
+    if key in ("default", "const"):
+        return key, json.loads(rng.choice(["null", "[[0]]", '{"a":{"a":1}}', '"' + "x" * 3000 + '"']))
+    if key in ("description", "title"):
+        return key, words(rng, 3000)
+    return key, part(rng, depth)
+
+
+def definition(rng, number):
+    """A tool: a schema of its own, with definitions that refer to each other."""
+    link = rng.choice(["allOf", "anyOf", "oneOf", "properties", "items", "none"])
+    count = size(rng, 100)
+    defs = {}
+    for at in range(count):
+        following = {"$ref": "#/$defs/d%d" % ((at + 1) % (count + 1))}
+        whole = {"properties": {"a": following, "b": following}}
+        defs["d%d" % at] = whole if link == "properties" else {"items": following} if link == "items" else \
+            part(rng, 2) if link == "none" else {link: [following, following]}
+    defs["d%d" % count] = {"type": "object"}
+    schema = dict(keyword(rng, 3) for _ in range(rng.randint(0, 4)))
+    schema.update({"$defs": defs, "type": rng.choice(["object", "object", "object", "string", None])})
+    schema.setdefault("properties", {"a": {"$ref": "#/$defs/d0"}, "b": part(rng, 3)})
+    made = {"name": "t%d" % number if rng.random() < 0.7 else words(rng, 3000), "inputSchema": schema}
+    for key in ("title", "description"):
+        if rng.random() < 0.3:
+            made[key] = words(rng, 50000)
+    if rng.random() < 0.2:
+        made["outputSchema"] = schema
+    if rng.random() < 0.1:
+        made[rng.choice(["name", "inputSchema", "annotations", "_meta"])] = rng.choice([None, 5, "x", [], {"a": "x" * 9000}])
+    return json.dumps(made)
+
+
+def made_up(method, rng):
+    key = {"tools/list": "tools", "resources/list": "resources", "prompts/list": "prompts"}.get(method, "resourceTemplates")
+    entries = [definition(rng, number) for number in range(size(rng, 40))] if key == "tools" else \
+        [value(rng, 2) for _ in range(rng.randint(0, 3))] + ['{"uri":%s,"name":%s,"uriTemplate":%s}' % tuple(
+            json.dumps(words(rng, 300)) for _ in range(3)) for _ in range(size(rng, 200))]
+    if key == "tools":
+        entries = [json.dumps(tool("attack")), json.dumps(tool("renew"))] + entries
+    if rng.random() < 0.05:
+        entries.append(value(rng))
+    return '{"%s":[%s]}' % (key, ",".join(entries))
+
+
+def answered(seed):
+    """A result that follows from a seed."""
+    rng = random.Random(seed)
+    kind = rng.randint(0, 5)
+    if kind == 0:
+        return structured(value(rng))
+    if kind == 1:
+        return texts(value(rng))
+    if kind == 2:
+        return '{"content":%s}' % value(rng)
+    if kind == 3:
+        return '{"isError":true,"content":[{"type":"text","text":%s}],"structuredContent":%s}' % (json.dumps(words(rng, 50000)), value(rng))
+    block = '{"type":%s,"text":%s,"data":%s,"mimeType":%s,"uri":%s,"name":"x"}' % tuple(
+        rng.choice([json.dumps(rng.choice(["text", "image", "audio", "resource", "resource_link"])), json.dumps(words(rng, 5000)),
+                    value(rng, 1)]) for _ in range(5))
+    return '{"content":%s}' % repeated(block, min(2 * MIB, len(block) * size(rng, 500) + 1))
 
 
 def write(line):
@@ -195,12 +328,12 @@ def result(mode, request):
     method, params = request["method"], request.get("params") or {}
     if method == "initialize":
         offers = {"tools": {"listChanged": True}}
-        if mode == "others":
+        if mode in ("others", "chance"):
             offers.update(resources={}, prompts={})
         info = {"protocolVersion": "2025-11-25", "capabilities": offers, "serverInfo": {"name": "hostile", "version": "1"}}
         return json.dumps(info)
     if method.endswith("/list"):
-        return page(mode, method, params.get("cursor"))
+        return made_up(method, CHANCE) if mode == "chance" else page(mode, method, params.get("cursor"))
     if method == "ping":
         return "{}"
     return None
@@ -214,7 +347,12 @@ def stdio(mode):
             continue
         if method == "tools/call":
             arguments = request["params"].get("arguments") or {}
-            if arguments.get("kind") == "now":
+            if request["params"].get("name") == "renew":
+                send({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"})
+                answer(identifier, RESULTS["plain"]())
+            elif mode == "chance":
+                answer(identifier, answered(arguments.get("kind")))
+            elif arguments.get("kind") == "now":
                 open(os.environ["HOSTILE_MARK"], "w").close()
                 send({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"})
                 answer(identifier, RESULTS["plain"]())
@@ -267,7 +405,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
             self.close_connection = True
 
 
+CHANCE = random.Random(sys.argv[2] if sys.argv[1] == "chance" else 0)
 if sys.argv[1] == "http":
     http.server.ThreadingHTTPServer(("127.0.0.1", int(sys.argv[2])), Handler).serve_forever()
 else:
-    stdio(sys.argv[2] if sys.argv[1] == "lists" else "answers")
+    stdio(sys.argv[2] if sys.argv[1] == "lists" else sys.argv[1])

@@ -56,6 +56,11 @@ const WITHOUT_ENGINE: &str = "package(forgefs-stubgen) | package(forgefs-wire) |
     http|identity|import|lifecycle|people|policy|processes|real_servers|redaction|redaction_corpus|relay|reload|reviewed|\
     spending|telemetry|terminal)::/))";
 
+/// For how long requests are made up by chance, in seconds: a few by default, three minutes where nobody waits.
+const ADVERSARIAL: &str = "FORGEFS_ADVERSARIAL_SECONDS";
+/// See [`ADVERSARIAL`].
+const ADVERSARIAL_SECONDS: &str = "180";
+
 /// The tables of docs/benchmarks.md, in its order.
 pub(crate) const TABLES: [&str; 6] = ["eval", "tokens", "catalog", "broker", "gateway", "hostile"];
 
@@ -220,6 +225,9 @@ impl Workspace {
                 tests.env(variable, "");
             }
             tests.envs(real.variables());
+            if env::var_os("CI").is_some() && env::var_os(ADVERSARIAL).is_none() {
+                tests.env(ADVERSARIAL, ADVERSARIAL_SECONDS);
+            }
             if nextest && args.is_empty() && builds.len() > 1 && matches!(build, Build::V8(_)) {
                 tests.args(["-E", &format!("not ({WITHOUT_ENGINE})")]);
             }
