@@ -4,10 +4,12 @@
 use std::fmt;
 
 use serde::de::DeserializeOwned;
+
+use crate::limits;
 pub use wire::json::{Measure, PrivateKey, measure};
 
 /// Deepest nesting that becomes values: that of `serde_json`.
-pub const MAX_DEPTH: usize = 127;
+pub const MAX_DEPTH: usize = limits::JSON_LEVELS.max;
 
 /// Why a text does not become values.
 #[derive(Debug)]
@@ -232,7 +234,7 @@ mod tests {
         let failed = |text: &str, limit| parse::<Value>(text.as_bytes(), limit).err().map(|unfit| unfit.to_string());
         assert_eq!(failed("{\"a\":[1]}", 10_000), None);
         for (text, limit, says) in [
-            ("[1,2,3,4]", 100, "its 5 values take 0 KiB"),
+            ("[1,2,3,4]", 100, "its 5 values take 1 KiB"),
             ("{\"$serde_json::private::Number\":\"1\"}", 10_000, "which is reserved"),
             ("{\"\\u0024serde_json::private::RawValue\":\"1\"}", 10_000, "which is reserved"),
             ("[1,", 10_000, "EOF"),

@@ -16,6 +16,8 @@ pub mod discovery;
 pub mod error;
 pub mod execution;
 mod files;
+#[cfg(any(test, feature = "fuzzing"))]
+pub mod fuzzing;
 pub mod gateway;
 pub mod json;
 mod kept;

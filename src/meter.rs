@@ -59,7 +59,7 @@ impl Meter {
     }
 
     /// Steps that are not spent yet.
-    #[cfg(test)]
+    #[cfg(any(test, feature = "fuzzing"))]
     pub(crate) fn left(&self) -> u64 {
         self.left.get()
     }

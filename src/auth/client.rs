@@ -19,13 +19,14 @@ use url::Url;
 use crate::address::{Reach, refusal};
 use crate::config::{OAuth, is_loopback};
 use crate::error::chain;
+use crate::limits;
 
 /// Requests of one login: some six for the MCP server, four for each of four authorization servers, and the tokens.
-const MAX_REQUESTS: usize = 32;
+const MAX_REQUESTS: usize = limits::LOGIN_REQUESTS.max;
 /// Longest answer, in bytes.
-const MAX_ANSWER: usize = 1 << 20;
+const MAX_ANSWER: usize = limits::LOGIN_ANSWER.max;
 /// Redirects of one request that are followed.
-const MAX_REDIRECTS: usize = 5;
+const MAX_REDIRECTS: usize = limits::REDIRECTS.max;
 /// How long one request may take.
 const REQUEST_LIMIT: Duration = Duration::from_secs(30);
 /// How long a connection may take.

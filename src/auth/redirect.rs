@@ -7,12 +7,13 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc;
 
 use crate::error::{Error, ErrorCode, Result};
+use crate::limits;
 use crate::task::Newest;
 
 /// A browser sends more than this only by mistake.
-const MAX_REQUEST: usize = 16 << 10;
+const MAX_REQUEST: usize = limits::LOGIN_REDIRECT.max;
 /// Connections at once; one more ends the oldest.
-const AT_ONCE: usize = 32;
+const AT_ONCE: usize = limits::LOGIN_CONNECTIONS.max;
 /// How long one request may take to arrive.
 const REQUEST_LIMIT: Duration = Duration::from_secs(5);
 

@@ -14,6 +14,7 @@ use url::Url;
 
 use super::record::Record;
 use crate::files::{self, Version};
+use crate::limits;
 
 /// How long another process may take to renew a login.
 const LOCK_LIMIT: Duration = Duration::from_secs(90);
@@ -22,7 +23,7 @@ const LOCK_PAUSE: Duration = Duration::from_millis(25);
 /// Pause between two looks for a changed file.
 const WATCH_PAUSE: Duration = Duration::from_secs(1);
 /// No login is larger than this, in bytes; what is, is not one.
-const LARGEST: u64 = 1 << 20;
+const LARGEST: u64 = limits::LOGIN_FILE.max as u64;
 
 /// Where the login of one server is.
 pub(super) struct Store {

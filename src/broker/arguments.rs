@@ -14,10 +14,6 @@ use crate::manifest::ServerEntry;
 use crate::meter::{Meter, Stopped, metered};
 use crate::text::head;
 
-/// Steps that fitting arguments may take: for each of their bytes and of the tool's definition, and in any case.
-const STEPS_PER_BYTE: u64 = 100;
-/// See [`STEPS_PER_BYTE`].
-const STEPS: u64 = 2_000_000;
 /// Schemas whose dialect is kept, of some 100 bytes each.
 const MAX_KNOWN: usize = 4096;
 /// Parameters that an unknown name is compared with.
@@ -27,7 +23,7 @@ const MAX_SIGNATURE: usize = 4 << 10;
 
 /// Steps that fitting `args` bytes of arguments to a definition of so many bytes may take.
 pub(super) fn allowed(args: usize, definition: usize) -> u64 {
-    STEPS_PER_BYTE.saturating_mul((args as u64).saturating_add(definition as u64)).saturating_add(STEPS)
+    limits::SCHEMA_STEPS.of(args.saturating_add(definition)) as u64
 }
 
 /// The arguments of a call by wire name, as the tool's input schema accepts them. A `null` for an optional parameter

@@ -5,12 +5,14 @@ use std::sync::{Mutex, PoisonError};
 
 use serde_json::{Map, Value, json};
 
+use crate::limits;
+
 /// Blocks that one answer may have beside its text.
-const MAX_BLOCKS: usize = 30;
+const MAX_BLOCKS: usize = limits::CONTENT_BLOCKS.max;
 /// Bytes of them all.
-const MAX_BYTES: usize = 12 << 20;
+const MAX_BYTES: usize = limits::CONTENT_BYTES.max;
 /// Bytes of content that one execution keeps; what comes after that has no handle.
-const MAX_KEPT: usize = 32 << 20;
+const MAX_KEPT: usize = limits::CONTENT.max;
 /// Bytes that a block counts for at least.
 const LEAST: usize = 1 << 10;
 
@@ -80,11 +82,11 @@ impl Attachments {
     pub fn settle(&self, mut value: Value, is_listed: impl Fn(&str) -> bool) -> Settled {
         let kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let all = &kept.all;
-        let mut found = Vec::new();
+        let mut found = Mentioned { order: Vec::new(), seen: vec![false; all.len()] };
         let changed = !all.is_empty() && collect(&mut value, all, &mut found);
         let mut settled = Settled { value: changed.then_some(value), ..Settled::default() };
         let mut bytes = 0;
-        for attachment in found.into_iter().filter_map(|position| all.get(position)) {
+        for attachment in found.order.into_iter().filter_map(|position| all.get(position)) {
             bytes += crate::json::written(&attachment.block);
             if settled.blocks.len() < MAX_BLOCKS && bytes <= MAX_BYTES {
                 let mut block = attachment.block.clone();
@@ -98,8 +100,14 @@ impl Attachments {
     }
 }
 
+/// Positions of attachments, in the order of their first mention; a value can mention thousands a hundred thousand times.
+struct Mentioned {
+    order: Vec<usize>,
+    seen: Vec<bool>,
+}
+
 /// Finds the handles in a value, and shortens those that are still as they were given; whether there were any such.
-fn collect(value: &mut Value, all: &[Attachment], found: &mut Vec<usize>) -> bool {
+fn collect(value: &mut Value, all: &[Attachment], found: &mut Mentioned) -> bool {
     let position = value.get("handle").and_then(Value::as_str).and_then(|handle| {
         let number: usize = handle.strip_prefix("blob:")?.parse().ok()?;
         number.checked_sub(1).filter(|position| *position < all.len())
@@ -111,8 +119,8 @@ fn collect(value: &mut Value, all: &[Attachment], found: &mut Vec<usize>) -> boo
             _ => false,
         };
     };
-    if !found.contains(&position) {
-        found.push(position);
+    if !std::mem::replace(&mut found.seen[position], true) {
+        found.order.push(position);
     }
     let Attachment { held, brief, .. } = &all[position];
     let is_longer = value == held && held != brief;

@@ -14,6 +14,8 @@ mod arguments;
 mod attachments;
 mod audit;
 mod consent;
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) mod fuzzing;
 mod labels;
 mod ledger;
 mod normalise;
@@ -36,6 +38,7 @@ use crate::catalog::Catalog;
 use crate::config::{Amount, Limits};
 use crate::error::{Error, ErrorCode, Result, code_name};
 use crate::json;
+use crate::limits;
 use crate::manifest::ServerEntry;
 use crate::memory;
 use crate::pause::Pause;
@@ -64,7 +67,7 @@ use placeholders::{Placeholders, hidden};
 use policy::{Asked, Reason};
 
 /// Requests other than tool calls that one run may make; they are answered from memory.
-const MAX_DISCOVERY: u32 = 500;
+const MAX_DISCOVERY: u32 = limits::DISCOVERY.max as u32;
 
 /// Bytes of memory that values of arguments may take for each byte that arguments may have. Records take about ten.
 const BYTES_A_BYTE: usize = 32;

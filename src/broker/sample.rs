@@ -2,6 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
+use crate::limits::SAMPLE_STEPS;
 use crate::meter::Meter;
 
 /// How deep a value is made; schemas may be recursive.
@@ -12,14 +13,17 @@ const MAX_LENGTH: u64 = 1000;
 const MAX_VALUES: usize = 2000;
 /// Bytes of text inside one value, names included.
 const MAX_BYTES: usize = 64 << 10;
-/// Parts of a schema that are looked at.
-const MAX_STEPS: u64 = 20_000;
 
 /// A value of `schema`: `const`, the first of `enum`, `default` or `examples` where there is one, else the required
 /// parts alone. Patterns and the like are beyond it; `null` where there is no schema, and in place of what does not fit
 /// into the limits.
 pub(super) fn of(schema: Option<&Value>) -> Value {
-    let making = |schema| Making { root: schema, left: MAX_VALUES, bytes: MAX_BYTES, meter: Meter::new(MAX_STEPS) };
+    let making = |schema| Making {
+        root: schema,
+        left: MAX_VALUES,
+        bytes: MAX_BYTES,
+        meter: Meter::new(SAMPLE_STEPS.besides as u64),
+    };
     schema.map_or(Value::Null, |schema| value(&mut making(schema), schema, 0))
 }
 

@@ -6,7 +6,7 @@ use crate::limits;
 use crate::meter::{Meter, Stopped};
 use crate::text::brief;
 
-/// States that are looked at for one metered step.
+/// States, and ranges of their classes, that are looked at for one metered step.
 const STATES_A_STEP: u64 = 4;
 
 /// A pattern: `*` and `?` stay within a folder, `**` as a whole part crosses folders, `[a-z]` and `[!a-z]` are classes,
@@ -60,10 +60,18 @@ impl Glob {
         Ok(Self { tokens, starts })
     }
 
+    /// What one character is compared with at most.
+    #[cfg(any(test, feature = "fuzzing"))]
+    pub(super) fn states(&self) -> u64 {
+        let ranges =
+            self.tokens.iter().map(|token| if let Token::Class { ranges, .. } = token { ranges.len() } else { 0 });
+        (self.tokens.len() + ranges.sum::<usize>()) as u64
+    }
+
     /// Begins to match paths.
     pub(super) fn matcher(&self) -> Matcher<'_> {
         let states = || Vec::with_capacity(self.tokens.len());
-        Matcher { glob: self, now: states(), next: states(), seen: vec![0; self.tokens.len()], round: 0 }
+        Matcher { glob: self, now: states(), next: states(), seen: vec![0; self.tokens.len()], round: 0, compared: 0 }
     }
 }
 
@@ -75,6 +83,8 @@ pub(super) struct Matcher<'g> {
     /// The round in which a state was added last.
     seen: Vec<u64>,
     round: u64,
+    /// States and ranges that were looked at for this path.
+    compared: u64,
 }
 
 impl Matcher<'_> {
@@ -104,15 +114,15 @@ impl Matcher<'_> {
             self.add(*start);
         }
         std::mem::swap(&mut self.now, &mut self.next);
-        let mut looked_at = 0;
+        self.compared = 0;
         for c in path.chars() {
             if self.now.is_empty() {
                 break;
             }
-            looked_at += self.now.len() as u64;
+            self.compared += self.now.len() as u64;
             self.step(c.to_lowercase().next().unwrap_or(c));
         }
-        meter.spend(1 + looked_at / STATES_A_STEP)
+        meter.spend(1 + self.compared / STATES_A_STEP)
     }
 
     fn step(&mut self, c: char) {
@@ -124,7 +134,10 @@ impl Matcher<'_> {
             let advances = match &glob.tokens[state] {
                 Token::Char(wanted) => *wanted == c,
                 Token::Any => c != '/',
-                Token::Class { negated, ranges } => c != '/' && is_in(c, ranges) != *negated,
+                Token::Class { negated, ranges } => {
+                    self.compared += ranges.len() as u64;
+                    c != '/' && is_in(c, ranges) != *negated
+                }
                 Token::Star => {
                     if c != '/' {
                         self.add(state);
@@ -356,6 +369,15 @@ mod tests {
     }
 
     #[test]
+    fn a_class_costs_what_it_is_compared_with() {
+        let class: String = (0..100).filter_map(|at| char::from_u32(0x4e00 + at)).collect();
+        let glob = Glob::parse(&format!("*[{class}]")).expect("a glob");
+        let meter = Meter::new(1_000_000);
+        assert_eq!(glob.matcher().is_match(&"x".repeat(1_000), &meter), Ok(false));
+        assert!(1_000_000 - meter.left() >= 100 * 1_000 / STATES_A_STEP, "{}", 1_000_000 - meter.left());
+    }
+
+    #[test]
     fn the_time_is_at_most_the_pattern_times_the_path_whatever_it_is() {
         let path = format!("/{}", "a".repeat(300));
         for pattern in [
@@ -367,7 +389,7 @@ mod tests {
             format!("/{}", "{*a,*b}".repeat(6)),
         ] {
             let glob = Glob::parse(&pattern).unwrap_or_else(|error| panic!("{pattern}: {error}"));
-            let most = (glob.tokens.len() * (path.len() + 1)) as u64 / STATES_A_STEP + 1;
+            let most = glob.states() * (path.len() + 1) as u64 / STATES_A_STEP + 1;
             assert!(glob.matcher().is_match(&path, &Meter::new(most)).is_ok(), "{pattern}");
         }
     }

@@ -1,5 +1,7 @@
 //! What the agent can find: stub files, index and digest, one immutable value that is built whole and swapped whole.
 
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) mod fuzzing;
 mod glob;
 mod index;
 mod listing;

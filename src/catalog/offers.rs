@@ -8,19 +8,20 @@ use stubgen::{many_lines, one_line};
 
 use super::listing::Lines;
 use super::{Catalog, Node};
+use crate::limits;
 use crate::manifest::{Offer, Offers, ServerEntry};
 use crate::meter::{Meter, Stopped};
 
 /// Entries of a folder that are listed before the rest is only counted.
 const MAX_ENTRIES: usize = 400;
 /// Variables of a template that URIs are compared with; a resource of any other is asked for by its server's folder.
-const MAX_VARIABLES: usize = 16;
+const MAX_VARIABLES: usize = limits::TEMPLATE_VARIABLES.max;
 /// Steps of finding the servers of one link in an answer.
 const LINK_STEPS: u64 = 100_000;
 /// What comparing a URI with one template costs, in steps.
 const COMPARISON: u64 = 2_000;
 /// Templates that are listed.
-const MAX_TEMPLATES: usize = 100;
+const MAX_TEMPLATES: usize = limits::TEMPLATES.max;
 
 /// A resource that only its server can give.
 #[derive(Debug, Clone, PartialEq, Eq)]

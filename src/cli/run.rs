@@ -13,10 +13,11 @@ use super::ui::Ui;
 use super::{Failure, Global};
 use crate::error::Behaviour;
 use crate::execution::{Execution, Request, Scene};
+use crate::limits;
 use crate::session::Session;
 
 /// Largest script that is read; the configured limit is usually lower.
-const MAX_READ: u64 = 16 << 20;
+const MAX_READ: u64 = limits::SCRIPT_FILE.max as u64;
 
 #[derive(Args)]
 pub(super) struct RunArgs {

@@ -7,9 +7,10 @@ use super::Env;
 use super::document::position;
 use super::error::ConfigError;
 use crate::files;
+use crate::limits;
 
 /// No configuration is this long; a device or a wrong file may be.
-const LONGEST: u64 = 4 << 20;
+const LONGEST: u64 = limits::CONFIGURATION.max as u64;
 
 /// `--config`, else `$FORGEFS_CONFIG`, else `./forge.toml`, else `$XDG_CONFIG_HOME/forgefs/forge.toml`.
 pub(super) fn find(explicit: Option<&Path>, env: Env<'_>, cwd: &Path) -> Result<Option<PathBuf>, ConfigError> {

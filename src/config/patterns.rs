@@ -5,11 +5,8 @@ use globset::{Error, Glob, GlobMatcher, GlobSet, GlobSetBuilder};
 use super::document::KeyPath;
 use super::error::ConfigError;
 use super::values::Values;
+use crate::limits;
 
-/// Bytes of one pattern.
-const MAX_BYTES: usize = 1 << 10;
-/// Braces of one pattern.
-const MAX_BRACES: usize = 64;
 const FORM: &str = "write a tool's name, or a pattern with `*`, `?`, `[…]` or `{…,…}`";
 
 /// Tools by wire name: each entry is a name, or a pattern that names match as a whole.
@@ -121,7 +118,8 @@ impl Patterns {
 
 /// Whether it is a name or a pattern that can be matched. Nested alternatives are built recursively.
 fn is_usable(entry: &str) -> bool {
-    entry.len() <= MAX_BYTES && entry.matches('{').count() <= MAX_BRACES && Glob::new(entry).is_ok()
+    let braces = entry.matches('{').count();
+    entry.len() <= limits::TOOL_PATTERN.max && braces <= limits::TOOL_PATTERN_BRACES.max && Glob::new(entry).is_ok()
 }
 
 impl Matcher {

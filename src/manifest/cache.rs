@@ -13,6 +13,7 @@ use super::origin;
 use crate::config;
 use crate::files::{self, Keep};
 use crate::json;
+use crate::limits;
 use crate::memory;
 use crate::upstream::{Listed, Listing};
 
@@ -21,7 +22,7 @@ const FORMAT: u32 = 1;
 /// Bytes of memory that values of a file may take for each byte that a list may have.
 const TREE_BYTES_A_BYTE: usize = 32;
 /// Bytes of a file that are read; what is larger is asked for again instead.
-const MAX_BYTES: u64 = 64 << 20;
+const MAX_BYTES: u64 = limits::CACHED_LIST.max as u64;
 
 /// A folder of kept listings; without one nothing is kept.
 #[derive(Debug, Clone, Default)]

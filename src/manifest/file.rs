@@ -8,9 +8,10 @@ use serde_json::Value;
 use crate::error::{Error, ErrorCode, Result};
 use crate::files;
 use crate::json;
+use crate::limits;
 
 /// Largest file that is read, in bytes.
-const MAX_FILE: u64 = 256 << 20;
+const MAX_FILE: u64 = limits::LIST_FILE.max as u64;
 /// Most memory that its values may take, in bytes.
 const MAX_TREE: usize = 4 << 30;
 

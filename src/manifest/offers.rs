@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use serde_json::Value;
 use stubgen::one_line;
 
+use crate::limits;
 use crate::redact::{self, Surface};
 use crate::text::head;
 use crate::upstream::{Listing, offer_digest};
@@ -12,7 +13,7 @@ use crate::upstream::{Listing, offer_digest};
 /// Longest file name, without a number that tells it from another.
 const MAX_FILE: usize = 80;
 /// Longest URI or name.
-const MAX_ID: usize = 4096;
+const MAX_ID: usize = limits::OFFER_ID.max;
 /// Longest summary, in bytes.
 const MAX_SUMMARY: usize = 160;
 

@@ -6,6 +6,8 @@
 //! cannot be seen, or that move what is seen, are shown as escapes.
 
 mod fields;
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) mod fuzzing;
 mod relay;
 
 use std::borrow::Cow;

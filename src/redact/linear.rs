@@ -4,13 +4,13 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::{Mentions, Minted, Results, Surface, json as clean, json_text, scan, text};
+use crate::limits::REDACTION_STEPS;
 use crate::session::Labels;
 
 const PII: Surface = Surface::Answer(Results::SecretsAndPii);
 
-/// How often each byte is looked at, at most, beside regular expressions: docs/operations.md says so. It is the worst of
-/// what is below, 94, twice.
-const CONSTANT: u64 = 400;
+/// How often each byte is looked at, at most, beside regular expressions: docs/operations.md says so.
+const CONSTANT: u64 = REDACTION_STEPS.each as u64;
 
 /// Texts that begin what takes long to look at, and never end it.
 const PARTS: &[&str] = &[

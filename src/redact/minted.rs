@@ -11,14 +11,15 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use super::returned::Returned;
 use super::scan::{Found, rank};
 use super::token::{self, Place, Token};
+use crate::limits;
 use crate::session::Labels;
 
 /// Values that a session remembers; beyond, the oldest are forgotten.
-pub(super) const MAX_VALUES: usize = 10_000;
+pub(super) const MAX_VALUES: usize = limits::MINTED.max;
 /// Bytes of them all together.
-const MAX_BYTES: usize = 2 << 20;
+const MAX_BYTES: usize = limits::MINTED_BYTES.max;
 /// Bytes of a value; a larger one gets no placeholder.
-const MAX_VALUE: usize = 64 << 10;
+const MAX_VALUE: usize = limits::MINTED_VALUE.max;
 
 /// The placeholders of a session.
 #[derive(Debug, Default)]

@@ -10,13 +10,14 @@ use wire::{Call, FromWorker, Json, Limits, MAX_IN_FLIGHT, MAX_LOCAL_OPS, ScriptE
 
 use super::Failure;
 use super::pipes::Frame;
+use crate::limits;
 use crate::text::{head, push_visible};
 
 /// Lines that an honest worker writes beyond those that its limit of output pays for: what was cut, what was not
 /// awaited.
 const REMARKS: u64 = 2;
 /// Bytes of calls under way from which on no further frame is read.
-const MAX_IN_FLIGHT_BYTES: usize = 64 << 20;
+const MAX_IN_FLIGHT_BYTES: usize = limits::IN_FLIGHT.max;
 
 /// What has been said in one run. Everything here comes from the worker and is believed as little as possible.
 pub(super) struct Conversation {

@@ -4,9 +4,11 @@
 //! layer are nobody else's business. Each function takes any input and panics when an invariant does not hold.
 
 mod frames;
+mod scripts;
 mod validator;
 
 pub use frames::frames;
+pub use scripts::scripts;
 pub use validator::validator;
 
 #[cfg(test)]

@@ -5,13 +5,14 @@ use std::sync::{Arc, Mutex};
 
 use super::{Labels, lock};
 use crate::error::{Error, ErrorCode, Result};
+use crate::limits;
 use crate::memory::{self, Taken};
 use crate::text::brief;
 
 /// Bytes of all of them; beyond, the oldest go.
-const MAX_BYTES: usize = 64 << 20;
+const MAX_BYTES: usize = limits::RESULTS.max;
 /// Executions of which is known how many files they stored.
-const MAX_STORED: usize = 1000;
+const MAX_STORED: usize = limits::RESULT_COUNT.max;
 /// Dropped results that are remembered to say so.
 const MAX_DROPPED: usize = 1000;
 

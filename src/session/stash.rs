@@ -8,12 +8,13 @@ use tokio::time::Instant;
 
 use super::{Labels, lock};
 use crate::error::{Error, ErrorCode, Result};
+use crate::limits;
 use crate::memory::{self, Taken};
 
 /// Bytes of all entries with the same labels, keys included.
-const MAX_BYTES: usize = 16 << 20;
+const MAX_BYTES: usize = limits::STASH.max;
 /// Entries with the same labels.
-const MAX_ENTRIES: usize = 1000;
+const MAX_ENTRIES: usize = limits::STASH_ENTRIES.max;
 /// Different labels, besides none.
 const MAX_LABELS: usize = 8;
 /// Longest time that an entry is kept: longer than any session, and short enough to be added to a time.

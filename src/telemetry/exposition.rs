@@ -8,16 +8,17 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 
 use crate::gateway::Gateway;
+use crate::limits;
 use crate::task::Newest;
 
 /// Largest head of a request.
-const HEAD: usize = 8 << 10;
+const HEAD: usize = limits::METRICS_HEAD.max;
 /// Headers of a request.
-const HEADERS: usize = 64;
+const HEADERS: usize = limits::METRICS_HEADERS.max;
 /// How long a request may take.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// Requests at once; one more ends the oldest.
-const AT_ONCE: usize = 32;
+const AT_ONCE: usize = limits::METRICS_CONNECTIONS.max;
 /// Pause before an address that is taken is tried again.
 const AGAIN: Duration = Duration::from_secs(30);
 

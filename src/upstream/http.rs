@@ -18,10 +18,11 @@ use super::http_client::HttpClient;
 use crate::address::Reach;
 use crate::config::is_loopback;
 use crate::error::{Error, ErrorCode, Result};
+use crate::limits;
 use crate::secret::Secret;
 
 /// Redirects of one request that are followed.
-const MAX_REDIRECTS: usize = 5;
+const MAX_REDIRECTS: usize = limits::REDIRECTS.max;
 /// Requests at once, so that a few that hang do not hold up the rest.
 const MAX_REQUESTS: usize = 64;
 /// Attempts in a row to resume a stream, within about twenty seconds.

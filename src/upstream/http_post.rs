@@ -16,6 +16,7 @@ use super::http_client::Headers;
 use super::lines::MAX_MESSAGE;
 use super::message::{self, Parsed};
 use super::sse::{self, scope};
+use crate::limits;
 use crate::task;
 
 /// The header that names the session.
@@ -23,9 +24,9 @@ const SESSION: &str = "Mcp-Session-Id";
 /// Headers that the transport sets itself.
 const RESERVED: [&str; 3] = ["accept", SESSION, "Last-Event-Id"];
 /// Bytes of a `Retry-After`.
-const MAX_RETRY_AFTER: usize = 128;
+const MAX_RETRY_AFTER: usize = limits::RETRY_AFTER.max;
 /// Bytes of a refusal that are read.
-const MAX_REFUSAL: usize = 64 << 10;
+const MAX_REFUSAL: usize = limits::REFUSAL.max;
 
 /// Posts a message; the answer as it came, or as an event stream.
 ///

@@ -10,11 +10,12 @@ use tokio::io::{AsyncBufRead, AsyncBufReadExt as _};
 use super::failure::oversized;
 use super::message::{self, Parsed};
 use super::stderr::Stderr;
+use crate::limits;
 use crate::lines::{Line, Lines, number_at_end, number_at_head, trim};
 use crate::task;
 
 /// Most bytes of one message. What is longer is skipped while it is read, so it never takes this much memory twice.
-pub(super) const MAX_MESSAGE: usize = 16 << 20;
+pub(super) const MAX_MESSAGE: usize = limits::MESSAGE_OF_SERVER.max;
 /// Bytes of junk that are kept.
 const KEPT_JUNK: usize = 300;
 

@@ -8,6 +8,8 @@ mod breaker;
 mod caller;
 mod events;
 mod failure;
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) mod fuzzing;
 mod http;
 mod http_client;
 mod http_post;

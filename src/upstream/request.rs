@@ -22,11 +22,12 @@ use super::reconnect::{Fault, Rounds};
 use super::{Ask, Level, Progress, Question, Report, TraceContext};
 use crate::error::Error;
 use crate::json;
+use crate::limits;
 use crate::memory;
 use crate::task;
 
 /// Rounds of questions that a server may ask before it answers one request.
-const MAX_ROUNDS: usize = 10;
+const MAX_ROUNDS: usize = limits::ROUNDS.max;
 /// Pause before a server is asked again that gave no answer and asked nothing.
 const NOT_READY: Duration = Duration::from_millis(200);
 /// How long an answered request is remembered, since notifications before the answer are handled beside it.

@@ -25,6 +25,7 @@ use super::http;
 use super::lines::MAX_MESSAGE;
 use super::message::{self, Parsed};
 use crate::error::Result;
+use crate::limits;
 use crate::secret::Secret;
 use crate::task::{self, Task};
 
@@ -33,7 +34,7 @@ const QUEUE: usize = 16;
 /// Bytes of a refusal that an error repeats.
 const MAX_REFUSAL: usize = 300;
 /// Other events that may come before the one that names the address.
-const MAX_PRELUDE: usize = 100;
+const MAX_PRELUDE: usize = limits::PRELUDE.max;
 
 /// Messages posted to a server, and events from it.
 pub(super) struct SseTransport {
@@ -113,6 +114,10 @@ async fn endpoint(events: &mut (impl Stream<Item = Event> + Unpin), base: &Url) 
     for _ in 0..MAX_PRELUDE {
         let event = events.next().await.ok_or(StreamableHttpError::UnexpectedEndOfStream)??;
         let Some(address) = event.data.filter(|_| event.event.as_deref() == Some("endpoint")) else { continue };
+        if address.len() > limits::ENDPOINT.max {
+            let (bytes, most) = (address.len(), limits::ENDPOINT.max);
+            return Err(wrong(format!("an address of {bytes} bytes, over the limit of {most}")));
+        }
         let endpoint = base.join(address.trim()).map_err(|error| wrong(format!("the address `{address}`: {error}")))?;
         if endpoint.origin() != base.origin() {
             return Err(wrong(format!("an address on another origin, {}", endpoint.origin().ascii_serialization())));

@@ -26,3 +26,46 @@ fn every_code_has_a_row() {
     let listed = forgefs::error::CODES.map(forgefs::error::code_name);
     assert_eq!(listed.as_slice(), known.as_slice());
 }
+
+/// Texts of every source file.
+fn sources(root: &Path) -> String {
+    let (mut text, mut folders) =
+        (String::new(), ["src", "tests", "stubgen", "wire", "worker"].map(|f| root.join(f)).to_vec());
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(&folder).expect("a folder").flatten() {
+            let path = entry.path();
+            match path.extension().and_then(std::ffi::OsStr::to_str) {
+                _ if path.is_dir() => folders.push(path),
+                Some("rs") => text.push_str(&std::fs::read_to_string(&path).expect("a source")),
+                _ => {}
+            }
+        }
+    }
+    text
+}
+
+/// What stands in backquotes.
+fn quoted(text: &str) -> impl Iterator<Item = &str> {
+    text.split('`').skip(1).step_by(2)
+}
+
+#[test]
+fn every_entry_point_of_a_dependency_has_a_guard_and_a_test_that_are_there() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let page = std::fs::read_to_string(root.join("docs/hostile-input.md")).expect("the page");
+    let (sources, mut wrong, mut rows) = (sources(root), Vec::new(), 0);
+    for row in page.lines().filter(|line| line.starts_with('|')).skip(2) {
+        let cells: Vec<&str> = row.split('|').map(str::trim).collect();
+        let [_, _, _, guard, tests, _] = cells[..] else { panic!("four columns: {row}") };
+        rows += 1;
+        let files: Vec<&str> = quoted(guard).filter(|name| name.ends_with(".rs")).collect();
+        let is_missing = |file: &&&str| !root.join(file).is_file();
+        let missing_tests = quoted(tests).filter(|test| !sources.contains(&format!("fn {test}(")));
+        wrong.extend(files.iter().filter(is_missing).map(|file| format!("no {file}: {row}")));
+        wrong.extend(missing_tests.map(|test| format!("no test {test}: {row}")));
+        if files.is_empty() || quoted(tests).next().is_none() {
+            wrong.push(format!("no guard or no test: {row}"));
+        }
+    }
+    assert!(rows > 30 && wrong.is_empty(), "{rows} rows\n{}", wrong.join("\n"));
+}

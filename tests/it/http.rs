@@ -195,6 +195,66 @@ async fn an_address_on_another_origin_is_refused() {
     assert!(listing.contains("an address on another origin, http://127.0.0.1:1"), "{listing}");
 }
 
+/// A server that answers every request with `head`, and then `part` until the client has enough; as a URL.
+fn endless(head: String, part: &'static [u8]) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let port = listener.local_addr().expect("an address").port();
+    std::thread::spawn(move || {
+        for client in listener.incoming() {
+            let (mut client, head) = (client.expect("a connection"), head.clone());
+            std::thread::spawn(move || {
+                let _ = std::io::Read::read(&mut client, &mut [0; 4096]);
+                let mut sent = client.write_all(head.as_bytes());
+                // More than anybody should take: 1 GiB.
+                for _ in 0..(1 << 30) / part.len().max(1) {
+                    if sent.is_err() || part.is_empty() {
+                        break;
+                    }
+                    sent = client.write_all(part);
+                }
+            });
+        }
+    });
+    format!("http://127.0.0.1:{port}/mcp")
+}
+
+#[test]
+fn a_long_address_is_refused() {
+    let events = format!("event: endpoint\ndata: /{}\n\n", "x".repeat(9 << 10));
+    let url = endless(format!("HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n{events}"), b"");
+    let fence = Fence::new();
+    fence.write("forge.toml", &format!("[servers.old]\ntransport = \"sse\"\nurl = \"{url}\"\n"));
+    let listing = fence.run(["ls"]).stdout;
+    assert!(listing.contains("an address of 9217 bytes, over the limit of 8192"), "{listing}");
+}
+
+#[test]
+fn endless_heads_and_bodies_of_http_are_given_up() {
+    static PART: [u8; 64 << 10] = [b'x'; 64 << 10];
+    let ok = |kind: &str| format!("HTTP/1.1 200 OK\r\nContent-Type: {kind}\r\n");
+    let fence = Fence::new();
+    for (name, head) in [
+        ("status", "HTTP/1.1 200 ".to_owned()),
+        ("header", format!("{}X: ", ok("application/json"))),
+        ("headers", (0..200).fold(ok("application/json"), |head, n| format!("{head}X-{n}: 1\r\n")) + "\r\n{}"),
+        ("body", ok("application/json") + "\r\n\""),
+        ("length", ok("application/json") + "Content-Length: 99999999999\r\n\r\n\""),
+        ("chunk", ok("application/json") + "Transfer-Encoding: chunked\r\n\r\n5;"),
+        ("event", ok("text/event-stream") + "\r\ndata: "),
+        ("refusal", "HTTP/1.1 400 Bad\r\nContent-Type: text/plain\r\n\r\n".to_owned()),
+    ] {
+        for transport in ["http", "sse"] {
+            let part: &[u8] = if name == "headers" { b"" } else { &PART };
+            let url = endless(head.clone(), part);
+            fence.write("forge.toml", &format!("[servers.s]\ntransport = \"{transport}\"\nurl = \"{url}\"\n"));
+            let output = fence.run(["ls"]);
+            assert!(output.stdout.contains("failed"), "{name} over {transport}: {output:?}");
+            let longest = output.stdout.lines().map(str::len).max().unwrap_or_default();
+            assert!(longest < 2_000, "{name} over {transport}: a line of {longest} bytes");
+        }
+    }
+}
+
 /// A proxy that refuses everything, and the request lines that reached it.
 fn refusing_proxy() -> (u16, Arc<Mutex<Vec<String>>>) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");

@@ -11,8 +11,8 @@ const PRIVATE: &str = "$serde_json::private::";
 /// The longest form of such a key that has to be unescaped: six bytes a character, and some characters more.
 const LONGEST: usize = 6 * (PRIVATE.len() + 16);
 
-/// Bytes of a value in a list, and of the place that the list keeps ready for the next one.
-const VALUE: usize = 112;
+/// Bytes of a value in a list, and of the place that the list keeps ready beside it: one that grew has twice its length.
+const VALUE: usize = 144;
 /// Bytes of a text of its own, besides its characters.
 const TEXT: usize = 32;
 /// Bytes of a list that has items, besides them.

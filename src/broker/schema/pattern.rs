@@ -8,19 +8,22 @@ use serde_json::{Value, json};
 
 use super::Halt;
 use crate::kept::{Kept, PATTERNS};
+use crate::limits;
 use crate::meter::Meter;
 
 /// Bytes that a compiled keyword is taken for, and each of its states.
 const KEYWORD: usize = 64 << 10;
 const STATE: usize = 512;
 /// Bytes that a regular expression may take when compiled, and what it may keep while it runs.
-const MAX_COMPILED: usize = 4 << 20;
+const MAX_COMPILED: usize = limits::PATTERN.max;
 const MAX_AUTOMATON: usize = 256 << 10;
 /// Steps back of the first try, and the most of the second one.
 const FEW: usize = 1_000;
 const MANY: usize = 100_000;
 /// Steps back of the second try, for each of which up to the whole string may be looked at.
 const BACKTRACK: usize = 10_000_000;
+/// Bytes of a text that is checked for being a regular expression.
+const MAX_REGEX: u64 = 64 << 10;
 /// States of a class of Unicode.
 const CLASS: u64 = 64;
 
@@ -39,6 +42,7 @@ impl Patterns {
         let length = text.as_str().map_or(0, str::len) as u64;
         let states = states(pattern);
         meter.spend(1 + (length + 1).saturating_mul(states) / 16)?;
+        meter.spend(named(pattern))?;
         let backtracks = ["(?=", "(?!", "(?<", "(?>", "\\1", "\\2", "\\k"].iter().any(|mark| pattern.contains(mark));
         if backtracks {
             meter.spend(length.saturating_mul(if length > 4096 { 16 } else { 1 }))?;
@@ -72,9 +76,15 @@ impl Patterns {
         meter: &Meter,
     ) -> Result<bool, Halt> {
         let length = text.as_str().map_or(0, str::len) as u64;
-        meter.spend(1 + length * if kind == "regex" { 64 } else { 1 })?;
-        if kind.len() > 64 {
+        let is_regex = kind == "regex";
+        meter.spend(1)?;
+        // The library keeps the last 16 texts that were to be regular expressions, on each thread.
+        if kind.len() > 64 || (is_regex && length > MAX_REGEX) {
             return Ok(true);
+        }
+        meter.spend(length * if is_regex { 64 } else { 1 })?;
+        if let Some(text) = text.as_str().filter(|_| is_regex) {
+            meter.spend(named(text))?;
         }
         let key = format!("{draft:?} {keyword} {kind}");
         let build = || jsonschema::options().with_draft(draft).build(&json!({ keyword: kind })).ok();
@@ -109,6 +119,12 @@ fn regex(schema: &Value, backtrack: usize) -> Option<Validator> {
     let options =
         PatternOptions::fancy_regex().backtrack_limit(backtrack).size_limit(MAX_COMPILED).dfa_size_limit(MAX_AUTOMATON);
     jsonschema::options().with_pattern_options(options).build(schema).ok()
+}
+
+/// What the names of its groups cost, each of which the library compares with all before it.
+fn named(pattern: &str) -> u64 {
+    let names = pattern.bytes().filter(|byte| *byte == b'<').count() as u64;
+    names.saturating_mul(names) / 4
 }
 
 /// About how many states a regular expression has: its characters, as often as they are repeated.
@@ -146,8 +162,13 @@ fn states(pattern: &str) -> u64 {
                 if large { CLASS } else { 1 }
             }
             b'\\' => {
+                let escaped = bytes.get(at).copied().unwrap_or_default();
                 at += 1;
-                if bytes.get(at - 1).is_some_and(|byte| b"pPwWdDsS".contains(byte)) { CLASS } else { 1 }
+                // The braces of `\p{L}` and `\u{1F600}` repeat nothing.
+                if b"pPux".contains(&escaped) && bytes.get(at) == Some(&b'{') {
+                    at = bytes[at..].iter().position(|byte| *byte == b'}').map_or(bytes.len(), |end| at + end + 1);
+                }
+                if b"pPwWdDsS".contains(&escaped) { CLASS } else { 1 }
             }
             b'.' => 8,
             _ => 1,
@@ -163,6 +184,29 @@ fn states(pattern: &str) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::fuzzing::spent;
+
+    #[test]
+    fn names_of_groups_cost_what_comparing_them_costs() {
+        let (patterns, meter) = (Patterns::default(), Meter::new(2_000_000));
+        let named = |count: usize| Value::String((0..count).map(|at| format!("(?<a{at}>)")).collect());
+        let regex = |text: &Value| patterns.is_kind(Draft::Draft7, "format", "regex", text, &meter);
+        assert_eq!(regex(&named(1_000)), Ok(true));
+        assert_eq!(regex(&named(4_000)), Err(Halt::Stopped(crate::meter::Stopped::Spent)));
+        assert_eq!(regex(&named(20_000)), Ok(true), "too long to be kept");
+    }
+
+    #[test]
+    fn what_is_kept_of_patterns_is_bounded() {
+        let (patterns, meter) = (Patterns::default(), Meter::new(1 << 40));
+        // A megabyte each, and one of several.
+        let large = (0..30).map(|at| format!("{at}\\w{{30}}\\p{{L}}{{20}}")).chain(["[^x]{200}".to_owned()]);
+        let (found, memory) = spent(|| {
+            large.map(|pattern| patterns.matches(&pattern, &Value::from("x"), &meter)).collect::<Result<Vec<_>, _>>()
+        });
+        assert_eq!(found.map(|found| found.len()), Ok(31));
+        assert!(memory.kept < limits::PATTERN_BYTES.max, "{memory:?}");
+    }
 
     #[test]
     fn states_grow_with_what_is_repeated() {
@@ -173,7 +217,9 @@ mod tests {
             ("((a|b){10}c){20}", 400, 650),
             ("a{", 1, 4),
             (")(", 1, 4),
-            ("\\p{L}{50}", 50, 4_000),
+            ("\\p{L}{50}", 3_200, 3_210),
+            ("\\u{99999}", 1, 4),
+            ("\\p{", 64, 65),
             ("[", 1, 3),
             ("a{99999999999999999999}", 1, 40),
             ("(((((x{1000}){1000}){1000}){1000}){1000}){1000}){1000}", 1 << 59, u64::MAX),

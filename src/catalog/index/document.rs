@@ -7,10 +7,11 @@ use stubgen::{ServerStubs, ToolStub};
 
 use super::ranking::Ranking;
 use super::words::{Vocabulary, each_word, squashed};
+use crate::limits;
 use crate::manifest::{Offer, Offers, ServerEntry};
 
 /// Words of one tool that are looked at: the longest real definitions repeat themselves long before.
-const MAX_WORDS: u32 = 5000;
+const MAX_WORDS: u32 = limits::DEFINITION_WORDS.max as u32;
 /// Levels of a schema that are looked at.
 const MAX_DEPTH: usize = 6;
 

@@ -43,6 +43,10 @@ const POSTINGS_A_STEP: u64 = 4;
 const DOCUMENTS_A_STEP: u64 = 16;
 /// Known words that an unknown one may stand for.
 const MAX_MEANT: usize = 4;
+/// Known words that start with or are like an unknown one, of which those are chosen. A server can list a million.
+const MAX_LIKE: usize = 256;
+/// Steps for each of them.
+const LIKE: u64 = 4;
 
 /// A read-only index of the tools, resources and prompts of one catalog.
 pub(super) struct Index {
@@ -224,28 +228,30 @@ impl Index {
         let may_be_meant = self.ranking.typos > 0.0 && term.may_be_typo;
         if may_be_meant && known(&self.words, self.fields[0], &term.stem)?.is_none() {
             meter.spend(term.stem.len() as u64 * FUZZY_CHARACTER)?;
-            let meant = self.meant(&term.stem).map_err(broken)?;
+            let meant = self.meant(&term.stem, meter)?;
             variants.extend(meant.into_iter().map(|other| (other, self.ranking.typos)));
         }
         Ok(variants)
     }
 
     /// The most frequent known words that start with an unknown one, else those that are one edit away.
-    fn meant(&self, stem: &str) -> std::io::Result<Vec<String>> {
+    fn meant(&self, stem: &str, meter: &Meter) -> Result<Vec<String>, Halt> {
         let mut found = Vec::new();
         let end = format!("{stem}\u{10ffff}");
-        let mut starting = self.words.terms().range().ge(stem).lt(end).into_stream()?;
-        while starting.advance() && found.len() < 256 {
+        let starting = self.words.terms().range().ge(stem).lt(end).into_stream();
+        let mut starting = starting.map_err(broken)?;
+        while found.len() < MAX_LIKE && starting.advance() {
             found.push((starting.value().doc_freq, String::from_utf8_lossy(starting.key()).into_owned()));
         }
         if found.is_empty()
             && let Ok(near) = FuzzyTermQuery::new(Term::from_field_text(self.fields[0], stem), 1, true).automaton()
         {
-            let mut near = self.words.terms().search(near).into_stream()?;
-            while near.advance() {
+            let mut near = self.words.terms().search(near).into_stream().map_err(broken)?;
+            while found.len() < MAX_LIKE && near.advance() {
                 found.push((near.value().doc_freq, String::from_utf8_lossy(near.key()).into_owned()));
             }
         }
+        meter.spend(found.len() as u64 * LIKE)?;
         found.sort_unstable_by(|a, b| b.0.cmp(&a.0).then_with(|| a.1.cmp(&b.1)));
         found.truncate(MAX_MEANT);
         Ok(found.into_iter().map(|(_, stem)| stem).collect())

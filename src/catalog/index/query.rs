@@ -3,12 +3,14 @@
 use super::ranking::Ranking;
 use super::words::{is_stop_word, stem, words};
 
+use crate::limits;
+
 /// Words of a query that are looked at.
-const MAX_WORDS: usize = 64;
+const MAX_WORDS: usize = limits::QUERY_WORDS.max;
 /// Letters that a word needs to be taken for a misspelt or unfinished one.
 const MIN_TYPO: usize = 4;
 /// Bytes beyond which a word is looked for only as it is. The automaton for a misspelt one takes 7 KB a character.
-const MAX_TYPO: usize = 64;
+const MAX_TYPO: usize = limits::FUZZY_WORD.max;
 /// Words of server names that say nothing of the server.
 const OF_ANY_SERVER: [&str; 4] = ["mcp", "server", "api", "tools"];
 

@@ -104,3 +104,16 @@ impl Change {
 fn failed(path: &Path, error: &io::Error) -> Failure {
     Failure::usage(format!("{}: {error}", path.display()))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_diff_of_files_without_a_common_line_ends() {
+        let text = |word: &str| (0..20_000).map(|n| format!("{word}{}\n", n * 7919 % 20_011)).collect::<String>();
+        let change = Change::new("a\nb".to_owned(), Some(text("x")), Some(text("y") + &text("x")));
+        assert!(change.diff.starts_with("--- a/a\\nb\n+++ b/a\\nb\n"), "{}", &change.diff[..40]);
+        assert!(change.diff.lines().count() < 80_000, "{}", change.diff.lines().count());
+    }
+}

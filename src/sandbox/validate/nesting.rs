@@ -4,12 +4,14 @@
 //! Not a parser: an upper bound on the depth of the tree, from tokens. Brackets nest; so do operators and words that
 //! follow one another without a comma or the end of a statement.
 
+use crate::limits;
+
 /// Deepest tree that is parsed. Code that people and models write stays under a tenth of it.
-const MAX_DEPTH: usize = 500;
+const MAX_DEPTH: usize = limits::SCRIPT_NESTING.max;
 /// Type arguments that may be open at once. The parser takes quadratic time and memory for them: 3000 were 20 seconds.
-const MAX_ANGLES: usize = 50;
+const MAX_ANGLES: usize = limits::SCRIPT_ANGLES.max;
 /// Groups and classes of one regular expression.
-const MAX_GROUPS: usize = 250;
+const MAX_GROUPS: usize = limits::SCRIPT_GROUPS.max;
 
 /// Words that a regular expression can follow.
 const OPERATORS: [&str; 14] = [

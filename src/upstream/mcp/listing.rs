@@ -21,7 +21,7 @@ const LEAST_ENTRY: usize = 512;
 /// Bytes of memory that the values of a definition may take for each byte of it before they count for more.
 const TREE_BYTES_A_BYTE: usize = 16;
 /// Entries of a list other than the tools that are kept.
-const MAX_ENTRIES: usize = 10_000;
+const MAX_ENTRIES: usize = limits::OFFERS.max;
 /// How long the lists besides the tools may take, so that a server that never answers one still has its tools.
 const PATIENCE: Duration = Duration::from_secs(10);
 

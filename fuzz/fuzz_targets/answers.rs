@@ -1,0 +1,6 @@
+//! Any bytes as an answer of a server: read, redacted and laid out within the published bounds.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|data: &[u8]| forgefs::fuzzing::answers(data));

@@ -1,0 +1,201 @@
+//! Patterns, queries and definitions, whatever they are.
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, LazyLock};
+
+use serde_json::{Value, json};
+
+use super::glob::Glob;
+use super::{Catalog, Node};
+use crate::error::ErrorCode;
+use crate::fuzzing::{CHURN, Input, spent, warmed};
+use crate::limits;
+use crate::manifest::{ServerEntry, State};
+use crate::meter::{Halt, Meter};
+use crate::upstream::Listing;
+
+/// Steps that nothing here needs.
+const PLENTY: u64 = 1 << 40;
+
+const GLOBS: &[&str] = &[
+    "/",
+    "*",
+    "**",
+    "**/",
+    "?",
+    "[a-z]",
+    "[!b]",
+    "[abcdefghijklmnop]",
+    "[",
+    "]",
+    "{a,b}",
+    "{,}",
+    "{",
+    "}",
+    ",",
+    "a",
+    "A",
+    "s",
+    ".pyi",
+    "\\",
+    "tool_1",
+    "é",
+];
+const WORDS: &[&str] = &[
+    "create",
+    "creat",
+    "issue",
+    "isue",
+    "tool",
+    "xxxxxxxx",
+    "createIssue",
+    "HTTPServer",
+    " ",
+    "-",
+    "_",
+    ". ",
+    "\n",
+    "1",
+    "é",
+    "ſ",
+    "语言",
+    "server",
+    "delete the",
+    "zzzz zzzz",
+];
+
+/// A catalog whose words are near each other.
+fn catalog() -> &'static Catalog {
+    static CATALOG: LazyLock<Catalog> = LazyLock::new(|| {
+        let tools = (0..200).map(|n| {
+            let near: String = (0..40).map(|at| format!("create{}xx{n} ", char::from(b'a' + at % 26))).collect();
+            json!({ "name": format!("tool_{n}"), "description": near, "inputSchema": { "type": "object" } })
+        });
+        built(listed(tools.collect()))
+    });
+    &CATALOG
+}
+
+fn listed(tools: Vec<Value>) -> ServerEntry {
+    ServerEntry::listed("s", "s", None, Listing { tools, ..Listing::default() }, State::Offline)
+}
+
+fn built(entry: ServerEntry) -> Catalog {
+    Catalog::build(vec![Arc::new(entry)]).expect("a catalog")
+}
+
+/// A pattern is refused in few words, or each path is matched in the steps that [`limits::GLOB_STEPS`] says; and the
+/// files of the catalog are found by it in as many a path.
+pub fn patterns(data: &[u8]) {
+    warmed(check_patterns, data);
+}
+
+fn check_patterns(data: &[u8]) {
+    let mut input = Input::new(data);
+    let pattern = input.text(GLOBS, limits::GLOB.max + 8);
+    let path = format!("/{}", input.text(GLOBS, 2_000));
+    let (glob, memory) = spent(|| Glob::parse(&pattern));
+    limits::GLOB_MEMORY.holds(pattern.len(), memory.peak, &pattern);
+    let glob = match glob {
+        Ok(glob) => glob,
+        Err(error) => return assert!(error.message.len() < 1_000, "{} for {pattern:?}", error.message),
+    };
+    let meter = Meter::new(PLENTY);
+    let (matched, memory) = spent(|| glob.matcher().is_match(&path, &meter).is_ok());
+    let steps = PLENTY - meter.left();
+    assert!(matched && steps <= 1 + glob.states() * path.len() as u64, "{steps} for {pattern:?} and {path:?}");
+    limits::GLOB_STEPS.holds(path.len(), steps as usize, &(&pattern, &path));
+    limits::GLOB_MEMORY.holds(pattern.len(), memory.peak, &pattern);
+    let found = catalog().files(&pattern, &BTreeSet::new(), &Meter::new(PLENTY));
+    assert!(found.map_or(0, |nodes| nodes.len()) <= limits::GLOB_FILES.max, "{pattern:?}");
+}
+
+/// A search takes the steps that [`limits::QUERY_STEPS`] says, and its answer a bounded number of bytes.
+pub fn queries(data: &[u8]) {
+    warmed(check_queries, data);
+}
+
+fn check_queries(data: &[u8]) {
+    let query = Input::new(data).text(WORDS, limits::QUERY.max);
+    let (meter, catalog) = (Meter::new(PLENTY), catalog());
+    let (found, memory) = spent(|| {
+        let found = catalog.find_all_metered(std::slice::from_ref(&query), 8, "/", &meter)?;
+        Ok::<_, Halt>((found.len(), catalog.no_hits(&query, "/", &meter)?))
+    });
+    let (hits, nothing) = found.unwrap_or_else(|halt| panic!("{} for {query:?}", halt.error("search")));
+    let steps = PLENTY - meter.left();
+    assert!(hits <= 8 && nothing.len() < 2_000, "{hits}, {nothing}");
+    limits::QUERY_STEPS.holds(query.len(), steps as usize, &query);
+    limits::QUERY_MEMORY.holds(query.len(), memory.peak, &query);
+}
+
+/// A tool list becomes stubs of linear size and a catalog in linear memory, and each file of it can be read.
+pub fn definitions(data: &[u8]) {
+    warmed(check_definitions, data);
+}
+
+fn check_definitions(data: &[u8]) {
+    let mut input = Input::new(data);
+    let tools: Vec<Value> = (0..=input.byte() % 3).map(|n| definition(&mut input, n)).collect();
+    let bytes = tools.iter().map(|tool| tool.to_string().len()).sum();
+    let (entry, memory) = spent(|| listed(tools.clone()));
+    limits::STUBS_MEMORY.holds(bytes, memory.peak, &tools);
+    // Where no steps are counted, what was allocated altogether stands for them.
+    limits::STUBS_MEMORY.holds(bytes, memory.total / CHURN, &tools);
+    let (catalog, memory) = spent(|| built(entry));
+    limits::CATALOG_MEMORY.holds(bytes, memory.peak, &tools);
+    limits::CATALOG_MEMORY.holds(bytes, memory.total / CHURN, &tools);
+    for node in catalog.every_file() {
+        let (text, memory) = spent(|| catalog.read(node).map_or(0, |text| text.len()));
+        limits::STUB_BYTES.holds(bytes, text, &tools);
+        limits::STUBS_MEMORY.holds(bytes, memory.peak, &tools);
+    }
+    let listing = catalog.ls("/", 4).unwrap_or_else(|error| error.message);
+    assert!(listing.len() <= 70 << 10, "{} for {tools:?}", listing.len());
+    for name in ["t0", "T0", ""] {
+        let unknown = catalog.tool("s", name).err().is_none_or(|error| error.code == ErrorCode::ToolNotFound);
+        assert!(unknown, "{name} in {tools:?}");
+    }
+    assert!(catalog.resolve("/s").is_ok_and(Node::is_folder), "{tools:?}");
+}
+
+fn definition(input: &mut Input<'_>, number: usize) -> Value {
+    const NAMES: &[&str] = &["t", ".", "/", "-", "class", "x_", "Get", "ß"];
+    let name = if input.byte().is_multiple_of(3) { input.text(NAMES, 2_000) } else { format!("t{number}") };
+    let mut tool = json!({ "name": name, "inputSchema": input.schema() });
+    match input.byte() % 6 {
+        0 => tool["outputSchema"] = input.schema(),
+        1 => tool["description"] = json!(input.text(WORDS, 100_000)),
+        2 => tool["annotations"] = serde_json::from_str(&input.json(NAMES, 20_000)).unwrap_or_default(),
+        3 => tool["inputSchema"] = serde_json::from_str(&input.json(NAMES, 20_000)).unwrap_or_default(),
+        4 => tool["title"] = json!(input.text(NAMES, 20_000)),
+        _ => {}
+    }
+    tool
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_the_words_that_are_like_an_unknown_one_few_are_looked_at() {
+        // Each tool has 4,000 words that are one letter away.
+        let tool = |number: usize| {
+            let (head, tail) = "createissue".split_at(number);
+            let near = ('\u{ac00}'..).take(4_000).map(|letter| format!("{head}{letter}{} ", &tail[1..]));
+            json!({ "name": format!("t{number}"), "description": near.collect::<String>() })
+        };
+        let catalog = built(listed((0..8).map(tool).collect()));
+        let search = || {
+            let meter = Meter::new(PLENTY);
+            let (found, memory) =
+                spent(|| catalog.search_metered("createissue", 8, "/", &meter).map(|hits| hits.len()));
+            (found.unwrap_or_default(), PLENTY - meter.left(), memory)
+        };
+        search();
+        let (found, steps, memory) = search();
+        assert!(found > 0 && steps < 20_000, "{found} hits in {steps} steps");
+        assert!(memory.peak < 1 << 20, "{memory:?}");
+    }
+}
