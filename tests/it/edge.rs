@@ -17,6 +17,9 @@ fn large(id: u64, bytes: usize) -> String {
     json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params}).to_string()
 }
 
+/// The id and the words of the error that answers a line.
+type Told<'a> = Option<(Option<u64>, &'a str)>;
+
 #[test]
 fn what_is_no_message_is_told_where_it_can_be_and_passed_over_where_it_cannot() {
     let deep = format!("{{\"id\":9,\"method\":\"x\",\"params\":{}{}}}", "[".repeat(100_000), "]".repeat(100_000));
@@ -27,7 +30,7 @@ fn what_is_no_message_is_told_where_it_can_be_and_passed_over_where_it_cannot() 
         vec!["0"; 220_000].join(",")
     );
     // Lines, and the number and the words of the error that each is answered with, if it is.
-    let cases: &[(&[u8], Option<(Option<u64>, &str)>)] = &[
+    let cases: &[(&[u8], Told)] = &[
         (b"{\"id\":1,\"method\":\"ping\",,}\n", Some((Some(1), "the line is no JSON"))),
         (b"{\"id\":2,\"method\":\"p\0ing\"}\n", Some((Some(2), "the line is no JSON"))),
         (b"{\"id\":3,\"method\":\"\xff\xfe\"}\r\n", Some((Some(3), "the line is no JSON"))),
