@@ -51,7 +51,7 @@ impl Build {
 
 /// Tests that no JavaScript engine is part of: one build runs them.
 const WITHOUT_ENGINE: &str = "package(forgefs-stubgen) | package(forgefs-wire) | package(forgefs-measure) | package(xtask) \
-    | (binary_id(forgefs) & not test(/sandbox/)) | (binary_id(forgefs::it) & test(/^(access|admission|adversarial|apart|\
+    | (binary_id(forgefs) & not test(/sandbox/)) | (binary_id(forgefs::it) & test(/^(access|admission|adversarial|apart|edge|\
     approval|asking|audit|auth|cli|config|docs|errors|faults|hostile_files|hostile_input|hostile_logins|hostile_schemas|\
     http|identity|import|lifecycle|people|policy|processes|real_servers|redaction|redaction_corpus|relay|reload|reviewed|\
     spending|telemetry|terminal)::/))";
