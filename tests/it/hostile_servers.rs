@@ -260,7 +260,7 @@ const LISTS: &[(&str, &str)] = &[
     ("tiny", "values take"),
     ("many", "more than 2097152 bytes"),
     ("zeros", "values take"),
-    ("nested", "more than 2097152 bytes"),
+    ("nested", "values take"),
     ("cursor", "cursor: 8192 bytes, over the limit of 4096"),
     ("private", "reserved"),
     ("no list", "without a list of tools"),
