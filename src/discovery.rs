@@ -5,10 +5,11 @@ use std::sync::Arc;
 
 use crate::catalog::{Catalog, Found, Node, Remote};
 use crate::error::{Error, ErrorCode, Result};
+use crate::labels::Labels;
 use crate::limits;
 use crate::meter::{Halt, Meter, metered_as};
 use crate::redact::{self, Surface};
-use crate::session::{Labels, Session, StoredResult};
+use crate::session::{Session, StoredResult};
 use crate::text::{brief, head};
 
 /// Levels that one `ls` shows at most.

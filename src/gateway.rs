@@ -12,13 +12,13 @@ use tokio::time::Instant;
 
 use crate::audit;
 use crate::broker::{Approver, Rules, Validators};
-use crate::catalog::{Catalog, Phase};
+use crate::catalog::Catalog;
 use crate::config::{self, Config};
 use crate::discovery::Discovery;
 use crate::error::Result;
 use crate::execution::{Execution, Request, Scene};
 use crate::kept;
-use crate::manifest::ServerEntry;
+use crate::manifest::{Phase, ServerEntry};
 use crate::memory;
 use crate::panics;
 use crate::redact::{self, Outgoing as _, Surface};

@@ -17,7 +17,7 @@ use nix::sys::stat::{FileStat, Mode, SFlag, fstatat, mkdirat};
 use nix::unistd::{UnlinkatFlags, unlinkat};
 
 use crate::files;
-use crate::session::random_id;
+use crate::random;
 
 /// Levels of folders below the root: more than any stub tree has.
 const MAX_DEPTH: usize = 8;
@@ -109,7 +109,7 @@ impl Tree {
         let (folders, name) = split(path)?;
         let folder = self.folder(&folders, true)?;
         let folder = folder.as_ref().unwrap_or(&self.0);
-        let new = format!(".new-{}", random_id());
+        let new = format!(".new-{}", random::id());
         let flags = OFlag::O_WRONLY | OFlag::O_CREAT | OFlag::O_EXCL | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
         let mut file = File::from(openat(folder, new.as_str(), flags, FILE)?);
         let written = file.write_all(content).and_then(|()| Ok(renameat(folder, new.as_str(), folder, name)?));

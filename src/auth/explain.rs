@@ -103,6 +103,6 @@ pub fn error(server: &str, failed: &AuthError) -> Error {
 /// One line of bounded length, without anything secret.
 fn brief(text: &str) -> String {
     // Redacted first: half a token is still too much of it.
-    let clean = crate::secret::redact(text);
+    let clean = crate::redact::secret::redact(text);
     clean.chars().map(|c| if c.is_control() { ' ' } else { c }).take(MAX_REPEATED).collect()
 }

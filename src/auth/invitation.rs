@@ -8,7 +8,7 @@ use tokio::sync::{Mutex, watch};
 
 use super::{Account, Grant, Listener, Login, Version};
 use crate::error::{Error, ErrorCode, Result};
-use crate::session::random_id;
+use crate::random;
 use crate::task::Task;
 
 /// How long an address is good.
@@ -70,7 +70,7 @@ impl Invitations {
         let listener = Listener::bind(self.account.redirect_port()).await?;
         let login = Login::begin(&self.account, &listener.redirect_uri(), scopes).await?;
         let (tell, outcome) = watch::channel(None);
-        let (id, url, scopes) = (random_id(), login.url().to_owned(), scopes.to_vec());
+        let (id, url, scopes) = (random::id(), login.url().to_owned(), scopes.to_vec());
         let server = self.account.server().to_owned();
         let waiting = Task::spawn(async move {
             let completed = async {

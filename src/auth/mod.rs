@@ -24,7 +24,7 @@ use url::Url;
 use crate::config::{self, Auth, OAuth, Transport};
 use crate::error::Result;
 use crate::files;
-use crate::secret;
+use crate::redact::secret;
 
 use discovery::Issuer;
 pub use explain::{error, login_command, needs_login, needs_login_by, needs_scope};

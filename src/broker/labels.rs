@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::policy::{self, Rules};
 use crate::error::{Error, Result};
-use crate::session::Labels;
+use crate::labels::Labels;
 
 /// What one execution holds.
 pub(super) struct Holdings {

@@ -10,8 +10,8 @@ use super::millis;
 use super::policy::Asked;
 use crate::config::Amount;
 use crate::error::{Error, ErrorCode, Result, code_name};
+use crate::labels::Labels;
 use crate::redact::{self, Surface};
-use crate::session::Labels;
 use crate::telemetry::CallId;
 use crate::text::head;
 

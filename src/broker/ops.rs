@@ -13,12 +13,13 @@ use crate::catalog::Catalog;
 use crate::discovery::{Discovery, SEARCH_STEPS, Sight};
 use crate::error::{Error, ErrorCode, Result};
 use crate::json;
+use crate::labels::Labels;
 use crate::limits;
 use crate::manifest::ServerEntry;
 use crate::meter::{Meter, metered_as};
 use crate::pause::Pause;
 use crate::sandbox::Host;
-use crate::session::{Labels, StoredResult};
+use crate::session::StoredResult;
 use crate::task;
 
 #[async_trait]

@@ -12,8 +12,9 @@ use serde_json::Value;
 
 use super::{Broker, policy};
 use crate::error::{Error, ErrorCode, Result};
+use crate::labels::Labels;
 use crate::redact::{self, Mentions, Minting, PutBack, Results, Surface, Way};
-use crate::session::{Labels, Session};
+use crate::session::Session;
 use crate::upstream::{Caller, Level, LogEntry, Question, Speaker, Step, TraceContext};
 
 /// The placeholders that an execution may use.

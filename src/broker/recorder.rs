@@ -10,7 +10,8 @@ use serde::Serialize;
 use super::{CallRecord, Subject};
 use crate::audit::{self, Entry};
 use crate::error::{Error, ErrorCode, Result};
-use crate::session::{self, Session, random_id};
+use crate::random;
+use crate::session::{self, Session};
 
 /// Puts the calls of one execution on record, and the execution itself.
 #[derive(Debug)]
@@ -92,7 +93,7 @@ impl Recorder {
     #[must_use]
     pub fn new(log: Arc<audit::Log>, subject: Subject) -> Arc<Self> {
         let (has_begun, read) = (AtomicBool::new(false), Mutex::default());
-        Arc::new(Self { id: random_id(), log, subject, begun: SystemTime::now(), has_begun, read })
+        Arc::new(Self { id: random::id(), log, subject, begun: SystemTime::now(), has_begun, read })
     }
 
     /// Puts a call on record that is about to be sent.

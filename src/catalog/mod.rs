@@ -15,7 +15,7 @@ use std::sync::Arc;
 use crate::auth;
 use crate::error::{Error, ErrorCode, Result, did_you_mean, nearest};
 use crate::limits;
-use crate::manifest::{ServerEntry, State};
+use crate::manifest::{Phase, ServerEntry, State};
 use crate::meter::{Halt, Meter};
 use crate::text::brief;
 use stubgen::ToolStub;
@@ -33,17 +33,6 @@ const OFFER_PART: usize = 4;
 /// What is added to a rank, from 0, before it is inverted. Small, since the queries of a task are of different steps: the
 /// best hit of one is worth more than one that is in the middle for two.
 const RANK_OFFSET: f32 = 1.0;
-
-/// How far the servers of a catalog have come, in order.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Phase {
-    /// A server is being started of which nothing is known yet.
-    Starting,
-    /// Of each server that is being started there are the tools that it listed last time.
-    Usable,
-    /// No server is being started any more.
-    Settled,
-}
 
 /// Everything that can be listed, read and searched. See [`Catalog::build`].
 pub struct Catalog {

@@ -23,10 +23,12 @@ pub(super) async fn serve(global: &Global) -> Result<ExitCode, Failure> {
         Some(path) => reload::follow(Arc::clone(&gateway), path, process_env).await,
         None => std::future::pending().await,
     });
+    let (wanted, told) = (gateway.metrics_wanted(), Arc::clone(&gateway));
+    let text: telemetry::Text = Arc::new(move || told.metrics_text());
     tokio::select! {
         served = server::serve_stdio(Arc::clone(&gateway)) => served?,
         () = following => {}
-        () = kept_up(async || telemetry::serve(Arc::clone(&gateway)).await) => {}
+        () = kept_up(async || telemetry::serve(wanted.clone(), Arc::clone(&text)).await) => {}
         () = signals::asked_to_end() => {}
     }
     Ok(ExitCode::SUCCESS)

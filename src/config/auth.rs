@@ -7,7 +7,7 @@ use super::error::ConfigError;
 use super::raw::RawAuth;
 use super::values::Values;
 use super::{Auth, OAuth, Transport, is_loopback};
-use crate::secret::Secret;
+use crate::redact::secret::Secret;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {

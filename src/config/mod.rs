@@ -9,8 +9,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::limits;
+use crate::redact::secret::{self, Secret};
 use crate::redact::{self, Results};
-use crate::secret::{self, Secret};
 
 mod auth;
 mod diff;

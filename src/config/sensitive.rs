@@ -6,7 +6,7 @@
 use url::Url;
 
 use super::expand::Expanded;
-use crate::secret::{self, Secret};
+use crate::redact::secret::{self, Secret};
 
 /// A value of `env`. Listed if it came from the environment, if its name sounds like a credential or if it is a
 /// connection string with a password; variables that describe the machine are not.

@@ -8,7 +8,7 @@ use super::error::ConfigError;
 use super::raw::{RawMetrics, RawTelemetry};
 use super::transport::{address, headers};
 use super::values::Values;
-use crate::secret::Secret;
+use crate::redact::secret::Secret;
 
 /// The `[metrics]` table.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -11,7 +11,7 @@ use super::error::ConfigError;
 use super::raw::RawServer;
 use super::sensitive;
 use super::values::Values;
-use crate::secret::Secret;
+use crate::redact::secret::Secret;
 
 /// Decides the transport of an entry and checks the keys that belong to it.
 pub(super) fn transport(values: &Values<'_>, key: &KeyPath, raw: RawServer) -> Result<Transport, ConfigError> {

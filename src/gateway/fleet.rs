@@ -8,10 +8,10 @@ use arc_swap::ArcSwap;
 use serde_json::Value;
 use tokio::sync::watch;
 
-use crate::catalog::{Catalog, Phase};
+use crate::catalog::Catalog;
 use crate::config::{self, Config};
 use crate::error::{Error, ErrorCode, Result};
-use crate::manifest::{Cache, Keeper, Pin, ServerEntry, Source, State, load_file};
+use crate::manifest::{Cache, Keeper, Phase, Pin, ServerEntry, Source, State, load_file};
 use crate::memory;
 use crate::router::{Route, Router};
 use crate::task::Task;

@@ -10,9 +10,8 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 
 use super::cache::digest;
-use super::{Cache, Pin, ServerEntry, State};
+use super::{Cache, Phase, Pin, ServerEntry, State};
 use crate::auth::Account;
-use crate::catalog::Phase;
 use crate::config::{self, Start};
 use crate::error::{Error, ErrorCode};
 use crate::panics;

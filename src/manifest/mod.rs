@@ -23,6 +23,17 @@ pub use keep::{Keeper, Source};
 pub use offers::{Offer, Offers};
 pub use pin::{LOCK, Pin, Quarantined};
 
+/// How far the servers of a catalog have come, in order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Phase {
+    /// A server is being started of which nothing is known yet.
+    Starting,
+    /// Of each server that is being started there are the tools that it listed last time.
+    Usable,
+    /// No server is being started any more.
+    Settled,
+}
+
 /// Bytes of a server's `__init__.pyi`, about 200 tokens, up to which `binding = "auto"` lists it in place of a file a
 /// tool: reading all of it then costs less than finding out which parts to read.
 const SMALL_SERVER: usize = 800;

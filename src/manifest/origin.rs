@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::config::{self, Transport};
-use crate::secret::Secret;
+use crate::redact::secret::Secret;
 
 /// For what is kept on disk: of secrets only the names.
 pub(super) fn on_disk(server: &config::Server) -> String {

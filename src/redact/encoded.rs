@@ -2,7 +2,7 @@
 
 use super::scan::{self, Found, rank, run};
 use super::vendors::alnum;
-use crate::secret;
+use crate::redact::secret;
 
 /// Shortest run of base64 that is looked into.
 const SHORTEST: usize = 24;

@@ -11,8 +11,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use super::returned::Returned;
 use super::scan::{Found, rank};
 use super::token::{self, Place, Token};
+use crate::labels::Labels;
 use crate::limits;
-use crate::session::Labels;
 
 /// Values that a session remembers; beyond, the oldest are forgotten.
 pub(super) const MAX_VALUES: usize = limits::MINTED.max;

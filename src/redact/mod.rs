@@ -1,6 +1,6 @@
 //! Text that leaves the gateway, without what must not leave it.
 //!
-//! Values of the configuration are known by their type and are never shown ([`crate::secret`]). Everything else is
+//! Values of the configuration are known by their type and are never shown ([`crate::redact::secret`]). Everything else is
 //! known by its pattern. What applies where is the table in `Surface::classes`; a replaced secret reads like
 //! `[redacted:github-token]`. It is a net for accidents, not a boundary: a script that turns a token around before it
 //! answers with it is not caught.
@@ -20,6 +20,7 @@ mod private;
 mod put_back;
 mod returned;
 pub(crate) mod scan;
+pub mod secret;
 mod shapes;
 mod structure;
 mod token;
@@ -38,7 +39,6 @@ pub(crate) use scan::replaced;
 pub use structure::{json, json_text};
 
 use crate::error::Error;
-use crate::secret;
 use scan::Found;
 
 /// What is taken out of results, beside the values of the configuration.

@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::Minting;
 use super::scan::{self, Found, rank, replace};
-use crate::secret;
+use crate::redact::secret;
 
 /// Takes out secrets that are cut in pieces, one in each of several texts in a row; whether there were any.
 pub(super) fn take_out(minting: Option<&Minting<'_>>, items: &mut [Value]) -> bool {

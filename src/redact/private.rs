@@ -7,7 +7,7 @@ use regex::Regex;
 
 use super::scan::{Found, rank};
 use crate::limits;
-use crate::secret;
+use crate::redact::secret;
 
 /// Paths and hosts of this gateway, with what stands in their place.
 static OWN: RwLock<Vec<(String, &'static str)>> = RwLock::new(Vec::new());

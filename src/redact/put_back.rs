@@ -13,7 +13,7 @@ use super::finder::Finder;
 use super::minted::{MAX_VALUES, Minted, Table};
 use super::token::{self, Token};
 use crate::error::{Error, ErrorCode, Result};
-use crate::session::Labels;
+use crate::labels::Labels;
 
 /// The placeholders that the agent wrote itself.
 #[derive(Debug, Default)]

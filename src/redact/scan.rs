@@ -166,7 +166,7 @@ pub(super) fn replace<'t>(text: &'t str, mut found: Vec<Found>, minting: Option<
         clean.push_str(&text[end..from]);
         let minting = minting.filter(|_| (rank::TOKEN..=rank::PERSONAL).contains(&rank));
         match (label, minting.and_then(|minting| minting.name(label, &text[from..to]))) {
-            ("", _) => clean.push_str(crate::secret::MASK),
+            ("", _) => clean.push_str(crate::redact::secret::MASK),
             (_, Some(name)) => clean.push_str(&name),
             (label, None) => clean.extend(["[redacted:", label, "]"]),
         }

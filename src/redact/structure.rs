@@ -12,7 +12,7 @@ use serde_json::{Map, Value};
 
 use super::scan::{Found, rank, replace};
 use super::{Classes, Surface, Way, encoded, named, names, owned, pairs, personal, pieces, scan, text};
-use crate::secret;
+use crate::redact::secret;
 
 /// JSON in texts of JSON that is looked at.
 const LEVELS: u8 = 4;

@@ -19,7 +19,7 @@ use super::conversation::{Conversation, Step};
 use super::pipes::{Frame, last_words, read_frames, write_frames};
 use super::{Failure, Host, Report};
 use crate::error::{Error, ErrorCode, Result};
-use crate::spawner;
+use crate::{random, spawner};
 
 /// How long a worker may take to say that it is ready.
 const READY: Duration = Duration::from_secs(20);
@@ -117,7 +117,7 @@ impl Worker {
     /// which kills it.
     pub(super) async fn run(&mut self, mut run: Run, host: &dyn Host, wall: Duration) -> Report {
         self.runs += 1;
-        self.number += u64::from(unforeseen()) + 1;
+        self.number += u64::from(random::number()) + 1;
         run.run = self.number;
         let engine = self.ready.engines.iter().find(|engine| engine.language == run.language).cloned();
         let cpu_limit = Duration::from_millis(run.limits.cpu_ms) + CPU_GRACE;
@@ -274,14 +274,6 @@ async fn answer(host: &dyn Host, call: Call) -> Reply {
         })
     });
     Reply { run: call.run, call: call.call, outcome }
-}
-
-/// A number that a worker cannot know before it is told.
-fn unforeseen() -> u32 {
-    let mut bytes = [0; 4];
-    // Without randomness the numbers are merely in order, as they were to be.
-    let _ = getrandom::fill(&mut bytes);
-    u32::from_le_bytes(bytes)
 }
 
 /// The frame of an answer. One that does not fit a frame becomes the call's error: no fault of the worker.

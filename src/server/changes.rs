@@ -14,9 +14,10 @@ use tokio::sync::watch;
 
 use super::Desk;
 use super::offers::rpc_error;
-use crate::catalog::{Catalog, Phase};
+use crate::catalog::Catalog;
 use crate::gateway::Gateway;
 use crate::limits;
+use crate::manifest::Phase;
 use crate::task::Task;
 
 /// How long changes are collected: servers come up one after the other.

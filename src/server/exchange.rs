@@ -17,6 +17,7 @@ use super::caller::{Asked, ClientCaller, PATIENCE};
 use super::offers::rpc_error;
 use super::waiting::Waiting;
 use crate::panics;
+use crate::random;
 use crate::task::Task;
 use crate::upstream::Level;
 
@@ -181,7 +182,7 @@ impl<T: Send + 'static> Exchanges<T> {
     async fn suspend(&self, running: Running<T>, asked: BTreeMap<String, Asked>) -> Reply<T> {
         running.caller.pause().await;
         let questions: InputRequests = asked.iter().map(|(key, asked)| (key.clone(), asked.request.clone())).collect();
-        let state = unforeseen();
+        let state = random::token();
         let (all, own) = (Arc::clone(&self.0), state.clone());
         let patience = Task::spawn(async move {
             tokio::time::sleep(PATIENCE).await;
@@ -212,14 +213,4 @@ impl<T: Send + 'static> Exchanges<T> {
     fn lock(&self) -> MutexGuard<'_, State<T>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
-
-/// A state that nobody can guess.
-fn unforeseen() -> String {
-    let mut bytes = [0; 16];
-    if let Err(error) = getrandom::fill(&mut bytes) {
-        tracing::warn!(%error, "no randomness");
-        return format!("{:p}-{:?}", &raw const bytes, std::time::Instant::now());
-    }
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }

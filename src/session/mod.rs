@@ -4,7 +4,7 @@ mod approvals;
 mod results;
 mod stash;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 pub use approvals::{Approvals, Consent};
@@ -14,11 +14,9 @@ pub use stash::Stash;
 use serde::Serialize;
 
 use crate::kept::{Kept, READS, UNRECORDED};
+use crate::random;
 use crate::redact::Minted;
 use crate::spending::Purse;
-
-/// Names of the servers whose data something holds.
-pub type Labels = BTreeSet<String>;
 
 /// The state of one session.
 #[derive(Default)]
@@ -42,17 +40,8 @@ struct SessionId(String);
 
 impl Default for SessionId {
     fn default() -> Self {
-        Self(random_id())
+        Self(random::id())
     }
-}
-
-/// Twelve hexadecimal digits by chance.
-#[must_use]
-pub fn random_id() -> String {
-    let mut bytes = [0; 6];
-    // Without randomness records of one moment share an id, and are told apart by their time.
-    let _ = getrandom::fill(&mut bytes);
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// A stub that was read.

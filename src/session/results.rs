@@ -3,8 +3,9 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex};
 
-use super::{Labels, lock};
+use super::lock;
 use crate::error::{Error, ErrorCode, Result};
+use crate::labels::Labels;
 use crate::limits;
 use crate::memory::{self, Taken};
 use crate::text::brief;

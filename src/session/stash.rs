@@ -6,8 +6,9 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::{Labels, lock};
+use super::lock;
 use crate::error::{Error, ErrorCode, Result};
+use crate::labels::Labels;
 use crate::limits;
 use crate::memory::{self, Taken};
 

@@ -6,8 +6,9 @@ use std::time::Duration;
 
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
 
-use crate::gateway::Gateway;
+use crate::config;
 use crate::limits;
 use crate::task::Newest;
 
@@ -22,15 +23,17 @@ const AT_ONCE: usize = limits::METRICS_CONNECTIONS.max;
 /// Pause before an address that is taken is tried again.
 const AGAIN: Duration = Duration::from_secs(30);
 
-/// Serves the metrics of a gateway where its configuration says, whatever it says later.
-pub async fn serve(gateway: Arc<Gateway>) {
-    let mut wanted = gateway.metrics_wanted();
+/// Gives the metrics of the moment.
+pub type Text = Arc<dyn Fn() -> String + Send + Sync>;
+
+/// Serves the metrics that `text` gives where the configuration says, whatever it says later.
+pub async fn serve(mut wanted: watch::Receiver<Option<config::Metrics>>, text: Text) {
     loop {
         let listen = wanted.borrow_and_update().as_ref().map(|metrics| metrics.listen);
         tokio::select! {
             () = async {
                 match listen {
-                    Some(address) => listen_at(address, &gateway).await,
+                    Some(address) => listen_at(address, &text).await,
                     None => std::future::pending().await,
                 }
             } => {}
@@ -39,7 +42,7 @@ pub async fn serve(gateway: Arc<Gateway>) {
     }
 }
 
-async fn listen_at(address: SocketAddr, gateway: &Arc<Gateway>) {
+async fn listen_at(address: SocketAddr, text: &Text) {
     let mut told = false;
     let listener = loop {
         match TcpListener::bind(address).await {
@@ -60,9 +63,9 @@ async fn listen_at(address: SocketAddr, gateway: &Arc<Gateway>) {
     loop {
         match listener.accept().await {
             Ok((stream, _)) => {
-                let gateway = Arc::clone(gateway);
+                let text = Arc::clone(text);
                 requests.spawn(async move {
-                    let _ = tokio::time::timeout(PATIENCE, answer(stream, address.ip(), &gateway)).await;
+                    let _ = tokio::time::timeout(PATIENCE, answer(stream, address.ip(), &text)).await;
                 });
             }
             // Out of descriptors, or the like: that passes.
@@ -71,12 +74,12 @@ async fn listen_at(address: SocketAddr, gateway: &Arc<Gateway>) {
     }
 }
 
-async fn answer(mut stream: TcpStream, own: IpAddr, gateway: &Gateway) -> std::io::Result<()> {
+async fn answer(mut stream: TcpStream, own: IpAddr, text: &Text) -> std::io::Result<()> {
     let mut head = Vec::with_capacity(1024);
     let (status, body) = loop {
         let read = (&mut stream).take((HEAD - head.len()) as u64).read_buf(&mut head).await?;
         match answer_to(&head, own) {
-            Some((200, _)) => break (200, gateway.metrics_text()),
+            Some((200, _)) => break (200, text()),
             Some((status, said)) => break (status, said.to_owned()),
             None if read == 0 => break (400, "not a request, or one that is too large\n".to_owned()),
             None => {}
@@ -88,12 +91,12 @@ async fn answer(mut stream: TcpStream, own: IpAddr, gateway: &Gateway) -> std::i
         _ => "text/plain; charset=utf-8",
     };
     let shown = if head.starts_with(b"HEAD ") { "" } else { &body };
-    let text = format!(
+    let answer = format!(
         "HTTP/1.1 {status} {}\r\nContent-Type: {kind}\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{shown}",
         phrase.unwrap_or_default(),
         body.len(),
     );
-    stream.write_all(text.as_bytes()).await?;
+    stream.write_all(answer.as_bytes()).await?;
     stream.shutdown().await
 }
 

@@ -16,7 +16,7 @@ use std::time::{Duration, SystemTime};
 use crate::config::Amount;
 
 pub use context::{CallId, Trace};
-pub use exposition::serve;
+pub use exposition::{Text, serve};
 pub use metrics::{Metrics, ServerState, Snapshot};
 pub use traces::{Traces, end_all};
 

@@ -19,7 +19,7 @@ use crate::address::Reach;
 use crate::config::is_loopback;
 use crate::error::{Error, ErrorCode, Result};
 use crate::limits;
-use crate::secret::Secret;
+use crate::redact::secret::Secret;
 
 /// Redirects of one request that are followed.
 const MAX_REDIRECTS: usize = limits::REDIRECTS.max;

@@ -33,7 +33,7 @@ use super::{Answer, Block, Listing, Operation, Progress, Subject, ToolAnswer, ht
 use crate::auth::Version;
 use crate::config::{self, Transport};
 use crate::error::{Error, ErrorCode, Result};
-use crate::secret::Secret;
+use crate::redact::secret::Secret;
 use crate::task::{self, Task};
 
 use handler::Handler;

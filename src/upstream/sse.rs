@@ -26,7 +26,7 @@ use super::lines::MAX_MESSAGE;
 use super::message::{self, Parsed};
 use crate::error::Result;
 use crate::limits;
-use crate::secret::Secret;
+use crate::redact::secret::Secret;
 use crate::task::{self, Task};
 
 /// Messages of a server that wait to be looked at.

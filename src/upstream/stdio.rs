@@ -18,7 +18,7 @@ use super::lines::{Messages, Pending};
 use super::process::{Process, Stdin};
 use super::stderr::Stderr;
 use crate::error::{Error, ErrorCode, Result};
-use crate::secret::Secret;
+use crate::redact::secret::Secret;
 use crate::spawner;
 use crate::task::Task;
 

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use forgefs::cli::init;
 use forgefs::config::{Audit, AuditTo, Config, ConfigError, Manifest, Transport};
-use forgefs::secret;
+use forgefs::redact::secret;
 use proptest::prelude::*;
 
 /// The environment of every test here.

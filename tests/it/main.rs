@@ -30,6 +30,7 @@ mod identity;
 mod import;
 mod kept;
 mod lifecycle;
+mod modules;
 mod people;
 mod placeholders;
 mod planted;

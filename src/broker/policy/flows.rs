@@ -3,7 +3,7 @@
 use super::{Reason, Rules};
 use crate::config::FlowAction;
 use crate::error::{Error, ErrorCode, Result};
-use crate::session::Labels;
+use crate::labels::Labels;
 
 /// Checks a call to `server` by an execution that holds data of `labels`; says what the user has to be asked.
 ///

@@ -10,8 +10,9 @@ use proptest::prelude::*;
 use super::super::labels::Holdings;
 use super::*;
 use crate::config::Config;
+use crate::labels::Labels;
 use crate::manifest::State;
-use crate::session::{Labels, Stash};
+use crate::session::Stash;
 
 const SERVERS: [&str; 4] = ["vault", "chat", "web", "notes"];
 

@@ -28,8 +28,8 @@ use wire::ErrorCode;
 use super::labels::Held;
 use crate::config::{self, Approval, Config, Flow, Isolation, PerTool, Relays, ToolRule};
 use crate::error::{Error, Result, code_name};
+use crate::labels::Labels;
 use crate::manifest::ServerEntry;
-use crate::session::Labels;
 use crate::upstream::Operation;
 
 use access::Grants;

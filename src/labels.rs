@@ -1,0 +1,6 @@
+//! Whose data something holds.
+
+use std::collections::BTreeSet;
+
+/// Names of the servers whose data something holds.
+pub type Labels = BTreeSet<String>;
