@@ -80,17 +80,19 @@ fn identifier(text: &str) -> Option<String> {
     (end > 0).then(|| text[..end].to_owned())
 }
 
+/// The modules that one uses, and those use, and so on.
+fn reached<'u>(uses: &'u Uses, from: &'u String) -> BTreeSet<&'u String> {
+    let (mut seen, mut open) = (BTreeSet::new(), vec![from]);
+    while let Some(module) = open.pop() {
+        open.extend(uses.get(module).into_iter().flat_map(BTreeMap::keys).filter(|next| seen.insert(*next)));
+    }
+    seen
+}
+
 /// Each use that is part of a circle, with its files.
 fn circles(uses: &Uses) -> Vec<String> {
-    let reached = |from: &String| {
-        let (mut seen, mut open) = (BTreeSet::new(), vec![from]);
-        while let Some(module) = open.pop() {
-            open.extend(uses.get(module).into_iter().flat_map(BTreeMap::keys).filter(|next| seen.insert(*next)));
-        }
-        seen
-    };
     let edges = uses.iter().flat_map(|(from, to)| to.iter().map(move |(to, files)| (from, to, files)));
-    let closed = edges.filter(|(from, to, _)| reached(to).contains(from));
+    let closed = edges.filter(|(from, to, _)| reached(uses, to).contains(from));
     closed.map(|(from, to, files)| format!("{from} uses {to} in {files:?}")).collect()
 }
 
