@@ -60,7 +60,7 @@ impl fmt::Display for Secret {
 }
 
 /// Lists a value for [`redact`] without wrapping it, such as a token that is part of a longer value. What goes beyond
-/// the bounds is counted by [`left_out`]: the configuration that it is of must not come into force.
+/// the bounds is counted by `left_out`: the configuration that it is of must not come into force.
 ///
 /// The forms in which it appears inside JSON text and inside a URL are listed with it.
 pub fn list(value: &str) {
