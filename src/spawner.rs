@@ -25,9 +25,13 @@ pub(crate) async fn spawn<T: Send + 'static>(start: impl FnOnce() -> Result<T> +
     let (tell, started) = oneshot::channel();
     let runtime = Handle::current();
     pass_on(Box::new(move || {
+        // Given up while another start took its time.
+        if tell.is_closed() {
+            return;
+        }
         // A child's pipes belong to the runtime that waits for it.
         let _entered = runtime.enter();
-        // Nobody waits any more: the child is dropped, which kills it.
+        // Given up meanwhile: the child is dropped, which kills it.
         let _ = tell.send(start());
     }))?;
     started.await.unwrap_or_else(|_| Err(Error::other("it could not be started: see the log")))

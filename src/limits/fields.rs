@@ -96,7 +96,8 @@ pub const CLIENT_MESSAGE: Limit = Limit::new("message of a client", 16 << 20, Un
 /// The values in it, in memory.
 pub const CLIENT_VALUES: Limit =
     Limit::new("values of a message of a client", 32 << 20, Unit::Bytes, "one client's connection");
-/// Requests of one client that are under way, the values in them, and their answers until they are written.
+/// Requests of one client that are under way, with the values in them; and as much again of messages that wait to be
+/// written to it, from which on nothing is read.
 pub const UNDER_WAY: Limit = Limit::new("bytes under way", 64 << 20, Unit::Bytes, "one client's connection");
 /// Requests of one client that are under way.
 pub const REQUESTS: Limit = Limit::new("requests under way", 1024, Unit::Items, "one client's connection");

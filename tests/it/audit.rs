@@ -512,6 +512,18 @@ mod faults {
         assert!(fs::metadata(fence.audit()).expect("a file").len() < 64 << 10);
     }
 
+    /// Makes sixty calls with a record of 4 KB, and counts those that were refused for want of room.
+    async fn refused_of_sixty(session: &Session) -> usize {
+        let filler = format!("# {}\n{CALL}", "x".repeat(4000));
+        let mut refused = 0;
+        for _ in 0..60 {
+            let answer = session.call("execute", json!({"language": "starlark", "code": filler})).await;
+            assert!(!answer.is_error || answer.text.contains("it cannot be put on record"), "{}", answer.text);
+            refused += usize::from(answer.is_error);
+        }
+        refused
+    }
+
     /// A gateway whose files may not grow (RLIMIT_FSIZE, in KiB) is not ended by the signal, and goes on in another file.
     #[tokio::test]
     async fn a_limit_on_the_size_of_files_ends_no_gateway() {
@@ -529,13 +541,7 @@ mod faults {
             fence.enclose(&mut command);
             let session = fence.connect(Era::Modern, command).await;
             session.ready(&["people"]).await;
-            let filler = format!("# {}\n{CALL}", "x".repeat(4000));
-            let mut refused = 0;
-            for _ in 0..60 {
-                let answer = session.call("execute", json!({"language": "starlark", "code": filler})).await;
-                assert!(!answer.is_error || answer.text.contains("it cannot be put on record"), "{}", answer.text);
-                refused += usize::from(answer.is_error);
-            }
+            let refused = refused_of_sixty(&session).await;
             assert_eq!(refused == 0, goes_on, "{limit} KiB: {refused} refused");
             assert_eq!(session.execute("starlark", "1").await, json!(1));
             let rotated = fence.audit().with_extension("1.jsonl");
@@ -571,13 +577,7 @@ mod faults {
         fence.enclose(&mut command);
         let session = fence.connect(Era::Modern, command).await;
         session.ready(&["people"]).await;
-        let filler = format!("# {}\n{CALL}", "x".repeat(4000));
-        let mut refused = 0;
-        for _ in 0..60 {
-            let answer = session.call("execute", json!({"language": "starlark", "code": filler})).await;
-            assert!(!answer.is_error || answer.text.contains("it cannot be put on record"), "{}", answer.text);
-            refused += usize::from(answer.is_error);
-        }
+        let refused = refused_of_sixty(&session).await;
         assert!((10..60).contains(&refused), "{refused} refused");
         assert_eq!(session.execute("starlark", "1").await, json!(1));
         session.close().await;

@@ -115,19 +115,16 @@ fn written(fence: &Fence, file: &Path, on_terminal: bool) -> Vec<(String, String
     commands.step_by(if on_terminal { 2 } else { 1 }).map(run).collect()
 }
 
+/// Writes the tree that `stubs check` compares.
+fn generate_stubs(fence: &Fence, file: &Path) {
+    let generate = ["stubs", "generate", "--out", "stubs"].map(Path::new);
+    fence.run([Path::new("--config"), file].into_iter().chain(generate)).success();
+}
+
 #[test]
 fn nothing_that_a_server_says_moves_a_terminal() {
     let Some((fence, file)) = fence() else { return };
-    fence
-        .run([
-            Path::new("--config"),
-            &file,
-            Path::new("stubs"),
-            Path::new("generate"),
-            Path::new("--out"),
-            Path::new("stubs"),
-        ])
-        .success();
+    generate_stubs(&fence, &file);
     // A tree that differs, with what the server says in the differences.
     let folder = std::fs::read_dir(fence.work().join("stubs/hostile")).expect("a tree");
     for file in folder.filter_map(|entry| entry.ok()).map(|entry| entry.path()).filter(|path| path.is_file()) {
@@ -161,16 +158,7 @@ fn on_a_terminal_it_is_the_same() {
     if !Command::new("script").arg("--version").output().is_ok_and(|output| output.status.success()) {
         return;
     }
-    fence
-        .run([
-            Path::new("--config"),
-            &file,
-            Path::new("stubs"),
-            Path::new("generate"),
-            Path::new("--out"),
-            Path::new("stubs"),
-        ])
-        .success();
+    generate_stubs(&fence, &file);
     for (command, shown, _) in written(&fence, &file, true) {
         // The terminal itself makes two characters of each line end.
         let shown = shown.replace("\r\n", "\n");
