@@ -14,7 +14,7 @@ use forgefs::broker::{Broker, Rules, Validators};
 use forgefs::catalog::Catalog;
 use forgefs::config::Config;
 use forgefs::error::Result;
-use forgefs::manifest::{ServerEntry, State};
+use forgefs::manifest::{ServerEntry, ServerState};
 use forgefs::redact::{self, Results, Surface};
 use forgefs::router::{Route, Router};
 use forgefs::session::Session;
@@ -63,7 +63,7 @@ fn tools() -> Vec<Value> {
 }
 
 /// A gateway without processes.
-struct Scene {
+struct Setup {
     catalog: Arc<Catalog>,
     router: Arc<Router>,
     validators: Arc<Validators>,
@@ -72,13 +72,13 @@ struct Scene {
     config: Config,
 }
 
-impl Scene {
+impl Setup {
     fn new(settings: &str, answer: &ToolAnswer, state: &Path) -> Self {
         let text = format!("[servers.github]\ncommand = \"x\"\n{settings}\n[servers.vault]\ncommand = \"x\"\n");
         let env = |name: &str| (name == "XDG_STATE_HOME").then(|| state.display().to_string());
         let config = Config::parse(&text, Path::new("forge.toml"), &env).unwrap();
         let listing = Listing { tools: tools(), ..Listing::default() };
-        let ready = State::Ready { protocol: String::new() };
+        let ready = ServerState::Ready { protocol: String::new() };
         let entry = ServerEntry::listed("github", "github", config.servers.get("github"), listing, ready);
         let upstream: Arc<dyn Upstream> = Arc::new(Memory(answer.clone()));
         Self {
@@ -154,14 +154,14 @@ async fn column(answer: &ToolAnswer, state: &Path) -> Vec<f64> {
     let arguments = serde_json::from_str(ARGS).unwrap();
     let (name, definition) = ("list_issues".to_owned(), String::new());
     let operation = Operation::Tool { name, definition, arguments, repeatable: true };
-    let scenes = CASES.map(|(_, settings, surface)| (Scene::new(&settings.concat(), answer, state), surface));
+    let setups = CASES.map(|(_, settings, surface)| (Setup::new(&settings.concat(), answer, state), surface));
     let mut times = vec![Vec::new(); CASES.len() + 1];
     // The first round is not measured.
     for round in 0..=ROUNDS {
         for (row, times) in times.iter_mut().enumerate() {
             let started = Instant::now();
-            match row.checked_sub(1).map(|case| &scenes[case]) {
-                Some((scene, surface)) => scene.round(*surface).await,
+            match row.checked_sub(1).map(|case| &setups[case]) {
+                Some((setup, surface)) => setup.round(*surface).await,
                 None => {
                     for _ in 0..CALLS {
                         std::hint::black_box(bare.call(&operation, &Progress::default()).await.unwrap());

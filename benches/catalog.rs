@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use forgefs::catalog::Catalog;
-use forgefs::manifest::{ServerEntry, State, load_file};
+use forgefs::manifest::{ServerEntry, ServerState, load_file};
 use forgefs::upstream::Listing;
 use forgefs_measure::made_up;
 use forgefs_measure::report::Report;
@@ -175,7 +175,7 @@ fn peak_memory() -> u64 {
 }
 
 fn entry(name: &str, ident: &str, tools: Vec<Value>) -> ServerEntry {
-    ServerEntry::listed(name, ident, None, Listing { tools, ..Listing::default() }, State::Offline)
+    ServerEntry::listed(name, ident, None, Listing { tools, ..Listing::default() }, ServerState::Offline)
 }
 
 fn entries(lists: BTreeMap<String, Vec<Value>>) -> Vec<Arc<ServerEntry>> {

@@ -16,7 +16,7 @@ use crate::catalog::Catalog;
 use crate::config::{self, Config};
 use crate::discovery::Discovery;
 use crate::error::Result;
-use crate::execution::{Execution, Request, Scene};
+use crate::execution::{Execution, ExecutionContext, Request};
 use crate::kept;
 use crate::manifest::{Phase, ServerEntry};
 use crate::memory;
@@ -248,7 +248,7 @@ impl Gateway {
     /// # Errors
     /// See [`Broker::cat`](crate::broker::Broker::cat).
     pub async fn cat(&self, session: &Arc<Session>, paths: &[String], lines: Option<&str>) -> Result<String> {
-        self.scene(session).request("cat", async |broker| broker.cat(0, paths, lines).await).await
+        self.execution_context(session).request("cat", async |broker| broker.cat(0, paths, lines).await).await
     }
 
     /// Searches the stubs.
@@ -301,16 +301,16 @@ impl Gateway {
 
     /// Runs a script.
     pub async fn execute(&self, session: &Arc<Session>, request: Request) -> Execution {
-        self.scene(session).execute(request).await
+        self.execution_context(session).execute(request).await
     }
 
     /// A snapshot for one execution.
     #[must_use]
-    pub fn scene(&self, session: &Arc<Session>) -> Scene {
+    pub fn execution_context(&self, session: &Arc<Session>) -> ExecutionContext {
         let in_force = self.in_force.load_full();
         let InForce { config, rules, router, pool, audit, spending, traces } = &*in_force;
         let now = Arc::clone(&self.in_force);
-        Scene {
+        ExecutionContext {
             catalog: self.catalog(),
             router: Arc::clone(router),
             session: Arc::clone(session),

@@ -22,7 +22,7 @@ pub(crate) static PATTERNS: Kind = Kind::new("patterns", &limits::PATTERNS, &lim
 pub(crate) static TOKENS: Kind = Kind::new("tokens", &limits::TOKENS, &limits::TOKEN_BYTES);
 
 /// What is kept of every kind.
-pub(crate) fn held() -> Vec<Held> {
+pub(crate) fn held() -> Vec<Usage> {
     [&READS, &UNRECORDED, &CONSENTS, &PATTERNS, &TOKENS].map(Kind::held).into()
 }
 
@@ -37,7 +37,7 @@ pub(crate) struct Kind {
 
 /// What all maps of one kind hold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Held {
+pub struct Usage {
     /// The kind, in a word.
     pub what: &'static str,
     /// Entries.
@@ -51,9 +51,9 @@ impl Kind {
         Self { what, most_entries, most_bytes, entries: AtomicUsize::new(0), bytes: AtomicUsize::new(0) }
     }
 
-    pub(crate) fn held(&self) -> Held {
+    pub(crate) fn held(&self) -> Usage {
         let (entries, bytes) = (self.entries.load(Ordering::Relaxed), self.bytes.load(Ordering::Relaxed));
-        Held { what: self.what, entries, bytes }
+        Usage { what: self.what, entries, bytes }
     }
 }
 

@@ -7,9 +7,9 @@
 //! What hostile input can make the gateway hold is taken from a [`Room`] first: one for each kind of data, whose sizes
 //! the `[memory]` table sets.
 
+use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::Notify;
@@ -130,7 +130,7 @@ impl Listed {
     /// # Errors
     /// When the lists of all servers would take more than they may.
     pub(crate) fn take(server: &str, bytes: usize) -> Result<Self, Full> {
-        let mut all = LISTED.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut all = LISTED.lock();
         let others = all.iter().filter(|(name, _)| *name != server);
         let taken: usize = others.filter_map(|(_, lists)| lists.iter().max()).sum();
         if taken.saturating_add(bytes) > LISTS.size() {
@@ -143,7 +143,7 @@ impl Listed {
 
 impl Drop for Listed {
     fn drop(&mut self) {
-        let mut all = LISTED.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut all = LISTED.lock();
         if let Some(lists) = all.get_mut(&self.server) {
             if let Some(position) = lists.iter().position(|bytes| *bytes == self.bytes) {
                 lists.swap_remove(position);

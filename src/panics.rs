@@ -68,8 +68,9 @@ fn log(info: &PanicHookInfo<'_>) {
 
 #[cfg(test)]
 mod tests {
+    use parking_lot::Mutex;
     use std::io::Write;
-    use std::sync::{Arc, Mutex};
+    use std::sync::Arc;
 
     use super::*;
 
@@ -78,7 +79,7 @@ mod tests {
 
     impl Write for Log {
         fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-            self.0.lock().expect("not poisoned").extend_from_slice(bytes);
+            self.0.lock().extend_from_slice(bytes);
             Ok(bytes.len())
         }
 
@@ -110,7 +111,7 @@ mod tests {
         if !is_ours {
             return;
         }
-        let text = String::from_utf8(log.0.lock().expect("not poisoned").clone()).expect("text");
+        let text = String::from_utf8(log.0.lock().clone()).expect("text");
         let lines: Vec<&str> = text.lines().filter(|line| line.contains("panic: ")).collect();
         let [first, second] = lines[..] else { panic!("{text}") };
         assert!(first.contains("src/panics.rs:") && first.contains("\\u{1b}[2J room for"), "{first}");

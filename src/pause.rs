@@ -1,6 +1,7 @@
 //! Time that does not count.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use parking_lot::Mutex;
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::watch;
@@ -10,27 +11,22 @@ use tokio::time::Instant;
 /// nor the server's.
 #[derive(Debug, Default)]
 pub struct Pause {
-    held: Mutex<Held>,
+    held: Mutex<PauseState>,
     is_held: watch::Sender<bool>,
 }
 
 #[derive(Debug, Default)]
-struct Held {
+struct PauseState {
     holders: usize,
     since: Option<Instant>,
     before: Duration,
 }
 
 impl Pause {
-    /// No holder can leave it half-changed, so a poisoned lock is as good as any.
-    fn lock(&self) -> MutexGuard<'_, Held> {
-        self.held.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Begins a pause, or joins one; it ends when the last holder is dropped.
     #[must_use]
     pub fn hold(self: &Arc<Self>) -> Hold {
-        let mut held = self.lock();
+        let mut held = self.held.lock();
         held.holders += 1;
         held.since.get_or_insert_with(Instant::now);
         self.is_held.send_replace(true);
@@ -46,7 +42,7 @@ impl Pause {
     /// How long it has been in all, up to now.
     #[must_use]
     pub fn total(&self) -> Duration {
-        let held = self.lock();
+        let held = self.held.lock();
         held.before + held.since.map_or(Duration::ZERO, |since| since.elapsed())
     }
 }
@@ -80,7 +76,7 @@ pub struct Hold(Arc<Pause>);
 
 impl Drop for Hold {
     fn drop(&mut self) {
-        let mut held = self.0.lock();
+        let mut held = self.0.held.lock();
         held.holders -= 1;
         if held.holders == 0
             && let Some(since) = held.since.take()

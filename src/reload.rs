@@ -7,11 +7,12 @@
 //! as a whole until the operator confirms it, by SIGHUP (`forgefs reload`) or a restart. SIGHUP also has reviewed stubs
 //! read and every server listed again.
 
+use parking_lot::Mutex;
 use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::num::NonZeroU32;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use governor::{DefaultDirectRateLimiter, Quota, RateLimiter};
@@ -144,7 +145,7 @@ impl Follower {
             files::at_rest(&self.path, LOOK, || read(&self.path, &self.env)).map_err(|error| error.to_string())?;
         let (config, variables) = read.map_err(|error| error.to_string())?;
         let now = self.gateway.config();
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.known.lock();
         if !asked {
             if config == *now {
                 return Ok(Taken::Same);
@@ -187,12 +188,8 @@ impl Complaints {
         Self { limiter: RateLimiter::direct(quota.allow_burst(burst)), waiting: Mutex::default() }
     }
 
-    fn waiting(&self) -> MutexGuard<'_, Waiting> {
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn tell(&self, complaint: String) -> bool {
-        let mut waiting = self.waiting();
+        let mut waiting = self.waiting.lock();
         (waiting.last, waiting.count) = (Some(complaint), waiting.count.saturating_add(1));
         drop(waiting);
         self.due()
@@ -200,7 +197,7 @@ impl Complaints {
 
     /// Says the last complaint if it waits and may be said; whether it was.
     fn due(&self) -> bool {
-        let mut waiting = self.waiting();
+        let mut waiting = self.waiting.lock();
         if waiting.last.is_none() || self.limiter.check().is_err() {
             return false;
         }
@@ -215,7 +212,7 @@ impl Complaints {
 
     /// The file is right again.
     fn forget(&self) {
-        *self.waiting() = Waiting::default();
+        *self.waiting.lock() = Waiting::default();
     }
 }
 
@@ -255,10 +252,10 @@ mod tests {
         let complaints = Complaints::new();
         let said = (0..1_000).filter(|n| complaints.tell(format!("edit {n}"))).count();
         assert_eq!(said, COMPLAINTS as usize);
-        let waiting = complaints.waiting();
+        let waiting = complaints.waiting.lock();
         assert_eq!((waiting.last.as_deref(), waiting.count), (Some("edit 999"), 1_000 - COMPLAINTS));
         drop(waiting);
         complaints.forget();
-        assert!(complaints.waiting().last.is_none() && !complaints.due());
+        assert!(complaints.waiting.lock().last.is_none() && !complaints.due());
     }
 }

@@ -4,15 +4,16 @@
 mod admission;
 mod caller;
 mod changes;
-mod exchange;
+mod input_rounds;
 mod message;
 mod notices;
-mod offers;
+mod resources;
 mod stdio;
 mod tools;
 mod waiting;
 
-use std::sync::{Arc, Mutex, PoisonError};
+use parking_lot::Mutex;
+use std::sync::Arc;
 use std::time::Duration;
 
 use rmcp::model::{
@@ -29,7 +30,7 @@ use serde_json::json;
 
 use crate::catalog::Catalog;
 use crate::error::{Error, ErrorCode, Result};
-use crate::execution::Scene;
+use crate::execution::ExecutionContext;
 use crate::gateway::Gateway;
 use crate::panics;
 use crate::session::Session;
@@ -38,8 +39,8 @@ use crate::upstream::{Caller, Level};
 use crate::task::{self, Task};
 use caller::is_stateless;
 use changes::Subscribed;
-use exchange::{Exchanges, Reply, Turn};
-use offers::{read_error, rpc_error};
+use input_rounds::{InputRounds, Reply, RoundRequest};
+use resources::{read_error, rpc_error};
 use stdio::Stdio;
 use waiting::Waiting;
 
@@ -56,7 +57,7 @@ const LIST_TTL: u64 = 24 * 60 * 60 * 1000;
 /// # Errors
 /// `INTERNAL` when the transport fails in a way other than ending.
 pub async fn serve_stdio(gateway: Arc<Gateway>) -> Result<()> {
-    let service = ForgeServer::new(Desk { gateway, session: Arc::default() });
+    let service = ForgeServer::new(SessionHandler { gateway, session: Arc::default() });
     let broken = |what: String| Error::new(ErrorCode::Internal, format!("the MCP connection failed: {what}"));
     let transport = Stdio::open().map_err(|error| broken(error.to_string()))?;
     match service.serve(transport).await {
@@ -69,12 +70,12 @@ pub async fn serve_stdio(gateway: Arc<Gateway>) -> Result<()> {
 
 /// What requests are answered from.
 #[derive(Clone)]
-struct Desk {
+struct SessionHandler {
     gateway: Arc<Gateway>,
     session: Arc<Session>,
 }
 
-impl Desk {
+impl SessionHandler {
     /// The catalog, after servers had a chance to be in it.
     async fn ready_catalog(&self) -> Arc<Catalog> {
         self.gateway.usable_since_start(GRACE).await;
@@ -87,19 +88,19 @@ impl Desk {
     }
 
     /// A snapshot for one request of `caller`.
-    fn scene(&self, caller: Arc<dyn Caller>) -> Scene {
-        Scene { caller: Some(caller), ..self.gateway.scene(&self.session) }
+    fn execution_context(&self, caller: Arc<dyn Caller>) -> ExecutionContext {
+        ExecutionContext { caller: Some(caller), ..self.gateway.execution_context(&self.session) }
     }
 }
 
 /// One connection.
 struct ForgeServer {
-    desk: Desk,
+    handler: SessionHandler,
     /// What the client wants to hear of servers' logs, where it says so once for all.
     level: Mutex<Level>,
-    calls: Exchanges<CallToolResult>,
-    prompts: Exchanges<Result<GetPromptResult>>,
-    reads: Exchanges<Result<ReadResourceResult>>,
+    calls: InputRounds<CallToolResult>,
+    prompts: InputRounds<Result<GetPromptResult>>,
+    reads: InputRounds<Result<ReadResourceResult>>,
     /// Its requests that wait for it.
     waiting: Waiting,
     /// What a client of the older revisions subscribed to, and the task that tells it.
@@ -108,14 +109,14 @@ struct ForgeServer {
 }
 
 impl ForgeServer {
-    fn new(desk: Desk) -> Self {
+    fn new(handler: SessionHandler) -> Self {
         let level = Mutex::new(Level::Warning);
         Self {
-            desk,
+            handler,
             level,
-            calls: Exchanges::default(),
-            prompts: Exchanges::default(),
-            reads: Exchanges::default(),
+            calls: InputRounds::default(),
+            prompts: InputRounds::default(),
+            reads: InputRounds::default(),
             waiting: Waiting::default(),
             subscribed: Subscribed::default(),
             telling: Mutex::default(),
@@ -123,22 +124,22 @@ impl ForgeServer {
     }
 
     /// A turn of an exchange about `subject`, which is made of so many bytes.
-    fn turn<'a>(
+    fn round<'a>(
         &self,
         context: &'a RequestContext<RoleServer>,
         bytes: usize,
         subject: impl FnOnce() -> serde_json::Value,
-    ) -> Turn<'a> {
+    ) -> RoundRequest<'a> {
         if let Some(client) = context.client_info() {
-            self.desk.met(&client);
+            self.handler.met(&client);
         }
         let level = match is_stateless(context) {
             true => serde_json::to_value(context.meta.log_level()).and_then(serde_json::from_value).unwrap_or_default(),
-            false => Some(*self.level.lock().unwrap_or_else(PoisonError::into_inner)),
+            false => Some(*self.level.lock()),
         };
-        let session = Arc::as_ptr(&self.desk.session).addr() as u64;
+        let session = Arc::as_ptr(&self.handler.session).addr() as u64;
         let subject = task::work_on(bytes, || stubgen::digest(&stubgen::canonical_json(&subject())));
-        Turn { context, session, level, subject, waiting: self.waiting.clone(), responses: None, state: None }
+        RoundRequest { context, session, level, subject, waiting: self.waiting.clone(), responses: None, state: None }
     }
 }
 
@@ -162,7 +163,7 @@ impl ServerHandler for ForgeServer {
             .build();
         ServerConfig::new(capabilities)
             .with_server_info(implementation)
-            .with_instructions(instructions(&self.desk.gateway))
+            .with_instructions(instructions(&self.handler.gateway))
     }
 
     async fn list_tools(
@@ -187,10 +188,10 @@ impl ServerHandler for ForgeServer {
             Ok(bytes) => bytes,
             Err(error) => return Ok(tools::failed(error).into()),
         };
-        let mut turn = self.turn(&context, bytes, || json!([name, args]));
-        (turn.responses, turn.state) = (input_responses, request_state);
-        let desk = self.desk.clone();
-        match self.calls.take(turn, |caller| async move { desk.call(&name, args, caller).await }).await? {
+        let mut round = self.round(&context, bytes, || json!([name, args]));
+        (round.responses, round.state) = (input_responses, request_state);
+        let handler = self.handler.clone();
+        match self.calls.take(round, |caller| async move { handler.call(&name, args, caller).await }).await? {
             Reply::Done(result) => Ok(result.into()),
             Reply::Asks(questions) => Ok(questions.into()),
         }
@@ -201,7 +202,7 @@ impl ServerHandler for ForgeServer {
         page: Option<PaginatedRequestParams>,
         _: RequestContext<RoleServer>,
     ) -> Result<ListResourcesResult, ErrorData> {
-        answered(self.desk.resources(page)).await
+        answered(self.handler.resources(page)).await
     }
 
     async fn list_resource_templates(
@@ -209,7 +210,7 @@ impl ServerHandler for ForgeServer {
         page: Option<PaginatedRequestParams>,
         _: RequestContext<RoleServer>,
     ) -> Result<ListResourceTemplatesResult, ErrorData> {
-        answered(self.desk.templates(page)).await
+        answered(self.handler.templates(page)).await
     }
 
     async fn read_resource(
@@ -218,11 +219,11 @@ impl ServerHandler for ForgeServer {
         context: RequestContext<RoleServer>,
     ) -> Result<ReadResourceResponse, ErrorData> {
         let ReadResourceRequestParams { uri, input_responses, request_state, .. } = request;
-        let mut turn = self.turn(&context, uri.len(), || json!(uri));
-        (turn.responses, turn.state) = (input_responses, request_state);
-        let desk = self.desk.clone();
+        let mut round = self.round(&context, uri.len(), || json!(uri));
+        (round.responses, round.state) = (input_responses, request_state);
+        let handler = self.handler.clone();
         let asked = uri.clone();
-        match self.reads.take(turn, |caller| async move { desk.read(&asked, caller).await }).await? {
+        match self.reads.take(round, |caller| async move { handler.read(&asked, caller).await }).await? {
             Reply::Done(result) => result.map(Into::into).map_err(|error| read_error(&uri, &error)),
             Reply::Asks(questions) => Ok(questions.into()),
         }
@@ -233,7 +234,7 @@ impl ServerHandler for ForgeServer {
         page: Option<PaginatedRequestParams>,
         _: RequestContext<RoleServer>,
     ) -> Result<ListPromptsResult, ErrorData> {
-        answered(self.desk.prompts(page)).await
+        answered(self.handler.prompts(page)).await
     }
 
     async fn get_prompt(
@@ -243,10 +244,10 @@ impl ServerHandler for ForgeServer {
     ) -> Result<GetPromptResponse, ErrorData> {
         let GetPromptRequestParams { name, arguments, input_responses, request_state, .. } = request;
         let args = arguments.unwrap_or_default();
-        let mut turn = self.turn(&context, tools::size(&args), || json!([name, args]));
-        (turn.responses, turn.state) = (input_responses, request_state);
-        let desk = self.desk.clone();
-        match self.prompts.take(turn, |caller| async move { desk.prompt(&name, args, caller).await }).await? {
+        let mut round = self.round(&context, tools::size(&args), || json!([name, args]));
+        (round.responses, round.state) = (input_responses, request_state);
+        let handler = self.handler.clone();
+        match self.prompts.take(round, |caller| async move { handler.prompt(&name, args, caller).await }).await? {
             Reply::Done(result) => result.map(Into::into).map_err(|error| rpc_error(&error)),
             Reply::Asks(questions) => Ok(questions.into()),
         }
@@ -258,7 +259,7 @@ impl ServerHandler for ForgeServer {
         context: RequestContext<RoleServer>,
     ) -> Result<CompleteResult, ErrorData> {
         tokio::select! {
-            result = answered(self.desk.completion(request)) => result,
+            result = answered(self.handler.completion(request)) => result,
             () = context.ct.cancelled() => Err(ErrorData::internal_error("the client cancelled the request", None)),
         }
     }
@@ -273,16 +274,16 @@ impl ServerHandler for ForgeServer {
         }
         let level = serde_json::to_value(request.level).and_then(serde_json::from_value);
         let level = level.map_err(|error| ErrorData::invalid_params(error.to_string(), None))?;
-        *self.level.lock().unwrap_or_else(PoisonError::into_inner) = level;
+        *self.level.lock() = level;
         Ok(())
     }
 
     async fn on_initialized(&self, context: NotificationContext<RoleServer>) {
         if let Some(client) = context.peer.peer_info() {
-            self.desk.met(&client.client_info);
+            self.handler.met(&client.client_info);
         }
-        let telling = self.desk.tell(context.peer, self.subscribed.clone());
-        *self.telling.lock().unwrap_or_else(PoisonError::into_inner) = Some(telling);
+        let telling = self.handler.tell(context.peer, self.subscribed.clone());
+        *self.telling.lock() = Some(telling);
     }
 
     async fn subscribe(&self, request: SubscribeRequestParams, _: RequestContext<RoleServer>) -> Result<(), ErrorData> {
@@ -303,7 +304,7 @@ impl ServerHandler for ForgeServer {
     }
 
     async fn listen(&self, context: SubscriptionContext) -> Result<(), ErrorData> {
-        self.desk.stream(context).await;
+        self.handler.stream(context).await;
         Ok(())
     }
 

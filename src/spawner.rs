@@ -3,10 +3,10 @@
 //! Linux ties `PR_SET_PDEATHSIG` to the thread that started a child: when that thread ends, the child is killed.
 //! Threads of the runtime do end: `block_in_place` moves their work to another one, and they are let go when idle.
 
+use parking_lot::Mutex;
 use std::io::{Error, Result};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Mutex, PoisonError};
 use std::thread;
 
 use tokio::runtime::Handle;
@@ -38,7 +38,7 @@ pub(crate) async fn spawn<T: Send + 'static>(start: impl FnOnce() -> Result<T> +
 }
 
 fn pass_on(start: Start) -> Result<()> {
-    let mut starts = STARTS.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut starts = STARTS.lock();
     let start = match &*starts {
         Some(running) => match running.send(start) {
             Ok(()) => return Ok(()),

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::{Context as _, Result};
-use forgefs::manifest::{ServerEntry, State, load_file};
+use forgefs::manifest::{ServerEntry, ServerState, load_file};
 use forgefs::upstream::Listing;
 use serde::Deserialize;
 use serde_json::Value;
@@ -108,7 +108,7 @@ pub fn entries(servers: BTreeMap<String, Vec<Value>>) -> Vec<Arc<ServerEntry>> {
     let idents = stubgen::assign_idents(&names);
     let entry = |((name, tools), ident): ((&String, &Vec<Value>), &String)| {
         let listing = Listing { tools: tools.clone(), ..Listing::default() };
-        Arc::new(ServerEntry::listed(name, ident, None, listing, State::Offline))
+        Arc::new(ServerEntry::listed(name, ident, None, listing, ServerState::Offline))
     };
     let mut entries: Vec<_> = servers.iter().zip(&idents).map(entry).collect();
     entries.sort_by(|a, b| a.ident.cmp(&b.ident));

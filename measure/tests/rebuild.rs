@@ -4,14 +4,14 @@
 use std::sync::Arc;
 
 use forgefs::catalog::{Catalog, Found};
-use forgefs::manifest::{ServerEntry, State};
+use forgefs::manifest::{ServerEntry, ServerState};
 use forgefs::upstream::Listing;
 use forgefs_measure::corpus::{Set, sets};
 use serde_json::{Value, json};
 
 fn listed(entry: &ServerEntry, tools: Vec<Value>) -> Arc<ServerEntry> {
     let listing = Listing { tools, ..Listing::default() };
-    Arc::new(ServerEntry::listed(&entry.name, &entry.ident, None, listing, State::Offline))
+    Arc::new(ServerEntry::listed(&entry.name, &entry.ident, None, listing, ServerState::Offline))
 }
 
 fn answers(catalog: &Catalog, set: &Set) -> Vec<Vec<String>> {
@@ -33,7 +33,7 @@ fn what_is_taken_over_changes_nothing() {
     servers[2] = listed(&servers[2], tools);
     let removed = servers.remove(4);
     // A state alone changes nothing that is searched.
-    servers[0] = Arc::new(servers[0].with_state(State::Connecting));
+    servers[0] = Arc::new(servers[0].with_state(ServerState::Connecting));
 
     let rebuilt = first.rebuild(servers.clone()).expect("it can be rebuilt");
     let anew = Catalog::build(servers.clone()).expect("it can be built");

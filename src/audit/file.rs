@@ -4,10 +4,10 @@
 //! one at the path, never through a link, never a pipe or a device and never what another user owns or may change, and a
 //! rotation that cannot be done is put off.
 
+use parking_lot::Mutex;
 use std::fs::{self, File, TryLockError};
 use std::io::{self, ErrorKind, Read as _, Seek as _, SeekFrom, Write as _};
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError, TryLockError as Taken};
 use std::time::{Duration, Instant};
 
 use crate::config;
@@ -67,11 +67,7 @@ impl Lines {
         if self.fsync {
             return None;
         }
-        let mut open = match self.open.try_lock() {
-            Ok(open) => open,
-            Err(Taken::Poisoned(open)) => open.into_inner(),
-            Err(Taken::WouldBlock) => return None,
-        };
+        let mut open = self.open.try_lock()?;
         if open.torn {
             return None;
         }
@@ -95,7 +91,7 @@ impl Lines {
 
     /// Appends whole lines in one write. Waits for the disk and, for as long as [`PATIENCE`], for other processes.
     pub(super) fn append(&self, lines: &str) -> io::Result<()> {
-        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut open = self.open.lock();
         let file = match open.file.take().filter(|file| is_at(file, &self.path)) {
             Some(file) => file,
             None => self.open_file(&mut open)?,

@@ -14,7 +14,8 @@ mod record;
 mod redirect;
 mod store;
 
-use std::sync::{Arc, Mutex, PoisonError};
+use parking_lot::Mutex;
+use std::sync::Arc;
 use std::time::Duration;
 
 use rmcp::transport::auth::{AuthError, ClientCredentialsConfig, StoredCredentials};
@@ -158,8 +159,7 @@ impl Account {
                 Grant::Person => account.refresh(refused.as_deref()).await?,
                 Grant::Program => Some(account.obtain(refused.as_deref()).await?),
             };
-            *account.renewed.lock().unwrap_or_else(PoisonError::into_inner) =
-                token.clone().map(|token| (token, Instant::now()));
+            *account.renewed.lock() = token.clone().map(|token| (token, Instant::now()));
             Ok(token)
         });
         task.await.unwrap_or_else(|error| Err(AuthError::InternalError(error.to_string())))
@@ -167,7 +167,7 @@ impl Account {
 
     /// The server took the token.
     pub fn accepted(&self) {
-        *self.renewed.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        *self.renewed.lock() = None;
     }
 
     /// Waits until the stored login changes: somebody logged in or out, or renewed it.
@@ -200,7 +200,7 @@ impl Account {
     }
 
     fn last_renewed(&self) -> Option<(String, Instant)> {
-        self.renewed.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.renewed.lock().clone()
     }
 
     fn stored(&self) -> Result<Option<Record>, AuthError> {

@@ -1,9 +1,10 @@
 //! Logins on disk: one private file a server, replaced as a whole, changed by one process at a time.
 
+use parking_lot::Mutex;
 use std::fs::{self, File, TryLockError};
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -45,7 +46,7 @@ impl Store {
     /// The stored login. Reads the file only if it changed.
     pub(super) fn load(&self) -> Result<Option<Record>, AuthError> {
         let Some(version) = self.version() else { return Ok(None) };
-        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut seen = self.seen.lock();
         if let Some((known, record)) = &*seen
             && *known == version
         {
@@ -142,11 +143,11 @@ impl Keep {
 #[async_trait]
 impl CredentialStore for Keep {
     async fn load(&self) -> Result<Option<StoredCredentials>, AuthError> {
-        Ok(Some(self.record.lock().unwrap_or_else(PoisonError::into_inner).credentials.clone()))
+        Ok(Some(self.record.lock().credentials.clone()))
     }
 
     async fn save(&self, credentials: StoredCredentials) -> Result<(), AuthError> {
-        let mut record = self.record.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut record = self.record.lock();
         record.credentials = credentials;
         self.store.save(&record)
     }

@@ -1,7 +1,8 @@
 //! Arguments: from what the script wrote to what the tool's schema accepts.
 
+use parking_lot::Mutex;
 use std::collections::{HashMap, HashSet};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use serde_json::{Map, Value};
 use stubgen::ToolStub;
@@ -139,7 +140,7 @@ impl Validators {
         meter: &Meter,
     ) -> Result<Option<Dialect>, Stopped> {
         let key = stub.full_digest();
-        if let Some(known) = self.dialects.lock().unwrap_or_else(PoisonError::into_inner).get(&key) {
+        if let Some(known) = self.dialects.lock().get(&key) {
             return Ok(*known);
         }
         let dialect = match Dialect::of(root, meter) {
@@ -153,7 +154,7 @@ impl Validators {
                 None
             }
         };
-        let mut dialects = self.dialects.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut dialects = self.dialects.lock();
         if dialects.len() >= MAX_KNOWN {
             dialects.clear();
         }

@@ -1,7 +1,7 @@
 //! Content that is more than text: images, sounds, resources and links to them. Scripts hold handles
 //! (`{"type": "image", "handle": "blob:1", …}`); what is still in the final value goes to the client as real content.
 
-use std::sync::{Mutex, PoisonError};
+use parking_lot::Mutex;
 
 use serde_json::{Map, Value, json};
 
@@ -51,7 +51,7 @@ pub struct Settled {
 impl Attachments {
     /// Keeps a content block of `server`, and gives what a script holds in its place.
     pub(super) fn keep(&self, server: &str, block: Value) -> Value {
-        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut kept = self.0.lock();
         let handle = format!("blob:{}", kept.all.len() + 1);
         let bytes = kept.bytes + crate::json::written(&block).max(LEAST);
         let mut held = match block {
@@ -80,7 +80,7 @@ impl Attachments {
     /// URI.
     #[must_use]
     pub fn settle(&self, mut value: Value, is_listed: impl Fn(&str) -> bool) -> Settled {
-        let kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let kept = self.0.lock();
         let all = &kept.all;
         let mut found = Mentioned { order: Vec::new(), seen: vec![false; all.len()] };
         let changed = !all.is_empty() && collect(&mut value, all, &mut found);

@@ -1,7 +1,7 @@
 //! One record an execution: what ran, what it called, and what its author had read before. A request that is no
 //! script but reaches a server has one too.
 
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use serde::Serialize;
@@ -141,7 +141,7 @@ impl Audit {
         let session = &self.broker.session;
         let (mut read, objects) = Read::take(session);
         // The record of a run has all that was new for it, and needs no other line.
-        let before = std::mem::take(&mut *self.recorder.read.lock().unwrap_or_else(PoisonError::into_inner));
+        let before = std::mem::take(&mut *self.recorder.read.lock());
         for (path, seen) in before {
             read.read.entry(path).or_insert(seen);
         }

@@ -5,8 +5,9 @@
 //! asked for by another rule, or a tool that has changed, is asked for again. A refusal holds for the run. Calls of one
 //! tool that are made at once are one question, which shows them all. Whoever cannot be asked has not consented.
 
+use parking_lot::{Mutex, MutexGuard};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -43,10 +44,10 @@ pub enum Approver {
 
 /// What was consented to in one run, and what is being asked.
 #[derive(Default)]
-pub(super) struct Consents(Mutex<State>);
+pub(super) struct Consents(Mutex<ConsentState>);
 
 #[derive(Default)]
-struct State {
+struct ConsentState {
     granted: BTreeSet<Consent>,
     refused: BTreeMap<Consent, String>,
     /// Questions that further calls can still join.
@@ -83,7 +84,7 @@ impl Settled {
 
 /// No holder of these locks can leave them half-changed, so a poisoned one is as good as any.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+    mutex.lock()
 }
 
 impl Consents {
@@ -238,7 +239,7 @@ impl Broker {
             put("", &format!("The server calls it: {}", people::quoted(&stub.name)));
         }
         put("", &format!("Because: {}", people::line(because)));
-        let labels: Vec<String> = self.holdings.now().labels.into_iter().collect();
+        let labels: Vec<String> = self.taint.now().labels.into_iter().collect();
         if !labels.is_empty() {
             put("", &format!("The script holds data of: {}", people::line(&labels.join(", "))));
         }

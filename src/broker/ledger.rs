@@ -1,7 +1,7 @@
 //! What one execution called, and how much it may still call.
 
+use parking_lot::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Instant, SystemTime};
 
 use serde::Serialize;
@@ -93,26 +93,21 @@ impl Ledger {
         }
     }
 
-    /// No holder can leave it half-changed, so a poisoned lock is as good as any.
-    fn lock(&self) -> MutexGuard<'_, Vec<(CallRecord, Instant)>> {
-        self.calls.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// The records so far.
     #[must_use]
     pub fn records(&self) -> Vec<CallRecord> {
-        self.lock().iter().map(|(record, _)| record.clone()).collect()
+        self.calls.lock().iter().map(|(record, _)| record.clone()).collect()
     }
 
     /// One record.
     pub(super) fn record(&self, record: usize) -> Option<CallRecord> {
-        self.lock().get(record).map(|(record, _)| record.clone())
+        self.calls.lock().get(record).map(|(record, _)| record.clone())
     }
 
     /// How many calls have ended.
     #[must_use]
     pub fn closed(&self) -> usize {
-        self.lock().iter().filter(|(record, _)| record.outcome != RUNNING).count()
+        self.calls.lock().iter().filter(|(record, _)| record.outcome != RUNNING).count()
     }
 
     pub(super) fn charge_call(&self) -> Result<()> {
@@ -155,7 +150,7 @@ impl Ledger {
             outcome: RUNNING.to_owned(),
             ms: 0.0,
         };
-        let mut calls = self.lock();
+        let mut calls = self.calls.lock();
         if calls.len() < limit {
             calls.push((record, Instant::now()));
             return Ok(calls.len() - 1);
@@ -171,40 +166,40 @@ impl Ledger {
 
     /// Notes why a call is made or not.
     pub(super) fn decided(&self, record: usize, verdict: String) {
-        if let Some((record, _)) = self.lock().get_mut(record) {
+        if let Some((record, _)) = self.calls.lock().get_mut(record) {
             record.verdict = verdict;
         }
     }
 
     /// Notes that a call is sent, and what it is called in traces.
     pub(super) fn sent(&self, record: usize, id: Option<CallId>) {
-        if let Some((record, _)) = self.lock().get_mut(record) {
+        if let Some((record, _)) = self.calls.lock().get_mut(record) {
             (record.sent, record.id) = (true, id);
         }
     }
 
     /// Whether a call was sent.
     pub(super) fn is_sent(&self, record: usize) -> bool {
-        self.lock().get(record).is_some_and(|(record, _)| record.sent)
+        self.calls.lock().get(record).is_some_and(|(record, _)| record.sent)
     }
 
     /// Notes what a call costs.
     pub(super) fn paid(&self, record: usize, cost: Amount) {
-        if let Some((record, _)) = self.lock().get_mut(record) {
+        if let Some((record, _)) = self.calls.lock().get_mut(record) {
             record.cost = cost;
         }
     }
 
     /// Notes how much came back.
     pub(super) fn received(&self, record: usize, bytes: usize) {
-        if let Some((record, _)) = self.lock().get_mut(record) {
+        if let Some((record, _)) = self.calls.lock().get_mut(record) {
             record.answer_bytes = bytes;
         }
     }
 
     /// Notes how a call ended.
     pub(super) fn close(&self, record: usize, outcome: String) {
-        if let Some((record, started)) = self.lock().get_mut(record) {
+        if let Some((record, started)) = self.calls.lock().get_mut(record) {
             record.ms = millis(*started);
             record.outcome = outcome;
         }
@@ -235,7 +230,7 @@ impl Attempt {
     }
 
     /// One that is wrong in itself, as the script wrote it.
-    pub(super) fn unfit(call: u64, server: &str, tool: &str, args: &str) -> Self {
+    pub(super) fn invalid(call: u64, server: &str, tool: &str, args: &str) -> Self {
         let name = |name: &str| redact::text(Surface::Log, head(name, MAX_NAME)).into_owned();
         Self::written(call, name(server), name(tool), args)
     }

@@ -16,16 +16,16 @@ mod audit;
 mod consent;
 #[cfg(any(test, feature = "fuzzing"))]
 pub(crate) mod fuzzing;
-mod labels;
 mod ledger;
 mod normalise;
-mod offers;
 mod ops;
 mod placeholders;
 mod policy;
 mod recorder;
+mod resources;
 mod sample;
 mod schema;
+mod taint;
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -46,7 +46,7 @@ use crate::pause::Pause;
 use crate::redact::{self, Surface};
 use crate::router::Router;
 use crate::session::{Session, Stash};
-use crate::spending::{Item, Purse, Spending};
+use crate::spending::{Item, SpendCounter, Spending};
 use crate::task;
 use crate::telemetry::Trace;
 use crate::upstream::{self, Answer, Caller, Operation, Progress, Step, TraceContext};
@@ -61,11 +61,11 @@ pub use policy::{Rules, RulesNow};
 pub use recorder::Recorder;
 
 use consent::Consents;
-use labels::{Held, Holdings};
 use ledger::{Attempt, PLANNED};
 use normalise::Origin;
 use placeholders::{Placeholders, hidden};
 use policy::{Asked, Reason};
+use taint::{Taint, TaintSnapshot};
 
 /// Requests other than tool calls that one run may make; they are answered from memory.
 const MAX_DISCOVERY: u32 = limits::DISCOVERY.max as u32;
@@ -86,7 +86,7 @@ struct Admitted {
     /// The last rules that it was decided by.
     rules: Arc<Rules>,
     /// What was held then.
-    held: Held,
+    held: TaintSnapshot,
     /// What the user was asked because of.
     reasons: Vec<Reason>,
 }
@@ -104,7 +104,7 @@ pub struct Broker {
     recorder: Option<Arc<Recorder>>,
     slots: Semaphore,
     ledger: Ledger,
-    holdings: Holdings,
+    taint: Taint,
     attachments: Attachments,
     caller: Option<Arc<dyn Caller>>,
     approver: Approver,
@@ -114,7 +114,7 @@ pub struct Broker {
     stash: Arc<Stash>,
     pause: Arc<Pause>,
     spending: Arc<Spending>,
-    spent: Purse,
+    spent: SpendCounter,
     trace: Trace,
     placeholders: Placeholders,
 }
@@ -134,7 +134,7 @@ impl Broker {
         Self {
             slots: Semaphore::new(limits.concurrency),
             ledger: Ledger::new(limits.calls, MAX_DISCOVERY),
-            holdings: Holdings::new(Arc::clone(&rules)),
+            taint: Taint::new(Arc::clone(&rules)),
             attachments: Attachments::default(),
             caller: None,
             approver: Approver::default(),
@@ -149,7 +149,7 @@ impl Broker {
             limits,
             spending,
             trace: Trace::default(),
-            spent: Purse::default(),
+            spent: SpendCounter::default(),
             rules,
             rules_now: None,
             recorder: None,
@@ -186,7 +186,7 @@ impl Broker {
     /// Whose data it holds now.
     #[must_use]
     pub fn labels(&self) -> Labels {
-        self.holdings.now().labels
+        self.taint.now().labels
     }
 
     /// The same boundary, at its place in a trace.
@@ -212,7 +212,9 @@ impl Broker {
     /// # Errors
     /// Any of the codes of the steps above.
     pub async fn call_tool(&self, call: u64, server: &str, tool: &str, args: &str) -> Result<Value> {
-        let back = self.put_back(server, args).map_err(|error| self.unfit(call, server, tool, args, error))?;
+        let back = self
+            .restore_placeholders(server, args)
+            .map_err(|error| self.record_invalid(call, server, tool, args, error))?;
         let sent = back.as_ref().map_or(args, |back| &back.args);
         let fit = async {
             let (entry, stub) = self.catalog.tool(server, tool)?;
@@ -226,7 +228,7 @@ impl Broker {
             Err(refused) if refused.code == ErrorCode::AuthRequired => {
                 return Err(self.first_login(call, server).await.err().unwrap_or(refused));
             }
-            Err(error) => return Err(self.unfit(call, server, tool, args, hidden(&back, error))),
+            Err(error) => return Err(self.record_invalid(call, server, tool, args, hidden(&back, error))),
         };
         let (name, definition, repeatable) = (stub.name.clone(), stub.full_digest(), is_repeatable(stub));
         let operation = Operation::Tool { name, definition, arguments, repeatable };
@@ -264,9 +266,9 @@ impl Broker {
     }
 
     /// Puts a call on record whose names or arguments are wrong.
-    fn unfit(&self, call: u64, server: &str, what: &str, args: &str, error: Error) -> Error {
-        let attempt = task::work_on(args.len(), || Attempt::unfit(call, server, what, args));
-        match self.ledger.open(attempt, self.holdings.now().labels) {
+    fn record_invalid(&self, call: u64, server: &str, what: &str, args: &str, error: Error) -> Error {
+        let attempt = task::work_on(args.len(), || Attempt::invalid(call, server, what, args));
+        match self.ledger.open(attempt, self.taint.now().labels) {
             Ok(record) => {
                 self.ledger.decided(record, policy::refusal(&error));
                 self.ledger.close(record, code_name(error.code));
@@ -278,7 +280,7 @@ impl Broker {
 
     /// Steps 3 to 7, the same for every kind of operation.
     async fn dispatch(&self, call: u64, asked: &Asked<'_>) -> Result<Value> {
-        let held = self.holdings.now();
+        let held = self.taint.now();
         let record = self.ledger.open(Attempt::new(call, asked), held.labels.clone())?;
         let admitted = self.admit(asked, held).await;
         let verdict = admitted.as_ref().map_or_else(policy::refusal, |admitted| admitted.verdict.clone());
@@ -286,7 +288,7 @@ impl Broker {
         let (outcome, said) = match admitted {
             Err(error) => (Err(error), None),
             Ok(Admitted { is_planned: true, .. }) => {
-                self.holdings.receive(&asked.entry.name);
+                self.taint.receive(&asked.entry.name);
                 let schema = asked.stub.and_then(|stub| stub.definition.get("outputSchema"));
                 (Ok(sample::of(schema)), Some(PLANNED.to_owned()))
             }
@@ -302,7 +304,7 @@ impl Broker {
     }
 
     /// Steps 4 and 5: why the call may be made. `held` is what the execution held when it was dispatched.
-    async fn admit(&self, asked: &Asked<'_>, held: Held) -> Result<Admitted> {
+    async fn admit(&self, asked: &Asked<'_>, held: TaintSnapshot) -> Result<Admitted> {
         let mut reasons = policy::decide(&self.rules, asked, &held)?;
         let rules = self.rules_in_force();
         if !Arc::ptr_eq(&rules, &self.rules) {
@@ -317,7 +319,7 @@ impl Broker {
             false => self.approve(asked, &reasons).await?,
         };
         // Only a call that is made puts the execution into its group, and of several at once only one can.
-        self.holdings.enter(&asked.entry.name)?;
+        self.taint.enter(&asked.entry.name)?;
         self.ledger.charge_call()?;
         let is_planned = self.is_dry && !(reasons.is_empty() && asked.is_read());
         let is_vouched = (asked.stub.is_some() && asked.entry.is_pinned) || !reasons.is_empty();
@@ -396,10 +398,10 @@ impl Broker {
     async fn perform(&self, record: usize, asked: &Asked<'_>) -> Result<Value> {
         let (id, told) = self.trace.call();
         self.ledger.sent(record, id);
-        let room = upstream::Held::default();
+        let room = upstream::ReservedMemory::default();
         let answer = self.reported(asked, told, &room).await;
         // Whatever came of it: an error says what the server said, and a call that was lost may have an effect.
-        self.holdings.receive(&asked.entry.name);
+        self.taint.receive(&asked.entry.name);
         let answer = answer.map_err(|error| self.redacted(error))?;
         let bytes = answer.text_bytes();
         // A text that is JSON becomes values too.
@@ -429,7 +431,12 @@ impl Broker {
     }
 
     /// The call itself, while the client hears what the server says of it.
-    async fn reported(&self, asked: &Asked<'_>, told: Option<TraceContext>, room: &upstream::Held) -> Result<Answer> {
+    async fn reported(
+        &self,
+        asked: &Asked<'_>,
+        told: Option<TraceContext>,
+        room: &upstream::ReservedMemory,
+    ) -> Result<Answer> {
         let &Asked { entry, operation, .. } = asked;
         let Some(caller) = &self.caller else {
             let progress = Progress::default().traced(told).in_room(room.clone());
@@ -447,7 +454,7 @@ impl Broker {
                 Ok(()) = reports.changed() => {
                     let said = reports.borrow_and_update().to_string();
                     let message = format!("{}: {said}", asked.label());
-                    let message = redact::text(Surface::Error.minted_by(self.minting().as_ref()), &message).into_owned();
+                    let message = redact::text(Surface::Error.with_placeholders(self.placeholder_writer().as_ref()), &message).into_owned();
                     caller.progress(Step { done: self.ledger.closed(), message });
                 }
             }

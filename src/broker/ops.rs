@@ -39,11 +39,11 @@ impl Host for Broker {
 /// What a script may know to be there.
 impl Sight for Broker {
     fn sees(&self, labels: &Labels) -> bool {
-        self.holdings.glimpse(labels)
+        self.taint.glimpse(labels)
     }
 
     fn counts(&self, server: &str) -> bool {
-        !self.rules.sets_apart(server) || self.holdings.now().labels.contains(server)
+        !self.rules.sets_apart(server) || self.taint.now().labels.contains(server)
     }
 }
 
@@ -110,14 +110,14 @@ impl Broker {
 
     /// Which of what was kept may be read: for this execution there is nothing else.
     fn readable(&self) -> impl Fn(&Labels) -> bool {
-        |labels| self.holdings.may_take_in(labels)
+        |labels| self.taint.may_take_in(labels)
     }
 
     /// An entry of the stash. To learn whether there is one is to learn something of its writer.
     fn stashed(&self, key: &str) -> Option<Arc<str>> {
         let (text, labels) = self.stash.get(key, self.readable())?;
         // A call beside this one may have entered another group meanwhile.
-        self.holdings.take_in("the stash", &labels).ok()?;
+        self.taint.take_in("the stash", &labels).ok()?;
         self.reads_kept(&text);
         Some(text)
     }
@@ -125,8 +125,8 @@ impl Broker {
     /// The names of a server's resources are its data, as far as they are in a folder of their own.
     fn enter_folder(&self, call: u64, what: &str, path: &str) -> Result<()> {
         let Some(server) = self.catalog.resource_list_of(path) else { return Ok(()) };
-        self.holdings.enter(server).map_err(|error| self.unfit(call, server, what, path, error))?;
-        self.holdings.receive(server);
+        self.taint.enter(server).map_err(|error| self.record_invalid(call, server, what, path, error))?;
+        self.taint.receive(server);
         Ok(())
     }
 
@@ -142,7 +142,7 @@ impl Broker {
 
     fn result(&self, discovery: &Discovery<'_>, path: &str) -> Result<Json> {
         let result = self.session.results.get(path, self.readable(), |labels| discovery.sees(labels))?;
-        self.holdings.take_in(&result.path, &result.labels)?;
+        self.taint.take_in(&result.path, &result.labels)?;
         self.reads_kept(&result.text);
         match result.is_json {
             true => {

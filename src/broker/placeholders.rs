@@ -5,7 +5,8 @@
 //! it. Values stand in the arguments of tools and prompts alone. Anywhere else a placeholder would reach a server as it
 //! is, which could then place it in a page, so that it is refused.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use parking_lot::Mutex;
+use std::sync::Arc;
 
 use async_trait::async_trait;
 use serde_json::Value;
@@ -13,7 +14,7 @@ use serde_json::Value;
 use super::{Broker, policy};
 use crate::error::{Error, ErrorCode, Result};
 use crate::labels::Labels;
-use crate::redact::{self, Mentions, Minting, PutBack, Results, Surface, Way};
+use crate::redact::{self, Mentions, PlaceholderWriter, Redaction, Restored, Results, Surface};
 use crate::session::Session;
 use crate::upstream::{Caller, Level, LogEntry, Question, Speaker, Step, TraceContext};
 
@@ -37,36 +38,36 @@ impl Broker {
 
     /// Names for what is taken out of answers of this execution, where there are any.
     #[must_use]
-    pub fn minting(&self) -> Option<Minting<'_>> {
-        self.placeholders.0.as_ref().map(|_| self.session.minted().minting(self.holdings.now().labels))
+    pub fn placeholder_writer(&self) -> Option<PlaceholderWriter<'_>> {
+        self.placeholders.0.as_ref().map(|_| self.session.placeholders().writer(self.taint.now().labels))
     }
 
     /// The way of what a server says.
-    pub(super) fn arriving(&self, surface: Surface) -> Way<'_> {
-        surface.arriving(self.session.minted())
+    pub(super) fn arriving(&self, surface: Surface) -> Redaction<'_> {
+        surface.arriving(self.session.placeholders())
     }
 
     /// Notes that the execution reads what the session kept, where earlier ones have left placeholders: a script of the
     /// agent wrote them there, or the gateway did as it stored a result.
     pub(super) fn reads_kept(&self, text: &str) {
         if let Some(mentions) = &self.placeholders.0 {
-            mentions.lock().unwrap_or_else(PoisonError::into_inner).add(text);
+            mentions.lock().add(text);
         }
     }
 
     /// Arguments with values in place of placeholders, where there are any that may go to `server`. The execution holds
     /// data of their servers from here on.
-    pub(super) fn put_back(&self, server: &str, args: &str) -> Result<Option<PutBack>> {
+    pub(super) fn restore_placeholders(&self, server: &str, args: &str) -> Result<Option<Restored>> {
         self.small_enough(args)?;
         let Some(mentions) = &self.placeholders.0 else { return Ok(None) };
         let back = {
-            let mentions = mentions.lock().unwrap_or_else(PoisonError::into_inner);
-            self.session.minted().put_back(args, &mentions, self.limits.args_bytes)?
+            let mentions = mentions.lock();
+            self.session.placeholders().restore(args, &mentions, self.limits.args_bytes)?
         };
         if let Some(back) = &back {
             let entry = self.catalog.server(server)?;
-            policy::release(&self.rules, &self.holdings.now(), &entry.name, &back.origins)?;
-            self.holdings.take_in("a placeholder", &back.origins)?;
+            policy::release(&self.rules, &self.taint.now(), &entry.name, &back.origins)?;
+            self.taint.take_in("a placeholder", &back.origins)?;
         }
         Ok(back)
     }
@@ -84,7 +85,7 @@ impl Broker {
     /// # Errors
     /// `INVALID_ARGS` when `text` has one of this session.
     pub(super) fn without_placeholders(&self, what: &str, text: &str) -> Result<()> {
-        match self.placeholders.0.as_ref().and_then(|_| self.session.minted().first_in(text)) {
+        match self.placeholders.0.as_ref().and_then(|_| self.session.placeholders().first_in(text)) {
             None => Ok(()),
             Some(name) => Err(Error::new(ErrorCode::InvalidArgs, format!("{name} is not put back in {what}"))
                 .hint("values take the place of placeholders in the arguments of tools and prompts only")),
@@ -100,8 +101,8 @@ struct Hiding {
 
 impl Hiding {
     fn hidden(&self, server: &str, value: Value) -> Value {
-        let minting = self.session.minted().minting(Labels::from([server.to_owned()]));
-        redact::json(Surface::Output(Results::Secrets).minted_by(Some(&minting)), value)
+        let placeholder_writer = self.session.placeholders().writer(Labels::from([server.to_owned()]));
+        redact::json(Surface::Output(Results::Secrets).with_placeholders(Some(&placeholder_writer)), value)
     }
 }
 
@@ -141,7 +142,7 @@ impl Caller for Hiding {
 }
 
 /// The error without what was put back into the arguments that it is about.
-pub(super) fn hidden(back: &Option<PutBack>, error: Error) -> Error {
+pub(super) fn hidden(back: &Option<Restored>, error: Error) -> Error {
     match back {
         Some(back) => back.hide(error),
         None => error,

@@ -1,8 +1,9 @@
 //! Each call on record before it is sent, so that a gateway that is killed leaves none that a server got without a trace.
 
+use parking_lot::Mutex;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::SystemTime;
 
 use serde::Serialize;
@@ -123,7 +124,7 @@ impl Recorder {
         };
         if self.log.write(Entry { lines: line(&sent), objects }).await.is_ok() {
             if let Some(begun) = sent.begun {
-                *self.read.lock().unwrap_or_else(PoisonError::into_inner) = begun.read.read;
+                *self.read.lock() = begun.read.read;
             }
             return Ok(());
         }

@@ -10,7 +10,7 @@ use super::{Catalog, Node};
 use crate::error::ErrorCode;
 use crate::fuzzing::{CHURN, Input, spent, warmed};
 use crate::limits;
-use crate::manifest::{ServerEntry, State};
+use crate::manifest::{ServerEntry, ServerState};
 use crate::meter::{Halt, Meter};
 use crate::upstream::Listing;
 
@@ -77,7 +77,7 @@ fn catalog() -> &'static Catalog {
 }
 
 fn listed(tools: Vec<Value>) -> ServerEntry {
-    ServerEntry::listed("s", "s", None, Listing { tools, ..Listing::default() }, State::Offline)
+    ServerEntry::listed("s", "s", None, Listing { tools, ..Listing::default() }, ServerState::Offline)
 }
 
 fn built(entry: ServerEntry) -> Catalog {

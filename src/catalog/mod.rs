@@ -5,8 +5,8 @@ pub(crate) mod fuzzing;
 mod glob;
 mod index;
 mod listing;
-mod offers;
 mod quarantine;
+mod resource_paths;
 mod vfs;
 
 use std::collections::HashMap;
@@ -15,14 +15,14 @@ use std::sync::Arc;
 use crate::auth;
 use crate::error::{Error, ErrorCode, Result, did_you_mean, nearest};
 use crate::limits;
-use crate::manifest::{Phase, ServerEntry, State};
+use crate::manifest::{Phase, ServerEntry, ServerState};
 use crate::meter::{Halt, Meter};
 use crate::text::brief;
 use stubgen::ToolStub;
 
 pub use index::{Fields, Ranking};
-pub use offers::Remote;
-pub(crate) use offers::arguments as prompt_arguments;
+pub use resource_paths::Remote;
+pub(crate) use resource_paths::arguments as prompt_arguments;
 pub use vfs::{Node, View};
 
 /// Share of the best score that a resource or prompt needs to be among the hits.
@@ -111,7 +111,7 @@ impl Catalog {
             by_name.entry(entry.name.clone()).or_insert(server);
             tools.extend((0..entry.stubs.tools.len()).map(|tool| ToolRef { server, tool }));
         }
-        let offers = offers::nodes(&servers);
+        let offers = resource_paths::nodes(&servers);
         let digest = |s: &Arc<ServerEntry>| {
             let held: Vec<&str> = s.quarantine.keys().map(String::as_str).collect();
             format!("{} {} {} {}", s.name, s.stubs.digest, s.offers.digest, held.join(","))
@@ -142,7 +142,7 @@ impl Catalog {
     /// How far the servers have come.
     #[must_use]
     pub fn phase(&self) -> Phase {
-        let connecting = || self.servers.iter().filter(|server| server.state == State::Connecting);
+        let connecting = || self.servers.iter().filter(|server| server.state == ServerState::Connecting);
         if connecting().next().is_none() {
             Phase::Settled
         } else if connecting().all(|server| !server.stubs.tools.is_empty()) {
@@ -191,18 +191,18 @@ impl Catalog {
     fn unknown_tool(&self, entry: &ServerEntry, name: &str) -> Error {
         let server = &entry.ident;
         match &entry.state {
-            State::Failed { reason } if entry.stubs.tools.is_empty() => {
+            ServerState::Failed { reason } if entry.stubs.tools.is_empty() => {
                 return Error::new(
                     ErrorCode::TransportDead,
                     format!("server `{server}` could not be started: {reason}"),
                 );
             }
-            State::NeedsLogin { command } => return auth::needs_login_by(&entry.name, command),
-            State::Connecting => {
+            ServerState::NeedsLogin { command } => return auth::needs_login_by(&entry.name, command),
+            ServerState::Connecting => {
                 return Error::new(ErrorCode::TransportDead, format!("server `{server}` is still being started"))
                     .hint("try again in a few seconds; `ls /` shows its state");
             }
-            State::Disabled => {
+            ServerState::Disabled => {
                 return Error::new(ErrorCode::ServerNotFound, format!("server `{server}` is disabled"))
                     .hint("set `enabled = true` in the configuration");
             }
@@ -253,7 +253,7 @@ impl Catalog {
     fn find(&self, query: &str, limit: usize, folder: Node, meter: &Meter) -> Result<Vec<(usize, f32)>, Halt> {
         let keep = |id: usize| match self.tools.get(id) {
             Some(tool) => self.is_in(*tool, folder),
-            None => self.offers.get(id - self.tools.len()).is_some_and(|offer| offers::is_in(*offer, folder)),
+            None => self.offers.get(id - self.tools.len()).is_some_and(|offer| resource_paths::is_in(*offer, folder)),
         };
         let found = self.index.search(query, limit * 2, keep, meter)?;
         let best = found.first().map_or(0.0, |(_, score)| *score);

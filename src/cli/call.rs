@@ -7,7 +7,7 @@ use clap::Args;
 
 use super::ui::Ui;
 use super::{Failure, Global};
-use crate::execution::Scene;
+use crate::execution::ExecutionContext;
 use crate::redact::{Outgoing as _, Surface};
 use crate::session::Session;
 
@@ -28,9 +28,10 @@ pub(super) struct CallArgs {
 pub(super) async fn call(global: &Global, args: CallArgs, ui: Ui) -> Result<ExitCode, Failure> {
     let gateway = global.settled().await?;
     let CallArgs { server, tool, args, yes } = args;
-    let scene = Scene { approver: super::approver(yes), ..gateway.scene(&Arc::new(Session::default())) };
+    let context =
+        ExecutionContext { approver: super::approver(yes), ..gateway.execution_context(&Arc::new(Session::default())) };
     let value = tokio::select! {
-        value = scene.request("call", async |broker| broker.call_tool(1, &server, &tool, &args).await) => value?,
+        value = context.request("call", async |broker| broker.call_tool(1, &server, &tool, &args).await) => value?,
         () = super::signals::interrupted() => return Ok(ExitCode::from(130)),
     };
     ui.json(&value.redacted(Surface::Answer(gateway.config().redaction)).to_string());

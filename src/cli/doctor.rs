@@ -6,7 +6,7 @@ use super::ui::Ui;
 use super::{Failure, Global};
 use crate::audit;
 use crate::config::exposures;
-use crate::manifest::State;
+use crate::manifest::ServerState;
 
 pub(super) async fn doctor(global: &Global, ui: Ui) -> Result<ExitCode, Failure> {
     ui.out(&format!("forgefs {}", env!("CARGO_PKG_VERSION")));
@@ -45,7 +45,7 @@ pub(super) async fn doctor(global: &Global, ui: Ui) -> Result<ExitCode, Failure>
     gateway.settle(super::SETTLE).await;
     for server in gateway.catalog().servers() {
         let state = match &server.state {
-            State::Ready { protocol } => {
+            ServerState::Ready { protocol } => {
                 let hidden = match server.hidden {
                     0 => String::new(),
                     hidden => format!(" and {hidden} hidden"),
@@ -55,7 +55,7 @@ pub(super) async fn doctor(global: &Global, ui: Ui) -> Result<ExitCode, Failure>
             other => other.describe(),
         };
         ui.out(&format!("server   {}: {state}", server.name));
-        if matches!(server.state, State::Failed { .. } | State::NeedsLogin { .. }) && exit == 0 {
+        if matches!(server.state, ServerState::Failed { .. } | ServerState::NeedsLogin { .. }) && exit == 0 {
             exit = 3;
         }
     }

@@ -12,7 +12,7 @@ use wire::Language;
 use super::ui::Ui;
 use super::{Failure, Global};
 use crate::error::Behaviour;
-use crate::execution::{Execution, Request, Scene};
+use crate::execution::{Execution, ExecutionContext, Request};
 use crate::limits;
 use crate::session::Session;
 
@@ -57,9 +57,9 @@ pub(super) async fn run(global: &Global, args: RunArgs, ui: Ui) -> Result<ExitCo
     gateway.settle(super::SETTLE).await;
     let session = Arc::new(Session::default());
     let request = Request { language, code, timeout, dry_run: args.dry_run };
-    let scene = Scene { approver: super::approver(args.yes), ..gateway.scene(&session) };
+    let context = ExecutionContext { approver: super::approver(args.yes), ..gateway.execution_context(&session) };
     let execution = tokio::select! {
-        execution = scene.execute(request) => execution,
+        execution = context.execute(request) => execution,
         // Leaving the branch kills the script and its calls.
         () = super::signals::interrupted() => return Ok(ExitCode::from(130)),
     };

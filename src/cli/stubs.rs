@@ -12,7 +12,7 @@ use clap::{Args, Subcommand};
 use super::ui::Ui;
 use super::{Failure, Global};
 use crate::catalog::Catalog;
-use crate::manifest::{LOCK, State};
+use crate::manifest::{LOCK, ServerState};
 
 #[derive(Args)]
 pub(super) struct StubsArgs {
@@ -76,10 +76,10 @@ async fn made(global: &Global, from: Vec<PathBuf>) -> Result<tree::Files, Failur
     };
     let catalog = gateway.catalog();
     let down = catalog.servers().iter().find_map(|server| match &server.state {
-        State::Failed { reason } => Some(format!("{}: {reason}", server.name)),
-        State::NeedsLogin { command } => Some(format!("{}: it needs a login: {command}", server.name)),
-        State::Connecting => Some(format!("{}: it is still being started", server.name)),
-        State::Ready { .. } | State::Resting | State::Offline | State::Disabled => None,
+        ServerState::Failed { reason } => Some(format!("{}: {reason}", server.name)),
+        ServerState::NeedsLogin { command } => Some(format!("{}: it needs a login: {command}", server.name)),
+        ServerState::Connecting => Some(format!("{}: it is still being started", server.name)),
+        ServerState::Ready { .. } | ServerState::Resting | ServerState::Offline | ServerState::Disabled => None,
     });
     match down {
         Some(message) => Err(Failure { exit: 3, message, hint: Some("--from FILE works without servers".to_owned()) }),

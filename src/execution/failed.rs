@@ -9,7 +9,7 @@ use wire::{ErrorCode, ScriptError, ScriptErrorKind};
 use crate::broker::{Broker, CallRecord};
 use crate::catalog::Catalog;
 use crate::error::{Behaviour, code_name, did_you_mean, nearest};
-use crate::redact::{self, Outgoing as _, Results, Surface, Way};
+use crate::redact::{self, Outgoing as _, Redaction, Results, Surface};
 use crate::sandbox::{Failure, Script};
 use crate::text::{head, push_visible};
 
@@ -165,13 +165,13 @@ impl Failed {
     }
 
     /// The same, with nothing in it that must not go there.
-    pub(super) fn redacted(self, way: Way<'_>) -> Self {
+    pub(super) fn redacted(self, redaction: Redaction<'_>) -> Self {
         Self {
-            message: self.message.redacted(way),
-            suggested_fix: self.suggested_fix.redacted(way),
-            trace: self.trace.into_iter().map(|frame| frame.redacted(way)).collect(),
-            data: self.data.map(|data| data.redacted(way)),
-            call: self.call.map(|call| CallRecord { args: call.args.redacted(way), ..call }),
+            message: self.message.redacted(redaction),
+            suggested_fix: self.suggested_fix.redacted(redaction),
+            trace: self.trace.into_iter().map(|frame| frame.redacted(redaction)).collect(),
+            data: self.data.map(|data| data.redacted(redaction)),
+            call: self.call.map(|call| CallRecord { args: call.args.redacted(redaction), ..call }),
             ..self
         }
     }

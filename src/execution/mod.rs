@@ -20,7 +20,7 @@ use crate::json;
 use crate::labels::Labels;
 use crate::memory;
 use crate::meter;
-use crate::redact::{self, Outgoing, Surface, Way};
+use crate::redact::{self, Outgoing, Redaction, Surface};
 use crate::router::Router;
 use crate::sandbox::{self, Pool, Report};
 use crate::session::Session;
@@ -52,7 +52,7 @@ pub struct Request {
 }
 
 /// Where it runs. Everything is a snapshot: a catalog that changes meanwhile does not change a running script.
-pub struct Scene {
+pub struct ExecutionContext {
     /// The catalog the script sees.
     pub catalog: Arc<Catalog>,
     /// The way to the servers.
@@ -133,7 +133,7 @@ pub struct Cost {
     pub heap_bytes: u64,
 }
 
-impl Scene {
+impl ExecutionContext {
     /// The boundary for one execution, with a budget of its own.
     #[must_use]
     pub fn broker(&self) -> Broker {
@@ -170,8 +170,10 @@ impl Scene {
         let answer = ask(&broker).await;
         let outcome = answer.as_ref().map_or_else(|error| code_name(error.code), |_| "ok".to_owned());
         audit.finish(&outcome).await;
-        let minting = broker.minting();
-        answer.map(|answer| answer.redacted(Surface::Answer(self.redaction).minted_by(minting.as_ref())))
+        let placeholder_writer = broker.placeholder_writer();
+        answer.map(|answer| {
+            answer.redacted(Surface::Answer(self.redaction).with_placeholders(placeholder_writer.as_ref()))
+        })
     }
 
     /// Runs a script. Dropping the future kills it; the audit record is written either way.
@@ -280,18 +282,18 @@ impl Scene {
         broker: &Broker,
         started: Instant,
     ) -> Execution {
-        let minting = broker.minting();
-        let way = |surface: Surface| surface.minted_by(minting.as_ref());
+        let placeholder_writer = broker.placeholder_writer();
+        let redaction = |surface: Surface| surface.with_placeholders(placeholder_writer.as_ref());
         let (engine, stats, output) = match report {
             Some(report) => {
                 let output = captured(report.output);
-                (report.engine, report.stats, output.redacted(way(Surface::Output(self.redaction))))
+                (report.engine, report.stats, output.redacted(redaction(Surface::Output(self.redaction))))
             }
             None => (None, Stats::default(), String::new()),
         };
         let (value, error) = match result {
             Ok(value) => (Some(value), None),
-            Err(failed) => (None, Some(failed.redacted(way(Surface::Output(self.redaction))))),
+            Err(failed) => (None, Some(failed.redacted(redaction(Surface::Output(self.redaction))))),
         };
         let parsed =
             value.as_ref().filter(|v| v.get().contains("\"blob:")).and_then(|v| serde_json::from_str(v.get()).ok());
@@ -302,10 +304,10 @@ impl Scene {
         if settled.left_out > 0 {
             notes.push(format!("{} handles are left as they are: too much content for one answer", settled.left_out));
         }
-        let shown = way(Surface::Answer(self.redaction));
+        let shown = redaction(Surface::Answer(self.redaction));
         let changed = settled.value.and_then(|value| serde_json::value::to_raw_value(&value).ok());
         let value = changed.or(value).map(|value| clean(value, shown));
-        if minting.is_some() && self.session.minted().is_news() {
+        if placeholder_writer.is_some() && self.session.placeholders().is_news() {
             notes.push(PLACEHOLDERS.to_owned());
         }
         Execution {
@@ -344,8 +346,8 @@ impl Scene {
 }
 
 /// The value as the agent may see it. The script had it as the servers gave it: it may have had to pass it on.
-fn clean(value: Json, way: Way<'_>) -> Json {
-    match task::work_on(value.get().len(), || redact::json_text(way, value.get())) {
+fn clean(value: Json, redaction: Redaction<'_>) -> Json {
+    match task::work_on(value.get().len(), || redact::json_text(redaction, value.get())) {
         Cow::Borrowed(_) => value,
         Cow::Owned(text) => {
             let as_text = |text: String| serde_json::value::to_raw_value(&text).unwrap_or_default();

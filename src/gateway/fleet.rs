@@ -1,8 +1,9 @@
 //! The servers of a gateway, started and replaced as the configuration says, and the catalog made of what they list.
 
+use parking_lot::Mutex;
 use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use arc_swap::ArcSwap;
 use serde_json::Value;
@@ -11,11 +12,11 @@ use tokio::sync::watch;
 use crate::catalog::Catalog;
 use crate::config::{self, Config};
 use crate::error::{Error, ErrorCode, Result};
-use crate::manifest::{Cache, Keeper, Phase, Pin, ServerEntry, Source, State, load_file};
+use crate::manifest::{Cache, Phase, Pin, RefreshedServer, Refresher, ServerEntry, ServerState, load_file};
 use crate::memory;
 use crate::router::{Route, Router};
 use crate::task::Task;
-use crate::upstream::{self, Connection, Event, Listing, Offline, Teller, Upstream};
+use crate::upstream::{self, Connection, Event, EventSender, Listing, Offline, Upstream};
 
 /// The servers. Dropping it ends them.
 pub(super) struct Fleet {
@@ -44,8 +45,8 @@ struct Server {
     config: config::Server,
     ident: String,
     instance: u64,
-    upstream: Option<(Arc<dyn Upstream>, Teller)>,
-    _keeping: Option<Task>,
+    upstream: Option<(Arc<dyn Upstream>, EventSender)>,
+    _refreshing: Option<Task>,
 }
 
 /// What a change of the configuration did, by name of server.
@@ -110,7 +111,7 @@ impl Fleet {
         if let Some((name, (_, file))) = self.files.iter().find(|(name, _)| config.servers.contains_key(*name)) {
             return Err(taken(file, name));
         }
-        let running = self.running();
+        let running = self.running.lock();
         let pin = match &config.manifest.pin {
             pin if pins == Pins::Keep && *pin == running.manifest.pin => running.pin.clone(),
             Some(folder) => Some(Arc::new(Pin::load(folder)?)),
@@ -125,13 +126,13 @@ impl Fleet {
         let mut reloaded = Reloaded::default();
         // All of it at once: servers that have news meanwhile wait for that.
         self.known.send_modify(|known| reloaded = self.change(known, config, prepared));
-        (reloaded, Arc::new(self.route(&self.running())))
+        (reloaded, Arc::new(self.route(&self.running.lock())))
     }
 
     /// Has every server listed again.
     pub(super) fn relist(&self) {
-        for (_, teller) in self.running().servers.values().filter_map(|server| server.upstream.as_ref()) {
-            teller.tell(Event::Changed);
+        for (_, event_sender) in self.running.lock().servers.values().filter_map(|server| server.upstream.as_ref()) {
+            event_sender.tell(Event::Changed);
         }
     }
 
@@ -144,15 +145,11 @@ impl Fleet {
         self.phase.clone()
     }
 
-    fn running(&self) -> MutexGuard<'_, Running> {
-        self.running.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn change(&self, known: &mut Entries, config: &Config, Prepared { pin }: Prepared) -> Reloaded {
         let mut names: Vec<&str> = self.files.keys().chain(config.servers.keys()).map(String::as_str).collect();
         names.sort_unstable();
         let idents: HashMap<&str, String> = names.iter().copied().zip(stubgen::assign_idents(&names)).collect();
-        let mut running = self.running();
+        let mut running = self.running.lock();
         let all = running.manifest != config.manifest || running.pin != pin;
         running.manifest = config.manifest.clone();
         running.pin.clone_from(&pin);
@@ -169,7 +166,7 @@ impl Fleet {
             let ident = &idents[name];
             if let Some((tools, _)) = self.files.get(name) {
                 let listing = Listing { tools: tools.clone(), ..Listing::default() };
-                let entry = ServerEntry::listed(name, ident, None, listing, State::Offline);
+                let entry = ServerEntry::listed(name, ident, None, listing, ServerState::Offline);
                 known.start(0, entry.pinned(pin.as_deref()));
             } else if let Some(config) = config.servers.get(name).filter(|_| !running.servers.contains_key(name)) {
                 if !reloaded.changed.iter().any(|changed| changed == name) {
@@ -194,28 +191,32 @@ impl Fleet {
     ) -> (Server, ServerEntry) {
         let (config, ident, instance) = (config.clone(), ident.to_owned(), running.last);
         if !config.enabled {
-            let entry = ServerEntry::empty(name, &ident, Some(&config), State::Disabled);
-            return (Server { config, ident, instance, upstream: None, _keeping: None }, entry);
+            let entry = ServerEntry::empty(name, &ident, Some(&config), ServerState::Disabled);
+            return (Server { config, ident, instance, upstream: None, _refreshing: None }, entry);
         }
         let refresh = running.manifest.refresh;
-        let Connection { upstream, vitals, events, teller } = upstream::build(name, &config, refresh);
-        let source = Source {
+        let Connection { upstream, health, events, event_sender } = upstream::build(name, &config, refresh);
+        let source = RefreshedServer {
             name: name.to_owned(),
             ident: ident.clone(),
             instance,
             server: config.clone(),
-            vitals,
+            health,
             pin,
             cache: Cache::new(running.manifest.cache.clone()),
         };
         let catalog = self.phase.clone();
-        let keeper = Keeper { source: Arc::new(source), upstream: Arc::clone(&upstream), events, refresh, catalog };
-        let entry = keeper.first_entry();
+        let refresher =
+            Refresher { source: Arc::new(source), upstream: Arc::clone(&upstream), events, refresh, catalog };
+        let entry = refresher.first_entry();
         let known = self.known.clone();
-        let keeping = Task::spawn(keeper.run(move |entry| {
+        let refreshing = Task::spawn(refresher.run(move |entry| {
             known.send_if_modified(|known| known.renew(instance, entry));
         }));
-        (Server { config, ident, instance, upstream: Some((upstream, teller)), _keeping: Some(keeping) }, entry)
+        (
+            Server { config, ident, instance, upstream: Some((upstream, event_sender)), _refreshing: Some(refreshing) },
+            entry,
+        )
     }
 
     fn route(&self, running: &Running) -> Router {

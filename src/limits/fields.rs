@@ -201,12 +201,13 @@ pub const CONTENT_BLOCKS: Limit =
 pub const CONTENT_BYTES: Limit =
     Limit::new("content blocks of an answer together", 12 << 20, Unit::Bytes, "images and resources in answers");
 /// Values that one session knows by placeholders.
-pub const MINTED: Limit = Limit::new("values with a placeholder", 10_000, Unit::Items, "answers with personal data");
+pub const PLACEHOLDERS: Limit =
+    Limit::new("values with a placeholder", 10_000, Unit::Items, "answers with personal data");
 /// Their bytes.
-pub const MINTED_BYTES: Limit =
+pub const PLACEHOLDERS_BYTES: Limit =
     Limit::new("values with a placeholder together", 2 << 20, Unit::Bytes, "answers with personal data");
 /// One of them.
-pub const MINTED_VALUE: Limit =
+pub const PLACEHOLDERS_VALUE: Limit =
     Limit::new("one value with a placeholder", 64 << 10, Unit::Bytes, "answers with personal data");
 /// Words of a query that are looked for; more are left out.
 pub const QUERY_WORDS: Limit = Limit::new("words of a query", 64, Unit::Items, "`search`, `manifest.search`");
@@ -354,9 +355,9 @@ pub(super) const ALL: &[&Limit] = &[
     &CONTENT,
     &CONTENT_BLOCKS,
     &CONTENT_BYTES,
-    &MINTED,
-    &MINTED_BYTES,
-    &MINTED_VALUE,
+    &PLACEHOLDERS,
+    &PLACEHOLDERS_BYTES,
+    &PLACEHOLDERS_VALUE,
     &QUERY_WORDS,
     &FUZZY_WORD,
     &DEFINITION_WORDS,

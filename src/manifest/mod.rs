@@ -2,10 +2,10 @@
 
 mod cache;
 mod file;
-mod keep;
 mod offers;
 mod origin;
 mod pin;
+mod refresher;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,13 +15,13 @@ use stubgen::{ServerDef, ServerStubs};
 
 use crate::config::{self, Access, Binding, Patterns};
 use crate::redact::{self, Surface};
-use crate::upstream::{Listed, Listing, Stderr, Vitals};
+use crate::upstream::{Health, Listed, Listing, Stderr};
 
 pub use cache::Cache;
 pub use file::load as load_file;
-pub use keep::{Keeper, Source};
 pub use offers::{Offer, Offers};
 pub use pin::{LOCK, Pin, Quarantined};
+pub use refresher::{RefreshedServer, Refresher};
 
 /// How far the servers of a catalog have come, in order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -46,7 +46,7 @@ pub struct ServerEntry {
     /// Identifier in scripts and paths.
     pub ident: String,
     /// Whether it can be used now.
-    pub state: State,
+    pub state: ServerState,
     /// Its stubs; without tools until it was listed.
     pub stubs: Arc<ServerStubs>,
     /// Its resources and prompts.
@@ -66,7 +66,7 @@ pub struct ServerEntry {
     /// definition, or of none.
     pub quarantine: Arc<BTreeMap<String, Quarantined>>,
     /// How it fares right now; the one part of a catalog that changes by itself.
-    vitals: Vitals,
+    health: Health,
     /// Its place among the lists of all servers.
     _room: Option<Arc<Listed>>,
 }
@@ -84,7 +84,7 @@ pub enum Layout {
 
 /// The state of a server.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum State {
+pub enum ServerState {
     /// Being started; tools that it has are those of the last time.
     Connecting,
     /// Not running, with tools as they were listed last; it is started by the next call.
@@ -110,7 +110,7 @@ pub enum State {
     Disabled,
 }
 
-impl State {
+impl ServerState {
     /// One word, for metrics.
     #[must_use]
     pub fn word(&self) -> &'static str {
@@ -143,7 +143,7 @@ impl State {
 impl ServerEntry {
     /// An entry without tools.
     #[must_use]
-    pub fn empty(name: &str, ident: &str, server: Option<&config::Server>, state: State) -> Self {
+    pub fn empty(name: &str, ident: &str, server: Option<&config::Server>, state: ServerState) -> Self {
         Self::listed(name, ident, server, Listing::default(), state)
     }
 
@@ -154,7 +154,7 @@ impl ServerEntry {
         ident: &str,
         server: Option<&config::Server>,
         mut listing: Listing,
-        state: State,
+        state: ServerState,
     ) -> Self {
         let offers = Arc::new(Offers::take(&mut listing));
         let hidden = server.map(|server| hide(name, &server.access, &mut listing)).unwrap_or_default();
@@ -188,7 +188,7 @@ impl ServerEntry {
             origin: server.map(origin::in_memory).unwrap_or_default().into(),
             is_pinned: false,
             quarantine: Arc::default(),
-            vitals: Vitals::default(),
+            health: Health::default(),
             _room: listing.room,
         }
     }
@@ -216,28 +216,28 @@ impl ServerEntry {
 
     /// The same server, shown with how it fares.
     #[must_use]
-    pub fn with_vitals(self, vitals: Vitals) -> Self {
-        Self { vitals, ..self }
+    pub fn with_health(self, health: Health) -> Self {
+        Self { health, ..self }
     }
 
     /// What it said on stderr; `None` if it is no process of ours.
     #[must_use]
     pub fn stderr(&self) -> Option<String> {
-        self.vitals.stderr.as_ref().map(Stderr::text)
+        self.health.stderr.as_ref().map(Stderr::text)
     }
 
     /// The state of its breaker in one word.
     #[must_use]
     pub fn breaker(&self) -> &'static str {
-        self.vitals.health.state()
+        self.health.health.state()
     }
 
     /// Its state in one word or line, for `ls /`.
     #[must_use]
     pub fn describe(&self) -> String {
-        let complaint = self.vitals.health.complaint();
+        let complaint = self.health.health.complaint();
         match (&self.state, complaint) {
-            (State::Ready { .. }, Some(complaint)) => {
+            (ServerState::Ready { .. }, Some(complaint)) => {
                 format!("failing, {}", redact::text(Surface::Error, &complaint).lines().next().unwrap_or_default())
             }
             (state, _) => state.describe(),
@@ -246,7 +246,7 @@ impl ServerEntry {
 
     /// The same tools in another state.
     #[must_use]
-    pub fn with_state(&self, state: State) -> Self {
+    pub fn with_state(&self, state: ServerState) -> Self {
         Self { state, ..self.clone() }
     }
 }

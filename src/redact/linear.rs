@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use super::{Mentions, Minted, Results, Surface, json as clean, json_text, scan, text};
+use super::{Mentions, PlaceholderTable, Results, Surface, json as clean, json_text, scan, text};
 use crate::labels::Labels;
 use crate::limits::REDACTION_STEPS;
 
@@ -191,17 +191,17 @@ fn hostile_values_take_linear_work() {
 /// All placeholders that a session keeps, put back: an answer is searched for all of them at once.
 #[test]
 fn ten_thousand_values_that_were_put_back_cost_one_pass() {
-    let minted = Minted::default();
-    let minting = minted.minting(Labels::new());
+    let placeholders = PlaceholderTable::default();
+    let writer = placeholders.writer(Labels::new());
     let value = |n: usize| format!("person.{n}@department-{}.acme.dev", n % 97);
-    let names: Vec<String> = (0..10_000).map(|n| minting.name("email", &value(n)).expect("a name")).collect();
+    let names: Vec<String> = (0..10_000).map(|n| writer.name("email", &value(n)).expect("a name")).collect();
     let args = serde_json::to_string(&names).expect("JSON");
-    let back = minted.put_back(&args, &Mentions::Everything, 1 << 20).expect("known").expect("some");
+    let back = placeholders.restore(&args, &Mentions::Everything, 1 << 20).expect("known").expect("some");
     assert!(back.args.contains(&value(0)) && back.args.contains(&value(9_999)));
     let steps = |bytes: usize| {
         let answer = of(&format!("person.{} person.1@department-1.acme.de {} ", 7, value(4_711)), bytes);
         let mut found = Vec::new();
-        let steps = scan::steps(|| minting.known(&answer, &mut found));
+        let steps = scan::steps(|| writer.known(&answer, &mut found));
         assert!(found.len() >= bytes / 100, "{}", found.len());
         steps
     };

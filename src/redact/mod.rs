@@ -9,15 +9,15 @@ mod encoded;
 mod finder;
 #[cfg(test)]
 mod linear;
-mod minted;
 mod named;
 mod names;
 mod pairs;
 mod personal;
 mod pieces;
 mod placeholder;
+mod placeholder_table;
 mod private;
-mod put_back;
+mod restore;
 mod returned;
 pub(crate) mod scan;
 pub mod secret;
@@ -32,9 +32,9 @@ use std::borrow::Cow;
 use serde_json::Value;
 
 pub(crate) use encoded::digits_decoded;
-pub use minted::{Minted, Minting};
+pub use placeholder_table::{PlaceholderTable, PlaceholderWriter};
 pub use private::{list_host, list_path};
-pub use put_back::{Mentions, PutBack, Written};
+pub use restore::{Mentions, Restored, Written};
 pub(crate) use scan::replaced;
 pub use structure::{json, json_text};
 
@@ -100,38 +100,38 @@ impl Surface {
 
 /// Where a text is going, and whether what is taken out of it gets a name that can be put back.
 #[derive(Debug, Clone, Copy)]
-pub struct Way<'a> {
+pub struct Redaction<'a> {
     surface: Surface,
-    minting: Option<&'a Minting<'a>>,
+    writer: Option<&'a PlaceholderWriter<'a>>,
     /// The session whose placeholders are taken out too.
-    arriving: Option<&'a Minted>,
+    arriving: Option<&'a PlaceholderTable>,
 }
 
-impl From<Surface> for Way<'_> {
+impl From<Surface> for Redaction<'_> {
     fn from(surface: Surface) -> Self {
-        Self { surface, minting: None, arriving: None }
+        Self { surface, writer: None, arriving: None }
     }
 }
 
 impl Surface {
     /// The way there, with placeholders for what is taken out.
     #[must_use]
-    pub fn minted_by<'a>(self, minting: Option<&'a Minting<'a>>) -> Way<'a> {
-        Way { minting, ..self.into() }
+    pub fn with_placeholders<'a>(self, writer: Option<&'a PlaceholderWriter<'a>>) -> Redaction<'a> {
+        Redaction { writer, ..self.into() }
     }
 
     /// The way there of what a server says. It is sent values and never placeholders, so that one of this session in what
     /// it says was meant to be put back where nobody wrote it.
     #[must_use]
-    pub fn arriving(self, session: &Minted) -> Way<'_> {
-        Way { arriving: Some(session), ..self.into() }
+    pub fn arriving(self, session: &PlaceholderTable) -> Redaction<'_> {
+        Redaction { arriving: Some(session), ..self.into() }
     }
 }
 
 /// The text without what must not go there; borrowed when there is nothing of it.
 #[must_use]
-pub fn text<'t, 'w>(way: impl Into<Way<'w>>, text: &'t str) -> Cow<'t, str> {
-    let Way { surface, minting, arriving } = way.into();
+pub fn text<'t, 'w>(redaction: impl Into<Redaction<'w>>, text: &'t str) -> Cow<'t, str> {
+    let Redaction { surface, writer, arriving } = redaction.into();
     let classes = surface.classes();
     let look = |text: &str, found: &mut Vec<Found>| {
         found.extend(secret::places(text));
@@ -157,13 +157,13 @@ pub fn text<'t, 'w>(way: impl Into<Way<'w>>, text: &'t str) -> Cow<'t, str> {
     if classes.traces {
         private::traces(text, &mut found);
     }
-    if let Some(minting) = minting {
-        minting.known(text, &mut found);
+    if let Some(writer) = writer {
+        writer.known(text, &mut found);
     }
     if let Some(session) = arriving {
         session.places(text, &mut found);
     }
-    scan::replace(text, found, minting)
+    scan::replace(text, found, writer)
 }
 
 /// Where in a text there are credentials, by their look and their names.
@@ -175,12 +175,12 @@ pub(crate) fn credentials(text: &str) -> Vec<scan::Found> {
 
 /// As [`text`], for all that an error says.
 #[must_use]
-pub fn error<'w>(way: impl Into<Way<'w>>, error: Error) -> Error {
-    let way = way.into();
+pub fn error<'w>(redaction: impl Into<Redaction<'w>>, error: Error) -> Error {
+    let redaction = redaction.into();
     Error {
-        message: owned(way, error.message),
-        hint: error.hint.map(|hint| owned(way, hint)),
-        data: error.data.map(|data| Box::new(json(way, *data))),
+        message: owned(redaction, error.message),
+        hint: error.hint.map(|hint| owned(redaction, hint)),
+        data: error.data.map(|data| Box::new(json(redaction, *data))),
         ..error
     }
 }
@@ -189,23 +189,23 @@ pub fn error<'w>(way: impl Into<Way<'w>>, error: Error) -> Error {
 pub trait Outgoing {
     /// Itself, without what must not go there.
     #[must_use]
-    fn redacted<'w>(self, way: impl Into<Way<'w>>) -> Self;
+    fn redacted<'w>(self, redaction: impl Into<Redaction<'w>>) -> Self;
 }
 
 impl Outgoing for String {
-    fn redacted<'w>(self, way: impl Into<Way<'w>>) -> Self {
-        owned(way.into(), self)
+    fn redacted<'w>(self, redaction: impl Into<Redaction<'w>>) -> Self {
+        owned(redaction.into(), self)
     }
 }
 
 impl Outgoing for Value {
-    fn redacted<'w>(self, way: impl Into<Way<'w>>) -> Self {
-        json(way, self)
+    fn redacted<'w>(self, redaction: impl Into<Redaction<'w>>) -> Self {
+        json(redaction, self)
     }
 }
 
-fn owned(way: Way<'_>, plain: String) -> String {
-    match text(way, &plain) {
+fn owned(redaction: Redaction<'_>, plain: String) -> String {
+    match text(redaction, &plain) {
         Cow::Borrowed(_) => plain,
         Cow::Owned(clean) => clean,
     }

@@ -2,12 +2,12 @@
 
 use serde_json::Value;
 
-use super::Minting;
+use super::PlaceholderWriter;
 use super::scan::{self, Found, rank, replace};
 use crate::redact::secret;
 
 /// Takes out secrets that are cut in pieces, one in each of several texts in a row; whether there were any.
-pub(super) fn take_out(minting: Option<&Minting<'_>>, items: &mut [Value]) -> bool {
+pub(super) fn take_out(writer: Option<&PlaceholderWriter<'_>>, items: &mut [Value]) -> bool {
     let mut texts: Vec<&mut String> = items.iter_mut().filter_map(text_of).collect();
     if texts.len() < 2 {
         return false;
@@ -35,7 +35,7 @@ pub(super) fn take_out(minting: Option<&Minting<'_>>, items: &mut [Value]) -> bo
         }
         before = from;
         let first = ends.partition_point(|end| *end <= from);
-        let name = replace(&joined[from..to], vec![Found { from: 0, to: to - from, label, rank }], minting);
+        let name = replace(&joined[from..to], vec![Found { from: 0, to: to - from, label, rank }], writer);
         for (index, text) in texts.iter_mut().enumerate().skip(first) {
             let start = index.checked_sub(1).map_or(0, |last| ends[last]);
             if start >= to {

@@ -1,7 +1,8 @@
 //! Where the gateway stands: its own paths, hosts of the network behind it, and the frames of stack traces.
 
+use parking_lot::RwLock;
 use std::path::Path;
-use std::sync::{LazyLock, PoisonError, RwLock};
+use std::sync::LazyLock;
 
 use regex::Regex;
 
@@ -29,7 +30,7 @@ pub fn list_host(host: &str) {
 }
 
 fn list(text: &str, label: &'static str) {
-    let mut own = OWN.write().unwrap_or_else(PoisonError::into_inner);
+    let mut own = OWN.write();
     if own.iter().any(|(listed, _)| listed == text) {
         return;
     }
@@ -41,7 +42,7 @@ fn list(text: &str, label: &'static str) {
 
 /// What is listed.
 pub(super) fn own(text: &str, found: &mut Vec<Found>) {
-    for (listed, label) in OWN.read().unwrap_or_else(PoisonError::into_inner).iter() {
+    for (listed, label) in OWN.read().iter() {
         let is_part = |byte: Option<&u8>| byte.is_some_and(|byte| byte.is_ascii_alphanumeric() || *byte == b'-');
         for (from, _) in text.match_indices(&**listed) {
             let to = from + listed.len();

@@ -3,14 +3,15 @@
 //!
 //! Linear on any input: a rule never looks twice at the run of characters that it looked at before (`done`).
 
+use parking_lot::Mutex;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
-use std::sync::{LazyLock, Mutex, PoisonError};
+use std::sync::LazyLock;
 
 use aho_corasick::{AhoCorasick, AhoCorasickKind};
 
 use super::vendors::{self, TOKENS};
-use super::{Minting, named, pairs, shapes};
+use super::{PlaceholderWriter, named, pairs, shapes};
 
 /// A part of a text that is not to be shown, and what is said in its place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -142,7 +143,11 @@ pub(super) fn has_anchor(text: &str) -> bool {
 }
 
 /// The text with what was found replaced; places that overlap become one.
-pub(super) fn replace<'t>(text: &'t str, mut found: Vec<Found>, minting: Option<&Minting<'_>>) -> Cow<'t, str> {
+pub(super) fn replace<'t>(
+    text: &'t str,
+    mut found: Vec<Found>,
+    writer: Option<&PlaceholderWriter<'_>>,
+) -> Cow<'t, str> {
     if found.is_empty() {
         return Cow::Borrowed(text);
     }
@@ -164,8 +169,8 @@ pub(super) fn replace<'t>(text: &'t str, mut found: Vec<Found>, minting: Option<
     let mut end = 0;
     for Found { from, to, label, rank } in merged {
         clean.push_str(&text[end..from]);
-        let minting = minting.filter(|_| (rank::TOKEN..=rank::PERSONAL).contains(&rank));
-        match (label, minting.and_then(|minting| minting.name(label, &text[from..to]))) {
+        let writer = writer.filter(|_| (rank::TOKEN..=rank::PERSONAL).contains(&rank));
+        match (label, writer.and_then(|writer| writer.name(label, &text[from..to]))) {
             ("", _) => clean.push_str(crate::redact::secret::MASK),
             (_, Some(name)) => clean.push_str(&name),
             (label, None) => clean.extend(["[redacted:", label, "]"]),
@@ -182,12 +187,12 @@ static REPLACED: Mutex<BTreeMap<&str, u64>> = Mutex::new(BTreeMap::new());
 
 fn count(label: &'static str) {
     let kind = if label.is_empty() { "configured" } else { label };
-    *REPLACED.lock().unwrap_or_else(PoisonError::into_inner).entry(kind).or_default() += 1;
+    *REPLACED.lock().entry(kind).or_default() += 1;
 }
 
 /// What was replaced since the process began, by kind.
 pub(crate) fn replaced() -> Vec<(&'static str, u64)> {
-    let replaced = REPLACED.lock().unwrap_or_else(PoisonError::into_inner);
+    let replaced = REPLACED.lock();
     replaced.iter().map(|(kind, number)| (*kind, *number)).collect()
 }
 

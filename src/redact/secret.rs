@@ -2,11 +2,12 @@
 //!
 //! Creating a [`Secret`] puts its value on a list shared by the whole process; [`redact`] replaces every value on it.
 
+use parking_lot::{Mutex, RwLock};
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, LazyLock, Mutex, OnceLock, PoisonError, RwLock};
+use std::sync::{Arc, LazyLock, OnceLock};
 
 use aho_corasick::AhoCorasick;
 
@@ -66,7 +67,7 @@ impl fmt::Display for Secret {
 pub fn list(value: &str) {
     let forms = forms(value);
     if !forms.is_empty() {
-        let mut listed = LISTED.write().unwrap_or_else(PoisonError::into_inner);
+        let mut listed = LISTED.write();
         let listed = Arc::make_mut(&mut listed);
         forms.into_iter().for_each(|form| listed.add(form));
     }
@@ -75,12 +76,12 @@ pub fn list(value: &str) {
 /// As [`list`], for a value that was obtained at run time. Of too many the oldest are forgotten: what is used is to be
 /// listed again.
 pub fn list_token(value: &str) {
-    let mut tokens = TOKENS.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut tokens = TOKENS.lock();
     for form in forms(value) {
         let is_new = tokens.get(&form).is_none();
         let gone = tokens.insert(form.clone(), (), 2 * form.len());
         if is_new || !gone.is_empty() {
-            let mut listed = LISTED.write().unwrap_or_else(PoisonError::into_inner);
+            let mut listed = LISTED.write();
             Arc::make_mut(&mut listed).exchange(form, &gone);
         }
     }
@@ -109,13 +110,13 @@ fn forms(value: &str) -> BTreeSet<String> {
 #[must_use]
 pub fn redact(text: &str) -> Cow<'_, str> {
     // The lock is not held while the text is searched.
-    let listed = Arc::clone(&LISTED.read().unwrap_or_else(PoisonError::into_inner));
+    let listed = Arc::clone(&LISTED.read());
     listed.redact(text)
 }
 
 /// Where listed values are.
 pub(crate) fn places(text: &str) -> Vec<Found> {
-    let listed = Arc::clone(&LISTED.read().unwrap_or_else(PoisonError::into_inner));
+    let listed = Arc::clone(&LISTED.read());
     let places = listed.spans(text).into_iter();
     places.map(|(from, to)| Found { from, to, label: "", rank: rank::CONFIGURED }).collect()
 }
@@ -277,10 +278,10 @@ mod tests {
         );
         let held = kept::TOKENS.held();
         assert_eq!(held.entries, limits::TOKENS.max);
-        assert_eq!(LISTED.read().expect("not poisoned").tokens.len(), held.entries);
+        assert_eq!(LISTED.read().tokens.len(), held.entries);
         assert_eq!(left_out(), 0);
         (0..=limits::SECRETS.max).for_each(|number| list(&format!("value-{number}")));
-        assert!(left_out() > 0 && LISTED.read().expect("not poisoned").values.len() == limits::SECRETS.max);
+        assert!(left_out() > 0 && LISTED.read().values.len() == limits::SECRETS.max);
         assert_eq!(redact("configured-value value-0"), "[redacted] [redacted]");
         let before = left_out();
         list(&"x".repeat(limits::SECRET_BYTES.max));

@@ -11,7 +11,7 @@ use std::collections::HashMap;
 use serde_json::{Map, Value};
 
 use super::scan::{Found, rank, replace};
-use super::{Classes, Surface, Way, encoded, named, names, owned, pairs, personal, pieces, scan, text};
+use super::{Classes, Redaction, Surface, encoded, named, names, owned, pairs, personal, pieces, scan, text};
 use crate::redact::secret;
 
 /// JSON in texts of JSON that is looked at.
@@ -27,26 +27,26 @@ const SHORT: usize = 512;
 
 /// As [`text`], for every text in a value: keys, and fields whose name says that they hold a secret, included.
 #[must_use]
-pub fn json<'w>(way: impl Into<Way<'w>>, value: Value) -> Value {
-    Walk::new(way.into(), LEVELS).value(value, None)
+pub fn json<'w>(redaction: impl Into<Redaction<'w>>, value: Value) -> Value {
+    Walk::new(redaction.into(), LEVELS).value(value, None)
 }
 
 /// As [`json`], for a value that is JSON already; text that is no JSON is treated as text.
 #[must_use]
-pub fn json_text<'t, 'w>(way: impl Into<Way<'w>>, plain: &'t str) -> Cow<'t, str> {
-    let way = way.into();
-    let classes = way.surface.classes();
+pub fn json_text<'t, 'w>(redaction: impl Into<Redaction<'w>>, plain: &'t str) -> Cow<'t, str> {
+    let redaction = redaction.into();
+    let classes = redaction.surface.classes();
     let is_looked_for = classes.credentials || classes.personal;
     let speaks = || plain.contains('\\') || scan::has_anchor(plain) || personal::has_number(plain);
     // What is found in the text of a value may be in its escaped form, which is not what a name is for.
-    if way.minting.is_none() && !(is_looked_for && (plain.len() <= SMALL || speaks())) {
-        let rough = text(way.surface, plain);
+    if redaction.writer.is_none() && !(is_looked_for && (plain.len() <= SMALL || speaks())) {
+        let rough = text(redaction.surface, plain);
         if matches!(rough, Cow::Borrowed(_)) {
             return rough;
         }
     }
-    let Ok(value) = serde_json::from_str(plain) else { return text(way.surface, plain) };
-    let walk = Walk::new(way, LEVELS);
+    let Ok(value) = serde_json::from_str(plain) else { return text(redaction.surface, plain) };
+    let walk = Walk::new(redaction, LEVELS);
     let clean = walk.value(value, None);
     match walk.changed.get() {
         true => Cow::Owned(clean.to_string()),
@@ -63,7 +63,7 @@ struct Label {
 }
 
 struct Walk<'w> {
-    way: Way<'w>,
+    redaction: Redaction<'w>,
     classes: Classes,
     levels: u8,
     depth: Cell<u16>,
@@ -72,8 +72,8 @@ struct Walk<'w> {
 }
 
 impl<'w> Walk<'w> {
-    fn new(way: Way<'w>, levels: u8) -> Self {
-        Self { way, classes: way.surface.classes(), levels, depth: Cell::new(0), changed: Cell::new(false) }
+    fn new(redaction: Redaction<'w>, levels: u8) -> Self {
+        Self { redaction, classes: redaction.surface.classes(), levels, depth: Cell::new(0), changed: Cell::new(false) }
     }
 
     fn value(&self, value: Value, label: Option<Label>) -> Value {
@@ -91,7 +91,7 @@ impl<'w> Walk<'w> {
 
     fn string(&self, plain: String, label: Option<Label>) -> String {
         let plain = self.nested(&plain).unwrap_or(plain);
-        if let Cow::Owned(clean) = text(self.way, &plain) {
+        if let Cow::Owned(clean) = text(self.redaction, &plain) {
             self.changed.set(true);
             return clean;
         }
@@ -103,7 +103,7 @@ impl<'w> Walk<'w> {
 
     fn replaced(&self, label: &'static str, plain: &str) -> String {
         self.changed.set(true);
-        replace(plain, vec![Found { from: 0, to: plain.len(), label, rank: rank::NAMED }], self.way.minting)
+        replace(plain, vec![Found { from: 0, to: plain.len(), label, rank: rank::NAMED }], self.redaction.writer)
             .into_owned()
     }
 
@@ -113,7 +113,7 @@ impl<'w> Walk<'w> {
         let is_near = self.depth.get() < DEEPEST && self.classes.credentials;
         let levels = self.levels.checked_sub(1).filter(|_| is_json && is_near)?;
         scan::spent(plain.len());
-        let walk = Walk { depth: self.depth.clone(), ..Walk::new(self.way, levels) };
+        let walk = Walk { depth: self.depth.clone(), ..Walk::new(self.redaction, levels) };
         let clean = walk.value(serde_json::from_str(plain).ok()?, None);
         walk.changed.get().then(|| {
             self.changed.set(true);
@@ -136,14 +136,14 @@ impl<'w> Walk<'w> {
             None => return None,
         };
         self.changed.set(true);
-        let name = self.way.minting.filter(|_| !label.is_empty());
-        let name = name.and_then(|minting| minting.name_of_number(label, plain));
+        let name = self.redaction.writer.filter(|_| !label.is_empty());
+        let name = name.and_then(|writer| writer.name_of_number(label, plain));
         let found = || Found { from: 0, to: plain.len(), label, rank: rank::NAMED };
         Some(name.unwrap_or_else(|| replace(plain, vec![found()], None).into_owned()))
     }
 
     fn array(&self, mut items: Vec<Value>, label: Option<Label>) -> Value {
-        if self.classes.credentials && pieces::take_out(self.way.minting, &mut items) {
+        if self.classes.credentials && pieces::take_out(self.redaction.writer, &mut items) {
             self.changed.set(true);
         }
         let mut before: Option<String> = None;
@@ -187,7 +187,7 @@ impl<'w> Walk<'w> {
                 }
                 value => self.value(value, said),
             };
-            let name = owned(self.way, key.clone());
+            let name = owned(self.redaction, key.clone());
             let name = match name == key {
                 true => name,
                 false => {
@@ -249,7 +249,7 @@ impl<'w> Walk<'w> {
             Value::String(plain) => match pairs::cookies(&plain, 0, plain.len()) {
                 Some(found) => {
                     self.changed.set(true);
-                    Value::String(replace(&plain, vec![found], self.way.minting).into_owned())
+                    Value::String(replace(&plain, vec![found], self.redaction.writer).into_owned())
                 }
                 None => Value::String(plain),
             },

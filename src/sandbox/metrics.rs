@@ -21,7 +21,7 @@ pub struct Metrics {
     pub recycled: u64,
     /// Workers replaced because their script met the end of its heap or CPU time, or because they were found dead,
     /// talking or silent while idle.
-    pub doubted: u64,
+    pub discarded: u64,
     /// Workers killed for a deadline, a crash, or a breach of the protocol.
     pub killed: u64,
     /// Workers killed because whoever wanted the result went away.
@@ -43,7 +43,7 @@ pub(super) struct Counters {
     pub(super) started: Counter,
     pub(super) failed_starts: Counter,
     pub(super) recycled: Counter,
-    pub(super) doubted: Counter,
+    pub(super) discarded: Counter,
     pub(super) killed: Counter,
     pub(super) cancelled: Counter,
 }
@@ -58,7 +58,7 @@ impl Counters {
             started: self.started.get(),
             failed_starts: self.failed_starts.get(),
             recycled: self.recycled.get(),
-            doubted: self.doubted.get(),
+            discarded: self.discarded.get(),
             killed: self.killed.get(),
             cancelled: self.cancelled.get(),
             ..Metrics::default()

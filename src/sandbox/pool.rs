@@ -1,10 +1,11 @@
 //! Warm workers, one run each at a time.
 
+use parking_lot::Mutex;
 use std::collections::VecDeque;
 use std::ffi::OsString;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::{Semaphore, SemaphorePermit};
@@ -90,7 +91,7 @@ impl Pool {
     /// `INTERNAL` when a worker does not start.
     pub async fn warm_up(&self) -> Result<()> {
         let _one_at_a_time = self.refill.lock().await;
-        while self.idle().len() < self.warm {
+        while self.idle.lock().len() < self.warm {
             let worker = self.start().await?;
             self.put_back(worker);
         }
@@ -125,7 +126,7 @@ impl Pool {
     pub fn metrics(&self) -> Metrics {
         let count = |number: usize| number as u64;
         Metrics {
-            idle: count(self.idle().len()),
+            idle: count(self.idle.lock().len()),
             busy: count(self.runs.saturating_sub(self.places.available_permits())),
             waiting: count(self.waiting.load(Ordering::Relaxed)),
             ..self.counters.read()
@@ -214,12 +215,12 @@ impl Pool {
             if worker.is_sound() {
                 return Ok(worker);
             }
-            self.counters.doubted.add();
+            self.counters.discarded.add();
         }
     }
 
     fn longest_ready(&self) -> Option<Worker> {
-        let mut idle = self.idle();
+        let mut idle = self.idle.lock();
         let surplus = idle.len().saturating_sub(self.warm.max(1));
         idle.remove(surplus)
     }
@@ -241,7 +242,7 @@ impl Pool {
     }
 
     fn put_back(&self, worker: Worker) {
-        let mut idle = self.idle();
+        let mut idle = self.idle.lock();
         if idle.len() < self.runs.max(self.warm) {
             idle.push_back(worker);
         }
@@ -249,15 +250,15 @@ impl Pool {
 
     /// Looks at each idle worker once.
     async fn check_up(&self) {
-        let idle = self.idle().len();
+        let idle = self.idle.lock().len();
         // More than are needed: those that were used last stay.
-        self.idle().drain(..idle.saturating_sub(self.warm));
+        self.idle.lock().drain(..idle.saturating_sub(self.warm));
         for _ in 0..self.warm {
-            let Some(mut worker) = self.idle().pop_front() else { return };
+            let Some(mut worker) = self.idle.lock().pop_front() else { return };
             if is_worn(&worker) {
                 self.counters.recycled.add();
             } else if !worker.is_sound() || !worker.answers(PULSE).await {
-                self.counters.doubted.add();
+                self.counters.discarded.add();
             } else {
                 self.put_back(worker);
             }
@@ -274,10 +275,6 @@ impl Pool {
                 tracing::warn!(%error, "no new sandbox worker");
             }
         });
-    }
-
-    fn idle(&self) -> MutexGuard<'_, VecDeque<Worker>> {
-        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -314,7 +311,7 @@ impl Taken<'_> {
             Ok(_) => is_worn(worker).then_some(&counters.recycled),
             Err(Failure::Script(error)) => match error.kind {
                 // It has told so, but may have had to give itself up for it.
-                ScriptErrorKind::Heap | ScriptErrorKind::Cpu | ScriptErrorKind::Internal => Some(&counters.doubted),
+                ScriptErrorKind::Heap | ScriptErrorKind::Cpu | ScriptErrorKind::Internal => Some(&counters.discarded),
                 _ => is_worn(worker).then_some(&counters.recycled),
             },
             Err(_) => Some(&counters.killed),

@@ -1,8 +1,9 @@
 //! How much one client may have under way. What is beyond is refused before any work on it.
 
+use parking_lot::Mutex;
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rmcp::model::{ClientJsonRpcMessage, ClientNotification, ClientRequest, JsonRpcMessage, RequestId};
 
@@ -18,18 +19,18 @@ pub(super) struct Admission {
 
 /// A request that has no answer yet.
 struct UnderWay {
-    _held: Held,
+    _held: HeldBytes,
     /// URIs that it subscribes to, where it is a stream of changes.
     uris: Option<usize>,
 }
 
 /// Bytes of a client, until they are dropped.
-pub(super) struct Held {
+pub(super) struct HeldBytes {
     bytes: usize,
     all: Arc<AtomicUsize>,
 }
 
-impl Held {
+impl HeldBytes {
     /// Has it be at least so many bytes.
     ///
     /// # Errors
@@ -45,7 +46,7 @@ impl Held {
     }
 }
 
-impl Drop for Held {
+impl Drop for HeldBytes {
     fn drop(&mut self) {
         self.all.fetch_sub(self.bytes, Ordering::Relaxed);
     }
@@ -55,9 +56,9 @@ impl Admission {
     /// Takes so many bytes.
     ///
     /// # Errors
-    /// As [`Held::grow`].
-    pub(super) fn hold(&self, bytes: usize) -> Result<Held, Error> {
-        let mut held = Held { bytes: 0, all: Arc::clone(&self.bytes) };
+    /// As [`HeldBytes::grow`].
+    pub(super) fn hold(&self, bytes: usize) -> Result<HeldBytes, Error> {
+        let mut held = HeldBytes { bytes: 0, all: Arc::clone(&self.bytes) };
         held.grow(bytes).map(|()| held)
     }
 
@@ -65,7 +66,7 @@ impl Admission {
     ///
     /// # Errors
     /// Why a request is not taken.
-    pub(super) fn admit(&self, message: &ClientJsonRpcMessage, held: Held) -> Result<(), Error> {
+    pub(super) fn admit(&self, message: &ClientJsonRpcMessage, held: HeldBytes) -> Result<(), Error> {
         match message {
             JsonRpcMessage::Request(request) => self.begin(&request.id, &request.request, held),
             JsonRpcMessage::Notification(notice) => {
@@ -81,8 +82,8 @@ impl Admission {
         }
     }
 
-    fn begin(&self, id: &RequestId, request: &ClientRequest, held: Held) -> Result<(), Error> {
-        let mut requests = self.lock();
+    fn begin(&self, id: &RequestId, request: &ClientRequest, held: HeldBytes) -> Result<(), Error> {
+        let mut requests = self.requests.lock();
         if requests.contains_key(id) {
             return Err(Error::new(ErrorCode::InvalidArgs, format!("a request with the id {id} is under way"))
                 .hint("give each request an id of its own"));
@@ -104,11 +105,7 @@ impl Admission {
 
     /// Notes that a request is done.
     pub(super) fn end(&self, id: &RequestId) {
-        self.lock().remove(id);
-    }
-
-    fn lock(&self) -> MutexGuard<'_, HashMap<RequestId, UnderWay>> {
-        self.requests.lock().unwrap_or_else(PoisonError::into_inner)
+        self.requests.lock().remove(id);
     }
 }
 

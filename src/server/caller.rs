@@ -1,7 +1,8 @@
 //! The client of one request, as servers reach it while they work for it: questions, log entries, progress.
 #![expect(deprecated, reason = "clients go on to use sampling, roots and logging, which 2026-07-28 deprecates")]
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use parking_lot::Mutex;
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -29,7 +30,7 @@ const CANCEL: Duration = Duration::from_secs(5);
 /// The client of one request.
 pub(super) struct ClientCaller {
     session: u64,
-    way: Way,
+    redaction: Redaction,
     /// What the client said of itself with its latest request.
     abilities: Mutex<ClientCapabilities>,
     notices: Notices,
@@ -41,7 +42,7 @@ pub(super) struct ClientCaller {
 }
 
 /// How questions reach it.
-enum Way {
+enum Redaction {
     /// As requests, in the revisions with a handshake.
     Requests(Peer<RoleServer>),
     /// As the answer to its own request, which it then repeats, since 2026-07-28.
@@ -64,21 +65,22 @@ impl ClientCaller {
         waiting: Waiting,
     ) -> (Arc<Self>, mpsc::Receiver<Asked>) {
         let (ask, asked) = mpsc::channel(limits::QUESTIONS.max);
-        let way = match is_stateless(context) {
-            true => Way::Rounds(ask),
-            false => Way::Requests(context.peer.clone()),
+        let redaction = match is_stateless(context) {
+            true => Redaction::Rounds(ask),
+            false => Redaction::Requests(context.peer.clone()),
         };
         let notices = Notices::new(context.peer.clone());
         let trace = trace(context);
         let number = waiting.number();
-        let caller = Arc::new(Self { session, way, abilities: Mutex::default(), notices, trace, waiting, number });
+        let caller =
+            Arc::new(Self { session, redaction, abilities: Mutex::default(), notices, trace, waiting, number });
         caller.resume(context, level);
         (caller, asked)
     }
 
     /// Takes a further request of the same exchange for the one that is being worked on.
     pub(super) fn resume(&self, context: &RequestContext<RoleServer>, level: Option<Level>) {
-        *self.abilities() = context.client_capabilities().unwrap_or_default();
+        *self.abilities.lock() = context.client_capabilities().unwrap_or_default();
         self.notices.resume(context.meta.get_progress_token(), level);
     }
 
@@ -87,13 +89,9 @@ impl ClientCaller {
         self.notices.pause().await;
     }
 
-    fn abilities(&self) -> MutexGuard<'_, ClientCapabilities> {
-        self.abilities.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// What keeps the client from being asked this.
     fn obstacle(&self, question: &Question) -> Option<&'static str> {
-        let ClientCapabilities { elicitation, sampling, roots, .. } = &*self.abilities();
+        let ClientCapabilities { elicitation, sampling, roots, .. } = &*self.abilities.lock();
         let has = |key: &str| question.params.get(key).is_some_and(|value| !value.is_null());
         match (question.ask, elicitation, sampling) {
             (Ask::Elicitation, None, _) => Some("the client does not offer `elicitation`"),
@@ -114,9 +112,9 @@ impl ClientCaller {
 
     /// Puts a request to the client, in the way of its revision.
     async fn put(&self, name: Option<String>, request: InputRequest) -> Result<Value> {
-        match &self.way {
-            Way::Requests(peer) => by_request(peer, request).await,
-            Way::Rounds(ask) => {
+        match &self.redaction {
+            Redaction::Requests(peer) => by_request(peer, request).await,
+            Redaction::Rounds(ask) => {
                 let (answer, answered) = oneshot::channel();
                 // While the client thinks about others, it waits for a place.
                 let asking = async {
@@ -137,7 +135,7 @@ impl Caller for ClientCaller {
     }
 
     fn abilities(&self) -> Value {
-        let ClientCapabilities { elicitation, sampling, roots, .. } = self.abilities().clone();
+        let ClientCapabilities { elicitation, sampling, roots, .. } = self.abilities.lock().clone();
         let mut offered = ClientCapabilities::default();
         (offered.elicitation, offered.sampling, offered.roots) = (elicitation, sampling, roots);
         serde_json::to_value(offered).unwrap_or_else(|_| json!({}))

@@ -3,8 +3,9 @@
 //! A client of the older revisions hears of lists unasked and subscribes to one resource at a time; one of 2026-07-28
 //! opens a stream of what it wants (`subscriptions/listen`). The four tools never change.
 
+use parking_lot::Mutex;
 use std::collections::BTreeSet;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use rmcp::ErrorData;
@@ -12,8 +13,8 @@ use rmcp::model::{ResourceUpdatedNotificationParam, SubscriptionFilter};
 use rmcp::service::{Peer, RoleServer, SubscriptionContext};
 use tokio::sync::watch;
 
-use super::Desk;
-use super::offers::rpc_error;
+use super::SessionHandler;
+use super::resources::rpc_error;
 use crate::catalog::Catalog;
 use crate::gateway::Gateway;
 use crate::limits;
@@ -31,7 +32,7 @@ impl Subscribed {
     /// Adds a URI; answers an error when there are too many.
     pub(super) fn add(&self, uri: String) -> Result<(), ErrorData> {
         limits::SUBSCRIBED_URI.check(uri.len()).map_err(|error| rpc_error(&error))?;
-        let mut uris = self.uris();
+        let mut uris = self.0.lock();
         if !uris.contains(&uri) {
             limits::SUBSCRIBED.check(uris.len() + 1).map_err(|error| rpc_error(&error))?;
         }
@@ -40,20 +41,16 @@ impl Subscribed {
     }
 
     pub(super) fn remove(&self, uri: &str) {
-        self.uris().remove(uri);
-    }
-
-    fn uris(&self) -> MutexGuard<'_, BTreeSet<String>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock().remove(uri);
     }
 }
 
-impl Desk {
+impl SessionHandler {
     /// Tells a client of the older revisions, for as long as the task lives.
     pub(super) fn tell(&self, peer: Peer<RoleServer>, subscribed: Subscribed) -> Task {
         let mut changes = Changes::new(&self.gateway);
         Task::spawn(async move {
-            while let Some(change) = changes.next(|| subscribed.uris().clone()).await {
+            while let Some(change) = changes.next(|| subscribed.0.lock().clone()).await {
                 if change.resources && peer.notify_resource_list_changed().await.is_err() {
                     return;
                 }

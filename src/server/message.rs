@@ -7,7 +7,7 @@ use serde_json::error::Category;
 use serde_json::json;
 use serde_json::value::RawValue;
 
-use super::admission::Held;
+use super::admission::HeldBytes;
 use crate::error::{Error, ErrorCode, code_name};
 use crate::json;
 use crate::limits;
@@ -15,7 +15,7 @@ use crate::lines::{number_at_end, number_at_head};
 
 /// What a line turned out to be.
 pub(super) enum Read {
-    Message(Box<ClientJsonRpcMessage>, Held),
+    Message(Box<ClientJsonRpcMessage>, HeldBytes),
     /// What its request, if it is known, is answered.
     Refused(Option<RequestId>, ErrorData),
     /// Something that is not answered: no JSON, so that nobody knows what it was to be, or an unusable notification.
@@ -23,7 +23,7 @@ pub(super) enum Read {
 }
 
 /// Reads a line, whose bytes are held.
-pub(super) fn read(line: &[u8], mut held: Held) -> Read {
+pub(super) fn read(line: &[u8], mut held: HeldBytes) -> Read {
     let found = match json::measure(line) {
         Ok(found) => found,
         Err(private) => {

@@ -2,7 +2,7 @@
 //! neither faster than a person can take it in.
 #![expect(deprecated, reason = "clients go on to use logging, which 2026-07-28 deprecates")]
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use parking_lot::Mutex;
 use std::time::Duration;
 
 use rmcp::model::{
@@ -36,7 +36,7 @@ const FLUSH: Duration = Duration::from_secs(1);
 /// The notices of one request. They are sent one after the other, so that progress only grows.
 pub(super) struct Notices {
     queue: mpsc::Sender<Notice>,
-    state: Mutex<State>,
+    state: Mutex<NoticeState>,
 }
 
 enum Notice {
@@ -45,7 +45,7 @@ enum Notice {
 }
 
 #[derive(Default)]
-struct State {
+struct NoticeState {
     token: Option<ProgressToken>,
     level: Option<Level>,
     /// The last progress that was sent.
@@ -95,30 +95,26 @@ impl Notices {
         Self { queue, state: Mutex::default() }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// From now on for a request with this token and this level.
     pub(super) fn resume(&self, token: Option<ProgressToken>, level: Option<Level>) {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         // Progress belongs to its token, and begins anew with another.
-        *state = State { token, level, reports: state.reports, entries: state.entries, ..State::default() };
+        *state = NoticeState { token, level, reports: state.reports, entries: state.entries, ..NoticeState::default() };
     }
 
     pub(super) fn level(&self) -> Option<Level> {
-        self.state().level
+        self.state.lock().level
     }
 
     pub(super) fn progress(&self, step: Step) {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         match state.reports.take(REPORTS) {
             true => self.report(&mut state, step),
             false => state.held = Some(step),
         }
     }
 
-    fn report(&self, state: &mut State, Step { done, message }: Step) {
+    fn report(&self, state: &mut NoticeState, Step { done, message }: Step) {
         let Some(token) = state.token.clone() else { return };
         // It has to grow with each report, also when no call has ended meanwhile.
         state.sent = (done as f64).max(state.sent + 0.001);
@@ -130,7 +126,7 @@ impl Notices {
     }
 
     pub(super) fn log(&self, server: &str, LogEntry { level, logger, data }: LogEntry) {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         if !state.entries.take(ENTRIES) {
             state.dropped += 1;
             return;
@@ -159,7 +155,7 @@ impl Notices {
     /// and none may come after its answer.
     pub(super) async fn pause(&self) {
         let is_busy = {
-            let mut state = self.state();
+            let mut state = self.state.lock();
             if let Some(step) = state.held.take() {
                 self.report(&mut state, step);
             }

@@ -15,7 +15,7 @@ use tokio::io::{AsyncWriteExt as _, Stdout};
 use tokio::runtime::Handle;
 use tokio::sync::{Mutex, mpsc, watch};
 
-use super::admission::{Admission, Held};
+use super::admission::{Admission, HeldBytes};
 use super::message::{self, Read, refusal};
 use crate::json;
 use crate::limits;
@@ -83,7 +83,7 @@ struct Reader {
 
 /// What keeps its place behind a large line.
 enum Waiting {
-    Large(Vec<u8>, Held),
+    Large(Vec<u8>, HeldBytes),
     Read(Read),
 }
 

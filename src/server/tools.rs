@@ -11,7 +11,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 use wire::Language;
 
-use super::{Desk, GRACE};
+use super::{GRACE, SessionHandler};
 use crate::error::{Error, ErrorCode, Result, did_you_mean, nearest};
 use crate::execution::Request;
 use crate::gateway::Gateway;
@@ -76,7 +76,7 @@ impl OneOrMany {
     }
 }
 
-impl Desk {
+impl SessionHandler {
     async fn ls(&self, args: JsonObject) -> Result<CallToolResult> {
         let LsArgs { path, depth } = parse("ls", args)?;
         self.gateway.usable_since_start(GRACE).await;
@@ -86,8 +86,8 @@ impl Desk {
     async fn cat(&self, args: JsonObject, caller: Arc<dyn Caller>) -> Result<CallToolResult> {
         let CatArgs { path, lines } = parse("cat", args)?;
         self.gateway.usable_since_start(GRACE).await;
-        let (paths, scene) = (path.into_vec(), self.scene(caller));
-        text(scene.request("cat", async |broker| broker.cat(0, &paths, lines.as_deref()).await).await)
+        let (paths, context) = (path.into_vec(), self.execution_context(caller));
+        text(context.request("cat", async |broker| broker.cat(0, &paths, lines.as_deref()).await).await)
     }
 
     async fn search(&self, args: JsonObject) -> Result<CallToolResult> {
@@ -101,7 +101,7 @@ impl Desk {
         let timeout = timeout_secs.map(timeout).transpose()?;
         self.gateway.usable_since_start(GRACE).await;
         let request = Request { language, code, timeout, dry_run: dry_run.unwrap_or(false) };
-        let execution = self.scene(caller).execute(request).await;
+        let execution = self.execution_context(caller).execute(request).await;
         let budget = self.gateway.config().sandbox.limits.result_tokens;
         let size = execution.value.as_ref().map_or(0, |value| value.get().len());
         let mut content = vec![ContentBlock::text(task::work_on(size, || execution.render(&self.session, budget)))];

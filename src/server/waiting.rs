@@ -1,9 +1,10 @@
 //! The requests of one client that stand still until it has answered a question. Each holds what it has done so far, so
 //! there are few of them: one more, and the one that has waited longest is given up.
 
+use parking_lot::Mutex;
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::watch;
 
@@ -34,7 +35,7 @@ impl Waiting {
 
     /// Notes that a request waits for an answer, or for one more.
     pub(super) fn enter(&self, request: u64) -> Place {
-        let mut requests = self.lock();
+        let mut requests = self.requests.lock();
         let kept = match requests.iter_mut().find(|entry| entry.request == request) {
             Some(entry) => {
                 entry.questions += 1;
@@ -50,10 +51,6 @@ impl Waiting {
             requests.pop_front();
         }
         Place { waiting: self.clone(), request, kept }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, VecDeque<Entry>> {
-        self.requests.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -78,7 +75,7 @@ impl Place {
 
 impl Drop for Place {
     fn drop(&mut self) {
-        let mut requests = self.waiting.lock();
+        let mut requests = self.waiting.requests.lock();
         let Some(position) = requests.iter().position(|entry| entry.request == self.request) else { return };
         requests[position].questions -= 1;
         if requests[position].questions == 0 {
@@ -107,8 +104,8 @@ mod tests {
         assert!(late.given_up().now_or_never().is_none() && places[1].given_up().now_or_never().is_none());
         drop(places);
         drop(again);
-        assert_eq!(waiting.lock().len(), 1, "an answered question makes room");
+        assert_eq!(waiting.requests.lock().len(), 1, "an answered question makes room");
         drop(late);
-        assert!(waiting.lock().is_empty());
+        assert!(waiting.requests.lock().is_empty());
     }
 }

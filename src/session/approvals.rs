@@ -1,6 +1,7 @@
 //! What a user has allowed for the rest of a session.
 
-use std::sync::{Arc, Mutex};
+use parking_lot::Mutex;
+use std::sync::Arc;
 
 use super::lock;
 use crate::kept::{CONSENTS, Kept};

@@ -4,8 +4,9 @@ mod approvals;
 mod results;
 mod stash;
 
+use parking_lot::{Mutex, MutexGuard};
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 pub use approvals::{Approvals, Consent};
 pub use results::{Results, StoredResult};
@@ -15,8 +16,8 @@ use serde::Serialize;
 
 use crate::kept::{Kept, READS, UNRECORDED};
 use crate::random;
-use crate::redact::Minted;
-use crate::spending::Purse;
+use crate::redact::PlaceholderTable;
+use crate::spending::SpendCounter;
 
 /// The state of one session.
 #[derive(Default)]
@@ -24,8 +25,8 @@ pub struct Session {
     id: SessionId,
     client: Mutex<Option<String>>,
     reads: Mutex<Reads>,
-    spent: Purse,
-    minted: Minted,
+    spent: SpendCounter,
+    placeholders: PlaceholderTable,
     /// Results too large to answer with.
     pub results: Results,
     /// What its scripts keep for later ones.
@@ -98,7 +99,7 @@ pub struct NewReads {
 
 /// No holder of these locks can leave them half-changed, so a poisoned one is as good as any.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+    mutex.lock()
 }
 
 impl Session {
@@ -121,13 +122,13 @@ impl Session {
 
     /// Its placeholders.
     #[must_use]
-    pub fn minted(&self) -> &Minted {
-        &self.minted
+    pub fn placeholders(&self) -> &PlaceholderTable {
+        &self.placeholders
     }
 
     /// What its calls cost so far.
     #[must_use]
-    pub fn spent(&self) -> &Purse {
+    pub fn spent(&self) -> &SpendCounter {
         &self.spent
     }
 

@@ -1,7 +1,8 @@
 //! Values that were too large to answer with, as files below `/results`.
 
+use parking_lot::Mutex;
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use super::lock;
 use crate::error::{Error, ErrorCode, Result};

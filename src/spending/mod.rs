@@ -17,12 +17,12 @@ use serde_json::{Value, json};
 use crate::config::{self, Amount, Config};
 use crate::error::{Error, ErrorCode, Result};
 use day::{Day, Taken};
-use rates::Terms;
+use rates::ServerLimits;
 
 /// The rates and budgets of a gateway.
 #[derive(Debug)]
 pub struct Spending {
-    servers: HashMap<String, Arc<Terms>>,
+    servers: HashMap<String, Arc<ServerLimits>>,
     budgets: config::Budgets,
     day: Option<Day>,
     /// Whether there is a budget, or a price that somebody has thought about.
@@ -33,9 +33,9 @@ pub struct Spending {
 
 /// What was spent of one budget.
 #[derive(Debug, Default)]
-pub struct Purse(AtomicU64);
+pub struct SpendCounter(AtomicU64);
 
-impl Purse {
+impl SpendCounter {
     /// So far.
     #[must_use]
     pub fn spent(&self) -> Amount {
@@ -75,12 +75,15 @@ impl Spending {
 
     fn following(
         config: &Config,
-        before: &HashMap<String, Arc<Terms>>,
+        before: &HashMap<String, Arc<ServerLimits>>,
         taking: Arc<tokio::sync::Mutex<()>>,
     ) -> Arc<Self> {
-        let terms = |(name, server): (&String, &config::Server)| {
-            let same = before.get(name).filter(|terms| terms.are_of(server)).map(Arc::clone);
-            (name.clone(), same.unwrap_or_else(|| Arc::new(Terms::new(server, before.get(name).map(Arc::as_ref)))))
+        let server_limits = |(name, server): (&String, &config::Server)| {
+            let same = before.get(name).filter(|server_limits| server_limits.are_of(server)).map(Arc::clone);
+            (
+                name.clone(),
+                same.unwrap_or_else(|| Arc::new(ServerLimits::new(server, before.get(name).map(Arc::as_ref)))),
+            )
         };
         let budgets = config.budgets.clone();
         let path = config.path.as_deref().map(|path| std::path::absolute(path).unwrap_or_else(|_| path.to_owned()));
@@ -89,7 +92,7 @@ impl Spending {
             |server: &config::Server| server.cost != Amount::ONE || server.tools.iter().any(|rule| rule.cost.is_some());
         let has_budget = budgets.run.or(budgets.session).or(budgets.day).is_some();
         Arc::new(Self {
-            servers: config.servers.iter().map(terms).collect(),
+            servers: config.servers.iter().map(server_limits).collect(),
             counts: has_budget || config.servers.values().any(is_priced),
             budgets,
             day,
@@ -102,20 +105,20 @@ impl Spending {
     ///
     /// # Errors
     /// `RATE_LIMIT` with `retry_after_secs` in its data, `BUDGET_EXCEEDED` with what is left; nothing is spent then.
-    pub async fn charge(&self, item: Item<'_>, run: &Purse, session: &Purse) -> Result<Amount> {
+    pub async fn charge(&self, item: Item<'_>, run: &SpendCounter, session: &SpendCounter) -> Result<Amount> {
         // A server that is known from a file only has no entry, and cannot be called either.
-        let Some(terms) = self.servers.get(item.server) else { return Ok(Amount::ZERO) };
-        terms.admit(item)?;
-        let cost = if item.free || !self.counts { Amount::ZERO } else { terms.cost(item.tool) };
+        let Some(server_limits) = self.servers.get(item.server) else { return Ok(Amount::ZERO) };
+        server_limits.admit(item)?;
+        let cost = if item.free || !self.counts { Amount::ZERO } else { server_limits.cost(item.tool) };
         if cost.is_zero() {
             return Ok(cost);
         }
         let _alone = self.taking.lock().await;
-        for (purse, limit, scope) in [(run, self.budgets.run, RUN), (session, self.budgets.session, SESSION)] {
+        for (counter, limit, scope) in [(run, self.budgets.run, RUN), (session, self.budgets.session, SESSION)] {
             if let Some(limit) = limit
-                && purse.spent().plus(cost) > limit
+                && counter.spent().plus(cost) > limit
             {
-                return Err(exceeded(item, cost, limit, purse.spent(), scope, None));
+                return Err(exceeded(item, cost, limit, counter.spent(), scope, None));
             }
         }
         if let (Some(day), Some(limit)) = (&self.day, self.budgets.day)
@@ -129,7 +132,7 @@ impl Spending {
     }
 
     /// Gives back what a call would have cost that was refused after all.
-    pub async fn refund(&self, cost: Amount, run: &Purse, session: &Purse) {
+    pub async fn refund(&self, cost: Amount, run: &SpendCounter, session: &SpendCounter) {
         if cost.is_zero() {
             return;
         }

@@ -18,7 +18,7 @@ use crate::error::{Error, ErrorCode, Result};
 
 /// The rates and prices of one server.
 #[derive(Debug)]
-pub(super) struct Terms {
+pub(super) struct ServerLimits {
     rate: Option<Bucket>,
     rates: PerTool<Bucket>,
     cost: Amount,
@@ -27,7 +27,7 @@ pub(super) struct Terms {
     written: (Option<Rate>, Amount, Vec<ToolRule>),
 }
 
-impl Terms {
+impl ServerLimits {
     /// What is said of a server, after what was said of it before: an edit refills no bucket.
     pub(super) fn new(server: &Server, before: Option<&Self>) -> Self {
         let of_tool = |rule: &ToolRule| {

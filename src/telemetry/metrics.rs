@@ -12,7 +12,7 @@ use prometheus_client::registry::{Registry, Unit};
 
 use super::Ended;
 use crate::config::Amount;
-use crate::kept::Held;
+use crate::kept::Usage;
 use crate::sandbox;
 
 /// Upper ends of the buckets of times, in seconds.
@@ -135,7 +135,7 @@ pub struct Snapshot {
     /// Panics since the start.
     pub panics: u64,
     /// What is kept for longer than a request.
-    pub kept: Vec<Held>,
+    pub kept: Vec<Usage>,
     /// Bytes of stored results and the stash.
     pub results: usize,
     /// Tasks of the runtime that have not ended.
@@ -180,7 +180,7 @@ impl Snapshot {
             ("workers_started", "Workers that were started", self.pool.started),
             ("workers_failed_starts", "Workers that could not be started", self.pool.failed_starts),
             ("workers_recycled", "Workers replaced for their age, use or memory", self.pool.recycled),
-            ("workers_doubted", "Workers replaced because they could not be trusted any more", self.pool.doubted),
+            ("workers_discarded", "Workers replaced because they could not be trusted any more", self.pool.discarded),
             ("workers_killed", "Workers killed for a deadline, a crash or a breach of the protocol", self.pool.killed),
             ("workers_cancelled", "Workers killed because nobody waited any more", self.pool.cancelled),
         ];

@@ -1,9 +1,10 @@
 //! Spans on their way to the collector: a bounded queue and one task that posts them in batches. Whoever sends a span
 //! never waits; where the collector is slow or away, spans are dropped and counted.
 
+use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, LazyLock, Mutex, PoisonError};
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use opentelemetry_http::{Bytes, HttpClient, HttpError};
@@ -64,7 +65,7 @@ impl Traces {
         let (queue, waiting) = mpsc::channel(QUEUE);
         let dropped = Arc::new(AtomicU64::new(0));
         let task = tokio::spawn(post(exporter, waiting, Arc::clone(&dropped)));
-        let mut tasks = TASKS.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut tasks = TASKS.lock();
         tasks.retain(|task| !task.is_finished());
         tasks.push(task);
         Ok(Arc::new(Self { queue, dropped }))
@@ -81,7 +82,7 @@ impl Traces {
 /// Sends what waits, for the end of the process, for as long as `limit`.
 pub async fn end_all(limit: Duration) {
     ENDING.send_replace(true);
-    let tasks = std::mem::take(&mut *TASKS.lock().unwrap_or_else(PoisonError::into_inner));
+    let tasks = std::mem::take(&mut *TASKS.lock());
     let _ = tokio::time::timeout(limit, futures::future::join_all(tasks)).await;
 }
 

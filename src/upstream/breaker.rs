@@ -1,6 +1,7 @@
 //! Leaves a server alone that fails again and again.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use parking_lot::Mutex;
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -20,11 +21,11 @@ pub(super) struct Breaker<U> {
     name: String,
     inner: U,
     rule: Rule,
-    health: Arc<Health>,
+    health: Arc<CallHealth>,
 }
 
 impl<U> Breaker<U> {
-    pub(super) fn new(name: &str, inner: U, rule: Rule, health: Arc<Health>) -> Self {
+    pub(super) fn new(name: &str, inner: U, rule: Rule, health: Arc<CallHealth>) -> Self {
         Self { name: name.to_owned(), inner, rule, health }
     }
 }
@@ -53,11 +54,11 @@ impl<U: Upstream> Upstream for Breaker<U> {
 
 /// How a server fares, for its breaker and for listings.
 #[derive(Debug, Default)]
-pub struct Health(Mutex<Circuit>);
+pub struct CallHealth(Mutex<Circuit>);
 
 #[derive(Debug, Default)]
 struct Circuit {
-    state: State,
+    state: CircuitState,
     /// Faults since the last success.
     faults: u32,
     /// The last of them, and when it was noticed.
@@ -67,7 +68,7 @@ struct Circuit {
 }
 
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
-enum State {
+enum CircuitState {
     #[default]
     Closed,
     /// Nobody is let through before then.
@@ -76,48 +77,44 @@ enum State {
     Probing,
 }
 
-impl Health {
-    fn lock(&self) -> MutexGuard<'_, Circuit> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
+impl CallHealth {
     /// What is wrong, in one line; `None` while nothing is.
     #[must_use]
     pub fn complaint(&self) -> Option<String> {
-        let circuit = self.lock();
+        let circuit = self.0.lock();
         let (last, _) = circuit.last.as_ref()?;
         Some(match circuit.state {
-            State::Closed if circuit.faults == 1 => format!("its last call failed: {last}"),
-            State::Closed => format!("its last {} calls failed: {last}", circuit.faults),
-            State::Open(until) => {
+            CircuitState::Closed if circuit.faults == 1 => format!("its last call failed: {last}"),
+            CircuitState::Closed => format!("its last {} calls failed: {last}", circuit.faults),
+            CircuitState::Open(until) => {
                 let seconds = until.saturating_duration_since(Instant::now()).as_secs_f64().ceil();
                 format!("left alone for {seconds}s after {} faults in a row: {last}", circuit.faults)
             }
-            State::Probing => format!("being tried again after {} faults in a row: {last}", circuit.faults),
+            CircuitState::Probing => format!("being tried again after {} faults in a row: {last}", circuit.faults),
         })
     }
 
     /// The state of the breaker in one word.
     #[must_use]
     pub fn state(&self) -> &'static str {
-        match self.lock().state {
-            State::Closed => "closed",
-            State::Open(_) => "open",
-            State::Probing => "probing",
+        match self.0.lock().state {
+            CircuitState::Closed => "closed",
+            CircuitState::Open(_) => "open",
+            CircuitState::Probing => "probing",
         }
     }
 
     /// Lets a call through, as the probe when it is time for one.
     fn admit(&self, name: &str) -> Result<Attempt<'_>> {
-        let mut circuit = self.lock();
+        let mut circuit = self.0.lock();
         let now = Instant::now();
         let is_probe = match circuit.state {
-            State::Closed => false,
-            State::Open(until) if now >= until => {
-                circuit.state = State::Probing;
+            CircuitState::Closed => false,
+            CircuitState::Open(until) if now >= until => {
+                circuit.state = CircuitState::Probing;
                 true
             }
-            State::Open(_) | State::Probing => return Err(circuit.refusal(name, now)),
+            CircuitState::Open(_) | CircuitState::Probing => return Err(circuit.refusal(name, now)),
         };
         Ok(Attempt { health: self, began: now, is_probe })
     }
@@ -132,12 +129,12 @@ impl Circuit {
     fn refusal(&self, name: &str, now: Instant) -> Error {
         let last = self.last.as_ref().map_or("", |(last, _)| last.as_str());
         let wait = match self.state {
-            State::Open(until) => until.saturating_duration_since(now),
-            State::Closed | State::Probing => Duration::ZERO,
+            CircuitState::Open(until) => until.saturating_duration_since(now),
+            CircuitState::Closed | CircuitState::Probing => Duration::ZERO,
         };
         let when = match self.state {
-            State::Open(_) => format!("it is tried again in {:.1}s", wait.as_secs_f64()),
-            State::Closed | State::Probing => "another call is trying it now".to_owned(),
+            CircuitState::Open(_) => format!("it is tried again in {:.1}s", wait.as_secs_f64()),
+            CircuitState::Closed | CircuitState::Probing => "another call is trying it now".to_owned(),
         };
         let message = format!("{name} failed {} times in a row, the last time with {last}; {when}", self.faults);
         Error::new(ErrorCode::CircuitOpen, message)
@@ -148,7 +145,7 @@ impl Circuit {
 
 /// A call that was let through.
 struct Attempt<'a> {
-    health: &'a Health,
+    health: &'a CallHealth,
     began: Instant,
     is_probe: bool,
 }
@@ -156,22 +153,22 @@ struct Attempt<'a> {
 impl Attempt<'_> {
     fn succeeded(&mut self) {
         self.is_probe = false;
-        *self.health.lock() = Circuit::default();
+        *self.health.0.lock() = Circuit::default();
     }
 
     /// The server is there, if it was asked after the last fault: calls are let through again, and the next fault is one
     /// more in the row.
     fn listed(&self) {
-        let mut circuit = self.health.lock();
+        let mut circuit = self.health.0.lock();
         if circuit.last.as_ref().is_none_or(|(_, noticed)| self.began >= *noticed) {
-            circuit.state = State::Closed;
+            circuit.state = CircuitState::Closed;
             circuit.last = None;
         }
     }
 
     fn failed(&mut self, error: &Error, rule: Rule) {
         let was_probe = std::mem::take(&mut self.is_probe);
-        let mut circuit = self.health.lock();
+        let mut circuit = self.health.0.lock();
         let now = Instant::now();
         // Calls that were under way together fail together when the server dies: that is one fault.
         let is_news = circuit.last.as_ref().is_none_or(|(_, noticed)| self.began >= *noticed);
@@ -179,9 +176,9 @@ impl Attempt<'_> {
             circuit.faults += 1;
             circuit.last = Some((error.to_string(), now));
         }
-        if was_probe || (circuit.state == State::Closed && circuit.faults >= rule.faults) {
+        if was_probe || (circuit.state == CircuitState::Closed && circuit.faults >= rule.faults) {
             circuit.pause = if was_probe { (circuit.pause * 2).min(MAX_PAUSE) } else { rule.pause };
-            circuit.state = State::Open(now + circuit.pause);
+            circuit.state = CircuitState::Open(now + circuit.pause);
         }
     }
 }
@@ -190,7 +187,7 @@ impl Drop for Attempt<'_> {
     /// A probe that was given up says nothing: the next call is the probe.
     fn drop(&mut self) {
         if self.is_probe {
-            self.health.lock().state = State::Open(Instant::now());
+            self.health.0.lock().state = CircuitState::Open(Instant::now());
         }
     }
 }
@@ -214,14 +211,14 @@ mod tests {
         async fn call(&self, _: &Operation, _: &Progress) -> Result<Answer> {
             self.calls.fetch_add(1, Ordering::Relaxed);
             tokio::time::sleep(Duration::from_secs(1)).await;
-            let fails = *self.fails.lock().expect("not poisoned");
+            let fails = *self.fails.lock();
             fails.map_or_else(|| Ok(Answer::Tool(ToolAnswer::default())), |code| Err(Error::new(code, "no")))
         }
     }
 
     impl Server {
         fn set(&self, fails: Option<ErrorCode>) {
-            *self.fails.lock().expect("not poisoned") = fails;
+            *self.fails.lock() = fails;
         }
 
         fn calls(&self) -> u32 {

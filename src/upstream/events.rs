@@ -16,19 +16,19 @@ pub enum Event {
     /// The server says that one of its lists changed, or somebody wants it listed again.
     Changed,
     /// The connection was ended because nobody used it.
-    Rested,
+    IdleStopped,
 }
 
 /// The end that tells.
 #[derive(Debug, Clone)]
-pub struct Teller {
+pub struct EventSender {
     sender: mpsc::Sender<Event>,
-    told: Arc<Told>,
+    told: Arc<ChangeCounters>,
 }
 
 /// How often one connection has said that a list changed.
 #[derive(Debug, Default)]
-struct Told {
+struct ChangeCounters {
     tools: AtomicU64,
     others: AtomicU64,
 }
@@ -43,16 +43,16 @@ pub(super) struct Changes {
 }
 
 /// The end that hears.
-pub type Listener = mpsc::Receiver<Event>;
+pub type EventReceiver = mpsc::Receiver<Event>;
 
 /// A pair of ends.
 #[must_use]
-pub fn events() -> (Teller, Listener) {
+pub fn events() -> (EventSender, EventReceiver) {
     let (tell, listen) = mpsc::channel(WAITING);
-    (Teller { sender: tell, told: Arc::default() }, listen)
+    (EventSender { sender: tell, told: Arc::default() }, listen)
 }
 
-impl Teller {
+impl EventSender {
     /// Tells, unless so much is waiting to be heard that this is known already.
     pub fn tell(&self, event: Event) {
         let _ = self.sender.try_send(event);
@@ -77,7 +77,7 @@ impl Teller {
 
     /// What this connection has told so far.
     pub(super) fn changes(&self) -> Changes {
-        let Told { tools, others } = &*self.told;
+        let ChangeCounters { tools, others } = &*self.told;
         Changes { tools: tools.load(Ordering::Acquire), others: others.load(Ordering::Acquire) }
     }
 }

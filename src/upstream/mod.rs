@@ -3,29 +3,15 @@
 //! One trait with one method; an operation is an enum, so that every wrapper is written once for tools,
 //! resources and prompts alike. [`build`] composes the stack in one visible place.
 
-mod authorized;
 mod breaker;
 mod caller;
 mod events;
-mod failure;
-#[cfg(any(test, feature = "fuzzing"))]
-pub(crate) mod fuzzing;
-mod http;
-mod http_client;
-mod http_post;
 mod invite;
-mod lines;
 mod mcp;
-mod message;
-mod process;
 mod progress;
 mod reading;
 mod reconnect;
-mod request;
-mod sse;
 mod stderr;
-mod stdio;
-mod subscription;
 mod timeout;
 
 use std::borrow::Cow;
@@ -41,11 +27,13 @@ use crate::config;
 use crate::error::{Error, ErrorCode, Result};
 pub use crate::memory::Listed;
 
-pub use breaker::Health;
+pub use breaker::CallHealth;
 pub use caller::{Ask, Caller, Level, LogEntry, Question, Speaker, Step, TraceContext};
-pub use events::{Event, Listener, Teller, events};
-pub use process::end_all;
-pub use progress::{Held, Progress, Report};
+pub use events::{Event, EventReceiver, EventSender, events};
+pub use mcp::end_all;
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) use mcp::fuzzing;
+pub use progress::{Progress, Report, ReservedMemory};
 pub use reading::offer_digest;
 pub use stderr::Stderr;
 
@@ -243,18 +231,18 @@ pub struct Connection {
     /// What performs operations.
     pub upstream: Arc<dyn Upstream>,
     /// What listings show of it.
-    pub vitals: Vitals,
+    pub health: Health,
     /// What it tells unasked.
-    pub events: Listener,
+    pub events: EventReceiver,
     /// The other end, for who wants it listed again.
-    pub teller: Teller,
+    pub event_sender: EventSender,
 }
 
 /// How a server fares right now.
 #[derive(Debug, Clone, Default)]
-pub struct Vitals {
+pub struct Health {
     /// How its calls went.
-    pub health: Arc<Health>,
+    pub health: Arc<CallHealth>,
     /// What it says on stderr, if it is a process of ours.
     pub stderr: Option<Stderr>,
 }
@@ -267,20 +255,20 @@ pub struct Vitals {
 pub fn build(name: &str, server: &config::Server, refresh: Option<Duration>) -> Connection {
     let is_process = matches!(server.transport, config::Transport::Stdio { .. });
     let (health, stderr) = (Arc::default(), Stderr::default());
-    let (teller, events) = events();
+    let (event_sender, events) = events();
     let limits = timeout::Limits { call: server.timeout, most: server.max_timeout, connect: server.connect_timeout };
-    let connector = mcp::Connector::new(name, server, stderr.clone(), teller.clone());
-    let (connect, list, rest) = (server.connect_timeout, server.timeout, server.idle_stop);
-    let terms = reconnect::Terms { connect, list, refresh, rest };
-    let client = reconnect::Reconnect::new(connector, terms, teller.clone());
+    let connector = mcp::Connector::new(name, server, stderr.clone(), event_sender.clone());
+    let (connect, list, idle_stop) = (server.connect_timeout, server.timeout, server.idle_stop);
+    let settings = reconnect::ConnectionSettings { connect, list, refresh, idle_stop };
+    let client = reconnect::Reconnect::new(connector, settings, event_sender.clone());
     let timeout = timeout::Timeout::new(name, client, limits);
     let breaker = breaker::Breaker::new(name, timeout, server.breaker, Arc::clone(&health));
-    let vitals = Vitals { health, stderr: is_process.then_some(stderr) };
+    let health = Health { health, stderr: is_process.then_some(stderr) };
     let upstream: Arc<dyn Upstream> = match Account::of(name, server).and_then(Invitations::new) {
         Some(logins) => Arc::new(invite::Invite::new(breaker, logins)),
         None => Arc::new(breaker),
     };
-    Connection { upstream, vitals, events, teller }
+    Connection { upstream, health, events, event_sender }
 }
 
 /// A server known only from a file: it lists nothing new and cannot be called.

@@ -1,8 +1,9 @@
 //! What happens between a server and its client while a call is under way.
 
+use parking_lot::{Mutex, MutexGuard};
 use std::fmt;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use serde_json::{Value, json};
 use stubgen::one_line;
@@ -32,17 +33,17 @@ pub struct Progress {
     pause: Arc<Pause>,
     refused: Arc<Mutex<Option<String>>>,
     trace: Option<Arc<TraceContext>>,
-    room: Held,
+    room: ReservedMemory,
 }
 
 /// Memory that an answer takes, held as long as anyone has this.
 #[derive(Clone, Default)]
-pub struct Held(Arc<Mutex<Vec<Taken>>>);
+pub struct ReservedMemory(Arc<Mutex<Vec<Taken>>>);
 
-impl Held {
+impl ReservedMemory {
     /// Holds more.
     pub(crate) fn hold(&self, room: Taken) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(room);
+        self.0.lock().push(room);
     }
 }
 
@@ -98,13 +99,13 @@ impl Progress {
 
     /// The same call, whose answer takes memory from `room`.
     #[must_use]
-    pub fn in_room(self, room: Held) -> Self {
+    pub fn in_room(self, room: ReservedMemory) -> Self {
         Self { room, ..self }
     }
 
     /// Where the memory of the answer is held.
     #[must_use]
-    pub fn room(&self) -> &Held {
+    pub fn room(&self) -> &ReservedMemory {
         &self.room
     }
 
@@ -224,5 +225,5 @@ impl fmt::Debug for Progress {
 
 /// No holder of these locks can leave them half-changed, so a poisoned one is as good as any.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+    mutex.lock()
 }

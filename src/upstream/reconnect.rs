@@ -5,8 +5,9 @@ mod lists;
 #[cfg(test)]
 mod tests;
 
+use parking_lot::Mutex;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -14,7 +15,7 @@ use tokio::sync::watch;
 use tokio::task::AbortHandle;
 use tokio::time::Instant;
 
-use super::events::{Changes, Event, Teller};
+use super::events::{Changes, Event, EventSender};
 use super::reading::{Reading, changed};
 use super::{Answer, Listing, Operation, Progress, Upstream};
 use crate::auth::Version;
@@ -116,9 +117,9 @@ pub(super) struct Reconnect<C: Connect> {
 
 struct Shared<C: Connect> {
     connector: C,
-    terms: Terms,
-    events: Teller,
-    state: Mutex<State<C::Link>>,
+    settings: ConnectionSettings,
+    events: EventSender,
+    state: Mutex<LinkState<C::Link>>,
     /// Number of the last reading.
     readings: AtomicU64,
     /// A list that was read for calls, until it is asked for.
@@ -128,12 +129,12 @@ struct Shared<C: Connect> {
     doubt: AtomicBool,
     usage: Mutex<Usage>,
     /// Ends the connection when nobody uses it.
-    resting: Mutex<Option<Task>>,
+    idle_stop: Mutex<Option<Task>>,
 }
 
 /// What holds for the connections of one server.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Terms {
+pub(super) struct ConnectionSettings {
     /// Time for start and handshake.
     pub(super) connect: Duration,
     /// Time for the list that is read after them.
@@ -141,7 +142,7 @@ pub(super) struct Terms {
     /// How long a reading of a server without sessions is good; `None` takes the server's word.
     pub(super) refresh: Option<Duration>,
     /// When nobody uses it for so long, the connection is ended; `None` keeps it.
-    pub(super) rest: Option<Duration>,
+    pub(super) idle_stop: Option<Duration>,
 }
 
 /// Whether the connection is being used, and since when it is not.
@@ -166,7 +167,7 @@ impl<L> Clone for Live<L> {
 type Outcome<L> = watch::Receiver<Option<Result<Live<L>>>>;
 
 /// What is known about the connection.
-enum State<L> {
+enum LinkState<L> {
     Never,
     /// An attempt, a check of a connection in doubt, or another reading of the list is under way. It goes on when those
     /// who wait for it give up, so that a slow start is not begun again by every call.
@@ -205,18 +206,18 @@ struct Basis<L> {
 type Failure<L> = (Error, Option<Arc<L>>);
 
 impl<C: Connect> Reconnect<C> {
-    pub(super) fn new(connector: C, terms: Terms, events: Teller) -> Self {
+    pub(super) fn new(connector: C, settings: ConnectionSettings, events: EventSender) -> Self {
         let usage = Mutex::new(Usage { calls: 0, since: Instant::now() });
         let shared = Shared {
             connector,
-            terms,
+            settings,
             events,
-            state: Mutex::new(State::Never),
+            state: Mutex::new(LinkState::Never),
             readings: AtomicU64::new(0),
             untaken: Mutex::default(),
             doubt: AtomicBool::new(false),
             usage,
-            resting: Mutex::default(),
+            idle_stop: Mutex::default(),
         };
         Self { shared: Arc::new(shared) }
     }
@@ -241,26 +242,22 @@ enum Found<L> {
 }
 
 impl<C: Connect> Shared<C> {
-    fn state(&self) -> MutexGuard<'_, State<C::Link>> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Forgets a connection that failed, unless it has been replaced meanwhile.
     fn discard(&self, failed: &Arc<C::Link>) {
-        let mut state = self.state();
-        if matches!(&*state, State::Live(live) if Arc::ptr_eq(&live.link, failed)) {
-            *state = State::Never;
+        let mut state = self.state.lock();
+        if matches!(&*state, LinkState::Live(live) if Arc::ptr_eq(&live.link, failed)) {
+            *state = LinkState::Never;
         }
     }
 
     /// The connection if it is good and its lists too, else the attempt that is under way, or a new one.
     fn live_or_attempt(self: &Arc<Self>, operation: &Operation) -> Result<Found<C::Link>> {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         let is_wanted = matches!(operation, Operation::List);
         let mut basis = Basis { link: None, last: None, in_doubt: false, is_stale: true, is_wanted };
         let pause = match &*state {
-            State::Connecting { made, .. } => return Ok(Found::Attempt(made.clone())),
-            State::Live(live) if !live.link.is_closed() => {
+            LinkState::Connecting { made, .. } => return Ok(Found::Attempt(made.clone())),
+            LinkState::Live(live) if !live.link.is_closed() => {
                 let in_doubt = self.doubt.swap(false, Ordering::Relaxed);
                 let (reading, changes) = (&live.reading, live.link.changes());
                 if reading.is_current(changes, operation) && !in_doubt {
@@ -274,17 +271,17 @@ impl<C: Connect> Shared<C> {
                 (basis.link, basis.last) = (Some(Arc::clone(&live.link)), Some(Arc::clone(&live.reading)));
                 FIRST_PAUSE
             }
-            State::Failed { error, retry_at, version, .. }
+            LinkState::Failed { error, retry_at, version, .. }
                 if Instant::now() < *retry_at && *version == self.connector.version() =>
             {
                 return Err(error.clone());
             }
-            State::Failed { pause, link, .. } => {
+            LinkState::Failed { pause, link, .. } => {
                 basis.link = link.clone().filter(|link| !link.is_closed());
                 basis.in_doubt = self.doubt.swap(false, Ordering::Relaxed);
                 (*pause * 2).min(MAX_PAUSE)
             }
-            State::Never | State::Live(_) => FIRST_PAUSE,
+            LinkState::Never | LinkState::Live(_) => FIRST_PAUSE,
         };
         let (tell, made) = watch::channel(None);
         let shared = Arc::clone(self);
@@ -300,7 +297,7 @@ impl<C: Connect> Shared<C> {
             }
             tell.send_replace(Some(attempt.map_err(|(error, _)| error)));
         });
-        *state = State::Connecting { made: made.clone(), task: task.abort_handle(), pause };
+        *state = LinkState::Connecting { made: made.clone(), task: task.abort_handle(), pause };
         Ok(Found::Attempt(made))
     }
 
@@ -336,40 +333,36 @@ impl<C: Connect> Shared<C> {
 
     /// Notes that a call uses the connection, for as long as the value lives.
     fn enter(self: &Arc<Self>) -> Using<C> {
-        self.usage().calls += 1;
+        self.usage.lock().calls += 1;
         Using(Arc::clone(self))
-    }
-
-    fn usage(&self) -> MutexGuard<'_, Usage> {
-        self.usage.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Ends `link` once nobody has used it for as long as is configured. Of an earlier one nothing is awaited any more.
     fn watch_usage(self: &Arc<Self>, link: &Arc<C::Link>) {
-        let Some(after) = self.terms.rest else { return };
+        let Some(after) = self.settings.idle_stop else { return };
         let (shared, link) = (Arc::downgrade(self), Arc::downgrade(link));
-        let resting = Task::spawn(async move {
+        let idle_stop = Task::spawn(async move {
             let mut wait = after;
             loop {
                 tokio::time::sleep(wait).await;
                 let (Some(shared), Some(link)) = (shared.upgrade(), link.upgrade()) else { return };
-                let idle = match &*shared.usage() {
+                let idle = match &*shared.usage.lock() {
                     Usage { calls: 0, since } => since.elapsed(),
                     _ => Duration::ZERO,
                 };
                 if idle >= after {
                     shared.discard(&link);
-                    shared.events.tell(Event::Rested);
+                    shared.events.tell(Event::IdleStopped);
                     return;
                 }
                 wait = after - idle;
             }
         });
-        *self.resting.lock().unwrap_or_else(PoisonError::into_inner) = Some(resting);
+        *self.idle_stop.lock() = Some(idle_stop);
     }
 
     async fn connect(&self) -> Result<Arc<C::Link>> {
-        let limit = self.terms.connect;
+        let limit = self.settings.connect;
         match tokio::time::timeout(limit, self.connector.connect()).await {
             Ok(connected) => connected.map(Arc::new),
             Err(_) => Err(Error::new(ErrorCode::TransportDead, format!("it was not ready within {limit:?}"))
@@ -378,15 +371,15 @@ impl<C: Connect> Shared<C> {
     }
 
     fn settle(&self, attempt: &Result<Live<C::Link>, Failure<C::Link>>, version: Option<Version>) {
-        let mut state = self.state();
-        let pause = if let State::Connecting { pause, .. } = &*state { *pause } else { FIRST_PAUSE };
+        let mut state = self.state.lock();
+        let pause = if let LinkState::Connecting { pause, .. } = &*state { *pause } else { FIRST_PAUSE };
         *state = match attempt {
-            Ok(live) => State::Live(live.clone()),
+            Ok(live) => LinkState::Live(live.clone()),
             Err((error, link)) => {
                 // Half of it by chance, so that servers that went down together do not come back together.
                 let wait = pause.mul_f64(0.5 + fastrand::f64() / 2.0);
                 let (error, link) = (error.clone(), link.clone());
-                State::Failed { error, pause, retry_at: Instant::now() + wait, version, link }
+                LinkState::Failed { error, pause, retry_at: Instant::now() + wait, version, link }
             }
         };
     }
@@ -397,7 +390,7 @@ struct Using<C: Connect>(Arc<Shared<C>>);
 
 impl<C: Connect> Drop for Using<C> {
     fn drop(&mut self) {
-        let mut usage = self.0.usage();
+        let mut usage = self.0.usage.lock();
         usage.calls -= 1;
         usage.since = Instant::now();
     }
@@ -405,7 +398,7 @@ impl<C: Connect> Drop for Using<C> {
 
 impl<C: Connect> Drop for Reconnect<C> {
     fn drop(&mut self) {
-        if let State::Connecting { task, .. } = &*self.shared.state() {
+        if let LinkState::Connecting { task, .. } = &*self.shared.state.lock() {
             task.abort();
         }
     }

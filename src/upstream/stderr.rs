@@ -1,7 +1,8 @@
 //! What a server that is a process writes on stderr, kept within bounds.
 
+use parking_lot::Mutex;
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, BufReader};
@@ -39,14 +40,10 @@ enum Line {
 }
 
 impl Stderr {
-    fn lock(&self) -> MutexGuard<'_, Lines> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Everything that is kept.
     #[must_use]
     pub fn text(&self) -> String {
-        let lines = self.lock();
+        let lines = self.0.lock();
         let mut text = String::new();
         for line in &lines.kept {
             match line {
@@ -60,7 +57,7 @@ impl Stderr {
 
     /// The last `count` lines of the run that was noted last, joined by ` | `.
     pub(super) fn last_lines(&self, count: usize) -> String {
-        let lines = self.lock();
+        let lines = self.0.lock();
         let said = lines.kept.iter().rev().filter(|line| !matches!(line, Line::Note(words) if !is_start(words)));
         let mut said: Vec<&str> = said.map_while(Line::said).take(count).collect();
         said.reverse();
@@ -69,14 +66,14 @@ impl Stderr {
 
     /// Waits for the last words of a process that ended just now.
     pub(super) async fn ended(&self) {
-        let mut open = self.lock().open.subscribe();
+        let mut open = self.0.lock().open.subscribe();
         let _ = tokio::time::timeout(LAST_WORDS, open.wait_for(|open| *open == 0)).await;
     }
 
     /// Keeps what is read.
     pub(super) fn follow(&self, name: &str, stderr: ChildStderr) {
         let (kept, name) = (self.clone(), name.to_owned());
-        self.lock().open.send_modify(|open| *open += 1);
+        self.0.lock().open.send_modify(|open| *open += 1);
         tokio::spawn(async move {
             let _open = Open(&kept);
             let mut reader = BufReader::new(stderr);
@@ -94,7 +91,7 @@ impl Stderr {
 
     /// Keeps words of the server.
     pub(super) fn said(&self, name: &str, words: &str) {
-        let words = self.lock().redact.next(Surface::Log, words.trim_end()).into_owned();
+        let words = self.0.lock().redact.next(Surface::Log, words.trim_end()).into_owned();
         if !words.is_empty() {
             tracing::debug!(server = name, "stderr: {words}");
             self.push(Line::Said(words));
@@ -112,7 +109,7 @@ impl Stderr {
     }
 
     fn push(&self, line: Line) {
-        let mut lines = self.lock();
+        let mut lines = self.0.lock();
         if lines.kept.len() == KEPT_LINES {
             lines.kept.pop_front();
         }
@@ -137,7 +134,7 @@ struct Open<'a>(&'a Stderr);
 
 impl Drop for Open<'_> {
     fn drop(&mut self) {
-        self.0.lock().open.send_modify(|open| *open -= 1);
+        self.0.0.lock().open.send_modify(|open| *open -= 1);
     }
 }
 

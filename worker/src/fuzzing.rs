@@ -6,11 +6,12 @@
 mod converters;
 mod scripts;
 
+use parking_lot::Mutex;
 use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Arc, Mutex, PoisonError, mpsc};
+use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
 use serde_json::value::RawValue;
@@ -64,7 +65,7 @@ enum Answers {
 fn run(language: Language, code: String, answers: Answers) -> Ran {
     static JOBS: Mutex<Option<Sender<Job>>> = Mutex::new(None);
     let (done, ended) = channel();
-    let mut jobs = JOBS.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut jobs = JOBS.lock();
     let to_engine = jobs.get_or_insert_with(start);
     let sent = to_engine.send(Job { language, code, answers, done });
     let ran = sent.map_err(|_| mpsc::RecvError).and_then(|()| ended.recv());

@@ -4,6 +4,7 @@
 //! known size; a third watches CPU time. Whichever finds that the process must end ends it, with the exit codes below:
 //! there is nothing to clean up, and an engine in an endless loop could not be asked to.
 
+use parking_lot::Mutex;
 use std::any::Any;
 use std::cell::RefCell;
 use std::convert::Infallible;
@@ -11,7 +12,7 @@ use std::fs::File;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::thread;
 
 use anyhow::Context;
@@ -191,7 +192,7 @@ impl Wire {
 
     /// Sends a frame. Without a gateway to read it there is nothing left to do.
     pub(crate) fn send(&self, frame: &FromWorker) {
-        let mut file = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut file = self.0.lock();
         match write_frame(&mut *file, frame) {
             Ok(_) => {}
             Err(FrameError::Io(_)) => exit(EXIT_WIRE),
@@ -204,7 +205,7 @@ impl Wire {
 
     /// Sends a call, unless it is larger than a frame may be; its size in bytes.
     pub(crate) fn send_call(&self, call: Call) -> Result<usize, CallError> {
-        let mut file = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut file = self.0.lock();
         match write_frame(&mut *file, &FromWorker::Call(call)) {
             Err(FrameError::TooLarge(bytes)) => Err(invalid_call_error(format!(
                 "the request is {bytes} bytes of JSON, over the limit of {MAX_FRAME}: send less at once"
@@ -225,7 +226,7 @@ impl Wire {
     #[cfg(unix)]
     pub(crate) fn raw_fd(&self) -> std::os::fd::RawFd {
         use std::os::fd::AsRawFd;
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).as_raw_fd()
+        self.0.lock().as_raw_fd()
     }
 }
 

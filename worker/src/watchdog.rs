@@ -1,12 +1,13 @@
 //! CPU time of the engine thread, watched from another one.
 
 use std::io;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
 use nix::time::ClockId;
+use parking_lot::{Condvar, Mutex};
 use wire::Run;
 
 use crate::last_words;
@@ -29,12 +30,12 @@ impl Interrupt {
 
     #[cfg(feature = "v8")]
     pub(crate) fn on_raise(&self, hook: impl Fn() + Send + 'static) {
-        *self.hook.lock().unwrap_or_else(PoisonError::into_inner) = Some(Box::new(hook));
+        *self.hook.lock() = Some(Box::new(hook));
     }
 
     fn raise(&self) {
         self.raised.store(true, Ordering::Relaxed);
-        if let Some(hook) = &*self.hook.lock().unwrap_or_else(PoisonError::into_inner) {
+        if let Some(hook) = &*self.hook.lock() {
             hook();
         }
     }
@@ -79,35 +80,31 @@ impl Watchdog {
         self.started = now(self.clock);
         self.shared.interrupt.clear();
         let end = self.started.saturating_add(Duration::from_millis(run.limits.cpu_ms));
-        *self.shared.lock() = Watched { end: Some(end), raised: false };
+        *self.shared.watched.lock() = Watched { end: Some(end), raised: false };
         self.shared.changed.notify_one();
     }
 
     /// Stops the clock and answers the CPU time of the run in microseconds.
     pub(crate) fn disarm(&mut self) -> u64 {
-        *self.shared.lock() = Watched::default();
+        *self.shared.watched.lock() = Watched::default();
         let used = now(self.clock).saturating_sub(self.started);
         u64::try_from(used.as_micros()).unwrap_or(u64::MAX)
     }
 }
 
 impl Shared {
-    fn lock(&self) -> MutexGuard<'_, Watched> {
-        self.watched.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn watch(&self, clock: ClockId) {
-        let mut watched = self.lock();
+        let mut watched = self.watched.lock();
         loop {
             let Some(end) = watched.end else {
-                watched = self.changed.wait(watched).unwrap_or_else(PoisonError::into_inner);
+                self.changed.wait(&mut watched);
                 continue;
             };
             let deadline = if watched.raised { end.saturating_add(GRACE) } else { end };
             let left = deadline.saturating_sub(now(clock));
             if !left.is_zero() {
                 // The thread cannot use CPU time faster than time passes.
-                watched = self.changed.wait_timeout(watched, left).unwrap_or_else(PoisonError::into_inner).0;
+                self.changed.wait_for(&mut watched, left);
             } else if watched.raised {
                 last_words::say_cpu();
             } else {

@@ -6,7 +6,7 @@
 use super::{Asked, Rules};
 use crate::config::{self, Matcher, Patterns};
 use crate::error::{Error, ErrorCode, Result};
-use crate::manifest::State;
+use crate::manifest::ServerState;
 
 /// What is granted of one server.
 #[derive(Debug)]
@@ -33,7 +33,7 @@ impl Grants {
 /// granted.
 pub(super) fn check(rules: &Rules, &Asked { entry, stub, .. }: &Asked<'_>) -> Result<()> {
     // A tool list from a file has no entry in the configuration, and nothing behind it that could be called.
-    if entry.state == State::Offline {
+    if entry.state == ServerState::Offline {
         return Ok(());
     }
     let Some(grants) = rules.grants.get(&entry.name).filter(|grants| grants.is_enabled) else {

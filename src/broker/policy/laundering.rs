@@ -7,11 +7,11 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 
-use super::super::labels::Holdings;
+use super::super::taint::Taint;
 use super::*;
 use crate::config::Config;
 use crate::labels::Labels;
-use crate::manifest::State;
+use crate::manifest::ServerState;
 use crate::session::Stash;
 
 const SERVERS: [&str; 4] = ["vault", "chat", "web", "notes"];
@@ -75,7 +75,7 @@ type Origin = BTreeSet<&'static str>;
 
 /// One execution, as the broker keeps it and as it really is.
 struct Run {
-    holdings: Holdings,
+    taint: Taint,
     held: Origin,
     called: Origin,
     under_way: Vec<&'static str>,
@@ -83,8 +83,8 @@ struct Run {
 
 impl Run {
     fn new(rules: &Arc<Rules>) -> Self {
-        let holdings = Holdings::new(Arc::clone(rules));
-        Self { holdings, held: Origin::new(), called: Origin::new(), under_way: Vec::new() }
+        let taint = Taint::new(Arc::clone(rules));
+        Self { taint, held: Origin::new(), called: Origin::new(), under_way: Vec::new() }
     }
 }
 
@@ -105,10 +105,10 @@ proptest! {
             match act {
                 Act::Call(server) => {
                     let server = SERVERS[server];
-                    let entry = ServerEntry::empty(server, server, None, State::Offline);
+                    let entry = ServerEntry::empty(server, server, None, ServerState::Offline);
                     let operation = Operation::Resource { uri: "x://y".to_owned(), definition: None };
                     let asked = Asked { entry: &entry, stub: None, operation: &operation, written: None };
-                    let admitted = decide(&rules, &asked, &run.holdings.now()).and_then(|_| run.holdings.enter(server));
+                    let admitted = decide(&rules, &asked, &run.taint.now()).and_then(|_| run.taint.enter(server));
                     if admitted.is_ok() {
                         for from in &run.held {
                             prop_assert!(!denied.contains(&(*from, server)), "data of {from} reached {server}");
@@ -119,37 +119,37 @@ proptest! {
                         prop_assert!(groups.iter().filter(both).count() < 2, "two strict groups: {:?}", run.called);
                     } else {
                         // Nor is anything refused that nothing speaks against.
-                        let labels = run.holdings.now().labels;
+                        let labels = run.taint.now().labels;
                         let flows = labels.iter().any(|from| denied.contains(&(from.as_str(), server)));
                         prop_assert!(flows || !groups.is_empty(), "{server} was refused for nothing");
                     }
                 }
                 Act::Answer if !run.under_way.is_empty() => {
                     let server = run.under_way.remove(0);
-                    run.holdings.receive(server);
+                    run.taint.receive(server);
                     run.held.insert(server);
                 }
                 Act::Put(key) => {
-                    let labels = run.holdings.now().labels;
-                    let may = |labels: &Labels| run.holdings.may_take_in(labels);
+                    let labels = run.taint.now().labels;
+                    let may = |labels: &Labels| run.taint.may_take_in(labels);
                     // With four servers there are more sets of labels than a stash takes.
                     if stash.put(key.to_string(), kept.len().to_string(), labels, None, may).is_ok() {
                         kept.push(run.held.clone());
                     }
                 }
                 Act::Get(key) => {
-                    let may = |labels: &Labels| run.holdings.may_take_in(labels);
+                    let may = |labels: &Labels| run.taint.may_take_in(labels);
                     let Some((value, labels)) = stash.get(&key.to_string(), may) else { continue };
-                    run.holdings.take_in("it", &labels).expect("what may be read can be");
+                    run.taint.take_in("it", &labels).expect("what may be read can be");
                     run.held.extend(&kept[value.parse::<usize>().expect("a number")]);
                 }
                 Act::Keys => {
                     // What is seen of others is as much as what is read of them.
-                    let before = run.holdings.now().group;
-                    let keys = stash.keys(|labels| run.holdings.glimpse(labels));
-                    prop_assert_eq!(run.holdings.now().group, before);
+                    let before = run.taint.now().group;
+                    let keys = stash.keys(|labels| run.taint.glimpse(labels));
+                    prop_assert_eq!(run.taint.now().group, before);
                     for key in keys {
-                        let may = |labels: &Labels| labels.is_subset(&run.holdings.now().labels);
+                        let may = |labels: &Labels| labels.is_subset(&run.taint.now().labels);
                         let (value, _) = stash.get(&key, may).expect("what is listed is there");
                         run.held.extend(&kept[value.parse::<usize>().expect("a number")]);
                     }
@@ -157,7 +157,7 @@ proptest! {
                 Act::Next => run = Run::new(&rules),
                 Act::Answer => {}
             }
-            let labels = run.holdings.now().labels;
+            let labels = run.taint.now().labels;
             prop_assert!(run.held.iter().all(|from| labels.contains(*from)), "{:?} is more than {labels:?}", run.held);
             let both = |group: &&&[&str]| group.iter().any(|server| run.held.contains(server));
             prop_assert!(groups.iter().filter(both).count() < 2, "data of two strict groups: {:?}", run.held);

@@ -25,7 +25,7 @@ use std::sync::Arc;
 use stubgen::ToolStub;
 use wire::ErrorCode;
 
-use super::labels::Held;
+use super::taint::TaintSnapshot;
 use crate::config::{self, Approval, Config, Flow, Isolation, PerTool, Relays, ToolRule};
 use crate::error::{Error, Result, code_name};
 use crate::labels::Labels;
@@ -168,7 +168,7 @@ impl fmt::Display for Reason {
 ///
 /// # Errors
 /// The code of the rule that refuses it.
-pub(super) fn decide(rules: &Rules, asked: &Asked<'_>, held: &Held) -> Result<Vec<Reason>> {
+pub(super) fn decide(rules: &Rules, asked: &Asked<'_>, held: &TaintSnapshot) -> Result<Vec<Reason>> {
     access::check(rules, asked)?;
     groups::admit(rules, &mut held.group.clone(), &asked.entry.name)?;
     let mut reasons = flows::check(rules, &asked.entry.name, &held.labels)?;
@@ -195,19 +195,19 @@ pub(super) fn changed(asked: &Asked<'_>, is_vouched: bool, error: &mut Error) {
 ///
 /// # Errors
 /// The code of the rule that refuses it.
-pub(super) fn decide_anew(rules: &Rules, asked: &Asked<'_>, held: &Held) -> Result<Vec<Reason>> {
+pub(super) fn decide_anew(rules: &Rules, asked: &Asked<'_>, held: &TaintSnapshot) -> Result<Vec<Reason>> {
     let mut group = None;
     for label in &held.labels {
         groups::admit(rules, &mut group, label)?;
     }
-    decide(rules, asked, &Held { group, ..held.clone() })
+    decide(rules, asked, &TaintSnapshot { group, ..held.clone() })
 }
 
 /// Decides whether data of `origins`, which placeholders stand for, may be put into a call to `server`.
 ///
 /// # Errors
 /// `GROUP_POLICY_DENIED` with the rule that speaks against it.
-pub(super) fn release(rules: &Rules, held: &Held, server: &str, origins: &Labels) -> Result<()> {
+pub(super) fn release(rules: &Rules, held: &TaintSnapshot, server: &str, origins: &Labels) -> Result<()> {
     let mut group = held.group.clone();
     let groups = origins.iter().map(String::as_str).chain([server]).try_for_each(|s| admit(rules, &mut group, s));
     let decided = groups.and_then(|()| flows::check(rules, server, origins));

@@ -1,6 +1,7 @@
 //! Regular expressions, formats and encodings of strings: the library's, charged by what they can cost.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use parking_lot::Mutex;
+use std::sync::Arc;
 
 use jsonschema::error::ValidationErrorKind;
 use jsonschema::{Draft, PatternOptions, Validator};
@@ -101,7 +102,7 @@ impl Patterns {
         let shown = crate::text::head(key, 200);
         let unreadable = || Halt::Unreadable(format!("{shown} does not compile"));
         let key = key.to_owned();
-        if let Some(known) = self.0.lock().unwrap_or_else(PoisonError::into_inner).get(&key) {
+        if let Some(known) = self.0.lock().get(&key) {
             return known.clone().ok_or_else(unreadable);
         }
         meter.spend(states.saturating_mul(32).saturating_add(1_000).saturating_add(key.len() as u64))?;
@@ -109,7 +110,7 @@ impl Patterns {
         if key.len() <= 4096 {
             let states = usize::try_from(states).unwrap_or(usize::MAX).saturating_mul(STATE);
             let bytes = KEYWORD + 2 * key.len() + states.min(MAX_COMPILED);
-            self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(key, built.clone(), bytes);
+            self.0.lock().insert(key, built.clone(), bytes);
         }
         built.ok_or_else(unreadable)
     }

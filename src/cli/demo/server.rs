@@ -1,6 +1,6 @@
 //! The sample MCP server of the demo: tickets, people or a calendar, kept in memory.
 
-use std::sync::{Mutex, PoisonError};
+use parking_lot::Mutex;
 
 use rmcp::model::{
     CacheScope, CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, Implementation, JsonObject,
@@ -55,7 +55,7 @@ impl ServerHandler for SampleServer {
         _: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
         let args: JsonObject = request.arguments.unwrap_or_default();
-        let mut data = self.data.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut data = self.data.lock();
         Ok(match data::call(&mut data, &request.name, &Value::Object(args)) {
             Ok(value) => {
                 let mut result = CallToolResult::success(vec![ContentBlock::text(value.to_string())]);

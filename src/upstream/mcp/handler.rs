@@ -17,20 +17,20 @@ use tokio::sync::Semaphore;
 use crate::config::{Relay, Relays};
 use crate::limits;
 use crate::upstream::caller::{Ask, LogEntry, Question};
-use crate::upstream::events::Teller;
-use crate::upstream::request::Reports;
+use crate::upstream::events::EventSender;
+use crate::upstream::mcp::request::Reports;
 
 /// The handler of one connection.
-pub(in crate::upstream) struct Handler {
-    pub(in crate::upstream) reports: Reports,
-    pub(super) events: Teller,
+pub(super) struct Handler {
+    pub(super) reports: Reports,
+    pub(super) events: EventSender,
     relays: Relays,
     /// Places for questions that are not answered yet.
     places: Semaphore,
 }
 
 impl Handler {
-    pub(super) fn new(events: Teller, relays: Relays) -> Self {
+    pub(super) fn new(events: EventSender, relays: Relays) -> Self {
         Self { reports: Reports::default(), events, relays, places: Semaphore::new(limits::QUESTIONS.max) }
     }
 

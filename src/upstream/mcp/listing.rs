@@ -13,7 +13,7 @@ use serde_json::Value;
 
 use super::{Client, Fault, Listing, Progress};
 use crate::error::ErrorCode;
-use crate::upstream::request::Unanswerable;
+use crate::upstream::mcp::request::Unanswerable;
 use crate::{json, limits, memory, task};
 
 /// Bytes that an entry counts for at least: what is made of it takes more than itself.

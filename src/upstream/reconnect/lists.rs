@@ -1,18 +1,18 @@
 //! The lists that are read on connections: for calls to be compared with, and for the entry of the server.
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, MutexGuard, PoisonError};
 
-use super::{Basis, Connect, Link as _, Shared, State};
+use super::{Basis, Connect, Link as _, LinkState, Shared};
 use crate::error::{Error, ErrorCode, Result};
 use crate::upstream::events::{Changes, Event};
 use crate::upstream::reading::{Reading, validity};
 use crate::upstream::{Answer, Listing, Operation, Progress};
 
 impl<C: Connect> Shared<C> {
-    /// Reads the list. The keeper of the entry is told where it does not know what is in it.
+    /// Reads the list. The refresher of the entry is told where it does not know what is in it.
     pub(super) async fn read(&self, link: &Arc<C::Link>, basis: &Basis<C::Link>) -> Result<Arc<Reading>> {
-        let (limit, asked) = (self.terms.list, self.ask(link));
+        let (limit, asked) = (self.settings.list, self.ask(link));
         let listing = match tokio::time::timeout(limit, link.call(&Operation::List, &Progress::default(), &())).await {
             Ok(Ok(Answer::Listing(listing))) => listing,
             Ok(Ok(_)) => return Err(Error::new(ErrorCode::UpstreamError, "it answered something else than a list")),
@@ -26,8 +26,8 @@ impl<C: Connect> Shared<C> {
         let (reading, listing) = self.reading(asked, link, listing).await?;
         let is_news = basis.last.as_ref().is_none_or(|last| !last.is_same(&reading));
         let is_told = basis.last.as_ref().is_some_and(|last| last.changes != reading.changes);
-        let mut untaken = self.untaken();
-        // The keeper comes for it, now or once the changes have settled, or has not come for the one before.
+        let mut untaken = self.untaken.lock();
+        // The refresher comes for it, now or once the changes have settled, or has not come for the one before.
         if is_news || is_told || basis.is_wanted || untaken.is_some() {
             *untaken = Some((Arc::clone(&reading), listing));
         }
@@ -49,36 +49,32 @@ impl<C: Connect> Shared<C> {
         link: &C::Link,
         listing: Listing,
     ) -> Result<(Arc<Reading>, Listing)> {
-        let valid = link.is_stateless().then(|| validity(self.terms.refresh, listing.ttl_ms));
+        let valid = link.is_stateless().then(|| validity(self.settings.refresh, listing.ttl_ms));
         Reading::of(number, changes, valid, listing).await
-    }
-
-    fn untaken(&self) -> MutexGuard<'_, Option<(Arc<Reading>, Listing)>> {
-        self.untaken.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The list that was read last, if nobody has taken it and it is still good. While a connection is made or listed that
     /// is not known yet, and the list is kept for who waits for it.
     pub(super) fn take(&self) -> Option<Listing> {
-        let state = self.state();
+        let state = self.state.lock();
         let is_good = |reading: &Arc<Reading>| match &*state {
-            State::Live(live) => {
+            LinkState::Live(live) => {
                 Arc::ptr_eq(&live.reading, reading) && reading.is_current(live.link.changes(), &Operation::List)
             }
             // The connection has ended again: this is what it had.
-            State::Never => true,
-            State::Connecting { .. } | State::Failed { .. } => false,
+            LinkState::Never => true,
+            LinkState::Connecting { .. } | LinkState::Failed { .. } => false,
         };
-        if matches!(&*state, State::Connecting { .. }) {
+        if matches!(&*state, LinkState::Connecting { .. }) {
             return None;
         }
-        self.untaken().take().filter(|(reading, _)| is_good(reading)).map(|(_, listing)| listing)
+        self.untaken.lock().take().filter(|(reading, _)| is_good(reading)).map(|(_, listing)| listing)
     }
 
     /// Compares calls on `link` with a list that was asked for from now on; an earlier one is not put back.
     pub(super) async fn renew(&self, asked: (u64, Changes), link: &Arc<C::Link>, listing: Listing) -> Result<Listing> {
         let (reading, listing) = self.reading(asked, link, listing).await?;
-        if let State::Live(live) = &mut *self.state()
+        if let LinkState::Live(live) = &mut *self.state.lock()
             && Arc::ptr_eq(&live.link, link)
             && live.reading.number < reading.number
         {

@@ -41,7 +41,7 @@ impl Connect for Arc<Plan> {
 
     async fn connect(&self) -> Result<Self> {
         self.connected.fetch_add(1, Ordering::Relaxed);
-        let next = self.connects.lock().expect("not poisoned").pop_front();
+        let next = self.connects.lock().pop_front();
         let (seconds, succeeds) = next.unwrap_or((0, true));
         tokio::time::sleep(Duration::from_secs(seconds)).await;
         if succeeds { Ok(Self::clone(self)) } else { Err(Error::new(ErrorCode::TransportDead, "refused")) }
@@ -54,11 +54,11 @@ impl Link for Arc<Plan> {
         if matches!(operation, Operation::List) {
             self.listed.fetch_add(1, Ordering::Relaxed);
             tokio::time::sleep(Duration::from_secs(self.delay.load(Ordering::Relaxed))).await;
-            let tools = vec![self.defines.lock().expect("not poisoned").clone()];
+            let tools = vec![self.defines.lock().clone()];
             return Ok(Answer::Listing(Listing { tools, ttl_ms: Some(10_000), ..Listing::default() }));
         }
         self.called.fetch_add(1, Ordering::Relaxed);
-        let next = self.calls.lock().expect("not poisoned").pop_front();
+        let next = self.calls.lock().pop_front();
         let lost = Error::new(ErrorCode::TransportDead, "lost");
         match next.unwrap_or(Call::Answered) {
             Call::Answered => Ok(Answer::Tool(ToolAnswer::default())),
@@ -91,8 +91,12 @@ impl Link for Arc<Plan> {
     }
 }
 
-const TERMS: Terms =
-    Terms { connect: Duration::from_secs(20), list: Duration::from_secs(20), refresh: None, rest: None };
+const SETTINGS: ConnectionSettings = ConnectionSettings {
+    connect: Duration::from_secs(20),
+    list: Duration::from_secs(20),
+    refresh: None,
+    idle_stop: None,
+};
 
 fn defined(as_what: &str) -> Value {
     json!({ "name": "t", "description": as_what })
@@ -105,7 +109,7 @@ fn plan(connects: &[(u64, bool)], calls: &[Call]) -> (Arc<Plan>, Reconnect<Arc<P
         defines: Mutex::new(defined("as known")),
         ..Plan::default()
     });
-    (Arc::clone(&plan), Reconnect::new(plan, TERMS, events().0))
+    (Arc::clone(&plan), Reconnect::new(plan, SETTINGS, events().0))
 }
 
 fn counts(plan: &Plan) -> (u32, u32) {
@@ -235,9 +239,9 @@ async fn a_call_is_compared_with_what_its_own_connection_lists() {
             is_stateless,
             ..Plan::default()
         });
-        let upstream = Reconnect::new(Arc::clone(&plan), TERMS, events().0);
+        let upstream = Reconnect::new(Arc::clone(&plan), SETTINGS, events().0);
         call(&upstream, true).await.expect(what);
-        *plan.defines.lock().expect("not poisoned") = defined("otherwise");
+        *plan.defines.lock() = defined("otherwise");
         tokio::time::sleep(Duration::from_secs(seconds)).await;
         plan.changes.fetch_add(changes, Ordering::Relaxed);
         let second = call(&upstream, true).await;
@@ -256,8 +260,8 @@ async fn a_call_is_compared_with_what_its_own_connection_lists() {
 #[tokio::test(start_paused = true)]
 async fn a_list_that_was_read_for_a_call_is_not_read_again_for_the_entry() {
     let plan = Arc::new(Plan { defines: Mutex::new(defined("as known")), ..Plan::default() });
-    let (teller, mut told) = events();
-    let upstream = Reconnect::new(Arc::clone(&plan), TERMS, teller);
+    let (event_sender, mut told) = events();
+    let upstream = Reconnect::new(Arc::clone(&plan), SETTINGS, event_sender);
     call(&upstream, false).await.expect("it is sent");
     assert_eq!(told.try_recv(), Ok(Event::Connected(1)));
     for (number, listed) in [(1, 1), (2, 2)] {
@@ -272,8 +276,8 @@ async fn a_list_that_was_read_for_a_call_is_not_read_again_for_the_entry() {
 #[tokio::test(start_paused = true)]
 async fn only_the_last_connection_is_watched_until_it_rests() {
     let (plan, _) = plan(&[], &[Call::Lost; 100]);
-    let terms = Terms { rest: Some(Duration::from_secs(3600)), ..TERMS };
-    let upstream = Reconnect::new(Arc::clone(&plan), terms, events().0);
+    let settings = ConnectionSettings { idle_stop: Some(Duration::from_secs(3600)), ..SETTINGS };
+    let upstream = Reconnect::new(Arc::clone(&plan), settings, events().0);
     for _ in 0..100 {
         call(&upstream, false).await.expect_err("the connection is lost");
     }
@@ -289,7 +293,7 @@ async fn a_later_round_is_compared_too() {
     for (definition, goes_on) in [("as known", true), ("otherwise", false)] {
         let (plan, upstream) = plan(&[], &[Call::Answered, Call::Asks]);
         call(&upstream, false).await.expect("it is as known");
-        *plan.defines.lock().expect("not poisoned") = defined(definition);
+        *plan.defines.lock() = defined(definition);
         let outcome = call(&upstream, false).await.map_err(|error| error.code);
         let expected = if goes_on { Ok(()) } else { Err(ErrorCode::ToolChanged) };
         assert_eq!((outcome, counts(&plan).1), (expected, 2 + u32::from(goes_on)), "{definition}");

@@ -1,18 +1,19 @@
 //! Lines of a server's stdout → messages. A line that is no message is not lost in silence: where it is the answer to a
 //! request, the request fails, and else it is kept with the server's stderr.
 
+use parking_lot::Mutex;
 use std::collections::HashSet;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use rmcp::model::{ErrorData, RequestId, ServerJsonRpcMessage};
 use tokio::io::{AsyncBufRead, AsyncBufReadExt as _};
 
 use super::failure::oversized;
 use super::message::{self, Parsed};
-use super::stderr::Stderr;
 use crate::limits;
 use crate::lines::{Line, Lines, number_at_end, number_at_head, trim};
 use crate::task;
+use crate::upstream::stderr::Stderr;
 
 /// Most bytes of one message. What is longer is skipped while it is read, so it never takes this much memory twice.
 pub(super) const MAX_MESSAGE: usize = limits::MESSAGE_OF_SERVER.max;
@@ -24,21 +25,17 @@ const KEPT_JUNK: usize = 300;
 pub(super) struct Pending(Arc<Mutex<HashSet<RequestId>>>);
 
 impl Pending {
-    fn lock(&self) -> MutexGuard<'_, HashSet<RequestId>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     pub(super) fn insert(&self, id: RequestId) {
-        self.lock().insert(id);
+        self.0.lock().insert(id);
     }
 
     pub(super) fn remove(&self, id: &RequestId) -> bool {
-        self.lock().remove(id)
+        self.0.lock().remove(id)
     }
 
     /// The one request that a line without a readable number can only belong to.
     fn only(&self) -> Option<RequestId> {
-        let pending = self.lock();
+        let pending = self.0.lock();
         let mut ids = pending.iter();
         ids.next().filter(|_| pending.len() == 1).cloned()
     }
@@ -89,8 +86,9 @@ impl<R: AsyncBufRead + Unpin> Messages<R> {
         for parsed in task::work_on(line.len(), || message::parse(line)) {
             match parsed {
                 Parsed::Message(message) => messages.push(*message),
-                Parsed::Answer(id, error) if self.pending.lock().contains(&id) => messages.push(in_place(error, id)),
-                Parsed::Broken(error) => match id(number_at_head(line)).filter(|id| self.pending.lock().contains(id)) {
+                Parsed::Answer(id, error) if self.pending.0.lock().contains(&id) => messages.push(in_place(error, id)),
+                Parsed::Broken(error) => match id(number_at_head(line)).filter(|id| self.pending.0.lock().contains(id))
+                {
                     Some(id) => messages.push(in_place(error, id)),
                     None => self.junk(line),
                 },
@@ -102,7 +100,7 @@ impl<R: AsyncBufRead + Unpin> Messages<R> {
         // What nobody waits for is not held until somebody looks at it.
         messages.retain(|message| match message {
             ServerJsonRpcMessage::Response(answer) if message::is_large(answer) => {
-                self.pending.lock().contains(&answer.id)
+                self.pending.0.lock().contains(&answer.id)
             }
             _ => true,
         });
@@ -112,7 +110,7 @@ impl<R: AsyncBufRead + Unpin> Messages<R> {
     fn skipped(&self, head: &[u8], tail: &[u8], bytes: usize) -> Vec<ServerJsonRpcMessage> {
         self.stderr.note(format!("a line of {bytes} bytes on stdout was skipped, over the limit of {MAX_MESSAGE}"));
         let found = id(number_at_head(head).or_else(|| number_at_end(tail)));
-        match found.filter(|id| self.pending.lock().contains(id)).or_else(|| self.pending.only()) {
+        match found.filter(|id| self.pending.0.lock().contains(id)).or_else(|| self.pending.only()) {
             Some(id) => vec![in_place(oversized(MAX_MESSAGE), id)],
             None => {
                 tracing::warn!(server = self.name, bytes, "a line that is too long was skipped");

@@ -38,7 +38,7 @@ impl Broker {
         let several = files.len() > 1;
         let read = join_all(files.into_iter().map(|file| async move {
             match file {
-                File::Text { path, text, labels, node } => match self.holdings.take_in(&path, &labels) {
+                File::Text { path, text, labels, node } => match self.taint.take_in(&path, &labels) {
                     Ok(()) => {
                         // Stubs are words of servers, and not kept for the agent.
                         if path.starts_with("/results/") {
@@ -47,7 +47,7 @@ impl Broker {
                         Ok(((path, text), node))
                     }
                     Err(error) => {
-                        let error = self.unfit(call, "cat", "cat", &path, error);
+                        let error = self.record_invalid(call, "cat", "cat", &path, error);
                         if several { Ok(((path, explained(&error)), node)) } else { Err(error) }
                     }
                 },
@@ -105,7 +105,7 @@ impl Broker {
                     .hint(format!("`ls /{}/resources` lists some", entry.ident))
             })
         };
-        let entry = fit().map_err(|error| self.unfit(call, server, "read_resource", &uri, error))?;
+        let entry = fit().map_err(|error| self.record_invalid(call, server, "read_resource", &uri, error))?;
         let definition = entry.offers.resource(&uri).map(Offer::digest);
         let operation = Operation::Resource { uri: uri.clone(), definition };
         let answer = self.dispatch(call, &Asked { entry, stub: None, operation: &operation, written: None }).await;
@@ -118,7 +118,9 @@ impl Broker {
     /// `INVALID_ARGS` when there is no such prompt or the arguments do not fit, else any code of the broker's steps.
     pub async fn prompt(&self, call: u64, server: &str, name: &str, args: &str) -> Result<Value> {
         let what = format!("prompt {name}");
-        let back = self.put_back(server, args).map_err(|error| self.unfit(call, server, &what, args, error))?;
+        let back = self
+            .restore_placeholders(server, args)
+            .map_err(|error| self.record_invalid(call, server, &what, args, error))?;
         let sent = back.as_ref().map_or(args, |back| &back.args);
         let fit = || {
             let entry = self.catalog.server(server)?;
@@ -133,7 +135,7 @@ impl Broker {
                 None => Ok((entry, name, None, arguments)),
             }
         };
-        let fit = fit().map_err(|error| self.unfit(call, server, &what, args, hidden(&back, error)));
+        let fit = fit().map_err(|error| self.record_invalid(call, server, &what, args, hidden(&back, error)));
         let (entry, name, definition, arguments) = fit?;
         let operation = Operation::Prompt { name: name.to_owned(), definition, arguments };
         let written = back.is_some().then_some(args);

@@ -7,9 +7,9 @@ use rmcp::service::{ClientInitializeError, ServiceError};
 use rmcp::transport::streamable_http_client::StreamableHttpError;
 use serde_json::{Value, json};
 
-use super::reconnect::Fault;
 use crate::auth;
 use crate::error::{Error, ErrorCode, chain};
+use crate::upstream::reconnect::Fault;
 
 /// What the transports run into over HTTP.
 pub(super) type HttpError = StreamableHttpError<reqwest::Error>;

@@ -2,8 +2,9 @@
 //! one request and one answer. Since 2026-07-28 the answer may be a question; the client then repeats its request with
 //! what it has to say, and the work, which has stood still meanwhile, goes on.
 
+use parking_lot::Mutex;
 use std::collections::{BTreeMap, HashMap, VecDeque};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use rmcp::ErrorData;
@@ -14,14 +15,14 @@ use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
 use super::caller::{Asked, ClientCaller, PATIENCE};
-use super::offers::rpc_error;
+use super::resources::rpc_error;
 use super::waiting::Waiting;
 use crate::panics;
 use crate::random;
 use crate::task::Task;
 use crate::upstream::Level;
 
-/// Exchanges of a session that may stand still at once; beyond, the oldest is given up. Few of them wait for an answer
+/// Requests of a session that may stand still at once; beyond, the oldest is given up. Few of them wait for an answer
 /// (see [`Waiting`]): the others have given up their question, and are kept for the client to learn what came of them.
 const MAX_SUSPENDED: usize = 64;
 /// States of exchanges that were given up, which are remembered to say so.
@@ -30,14 +31,14 @@ const MAX_GIVEN_UP: usize = 256;
 const GATHER: Duration = Duration::from_millis(10);
 
 /// The exchanges of a session that wait for their client.
-pub(super) struct Exchanges<T>(Arc<Mutex<State<T>>>);
+pub(super) struct InputRounds<T>(Arc<Mutex<RoundTable<T>>>);
 
-struct State<T> {
+struct RoundTable<T> {
     suspended: HashMap<String, Suspended<T>>,
     given_up: VecDeque<String>,
 }
 
-impl<T> State<T> {
+impl<T> RoundTable<T> {
     /// Ends the exchange that has stood still longest, when there are too many.
     fn make_room(&mut self) {
         if self.suspended.len() <= MAX_SUSPENDED {
@@ -54,9 +55,9 @@ impl<T> State<T> {
     }
 }
 
-impl<T> Default for Exchanges<T> {
+impl<T> Default for InputRounds<T> {
     fn default() -> Self {
-        Self(Arc::new(Mutex::new(State { suspended: HashMap::new(), given_up: VecDeque::new() })))
+        Self(Arc::new(Mutex::new(RoundTable { suspended: HashMap::new(), given_up: VecDeque::new() })))
     }
 }
 
@@ -92,7 +93,7 @@ pub(super) enum Reply<T> {
 }
 
 /// The request at hand.
-pub(super) struct Turn<'a> {
+pub(super) struct RoundRequest<'a> {
     pub(super) context: &'a RequestContext<RoleServer>,
     /// Tells sessions apart.
     pub(super) session: u64,
@@ -107,7 +108,7 @@ pub(super) struct Turn<'a> {
     pub(super) state: Option<String>,
 }
 
-impl<T: Send + 'static> Exchanges<T> {
+impl<T: Send + 'static> InputRounds<T> {
     /// Begins an exchange, or goes on with one that the client has been asked something in. `start` makes the work;
     /// it ends when the client cancels its request, or does not come back.
     ///
@@ -115,17 +116,17 @@ impl<T: Send + 'static> Exchanges<T> {
     /// `-32602` for a state that is not known, and an error that nobody reads when the request was cancelled.
     pub(super) async fn take<F>(
         &self,
-        turn: Turn<'_>,
+        round: RoundRequest<'_>,
         start: impl FnOnce(Arc<ClientCaller>) -> F,
     ) -> Result<Reply<T>, ErrorData>
     where
         F: Future<Output = T> + Send + 'static,
     {
-        let running = match &turn.state {
+        let running = match &round.state {
             Some(state) => {
-                let Suspended { running, mut asked, .. } = self.resumed(state, &turn.subject)?;
-                running.caller.resume(turn.context, turn.level);
-                for (key, response) in turn.responses.unwrap_or_default() {
+                let Suspended { running, mut asked, .. } = self.resumed(state, &round.subject)?;
+                running.caller.resume(round.context, round.level);
+                for (key, response) in round.responses.unwrap_or_default() {
                     if let Some(asked) = asked.remove(&key) {
                         // The work may have been given up what it asked for.
                         let _ = asked.answer.send(response);
@@ -138,15 +139,15 @@ impl<T: Send + 'static> Exchanges<T> {
                 running
             }
             None => {
-                let (caller, questions) = ClientCaller::new(turn.session, turn.context, turn.level, turn.waiting);
+                let (caller, questions) = ClientCaller::new(round.session, round.context, round.level, round.waiting);
                 let task = tokio::spawn(start(Arc::clone(&caller)));
-                Running { task, questions, caller, subject: turn.subject, count: 0 }
+                Running { task, questions, caller, subject: round.subject, count: 0 }
             }
         };
         tokio::select! {
             reply = self.next(running) => reply,
             // Dropping the other branch ends the work; nobody waits for this answer any more.
-            () = turn.context.ct.cancelled() => Err(ErrorData::internal_error("the client cancelled the request", None)),
+            () = round.context.ct.cancelled() => Err(ErrorData::internal_error("the client cancelled the request", None)),
         }
     }
 
@@ -186,10 +187,10 @@ impl<T: Send + 'static> Exchanges<T> {
         let (all, own) = (Arc::clone(&self.0), state.clone());
         let patience = Task::spawn(async move {
             tokio::time::sleep(PATIENCE).await;
-            all.lock().unwrap_or_else(PoisonError::into_inner).suspended.remove(&own);
+            all.lock().suspended.remove(&own);
         });
         let suspended = Suspended { running, asked, since: Instant::now(), _patience: patience };
-        let mut all = self.lock();
+        let mut all = self.0.lock();
         all.suspended.insert(state.clone(), suspended);
         all.make_room();
         drop(all);
@@ -199,7 +200,7 @@ impl<T: Send + 'static> Exchanges<T> {
     fn resumed(&self, state: &str, subject: &str) -> Result<Suspended<T>, ErrorData> {
         let wrong = |why: &str| ErrorData::invalid_params(format!("this requestState is not valid: {why}"), None);
         let unknown = || wrong("it was answered before, is too old, or was given by another gateway");
-        let mut all = self.lock();
+        let mut all = self.0.lock();
         if all.suspended.get(state).is_some_and(|own| own.running.subject != subject) {
             return Err(wrong("it was given with the answer to another request"));
         }
@@ -208,9 +209,5 @@ impl<T: Send + 'static> Exchanges<T> {
             return Err(wrong(&why));
         }
         all.suspended.remove(state).ok_or_else(unknown)
-    }
-
-    fn lock(&self) -> MutexGuard<'_, State<T>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -5,15 +5,15 @@ use std::time::Duration;
 use rmcp::model::{ServerNotification, SubscriptionFilter};
 use rmcp::service::{Peer, RoleClient};
 
-use super::events::Teller;
 use crate::task::Task;
+use crate::upstream::events::EventSender;
 
 /// Pause before a subscription that ended is taken out again.
 const AGAIN: Duration = Duration::from_secs(30);
 
 /// Subscribes, for as long as the task lives, to what the server declares that it tells; `None` when that is nothing, or when its revision tells
 /// without being asked.
-pub(super) fn subscribe(name: &str, peer: &Peer<RoleClient>, events: &Teller) -> Option<Task> {
+pub(super) fn subscribe(name: &str, peer: &Peer<RoleClient>, events: &EventSender) -> Option<Task> {
     let info = peer.peer_info()?;
     if info.protocol_version.has_initialize() {
         return None;
@@ -30,7 +30,7 @@ pub(super) fn subscribe(name: &str, peer: &Peer<RoleClient>, events: &Teller) ->
     Some(Task::spawn(follow(name.to_owned(), peer.clone(), filter, events.clone())))
 }
 
-async fn follow(name: String, peer: Peer<RoleClient>, filter: SubscriptionFilter, events: Teller) {
+async fn follow(name: String, peer: Peer<RoleClient>, filter: SubscriptionFilter, events: EventSender) {
     while !peer.is_transport_closed() {
         match peer.listen(filter.clone()).await {
             Ok(mut subscription) => {

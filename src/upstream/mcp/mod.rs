@@ -1,7 +1,21 @@
 //! The rmcp client: the only file, with its parts and transports beside it, that knows rmcp's client types.
 
+mod authorized;
+mod failure;
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) mod fuzzing;
 mod handler;
+mod http;
+mod http_client;
+mod http_post;
+mod lines;
 mod listing;
+mod message;
+mod process;
+mod request;
+mod sse;
+mod stdio;
+mod subscription;
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -21,15 +35,15 @@ use rmcp::service::{
 };
 use serde_json::{Map, Value, json};
 
-use super::authorized::Authorization;
-use super::events::{Changes, Teller};
-use super::failure::{self, HttpError, of_start};
+use self::authorized::Authorization;
+use self::failure::{HttpError, of_start};
+use self::request::Round;
+use self::sse::SseTransport;
+use self::subscription::subscribe;
+use super::events::{Changes, EventSender};
 use super::reconnect::{Connect, Fault, Link, Rounds};
-use super::request::Round;
-use super::sse::SseTransport;
 use super::stderr::Stderr;
-use super::subscription::subscribe;
-use super::{Answer, Block, Listing, Operation, Progress, Subject, ToolAnswer, http, stdio};
+use super::{Answer, Block, Listing, Operation, Progress, Subject, ToolAnswer};
 use crate::auth::Version;
 use crate::config::{self, Transport};
 use crate::error::{Error, ErrorCode, Result};
@@ -38,6 +52,8 @@ use crate::task::{self, Task};
 
 use handler::Handler;
 
+pub use process::end_all;
+
 /// Makes live clients of one server.
 pub(super) struct Connector {
     name: String,
@@ -45,12 +61,12 @@ pub(super) struct Connector {
     authorization: Authorization,
     relays: config::Relays,
     stderr: Stderr,
-    events: Teller,
+    events: EventSender,
 }
 
 impl Connector {
     /// What a process says on stderr is kept in `stderr`; what a connection says unasked is told to `events`.
-    pub(super) fn new(name: &str, server: &config::Server, stderr: Stderr, events: Teller) -> Self {
+    pub(super) fn new(name: &str, server: &config::Server, stderr: Stderr, events: EventSender) -> Self {
         let (name, authorization) = (name.to_owned(), Authorization::of(name, server));
         Self { name, transport: server.transport.clone(), authorization, relays: server.relays, stderr, events }
     }
@@ -197,7 +213,7 @@ enum Failed {
 /// A live connection.
 pub(super) struct Client {
     name: String,
-    pub(super) service: RunningService<RoleClient, Handler>,
+    service: RunningService<RoleClient, Handler>,
     stderr: Stderr,
     /// The transport has ended, although not everyone has been told yet.
     ended: Arc<AtomicBool>,

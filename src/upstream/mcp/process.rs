@@ -9,7 +9,7 @@ use nix::unistd::Pid;
 use tokio::process::{Child, ChildStdin, Command};
 use tokio::sync::{Mutex, oneshot, watch};
 
-use super::stderr::Stderr;
+use crate::upstream::stderr::Stderr;
 
 /// How long a process may take to end when its stdin is closed, and again when it is asked by a signal.
 const GRACE: Duration = Duration::from_secs(1);

@@ -3,7 +3,8 @@
 
 #![expect(deprecated, reason = "servers go on to use logging, which 2026-07-28 deprecates")]
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use parking_lot::Mutex;
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::join_all;
@@ -16,15 +17,15 @@ use rmcp::service::{Peer, PeerRequestOptions, RoleClient, ServiceError};
 use serde_json::Value;
 use tokio::time::Instant;
 
+use super::Client;
 use super::failure::{too_much, unreadable};
-use super::mcp::Client;
-use super::reconnect::{Fault, Rounds};
-use super::{Ask, Level, Progress, Question, Report, TraceContext};
 use crate::error::Error;
 use crate::json;
 use crate::limits;
 use crate::memory;
 use crate::task;
+use crate::upstream::reconnect::{Fault, Rounds};
+use crate::upstream::{Ask, Level, Progress, Question, Report, TraceContext};
 
 /// Rounds of questions that a server may ask before it answers one request.
 const MAX_ROUNDS: usize = limits::ROUNDS.max;
@@ -237,12 +238,8 @@ struct Entry {
 }
 
 impl Reports {
-    fn lock(&self) -> MutexGuard<'_, InFlight> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn listen(&self, progress: &Progress) -> Listening<'_> {
-        let mut in_flight = self.lock();
+        let mut in_flight = self.0.lock();
         in_flight.count += 1;
         let number = in_flight.count;
         in_flight.requests.push(Entry { number, names: None, progress: progress.clone(), ended: None });
@@ -251,7 +248,7 @@ impl Reports {
 
     /// Passes a report on to whoever waits for the request.
     pub(super) fn pass_on(&self, report: ProgressNotificationParam) {
-        let in_flight = self.lock();
+        let in_flight = self.0.lock();
         let named = |entry: &&Entry| entry.names.as_ref().is_some_and(|(token, _)| *token == report.progress_token);
         let unnamed = |entry: &&Entry| entry.names.is_none();
         let requests = &in_flight.requests;
@@ -273,7 +270,7 @@ impl Reports {
     }
 
     fn calls(&self, request: Option<&RequestId>, with_ended: bool) -> Result<Vec<Progress>, &'static str> {
-        let in_flight = self.lock();
+        let in_flight = self.0.lock();
         let mut session = None;
         let (mut calls, mut others) = (Vec::new(), Vec::new());
         for Entry { progress, names, ended, .. } in &in_flight.requests {
@@ -296,7 +293,7 @@ impl Reports {
 
     /// Whether `level` is below what the server was asked for so far.
     fn lower(&self, level: Level) -> bool {
-        let mut in_flight = self.lock();
+        let mut in_flight = self.0.lock();
         let is_lower = in_flight.log_level.is_none_or(|known| level < known);
         if is_lower {
             in_flight.log_level = Some(level);
@@ -312,7 +309,7 @@ struct Listening<'a> {
 
 impl Listening<'_> {
     fn is_called(&mut self, token: &ProgressToken, id: &RequestId) {
-        let mut in_flight = self.reports.lock();
+        let mut in_flight = self.reports.0.lock();
         if let Some(entry) = in_flight.requests.iter_mut().find(|entry| entry.number == self.number) {
             entry.names = Some((token.clone(), id.clone()));
         }
@@ -322,7 +319,7 @@ impl Listening<'_> {
 impl Drop for Listening<'_> {
     fn drop(&mut self) {
         let now = Instant::now();
-        self.reports.lock().requests.retain_mut(|entry| {
+        self.reports.0.lock().requests.retain_mut(|entry| {
             if entry.number == self.number {
                 entry.ended = Some(now);
             }

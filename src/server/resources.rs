@@ -21,7 +21,7 @@ use rmcp::model::{
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 
-use super::Desk;
+use super::SessionHandler;
 use crate::broker::{address, resource_uri};
 use crate::catalog::{Catalog, Node, Remote};
 use crate::error::{Error, ErrorCode, Result, code_name};
@@ -39,7 +39,7 @@ const NAMED: usize = 10;
 /// Metered steps of finding a path, or the server of a URI.
 const FIND_STEPS: u64 = 10_000_000;
 
-impl Desk {
+impl SessionHandler {
     pub(super) async fn resources(&self, page: Option<PaginatedRequestParams>) -> Result<ListResourcesResult> {
         let catalog = self.ready_catalog().await;
         let nodes = catalog.every_resource().chain(stub_files(&catalog));
@@ -102,7 +102,7 @@ impl Desk {
         if let Some(remote) = remote(&catalog, uri).await? {
             let Remote { server, uri: own, .. } = &remote;
             let answer = self
-                .scene(caller)
+                .execution_context(caller)
                 .request("resources/read", async |broker| broker.read_resource(0, server, own.clone()).await)
                 .await?;
             let mut result: ReadResourceResult = decoded(answer, server)?;
@@ -128,7 +128,9 @@ impl Desk {
             true => self.gateway.ls(&self.session, path, None).await?,
             false => {
                 let paths = [path.to_owned()];
-                self.scene(caller).request("resources/read", async |broker| broker.cat(0, &paths, None).await).await?
+                self.execution_context(caller)
+                    .request("resources/read", async |broker| broker.cat(0, &paths, None).await)
+                    .await?
             }
         };
         let mut contents = ResourceContents::text(text, uri);
@@ -148,9 +150,9 @@ impl Desk {
         let catalog = self.ready_catalog().await;
         let (server, name) = split(&catalog, name)?;
         let args = Value::Object(args).to_string();
-        let scene = self.scene(caller);
+        let context = self.execution_context(caller);
         let mut answer =
-            scene.request("prompts/get", async |broker| broker.prompt(0, server, name, &args).await).await?;
+            context.request("prompts/get", async |broker| broker.prompt(0, server, name, &args).await).await?;
         let entry = catalog.server(server)?;
         for message in answer.get_mut("messages").and_then(Value::as_array_mut).into_iter().flatten() {
             if let Some(content) = message.get_mut("content") {
@@ -186,9 +188,10 @@ impl Desk {
             asked.insert("context".to_owned(), json!(context));
         }
         limits::COMPLETION.check(asked.values().map(|value| value.to_string().len()).sum())?;
-        let scene = self.gateway.scene(&self.session);
-        let answer =
-            scene.request("completion/complete", async |broker| broker.complete(&server, subject, asked).await).await?;
+        let context = self.gateway.execution_context(&self.session);
+        let answer = context
+            .request("completion/complete", async |broker| broker.complete(&server, subject, asked).await)
+            .await?;
         let mut result: CompleteResult = decoded(answer, &server)?;
         result.result_type = Some(ResultType::COMPLETE);
         Ok(result)

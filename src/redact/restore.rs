@@ -10,7 +10,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::finder::Finder;
-use super::minted::{MAX_VALUES, Minted, Table};
+use super::placeholder_table::{MAX_VALUES, PlaceholderTable, Table};
 use super::token::{self, Token};
 use crate::error::{Error, ErrorCode, Result};
 use crate::labels::Labels;
@@ -53,7 +53,7 @@ impl Mentions {
 
 /// Arguments with values in place of placeholders.
 #[derive(Debug, Default)]
-pub struct PutBack {
+pub struct Restored {
     /// The arguments, as JSON.
     pub args: String,
     /// The servers whose data is in them now.
@@ -61,14 +61,14 @@ pub struct PutBack {
     values: HashMap<Arc<str>, String>,
 }
 
-impl Minted {
+impl PlaceholderTable {
     /// Arguments, as JSON, with the values in place of the placeholders that are `mentioned`; `None` if there are none.
     /// Arguments of more than `most` bytes are left to whoever refuses them.
     ///
     /// # Errors
     /// `INVALID_ARGS` for a placeholder that is not of this session, or forgotten, or a key, and for values of more than
     /// `most` bytes; `GROUP_POLICY_DENIED` for one that is not mentioned.
-    pub fn put_back(&self, args: &str, mentioned: &Mentions, most: usize) -> Result<Option<PutBack>> {
+    pub fn restore(&self, args: &str, mentioned: &Mentions, most: usize) -> Result<Option<Restored>> {
         if !(args.contains("<<") || args.contains("\\u003")) || args.len() > most {
             return Ok(None);
         }
@@ -81,12 +81,12 @@ impl Minted {
             bytes: args.len(),
             most,
             tokens: HashSet::new(),
-            back: PutBack::default(),
+            back: Restored::default(),
         };
         returning.value(&mut value)?;
         let Returning { tokens, back, .. } = returning;
         tokens.iter().for_each(|token| table.return_value(token));
-        Ok((!tokens.is_empty()).then(|| PutBack { args: value.to_string(), ..back }))
+        Ok((!tokens.is_empty()).then(|| Restored { args: value.to_string(), ..back }))
     }
 }
 
@@ -97,7 +97,7 @@ struct Returning<'a> {
     bytes: usize,
     most: usize,
     tokens: HashSet<Token>,
-    back: PutBack,
+    back: Restored,
 }
 
 impl Returning<'_> {
@@ -174,7 +174,7 @@ fn unmentioned(name: &str) -> Error {
     .hint("write the placeholder into the script itself, where its value is meant to be sent")
 }
 
-impl PutBack {
+impl Restored {
     /// What is said of these arguments, with the placeholders again.
     #[must_use]
     pub fn hide(&self, error: Error) -> Error {
@@ -219,20 +219,20 @@ mod tests {
 
     const LIMIT: usize = 1 << 20;
 
-    fn minted(values: &[(&'static str, &str)]) -> (Minted, Vec<String>) {
-        let minted = Minted::default();
-        let minting = minted.minting(Labels::from(["vault".to_owned()]));
-        let names = values.iter().map(|(label, value)| minting.name(label, value).expect("a name")).collect();
-        (minted, names)
+    fn placeholders(values: &[(&'static str, &str)]) -> (PlaceholderTable, Vec<String>) {
+        let placeholders = PlaceholderTable::default();
+        let writer = placeholders.writer(Labels::from(["vault".to_owned()]));
+        let names = values.iter().map(|(label, value)| writer.name(label, value).expect("a name")).collect();
+        (placeholders, names)
     }
 
     #[test]
     fn only_what_the_agent_wrote_is_put_back_and_only_as_a_value() {
-        let (minted, names) = minted(&[("email", "ann@acme.dev"), ("email", "bob@acme.dev")]);
+        let (placeholders, names) = placeholders(&[("email", "ann@acme.dev"), ("email", "bob@acme.dev")]);
         let (ann, bob) = (&names[0], &names[1]);
-        let far = Minted::default().minting(Labels::new()).name("email", "eve@acme.dev").expect("a name");
+        let far = PlaceholderTable::default().writer(Labels::new()).name("email", "eve@acme.dev").expect("a name");
         let script = Mentions::of(&format!("mail({{ to: '{ann}' }}); // {far}"));
-        let case = |args: &str, mentions: &Mentions| match minted.put_back(args, mentions, LIMIT) {
+        let case = |args: &str, mentions: &Mentions| match placeholders.restore(args, mentions, LIMIT) {
             Ok(None) => "as it is".to_owned(),
             Ok(Some(back)) => back.args,
             Err(error) => format!("{:?}", error.code),
@@ -266,15 +266,16 @@ mod tests {
 
     #[test]
     fn fields_of_json_are_named_by_value_and_known_everywhere_once_put_back() {
-        let minted = Minted::default();
-        let minting = minted.minting(Labels::from(["vault".to_owned()]));
-        let shown =
-            |plain: &str| json_text(Surface::Answer(Results::Secrets).minted_by(Some(&minting)), plain).into_owned();
+        let placeholders = PlaceholderTable::default();
+        let writer = placeholders.writer(Labels::from(["vault".to_owned()]));
+        let shown = |plain: &str| {
+            json_text(Surface::Answer(Results::Secrets).with_placeholders(Some(&writer)), plain).into_owned()
+        };
         let record = r#"{"password":"Tr0ub\"4dor-3","note":"Tr0ub\"4dor-3"}"#;
         let first = shown(record);
-        let name = minted.first_in(&first).expect("a placeholder").to_owned();
+        let name = placeholders.first_in(&first).expect("a placeholder").to_owned();
         assert_eq!(first, format!(r#"{{"password":"{name}","note":"Tr0ub\"4dor-3"}}"#));
-        let back = minted.put_back(&format!(r#"{{"p":"{name}"}}"#), &Mentions::Everything, LIMIT);
+        let back = placeholders.restore(&format!(r#"{{"p":"{name}"}}"#), &Mentions::Everything, LIMIT);
         let back = back.expect("known").expect("some");
         assert_eq!((back.args.as_str(), back.origins.len()), (r#"{"p":"Tr0ub\"4dor-3"}"#, 1));
         assert_eq!(shown(record), format!(r#"{{"password":"{name}","note":"{name}"}}"#));
@@ -285,22 +286,23 @@ mod tests {
 
     #[test]
     fn a_number_comes_back_as_a_number() {
-        let minted = Minted::default();
-        let minting = minted.minting(Labels::new());
-        let name = minting.name_of_number("card", "4111111111111111").expect("a name");
+        let placeholders = PlaceholderTable::default();
+        let writer = placeholders.writer(Labels::new());
+        let name = writer.name_of_number("card", "4111111111111111").expect("a name");
         let args = format!(r#"{{"pan":"{name}","note":"card {name}"}}"#);
-        let back = |args: &str| minted.put_back(args, &Mentions::Everything, LIMIT).expect("known").expect("some").args;
+        let back =
+            |args: &str| placeholders.restore(args, &Mentions::Everything, LIMIT).expect("known").expect("some").args;
         assert_eq!(back(&args), r#"{"pan":4111111111111111,"note":"card 4111111111111111"}"#);
-        minting.name("card", "4111111111111111");
+        writer.name("card", "4111111111111111");
         assert_eq!(back(&format!("[\"{name}\"]")), r#"["4111111111111111"]"#);
     }
 
     #[test]
     fn values_cannot_grow_arguments_without_bound() {
-        let (minted, names) = minted(&[("private-key", &"k".repeat(60_000))]);
+        let (placeholders, names) = placeholders(&[("private-key", &"k".repeat(60_000))]);
         let args = serde_json::to_string(&vec![&names[0]; 40_000]).expect("JSON");
-        let error = minted.put_back(&args, &Mentions::Everything, 2 << 20).expect_err("too large");
+        let error = placeholders.restore(&args, &Mentions::Everything, 2 << 20).expect_err("too large");
         assert!(error.message.contains("2097152 bytes"), "{error}");
-        assert!(minted.put_back(&args, &Mentions::Everything, 1000).expect("left to others").is_none());
+        assert!(placeholders.restore(&args, &Mentions::Everything, 1000).expect("left to others").is_none());
     }
 }

@@ -16,11 +16,11 @@ use tokio::sync::{Mutex, mpsc};
 
 use super::lines::{Messages, Pending};
 use super::process::{Process, Stdin};
-use super::stderr::Stderr;
 use crate::error::{Error, ErrorCode, Result};
 use crate::redact::secret::Secret;
 use crate::spawner;
 use crate::task::Task;
+use crate::upstream::stderr::Stderr;
 
 /// The variables a server inherits; everything else of the gateway's environment stays with the gateway.
 const INHERITED: &[&str] = &[

@@ -5,40 +5,36 @@
 //! from its data. Labels are never taken away. What a call sends was written before it was dispatched, so the labels
 //! at that moment are those of everything that can be in it; answers that arrive while it is under way cannot.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use parking_lot::Mutex;
+use std::sync::Arc;
 
 use super::policy::{self, Rules};
 use crate::error::{Error, Result};
 use crate::labels::Labels;
 
 /// What one execution holds.
-pub(super) struct Holdings {
+pub(super) struct Taint {
     rules: Arc<Rules>,
-    held: Mutex<Held>,
+    held: Mutex<TaintSnapshot>,
 }
 
 /// What an execution holds at one moment.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Held {
+pub(super) struct TaintSnapshot {
     /// Whose data.
     pub(super) labels: Labels,
     /// The strict group that it is in.
     pub(super) group: Option<Arc<str>>,
 }
 
-impl Holdings {
+impl Taint {
     pub(super) fn new(rules: Arc<Rules>) -> Self {
         Self { rules, held: Mutex::default() }
     }
 
-    /// No holder can leave it half-changed, so a poisoned lock is as good as any.
-    fn lock(&self) -> MutexGuard<'_, Held> {
-        self.held.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// What is held now.
-    pub(super) fn now(&self) -> Held {
-        self.lock().clone()
+    pub(super) fn now(&self) -> TaintSnapshot {
+        self.held.lock().clone()
     }
 
     /// Puts the execution into the strict group of a server that is about to be called.
@@ -46,12 +42,12 @@ impl Holdings {
     /// # Errors
     /// `GROUP_POLICY_DENIED` when it is in another one.
     pub(super) fn enter(&self, server: &str) -> Result<()> {
-        policy::admit(&self.rules, &mut self.lock().group, server)
+        policy::admit(&self.rules, &mut self.held.lock().group, server)
     }
 
     /// Adds what arrives from a server that was called.
     pub(super) fn receive(&self, server: &str) {
-        let mut held = self.lock();
+        let mut held = self.held.lock();
         if !held.labels.contains(server) {
             held.labels.insert(server.to_owned());
         }
@@ -62,7 +58,7 @@ impl Holdings {
     /// # Errors
     /// `GROUP_POLICY_DENIED` when any of it is of another strict group; nothing is added then.
     pub(super) fn take_in(&self, what: &str, labels: &Labels) -> Result<()> {
-        let mut held = self.lock();
+        let mut held = self.held.lock();
         let mut group = held.group.clone();
         for server in labels {
             policy::admit(&self.rules, &mut group, server)
@@ -75,14 +71,14 @@ impl Holdings {
 
     /// Whether what was made from `labels` may be read from here; nothing is added.
     pub(super) fn may_take_in(&self, labels: &Labels) -> bool {
-        let mut group = self.lock().group.clone();
+        let mut group = self.held.lock().group.clone();
         labels.iter().all(|server| policy::admit(&self.rules, &mut group, server).is_ok())
     }
 
     /// Adds what the mere existence of something tells of those that it was made from; whether that may be known here.
     /// Looking around puts no execution into a strict group, so what is of one is seen only from within.
     pub(super) fn glimpse(&self, labels: &Labels) -> bool {
-        let mut held = self.lock();
+        let mut held = self.held.lock();
         let mut group = held.group.clone();
         let is_free = labels.iter().all(|server| policy::admit(&self.rules, &mut group, server).is_ok());
         let is_seen = is_free && group == held.group;

@@ -1,12 +1,13 @@
 //! Placeholders: names for what was taken out of text, such as `<<EMAIL:k3v9xbw2m7q4t>>`, that stay the same for a
-//! session and are put back where they come as an argument of a call ([`super::put_back`]).
+//! session and are put back where they come as an argument of a call ([`super::restore`]).
 //!
 //! What is put back is never shown: a value that was given to a tool once is taken out of whatever comes after, also
 //! where nothing else would know it for one. Values of the configuration have no placeholder, since scripts never get
 //! them either.
 
+use parking_lot::{Mutex, MutexGuard};
 use std::collections::{HashMap, VecDeque};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use super::returned::Returned;
 use super::scan::{Found, rank};
@@ -15,15 +16,15 @@ use crate::labels::Labels;
 use crate::limits;
 
 /// Values that a session remembers; beyond, the oldest are forgotten.
-pub(super) const MAX_VALUES: usize = limits::MINTED.max;
+pub(super) const MAX_VALUES: usize = limits::PLACEHOLDERS.max;
 /// Bytes of them all together.
-const MAX_BYTES: usize = limits::MINTED_BYTES.max;
+const MAX_BYTES: usize = limits::PLACEHOLDERS_BYTES.max;
 /// Bytes of a value; a larger one gets no placeholder.
-const MAX_VALUE: usize = limits::MINTED_VALUE.max;
+const MAX_VALUE: usize = limits::PLACEHOLDERS_VALUE.max;
 
 /// The placeholders of a session.
 #[derive(Debug, Default)]
-pub struct Minted(Mutex<Table>);
+pub struct PlaceholderTable(Mutex<Table>);
 
 #[derive(Default)]
 pub(super) struct Table {
@@ -53,16 +54,15 @@ pub(super) struct Entry {
     was_put_back: bool,
 }
 
-impl Minted {
-    /// No holder can leave it half-changed, so a poisoned lock is as good as any.
+impl PlaceholderTable {
     pub(super) fn lock(&self) -> MutexGuard<'_, Table> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 
     /// Names for what is taken out of data of these servers.
     #[must_use]
-    pub fn minting(&self, origins: Labels) -> Minting<'_> {
-        Minting { minted: self, origins: Arc::new(origins) }
+    pub fn writer(&self, origins: Labels) -> PlaceholderWriter<'_> {
+        PlaceholderWriter { placeholders: self, origins: Arc::new(origins) }
     }
 
     /// Whether it is time to tell what placeholders are: there are some, and it was not told yet.
@@ -141,25 +141,25 @@ impl Table {
 
 /// Gives names to what is taken out of one text.
 #[derive(Debug)]
-pub struct Minting<'a> {
-    minted: &'a Minted,
+pub struct PlaceholderWriter<'a> {
+    placeholders: &'a PlaceholderTable,
     origins: Arc<Labels>,
 }
 
-impl Minting<'_> {
+impl PlaceholderWriter<'_> {
     /// What stands for a value; `None` if it is too large to be remembered.
     pub(super) fn name(&self, label: &'static str, value: &str) -> Option<String> {
-        self.minted.lock().name(label, value, false, &self.origins)
+        self.placeholders.lock().name(label, value, false, &self.origins)
     }
 
-    /// As [`Minting::name`], for a number of JSON.
+    /// As [`PlaceholderWriter::name`], for a number of JSON.
     pub(super) fn name_of_number(&self, label: &'static str, value: &str) -> Option<String> {
-        self.minted.lock().name(label, value, true, &self.origins)
+        self.placeholders.lock().name(label, value, true, &self.origins)
     }
 
     /// Where values are that were put back before.
     pub(super) fn known(&self, text: &str, found: &mut Vec<Found>) {
-        let mut table = self.minted.lock();
+        let mut table = self.placeholders.lock();
         let Table { returned, tokens, .. } = &mut *table;
         let parts = returned.ready(MAX_BYTES * 3 / 2, |value| tokens.contains_key(value));
         // The text is searched without the lock.
@@ -179,9 +179,9 @@ mod tests {
 
     #[test]
     fn a_value_has_one_name_that_cannot_be_guessed() {
-        let minted = Minted::default();
-        let minting = minted.minting(Labels::from(["vault".to_owned()]));
-        let shown = |plain: &str| text(PII.minted_by(Some(&minting)), plain).into_owned();
+        let placeholders = PlaceholderTable::default();
+        let writer = placeholders.writer(Labels::from(["vault".to_owned()]));
+        let shown = |plain: &str| text(PII.with_placeholders(Some(&writer)), plain).into_owned();
         let first = shown("ann@acme.dev, bob@acme.dev, ann@acme.dev");
         let names: Vec<&str> = first.split(", ").collect();
         assert!(names[0] == names[2] && names[0] != names[1] && names[0].starts_with("<<EMAIL:"), "{first}");
@@ -189,19 +189,19 @@ mod tests {
             shown(&format!("{} again, and bob@acme.dev", names[0])),
             format!("{} again, and {}", names[0], names[1])
         );
-        let other = Minted::default();
-        let minting = other.minting(Labels::new());
-        assert_ne!(text(PII.minted_by(Some(&minting)), "ann@acme.dev"), names[0]);
-        assert!(other.first_in(names[0]).is_none() && minted.first_in(&first) == Some(names[0]));
+        let other = PlaceholderTable::default();
+        let writer = other.writer(Labels::new());
+        assert_ne!(text(PII.with_placeholders(Some(&writer)), "ann@acme.dev"), names[0]);
+        assert!(other.first_in(names[0]).is_none() && placeholders.first_in(&first) == Some(names[0]));
     }
 
     #[test]
     fn what_shows_a_placeholder_is_no_secret_itself() {
-        let minted = Minted::default();
-        let minting = minted.minting(Labels::new());
+        let placeholders = PlaceholderTable::default();
+        let writer = placeholders.writer(Labels::new());
         for label in ["password", "api-key", "token", "secret", "card", "url-password", "signature"] {
             for number in 0..20 {
-                let name = minting.name(label, &format!("{label}{number}")).expect("chance");
+                let name = writer.name(label, &format!("{label}{number}")).expect("chance");
                 for shape in [
                     "*",
                     "password=*",
@@ -220,13 +220,13 @@ mod tests {
 
     #[test]
     fn a_session_forgets_the_oldest() {
-        let minted = Minted::default();
-        let minting = minted.minting(Labels::new());
-        let name = |number| minting.name("email", &format!("{number}@acme.dev")).expect("a name");
+        let placeholders = PlaceholderTable::default();
+        let writer = placeholders.writer(Labels::new());
+        let name = |number| writer.name("email", &format!("{number}@acme.dev")).expect("a name");
         let names: Vec<String> = (0..MAX_VALUES + 5).map(name).collect();
-        let known = [4, 5, MAX_VALUES + 4].map(|number| minted.first_in(&names[number]).is_some());
+        let known = [4, 5, MAX_VALUES + 4].map(|number| placeholders.first_in(&names[number]).is_some());
         assert_eq!(known, [false, true, true]);
-        let table = minted.lock();
+        let table = placeholders.lock();
         assert_eq!((table.entries.len(), table.tokens.len(), table.order.len()), (MAX_VALUES, MAX_VALUES, MAX_VALUES));
     }
 }

@@ -301,13 +301,14 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::manifest::State;
+    use crate::manifest::ServerState;
     use crate::upstream::Listing;
 
     fn catalog(templates: Vec<String>) -> Catalog {
         let template = |uri: String| json!({"name": "t", "uriTemplate": uri});
         let listing = Listing { templates: templates.into_iter().map(template).collect(), ..Listing::default() };
-        Catalog::build(vec![Arc::new(ServerEntry::listed("s", "s", None, listing, State::Offline))]).expect("a catalog")
+        Catalog::build(vec![Arc::new(ServerEntry::listed("s", "s", None, listing, ServerState::Offline))])
+            .expect("a catalog")
     }
 
     #[test]

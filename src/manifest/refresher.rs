@@ -10,12 +10,12 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 
 use super::cache::digest;
-use super::{Cache, Phase, Pin, ServerEntry, State};
+use super::{Cache, Phase, Pin, ServerEntry, ServerState};
 use crate::auth::Account;
 use crate::config::{self, Start};
 use crate::error::{Error, ErrorCode};
 use crate::panics;
-use crate::upstream::{Answer, Event, Listener, Listing, Operation, Progress, Upstream, Vitals};
+use crate::upstream::{Answer, Event, EventReceiver, Health, Listing, Operation, Progress, Upstream};
 
 /// Pause before a server that failed is listed again; doubled by each further failure up to [`MAX_RETRY`].
 const FIRST_RETRY: Duration = Duration::from_secs(5);
@@ -29,13 +29,13 @@ const MAX_INDEXING: Duration = Duration::from_secs(1);
 const LEAST_TTL: Duration = Duration::from_secs(60);
 
 /// Lists one server again and again.
-pub struct Keeper {
+pub struct Refresher {
     /// What its listings are made into entries by.
-    pub source: Arc<Source>,
+    pub source: Arc<RefreshedServer>,
     /// The way to it.
     pub upstream: Arc<dyn Upstream>,
     /// What its connection tells.
-    pub events: Listener,
+    pub events: EventReceiver,
     /// How often it is listed again without a reason.
     pub refresh: Option<Duration>,
     /// How far the catalog is.
@@ -43,7 +43,7 @@ pub struct Keeper {
 }
 
 /// A configured server, as far as its entry goes.
-pub struct Source {
+pub struct RefreshedServer {
     /// Name in the configuration.
     pub name: String,
     /// Identifier in scripts and paths.
@@ -53,27 +53,27 @@ pub struct Source {
     /// Its configuration.
     pub server: config::Server,
     /// How it fares.
-    pub vitals: Vitals,
+    pub health: Health,
     /// Reviewed stubs that its tools must match.
     pub pin: Option<Arc<Pin>>,
     /// Where its last listing is kept.
     pub cache: Cache,
 }
 
-impl Source {
-    fn entry(&self, listing: Listing, state: State) -> ServerEntry {
+impl RefreshedServer {
+    fn entry(&self, listing: Listing, state: ServerState) -> ServerEntry {
         ServerEntry::listed(&self.name, &self.ident, Some(&self.server), listing, state)
             .pinned(self.pin.as_deref())
             .of_instance(self.instance)
-            .with_vitals(self.vitals.clone())
+            .with_health(self.health.clone())
     }
 }
 
-impl Keeper {
+impl Refresher {
     /// The entry to begin with, without any I/O.
     #[must_use]
     pub fn first_entry(&self) -> ServerEntry {
-        self.source.entry(Listing::default(), State::Connecting)
+        self.source.entry(Listing::default(), ServerState::Connecting)
     }
 
     /// Gives each new entry to `changed`, the first one being known already. A panic is a failure like others: the
@@ -92,7 +92,7 @@ impl Keeper {
             (last, known) = (kept, Some(digest));
             changed(last.clone());
             match last.state {
-                State::Resting => wait = None,
+                ServerState::Resting => wait = None,
                 // What is asked for first needs the index and no server, and servers that start take every processor.
                 _ => self.indexed().await,
             }
@@ -100,8 +100,8 @@ impl Keeper {
         loop {
             match self.next_reason(wait, &last.state, reading).await {
                 Reason::List => {}
-                Reason::Rested => {
-                    last = last.with_state(State::Resting);
+                Reason::IdleStopped => {
+                    last = last.with_state(ServerState::Resting);
                     wait = None;
                     changed(last.clone());
                     continue;
@@ -134,7 +134,7 @@ impl Keeper {
                 changed_meanwhile |= match event {
                     Event::Changed => true,
                     Event::Connected(number) => number > reading,
-                    Event::Rested => false,
+                    Event::IdleStopped => false,
                 };
             }
             if changed_meanwhile {
@@ -159,9 +159,9 @@ impl Keeper {
     }
 
     /// Waits for a reason to do something; `reading` is the last one that was taken.
-    async fn next_reason(&mut self, wait: Option<Duration>, state: &State, reading: u64) -> Reason {
+    async fn next_reason(&mut self, wait: Option<Duration>, state: &ServerState, reading: u64) -> Reason {
         let account = match state {
-            State::NeedsLogin { .. } => Account::of(&self.source.name, &self.source.server),
+            ServerState::NeedsLogin { .. } => Account::of(&self.source.name, &self.source.server),
             _ => None,
         };
         // A login in another process is used at once.
@@ -183,7 +183,7 @@ impl Keeper {
                 () = &mut stale => return Reason::List,
                 () = &mut login => return Reason::List,
                 event = self.events.recv() => match event {
-                    Some(Event::Rested) => return Reason::Rested,
+                    Some(Event::IdleStopped) => return Reason::IdleStopped,
                     // It waits to be taken: callers know another one.
                     Some(Event::Connected(number)) if number > reading => return Reason::List,
                     Some(Event::Connected(_)) => {}
@@ -199,14 +199,14 @@ impl Keeper {
     }
 
     /// Lists the server, of which the list with the digest `known` is known; the error is the state it is in instead.
-    async fn list(&self, known: Option<String>) -> Result<Listed, State> {
-        let failed = |reason| State::Failed { reason };
+    async fn list(&self, known: Option<String>) -> Result<Listed, ServerState> {
+        let failed = |reason| ServerState::Failed { reason };
         let started = Instant::now();
         let listing = match self.upstream.call(&Operation::List, &Progress::default()).await {
             Ok(Answer::Listing(listing)) => listing,
             Ok(_) => return Err(failed("it answered something else than a list".to_owned())),
             Err(Error { code: ErrorCode::AuthRequired, data: Some(data), .. }) if data["login"].is_string() => {
-                return Err(State::NeedsLogin { command: data["login"].as_str().unwrap_or_default().to_owned() });
+                return Err(ServerState::NeedsLogin { command: data["login"].as_str().unwrap_or_default().to_owned() });
             }
             Err(Error { message, hint: Some(hint), .. }) => return Err(failed(format!("{message} ({hint})"))),
             Err(error) => return Err(failed(error.message)),
@@ -216,7 +216,7 @@ impl Keeper {
         let ttl = listing.ttl_ms.map(|ms| Duration::from_millis(ms).max(LEAST_TTL));
         // A server that says when its lists change need not be asked.
         let ttl = if listing.tells_changes { None } else { ttl };
-        let state = State::Ready { protocol: listing.protocol.clone() };
+        let state = ServerState::Ready { protocol: listing.protocol.clone() };
         let (source, ready, number) = (Arc::clone(&self.source), state.clone(), listing.reading);
         // Thousands of stubs take a while: not on a thread that serves requests.
         let made = tokio::task::spawn_blocking(move || {
@@ -239,7 +239,7 @@ impl Keeper {
         let made = tokio::task::spawn_blocking(move || {
             let (listing, digest) = source.cache.load(&source.name, &source.server)?;
             let is_lazy = source.server.start == Start::Lazy;
-            Some((source.entry(listing, if is_lazy { State::Resting } else { State::Connecting }), digest))
+            Some((source.entry(listing, if is_lazy { ServerState::Resting } else { ServerState::Connecting }), digest))
         });
         made.await.ok().flatten()
     }
@@ -251,7 +251,7 @@ struct Listed {
     number: u64,
     /// For how long the server says that it is good.
     ttl: Option<Duration>,
-    state: State,
+    state: ServerState,
     /// The entry that it makes, and its digest; `None` when it is the list that was known.
     news: Option<(ServerEntry, Option<String>)>,
 }
@@ -259,14 +259,14 @@ struct Listed {
 /// Why a server is looked at again.
 enum Reason {
     List,
-    Rested,
+    IdleStopped,
     Ended,
 }
 
 #[cfg(test)]
 mod tests {
+    use parking_lot::Mutex;
     use std::path::Path;
-    use std::sync::Mutex;
     use std::sync::atomic::{AtomicU32, Ordering};
 
     use async_trait::async_trait;
@@ -291,23 +291,28 @@ mod tests {
     async fn a_server_is_kept_on_after_a_panic() {
         let config = Config::parse("[servers.s]\ncommand = \"true\"", Path::new("forge.toml"), &|_| None);
         let server = config.expect("valid").servers.remove("s").expect("it is there");
-        let source = Source {
+        let source = RefreshedServer {
             name: "s".to_owned(),
             ident: "s".to_owned(),
             instance: 1,
             server,
-            vitals: Vitals::default(),
+            health: Health::default(),
             pin: None,
             cache: Cache::default(),
         };
         let ((_teller, events), (_phase, catalog)) = (events(), watch::channel(Phase::Settled));
         let upstream = Arc::new(Defective::default());
-        let keeper =
-            Keeper { source: Arc::new(source), upstream: Arc::clone(&upstream) as _, events, refresh: None, catalog };
+        let refresher = Refresher {
+            source: Arc::new(source),
+            upstream: Arc::clone(&upstream) as _,
+            events,
+            refresh: None,
+            catalog,
+        };
         let states = Mutex::new(Vec::new());
-        let keeping = keeper.run(|entry| states.lock().expect("not poisoned").push(entry.state.word()));
-        let _ = tokio::time::timeout(Duration::from_secs(60), keeping).await;
+        let refreshing = refresher.run(|entry| states.lock().push(entry.state.word()));
+        let _ = tokio::time::timeout(Duration::from_secs(60), refreshing).await;
         assert_eq!(upstream.0.load(Ordering::Relaxed), 2);
-        assert_eq!(*states.lock().expect("not poisoned"), ["ready"]);
+        assert_eq!(*states.lock(), ["ready"]);
     }
 }
