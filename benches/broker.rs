@@ -5,20 +5,23 @@
 #![expect(clippy::print_stdout, clippy::unwrap_used, reason = "a benchmark prints, and stops where it cannot go on")]
 
 use std::collections::HashMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
 
 use async_trait::async_trait;
-use forgefs::broker::{Broker, Rules, Validators};
+use forgefs::audit;
+use forgefs::broker::{Approver, Broker, ExecutionContext, Rules, Validators};
 use forgefs::catalog::Catalog;
-use forgefs::config::Config;
+use forgefs::config::{Audit, AuditTo, Config};
 use forgefs::error::Result;
 use forgefs::manifest::{ServerEntry, ServerState};
 use forgefs::redact::{self, Results, Surface};
 use forgefs::router::{Route, Router};
+use forgefs::sandbox::{Pool, PoolOptions};
 use forgefs::session::Session;
 use forgefs::spending::Spending;
+use forgefs::telemetry::Telemetry;
 use forgefs::upstream::{Answer, Block, Listing, Operation, Progress, ToolAnswer, Upstream};
 use forgefs_measure::report::Report;
 use serde_json::{Value, json};
@@ -69,6 +72,8 @@ struct Setup {
     validators: Arc<Validators>,
     spending: Arc<Spending>,
     rules: Arc<Rules>,
+    pool: Arc<Pool>,
+    audit: Arc<audit::Log>,
     config: Config,
 }
 
@@ -87,20 +92,40 @@ impl Setup {
             validators: Arc::default(),
             spending: Spending::new(&config),
             rules: Arc::new(Rules::new(&config)),
+            // No script runs, and nothing is put on record.
+            pool: Pool::new(PoolOptions {
+                exe: PathBuf::new(),
+                args: Vec::new(),
+                warm: 0,
+                runs: 1,
+                queue: 0,
+                require: Vec::new(),
+            }),
+            audit: audit::Log::open(&Audit { to: AuditTo::Off, ..config.audit.clone() }),
             config,
         }
     }
 
     fn broker(&self, session: &Arc<Session>) -> Broker {
-        Broker::new(
-            Arc::clone(&self.catalog),
-            Arc::clone(&self.router),
-            Arc::clone(session),
-            Arc::clone(&self.validators),
-            self.config.sandbox.limits.clone(),
-            Arc::clone(&self.spending),
-            Arc::clone(&self.rules),
-        )
+        let rules = Arc::clone(&self.rules);
+        let context = ExecutionContext {
+            catalog: Arc::clone(&self.catalog),
+            router: Arc::clone(&self.router),
+            session: Arc::clone(session),
+            validators: Arc::clone(&self.validators),
+            pool: Arc::clone(&self.pool),
+            limits: self.config.sandbox.limits.clone(),
+            spending: Arc::clone(&self.spending),
+            telemetry: Telemetry::default(),
+            audit: Arc::clone(&self.audit),
+            redaction: self.config.redaction,
+            placeholders: self.config.placeholders,
+            caller: None,
+            rules_now: Arc::new(move || Arc::clone(&rules)),
+            rules: Arc::clone(&self.rules),
+            approver: Approver::default(),
+        };
+        Broker::of_request(Arc::new(context), "bench")
     }
 
     /// Makes the calls of a round; `surface` is where their answers are shown, if anywhere.

@@ -11,12 +11,12 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 
 use crate::audit;
-use crate::broker::{Approver, Rules, Validators};
+use crate::broker::{Approver, ExecutionContext, Rules, Validators};
 use crate::catalog::Catalog;
 use crate::config::{self, Config};
 use crate::discovery::Discovery;
 use crate::error::Result;
-use crate::execution::{Execution, ExecutionContext, Request};
+use crate::execution::{Execution, Request};
 use crate::kept;
 use crate::manifest::{Phase, ServerEntry};
 use crate::memory;

@@ -7,11 +7,11 @@
 //! What hostile input can make the gateway hold is taken from a [`Room`] first: one for each kind of data, whose sizes
 //! the `[memory]` table sets.
 
-use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tokio::sync::Notify;
 
 use crate::config;

@@ -7,7 +7,6 @@
 //! as a whole until the operator confirms it, by SIGHUP (`forgefs reload`) or a restart. SIGHUP also has reviewed stubs
 //! read and every server listed again.
 
-use parking_lot::Mutex;
 use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::num::NonZeroU32;
@@ -16,6 +15,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use governor::{DefaultDirectRateLimiter, Quota, RateLimiter};
+use parking_lot::Mutex;
 
 use crate::config::{Config, ConfigError, Env, Widened, state_folder};
 use crate::files::{self, Version};

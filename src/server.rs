@@ -12,13 +12,13 @@ mod stdio;
 mod tools;
 mod waiting;
 
-use parking_lot::Mutex;
 use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use rmcp::model::{
     CacheScope, CallToolRequestParams, CallToolResponse, CallToolResult, CompleteRequestParams, CompleteResult,
-    GetPromptRequestParams, GetPromptResponse, GetPromptResult, Implementation, ListPromptsResult,
+    GetPromptRequestParams, GetPromptResponse, GetPromptResult, Implementation, InputResponses, ListPromptsResult,
     ListResourceTemplatesResult, ListResourcesResult, ListToolsResult, PaginatedRequestParams,
     ReadResourceRequestParams, ReadResourceResponse, ReadResourceResult, ServerCapabilities, ServerConfig,
     SetLevelRequestMethod, SetLevelRequestParams, SubscribeRequestParams, SubscriptionFilter, Tool,
@@ -28,9 +28,9 @@ use rmcp::service::{NotificationContext, RequestContext, RoleServer, ServiceExt 
 use rmcp::{ErrorData, ServerHandler};
 use serde_json::json;
 
+use crate::broker::ExecutionContext;
 use crate::catalog::Catalog;
 use crate::error::{Error, ErrorCode, Result};
-use crate::execution::ExecutionContext;
 use crate::gateway::Gateway;
 use crate::panics;
 use crate::session::Session;
@@ -39,7 +39,7 @@ use crate::upstream::{Caller, Level};
 use crate::task::{self, Task};
 use caller::is_stateless;
 use changes::Subscribed;
-use input_rounds::{InputRounds, Reply, RoundRequest};
+use input_rounds::{InputRounds, RoundRequest};
 use resources::{read_error, rpc_error};
 use stdio::Stdio;
 use waiting::Waiting;
@@ -123,10 +123,12 @@ impl ForgeServer {
         }
     }
 
-    /// A turn of an exchange about `subject`, which is made of so many bytes.
+    /// One round of the request for `subject`, which is made of so many bytes, with the client's answers to the questions
+    /// of the round before.
     fn round<'a>(
         &self,
         context: &'a RequestContext<RoleServer>,
+        inputs: (Option<InputResponses>, Option<String>),
         bytes: usize,
         subject: impl FnOnce() -> serde_json::Value,
     ) -> RoundRequest<'a> {
@@ -137,9 +139,10 @@ impl ForgeServer {
             true => serde_json::to_value(context.meta.log_level()).and_then(serde_json::from_value).unwrap_or_default(),
             false => Some(*self.level.lock()),
         };
-        let session = Arc::as_ptr(&self.handler.session).addr() as u64;
+        let principal = self.handler.session.principal().clone();
         let subject = task::work_on(bytes, || stubgen::digest(&stubgen::canonical_json(&subject())));
-        RoundRequest { context, session, level, subject, waiting: self.waiting.clone(), responses: None, state: None }
+        let (responses, state) = inputs;
+        RoundRequest { context, principal, level, subject, waiting: self.waiting.clone(), responses, state }
     }
 }
 
@@ -188,13 +191,10 @@ impl ServerHandler for ForgeServer {
             Ok(bytes) => bytes,
             Err(error) => return Ok(tools::failed(error).into()),
         };
-        let mut round = self.round(&context, bytes, || json!([name, args]));
-        (round.responses, round.state) = (input_responses, request_state);
+        let round = self.round(&context, (input_responses, request_state), bytes, || json!([name, args]));
         let handler = self.handler.clone();
-        match self.calls.take(round, |caller| async move { handler.call(&name, args, caller).await }).await? {
-            Reply::Done(result) => Ok(result.into()),
-            Reply::Asks(questions) => Ok(questions.into()),
-        }
+        let call = |caller| async move { handler.call(&name, args, caller).await };
+        self.calls.answer(round, call, |result| Ok(result.into())).await
     }
 
     async fn list_resources(
@@ -219,14 +219,12 @@ impl ServerHandler for ForgeServer {
         context: RequestContext<RoleServer>,
     ) -> Result<ReadResourceResponse, ErrorData> {
         let ReadResourceRequestParams { uri, input_responses, request_state, .. } = request;
-        let mut round = self.round(&context, uri.len(), || json!(uri));
-        (round.responses, round.state) = (input_responses, request_state);
-        let handler = self.handler.clone();
-        let asked = uri.clone();
-        match self.reads.take(round, |caller| async move { handler.read(&asked, caller).await }).await? {
-            Reply::Done(result) => result.map(Into::into).map_err(|error| read_error(&uri, &error)),
-            Reply::Asks(questions) => Ok(questions.into()),
-        }
+        let round = self.round(&context, (input_responses, request_state), uri.len(), || json!(uri));
+        let (handler, asked) = (self.handler.clone(), uri.clone());
+        let read = |caller| async move { handler.read(&asked, caller).await };
+        let done =
+            |result: Result<ReadResourceResult>| result.map(Into::into).map_err(|error| read_error(&uri, &error));
+        self.reads.answer(round, read, done).await
     }
 
     async fn list_prompts(
@@ -244,13 +242,12 @@ impl ServerHandler for ForgeServer {
     ) -> Result<GetPromptResponse, ErrorData> {
         let GetPromptRequestParams { name, arguments, input_responses, request_state, .. } = request;
         let args = arguments.unwrap_or_default();
-        let mut round = self.round(&context, tools::size(&args), || json!([name, args]));
-        (round.responses, round.state) = (input_responses, request_state);
+        let size = tools::size(&args);
+        let round = self.round(&context, (input_responses, request_state), size, || json!([name, args]));
         let handler = self.handler.clone();
-        match self.prompts.take(round, |caller| async move { handler.prompt(&name, args, caller).await }).await? {
-            Reply::Done(result) => result.map(Into::into).map_err(|error| rpc_error(&error)),
-            Reply::Asks(questions) => Ok(questions.into()),
-        }
+        let get = |caller| async move { handler.prompt(&name, args, caller).await };
+        let done = |result: Result<GetPromptResult>| result.map(Into::into).map_err(|error| rpc_error(&error));
+        self.prompts.answer(round, get, done).await
     }
 
     async fn complete(

@@ -3,12 +3,12 @@
 //! Linux ties `PR_SET_PDEATHSIG` to the thread that started a child: when that thread ends, the child is killed.
 //! Threads of the runtime do end: `block_in_place` moves their work to another one, and they are let go when idle.
 
-use parking_lot::Mutex;
 use std::io::{Error, Result};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
 
+use parking_lot::Mutex;
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 

@@ -4,11 +4,12 @@
 //! one at the path, never through a link, never a pipe or a device and never what another user owns or may change, and a
 //! rotation that cannot be done is put off.
 
-use parking_lot::Mutex;
 use std::fs::{self, File, TryLockError};
 use std::io::{self, ErrorKind, Read as _, Seek as _, SeekFrom, Write as _};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
 
 use crate::config;
 use crate::files::{self, Keep};

@@ -14,10 +14,10 @@ mod record;
 mod redirect;
 mod store;
 
-use parking_lot::Mutex;
 use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use rmcp::transport::auth::{AuthError, ClientCredentialsConfig, StoredCredentials};
 use tokio::time::Instant;
 use url::Url;

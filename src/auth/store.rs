@@ -1,6 +1,5 @@
 //! Logins on disk: one private file a server, replaced as a whole, changed by one process at a time.
 
-use parking_lot::Mutex;
 use std::fs::{self, File, TryLockError};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -8,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use parking_lot::Mutex;
 use rmcp::transport::auth::{AuthError, CredentialStore, StoredCredentials};
 use sha2::{Digest as _, Sha256};
 use tokio::time::Instant;

@@ -1,9 +1,9 @@
 //! Arguments: from what the script wrote to what the tool's schema accepts.
 
-use parking_lot::Mutex;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
+use parking_lot::Mutex;
 use serde_json::{Map, Value};
 use stubgen::ToolStub;
 

@@ -7,13 +7,14 @@ use std::time::{Duration, Instant};
 use serde::Serialize;
 use wire::{EngineInfo, Language, Layer};
 
-use super::ledger::PLANNED;
-use super::recorder::{Read, Recorder, line, rfc3339};
+use super::recorder::{Read, line, rfc3339};
 use super::{Broker, CallRecord, millis};
 use crate::audit::Entry;
 use crate::config::Amount;
+use crate::error::ErrorCode;
+use crate::outcome::Outcome;
 use crate::redact::{self, Surface};
-use crate::telemetry::{Ended, EndedCall, Telemetry};
+use crate::telemetry::{Ended, EndedCall};
 use crate::text::head;
 
 /// Bytes of a script that its record shows.
@@ -22,8 +23,6 @@ const PREVIEW: usize = 1000;
 /// An execution under way; [`Audit::finish`] logs it. Dropping it without finishing logs it as cancelled.
 pub struct Audit {
     broker: Arc<Broker>,
-    recorder: Arc<Recorder>,
-    telemetry: Telemetry,
     started: Instant,
     ran_in: Option<(EngineInfo, Arc<[Layer]>)>,
     finished: bool,
@@ -32,7 +31,7 @@ pub struct Audit {
 /// What a record is about.
 #[derive(Debug, Clone, Serialize)]
 #[serde(untagged)]
-pub enum Subject {
+pub(super) enum Subject {
     /// A script.
     Script {
         /// `javascript` or `starlark`.
@@ -55,7 +54,7 @@ pub enum Subject {
 impl Subject {
     /// A script, by its digest.
     #[must_use]
-    pub fn script(language: Language, code: &str, dry_run: bool) -> Self {
+    pub(super) fn script(language: Language, code: &str, dry_run: bool) -> Self {
         // Before it is cut: half a secret would not be known for one.
         let shown = head(&redact::text(Surface::Log, code), PREVIEW).to_owned();
         Self::Script { language, code_hash: stubgen::digest(code), code: shown, dry_run }
@@ -80,8 +79,8 @@ struct Record {
     /// What ran.
     #[serde(flatten)]
     subject: Subject,
-    /// `ok`, an error code, or `CANCELLED`.
-    outcome: String,
+    /// How it ended.
+    outcome: Outcome,
     /// Duration in milliseconds.
     ms: f64,
     /// The engine that ran it, with its version; absent when nothing ran.
@@ -105,8 +104,8 @@ struct Record {
 impl Audit {
     /// Follows an execution to its end.
     #[must_use]
-    pub fn begin(broker: Arc<Broker>, recorder: Arc<Recorder>, telemetry: Telemetry) -> Self {
-        Self { broker, recorder, telemetry, started: Instant::now(), ran_in: None, finished: false }
+    pub fn begin(broker: Arc<Broker>) -> Self {
+        Self { broker, started: Instant::now(), ran_in: None, finished: false }
     }
 
     /// Notes where the script ran.
@@ -115,22 +114,22 @@ impl Audit {
     }
 
     /// Completes and logs the record; returns the calls that are on it.
-    pub async fn finish(mut self, outcome: &str) -> Vec<CallRecord> {
+    pub async fn finish(mut self, outcome: Outcome) -> Vec<CallRecord> {
         // Whatever is awaited from here on is done even if this is dropped.
         self.finished = true;
         let Some((record, entry)) = self.complete(outcome) else { return Vec::new() };
-        if self.recorder.log.write(entry).await.is_err() {
-            self.broker.session.give_back_reads(record.read.read);
+        if self.broker.recorder.log.write(entry).await.is_err() {
+            self.broker.context.session.give_back_reads(record.read.read);
         }
         record.calls
     }
 
     /// The record, and what is written of it; `None` for a request that called nothing, unless its session has read
     /// so much that some of it would be forgotten before the next record.
-    fn complete(&self, outcome: &str) -> Option<(Record, Entry)> {
+    fn complete(&self, outcome: Outcome) -> Option<(Record, Entry)> {
         let calls = self.broker.ledger.records();
-        let is_request = matches!(self.recorder.subject, Subject::Request { .. });
-        if calls.is_empty() && is_request && !self.broker.session.is_record_due() {
+        let is_request = matches!(self.broker.recorder.subject, Subject::Request { .. });
+        if calls.is_empty() && is_request && !self.broker.context.session.is_record_due() {
             return None;
         }
         let layers = |held: bool| {
@@ -138,21 +137,21 @@ impl Audit {
             layers.filter(|layer| layer.active == held).map(|layer| layer.name.clone()).collect()
         };
         self.tell(outcome, &calls);
-        let session = &self.broker.session;
+        let session = &self.broker.context.session;
         let (mut read, objects) = Read::take(session);
         // The record of a run has all that was new for it, and needs no other line.
-        let before = std::mem::take(&mut *self.recorder.read.lock());
+        let before = std::mem::take(&mut *self.broker.recorder.read.lock());
         for (path, seen) in before {
             read.read.entry(path).or_insert(seen);
         }
         let record = Record {
-            id: self.recorder.id.clone(),
-            time: rfc3339(self.recorder.begun),
+            id: self.broker.recorder.id.clone(),
+            time: rfc3339(self.broker.recorder.begun),
             session: session.id().to_owned(),
             trace: self.broker.trace.id(),
             client: session.client(),
-            subject: self.recorder.subject.clone(),
-            outcome: outcome.to_owned(),
+            subject: self.broker.recorder.subject.clone(),
+            outcome,
             ms: millis(self.started),
             engine: self.ran_in.as_ref().map(|(engine, _)| engine.to_string()),
             confined: layers(true),
@@ -168,8 +167,8 @@ impl Audit {
 
 impl Audit {
     /// Tells metrics and traces of it.
-    fn tell(&self, outcome: &str, calls: &[CallRecord]) {
-        let (what, language) = match &self.recorder.subject {
+    fn tell(&self, outcome: Outcome, calls: &[CallRecord]) {
+        let (what, language) = match &self.broker.recorder.subject {
             Subject::Script { language: Language::Javascript, .. } => ("execute", Some("javascript")),
             Subject::Script { language: Language::Starlark, .. } => ("execute", Some("starlark")),
             Subject::Request { request } => (*request, None),
@@ -178,25 +177,25 @@ impl Audit {
         let engine = self.ran_in.as_ref().map(|(engine, _)| engine.engine.as_str());
         let engine =
             engine.map(|said| ["v8", "quickjs", "starlark"].into_iter().find(|e| *e == said).unwrap_or("other"));
-        let is_known = |ident: &str| self.broker.catalog.servers().iter().any(|server| server.ident == ident);
+        let is_known = |ident: &str| self.broker.context.catalog.servers().iter().any(|server| server.ident == ident);
         let ended = Ended {
             what,
             language,
             engine,
             outcome,
-            session: self.broker.session.id(),
-            began: self.recorder.begun,
+            session: self.broker.context.session.id(),
+            began: self.broker.recorder.begun,
             took: self.started.elapsed(),
             // What a dry run only planned was no call.
             calls: calls
                 .iter()
-                .filter(|call| call.outcome != PLANNED)
+                .filter(|call| call.outcome != Outcome::Planned)
                 .map(|call| EndedCall {
                     id: call.id,
                     server: is_known(&call.server).then_some(call.server.as_str()),
                     method: call.method,
                     target: if call.method == Some("tools/call") { &call.tool } else { "" },
-                    outcome: &call.outcome,
+                    outcome: call.outcome,
                     refused: !call.sent,
                     began: call.began,
                     took: Duration::from_secs_f64(call.ms.max(0.0) / 1000.0),
@@ -206,7 +205,7 @@ impl Audit {
                 })
                 .collect(),
         };
-        self.telemetry.ended(&ended, &self.broker.trace);
+        self.broker.context.telemetry.ended(&ended, &self.broker.trace);
     }
 }
 
@@ -215,10 +214,10 @@ impl Drop for Audit {
         if self.finished {
             return;
         }
-        if let Some((record, entry)) = self.complete("CANCELLED")
-            && self.recorder.log.write_now(&entry).is_err()
+        if let Some((record, entry)) = self.complete(Outcome::Failed(ErrorCode::Cancelled))
+            && self.broker.recorder.log.write_now(&entry).is_err()
         {
-            self.broker.session.give_back_reads(record.read.read);
+            self.broker.context.session.give_back_reads(record.read.read);
         }
     }
 }

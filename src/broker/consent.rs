@@ -5,16 +5,17 @@
 //! asked for by another rule, or a tool that has changed, is asked for again. A refusal holds for the run. Calls of one
 //! tool that are made at once are one question, which shows them all. Whoever cannot be asked has not consented.
 
-use parking_lot::{Mutex, MutexGuard};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::sync::watch;
 
 use super::Broker;
-use super::policy::{Asked, Reason};
+use super::policy::{self, Asked, Reason};
 use crate::error::{Error, ErrorCode, Result};
 use crate::limits;
 use crate::people::{self, MARK};
@@ -40,6 +41,36 @@ pub enum Approver {
     User,
     /// Nobody: whoever runs the command has consented beforehand.
     Operator,
+}
+
+/// How a call was approved.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Approval {
+    /// By the user, for this call.
+    Once,
+    /// By the user, for all of its kind in the run.
+    Run,
+    /// By the user, for all of its kind in the session.
+    Session,
+    /// Earlier in the run.
+    RunBefore,
+    /// Earlier in the session.
+    SessionBefore,
+    /// By whoever ran the command.
+    Operator,
+}
+
+impl fmt::Display for Approval {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Once => "by the user, once",
+            Self::Run => "by the user, for the run",
+            Self::Session => "by the user, for the session",
+            Self::RunBefore => "before, for the run",
+            Self::SessionBefore => "before, for the session",
+            Self::Operator => "by whoever ran the command, with --yes",
+        })
+    }
 }
 
 /// What was consented to in one run, and what is being asked.
@@ -69,43 +100,38 @@ type Shown = Vec<String>;
 /// What came of a question.
 #[derive(Debug, Clone)]
 enum Settled {
-    Granted(&'static str),
+    Granted(Approval),
     Refused(Error),
 }
 
 impl Settled {
-    fn verdict(self) -> Result<String> {
+    fn approval(self) -> Result<Approval> {
         match self {
-            Self::Granted(how) => Ok(how.to_owned()),
+            Self::Granted(how) => Ok(how),
             Self::Refused(error) => Err(error),
         }
     }
 }
 
-/// No holder of these locks can leave them half-changed, so a poisoned one is as good as any.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock()
-}
-
 impl Consents {
     /// What is remembered of all of `wanted`; `None` when some of it has to be asked.
     fn remembered(&self, wanted: &[Consent], session: &Approvals) -> Option<Settled> {
-        let state = lock(&self.0);
+        let state = self.0.lock();
         if let Some(refusal) = wanted.iter().find_map(|consent| state.refused.get(consent)) {
             return Some(Settled::Refused(denied(format!("{refusal}, for the rest of this run"))));
         }
         if wanted.iter().all(|consent| session.has(consent)) {
-            return Some(Settled::Granted("approved before, for the session"));
+            return Some(Settled::Granted(Approval::SessionBefore));
         }
         let all = wanted.iter().all(|consent| state.granted.contains(consent) || session.has(consent));
-        all.then_some(Settled::Granted("approved before, for the run"))
+        all.then_some(Settled::Granted(Approval::RunBefore))
     }
 
     /// Joins the question about `wanted` while all of its calls can be shown, or opens one; whether it was opened.
     fn join(&self, wanted: &[Consent], shown: Shown) -> (Arc<Batch>, bool) {
-        let mut state = lock(&self.0);
+        let mut state = self.0.lock();
         if let Some(batch) = state.open.get(wanted) {
-            let mut calls = lock(&batch.shown);
+            let mut calls = batch.shown.lock();
             let fields = shown.len() + calls.iter().map(Vec::len).sum::<usize>();
             let bytes: usize = calls.iter().chain([&shown]).flatten().map(String::len).sum();
             if calls.len() < MAX_CALLS && fields <= limits::SHOWN_FIELDS.max && bytes <= limits::SHOWN.max {
@@ -120,24 +146,24 @@ impl Consents {
     }
 
     fn turn(&self, wanted: &[Consent]) -> Arc<tokio::sync::Mutex<()>> {
-        Arc::clone(lock(&self.0).turns.entry(wanted.to_vec()).or_default())
+        Arc::clone(self.0.lock().turns.entry(wanted.to_vec()).or_default())
     }
 
     /// Lets no further call join.
     fn close(&self, wanted: &[Consent], batch: &Arc<Batch>) -> Vec<Shown> {
-        let mut state = lock(&self.0);
+        let mut state = self.0.lock();
         if state.open.get(wanted).is_some_and(|open| Arc::ptr_eq(open, batch)) {
             state.open.remove(wanted);
         }
-        lock(&batch.shown).clone()
+        batch.shown.lock().clone()
     }
 
     fn refuse(&self, wanted: &[Consent], why: &str) {
-        lock(&self.0).refused.extend(wanted.iter().map(|consent| (consent.clone(), why.to_owned())));
+        self.0.lock().refused.extend(wanted.iter().map(|consent| (consent.clone(), why.to_owned())));
     }
 
     fn grant(&self, wanted: &[Consent]) {
-        lock(&self.0).granted.extend(wanted.iter().cloned());
+        self.0.lock().granted.extend(wanted.iter().cloned());
     }
 }
 
@@ -146,13 +172,13 @@ impl Broker {
     ///
     /// # Errors
     /// `APPROVAL_DENIED` when the user says no, says nothing, cannot be asked, or cannot be shown the whole call.
-    pub(super) async fn approve(&self, asked: &Asked<'_>, reasons: &[Reason]) -> Result<String> {
+    pub(super) async fn approve(&self, asked: &Asked<'_>, reasons: &[Reason]) -> Result<Approval> {
         let wanted: Vec<Consent> = reasons.iter().map(|reason| consent(asked, reason)).collect();
-        if let Some(settled) = self.consents.remembered(&wanted, &self.session.approvals) {
-            return settled.verdict();
+        if let Some(settled) = self.consents.remembered(&wanted, &self.context.session.approvals) {
+            return settled.approval();
         }
-        if self.approver == Approver::Operator {
-            return Ok("approved by whoever ran the command, with --yes".to_owned());
+        if self.context.approver == Approver::Operator {
+            return Ok(Approval::Operator);
         }
         let fields = people::fields(&arguments(asked)).map_err(|error| {
             let name = asked.label();
@@ -165,24 +191,24 @@ impl Broker {
             tokio::time::sleep(GATHER).await;
             let calls = self.consents.close(&wanted, &batch);
             // Another question about the same may have been answered meanwhile.
-            let settled = match self.consents.remembered(&wanted, &self.session.approvals) {
+            let settled = match self.consents.remembered(&wanted, &self.context.session.approvals) {
                 Some(settled) => settled,
                 None => self.ask(asked, reasons, &wanted, &calls).await,
             };
             batch.settled.send_replace(Some(settled.clone()));
-            return settled.verdict();
+            return settled.approval();
         }
         let mut settled = batch.settled.subscribe();
         drop(batch);
         match settled.wait_for(Option::is_some).await.ok().and_then(|settled| settled.clone()) {
-            Some(settled) => settled.verdict(),
+            Some(settled) => settled.approval(),
             None => Err(denied("the question was given up".to_owned())),
         }
     }
 
     async fn ask(&self, asked: &Asked<'_>, reasons: &[Reason], wanted: &[Consent], calls: &[Shown]) -> Settled {
         let name = format!("{}.{}", asked.entry.ident, asked.what());
-        let because = reasons.iter().map(Reason::to_string).collect::<Vec<_>>().join("; ");
+        let because = policy::all_of(reasons);
         let question = Question {
             ask: Ask::Elicitation,
             params: json!({"message": self.message(asked, &because, calls), "requestedSchema": form()}),
@@ -195,7 +221,7 @@ impl Broker {
                 None => error,
             })
         };
-        let Some(caller) = &self.caller else {
+        let Some(caller) = &self.context.caller else {
             let hint = "a client that offers `elicitation` can be asked; `forgefs run --yes` approves beforehand";
             return unable("there is nobody to ask", Some(hint.to_owned()));
         };
@@ -209,14 +235,14 @@ impl Broker {
         };
         let accepted = answer.get("action").and_then(Value::as_str) == Some("accept");
         match answer.pointer("/content/decision").and_then(Value::as_str).filter(|_| accepted) {
-            Some(ONCE) => Settled::Granted("approved by the user, once"),
+            Some(ONCE) => Settled::Granted(Approval::Once),
             Some(RUN) => {
                 self.consents.grant(wanted);
-                Settled::Granted("approved by the user, for the run")
+                Settled::Granted(Approval::Run)
             }
             Some(SESSION) => {
-                wanted.iter().for_each(|consent| self.session.approvals.grant(consent.clone()));
-                Settled::Granted("approved by the user, for the session")
+                wanted.iter().for_each(|consent| self.context.session.approvals.grant(consent.clone()));
+                Settled::Granted(Approval::Session)
             }
             decision => {
                 let why = match decision {

@@ -1,81 +1,25 @@
 //! What one execution called, and how much it may still call.
 
-use parking_lot::Mutex;
-use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::{Instant, SystemTime};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+use std::time::Instant;
 
-use serde::Serialize;
+use parking_lot::Mutex;
 
 use super::millis;
-use super::policy::Asked;
+use super::record::{CallRecord, Verdict};
 use crate::config::Amount;
-use crate::error::{Error, ErrorCode, Result, code_name};
-use crate::labels::Labels;
-use crate::redact::{self, Surface};
+use crate::error::{Error, ErrorCode, Result};
+use crate::outcome::Outcome;
 use crate::telemetry::CallId;
-use crate::text::head;
 
-/// The outcome of a call that has none yet.
-const RUNNING: &str = "running";
-/// The outcome of a call that a dry run did not make.
-pub(super) const PLANNED: &str = "planned";
-/// Characters of the arguments that records and errors show.
-const PREVIEW: usize = 200;
-/// Bytes of the arguments that are looked at for that.
-const MAX_LOOKED_AT: usize = 64 << 10;
-/// Characters of a name that nothing here has.
-const MAX_NAME: usize = 100;
 /// Records of a run beyond the calls that it may make: what was refused costs nothing, but not without end.
 const MAX_REFUSED: usize = 100;
 
-/// One call of a script.
-#[derive(Debug, Clone, Serialize)]
-pub struct CallRecord {
-    /// The script's own number of the call.
-    #[serde(skip)]
-    pub call: u64,
-    /// When it was made.
-    #[serde(skip)]
-    pub began: SystemTime,
-    /// Whether it was sent.
-    #[serde(skip)]
-    pub sent: bool,
-    /// What it is called in traces.
-    #[serde(skip)]
-    pub id: Option<CallId>,
-    /// Its method; `None` if it was wrong in itself.
-    #[serde(skip)]
-    pub method: Option<&'static str>,
-    /// The server's identifier.
-    pub server: String,
-    /// The tool's identifier, or the operation for resources and prompts.
-    pub tool: String,
-    /// The arguments, redacted and cut.
-    pub args: String,
-    /// Whole digest of the arguments in canonical form, of their text where they are not valid.
-    pub args_hash: String,
-    /// Bytes of the arguments, as JSON.
-    pub args_bytes: usize,
-    /// Bytes of text and binary content that came back.
-    pub answer_bytes: usize,
-    /// What it cost.
-    #[serde(skip_serializing_if = "Amount::is_zero")]
-    pub cost: Amount,
-    /// The servers whose data the execution held when the call was made, sorted.
-    #[serde(skip_serializing_if = "Labels::is_empty")]
-    pub labels: Labels,
-    /// Why it was made or not: `allowed`, `approved …`, `would be asked: …` in a dry run, `denied: …` by the policy or
-    /// the user, `refused: …` for any other reason.
-    pub verdict: String,
-    /// `ok`, an error code, `planned` in a dry run, or `running` when the script ended first.
-    pub outcome: String,
-    /// Time from dispatch to answer, in milliseconds.
-    pub ms: f64,
-}
-
 /// The calls of one execution in the order they were made.
 pub struct Ledger {
-    calls: Mutex<Vec<(CallRecord, Instant)>>,
+    calls: Mutex<Vec<Arc<Mutex<CallRecord>>>>,
+    closed: AtomicUsize,
     charged: AtomicU32,
     discovered: AtomicU32,
     max_calls: u32,
@@ -86,6 +30,7 @@ impl Ledger {
     pub(super) fn new(max_calls: u32, max_discovery: u32) -> Self {
         Self {
             calls: Mutex::default(),
+            closed: AtomicUsize::new(0),
             charged: AtomicU32::new(0),
             discovered: AtomicU32::new(0),
             max_calls,
@@ -96,28 +41,13 @@ impl Ledger {
     /// The records so far.
     #[must_use]
     pub fn records(&self) -> Vec<CallRecord> {
-        self.calls.lock().iter().map(|(record, _)| record.clone()).collect()
+        self.calls.lock().iter().map(|record| record.lock().clone()).collect()
     }
 
-    /// One record.
-    pub(super) fn record(&self, record: usize) -> Option<CallRecord> {
-        self.calls.lock().get(record).map(|(record, _)| record.clone())
-    }
-
-    /// How many calls have ended.
+    /// Calls that have ended.
     #[must_use]
     pub fn closed(&self) -> usize {
-        self.calls.lock().iter().filter(|(record, _)| record.outcome != RUNNING).count()
-    }
-
-    pub(super) fn charge_call(&self) -> Result<()> {
-        let limit = self.max_calls;
-        charge(&self.charged, limit, || format!("a run may make {limit} calls and this one has made them"))
-    }
-
-    /// Takes back [`Ledger::charge_call`] for a call that is not made.
-    pub(super) fn give_back_call(&self) {
-        self.charged.fetch_sub(1, Ordering::Relaxed);
+        self.closed.load(Ordering::Relaxed)
     }
 
     pub(super) fn charge_discovery(&self) -> Result<()> {
@@ -125,126 +55,100 @@ impl Ledger {
         charge(&self.discovered, limit, || format!("a run may make {limit} requests besides tool calls"))
     }
 
-    /// Opens a record; the number is for [`Ledger::decided`] and [`Ledger::close`].
+    /// Puts a call on record.
     ///
     /// # Errors
     /// `BUDGET_EXCEEDED` when the run tries without end; its last record says so.
-    pub(super) fn open(&self, attempt: Attempt, labels: Labels) -> Result<usize> {
+    pub(super) fn open(&self, mut record: CallRecord) -> Result<Call<'_>> {
         let limit = self.max_calls as usize + MAX_REFUSED;
-        let Attempt { call, method, server, tool, args, args_hash, args_bytes } = attempt;
-        let mut record = CallRecord {
-            call,
-            began: SystemTime::now(),
-            sent: false,
-            id: None,
-            method,
-            server,
-            tool,
-            args,
-            args_hash,
-            args_bytes,
-            answer_bytes: 0,
-            cost: Amount::ZERO,
-            labels,
-            verdict: String::new(),
-            outcome: RUNNING.to_owned(),
-            ms: 0.0,
-        };
         let mut calls = self.calls.lock();
         if calls.len() < limit {
-            calls.push((record, Instant::now()));
-            return Ok(calls.len() - 1);
+            let record = Arc::new(Mutex::new(record));
+            calls.push(Arc::clone(&record));
+            return Ok(Call { ledger: self, record, opened: Instant::now(), is_charged: false });
         }
         let error = Error::new(ErrorCode::BudgetExceeded, format!("a run may try {limit} calls and this one has"));
         if calls.len() == limit {
-            record.outcome = code_name(error.code);
-            record.verdict = format!("refused: {}; what follows is not on record", error.message);
-            calls.push((record, Instant::now()));
+            record.outcome = Outcome::Failed(error.code);
+            record.verdict = Verdict::Refused(error.code, format!("{}; what follows is not on record", error.message));
+            calls.push(Arc::new(Mutex::new(record)));
         }
         Err(error)
     }
+}
 
-    /// Notes why a call is made or not.
-    pub(super) fn decided(&self, record: usize, verdict: String) {
-        if let Some((record, _)) = self.calls.lock().get_mut(record) {
-            record.verdict = verdict;
-        }
+/// One call on record. Dropping it closes the record; a call that was not [closed](Call::close) stays `running`, since
+/// its script ended first.
+pub(super) struct Call<'l> {
+    ledger: &'l Ledger,
+    record: Arc<Mutex<CallRecord>>,
+    opened: Instant,
+    is_charged: bool,
+}
+
+impl Call<'_> {
+    /// The record as it is now.
+    pub(super) fn record(&self) -> CallRecord {
+        self.record.lock().clone()
     }
 
-    /// Notes that a call is sent, and what it is called in traces.
-    pub(super) fn sent(&self, record: usize, id: Option<CallId>) {
-        if let Some((record, _)) = self.calls.lock().get_mut(record) {
-            (record.sent, record.id) = (true, id);
-        }
+    /// Charges the call to those that the run may make.
+    ///
+    /// # Errors
+    /// `BUDGET_EXCEEDED` when the run has made them all.
+    pub(super) fn charge(&mut self) -> Result<()> {
+        let limit = self.ledger.max_calls;
+        let made = || format!("a run may make {limit} calls and this one has made them");
+        charge(&self.ledger.charged, limit, made)?;
+        self.is_charged = true;
+        Ok(())
     }
 
-    /// Whether a call was sent.
-    pub(super) fn is_sent(&self, record: usize) -> bool {
-        self.calls.lock().get(record).is_some_and(|(record, _)| record.sent)
+    /// Notes why it is made.
+    pub(super) fn admitted(&mut self, verdict: Verdict) {
+        self.record.lock().verdict = verdict;
     }
 
-    /// Notes what a call costs.
-    pub(super) fn paid(&self, record: usize, cost: Amount) {
-        if let Some((record, _)) = self.calls.lock().get_mut(record) {
-            record.cost = cost;
+    /// Notes why it is not made, and gives the charge back.
+    pub(super) fn refused(&mut self, error: Error) -> Error {
+        if std::mem::take(&mut self.is_charged) {
+            self.ledger.charged.fetch_sub(1, Ordering::Relaxed);
         }
+        self.record.lock().verdict = Verdict::refusal(&error);
+        error
     }
 
-    /// Notes how much came back.
-    pub(super) fn received(&self, record: usize, bytes: usize) {
-        if let Some((record, _)) = self.calls.lock().get_mut(record) {
-            record.answer_bytes = bytes;
-        }
+    /// Notes what it costs.
+    pub(super) fn paid(&mut self, cost: Amount) {
+        self.record.lock().cost = cost;
     }
 
-    /// Notes how a call ended.
-    pub(super) fn close(&self, record: usize, outcome: String) {
-        if let Some((record, started)) = self.calls.lock().get_mut(record) {
-            record.ms = millis(*started);
-            record.outcome = outcome;
-        }
+    /// Notes that it is sent, with its span.
+    pub(super) fn sent(&mut self, id: Option<CallId>) {
+        let mut record = self.record.lock();
+        (record.sent, record.id) = (true, id);
+    }
+
+    /// Whether it was sent.
+    pub(super) fn is_sent(&self) -> bool {
+        self.record.lock().sent
+    }
+
+    /// Notes the size of the answer in bytes.
+    pub(super) fn received(&mut self, bytes: usize) {
+        self.record.lock().answer_bytes = bytes;
+    }
+
+    /// Ends it.
+    pub(super) fn close(self, outcome: Outcome) {
+        self.record.lock().outcome = outcome;
+        self.ledger.closed.fetch_add(1, Ordering::Relaxed);
     }
 }
 
-/// A call that is tried, as records show it.
-pub(super) struct Attempt {
-    call: u64,
-    method: Option<&'static str>,
-    server: String,
-    tool: String,
-    args: String,
-    args_hash: String,
-    args_bytes: usize,
-}
-
-impl Attempt {
-    /// One whose names and arguments are good.
-    pub(super) fn new(call: u64, asked: &Asked<'_>) -> Self {
-        let args = asked.operation.arguments();
-        let attempt = Self::written(call, asked.entry.ident.clone(), asked.what().into_owned(), &args);
-        let attempt = match asked.written {
-            Some(written) => Self { args: preview(written), ..attempt },
-            None => attempt,
-        };
-        Self { method: Some(asked.operation.method()), ..attempt }
-    }
-
-    /// One that is wrong in itself, as the script wrote it.
-    pub(super) fn invalid(call: u64, server: &str, tool: &str, args: &str) -> Self {
-        let name = |name: &str| redact::text(Surface::Log, head(name, MAX_NAME)).into_owned();
-        Self::written(call, name(server), name(tool), args)
-    }
-
-    fn written(call: u64, server: String, tool: String, args: &str) -> Self {
-        Self {
-            call,
-            method: None,
-            server,
-            tool,
-            args: preview(args),
-            args_hash: stubgen::digest(args),
-            args_bytes: args.len(),
-        }
+impl Drop for Call<'_> {
+    fn drop(&mut self) {
+        self.record.lock().ms = millis(self.opened);
     }
 }
 
@@ -255,11 +159,4 @@ fn charge(counter: &AtomicU32, limit: u32, message: impl Fn() -> String) -> Resu
         Ok(_) => Ok(()),
         Err(_) => Err(Error::new(ErrorCode::BudgetExceeded, message())),
     }
-}
-
-fn preview(canonical: &str) -> String {
-    // Longer than any secret, so that none is cut in half before it is found.
-    let redacted = redact::text(Surface::Log, head(canonical, MAX_LOOKED_AT));
-    let cut = head(&redacted, PREVIEW);
-    if cut.len() < redacted.len() { format!("{cut}…") } else { cut.to_owned() }
 }

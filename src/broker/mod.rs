@@ -14,6 +14,7 @@ mod arguments;
 mod attachments;
 mod audit;
 mod consent;
+mod context;
 #[cfg(any(test, feature = "fuzzing"))]
 pub(crate) mod fuzzing;
 mod ledger;
@@ -21,6 +22,7 @@ mod normalise;
 mod ops;
 mod placeholders;
 mod policy;
+mod record;
 mod recorder;
 mod resources;
 mod sample;
@@ -33,38 +35,41 @@ use std::time::Instant;
 use serde_json::Value;
 use stubgen::ToolStub;
 use tokio::sync::Semaphore;
+use wire::Language;
 
-use crate::catalog::Catalog;
-use crate::config::{Amount, Limits};
-use crate::error::{Error, ErrorCode, Result, code_name};
+use crate::config::Amount;
+use crate::error::{Error, ErrorCode, Result};
 use crate::json;
 use crate::labels::Labels;
 use crate::limits;
 use crate::manifest::ServerEntry;
 use crate::memory;
+use crate::outcome::Outcome;
 use crate::pause::Pause;
-use crate::redact::{self, Surface};
-use crate::router::Router;
-use crate::session::{Session, Stash};
-use crate::spending::{Item, SpendCounter, Spending};
+use crate::redact::{self, Mentions, Surface};
+use crate::session::Stash;
+use crate::spending::{Item, SpendCounter};
 use crate::task;
 use crate::telemetry::Trace;
-use crate::upstream::{self, Answer, Caller, Operation, Progress, Step, TraceContext};
+use crate::upstream::{self, Answer, Operation, Progress, Step, TraceContext};
 
 pub use arguments::Validators;
 pub use attachments::{Attachments, Settled, address, resource_uri};
-pub use audit::{Audit, Subject};
-pub use consent::Approver;
-pub use ledger::{CallRecord, Ledger};
+pub use audit::Audit;
+pub use consent::{Approval, Approver};
+pub use context::ExecutionContext;
+pub use ledger::Ledger;
 pub use ops::call_error;
 pub use policy::{Rules, RulesNow};
-pub use recorder::Recorder;
+pub use record::{CallRecord, Verdict};
 
+use audit::Subject;
 use consent::Consents;
-use ledger::{Attempt, PLANNED};
+use ledger::Call;
 use normalise::Origin;
 use placeholders::{Placeholders, hidden};
 use policy::{Asked, Reason};
+use recorder::Recorder;
 use taint::{Taint, TaintSnapshot};
 
 /// Requests other than tool calls that one run may make; they are answered from memory.
@@ -77,131 +82,95 @@ const SMALL_ARGS: usize = 64 << 10;
 
 /// A call that may be made.
 struct Admitted {
-    /// Why.
-    verdict: String,
     /// Whether it is only planned.
     is_planned: bool,
     /// Whether somebody has vouched for the tool as the catalog has it: a reviewer, or the user.
     is_vouched: bool,
     /// The last rules that it was decided by.
     rules: Arc<Rules>,
-    /// What was held then.
-    held: TaintSnapshot,
-    /// What the user was asked because of.
+    /// Taint when it was dispatched.
+    taint: TaintSnapshot,
+    /// Why the user was asked.
     reasons: Vec<Reason>,
 }
 
 /// The boundary of one execution.
 pub struct Broker {
-    catalog: Arc<Catalog>,
-    router: Arc<Router>,
-    session: Arc<Session>,
-    validators: Arc<Validators>,
-    limits: Limits,
-    rules: Arc<Rules>,
-    /// The rules in force, where they can change.
-    rules_now: Option<RulesNow>,
-    recorder: Option<Arc<Recorder>>,
+    context: Arc<ExecutionContext>,
+    recorder: Recorder,
     slots: Semaphore,
     ledger: Ledger,
     taint: Taint,
     attachments: Attachments,
-    caller: Option<Arc<dyn Caller>>,
-    approver: Approver,
     consents: Consents,
     /// Whether writes are planned only.
     is_dry: bool,
     stash: Arc<Stash>,
     pause: Arc<Pause>,
-    spending: Arc<Spending>,
     spent: SpendCounter,
     trace: Trace,
     placeholders: Placeholders,
 }
 
 impl Broker {
-    /// A broker over one snapshot of the catalog.
+    /// Boundary of a script, which may use the placeholders that it mentions. In a dry run nothing is written: calls of
+    /// tools that may write, and those that the user would be asked about, are answered with a sample of their output
+    /// schema, and what is put in the stash is forgotten.
     #[must_use]
-    pub fn new(
-        catalog: Arc<Catalog>,
-        router: Arc<Router>,
-        session: Arc<Session>,
-        validators: Arc<Validators>,
-        limits: Limits,
-        spending: Arc<Spending>,
-        rules: Arc<Rules>,
-    ) -> Self {
-        Self {
-            slots: Semaphore::new(limits.concurrency),
-            ledger: Ledger::new(limits.calls, MAX_DISCOVERY),
-            taint: Taint::new(Arc::clone(&rules)),
-            attachments: Attachments::default(),
-            caller: None,
-            approver: Approver::default(),
-            consents: Consents::default(),
-            is_dry: false,
-            stash: Arc::clone(&session.stash),
-            pause: Arc::default(),
-            catalog,
-            router,
-            session,
-            validators,
-            limits,
-            spending,
-            trace: Trace::default(),
-            spent: SpendCounter::default(),
-            rules,
-            rules_now: None,
-            recorder: None,
-            placeholders: Placeholders::default(),
+    pub fn of_script(context: Arc<ExecutionContext>, language: Language, code: &str, is_dry: bool) -> Self {
+        let placeholders = Placeholders::new(context.placeholders, || Mentions::of(code));
+        let broker = Self::new(context, Subject::script(language, code, is_dry), placeholders);
+        match is_dry {
+            true => Self { is_dry, stash: Arc::new(broker.stash.fork()), ..broker },
+            false => broker,
         }
     }
 
-    /// The same boundary, with the client that servers may reach while they work for it, and with who is asked for
-    /// approvals.
+    /// Boundary of a request that is no script, such as `cat`. It may use any placeholder: the agent wrote the arguments.
     #[must_use]
-    pub fn made_for(self, caller: Option<Arc<dyn Caller>>, approver: Approver) -> Self {
-        Self { caller, approver, ..self }
+    pub fn of_request(context: Arc<ExecutionContext>, request: &'static str) -> Self {
+        let placeholders = Placeholders::new(context.placeholders, Mentions::default);
+        Self::new(context, Subject::Request { request }, placeholders)
     }
 
-    /// The same boundary, whose calls are also decided by the rules that are in force when they are made.
-    #[must_use]
-    pub fn following(self, rules: RulesNow) -> Self {
-        Self { rules_now: Some(rules), ..self }
+    fn new(context: Arc<ExecutionContext>, subject: Subject, placeholders: Placeholders) -> Self {
+        let client_trace = context.caller.as_ref().and_then(|caller| caller.trace());
+        Self {
+            recorder: Recorder::new(Arc::clone(&context.audit), subject),
+            slots: Semaphore::new(context.limits.concurrency),
+            ledger: Ledger::new(context.limits.calls, MAX_DISCOVERY),
+            taint: Taint::new(Arc::clone(&context.rules)),
+            attachments: Attachments::default(),
+            consents: Consents::default(),
+            is_dry: false,
+            stash: Arc::clone(&context.session.stash),
+            pause: Arc::default(),
+            spent: SpendCounter::default(),
+            trace: Trace::begin(context.telemetry.traces.as_ref(), client_trace.as_ref()),
+            placeholders,
+            context,
+        }
     }
 
-    /// The same boundary, whose calls are put on record before they are sent.
+    /// What it runs against.
     #[must_use]
-    pub fn recorded(self, recorder: Arc<Recorder>) -> Self {
-        Self { recorder: Some(recorder), ..self }
+    pub fn context(&self) -> &ExecutionContext {
+        &self.context
     }
 
-    /// The same boundary, but nothing is written: calls of tools that may write, and those that the user would be
-    /// asked about, are answered with a sample of their output schema, and what is put in the stash is forgotten.
-    #[must_use]
-    pub fn dry(self) -> Self {
-        Self { is_dry: true, stash: Arc::new(self.stash.fork()), ..self }
-    }
-
-    /// Whose data it holds now.
+    /// The servers whose data it holds now.
     #[must_use]
     pub fn labels(&self) -> Labels {
         self.taint.now().labels
     }
 
-    /// The same boundary, at its place in a trace.
-    #[must_use]
-    pub fn traced(self, trace: Trace) -> Self {
-        Self { trace, ..self }
-    }
-
-    /// What was called so far.
+    /// Calls so far.
     #[must_use]
     pub fn ledger(&self) -> &Ledger {
         &self.ledger
     }
 
-    /// The binary content that came back so far.
+    /// Binary content that came back so far.
     #[must_use]
     pub fn attachments(&self) -> &Attachments {
         &self.attachments
@@ -217,10 +186,12 @@ impl Broker {
             .map_err(|error| self.record_invalid(call, server, tool, args, error))?;
         let sent = back.as_ref().map_or(args, |back| &back.args);
         let fit = async {
-            let (entry, stub) = self.catalog.tool(server, tool)?;
+            let (entry, stub) = self.context.catalog.tool(server, tool)?;
             policy::reviewed(entry, stub)?;
-            let max_bytes = self.limits.args_bytes;
-            let arguments = arguments::fitting(&self.validators, &self.catalog, (entry, stub), sent, max_bytes).await?;
+            let max_bytes = self.context.limits.args_bytes;
+            let arguments =
+                arguments::fitting(&self.context.validators, &self.context.catalog, (entry, stub), sent, max_bytes)
+                    .await?;
             Ok::<_, Error>((entry, stub, arguments))
         };
         let (entry, stub, arguments) = match fit.await {
@@ -239,7 +210,7 @@ impl Broker {
     /// A server that nobody has logged into yet has no tools that could be called. Asking for them asks for the login;
     /// they are there for the next script, this one has another catalog.
     async fn first_login(&self, call: u64, server: &str) -> Result<()> {
-        let entry = self.catalog.server(server)?;
+        let entry = self.context.catalog.server(server)?;
         self.dispatch(call, &Asked { entry, stub: None, operation: &Operation::List, written: None }).await?;
         let message = format!("the login to {} is done; its tools are there from the next script on", entry.ident);
         Err(Error::new(ErrorCode::AuthRequired, message).hint("run the script again"))
@@ -247,7 +218,7 @@ impl Broker {
 
     /// Checks what arguments take as values, before any are made of them.
     fn small_enough(&self, args: &str) -> Result<()> {
-        let limit = self.limits.args_bytes;
+        let limit = self.context.limits.args_bytes;
         let (size, hint) = (args.len(), "send less, or raise `sandbox.limits.args` in the configuration");
         let wrong = |message| Err(Error::new(ErrorCode::InvalidArgs, message).hint(hint));
         if size > limit {
@@ -267,76 +238,69 @@ impl Broker {
 
     /// Puts a call on record whose names or arguments are wrong.
     fn record_invalid(&self, call: u64, server: &str, what: &str, args: &str, error: Error) -> Error {
-        let attempt = task::work_on(args.len(), || Attempt::invalid(call, server, what, args));
-        match self.ledger.open(attempt, self.taint.now().labels) {
-            Ok(record) => {
-                self.ledger.decided(record, policy::refusal(&error));
-                self.ledger.close(record, code_name(error.code));
+        let labels = self.taint.now().labels;
+        let record = task::work_on(args.len(), || CallRecord::invalid(call, server, what, args, labels));
+        match self.ledger.open(record) {
+            Ok(mut call) => {
+                let error = call.refused(error);
+                call.close(Outcome::Failed(error.code));
                 error
             }
-            Err(tired) => tired,
+            Err(too_many) => too_many,
         }
     }
 
     /// Steps 3 to 7, the same for every kind of operation.
-    async fn dispatch(&self, call: u64, asked: &Asked<'_>) -> Result<Value> {
-        let held = self.taint.now();
-        let record = self.ledger.open(Attempt::new(call, asked), held.labels.clone())?;
-        let admitted = self.admit(asked, held).await;
-        let verdict = admitted.as_ref().map_or_else(policy::refusal, |admitted| admitted.verdict.clone());
-        self.ledger.decided(record, verdict);
-        let (outcome, said) = match admitted {
-            Err(error) => (Err(error), None),
-            Ok(Admitted { is_planned: true, .. }) => {
+    async fn dispatch(&self, number: u64, asked: &Asked<'_>) -> Result<Value> {
+        let taint = self.taint.now();
+        let mut call = self.ledger.open(CallRecord::new(number, asked, taint.labels.clone()))?;
+        let mut is_planned = false;
+        let answer = match self.admit(&mut call, asked, taint).await {
+            Err(error) => Err(call.refused(error)),
+            Ok(admitted) if admitted.is_planned => {
+                is_planned = true;
                 self.taint.receive(&asked.entry.name);
                 let schema = asked.stub.and_then(|stub| stub.definition.get("outputSchema"));
-                (Ok(sample::of(schema)), Some(PLANNED.to_owned()))
+                Ok(sample::of(schema))
             }
-            Ok(admitted) => (self.paid(record, asked, &admitted).await, None),
+            Ok(admitted) => self.pay_and_send(&mut call, asked, &admitted).await,
         };
-        let code = || outcome.as_ref().map_or_else(|error| code_name(error.code), |_| "ok".to_owned());
-        self.ledger.close(record, said.unwrap_or_else(code));
-        if let Some(caller) = &self.caller {
-            let said = if outcome.is_ok() { "done" } else { "failed" };
+        call.close(if is_planned { Outcome::Planned } else { Outcome::of(&answer) });
+        if let Some(caller) = &self.context.caller {
+            let said = if answer.is_ok() { "done" } else { "failed" };
             caller.progress(Step { done: self.ledger.closed(), message: format!("{}: {said}", asked.label()) });
         }
-        outcome
+        answer
     }
 
-    /// Steps 4 and 5: why the call may be made. `held` is what the execution held when it was dispatched.
-    async fn admit(&self, asked: &Asked<'_>, held: TaintSnapshot) -> Result<Admitted> {
-        let mut reasons = policy::decide(&self.rules, asked, &held)?;
-        let rules = self.rules_in_force();
-        if !Arc::ptr_eq(&rules, &self.rules) {
-            let more = policy::decide_anew(&rules, asked, &held)?;
+    /// Steps 4 and 5: why the call may be made. `taint` is that of the execution when the call was dispatched.
+    async fn admit(&self, call: &mut Call<'_>, asked: &Asked<'_>, taint: TaintSnapshot) -> Result<Admitted> {
+        let mut reasons = policy::decide(&self.context.rules, asked, &taint)?;
+        let rules = (self.context.rules_now)();
+        if !Arc::ptr_eq(&rules, &self.context.rules) {
+            let more = policy::decide_anew(&rules, asked, &taint)?;
             reasons.extend(more.into_iter().filter(|reason| !reasons.contains(reason)).collect::<Vec<_>>());
         }
-        let verdict = match reasons.is_empty() {
-            true => "allowed".to_owned(),
-            false if self.is_dry => {
-                format!("would be asked: {}", reasons.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))
-            }
-            false => self.approve(asked, &reasons).await?,
-        };
+        call.admitted(match reasons.is_empty() {
+            true => Verdict::Allowed,
+            false if self.is_dry => Verdict::WouldAsk(policy::all_of(&reasons)),
+            false => Verdict::Approved(self.approve(asked, &reasons).await?),
+        });
         // Only a call that is made puts the execution into its group, and of several at once only one can.
         self.taint.enter(&asked.entry.name)?;
-        self.ledger.charge_call()?;
+        call.charge()?;
         let is_planned = self.is_dry && !(reasons.is_empty() && asked.is_read());
         let is_vouched = (asked.stub.is_some() && asked.entry.is_pinned) || !reasons.is_empty();
-        Ok(Admitted { verdict, is_planned, is_vouched, rules, held, reasons })
-    }
-
-    fn rules_in_force(&self) -> Arc<Rules> {
-        self.rules_now.as_ref().map_or_else(|| Arc::clone(&self.rules), |now| now())
+        Ok(Admitted { is_planned, is_vouched, rules, taint, reasons })
     }
 
     /// Decides again about a call that is about to be sent: asking, paying and waiting for a slot take their time.
     fn still_admitted(&self, asked: &Asked<'_>, admitted: &Admitted) -> Result<()> {
-        let rules = self.rules_in_force();
+        let rules = (self.context.rules_now)();
         if Arc::ptr_eq(&rules, &admitted.rules) {
             return Ok(());
         }
-        let reasons = policy::decide_anew(&rules, asked, &admitted.held)?;
+        let reasons = policy::decide_anew(&rules, asked, &admitted.taint)?;
         match reasons.iter().find(|reason| !admitted.reasons.contains(reason)) {
             None => Ok(()),
             Some(reason) => {
@@ -348,56 +312,47 @@ impl Broker {
     }
 
     /// Pays for a call and makes it. What is refused on the way costs nothing.
-    async fn paid(&self, record: usize, asked: &Asked<'_>, admitted: &Admitted) -> Result<Value> {
-        let (label, session) = (asked.label(), self.session.spent());
+    async fn pay_and_send(&self, call: &mut Call<'_>, asked: &Asked<'_>, admitted: &Admitted) -> Result<Value> {
+        let (label, session) = (asked.label(), self.context.session.spent());
         let item = Item {
             server: &asked.entry.name,
             tool: asked.stub.map(|stub| stub.name.as_str()),
             label: &label,
             free: matches!(asked.operation, Operation::Complete { .. }),
         };
-        let refused = |error: Error| {
-            self.ledger.give_back_call();
-            self.ledger.decided(record, policy::refusal(&error));
-            error
+        let cost = match self.context.spending.charge(item, &self.spent, session).await {
+            Ok(cost) => cost,
+            Err(error) => return Err(call.refused(error)),
         };
-        let cost = self.spending.charge(item, &self.spent, session).await.map_err(refused)?;
-        self.ledger.paid(record, cost);
+        call.paid(cost);
         let slot = self.slots.acquire().await;
-        let may_be_sent = match self.put_on_record(record).await {
-            Ok(()) => self.still_admitted(asked, admitted),
-            Err(error) => Err(error),
-        };
-        let mut outcome = match may_be_sent {
-            Ok(()) => self.perform(record, asked).await,
-            Err(error) => Err(refused(error)),
-        };
+        let answer = self.send(call, asked, admitted).await;
         drop(slot);
-        if outcome.as_ref().is_err_and(|error| was_turned_away(error.code) || !self.ledger.is_sent(record)) {
-            self.spending.refund(cost, &self.spent, session).await;
-            self.ledger.paid(record, Amount::ZERO);
+        if answer.as_ref().is_err_and(|error| was_turned_away(error.code) || !call.is_sent()) {
+            self.context.spending.refund(cost, &self.spent, session).await;
+            call.paid(Amount::ZERO);
         }
-        if let Err(error) = &mut outcome
-            && error.code == ErrorCode::ToolChanged
-        {
-            policy::changed(asked, admitted.is_vouched, error);
-            self.ledger.give_back_call();
-            self.ledger.decided(record, policy::refusal(error));
-        }
-        outcome
+        answer
     }
 
-    /// Puts a call on record that is about to be sent.
-    async fn put_on_record(&self, record: usize) -> Result<()> {
-        match (&self.recorder, self.ledger.record(record)) {
-            (Some(recorder), Some(call)) => recorder.sent(&call, &self.session, self.trace.id()).await,
-            _ => Ok(()),
+    /// Puts a call on record, and makes it if it still may be.
+    async fn send(&self, call: &mut Call<'_>, asked: &Asked<'_>, admitted: &Admitted) -> Result<Value> {
+        let recorded = self.recorder.sent(&call.record(), &self.context.session, self.trace.id()).await;
+        if let Err(error) = recorded.and_then(|()| self.still_admitted(asked, admitted)) {
+            return Err(call.refused(error));
+        }
+        match self.perform(call, asked).await {
+            Err(mut error) if error.code == ErrorCode::ToolChanged => {
+                policy::changed(asked, admitted.is_vouched, &mut error);
+                Err(call.refused(error))
+            }
+            answer => answer,
         }
     }
 
-    async fn perform(&self, record: usize, asked: &Asked<'_>) -> Result<Value> {
+    async fn perform(&self, call: &mut Call<'_>, asked: &Asked<'_>) -> Result<Value> {
         let (id, told) = self.trace.call();
-        self.ledger.sent(record, id);
+        call.sent(id);
         let room = upstream::ReservedMemory::default();
         let answer = self.reported(asked, told, &room).await;
         // Whatever came of it: an error says what the server said, and a call that was lost may have an effect.
@@ -410,7 +365,7 @@ impl Broker {
             room.hold(memory::ANSWERS.wait_for(inside).await.map_err(|full| no_room(asked, &full))?);
         }
         let (bytes, value) = task::work_on(bytes, || self.normalise(asked, answer));
-        self.ledger.received(record, bytes);
+        call.received(bytes);
         value
     }
 
@@ -424,7 +379,7 @@ impl Broker {
                 (bytes, value.map(|value| redact::json(self.arriving(Surface::Script), value)))
             }
             Answer::Raw(value) => {
-                normalise::raw_answer(redact::json(self.arriving(Surface::Script), value), &self.limits)
+                normalise::raw_answer(redact::json(self.arriving(Surface::Script), value), &self.context.limits)
             }
             Answer::Listing(_) => (0, Ok(Value::Null)),
         }
@@ -438,16 +393,16 @@ impl Broker {
         room: &upstream::ReservedMemory,
     ) -> Result<Answer> {
         let &Asked { entry, operation, .. } = asked;
-        let Some(caller) = &self.caller else {
+        let Some(caller) = &self.context.caller else {
             let progress = Progress::default().traced(told).in_room(room.clone());
-            return self.router.call(entry, operation, &progress).await;
+            return self.context.router.call(entry, operation, &progress).await;
         };
         let progress = Progress::made_for(self.reachable(caller), &entry.ident, Arc::clone(&self.pause))
-            .relaying(self.rules.relays(&entry.name))
+            .relaying(self.context.rules.relays(&entry.name))
             .traced(told)
             .in_room(room.clone());
         let mut reports = progress.watch();
-        let mut answer = std::pin::pin!(self.router.call(entry, operation, &progress));
+        let mut answer = std::pin::pin!(self.context.router.call(entry, operation, &progress));
         loop {
             tokio::select! {
                 answer = &mut answer => return answer,
@@ -472,7 +427,7 @@ impl Broker {
     }
 
     fn origin<'a>(&'a self, entry: &'a ServerEntry, tool: &'a str) -> Origin<'a> {
-        Origin { server: &entry.ident, tool, limits: &self.limits, attachments: &self.attachments }
+        Origin { server: &entry.ident, tool, limits: &self.context.limits, attachments: &self.attachments }
     }
 }
 

@@ -43,13 +43,13 @@ impl Sight for Broker {
     }
 
     fn counts(&self, server: &str) -> bool {
-        !self.rules.sets_apart(server) || self.taint.now().labels.contains(server)
+        !self.context.rules.sets_apart(server) || self.taint.now().labels.contains(server)
     }
 }
 
 impl Broker {
     async fn perform_op(&self, call: u64, op: Op) -> Result<Json> {
-        let discovery = Discovery { catalog: &self.catalog, session: &self.session, sight: Some(self) };
+        let discovery = Discovery { catalog: &self.context.catalog, session: &self.context.session, sight: Some(self) };
         if !matches!(op, Op::Tool { .. } | Op::ReadResource { .. } | Op::Prompt { .. }) {
             self.ledger.charge_discovery()?;
         }
@@ -76,7 +76,7 @@ impl Broker {
             }
             Op::Servers => json_text(&self.servers()),
             Op::SearchTools { query, limit } => json_text(&self.search_tools(query, limit).await?),
-            Op::ToolInfo { server, tool } => json_text(&*self.catalog.tool(&server, &tool)?.1.definition),
+            Op::ToolInfo { server, tool } => json_text(&*self.context.catalog.tool(&server, &tool)?.1.definition),
             Op::StashPut { key, value, ttl_secs } => {
                 limits::STASH_KEY.check(key.len())?;
                 json::measure(value.get().as_bytes()).map_err(|unfit| {
@@ -104,7 +104,7 @@ impl Broker {
 
     /// The answer to `Op::ReadResource` or `Op::Prompt`.
     fn for_script(&self, server: &str, what: &str, value: Value) -> Result<Json> {
-        let entry = self.catalog.server(server)?;
+        let entry = self.context.catalog.server(server)?;
         json_text(&normalise::with_handles(value, &self.origin(entry, what))?)
     }
 
@@ -124,7 +124,7 @@ impl Broker {
 
     /// The names of a server's resources are its data, as far as they are in a folder of their own.
     fn enter_folder(&self, call: u64, what: &str, path: &str) -> Result<()> {
-        let Some(server) = self.catalog.resource_list_of(path) else { return Ok(()) };
+        let Some(server) = self.context.catalog.resource_list_of(path) else { return Ok(()) };
         self.taint.enter(server).map_err(|error| self.record_invalid(call, server, what, path, error))?;
         self.taint.receive(server);
         Ok(())
@@ -137,11 +137,11 @@ impl Broker {
                 "path": result.path, "bytes": result.text.len(), "lines": result.lines, "labels": result.labels,
             })
         };
-        self.session.results.list(|labels| self.sees(labels)).iter().map(describe).collect()
+        self.context.session.results.list(|labels| self.sees(labels)).iter().map(describe).collect()
     }
 
     fn result(&self, discovery: &Discovery<'_>, path: &str) -> Result<Json> {
-        let result = self.session.results.get(path, self.readable(), |labels| discovery.sees(labels))?;
+        let result = self.context.session.results.get(path, self.readable(), |labels| discovery.sees(labels))?;
         self.taint.take_in(&result.path, &result.labels)?;
         self.reads_kept(&result.text);
         match result.is_json {
@@ -163,13 +163,13 @@ impl Broker {
                 "description": server.stubs.description,
             })
         };
-        self.catalog.servers().iter().map(describe).collect()
+        self.context.catalog.servers().iter().map(describe).collect()
     }
 
     async fn search_tools(&self, query: String, limit: Option<u32>) -> Result<Value> {
         limits::QUERY.check(query.len())?;
         let limit = limit.unwrap_or(8).min(50) as usize;
-        let catalog = Arc::clone(&self.catalog);
+        let catalog = Arc::clone(&self.context.catalog);
         let describe = |hit: &crate::catalog::Hit<'_>| {
             json!({
                 "server": hit.server.ident,

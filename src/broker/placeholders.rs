@@ -5,15 +5,16 @@
 //! it. Values stand in the arguments of tools and prompts alone. Anywhere else a placeholder would reach a server as it
 //! is, which could then place it in a page, so that it is refused.
 
-use parking_lot::Mutex;
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use parking_lot::Mutex;
 use serde_json::Value;
 
 use super::{Broker, policy};
 use crate::error::{Error, ErrorCode, Result};
 use crate::labels::Labels;
+use crate::principal::Principal;
 use crate::redact::{self, Mentions, PlaceholderWriter, Redaction, Restored, Results, Surface};
 use crate::session::Session;
 use crate::upstream::{Caller, Level, LogEntry, Question, Speaker, Step, TraceContext};
@@ -22,29 +23,23 @@ use crate::upstream::{Caller, Level, LogEntry, Question, Speaker, Step, TraceCon
 #[derive(Debug, Default)]
 pub(super) struct Placeholders(Option<Mutex<Mentions>>);
 
+impl Placeholders {
+    /// Those that are mentioned, if they are in use at all.
+    pub(super) fn new(are_used: bool, mentioned: impl FnOnce() -> Mentions) -> Self {
+        Self(are_used.then(|| Mutex::new(mentioned())))
+    }
+}
+
 impl Broker {
-    /// The same boundary, where placeholders are put back, or not. All may be used: the agent writes the arguments.
-    #[must_use]
-    pub fn with_placeholders(self, placeholders: bool) -> Self {
-        Self { placeholders: Placeholders(placeholders.then(Mutex::default)), ..self }
-    }
-
-    /// The same boundary, for a script: only the placeholders in it may be used.
-    #[must_use]
-    pub fn written_in(self, code: &str) -> Self {
-        let Placeholders(all) = self.placeholders;
-        Self { placeholders: Placeholders(all.map(|_| Mutex::new(Mentions::of(code)))), ..self }
-    }
-
     /// Names for what is taken out of answers of this execution, where there are any.
     #[must_use]
     pub fn placeholder_writer(&self) -> Option<PlaceholderWriter<'_>> {
-        self.placeholders.0.as_ref().map(|_| self.session.placeholders().writer(self.taint.now().labels))
+        self.placeholders.0.as_ref().map(|_| self.context.session.placeholders().writer(self.taint.now().labels))
     }
 
     /// The way of what a server says.
     pub(super) fn arriving(&self, surface: Surface) -> Redaction<'_> {
-        surface.arriving(self.session.placeholders())
+        surface.arriving(self.context.session.placeholders())
     }
 
     /// Notes that the execution reads what the session kept, where earlier ones have left placeholders: a script of the
@@ -62,11 +57,11 @@ impl Broker {
         let Some(mentions) = &self.placeholders.0 else { return Ok(None) };
         let back = {
             let mentions = mentions.lock();
-            self.session.placeholders().restore(args, &mentions, self.limits.args_bytes)?
+            self.context.session.placeholders().restore(args, &mentions, self.context.limits.args_bytes)?
         };
         if let Some(back) = &back {
-            let entry = self.catalog.server(server)?;
-            policy::release(&self.rules, &self.taint.now(), &entry.name, &back.origins)?;
+            let entry = self.context.catalog.server(server)?;
+            policy::release(&self.context.rules, &self.taint.now(), &entry.name, &back.origins)?;
             self.taint.take_in("a placeholder", &back.origins)?;
         }
         Ok(back)
@@ -75,7 +70,7 @@ impl Broker {
     /// The client as a server that is called may reach it.
     pub(super) fn reachable(&self, caller: &Arc<dyn Caller>) -> Arc<dyn Caller> {
         match &self.placeholders.0 {
-            Some(_) => Arc::new(Hiding { caller: Arc::clone(caller), session: Arc::clone(&self.session) }),
+            Some(_) => Arc::new(Hiding { caller: Arc::clone(caller), session: Arc::clone(&self.context.session) }),
             None => Arc::clone(caller),
         }
     }
@@ -85,7 +80,7 @@ impl Broker {
     /// # Errors
     /// `INVALID_ARGS` when `text` has one of this session.
     pub(super) fn without_placeholders(&self, what: &str, text: &str) -> Result<()> {
-        match self.placeholders.0.as_ref().and_then(|_| self.session.placeholders().first_in(text)) {
+        match self.placeholders.0.as_ref().and_then(|_| self.context.session.placeholders().first_in(text)) {
             None => Ok(()),
             Some(name) => Err(Error::new(ErrorCode::InvalidArgs, format!("{name} is not put back in {what}"))
                 .hint("values take the place of placeholders in the arguments of tools and prompts only")),
@@ -108,8 +103,8 @@ impl Hiding {
 
 #[async_trait]
 impl Caller for Hiding {
-    fn session(&self) -> u64 {
-        self.caller.session()
+    fn principal(&self) -> &Principal {
+        self.caller.principal()
     }
 
     fn abilities(&self) -> Value {

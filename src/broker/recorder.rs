@@ -1,14 +1,15 @@
 //! Each call on record before it is sent, so that a gateway that is killed leaves none that a server got without a trace.
 
-use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::SystemTime;
 
+use parking_lot::Mutex;
 use serde::Serialize;
 
-use super::{CallRecord, Subject};
+use super::audit::Subject;
+use super::{CallRecord, Verdict};
 use crate::audit::{self, Entry};
 use crate::error::{Error, ErrorCode, Result};
 use crate::random;
@@ -16,7 +17,7 @@ use crate::session::{self, Session};
 
 /// Puts the calls of one execution on record, and the execution itself.
 #[derive(Debug)]
-pub struct Recorder {
+pub(super) struct Recorder {
     /// What the record is found by.
     pub(super) id: String,
     pub(super) log: Arc<audit::Log>,
@@ -46,7 +47,7 @@ struct Sent<'a> {
     args_hash: &'a str,
     args_bytes: usize,
     /// Why it is made: how it was approved, if it was.
-    verdict: &'a str,
+    verdict: &'a Verdict,
     /// What runs, on the first line of a run.
     #[serde(flatten)]
     begun: Option<Begun<'a>>,
@@ -92,9 +93,9 @@ impl Read {
 impl Recorder {
     /// Begins the record of a script or a request.
     #[must_use]
-    pub fn new(log: Arc<audit::Log>, subject: Subject) -> Arc<Self> {
+    pub(super) fn new(log: Arc<audit::Log>, subject: Subject) -> Self {
         let (has_begun, read) = (AtomicBool::new(false), Mutex::default());
-        Arc::new(Self { id: random::id(), log, subject, begun: SystemTime::now(), has_begun, read })
+        Self { id: random::id(), log, subject, begun: SystemTime::now(), has_begun, read }
     }
 
     /// Puts a call on record that is about to be sent.

@@ -21,7 +21,7 @@ impl Broker {
     /// # Errors
     /// `INVALID_ARGS` when a path or the range of lines is not valid; for a single resource any error of its reading.
     pub async fn cat(&self, call: u64, paths: &[String], lines: Option<&str>) -> Result<String> {
-        let discovery = Discovery { catalog: &self.catalog, session: &self.session, sight: None };
+        let discovery = Discovery { catalog: &self.context.catalog, session: &self.context.session, sight: None };
         self.read_files(call, &discovery, paths, lines).await
     }
 
@@ -92,7 +92,7 @@ impl Broker {
     /// `INVALID_ARGS` for what is no URI, else any code of the broker's steps.
     pub async fn read_resource(&self, call: u64, server: &str, uri: String) -> Result<Value> {
         let fit = || {
-            let entry = self.catalog.server(server)?;
+            let entry = self.context.catalog.server(server)?;
             limits::URI.check(uri.len())?;
             self.without_placeholders("a URI", &uri)?;
             if uri.contains("[redacted") {
@@ -123,9 +123,9 @@ impl Broker {
             .map_err(|error| self.record_invalid(call, server, &what, args, error))?;
         let sent = back.as_ref().map_or(args, |back| &back.args);
         let fit = || {
-            let entry = self.catalog.server(server)?;
+            let entry = self.context.catalog.server(server)?;
             limits::NAME.check(name.len())?;
-            let arguments = arguments::object(sent, self.limits.args_bytes)?;
+            let arguments = arguments::object(sent, self.context.limits.args_bytes)?;
             // A server whose list is not known yet says itself what it has.
             match listed_prompt(entry, name)? {
                 Some(prompt) => {
@@ -147,7 +147,7 @@ impl Broker {
     /// # Errors
     /// Any code of the broker's steps.
     pub async fn complete(&self, server: &str, subject: Subject, params: Map<String, Value>) -> Result<Value> {
-        let entry = self.catalog.server(server)?;
+        let entry = self.context.catalog.server(server)?;
         let listed = match &subject {
             Subject::Prompt(name) => entry.offers.prompt(name),
             Subject::Template(uri) => entry.offers.template(uri),

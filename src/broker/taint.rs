@@ -5,8 +5,9 @@
 //! from its data. Labels are never taken away. What a call sends was written before it was dispatched, so the labels
 //! at that moment are those of everything that can be in it; answers that arrive while it is under way cannot.
 
-use parking_lot::Mutex;
 use std::sync::Arc;
+
+use parking_lot::Mutex;
 
 use super::policy::{self, Rules};
 use crate::error::{Error, Result};

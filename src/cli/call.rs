@@ -7,7 +7,7 @@ use clap::Args;
 
 use super::ui::Ui;
 use super::{Failure, Global};
-use crate::execution::ExecutionContext;
+use crate::broker::ExecutionContext;
 use crate::redact::{Outgoing as _, Surface};
 use crate::session::Session;
 

@@ -11,8 +11,9 @@ use wire::Language;
 
 use super::ui::Ui;
 use super::{Failure, Global};
+use crate::broker::ExecutionContext;
 use crate::error::Behaviour;
-use crate::execution::{Execution, ExecutionContext, Request};
+use crate::execution::{Execution, Request};
 use crate::limits;
 use crate::session::Session;
 

@@ -9,6 +9,7 @@ use wire::{ErrorCode, ScriptError, ScriptErrorKind};
 use crate::broker::{Broker, CallRecord};
 use crate::catalog::Catalog;
 use crate::error::{Behaviour, code_name, did_you_mean, nearest};
+use crate::outcome::Outcome;
 use crate::redact::{self, Outgoing as _, Redaction, Results, Surface};
 use crate::sandbox::{Failure, Script};
 use crate::text::{head, push_visible};
@@ -75,16 +76,16 @@ pub struct Failed {
 
 impl Failed {
     /// The failure of a run.
-    pub(super) fn new(failure: Failure, code: &str, script: &Script, broker: &Broker, catalog: &Catalog) -> Self {
+    pub(super) fn new(failure: Failure, code: &str, script: &Script, broker: &Broker) -> Self {
         match failure {
-            Failure::Script(error) => Self::script(*error, code, Some(script), broker, catalog),
+            Failure::Script(error) => Self::script(*error, code, Some(script), broker),
             Failure::NotRun(error) => Self::plain(error.code, error.message.clone(), Some(error.suggested_fix())),
             Failure::Timeout(limit) => {
                 let running: Vec<String> = broker
                     .ledger()
                     .records()
                     .into_iter()
-                    .filter(|record| record.outcome == "running")
+                    .filter(|record| record.outcome == Outcome::Running)
                     .map(|record| format!("{}.{}({})", record.server, record.tool, record.args))
                     .collect();
                 let waiting = match running.is_empty() {
@@ -130,18 +131,13 @@ impl Failed {
     }
 
     /// What the worker or the parser reported. Without `script` the positions are already those of `source`.
-    pub(super) fn script(
-        error: ScriptError,
-        source: &str,
-        script: Option<&Script>,
-        broker: &Broker,
-        catalog: &Catalog,
-    ) -> Self {
+    pub(super) fn script(error: ScriptError, source: &str, script: Option<&Script>, broker: &Broker) -> Self {
         let code = match (error.kind, &error.error) {
             (ScriptErrorKind::Call, Some(call)) => call.code,
             (kind, _) => code_of(kind),
         };
-        let meant = || undefined_name(&error.message).and_then(|name| did_you_mean(&similar(name, catalog)));
+        let meant =
+            || undefined_name(&error.message).and_then(|name| did_you_mean(&similar(name, &broker.context().catalog)));
         let fix = match &error.error {
             Some(call) => call.suggested_fix.clone(),
             None => meant(),

@@ -11,25 +11,20 @@ use serde::Serialize;
 use serde_json::Value;
 use wire::{Json, Language, Limits, Run, Server, Stats};
 
-use crate::audit;
-use crate::broker::{Approver, Audit, Broker, CallRecord, Recorder, Rules, RulesNow, Subject, Validators};
+use crate::broker::{Audit, Broker, CallRecord, ExecutionContext};
 use crate::catalog::Catalog;
-use crate::config;
-use crate::error::code_name;
 use crate::json;
 use crate::labels::Labels;
 use crate::memory;
 use crate::meter;
+use crate::outcome::Outcome;
 use crate::redact::{self, Outgoing, Redaction, Surface};
-use crate::router::Router;
-use crate::sandbox::{self, Pool, Report};
+use crate::sandbox::{self, Report};
 use crate::session::Session;
-use crate::spending::Spending;
 use crate::task;
-use crate::telemetry::{Telemetry, Trace};
-use crate::upstream::Caller;
 
 pub use failed::Failed;
+use render::Large;
 
 /// What the first answer with placeholders says of them.
 const PLACEHOLDERS: &str = "`<<EMAIL:1>>` and the like stand for values that are kept from you: give one to a tool as it \
@@ -49,40 +44,6 @@ pub struct Request {
     pub timeout: Option<Duration>,
     /// Whether nothing is to be written: see [`Broker::dry`].
     pub dry_run: bool,
-}
-
-/// Where it runs. Everything is a snapshot: a catalog that changes meanwhile does not change a running script.
-pub struct ExecutionContext {
-    /// The catalog the script sees.
-    pub catalog: Arc<Catalog>,
-    /// The way to the servers.
-    pub router: Arc<Router>,
-    /// The session it belongs to.
-    pub session: Arc<Session>,
-    /// Compiled schemas.
-    pub validators: Arc<Validators>,
-    /// The workers.
-    pub pool: Arc<Pool>,
-    /// The limits.
-    pub limits: config::Limits,
-    /// Rates and budgets.
-    pub spending: Arc<Spending>,
-    /// Who hears of what happened.
-    pub telemetry: Telemetry,
-    /// Where records go.
-    pub audit: Arc<audit::Log>,
-    /// What is taken out of what it answers.
-    pub redaction: redact::Results,
-    /// Whether what is taken out has names that can be put back.
-    pub placeholders: bool,
-    /// The client that servers may reach meanwhile, where there is one.
-    pub caller: Option<Arc<dyn Caller>>,
-    /// What scripts may do.
-    pub rules: Arc<Rules>,
-    /// What they may do when they make a call.
-    pub rules_now: RulesNow,
-    /// Who is asked where that needs consent.
-    pub approver: Approver,
 }
 
 /// How an execution ended. Serialised, it is the object that `run --json` prints.
@@ -119,6 +80,16 @@ pub struct Execution {
     pub attachments: Vec<Value>,
 }
 
+impl Execution {
+    /// The text that the agent reads, of about `budget` tokens: what is larger is kept in `session` and pointed at.
+    #[must_use]
+    pub fn answer(&self, session: &Session, budget: usize) -> String {
+        self.rendered(budget, &|Large { text, is_json }| {
+            session.results.store(self.run, text, is_json, self.labels.clone())
+        })
+    }
+}
+
 /// What an execution cost.
 #[derive(Debug, Serialize)]
 pub struct Cost {
@@ -134,76 +105,48 @@ pub struct Cost {
 }
 
 impl ExecutionContext {
-    /// The boundary for one execution, with a budget of its own.
-    #[must_use]
-    pub fn broker(&self) -> Broker {
-        Broker::new(
-            Arc::clone(&self.catalog),
-            Arc::clone(&self.router),
-            Arc::clone(&self.session),
-            Arc::clone(&self.validators),
-            self.limits.clone(),
-            Arc::clone(&self.spending),
-            Arc::clone(&self.rules),
-        )
-        .following(Arc::clone(&self.rules_now))
-        .made_for(self.caller.clone(), self.approver)
-        .with_placeholders(self.placeholders)
-        .traced(Trace::begin(
-            self.telemetry.traces.as_ref(),
-            self.caller.as_ref().and_then(|caller| caller.trace()).as_ref(),
-        ))
-    }
-
     /// Answers a request that is no script, within the same boundary and with the same record.
     ///
     /// # Errors
     /// What `ask` says.
     pub async fn request<T: Outgoing>(
-        &self,
+        self,
         request: &'static str,
         ask: impl AsyncFnOnce(&Broker) -> crate::error::Result<T>,
     ) -> crate::error::Result<T> {
-        let recorder = Recorder::new(Arc::clone(&self.audit), Subject::Request { request });
-        let broker = Arc::new(self.broker().recorded(Arc::clone(&recorder)));
-        let audit = Audit::begin(Arc::clone(&broker), recorder, self.telemetry.clone());
+        let redaction = self.redaction;
+        let broker = Arc::new(Broker::of_request(Arc::new(self), request));
+        let audit = Audit::begin(Arc::clone(&broker));
         let answer = ask(&broker).await;
-        let outcome = answer.as_ref().map_or_else(|error| code_name(error.code), |_| "ok".to_owned());
-        audit.finish(&outcome).await;
-        let placeholder_writer = broker.placeholder_writer();
-        answer.map(|answer| {
-            answer.redacted(Surface::Answer(self.redaction).with_placeholders(placeholder_writer.as_ref()))
-        })
+        audit.finish(Outcome::of(&answer)).await;
+        let writer = broker.placeholder_writer();
+        answer.map(|answer| answer.redacted(Surface::Answer(redaction).with_placeholders(writer.as_ref())))
     }
 
     /// Runs a script. Dropping the future kills it; the audit record is written either way.
     pub async fn execute(self, request: Request) -> Execution {
         let started = Instant::now();
-        let subject = Subject::script(request.language, &request.code, request.dry_run);
-        let recorder = Recorder::new(Arc::clone(&self.audit), subject);
-        let broker = self.broker().written_in(&request.code).recorded(Arc::clone(&recorder));
-        let broker = Arc::new(if request.dry_run { broker.dry() } else { broker });
-        let run = self.session.results.begin();
-        let mut audit = Audit::begin(Arc::clone(&broker), recorder, self.telemetry.clone());
-        let (result, report) = match self.prepare(&request).await {
-            Err(error) => (Err(Failed::script(*error, &request.code, None, &broker, &self.catalog)), None),
+        let context = Arc::new(self);
+        let broker = Broker::of_script(Arc::clone(&context), request.language, &request.code, request.dry_run);
+        let broker = Arc::new(broker);
+        let run = context.session.results.begin();
+        let mut audit = Audit::begin(Arc::clone(&broker));
+        let (result, report) = match context.prepare(&request).await {
+            Err(error) => (Err(Failed::script(*error, &request.code, None, &broker)), None),
             Ok(script) => {
-                let wall = request.timeout.unwrap_or(self.limits.wall).min(self.limits.wall);
-                let mut report = self.pool.run(self.run_frame(&script), &*broker, wall).await;
+                let wall = request.timeout.unwrap_or(context.limits.wall).min(context.limits.wall);
+                let mut report = context.pool.run(context.run_frame(&script), &*broker, wall).await;
                 audit.ran_in(&report.engine, &report.confinement);
                 let result = std::mem::replace(&mut report.result, Err(sandbox::Failure::Timeout(wall)));
-                let failed = |failure| Failed::new(failure, &request.code, &script, &broker, &self.catalog);
+                let failed = |failure| Failed::new(failure, &request.code, &script, &broker);
                 (result.map_err(failed), Some(report))
             }
         };
-        let outcome = match &result {
-            Ok(_) => "ok".to_owned(),
-            Err(failed) => code_name(failed.code),
-        };
-        let calls = audit.finish(&outcome).await;
-        let (result, _room) = self.held(result, &request.code, &broker).await;
+        let outcome = result.as_ref().map_or_else(|failed| Outcome::Failed(failed.code), |_| Outcome::Ok);
+        let calls = audit.finish(outcome).await;
+        let (result, _room) = held(result, &request.code, &broker).await;
         let size = result.as_ref().map_or(0, |value| value.get().len());
-        let execution = task::work_on(size, || self.conclude(result, report, calls, &broker, started));
+        let execution = task::work_on(size, || context.conclude(result, report, calls, &broker, started));
         Execution { run, dry_run: request.dry_run, ..execution }
     }
 
@@ -232,44 +175,6 @@ impl ExecutionContext {
                 // A value has to fit a frame with all its escapes; what is too large to answer with is stored.
                 result_bytes: (wire::MAX_FRAME / 2) as u64,
                 calls: self.limits.calls,
-            },
-        }
-    }
-
-    /// The value of a run, with the memory that working on it takes; a failure in its place where it cannot be had.
-    async fn held(
-        &self,
-        result: Result<Json, Failed>,
-        code: &str,
-        broker: &Broker,
-    ) -> (Result<Json, Failed>, Option<memory::Taken>) {
-        let Ok(value) = result else { return (result, None) };
-        let measured = task::work_on(value.get().len(), || json::measure(value.get().as_bytes()));
-        let refused = |message: String| {
-            let error = wire::ScriptError {
-                kind: wire::ScriptErrorKind::Result,
-                message,
-                line: 0,
-                column: 0,
-                trace: Vec::new(),
-                call: None,
-                error: None,
-            };
-            (Err(Failed::script(error, code, None, broker, &self.catalog)), None)
-        };
-        match measured {
-            Err(unfit) => refused(format!("the value cannot be returned: {unfit}")),
-            Ok(found) if found.tree_bytes < memory::SMALL => (Ok(value), None),
-            Ok(found) => match memory::ANSWERS.wait_for(found.tree_bytes).await {
-                Ok(room) => (Ok(value), Some(room)),
-                Err(_) if found.tree_bytes > memory::ANSWERS.size() => refused(format!(
-                    "the value has {} values, which take {} MiB in memory, over the limit of {} MiB: return less, or \
-                     raise `memory.answers`",
-                    found.values,
-                    found.tree_bytes >> 20,
-                    memory::ANSWERS.size() >> 20
-                )),
-                Err(full) => refused(format!("there is no room for the value: {full}; {}", full.hint())),
             },
         }
     }
@@ -342,6 +247,43 @@ impl ExecutionContext {
             }
         }
         notes
+    }
+}
+
+/// The value of a run, with the memory that working on it takes; a failure in its place where it cannot be had.
+async fn held(
+    result: Result<Json, Failed>,
+    code: &str,
+    broker: &Broker,
+) -> (Result<Json, Failed>, Option<memory::Taken>) {
+    let Ok(value) = result else { return (result, None) };
+    let measured = task::work_on(value.get().len(), || json::measure(value.get().as_bytes()));
+    let refused = |message: String| {
+        let error = wire::ScriptError {
+            kind: wire::ScriptErrorKind::Result,
+            message,
+            line: 0,
+            column: 0,
+            trace: Vec::new(),
+            call: None,
+            error: None,
+        };
+        (Err(Failed::script(error, code, None, broker)), None)
+    };
+    match measured {
+        Err(unfit) => refused(format!("the value cannot be returned: {unfit}")),
+        Ok(found) if found.tree_bytes < memory::SMALL => (Ok(value), None),
+        Ok(found) => match memory::ANSWERS.wait_for(found.tree_bytes).await {
+            Ok(room) => (Ok(value), Some(room)),
+            Err(_) if found.tree_bytes > memory::ANSWERS.size() => refused(format!(
+                "the value has {} values, which take {} MiB in memory, over the limit of {} MiB: return less, or \
+                 raise `memory.answers`",
+                found.values,
+                found.tree_bytes >> 20,
+                memory::ANSWERS.size() >> 20
+            )),
+            Err(full) => refused(format!("there is no room for the value: {full}; {}", full.hint())),
+        },
     }
 }
 

@@ -8,8 +8,9 @@ use serde_json::value::RawValue;
 
 use super::Execution;
 use crate::broker::CallRecord;
+use crate::error::Result;
 use crate::json;
-use crate::session::Session;
+use crate::outcome::Outcome;
 use crate::text::head;
 
 /// Bytes a token stands for on average, when a budget in tokens is applied without a tokenizer.
@@ -27,25 +28,35 @@ const MAX_KEY: usize = 100;
 /// The key under which `serde_json` hands over a number. Objects from outside never have it.
 const NUMBER: &str = "$serde_json::private::Number";
 
+/// Keeps a text that is too large for an answer; the path to read it from.
+pub(super) type Keep<'k> = dyn Fn(Large) -> Result<String> + 'k;
+
+/// A part of an answer that is over the budget.
+pub(super) struct Large {
+    /// The whole text.
+    pub(super) text: String,
+    /// Whether it is JSON.
+    pub(super) is_json: bool,
+}
+
 impl Execution {
     /// The answer's text: the value as compact JSON, or the failure with the calls that completed before it; then
-    /// captured output and notes. What is over `budget` tokens is stored in `session` and pointed at.
-    #[must_use]
-    pub fn render(&self, session: &Session, budget: usize) -> String {
+    /// captured output and notes. `keep` is given what is over `budget` tokens, and pointed at.
+    pub(super) fn rendered(&self, budget: usize, keep: &Keep<'_>) -> String {
         let budget = budget * BYTES_PER_TOKEN;
         let mut text = match (&self.value, &self.error) {
-            (Some(value), _) => self.fit_value(value.get(), session, budget),
+            (Some(value), _) => fit_value(value.get(), budget, keep),
             (None, Some(failed)) => failed.describe() + &self.completed(),
             (None, None) => String::new(),
         };
         if !self.output.is_empty() {
-            let _ = write!(text, "\n--- output\n{}", self.fit_text(self.output.trim_end(), session, budget));
+            let _ = write!(text, "\n--- output\n{}", fit_text(self.output.trim_end(), budget, keep));
         }
         for note in &self.notes {
             let _ = write!(text, "\nnote: {note}");
         }
         if self.dry_run {
-            let _ = write!(text, "\n{}", self.fit_text(&self.plan(), session, budget));
+            let _ = write!(text, "\n{}", fit_text(&self.plan(), budget, keep));
         }
         text
     }
@@ -53,7 +64,7 @@ impl Execution {
     /// Every call of a dry run in order, with what would come of it.
     #[must_use]
     pub fn plan(&self) -> String {
-        let planned = self.calls.iter().filter(|call| call.outcome == "planned").count();
+        let planned = self.calls.iter().filter(|call| call.outcome == Outcome::Planned).count();
         let mut plan = format!("--- dry run: {planned} of {} calls not made", self.calls.len());
         for (call, number) in self.calls.iter().zip(1..) {
             let CallRecord { server, tool, args, outcome, verdict, .. } = call;
@@ -75,7 +86,7 @@ impl Execution {
         if lines.len() > MAX_CALLS {
             // The middle is only counted: where it began and where it ended says more.
             let middle = SHOWN_FIRST..lines.len() - (MAX_CALLS - SHOWN_FIRST - 1);
-            let ok = self.calls[middle.clone()].iter().filter(|call| call.outcome == "ok").count();
+            let ok = self.calls[middle.clone()].iter().filter(|call| call.outcome == Outcome::Ok).count();
             let counted = format!("  … {} more, {ok} of them ok", middle.len());
             lines.splice(middle, [counted]);
         }
@@ -83,50 +94,49 @@ impl Execution {
     }
 }
 
-impl Execution {
-    fn fit_value(&self, json: &str, session: &Session, budget: usize) -> String {
-        if json.len() <= budget {
-            return json.to_owned();
-        }
-        let is_deep = json::measure(json.as_bytes()).is_ok_and(|found| found.depth > json::MAX_DEPTH);
-        if is_deep {
-            return self.stored("text", json.to_owned(), false, session);
-        }
-        // A long text is kept as text, so that its own lines can be read.
-        if json.starts_with('"')
-            && let Ok(text) = serde_json::from_str::<String>(json)
-        {
-            return self.stored("text", text, false, session);
-        }
-        self.stored(&shape(json, true).unwrap_or_default(), json::laid_out(json), true, session)
+fn fit_value(json: &str, budget: usize, keep: &Keep<'_>) -> String {
+    let text = |text: String| kept("text", Large { text, is_json: false }, keep);
+    if json.len() <= budget {
+        return json.to_owned();
     }
+    if json::measure(json.as_bytes()).is_ok_and(|found| found.depth > json::MAX_DEPTH) {
+        return text(json.to_owned());
+    }
+    // A long text is kept as text, so that its own lines can be read.
+    if json.starts_with('"')
+        && let Ok(long) = serde_json::from_str::<String>(json)
+    {
+        return text(long);
+    }
+    kept(&shape(json, true).unwrap_or_default(), Large { text: json::laid_out(json), is_json: true }, keep)
+}
 
-    fn fit_text(&self, text: &str, session: &Session, budget: usize) -> String {
-        match text.len() <= budget {
-            true => text.to_owned(),
-            false => self.stored("output", text.to_owned(), false, session),
-        }
+fn fit_text(text: &str, budget: usize, keep: &Keep<'_>) -> String {
+    match text.len() <= budget {
+        true => text.to_owned(),
+        false => kept("output", Large { text: text.to_owned(), is_json: false }, keep),
     }
+}
 
-    fn stored(&self, shape: &str, text: String, is_json: bool, session: &Session) -> String {
-        let (lines, bytes, preview) = (text.lines().count(), text.len(), head(&text, PREVIEW).to_owned());
-        let path = match session.results.store(self.run, text, is_json, self.labels.clone()) {
-            Ok(path) => path,
-            Err(error) => {
-                let hint = error.hint.as_deref().unwrap_or_default();
-                return format!(
-                    "too large for an answer, and not stored: {}: {shape}, {bytes} bytes, {lines} lines\n{preview}…\n\
-                     fix: {hint}",
-                    error.message
-                );
-            }
-        };
-        format!(
-            "too large for an answer, stored as {path}: {shape}, {bytes} bytes, {lines} lines\n{preview}…\n\
-             read on: cat(\"{path}\", lines=\"1-200\"), or forge.results.get(\"{path}\") in a script (Starlark: \
-             results.get), or return less"
-        )
-    }
+fn kept(shape: &str, large: Large, keep: &Keep<'_>) -> String {
+    let Large { text, .. } = &large;
+    let (lines, bytes, preview) = (text.lines().count(), text.len(), head(text, PREVIEW).to_owned());
+    let path = match keep(large) {
+        Ok(path) => path,
+        Err(error) => {
+            let hint = error.hint.as_deref().unwrap_or_default();
+            return format!(
+                "too large for an answer, and not stored: {}: {shape}, {bytes} bytes, {lines} lines\n{preview}…\n\
+                 fix: {hint}",
+                error.message
+            );
+        }
+    };
+    format!(
+        "too large for an answer, stored as {path}: {shape}, {bytes} bytes, {lines} lines\n{preview}…\n\
+         read on: cat(\"{path}\", lines=\"1-200\"), or forge.results.get(\"{path}\") in a script (Starlark: \
+         results.get), or return less"
+    )
 }
 
 /// What a value is made of, one level deep; no values are made of its text for that.

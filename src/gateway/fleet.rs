@@ -1,11 +1,11 @@
 //! The servers of a gateway, started and replaced as the configuration says, and the catalog made of what they list.
 
-use parking_lot::Mutex;
 use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
+use parking_lot::Mutex;
 use serde_json::Value;
 use tokio::sync::watch;
 

@@ -5,9 +5,10 @@
 //! where nothing else would know it for one. Values of the configuration have no placeholder, since scripts never get
 //! them either.
 
-use parking_lot::{Mutex, MutexGuard};
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
+
+use parking_lot::{Mutex, MutexGuard};
 
 use super::returned::Returned;
 use super::scan::{Found, rank};

@@ -1,9 +1,9 @@
 //! Where the gateway stands: its own paths, hosts of the network behind it, and the frames of stack traces.
 
-use parking_lot::RwLock;
 use std::path::Path;
 use std::sync::LazyLock;
 
+use parking_lot::RwLock;
 use regex::Regex;
 
 use super::scan::{Found, rank};

@@ -3,12 +3,12 @@
 //!
 //! Linear on any input: a rule never looks twice at the run of characters that it looked at before (`done`).
 
-use parking_lot::Mutex;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
 use aho_corasick::{AhoCorasick, AhoCorasickKind};
+use parking_lot::Mutex;
 
 use super::vendors::{self, TOKENS};
 use super::{PlaceholderWriter, named, pairs, shapes};

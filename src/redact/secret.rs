@@ -2,7 +2,6 @@
 //!
 //! Creating a [`Secret`] puts its value on a list shared by the whole process; [`redact`] replaces every value on it.
 
-use parking_lot::{Mutex, RwLock};
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::fmt;
@@ -10,6 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock, OnceLock};
 
 use aho_corasick::AhoCorasick;
+use parking_lot::{Mutex, RwLock};
 
 use crate::kept::{self, Kept};
 use crate::limits;

@@ -1,6 +1,5 @@
 //! Warm workers, one run each at a time.
 
-use parking_lot::Mutex;
 use std::collections::VecDeque;
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -8,6 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::time::Instant;
 use wire::{Ready, Run, ScriptErrorKind, Stats};

@@ -1,10 +1,10 @@
 //! How much one client may have under way. What is beyond is refused before any work on it.
 
-use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use parking_lot::Mutex;
 use rmcp::model::{ClientJsonRpcMessage, ClientNotification, ClientRequest, JsonRpcMessage, RequestId};
 
 use crate::error::{Error, ErrorCode};

@@ -1,11 +1,11 @@
 //! The client of one request, as servers reach it while they work for it: questions, log entries, progress.
 #![expect(deprecated, reason = "clients go on to use sampling, roots and logging, which 2026-07-28 deprecates")]
 
-use parking_lot::Mutex;
 use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use parking_lot::Mutex;
 use rmcp::model::{
     CancelledNotificationParam, ClientCapabilities, ClientResult, CreateMessageRequest, CreateMessageResult,
     ElicitRequest, ElicitResult, InputRequest, ListRootsRequest, ListRootsResult, RequestId, ServerRequest,
@@ -20,6 +20,7 @@ use super::waiting::Waiting;
 use crate::error::{Error, ErrorCode, Result};
 use crate::limits;
 use crate::people;
+use crate::principal::Principal;
 use crate::upstream::{Ask, Caller, Level, LogEntry, Question, Speaker, Step, TraceContext};
 
 /// How long a person may take to answer.
@@ -29,8 +30,8 @@ const CANCEL: Duration = Duration::from_secs(5);
 
 /// The client of one request.
 pub(super) struct ClientCaller {
-    session: u64,
-    redaction: Redaction,
+    principal: Principal,
+    channel: Channel,
     /// What the client said of itself with its latest request.
     abilities: Mutex<ClientCapabilities>,
     notices: Notices,
@@ -42,7 +43,7 @@ pub(super) struct ClientCaller {
 }
 
 /// How questions reach it.
-enum Redaction {
+enum Channel {
     /// As requests, in the revisions with a handshake.
     Requests(Peer<RoleServer>),
     /// As the answer to its own request, which it then repeats, since 2026-07-28.
@@ -59,21 +60,21 @@ pub(super) struct Asked {
 impl ClientCaller {
     /// The client behind `context`, and the questions for the answer to its request.
     pub(super) fn new(
-        session: u64,
+        principal: Principal,
         context: &RequestContext<RoleServer>,
         level: Option<Level>,
         waiting: Waiting,
     ) -> (Arc<Self>, mpsc::Receiver<Asked>) {
         let (ask, asked) = mpsc::channel(limits::QUESTIONS.max);
-        let redaction = match is_stateless(context) {
-            true => Redaction::Rounds(ask),
-            false => Redaction::Requests(context.peer.clone()),
+        let channel = match is_stateless(context) {
+            true => Channel::Rounds(ask),
+            false => Channel::Requests(context.peer.clone()),
         };
         let notices = Notices::new(context.peer.clone());
         let trace = trace(context);
         let number = waiting.number();
         let caller =
-            Arc::new(Self { session, redaction, abilities: Mutex::default(), notices, trace, waiting, number });
+            Arc::new(Self { principal, channel, abilities: Mutex::default(), notices, trace, waiting, number });
         caller.resume(context, level);
         (caller, asked)
     }
@@ -112,9 +113,9 @@ impl ClientCaller {
 
     /// Puts a request to the client, in the way of its revision.
     async fn put(&self, name: Option<String>, request: InputRequest) -> Result<Value> {
-        match &self.redaction {
-            Redaction::Requests(peer) => by_request(peer, request).await,
-            Redaction::Rounds(ask) => {
+        match &self.channel {
+            Channel::Requests(peer) => by_request(peer, request).await,
+            Channel::Rounds(ask) => {
                 let (answer, answered) = oneshot::channel();
                 // While the client thinks about others, it waits for a place.
                 let asking = async {
@@ -130,8 +131,8 @@ impl ClientCaller {
 
 #[async_trait]
 impl Caller for ClientCaller {
-    fn session(&self) -> u64 {
-        self.session
+    fn principal(&self) -> &Principal {
+        &self.principal
     }
 
     fn abilities(&self) -> Value {

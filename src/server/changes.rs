@@ -3,11 +3,11 @@
 //! A client of the older revisions hears of lists unasked and subscribes to one resource at a time; one of 2026-07-28
 //! opens a stream of what it wants (`subscriptions/listen`). The four tools never change.
 
-use parking_lot::Mutex;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use rmcp::ErrorData;
 use rmcp::model::{ResourceUpdatedNotificationParam, SubscriptionFilter};
 use rmcp::service::{Peer, RoleServer, SubscriptionContext};

@@ -2,11 +2,11 @@
 //! one request and one answer. Since 2026-07-28 the answer may be a question; the client then repeats its request with
 //! what it has to say, and the work, which has stood still meanwhile, goes on.
 
-use parking_lot::Mutex;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use rmcp::ErrorData;
 use rmcp::model::{InputRequests, InputRequiredResult, InputResponses};
 use rmcp::service::{RequestContext, RoleServer};
@@ -18,9 +18,10 @@ use super::caller::{Asked, ClientCaller, PATIENCE};
 use super::resources::rpc_error;
 use super::waiting::Waiting;
 use crate::panics;
+use crate::principal::Principal;
 use crate::random;
 use crate::task::Task;
-use crate::upstream::Level;
+use crate::upstream::{Caller, Level};
 
 /// Requests of a session that may stand still at once; beyond, the oldest is given up. Few of them wait for an answer
 /// (see [`Waiting`]): the others have given up their question, and are kept for the client to learn what came of them.
@@ -87,7 +88,7 @@ impl<T> Drop for Running<T> {
 }
 
 /// What a client is answered.
-pub(super) enum Reply<T> {
+enum Reply<T> {
     Done(T),
     Asks(InputRequiredResult),
 }
@@ -95,8 +96,8 @@ pub(super) enum Reply<T> {
 /// The request at hand.
 pub(super) struct RoundRequest<'a> {
     pub(super) context: &'a RequestContext<RoleServer>,
-    /// Tells sessions apart.
-    pub(super) session: u64,
+    /// Who asks.
+    pub(super) principal: Principal,
     /// Least severe log entries that the client wants.
     pub(super) level: Option<Level>,
     /// What is asked for, in canonical form.
@@ -109,15 +110,32 @@ pub(super) struct RoundRequest<'a> {
 }
 
 impl<T: Send + 'static> InputRounds<T> {
-    /// Begins an exchange, or goes on with one that the client has been asked something in. `start` makes the work;
-    /// it ends when the client cancels its request, or does not come back.
+    /// Answers a request: begins its work, or goes on with it after a question to the client. `start` makes the work,
+    /// which ends when the client cancels its request or does not come back; `done` makes the answer of its result.
     ///
     /// # Errors
-    /// `-32602` for a state that is not known, and an error that nobody reads when the request was cancelled.
-    pub(super) async fn take<F>(
+    /// `-32602` for a state that is not known, what `done` says, and an error that nobody reads when the request was
+    /// cancelled.
+    pub(super) async fn answer<F, R>(
         &self,
         round: RoundRequest<'_>,
-        start: impl FnOnce(Arc<ClientCaller>) -> F,
+        start: impl FnOnce(Arc<dyn Caller>) -> F,
+        done: impl FnOnce(T) -> Result<R, ErrorData>,
+    ) -> Result<R, ErrorData>
+    where
+        F: Future<Output = T> + Send + 'static,
+        R: From<InputRequiredResult>,
+    {
+        match self.take(round, start).await? {
+            Reply::Done(result) => done(result),
+            Reply::Asks(questions) => Ok(questions.into()),
+        }
+    }
+
+    async fn take<F>(
+        &self,
+        round: RoundRequest<'_>,
+        start: impl FnOnce(Arc<dyn Caller>) -> F,
     ) -> Result<Reply<T>, ErrorData>
     where
         F: Future<Output = T> + Send + 'static,
@@ -139,8 +157,8 @@ impl<T: Send + 'static> InputRounds<T> {
                 running
             }
             None => {
-                let (caller, questions) = ClientCaller::new(round.session, round.context, round.level, round.waiting);
-                let task = tokio::spawn(start(Arc::clone(&caller)));
+                let (caller, questions) = ClientCaller::new(round.principal, round.context, round.level, round.waiting);
+                let task = tokio::spawn(start(Arc::<ClientCaller>::clone(&caller)));
                 Running { task, questions, caller, subject: round.subject, count: 0 }
             }
         };

@@ -2,9 +2,9 @@
 //! neither faster than a person can take it in.
 #![expect(deprecated, reason = "clients go on to use logging, which 2026-07-28 deprecates")]
 
-use parking_lot::Mutex;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use rmcp::model::{
     LoggingMessageNotification, LoggingMessageNotificationParam, ProgressNotification, ProgressNotificationParam,
     ProgressToken, ServerNotification,

@@ -104,7 +104,7 @@ impl SessionHandler {
         let execution = self.execution_context(caller).execute(request).await;
         let budget = self.gateway.config().sandbox.limits.result_tokens;
         let size = execution.value.as_ref().map_or(0, |value| value.get().len());
-        let mut content = vec![ContentBlock::text(task::work_on(size, || execution.render(&self.session, budget)))];
+        let mut content = vec![ContentBlock::text(task::work_on(size, || execution.answer(&self.session, budget)))];
         content.extend(execution.attachments.into_iter().filter_map(|block| serde_json::from_value(block).ok()));
         Ok(if execution.ok { CallToolResult::success(content) } else { CallToolResult::error(content) })
     }

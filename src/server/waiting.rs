@@ -1,11 +1,11 @@
 //! The requests of one client that stand still until it has answered a question. Each holds what it has done so far, so
 //! there are few of them: one more, and the one that has waited longest is given up.
 
-use parking_lot::Mutex;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use parking_lot::Mutex;
 use tokio::sync::watch;
 
 use crate::error::{Error, ErrorCode};

@@ -1,9 +1,9 @@
 //! What a user has allowed for the rest of a session.
 
-use parking_lot::Mutex;
 use std::sync::Arc;
 
-use super::lock;
+use parking_lot::Mutex;
+
 use crate::kept::{CONSENTS, Kept};
 
 /// What is remembered: one tool as it is defined now, of the server as it is reached now, and the rule that asked.
@@ -42,12 +42,12 @@ impl Approvals {
     /// Remembers a consent.
     pub fn grant(&self, consent: Consent) {
         let bytes = consent.bytes();
-        lock(&self.0).insert(consent, (), bytes);
+        self.0.lock().insert(consent, (), bytes);
     }
 
     /// Whether it was given.
     #[must_use]
     pub fn has(&self, consent: &Consent) -> bool {
-        lock(&self.0).get(consent).is_some()
+        self.0.lock().get(consent).is_some()
     }
 }

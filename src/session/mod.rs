@@ -4,9 +4,10 @@ mod approvals;
 mod results;
 mod stash;
 
-use parking_lot::{Mutex, MutexGuard};
 use std::collections::BTreeMap;
 use std::sync::Arc;
+
+use parking_lot::Mutex;
 
 pub use approvals::{Approvals, Consent};
 pub use results::{Results, StoredResult};
@@ -15,14 +16,14 @@ pub use stash::Stash;
 use serde::Serialize;
 
 use crate::kept::{Kept, READS, UNRECORDED};
-use crate::random;
+use crate::principal::Principal;
 use crate::redact::PlaceholderTable;
 use crate::spending::SpendCounter;
 
 /// The state of one session.
 #[derive(Default)]
 pub struct Session {
-    id: SessionId,
+    principal: Principal,
     client: Mutex<Option<String>>,
     reads: Mutex<Reads>,
     spent: SpendCounter,
@@ -33,16 +34,6 @@ pub struct Session {
     pub stash: Arc<Stash>,
     /// What the user allowed for all of it.
     pub approvals: Approvals,
-}
-
-/// What sets a session apart from others on record.
-#[derive(Debug)]
-struct SessionId(String);
-
-impl Default for SessionId {
-    fn default() -> Self {
-        Self(random::id())
-    }
 }
 
 /// A stub that was read.
@@ -97,27 +88,28 @@ pub struct NewReads {
     pub count: usize,
 }
 
-/// No holder of these locks can leave them half-changed, so a poisoned one is as good as any.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock()
-}
-
 impl Session {
-    /// What sets it apart from others on record.
+    /// Who it belongs to.
+    #[must_use]
+    pub fn principal(&self) -> &Principal {
+        &self.principal
+    }
+
+    /// Sets it apart from others on record.
     #[must_use]
     pub fn id(&self) -> &str {
-        &self.id.0
+        &self.principal.session
     }
 
     /// Notes who the client says it is.
     pub fn met(&self, client: String) {
-        lock(&self.client).get_or_insert(client);
+        self.client.lock().get_or_insert(client);
     }
 
     /// Who the client says it is.
     #[must_use]
     pub fn client(&self) -> Option<String> {
-        lock(&self.client).clone()
+        self.client.lock().clone()
     }
 
     /// Its placeholders.
@@ -135,7 +127,7 @@ impl Session {
     /// Remembers that a stub was read, with the digest of its definition, and its text.
     pub fn saw(&self, path: String, digest: &str, text: &str) {
         let (digest, object) = (digest.to_owned(), stubgen::digest(text));
-        let mut reads = lock(&self.reads);
+        let mut reads = self.reads.lock();
         let known = reads.known.get(&path);
         if known.is_some_and(|known| (&known.0, &known.1) == (&digest, &object)) {
             return;
@@ -150,13 +142,13 @@ impl Session {
     /// Whether the stub at `path` was read when its tool had another digest.
     #[must_use]
     pub fn is_stale(&self, path: &str, digest: &str) -> bool {
-        lock(&self.reads).known.get(&path.to_owned()).is_some_and(|(read, _)| read != digest)
+        self.reads.lock().known.get(&path.to_owned()).is_some_and(|(read, _)| read != digest)
     }
 
     /// Takes the stubs that are to be put on record.
     #[must_use]
     pub fn take_new_reads(&self) -> NewReads {
-        let mut reads = lock(&self.reads);
+        let mut reads = self.reads.lock();
         let new: BTreeMap<String, Read> = reads.unrecorded.take().collect();
         reads.part += u64::from(!new.is_empty());
         NewReads { new, part: reads.part, count: reads.count }
@@ -164,7 +156,7 @@ impl Session {
 
     /// Takes back [`Session::take_new_reads`] where the record could not be written.
     pub fn give_back_reads(&self, new: BTreeMap<String, Read>) {
-        let mut reads = lock(&self.reads);
+        let mut reads = self.reads.lock();
         for (path, read) in new {
             // What was read since is newer.
             if reads.unrecorded.get(&path).is_none() {
@@ -176,7 +168,7 @@ impl Session {
     /// Whether so many stubs wait to be put on record that it is time for one.
     #[must_use]
     pub fn is_record_due(&self) -> bool {
-        lock(&self.reads).unrecorded.is_half_full()
+        self.reads.lock().unrecorded.is_half_full()
     }
 }
 

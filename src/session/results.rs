@@ -1,10 +1,10 @@
 //! Values that were too large to answer with, as files below `/results`.
 
-use parking_lot::Mutex;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-use super::lock;
+use parking_lot::Mutex;
+
 use crate::error::{Error, ErrorCode, Result};
 use crate::labels::Labels;
 use crate::limits;
@@ -54,7 +54,7 @@ impl Results {
     /// The number of the next execution.
     #[must_use]
     pub fn begin(&self) -> u64 {
-        let mut files = lock(&self.0);
+        let mut files = self.0.lock();
         files.runs += 1;
         files.runs
     }
@@ -69,7 +69,7 @@ impl Results {
             let message = format!("a result of {bytes} bytes is over the limit of {MAX_BYTES} bytes a session");
             return Err(Error::new(ErrorCode::BudgetExceeded, message).hint("return less"));
         }
-        let mut files = lock(&self.0);
+        let mut files = self.0.lock();
         while files.bytes + bytes > MAX_BYTES && files.drop_oldest() {}
         let room = loop {
             match memory::RESULTS.take(bytes) {
@@ -102,7 +102,7 @@ impl Results {
         sees: impl Fn(&Labels) -> bool,
     ) -> Result<Arc<StoredResult>> {
         let path = format!("/{}", path.trim_matches('/'));
-        let files = lock(&self.0);
+        let files = self.0.lock();
         if let Some(found) = files.kept.iter().find(|result| result.path == path && may(&result.labels)) {
             return Ok(Arc::clone(found));
         }
@@ -117,7 +117,7 @@ impl Results {
     /// Every result that is kept and that `sees` lets be known, oldest first.
     #[must_use]
     pub fn list(&self, sees: impl Fn(&Labels) -> bool) -> Vec<Arc<StoredResult>> {
-        lock(&self.0).kept.iter().filter(|result| sees(&result.labels)).cloned().collect()
+        self.0.lock().kept.iter().filter(|result| sees(&result.labels)).cloned().collect()
     }
 
     /// One line a result below `path` that `sees` lets be known; nothing of what is in it.
@@ -126,7 +126,7 @@ impl Results {
     /// `INVALID_ARGS` when `path` is none of its folders.
     pub fn listing(&self, path: &str, sees: impl Fn(&Labels) -> bool) -> Result<String> {
         let path = format!("/{}", path.trim_matches('/'));
-        let files = lock(&self.0);
+        let files = self.0.lock();
         match files.listing(&path, &sees) {
             Some(listing) => Ok(listing),
             None if path == "/results" => Ok(files.every(&sees)),

@@ -1,13 +1,12 @@
 //! What the scripts of a session keep for later ones.
 
-use parking_lot::Mutex;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tokio::time::Instant;
 
-use super::lock;
 use crate::error::{Error, ErrorCode, Result};
 use crate::labels::Labels;
 use crate::limits;
@@ -68,7 +67,7 @@ impl Stash {
         ttl: Option<Duration>,
         may: impl Fn(&Labels) -> bool,
     ) -> Result<()> {
-        let mut entries = lock(&self.0);
+        let mut entries = self.0.lock();
         let entries = entries.current();
         let others = || entries.iter().filter(|entry| entry.labels == labels && entry.key != key);
         let (count, taken) =
@@ -95,20 +94,20 @@ impl Stash {
     /// The JSON kept under `key` last among what may be read, with its labels.
     #[must_use]
     pub fn get(&self, key: &str, may: impl Fn(&Labels) -> bool) -> Option<(Arc<str>, Labels)> {
-        let mut entries = lock(&self.0);
+        let mut entries = self.0.lock();
         let found = entries.current().iter().rev().find(|entry| entry.key == key && may(&entry.labels))?;
         Some((Arc::clone(&found.value), found.labels.clone()))
     }
 
     /// Forgets `key`, as far as it may be read.
     pub fn delete(&self, key: &str, may: impl Fn(&Labels) -> bool) {
-        lock(&self.0).current().retain(|entry| entry.key != key || !may(&entry.labels));
+        self.0.lock().current().retain(|entry| entry.key != key || !may(&entry.labels));
     }
 
     /// The keys that may be read, sorted.
     #[must_use]
     pub fn keys(&self, may: impl Fn(&Labels) -> bool) -> Vec<String> {
-        let mut entries = lock(&self.0);
+        let mut entries = self.0.lock();
         let seen = entries.current().iter().filter(|entry| may(&entry.labels));
         seen.map(|entry| entry.key.clone()).collect::<BTreeSet<String>>().into_iter().collect()
     }
@@ -116,7 +115,7 @@ impl Stash {
     /// Another one with the same entries, which then goes its own way.
     #[must_use]
     pub fn fork(&self) -> Self {
-        Self(Mutex::new(lock(&self.0).clone()))
+        Self(Mutex::new(self.0.lock().clone()))
     }
 }
 

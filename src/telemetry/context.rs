@@ -11,6 +11,7 @@ use opentelemetry_sdk::propagation::TraceContextPropagator;
 use opentelemetry_sdk::trace::{SpanData, SpanEvents, SpanLinks};
 
 use super::{Ended, EndedCall, Traces};
+use crate::outcome::Outcome;
 use crate::upstream::TraceContext;
 
 /// What a call is called in traces.
@@ -123,14 +124,14 @@ fn span(
     parent_span_id: SpanId,
     name: String,
     (start_time, end_time): (SystemTime, SystemTime),
-    outcome: &str,
+    outcome: Outcome,
     mut attributes: Vec<KeyValue>,
 ) -> SpanData {
     let status = match outcome {
-        "ok" => Status::Unset,
-        code => {
-            attributes.push(KeyValue::new("error.type", code.to_owned()));
-            Status::error(code.to_owned())
+        Outcome::Ok => Status::Unset,
+        failed => {
+            attributes.push(KeyValue::new("error.type", failed.to_string()));
+            Status::error(failed.to_string())
         }
     };
     SpanData {

@@ -79,22 +79,23 @@ impl Metrics {
         match ended.language {
             Some(language) => {
                 let engine = ended.engine.unwrap_or("none");
-                let labels = [("language", word(language)), ("engine", word(engine)), ("outcome", word(ended.outcome))];
+                let labels =
+                    [("language", word(language)), ("engine", word(engine)), ("outcome", ended.outcome.to_string())];
                 self.executions.get_or_create(&labels).inc();
                 let labels = [("language", word(language))];
                 self.execution_seconds.get_or_create(&labels).observe(ended.took.as_secs_f64());
             }
             None => {
-                let labels = [("request", word(ended.what)), ("outcome", word(ended.outcome))];
+                let labels = [("request", word(ended.what)), ("outcome", ended.outcome.to_string())];
                 self.requests.get_or_create(&labels).inc();
             }
         }
         for call in &ended.calls {
             // A name that is not of the configuration is not shown.
             let server = word(call.server.unwrap_or("unknown"));
-            self.calls.get_or_create(&[("server", server.clone()), ("outcome", word(call.outcome))]).inc();
+            self.calls.get_or_create(&[("server", server.clone()), ("outcome", call.outcome.to_string())]).inc();
             if call.refused {
-                self.refused.get_or_create(&[("rule", word(call.outcome))]).inc();
+                self.refused.get_or_create(&[("rule", call.outcome.to_string())]).inc();
                 continue;
             }
             self.call_seconds.get_or_create(&[("server", server.clone())]).observe(call.took.as_secs_f64());

@@ -14,6 +14,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use crate::config::Amount;
+use crate::outcome::Outcome;
 
 pub use context::{CallId, Trace};
 pub use exposition::{Text, serve};
@@ -48,8 +49,8 @@ pub struct Ended<'a> {
     pub language: Option<&'static str>,
     /// The engine that ran it.
     pub engine: Option<&'static str>,
-    /// `ok`, or an error code.
-    pub outcome: &'a str,
+    /// How it ended.
+    pub outcome: Outcome,
     /// Sets the session apart from others.
     pub session: &'a str,
     /// When it began.
@@ -71,8 +72,8 @@ pub struct EndedCall<'a> {
     pub method: Option<&'static str>,
     /// The identifier of the tool or prompt.
     pub target: &'a str,
-    /// `ok`, or an error code.
-    pub outcome: &'a str,
+    /// How it ended.
+    pub outcome: Outcome,
     /// Whether the gateway refused it.
     pub refused: bool,
     /// When it began.

@@ -1,10 +1,10 @@
 //! Leaves a server alone that fails again and again.
 
-use parking_lot::Mutex;
 use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use parking_lot::Mutex;
 use serde_json::json;
 use tokio::time::Instant;
 

@@ -5,12 +5,13 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::error::Result;
+use crate::principal::Principal;
 
 /// Who a call is made for.
 #[async_trait]
 pub trait Caller: Send + Sync {
-    /// Tells the sessions of a gateway apart.
-    fn session(&self) -> u64;
+    /// Who it is.
+    fn principal(&self) -> &Principal;
 
     /// What the client can be asked for, as the MCP client capabilities `elicitation`, `sampling` and `roots`.
     fn abilities(&self) -> Value;

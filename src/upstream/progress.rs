@@ -1,10 +1,10 @@
 //! What happens between a server and its client while a call is under way.
 
-use parking_lot::{Mutex, MutexGuard};
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use parking_lot::{Mutex, MutexGuard};
 use serde_json::{Value, json};
 use stubgen::one_line;
 use tokio::sync::watch;

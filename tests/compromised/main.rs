@@ -182,11 +182,11 @@ async fn misbehaves(behaviour: &str, verdict: Verdict) -> Result<(), Failed> {
     let execution = run(&gateway, &session, behaviour, verdict).await;
     is_taken_as(&execution, verdict)?;
     // Nothing that was answered after the budget was spent, and nothing that came after the end, was called.
-    let made = execution.calls.iter().filter(|call| call.verdict == "allowed").count();
+    let made = execution.calls.iter().filter(|call| call.verdict == forgefs::broker::Verdict::Allowed).count();
     if made > 20 || execution.calls.len() > 121 || execution.calls.iter().any(|call| call.tool == "erase") {
         return Err(format!("{made} calls of {}: {:?}", execution.calls.len(), execution.calls.last()).into());
     }
-    let shown = execution.render(&session, 2000);
+    let shown = execution.answer(&session, 2000);
     if shown.len() > 100_000 || shown.contains('\u{1b}') || shown.contains('\u{202e}') {
         return Err(format!("{} bytes reach the agent, beginning with {:?}", shown.len(), shown.get(..300)).into());
     }

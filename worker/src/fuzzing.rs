@@ -6,7 +6,6 @@
 mod converters;
 mod scripts;
 
-use parking_lot::Mutex;
 use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
@@ -14,6 +13,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
+use parking_lot::Mutex;
 use serde_json::value::RawValue;
 use wire::{
     CallError, ErrorCode, Json, Language, Limits, Op, Outcome, Reply, Run, ScriptError, ScriptErrorKind, Server, Stream,

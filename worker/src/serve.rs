@@ -4,7 +4,6 @@
 //! known size; a third watches CPU time. Whichever finds that the process must end ends it, with the exit codes below:
 //! there is nothing to clean up, and an engine in an endless loop could not be asked to.
 
-use parking_lot::Mutex;
 use std::any::Any;
 use std::cell::RefCell;
 use std::convert::Infallible;
@@ -16,6 +15,7 @@ use std::sync::Arc;
 use std::thread;
 
 use anyhow::Context;
+use parking_lot::Mutex;
 use wire::{
     Call, CallError, Done, FrameError, FromWorker, Json, Language, Layer, MAX_FRAME, PROTOCOL, Ready, Run, ScriptError,
     ScriptErrorKind, Stats, Stream, ToWorker, write_frame,

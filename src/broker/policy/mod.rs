@@ -27,7 +27,7 @@ use wire::ErrorCode;
 
 use super::taint::TaintSnapshot;
 use crate::config::{self, Approval, Config, Flow, Isolation, PerTool, Relays, ToolRule};
-use crate::error::{Error, Result, code_name};
+use crate::error::{Error, Result};
 use crate::labels::Labels;
 use crate::manifest::ServerEntry;
 use crate::upstream::Operation;
@@ -217,12 +217,7 @@ pub(super) fn release(rules: &Rules, held: &TaintSnapshot, server: &str, origins
     })
 }
 
-/// What records say of a call that is not made.
-pub(super) fn refusal(error: &Error) -> String {
-    match error.code {
-        ErrorCode::ToolDenied | ErrorCode::GroupPolicyDenied | ErrorCode::ApprovalDenied => {
-            format!("denied: {}", error.message)
-        }
-        code => format!("refused: {}: {}", code_name(code), error.message),
-    }
+/// The reasons to ask, as one text.
+pub(super) fn all_of(reasons: &[Reason]) -> String {
+    reasons.iter().map(Reason::to_string).collect::<Vec<_>>().join("; ")
 }

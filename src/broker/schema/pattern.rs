@@ -1,10 +1,10 @@
 //! Regular expressions, formats and encodings of strings: the library's, charged by what they can cost.
 
-use parking_lot::Mutex;
 use std::sync::Arc;
 
 use jsonschema::error::ValidationErrorKind;
 use jsonschema::{Draft, PatternOptions, Validator};
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 
 use super::Halt;

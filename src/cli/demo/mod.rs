@@ -131,7 +131,7 @@ impl Walk {
     async fn execute(&mut self, title: &str, language: Language, code: &str) -> bool {
         let request = Request { language, code: code.to_owned(), timeout: None, dry_run: false };
         let execution = self.gateway.execute(&self.session, request).await;
-        let answer = execution.render(&self.session, self.gateway.config().sandbox.limits.result_tokens);
+        let answer = execution.answer(&self.session, self.gateway.config().sandbox.limits.result_tokens);
         let asked = serde_json::json!({ "language": language, "code": code }).to_string();
         let shown =
             format!("{}\n→ {answer}\n({} calls, {:.1} ms)", code.trim_end(), execution.calls.len(), execution.stats.ms);

@@ -1,10 +1,10 @@
 //! Lines of a server's stdout → messages. A line that is no message is not lost in silence: where it is the answer to a
 //! request, the request fails, and else it is kept with the server's stderr.
 
-use parking_lot::Mutex;
 use std::collections::HashSet;
 use std::sync::Arc;
 
+use parking_lot::Mutex;
 use rmcp::model::{ErrorData, RequestId, ServerJsonRpcMessage};
 use tokio::io::{AsyncBufRead, AsyncBufReadExt as _};
 

@@ -3,11 +3,11 @@
 
 #![expect(deprecated, reason = "servers go on to use logging, which 2026-07-28 deprecates")]
 
-use parking_lot::Mutex;
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::join_all;
+use parking_lot::Mutex;
 use rmcp::model::{
     CancelledNotification, CancelledNotificationParam, ClientCapabilities, ClientRequest, CustomResult, InputRequest,
     InputResponses, LoggingLevel, ProgressNotificationParam, ProgressToken, RequestId, RequestMetaObject, ServerResult,
@@ -23,6 +23,7 @@ use crate::error::Error;
 use crate::json;
 use crate::limits;
 use crate::memory;
+use crate::principal::Principal;
 use crate::task;
 use crate::upstream::reconnect::{Fault, Rounds};
 use crate::upstream::{Ask, Level, Progress, Question, Report, TraceContext};
@@ -271,7 +272,7 @@ impl Reports {
 
     fn calls(&self, request: Option<&RequestId>, with_ended: bool) -> Result<Vec<Progress>, &'static str> {
         let in_flight = self.0.lock();
-        let mut session = None;
+        let mut asker: Option<Principal> = None;
         let (mut calls, mut others) = (Vec::new(), Vec::new());
         for Entry { progress, names, ended, .. } in &in_flight.requests {
             let is_another = request.is_some_and(|request| names.as_ref().is_some_and(|(_, own)| own != request));
@@ -282,7 +283,7 @@ impl Reports {
                 others.push(progress.clone());
                 continue;
             };
-            if *session.get_or_insert(caller.session()) != caller.session() {
+            if asker.get_or_insert_with(|| caller.principal().clone()) != caller.principal() {
                 return Err("calls of several clients are in flight, and it does not say which one it belongs to");
             }
             calls.push(progress.clone());

@@ -1,0 +1,51 @@
+//! Everything that one execution runs against.
+
+use std::sync::Arc;
+
+use super::{Approver, Rules, RulesNow, Validators};
+use crate::audit;
+use crate::catalog::Catalog;
+use crate::config::Limits;
+use crate::redact;
+use crate::router::Router;
+use crate::sandbox::Pool;
+use crate::session::Session;
+use crate::spending::Spending;
+use crate::telemetry::Telemetry;
+use crate::upstream::Caller;
+
+/// Snapshot that one execution or request runs against: a catalog that changes meanwhile does not change a running
+/// script.
+#[derive(Clone)]
+pub struct ExecutionContext {
+    /// Catalog that the script sees.
+    pub catalog: Arc<Catalog>,
+    /// The way to the servers.
+    pub router: Arc<Router>,
+    /// Session that it belongs to.
+    pub session: Arc<Session>,
+    /// Compiled schemas.
+    pub validators: Arc<Validators>,
+    /// Workers that scripts run in.
+    pub pool: Arc<Pool>,
+    /// Limits of one execution.
+    pub limits: Limits,
+    /// Rates and budgets.
+    pub spending: Arc<Spending>,
+    /// Metrics and traces.
+    pub telemetry: Telemetry,
+    /// The audit log.
+    pub audit: Arc<audit::Log>,
+    /// Redaction of answers.
+    pub redaction: redact::Results,
+    /// Whether redacted values get placeholders, which calls may use.
+    pub placeholders: bool,
+    /// Client that servers may reach meanwhile, where there is one.
+    pub caller: Option<Arc<dyn Caller>>,
+    /// Policy when the execution began.
+    pub rules: Arc<Rules>,
+    /// Policy in force when a call is made.
+    pub rules_now: RulesNow,
+    /// Approves the calls that need it.
+    pub approver: Approver,
+}
