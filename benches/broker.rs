@@ -21,6 +21,7 @@ use forgefs::router::{Route, Router};
 use forgefs::sandbox::{Pool, PoolOptions};
 use forgefs::session::Session;
 use forgefs::spending::Spending;
+use forgefs::state::Embedded;
 use forgefs::telemetry::Telemetry;
 use forgefs::upstream::{Answer, Block, Listing, Operation, Progress, ToolAnswer, Upstream};
 use forgefs_measure::report::Report;
@@ -90,7 +91,7 @@ impl Setup {
             catalog: Arc::new(Catalog::build(vec![Arc::new(entry)]).unwrap()),
             router: Arc::new(Router::new(HashMap::from([("github".to_owned(), Route { instance: 0, upstream })]))),
             validators: Arc::default(),
-            spending: Spending::new(&config),
+            spending: Spending::new(&config, Arc::new(Embedded::default())),
             rules: Arc::new(Rules::new(&config)),
             // No script runs, and nothing is put on record.
             pool: Pool::new(PoolOptions {

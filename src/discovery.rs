@@ -9,7 +9,8 @@ use crate::labels::Labels;
 use crate::limits;
 use crate::meter::{Halt, Meter, metered_as};
 use crate::redact::{self, Surface};
-use crate::session::{Session, StoredResult};
+use crate::session::Session;
+use crate::state::Entry;
 use crate::text::{brief, head};
 
 /// Levels that one `ls` shows at most.
@@ -89,7 +90,7 @@ impl Discovery<'_> {
     pub async fn ls(&self, path: &str, depth: Option<u32>) -> Result<String> {
         if is_results(path) {
             limits::PATH.check(path.len())?;
-            return self.session.results.listing(path, |labels| self.sees(labels));
+            return self.session.results.listing(path, |labels| self.sees(labels)).await;
         }
         let depth = depth.unwrap_or(1).clamp(1, MAX_DEPTH) as usize;
         let (catalog, path, hidden) = (Arc::clone(self.catalog), path.to_owned(), self.uncounted());
@@ -124,7 +125,10 @@ impl Discovery<'_> {
             return Err(Error::new(ErrorCode::InvalidArgs, "`cat` needs a path"));
         }
         limits::PATHS.check(paths.len())?;
-        let asked = paths.iter().map(|path| self.asked(path)).collect::<Result<Vec<_>>>()?;
+        let mut asked = Vec::with_capacity(paths.len());
+        for path in paths {
+            asked.push(self.asked(path).await?);
+        }
         let (catalog, hidden) = (Arc::clone(self.catalog), self.uncounted());
         let unseen = self.unseen(&asked, &hidden).await?;
         let find = move |meter: &Meter| {
@@ -158,13 +162,14 @@ impl Discovery<'_> {
         Ok(reached)
     }
 
-    fn asked(&self, path: &str) -> Result<Asked> {
+    async fn asked(&self, path: &str) -> Result<Asked> {
         if !is_results(path) {
             return Ok(Asked::Path(path.to_owned()));
         }
         limits::PATH.check(path.len())?;
         // Whether its text may be had is the broker's to say.
-        let result = self.session.results.get(path, |labels| self.sees(labels), |labels| self.sees(labels))?;
+        let sees = |labels: &Labels| self.sees(labels);
+        let result = self.session.results.get(path, sees, sees).await?;
         Ok(Asked::Result(result))
     }
 
@@ -259,7 +264,7 @@ fn shown(found: Vec<Line>, several: bool) -> Vec<String> {
 
 /// What a path of one request names.
 enum Asked {
-    Result(Arc<StoredResult>),
+    Result(Entry),
     Path(String),
 }
 
@@ -282,8 +287,8 @@ impl Read<'_> {
     fn add(&mut self, asked: &Asked) -> Result<(), Halt> {
         let path = match asked {
             Asked::Result(result) => {
-                let text = self.cut(&result.text, &result.path)?;
-                return self.push(result.path.clone(), text, result.labels.clone(), None);
+                let text = self.cut(&result.value, &result.name)?;
+                return self.push(result.name.to_string(), text, (*result.labels).clone(), None);
             }
             Asked::Path(path) => path,
         };

@@ -21,11 +21,13 @@ use crate::kept;
 use crate::manifest::{Phase, ServerEntry};
 use crate::memory;
 use crate::panics;
+use crate::principal::Principal;
 use crate::redact::{self, Outgoing as _, Surface};
 use crate::router::Router;
 use crate::sandbox::{Pool, PoolOptions};
 use crate::session::Session;
 use crate::spending::Spending;
+use crate::state::{Embedded, State};
 use crate::task::Task;
 use crate::telemetry::{Metrics, ServerState, Snapshot, Telemetry, Traces};
 use fleet::Fleet;
@@ -50,6 +52,8 @@ pub struct Gateway {
     started: Instant,
     fleet: Fleet,
     validators: Arc<Validators>,
+    /// What outlives requests, also over reloads.
+    state: Arc<dyn State>,
     workers: Workers,
     /// Keeps workers of the pool warm, once that was asked for.
     warming: ArcSwapOption<Task>,
@@ -108,12 +112,13 @@ impl Gateway {
         let traces = config.telemetry.as_ref().map(Traces::start).transpose()?;
         let (fleet, router) = Fleet::start(&config, &catalogs)?;
         let metrics_wanted = watch::Sender::new(config.metrics.clone());
+        let state: Arc<dyn State> = Arc::new(Embedded::default());
         let in_force = InForce {
             rules: Arc::new(Rules::new(&config)),
             router,
             pool: workers.pool(&config.sandbox),
             audit: audit::Log::open(&config.audit),
-            spending: Spending::new(&config),
+            spending: Spending::new(&config, Arc::clone(&state)),
             traces,
             config: Arc::new(config),
         };
@@ -122,6 +127,7 @@ impl Gateway {
             started: Instant::now(),
             fleet,
             validators: Arc::default(),
+            state,
             workers,
             warming: ArcSwapOption::empty(),
             notice: ArcSwapOption::empty(),
@@ -148,7 +154,7 @@ impl Gateway {
             true => Arc::clone(&before.audit),
             false => audit::Log::open(&config.audit),
         };
-        let (rules, spending) = (Arc::new(Rules::new(&config)), before.spending.reloaded(&config));
+        let (rules, spending) = (Arc::new(Rules::new(&config)), Spending::new(&config, Arc::clone(&self.state)));
         // Nothing can fail from here on.
         memory::configure(&config.memory);
         let (reloaded, router) = self.fleet.reload(&config, prepared);
@@ -297,6 +303,12 @@ impl Gateway {
             tasks: tokio::runtime::Handle::try_current().map_or(0, |runtime| runtime.metrics().num_alive_tasks()),
         };
         self.metrics.text(now).unwrap_or_default()
+    }
+
+    /// Opens a session.
+    #[must_use]
+    pub fn open_session(&self, principal: Principal) -> Arc<Session> {
+        Arc::new(Session::new(principal, &self.state))
     }
 
     /// Runs a script.

@@ -51,9 +51,35 @@ impl Kind {
         Self { what, most_entries, most_bytes, entries: AtomicUsize::new(0), bytes: AtomicUsize::new(0) }
     }
 
+    /// Counts an entry of so many bytes that is kept elsewhere, until it is dropped.
+    pub(crate) fn count(&'static self, bytes: usize) -> Counted {
+        self.entries.fetch_add(1, Ordering::Relaxed);
+        self.bytes.fetch_add(bytes, Ordering::Relaxed);
+        Counted { kind: self, bytes }
+    }
+
     pub(crate) fn held(&self) -> Usage {
         let (entries, bytes) = (self.entries.load(Ordering::Relaxed), self.bytes.load(Ordering::Relaxed));
         Usage { what: self.what, entries, bytes }
+    }
+}
+
+/// An entry that is counted.
+pub(crate) struct Counted {
+    kind: &'static Kind,
+    bytes: usize,
+}
+
+impl std::fmt::Debug for Counted {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} bytes of {}", self.bytes, self.kind.what)
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.kind.entries.fetch_sub(1, Ordering::Relaxed);
+        self.kind.bytes.fetch_sub(self.bytes, Ordering::Relaxed);
     }
 }
 

@@ -42,6 +42,7 @@ pub mod server;
 pub mod session;
 mod spawner;
 pub mod spending;
+pub mod state;
 mod task;
 pub mod telemetry;
 mod text;

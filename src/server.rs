@@ -33,6 +33,7 @@ use crate::catalog::Catalog;
 use crate::error::{Error, ErrorCode, Result};
 use crate::gateway::Gateway;
 use crate::panics;
+use crate::principal::Principal;
 use crate::session::Session;
 use crate::upstream::{Caller, Level};
 
@@ -57,7 +58,7 @@ const LIST_TTL: u64 = 24 * 60 * 60 * 1000;
 /// # Errors
 /// `INTERNAL` when the transport fails in a way other than ending.
 pub async fn serve_stdio(gateway: Arc<Gateway>) -> Result<()> {
-    let service = ForgeServer::new(SessionHandler { gateway, session: Arc::default() });
+    let service = ForgeServer::new(SessionHandler { session: gateway.open_session(Principal::local()), gateway });
     let broken = |what: String| Error::new(ErrorCode::Internal, format!("the MCP connection failed: {what}"));
     let transport = Stdio::open().map_err(|error| broken(error.to_string()))?;
     match service.serve(transport).await {

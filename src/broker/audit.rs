@@ -156,7 +156,7 @@ impl Audit {
             engine: self.ran_in.as_ref().map(|(engine, _)| engine.to_string()),
             confined: layers(true),
             unconfined: layers(false),
-            cost: self.broker.spent.spent(),
+            cost: calls.iter().fold(Amount::ZERO, |sum, call| sum.plus(call.cost)),
             calls,
             read,
         };

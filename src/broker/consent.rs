@@ -115,16 +115,20 @@ impl Settled {
 
 impl Consents {
     /// What is remembered of all of `wanted`; `None` when some of it has to be asked.
-    fn remembered(&self, wanted: &[Consent], session: &Approvals) -> Option<Settled> {
+    async fn remembered(&self, wanted: &[Consent], session: &Approvals) -> Result<Option<Settled>> {
+        let mut allowed = Vec::with_capacity(wanted.len());
+        for consent in wanted {
+            allowed.push(session.has(consent).await?);
+        }
         let state = self.0.lock();
         if let Some(refusal) = wanted.iter().find_map(|consent| state.refused.get(consent)) {
-            return Some(Settled::Refused(denied(format!("{refusal}, for the rest of this run"))));
+            return Ok(Some(Settled::Refused(denied(format!("{refusal}, for the rest of this run")))));
         }
-        if wanted.iter().all(|consent| session.has(consent)) {
-            return Some(Settled::Granted(Approval::SessionBefore));
+        if allowed.iter().all(|allowed| *allowed) {
+            return Ok(Some(Settled::Granted(Approval::SessionBefore)));
         }
-        let all = wanted.iter().all(|consent| state.granted.contains(consent) || session.has(consent));
-        all.then_some(Settled::Granted(Approval::RunBefore))
+        let all = wanted.iter().zip(allowed).all(|(consent, allowed)| allowed || state.granted.contains(consent));
+        Ok(all.then_some(Settled::Granted(Approval::RunBefore)))
     }
 
     /// Joins the question about `wanted` while all of its calls can be shown, or opens one; whether it was opened.
@@ -174,7 +178,7 @@ impl Broker {
     /// `APPROVAL_DENIED` when the user says no, says nothing, cannot be asked, or cannot be shown the whole call.
     pub(super) async fn approve(&self, asked: &Asked<'_>, reasons: &[Reason]) -> Result<Approval> {
         let wanted: Vec<Consent> = reasons.iter().map(|reason| consent(asked, reason)).collect();
-        if let Some(settled) = self.consents.remembered(&wanted, &self.context.session.approvals) {
+        if let Some(settled) = self.consents.remembered(&wanted, &self.context.session.approvals).await? {
             return settled.approval();
         }
         if self.context.approver == Approver::Operator {
@@ -191,7 +195,7 @@ impl Broker {
             tokio::time::sleep(GATHER).await;
             let calls = self.consents.close(&wanted, &batch);
             // Another question about the same may have been answered meanwhile.
-            let settled = match self.consents.remembered(&wanted, &self.context.session.approvals) {
+            let settled = match self.consents.remembered(&wanted, &self.context.session.approvals).await? {
                 Some(settled) => settled,
                 None => self.ask(asked, reasons, &wanted, &calls).await,
             };
@@ -241,7 +245,12 @@ impl Broker {
                 Settled::Granted(Approval::Run)
             }
             Some(SESSION) => {
-                wanted.iter().for_each(|consent| self.context.session.approvals.grant(consent.clone()));
+                for consent in wanted {
+                    if let Err(error) = self.context.session.approvals.grant(consent).await {
+                        tracing::warn!(%error, "an approval for the session is kept for the run alone");
+                        self.consents.grant(wanted);
+                    }
+                }
                 Settled::Granted(Approval::Session)
             }
             decision => {

@@ -48,7 +48,8 @@ use crate::outcome::Outcome;
 use crate::pause::Pause;
 use crate::redact::{self, Mentions, Surface};
 use crate::session::Stash;
-use crate::spending::{Item, SpendCounter};
+use crate::spending::{Account, Item};
+use crate::state::DryRun;
 use crate::task;
 use crate::telemetry::Trace;
 use crate::upstream::{self, Answer, Operation, Progress, Step, TraceContext};
@@ -105,9 +106,9 @@ pub struct Broker {
     consents: Consents,
     /// Whether writes are planned only.
     is_dry: bool,
-    stash: Arc<Stash>,
+    stash: Stash,
     pause: Arc<Pause>,
-    spent: SpendCounter,
+    account: Account,
     trace: Trace,
     placeholders: Placeholders,
 }
@@ -121,7 +122,10 @@ impl Broker {
         let placeholders = Placeholders::new(context.placeholders, || Mentions::of(code));
         let broker = Self::new(context, Subject::script(language, code, is_dry), placeholders);
         match is_dry {
-            true => Self { is_dry, stash: Arc::new(broker.stash.fork()), ..broker },
+            true => {
+                let stash = broker.stash.within(Arc::new(DryRun::new(Arc::clone(broker.stash.state()))));
+                Self { is_dry, stash, ..broker }
+            }
             false => broker,
         }
     }
@@ -135,17 +139,18 @@ impl Broker {
 
     fn new(context: Arc<ExecutionContext>, subject: Subject, placeholders: Placeholders) -> Self {
         let client_trace = context.caller.as_ref().and_then(|caller| caller.trace());
+        let recorder = Recorder::new(Arc::clone(&context.audit), subject);
         Self {
-            recorder: Recorder::new(Arc::clone(&context.audit), subject),
+            account: context.spending.account(&recorder.id, context.session.principal()),
+            recorder,
             slots: Semaphore::new(context.limits.concurrency),
             ledger: Ledger::new(context.limits.calls, MAX_DISCOVERY),
             taint: Taint::new(Arc::clone(&context.rules)),
             attachments: Attachments::default(),
             consents: Consents::default(),
             is_dry: false,
-            stash: Arc::clone(&context.session.stash),
+            stash: context.session.stash.clone(),
             pause: Arc::default(),
-            spent: SpendCounter::default(),
             trace: Trace::begin(context.telemetry.traces.as_ref(), client_trace.as_ref()),
             placeholders,
             context,
@@ -313,14 +318,14 @@ impl Broker {
 
     /// Pays for a call and makes it. What is refused on the way costs nothing.
     async fn pay_and_send(&self, call: &mut Call<'_>, asked: &Asked<'_>, admitted: &Admitted) -> Result<Value> {
-        let (label, session) = (asked.label(), self.context.session.spent());
+        let label = asked.label();
         let item = Item {
             server: &asked.entry.name,
             tool: asked.stub.map(|stub| stub.name.as_str()),
             label: &label,
             free: matches!(asked.operation, Operation::Complete { .. }),
         };
-        let cost = match self.context.spending.charge(item, &self.spent, session).await {
+        let cost = match self.context.spending.charge(item, &self.account).await {
             Ok(cost) => cost,
             Err(error) => return Err(call.refused(error)),
         };
@@ -329,7 +334,7 @@ impl Broker {
         let answer = self.send(call, asked, admitted).await;
         drop(slot);
         if answer.as_ref().is_err_and(|error| was_turned_away(error.code) || !call.is_sent()) {
-            self.context.spending.refund(cost, &self.spent, session).await;
+            self.context.spending.refund(cost, &self.account).await;
             call.paid(Amount::ZERO);
         }
         answer

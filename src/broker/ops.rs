@@ -19,7 +19,8 @@ use crate::manifest::ServerEntry;
 use crate::meter::{Meter, metered_as};
 use crate::pause::Pause;
 use crate::sandbox::Host;
-use crate::session::StoredResult;
+use crate::session;
+use crate::state::Entry;
 use crate::task;
 
 #[async_trait]
@@ -83,22 +84,22 @@ impl Broker {
                     Error::new(ErrorCode::InvalidArgs, format!("the value of {key:?} cannot be kept: {unfit}"))
                 })?;
                 let ttl = ttl_secs.map(Duration::from_secs);
-                self.stash.put(key, value.get().to_owned(), self.labels(), ttl, self.readable())?;
+                self.stash.put(key, value.get().to_owned(), self.labels(), ttl, self.readable()).await?;
                 json_text(&Value::Null)
             }
-            Op::StashGet { key } => match self.stashed(&key) {
+            Op::StashGet { key } => match self.stashed(&key).await? {
                 Some(text) => RawValue::from_string(text.to_string()).map_err(not_json),
                 None => json_text(&Value::Null),
             },
             Op::StashDelete { key } => {
-                let is_there = self.stashed(&key).is_some();
-                self.stash.delete(&key, self.readable());
+                let is_there = self.stashed(&key).await?.is_some();
+                self.stash.delete(&key, self.readable()).await?;
                 json_text(&is_there)
             }
             // A key is data of its writer as much as what is under it.
-            Op::StashKeys => json_text(&self.stash.keys(|labels| self.sees(labels))),
-            Op::ResultsList => json_text(&self.results()),
-            Op::ResultsGet { path } => self.result(&discovery, &path),
+            Op::StashKeys => json_text(&self.stash.keys(|labels| self.sees(labels)).await?),
+            Op::ResultsList => json_text(&self.results().await?),
+            Op::ResultsGet { path } => self.result(&discovery, &path).await,
         }
     }
 
@@ -114,12 +115,14 @@ impl Broker {
     }
 
     /// An entry of the stash. To learn whether there is one is to learn something of its writer.
-    fn stashed(&self, key: &str) -> Option<Arc<str>> {
-        let (text, labels) = self.stash.get(key, self.readable())?;
+    async fn stashed(&self, key: &str) -> Result<Option<Arc<str>>> {
+        let Some(entry) = self.stash.get(key, self.readable()).await? else { return Ok(None) };
         // A call beside this one may have entered another group meanwhile.
-        self.taint.take_in("the stash", &labels).ok()?;
-        self.reads_kept(&text);
-        Some(text)
+        if self.taint.take_in("the stash", &entry.labels).is_err() {
+            return Ok(None);
+        }
+        self.reads_kept(&entry.value);
+        Ok(Some(entry.value))
     }
 
     /// The names of a server's resources are its data, as far as they are in a folder of their own.
@@ -131,25 +134,27 @@ impl Broker {
     }
 
     /// The stored results that may be known here, without anything of what is in them.
-    fn results(&self) -> Value {
-        let describe = |result: &Arc<StoredResult>| {
+    async fn results(&self) -> Result<Value> {
+        let describe = |result: &Entry| {
             json!({
-                "path": result.path, "bytes": result.text.len(), "lines": result.lines, "labels": result.labels,
+                "path": result.name, "bytes": result.value.len(), "lines": result.lines, "labels": result.labels,
             })
         };
-        self.context.session.results.list(|labels| self.sees(labels)).iter().map(describe).collect()
+        let results = self.context.session.results.list(|labels| self.sees(labels)).await?;
+        Ok(results.iter().map(describe).collect())
     }
 
-    fn result(&self, discovery: &Discovery<'_>, path: &str) -> Result<Json> {
-        let result = self.context.session.results.get(path, self.readable(), |labels| discovery.sees(labels))?;
-        self.taint.take_in(&result.path, &result.labels)?;
-        self.reads_kept(&result.text);
-        match result.is_json {
+    async fn result(&self, discovery: &Discovery<'_>, path: &str) -> Result<Json> {
+        let sees = |labels: &Labels| discovery.sees(labels);
+        let result = self.context.session.results.get(path, self.readable(), sees).await?;
+        self.taint.take_in(&result.name, &result.labels)?;
+        self.reads_kept(&result.value);
+        match session::is_json(&result) {
             true => {
-                let compact = || RawValue::from_string(json::compact(&result.text));
-                task::work_on(result.text.len(), compact).map_err(not_json)
+                let compact = || RawValue::from_string(json::compact(&result.value));
+                task::work_on(result.value.len(), compact).map_err(not_json)
             }
-            false => json_text(&result.text),
+            false => json_text(&*result.value),
         }
     }
 

@@ -1,15 +1,14 @@
 //! `forgefs call`: one tool, through the same broker as scripts.
 
 use std::process::ExitCode;
-use std::sync::Arc;
 
 use clap::Args;
 
 use super::ui::Ui;
 use super::{Failure, Global};
 use crate::broker::ExecutionContext;
+use crate::principal::Principal;
 use crate::redact::{Outgoing as _, Surface};
-use crate::session::Session;
 
 #[derive(Args)]
 pub(super) struct CallArgs {
@@ -28,8 +27,8 @@ pub(super) struct CallArgs {
 pub(super) async fn call(global: &Global, args: CallArgs, ui: Ui) -> Result<ExitCode, Failure> {
     let gateway = global.settled().await?;
     let CallArgs { server, tool, args, yes } = args;
-    let context =
-        ExecutionContext { approver: super::approver(yes), ..gateway.execution_context(&Arc::new(Session::default())) };
+    let session = gateway.open_session(Principal::local());
+    let context = ExecutionContext { approver: super::approver(yes), ..gateway.execution_context(&session) };
     let value = tokio::select! {
         value = context.request("call", async |broker| broker.call_tool(1, &server, &tool, &args).await) => value?,
         () = super::signals::interrupted() => return Ok(ExitCode::from(130)),

@@ -3,7 +3,6 @@
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::sync::Arc;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
@@ -15,7 +14,7 @@ use crate::broker::ExecutionContext;
 use crate::error::Behaviour;
 use crate::execution::{Execution, Request};
 use crate::limits;
-use crate::session::Session;
+use crate::principal::Principal;
 
 /// Largest script that is read; the configured limit is usually lower.
 const MAX_READ: u64 = limits::SCRIPT_FILE.max as u64;
@@ -56,7 +55,7 @@ pub(super) async fn run(global: &Global, args: RunArgs, ui: Ui) -> Result<ExitCo
     let timeout = timeout.map_err(|error| Failure::usage(format!("--timeout: {error}")))?.filter(|t| !t.is_zero());
     let gateway = global.gateway(global.load(true)?)?;
     gateway.settle(super::SETTLE).await;
-    let session = Arc::new(Session::default());
+    let session = gateway.open_session(Principal::local());
     let request = Request { language, code, timeout, dry_run: args.dry_run };
     let context = ExecutionContext { approver: super::approver(args.yes), ..gateway.execution_context(&session) };
     let execution = tokio::select! {

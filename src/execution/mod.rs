@@ -24,7 +24,7 @@ use crate::session::Session;
 use crate::task;
 
 pub use failed::Failed;
-use render::Large;
+use render::Part;
 
 /// What the first answer with placeholders says of them.
 const PLACEHOLDERS: &str = "`<<EMAIL:1>>` and the like stand for values that are kept from you: give one to a tool as it \
@@ -82,11 +82,22 @@ pub struct Execution {
 
 impl Execution {
     /// The text that the agent reads, of about `budget` tokens: what is larger is kept in `session` and pointed at.
-    #[must_use]
-    pub fn answer(&self, session: &Session, budget: usize) -> String {
-        self.rendered(budget, &|Large { text, is_json }| {
-            session.results.store(self.run, text, is_json, self.labels.clone())
-        })
+    pub async fn answer(&self, session: &Session, budget: usize) -> String {
+        let size = self.value.as_ref().map_or(0, |value| value.get().len());
+        let parts = task::work_on(size, || self.parts(budget));
+        let (mut answer, mut stored) = (String::new(), 0);
+        for part in parts {
+            match part {
+                Part::Text(text) => answer.push_str(&text),
+                Part::Large(large) => {
+                    stored += 1;
+                    let (pointer, labels) = (large.pointer(), self.labels.clone());
+                    let path = session.results.store(self.run, stored, large.text, large.is_json, labels).await;
+                    answer.push_str(&pointer(&path));
+                }
+            }
+        }
+        answer
     }
 }
 

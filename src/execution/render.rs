@@ -28,11 +28,18 @@ const MAX_KEY: usize = 100;
 /// The key under which `serde_json` hands over a number. Objects from outside never have it.
 const NUMBER: &str = "$serde_json::private::Number";
 
-/// Keeps a text that is too large for an answer; the path to read it from.
-pub(super) type Keep<'k> = dyn Fn(Large) -> Result<String> + 'k;
+/// A part of an answer.
+pub(super) enum Part {
+    /// Shown as it is.
+    Text(String),
+    /// Too large to be shown.
+    Large(Large),
+}
 
-/// A part of an answer that is over the budget.
+/// A part that is over the budget.
 pub(super) struct Large {
+    /// Its shape, in a few words.
+    shape: String,
     /// The whole text.
     pub(super) text: String,
     /// Whether it is JSON.
@@ -40,25 +47,25 @@ pub(super) struct Large {
 }
 
 impl Execution {
-    /// The answer's text: the value as compact JSON, or the failure with the calls that completed before it; then
-    /// captured output and notes. `keep` is given what is over `budget` tokens, and pointed at.
-    pub(super) fn rendered(&self, budget: usize, keep: &Keep<'_>) -> String {
+    /// The parts of the answer's text: the value as compact JSON, or the failure with the calls that completed before
+    /// it; then captured output and notes. The budget is one for each part, in tokens.
+    pub(super) fn parts(&self, budget: usize) -> Vec<Part> {
         let budget = budget * BYTES_PER_TOKEN;
-        let mut text = match (&self.value, &self.error) {
-            (Some(value), _) => fit_value(value.get(), budget, keep),
-            (None, Some(failed)) => failed.describe() + &self.completed(),
-            (None, None) => String::new(),
-        };
+        let mut parts = vec![match (&self.value, &self.error) {
+            (Some(value), _) => fit_value(value.get(), budget),
+            (None, Some(failed)) => Part::Text(failed.describe() + &self.completed()),
+            (None, None) => Part::Text(String::new()),
+        }];
         if !self.output.is_empty() {
-            let _ = write!(text, "\n--- output\n{}", fit_text(self.output.trim_end(), budget, keep));
+            parts.push(Part::Text("\n--- output\n".to_owned()));
+            parts.push(fit_text(self.output.trim_end(), budget));
         }
-        for note in &self.notes {
-            let _ = write!(text, "\nnote: {note}");
-        }
+        parts.extend(self.notes.iter().map(|note| Part::Text(format!("\nnote: {note}"))));
         if self.dry_run {
-            let _ = write!(text, "\n{}", fit_text(&self.plan(), budget, keep));
+            parts.push(Part::Text("\n".to_owned()));
+            parts.push(fit_text(&self.plan(), budget));
         }
-        text
+        parts
     }
 
     /// Every call of a dry run in order, with what would come of it.
@@ -94,10 +101,10 @@ impl Execution {
     }
 }
 
-fn fit_value(json: &str, budget: usize, keep: &Keep<'_>) -> String {
-    let text = |text: String| kept("text", Large { text, is_json: false }, keep);
+fn fit_value(json: &str, budget: usize) -> Part {
+    let text = |text: String| Part::Large(Large { shape: "text".to_owned(), text, is_json: false });
     if json.len() <= budget {
-        return json.to_owned();
+        return Part::Text(json.to_owned());
     }
     if json::measure(json.as_bytes()).is_ok_and(|found| found.depth > json::MAX_DEPTH) {
         return text(json.to_owned());
@@ -108,35 +115,37 @@ fn fit_value(json: &str, budget: usize, keep: &Keep<'_>) -> String {
     {
         return text(long);
     }
-    kept(&shape(json, true).unwrap_or_default(), Large { text: json::laid_out(json), is_json: true }, keep)
+    let shape = shape(json, true).unwrap_or_default();
+    Part::Large(Large { shape, text: json::laid_out(json), is_json: true })
 }
 
-fn fit_text(text: &str, budget: usize, keep: &Keep<'_>) -> String {
+fn fit_text(text: &str, budget: usize) -> Part {
     match text.len() <= budget {
-        true => text.to_owned(),
-        false => kept("output", Large { text: text.to_owned(), is_json: false }, keep),
+        true => Part::Text(text.to_owned()),
+        false => Part::Large(Large { shape: "output".to_owned(), text: text.to_owned(), is_json: false }),
     }
 }
 
-fn kept(shape: &str, large: Large, keep: &Keep<'_>) -> String {
-    let Large { text, .. } = &large;
-    let (lines, bytes, preview) = (text.lines().count(), text.len(), head(text, PREVIEW).to_owned());
-    let path = match keep(large) {
-        Ok(path) => path,
-        Err(error) => {
-            let hint = error.hint.as_deref().unwrap_or_default();
-            return format!(
+impl Large {
+    /// Points at it: its shape and size, its beginning, and how to read on where it was `stored`.
+    pub(super) fn pointer(&self) -> impl FnOnce(&Result<String>) -> String + use<> {
+        let Self { shape, text, .. } = self;
+        let (shape, lines, bytes) = (shape.clone(), text.lines().count(), text.len());
+        let preview = head(text, PREVIEW).to_owned();
+        move |stored| match stored {
+            Ok(path) => format!(
+                "too large for an answer, stored as {path}: {shape}, {bytes} bytes, {lines} lines\n{preview}…\n\
+                 read on: cat(\"{path}\", lines=\"1-200\"), or forge.results.get(\"{path}\") in a script (Starlark: \
+                 results.get), or return less"
+            ),
+            Err(error) => format!(
                 "too large for an answer, and not stored: {}: {shape}, {bytes} bytes, {lines} lines\n{preview}…\n\
-                 fix: {hint}",
-                error.message
-            );
+                 fix: {}",
+                error.message,
+                error.hint.as_deref().unwrap_or_default()
+            ),
         }
-    };
-    format!(
-        "too large for an answer, stored as {path}: {shape}, {bytes} bytes, {lines} lines\n{preview}…\n\
-         read on: cat(\"{path}\", lines=\"1-200\"), or forge.results.get(\"{path}\") in a script (Starlark: \
-         results.get), or return less"
-    )
+    }
 }
 
 /// What a value is made of, one level deep; no values are made of its text for that.

@@ -17,7 +17,6 @@ use crate::execution::Request;
 use crate::gateway::Gateway;
 use crate::limits;
 use crate::redact::{self, Surface};
-use crate::task;
 use crate::text::brief;
 use crate::upstream::Caller;
 
@@ -103,8 +102,7 @@ impl SessionHandler {
         let request = Request { language, code, timeout, dry_run: dry_run.unwrap_or(false) };
         let execution = self.execution_context(caller).execute(request).await;
         let budget = self.gateway.config().sandbox.limits.result_tokens;
-        let size = execution.value.as_ref().map_or(0, |value| value.get().len());
-        let mut content = vec![ContentBlock::text(task::work_on(size, || execution.answer(&self.session, budget)))];
+        let mut content = vec![ContentBlock::text(execution.answer(&self.session, budget).await)];
         content.extend(execution.attachments.into_iter().filter_map(|block| serde_json::from_value(block).ok()));
         Ok(if execution.ok { CallToolResult::success(content) } else { CallToolResult::error(content) })
     }

@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 
-use parking_lot::Mutex;
+use serde::Serialize;
 
-use crate::kept::{CONSENTS, Kept};
+use crate::error::Result;
+use crate::state::{Collection, New, State};
 
-/// What is remembered: one tool as it is defined now, of the server as it is reached now, and the rule that asked.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+/// One tool as it is defined now, of the server as it is reached now, and the rule that asked.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 pub struct Consent {
     /// The server.
     pub server: String,
@@ -22,32 +23,33 @@ pub struct Consent {
 }
 
 impl Consent {
-    fn bytes(&self) -> usize {
-        let Self { server, origin, tool, digest, rule } = self;
-        // It is kept twice: in the map, and in the order of its keys.
-        2 * (server.len() + origin.len() + tool.len() + digest.len() + rule.len())
+    /// Its name in the state, different for every consent.
+    fn name(&self) -> String {
+        serde_json::to_string(self).unwrap_or_default()
     }
 }
 
 /// What was allowed so far. Over the bounds the oldest is forgotten, and asked again.
-pub struct Approvals(Mutex<Kept<Consent, ()>>);
-
-impl Default for Approvals {
-    fn default() -> Self {
-        Self(Mutex::new(Kept::new(&CONSENTS)))
-    }
+#[derive(Debug)]
+pub struct Approvals {
+    pub(super) state: Arc<dyn State>,
+    pub(super) collection: Collection,
 }
 
 impl Approvals {
     /// Remembers a consent.
-    pub fn grant(&self, consent: Consent) {
-        let bytes = consent.bytes();
-        self.0.lock().insert(consent, (), bytes);
+    ///
+    /// # Errors
+    /// As of [`State::insert`].
+    pub async fn grant(&self, consent: &Consent) -> Result<()> {
+        self.state.insert(&self.collection, New { name: consent.name(), ..New::default() }).await
     }
 
     /// Whether it was given.
-    #[must_use]
-    pub fn has(&self, consent: &Consent) -> bool {
-        self.0.lock().get(consent).is_some()
+    ///
+    /// # Errors
+    /// As of [`State::entries`].
+    pub async fn has(&self, consent: &Consent) -> Result<bool> {
+        Ok(!self.state.entries(&self.collection, Some(&consent.name())).await?.is_empty())
     }
 }

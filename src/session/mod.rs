@@ -6,11 +6,12 @@ mod stash;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 
 use parking_lot::Mutex;
 
 pub use approvals::{Approvals, Consent};
-pub use results::{Results, StoredResult};
+pub use results::{Results, is_json};
 pub use stash::Stash;
 
 use serde::Serialize;
@@ -18,20 +19,18 @@ use serde::Serialize;
 use crate::kept::{Kept, READS, UNRECORDED};
 use crate::principal::Principal;
 use crate::redact::PlaceholderTable;
-use crate::spending::SpendCounter;
+use crate::state::{Collection, Counter, Embedded, Kind, State};
 
-/// The state of one session.
-#[derive(Default)]
+/// One session.
 pub struct Session {
     principal: Principal,
     client: Mutex<Option<String>>,
     reads: Mutex<Reads>,
-    spent: SpendCounter,
     placeholders: PlaceholderTable,
     /// Results too large to answer with.
     pub results: Results,
     /// What its scripts keep for later ones.
-    pub stash: Arc<Stash>,
+    pub stash: Stash,
     /// What the user allowed for all of it.
     pub approvals: Approvals,
 }
@@ -88,7 +87,37 @@ pub struct NewReads {
     pub count: usize,
 }
 
+/// A session of the client `local`, with a state of its own.
+impl Default for Session {
+    fn default() -> Self {
+        Self::new(Principal::local(), &(Arc::new(Embedded::default()) as Arc<dyn State>))
+    }
+}
+
+/// What the state has of it goes with it.
+impl Drop for Session {
+    fn drop(&mut self) {
+        self.stash.state().end(&Counter::Session(Arc::clone(&self.principal.session)));
+    }
+}
+
 impl Session {
+    /// A new session, kept in `state`.
+    #[must_use]
+    pub fn new(principal: Principal, state: &Arc<dyn State>) -> Self {
+        let state = || Arc::clone(state);
+        let collection = |kind| Collection { kind, session: Arc::clone(&principal.session) };
+        Self {
+            client: Mutex::default(),
+            reads: Mutex::default(),
+            placeholders: PlaceholderTable::default(),
+            results: Results { state: state(), collection: collection(Kind::Results), runs: AtomicU64::new(0) },
+            stash: Stash { state: state(), collection: collection(Kind::Stash) },
+            approvals: Approvals { state: state(), collection: collection(Kind::Approvals) },
+            principal,
+        }
+    }
+
     /// Who it belongs to.
     #[must_use]
     pub fn principal(&self) -> &Principal {
@@ -116,12 +145,6 @@ impl Session {
     #[must_use]
     pub fn placeholders(&self) -> &PlaceholderTable {
         &self.placeholders
-    }
-
-    /// What its calls cost so far.
-    #[must_use]
-    pub fn spent(&self) -> &SpendCounter {
-        &self.spent
     }
 
     /// Remembers that a stub was read, with the digest of its definition, and its text.
@@ -219,9 +242,12 @@ mod tests {
         assert!(session.take_new_reads().new.contains_key("/many/0.pyi"));
     }
 
-    #[test]
-    fn a_session_forgets_the_oldest_consents() {
-        let approvals = Approvals::default();
+    #[tokio::test]
+    async fn a_session_forgets_the_oldest_consents() {
+        let session = Session::default();
+        let approvals = &session.approvals;
+        let grant = async |consent: Consent| approvals.grant(&consent).await.expect("state");
+        let has = async |consent: Consent| approvals.has(&consent).await.expect("state");
         let consent = |number: usize, tool: &str| Consent {
             server: "many".to_owned(),
             origin: "origin".into(),
@@ -229,13 +255,20 @@ mod tests {
             digest: "d".repeat(64),
             rule: "approval = \"always\"".to_owned(),
         };
-        (0..limits::CONSENTS.max + 5).for_each(|number| approvals.grant(consent(number, "t")));
-        let has = [4, 5, limits::CONSENTS.max + 4].map(|number| approvals.has(&consent(number, "t")));
-        assert_eq!(has, [false, true, true]);
+        for number in 0..limits::CONSENTS.max + 5 {
+            grant(consent(number, "t")).await;
+        }
+        for (number, is_kept) in [(4, false), (5, true), (limits::CONSENTS.max + 4, true)] {
+            assert_eq!(has(consent(number, "t")).await, is_kept, "{number}");
+        }
         assert_eq!(CONSENTS.held().entries, limits::CONSENTS.max);
         let long = "t".repeat(100_000);
-        (0..50).for_each(|number| approvals.grant(consent(number, &long)));
+        for number in 0..50 {
+            grant(consent(number, &long)).await;
+        }
         assert!(CONSENTS.held().bytes <= limits::CONSENT_BYTES.max);
-        assert!(approvals.has(&consent(49, &long)) && !approvals.has(&consent(5, "t")));
+        assert!(has(consent(49, &long)).await && !has(consent(5, "t")).await);
+        drop(session);
+        assert_eq!(CONSENTS.held().entries, 0, "it leaves nothing behind");
     }
 }

@@ -1,92 +1,45 @@
 //! Values that were too large to answer with, as files below `/results`.
 
-use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
-
-use parking_lot::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::error::{Error, ErrorCode, Result};
 use crate::labels::Labels;
 use crate::limits;
-use crate::memory::{self, Taken};
+use crate::state::{Collection, Entry, New, State};
 use crate::text::brief;
 
-/// Bytes of all of them; beyond, the oldest go.
-const MAX_BYTES: usize = limits::RESULTS.max;
-/// Executions of which is known how many files they stored.
-const MAX_STORED: usize = limits::RESULT_COUNT.max;
-/// Dropped results that are remembered to say so.
-const MAX_DROPPED: usize = 1000;
-
-/// The stored results of a session, oldest first.
-#[derive(Default)]
-pub struct Results(Mutex<Files>);
-
-#[derive(Default)]
-struct Files {
-    kept: VecDeque<Arc<StoredResult>>,
-    bytes: usize,
+/// The stored results of a session, oldest first. The name of an entry is its path, `/results/<run>/<n>.json`, or `.txt`
+/// for what is no JSON; its value is the text as the agent may read it.
+#[derive(Debug)]
+pub struct Results {
+    pub(super) state: Arc<dyn State>,
+    pub(super) collection: Collection,
     /// Executions so far.
-    runs: u64,
-    /// Files that each execution stored, for the last of those that stored any.
-    stored: BTreeMap<u64, u64>,
-    /// The labels of those that were dropped, by path, oldest first.
-    dropped: VecDeque<(String, Labels)>,
+    pub(super) runs: AtomicU64,
 }
 
-/// One stored result.
-#[derive(Debug)]
-pub struct StoredResult {
-    /// `/results/<run>/<n>.json`, or `.txt` for what is no JSON.
-    pub path: String,
-    /// The text, as the agent may read it.
-    pub text: String,
-    /// Whose data it is made of.
-    pub labels: Labels,
-    /// Whether it is JSON.
-    pub is_json: bool,
-    /// Lines of the text.
-    pub lines: usize,
-    _room: Taken,
+/// Whether a stored result is JSON.
+#[must_use]
+pub fn is_json(result: &Entry) -> bool {
+    result.name.ends_with(".json")
 }
 
 impl Results {
     /// The number of the next execution.
     #[must_use]
     pub fn begin(&self) -> u64 {
-        let mut files = self.0.lock();
-        files.runs += 1;
-        files.runs
+        self.runs.fetch_add(1, Ordering::Relaxed) + 1
     }
 
-    /// Stores a value of execution `run`, at the cost of older ones of the session; returns its path.
+    /// Stores the `number`th text of execution `run`, at the cost of older ones of the session; returns its path.
     ///
     /// # Errors
     /// `BUDGET_EXCEEDED` when it is too large for a session, or all sessions together hold too much.
-    pub fn store(&self, run: u64, text: String, is_json: bool, labels: Labels) -> Result<String> {
-        let (lines, bytes) = (text.lines().count(), text.len());
-        if bytes > MAX_BYTES {
-            let message = format!("a result of {bytes} bytes is over the limit of {MAX_BYTES} bytes a session");
-            return Err(Error::new(ErrorCode::BudgetExceeded, message).hint("return less"));
-        }
-        let mut files = self.0.lock();
-        while files.bytes + bytes > MAX_BYTES && files.drop_oldest() {}
-        let room = loop {
-            match memory::RESULTS.take(bytes) {
-                Ok(room) => break room,
-                Err(_) if files.drop_oldest() => {}
-                Err(full) => return Err(Error::new(ErrorCode::BudgetExceeded, full.to_string()).hint(full.hint())),
-            }
-        };
-        let number = files.stored.entry(run).or_default();
-        *number += 1;
+    pub async fn store(&self, run: u64, number: usize, text: String, is_json: bool, labels: Labels) -> Result<String> {
         let path = format!("/results/{run}/{number}.{}", if is_json { "json" } else { "txt" });
-        if files.stored.len() > MAX_STORED {
-            files.stored.pop_first();
-        }
-        files.bytes += bytes;
-        let result = StoredResult { path: path.clone(), text, labels, is_json, lines, _room: room };
-        files.kept.push_back(Arc::new(result));
+        let new = New { name: path.clone(), value: text, labels, ..New::default() };
+        self.state.insert(&self.collection, new).await?;
         Ok(path)
     }
 
@@ -95,110 +48,106 @@ impl Results {
     ///
     /// # Errors
     /// `INVALID_ARGS` when there is none, or none any more.
-    pub fn get(
+    pub async fn get(
         &self,
         path: &str,
         may: impl Fn(&Labels) -> bool,
         sees: impl Fn(&Labels) -> bool,
-    ) -> Result<Arc<StoredResult>> {
+    ) -> Result<Entry> {
         let path = format!("/{}", path.trim_matches('/'));
-        let files = self.0.lock();
-        if let Some(found) = files.kept.iter().find(|result| result.path == path && may(&result.labels)) {
-            return Ok(Arc::clone(found));
+        let kept = self.state.entries(&self.collection, None).await?;
+        if let Some(found) = kept.iter().find(|entry| *entry.name == *path && may(&entry.labels)) {
+            return Ok(found.clone());
         }
-        let message = match files.dropped(&path).is_some_and(may) {
-            true => format!("{path} was dropped: {} MiB of results are kept, and the oldest go first", MAX_BYTES >> 20),
+        let dropped = self.state.dropped(&self.collection).await?;
+        let message = match dropped.iter().any(|(name, labels)| **name == *path && may(labels)) {
+            true => {
+                format!(
+                    "{path} was dropped: {} MiB of results are kept, and the oldest go first",
+                    limits::RESULTS.max >> 20
+                )
+            }
             false => format!("there is no {}", brief(&path)),
         };
-        let listing = files.listing(&path, &sees).unwrap_or_else(|| files.every(&sees));
+        let listing = listing(&kept, &path, &sees).unwrap_or_else(|| every(&kept, &sees));
         Err(Error::new(ErrorCode::InvalidArgs, message).hint(format!("stored results:\n{listing}")))
     }
 
     /// Every result that is kept and that `sees` lets be known, oldest first.
-    #[must_use]
-    pub fn list(&self, sees: impl Fn(&Labels) -> bool) -> Vec<Arc<StoredResult>> {
-        self.0.lock().kept.iter().filter(|result| sees(&result.labels)).cloned().collect()
+    ///
+    /// # Errors
+    /// As of [`State::entries`].
+    pub async fn list(&self, sees: impl Fn(&Labels) -> bool) -> Result<Vec<Entry>> {
+        let kept = self.state.entries(&self.collection, None).await?;
+        Ok(kept.into_iter().filter(|result| sees(&result.labels)).collect())
     }
 
     /// One line a result below `path` that `sees` lets be known; nothing of what is in it.
     ///
     /// # Errors
     /// `INVALID_ARGS` when `path` is none of its folders.
-    pub fn listing(&self, path: &str, sees: impl Fn(&Labels) -> bool) -> Result<String> {
+    pub async fn listing(&self, path: &str, sees: impl Fn(&Labels) -> bool) -> Result<String> {
         let path = format!("/{}", path.trim_matches('/'));
-        let files = self.0.lock();
-        match files.listing(&path, &sees) {
+        let kept = self.state.entries(&self.collection, None).await?;
+        match listing(&kept, &path, &sees) {
             Some(listing) => Ok(listing),
-            None if path == "/results" => Ok(files.every(&sees)),
+            None if path == "/results" => Ok(every(&kept, &sees)),
             None => Err(Error::new(ErrorCode::InvalidArgs, format!("there is no folder {}", brief(&path)))
-                .hint(format!("stored results:\n{}", files.every(&sees)))),
+                .hint(format!("stored results:\n{}", every(&kept, &sees)))),
         }
     }
 }
 
-impl Files {
-    /// Whether there was one to drop.
-    fn drop_oldest(&mut self) -> bool {
-        let Some(dropped) = self.kept.pop_front() else { return false };
-        self.bytes -= dropped.text.len();
-        self.dropped.push_back((dropped.path.clone(), dropped.labels.clone()));
-        if self.dropped.len() > MAX_DROPPED {
-            self.dropped.pop_front();
-        }
-        true
-    }
-
-    /// The labels of a result that was dropped.
-    fn dropped(&self, path: &str) -> Option<&Labels> {
-        self.dropped.iter().find(|(dropped, _)| dropped == path).map(|(_, labels)| labels)
-    }
-
-    /// The lines of one run's folder, or of one file; `None` when nothing is below `path`.
-    fn listing(&self, path: &str, sees: &impl Fn(&Labels) -> bool) -> Option<String> {
-        let is_below = |own: &str| own.strip_prefix(path).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
-        let below = self.kept.iter().filter(|result| is_below(&result.path) && sees(&result.labels));
-        let lines: Vec<String> = below.map(|result| line(result)).collect();
-        (!lines.is_empty()).then(|| lines.join("\n"))
-    }
-
-    fn every(&self, sees: &impl Fn(&Labels) -> bool) -> String {
-        let none = || "/results/  empty: results over the token budget are stored here".to_owned();
-        self.listing("/results", sees).unwrap_or_else(none)
-    }
+/// The lines of one run's folder, or of one file; `None` when nothing is below `path`.
+fn listing(kept: &[Entry], path: &str, sees: &impl Fn(&Labels) -> bool) -> Option<String> {
+    let is_below = |own: &str| own.strip_prefix(path).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
+    let below = kept.iter().filter(|result| is_below(&result.name) && sees(&result.labels));
+    let lines: Vec<String> = below.map(line).collect();
+    (!lines.is_empty()).then(|| lines.join("\n"))
 }
 
-fn line(result: &StoredResult) -> String {
-    format!("{}  {} bytes, {} lines", result.path, result.text.len(), result.lines)
+fn every(kept: &[Entry], sees: &impl Fn(&Labels) -> bool) -> String {
+    let none = || "/results/  empty: results over the token budget are stored here".to_owned();
+    listing(kept, "/results", sees).unwrap_or_else(none)
+}
+
+fn line(result: &Entry) -> String {
+    format!("{}  {} bytes, {} lines", result.name, result.value.len(), result.lines)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::session::Session;
 
-    #[test]
-    fn the_oldest_results_go_and_their_paths_say_so() {
-        let results = Results::default();
+    #[tokio::test]
+    async fn the_oldest_results_go_and_their_paths_say_so() {
+        let session = Session::default();
+        let results = &session.results;
         let (first, second) = (results.begin(), results.begin());
         let all = |_: &Labels| true;
-        let get = |path: &str| results.get(path, all, all);
-        let large = || "x".repeat(MAX_BYTES / 2);
-        let store = |run, text| results.store(run, text, false, Labels::new()).expect("there is room");
-        assert_eq!(store(first, large()), "/results/1/1.txt");
-        assert_eq!(store(second, large()), "/results/2/1.txt");
-        assert_eq!(store(first, large()), "/results/1/2.txt");
-        assert!(get("results/1/2.txt").is_ok() && get("/results/2/1.txt").is_ok());
-        let gone = get("/results/1/1.txt").expect_err("it was dropped");
+        let get = |path: &'static str| results.get(path, all, all);
+        let store = async |run, number| {
+            let half = "x".repeat(limits::RESULTS.max / 2 - 100);
+            results.store(run, number, half, false, Labels::new()).await.expect("there is room")
+        };
+        assert_eq!(store(first, 1).await, "/results/1/1.txt");
+        assert_eq!(store(second, 1).await, "/results/2/1.txt");
+        assert_eq!(store(first, 2).await, "/results/1/2.txt");
+        assert!(get("results/1/2.txt").await.is_ok() && get("/results/2/1.txt").await.is_ok());
+        let gone = get("/results/1/1.txt").await.expect_err("it was dropped");
         assert!(gone.message.contains("was dropped: 64 MiB"), "{gone}");
         assert!(gone.suggested_fix().contains("/results/1/2.txt"), "{}", gone.suggested_fix());
         for never in ["/results/1/3.txt", "/results/3/1.json", "/results/1", "/results/x/1.json", "/results/../1"] {
-            let error = get(never).expect_err(never);
+            let error = get(never).await.expect_err(never);
             assert!(error.message.contains("there is no"), "{error}");
         }
         // One that is larger than everything is refused, and costs no other.
-        let refused = results.store(second, "x".repeat(MAX_BYTES + 1), false, Labels::new());
-        assert!(refused.expect_err("it is too large").message.contains("over the limit of 67108864 bytes a session"));
-        assert_eq!(results.list(all).len(), 2);
-        assert_eq!(results.listing("/results/2/", all).expect("a folder").lines().count(), 1);
-        assert!(results.listing("/results/3", all).is_err());
+        let larger = "x".repeat(limits::RESULTS.max + 1);
+        let refused = results.store(second, 2, larger, false, Labels::new()).await.expect_err("it is too large");
+        assert!(refused.message.contains("over the limit of 67108864 bytes a session"), "{refused}");
+        assert_eq!(results.list(all).await.expect("state").len(), 2);
+        assert_eq!(results.listing("/results/2/", all).await.expect("a folder").lines().count(), 1);
+        assert!(results.listing("/results/3", all).await.is_err());
     }
 }

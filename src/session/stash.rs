@@ -4,62 +4,39 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use parking_lot::Mutex;
-use tokio::time::Instant;
-
-use crate::error::{Error, ErrorCode, Result};
+use crate::error::Result;
 use crate::labels::Labels;
-use crate::limits;
-use crate::memory::{self, Taken};
+use crate::state::{Collection, Entry, New, State};
 
-/// Bytes of all entries with the same labels, keys included.
-const MAX_BYTES: usize = limits::STASH.max;
-/// Entries with the same labels.
-const MAX_ENTRIES: usize = limits::STASH_ENTRIES.max;
-/// Different labels, besides none.
-const MAX_LABELS: usize = 8;
-/// Longest time that an entry is kept: longer than any session, and short enough to be added to a time.
-const LONGEST: Duration = Duration::from_secs(365 * 24 * 60 * 60);
-
-/// Values by key, each with the labels of the execution that wrote it. What is past its time is gone, and so is the
-/// room that it took.
+/// Values by key, each with the labels of the execution that wrote it.
 ///
 /// An execution deals with the entries that it may read, as if there were no others: each operation is told which, by
 /// their labels. A key may so have several entries, and room is counted for entries of the same labels alone.
-#[derive(Default)]
-pub struct Stash(Mutex<Entries>);
-
-#[derive(Clone, Default)]
-struct Entries {
-    /// The latest last.
-    kept: Vec<Entry>,
-}
-
-#[derive(Clone)]
-struct Entry {
-    key: String,
-    value: Arc<str>,
-    labels: Labels,
-    until: Option<Instant>,
-    _room: Arc<Taken>,
-}
-
-impl Entries {
-    /// With what is past its time taken away.
-    fn current(&mut self) -> &mut Vec<Entry> {
-        let now = Instant::now();
-        self.kept.retain(|entry| entry.until.is_none_or(|until| until > now));
-        &mut self.kept
-    }
+#[derive(Debug, Clone)]
+pub struct Stash {
+    pub(super) state: Arc<dyn State>,
+    pub(super) collection: Collection,
 }
 
 impl Stash {
+    /// The same entries in another state, such as that of a dry run.
+    #[must_use]
+    pub fn within(&self, state: Arc<dyn State>) -> Self {
+        Self { state, collection: self.collection.clone() }
+    }
+
+    /// The state that it is kept in.
+    #[must_use]
+    pub fn state(&self) -> &Arc<dyn State> {
+        &self.state
+    }
+
     /// Keeps the JSON `value` under `key`, for `ttl` if given, else as long as the session. `labels` are those of the
-    /// writer. What the key had before is replaced where the writer may read it.
+    /// writer. Replaces what the writer may read of that key.
     ///
     /// # Errors
     /// `BUDGET_EXCEEDED` when it is full for entries with these labels, or all sessions together hold too much.
-    pub fn put(
+    pub async fn put(
         &self,
         key: String,
         value: String,
@@ -67,134 +44,143 @@ impl Stash {
         ttl: Option<Duration>,
         may: impl Fn(&Labels) -> bool,
     ) -> Result<()> {
-        let mut entries = self.0.lock();
-        let entries = entries.current();
-        let others = || entries.iter().filter(|entry| entry.labels == labels && entry.key != key);
-        let (count, taken) =
-            (others().count(), others().map(|entry| entry.key.len() + entry.value.len()).sum::<usize>());
-        let full = |what: String| {
-            let error = Error::new(ErrorCode::BudgetExceeded, format!("the stash is full: {what}"));
-            Err(error.hint("delete entries that are not needed, or give them a ttl"))
-        };
-        if count >= MAX_ENTRIES || taken + key.len() + value.len() > MAX_BYTES {
-            return full(format!("{count} entries of {MAX_ENTRIES}, {taken} bytes of {MAX_BYTES} without this one"));
-        }
-        let known: BTreeSet<&Labels> = entries.iter().map(|e| &e.labels).filter(|labels| !labels.is_empty()).collect();
-        if !labels.is_empty() && !known.contains(&labels) && known.len() >= MAX_LABELS {
-            return full(format!("it has data of {MAX_LABELS} different sets of servers"));
-        }
-        let room = memory::RESULTS.take(key.len() + value.len());
-        let room = room.map_err(|full| Error::new(ErrorCode::BudgetExceeded, full.to_string()).hint(full.hint()))?;
-        let until = ttl.map(|ttl| Instant::now() + ttl.min(LONGEST));
-        entries.retain(|entry| entry.key != key || !(entry.labels == labels || may(&entry.labels)));
-        entries.push(Entry { key, value: value.into(), labels, until, _room: Arc::new(room) });
-        Ok(())
+        let before = self.state.entries(&self.collection, Some(&key)).await?;
+        let replaces = before.iter().filter(|entry| may(&entry.labels)).map(|entry| entry.id).collect();
+        self.state.insert(&self.collection, New { name: key, value, labels, ttl, replaces }).await
     }
 
-    /// The JSON kept under `key` last among what may be read, with its labels.
-    #[must_use]
-    pub fn get(&self, key: &str, may: impl Fn(&Labels) -> bool) -> Option<(Arc<str>, Labels)> {
-        let mut entries = self.0.lock();
-        let found = entries.current().iter().rev().find(|entry| entry.key == key && may(&entry.labels))?;
-        Some((Arc::clone(&found.value), found.labels.clone()))
+    /// The last entry under `key` among those that may be read.
+    ///
+    /// # Errors
+    /// As of [`State::entries`].
+    pub async fn get(&self, key: &str, may: impl Fn(&Labels) -> bool) -> Result<Option<Entry>> {
+        let entries = self.state.entries(&self.collection, Some(key)).await?;
+        Ok(entries.into_iter().rev().find(|entry| may(&entry.labels)))
     }
 
     /// Forgets `key`, as far as it may be read.
-    pub fn delete(&self, key: &str, may: impl Fn(&Labels) -> bool) {
-        self.0.lock().current().retain(|entry| entry.key != key || !may(&entry.labels));
+    ///
+    /// # Errors
+    /// As of [`State::remove`].
+    pub async fn delete(&self, key: &str, may: impl Fn(&Labels) -> bool) -> Result<()> {
+        let entries = self.state.entries(&self.collection, Some(key)).await?;
+        let ids: Vec<u64> = entries.iter().filter(|entry| may(&entry.labels)).map(|entry| entry.id).collect();
+        self.state.remove(&self.collection, &ids).await
     }
 
     /// The keys that may be read, sorted.
-    #[must_use]
-    pub fn keys(&self, may: impl Fn(&Labels) -> bool) -> Vec<String> {
-        let mut entries = self.0.lock();
-        let seen = entries.current().iter().filter(|entry| may(&entry.labels));
-        seen.map(|entry| entry.key.clone()).collect::<BTreeSet<String>>().into_iter().collect()
-    }
-
-    /// Another one with the same entries, which then goes its own way.
-    #[must_use]
-    pub fn fork(&self) -> Self {
-        Self(Mutex::new(self.0.lock().clone()))
+    ///
+    /// # Errors
+    /// As of [`State::entries`].
+    pub async fn keys(&self, may: impl Fn(&Labels) -> bool) -> Result<Vec<String>> {
+        let entries = self.state.entries(&self.collection, None).await?;
+        let seen = entries.iter().filter(|entry| may(&entry.labels));
+        Ok(seen.map(|entry| entry.name.to_string()).collect::<BTreeSet<String>>().into_iter().collect())
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::error::ErrorCode;
+    use crate::limits;
+    use crate::session::Session;
+    use crate::state::{DryRun, Kind};
+
+    const MAX_BYTES: usize = limits::STASH.max;
 
     fn all(_: &Labels) -> bool {
         true
     }
 
-    fn put(stash: &Stash, key: &str, bytes: usize, ttl: Option<u64>) -> Result<()> {
-        stash.put(key.to_owned(), "x".repeat(bytes), Labels::new(), ttl.map(Duration::from_secs), all)
+    async fn put(stash: &Stash, key: &str, bytes: usize, ttl: Option<u64>) -> Result<()> {
+        stash.put(key.to_owned(), "x".repeat(bytes), Labels::new(), ttl.map(Duration::from_secs), all).await
     }
 
     #[tokio::test(start_paused = true)]
     async fn what_is_past_its_time_is_gone_and_frees_its_room() {
-        let stash = Stash::default();
-        put(&stash, "large", MAX_BYTES - 100, Some(60)).expect("it fits");
-        assert_eq!(put(&stash, "more", 200, None).expect_err("it is full").code, ErrorCode::BudgetExceeded);
-        put(&stash, "large", MAX_BYTES - 100, Some(60)).expect("it replaces itself");
+        let session = Session::default();
+        let stash = &session.stash;
+        put(stash, "large", MAX_BYTES - 100, Some(60)).await.expect("it fits");
+        assert_eq!(put(stash, "more", 200, None).await.expect_err("it is full").code, ErrorCode::BudgetExceeded);
+        put(stash, "large", MAX_BYTES - 100, Some(60)).await.expect("it replaces itself");
         tokio::time::advance(Duration::from_secs(61)).await;
-        assert!(stash.get("large", all).is_none() && stash.keys(all).is_empty());
-        put(&stash, "more", MAX_BYTES - 100, None).expect("the room is free");
-        put(&stash, "forever", 10, Some(u64::MAX)).expect("no time is too long");
+        assert!(
+            stash.get("large", all).await.expect("state").is_none() && stash.keys(all).await.expect("state").is_empty()
+        );
+        put(stash, "more", MAX_BYTES - 100, None).await.expect("the room is free");
+        put(stash, "forever", 10, Some(u64::MAX)).await.expect("no time is too long");
     }
 
-    #[test]
-    fn the_number_of_entries_is_bounded() {
-        let stash = Stash::default();
-        (0..MAX_ENTRIES).for_each(|n| put(&stash, &n.to_string(), 1, None).expect("it fits"));
-        assert!(put(&stash, "one more", 1, None).is_err());
-        stash.delete("0", all);
-        put(&stash, "one more", 1, None).expect("there is a place");
+    #[tokio::test]
+    async fn the_number_of_entries_is_bounded() {
+        let session = Session::default();
+        let stash = &session.stash;
+        for n in 0..Kind::Stash.room().entries {
+            put(stash, &n.to_string(), 1, None).await.expect("it fits");
+        }
+        assert!(put(stash, "one more", 1, None).await.is_err());
+        stash.delete("0", all).await.expect("state");
+        put(stash, "one more", 1, None).await.expect("there is a place");
     }
 
-    #[test]
-    fn a_fork_goes_its_own_way() {
-        let stash = Stash::default();
-        put(&stash, "a", 1, None).expect("it fits");
-        let fork = stash.fork();
-        put(&fork, "b", 1, None).expect("it fits");
-        fork.delete("a", all);
-        assert_eq!((stash.keys(all).len(), fork.keys(all).len()), (1, 1));
-        assert!(stash.get("a", all).is_some() && fork.get("b", all).is_some());
+    #[tokio::test]
+    async fn a_dry_run_goes_its_own_way() {
+        let session = Session::default();
+        let stash = &session.stash;
+        put(stash, "a", 1, None).await.expect("it fits");
+        let keys = async |stash: &Stash| stash.keys(all).await.expect("state");
+        let dry = stash.within(Arc::new(DryRun::new(Arc::clone(stash.state()))));
+        put(&dry, "b", 1, None).await.expect("it fits");
+        put(&dry, "b", 2, None).await.expect("it replaces itself");
+        assert_eq!(keys(&dry).await, ["a", "b"]);
+        dry.delete("a", all).await.expect("state");
+        assert_eq!((keys(stash).await, keys(&dry).await), (vec!["a".to_owned()], vec!["b".to_owned()]));
+        assert_eq!(dry.get("b", all).await.expect("state").map(|entry| entry.value.len()), Some(2));
+        dry.delete("b", all).await.expect("state");
+        assert!(keys(&dry).await.is_empty());
     }
 
-    #[test]
-    fn what_may_not_be_read_is_as_if_it_was_not_there() {
-        let stash = Stash::default();
+    #[tokio::test]
+    async fn what_may_not_be_read_is_as_if_it_was_not_there() {
+        let session = Session::default();
+        let stash = &session.stash;
         let of = |server: &str| Labels::from([server.to_owned()]);
         let only = |server: &'static str| move |labels: &Labels| labels.iter().all(|label| label == server);
-        let put = |server, value: &str| stash.put("k".to_owned(), value.to_owned(), of(server), None, only(server));
-        let get = |server| stash.get("k", only(server)).map(|(value, _)| value.to_string());
-        put("vault", "1").expect("it fits");
-        assert!(get("chat").is_none() && stash.keys(only("chat")).is_empty());
-        put("chat", "2").expect("it fits");
-        assert_eq!((get("vault").as_deref(), get("chat").as_deref()), (Some("1"), Some("2")));
-        stash.delete("k", only("chat"));
-        assert_eq!((get("vault").as_deref(), get("chat").as_deref()), (Some("1"), None));
+        let put = async |server, value: &str| {
+            stash.put("k".to_owned(), value.to_owned(), of(server), None, only(server)).await.expect("it fits");
+        };
+        let get = async |server| {
+            let found = stash.get("k", only(server)).await.expect("state");
+            found.map(|entry| entry.value.to_string()).unwrap_or_default()
+        };
+        put("vault", "1").await;
+        assert!(get("chat").await.is_empty() && stash.keys(only("chat")).await.expect("state").is_empty());
+        put("chat", "2").await;
+        assert_eq!((get("vault").await, get("chat").await), ("1".to_owned(), "2".to_owned()));
+        stash.delete("k", only("chat")).await.expect("state");
+        assert_eq!((get("vault").await, get("chat").await), ("1".to_owned(), String::new()));
         // Without labels it may be read by all, and is the latest for all.
-        stash.put("k".to_owned(), "3".to_owned(), Labels::new(), None, only("chat")).expect("it fits");
-        assert_eq!((get("vault").as_deref(), get("chat").as_deref()), (Some("3"), Some("3")));
+        stash.put("k".to_owned(), "3".to_owned(), Labels::new(), None, only("chat")).await.expect("it fits");
+        assert_eq!((get("vault").await, get("chat").await), ("3".to_owned(), "3".to_owned()));
         // What one has filled is room for another.
         let large = "x".repeat(MAX_BYTES - 1);
-        stash.put("l".to_owned(), large.clone(), of("vault"), None, only("vault")).expect_err("vault has an entry");
-        stash.put("l".to_owned(), large, of("chat"), None, only("chat")).expect("chat has none");
+        let fill = async |server| stash.put("l".to_owned(), large.clone(), of(server), None, only(server)).await;
+        fill("vault").await.expect_err("vault has an entry");
+        fill("chat").await.expect("chat has none");
     }
 
-    #[test]
-    fn different_labels_are_bounded_too() {
-        let stash = Stash::default();
-        let put = |labels: Labels| stash.put("k".to_owned(), "1".to_owned(), labels, None, |_| false);
-        for n in 0..MAX_LABELS {
-            put(Labels::from([n.to_string()])).expect("it fits");
+    #[tokio::test]
+    async fn different_labels_are_bounded_too() {
+        let session = Session::default();
+        let put =
+            async |labels: Labels| session.stash.put("k".to_owned(), "1".to_owned(), labels, None, |_| false).await;
+        for n in 0..Kind::Stash.room().label_sets.expect("a bound") {
+            put(Labels::from([n.to_string()])).await.expect("it fits");
         }
-        let error = put(Labels::from(["more".to_owned()])).expect_err("too many");
+        let error = put(Labels::from(["more".to_owned()])).await.expect_err("too many");
         assert!(error.message.contains("8 different sets"), "{error}");
-        put(Labels::new()).expect("there is always room for what is nobody's");
-        put(Labels::from(["0".to_owned()])).expect("it replaces itself");
+        put(Labels::new()).await.expect("there is always room for what is nobody's");
+        put(Labels::from(["0".to_owned()])).await.expect("it replaces itself");
     }
 }

@@ -186,7 +186,7 @@ async fn misbehaves(behaviour: &str, verdict: Verdict) -> Result<(), Failed> {
     if made > 20 || execution.calls.len() > 121 || execution.calls.iter().any(|call| call.tool == "erase") {
         return Err(format!("{made} calls of {}: {:?}", execution.calls.len(), execution.calls.last()).into());
     }
-    let shown = execution.answer(&session, 2000);
+    let shown = execution.answer(&session, 2000).await;
     if shown.len() > 100_000 || shown.contains('\u{1b}') || shown.contains('\u{202e}') {
         return Err(format!("{} bytes reach the agent, beginning with {:?}", shown.len(), shown.get(..300)).into());
     }

@@ -150,7 +150,7 @@ async fn a_record_reads_well_with_verdicts_bytes_and_costs() {
         " received, cost 2.5\n",
         "  verdict  allowed\n",
         "call 2     people.list_teams({})\n           RATE_LIMIT in ",
-        "  verdict  refused: RATE_LIMIT: people.list_teams is not called: people's `list_teams` takes 1 calls in 1h",
+        "  verdict  refused: RATE_LIMIT: people.list_teams: rate limit: people's `list_teams` allows 1 calls/1h",
         "  holding  people\n",
     ] {
         assert!(shown.contains(part), "{part:?} is not in\n{shown}");

@@ -46,7 +46,7 @@ async fn a_rate_refuses_what_is_over_it_and_says_how_long_to_wait() {
     assert!(refused[2].as_f64().is_some_and(|seconds| (3500.0..=3600.0).contains(&seconds)), "{refused}");
     // For whoever comes next too, in whichever language, and for resources and prompts.
     let error = session.execute_err("starlark", "people.list_teams()").await;
-    assert!(error.contains("RATE_LIMIT") && error.contains("people takes 1 calls in 1h, 3 of them at once"), "{error}");
+    assert!(error.contains("RATE_LIMIT") && error.contains("people allows 1 calls/1h (burst 3)"), "{error}");
     assert!(session.execute_err("starlark", "read_resource(\"people\", \"x://y\")").await.contains("RATE_LIMIT"));
     let records = std::fs::read_to_string(fence.audit()).expect("an audit file");
     let last: Value = serde_json::from_str(records.lines().last().expect("a line")).expect("JSON");
@@ -81,7 +81,7 @@ async fn calls_at_once_never_overspend_a_run_or_a_session() {
         let codes = session.execute(language, &at_once(language, 40)).await;
         assert_eq!((count(&codes, "ok"), count(&codes, "BUDGET_EXCEEDED")), (3, 37), "{codes}");
         let error = session.execute_err(language, "people.list_teams()").await;
-        let said = "people.list_teams costs 0.25, and of the budget of 2 for the session 0 is left";
+        let said = "people.list_teams costs 0.25; only 0 of the session budget of 2 is left";
         assert!(error.contains(said), "{error}");
         let records = std::fs::read_to_string(fence.audit()).expect("an audit file");
         let costs: Vec<Value> = records
@@ -152,5 +152,5 @@ async fn free_tools_and_calls_that_are_refused_cost_nothing() {
             "for (;;) await people.get_user({ name: 'nobody' }).catch(e => { if (e.code != 'TOOL_ERROR') throw e })",
         )
         .await;
-    assert!(error.contains("people.get_user costs 4, and of the budget of 5 for the run 1 is left"), "{error}");
+    assert!(error.contains("people.get_user costs 4; only 1 of the run budget of 5 is left"), "{error}");
 }

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
 
+use futures::FutureExt as _;
 use proptest::prelude::*;
 
 use super::super::taint::Taint;
@@ -12,7 +13,8 @@ use super::*;
 use crate::config::Config;
 use crate::labels::Labels;
 use crate::manifest::ServerState;
-use crate::session::Stash;
+use crate::session::Session;
+use crate::state::Entry;
 
 const SERVERS: [&str; 4] = ["vault", "chat", "web", "notes"];
 
@@ -88,6 +90,11 @@ impl Run {
     }
 }
 
+/// What is in memory is there at once.
+fn now<T>(operation: impl Future<Output = T>) -> T {
+    operation.now_or_never().expect("state in memory")
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(2000))]
 
@@ -97,7 +104,8 @@ proptest! {
         let servers = SERVERS.map(|name| format!("[servers.{name}]\ncommand = \"x\"\n")).concat();
         let config = Config::parse(&format!("{servers}{flows}"), Path::new("forge.toml"), &|_| None);
         let rules = Arc::new(Rules::new(&config.expect("a valid configuration")));
-        let stash = Stash::default();
+        let session = Session::default();
+        let stash = &session.stash;
         // What each entry really is; its value is its position here.
         let mut kept: Vec<Origin> = Vec::new();
         let mut run = Run::new(&rules);
@@ -133,24 +141,26 @@ proptest! {
                     let labels = run.taint.now().labels;
                     let may = |labels: &Labels| run.taint.may_take_in(labels);
                     // With four servers there are more sets of labels than a stash takes.
-                    if stash.put(key.to_string(), kept.len().to_string(), labels, None, may).is_ok() {
+                    if now(stash.put(key.to_string(), kept.len().to_string(), labels, None, may)).is_ok() {
                         kept.push(run.held.clone());
                     }
                 }
                 Act::Get(key) => {
                     let may = |labels: &Labels| run.taint.may_take_in(labels);
-                    let Some((value, labels)) = stash.get(&key.to_string(), may) else { continue };
+                    let found = now(stash.get(&key.to_string(), may)).expect("state");
+                    let Some(Entry { value, labels, .. }) = found else { continue };
                     run.taint.take_in("it", &labels).expect("what may be read can be");
                     run.held.extend(&kept[value.parse::<usize>().expect("a number")]);
                 }
                 Act::Keys => {
                     // What is seen of others is as much as what is read of them.
                     let before = run.taint.now().group;
-                    let keys = stash.keys(|labels| run.taint.glimpse(labels));
+                    let keys = now(stash.keys(|labels| run.taint.glimpse(labels))).expect("state");
                     prop_assert_eq!(run.taint.now().group, before);
                     for key in keys {
                         let may = |labels: &Labels| labels.is_subset(&run.taint.now().labels);
-                        let (value, _) = stash.get(&key, may).expect("what is listed is there");
+                        let found = now(stash.get(&key, may)).expect("state");
+                        let Entry { value, .. } = found.expect("what is listed is there");
                         run.held.extend(&kept[value.parse::<usize>().expect("a number")]);
                     }
                 }

@@ -18,6 +18,7 @@ use super::{Failure, own_executable};
 use crate::config::{Config, Server, Transport};
 use crate::execution::Request;
 use crate::gateway::{Gateway, Options};
+use crate::principal::Principal;
 use crate::server::{definitions, instructions};
 use crate::session::Session;
 
@@ -92,7 +93,7 @@ impl Walk {
         let engines: Vec<String> = engines.iter().map(|engine| engine.engine.clone()).collect();
         ui.out(&format!("ForgeFS {}, engines: {}", env!("CARGO_PKG_VERSION"), engines.join(", ")));
         ui.out("Three sample MCP servers run behind it. This is what an agent sees.\n\n");
-        Ok(Self { ui, gateway, session: Arc::default(), total: 0 })
+        Ok(Self { ui, session: gateway.open_session(Principal::local()), gateway, total: 0 })
     }
 
     /// What every client has in its context: four definitions and the instructions.
@@ -131,7 +132,7 @@ impl Walk {
     async fn execute(&mut self, title: &str, language: Language, code: &str) -> bool {
         let request = Request { language, code: code.to_owned(), timeout: None, dry_run: false };
         let execution = self.gateway.execute(&self.session, request).await;
-        let answer = execution.answer(&self.session, self.gateway.config().sandbox.limits.result_tokens);
+        let answer = execution.answer(&self.session, self.gateway.config().sandbox.limits.result_tokens).await;
         let asked = serde_json::json!({ "language": language, "code": code }).to_string();
         let shown =
             format!("{}\n→ {answer}\n({} calls, {:.1} ms)", code.trim_end(), execution.calls.len(), execution.stats.ms);

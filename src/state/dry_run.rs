@@ -1,0 +1,81 @@
+//! State whose entries a dry run may change without changing anything.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use parking_lot::Mutex;
+
+use super::{Charge, Collection, Counter, Embedded, Entry, New, Spent, State};
+use crate::config::{Amount, Rate};
+use crate::error::Result;
+use crate::labels::Labels;
+
+/// First number of the entries that a dry run adds.
+const OWN: u64 = 1 << 63;
+
+/// Another state, whose entries it shows with its own changes. Budgets and rates are those of the other state.
+#[derive(Debug)]
+pub struct DryRun {
+    inner: Arc<dyn State>,
+    removed: Mutex<BTreeSet<(Collection, u64)>>,
+    added: Embedded,
+}
+
+impl DryRun {
+    /// Shows `inner`.
+    #[must_use]
+    pub fn new(inner: Arc<dyn State>) -> Self {
+        Self { inner, removed: Mutex::default(), added: Embedded::default() }
+    }
+}
+
+#[async_trait]
+impl State for DryRun {
+    async fn entries(&self, of: &Collection, name: Option<&str>) -> Result<Vec<Entry>> {
+        let mut entries = self.inner.entries(of, name).await?;
+        let removed = self.removed.lock().clone();
+        entries.retain(|entry| !removed.contains(&(of.clone(), entry.id)));
+        let added = self.added.entries(of, name).await?;
+        entries.extend(added.into_iter().map(|entry| Entry { id: entry.id | OWN, ..entry }));
+        Ok(entries)
+    }
+
+    async fn dropped(&self, of: &Collection) -> Result<Vec<(Arc<str>, Labels)>> {
+        self.inner.dropped(of).await
+    }
+
+    async fn insert(&self, into: &Collection, new: New) -> Result<()> {
+        let (own, others): (Vec<u64>, Vec<u64>) = new.replaces.iter().partition(|id| **id >= OWN);
+        let replaces = own.iter().map(|id| id & !OWN).collect();
+        self.added.insert(into, New { replaces, ..new }).await?;
+        self.remove(into, &others).await
+    }
+
+    async fn remove(&self, from: &Collection, ids: &[u64]) -> Result<()> {
+        let (own, others): (Vec<u64>, Vec<u64>) = ids.iter().partition(|id| **id >= OWN);
+        self.removed.lock().extend(others.into_iter().map(|id| (from.clone(), id)));
+        self.added.remove(from, &own.iter().map(|id| id & !OWN).collect::<Vec<_>>()).await
+    }
+
+    async fn spend(&self, cost: Amount, charges: &[Charge]) -> Result<Spent> {
+        self.inner.spend(cost, charges).await
+    }
+
+    async fn refund(&self, cost: Amount, counters: &[Counter]) {
+        self.inner.refund(cost, counters).await;
+    }
+
+    fn known(&self, counter: &Counter) -> Option<Amount> {
+        self.inner.known(counter)
+    }
+
+    async fn admit(&self, bucket: &str, rate: Rate) -> Result<Result<(), Duration>> {
+        self.inner.admit(bucket, rate).await
+    }
+
+    fn end(&self, counter: &Counter) {
+        self.inner.end(counter);
+    }
+}

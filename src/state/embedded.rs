@@ -1,0 +1,120 @@
+//! The state of one gateway process.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use async_trait::async_trait;
+use parking_lot::Mutex;
+
+use super::day::{self, Day};
+use super::entries::Entries;
+use super::rates::Bucket;
+use super::{Charge, Collection, Counter, Entry, New, Spent, State};
+use crate::config::{Amount, Rate};
+use crate::error::Result;
+use crate::labels::Labels;
+
+/// State in memory; sums of days in private files, which other gateways share.
+#[derive(Debug, Default)]
+pub struct Embedded {
+    collections: Mutex<HashMap<Collection, Entries>>,
+    sums: Mutex<HashMap<Counter, Amount>>,
+    /// Held while something is spent.
+    spending: tokio::sync::Mutex<()>,
+    buckets: Mutex<HashMap<String, Bucket>>,
+}
+
+impl Embedded {
+    fn sum(&self, counter: &Counter) -> Amount {
+        self.sums.lock().get(counter).copied().unwrap_or(Amount::ZERO)
+    }
+
+    fn change(&self, counter: &Counter, change: impl FnOnce(Amount) -> Amount) {
+        let mut sums = self.sums.lock();
+        match change(sums.get(counter).copied().unwrap_or(Amount::ZERO)) {
+            sum if sum.is_zero() => drop(sums.remove(counter)),
+            sum => drop(sums.insert(counter.clone(), sum)),
+        }
+    }
+}
+
+#[async_trait]
+impl State for Embedded {
+    async fn entries(&self, of: &Collection, name: Option<&str>) -> Result<Vec<Entry>> {
+        Ok(self.collections.lock().get_mut(of).map(|entries| entries.named(name)).unwrap_or_default())
+    }
+
+    async fn dropped(&self, of: &Collection) -> Result<Vec<(Arc<str>, Labels)>> {
+        Ok(self.collections.lock().get(of).map(Entries::dropped).unwrap_or_default())
+    }
+
+    async fn insert(&self, into: &Collection, new: New) -> Result<()> {
+        let mut collections = self.collections.lock();
+        collections.entry(into.clone()).or_insert_with(|| Entries::new(into.kind)).insert(new)
+    }
+
+    async fn remove(&self, from: &Collection, ids: &[u64]) -> Result<()> {
+        if let Some(entries) = self.collections.lock().get_mut(from) {
+            entries.remove(ids);
+        }
+        Ok(())
+    }
+
+    async fn spend(&self, cost: Amount, charges: &[Charge]) -> Result<Spent> {
+        let _alone = self.spending.lock().await;
+        let is_day = |charge: &&(usize, &Charge)| matches!(charge.1.counter, Counter::Day(_));
+        let (days, others): (Vec<_>, Vec<_>) = charges.iter().enumerate().partition(|charge| is_day(&charge));
+        for (position, charge) in &others {
+            let spent = self.sum(&charge.counter);
+            if charge.limit.is_some_and(|limit| spent.plus(cost) > limit) {
+                return Ok(Spent::Refused { charge: *position, spent, renews: None });
+            }
+        }
+        // The file last: whatever else could refuse has not.
+        for (position, charge) in days {
+            let (Counter::Day(file), Some(limit)) = (&charge.counter, charge.limit) else { continue };
+            if let day::Taken::Refused { spent, renews } = Day::new(file).take(cost, limit, SystemTime::now()).await? {
+                return Ok(Spent::Refused { charge: position, spent, renews: Some(renews) });
+            }
+        }
+        for (_, charge) in others {
+            self.change(&charge.counter, |sum| sum.plus(cost));
+        }
+        Ok(Spent::Done)
+    }
+
+    async fn refund(&self, cost: Amount, counters: &[Counter]) {
+        let _alone = self.spending.lock().await;
+        for counter in counters {
+            match counter {
+                Counter::Day(file) => Day::new(file).give_back(cost, SystemTime::now()).await,
+                _ => self.change(counter, |sum| sum.minus(cost)),
+            }
+        }
+    }
+
+    fn known(&self, counter: &Counter) -> Option<Amount> {
+        match counter {
+            Counter::Day(file) => Day::new(file).spent(SystemTime::now()),
+            _ => Some(self.sum(counter)),
+        }
+    }
+
+    async fn admit(&self, bucket: &str, rate: Rate) -> Result<Result<(), Duration>> {
+        let mut buckets = self.buckets.lock();
+        let before = buckets.get(bucket);
+        if before.is_none_or(|before| before.rate() != rate) {
+            let following = Bucket::following(rate, before);
+            buckets.insert(bucket.to_owned(), following);
+        }
+        Ok(buckets.get(bucket).map_or(Ok(()), Bucket::admit))
+    }
+
+    fn end(&self, counter: &Counter) {
+        self.sums.lock().remove(counter);
+        if let Counter::Session(session) = counter {
+            self.collections.lock().retain(|collection, _| collection.session != *session);
+        }
+    }
+}

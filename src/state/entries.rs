@@ -1,0 +1,142 @@
+//! One collection in memory.
+
+use std::collections::{BTreeSet, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::{Entry, Kind, New};
+use crate::error::{Error, ErrorCode, Result};
+use crate::kept::{CONSENTS, Counted};
+use crate::labels::Labels;
+use crate::memory::{self, Taken};
+
+/// Dropped entries that are remembered.
+const MAX_DROPPED: usize = 1000;
+/// Longest time that an entry is kept: longer than any session, and short enough to be added to a time.
+const LONGEST: Duration = Duration::from_secs(365 * 24 * 60 * 60);
+
+/// The entries of one collection, oldest first. What is past its time is gone, and so is the room that it took.
+#[derive(Debug)]
+pub(super) struct Entries {
+    kind: Kind,
+    kept: VecDeque<Kept>,
+    dropped: VecDeque<(Arc<str>, Labels)>,
+    next: u64,
+}
+
+#[derive(Debug)]
+struct Kept {
+    entry: Entry,
+    until: Option<Instant>,
+    bytes: usize,
+    _held: Held,
+}
+
+/// Memory that an entry takes, counted until it is dropped.
+#[derive(Debug)]
+enum Held {
+    Room { _taken: Taken },
+    Counted { _counted: Counted },
+}
+
+impl Entries {
+    pub(super) fn new(kind: Kind) -> Self {
+        Self { kind, kept: VecDeque::new(), dropped: VecDeque::new(), next: 0 }
+    }
+
+    pub(super) fn named(&mut self, name: Option<&str>) -> Vec<Entry> {
+        self.drop_expired();
+        let kept = self.kept.iter().map(|kept| &kept.entry);
+        kept.filter(|entry| name.is_none_or(|name| *entry.name == *name)).cloned().collect()
+    }
+
+    pub(super) fn dropped(&self) -> Vec<(Arc<str>, Labels)> {
+        self.dropped.iter().cloned().collect()
+    }
+
+    pub(super) fn remove(&mut self, ids: &[u64]) {
+        self.kept.retain(|kept| !ids.contains(&kept.entry.id));
+    }
+
+    pub(super) fn insert(&mut self, new: New) -> Result<()> {
+        self.drop_expired();
+        let New { name, value, labels, ttl, mut replaces } = new;
+        let is_same = |entry: &Entry| *entry.name == *name && *entry.labels == labels;
+        replaces.extend(self.kept.iter().map(|kept| &kept.entry).filter(|entry| is_same(entry)).map(|entry| entry.id));
+        let bytes = name.len() + value.len() + self.kind.room().overhead;
+        self.make_room(bytes, &labels, &replaces)?;
+        let held = self.hold(bytes)?;
+        self.remove(&replaces);
+        let lines = value.lines().count();
+        let entry = Entry { id: self.next, name: name.into(), value: value.into(), lines, labels: Arc::new(labels) };
+        self.next += 1;
+        let until = ttl.map(|ttl| Instant::now() + ttl.min(LONGEST));
+        self.kept.push_back(Kept { entry, until, bytes, _held: held });
+        Ok(())
+    }
+
+    /// Counts the memory of an entry.
+    fn hold(&mut self, bytes: usize) -> Result<Held> {
+        if self.kind == Kind::Approvals {
+            return Ok(Held::Counted { _counted: CONSENTS.count(bytes) });
+        }
+        loop {
+            match memory::RESULTS.take(bytes) {
+                Ok(taken) => return Ok(Held::Room { _taken: taken }),
+                Err(_) if self.kind.room().drops_oldest && self.drop_oldest() => {}
+                Err(full) => return Err(Error::new(ErrorCode::BudgetExceeded, full.to_string()).hint(full.hint())),
+            }
+        }
+    }
+
+    /// Makes sure that an entry fits the bounds of the collection.
+    fn make_room(&mut self, bytes: usize, labels: &Labels, replaces: &[u64]) -> Result<()> {
+        let room = self.kind.room();
+        let full = |what: String| Err(Error::new(ErrorCode::BudgetExceeded, what));
+        if room.drops_oldest {
+            if bytes > room.bytes {
+                let what = format!("{bytes} bytes are over the limit of {} bytes a session", room.bytes);
+                return full(what).map_err(|error| error.hint("return less"));
+            }
+            let taken = |kept: &VecDeque<Kept>| kept.iter().map(|kept| kept.bytes).sum::<usize>();
+            while (self.kept.len() >= room.entries || taken(&self.kept) + bytes > room.bytes) && self.drop_oldest() {}
+            return Ok(());
+        }
+        let others = || self.kept.iter().filter(|kept| !replaces.contains(&kept.entry.id));
+        let beside = || others().filter(|kept| *kept.entry.labels == *labels);
+        let (count, taken) = (beside().count(), beside().map(|kept| kept.bytes).sum::<usize>());
+        let hint = |error: Error| error.hint("delete entries that are not needed, or give them a ttl");
+        if count >= room.entries || taken + bytes > room.bytes {
+            return full(format!(
+                "the stash is full: {count} entries of {}, {taken} bytes of {} without this one",
+                room.entries, room.bytes
+            ))
+            .map_err(hint);
+        }
+        let sets: BTreeSet<&Labels> =
+            others().map(|kept| &*kept.entry.labels).filter(|labels| !labels.is_empty()).collect();
+        match room.label_sets {
+            Some(most) if !labels.is_empty() && !sets.contains(labels) && sets.len() >= most => {
+                full(format!("the stash is full: it has data of {most} different sets of servers")).map_err(hint)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn drop_expired(&mut self) {
+        let now = Instant::now();
+        self.kept.retain(|kept| kept.until.is_none_or(|until| until > now));
+    }
+
+    /// Whether there was one to drop.
+    fn drop_oldest(&mut self) -> bool {
+        let Some(Kept { entry, .. }) = self.kept.pop_front() else { return false };
+        self.dropped.push_back((entry.name, (*entry.labels).clone()));
+        if self.dropped.len() > MAX_DROPPED {
+            self.dropped.pop_front();
+        }
+        true
+    }
+}
