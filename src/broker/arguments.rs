@@ -88,6 +88,16 @@ pub(super) fn object(args: &str, max_bytes: usize) -> Result<Map<String, Value>>
     }
 }
 
+/// Whether a parameter takes text, by what the input schema says of it.
+pub(super) fn takes_text(stub: &ToolStub, parameter: &str) -> bool {
+    let wire = stub.params.iter().find(|param| param.ident == parameter).map_or(parameter, |param| &param.wire);
+    let schema = stub.definition.get("inputSchema").and_then(|schema| schema.get("properties")?.get(wire));
+    schema.and_then(|schema| schema.get("type")).is_some_and(|kind| match kind {
+        Value::Array(kinds) => kinds.iter().any(|kind| kind == "string"),
+        kind => kind == "string",
+    })
+}
+
 /// What is known of input schemas, by the whole digest of the definition.
 #[derive(Default)]
 pub struct Validators {

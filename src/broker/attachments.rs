@@ -7,6 +7,8 @@ use serde_json::{Map, Value, json};
 
 use crate::limits;
 
+/// What a handle begins with; the number of its attachment follows.
+const HANDLE: &str = "blob:";
 /// Blocks that one answer may have beside its text.
 const MAX_BLOCKS: usize = limits::CONTENT_BLOCKS.max;
 /// Bytes of them all.
@@ -52,7 +54,7 @@ impl Attachments {
     /// Keeps a content block of `server`, and gives what a script holds in its place.
     pub(super) fn keep(&self, server: &str, block: Value) -> Value {
         let mut kept = self.0.lock();
-        let handle = format!("blob:{}", kept.all.len() + 1);
+        let handle = format!("{HANDLE}{}", kept.all.len() + 1);
         let bytes = kept.bytes + crate::json::written(&block).max(LEAST);
         let mut held = match block {
             Value::Object(ref block) => block.clone(),
@@ -74,6 +76,28 @@ impl Attachments {
         kept.bytes = bytes;
         kept.all.push(attachment);
         held
+    }
+
+    /// Arguments, as JSON, with content as base64 in place of its handles: for each string that is a handle, and for each
+    /// content block given for a parameter that takes text. `None` if there are none.
+    pub(super) fn fill(&self, args: &str, takes_text: impl Fn(&str) -> bool) -> Option<String> {
+        if !args.contains(HANDLE) {
+            return None;
+        }
+        let mut args: Value = serde_json::from_str(args).ok()?;
+        let kept = self.0.lock();
+        let data = |handle: &Value| base64_of(&kept.all.get(position(handle.as_str()?)?)?.block);
+        let mut is_filled = false;
+        for (name, value) in args.as_object_mut()? {
+            match value.get("handle").and_then(data).filter(|_| takes_text(name)) {
+                Some(text) => {
+                    *value = Value::String(text.to_owned());
+                    is_filled = true;
+                }
+                None => is_filled |= fill(value, &data),
+            }
+        }
+        is_filled.then(|| args.to_string())
     }
 
     /// The content whose handles occur in `value`, each once. `is_listed` says whether any server has a resource of a
@@ -100,6 +124,32 @@ impl Attachments {
     }
 }
 
+/// The position that a handle stands for.
+fn position(handle: &str) -> Option<usize> {
+    handle.strip_prefix(HANDLE)?.parse::<usize>().ok()?.checked_sub(1)
+}
+
+/// The binary data of a content block.
+fn base64_of(block: &Value) -> Option<&str> {
+    block.get("data").or_else(|| block.pointer("/resource/blob")).and_then(Value::as_str)
+}
+
+/// Replaces the strings that are handles; whether there were any. The decoder has bounded how deep a value is nested.
+fn fill<'d>(value: &mut Value, data: &impl Fn(&Value) -> Option<&'d str>) -> bool {
+    match value {
+        Value::String(_) => match data(value) {
+            Some(text) => {
+                *value = Value::String(text.to_owned());
+                true
+            }
+            None => false,
+        },
+        Value::Array(items) => items.iter_mut().fold(false, |any, item| fill(item, data) | any),
+        Value::Object(object) => object.values_mut().fold(false, |any, item| fill(item, data) | any),
+        _ => false,
+    }
+}
+
 /// Positions of attachments, in the order of their first mention; a value can mention thousands a hundred thousand times.
 struct Mentioned {
     order: Vec<usize>,
@@ -108,10 +158,8 @@ struct Mentioned {
 
 /// Finds the handles in a value, and shortens those that are still as they were given; whether there were any such.
 fn collect(value: &mut Value, all: &[Attachment], found: &mut Mentioned) -> bool {
-    let position = value.get("handle").and_then(Value::as_str).and_then(|handle| {
-        let number: usize = handle.strip_prefix("blob:")?.parse().ok()?;
-        number.checked_sub(1).filter(|position| *position < all.len())
-    });
+    let position = value.get("handle").and_then(Value::as_str).and_then(position);
+    let position = position.filter(|position| *position < all.len());
     let Some(position) = position else {
         return match value {
             Value::Array(items) => items.iter_mut().fold(false, |any, item| collect(item, all, found) | any),

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use serde::Serialize;
 use wire::{EngineInfo, Language, Layer};
 
+use super::ledger::StashUse;
 use super::recorder::{Read, line, rfc3339};
 use super::{Broker, CallRecord, millis};
 use crate::audit::Entry;
@@ -96,6 +97,9 @@ struct Record {
     cost: Amount,
     /// Every call, in order.
     calls: Vec<CallRecord>,
+    /// What it did with the stash, in order.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    stash: Vec<StashUse>,
     /// The stubs that the session has read since the last record of it.
     #[serde(flatten)]
     read: Read,
@@ -158,6 +162,7 @@ impl Audit {
             unconfined: layers(false),
             cost: calls.iter().fold(Amount::ZERO, |sum, call| sum.plus(call.cost)),
             calls,
+            stash: self.broker.ledger.stash_uses(),
             read,
         };
         let entry = Entry { lines: line(&record), objects };

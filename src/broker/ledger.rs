@@ -5,9 +5,10 @@ use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::time::Instant;
 
 use parking_lot::Mutex;
+use serde::Serialize;
 
 use super::millis;
-use super::record::{CallRecord, Verdict};
+use super::record::{CallRecord, Verdict, preview};
 use crate::config::Amount;
 use crate::error::{Error, ErrorCode, Result};
 use crate::outcome::Outcome;
@@ -16,9 +17,24 @@ use crate::telemetry::CallId;
 /// Records of a run beyond the calls that it may make: what was refused costs nothing, but not without end.
 const MAX_REFUSED: usize = 100;
 
+/// Operations of the stash that a record shows.
+const MAX_STASH: usize = 200;
+
+/// One operation of the stash.
+#[derive(Debug, Clone, Serialize)]
+pub(super) struct StashUse {
+    /// `put`, `get` or `delete`.
+    op: &'static str,
+    /// The key, redacted and cut.
+    key: String,
+    /// Bytes of the value that was put or found.
+    bytes: usize,
+}
+
 /// The calls of one execution in the order they were made.
 pub struct Ledger {
     calls: Mutex<Vec<Arc<Mutex<CallRecord>>>>,
+    stash: Mutex<Vec<StashUse>>,
     closed: AtomicUsize,
     charged: AtomicU32,
     discovered: AtomicU32,
@@ -30,6 +46,7 @@ impl Ledger {
     pub(super) fn new(max_calls: u32, max_discovery: u32) -> Self {
         Self {
             calls: Mutex::default(),
+            stash: Mutex::default(),
             closed: AtomicUsize::new(0),
             charged: AtomicU32::new(0),
             discovered: AtomicU32::new(0),
@@ -42,6 +59,19 @@ impl Ledger {
     #[must_use]
     pub fn records(&self) -> Vec<CallRecord> {
         self.calls.lock().iter().map(|record| record.lock().clone()).collect()
+    }
+
+    /// Puts an operation of the stash on record; only the first [`MAX_STASH`] are.
+    pub(super) fn stash(&self, op: &'static str, key: &str, bytes: usize) {
+        let mut stash = self.stash.lock();
+        if stash.len() < MAX_STASH {
+            stash.push(StashUse { op, key: preview(key), bytes });
+        }
+    }
+
+    /// The operations of the stash so far.
+    pub(super) fn stash_uses(&self) -> Vec<StashUse> {
+        self.stash.lock().clone()
     }
 
     /// Calls that have ended.
@@ -65,7 +95,7 @@ impl Ledger {
         if calls.len() < limit {
             let record = Arc::new(Mutex::new(record));
             calls.push(Arc::clone(&record));
-            return Ok(Call { ledger: self, record, opened: Instant::now(), is_charged: false });
+            return Ok(Call { ledger: self, record, opened: Instant::now(), is_charged: false, is_planned: false });
         }
         let error = Error::new(ErrorCode::BudgetExceeded, format!("a run may try {limit} calls and this one has"));
         if calls.len() == limit {
@@ -84,6 +114,7 @@ pub(super) struct Call<'l> {
     record: Arc<Mutex<CallRecord>>,
     opened: Instant,
     is_charged: bool,
+    is_planned: bool,
 }
 
 impl Call<'_> {
@@ -139,9 +170,17 @@ impl Call<'_> {
         self.record.lock().answer_bytes = bytes;
     }
 
-    /// Ends it.
-    pub(super) fn close(self, outcome: Outcome) {
-        self.record.lock().outcome = outcome;
+    /// Notes that a dry run does not make it.
+    pub(super) fn planned(&mut self) {
+        self.is_planned = true;
+    }
+
+    /// Ends it with its answer, or the error in its place.
+    pub(super) fn close<T>(self, answer: &Result<T>) {
+        let mut record = self.record.lock();
+        record.outcome = if self.is_planned { Outcome::Planned } else { Outcome::of(answer) };
+        record.error = answer.as_ref().err().map(|error| preview(&error.message));
+        drop(record);
         self.ledger.closed.fetch_add(1, Ordering::Relaxed);
     }
 }

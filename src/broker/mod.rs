@@ -44,7 +44,6 @@ use crate::labels::Labels;
 use crate::limits;
 use crate::manifest::ServerEntry;
 use crate::memory;
-use crate::outcome::Outcome;
 use crate::pause::Pause;
 use crate::redact::{self, Mentions, Surface};
 use crate::session::Stash;
@@ -193,13 +192,14 @@ impl Broker {
         let fit = async {
             let (entry, stub) = self.context.catalog.tool(server, tool)?;
             policy::reviewed(entry, stub)?;
-            let max_bytes = self.context.limits.args_bytes;
-            let arguments =
-                arguments::fitting(&self.context.validators, &self.context.catalog, (entry, stub), sent, max_bytes)
-                    .await?;
-            Ok::<_, Error>((entry, stub, arguments))
+            let filled = self.attachments.fill(sent, |parameter| arguments::takes_text(stub, parameter));
+            filled.as_deref().map_or(Ok(()), |filled| self.small_enough(filled))?;
+            let (sent, max_bytes) = (filled.as_deref().unwrap_or(sent), self.context.limits.args_bytes);
+            let (validators, catalog) = (&self.context.validators, &self.context.catalog);
+            let arguments = arguments::fitting(validators, catalog, (entry, stub), sent, max_bytes).await?;
+            Ok::<_, Error>((entry, stub, arguments, filled.is_some()))
         };
-        let (entry, stub, arguments) = match fit.await {
+        let (entry, stub, arguments, is_filled) = match fit.await {
             Ok(fitting) => fitting,
             Err(refused) if refused.code == ErrorCode::AuthRequired => {
                 return Err(self.first_login(call, server).await.err().unwrap_or(refused));
@@ -208,7 +208,7 @@ impl Broker {
         };
         let (name, definition, repeatable) = (stub.name.clone(), stub.full_digest(), is_repeatable(stub));
         let operation = Operation::Tool { name, definition, arguments, repeatable };
-        let written = back.is_some().then_some(args);
+        let written = (back.is_some() || is_filled).then_some(args);
         self.dispatch(call, &Asked { entry, stub: Some(stub), operation: &operation, written }).await
     }
 
@@ -247,8 +247,8 @@ impl Broker {
         let record = task::work_on(args.len(), || CallRecord::invalid(call, server, what, args, labels));
         match self.ledger.open(record) {
             Ok(mut call) => {
-                let error = call.refused(error);
-                call.close(Outcome::Failed(error.code));
+                let refused = Err::<Value, Error>(call.refused(error.clone()));
+                call.close(&refused);
                 error
             }
             Err(too_many) => too_many,
@@ -259,18 +259,16 @@ impl Broker {
     async fn dispatch(&self, number: u64, asked: &Asked<'_>) -> Result<Value> {
         let taint = self.taint.now();
         let mut call = self.ledger.open(CallRecord::new(number, asked, taint.labels.clone()))?;
-        let mut is_planned = false;
         let answer = match self.admit(&mut call, asked, taint).await {
             Err(error) => Err(call.refused(error)),
             Ok(admitted) if admitted.is_planned => {
-                is_planned = true;
+                call.planned();
                 self.taint.receive(&asked.entry.name);
-                let schema = asked.stub.and_then(|stub| stub.definition.get("outputSchema"));
-                Ok(sample::of(schema))
+                Ok(sample::of(asked.stub.and_then(|stub| stub.definition.get("outputSchema"))))
             }
             Ok(admitted) => self.pay_and_send(&mut call, asked, &admitted).await,
         };
-        call.close(if is_planned { Outcome::Planned } else { Outcome::of(&answer) });
+        call.close(&answer);
         if let Some(caller) = &self.context.caller {
             let said = if answer.is_ok() { "done" } else { "failed" };
             caller.progress(Step { done: self.ledger.closed(), message: format!("{}: {said}", asked.label()) });

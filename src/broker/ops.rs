@@ -84,15 +84,21 @@ impl Broker {
                     Error::new(ErrorCode::InvalidArgs, format!("the value of {key:?} cannot be kept: {unfit}"))
                 })?;
                 let ttl = ttl_secs.map(Duration::from_secs);
+                self.ledger.stash("put", &key, value.get().len());
                 self.stash.put(key, value.get().to_owned(), self.labels(), ttl, self.readable()).await?;
                 json_text(&Value::Null)
             }
-            Op::StashGet { key } => match self.stashed(&key).await? {
-                Some(text) => RawValue::from_string(text.to_string()).map_err(not_json),
-                None => json_text(&Value::Null),
-            },
+            Op::StashGet { key } => {
+                let found = self.stashed(&key).await?;
+                self.ledger.stash("get", &key, found.as_ref().map_or(0, |text| text.len()));
+                match found {
+                    Some(text) => RawValue::from_string(text.to_string()).map_err(not_json),
+                    None => json_text(&Value::Null),
+                }
+            }
             Op::StashDelete { key } => {
                 let is_there = self.stashed(&key).await?.is_some();
+                self.ledger.stash("delete", &key, 0);
                 self.stash.delete(&key, self.readable()).await?;
                 json_text(&is_there)
             }

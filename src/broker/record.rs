@@ -28,8 +28,8 @@ pub struct CallRecord {
     /// The script's own number of the call.
     #[serde(skip)]
     pub call: u64,
-    /// Start of the call.
-    #[serde(skip)]
+    /// Start of the call, UTC; serialised as RFC 3339.
+    #[serde(rename = "time", serialize_with = "as_rfc3339")]
     pub began: SystemTime,
     /// Whether it was sent.
     #[serde(skip)]
@@ -62,6 +62,9 @@ pub struct CallRecord {
     pub verdict: Verdict,
     /// How it ended.
     pub outcome: Outcome,
+    /// What the error said that it ended with, redacted and cut.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
     /// Time from dispatch to answer, or to the end of the script, in milliseconds.
     pub ms: f64,
 }
@@ -146,12 +149,18 @@ impl CallRecord {
             labels,
             verdict: Verdict::Undecided,
             outcome: Outcome::Running,
+            error: None,
             ms: 0.0,
         }
     }
 }
 
-fn preview(canonical: &str) -> String {
+fn as_rfc3339<S: Serializer>(time: &SystemTime, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_str(&humantime::format_rfc3339_millis(*time))
+}
+
+/// A text as records show it: redacted, and its beginning.
+pub(super) fn preview(canonical: &str) -> String {
     // Longer than any secret, so that none is cut in half before it is found.
     let redacted = redact::text(Surface::Log, head(canonical, MAX_LOOKED_AT));
     let cut = head(&redacted, PREVIEW);

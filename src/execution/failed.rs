@@ -52,6 +52,9 @@ pub struct Failed {
     pub code: ErrorCode,
     /// What went wrong, and what the tool said.
     pub message: String,
+    /// The limit that was met, where it was one: `cpu`, `heap`, `stack`, `result`, `wall` or `calls`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub limit: Option<&'static str>,
     /// The same script may succeed later.
     pub retryable: bool,
     /// What to do about it.
@@ -92,14 +95,13 @@ impl Failed {
                     true => String::new(),
                     false => format!("; still waiting for {}", running.join(", ")),
                 };
-                Self::plain(
-                    ErrorCode::Timeout,
-                    format!("the script was stopped after {limit:?}{waiting}"),
-                    Some("ask for less, or raise `timeout_secs`"),
-                )
+                let message = format!("the script was stopped after {limit:?}{waiting}");
+                let fix = Some("ask for less, or raise `timeout_secs`");
+                Self { limit: Some("wall"), ..Self::plain(ErrorCode::Timeout, message, fix) }
             }
             Failure::Cpu(limit) => {
-                Self::plain(ErrorCode::LimitExceeded, format!("the script used more than {limit:?} of CPU time"), None)
+                let message = format!("the script used more than {limit:?} of CPU time");
+                Self { limit: Some("cpu"), ..Self::plain(ErrorCode::LimitExceeded, message, None) }
             }
             Failure::Crashed(how) => Self::plain(
                 ErrorCode::LimitExceeded,
@@ -119,6 +121,7 @@ impl Failed {
         Self {
             code,
             message: visible(&redact::text(Surface::Output(Results::Secrets), &message)),
+            limit: None,
             retryable: behaviour.retryable,
             suggested_fix: fix.unwrap_or(behaviour.fix).to_owned(),
             line: 0,
@@ -143,6 +146,7 @@ impl Failed {
             None => meant(),
         };
         let mut failed = Self::plain(code, error.message.clone(), fix.as_deref());
+        failed.limit = limit_of(error.kind);
         // What a worker says of itself is bounded like everything else that it says.
         failed.message = shortened(failed.message, MAX_MESSAGE);
         failed.suggested_fix = shortened(failed.suggested_fix, MAX_FIX);
@@ -222,6 +226,21 @@ fn code_of(kind: ScriptErrorKind) -> ErrorCode {
         }
         ScriptErrorKind::Calls => ErrorCode::BudgetExceeded,
         ScriptErrorKind::Internal => ErrorCode::Internal,
+    }
+}
+
+fn limit_of(kind: ScriptErrorKind) -> Option<&'static str> {
+    match kind {
+        ScriptErrorKind::Cpu => Some("cpu"),
+        ScriptErrorKind::Heap => Some("heap"),
+        ScriptErrorKind::Stack => Some("stack"),
+        ScriptErrorKind::Result => Some("result"),
+        ScriptErrorKind::Calls => Some("calls"),
+        ScriptErrorKind::Syntax
+        | ScriptErrorKind::Script
+        | ScriptErrorKind::Call
+        | ScriptErrorKind::Stalled
+        | ScriptErrorKind::Internal => None,
     }
 }
 

@@ -1,6 +1,6 @@
 //! Requests made up by chance that look for time, memory and panics, beside a second stream of requests.
 //!
-//! `FORGEFS_ADVERSARIAL_SECONDS` says for how long (`cargo xtask ci`: three minutes), `FORGEFS_ADVERSARIAL_SEED` repeats a
+//! `FORGEFS_ADVERSARIAL_SECONDS` says for how long (`cargo xtask ci`: one minute), `FORGEFS_ADVERSARIAL_SEED` repeats a
 //! run: a failure names its seed, the request, and the command. The scripts, patterns and queries are made up here, tool
 //! lists and answers by tests/servers/hostile.py from the same seed. What was found becomes a case of a table in the test
 //! of its topic.

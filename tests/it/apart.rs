@@ -220,3 +220,26 @@ async fn a_link_of_a_server_leads_to_that_server() {
     assert!(!reached(&fence).iter().any(|call| call.starts_with("vault ")), "{:?}", reached(&fence));
     service.cancel().await.expect("the session ends");
 }
+
+/// A script that catches an error of the protocol has read what the server said in it.
+#[tokio::test]
+async fn what_a_server_says_in_an_error_of_the_protocol_is_its_data() {
+    if has_python("tests/servers/policy.py").is_none() {
+        return;
+    }
+    let (fence, user) = (Fence::new(), User::new(None));
+    let flow = "flows = [{ from = \"vault\", to = \"chat\", action = \"deny\" }]";
+    let service = connected(&fence, Era::Modern, flow, &user).await;
+    for (language, code) in [
+        (
+            "javascript",
+            "try { await vault.look({text: 'refuse'}) } catch (error) { await chat.send({text: error.message}) }",
+        ),
+        ("starlark", "error = try_call(vault.look, text='refuse').error\nchat.send(text=error.message)"),
+    ] {
+        let refused = execute(&service, language, code).await.expect_err(language);
+        assert!(refused.contains("GROUP_POLICY_DENIED"), "{language}: {refused}");
+    }
+    assert!(!reached(&fence).iter().any(|line| line.contains("send")), "{:?}", reached(&fence));
+    service.cancel().await.expect("the session ends");
+}

@@ -288,6 +288,13 @@ async fn a_question_that_nobody_waits_for_any_more_is_withdrawn() {
         }
         assert!(run(&service, "return await asking.confirm()").await.is_ok());
         service.cancel().await.expect("the session ends");
+        let log = std::fs::read_to_string(fence.audit()).expect("an audit file");
+        let records: Vec<Value> = log.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+        let cancelled: Vec<&Value> = records.iter().filter(|record| record["outcome"] == "CANCELLED").collect();
+        let [record] = cancelled[..] else { panic!("one script was cancelled: {log}") };
+        let call = &record["calls"][0];
+        assert_eq!((&call["tool"], &call["outcome"]), (&json!("never"), &json!("running")), "{record}");
+        assert!(call["ms"].as_f64().is_some_and(|ms| ms > 0.0), "{record}");
     }
 }
 

@@ -315,24 +315,33 @@ fn init_writes_for_the_owner_alone() {
 
 #[test]
 fn deep_and_long_files_end_in_an_answer() {
-    for text in [
-        "a = ".to_owned() + &"[".repeat(100_000),
-        "a = ".to_owned() + &"{ a = ".repeat(100_000),
-        "a.".repeat(100_000) + "a = 1",
-        format!("[{}a]", "a.".repeat(100_000)),
-        format!("[servers.{}a]", "a.".repeat(70)),
-        format!("[servers.a]\ncommand = \"{}\"", "${A:-x}".repeat(50_000)),
-        format!("{} = 1", "k".repeat(1 << 20)),
-        (0..20_000).map(|n| format!("[servers.s{n}]\ncommand = \"x\"\n")).collect(),
+    for (text, is_valid) in [
+        ("a = ".to_owned() + &"[".repeat(100_000), false),
+        ("a = ".to_owned() + &"{ a = ".repeat(100_000), false),
+        ("a.".repeat(100_000) + "a = 1", false),
+        (format!("[{}a]", "a.".repeat(100_000)), false),
+        (format!("[servers.{}a]", "a.".repeat(70)), false),
+        (format!("[servers.a]\ncommand = \"{}\"", "${A:-x}".repeat(50_000)), true),
+        (format!("{} = 1", "k".repeat(1 << 20)), false),
+        ((0..20_000).map(|n| format!("[servers.s{n}]\ncommand = \"x\"\n")).collect(), true),
     ] {
-        let _ = parse(&text).map_err(|error| error.to_string());
+        let begin: String = text.chars().take(40).collect();
+        match parse(&text) {
+            Ok(_) => assert!(is_valid, "{begin} is accepted"),
+            Err(error) => {
+                assert!(!is_valid, "{begin}: {error}");
+                assert!(error.to_string().len() < 64 << 10, "{begin}: an error of {} bytes", error.to_string().len());
+            }
+        }
     }
 }
 
 proptest! {
     #[test]
-    fn any_text_resolves_or_has_an_error(text in any::<String>()) {
-        let _ = parse(&text).map_err(|error| error.to_string());
+    fn any_text_resolves_or_has_an_error_with_its_place(text in any::<String>()) {
+        if let Err(error) = parse(&text) {
+            prop_assert!(error.position.is_some() && error.to_string().contains("forge.toml:"), "{error}\n{text}");
+        }
     }
 
     #[test]

@@ -6,6 +6,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use crate::client::Fence;
+use crate::real::skipped;
 
 /// The configuration of one faulty server, named `faulty`, with these arguments; `None`, with a line that says so,
 /// when there is no Python.
@@ -23,10 +24,9 @@ pub(crate) fn python(name: &str, script: &str, args: &[&str]) -> Option<String> 
 }
 
 /// A fence for a script that runs in Python; `None`, with a line that says so, when there is none.
-#[expect(clippy::print_stderr, reason = "a skipped test must be seen in the log")]
 pub(crate) fn has_python(script: &str) -> Option<Fence> {
     if !Command::new("python3").arg("--version").output().is_ok_and(|output| output.status.success()) {
-        eprintln!("SKIPPED: no python3 to run {script}");
+        skipped(&format!("no python3 to run {script}"));
         return None;
     }
     Some(Fence::new())

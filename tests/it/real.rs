@@ -2,6 +2,7 @@
 
 use std::{
     fs,
+    io::Write as _,
     path::{Path, PathBuf},
     process::Command,
 };
@@ -23,7 +24,6 @@ pub(crate) struct Real {
 
 impl Real {
     /// `None`, with a line that says so, when one of the sets is not installed.
-    #[expect(clippy::print_stderr, reason = "a skipped test must be seen in the log")]
     pub(crate) fn find() -> Option<Self> {
         let folder = |variable: &str| {
             let folder = PathBuf::from(std::env::var_os(variable)?);
@@ -34,7 +34,7 @@ impl Real {
             [Ok(node), Ok(venv), Ok(testkit)] => Some(Self { node, venv, testkit }),
             found => {
                 let missing: Vec<_> = found.into_iter().filter_map(Result::err).collect();
-                eprintln!("SKIPPED: no real MCP servers at {} (`cargo xtask real` installs them)", missing.join(", "));
+                skipped(&format!("no real MCP servers at {} (`cargo xtask real` installs them)", missing.join(", ")));
                 None
             }
         }
@@ -100,10 +100,18 @@ impl Real {
     }
 }
 
-/// Says that a part of a test cannot be run here.
+/// Says that a test, or a part of it, cannot be run here: in its log, and in the file that `cargo xtask test` counts.
+/// Where `CI` is set that is a failure.
 #[expect(clippy::print_stderr, reason = "a skipped test must be seen in the log")]
 pub(crate) fn skipped(why: &str) {
     eprintln!("SKIPPED: {why}");
+    if let Some(file) = std::env::var_os("FORGEFS_SKIPPED") {
+        let test = std::env::var("NEXTEST_TEST_NAME").ok().or_else(|| std::thread::current().name().map(str::to_owned));
+        let test = test.unwrap_or_default();
+        let file = fs::OpenOptions::new().append(true).create(true).open(file);
+        writeln!(file.expect("the file of skipped tests opens"), "{test}: {why}").expect("written");
+    }
+    assert!(std::env::var_os("CI").is_none(), "skipped, and CI has to run it: {why}");
 }
 
 /// One commit on the branch `main`, and nothing of the user's git configuration.

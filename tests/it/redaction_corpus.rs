@@ -39,11 +39,12 @@ fn precision_and_recall_hold() {
         let clean = redact::text(surface, &text);
         let is_found =
             secrets.iter().all(|secret| !clean.contains(secret)) && clean.contains(&format!("[redacted:{label}]"));
+        let again = redact::text(surface, &clean);
         let score = scores.entry(label).or_default();
         score.positives += 1;
-        score.found += usize::from(is_found);
-        if !is_found {
-            faults.push(format!("missed: {text}\n     as: {clean}"));
+        score.found += usize::from(is_found && again == clean);
+        if !is_found || again != clean {
+            faults.push(format!("missed: {text}\n     as: {clean}\n  again: {again}"));
         }
     }
     for (label, text, secrets, surface, clean) in json_positives() {
@@ -95,7 +96,7 @@ fn precision_and_recall_hold() {
     );
     println!("recall {recall:.3}, precision {precision:.3}\n{}", faults.join("\n"));
     assert!(all.positives >= 300 && negatives.len() >= 300, "too few texts");
-    assert!(recall >= 0.97 && precision >= 1.0, "{}", faults.join("\n"));
+    assert!(recall >= 1.0 && precision >= 1.0, "{}", faults.join("\n"));
 }
 
 /// Label, JSON, the secrets in it, where it is going, and what becomes of it.

@@ -327,6 +327,42 @@ async fn content_of_the_reference_server_is_returned_as_it_was() {
     assert!(uri.starts_with("forge:///everything/resources/demo://resource/dynamic/blob/3"), "{uri}");
 }
 
+#[tokio::test]
+async fn content_of_one_server_is_an_argument_of_another() {
+    let Some(real) = Real::find() else { return };
+    let fence = Fence::new();
+    let session = fence.serve(&real.forge_toml(&fence, &["everything", "filesystem"])).await;
+    session.ready(&["everything", "filesystem"]).await;
+    let work = fence.work().display().to_string();
+    for (language, code) in [
+        (
+            "javascript",
+            "const image = (await everything.get_tiny_image({})).find((one) => one.handle);
+             await filesystem.write_file({ path: 'WORK/whole', content: image });
+             await filesystem.write_file({ path: 'WORK/handle', content: image.handle });
+             await filesystem.write_file({ path: 'WORK/other', content: `see ${image.handle}` });
+             return image.handle",
+        ),
+        (
+            "starlark",
+            "image = [one for one in everything.get_tiny_image() if type(one) == 'dict' and 'handle' in one][0]\n\
+             filesystem.write_file(path = 'WORK/whole', content = image)\n\
+             filesystem.write_file(path = 'WORK/handle', content = image['handle'])\n\
+             filesystem.write_file(path = 'WORK/other', content = 'see ' + image['handle'])\n\
+             image['handle']",
+        ),
+    ] {
+        let handle = session.execute(language, &code.replace("WORK", &work)).await;
+        let read = |file: &str| std::fs::read_to_string(fence.work().join(file)).expect("it was written");
+        assert!(read("whole").starts_with("iVBORw0KGgo"), "{language}: {}", read("whole"));
+        assert_eq!(read("handle"), read("whole"), "{language}");
+        assert_eq!(read("other"), format!("see {}", handle.as_str().expect("a handle")), "{language}");
+    }
+    session.close().await;
+    let log = std::fs::read_to_string(fence.audit()).expect("an audit file");
+    assert!(log.contains("blob:1") && !log.contains("iVBORw0KGgo"), "records show handles: {log}");
+}
+
 /// The value of a script, and the content blocks beside it.
 async fn content_of(session: &Session, code: &str) -> (Value, Vec<Value>) {
     let arguments = json!({"language": "javascript", "code": code}).as_object().cloned().expect("an object");

@@ -63,6 +63,8 @@ def handle(message):
         answer(identifier, result={"protocolVersion": "2025-11-25", "capabilities": offered, "serverInfo": info})
     elif method == "tools/list":
         answer(identifier, result={"tools": TOOLS})
+    elif method == "tools/call" and (params.get("arguments") or {}).get("text") == "refuse":
+        answer(identifier, error={"code": -32000, "message": f"data of {NAME}"})
     elif method == "tools/call":
         answer(identifier, result=call(params["name"], params.get("arguments") or {}))
     elif method == "resources/list":

@@ -5,15 +5,34 @@ use std::{
     io::ErrorKind,
     path::Path,
     process::{Command, Stdio},
+    sync::Mutex,
+    time::{Duration, Instant},
 };
 
 use crate::say;
+
+/// The commands so far, with the time that each took.
+static TAKEN: Mutex<Vec<(String, Duration)>> = Mutex::new(Vec::new());
+
+/// Says how long each command took, and all of them together.
+pub(crate) fn say_times() {
+    let taken = TAKEN.lock().map(|taken| taken.clone()).unwrap_or_default();
+    let whole: Duration = taken.iter().map(|(_, time)| *time).sum();
+    for (shown, time) in taken.into_iter().chain([("in all".to_owned(), whole)]) {
+        say::line(format_args!("{:>6} s  {shown}", time.as_secs()));
+    }
+}
 
 /// Runs a command with the terminal's stdout and stderr, after showing it.
 pub(crate) fn run(command: &mut Command) -> Result<(), StepFailed> {
     let shown = shown(command);
     say::line(format_args!("$ {shown}"));
-    match command.status() {
+    let started = Instant::now();
+    let ended = command.status();
+    if let Ok(mut taken) = TAKEN.lock() {
+        taken.push((shown.clone(), started.elapsed()));
+    }
+    match ended {
         Ok(status) if status.success() => Ok(()),
         Ok(status) => {
             // A step that was killed by a signal has no code of its own.

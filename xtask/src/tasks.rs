@@ -56,10 +56,13 @@ const WITHOUT_ENGINE: &str = "package(forgefs-stubgen) | package(forgefs-wire) |
     http|identity|import|lifecycle|people|policy|processes|real_servers|redaction|redaction_corpus|relay|reload|reviewed|\
     spending|telemetry|terminal)::/))";
 
-/// For how long requests are made up by chance, in seconds: a few by default, three minutes where nobody waits.
+/// For how long requests are made up by chance, in seconds: a few by default, a minute where nobody waits.
 const ADVERSARIAL: &str = "FORGEFS_ADVERSARIAL_SECONDS";
 /// See [`ADVERSARIAL`].
-const ADVERSARIAL_SECONDS: &str = "180";
+const ADVERSARIAL_SECONDS: &str = "60";
+
+/// The file in which tests that cannot be run write that they were skipped.
+const SKIPPED: &str = "FORGEFS_SKIPPED";
 
 /// The tables of docs/benchmarks.md, in its order.
 pub(crate) const TABLES: [&str; 6] = ["eval", "tokens", "catalog", "broker", "gateway", "hostile"];
@@ -110,6 +113,8 @@ impl Workspace {
         step::run(Build::QuickJs.cargo(&["test", "--workspace", "--doc"]).current_dir(&self.root))?;
         self.test_with(&builds, &[])?;
         self.measure("eval", &[])?;
+        // Before the table of the stubs, so that the log ends with its counts.
+        step::say_times();
         self.check_stubs()
     }
 
@@ -214,9 +219,12 @@ impl Workspace {
             (true, false) => &["nextest", "run", "--workspace"],
             (false, _) => &["test", "--workspace", "--lib", "--bins", "--tests"],
         };
+        let skipped = self.root.join("target/skipped.txt");
+        let _ = std::fs::remove_file(&skipped);
         for build in builds {
             say::line(format_args!("Testing with {}.", build.name()));
             let mut tests = build.cargo(runner);
+            tests.env(SKIPPED, &skipped);
             if !nextest && !args.is_empty() {
                 tests.arg("--");
             }
@@ -232,6 +240,10 @@ impl Workspace {
                 tests.args(["-E", &format!("not ({WITHOUT_ENGINE})")]);
             }
             step::run(tests.args(args).current_dir(&self.root))?;
+        }
+        let skipped = std::fs::read_to_string(&skipped).unwrap_or_default();
+        for line in skipped.lines() {
+            say::skipped("a test", format_args!("{line}"));
         }
         Ok(())
     }

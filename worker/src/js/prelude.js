@@ -323,6 +323,8 @@ export default (host) => {
     delete: (key) => request(stringify({ StashDelete: { key: text(key, "key") } })),
     keys: () => request('"StashKeys"'),
   };
+  // The name that maps and storages have for it.
+  stash.set = stash.put;
 
   const results = {
     list: () => request('"ResultsList"'),

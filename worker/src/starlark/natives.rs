@@ -207,6 +207,17 @@ fn discovery(builder: &mut GlobalsBuilder) {
     }
 }
 
+fn keep<'v>(
+    key: String,
+    value: Value<'v>,
+    ttl: NoneOr<u64>,
+    eval: &mut Evaluator<'v, '_, '_>,
+) -> starlark::Result<NoneType> {
+    let value = argument(value, eval.heap())?;
+    Session::of(eval)?.ask(Op::StashPut { key, value, ttl_secs: ttl.into_option() }, eval.heap())?;
+    Ok(NoneType)
+}
+
 #[starlark_module]
 fn stash(builder: &mut GlobalsBuilder) {
     /// Stores a value for later runs of the session.
@@ -216,9 +227,17 @@ fn stash(builder: &mut GlobalsBuilder) {
         #[starlark(default = NoneOr::None)] ttl: NoneOr<u64>,
         eval: &mut Evaluator<'v, '_, '_>,
     ) -> starlark::Result<NoneType> {
-        let value = argument(value, eval.heap())?;
-        Session::of(eval)?.ask(Op::StashPut { key, value, ttl_secs: ttl.into_option() }, eval.heap())?;
-        Ok(NoneType)
+        keep(key, value, ttl, eval)
+    }
+
+    /// The same, by the name that maps and storages have for it.
+    fn set<'v>(
+        key: String,
+        value: Value<'v>,
+        #[starlark(default = NoneOr::None)] ttl: NoneOr<u64>,
+        eval: &mut Evaluator<'v, '_, '_>,
+    ) -> starlark::Result<NoneType> {
+        keep(key, value, ttl, eval)
     }
 
     /// Reads a stored value.

@@ -256,7 +256,11 @@ fn succeeds_without(name: &str) -> Result<(), Failed> {
 
 #[expect(clippy::print_stderr, reason = "a test that shows nothing here must say so")]
 fn skip(layer: &str, reason: &str) -> Result<(), Failed> {
-    eprintln!("{layer} is not shown: {reason}");
+    eprintln!("SKIPPED: {layer} is not shown: {reason}");
+    if let Some(file) = std::env::var_os("FORGEFS_SKIPPED") {
+        let mut file = std::fs::OpenOptions::new().append(true).create(true).open(file)?;
+        writeln!(file, "worker: {layer} is not shown: {reason}")?;
+    }
     Ok(())
 }
 
