@@ -1,4 +1,4 @@
-//! What one execution called, and how much it may still call.
+//! Calls of one execution, and its remaining budget of calls.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
@@ -13,10 +13,10 @@ use crate::error::{Error, ErrorCode, Result};
 use crate::outcome::Outcome;
 use crate::telemetry::CallId;
 
-/// Records of a run beyond the calls that it may make: what was refused costs nothing, but not without end.
+/// Most records of a run beyond its call limit: refused calls cost nothing, but are bounded.
 const MAX_REFUSED: usize = 100;
 
-/// The calls of one execution in the order they were made.
+/// Calls of one execution, in order.
 pub struct Ledger {
     calls: Mutex<Vec<Arc<Mutex<CallRecord>>>>,
     closed: AtomicUsize,
@@ -38,7 +38,7 @@ impl Ledger {
         }
     }
 
-    /// The records so far.
+    /// Records so far.
     #[must_use]
     pub fn records(&self) -> Vec<CallRecord> {
         self.calls.lock().iter().map(|record| record.lock().clone()).collect()
@@ -129,7 +129,7 @@ impl Call<'_> {
         (record.sent, record.id) = (true, id);
     }
 
-    /// Whether it was sent.
+    /// True once it was sent.
     pub(super) fn is_sent(&self) -> bool {
         self.record.lock().sent
     }
@@ -153,7 +153,7 @@ impl Drop for Call<'_> {
 }
 
 fn charge(counter: &AtomicU32, limit: u32, message: impl Fn() -> String) -> Result<()> {
-    // Saturating, so that a script that catches the error and goes on cannot wrap the counter around.
+    // Saturating, so that a script that catches the error and continues cannot wrap the counter around.
     let charged = counter.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |n| (n < limit).then_some(n + 1));
     match charged {
         Ok(_) => Ok(()),

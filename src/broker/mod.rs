@@ -1,14 +1,14 @@
-//! The only way from a script to a server.
+//! The only path from a script to a server.
 //!
-//! One [`Broker`] serves one execution, whichever language, entry point or degree of parallelism it comes from:
+//! One [`Broker`] serves one execution, for every language, entry point and degree of parallelism:
 //!
-//! 1. resolve the names, with suggestions; a tool that is not as reviewed goes no further;
+//! 1. resolve the names, with suggestions; an unreviewed tool stops here;
 //! 2. map and validate the arguments against the tool's schema;
-//! 3. open the record, so that what is refused is on it too;
-//! 4. ask the `policy`, and the user where that says so, before anything is counted or sent;
-//! 5. charge the budgets, within the rates, and wait for a free slot;
-//! 6. put the call on record, look whether the rules have changed meanwhile, and call the server through the router;
-//! 7. note whose data the execution holds now, normalise the answer, redact what is shown of errors, close the record.
+//! 3. open the record, so that refused calls are on it too;
+//! 4. ask the `policy`, and the user if a rule says so, before anything is counted or sent;
+//! 5. charge the budgets, within the rate limits, and wait for a free slot;
+//! 6. put the call on record, check whether the rules have changed meanwhile, and call the server through the router;
+//! 7. add the server to the taint, normalise the answer, redact errors, close the record.
 
 mod arguments;
 mod attachments;
@@ -73,21 +73,21 @@ use policy::{Asked, Reason};
 use recorder::Recorder;
 use taint::{Taint, TaintSnapshot};
 
-/// Requests other than tool calls that one run may make; they are answered from memory.
+/// Most requests of one run other than calls; they are answered from memory.
 const MAX_DISCOVERY: u32 = limits::DISCOVERY.max as u32;
 
-/// Bytes of memory that values of arguments may take for each byte that arguments may have. Records take about ten.
+/// Memory that the values of arguments may take per byte of the argument limit. Records take about ten.
 const BYTES_A_BYTE: usize = 32;
-/// Bytes that they may take besides, so that the smallest limit serves for arguments of any kind.
+/// Further bytes that they may take, so that the smallest limit serves arguments of any kind.
 const SMALL_ARGS: usize = 64 << 10;
 
-/// A call that may be made.
+/// An admitted call.
 struct Admitted {
-    /// Whether it is only planned.
+    /// True if it is only planned.
     is_planned: bool,
-    /// Whether somebody has vouched for the tool as the catalog has it: a reviewer, or the user.
+    /// True if a reviewer or the user approved the tool with the catalog's definition.
     is_vouched: bool,
-    /// The last rules that it was decided by.
+    /// The last rules that decided about it.
     rules: Arc<Rules>,
     /// Taint when it was dispatched.
     taint: TaintSnapshot,
@@ -95,7 +95,7 @@ struct Admitted {
     reasons: Vec<Reason>,
 }
 
-/// The boundary of one execution.
+/// Enforcement point of one execution.
 pub struct Broker {
     context: Arc<ExecutionContext>,
     recorder: Recorder,
@@ -104,7 +104,7 @@ pub struct Broker {
     taint: Taint,
     attachments: Attachments,
     consents: Consents,
-    /// Whether writes are planned only.
+    /// True for a dry run.
     is_dry: bool,
     stash: Stash,
     pause: Arc<Pause>,
@@ -212,8 +212,8 @@ impl Broker {
         self.dispatch(call, &Asked { entry, stub: Some(stub), operation: &operation, written }).await
     }
 
-    /// A server that nobody has logged into yet has no tools that could be called. Asking for them asks for the login;
-    /// they are there for the next script, this one has another catalog.
+    /// A server without a login has no callable tools yet. Listing them asks for the login; the next script sees them,
+    /// since this one keeps its catalog.
     async fn first_login(&self, call: u64, server: &str) -> Result<()> {
         let entry = self.context.catalog.server(server)?;
         self.dispatch(call, &Asked { entry, stub: None, operation: &Operation::List, written: None }).await?;
@@ -221,7 +221,7 @@ impl Broker {
         Err(Error::new(ErrorCode::AuthRequired, message).hint("run the script again"))
     }
 
-    /// Checks what arguments take as values, before any are made of them.
+    /// Checks the memory of the arguments' values before they are parsed.
     fn small_enough(&self, args: &str) -> Result<()> {
         let limit = self.context.limits.args_bytes;
         let (size, hint) = (args.len(), "send less, or raise `sandbox.limits.args` in the configuration");
@@ -241,7 +241,7 @@ impl Broker {
         }
     }
 
-    /// Puts a call on record whose names or arguments are wrong.
+    /// Puts an invalid call on record.
     fn record_invalid(&self, call: u64, server: &str, what: &str, args: &str, error: Error) -> Error {
         let labels = self.taint.now().labels;
         let record = task::work_on(args.len(), || CallRecord::invalid(call, server, what, args, labels));
@@ -255,7 +255,7 @@ impl Broker {
         }
     }
 
-    /// Steps 3 to 7, the same for every kind of operation.
+    /// Steps 3 to 7, for every kind of operation.
     async fn dispatch(&self, number: u64, asked: &Asked<'_>) -> Result<Value> {
         let taint = self.taint.now();
         let mut call = self.ledger.open(CallRecord::new(number, asked, taint.labels.clone()))?;
@@ -291,7 +291,7 @@ impl Broker {
             false if self.is_dry => Verdict::WouldAsk(policy::all_of(&reasons)),
             false => Verdict::Approved(self.approve(asked, &reasons).await?),
         });
-        // Only a call that is made puts the execution into its group, and of several at once only one can.
+        // Only an admitted call puts the execution into its group; of concurrent calls to two groups only one can.
         self.taint.enter(&asked.entry.name)?;
         call.charge()?;
         let is_planned = self.is_dry && !(reasons.is_empty() && asked.is_read());
@@ -299,7 +299,7 @@ impl Broker {
         Ok(Admitted { is_planned, is_vouched, rules, taint, reasons })
     }
 
-    /// Decides again about a call that is about to be sent: asking, paying and waiting for a slot take their time.
+    /// Decides again just before the call is sent: approval, payment and waiting for a slot take time.
     fn still_admitted(&self, asked: &Asked<'_>, admitted: &Admitted) -> Result<()> {
         let rules = (self.context.rules_now)();
         if Arc::ptr_eq(&rules, &admitted.rules) {
@@ -316,7 +316,7 @@ impl Broker {
         }
     }
 
-    /// Pays for a call and makes it. What is refused on the way costs nothing.
+    /// Pays for a call and makes it. A refused call costs nothing.
     async fn pay_and_send(&self, call: &mut Call<'_>, asked: &Asked<'_>, admitted: &Admitted) -> Result<Value> {
         let label = asked.label();
         let item = Item {
@@ -360,7 +360,7 @@ impl Broker {
         call.sent(id);
         let room = upstream::ReservedMemory::default();
         let answer = self.reported(asked, told, &room).await;
-        // Whatever came of it: an error says what the server said, and a call that was lost may have an effect.
+        // For any outcome: an error carries the server's words, and a lost call may have had an effect.
         self.taint.receive(&asked.entry.name);
         let answer = answer.map_err(|error| self.redacted(error))?;
         let bytes = answer.text_bytes();
@@ -374,7 +374,7 @@ impl Broker {
         value
     }
 
-    /// An answer as scripts see it, and its size in bytes.
+    /// The answer as scripts see it, and its size in bytes.
     fn normalise(&self, asked: &Asked<'_>, answer: Answer) -> (usize, Result<Value>) {
         match answer {
             Answer::Tool(answer) => {
@@ -390,7 +390,7 @@ impl Broker {
         }
     }
 
-    /// The call itself, while the client hears what the server says of it.
+    /// Makes the call and reports the server's progress to the client.
     async fn reported(
         &self,
         asked: &Asked<'_>,
@@ -421,8 +421,8 @@ impl Broker {
         }
     }
 
-    /// What a server says of a failed call is for the script, except for secrets; what libraries, transports and stderr
-    /// say may tell of the network behind the gateway as well.
+    /// Redacts secrets from a server's own error. Errors of libraries, transports and stderr also lose what describes
+    /// the network behind the gateway.
     fn redacted(&self, error: Error) -> Error {
         let surface = match error.code {
             ErrorCode::ToolError | ErrorCode::InvalidArgs => Surface::ToolError,
@@ -441,19 +441,19 @@ fn no_room(asked: &Asked<'_>, full: &memory::Full) -> Error {
     Error::new(ErrorCode::BudgetExceeded, message).hint(full.hint())
 }
 
-/// Whether a call with this error was not made at all, by our breaker, by the server's own word, or because the tool is
-/// another one now.
+/// True if a call with this error was not made: refused by the circuit breaker or the server, or because the tool has
+/// changed.
 fn was_turned_away(code: ErrorCode) -> bool {
     matches!(code, ErrorCode::CircuitOpen | ErrorCode::AuthRequired | ErrorCode::RateLimit | ErrorCode::ToolChanged)
 }
 
-/// Whether the server says that calling the tool twice does what calling it once does.
+/// True if the server annotates the tool as read-only or idempotent.
 fn is_repeatable(stub: &ToolStub) -> bool {
     let says = |hint| stub.definition.pointer(&format!("/annotations/{hint}")).and_then(Value::as_bool) == Some(true);
     says("readOnlyHint") || says("idempotentHint")
 }
 
-/// Milliseconds with microsecond resolution, as the records show times.
+/// Milliseconds with microsecond resolution, as in the records.
 fn millis(since: Instant) -> f64 {
     (since.elapsed().as_micros() as f64) / 1000.0
 }

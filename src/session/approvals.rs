@@ -1,4 +1,4 @@
-//! What a user has allowed for the rest of a session.
+//! Consents of a user for the rest of a session.
 
 use std::sync::Arc;
 
@@ -12,11 +12,11 @@ use crate::state::{Collection, New, State};
 pub struct Consent {
     /// The server.
     pub server: String,
-    /// Digest of how it is reached: another program under its name is another server.
+    /// Digest of its origin: another program under its name is another server.
     pub origin: Arc<str>,
     /// The tool's wire name, or the operation for resources and prompts.
     pub tool: String,
-    /// Whole digest of the definition of the tool or prompt: what changed is another one.
+    /// Full digest of the definition of the tool or prompt: a changed one is another.
     pub digest: String,
     /// The rule.
     pub rule: String,
@@ -29,7 +29,7 @@ impl Consent {
     }
 }
 
-/// What was allowed so far. Over the bounds the oldest is forgotten, and asked again.
+/// Consents so far. Over the bounds the oldest is forgotten, and asked again.
 #[derive(Debug)]
 pub struct Approvals {
     pub(super) state: Arc<dyn State>,

@@ -1,4 +1,4 @@
-//! Values that were too large to answer with, as files below `/results`.
+//! Values too large to answer with, as files below `/results`.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -26,7 +26,7 @@ pub fn is_json(result: &Entry) -> bool {
 }
 
 impl Results {
-    /// The number of the next execution.
+    /// Number of the next execution.
     #[must_use]
     pub fn begin(&self) -> u64 {
         self.runs.fetch_add(1, Ordering::Relaxed) + 1
@@ -43,8 +43,7 @@ impl Results {
         Ok(path)
     }
 
-    /// The result at `path`, if it may be read by its labels. What the error says of others is of those that `sees`
-    /// lets be known.
+    /// The result at `path`, if its labels `may` be read. Errors mention only results that `sees` allows.
     ///
     /// # Errors
     /// `INVALID_ARGS` when there is none, or none any more.
@@ -82,7 +81,7 @@ impl Results {
         Ok(kept.into_iter().filter(|result| sees(&result.labels)).collect())
     }
 
-    /// One line a result below `path` that `sees` lets be known; nothing of what is in it.
+    /// Lists results below `path` that `sees` allows, one line each, without their content.
     ///
     /// # Errors
     /// `INVALID_ARGS` when `path` is none of its folders.
@@ -98,7 +97,7 @@ impl Results {
     }
 }
 
-/// The lines of one run's folder, or of one file; `None` when nothing is below `path`.
+/// Lines of one run's folder, or of one file; `None` when nothing is below `path`.
 fn listing(kept: &[Entry], path: &str, sees: &impl Fn(&Labels) -> bool) -> Option<String> {
     let is_below = |own: &str| own.strip_prefix(path).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
     let below = kept.iter().filter(|result| is_below(&result.name) && sees(&result.labels));
@@ -142,7 +141,7 @@ mod tests {
             let error = get(never).await.expect_err(never);
             assert!(error.message.contains("there is no"), "{error}");
         }
-        // One that is larger than everything is refused, and costs no other.
+        // A result over the limit is refused, and drops no other.
         let larger = "x".repeat(limits::RESULTS.max + 1);
         let refused = results.store(second, 2, larger, false, Labels::new()).await.expect_err("it is too large");
         assert!(refused.message.contains("over the limit of 67108864 bytes a session"), "{refused}");

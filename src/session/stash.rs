@@ -1,4 +1,4 @@
-//! What the scripts of a session keep for later ones.
+//! Data that the scripts of a session keep for later ones.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -160,10 +160,10 @@ mod tests {
         assert_eq!((get("vault").await, get("chat").await), ("1".to_owned(), "2".to_owned()));
         stash.delete("k", only("chat")).await.expect("state");
         assert_eq!((get("vault").await, get("chat").await), ("1".to_owned(), String::new()));
-        // Without labels it may be read by all, and is the latest for all.
+        // Without labels it is readable, and the latest, for all.
         stash.put("k".to_owned(), "3".to_owned(), Labels::new(), None, only("chat")).await.expect("it fits");
         assert_eq!((get("vault").await, get("chat").await), ("3".to_owned(), "3".to_owned()));
-        // What one has filled is room for another.
+        // Entries of other labels do not take its room.
         let large = "x".repeat(MAX_BYTES - 1);
         let fill = async |server| stash.put("l".to_owned(), large.clone(), of(server), None, only(server)).await;
         fill("vault").await.expect_err("vault has an entry");

@@ -224,7 +224,6 @@ impl fmt::Debug for Progress {
     }
 }
 
-/// No holder of these locks can leave them half-changed, so a poisoned one is as good as any.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock()
 }
