@@ -48,7 +48,7 @@ pub fn queries() -> Vec<String> {
         .collect()
 }
 
-/// Words as often as in prose: the n-th most frequent one about 1 / n of the time.
+/// Word frequencies of prose (Zipf): the n-th most frequent word occurs about 1 / n as often.
 struct Words {
     random: fastrand::Rng,
 }

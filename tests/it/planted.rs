@@ -1,5 +1,5 @@
-//! One secret for every way into the gateway, looked for on every way out of it. The table that the test prints says for
-//! each pair whether the text got there (`redacted`: the word beside the secret is there) or not (`-`).
+//! One secret for every way into the gateway, searched on every way out. The printed table says for each pair whether
+//! the text got there (`redacted`: the word beside the secret is there) or not (`-`).
 #![expect(clippy::print_stdout, reason = "the table is for whoever reads the output")]
 #![expect(deprecated, reason = "servers go on to use logging, which 2026-07-28 deprecates")]
 
@@ -20,7 +20,7 @@ use crate::faulty::python;
 use crate::http::free_port;
 use crate::telemetry::{Collector, metrics};
 
-/// Ways in: what the configuration holds, and what servers say.
+/// Ways in: configured values, and servers' texts.
 const WAYS: [&str; 12] = [
     "env",
     "header",
@@ -36,7 +36,7 @@ const WAYS: [&str; 12] = [
     "description",
 ];
 
-/// Where the text of a way must turn up, without its secret: else the test would look in the wrong places.
+/// Pairs where the text must arrive without its secret: otherwise the test would search the wrong places.
 const REACHED: [(&str, &str); 16] = [
     ("env", "answer"),
     ("header", "answer"),
@@ -56,7 +56,7 @@ const REACHED: [(&str, &str); 16] = [
     ("description", "kept stubs"),
 ];
 
-/// A secret of the configuration is known by its value, the others by their form.
+/// A configured secret is recognised by its value, the others by their form.
 fn secret(way: &str) -> String {
     let number = WAYS.iter().position(|known| *known == way).expect("a way");
     match way {
@@ -65,7 +65,7 @@ fn secret(way: &str) -> String {
     }
 }
 
-/// A client that notes what it is told meanwhile.
+/// A client that records messages.
 #[derive(Clone, Default)]
 struct Client(Arc<Mutex<String>>);
 
@@ -85,7 +85,7 @@ impl ClientHandler for Client {
     }
 }
 
-/// What was found on the ways out, by name.
+/// Text on the ways out, by name.
 #[derive(Default)]
 struct Found(BTreeMap<&'static str, String>);
 
@@ -134,7 +134,7 @@ async fn run(service: &Service, found: &mut Found, place: &'static str, language
     found.add(if is_error { "error" } else { place }, &text);
 }
 
-/// Everything that scripts can do with what servers say.
+/// All operations of scripts on servers' texts.
 async fn scripts(service: &Service, found: &mut Found) {
     for server in ["near", "far"] {
         for tool in ["own", "result", "large", "fail", "refuse", "grumble"] {
