@@ -1,8 +1,8 @@
 //! Rate limits and budgets of a gateway, decided before a call is sent.
 //!
-//! A rate is a bucket that refills evenly. A budget is spent once: per run, per session, and per UTC day, which all
-//! gateways with one configuration share. The price of a call is taken from all budgets together or from none. What was
-//! used up is in the [`State`].
+//! A rate limit is a token bucket. A budget is spent once: per run, per session, and per UTC day, which all gateways
+//! with one configuration share. The price of a call is taken from all budgets or from none. The [`State`] holds what
+//! is used.
 
 mod limits;
 
@@ -18,19 +18,19 @@ use crate::principal::Principal;
 use crate::state::{Charge, Counter, Spent, State, day_file};
 use limits::ServerLimits;
 
-/// The rates and budgets of a configuration.
+/// Rate limits and budgets of a configuration.
 #[derive(Debug)]
 pub struct Spending {
     servers: HashMap<String, ServerLimits>,
     budgets: config::Budgets,
-    /// The file of the day's sum.
+    /// File of the day's sum.
     day: Option<Arc<Path>>,
     /// True if there is a budget, or a price is configured.
     counts: bool,
     state: Arc<dyn State>,
 }
 
-/// What the calls of one run are charged to. Dropping it ends the run's sum.
+/// Counters that the calls of one run are charged to. Dropping it ends the run's sum.
 #[derive(Debug)]
 pub struct Account {
     run: Counter,
@@ -58,7 +58,7 @@ pub struct Item<'a> {
 }
 
 impl Spending {
-    /// Those of `config`; what was used up before stays used up.
+    /// Spending of `config`; sums and buckets in `state` stay.
     #[must_use]
     pub fn new(config: &Config, state: Arc<dyn State>) -> Arc<Self> {
         let budgets = config.budgets.clone();
@@ -84,11 +84,12 @@ impl Spending {
         Account { run: Counter::Run(run.into()), session, state: Arc::clone(&self.state) }
     }
 
-    /// Pays for a call before it is made, out of the budgets of its run and its session and that of the day. Returns
-    /// its cost; nothing where nobody counts.
+    /// Pays for a call before it is made, from the budgets of its run, its session and the day. Returns its cost; zero
+    /// where nothing counts costs.
     ///
     /// # Errors
-    /// `RATE_LIMIT` with `retry_after_secs` in its data, `BUDGET_EXCEEDED` with what is left; nothing is spent then.
+    /// `RATE_LIMIT` with `retry_after_secs` in its data, `BUDGET_EXCEEDED` with the rest of the budget; nothing is
+    /// spent then.
     pub async fn charge(&self, item: Item<'_>, account: &Account) -> Result<Amount> {
         // A server known only from a file has no entry, and cannot be called either.
         let Some(limits) = self.servers.get(item.server) else { return Ok(Amount::ZERO) };

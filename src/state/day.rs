@@ -25,7 +25,7 @@ pub(crate) fn day_file(folder: &Path, config: &Path) -> PathBuf {
     folder.join(format!("spent-{}", stubgen::short_digest(&identity(config))))
 }
 
-/// What came of taking from the budget.
+/// Result of taking from the budget.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Taken {
     /// Taken.
