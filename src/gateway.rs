@@ -52,7 +52,7 @@ pub struct Gateway {
     started: Instant,
     fleet: Fleet,
     validators: Arc<Validators>,
-    /// What outlives requests, also over reloads.
+    /// State that outlives requests and reloads.
     state: Arc<dyn State>,
     workers: Workers,
     /// Keeps workers of the pool warm, once started.

@@ -51,7 +51,7 @@ impl Kind {
         Self { what, most_entries, most_bytes, entries: AtomicUsize::new(0), bytes: AtomicUsize::new(0) }
     }
 
-    /// Counts an entry of so many bytes that is kept elsewhere, until it is dropped.
+    /// Counts an entry of `bytes` stored elsewhere, until dropped.
     pub(crate) fn count(&'static self, bytes: usize) -> Counted {
         self.entries.fetch_add(1, Ordering::Relaxed);
         self.bytes.fetch_add(bytes, Ordering::Relaxed);
@@ -64,7 +64,7 @@ impl Kind {
     }
 }
 
-/// An entry that is counted.
+/// A counted entry.
 pub(crate) struct Counted {
     kind: &'static Kind,
     bytes: usize,

@@ -124,8 +124,8 @@ impl ForgeServer {
         }
     }
 
-    /// One round of the request for `subject`, which is made of so many bytes, with the client's answers to the questions
-    /// of the round before.
+    /// One round of the request for `subject`, of `bytes` bytes, with the client's answers to the previous round's
+    /// questions.
     fn round<'a>(
         &self,
         context: &'a RequestContext<RoleServer>,

@@ -78,7 +78,7 @@ struct Record {
     client: Option<String>,
     #[serde(flatten)]
     subject: Subject,
-    /// How it ended.
+    /// Outcome.
     outcome: Outcome,
     /// Duration in milliseconds.
     ms: f64,

@@ -43,7 +43,7 @@ pub enum Approver {
     Operator,
 }
 
-/// How a call was approved.
+/// Source and scope of a consent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Approval {
     /// By the user, for this call.
@@ -56,7 +56,7 @@ pub enum Approval {
     RunBefore,
     /// Earlier in the session.
     SessionBefore,
-    /// By whoever ran the command.
+    /// By the operator, with `--yes`.
     Operator,
 }
 
@@ -175,7 +175,7 @@ impl Broker {
     /// Gets the user's consent to a call; returns how it was given.
     ///
     /// # Errors
-    /// `APPROVAL_DENIED` when the user says no, says nothing, cannot be asked, or cannot be shown the whole call.
+    /// `APPROVAL_DENIED` when the user says no, does not answer, cannot be asked, or cannot be shown the whole call.
     pub(super) async fn approve(&self, asked: &Asked<'_>, reasons: &[Reason]) -> Result<Approval> {
         let wanted: Vec<Consent> = reasons.iter().map(|reason| consent(asked, reason)).collect();
         if let Some(settled) = self.consents.remembered(&wanted, &self.context.session.approvals).await? {

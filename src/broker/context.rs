@@ -1,4 +1,4 @@
-//! Everything that one execution runs against.
+//! Context of one execution.
 
 use std::sync::Arc;
 
@@ -38,9 +38,9 @@ pub struct ExecutionContext {
     pub audit: Arc<audit::Log>,
     /// Redaction of answers.
     pub redaction: redact::Results,
-    /// Whether redacted values get placeholders, which calls may use.
+    /// True if redacted values get placeholders, which calls may use.
     pub placeholders: bool,
-    /// Client that servers may reach meanwhile, where there is one.
+    /// Client that servers may reach meanwhile, if any.
     pub caller: Option<Arc<dyn Caller>>,
     /// Policy when the execution began.
     pub rules: Arc<Rules>,

@@ -55,10 +55,10 @@ impl Ledger {
         charge(&self.discovered, limit, || format!("a run may make {limit} requests besides tool calls"))
     }
 
-    /// Puts a call on record.
+    /// Opens the record of a call.
     ///
     /// # Errors
-    /// `BUDGET_EXCEEDED` when the run tries without end; its last record says so.
+    /// `BUDGET_EXCEEDED` when the run has too many refused calls; its last record says so.
     pub(super) fn open(&self, mut record: CallRecord) -> Result<Call<'_>> {
         let limit = self.max_calls as usize + MAX_REFUSED;
         let mut calls = self.calls.lock();
@@ -92,10 +92,10 @@ impl Call<'_> {
         self.record.lock().clone()
     }
 
-    /// Charges the call to those that the run may make.
+    /// Charges the call to the run's call limit.
     ///
     /// # Errors
-    /// `BUDGET_EXCEEDED` when the run has made them all.
+    /// `BUDGET_EXCEEDED` when the limit is used up.
     pub(super) fn charge(&mut self) -> Result<()> {
         let limit = self.ledger.max_calls;
         let made = || format!("a run may make {limit} calls and this one has made them");
@@ -104,12 +104,12 @@ impl Call<'_> {
         Ok(())
     }
 
-    /// Notes why it is made.
+    /// Notes the verdict of an admitted call.
     pub(super) fn admitted(&mut self, verdict: Verdict) {
         self.record.lock().verdict = verdict;
     }
 
-    /// Notes why it is not made, and gives the charge back.
+    /// Notes the verdict of a refused call, and gives the charge back.
     pub(super) fn refused(&mut self, error: Error) -> Error {
         if std::mem::take(&mut self.is_charged) {
             self.ledger.charged.fetch_sub(1, Ordering::Relaxed);
@@ -118,7 +118,7 @@ impl Call<'_> {
         error
     }
 
-    /// Notes what it costs.
+    /// Notes its cost.
     pub(super) fn paid(&mut self, cost: Amount) {
         self.record.lock().cost = cost;
     }
@@ -139,7 +139,7 @@ impl Call<'_> {
         self.record.lock().answer_bytes = bytes;
     }
 
-    /// Ends it.
+    /// Closes the record.
     pub(super) fn close(self, outcome: Outcome) {
         self.record.lock().outcome = outcome;
         self.ledger.closed.fetch_add(1, Ordering::Relaxed);

@@ -91,7 +91,7 @@ struct Admitted {
     rules: Arc<Rules>,
     /// Taint when it was dispatched.
     taint: TaintSnapshot,
-    /// Why the user was asked.
+    /// Reasons for which the user was asked.
     reasons: Vec<Reason>,
 }
 
@@ -114,9 +114,9 @@ pub struct Broker {
 }
 
 impl Broker {
-    /// Boundary of a script, which may use the placeholders that it mentions. In a dry run nothing is written: calls of
-    /// tools that may write, and those that the user would be asked about, are answered with a sample of their output
-    /// schema, and what is put in the stash is forgotten.
+    /// A broker for a script, which may use the placeholders that it mentions. Dry run: nothing is written. Calls of
+    /// tools that may write, and calls that need approval, get a sample of the tool's output schema; writes to the
+    /// stash are dropped.
     #[must_use]
     pub fn of_script(context: Arc<ExecutionContext>, language: Language, code: &str, is_dry: bool) -> Self {
         let placeholders = Placeholders::new(context.placeholders, || Mentions::of(code));
@@ -130,7 +130,8 @@ impl Broker {
         }
     }
 
-    /// Boundary of a request that is no script, such as `cat`. It may use any placeholder: the agent wrote the arguments.
+    /// A broker for a request other than a script, such as `cat`. It may use any placeholder: the agent wrote the
+    /// arguments.
     #[must_use]
     pub fn of_request(context: Arc<ExecutionContext>, request: &'static str) -> Self {
         let placeholders = Placeholders::new(context.placeholders, Mentions::default);
@@ -157,13 +158,13 @@ impl Broker {
         }
     }
 
-    /// What it runs against.
+    /// Context of the execution.
     #[must_use]
     pub fn context(&self) -> &ExecutionContext {
         &self.context
     }
 
-    /// The servers whose data it holds now.
+    /// Servers whose data it holds now.
     #[must_use]
     pub fn labels(&self) -> Labels {
         self.taint.now().labels
@@ -175,7 +176,7 @@ impl Broker {
         &self.ledger
     }
 
-    /// Binary content that came back so far.
+    /// Binary content so far.
     #[must_use]
     pub fn attachments(&self) -> &Attachments {
         &self.attachments
@@ -278,7 +279,7 @@ impl Broker {
         answer
     }
 
-    /// Steps 4 and 5: why the call may be made. `taint` is that of the execution when the call was dispatched.
+    /// Steps 4 and 5: decides about a call. `taint` is that of the execution when the call was dispatched.
     async fn admit(&self, call: &mut Call<'_>, asked: &Asked<'_>, taint: TaintSnapshot) -> Result<Admitted> {
         let mut reasons = policy::decide(&self.context.rules, asked, &taint)?;
         let rules = (self.context.rules_now)();
@@ -340,7 +341,7 @@ impl Broker {
         answer
     }
 
-    /// Puts a call on record, and makes it if it still may be.
+    /// Puts a call on record, and sends it if it is still admitted.
     async fn send(&self, call: &mut Call<'_>, asked: &Asked<'_>, admitted: &Admitted) -> Result<Value> {
         let recorded = self.recorder.sent(&call.record(), &self.context.session, self.trace.id()).await;
         if let Err(error) = recorded.and_then(|()| self.still_admitted(asked, admitted)) {

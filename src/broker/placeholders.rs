@@ -24,7 +24,7 @@ use crate::upstream::{Caller, Level, LogEntry, Question, Speaker, Step, TraceCon
 pub(super) struct Placeholders(Option<Mutex<Mentions>>);
 
 impl Placeholders {
-    /// Those that are mentioned, if they are in use at all.
+    /// The mentioned placeholders, if placeholders are on.
     pub(super) fn new(are_used: bool, mentioned: impl FnOnce() -> Mentions) -> Self {
         Self(are_used.then(|| Mutex::new(mentioned())))
     }

@@ -1,4 +1,4 @@
-//! Record of one call: what was asked, why it was made or not, what came of it.
+//! Record of one call: request, verdict, outcome.
 
 use std::fmt;
 use std::time::SystemTime;
@@ -31,7 +31,7 @@ pub struct CallRecord {
     /// Start of the call.
     #[serde(skip)]
     pub began: SystemTime,
-    /// Whether it was sent.
+    /// True once it was sent.
     #[serde(skip)]
     pub sent: bool,
     /// Its span.
@@ -52,39 +52,39 @@ pub struct CallRecord {
     pub args_bytes: usize,
     /// Bytes of text and binary content that came back.
     pub answer_bytes: usize,
-    /// What it cost.
+    /// Cost.
     #[serde(skip_serializing_if = "Amount::is_zero")]
     pub cost: Amount,
     /// The servers whose data the execution held when the call was made, sorted.
     #[serde(skip_serializing_if = "Labels::is_empty")]
     pub labels: Labels,
-    /// Why it was made or not.
+    /// Verdict.
     pub verdict: Verdict,
-    /// How it ended.
+    /// Outcome.
     pub outcome: Outcome,
     /// Time from dispatch to answer, or to the end of the script, in milliseconds.
     pub ms: f64,
 }
 
-/// Why a call is made or not.
+/// Decision about a call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Verdict {
-    /// Not decided: the script ended first.
+    /// None: the script ended first.
     Undecided,
-    /// Nothing speaks against it.
+    /// No rule is against it.
     Allowed,
-    /// The user, or whoever ran the command, consented.
+    /// The user or the operator consented.
     Approved(Approval),
-    /// A dry run made it in place of asking; the reasons to ask.
+    /// A dry run planned it instead of asking; with the reasons to ask.
     WouldAsk(String),
-    /// Policy or the user said no.
+    /// Policy or the user refused it.
     Denied(String),
-    /// Anything else that kept it from being sent.
+    /// Refused for any other reason.
     Refused(ErrorCode, String),
 }
 
 impl Verdict {
-    /// Verdict on a call that is not made because of `error`.
+    /// Verdict on a call that `error` prevented.
     pub(super) fn refusal(error: &Error) -> Self {
         match error.code {
             ErrorCode::ToolDenied | ErrorCode::GroupPolicyDenied | ErrorCode::ApprovalDenied => {
@@ -123,7 +123,7 @@ impl CallRecord {
         Self { args, method: Some(asked.operation.method()), ..record }
     }
 
-    /// Record of a call that is wrong in itself, as the script wrote it.
+    /// Record of an invalid call, as the script wrote it.
     pub(super) fn invalid(call: u64, server: &str, tool: &str, args: &str, labels: Labels) -> Self {
         let name = |name: &str| redact::text(Surface::Log, head(name, MAX_NAME)).into_owned();
         Self::written(call, name(server), name(tool), args, labels)

@@ -81,7 +81,7 @@ pub struct Execution {
 }
 
 impl Execution {
-    /// The text that the agent reads, of about `budget` tokens: what is larger is kept in `session` and pointed at.
+    /// Text for the agent, of about `budget` tokens. Larger parts are stored in `session`, with their path in the text.
     pub async fn answer(&self, session: &Session, budget: usize) -> String {
         let size = self.value.as_ref().map_or(0, |value| value.get().len());
         let parts = task::work_on(size, || self.parts(budget));
@@ -116,7 +116,7 @@ pub struct Cost {
 }
 
 impl ExecutionContext {
-    /// Answers a request that is no script, within the same boundary and with the same record.
+    /// Answers a request other than a script, with the same broker and record.
     ///
     /// # Errors
     /// Those of `ask`.

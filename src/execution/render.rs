@@ -30,9 +30,9 @@ const NUMBER: &str = "$serde_json::private::Number";
 
 /// A part of an answer.
 pub(super) enum Part {
-    /// Shown as it is.
+    /// Shown unchanged.
     Text(String),
-    /// Too large to be shown.
+    /// Over the budget.
     Large(Large),
 }
 
@@ -42,13 +42,13 @@ pub(super) struct Large {
     shape: String,
     /// The whole text.
     pub(super) text: String,
-    /// Whether it is JSON.
+    /// True if it is JSON.
     pub(super) is_json: bool,
 }
 
 impl Execution {
-    /// The parts of the answer's text: the value as compact JSON, or the failure with the calls that completed before
-    /// it; then captured output and notes. The budget is one for each part, in tokens.
+    /// Parts of the answer's text: the value as compact JSON, or the failure with the calls that completed before it;
+    /// then captured output and notes. The budget in tokens applies to each part.
     pub(super) fn parts(&self, budget: usize) -> Vec<Part> {
         let budget = budget * BYTES_PER_TOKEN;
         let mut parts = vec![match (&self.value, &self.error) {
@@ -127,7 +127,7 @@ fn fit_text(text: &str, budget: usize) -> Part {
 }
 
 impl Large {
-    /// Points at it: its shape and size, its beginning, and how to read on where it was `stored`.
+    /// Text in its place: shape and size, beginning, and how to read the rest where it was `stored`.
     pub(super) fn pointer(&self) -> impl FnOnce(&Result<String>) -> String + use<> {
         let Self { shape, text, .. } = self;
         let (shape, lines, bytes) = (shape.clone(), text.lines().count(), text.len());

@@ -65,7 +65,7 @@ pub(super) struct Prepared {
     pin: Option<Arc<Pin>>,
 }
 
-/// Whether to reload the reviewed stubs.
+/// Handling of reviewed stubs in a reload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Pins {
     /// Keep those in memory.

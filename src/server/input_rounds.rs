@@ -96,7 +96,7 @@ enum Reply<T> {
 /// The current request.
 pub(super) struct RoundRequest<'a> {
     pub(super) context: &'a RequestContext<RoleServer>,
-    /// Who asks.
+    /// Principal of the request.
     pub(super) principal: Principal,
     /// Least severe log level that the client wants.
     pub(super) level: Option<Level>,
@@ -110,12 +110,12 @@ pub(super) struct RoundRequest<'a> {
 }
 
 impl<T: Send + 'static> InputRounds<T> {
-    /// Answers a request: begins its work, or goes on with it after a question to the client. `start` makes the work,
-    /// which ends when the client cancels its request or does not come back; `done` makes the answer of its result.
+    /// Answers a request: starts its work, or resumes it with the client's answers. `start` creates the work, which
+    /// ends when the client cancels its request or does not come back; `done` turns its result into the answer.
     ///
     /// # Errors
-    /// `-32602` for a state that is not known, what `done` says, and an error that nobody reads when the request was
-    /// cancelled.
+    /// `-32602` for an unknown state, and the errors of `done`. A cancelled request gets an error too, which is not
+    /// sent.
     pub(super) async fn answer<F, R>(
         &self,
         round: RoundRequest<'_>,

@@ -7,7 +7,7 @@ use serde::Serialize;
 use crate::error::Result;
 use crate::state::{Collection, New, State};
 
-/// One tool as it is defined now, of the server as it is reached now, and the rule that asked.
+/// One tool with its current definition, its server at its current origin, and the rule that asked.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 pub struct Consent {
     /// The server.
@@ -23,7 +23,7 @@ pub struct Consent {
 }
 
 impl Consent {
-    /// Its name in the state, different for every consent.
+    /// Its name in the state, unique for each consent.
     fn name(&self) -> String {
         serde_json::to_string(self).unwrap_or_default()
     }
@@ -45,7 +45,7 @@ impl Approvals {
         self.state.insert(&self.collection, New { name: consent.name(), ..New::default() }).await
     }
 
-    /// Whether it was given.
+    /// True if the user consented.
     ///
     /// # Errors
     /// As of [`State::entries`].

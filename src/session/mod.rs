@@ -94,7 +94,7 @@ impl Default for Session {
     }
 }
 
-/// What the state has of it goes with it.
+/// Drops its entries in the state.
 impl Drop for Session {
     fn drop(&mut self) {
         self.stash.state().end(&Counter::Session(Arc::clone(&self.principal.session)));
@@ -118,13 +118,13 @@ impl Session {
         }
     }
 
-    /// Who it belongs to.
+    /// Owner of the session.
     #[must_use]
     pub fn principal(&self) -> &Principal {
         &self.principal
     }
 
-    /// Sets it apart from others on record.
+    /// Identifier in records.
     #[must_use]
     pub fn id(&self) -> &str {
         &self.principal.session

@@ -9,8 +9,8 @@ use crate::limits;
 use crate::state::{Collection, Entry, New, State};
 use crate::text::brief;
 
-/// The stored results of a session, oldest first. The name of an entry is its path, `/results/<run>/<n>.json`, or `.txt`
-/// for what is no JSON; its value is the text as the agent may read it.
+/// Stored results of a session, oldest first. The name of an entry is its path, `/results/<run>/<n>.json`, or `.txt`
+/// for other text; its value is the text, redacted for the agent.
 #[derive(Debug)]
 pub struct Results {
     pub(super) state: Arc<dyn State>,
@@ -19,7 +19,7 @@ pub struct Results {
     pub(super) runs: AtomicU64,
 }
 
-/// Whether a stored result is JSON.
+/// True if a stored result is JSON.
 #[must_use]
 pub fn is_json(result: &Entry) -> bool {
     result.name.ends_with(".json")
@@ -32,7 +32,7 @@ impl Results {
         self.runs.fetch_add(1, Ordering::Relaxed) + 1
     }
 
-    /// Stores the `number`th text of execution `run`, at the cost of older ones of the session; returns its path.
+    /// Stores the `number`th text of execution `run`, and drops older ones of the session for it; returns its path.
     ///
     /// # Errors
     /// `BUDGET_EXCEEDED` when it is too large for a session, or all sessions together hold too much.
@@ -46,7 +46,7 @@ impl Results {
     /// The result at `path`, if its labels `may` be read. Errors mention only results that `sees` allows.
     ///
     /// # Errors
-    /// `INVALID_ARGS` when there is none, or none any more.
+    /// `INVALID_ARGS` when it does not exist or was dropped.
     pub async fn get(
         &self,
         path: &str,
@@ -72,7 +72,7 @@ impl Results {
         Err(Error::new(ErrorCode::InvalidArgs, message).hint(format!("stored results:\n{listing}")))
     }
 
-    /// Every result that is kept and that `sees` lets be known, oldest first.
+    /// Kept results that `sees` allows, oldest first.
     ///
     /// # Errors
     /// As of [`State::entries`].

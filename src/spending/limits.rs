@@ -1,4 +1,4 @@
-//! The rates and prices that the configuration gives a server.
+//! Rate limits and prices of a server.
 
 use serde_json::json;
 
@@ -16,11 +16,11 @@ pub(super) struct ServerLimits {
     costs: PerTool<Amount>,
 }
 
-/// The rate of one rule for tools, which all of its tools share.
+/// Rate limit of one rule for tools, shared by its tools.
 #[derive(Debug, Clone)]
 struct RuleRate {
     rate: Rate,
-    /// The rule's first name or pattern, which its bucket is known by.
+    /// First name or pattern of the rule, which identifies its bucket.
     rule: String,
 }
 
@@ -38,7 +38,7 @@ impl ServerLimits {
         }
     }
 
-    /// What a call costs: the full name of a tool goes before patterns, of several patterns the highest counts.
+    /// Price of a call: a tool's full name beats patterns; of several patterns the highest price counts.
     pub(super) fn cost(&self, tool: Option<&str>) -> Amount {
         tool.and_then(|tool| self.costs.one(tool)).copied().unwrap_or(self.cost)
     }

@@ -40,7 +40,7 @@ pub(super) enum Taken {
 }
 
 impl Day {
-    /// The sum in this file.
+    /// Sum in this file.
     pub(super) fn new(file: &Path) -> Self {
         Self { file: file.to_owned() }
     }

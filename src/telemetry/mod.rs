@@ -48,7 +48,7 @@ pub struct Ended<'a> {
     pub language: Option<&'static str>,
     /// The engine that ran it.
     pub engine: Option<&'static str>,
-    /// How it ended.
+    /// Outcome.
     pub outcome: Outcome,
     /// Session id.
     pub session: &'a str,
@@ -71,7 +71,7 @@ pub struct EndedCall<'a> {
     pub method: Option<&'static str>,
     /// The identifier of the tool or prompt.
     pub target: &'a str,
-    /// How it ended.
+    /// Outcome.
     pub outcome: Outcome,
     /// True if the gateway refused it.
     pub refused: bool,

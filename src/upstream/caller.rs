@@ -10,7 +10,7 @@ use crate::principal::Principal;
 /// The client that a call is made for.
 #[async_trait]
 pub trait Caller: Send + Sync {
-    /// Who it is.
+    /// Principal of the call.
     fn principal(&self) -> &Principal;
 
     /// Client capabilities that servers may use: `elicitation`, `sampling` and `roots`.
@@ -129,6 +129,6 @@ pub struct LogEntry {
 pub struct Step {
     /// Calls that have ended.
     pub done: usize,
-    /// What happened.
+    /// Event.
     pub message: String,
 }

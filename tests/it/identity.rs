@@ -337,7 +337,7 @@ async fn connections_over_http_are_compared_too() {
     }
 }
 
-/// Where each request may reach another server, the second round of a call is checked like another call.
+/// Without sessions each request may reach another server, so the second round of a call is checked like another call.
 #[tokio::test]
 async fn a_later_round_of_a_call_is_compared_too() {
     let Some(fence) = has_python(SCRIPT) else { return };

@@ -90,7 +90,7 @@ impl Run {
     }
 }
 
-/// What is in memory is there at once.
+/// The result of an operation in memory, which completes at once.
 fn now<T>(operation: impl Future<Output = T>) -> T {
     operation.now_or_never().expect("state in memory")
 }
