@@ -129,6 +129,6 @@ pub struct LogEntry {
 pub struct Step {
     /// Calls that have ended.
     pub done: usize,
-    /// Event.
+    /// Message for the user.
     pub message: String,
 }
