@@ -58,6 +58,7 @@ pub enum Speaker<'a> {
 /// A question of a server or of the gateway to the client.
 #[derive(Debug, Clone)]
 pub struct Question {
+    /// Kind of question.
     pub ask: Ask,
     /// Parameters of the request.
     pub params: Value,
