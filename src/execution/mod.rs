@@ -42,7 +42,7 @@ pub struct Request {
     pub code: String,
     /// Wall-clock timeout of this run, capped by the configured limit.
     pub timeout: Option<Duration>,
-    /// Dry run: nothing is written. See [`Broker::dry`].
+    /// Dry run: nothing is written. See [`Broker::of_script`].
     pub dry_run: bool,
 }
 
