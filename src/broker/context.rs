@@ -20,7 +20,7 @@ use crate::upstream::Caller;
 pub struct ExecutionContext {
     /// Catalog that the script sees.
     pub catalog: Arc<Catalog>,
-    /// The way to the servers.
+    /// Routes to the servers.
     pub router: Arc<Router>,
     /// Session that it belongs to.
     pub session: Arc<Session>,
@@ -30,7 +30,7 @@ pub struct ExecutionContext {
     pub pool: Arc<Pool>,
     /// Limits of one execution.
     pub limits: Limits,
-    /// Rates and budgets.
+    /// Rate limits and budgets.
     pub spending: Arc<Spending>,
     /// Metrics and traces.
     pub telemetry: Telemetry,

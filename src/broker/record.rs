@@ -15,17 +15,17 @@ use crate::redact::{self, Surface};
 use crate::telemetry::CallId;
 use crate::text::head;
 
-/// Characters of the arguments that records and errors show.
+/// Most characters of arguments in records and errors.
 const PREVIEW: usize = 200;
-/// Bytes of the arguments that are looked at for that.
+/// Most bytes of arguments that this preview is made from.
 const MAX_LOOKED_AT: usize = 64 << 10;
-/// Characters of a name that nothing here has.
+/// Most characters of an unknown name.
 const MAX_NAME: usize = 100;
 
 /// One call of a script.
 #[derive(Debug, Clone, Serialize)]
 pub struct CallRecord {
-    /// The script's own number of the call.
+    /// Call number of the script.
     #[serde(skip)]
     pub call: u64,
     /// Start of the call.
@@ -37,20 +37,20 @@ pub struct CallRecord {
     /// Its span.
     #[serde(skip)]
     pub id: Option<CallId>,
-    /// Its method; `None` if it was wrong in itself.
+    /// MCP method; `None` for an invalid call.
     #[serde(skip)]
     pub method: Option<&'static str>,
     /// The server's identifier.
     pub server: String,
     /// The tool's identifier, or the operation for resources and prompts.
     pub tool: String,
-    /// The arguments, redacted and cut.
+    /// Arguments, redacted and cut.
     pub args: String,
-    /// Whole digest of the arguments in canonical form, of their text where they are not valid.
+    /// Full digest of the arguments in canonical form, or of their text if invalid.
     pub args_hash: String,
-    /// Bytes of the arguments, as JSON.
+    /// Bytes of the arguments as JSON.
     pub args_bytes: usize,
-    /// Bytes of text and binary content that came back.
+    /// Bytes of text and binary content in the answer.
     pub answer_bytes: usize,
     /// Cost.
     #[serde(skip_serializing_if = "Amount::is_zero")]
@@ -152,7 +152,7 @@ impl CallRecord {
 }
 
 fn preview(canonical: &str) -> String {
-    // Longer than any secret, so that none is cut in half before it is found.
+    // Longer than any secret, so that none is cut before it is found.
     let redacted = redact::text(Surface::Log, head(canonical, MAX_LOOKED_AT));
     let cut = head(&redacted, PREVIEW);
     if cut.len() < redacted.len() { format!("{cut}…") } else { cut.to_owned() }

@@ -7,7 +7,7 @@ use crate::config::{Amount, PerTool, Rate, Server, ToolRule};
 use crate::error::{Error, ErrorCode, Result};
 use crate::state::State;
 
-/// The rates and prices of one server.
+/// Rate limits and prices of one server.
 #[derive(Debug)]
 pub(super) struct ServerLimits {
     rate: Option<Rate>,
@@ -43,8 +43,8 @@ impl ServerLimits {
         tool.and_then(|tool| self.costs.one(tool)).copied().unwrap_or(self.cost)
     }
 
-    /// Lets a call through that every bucket has room for. The narrow ones are asked first: what one of them gave is
-    /// lost when a wider one refuses, and by then the wider one is what holds things up.
+    /// Admits a call that every bucket has room for. Narrow buckets come first: a token taken from one is lost when a
+    /// wider one refuses, but then the wider one is the bottleneck.
     pub(super) async fn admit(&self, item: Item<'_>, state: &dyn State) -> Result<()> {
         let of_tool: Vec<(&str, &RuleRate)> = item.tool.into_iter().flat_map(|tool| self.rates.all(tool)).collect();
         for (name, RuleRate { rate, rule }) in of_tool {
@@ -60,7 +60,7 @@ impl ServerLimits {
 
 async fn admit(state: &dyn State, bucket: &str, rate: Rate, item: Item<'_>, of: &str) -> Result<()> {
     let Err(wait) = state.admit(bucket, rate).await? else { return Ok(()) };
-    // Rounded up: who waits exactly so long gets through.
+    // Rounded up: a retry after exactly this time passes.
     let seconds = ((wait.as_secs_f64() * 1000.0).ceil() / 1000.0).max(0.001);
     let Rate { calls, per, burst } = rate;
     let per = humantime::format_duration(per);

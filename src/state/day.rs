@@ -20,7 +20,7 @@ pub(super) struct Day {
     file: PathBuf,
 }
 
-/// The file of all gateways with this configuration file.
+/// The file shared by all gateways with this configuration file.
 pub(crate) fn day_file(folder: &Path, config: &Path) -> PathBuf {
     folder.join(format!("spent-{}", stubgen::short_digest(&identity(config))))
 }
