@@ -84,8 +84,8 @@ impl Spending {
         Account { run: Counter::Run(run.into()), session, state: Arc::clone(&self.state) }
     }
 
-    /// Pays for a call before it is made, from the budgets of its run, its session and the day. Returns its cost; zero
-    /// where nothing counts costs.
+    /// Pays for a call before it is made, from the budgets of its run, its session and the day. Returns its cost; zero if
+    /// no budget and no price is configured.
     ///
     /// # Errors
     /// `RATE_LIMIT` with `retry_after_secs` in its data, `BUDGET_EXCEEDED` with the rest of the budget; nothing is
