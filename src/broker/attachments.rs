@@ -1,5 +1,5 @@
-//! Content that is more than text: images, sounds, resources and links to them. Scripts hold handles
-//! (`{"type": "image", "handle": "blob:1", …}`); what is still in the final value goes to the client as real content.
+//! Content other than text: images, audio, resources and resource links. Scripts hold handles (`{"type": "image",
+//! "handle": "blob:1", …}`); handles in the final value go to the client as real content.
 
 use parking_lot::Mutex;
 
@@ -11,14 +11,14 @@ use crate::limits;
 const HANDLE: &str = "blob:";
 /// Blocks that one answer may have beside its text.
 const MAX_BLOCKS: usize = limits::CONTENT_BLOCKS.max;
-/// Bytes of them all.
+/// Most bytes of these blocks.
 const MAX_BYTES: usize = limits::CONTENT_BYTES.max;
-/// Bytes of content that one execution keeps; what comes after that has no handle.
+/// Most bytes of content that one execution keeps; further content gets no handle.
 const MAX_KEPT: usize = limits::CONTENT.max;
-/// Bytes that a block counts for at least.
+/// Least bytes that a block counts for.
 const LEAST: usize = 1 << 10;
 
-/// The content of one execution.
+/// Content of one execution.
 #[derive(Default)]
 pub struct Attachments(Mutex<Kept>);
 
@@ -31,27 +31,27 @@ struct Kept {
 struct Attachment {
     /// The server's identifier.
     server: String,
-    /// The content block as the server sent it.
+    /// The content block, unchanged.
     block: Value,
-    /// What the script holds in its place.
+    /// The script's handle for it.
     held: Value,
-    /// What the value says beside the block, so that nothing is said twice.
+    /// Short form in a value beside the block, so that nothing is sent twice.
     brief: Value,
 }
 
-/// A value, and the content that belongs to it.
+/// A value with its content.
 #[derive(Debug, Default)]
 pub struct Settled {
-    /// The value, where handles in it had to be changed.
+    /// The value, if its handles had to change.
     pub value: Option<Value>,
-    /// Content blocks in the form of MCP, in order of their first mention.
+    /// MCP content blocks, in order of first mention.
     pub blocks: Vec<Value>,
-    /// Blocks that were left out, being too many or too large.
+    /// Blocks over the limits.
     pub left_out: usize,
 }
 
 impl Attachments {
-    /// Keeps a content block of `server`, and gives what a script holds in its place.
+    /// Keeps a content block of `server` and returns its handle.
     pub(super) fn keep(&self, server: &str, block: Value) -> Value {
         let mut kept = self.0.lock();
         let handle = format!("{HANDLE}{}", kept.all.len() + 1);
@@ -156,7 +156,7 @@ struct Mentioned {
     seen: Vec<bool>,
 }
 
-/// Finds the handles in a value, and shortens those that are still as they were given; whether there were any such.
+/// Finds the handles in a value and shortens the unchanged ones; true if it shortened any.
 fn collect(value: &mut Value, all: &[Attachment], found: &mut Mentioned) -> bool {
     let position = value.get("handle").and_then(Value::as_str).and_then(position);
     let position = position.filter(|position| *position < all.len());
@@ -189,7 +189,7 @@ fn unload(content: &mut Map<String, Value>) {
     }
 }
 
-/// Bytes that a text in base64 stands for.
+/// Decoded size of a base64 text in bytes.
 pub(super) fn bytes_of(base64: &str) -> usize {
     base64.trim_end_matches('=').len() * 3 / 4
 }
@@ -207,8 +207,8 @@ fn brief(held: &Map<String, Value>) -> Value {
     Value::Object(brief)
 }
 
-/// Gives a content block the URIs under which the client can read its resources here, as those of its server. What is
-/// on the web, and no resource of any server, it reads there.
+/// Rewrites the resource URIs of a content block to those under which the client reads them here. Web addresses that no
+/// server lists stay as they are.
 pub fn address(server: &str, block: &mut Value, is_listed: impl Fn(&str) -> bool) {
     let address = |content: &mut Value| {
         if let Some(Value::String(uri)) = content.get_mut("uri") {
@@ -224,8 +224,8 @@ pub fn address(server: &str, block: &mut Value, is_listed: impl Fn(&str) -> bool
     }
 }
 
-/// The URI by which clients know a resource of a server. Clients may resolve `..` in it, and drop characters that no
-/// URI has: neither makes it another server's.
+/// The client's URI for a resource of a server. Clients may resolve `..` in it and drop characters that are invalid in
+/// a URI: neither turns it into another server's URI.
 #[must_use]
 pub fn resource_uri(server: &str, uri: &str) -> String {
     let mut own = String::with_capacity(uri.len());
@@ -270,7 +270,7 @@ mod tests {
             "x://a/b?c=../../..",
         ] {
             let shown = resource_uri("chat", uri);
-            // `forge` has no rules of its own, so what a browser does to it is what it does to any other scheme.
+            // `forge` has no rules of its own, so a browser treats it like any other scheme.
             for shown in [shown.clone(), shown.replacen("forge:", "https:", 1).replacen("https:///", "https://h/", 1)] {
                 let parsed = url::Url::parse(&shown).unwrap_or_else(|error| panic!("{shown}: {error}"));
                 assert!(parsed.path().starts_with("/chat/resources/"), "{uri:?}: {shown} is {parsed}");

@@ -1,4 +1,4 @@
-//! What one execution called, and how much it may still call.
+//! Calls of one execution, and its remaining budget of calls.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
@@ -14,7 +14,7 @@ use crate::error::{Error, ErrorCode, Result};
 use crate::outcome::Outcome;
 use crate::telemetry::CallId;
 
-/// Records of a run beyond the calls that it may make: what was refused costs nothing, but not without end.
+/// Most records of a run beyond its call limit: refused calls cost nothing, but are bounded.
 const MAX_REFUSED: usize = 100;
 
 /// Operations of the stash that a record shows.
@@ -55,7 +55,7 @@ impl Ledger {
         }
     }
 
-    /// The records so far.
+    /// Records so far.
     #[must_use]
     pub fn records(&self) -> Vec<CallRecord> {
         self.calls.lock().iter().map(|record| record.lock().clone()).collect()
@@ -85,10 +85,10 @@ impl Ledger {
         charge(&self.discovered, limit, || format!("a run may make {limit} requests besides tool calls"))
     }
 
-    /// Puts a call on record.
+    /// Opens the record of a call.
     ///
     /// # Errors
-    /// `BUDGET_EXCEEDED` when the run tries without end; its last record says so.
+    /// `BUDGET_EXCEEDED` when the run has too many refused calls; its last record says so.
     pub(super) fn open(&self, mut record: CallRecord) -> Result<Call<'_>> {
         let limit = self.max_calls as usize + MAX_REFUSED;
         let mut calls = self.calls.lock();
@@ -123,10 +123,10 @@ impl Call<'_> {
         self.record.lock().clone()
     }
 
-    /// Charges the call to those that the run may make.
+    /// Charges the call to the run's call limit.
     ///
     /// # Errors
-    /// `BUDGET_EXCEEDED` when the run has made them all.
+    /// `BUDGET_EXCEEDED` when the limit is used up.
     pub(super) fn charge(&mut self) -> Result<()> {
         let limit = self.ledger.max_calls;
         let made = || format!("a run may make {limit} calls and this one has made them");
@@ -135,12 +135,12 @@ impl Call<'_> {
         Ok(())
     }
 
-    /// Notes why it is made.
+    /// Notes the verdict of an admitted call.
     pub(super) fn admitted(&mut self, verdict: Verdict) {
         self.record.lock().verdict = verdict;
     }
 
-    /// Notes why it is not made, and gives the charge back.
+    /// Notes the verdict of a refused call, and gives the charge back.
     pub(super) fn refused(&mut self, error: Error) -> Error {
         if std::mem::take(&mut self.is_charged) {
             self.ledger.charged.fetch_sub(1, Ordering::Relaxed);
@@ -149,7 +149,7 @@ impl Call<'_> {
         error
     }
 
-    /// Notes what it costs.
+    /// Notes its cost.
     pub(super) fn paid(&mut self, cost: Amount) {
         self.record.lock().cost = cost;
     }
@@ -160,7 +160,7 @@ impl Call<'_> {
         (record.sent, record.id) = (true, id);
     }
 
-    /// Whether it was sent.
+    /// True once it was sent.
     pub(super) fn is_sent(&self) -> bool {
         self.record.lock().sent
     }
@@ -192,7 +192,7 @@ impl Drop for Call<'_> {
 }
 
 fn charge(counter: &AtomicU32, limit: u32, message: impl Fn() -> String) -> Result<()> {
-    // Saturating, so that a script that catches the error and goes on cannot wrap the counter around.
+    // Saturating, so that a script that catches the error and continues cannot wrap the counter around.
     let charged = counter.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |n| (n < limit).then_some(n + 1));
     match charged {
         Ok(_) => Ok(()),

@@ -1,4 +1,4 @@
-//! The command line: words typed → gateway → output. `ui` is the only writer to stdout and stderr.
+//! The command line: arguments → gateway → output. Only `ui` writes to stdout and stderr.
 
 mod audit;
 mod auth;
@@ -33,15 +33,15 @@ use crate::telemetry;
 use crate::upstream;
 use ui::Ui;
 
-/// How long commands other than `serve` wait for servers beyond their own connect timeout.
+/// Longest wait of commands other than `serve` for servers, beyond their own connect timeout.
 const SETTLE: Duration = Duration::from_secs(600);
-/// How long servers that are our processes may take to end by themselves when we do.
+/// Time for child servers to end at shutdown.
 const SERVERS_END: Duration = Duration::from_secs(2);
 
-/// How long the last spans may take to be sent when we end.
+/// Time to send the last spans at shutdown.
 const SPANS_END: Duration = Duration::from_secs(2);
 
-/// How long work that blocks a thread may take to end when we do.
+/// Time for blocking work to end at shutdown.
 const BLOCKING_END: Duration = Duration::from_millis(50);
 
 /// Code-mode MCP gateway: any number of MCP servers behind four small tools.
@@ -71,7 +71,7 @@ struct Global {
     log: Option<String>,
 }
 
-/// The JavaScript engines that a build may have.
+/// JavaScript engines of a build.
 #[derive(Clone, Copy, clap::ValueEnum)]
 enum Engine {
     V8,
@@ -124,7 +124,7 @@ Examples:
 Exit codes: 0 done, 1 the script or the check failed, 2 usage or configuration,
 3 a server could not be reached, 4 internal error.";
 
-/// Parses `args` and runs the command; everything is printed here.
+/// Parses `args` and runs the command; prints everything.
 pub fn run(args: impl Iterator<Item = std::ffi::OsString>) -> ExitCode {
     let ui = Ui;
     let cli = match Cli::try_parse_from(args) {
@@ -145,7 +145,7 @@ pub fn run(args: impl Iterator<Item = std::ffi::OsString>) -> ExitCode {
         tokio::join!(upstream::end_all(SERVERS_END), telemetry::end_all(SPANS_END));
         result
     });
-    // Reading stdin blocks a thread that nothing can interrupt: do not wait for it.
+    // Reading stdin blocks a thread and cannot be interrupted: do not wait for it.
     runtime.shutdown_timeout(BLOCKING_END);
     match result {
         Ok(code) => code,
@@ -153,7 +153,7 @@ pub fn run(args: impl Iterator<Item = std::ffi::OsString>) -> ExitCode {
     }
 }
 
-/// A file that may not grow (RLIMIT_FSIZE) is an error of the write to it, and no end of the process.
+/// Makes a write over the file size limit (RLIMIT_FSIZE) fail, instead of ending the process.
 fn survive_limits() {
     #[cfg(unix)]
     {
@@ -186,7 +186,7 @@ fn log_to_stderr(cli: &Cli) {
     let serving = matches!(cli.command, None | Some(Command::Serve));
     let default = if serving { "warn,forgefs::audit=info" } else { "error" };
     let filter = tracing_subscriber::EnvFilter::new(cli.global.log.as_deref().unwrap_or(default));
-    // What rmcp tells of logins in detail has codes and tokens in it.
+    // rmcp's detailed log of logins contains codes and tokens.
     let filter = match "rmcp::transport::auth=warn".parse() {
         Ok(directive) => filter.add_directive(directive),
         Err(_) => filter,
@@ -200,11 +200,11 @@ fn log_to_stderr(cli: &Cli) {
 }
 
 impl Global {
-    /// The configuration; without any, an error unless there are catalogs or `optional` is set.
+    /// Loads the configuration; without a file, an error unless there are catalogs or `optional` is set.
     fn load(&self, optional: bool) -> Result<Config, Failure> {
         let cwd = std::env::current_dir().unwrap_or_default();
         match Config::find(self.config.as_deref(), &process_env, &cwd)? {
-            // Offline looks should not need the servers' secrets, unless the file is asked for.
+            // Offline commands do not need the servers' secrets, unless the file is given explicitly.
             Some(_) if !self.catalog.is_empty() && self.config.is_none() => Ok(Config::empty()),
             Some(path) => Ok(Config::load(&path, &process_env)?),
             None if optional || !self.catalog.is_empty() => Ok(Config::empty()),
@@ -222,7 +222,7 @@ impl Global {
         vec!["worker".into(), "--engine".into(), engine.into()]
     }
 
-    /// Starts a gateway; what it refuses is wrong in the configuration or the catalogs.
+    /// Starts a gateway; an error here is one of the configuration or the catalogs.
     fn gateway(&self, config: Config) -> Result<Gateway, Failure> {
         let started = Gateway::start(Options {
             config,
@@ -233,14 +233,14 @@ impl Global {
         started.map_err(|error| Failure { exit: 2, ..Failure::from(error) })
     }
 
-    /// A gateway whose servers are all up, or known to have failed.
+    /// A gateway whose servers are all ready or failed.
     async fn settled(&self) -> Result<Gateway, Failure> {
         self.settled_on(self.load(false)?).await
     }
 
-    /// The same for a configuration at hand.
+    /// Like `settled`, for a given configuration.
     async fn settled_on(&self, mut config: Config) -> Result<Gateway, Failure> {
-        // What is shown and written is what servers list now, not what they listed last.
+        // Output shows the servers' current lists, not cached ones.
         config.servers.values_mut().for_each(|server| server.start = Start::Eager);
         let gateway = self.gateway(config)?;
         gateway.settle(SETTLE).await;
@@ -248,12 +248,12 @@ impl Global {
     }
 }
 
-/// This very executable, also after the file was replaced on disk.
-/// Who consents to calls that need it: the operator at the command line, or nobody.
+/// Source of consent: with `--yes` the operator, else the user.
 fn approver(yes: bool) -> Approver {
     if yes { Approver::Operator } else { Approver::User }
 }
 
+/// This executable, also after its file was replaced on disk.
 fn own_executable() -> PathBuf {
     if cfg!(target_os = "linux") {
         return PathBuf::from("/proc/self/exe");
@@ -261,7 +261,7 @@ fn own_executable() -> PathBuf {
     std::env::current_exe().unwrap_or_else(|_| PathBuf::from("forgefs"))
 }
 
-/// Why a command failed, for people.
+/// Failure of a command, for people.
 struct Failure {
     exit: u8,
     message: String,

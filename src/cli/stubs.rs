@@ -60,12 +60,12 @@ pub(super) async fn run(global: &Global, args: StubsArgs, ui: Ui) -> Result<Exit
     }
 }
 
-/// The tree as it would be written now. A server that cannot be reached is an error: its stubs would vanish.
+/// The current tree. An unreachable server is an error: its stubs would vanish.
 async fn made(global: &Global, from: Vec<PathBuf>) -> Result<tree::Files, Failure> {
     let gateway = match from.is_empty() {
         true => {
             let mut config = global.load(false)?;
-            // The reviewer sees what servers list, whatever was reviewed before.
+            // A review shows the servers' current lists, whatever was reviewed before.
             config.manifest.pin = None;
             global.settled_on(config).await?
         }

@@ -1,4 +1,4 @@
-//! The state of one gateway process.
+//! State of one gateway process.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -15,12 +15,12 @@ use crate::config::{Amount, Rate};
 use crate::error::Result;
 use crate::labels::Labels;
 
-/// State in memory; sums of days in private files, which other gateways share.
+/// State in memory; daily sums in private files, which other gateways share.
 #[derive(Debug, Default)]
 pub struct Embedded {
     collections: Mutex<HashMap<Collection, Entries>>,
     sums: Mutex<HashMap<Counter, Amount>>,
-    /// Held while something is spent.
+    /// Held while a cost is charged.
     spending: tokio::sync::Mutex<()>,
     buckets: Mutex<HashMap<String, Bucket>>,
 }
@@ -71,7 +71,7 @@ impl State for Embedded {
                 return Ok(Spent::Refused { charge: *position, spent, renews: None });
             }
         }
-        // The file last: whatever else could refuse has not.
+        // The file last: everything else that could refuse has not.
         for (position, charge) in days {
             let (Counter::Day(file), Some(limit)) = (&charge.counter, charge.limit) else { continue };
             if let day::Taken::Refused { spent, renews } = Day::new(file).take(cost, limit, SystemTime::now()).await? {

@@ -1,4 +1,4 @@
-//! Configuration files: one a mistake with its exact message, one a feature with what it resolves to.
+//! Configuration files: one per mistake with its exact message, one per feature with its resolved form.
 
 use std::fs;
 use std::path::Path;
@@ -8,7 +8,7 @@ use forgefs::config::{Audit, AuditTo, Config, ConfigError, Manifest, Transport};
 use forgefs::redact::secret;
 use proptest::prelude::*;
 
-/// The environment of every test here.
+/// Environment of every test here.
 fn env(name: &str) -> Option<String> {
     let value = match name {
         "HOME" => "/home/somebody",
@@ -25,7 +25,7 @@ fn parse(text: &str) -> Result<Config, ConfigError> {
     Config::parse(text, Path::new("forge.toml"), &env)
 }
 
-/// What a file without any setting means in this environment.
+/// The resolved configuration of an empty file in this environment.
 fn nothing() -> Config {
     let cache = Some("/home/somebody/.cache/forgefs".into());
     let path = Some("/home/somebody/.local/state/forgefs/audit.jsonl".into());
@@ -185,7 +185,7 @@ fn the_file_is_looked_for_in_order() {
 
 const EXAMPLE: &str = include_str!("../../forge.toml.example");
 
-/// Uncomments settings: in the example and in the starter file they follow their `#` at once, prose after a space.
+/// Uncomments settings: in the example and in the starter file they directly follow their `#`, prose follows a space.
 fn uncommented(text: &str) -> String {
     let prose = |rest: &str| rest.is_empty() || rest.starts_with(' ');
     text.lines()

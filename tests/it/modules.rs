@@ -1,10 +1,10 @@
-//! The top-level modules of `src/` use each other in one direction only.
+//! The top-level modules of `src/` have no circular uses.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Which module uses which, and in which files.
+/// Uses of each module, with the files.
 type Uses = BTreeMap<String, BTreeMap<String, BTreeSet<PathBuf>>>;
 
 #[test]
@@ -26,7 +26,7 @@ fn no_modules_use_each_other_in_a_circle() {
     assert!(circles.is_empty(), "modules in a circle:\n{}", circles.join("\n"));
 }
 
-/// Every source file but tests and what fuzzing opens, which are no part of the executable.
+/// Every source file of the executable: without tests and fuzzing.
 fn sources(root: &Path) -> Vec<PathBuf> {
     let (mut files, mut folders) = (Vec::new(), vec![root.to_owned()]);
     while let Some(folder) = folders.pop() {
@@ -44,11 +44,11 @@ fn sources(root: &Path) -> Vec<PathBuf> {
     files
 }
 
-/// The top-level modules that a source names by `crate::`.
+/// Top-level modules that a source names by `crate::`.
 fn used(source: &str) -> BTreeSet<String> {
     let code = source.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default();
     let code: String = code.lines().filter(|line| !line.trim_start().starts_with("//")).collect::<Vec<_>>().join("\n");
-    // Only tests and fuzzing have what is behind these.
+    // Only in tests and fuzzing.
     let code = code.replace("crate::fuzzing", "");
     let mut found = BTreeSet::new();
     for rest in code.split("crate::").skip(1) {
@@ -80,7 +80,7 @@ fn identifier(text: &str) -> Option<String> {
     (end > 0).then(|| text[..end].to_owned())
 }
 
-/// The modules that one uses, and those use, and so on.
+/// Modules reachable from one.
 fn reached<'u>(uses: &'u Uses, from: &'u String) -> BTreeSet<&'u String> {
     let (mut seen, mut open) = (BTreeSet::new(), vec![from]);
     while let Some(module) = open.pop() {

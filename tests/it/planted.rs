@@ -1,5 +1,5 @@
-//! One secret for every way into the gateway, looked for on every way out of it. The table that the test prints says for
-//! each pair whether the text got there (`redacted`: the word beside the secret is there) or not (`-`).
+//! One secret for every way into the gateway, searched on every way out. The printed table says for each pair whether
+//! the text got there (`redacted`: the word beside the secret is there) or not (`-`).
 #![expect(clippy::print_stdout, reason = "the table is for whoever reads the output")]
 #![expect(deprecated, reason = "servers go on to use logging, which 2026-07-28 deprecates")]
 
@@ -61,7 +61,7 @@ const REACHED: [(&str, &str); 20] = [
     ("script", "audit"),
 ];
 
-/// A secret of the configuration is known by its value, the others by their form.
+/// A configured secret is recognised by its value, the others by their form.
 fn secret(way: &str) -> String {
     let number = WAYS.iter().position(|known| *known == way).expect("a way");
     match way {
@@ -70,7 +70,7 @@ fn secret(way: &str) -> String {
     }
 }
 
-/// A client that notes what it is told meanwhile.
+/// A client that records messages.
 #[derive(Clone, Default)]
 struct Client(Arc<Mutex<String>>);
 
@@ -90,7 +90,7 @@ impl ClientHandler for Client {
     }
 }
 
-/// What was found on the ways out, by name.
+/// Text on the ways out, by name.
 #[derive(Default)]
 struct Found(BTreeMap<&'static str, String>);
 
@@ -139,7 +139,7 @@ async fn run(service: &Service, found: &mut Found, place: &'static str, language
     found.add(if is_error { "error" } else { place }, &text);
 }
 
-/// Everything that scripts can do with what servers say.
+/// All operations of scripts on servers' texts.
 async fn scripts(service: &Service, found: &mut Found) {
     for server in ["near", "far"] {
         for tool in ["own", "result", "large", "fail", "refuse", "grumble"] {

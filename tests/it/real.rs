@@ -1,4 +1,4 @@
-//! The pinned real MCP servers that `cargo xtask test` installs, and configurations that start them.
+//! Pinned real MCP servers that `cargo xtask test` installs, and their configurations.
 
 use std::{
     fs,
@@ -15,7 +15,7 @@ const PATIENT: &str = "connect_timeout = \"150s\"\n";
 /// Servers of both eras: the three of node speak 2025-11-25, the two of Python 2026-07-28.
 pub(crate) const BOTH_ERAS: [&str; 5] = ["everything", "filesystem", "git", "memory", "time"];
 
-/// Where the pinned servers are installed.
+/// Folders of the pinned servers.
 pub(crate) struct Real {
     node: PathBuf,
     pub(crate) venv: PathBuf,
@@ -23,7 +23,8 @@ pub(crate) struct Real {
 }
 
 impl Real {
-    /// `None`, with a line that says so, when one of the sets is not installed.
+    /// `None`, visibly, when one of the sets is not installed.
+    #[expect(clippy::print_stderr, reason = "a skipped test must be seen in the log")]
     pub(crate) fn find() -> Option<Self> {
         let folder = |variable: &str| {
             let folder = PathBuf::from(std::env::var_os(variable)?);
@@ -63,7 +64,7 @@ impl Real {
         tables.collect::<Vec<_>>().join("\n")
     }
 
-    /// The configuration of the examples, for however slow a machine.
+    /// The examples' configuration, for a slow machine.
     pub(crate) fn forge_toml_of_examples(fence: &Fence) -> PathBuf {
         let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/forge.toml");
         let example = fs::read_to_string(example).expect("readable");
@@ -74,7 +75,7 @@ impl Real {
         self.node.join("node_modules/.bin").join(format!("mcp-server-{server}"))
     }
 
-    /// A fence with `npx` and `uvx` that run the pinned servers, which are what examples/forge.toml names.
+    /// A fence whose `npx` and `uvx` run the pinned servers, which examples/forge.toml names.
     pub(crate) fn fence_for_examples(&self) -> Fence {
         let fence = Fence::new();
         let (node, venv) = (path(&self.node), path(&self.venv));
@@ -89,7 +90,7 @@ impl Real {
         fence
     }
 
-    /// Puts those first in PATH; the memory server's file goes into the fence as well.
+    /// Puts these first in PATH; the memory server's file goes into the fence as well.
     pub(crate) fn in_path<'c>(&self, command: &'c mut Command) -> &'c mut Command {
         let home = command.get_envs().find(|(name, _)| *name == "HOME").and_then(|(_, value)| value);
         let home = PathBuf::from(home.expect("a fenced command has a home"));
@@ -100,8 +101,7 @@ impl Real {
     }
 }
 
-/// Says that a test, or a part of it, cannot be run here: in its log, and in the file that `cargo xtask test` counts.
-/// Where `CI` is set that is a failure.
+/// Reports a skipped part of a test.
 #[expect(clippy::print_stderr, reason = "a skipped test must be seen in the log")]
 pub(crate) fn skipped(why: &str) {
     eprintln!("SKIPPED: {why}");
@@ -114,7 +114,7 @@ pub(crate) fn skipped(why: &str) {
     assert!(std::env::var_os("CI").is_none(), "skipped, and CI has to run it: {why}");
 }
 
-/// One commit on the branch `main`, and nothing of the user's git configuration.
+/// One commit on the branch `main`, without the user's git configuration.
 fn git_repository(folder: &Path) {
     fs::write(folder.join("README.md"), "Nothing to read.\n").expect("the file can be written");
     let author = ["-c", "user.name=N", "-c", "user.email=n@example.com"];

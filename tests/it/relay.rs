@@ -1,4 +1,4 @@
-//! What servers offer besides tools, and what passes through the gateway in either direction.
+//! Servers' resources and prompts, and traffic through the gateway in both directions.
 
 use std::path::Path;
 
@@ -215,7 +215,7 @@ async fn a_list_that_fails_takes_no_other_with_it() {
         session.ready(&["offers"]).await;
         let listing = session.call("ls", json!({"path": "/offers/resources"})).await.text;
         assert!(listing.contains(resources) && listing.contains(note), "{mode}: {listing}");
-        // Method not found means that there is none, which is no fault to be noted.
+        // Method not found means an empty list, which is no fault to be noted.
         assert_eq!(listing.matches("note:").count(), 1, "{mode}: {listing}");
         let readme = session.call("cat", json!({"path": "/offers/README.md"})).await.text;
         assert!(readme.contains(note), "{mode}: {readme}");
@@ -234,7 +234,7 @@ async fn content_survives_a_script_and_is_returned_as_it_was() {
     let image =
         json!({"type": "image", "data": "aGVsbG8=", "mimeType": "image/png", "annotations": {"audience": ["user"]}});
     let cases = [
-        // A script, the value, and the content beside it.
+        // A script, its value, and the content beside it.
         (
             "return await offers.mixed()",
             json!({"n": 1, "_content": [{"type": "image", "mimeType": "image/png", "bytes": 5, "handle": "blob:1"}]}),
@@ -301,7 +301,7 @@ async fn content_survives_a_script_and_is_returned_as_it_was() {
     }
     let large = session.execute_err("javascript", "return await offers.large()").await;
     assert!(large.contains("BUDGET_EXCEEDED") && large.contains("an image of offers.large"), "{large}");
-    // A link that was returned can be followed.
+    // A returned link can be followed.
     assert_eq!(read(&session, "forge:///offers/resources/x://a").await, "text of x://a\nsecond line");
 }
 
@@ -386,7 +386,7 @@ async fn read(session: &Session, uri: &str) -> String {
     text.clone()
 }
 
-/// The configuration of tests/servers/offers.py; `None`, with a line that says so, when there is no Python.
+/// Configuration of tests/servers/offers.py; `None`, visibly, without Python.
 fn offers(mode: &str) -> Option<String> {
     crate::faulty::python("offers", "offers.py", &[mode])
 }

@@ -1,6 +1,6 @@
-"""An MCP server (2025-11-25, stdio, standard library only) to try what policies let through.
+"""An MCP server (2025-11-25, stdio, standard library only) to test policies.
 
-The first argument is its name; the second a file where every call that reaches it leaves a line, as NAME TOOL ARGUMENTS.
+The first argument is its name; the second a log of the calls it got, as lines NAME TOOL ARGUMENTS.
 """
 
 import json

@@ -1,4 +1,4 @@
-//! Code of hostile shapes, ordinary code, and what runs leave behind.
+//! Code of hostile shapes, ordinary code, and leftovers of runs.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use wire::Language;
 
 use crate::gateway::{Engine, LIMITS, Worker, engines};
 
-/// Code that nests deeply: refused or run, but never the end of the worker.
+/// Deeply nested code: refused or run, but never the end of the worker.
 #[rustfmt::skip]
 fn shapes(language: Language) -> Vec<(&'static str, String)> {
     let around = |open: &str, middle: &str, close: &str, n: usize| format!("{}{middle}{}", open.repeat(n), close.repeat(n));
@@ -173,7 +173,7 @@ fn answers(engine: Engine, script: &str, expected: &str) -> Result<(), Failed> {
     }
 }
 
-/// Eight calls of 100 ms at once.
+/// Eight concurrent calls of 100 ms.
 fn parallel(engine: Engine) -> Result<(), Failed> {
     let script = match engine.language {
         Language::Javascript => {
@@ -209,7 +209,7 @@ fn shares_nothing(engine: Engine) -> Result<(), Failed> {
     }
 }
 
-/// The reply to a call that was not awaited comes in the middle of the next run.
+/// The reply to a call that was not awaited arrives during the next run.
 fn late_reply(engine: Engine) -> Result<(), Failed> {
     let mut worker = Worker::start(engine);
     let transcript = worker.run("github.sleep({ ms: 30 }); github.sleep({ ms: 30 }); return 1", LIMITS);
