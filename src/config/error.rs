@@ -3,6 +3,11 @@
 use std::fmt;
 use std::path::PathBuf;
 
+use crate::text::{brief, head};
+
+/// Bytes of a message that are shown.
+const MAX_MESSAGE: usize = 4 << 10;
+
 /// An invalid configuration. Never holds a value from the environment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ConfigError {
@@ -42,9 +47,11 @@ impl fmt::Display for ConfigError {
             write!(f, ":{line}:{column}")?;
         }
         if !self.key.is_empty() {
-            write!(f, ": {}", self.key)?;
+            write!(f, ": {}", brief(&self.key))?;
         }
-        write!(f, ": {}", self.message)?;
+        // A key may have any length, and messages name keys.
+        let message = head(&self.message, MAX_MESSAGE);
+        write!(f, ": {message}{}", if message.len() < self.message.len() { "…" } else { "" })?;
         match &self.hint {
             Some(hint) => write!(f, "\n  hint: {hint}"),
             None => Ok(()),

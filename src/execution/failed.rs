@@ -169,6 +169,7 @@ impl Failed {
         Self {
             message: self.message.redacted(redaction),
             suggested_fix: self.suggested_fix.redacted(redaction),
+            source_line: self.source_line.map(|line| line.redacted(redaction)),
             trace: self.trace.into_iter().map(|frame| frame.redacted(redaction)).collect(),
             data: self.data.map(|data| data.redacted(redaction)),
             call: self.call.map(|call| CallRecord { args: call.args.redacted(redaction), ..call }),

@@ -27,12 +27,19 @@ pub(super) fn is_secret(value: &str, label: &str, is_quoted: bool) -> bool {
     if label == "password" {
         let special =
             has(|byte| matches!(byte, b'!' | b'@' | b'#' | b'$' | b'%' | b'^' | b'&' | b'*' | b'?' | b'~' | b'+'));
-        return digits || (letters && special) || !value.is_ascii();
+        return digits || (letters && special) || !value.is_ascii() || is_mixed(value);
     }
     let mut kinds: Vec<u8> = value.bytes().collect();
     kinds.sort_unstable();
     kinds.dedup();
     letters && digits && kinds.len() >= 6 && !is_slug(value)
+}
+
+/// True for letters that change between upper and lower case more often than words do.
+fn is_mixed(value: &str) -> bool {
+    let changes =
+        value.as_bytes().windows(2).filter(|pair| pair[0].is_ascii_uppercase() != pair[1].is_ascii_uppercase());
+    value.len() >= 8 && value.bytes().all(|byte| byte.is_ascii_alphabetic()) && changes.count() * 3 >= value.len()
 }
 
 /// True for addresses, paths, dates and names of variables, which refer to a secret without showing it.

@@ -109,9 +109,11 @@ pub(super) fn url_credentials(text: &str, start: usize) -> (Option<Found>, usize
     });
     let authority = &text[at..at + length];
     let Some((user_info, _host)) = authority.rsplit_once('@') else { return (None, at) };
-    let (from, secret) = match user_info.split_once(':') {
-        Some((user, password)) => (at + user.len() + 1, password),
-        None => (at, user_info),
+    // A mark in place of the user, from redacting it before.
+    let marked = if user_info.starts_with("[redacted:") { user_info.find(']').map_or(0, |end| end + 1) } else { 0 };
+    let (from, secret) = match user_info[marked..].split_once(':') {
+        Some((user, password)) => (at + marked + user.len() + 1, password),
+        None => (at + marked, &user_info[marked..]),
     };
     let fits = match from == at {
         true => secret.len() >= 20 && is_random(secret),
