@@ -45,7 +45,7 @@ use super::reconnect::{Connect, Fault, Link, Rounds};
 use super::stderr::Stderr;
 use super::{Answer, Block, Listing, Operation, Progress, Subject, ToolAnswer};
 use crate::auth::Version;
-use crate::config::{self, Transport};
+use crate::config::{self, HttpKind, Transport};
 use crate::error::{Error, ErrorCode, Result};
 use crate::redact::secret::Secret;
 use crate::task::{self, Task};
@@ -83,7 +83,7 @@ impl Connect for Connector {
     /// `server/discover` first, the handshake of the older revisions if that finds nobody, and over HTTP the transport
     /// of the oldest if nobody takes messages. The error has the end of the stderr of a process.
     async fn connect(&self) -> Result<Client> {
-        if let Transport::Sse { url, headers } = &self.transport {
+        if let Transport::Http { kind: HttpKind::Sse, url, headers } = &self.transport {
             return self.connect_sse(url, headers).await.map_err(|failed| self.describe(failed));
         }
         let auto = ClientLifecycleMode::Auto {
@@ -93,7 +93,7 @@ impl Connect for Connector {
         match self.attempt(auto).await {
             Ok(client) => Ok(client),
             Err(Failed::Handshake(error)) if takes_no_messages(&error) => {
-                let Transport::Http { url, headers } = &self.transport else {
+                let Transport::Http { url, headers, .. } = &self.transport else {
                     return Err(self.describe(Failed::Handshake(error)));
                 };
                 // What the first transport was told says more than that the second one does not work either.
@@ -122,7 +122,8 @@ impl Connector {
                     Err(error) => Err(Failed::Process(error, self.last_words().await)),
                 }
             }
-            Transport::Http { url, headers } => {
+            Transport::Http { kind: HttpKind::Sse, url, headers } => self.connect_sse(url, headers).await,
+            Transport::Http { kind: HttpKind::Streamable, url, headers } => {
                 let in_session = Arc::default();
                 let authorization = self.authorization.clone();
                 let transport = http::transport(url, headers, authorization, Arc::clone(&in_session));
@@ -130,7 +131,6 @@ impl Connector {
                 let service = self.handler().serve_with_lifecycle(transport, lifecycle).await;
                 Ok(self.client(service.map_err(Failed::Handshake)?, Arc::default(), Some(in_session)))
             }
-            Transport::Sse { url, headers } => self.connect_sse(url, headers).await,
         }
     }
 
