@@ -53,6 +53,8 @@ pub trait Upstream: Send + Sync {
 pub enum Operation {
     /// All pages of all its lists, with what the server says about itself.
     List,
+    /// Start, handshake and lists, for a call to a server that has not been listed yet.
+    Connect,
     /// `tools/call`.
     Tool {
         /// Wire name.
@@ -106,7 +108,7 @@ impl Operation {
     #[must_use]
     pub fn method(&self) -> &'static str {
         match self {
-            Self::List => "tools/list",
+            Self::List | Self::Connect => "tools/list",
             Self::Tool { .. } => "tools/call",
             Self::Resource { .. } => "resources/read",
             Self::Prompt { .. } => "prompts/get",
@@ -119,6 +121,7 @@ impl Operation {
     pub fn name(&self) -> Cow<'_, str> {
         match self {
             Self::List => "list".into(),
+            Self::Connect => "connect".into(),
             Self::Tool { name, .. } => name.into(),
             Self::Resource { .. } => "read_resource".into(),
             Self::Prompt { name, .. } => format!("prompt {name}").into(),
@@ -130,7 +133,7 @@ impl Operation {
     #[must_use]
     pub fn arguments(&self) -> String {
         stubgen::canonical_json(&match self {
-            Self::List => Value::Null,
+            Self::List | Self::Connect => Value::Null,
             Self::Tool { arguments, .. } | Self::Prompt { arguments, .. } => Value::Object(arguments.clone()),
             Self::Resource { uri, .. } => Value::String(uri.clone()),
             Self::Complete { params, .. } => Value::Object(params.clone()),
@@ -141,7 +144,7 @@ impl Operation {
     #[must_use]
     pub fn is_repeatable(&self) -> bool {
         match self {
-            Self::List | Self::Resource { .. } | Self::Prompt { .. } | Self::Complete { .. } => true,
+            Self::List | Self::Connect | Self::Resource { .. } | Self::Prompt { .. } | Self::Complete { .. } => true,
             Self::Tool { repeatable, .. } => *repeatable,
         }
     }

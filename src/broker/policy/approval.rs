@@ -7,7 +7,7 @@ use crate::upstream::Operation;
 /// Why the user is asked before this call, if that is so. A tool's own name counts more than a pattern; of several
 /// patterns the strictest counts. Completions are asked for by the client itself, while its user types.
 pub(super) fn wanted(rules: &Rules, asked: &Asked<'_>) -> Option<Reason> {
-    if matches!(asked.operation, Operation::Complete { .. } | Operation::List) {
+    if matches!(asked.operation, Operation::Complete { .. } | Operation::List | Operation::Connect) {
         return None;
     }
     let approvals = rules.approvals.get(&asked.entry.name)?;

@@ -21,6 +21,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use rmcp::model::{
@@ -60,6 +61,7 @@ pub(super) struct Connector {
     transport: Transport,
     authorization: Authorization,
     relays: config::Relays,
+    patience: Duration,
     stderr: Stderr,
     events: EventSender,
 }
@@ -68,7 +70,10 @@ impl Connector {
     /// What a process says on stderr is kept in `stderr`; what a connection says unasked is told to `events`.
     pub(super) fn new(name: &str, server: &config::Server, stderr: Stderr, events: EventSender) -> Self {
         let (name, authorization) = (name.to_owned(), Authorization::of(name, server));
-        Self { name, transport: server.transport.clone(), authorization, relays: server.relays, stderr, events }
+        let (transport, relays) = (server.transport.clone(), server.relays);
+        // They count for the time to connect, and must leave some of it.
+        let patience = listing::PATIENCE.min(server.connect_timeout / 2);
+        Self { name, transport, authorization, relays, patience, stderr, events }
     }
 }
 
@@ -154,7 +159,8 @@ impl Connector {
         in_session: Option<Arc<AtomicBool>>,
     ) -> Client {
         let _subscription = subscribe(&self.name, service.peer(), &service.service().events);
-        Client { name: self.name.clone(), service, stderr: self.stderr.clone(), ended, in_session, _subscription }
+        let (name, stderr, patience) = (self.name.clone(), self.stderr.clone(), self.patience);
+        Client { name, service, stderr, ended, in_session, patience, _subscription }
     }
 
     async fn last_words(&self) -> String {
@@ -218,6 +224,8 @@ pub(super) struct Client {
     /// The transport has ended, although not everyone has been told yet.
     ended: Arc<AtomicBool>,
     in_session: Option<Arc<AtomicBool>>,
+    /// How long the lists besides the tools may take.
+    patience: Duration,
     _subscription: Option<Task>,
 }
 
@@ -274,7 +282,7 @@ impl Client {
                 (params.input_responses, params.request_state) = (responses, state);
                 ClientRequest::ReadResourceRequest(ReadResourceRequest::new(params))
             }
-            Operation::Complete { .. } | Operation::List => match &complete {
+            Operation::Complete { .. } | Operation::List | Operation::Connect => match &complete {
                 Some(params) => ClientRequest::CompleteRequest(CompleteRequest::new(params.clone())),
                 None => ClientRequest::ListToolsRequest(ListToolsRequest::default()),
             },
@@ -290,7 +298,7 @@ impl Client {
         progress: &Progress,
         rounds: &dyn Rounds,
     ) -> Result<Answer, Fault> {
-        if matches!(operation, Operation::List) {
+        if matches!(operation, Operation::List | Operation::Connect) {
             return self.list(progress).await.map(Answer::Listing);
         }
         let answer = self.perform(operation, progress, rounds).await.map_err(|mut fault| {
@@ -384,7 +392,7 @@ fn strip_protocol(mut value: Value) -> Value {
 /// What an answer to an operation has, also where it is too large for rmcp's types.
 fn key(operation: &Operation) -> &'static str {
     match operation {
-        Operation::List => "tools",
+        Operation::List | Operation::Connect => "tools",
         Operation::Tool { .. } => "content",
         Operation::Resource { .. } => "contents",
         Operation::Prompt { .. } => "messages",
@@ -402,7 +410,9 @@ fn large_answer(operation: &Operation, mut result: Map<String, Value>) -> Result
         }
         Operation::Resource { .. } => raw(&serde_json::from_value::<ReadResourceResult>(result)?)?,
         Operation::Prompt { .. } => raw(&serde_json::from_value::<GetPromptResult>(result)?)?,
-        Operation::Complete { .. } | Operation::List => raw(&serde_json::from_value::<CompleteResult>(result)?)?,
+        Operation::Complete { .. } | Operation::List | Operation::Connect => {
+            raw(&serde_json::from_value::<CompleteResult>(result)?)?
+        }
     })
 }
 
