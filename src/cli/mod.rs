@@ -24,6 +24,7 @@ use crate::broker::Approver;
 use crate::config::{Config, ConfigError, Start, process_env};
 use crate::error::Error;
 use crate::gateway::{Gateway, Options};
+use crate::manifest::ServerEntry;
 use crate::memory;
 use crate::panics;
 use crate::people;
@@ -33,8 +34,10 @@ use crate::telemetry;
 use crate::upstream;
 use ui::Ui;
 
-/// How long commands other than `serve` wait for servers beyond their own connect timeout.
-const SETTLE: Duration = Duration::from_secs(600);
+/// Bound on waiting for servers that a command needs: longer than any of them may take to start.
+const SETTLE: Duration = Duration::from_secs(3_700);
+/// How long commands wait for servers that they were not asked for by name.
+const OTHERS: Duration = Duration::from_secs(10);
 /// How long servers that are our processes may take to end by themselves when we do.
 const SERVERS_END: Duration = Duration::from_secs(2);
 
@@ -233,18 +236,21 @@ impl Global {
         started.map_err(|error| Failure { exit: 2, ..Failure::from(error) })
     }
 
-    /// A gateway whose servers are all up, or known to have failed.
-    async fn settled(&self) -> Result<Gateway, Failure> {
-        self.settled_on(self.load(false)?).await
-    }
-
-    /// The same for a configuration at hand.
-    async fn settled_on(&self, mut config: Config) -> Result<Gateway, Failure> {
-        // What is shown and written is what servers list now, not what they listed last.
+    /// A gateway on `config` that starts every server: what is shown and written is what they list now, not what they
+    /// listed last.
+    fn eager(&self, mut config: Config) -> Result<Gateway, Failure> {
         config.servers.values_mut().for_each(|server| server.start = Start::Eager);
-        let gateway = self.gateway(config)?;
-        gateway.settle(SETTLE).await;
-        Ok(gateway)
+        self.gateway(config)
+    }
+}
+
+/// Waits until the servers that `is_named` are ready or have failed, and for the others as long as `others`; says
+/// which of those still start.
+async fn settle(gateway: &Gateway, is_named: impl Fn(&ServerEntry) -> bool, others: Duration, ui: Ui) {
+    let (_, starting) =
+        tokio::join!(gateway.settle_those(&is_named, SETTLE), gateway.settle_those(|server| !is_named(server), others));
+    if !starting.is_empty() && !others.is_zero() {
+        ui.note(&format!("note: still starting after {}s: {}", others.as_secs(), starting.join(", ")));
     }
 }
 

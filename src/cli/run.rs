@@ -14,6 +14,7 @@ use crate::broker::ExecutionContext;
 use crate::error::Behaviour;
 use crate::execution::{Execution, Request};
 use crate::limits;
+use crate::manifest::ServerEntry;
 use crate::principal::Principal;
 
 /// Largest script that is read; the configured limit is usually lower.
@@ -54,7 +55,9 @@ pub(super) async fn run(global: &Global, args: RunArgs, ui: Ui) -> Result<ExitCo
     let timeout = args.timeout.map(Duration::try_from_secs_f64).transpose();
     let timeout = timeout.map_err(|error| Failure::usage(format!("--timeout: {error}")))?.filter(|t| !t.is_zero());
     let gateway = global.gateway(global.load(true)?)?;
-    gateway.settle(super::SETTLE).await;
+    // Whatever else it may call by names that it puts together.
+    let is_named = |server: &ServerEntry| code.contains(&server.ident) || code.contains(&server.name);
+    super::settle(&gateway, is_named, super::OTHERS, ui).await;
     let session = gateway.open_session(Principal::local());
     let request = Request { language, code, timeout, dry_run: args.dry_run };
     let context = ExecutionContext { approver: super::approver(args.yes), ..gateway.execution_context(&session) };

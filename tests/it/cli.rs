@@ -1,5 +1,7 @@
 //! The command line: help, exit codes, and the commands that need no other server than the samples.
 
+use std::time::{Duration, Instant};
+
 use crate::client::Fence;
 use crate::faulty::{faulty, samples};
 use crate::reviewed;
@@ -198,4 +200,28 @@ fn doctor_explains_a_server_that_does_not_start() {
     fence.write("forge.toml", &config);
     let output = fence.run(["doctor"]);
     assert!(output.code == Some(3) && output.stdout.contains("FAULTY_TOKEN"), "{output:?}");
+}
+
+#[test]
+fn a_server_that_hangs_holds_up_only_what_needs_it() {
+    let fence = Fence::new();
+    let hanging = "[servers.hanging]\ncommand = \"sleep\"\nargs = [\"600\"]\nconnect_timeout = \"40s\"\n";
+    fence.write("forge.toml", &format!("{}\n{hanging}", samples()));
+    fence.write("a.star", "tickets.get_ticket(id=1)['title']");
+    // Arguments, what is said, and whether every server is waited for in good time.
+    let cases: [(&[&str], &str, bool); 5] = [
+        (&["call", "tickets", "get_ticket", "{\"id\": 1}"], "gift cards", false),
+        (&["ls", "/tickets"], "get_ticket", false),
+        (&["cat", "/tickets/get_ticket.pyi"], "def get_ticket", false),
+        (&["ls"], "hanging/", true),
+        (&["run", "a.star"], "gift cards", true),
+    ];
+    for (args, says, waits) in cases {
+        let started = Instant::now();
+        let output = fence.run(args).success();
+        let took = started.elapsed();
+        assert!(output.stdout.contains(says), "{args:?}: {output:?}");
+        assert_eq!(output.stderr.contains("note: still starting after 10s: hanging"), waits, "{args:?}: {output:?}");
+        assert!(took < Duration::from_secs(if waits { 25 } else { 9 }), "{args:?}: {took:?}");
+    }
 }
