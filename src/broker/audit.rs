@@ -92,7 +92,6 @@ struct Record {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     unconfined: Vec<String>,
     /// What its calls cost.
-    #[serde(skip_serializing_if = "Amount::is_zero")]
     cost: Amount,
     /// Every call, in order.
     calls: Vec<CallRecord>,

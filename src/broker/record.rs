@@ -53,7 +53,6 @@ pub struct CallRecord {
     /// Bytes of text and binary content that came back.
     pub answer_bytes: usize,
     /// What it cost.
-    #[serde(skip_serializing_if = "Amount::is_zero")]
     pub cost: Amount,
     /// The servers whose data the execution held when the call was made, sorted.
     #[serde(skip_serializing_if = "Labels::is_empty")]
