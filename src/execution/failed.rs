@@ -172,6 +172,15 @@ impl Failed {
         }
     }
 
+    /// The exit code of the command line. A run that met its own wall clock is a script that failed: no server is to blame.
+    #[must_use]
+    pub fn exit(&self) -> u8 {
+        match self.code {
+            ErrorCode::Timeout if self.call.is_none() => Behaviour::of(ErrorCode::LimitExceeded).exit,
+            code => Behaviour::of(code).exit,
+        }
+    }
+
     /// The failure as text: code and message first, then where, what was called, and what to do.
     #[must_use]
     pub fn describe(&self) -> String {
