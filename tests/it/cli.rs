@@ -279,7 +279,7 @@ fn what_is_logged_is_decided_by_the_option_then_the_variable_then_the_default() 
 }
 
 #[test]
-fn a_dry_run_says_how_many_calls_were_not_made() {
+fn a_dry_run_says_how_many_calls_were_not_made_and_that_they_cost_nothing() {
     let fence = Fence::new();
     fence.write("forge.toml", &samples());
     let cases = [
@@ -290,4 +290,8 @@ fn a_dry_run_says_how_many_calls_were_not_made() {
         let output = fence.run_with_input(["run", "--dry-run", "--lang", "starlark", "-"], script).success();
         assert!(output.stderr.contains(&format!("--- dry run: {not_made} calls not made")), "{script}: {output:?}");
     }
+    let planned = ["run", "--json", "--dry-run", "--lang", "starlark", "-"];
+    let output = fence.run_with_input(planned, "tickets.delete_ticket(id=1)").success().stdout;
+    let value: serde_json::Value = serde_json::from_str(&output).expect("one object");
+    assert_eq!((&value["calls"][0]["outcome"], &value["calls"][0]["cost"]), (&"planned".into(), &0.into()), "{value}");
 }
