@@ -1,7 +1,7 @@
-//! What the broker costs a call: `cargo bench --workspace --bench broker`, `-- --write docs/benchmarks.md` to keep the
-//! table. An upstream in memory is called by itself and then through the whole broker, with more and more of the
-//! configuration in force. Microseconds a call, the median of 11 rounds of 500; the brokers of all calls (one for every
-//! 50, as for so many scripts) are part of it.
+//! Overhead of the broker per call: `cargo bench --workspace --bench broker`, `-- --write docs/benchmarks.md` to keep
+//! the table. An in-memory upstream is called directly and then through the whole broker, with more and more of the
+//! configuration in force. Microseconds per call, the median of 11 rounds of 500, including the brokers (one for every
+//! 50 calls, as for so many scripts).
 #![expect(clippy::print_stdout, clippy::unwrap_used, reason = "a benchmark prints, and stops where it cannot go on")]
 
 use std::collections::HashMap;
@@ -27,9 +27,9 @@ use forgefs::upstream::{Answer, Block, Listing, Operation, Progress, ToolAnswer,
 use forgefs_measure::report::Report;
 use serde_json::{Value, json};
 
-/// Calls of a round.
+/// Calls per round.
 const CALLS: usize = 500;
-/// Calls of a script.
+/// Calls per script.
 const SCRIPT: usize = 50;
 const ROUNDS: usize = 11;
 const ARGS: &str = r#"{"owner":"acme","repo":"app","state":"open","labels":["bug","ui"]}"#;
@@ -44,7 +44,7 @@ impl Upstream for Memory {
     }
 }
 
-/// An answer with so many records, as text and structured, as most servers send it.
+/// An answer with `records` records, as text and structured, as most servers send it.
 fn answer(records: usize) -> ToolAnswer {
     let record = |id: usize| {
         json!({"id": id, "title": "Crash on start", "user": {"login": "octo"}, "labels": ["bug"],
@@ -93,7 +93,7 @@ impl Setup {
             validators: Arc::default(),
             spending: Spending::new(&config, Arc::new(Embedded::default())),
             rules: Arc::new(Rules::new(&config)),
-            // No script runs, and nothing is put on record.
+            // No script runs, and nothing is recorded.
             pool: Pool::new(PoolOptions {
                 exe: PathBuf::new(),
                 args: Vec::new(),
@@ -129,7 +129,7 @@ impl Setup {
         Broker::of_request(Arc::new(context), "bench")
     }
 
-    /// Makes the calls of a round; `surface` is where their answers are shown, if anywhere.
+    /// Makes the calls of a round; `surface` is the destination of their answers, if any.
     async fn round(&self, surface: Option<Surface>) {
         let session = Arc::default();
         for _ in 0..CALLS / SCRIPT {
@@ -149,7 +149,7 @@ const RATES: &str = "rate = { calls = 1000000, per = \"10ms\", burst = 1000000 }
 const BUDGETS: &str = "[budgets]\nrun = 1000000\nsession = 1000000000\n";
 const DAY: &str = "[budgets]\nday = 1000000000\n";
 
-/// What is measured: its name, the settings, and where answers are shown, if anywhere.
+/// Cases: name, settings, and destination of answers, if any.
 const CASES: [(&str, &[&str], Option<Surface>); 7] = [
     ("the broker, nothing configured", &[], None),
     ("with rates, groups, flows, approvals", &[RATES, POLICY], None),
@@ -174,7 +174,7 @@ async fn main() {
     report.keep().unwrap();
 }
 
-/// The median time of a call for each case. The cases take turns, so that a noisy machine is noisy for all of them.
+/// Median time of a call for each case. The cases take turns, so that noise hits all of them.
 async fn column(answer: &ToolAnswer, state: &Path) -> Vec<f64> {
     let bare: Arc<dyn Upstream> = Arc::new(Memory(answer.clone()));
     let arguments = serde_json::from_str(ARGS).unwrap();

@@ -1,8 +1,7 @@
-//! What finding costs at each number of tools: `cargo bench --workspace --bench catalog`, `-- --write docs/benchmarks.md`
-//! to keep the table. Each size is measured in a process of its own, so that its peak of memory is its own.
+//! Cost of discovery by number of tools: `cargo bench --workspace --bench catalog`, `-- --write docs/benchmarks.md` to
+//! keep the table. Each size is measured in a process of its own, for a peak of its own.
 //!
-//! The tools are made up, the same ones every time, 50 of them a server. With FORGEFS_SHARED set the tool lists of real
-//! servers come on top.
+//! The tools are synthetic, always the same, 50 per server. FORGEFS_SHARED adds the tool lists of real servers.
 #![expect(clippy::print_stdout, clippy::unwrap_used, reason = "a benchmark prints, and stops where it cannot go on")]
 
 use std::collections::BTreeMap;
@@ -35,9 +34,9 @@ const COLUMNS: [&str; 12] = [
     "cat p50",
     "search p99 while swapped",
 ];
-/// Requests of a kind that are measured.
+/// Measured requests of each kind.
 const REQUESTS: usize = 400;
-/// Environment variable that tells a child what to measure.
+/// Environment variable with a child's task.
 const CHILD: &str = "FORGEFS_BENCH_CATALOG";
 
 fn main() {
@@ -74,7 +73,7 @@ fn measure(what: &str) -> String {
     let catalog = Catalog::build(servers.clone()).unwrap();
     let mut index = started.elapsed();
     let memory = peak_memory();
-    // The best of three, which on a busy machine is nearest to what the work takes.
+    // The best of three, which on a busy machine is nearest to the true cost.
     for _ in 0..if tools > 20_000 { 0 } else { 2 } {
         let lists = listed();
         let started = Instant::now();
@@ -85,7 +84,7 @@ fn measure(what: &str) -> String {
         index = index.min(started.elapsed());
     }
 
-    // One server of them lists again: its stubs, and the catalog with all the others as they are.
+    // One server lists again: its stubs, and the catalog with all others unchanged.
     let (name, ident) = (servers[0].name.clone(), servers[0].ident.clone());
     let tools_of_one: Vec<Value> = servers[0].stubs.tools.iter().map(|tool| (*tool.definition).clone()).collect();
     let started = Instant::now();
@@ -126,7 +125,7 @@ fn measure(what: &str) -> String {
     cells.join(" | ")
 }
 
-/// Times of searches while another thread builds the catalog again and swaps it in.
+/// Latency of searches while another thread rebuilds the catalog and swaps it in.
 fn while_swapped(first: &Catalog, servers: &[Arc<ServerEntry>], queries: &[String]) -> Vec<Duration> {
     let current = arc_swap::ArcSwap::from_pointee(first.rebuild(servers.to_vec()).unwrap());
     let done = AtomicBool::new(false);
@@ -167,7 +166,7 @@ fn show(time: Duration) -> String {
     }
 }
 
-/// Most memory that this process had, in KiB.
+/// Peak memory of this process, in KiB.
 fn peak_memory() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));

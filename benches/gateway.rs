@@ -1,9 +1,9 @@
-//! What the gateway costs, measured on the real executable over stdio: `cargo bench --workspace --bench gateway`,
-//! `-- --write docs/benchmarks.md` to keep the table. With `--features v8` both JavaScript engines are measured.
+//! Cost of the gateway, measured on the real executable over stdio: `cargo bench --workspace --bench gateway`, `--
+//! --write docs/benchmarks.md` to keep the table. With `--features v8` both JavaScript engines are measured.
 //!
-//! Everything is measured in one run, so that figures can be compared with each other on a noisy machine: the direct
-//! rmcp call beside the same call from a script, each engine beside the others. Times are medians and 99th
-//! percentiles of wall clock, as the client sees them.
+//! One run measures everything, so that figures are comparable on a noisy machine: the direct rmcp call beside the same
+//! call from a script, each engine beside the others. Times are medians and 99th percentiles of wall clock at the
+//! client.
 #![expect(clippy::print_stdout, clippy::unwrap_used, reason = "a benchmark prints, and stops where it cannot go on")]
 
 use std::fmt;
@@ -22,17 +22,17 @@ use rmcp::{ClientHandler, ErrorData, ServerHandler, ServiceExt as _};
 use serde_json::{Value, json};
 
 const EXE: &str = env!("CARGO_BIN_EXE_forgefs");
-/// Process starts that are measured.
+/// Measured process starts.
 const STARTS: usize = 20;
-/// Until servers have listed their tools and nothing is done any more.
+/// Time until servers have listed their tools and all work is done.
 const REST: Duration = Duration::from_secs(4);
 /// Tools of the larger configuration.
 const MADE_UP: usize = 1000;
-/// Executions that are measured, a kind.
+/// Measured executions of each kind.
 const RUNS: usize = 200;
-/// Executions that are not: they warm up the pool.
+/// Warm-up executions.
 const WARM_UP: usize = 20;
-/// How long the throughput is measured, a number of clients.
+/// Duration of a throughput measurement for each number of clients.
 const LOAD: Duration = Duration::from_secs(3);
 
 struct Client;
@@ -72,10 +72,9 @@ async fn main() {
     Report::of_bench("gateway", &table.0).keep().unwrap();
 }
 
-/// From the start of the process to its first answers, and what it takes of memory then. The tool lists are known from
-/// the last start.
+/// Time from the start of the process to its first answers, and its memory then. The tool lists are cached.
 async fn starts(config: &Path, size: &str, table: &mut Table) {
-    // Not measured: the tool lists are kept from here on.
+    // Not measured: fills the cache of tool lists.
     let session = serve(config, &[]).await;
     call(&session.service, "ls", json!({})).await;
     tokio::time::sleep(REST).await;
@@ -103,7 +102,7 @@ async fn starts(config: &Path, size: &str, table: &mut Table) {
     session.service.cancel().await.unwrap();
 }
 
-/// What scripts cost on an engine. `direct` is what one call costs without any.
+/// Cost of scripts on an engine. `direct` is the latency of a call without any.
 async fn runs(service: &Service, engine: Engine, direct: Duration, table: &mut Table) {
     let Engine { name, script, .. } = engine;
     let execute = async |script: Value| drop(call(service, "execute", script).await);
@@ -142,12 +141,12 @@ async fn runs(service: &Service, engine: Engine, direct: Duration, table: &mut T
     }
 }
 
-/// An engine, and scripts for it.
+/// An engine, and its scripts.
 #[derive(Clone, Copy)]
 struct Engine {
     name: &'static str,
     flags: &'static [&'static str],
-    /// The arguments of `execute`.
+    /// Arguments of `execute`.
     script: fn(&str) -> Value,
     empty: &'static str,
     calls: fn(u32) -> String,
@@ -178,7 +177,7 @@ fn engines() -> Vec<Engine> {
     engines
 }
 
-/// CodeMode of FastMCP in front of the same server, in the same run, if `FORGEFS_PEER` names a Python that has it.
+/// CodeMode of FastMCP in front of the same server, in the same run, if `FORGEFS_PEER` names a Python with it.
 async fn peer(direct: Duration, table: &mut Table) {
     let Some(python) = std::env::var_os("FORGEFS_PEER") else {
         println!("SKIPPED: FastMCP: FORGEFS_PEER names no Python with fastmcp[code-mode]");
@@ -202,7 +201,7 @@ async fn peer(direct: Duration, table: &mut Table) {
     service.cancel().await.unwrap();
 }
 
-/// Tokens of the definitions and instructions that a model sees.
+/// Tokens of the definitions and instructions for a model.
 async fn surface(service: &Service) -> String {
     let tools = service.list_all_tools().await.unwrap();
     let shown = tools.iter().map(|tool| {
@@ -220,14 +219,14 @@ fn sample_servers() -> Vec<[String; 4]> {
     ["calendar", "people", "tickets"].map(server).into()
 }
 
-/// Servers of tools that nobody has, which this program serves itself.
+/// Servers of synthetic tools, which this program serves itself.
 fn made_up_servers() -> Vec<[String; 4]> {
     let exe = std::env::current_exe().unwrap().display().to_string();
     let server = |name: String| [name.clone(), exe.clone(), "made-up".to_owned(), name];
     made_up::tools(MADE_UP).into_keys().map(server).collect()
 }
 
-/// A configuration that keeps what it keeps in its own folder.
+/// A configuration that keeps its state in its own folder.
 fn write_config(folder: &Path, servers: Vec<[String; 4]>) -> PathBuf {
     std::fs::create_dir_all(folder).unwrap();
     let mut text = "[manifest]\ncache = \"cache\"\n[audit]\npath = \"audit.jsonl\"\n".to_owned();
@@ -277,7 +276,7 @@ async fn repeat<F: Future<Output = ()>>(count: usize, mut work: impl FnMut() -> 
 #[derive(Default)]
 struct Memory {
     kib: u64,
-    /// Of that, what no file stands behind: pages of the executable are shared with every other process of it.
+    /// Private part of it: pages of the executable are shared with its other processes.
     own: u64,
 }
 
@@ -298,7 +297,7 @@ impl fmt::Display for Memory {
     }
 }
 
-/// Memory of the gateway, and of the workers that it started.
+/// Memory of the gateway, and of its workers.
 fn resident(pid: u32) -> (Memory, Memory) {
     let read = |path: String| std::fs::read_to_string(path).unwrap_or_default();
     let (mut gateway, mut workers) = (Memory::default(), Memory::default());
@@ -314,7 +313,7 @@ fn resident(pid: u32) -> (Memory, Memory) {
     (gateway, workers)
 }
 
-/// A server of tools that nobody has.
+/// A server of synthetic tools.
 struct MadeUp(Vec<Tool>);
 
 impl ServerHandler for MadeUp {
@@ -338,7 +337,7 @@ async fn serve_made_up(server: &str) {
     MadeUp(tools).serve(rmcp::transport::stdio()).await.unwrap().waiting().await.unwrap();
 }
 
-/// The rows of the table, printed as they come.
+/// Rows of the table, printed as they come.
 struct Table(Vec<Vec<String>>);
 
 impl Table {
@@ -347,7 +346,7 @@ impl Table {
         self.0.push(cells.to_vec());
     }
 
-    /// A figure that is no time, or one that others were made into.
+    /// A figure other than a time, or a derived one.
     fn figure(&mut self, what: String, figure: String) {
         self.row([what, figure, String::new()]);
     }

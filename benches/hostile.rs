@@ -1,9 +1,9 @@
-//! What attacks cost the gateway, and a second client beside them: `cargo bench --workspace --bench hostile`,
-//! `-- --write docs/benchmarks.md` to keep the table.
+//! Cost of attacks for the gateway, and for a second client: `cargo bench --workspace --bench hostile`, `-- --write
+//! docs/benchmarks.md` to keep the table.
 //!
-//! Each attack is made on a gateway of its own, over stdio, while `ls` and an empty script are asked for again and again on
-//! the same connection: their times are what other clients notice. `FORGEFS_EXE` names another executable, so that two
-//! versions can be compared in one run; it is held to 8 GiB of address space, since old ones take what there is.
+//! Each attack runs on a gateway of its own, over stdio, while `ls` and an empty script repeat on the same connection:
+//! their latency is what other clients notice. `FORGEFS_EXE` names another executable, to compare two versions in one
+//! run; it is limited to 8 GiB of address space, since old ones take all there is.
 #![expect(clippy::print_stdout, clippy::unwrap_used, reason = "a benchmark prints, and stops where it cannot go on")]
 
 use std::io::{BufRead as _, Write as _};
@@ -19,7 +19,7 @@ use rmcp::transport::TokioChildProcess;
 use rmcp::{ClientHandler, ServiceExt as _};
 use serde_json::{Value, json};
 
-/// Address space that the gateway may take, in KiB.
+/// Address space of the gateway, in KiB.
 const SPACE: usize = 8 << 20;
 /// After this an attack has succeeded.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -30,7 +30,7 @@ struct Client;
 impl ClientHandler for Client {}
 type Service = RunningService<RoleClient, Client>;
 
-/// What is asked of the gateway.
+/// A request to the gateway.
 enum Attack {
     /// A call of one of its tools.
     Tool(&'static str, Value),
@@ -38,7 +38,7 @@ enum Attack {
     Scripts(&'static [&'static str]),
     /// `resources/read`.
     Read(String),
-    /// Nothing: the server behind it is the attack. How long that is looked at.
+    /// None: the server behind it is the attack. Observed for this time.
     Wait(Duration),
 }
 
@@ -50,7 +50,7 @@ fn starlark(code: &str) -> Attack {
     Attack::Tool("execute", json!({"language": "starlark", "code": code}))
 }
 
-/// The attacks: what they are called, the server behind the gateway, and what is asked.
+/// The attacks: name, server behind the gateway, request.
 fn attacks() -> Vec<(&'static str, &'static str, Attack)> {
     let braces = format!("/{}a{}", "{a,".repeat(15_000), "}".repeat(15_000));
     let doubling: String = (1..24).map(|n| format!("A{n} = A{0} + A{0}, ", n - 1)).collect();
@@ -149,7 +149,7 @@ async fn measure(exe: &str, folder: &Path, name: &str, role: &str, attack: Attac
     vec![name.to_owned(), ended, format!("{:.2} s", took.as_secs_f64()), peak, ls_p50, ls_p99, script_p50, script_p99]
 }
 
-/// Makes the attack; how it ended.
+/// Makes the attack; returns its end.
 async fn make(peer: &Peer<RoleClient>, attack: Attack) -> String {
     match attack {
         Attack::Tool(tool, arguments) => match call(peer, tool, arguments).await {
@@ -175,7 +175,7 @@ async fn make(peer: &Peer<RoleClient>, attack: Attack) -> String {
     }
 }
 
-/// Asks again and again until the attack is over; how long each took. What is never answered took for ever.
+/// Repeats requests until the attack is over; returns their latencies, endless for unanswered ones.
 async fn beside(
     peer: Peer<RoleClient>,
     running: Arc<AtomicBool>,
@@ -204,7 +204,7 @@ fn quantiles(mut times: Vec<Duration>) -> [String; 2] {
     })
 }
 
-/// The first word of the answer: a code, or that there is a value.
+/// First word of the answer: a code, or that there is a value.
 async fn call(peer: &Peer<RoleClient>, tool: &'static str, arguments: Value) -> Result<String, String> {
     let request = CallToolRequestParams::new(tool).with_arguments(arguments.as_object().unwrap().clone());
     let result = peer.call_tool(request).await.map_err(|_| "the connection is gone".to_owned())?;
@@ -245,7 +245,7 @@ async fn serve(exe: &str, folder: &Path, role: &str) -> (Service, u32) {
     (Client.serve(process).await.unwrap(), pid)
 }
 
-/// The most memory that the process ever had, in KiB.
+/// Peak memory of the process, in KiB.
 fn peak(pid: u32) -> Option<u64> {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
     status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?.split_whitespace().next()?.parse().ok()

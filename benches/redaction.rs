@@ -1,5 +1,5 @@
-//! What redaction costs: `cargo bench --bench redaction`. Each line is a text of 8 MB and how many of it are read a
-//! second, the best of five.
+//! Throughput of redaction: `cargo bench --bench redaction`. Each line is a text of 8 MB and its throughput per second,
+//! the best of five.
 #![expect(clippy::print_stdout, reason = "a bench prints what it measures")]
 
 use std::time::Instant;

@@ -1,4 +1,4 @@
-// git → filesystem → memory: writes down the last commits, and remembers where.
+// git → filesystem → memory: writes the last commits to a file, and remembers the file.
 const file = "forgefs-example-changes.txt";
 
 const log = await git.git_log({ repo_path: ".", max_count: 5 });

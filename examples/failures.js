@@ -1,4 +1,4 @@
-// What goes wrong can be caught: a tool's own refusal, and arguments that never reach the tool.
+// Errors can be caught: a tool's own error, and arguments that fail validation.
 async function attempt(call) {
   try {
     return await call();

@@ -1,4 +1,4 @@
-// time (all zones at once) → filesystem → memory: when is noon in UTC elsewhere?
+// time (all zones in parallel) → filesystem → memory: noon in UTC in other zones.
 const zones = ["America/New_York", "Asia/Tokyo", "Asia/Kolkata"];
 
 const { results } = await forge.parallel(

@@ -1,5 +1,5 @@
-//! Where connections may go, by the addresses that a name leads to at the time of the connection: what a name led to
-//! when it was looked at may be something else a moment later.
+//! Allowed addresses of connections, checked when a name is resolved for the connection: an earlier answer of DNS may
+//! have changed.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -10,10 +10,10 @@ use url::{Host, Url};
 
 use crate::config::is_loopback;
 
-/// Variables that name a proxy. A proxy resolves the names of those behind it; its own is the operator's choice.
+/// Variables that name a proxy. A proxy resolves the names behind it; its own address is the operator's choice.
 const PROXIES: &[&str] = &["HTTP_PROXY", "http_proxy", "HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy"];
 
-/// What an address belongs to.
+/// Class of an address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Class {
     /// The Internet.
@@ -22,12 +22,11 @@ pub(crate) enum Class {
     Loopback,
     /// A network that is not the Internet.
     Private,
-    /// Nothing that is meant: link-local addresses, such as those at which clouds hand out credentials, and reserved
-    /// ones.
+    /// Never a server: link-local addresses, such as cloud metadata services, and reserved ones.
     Never,
 }
 
-/// The class of an address. One that carries another (mapped, NAT64, 6to4) has that one's.
+/// Class of an address. An embedded address (mapped, NAT64, 6to4) decides.
 pub(crate) fn class(address: IpAddr) -> Class {
     match address {
         IpAddr::V4(address) => class_v4(address),
@@ -42,7 +41,7 @@ fn class_v4(address: Ipv4Addr) -> Class {
     match address.octets() {
         [127, ..] => Class::Loopback,
         [10, ..] | [172, 16..=31, ..] | [192, 168, ..] | [100, 64..=127, ..] => Class::Private,
-        // For measurements; proxies on the same machine lead all names there.
+        // Reserved for benchmarks; local proxies resolve all names to it.
         [198, 18 | 19, ..] => Class::Private,
         [0, ..] | [169, 254, ..] | [192, 0, 0 | 2, _] | [198, 51, 100, _] | [203, 0, 113, _] | [224..=255, ..] => {
             Class::Never
@@ -54,16 +53,16 @@ fn class_v4(address: Ipv4Addr) -> Class {
 fn class_v6(address: Ipv6Addr) -> Class {
     match address.segments() {
         [0, 0, 0, 0, 0, 0, 0, 1] => Class::Loopback,
-        // Unique local, and site local as it once was.
+        // Unique local, and the old site local.
         [0xfc00..=0xfdff, ..] | [0xfec0..=0xfeff, ..] => Class::Private,
-        // Link local, multicast, discard, NAT64 of a network's own, Teredo, documentation.
+        // Link local, multicast, discard, local NAT64, Teredo, documentation.
         [0xfe80..=0xfebf, ..] | [0xff00..=0xffff, ..] | [0x100, 0, 0, 0, ..] | [0x64, 0xff9b, 1, ..] => Class::Never,
         [0x2001, 0 | 0xdb8, ..] | [0x3fff, 0..=0xfff, ..] | [0, 0, 0, 0, 0, 0, ..] => Class::Never,
         _ => Class::Public,
     }
 }
 
-/// The IPv4 address in one that is mapped, compatible, translated, NAT64 or 6to4.
+/// The IPv4 address embedded in a mapped, compatible, translated, NAT64 or 6to4 address.
 fn carried(address: Ipv6Addr) -> Option<Ipv4Addr> {
     let [a, b, c, d, e, f, g, h] = address.segments();
     let v4 = |high: u16, low: u16| Ipv4Addr::from((u32::from(high) << 16) | u32::from(low));
@@ -75,30 +74,29 @@ fn carried(address: Ipv6Addr) -> Option<Ipv4Addr> {
     }
 }
 
-/// Which classes of addresses one client may connect to.
+/// Classes of addresses that one client may connect to.
 #[derive(Debug, Clone)]
 pub(crate) struct Reach {
     loopback: bool,
     private: bool,
-    /// Names that are not looked at.
+    /// Names that are not checked.
     proxies: Arc<[String]>,
 }
 
 impl Reach {
-    /// For what is said by the server at `url`, which may be hostile: the Internet; this machine if the server is on it
-    /// by its very URL; private networks if the operator allows them.
+    /// For URLs named by the server at `url`, which may be hostile: the Internet; this machine if the server's own URL
+    /// is on it; private networks if the operator allows them.
     pub(crate) fn of_server(url: &Url, private_network: bool) -> Self {
         let is_private = literal(url).is_some_and(|address| class(address) == Class::Private);
         Self { loopback: is_loopback(url), private: private_network || is_private, proxies: proxies() }
     }
 
-    /// For a server that the operator configured by name: wherever servers can be.
+    /// For a server that the operator configured: every address that a server may have.
     pub(crate) fn configured() -> Self {
         Self { loopback: true, private: true, proxies: proxies() }
     }
 
-    /// Whether a URL may be asked for: by its address, if it has one in place of a name. Names are looked at when they
-    /// are resolved.
+    /// Checks a URL with an address in place of a name. Names are checked when they are resolved.
     pub(crate) fn allows(&self, url: &Url) -> bool {
         literal(url).is_none_or(|address| self.takes(class(address)))
     }
@@ -134,7 +132,7 @@ impl Resolve for Reach {
     }
 }
 
-/// Why a connection is not made.
+/// Error of a refused connection.
 pub(crate) fn refusal(what: &str) -> io::Error {
     io::Error::new(io::ErrorKind::PermissionDenied, format!("address not allowed: {what}"))
 }

@@ -1,4 +1,4 @@
-//! `ls`, `cat` and `search`: the same for the agent's tools, for scripts and for the command line.
+//! `ls`, `cat` and `search`, shared by the agent's tools, scripts and the command line.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -13,72 +13,72 @@ use crate::session::Session;
 use crate::state::Entry;
 use crate::text::{brief, head};
 
-/// Levels that one `ls` shows at most.
+/// Most levels of one `ls`.
 const MAX_DEPTH: u32 = 4;
-/// Hits a query.
+/// Default hits per query.
 const DEFAULT_HITS: u32 = 8;
-/// Hits a query where there are several.
+/// Default hits per query where there are several.
 const HITS_OF_MANY: u32 = 4;
-/// Most hits a query.
+/// Most hits per query.
 const MAX_HITS: u32 = 50;
-/// Bytes of one answer; a file over it is read on by lines.
+/// Most bytes of one answer; a longer file is read further by lines.
 const MAX_BYTES: usize = 64 << 10;
 
-/// Bytes of the hits of one search, about 3,000 tokens.
+/// Most bytes of the hits of one search, about 3,000 tokens.
 const MAX_SEARCH_BYTES: usize = 12 << 10;
 
-/// Bytes of several files together after which no further one is begun, about 6,000 tokens.
+/// Bytes of several files after which no further one starts, about 6,000 tokens.
 const MAX_CAT_BYTES: usize = 24 << 10;
-/// Files that are named of those that did not fit.
+/// Most names of files that did not fit.
 const MAX_NAMED: usize = 20;
-/// Metered steps of one listing, of finding and cutting the files of one `cat`, and of one search. Far more than any
-/// real catalog needs, and about a second of one processor at most.
+/// Step limits of one listing, of finding and cutting the files of one `cat`, and of one search. Far more than any real
+/// catalog needs, and about a second of one processor at most.
 const LS_STEPS: u64 = 10_000_000;
 const CAT_STEPS: u64 = 20_000_000;
 pub(crate) const SEARCH_STEPS: u64 = 20_000_000;
-/// Bytes that are looked at for one metered step.
+/// Bytes per metered step.
 const BYTES_A_STEP: u64 = 64;
 
-/// A file that was asked for.
+/// A requested file.
 pub enum File {
-    /// One whose text is at hand.
+    /// A file with its text.
     Text {
-        /// Its path.
+        /// Path.
         path: String,
-        /// The asked lines of it; empty where the files before it are enough for one answer.
+        /// Requested lines; empty if the files before it fill the answer.
         text: String,
-        /// Whose data it is made of; what servers say of themselves is nobody's.
+        /// Servers whose data it has; their own descriptions do not count.
         labels: Labels,
-        /// Its place in the catalog, if that is where it is.
+        /// Node of the catalog, if it is one.
         node: Option<Node>,
     },
-    /// A resource that its server has to be asked for.
+    /// A resource, to be read from its server.
     Resource(Remote),
 }
 
-/// Lines of a file, counted from 1, both ends included.
+/// Range of lines of a file, counted from 1, both ends included.
 #[derive(Debug, Clone, Copy)]
 pub struct Lines {
     from: usize,
     to: usize,
 }
 
-/// The catalog as one session sees it.
+/// Discovery of one session.
 pub struct Discovery<'a> {
-    /// What there is.
+    /// Catalog.
     pub catalog: &'a Arc<Catalog>,
-    /// Who asks.
+    /// Session.
     pub session: &'a Arc<Session>,
-    /// What may be known to be there; `None` for the client itself, which sees everything.
+    /// A script's restricted sight; `None` for the client itself, which sees everything.
     pub sight: Option<&'a dyn Sight>,
 }
 
-/// What a script may know to be there.
+/// Decides what a script may see.
 pub trait Sight: Sync {
-    /// Whether it may see something that is made of the data of these servers. What it sees, it holds.
+    /// True if it may see something with data of these servers; it then holds their labels.
     fn sees(&self, labels: &Labels) -> bool;
 
-    /// Whether it may see how many resources a server has, without holding anything for it.
+    /// True if it may see a server's number of resources, without holding a label for it.
     fn counts(&self, server: &str) -> bool;
 }
 
@@ -86,7 +86,7 @@ impl Discovery<'_> {
     /// Lists the folder `path`, `depth` levels deep.
     ///
     /// # Errors
-    /// `INVALID_ARGS` when there is no such path, `LIMIT_EXCEEDED` when it is too much work.
+    /// `INVALID_ARGS` when there is no such path, `LIMIT_EXCEEDED` when it takes too many steps.
     pub async fn ls(&self, path: &str, depth: Option<u32>) -> Result<String> {
         if is_results(path) {
             limits::PATH.check(path.len())?;
@@ -98,28 +98,27 @@ impl Discovery<'_> {
         metered_as("list the folder", LS_STEPS, list).await
     }
 
-    /// The servers of which the number of resources is not told.
+    /// Servers whose number of resources is hidden.
     fn uncounted(&self) -> BTreeSet<String> {
         let Some(sight) = self.sight else { return BTreeSet::new() };
         let names = self.catalog.servers().iter().map(|server| &server.name);
         names.filter(|name| !sight.counts(name)).cloned().collect()
     }
 
-    /// Whether something of these servers may be known to be there.
+    /// True if something of these servers may be seen.
     pub(crate) fn sees(&self, labels: &Labels) -> bool {
         self.sight.is_none_or(|sight| sight.sees(labels))
     }
 
-    /// Whether a resource of this server may be known to be there; anything else may.
+    /// True if a resource of this server may be seen; `None` always may.
     fn sees_resource(&self, owner: Option<&str>) -> bool {
         owner.is_none_or(|server| self.sees(&Labels::from([server.to_owned()])))
     }
 
-    /// The files that `paths` name, globs included. Resources are only named: their text is with their servers, and
-    /// the broker is the way to them.
+    /// Files of `paths`, globs included. Resources are only named: the broker reads them from their servers.
     ///
     /// # Errors
-    /// `INVALID_ARGS` when a path is not valid or over a limit, `LIMIT_EXCEEDED` when it is too much work.
+    /// `INVALID_ARGS` when a path is invalid or over a limit, `LIMIT_EXCEEDED` when it takes too many steps.
     pub async fn files(&self, paths: &[String], lines: Lines) -> Result<Vec<File>> {
         if paths.is_empty() {
             return Err(Error::new(ErrorCode::InvalidArgs, "`cat` needs a path"));
@@ -141,8 +140,8 @@ impl Discovery<'_> {
         Ok(files.into_iter().filter(|(_, owner)| self.sees_resource(owner.as_deref())).map(|(file, _)| file).collect())
     }
 
-    /// The servers of which globs find no resource: neither what matches nor how much it is may tell of those that may not
-    /// be known of. What the others have is held from here on, as that nothing matches tells of them too.
+    /// Servers whose resources globs do not match: neither matches nor their cost may reveal a hidden server. The
+    /// labels of the others are held from here on, since a glob without matches reveals something of them too.
     async fn unseen(&self, asked: &[Asked], uncounted: &BTreeSet<String>) -> Result<BTreeSet<String>> {
         if uncounted.is_empty() {
             return Ok(BTreeSet::new());
@@ -167,28 +166,28 @@ impl Discovery<'_> {
             return Ok(Asked::Path(path.to_owned()));
         }
         limits::PATH.check(path.len())?;
-        // Whether its text may be had is the broker's to say.
+        // The broker decides about its text.
         let sees = |labels: &Labels| self.sees(labels);
         let result = self.session.results.get(path, sees, sees).await?;
         Ok(Asked::Result(result))
     }
 
-    /// Notes which stubs the agent has been shown.
+    /// Notes the stubs that the agent was shown.
     pub fn saw(&self, nodes: impl IntoIterator<Item = Node>) {
         for node in nodes {
             if let (Some(digest), Some(text)) = (self.catalog.node_digest(node), self.catalog.read(node)) {
-                // As the agent sees it, so that records have no secret either.
+                // Redacted as for the agent, so that records contain no secret either.
                 self.session.saw(self.catalog.path(node), &digest, &redact::text(Surface::Log, &text));
             }
         }
     }
 
-    /// One line a hit. Several queries, one a step of a task, are answered together: each line ends with the numbers of
+    /// One line per hit. Several queries, one per step of a task, share an answer: each line ends with the numbers of
     /// the queries that found it.
     ///
     /// # Errors
-    /// `INVALID_ARGS` when there is no query, no such folder, or a limit is exceeded; `LIMIT_EXCEEDED` when it is too much
-    /// work.
+    /// `INVALID_ARGS` when there is no query, no such folder, or a limit is exceeded; `LIMIT_EXCEEDED` when it takes
+    /// too many steps.
     pub async fn search(&self, queries: &[String], limit: Option<u32>, path: Option<&str>) -> Result<String> {
         let queries: Vec<String> =
             queries.iter().map(|query| query.trim().to_owned()).filter(|q| !q.is_empty()).collect();
@@ -223,12 +222,12 @@ impl Discovery<'_> {
     }
 }
 
-/// One hit of a search.
+/// A line of a hit.
 struct Line {
     text: String,
-    /// The numbers of the queries that found it, from 0.
+    /// Numbers of the queries that found it, from 0.
     by: Vec<usize>,
-    /// The server whose resource it is, if it is one.
+    /// Name of its server, if it is a resource.
     owner: Option<String>,
 }
 
@@ -244,7 +243,7 @@ fn hits(catalog: &Catalog, queries: &[String], limit: usize, path: &str, meter: 
     Ok(found.into_iter().map(line).collect())
 }
 
-/// The lines of hits, as many as there is room for.
+/// The lines that fit.
 fn shown(found: Vec<Line>, several: bool) -> Vec<String> {
     let (mut lines, mut size, count) = (Vec::new(), 0, found.len());
     for (position, Line { mut text, by, .. }) in found.into_iter().enumerate() {
@@ -262,22 +261,22 @@ fn shown(found: Vec<Line>, several: bool) -> Vec<String> {
     lines
 }
 
-/// What a path of one request names.
+/// A path of one request.
 enum Asked {
     Result(Entry),
     Path(String),
 }
 
-/// The files of one request, as far as they were found.
+/// Files of one request found so far.
 struct Read<'a> {
     catalog: &'a Catalog,
-    /// Servers of which the number of resources is not told.
+    /// Servers whose number of resources is hidden.
     hidden: &'a BTreeSet<String>,
-    /// Servers of which globs find no resource.
+    /// Servers whose resources globs do not match.
     unseen: &'a BTreeSet<String>,
     meter: &'a Meter,
     lines: Lines,
-    /// Beside each, the server whose resource it is if it is one of several that a glob names.
+    /// Each with its server's name if it is one of several resources of a glob.
     files: Vec<(File, Option<String>)>,
     /// Bytes of their texts.
     bytes: usize,
@@ -316,7 +315,7 @@ impl Read<'_> {
             let hint = format!("`cat` a file in it, or {path}*.pyi for all stubs");
             return Err(Error::new(ErrorCode::InvalidArgs, message).hint(hint).into());
         };
-        // Unlike descriptions, what a server writes while it works may tell of what it works on.
+        // Unlike descriptions, a server's output at work may contain data.
         let labels = self.catalog.stderr_of(node).map(str::to_owned).into_iter().collect();
         let text = self.cut(&content, &path)?;
         self.push(path, text, labels, Some(node))
@@ -338,10 +337,10 @@ impl Read<'_> {
     }
 }
 
-/// The asked lines of a text that is in no catalog.
+/// Cuts the requested lines of a text outside the catalog.
 ///
 /// # Errors
-/// `LIMIT_EXCEEDED` when it is too much work.
+/// `LIMIT_EXCEEDED` when it takes too many steps.
 pub async fn cut(content: String, lines: Lines, path: &str) -> Result<String> {
     let path = path.to_owned();
     let cut = move |meter: &Meter| {
@@ -351,8 +350,7 @@ pub async fn cut(content: String, lines: Lines, path: &str) -> Result<String> {
     metered_as("cut the text", CAT_STEPS, cut).await
 }
 
-/// Several files, given as path and text, as one text; each is set apart by a line with its path. Beside it, how many of
-/// them there was room for.
+/// Joins several files, given as path and text, with a line of the path before each; returns how many fit.
 #[must_use]
 pub fn concatenate(files: &[(String, String)]) -> (String, usize) {
     let many = files.len() > 1;
@@ -380,7 +378,7 @@ fn is_results(path: &str) -> bool {
 }
 
 impl Lines {
-    /// `10-40`, `10-`, `-40` or `10`; without a text, all of them.
+    /// Parses `10-40`, `10-`, `-40` or `10`; `None` means all lines.
     ///
     /// # Errors
     /// `INVALID_ARGS` when it is not a range of lines.
@@ -403,7 +401,7 @@ impl Lines {
     }
 }
 
-/// The asked lines of a file, with a note on how to read on when the answer would be too long.
+/// Requested lines of a file, with a note on the rest when the answer would be too long.
 fn slice(content: &str, Lines { from, to }: Lines, path: &str) -> String {
     let mut text = String::new();
     let mut number = 0;

@@ -1,4 +1,4 @@
-//! The one error type of the gateway, and the table that says how each kind behaves.
+//! The gateway's error type, and the table of each code's behaviour.
 
 use std::fmt;
 
@@ -10,22 +10,22 @@ use crate::text::head;
 /// Result with [`Error`].
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// A failure, in the words of whoever has to act on it. The hint is kept apart from the message, so that
-/// a terminal, an agent and a log can each place it where it reads best.
+/// A failure, worded for its reader. The hint is separate from the message, so that a terminal, an agent and a log can
+/// each place it well.
 #[derive(Debug, Clone)]
 pub struct Error {
-    /// What kind of failure; decides the behaviour (see [`Behaviour::of`]).
+    /// Code, which decides the behaviour (see [`Behaviour::of`]).
     pub code: ErrorCode,
-    /// What was wrong, and where.
+    /// Message: what failed, and where.
     pub message: String,
-    /// What to do about it, more precise than the table's [`Behaviour::fix`].
+    /// Hint, more precise than the table's [`Behaviour::fix`].
     pub hint: Option<String>,
-    /// What the other side said, where it said something structured.
+    /// Structured data of the other side.
     pub data: Option<Box<Value>>,
 }
 
 impl Error {
-    /// Bytes of a message; what is longer is cut, whoever wrote it.
+    /// Most bytes of a message; a longer one is cut.
     const MAX_MESSAGE: usize = 64 << 10;
 
     /// An error without hint or data.
@@ -37,14 +37,14 @@ impl Error {
         Self { code, message, hint: None, data: None }
     }
 
-    /// Adds what to do about it.
+    /// Adds a hint.
     #[must_use]
     pub fn hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = Some(hint.into());
         self
     }
 
-    /// Adds what the other side said.
+    /// Adds structured data of the other side.
     #[must_use]
     pub fn data(mut self, data: Value) -> Self {
         self.data = Some(Box::new(data));
@@ -72,16 +72,16 @@ impl fmt::Display for Error {
 
 impl std::error::Error for Error {}
 
-/// How a kind of error behaves: one row of the error table.
+/// Behaviour of a code: one row of the error table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Behaviour {
-    /// The same call may succeed later without any change.
+    /// True if the same call may succeed later.
     pub retryable: bool,
-    /// Counts against the server's health. A tool's own error and bad arguments do not.
+    /// True if it counts against the server's health. A tool's own error and bad arguments do not.
     pub fault: bool,
-    /// What usually helps.
+    /// Usual fix.
     pub fix: &'static str,
-    /// What happened, for the documentation.
+    /// Meaning, for the documentation.
     pub means: &'static str,
     /// Exit code of the command line (DESIGN section 9 in short: 1 script or check, 3 upstream, 4 internal).
     pub exit: u8,
@@ -138,7 +138,7 @@ impl Behaviour {
             ErrorCode::TransportDead => {
                 row(true, true, 3, "the server cannot be reached", "the server is started again on the next call")
             }
-            // It answered, so it is alive: nothing that a breaker could help with.
+            // It answered, so it is alive: a circuit breaker would not help.
             ErrorCode::UpstreamError => {
                 let means = "the server answered with a protocol error";
                 row(false, false, 3, means, "the server refused the request; read what it said")
@@ -212,11 +212,11 @@ pub fn code_name(code: ErrorCode) -> String {
     }
 }
 
-/// The candidates that look most like `wanted`, best first, at most three; none when nothing is close.
+/// Suggestions for `wanted`: the most similar candidates, best first, at most three; none when nothing is close.
 ///
-/// Jaro-Winkler over lower-cased names: it forgives swapped letters and favours a common beginning. The work is bounded:
-/// what is too long to be a name is compared with nothing, and of very many candidates the later ones only count when
-/// they begin with the same letter.
+/// Jaro-Winkler over lower-cased names: it forgives swapped letters and favours a common beginning. The work is
+/// bounded: texts too long for a name are not compared, and of very many candidates the later ones count only with the
+/// same first letter.
 pub fn nearest<'a>(wanted: &str, candidates: impl IntoIterator<Item = &'a str>) -> Vec<String> {
     const CLOSE: f64 = 0.75;
     const LONGEST: usize = 128;
@@ -262,7 +262,7 @@ pub fn did_you_mean(names: &[String]) -> Option<String> {
     })
 }
 
-/// An error with its sources, since the outermost seldom says what happened.
+/// An error with its sources: the outermost seldom names the cause.
 pub(crate) fn chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut source = error.source();
@@ -290,7 +290,7 @@ mod tests {
         assert!(looked_at < 200_000 || began.elapsed() < std::time::Duration::from_secs(20), "{looked_at}");
         assert!(found.len() <= 3);
         assert_eq!(nearest(&"ab".repeat(500_000), names()), Vec::<String>::new(), "no name is as long");
-        // Among very many, a name that begins alike is found however late it comes.
+        // Among very many, a name with the same first letter is found at any position.
         let late = names().chain(["zebra_list"]);
         assert_eq!(nearest("zebra_lits", late), ["zebra_list"]);
         assert_eq!(nearest("ebra_list", ["tree", "zebra_list"]), ["zebra_list"], "a first letter that is missing");

@@ -1,5 +1,4 @@
-//! Files on disk: read within bounds whoever made them; those of the gateway's own for their owner alone, replaced as a
-//! whole, told apart by version.
+//! Files on disk: bounded reads of foreign files; private files of the gateway, replaced atomically; versions of files.
 
 use std::fs::{self, DirBuilder, File, Metadata, OpenOptions};
 use std::io::{self, Read as _, Write as _};
@@ -10,16 +9,16 @@ mod private;
 
 pub(crate) use private::{check_file, check_folder, open_private, read_private};
 
-/// How long [`at_rest`] waits for a file that keeps changing.
+/// Longest wait of [`at_rest`] for a file that keeps changing.
 const RESTLESS: Duration = Duration::from_secs(10);
-/// Most versions of a file that changes while it is read that [`read_regular`] looks at.
+/// Most attempts of [`read_regular`] on a file that changes meanwhile.
 const READINGS: usize = 3;
 
 /// Reads a regular file of at most `max` bytes.
 ///
 /// # Errors
-/// At once for what is no regular file (`InvalidInput`, a folder `IsADirectory`) and for what is longer
-/// (`FileTooLarge`): a FIFO, a socket or a device is not waited for. `ResourceBusy` for one that is being written.
+/// At once for anything but a regular file (`InvalidInput`, a folder `IsADirectory`) and for a larger one
+/// (`FileTooLarge`): it never waits for a FIFO, a socket or a device. `ResourceBusy` for a file that is being written.
 pub(crate) fn read_regular(path: &Path, max: u64) -> io::Result<Vec<u8>> {
     for _ in 0..READINGS {
         let (mut file, before) = open_regular(path, OpenOptions::new().read(true))?;
@@ -31,8 +30,8 @@ pub(crate) fn read_regular(path: &Path, max: u64) -> io::Result<Vec<u8>> {
     Err(io::Error::new(io::ErrorKind::ResourceBusy, "it changes while it is read"))
 }
 
-/// Reads a file of at most `max` bytes that may be a pipe which a shell passes on as an open file (`/dev/fd/63`); anything
-/// else must be a regular file.
+/// Reads a file of at most `max` bytes, which may be a pipe that a shell passes as an open file (`/dev/fd/63`); any
+/// other must be a regular file.
 ///
 /// # Errors
 /// As [`read_regular`].
@@ -46,21 +45,21 @@ pub(crate) fn read_named(path: &Path, max: u64) -> io::Result<Vec<u8>> {
     read_bounded(&mut file, &metadata, max)
 }
 
-/// [`read_regular`], as text.
+/// Like [`read_regular`], as text.
 ///
 /// # Errors
-/// As there; and `InvalidData` for what is not UTF-8.
+/// As there; and `InvalidData` for invalid UTF-8.
 pub(crate) fn read_text(path: &Path, max: u64) -> io::Result<String> {
     String::from_utf8(read_regular(path, max)?)
         .map_err(|_| io::Error::new(io::ErrorKind::InvalidData, "it is not UTF-8 text"))
 }
 
-/// Opens a regular file without waiting for anything.
+/// Opens a regular file without blocking.
 ///
 /// # Errors
-/// Why it cannot be opened, or that it is no regular file.
+/// It cannot be opened, or is not a regular file.
 pub(crate) fn open_regular(path: &Path, options: &mut OpenOptions) -> io::Result<(File, Metadata)> {
-    // Looked at before it is opened: opening a device may do something.
+    // Checked before it is opened: opening a device may have effects.
     match fs::metadata(path) {
         Ok(metadata) => check_regular(&metadata)?,
         Err(error) if error.kind() == io::ErrorKind::NotFound => {}
@@ -100,15 +99,14 @@ pub(crate) fn read_bounded(file: &mut File, metadata: &Metadata, max: u64) -> io
     if bytes > max { too_large(bytes) } else { Ok(content) }
 }
 
-/// Whether nothing was written in between. (Not by [`Version`]: being replaced changes the time of the old file, whose
+/// True if nothing was written in between. (Not by [`Version`]: a replacement changes the time of the old file, whose
 /// content is whole.)
 fn is_same_content(before: &Metadata, after: &Metadata) -> bool {
     before.len() == after.len() && before.modified().ok() == after.modified().ok()
 }
 
-/// What `read` makes of a file at rest: one that nobody changed for `rest` before, nor while it was read. A file that is
-/// written in place may be caught half-written otherwise, and half of it may be valid. Blocks for `rest` and more where
-/// the file was changed just now.
+/// Runs `read` on a file at rest: unchanged for `rest` before, and during the read. Otherwise a file written in place
+/// could be read half-written, and half of it may be valid. Blocks for `rest` or more after a recent change.
 ///
 /// # Errors
 /// `ResourceBusy` when it keeps changing for [`RESTLESS`].
@@ -135,10 +133,10 @@ pub(crate) fn at_rest<T>(path: &Path, rest: Duration, read: impl Fn() -> T) -> i
     Err(io::Error::new(io::ErrorKind::ResourceBusy, what))
 }
 
-/// Makes the folder, and those above it, where they are missing. New ones are for their owner alone.
+/// Creates the folder and missing parents, private to their owner.
 ///
 /// # Errors
-/// When it cannot be made.
+/// When it cannot be created.
 pub(crate) fn make_private_folder(folder: &Path) -> io::Result<()> {
     let mut builder = DirBuilder::new();
     builder.recursive(true);
@@ -147,7 +145,7 @@ pub(crate) fn make_private_folder(folder: &Path) -> io::Result<()> {
     builder.create(folder)
 }
 
-/// [`make_private_folder`], for what nobody else may change.
+/// Like [`make_private_folder`], for a folder that no other user may change.
 ///
 /// # Errors
 /// As there; and as [`check_folder`].
@@ -156,7 +154,7 @@ pub(crate) fn make_own_folder(folder: &Path) -> io::Result<()> {
     check_folder(folder)
 }
 
-/// Options that make a new file for its owner alone.
+/// Options for new private files.
 pub(crate) fn private() -> OpenOptions {
     let mut options = OpenOptions::new();
     #[cfg(unix)]
@@ -164,16 +162,16 @@ pub(crate) fn private() -> OpenOptions {
     options
 }
 
-/// How safe a new file is once it is there.
+/// Durability of a new file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Keep {
-    /// A loss of power may take it.
+    /// A power failure may lose it.
     Cached,
-    /// It is on the disk.
+    /// Synced to disk.
     Synced,
 }
 
-/// Puts a private file with this content in place of `path`: whoever reads sees all of the old one or all of the new.
+/// Replaces `path` by a private file with this content, atomically: a reader sees all of the old one or all of the new.
 ///
 /// # Errors
 /// When it cannot be written; the old one is still there then.
@@ -191,25 +189,25 @@ pub(crate) fn replace(path: &Path, content: &[u8], keep: Keep) -> io::Result<()>
     file.persist(path).map(drop).map_err(|error| error.error)
 }
 
-/// Tells versions of a file apart.
+/// Version of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Version {
     modified: Option<SystemTime>,
-    /// Its length in bytes.
+    /// Length in bytes.
     pub(crate) bytes: u64,
-    /// Device and number of the file, and when it was last changed in any way, which no program can set back.
+    /// Device, inode and change time, which no program can set back.
     file: private::Identity,
 }
 
 impl Version {
-    /// Which version there is at `path`; `None` without one.
+    /// Version of the file at `path`; `None` without one.
     pub(crate) fn of(path: &Path) -> Option<Self> {
         let metadata = fs::metadata(path).ok()?;
         let file = private::Identity::of(&metadata);
         Some(Self { modified: metadata.modified().ok(), bytes: metadata.len(), file })
     }
 
-    /// How long ago it was last changed, by the clock of this machine.
+    /// Age of its last change, by this machine's clock.
     fn age(&self) -> Duration {
         let changed = self.file.changed().or(self.modified);
         changed.and_then(|time| time.elapsed().ok()).unwrap_or_default()

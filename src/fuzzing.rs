@@ -1,8 +1,8 @@
-//! What fuzz/ drives of the gateway, and its property tests: of any input of n bytes, the steps are at most a·n + b and
-//! the memory c·n + d, by the table of `src/limits/bounds.rs`.
+//! Fuzz targets of the gateway, and their property tests: for any input of n bytes, steps are at most a·n + b and
+//! memory c·n + d, by the table of `src/limits/bounds.rs`.
 //!
-//! Only built for tests and with the feature `fuzzing`. Each target takes any bytes and panics when a bound does not hold.
-//! What it checks is beside the code it checks; here is what inputs are made of, and what counts their memory.
+//! Built only for tests and with the feature `fuzzing`. Each target takes any bytes and panics when a bound does not
+//! hold. A check stands beside the code that it checks; here are the generators of inputs and the memory counter.
 
 mod input;
 mod memory;
@@ -17,8 +17,7 @@ pub use crate::catalog::fuzzing::{definitions, patterns, queries};
 pub use crate::people::fuzzing::shown;
 pub use crate::sandbox::fuzzing::scripts;
 
-/// Bytes that work may allocate altogether, for each that it may have at once: where no steps are counted, this is what
-/// grows when the same is done again and again.
+/// Total allocation per byte of peak memory: without metered steps, this grows when work is repeated.
 pub(crate) const CHURN: usize = 20;
 
 thread_local! {
@@ -26,12 +25,12 @@ thread_local! {
     static WARM: RefCell<Vec<usize>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Whether what is done once a process may be done now, so that no memory is held to its bound.
+/// True while one-time initialisation may run, so that memory is not checked.
 pub(crate) fn is_cold() -> bool {
     IS_COLD.get()
 }
 
-/// Checks an input, after a few small ones that make whatever is made once a process.
+/// Checks an input, after a few small ones that trigger one-time initialisation.
 pub(crate) fn warmed(check: Target, data: &[u8]) {
     let is_new = WARM.with_borrow_mut(|warm| {
         let is_new = !warm.contains(&(check as usize));
@@ -73,7 +72,7 @@ mod tests {
         ProptestConfig { cases: cases(), failure_persistence: None, ..ProptestConfig::default() }
     }
 
-    /// `PROPTEST_CASES` says for how long.
+    /// `PROPTEST_CASES` sets the number.
     fn cases() -> u32 {
         std::env::var("PROPTEST_CASES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(48)
     }
@@ -117,7 +116,7 @@ mod tests {
         }
     }
 
-    /// cargo-fuzz has a toolchain of its own, so that no test builds its targets: each is one line that a test reads.
+    /// cargo-fuzz has its own toolchain, so no test builds its targets: each is one line that a test reads.
     #[test]
     fn every_target_is_a_file_of_fuzz_and_a_property() {
         let root = Path::new(env!("CARGO_MANIFEST_DIR"));

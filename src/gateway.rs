@@ -1,4 +1,4 @@
-//! The only wiring: configuration in, a running gateway out.
+//! Wiring: configuration in, a running gateway out.
 
 mod fleet;
 
@@ -34,13 +34,13 @@ use fleet::Fleet;
 
 pub use fleet::{Pins, Reloaded};
 
-/// What a gateway is made of.
+/// Parts of a gateway.
 pub struct Options {
     /// The configuration.
     pub config: Config,
     /// Files with tool lists, shown beside the configured servers but not connected.
     pub catalogs: Vec<PathBuf>,
-    /// The executable that becomes a worker; normally this one.
+    /// Executable of the worker; normally this one.
     pub worker: PathBuf,
     /// Its arguments.
     pub worker_args: Vec<std::ffi::OsString>,
@@ -52,19 +52,19 @@ pub struct Gateway {
     started: Instant,
     fleet: Fleet,
     validators: Arc<Validators>,
-    /// What outlives requests, also over reloads.
+    /// State that outlives requests and reloads.
     state: Arc<dyn State>,
     workers: Workers,
-    /// Keeps workers of the pool warm, once that was asked for.
+    /// Keeps workers of the pool warm, once started.
     warming: ArcSwapOption<Task>,
     metrics: Arc<Metrics>,
     metrics_wanted: watch::Sender<Option<config::Metrics>>,
-    /// What whoever looks at the root should know.
+    /// Notice for listings of the root.
     notice: ArcSwapOption<String>,
 }
 
-/// One configuration, and everything that is decided by it: taken once by whoever needs more than one part, and
-/// replaced as a whole, so that no call meets the servers of one configuration under the rules of another.
+/// One configuration and everything derived from it, taken as one value and replaced as a whole, so that no call meets
+/// the servers of one configuration under the rules of another.
 struct InForce {
     config: Arc<Config>,
     rules: Arc<Rules>,
@@ -75,12 +75,12 @@ struct InForce {
     traces: Option<Arc<Traces>>,
 }
 
-/// What a pool of workers is made by.
+/// Settings that a worker pool depends on.
 fn pool_needs(sandbox: &config::Sandbox) -> (usize, usize, usize, &[String]) {
     (sandbox.workers, sandbox.limits.runs, sandbox.limits.queue, &sandbox.require)
 }
 
-/// What becomes a worker.
+/// Command of a worker.
 struct Workers {
     exe: PathBuf,
     args: Vec<std::ffi::OsString>,
@@ -100,8 +100,8 @@ impl Workers {
 }
 
 impl Gateway {
-    /// Starts a gateway and returns at once: servers are connected, and workers started, in the background.
-    /// Must be called within a tokio runtime.
+    /// Starts a gateway and returns at once: servers are connected, and workers started, in the background. Must be
+    /// called within a tokio runtime.
     ///
     /// # Errors
     /// When a file with tool lists cannot be read, or two servers have one name.
@@ -136,11 +136,11 @@ impl Gateway {
         })
     }
 
-    /// Goes over to another configuration: servers that it changes are replaced, the others go on undisturbed, and
-    /// scripts that run go on by the stricter of both. One reload at a time.
+    /// Switches to another configuration: changed servers are replaced, the others continue, and running scripts
+    /// continue under the stricter of both. One reload at a time.
     ///
     /// # Errors
-    /// When the configuration cannot be put into force; nothing has changed then.
+    /// When the configuration cannot come into force; nothing has changed then.
     pub fn reload(&self, config: Config, pins: Pins) -> Result<Reloaded> {
         let before = self.in_force.load_full();
         let prepared = self.fleet.prepare(&config, pins)?;
@@ -155,7 +155,7 @@ impl Gateway {
             false => audit::Log::open(&config.audit),
         };
         let (rules, spending) = (Arc::new(Rules::new(&config)), Spending::new(&config, Arc::clone(&self.state)));
-        // Nothing can fail from here on.
+        // Infallible from here on.
         memory::configure(&config.memory);
         let (reloaded, router) = self.fleet.reload(&config, prepared);
         let metrics = config.metrics.clone();
@@ -179,35 +179,35 @@ impl Gateway {
         Ok(reloaded)
     }
 
-    /// Has every server listed again, without restarting it.
+    /// Lists every server again, without restarting it.
     pub fn relist(&self) {
         self.fleet.relist();
     }
 
-    /// Shows a line to whoever lists the root; `None` takes it away.
+    /// Shows a notice in listings of the root; `None` removes it.
     pub fn notice(&self, notice: Option<String>) {
         self.notice.store(notice.map(Arc::new));
     }
 
-    /// Starts the workers that are kept warm, so that the first script does not wait for one, and looks after them.
+    /// Starts and maintains the warm workers, so that the first script does not wait for one.
     pub fn warm_up(&self) {
         let pool = self.pool();
         self.warming.store(Some(Arc::new(Task::spawn(async move { pool.keep_warm().await }))));
     }
 
-    /// The configuration it runs on.
+    /// Configuration in force.
     #[must_use]
     pub fn config(&self) -> Arc<Config> {
         Arc::clone(&self.in_force.load().config)
     }
 
-    /// The catalog as it is now.
+    /// Current catalog.
     #[must_use]
     pub fn catalog(&self) -> Arc<Catalog> {
         self.fleet.catalog().load_full()
     }
 
-    /// Changes each time the catalog does.
+    /// Notifies of each change of the catalog.
     #[must_use]
     pub fn changes(&self) -> watch::Receiver<Phase> {
         self.fleet.phase()
@@ -219,7 +219,7 @@ impl Gateway {
         Arc::clone(&self.in_force.load().pool)
     }
 
-    /// Waits until every server is ready or has failed, `limit` at most; whether that is so.
+    /// Waits until every server is ready or has failed, at most `limit`; false on a timeout.
     pub async fn settle(&self, limit: Duration) -> bool {
         self.reach(Phase::Settled, limit).await
     }
@@ -285,18 +285,18 @@ impl Gateway {
         Ok(self.shown(discovery.search(queries, limit, path).await?))
     }
 
-    /// A listing as agents may read it: what is in it, servers have written.
+    /// Redacts a listing: servers wrote its contents.
     fn shown(&self, listing: String) -> String {
         listing.redacted(Surface::Answer(self.in_force.load().config.redaction))
     }
 
-    /// Where its metrics are to be served, now and later.
+    /// Metrics settings, now and later.
     #[must_use]
     pub fn metrics_wanted(&self) -> watch::Receiver<Option<config::Metrics>> {
         self.metrics_wanted.subscribe()
     }
 
-    /// Its metrics, as text.
+    /// Metrics as text.
     #[must_use]
     pub fn metrics_text(&self) -> String {
         let server = |entry: &Arc<ServerEntry>| ServerState {

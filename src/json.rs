@@ -1,5 +1,5 @@
-//! The one way to parse JSON from outside: measured first, within a limit on what it takes in memory, and never
-//! interpreted where `serde_json` keeps keys to itself.
+//! Parses JSON from outside: measured first, within a memory limit, and never interpreted where `serde_json` reserves
+//! private keys.
 
 use std::fmt;
 
@@ -8,22 +8,22 @@ use serde::de::DeserializeOwned;
 use crate::limits;
 pub use wire::json::{Measure, PrivateKey, measure};
 
-/// Deepest nesting that becomes values: that of `serde_json`.
+/// Deepest nesting that is parsed: that of `serde_json`.
 pub const MAX_DEPTH: usize = limits::JSON_LEVELS.max;
 
-/// Why a text does not become values.
+/// Reason why a text is not parsed.
 #[derive(Debug)]
 pub enum Unfit {
-    /// It has a key that would be interpreted.
+    /// A key that `serde_json` would interpret.
     Private(PrivateKey),
-    /// What it takes in memory is over the limit.
+    /// Too much memory.
     TooMuch {
-        /// What it holds.
+        /// Measure of its values.
         measure: Measure,
         /// The limit in bytes.
         limit: usize,
     },
-    /// It is not JSON, or not of the shape that is wanted.
+    /// Invalid JSON, or another shape than the wanted one.
     Malformed(serde_json::Error),
 }
 
@@ -43,7 +43,7 @@ impl fmt::Display for Unfit {
 /// Parses a text whose values take at most `limit` bytes of memory.
 ///
 /// # Errors
-/// Why it does not become values; nothing was made of it then.
+/// The reason; no values were made then.
 pub fn parse<T: DeserializeOwned>(text: &[u8], limit: usize) -> Result<T, Unfit> {
     let measure = measure(text).map_err(Unfit::Private)?;
     if measure.tree_bytes > limit {
@@ -52,13 +52,13 @@ pub fn parse<T: DeserializeOwned>(text: &[u8], limit: usize) -> Result<T, Unfit>
     serde_json::from_slice(text).map_err(Unfit::Malformed)
 }
 
-/// Whether a text looks like an object or an array.
+/// True if a text looks like an object or an array.
 #[must_use]
 pub fn is_composed(text: &str) -> bool {
     text.trim_start().starts_with(['{', '['])
 }
 
-/// Bytes of a value as compact JSON, without writing it anywhere.
+/// Bytes of a value as compact JSON.
 #[must_use]
 pub fn written<T: serde::Serialize>(value: &T) -> usize {
     struct Count(usize);
@@ -72,16 +72,16 @@ pub fn written<T: serde::Serialize>(value: &T) -> usize {
         }
     }
     let mut count = Count(0);
-    // Counting does not fail, and what has no JSON form is nothing that came as JSON.
+    // Counting does not fail, and a value without a JSON form did not come as JSON.
     let _ = serde_json::to_writer(&mut count, value);
     count.0
 }
 
-/// Times its own length that a text may grow when it is laid out.
+/// Most growth of a pretty-printed text, as a factor.
 const GROWTH: usize = 2;
 
-/// A valid text with a line an item, as `serde_json` lays it out, in at most twice the bytes that it has on one line:
-/// where indentation would take more, the deeper levels are indented like the level above them.
+/// Pretty-prints a valid text, one item per line as `serde_json` does, within twice its compact size: where indentation
+/// would take more, deeper levels are indented like the level above them.
 #[must_use]
 pub fn laid_out(text: &str) -> String {
     let mut lines = Histogram::default();
@@ -93,7 +93,7 @@ pub fn laid_out(text: &str) -> String {
     writer.text
 }
 
-/// A valid text without the white space between its parts.
+/// A valid text without whitespace between its parts.
 #[must_use]
 pub fn compact(text: &str) -> String {
     struct Compact(String);
@@ -109,9 +109,9 @@ pub fn compact(text: &str) -> String {
     writer.0
 }
 
-/// What is done with the parts of a text.
+/// Receives the parts of a text.
 trait Layout {
-    /// A value, a key, or a sign between them.
+    /// A value, a key, or punctuation.
     fn part(&mut self, part: &str);
     /// A new line, at a level.
     fn line(&mut self, level: usize);
@@ -119,7 +119,7 @@ trait Layout {
     fn space(&mut self);
 }
 
-/// Counts what a layout would add.
+/// Counts the growth of a layout.
 struct Histogram {
     compact: usize,
     spaces: usize,
@@ -134,7 +134,7 @@ impl Default for Histogram {
 }
 
 impl Histogram {
-    /// Bytes that are added when levels from `deepest` on are indented alike.
+    /// Bytes added when levels from `deepest` on are indented alike.
     fn growth(&self, deepest: usize) -> usize {
         let lines = self.lines.iter().enumerate().map(|(level, lines)| lines * (1 + 2 * level.min(deepest)));
         self.spaces + lines.sum::<usize>()
@@ -175,7 +175,7 @@ impl Layout for Writer {
     }
 }
 
-/// Goes through the parts of a valid text.
+/// Walks through the parts of a valid text.
 fn walk(text: &[u8], layout: &mut impl Layout) {
     let (mut level, mut at, mut was_opened) = (0_usize, 0, false);
     while let Some(byte) = text.get(at).copied() {
@@ -193,7 +193,7 @@ fn walk(text: &[u8], layout: &mut impl Layout) {
         if is_end {
             level = level.saturating_sub(1);
         }
-        // Of what is empty, both ends stay together.
+        // Empty brackets stay together.
         if was_opened != is_end {
             layout.line(level);
         }
@@ -209,7 +209,7 @@ fn walk(text: &[u8], layout: &mut impl Layout) {
     }
 }
 
-/// The length of the string that begins here, both quotes included.
+/// Length of the string that begins here, both quotes included.
 fn string(text: &[u8]) -> usize {
     let mut at = 1;
     while let Some(more) = text.get(at..).and_then(|rest| rest.iter().position(|byte| matches!(byte, b'"' | b'\\'))) {

@@ -1,5 +1,5 @@
-//! What is kept for longer than a request: maps that are bounded by construction, in entries and in bytes. Over a bound
-//! the oldest entries go.
+//! Bounded maps for state that outlives a request, limited in entries and bytes. Over a limit the oldest entries are
+//! evicted.
 
 use std::collections::{BTreeMap, HashMap};
 use std::hash::Hash;
@@ -7,26 +7,26 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::limits::{self, Limit};
 
-/// Bytes that an entry is taken for beside its own.
+/// Bytes that an entry counts for beside its own.
 const ENTRY: usize = 256;
 
-/// Stubs that sessions have read.
+/// Stubs read by sessions.
 pub(crate) static READS: Kind = Kind::new("reads", &limits::READS, &limits::READ_BYTES);
-/// Those of them that no record has yet, with their texts.
+/// Reads that no record has yet, with their texts.
 pub(crate) static UNRECORDED: Kind = Kind::new("unrecorded_reads", &limits::READS, &limits::READ_BYTES);
-/// What users allowed for their sessions.
+/// Users' consents for their sessions.
 pub(crate) static CONSENTS: Kind = Kind::new("consents", &limits::CONSENTS, &limits::CONSENT_BYTES);
 /// Compiled regular expressions and formats of schemas.
 pub(crate) static PATTERNS: Kind = Kind::new("patterns", &limits::PATTERNS, &limits::PATTERN_BYTES);
-/// Tokens of logins, to be redacted.
+/// Tokens of logins, for redaction.
 pub(crate) static TOKENS: Kind = Kind::new("tokens", &limits::TOKENS, &limits::TOKEN_BYTES);
 
-/// What is kept of every kind.
+/// Usage of every kind.
 pub(crate) fn held() -> Vec<Usage> {
     [&READS, &UNRECORDED, &CONSENTS, &PATTERNS, &TOKENS].map(Kind::held).into()
 }
 
-/// One kind of what is kept: the bounds of each map, and what all maps of the process hold.
+/// A kind of state: the limits of each map, and the usage of all maps of the process.
 pub(crate) struct Kind {
     what: &'static str,
     most_entries: &'static Limit,
@@ -35,14 +35,14 @@ pub(crate) struct Kind {
     bytes: AtomicUsize,
 }
 
-/// What all maps of one kind hold.
+/// Usage of all maps of one kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Usage {
-    /// The kind, in a word.
+    /// Name of the kind.
     pub what: &'static str,
     /// Entries.
     pub entries: usize,
-    /// Bytes, about.
+    /// Estimated bytes.
     pub bytes: usize,
 }
 
@@ -51,7 +51,7 @@ impl Kind {
         Self { what, most_entries, most_bytes, entries: AtomicUsize::new(0), bytes: AtomicUsize::new(0) }
     }
 
-    /// Counts an entry of so many bytes that is kept elsewhere, until it is dropped.
+    /// Counts an entry of `bytes` stored elsewhere, until dropped.
     pub(crate) fn count(&'static self, bytes: usize) -> Counted {
         self.entries.fetch_add(1, Ordering::Relaxed);
         self.bytes.fetch_add(bytes, Ordering::Relaxed);
@@ -64,7 +64,7 @@ impl Kind {
     }
 }
 
-/// An entry that is counted.
+/// A counted entry.
 pub(crate) struct Counted {
     kind: &'static Kind,
     bytes: usize,
@@ -87,7 +87,7 @@ impl Drop for Counted {
 pub(crate) struct Kept<K, V> {
     kind: &'static Kind,
     entries: HashMap<K, Entry<V>>,
-    /// The keys by age.
+    /// Keys by age.
     order: BTreeMap<u64, K>,
     next: u64,
     bytes: usize,
@@ -104,8 +104,8 @@ impl<K: Clone + Eq + Hash, V> Kept<K, V> {
         Self { kind, entries: HashMap::new(), order: BTreeMap::new(), next: 0, bytes: 0 }
     }
 
-    /// Keeps a value that takes so many bytes with its key, as the newest, in place of an older one of that key. Gives
-    /// the keys that had to go: the oldest, or this one if it is larger than all may be.
+    /// Inserts a value of `bytes`, key included, as the newest, and replaces the key's older one. Returns the evicted
+    /// keys: the oldest, or this one if it is larger than the limit.
     pub(crate) fn insert(&mut self, key: K, value: V, bytes: usize) -> Vec<K> {
         self.remove(&key);
         let bytes = bytes.saturating_add(ENTRY);
@@ -142,14 +142,14 @@ impl<K: Clone + Eq + Hash, V> Kept<K, V> {
         self.entries.get(key).map(|entry| &entry.value)
     }
 
-    /// Takes everything out.
+    /// Drains all entries.
     pub(crate) fn take(&mut self) -> impl Iterator<Item = (K, V)> {
         self.uncount();
         (self.bytes, self.order) = (0, BTreeMap::new());
         std::mem::take(&mut self.entries).into_iter().map(|(key, entry)| (key, entry.value))
     }
 
-    /// Whether more than half of a bound is used up.
+    /// True if more than half of a limit is used.
     pub(crate) fn is_half_full(&self) -> bool {
         self.entries.len() > self.kind.most_entries.max / 2 || self.bytes > self.kind.most_bytes.max / 2
     }

@@ -1,6 +1,6 @@
-//! Whose data something holds.
+//! Taint labels.
 
 use std::collections::BTreeSet;
 
-/// Names of the servers whose data something holds.
+/// Names of the servers whose data a value contains.
 pub type Labels = BTreeSet<String>;

@@ -1,9 +1,9 @@
 //! ForgeFS: a code-mode MCP gateway. Any number of MCP servers behind four small tools.
 //!
-//! Two flows, two immutable values. [`config`] is decided as a whole; [`upstream`] connects, with the logins of [`auth`]; [`manifest`] holds what the
-//! servers list; [`catalog`] is built of it whole and swapped whole, and answers [`discovery`]. A script goes from
-//! [`server`] or [`cli`] through [`gateway`] to a [`sandbox`] worker, whose only way out is the [`broker`], which
-//! alone calls the [`router`]. `ARCHITECTURE.md` has the picture and the invariants.
+//! [`config`] is resolved as a whole. [`upstream`] connects, with the logins of [`auth`]. [`manifest`] holds the
+//! servers' lists; [`catalog`] is built from it and swapped as one immutable value, and answers [`discovery`]. A script
+//! goes from [`server`] or [`cli`] through [`gateway`] to a [`sandbox`] worker, whose only way out is the [`broker`],
+//! which alone calls the [`router`]. `ARCHITECTURE.md` has the picture and the invariants.
 
 mod address;
 pub mod audit;

@@ -1,6 +1,6 @@
-//! The edge: one table of limits for every field that a script, a client, a server or a file fills in.
+//! Input limits: one table for every field from a script, a client, a server or a file.
 //!
-//! A limit here is checked where its field comes in, before any work on it. Limits that an operator sets are in
+//! A limit is checked where its field comes in, before any work on it. The operator's limits are in
 //! [`crate::config::Limits`]. `cargo xtask docs` writes docs/limits.md from the table.
 
 mod bounds;
@@ -11,19 +11,19 @@ use crate::error::{Error, ErrorCode, Result};
 pub use bounds::*;
 pub use fields::*;
 
-/// What a limit counts.
+/// Unit of a limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unit {
     /// Bytes of UTF-8.
     Bytes,
-    /// Things of the field's kind.
+    /// Items of the field's kind.
     Items,
     /// Levels of nesting.
     Levels,
 }
 
 impl Unit {
-    /// `1 level`, `64 items`.
+    /// Formats `1 level`, `64 items`.
     fn counted(self, count: usize) -> String {
         let unit = match self {
             Self::Bytes => "byte",
@@ -34,18 +34,18 @@ impl Unit {
     }
 }
 
-/// The most that one field may hold.
+/// Limit of one field.
 #[derive(Debug, Clone, Copy)]
 pub struct Limit {
-    /// The field, as messages name it.
+    /// Field name in messages.
     pub field: &'static str,
-    /// The most that is accepted.
+    /// Maximum.
     pub max: usize,
-    /// What `max` counts.
+    /// Unit of `max`.
     pub unit: Unit,
-    /// Where the field comes in.
+    /// Origin of the field.
     pub place: &'static str,
-    /// The configuration key that raises it; `None` for a fixed limit.
+    /// Configuration key that raises it; `None` for a fixed limit.
     pub key: Option<&'static str>,
 }
 
@@ -54,7 +54,7 @@ impl Limit {
         Self { field, max, unit, place, key: None }
     }
 
-    /// Accepts a field of this size.
+    /// Checks the size of a field.
     ///
     /// # Errors
     /// `INVALID_ARGS` that names the field, its size, the limit and how to raise it.
@@ -62,7 +62,7 @@ impl Limit {
         if size <= self.max { Ok(()) } else { Err(self.exceeded(ErrorCode::InvalidArgs, size)) }
     }
 
-    /// The error for a field of this size, under another code than [`Limit::check`] gives.
+    /// The error for a field of this size, with another code than that of [`Limit::check`].
     #[must_use]
     pub fn exceeded(&self, code: ErrorCode, size: usize) -> Error {
         let Self { field, max, .. } = self;

@@ -1,16 +1,16 @@
-//! Lines of JSON from another process, a client or a server, bounded while they are read.
+//! Bounded reader of JSON lines from another process, a client or a server.
 
 use std::sync::LazyLock;
 
 use regex::bytes::{Captures, Regex};
 
-/// Bytes at both ends of a line in which the number of its request is looked for.
+/// Bytes at both ends of a line that are searched for its request id.
 const ENDS: usize = 512;
 
-/// A line that has ended.
+/// A complete line.
 pub(crate) enum Line {
     Whole(Vec<u8>),
-    /// It was too long: both its ends, and how long it was.
+    /// Over the limit: its beginning, its end and its length.
     Skipped {
         head: Vec<u8>,
         tail: Vec<u8>,
@@ -18,7 +18,7 @@ pub(crate) enum Line {
     },
 }
 
-/// Puts lines together of what is read. One over the limit is skipped while it is read.
+/// Assembles lines from chunks. A line over the limit is skipped while it is read.
 pub(crate) struct Lines {
     limit: usize,
     line: Vec<u8>,
@@ -27,13 +27,13 @@ pub(crate) struct Lines {
 }
 
 impl Lines {
-    /// Lines of at most so many bytes.
+    /// Lines of at most `limit` bytes.
     pub(crate) fn new(limit: usize) -> Self {
         Self { limit, line: Vec::new(), bytes: 0, skipping: None }
     }
 
-    /// Takes of what was read what belongs to this line: how many bytes that is, and the line if it ends there. What is
-    /// left at the end of the input is no line: a message ends with its line.
+    /// Takes the bytes of a chunk that belong to this line: their number, and the line if it ends there. An unfinished
+    /// line at the end of the input is dropped: a message ends with its line.
     pub(crate) fn take(&mut self, read: &[u8]) -> (usize, Option<Line>) {
         let end = read.iter().position(|byte| *byte == b'\n');
         let taken = &read[..end.unwrap_or(read.len())];
@@ -66,13 +66,13 @@ impl Lines {
     }
 }
 
-/// A line without what stands around its message.
+/// A line without the whitespace around its message.
 pub(crate) fn trim(line: &[u8]) -> &[u8] {
     const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
     line.strip_prefix(BYTE_ORDER_MARK).unwrap_or(line).trim_ascii()
 }
 
-/// The number of a message as JSON, where it stands at the head of its line, in any usual order of keys.
+/// Request id of a message as JSON, at the head of its line, in any usual order of keys.
 pub(crate) fn number_at_head(line: &[u8]) -> Option<&[u8]> {
     static HEAD: LazyLock<Option<Regex>> = LazyLock::new(|| {
         Regex::new(r#"^\s*\{\s*(?:"jsonrpc"\s*:\s*"2\.0"\s*,\s*)?"id"\s*:\s*(\d+|"[^"\\]{1,100}")\s*,"#).ok()
@@ -80,7 +80,7 @@ pub(crate) fn number_at_head(line: &[u8]) -> Option<&[u8]> {
     number(HEAD.as_ref()?.captures(&line[..line.len().min(ENDS)]))
 }
 
-/// The same for the end of a line. The last brace of a line is that of the whole message.
+/// Like [`number_at_head`], at the end of a line. The last brace of a line is that of the whole message.
 pub(crate) fn number_at_end(line: &[u8]) -> Option<&[u8]> {
     static TAIL: LazyLock<Option<Regex>> = LazyLock::new(|| {
         Regex::new(r#",\s*"id"\s*:\s*(\d+|"[^"\\]{1,100}")\s*(?:,\s*"jsonrpc"\s*:\s*"2\.0"\s*)?\}\s*$"#).ok()

@@ -1,11 +1,10 @@
-//! Memory that is not needed any more goes back to the system. Left to itself, the C library takes the largest block that
-//! was ever freed for what the program usually needs and keeps everything smaller, in a heap for each thread: after the
-//! index of 20 tools was built, in blocks of 1 MiB, 22 MiB that nobody used.
+//! Returns freed memory to the system, and limits memory for hostile input. By default the C library raises its
+//! threshold to the largest block ever freed and keeps smaller ones in a heap per thread: after building the index of
+//! 20 tools, 22 MiB stayed unused in blocks of 1 MiB.
 //!
-//! Other allocators give back by themselves, or cannot be told: there, these functions do nothing.
+//! Other allocators return memory by themselves, or cannot be told: there, these functions do nothing.
 //!
-//! What hostile input can make the gateway hold is taken from a [`Room`] first: one for each kind of data, whose sizes
-//! the `[memory]` table sets.
+//! Memory for hostile input is reserved in a [`Room`] first: one for each kind of data, sized by the `[memory]` table.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -16,23 +15,23 @@ use tokio::sync::Notify;
 
 use crate::config;
 
-/// Values made of large texts.
+/// Values of large texts.
 pub(crate) static ANSWERS: Room = Room::new("answers", "memory.answers");
 /// Stored results and the stash of all sessions.
 pub(crate) static RESULTS: Room = Room::new("stored results and the stash of all sessions", "memory.results");
 /// Definitions of all servers.
 static LISTS: Room = Room::new("definitions of all servers", "memory.lists");
-/// What the lists of each server take: one list, and while it is replaced the next one.
+/// Bytes of each server's lists: the current one, and its successor during a replacement.
 static LISTED: Mutex<BTreeMap<String, Vec<usize>>> = Mutex::new(BTreeMap::new());
-/// Definitions of one server, at most.
+/// Most bytes of definitions of one server.
 static LIST: AtomicUsize = AtomicUsize::new(usize::MAX);
 
-/// Texts whose values take less than this are not taken from a room, in bytes.
+/// Bytes of values below which no reservation is made.
 pub(crate) const SMALL: usize = 1 << 20;
-/// How long a large text waits for room.
+/// Longest wait of a large text for a reservation.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Sets the sizes of all rooms. What is taken stays taken, also where it is more now.
+/// Sets the sizes of all rooms. Reservations stay, also over a smaller size.
 pub(crate) fn configure(memory: &config::Memory) {
     for (room, bytes) in [(&ANSWERS, memory.answers), (&RESULTS, memory.results), (&LISTS, memory.lists)] {
         room.size.store(bytes, Ordering::Relaxed);
@@ -41,12 +40,12 @@ pub(crate) fn configure(memory: &config::Memory) {
     LIST.store(memory.list, Ordering::Relaxed);
 }
 
-/// Bytes that the definitions of one server may have.
+/// Most bytes of one server's definitions.
 pub(crate) fn list_bytes() -> usize {
     LIST.load(Ordering::Relaxed)
 }
 
-/// Bytes of memory for one kind of data.
+/// Memory limit for one kind of data.
 pub(crate) struct Room {
     what: &'static str,
     key: &'static str,
@@ -61,20 +60,20 @@ impl Room {
         Self { what, key, size, taken, freed: Notify::const_new() }
     }
 
-    /// Bytes of it.
+    /// Size in bytes.
     pub(crate) fn size(&self) -> usize {
         self.size.load(Ordering::Relaxed)
     }
 
-    /// Bytes that are taken of it.
+    /// Reserved bytes.
     pub(crate) fn taken(&self) -> usize {
         self.taken.load(Ordering::Relaxed)
     }
 
-    /// Takes so many bytes until the value is dropped.
+    /// Reserves `bytes` until the value is dropped.
     ///
     /// # Errors
-    /// When there are fewer.
+    /// When fewer are free.
     pub(crate) fn take(&'static self, bytes: usize) -> Result<Taken, Full> {
         let size = self.size();
         let more = |taken: usize| taken.checked_add(bytes).filter(|sum| *sum <= size);
@@ -84,10 +83,10 @@ impl Room {
         }
     }
 
-    /// As [`Room::take`], after a while if need be.
+    /// Like [`Room::take`], but waits for free memory.
     ///
     /// # Errors
-    /// When there is no room for all that time, or never.
+    /// When it never fits, or on a timeout.
     pub(crate) async fn wait_for(&'static self, bytes: usize) -> Result<Taken, Full> {
         let deadline = tokio::time::Instant::now() + PATIENCE;
         loop {
@@ -103,7 +102,7 @@ impl Room {
     }
 }
 
-/// Bytes that are taken from a room; dropping it gives them back.
+/// A reservation; dropping it frees the bytes.
 #[derive(Debug)]
 pub(crate) struct Taken {
     room: &'static Room,
@@ -117,7 +116,7 @@ impl Drop for Taken {
     }
 }
 
-/// The place of one server's list among those of all servers, until it is dropped.
+/// Reservation for one server's list, until dropped.
 #[derive(Debug)]
 pub struct Listed {
     server: String,
@@ -125,10 +124,10 @@ pub struct Listed {
 }
 
 impl Listed {
-    /// A place for a list of `server`, beside or in place of an older one of the same server.
+    /// Reserves memory for a list of `server`, beside or in place of its older one.
     ///
     /// # Errors
-    /// When the lists of all servers would take more than they may.
+    /// When the lists of all servers would exceed their limit.
     pub(crate) fn take(server: &str, bytes: usize) -> Result<Self, Full> {
         let mut all = LISTED.lock();
         let others = all.iter().filter(|(name, _)| *name != server);
@@ -155,7 +154,7 @@ impl Drop for Listed {
     }
 }
 
-/// There is no room.
+/// Error of a failed reservation.
 #[derive(Debug)]
 pub(crate) struct Full {
     room: &'static Room,
@@ -171,7 +170,7 @@ impl std::fmt::Display for Full {
 }
 
 impl Full {
-    /// How to make room.
+    /// How to free or add memory.
     pub(crate) fn hint(&self) -> String {
         format!("try again later, ask for less, or raise `{}` in the configuration", self.room.key)
     }
@@ -183,26 +182,27 @@ impl std::fmt::Debug for Room {
     }
 }
 
-/// A block from this size on is given back as soon as it is freed, in bytes.
+/// Bytes from which a block is returned as soon as it is freed.
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 const LARGE: nix::libc::c_int = 512 << 10;
 
-/// Sets up the allocator for a process of so many busy threads. To be called before there is a second one.
+/// Configures the allocator for a process with `threads` busy threads. Call it before there is a second one.
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 pub(crate) fn set_up(threads: usize) {
     let heaps = nix::libc::c_int::try_from(threads.max(2)).unwrap_or(nix::libc::c_int::MAX);
     for (parameter, value) in [(nix::libc::M_MMAP_THRESHOLD, LARGE), (nix::libc::M_ARENA_MAX, heaps)] {
         #[expect(unsafe_code, reason = "nix has no mallopt; it changes a number, under the allocator's own lock")]
-        // It says whether the number is valid, which these are.
+        // The result tells whether the number is valid, which these are.
         let _ = unsafe { nix::libc::mallopt(parameter, value) };
     }
 }
 
-/// Gives back what is free, after work that took much for a while. Milliseconds: not for a thread that others wait for.
+/// Returns free memory, after work that took much for a while. Takes milliseconds: not for a thread that others wait
+/// for.
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 pub(crate) fn give_back() {
     #[expect(unsafe_code, reason = "nix has no malloc_trim; it touches nothing that is in use")]
-    // It says whether there was anything.
+    // The result tells whether there was any.
     let _ = unsafe { nix::libc::malloc_trim(0) };
 }
 

@@ -1,7 +1,7 @@
-//! Work on untrusted input, metered in steps and kept off the async threads.
+//! Meters work on untrusted input in steps, and keeps it off the async threads.
 //!
-//! A [`Meter`] counts steps of some ten to a hundred nanoseconds. Work that spends its steps stops, and so does work
-//! whose request was given up: cancelled, out of time, or ended with the gateway.
+//! A [`Meter`] counts steps of some ten to a hundred nanoseconds. Work without steps left stops, and so does work whose
+//! request ended: cancelled, timed out, or with the gateway.
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,30 +11,30 @@ use tokio::sync::Semaphore;
 
 use crate::error::{Error, ErrorCode};
 
-/// Steps that are done on the thread that asks: well under a millisecond.
+/// Steps done inline: well under a millisecond.
 const INLINE: u64 = 4_000;
-/// Steps between two looks at whether the work was given up.
+/// Steps between checks for cancellation.
 const LOOK: u64 = 256;
 
-/// Long work done at once, so that it leaves the processors to others: one less than there are, at least one.
+/// Concurrent long work, so that a processor stays free: one less than there are, at least one.
 static PLACES: LazyLock<Semaphore> = LazyLock::new(|| {
     let processors = std::thread::available_parallelism().map_or(1, std::num::NonZeroUsize::get);
     Semaphore::new(processors.saturating_sub(1).max(1))
 });
 
-/// Why metered work stopped before it was done.
+/// Reason why metered work stopped early.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Stopped {
-    /// Its steps are spent.
+    /// Out of steps.
     Spent,
-    /// Its result is not awaited any more.
+    /// Cancelled.
     GivenUp,
-    /// It panicked; the panic hook has logged where.
+    /// Panicked; the panic hook has logged the place.
     Panicked,
 }
 
 impl Stopped {
-    /// The error of work that was to be `what`, such as "check the arguments".
+    /// Error of stopped work; `what` is such as "check the arguments".
     pub(crate) fn error(self, what: &str) -> Error {
         match self {
             Self::Spent => Error::new(ErrorCode::LimitExceeded, format!("too much work to {what}"))
@@ -53,21 +53,21 @@ pub(crate) struct Meter {
 }
 
 impl Meter {
-    /// A meter for work that is done at once.
+    /// A meter for inline work.
     pub(crate) fn new(steps: u64) -> Self {
         Self { left: Cell::new(steps), until_look: Cell::new(LOOK), given_up: None }
     }
 
-    /// Steps that are not spent yet.
+    /// Steps left.
     #[cfg(any(test, feature = "fuzzing"))]
     pub(crate) fn left(&self) -> u64 {
         self.left.get()
     }
 
-    /// Takes `steps` before they are done.
+    /// Charges `steps` before they are done.
     ///
     /// # Errors
-    /// When they are more than is left, or the work was given up.
+    /// When too few are left, or the work was cancelled.
     pub(crate) fn spend(&self, steps: u64) -> Result<(), Stopped> {
         self.left.set(self.left.get().checked_sub(steps).ok_or(Stopped::Spent)?);
         match self.until_look.get().checked_sub(steps) {
@@ -83,11 +83,11 @@ impl Meter {
     }
 }
 
-/// Does work of at most `steps`. What is short is done at once. Longer work is begun again on a thread for blocking
-/// work, a few at a time; dropping the future gives it up.
+/// Does work of at most `steps`. Short work runs inline. Longer work restarts on a thread for blocking work, a few at a
+/// time; dropping the future cancels it.
 ///
 /// # Errors
-/// Why it stopped before it was done.
+/// The reason why it stopped early.
 pub(crate) async fn metered<T, W>(steps: u64, work: W) -> Result<T, Stopped>
 where
     T: Send + 'static,
@@ -103,10 +103,10 @@ where
     apart(move || work(&meter)).await?
 }
 
-/// Does work of bounded length on a thread for blocking work, a few at a time.
+/// Does bounded work on a thread for blocking work, a few at a time.
 ///
 /// # Errors
-/// When it panicked, or the gateway ends.
+/// When it panicked, or the gateway shuts down.
 pub(crate) async fn apart<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, Stopped> {
     let _place = PLACES.acquire().await;
     match tokio::task::spawn_blocking(work).await {
@@ -116,7 +116,7 @@ pub(crate) async fn apart<T: Send + 'static>(work: impl FnOnce() -> T + Send + '
     }
 }
 
-/// Why metered work that may fail by itself has no result.
+/// Reason why metered, fallible work has no result.
 pub(crate) enum Halt {
     /// The meter, or a panic, stopped it.
     Stopped(Stopped),
@@ -137,7 +137,7 @@ impl From<Error> for Halt {
 }
 
 impl Halt {
-    /// The error of work that was to be `what`.
+    /// Error of work named `what`.
     pub(crate) fn error(self, what: &str) -> Error {
         match self {
             Self::Stopped(stopped) => stopped.error(what),
@@ -146,10 +146,10 @@ impl Halt {
     }
 }
 
-/// As [`metered`], for work that may fail by itself, and that is to be `what`, such as "check the arguments".
+/// Like [`metered`], for fallible work named `what`, such as "check the arguments".
 ///
 /// # Errors
-/// The work's own, or why it was stopped.
+/// The work's own, or the reason why it was stopped.
 pub(crate) async fn metered_as<T, W>(what: &str, steps: u64, work: W) -> Result<T, Error>
 where
     T: Send + 'static,
@@ -163,7 +163,7 @@ where
     done.await.unwrap_or_else(|stopped| Err(stopped.error(what)))
 }
 
-/// Gives work up when its future is dropped.
+/// Cancels work when its future is dropped.
 struct GiveUp(Arc<AtomicBool>);
 
 impl Drop for GiveUp {

@@ -7,10 +7,10 @@ use serde::{Serialize, Serializer};
 
 use crate::error::{Error, ErrorCode, code_name};
 
-/// How a call or an execution ended.
+/// Outcome of a call or an execution.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outcome {
-    /// Not yet: of a call, the script ended before the answer came.
+    /// In flight: the script ended before the answer came.
     Running,
     /// With a value.
     Ok,

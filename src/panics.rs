@@ -1,4 +1,4 @@
-//! A panic is an event: counted, logged with its place, and the end of one request at most.
+//! Panics: counted, logged with their place, and the end of one request at most.
 
 use std::panic::{AssertUnwindSafe, PanicHookInfo};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -11,14 +11,14 @@ use crate::error::{Error, ErrorCode, Result};
 use crate::redact::{self, Surface};
 use crate::text::{head, push_visible};
 
-/// Bytes of a panic's message that are logged: it may quote what it failed on.
+/// Most bytes of a panic's message in the log: it may quote data.
 const MAX_MESSAGE: usize = 500;
-/// How long a panic waits until it is logged.
+/// Longest delay of a panic until it is logged.
 const PATIENCE: Duration = Duration::from_millis(100);
 
 static COUNT: AtomicU64 = AtomicU64::new(0);
 
-/// Has every panic of this process counted and logged, on one line.
+/// Installs the hook that counts and logs every panic of this process, on one line.
 pub(crate) fn install() {
     std::panic::set_hook(Box::new(|info| {
         COUNT.fetch_add(1, Ordering::Relaxed);
@@ -32,23 +32,23 @@ pub(crate) fn count() -> u64 {
     COUNT.load(Ordering::Relaxed)
 }
 
-/// The result of work, which ends as `INTERNAL` if it panics.
+/// Runs work, and turns a panic into an error.
 ///
 /// # Errors
 /// `INTERNAL` for a panic.
 pub(crate) async fn caught<T>(work: impl Future<Output = T>) -> Result<T> {
-    // What a panic leaves half-done is dropped with the work; locks that others share are taken as they are left.
+    // State of a panicked work is dropped with it; shared locks are not poisoned.
     AssertUnwindSafe(work).catch_unwind().await.map_err(|_| defect())
 }
 
-/// The error of a request that panicked. What the panic said is for the log: it may quote anybody's data.
+/// Error of a request that panicked. The panic's message is only for the log: it may quote data.
 pub(crate) fn defect() -> Error {
     Error::new(ErrorCode::Internal, "a defect of ForgeFS ended this request, and nothing else")
         .hint("the log of the gateway names the place; please report it")
 }
 
-/// Logs from another thread: this one may hold a lock that redacting or writing needs. The line is mostly there before
-/// the panic goes on, and at the latest when the lock is released.
+/// Logs from another thread: this one may hold a lock that redaction or writing needs. The line is usually written
+/// before the panic continues, and at the latest when the lock is released.
 fn log(info: &PanicHookInfo<'_>) {
     let place = info.location().map_or_else(|| "an unknown place".to_owned(), ToString::to_string);
     let said = info.payload_as_str().unwrap_or("no message");
@@ -93,7 +93,7 @@ mod tests {
         let log = Log::default();
         let writer = log.clone();
         let subscriber = tracing_subscriber::fmt().with_writer(move || writer.clone()).with_ansi(false).finish();
-        // Other tests of this process may have set one; the panics below are logged by whichever there is.
+        // Another test of this process may have set one; either logs the panics below.
         let is_ours = tracing::subscriber::set_global_default(subscriber).is_ok();
         install();
         let before = count();
@@ -105,7 +105,7 @@ mod tests {
         let task = tokio::spawn(async { panic!("in a task") });
         assert!(task.await.is_err_and(|error| error.is_panic()));
         assert_eq!(caught(async { 7 }).await.ok(), Some(7));
-        // What fails from here on is told as usual.
+        // Later failures are printed as usual.
         drop(std::panic::take_hook());
         assert_eq!(count() - before, 2);
         if !is_ours {

@@ -1,4 +1,4 @@
-//! Time that does not count.
+//! Time that does not count towards timeouts.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,8 +7,7 @@ use parking_lot::Mutex;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-/// Time that calls stand still because a person or a model at the client is being asked: it is neither the script's
-/// nor the server's.
+/// Time in which a person or model at the client is asked: it counts neither for the script nor for the server.
 #[derive(Debug, Default)]
 pub struct Pause {
     held: Mutex<PauseState>,
@@ -23,7 +22,7 @@ struct PauseState {
 }
 
 impl Pause {
-    /// Begins a pause, or joins one; it ends when the last holder is dropped.
+    /// Starts or joins a pause; it ends when the last holder is dropped.
     #[must_use]
     pub fn hold(self: &Arc<Self>) -> Hold {
         let mut held = self.held.lock();
@@ -33,13 +32,13 @@ impl Pause {
         Hold(Arc::clone(self))
     }
 
-    /// Returns once there is a pause, or none.
+    /// Waits until a pause starts, or ends.
     pub async fn until(&self, is_held: bool) {
         // The sender lives as long as the pause does.
         let _ = self.is_held.subscribe().wait_for(|now| *now == is_held).await;
     }
 
-    /// How long it has been in all, up to now.
+    /// Total time so far.
     #[must_use]
     pub fn total(&self) -> Duration {
         let held = self.held.lock();
@@ -48,21 +47,21 @@ impl Pause {
 }
 
 impl Pause {
-    /// Counts the time from now on, for a deadline that has to be moved by it.
+    /// Counts the time from now on, to extend a deadline.
     #[must_use]
     pub fn count(&self) -> Counted<'_> {
         Counted { pause: self, counted: self.total() }
     }
 }
 
-/// Time of a pause, counted once.
+/// Paused time, counted once.
 pub struct Counted<'a> {
     pause: &'a Pause,
     counted: Duration,
 }
 
 impl Counted<'_> {
-    /// How long the pause has been since the last time this was asked; not less than a beat unless it was none.
+    /// Paused time since the last call; not less than a beat unless it was zero.
     pub fn more(&mut self) -> Duration {
         const BEAT: Duration = Duration::from_millis(50);
         let more = self.pause.total() - self.counted;

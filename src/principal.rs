@@ -1,19 +1,19 @@
-//! Who asks.
+//! Principal of a request.
 
 use std::sync::Arc;
 
 use crate::random;
 
-/// Who asks: policy, budgets, audit, metrics and state take it from here. A session belongs to a client, a client has a
-/// profile.
+/// Principal of a request: policy, budgets, audit, metrics and state take it from here. A session belongs to a client,
+/// a client has a profile.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Principal {
-    /// The client that the gateway authenticated; `local` on stdio and for the command line. What a client says of
-    /// itself is [`Session::client`](crate::session::Session::client).
+    /// Client authenticated by the gateway; `local` on stdio and for the command line. For the client's own name see
+    /// [`Session::client`](crate::session::Session::client).
     pub client: Arc<str>,
-    /// The profile of that client.
+    /// Profile of that client.
     pub profile: Arc<str>,
-    /// Its session.
+    /// Session of that client.
     pub session: Arc<str>,
 }
 

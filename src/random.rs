@@ -1,14 +1,14 @@
-//! Identifiers and tokens from the system's randomness.
+//! Identifiers and tokens from the system's random generator.
 
-/// Twelve hexadecimal digits, to tell records, sessions and files apart.
+/// An identifier of twelve hexadecimal digits for records, sessions and files.
 pub(crate) fn id() -> String {
     let mut bytes = [0; 6];
-    // Without randomness records of one moment share an id, and are told apart by their time.
+    // Without randomness records of one moment share an id, and differ by their time.
     let _ = getrandom::fill(&mut bytes);
     hex(&bytes)
 }
 
-/// 128 bits that cannot be guessed.
+/// An unguessable token of 128 bits.
 pub(crate) fn token() -> String {
     let mut bytes = [0; 16];
     if let Err(error) = getrandom::fill(&mut bytes) {
@@ -18,7 +18,7 @@ pub(crate) fn token() -> String {
     hex(&bytes)
 }
 
-/// 32 bits that cannot be guessed, or 0 where the system has no randomness.
+/// An unguessable number of 32 bits, or 0 if the system has no randomness.
 pub(crate) fn number() -> u32 {
     let mut bytes = [0; 4];
     let _ = getrandom::fill(&mut bytes);

@@ -1,11 +1,11 @@
-//! Follows the configuration file while the gateway runs.
+//! Watches the configuration file while the gateway runs.
 //!
-//! The file is looked at every few seconds, by its modification time, length and number: unlike the notifications of operating
-//! systems that works on every file system, through symbolic links, and for editors that replace files.
+//! The file is polled every few seconds, by modification time, length and inode: unlike notifications, that works on
+//! every file system, through symbolic links, and for editors that replace files.
 //!
-//! Whatever can write the file could have edited it, a server among them. An edit that widens anything ([`Widened`]) waits
-//! as a whole until the operator confirms it, by SIGHUP (`forgefs reload`) or a restart. SIGHUP also has reviewed stubs
-//! read and every server listed again.
+//! Any program that can write the file may have edited it, a server among them. An edit that widens anything
+//! ([`Widened`]) waits as a whole until the operator confirms it, by SIGHUP (`forgefs reload`) or a restart. SIGHUP
+//! also reloads reviewed stubs and lists every server again.
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
@@ -22,17 +22,17 @@ use crate::files::{self, Version};
 use crate::gateway::{Gateway, Pins, Reloaded};
 use crate::running;
 
-/// How often the file is looked at; a change is taken up once it has stayed the same for as long.
+/// Polling interval; a change is applied once it has been stable for as long.
 const LOOK: Duration = Duration::from_secs(1);
-/// Lines of the log about edits that are not in force, before there is one in each [`COMPLAINT_PAUSE`] only.
+/// Log lines about edits not in force, before they are limited to one per [`COMPLAINT_PAUSE`].
 const COMPLAINTS: u32 = 30;
 const COMPLAINT_PAUSE: Duration = Duration::from_secs(60);
-/// Variables that say where folders of the gateway are, whatever the file says.
+/// Variables that locate the gateway's folders, for any configuration.
 const OWN_VARIABLES: [&str; 6] =
     ["HOME", "LOCALAPPDATA", "XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME"];
 
-/// Puts each valid version of the file into force that may be, and says of the others why the old one stays. `path` is
-/// the file that the gateway was started with, whose variables are looked up by `env`.
+/// Applies each permitted version of the file, and logs why others are not in force. `path` is the file that the
+/// gateway was started with; `env` looks up its variables.
 pub async fn follow(gateway: Arc<Gateway>, path: PathBuf, env: fn(&str) -> Option<String>) {
     let mut in_force = Version::of(&path);
     let mut seen = in_force;
@@ -56,7 +56,7 @@ pub async fn follow(gateway: Arc<Gateway>, path: PathBuf, env: fn(&str) -> Optio
         if asked || (settled && now != in_force) {
             in_force = now;
             let follower = Arc::clone(&follower);
-            // A file of megabytes takes its time to be read and compared, and one that is being written rests first.
+            // A large file takes time to read and compare, and a file that is being written must come to rest first.
             let taken = tokio::task::spawn_blocking(move || follower.take_up(asked)).await;
             if let Err(error) = taken {
                 tracing::error!(%error, "the configuration could not be reloaded, the last one stays in force");
@@ -82,13 +82,13 @@ fn read(path: &std::path::Path, env: Env<'_>) -> Result<(Config, BTreeSet<String
     Ok((config, variables.take()))
 }
 
-/// What came of a version of the file.
+/// Result for a version of the file.
 enum Taken {
-    /// It says what is in force already.
+    /// Equal to the configuration in force.
     Same,
-    /// It is in force now.
+    /// In force now.
     Reloaded(Reloaded),
-    /// It waits for the operator.
+    /// Waits for the operator.
     Waits(Widened),
 }
 
@@ -96,13 +96,13 @@ struct Follower {
     gateway: Arc<Gateway>,
     path: PathBuf,
     env: fn(&str) -> Option<String>,
-    /// The variables that the configuration in force refers to.
+    /// Variables of the configuration in force.
     known: Mutex<BTreeSet<String>>,
     complaints: Complaints,
 }
 
 impl Follower {
-    /// Takes the file up as it is, whatever it says if the operator `asked`.
+    /// Applies the file; a widening edit only if the operator `asked`.
     fn take_up(&self, asked: bool) {
         match self.try_to_take_up(asked) {
             Ok(Taken::Same) => self.in_force(),
@@ -134,7 +134,7 @@ impl Follower {
         }
     }
 
-    /// Notes that the file says what is in force.
+    /// Notes that the file equals the configuration in force.
     fn in_force(&self) {
         self.gateway.notice(None);
         self.complaints.forget();
@@ -156,7 +156,7 @@ impl Follower {
                 return Ok(Taken::Waits(widened));
             }
         }
-        // What was reviewed changes when the operator says so, and not by an edit beside it.
+        // Reviewed stubs change on the operator's command, not through an edit of their folder.
         let pins = if asked { Pins::Read } else { Pins::Keep };
         if config == *now && config.manifest.pin.is_none() {
             return Ok(Taken::Same);
@@ -167,8 +167,8 @@ impl Follower {
     }
 }
 
-/// Says in the log why edits are not in force, bounded, so that a file which is written again and again does not fill it.
-/// The last complaint is said in any case, if late.
+/// Logs why edits are not in force, rate limited, so that a file written again and again does not fill the log. The
+/// last message is always logged, if late.
 struct Complaints {
     limiter: DefaultDirectRateLimiter,
     waiting: Mutex<Waiting>,
@@ -177,7 +177,7 @@ struct Complaints {
 #[derive(Default)]
 struct Waiting {
     last: Option<String>,
-    /// How many it stands for.
+    /// Number of messages that it stands for.
     count: u32,
 }
 
@@ -195,7 +195,7 @@ impl Complaints {
         self.due()
     }
 
-    /// Says the last complaint if it waits and may be said; whether it was.
+    /// Logs the last message if it is due; true if it did.
     fn due(&self) -> bool {
         let mut waiting = self.waiting.lock();
         if waiting.last.is_none() || self.limiter.check().is_err() {
@@ -210,13 +210,13 @@ impl Complaints {
         true
     }
 
-    /// The file is right again.
+    /// The file is valid again.
     fn forget(&self) {
         *self.waiting.lock() = Waiting::default();
     }
 }
 
-/// SIGHUP, where there is such a thing.
+/// SIGHUP, where it exists.
 struct Hangups {
     #[cfg(unix)]
     signal: Option<tokio::signal::unix::Signal>,

@@ -7,17 +7,17 @@ use crate::error::{Error, ErrorCode, Result};
 use crate::manifest::ServerEntry;
 use crate::upstream::{Answer, Operation, Progress, Upstream};
 
-/// The connections of a gateway, by configured server name.
+/// Connections of a gateway, by configured server name.
 #[derive(Default)]
 pub struct Router {
     upstreams: HashMap<String, Route>,
 }
 
-/// The way to one server.
+/// Route to one server.
 pub struct Route {
-    /// The instance that it leads to: see [`ServerEntry::instance`].
+    /// Its instance: see [`ServerEntry::instance`].
     pub instance: u64,
-    /// What performs operations.
+    /// Performs operations.
     pub upstream: Arc<dyn Upstream>,
 }
 
@@ -28,11 +28,11 @@ impl Router {
         Self { upstreams }
     }
 
-    /// Performs `operation` on `server` as the catalog resolved it; `progress` hears of it meanwhile.
+    /// Performs `operation` on `server` as the catalog resolved it, with reports on `progress`.
     ///
     /// # Errors
-    /// What the upstream says; `SERVER_NOT_FOUND` for a name that no upstream has; `TRANSPORT_DEAD` for a server that
-    /// was replaced since the catalog was made, since the one under its name now may be another program.
+    /// The upstream's error; `SERVER_NOT_FOUND` for an unknown name; `TRANSPORT_DEAD` for a server that was replaced
+    /// since the catalog was built, since its name may now be another program.
     pub async fn call(&self, server: &ServerEntry, operation: &Operation, progress: &Progress) -> Result<Answer> {
         let name = &server.name;
         match self.upstreams.get(name) {

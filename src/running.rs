@@ -1,5 +1,5 @@
-//! Which gateways run on which configuration file, so that `forgefs reload` finds them: a private file each in the state
-//! folder, named after the configuration and the process, and locked for as long as the process lives.
+//! Registry of running gateways by configuration file, for `forgefs reload`: a private file each in the state folder,
+//! named after the configuration and the process, and locked as long as the process lives.
 
 use std::fs::{self, File, TryLockError};
 use std::io;
@@ -11,7 +11,7 @@ use crate::files;
 #[derive(Debug)]
 pub(crate) struct Entry {
     path: PathBuf,
-    /// Locked; the lock ends with the process, however that ends.
+    /// Locked; the lock ends with the process in any case.
     _file: File,
 }
 
@@ -21,22 +21,22 @@ impl Drop for Entry {
     }
 }
 
-/// Enters this process as a gateway that follows `config`.
+/// Registers this process as a gateway of `config`.
 ///
 /// # Errors
-/// When the file cannot be made or locked.
+/// When the file cannot be created or locked.
 pub(crate) fn enter(folder: &Path, config: &Path) -> io::Result<Entry> {
     files::make_private_folder(folder)?;
     let path = folder.join(format!("{}{}", prefix(config), std::process::id()));
-    // One that another process of this number left behind.
+    // Left behind by another process with this id.
     let _ = fs::remove_file(&path);
     let file = files::private().write(true).create_new(true).open(&path)?;
     file.lock()?;
     Ok(Entry { path, _file: file })
 }
 
-/// Sends SIGHUP to every gateway of this user that follows `config`; their process numbers. Entries of processes that
-/// ended are removed.
+/// Sends SIGHUP to every gateway of this user that follows `config`; returns their process ids. Removes entries of dead
+/// processes.
 ///
 /// # Errors
 /// When the folder cannot be read.
@@ -62,13 +62,13 @@ pub(crate) fn hang_up(folder: &Path, config: &Path) -> io::Result<Vec<u32>> {
     Ok(signalled)
 }
 
-/// What the entries of one configuration file begin with, by whatever name that is reached.
+/// Name prefix of a configuration file's entries, by any path to it.
 fn prefix(config: &Path) -> String {
     let path = fs::canonicalize(config).or_else(|_| std::path::absolute(config)).unwrap_or_else(|_| config.to_owned());
     format!("gateway-{}-", stubgen::short_digest(&path.to_string_lossy()))
 }
 
-/// Whether a process holds the lock of an entry that only this user can have made.
+/// True if a process holds the lock of an entry that only this user can have created.
 fn is_held(path: &Path) -> io::Result<bool> {
     let mut options = files::private();
     #[cfg(unix)]
@@ -90,7 +90,7 @@ fn is_held(path: &Path) -> io::Result<bool> {
     }
 }
 
-/// Whether a process of this number is one of this user that runs this program, which may have been replaced meanwhile.
+/// True if the process with this id is this user's and runs this program, which may have been replaced meanwhile.
 #[cfg(target_os = "linux")]
 fn is_gateway(pid: u32) -> bool {
     use std::os::unix::fs::MetadataExt as _;

@@ -47,10 +47,10 @@ use waiting::Waiting;
 
 pub use tools::{definitions, instructions, render_instructions};
 
-/// For how long after the start requests wait for servers that are still being started. Nine of ten are there by then;
-/// one that takes longer holds up nobody after that.
+/// Time after the start in which requests wait for starting servers. Nine of ten are up by then; a slower one blocks
+/// nothing after that.
 const GRACE: Duration = Duration::from_secs(5);
-/// How long a client may take the tool list for fresh: it never changes.
+/// TTL of the tool list for clients, in milliseconds: it never changes.
 const LIST_TTL: u64 = 24 * 60 * 60 * 1000;
 
 /// Serves MCP on stdin and stdout until the client closes them.
@@ -63,13 +63,13 @@ pub async fn serve_stdio(gateway: Arc<Gateway>) -> Result<()> {
     let transport = Stdio::open().map_err(|error| broken(error.to_string()))?;
     match service.serve(transport).await {
         Ok(running) => running.waiting().await.map(drop).map_err(|error| broken(error.to_string())),
-        // A client that leaves before it says hello has nothing to be told.
+        // A client that leaves before the handshake needs no error.
         Err(rmcp::service::ServerInitializeError::ConnectionClosed(_)) => Ok(()),
         Err(error) => Err(broken(error.to_string())),
     }
 }
 
-/// What requests are answered from.
+/// State that a session's requests are answered from.
 #[derive(Clone)]
 struct SessionHandler {
     gateway: Arc<Gateway>,
@@ -77,13 +77,13 @@ struct SessionHandler {
 }
 
 impl SessionHandler {
-    /// The catalog, after servers had a chance to be in it.
+    /// The catalog, after servers had time to start.
     async fn ready_catalog(&self) -> Arc<Catalog> {
         self.gateway.usable_since_start(GRACE).await;
         self.gateway.catalog()
     }
 
-    /// Notes who the client says it is.
+    /// Notes the client's name.
     fn met(&self, client: &Implementation) {
         self.session.met(crate::text::head(&format!("{} {}", client.name, client.version), 200).to_owned());
     }
@@ -97,14 +97,14 @@ impl SessionHandler {
 /// One connection.
 struct ForgeServer {
     handler: SessionHandler,
-    /// What the client wants to hear of servers' logs, where it says so once for all.
+    /// Log level of the client, if it set one for the connection.
     level: Mutex<Level>,
     calls: InputRounds<CallToolResult>,
     prompts: InputRounds<Result<GetPromptResult>>,
     reads: InputRounds<Result<ReadResourceResult>>,
-    /// Its requests that wait for it.
+    /// Its requests that wait for the client.
     waiting: Waiting,
-    /// What a client of the older revisions subscribed to, and the task that tells it.
+    /// Subscriptions of a client of the older revisions, and the task that notifies it.
     subscribed: Subscribed,
     telling: Mutex<Option<Task>>,
 }
@@ -124,8 +124,8 @@ impl ForgeServer {
         }
     }
 
-    /// One round of the request for `subject`, which is made of so many bytes, with the client's answers to the questions
-    /// of the round before.
+    /// One round of the request for `subject`, of `bytes` bytes, with the client's answers to the previous round's
+    /// questions.
     fn round<'a>(
         &self,
         context: &'a RequestContext<RoleServer>,
@@ -147,7 +147,7 @@ impl ForgeServer {
     }
 }
 
-/// The answer to a request that is no exchange, also when it panics.
+/// Answer to a request without rounds, also after a panic.
 async fn answered<T>(work: impl Future<Output = Result<T>>) -> Result<T, ErrorData> {
     panics::caught(work).await.and_then(|answer| answer).map_err(|error| rpc_error(&error))
 }
@@ -177,7 +177,7 @@ impl ServerHandler for ForgeServer {
     ) -> Result<ListToolsResult, ErrorData> {
         let list = ListToolsResult::with_all_items(definitions());
         let stateless = context.protocol_version().is_some_and(|version| !version.has_initialize());
-        // Revision 2026-07-28 demands both; strict clients of older revisions do not know them.
+        // Revision 2026-07-28 requires both; strict clients of older revisions do not know them.
         Ok(if stateless { list.with_ttl_ms(LIST_TTL).with_cache_scope(CacheScope::Public) } else { list })
     }
 

@@ -1,7 +1,7 @@
 //! The thread that starts every process.
 //!
 //! Linux ties `PR_SET_PDEATHSIG` to the thread that started a child: when that thread ends, the child is killed.
-//! Threads of the runtime do end: `block_in_place` moves their work to another one, and they are let go when idle.
+//! Threads of the runtime do end: `block_in_place` moves their work to another one, and idle ones are released.
 
 use std::io::{Error, Result};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -30,24 +30,24 @@ pub(crate) fn close_on_exec() {
 
 type Start = Box<dyn FnOnce() + Send>;
 
-/// The way to the thread, once it runs.
+/// Channel to the thread, once it runs.
 static STARTS: Mutex<Option<Sender<Start>>> = Mutex::new(None);
 
 /// Starts a process by `start`, in a thread that lives as long as this process.
 ///
 /// # Errors
-/// What `start` fails with, and `Other` when the thread cannot be started.
+/// The error of `start`, and `Other` when the thread cannot be started.
 pub(crate) async fn spawn<T: Send + 'static>(start: impl FnOnce() -> Result<T> + Send + 'static) -> Result<T> {
     let (tell, started) = oneshot::channel();
     let runtime = Handle::current();
     pass_on(Box::new(move || {
-        // Given up while another start took its time.
+        // Cancelled while another start took its time.
         if tell.is_closed() {
             return;
         }
         // A child's pipes belong to the runtime that waits for it.
         let _entered = runtime.enter();
-        // Given up meanwhile: the child is dropped, which kills it.
+        // Cancelled meanwhile: the child is dropped, which kills it.
         let _ = tell.send(start());
     }))?;
     started.await.unwrap_or_else(|_| Err(Error::other("it could not be started: see the log")))

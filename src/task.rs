@@ -1,4 +1,4 @@
-//! Work on the threads of the runtime: in the background, and work that takes long.
+//! Background tasks, and long work on the runtime's threads.
 
 use std::collections::VecDeque;
 use std::num::NonZeroUsize;
@@ -6,17 +6,16 @@ use std::num::NonZeroUsize;
 use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::task::AbortHandle;
 
-/// Input from which on work on it is long, in bytes: about a millisecond of parsing and redacting.
+/// Bytes of input from which work on it is long: about a millisecond of parsing and redacting.
 pub(crate) const LONG: usize = 128 << 10;
 
-/// Threads that the gateway's tasks share: half of the processors, at least one. The other half is for servers and
-/// workers, which it mostly waits for; and every further thread is one that has to be woken, which on two processors
-/// cost more than it brought.
+/// Threads for the gateway's tasks: half of the processors, at least one. The other half is for servers and workers,
+/// which it mostly waits for. Each further thread has to be woken, which on two processors cost more than it gained.
 pub(crate) fn threads() -> usize {
     std::thread::available_parallelism().map_or(1, NonZeroUsize::get).div_ceil(2)
 }
 
-/// Works on an input of so many bytes. While it takes long, other tasks go on in another thread.
+/// Works on an input of `bytes`. During long work, other tasks continue on another thread.
 pub(crate) fn work_on<T>(bytes: usize, work: impl FnOnce() -> T) -> T {
     let flavor = Handle::try_current().map(|runtime| runtime.runtime_flavor());
     match flavor {
@@ -25,12 +24,12 @@ pub(crate) fn work_on<T>(bytes: usize, work: impl FnOnce() -> T) -> T {
     }
 }
 
-/// A task that is aborted when this value is dropped.
+/// A task that is aborted on drop.
 #[derive(Debug)]
 pub(crate) struct Task(AbortHandle);
 
 impl Task {
-    /// Begins work on the runtime that the caller runs on.
+    /// Spawns work on the current runtime.
     pub(crate) fn spawn(work: impl Future<Output = ()> + Send + 'static) -> Self {
         Self(tokio::spawn(work).abort_handle())
     }
@@ -42,7 +41,7 @@ impl Drop for Task {
     }
 }
 
-/// Tasks of which the newest run: one more than there may be ends the oldest, so that what only waits holds up nothing.
+/// A bounded set of tasks: one more aborts the oldest, so that idle ones block nothing.
 #[derive(Debug)]
 pub(crate) struct Newest {
     tasks: VecDeque<Task>,
@@ -50,12 +49,12 @@ pub(crate) struct Newest {
 }
 
 impl Newest {
-    /// Room for so many tasks.
+    /// A set of at most `most` tasks.
     pub(crate) fn new(most: usize) -> Self {
         Self { tasks: VecDeque::with_capacity(most), most }
     }
 
-    /// Begins one more.
+    /// Spawns one more.
     pub(crate) fn spawn(&mut self, work: impl Future<Output = ()> + Send + 'static) {
         self.tasks.retain(|task| !task.0.is_finished());
         if self.tasks.len() >= self.most {

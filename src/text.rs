@@ -1,6 +1,6 @@
-//! Text from outside, cut and made visible.
+//! Cuts and escapes text from outside.
 
-/// At most `bytes` of `text`, cut between characters.
+/// The beginning of `text`, at most `bytes`, cut between characters.
 #[must_use]
 pub(crate) fn head(text: &str, bytes: usize) -> &str {
     let mut end = bytes.min(text.len());
@@ -10,7 +10,7 @@ pub(crate) fn head(text: &str, bytes: usize) -> &str {
     &text[..end]
 }
 
-/// A name, path or query from outside as errors quote it: its head, and how long it is where that is not all.
+/// A name, path or query from outside for an error: its beginning, and its length if it is cut.
 #[must_use]
 pub(crate) fn brief(text: &str) -> std::borrow::Cow<'_, str> {
     const SHOWN: usize = 200;
@@ -20,7 +20,7 @@ pub(crate) fn brief(text: &str) -> std::borrow::Cow<'_, str> {
     }
 }
 
-/// Appends text from outside, with what would move a terminal's cursor or turn the direction of reading escaped.
+/// Appends text from outside, with terminal controls and direction marks escaped.
 pub(crate) fn push_visible(text: &mut String, line: &str) {
     for c in line.chars() {
         match c {

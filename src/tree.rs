@@ -1,6 +1,6 @@
-//! A folder of text files that somebody else may have written into: below it no link is followed, nothing but regular
-//! files is read, and a file is replaced, not written through. Each step is taken from the folder that was opened before
-//! it, so that none can be exchanged between a look and the use of what was seen.
+//! A folder of text files that others may write to. Below it no link is followed, only regular files are read, and a
+//! file is replaced, not written through. Each step starts from the folder opened before it, so that nothing can be
+//! replaced between check and use.
 
 use std::collections::BTreeMap;
 use std::ffi::CString;
@@ -19,49 +19,49 @@ use nix::unistd::{UnlinkatFlags, unlinkat};
 use crate::files;
 use crate::random;
 
-/// Levels of folders below the root: more than any stub tree has.
+/// Most levels of folders below the root: more than any stub tree has.
 const MAX_DEPTH: usize = 8;
-/// Entries of all its folders.
+/// Most entries of all folders.
 const MAX_ENTRIES: usize = 1 << 20;
-/// A new folder or file, as the user's umask narrows it.
+/// Mode of a new folder or file, before the user's umask.
 const FOLDER: Mode = Mode::S_IRWXU.union(Mode::S_IRWXG).union(Mode::S_IRWXO);
 const FILE: Mode = Mode::from_bits_truncate(0o666);
 
-/// The folder, which is named by the operator and may be reached through a link itself.
+/// The root folder. The operator names it, and it may be a link itself.
 pub(crate) struct Tree(OwnedFd);
 
-/// What there is at a path.
+/// Kind of an entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// A regular file.
     File,
-    /// Anything else that is no folder, in words.
+    /// Neither file nor folder, in words.
     Other(&'static str),
 }
 
 impl Tree {
-    /// The folder at `path`.
+    /// Opens the folder at `path`.
     ///
     /// # Errors
-    /// When there is none, or it may not be read.
+    /// When it does not exist or is not readable.
     pub(crate) fn open(path: &Path) -> io::Result<Self> {
         let flags = (OFlag::O_DIRECTORY | OFlag::O_CLOEXEC).bits();
         Ok(Self(OpenOptions::new().read(true).custom_flags(flags).open(path)?.into()))
     }
 
-    /// The folder at `path`, made if it is missing.
+    /// Opens the folder at `path`, created if missing.
     ///
     /// # Errors
-    /// When it cannot be made or read.
+    /// When it cannot be created or read.
     pub(crate) fn make(path: &Path) -> io::Result<Self> {
         fs::create_dir_all(path)?;
         Self::open(path)
     }
 
-    /// The content of the regular file at `path`, of `max` bytes at most.
+    /// Reads the regular file at `path`, at most `max` bytes.
     ///
     /// # Errors
-    /// When it is anything else, larger, or may not be read.
+    /// When it is of another kind, larger, or not readable.
     pub(crate) fn read(&self, path: &str, max: u64) -> io::Result<Vec<u8>> {
         let (folders, name) = split(path)?;
         let folder = self.folder(&folders, false)?;
@@ -70,10 +70,10 @@ impl Tree {
         read(file.into(), max)
     }
 
-    /// Every file below it by relative path, without hidden ones.
+    /// All files below it by relative path, without hidden ones.
     ///
     /// # Errors
-    /// When a folder may not be read, or there are too many.
+    /// When a folder is not readable, or there are too many.
     pub(crate) fn entries(&self) -> io::Result<BTreeMap<String, Kind>> {
         let mut found = BTreeMap::new();
         let mut folders = vec![(String::new(), self.0.try_clone()?)];
@@ -101,10 +101,10 @@ impl Tree {
         Ok(found)
     }
 
-    /// Puts a file with this content in place of `path`, with the folders that it needs.
+    /// Replaces the file at `path`, and creates its folders.
     ///
     /// # Errors
-    /// When one of those is no folder, or it cannot be written.
+    /// When a parent is not a folder, or it cannot be written.
     pub(crate) fn write(&self, path: &str, content: &[u8]) -> io::Result<()> {
         let (folders, name) = split(path)?;
         let folder = self.folder(&folders, true)?;
@@ -119,7 +119,7 @@ impl Tree {
         written
     }
 
-    /// Removes a file or link, and the folders above it that are empty then.
+    /// Removes a file or link, and parent folders that become empty.
     ///
     /// # Errors
     /// When it cannot be removed.
@@ -136,7 +136,7 @@ impl Tree {
         Ok(())
     }
 
-    /// The folder below these; `None` for the root.
+    /// Opens the folder at a path; `None` for the root.
     fn folder(&self, path: &[&str], make: bool) -> io::Result<Option<OwnedFd>> {
         let mut folder: Option<OwnedFd> = None;
         for name in path {
@@ -170,7 +170,7 @@ fn step(above: &OwnedFd, name: &std::ffi::CStr) -> io::Result<OwnedFd> {
     })
 }
 
-/// The folders and the name of a relative path that leads downwards only.
+/// Folders and name of a relative path that leads only downwards.
 fn split(path: &str) -> io::Result<(Vec<&str>, &str)> {
     let mut parts: Vec<&str> = path.split('/').collect();
     let is_plain = |part: &&str| !part.is_empty() && *part != "." && *part != ".." && !part.contains('\0');
@@ -188,7 +188,7 @@ fn describe(error: Errno) -> io::Error {
     }
 }
 
-/// What a status is of; `None` for a folder.
+/// Kind of a status; `None` for a folder.
 fn kind(stat: &FileStat) -> Option<Kind> {
     let format = SFlag::from_bits_truncate(stat.st_mode) & SFlag::S_IFMT;
     Some(match format {

@@ -1,4 +1,4 @@
-//! Any bytes as an answer of a server: read, redacted and laid out within the published bounds.
+//! Any bytes as an answer of a server: parsed, redacted and rendered within the published bounds.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

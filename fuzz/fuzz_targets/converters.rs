@@ -1,4 +1,4 @@
-//! Any bytes as JSON: through every engine it keeps its value, or meets a limit that says so.
+//! Any bytes as JSON: through every engine it keeps its value, or meets a named limit.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,4 +1,4 @@
-//! Any bytes as frames of either side, and as what a worker says in a run: refused, or lawful and within bounds.
+//! Any bytes as frames of either side, and as a worker's frames in a run: refused, or valid and within bounds.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

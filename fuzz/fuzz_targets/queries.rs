@@ -1,4 +1,4 @@
-//! Any bytes as a query: searched for within the published bounds.
+//! Any bytes as a query: searched within the published bounds.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

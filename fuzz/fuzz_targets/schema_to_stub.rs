@@ -11,7 +11,7 @@ use serde_json::{Map, Value, json};
 mod invariants;
 
 fuzz_target!(|data: &[u8]| {
-    // Text that is JSON is taken as it is; all else says how to build a schema.
+    // Text that is JSON is used unchanged; other bytes build a schema.
     let value = serde_json::from_slice(data).unwrap_or_else(|_| Bytes(data).value(6));
     let tool = match value {
         Value::Object(map) if map.contains_key("name") => Value::Object(map),

@@ -1,4 +1,4 @@
-//! Any bytes as TypeScript that unfolds: made ready within the published bounds.
+//! Any bytes as TypeScript that expands: prepared within the published bounds.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

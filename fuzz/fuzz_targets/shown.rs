@@ -1,4 +1,4 @@
-//! Any bytes as foreign text that people are shown: within the published bounds.
+//! Any bytes as foreign text for people: within the published bounds.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

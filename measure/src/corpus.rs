@@ -1,4 +1,4 @@
-//! Sets of questions, and tool lists, from files.
+//! Query sets and tool lists from files.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -16,33 +16,33 @@ pub fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap_or(Path::new(".")).to_owned()
 }
 
-/// Questions over one catalog.
+/// Queries over one catalog.
 pub struct Set {
     /// Name of its folder.
     pub name: String,
-    /// The servers that are searched.
+    /// Servers to search.
     pub servers: Vec<Arc<ServerEntry>>,
-    /// The questions.
+    /// Queries.
     pub questions: Vec<Question>,
 }
 
-/// A question and the tools that answer it.
+/// A query with the tools that answer it.
 #[derive(Debug, Clone, Deserialize)]
 pub struct Question {
-    /// The words.
+    /// Text.
     pub query: String,
-    /// The right tools, each as `server/tool` with the tool's wire name.
+    /// Relevant tools, each as `server/tool` with the tool's wire name.
     pub gold: Vec<String>,
-    /// The question as an agent would ask it, a query a step; empty where nobody wrote that down.
+    /// The task as an agent would search for it, one query per step; may be empty.
     #[serde(default)]
     pub steps: Vec<String>,
 }
 
 impl Question {
-    /// Whether it is of the third that nothing was tuned on.
+    /// True for the held-out third, on which nothing was tuned.
     #[must_use]
     pub fn is_held_out(&self) -> bool {
-        // FNV-1a: the same on every machine, and blind to what the question is about.
+        // FNV-1a: the same on every machine, and independent of the query's meaning.
         let hash = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
         self.query.bytes().fold(0xcbf2_9ce4_8422_2325, hash) % 3 == 0
     }
@@ -83,7 +83,7 @@ pub fn sets(shared: Option<&Path>) -> Result<Vec<Set>> {
     folders.iter().map(|folder| Set::read(folder)).collect()
 }
 
-/// The servers of every tool list in a folder, as a gateway shows them that was given these files.
+/// Servers of every tool list in a folder, as a gateway with these files shows them.
 ///
 /// # Errors
 /// When one of them cannot be read.

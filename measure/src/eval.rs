@@ -1,4 +1,4 @@
-//! Search quality: the share of right tools among the first hits, through the catalog as production builds it.
+//! Search quality: recall among the first hits, through the catalog as production builds it.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -14,33 +14,33 @@ use crate::corpus::{Question, Set, root, sets};
 use crate::count;
 use crate::report::{Report, circumstances, table};
 
-/// Hits that are looked at.
+/// Depth of the evaluated hits.
 const DEPTH: usize = 10;
-/// Ranks at which recall is told.
+/// Ranks for recall.
 const RANKS: [usize; 4] = [1, 3, 5, 10];
-/// Questions that a part needs to have a floor.
+/// Least queries of a part with a floor.
 const MIN_QUESTIONS: usize = 40;
-/// How much a figure may fall below its floor.
+/// Tolerance below a floor.
 const TOLERANCE: f64 = 0.01;
 
-/// What is evaluated.
+/// Options of an evaluation.
 pub struct How {
     /// Folder with more sets.
     pub shared: Option<PathBuf>,
-    /// Figures of the ranking that differ, as JSON.
+    /// Changed weights of the ranking, as JSON.
     pub ranking: Option<String>,
-    /// Whether parts of the ranking are taken away too.
+    /// True for ablations: parts of the ranking are switched off too.
     pub ablations: bool,
-    /// One question in this many.
+    /// Samples one query in this many.
     pub sample: usize,
-    /// Whether what is found now becomes the floors.
+    /// True to make the result the new floors.
     pub set_floors: bool,
 }
 
-/// Averages over questions.
+/// Averages over queries.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Score {
-    /// How many questions.
+    /// Number of queries.
     pub questions: usize,
     recall: [f64; RANKS.len()],
     reciprocal: f64,
@@ -48,13 +48,13 @@ pub struct Score {
 }
 
 impl Score {
-    /// Share of the right tools among the first 5 hits.
+    /// Recall among the first 5 hits.
     #[must_use]
     pub fn recall_at_5(&self) -> f64 {
         self.average(self.recall[2])
     }
 
-    /// Mean of 1 ÷ the rank of the first right tool.
+    /// Mean reciprocal rank of the first relevant tool.
     #[must_use]
     pub fn mrr(&self) -> f64 {
         self.average(self.reciprocal)
@@ -128,8 +128,8 @@ pub fn run(how: &How) -> Result<Report> {
     Ok(Report { name: "eval", text, failed: !failed.is_empty() })
 }
 
-/// The scores of one set: of all questions, of those that were tuned on, of those that were not, and of those with one
-/// and with several right tools; and of those with steps, asked as one query a step.
+/// Scores of one set: all queries, tuned ones, held-out ones, those with one and with several relevant tools, and those
+/// with steps, asked as one query per step.
 ///
 /// # Errors
 /// When the catalog cannot be built or searched.
@@ -171,7 +171,7 @@ fn found(catalog: &Catalog, queries: &[String]) -> Result<Vec<String>> {
     Ok(catalog.find_all(queries, DEPTH, "/")?.iter().map(|(found, _)| names(found)).collect())
 }
 
-/// The default ranking with what `json` says otherwise.
+/// The default ranking with the changes in `json`.
 fn tried(json: Option<&str>) -> Result<Ranking> {
     let mut ranking = serde_json::to_value(Ranking::default())?;
     if let Some(json) = json {
@@ -224,7 +224,7 @@ fn floors_file() -> PathBuf {
     root().join("tests/fixtures/retrieval/floors.json")
 }
 
-/// The floors: set → part → figure.
+/// Floors: set → part → figure.
 ///
 /// # Errors
 /// When the file cannot be read.
@@ -234,7 +234,7 @@ pub fn floors() -> Result<Value> {
     serde_json::from_str(&text).with_context(|| path.display().to_string())
 }
 
-/// What is worse than its floor allows, a line each.
+/// Figures below their floor, one line each.
 #[must_use]
 pub fn below(floors: &Value, set: &str, scores: &BTreeMap<&'static str, Score>) -> Vec<String> {
     let mut lines = Vec::new();
@@ -250,7 +250,7 @@ pub fn below(floors: &Value, set: &str, scores: &BTreeMap<&'static str, Score>) 
     lines
 }
 
-/// The figures of `scores` as floors, of parts with questions enough not to jump with one of them.
+/// `scores` as floors, for parts with enough queries to be stable.
 fn as_floors(scores: &BTreeMap<&'static str, Score>) -> Value {
     let rounded = |value: f64| (value * 1000.0).round() / 1000.0;
     let floor = |score: &Score| json!({"recall_at_5": rounded(score.recall_at_5()), "mrr": rounded(score.mrr())});

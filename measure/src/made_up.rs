@@ -1,13 +1,13 @@
-//! Tools that nobody has, the same ones every time, for measurements at sizes that no real list has.
+//! Synthetic tools, always the same, for measurements at sizes beyond real lists.
 
 use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
-/// Tools of each server.
+/// Tools per server.
 const TOOLS_A_SERVER: usize = 50;
 
-/// Tool lists of `tools` tools, by server: words as often as words are in prose, about 900 bytes a definition.
+/// Lists of `tools` tools by server, with words as frequent as in prose, about 900 bytes per definition.
 #[must_use]
 pub fn tools(tools: usize) -> BTreeMap<String, Vec<Value>> {
     let mut words = Words::new();
@@ -28,7 +28,7 @@ pub fn tools(tools: usize) -> BTreeMap<String, Vec<Value>> {
     lists
 }
 
-/// Queries as an agent asks them: a verb and a few nouns, sometimes a whole sentence.
+/// Queries like an agent's: a verb and a few nouns, sometimes a whole sentence.
 #[must_use]
 pub fn queries() -> Vec<String> {
     let mut words = Words::new();
@@ -48,7 +48,7 @@ pub fn queries() -> Vec<String> {
         .collect()
 }
 
-/// Words as often as in prose: the n-th most frequent one about 1 / n of the time.
+/// Word frequencies of prose (Zipf): the n-th most frequent word occurs about 1 / n as often.
 struct Words {
     random: fastrand::Rng,
 }

@@ -1,4 +1,4 @@
-//! `cargo xtask eval` and `cargo xtask tokens`: what ForgeFS finds, and what it costs an agent.
+//! `cargo xtask eval` and `cargo xtask tokens`: search quality and token cost.
 
 use std::path::PathBuf;
 use std::process::ExitCode;

@@ -1,27 +1,27 @@
-//! Tables, and their place in a document.
+//! Tables of a document.
 
 use std::path::Path;
 
 use anyhow::{Context as _, Result};
 
-/// What a measurement has to say.
+/// Result of a measurement.
 pub struct Report {
-    /// Which part of the document it is.
+    /// Name of its part in the document.
     pub name: &'static str,
     /// Markdown.
     pub text: String,
-    /// Whether something is worse than it may be.
+    /// True if a figure is worse than allowed.
     pub failed: bool,
 }
 
 impl Report {
-    /// A table of a benchmark, under the circumstances that it was measured in.
+    /// A benchmark's table, with its circumstances.
     #[must_use]
     pub fn of_bench(name: &'static str, rows: &[Vec<String>]) -> Self {
         Self { name, text: format!("{}\n\n{}", circumstances(), table(rows)), failed: false }
     }
 
-    /// Writes it into the file that the command line names after `--write`, if it does.
+    /// Writes it into the file given after `--write` on the command line, if any.
     ///
     /// # Errors
     /// As [`Report::write`].
@@ -32,7 +32,7 @@ impl Report {
         }
     }
 
-    /// Replaces this part of `file`: what stands between `<!-- name -->` and `<!-- /name -->`.
+    /// Replaces this part of `file`, between `<!-- name -->` and `<!-- /name -->`.
     ///
     /// # Errors
     /// When the file cannot be read or written, or has no such part.
@@ -56,7 +56,7 @@ pub fn table(rows: &[Vec<String>]) -> String {
     lines.join("\n")
 }
 
-/// The machine, the day and the build that a measurement is of.
+/// Machine, day and build of a measurement.
 #[must_use]
 pub fn circumstances() -> String {
     let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();

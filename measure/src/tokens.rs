@@ -1,8 +1,8 @@
-//! Tokens that a task costs: through the four tools, and with every tool in the model's context.
+//! Token cost of a task: through the four tools, and with every tool in the model's context.
 //!
-//! Counted are the texts of ForgeFS itself: its definitions and instructions, its answers, the list of tools. What
-//! tools answer is left out on both sides, in favour of the plain list: there all of it passes through the model,
-//! here only what the script returns.
+//! Counted are ForgeFS's own texts: definitions, instructions, answers, the list of tools. Results of tools are left
+//! out on both sides, which favours the plain list: there all of it passes through the model, here only the script's
+//! result.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -20,16 +20,16 @@ use crate::corpus::{catalogs, entries, root};
 use crate::count;
 use crate::report::{Report, circumstances, table};
 
-/// Numbers of tools at which tasks are measured.
+/// Numbers of tools for each task.
 const SIZES: [usize; 7] = [10, 50, 100, 250, 500, 1000, 2000];
 
 #[derive(Deserialize)]
 struct Task {
     name: String,
-    /// What an agent searches for, one query a step.
+    /// The agent's searches, one query per step.
     queries: Vec<String>,
     calls: Vec<Call>,
-    /// The script that does it.
+    /// The script of the task.
     script: String,
 }
 
@@ -67,7 +67,7 @@ impl std::ops::Add for Cost {
     }
 }
 
-/// The surface, and every task at each number of tools.
+/// Measures the surface, and every task at each number of tools.
 ///
 /// # Errors
 /// When tasks or tool lists cannot be read, or a task cannot be done with them.
@@ -127,7 +127,7 @@ pub fn run(shared: Option<&Path>) -> Result<Report> {
     Ok(Report { name: "tokens", text, failed: false })
 }
 
-/// The needed tools, and others of the servers in order until there are `size`.
+/// Required tools, and others of the servers in order until there are `size`.
 fn subset(all: &BTreeMap<String, Vec<Value>>, needed: &BTreeSet<&str>, size: usize) -> BTreeMap<String, Vec<Value>> {
     let is_needed = |server: &str, tool: &Value| {
         tool["name"].as_str().is_some_and(|name| needed.contains(format!("{server}/{name}").as_str()))
@@ -146,7 +146,7 @@ fn subset(all: &BTreeMap<String, Vec<Value>>, needed: &BTreeSet<&str>, size: usi
     servers
 }
 
-/// The plain cost, ours, and how many searches it took, a task.
+/// Plain cost, our cost, and number of searches, per task.
 fn measure(tasks: &[Task], servers: BTreeMap<String, Vec<Value>>) -> Result<Vec<(Cost, Cost, usize)>> {
     let shown = |tool: &Value| json!({"name": tool["name"], "description": tool["description"], "inputSchema": tool["inputSchema"]});
     let list: Vec<Value> = servers.values().flatten().map(shown).collect();
@@ -167,7 +167,7 @@ fn measure(tasks: &[Task], servers: BTreeMap<String, Vec<Value>>) -> Result<Vec<
         .collect()
 }
 
-/// One search for all steps, one more for each tool that it did not find, one `cat` of the stubs, one script.
+/// One search for all steps, one more for each tool that it missed, one `cat` of the stubs, one script.
 fn ours(task: &Task, catalog: &Arc<Catalog>) -> Result<(Cost, usize)> {
     let session = Arc::<Session>::default();
     let runtime = tokio::runtime::Builder::new_current_thread().build()?;
@@ -216,7 +216,7 @@ fn average(tools: usize, measured: &[(Cost, Cost, usize)]) -> Vec<String> {
     numbers.iter().map(ToString::to_string).chain([format!("{saved:.1} %")]).collect()
 }
 
-/// Tokens a hit in several ways of writing it.
+/// Tokens per hit in several formats.
 fn formats(tasks: &[Task], all: BTreeMap<String, Vec<Value>>) -> Result<Vec<Vec<String>>> {
     let catalog = Catalog::build(entries(all))?;
     let mut lines: [Vec<String>; 5] = Default::default();

@@ -1,6 +1,6 @@
-//! Search may not get worse unnoticed: the small sets of questions against `tests/fixtures/retrieval/floors.json`. The
-//! large ones of the shared folder take minutes in a debug build on a busy machine: `cargo xtask eval`, which CI runs
-//! too, compares all of them.
+//! Regression test of search quality: the small query sets against `tests/fixtures/retrieval/floors.json`. The large
+//! ones of the shared folder take minutes in a debug build on a busy machine: `cargo xtask eval`, which CI runs too,
+//! compares all.
 #![expect(clippy::expect_used, clippy::print_stderr, reason = "a test")]
 
 use std::path::PathBuf;
@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use forgefs::catalog::Ranking;
 use forgefs_measure::{corpus, eval};
 
-/// Questions of the sets that are compared here.
+/// Most queries of a set that is compared here.
 const MAX_QUESTIONS: usize = 200;
 
 #[test]

@@ -1,4 +1,4 @@
-//! A catalog that takes over what did not change is the one that would be built anew.
+//! A catalog that reuses unchanged parts equals one built from scratch.
 #![expect(clippy::expect_used, reason = "a test")]
 
 use std::sync::Arc;
@@ -32,7 +32,7 @@ fn what_is_taken_over_changes_nothing() {
     tools.push(json!({"name": "open_issue_page", "description": "Opens the page of an issue in a zeppelin."}));
     servers[2] = listed(&servers[2], tools);
     let removed = servers.remove(4);
-    // A state alone changes nothing that is searched.
+    // A changed state alone changes nothing that is searched.
     servers[0] = Arc::new(servers[0].with_state(ServerState::Connecting));
 
     let rebuilt = first.rebuild(servers.clone()).expect("it can be rebuilt");

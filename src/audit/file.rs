@@ -1,8 +1,8 @@
-//! The file: appended to, rotated by size, shared between processes.
+//! The audit file: appended to, rotated by size, shared between processes.
 //!
-//! Whatever is at the path may be exchanged at any time, and any step may fail: the file is opened anew when it is not the
-//! one at the path, never through a link, never a pipe or a device and never what another user owns or may change, and a
-//! rotation that cannot be done is put off.
+//! The path may be replaced at any time, and any step may fail. So the file is reopened when it is not the one at the
+//! path, never through a link, never a pipe or a device, and never one that another user owns or may change. A rotation
+//! that fails is postponed.
 
 use std::fs::{self, File, TryLockError};
 use std::io::{self, ErrorKind, Read as _, Seek as _, SeekFrom, Write as _};
@@ -14,14 +14,14 @@ use parking_lot::Mutex;
 use crate::config;
 use crate::files::{self, Keep};
 
-/// How long a rotation waits for another process that holds the file's lock.
+/// Longest wait of a rotation for another process's lock on the file.
 const PATIENCE: Duration = Duration::from_millis(200);
-/// Pause between two looks at that lock.
+/// Interval of attempts to get that lock.
 const LOOK: Duration = Duration::from_millis(2);
-/// How long a rotation that failed is put off.
+/// Delay after a failed rotation.
 const AGAIN: Duration = Duration::from_secs(10);
 
-/// A log file that is open.
+/// An open log file.
 #[derive(Debug)]
 pub(super) struct Lines {
     path: PathBuf,
@@ -34,13 +34,13 @@ pub(super) struct Lines {
 #[derive(Debug, Default)]
 struct Open {
     file: Option<File>,
-    /// Whether the file ends within a line: half of one that a full disk left must not take the next one with it.
+    /// True if the file ends within a line: half of one left by a full disk must not spoil the next.
     torn: bool,
-    /// No rotation is tried before.
+    /// Earliest time of the next rotation.
     put_off: Option<Instant>,
 }
 
-/// Where the `number`th last file is, the one that was rotated last being 1.
+/// Path of the `number`th rotated file, the latest being 1.
 pub(super) fn rotated(path: &Path, number: u32) -> PathBuf {
     path.with_extension(match path.extension() {
         Some(extension) => format!("{number}.{}", extension.to_string_lossy()),
@@ -48,7 +48,7 @@ pub(super) fn rotated(path: &Path, number: u32) -> PathBuf {
     })
 }
 
-/// The folder of the texts.
+/// Folder of the texts.
 pub(super) fn objects(path: &Path) -> PathBuf {
     path.with_extension("objects")
 }
@@ -63,7 +63,7 @@ impl Lines {
         self.open_file(&mut Open::default()).map(drop)
     }
 
-    /// Appends whole lines in one write, if nothing has to be waited for but the write itself.
+    /// Appends whole lines in one write, unless it would have to wait for anything else; then `None`.
     pub(super) fn append_at_once(&self, lines: &str) -> Option<io::Result<()>> {
         if self.fsync {
             return None;
@@ -79,7 +79,7 @@ impl Lines {
         }
         let written = file.write_all(lines.as_bytes());
         match &written {
-            // It may be half written: what is written in its place begins a line of its own.
+            // It may be half written: the retry begins a line of its own.
             Err(error) if error.kind() == ErrorKind::FileTooLarge => {
                 open.torn = true;
                 return None;
@@ -90,7 +90,7 @@ impl Lines {
         Some(written)
     }
 
-    /// Appends whole lines in one write. Waits for the disk and, for as long as [`PATIENCE`], for other processes.
+    /// Appends whole lines in one write. Waits for the disk and, up to [`PATIENCE`], for other processes.
     pub(super) fn append(&self, lines: &str) -> io::Result<()> {
         let mut open = self.open.lock();
         let file = match open.file.take().filter(|file| is_at(file, &self.path)) {
@@ -100,10 +100,10 @@ impl Lines {
         let needs_room = !open.is_put_off() && !self.has_room(&file, lines.len());
         let file = if needs_room { self.rotate(file, &mut open)? } else { file };
         match self.write(file, lines, &mut open) {
-            // The process may write no more to this file (RLIMIT_FSIZE): another one has room.
+            // The process has reached its size limit for this file (RLIMIT_FSIZE): another one has room.
             Err(error) if error.kind() == ErrorKind::FileTooLarge && !open.is_put_off() => {
                 let file = self.open_file(&mut open)?;
-                // Of a limit that is too narrow for a few of these, every try would rotate a file away.
+                // With a limit too small for a few records, every attempt would rotate a file away.
                 if file.metadata()?.len() < 4 * lines.len() as u64 {
                     return Err(error);
                 }
@@ -157,10 +157,9 @@ impl Lines {
         Ok(file)
     }
 
-    /// Moves the files on by one number, the oldest away, and begins a new one. Where that cannot be done, goes on in the
-    /// same.
+    /// Shifts the files by one number, drops the oldest, and starts a new one. If that fails, the file stays in use.
     fn rotate(&self, file: File, open: &mut Open) -> io::Result<File> {
-        // One process at a time; whoever comes second finds a file with room.
+        // One process at a time; a second one finds a file with room.
         let moved = lock(&file).and_then(|()| if is_at(&file, &self.path) { self.move_on() } else { Ok(()) });
         match moved {
             Ok(()) => {
@@ -185,7 +184,7 @@ impl Lines {
         fs::rename(&self.path, rotated(&self.path, 1))
     }
 
-    /// Keeps a text under its digest.
+    /// Stores a text under its digest.
     pub(super) fn keep(&self, digest: &str, text: &str) -> io::Result<()> {
         let path = objects(&self.path).join(digest);
         if !path.exists() {
@@ -201,7 +200,7 @@ impl Open {
     }
 }
 
-/// Takes the lock of a file that other processes may hold for a moment.
+/// Locks a file that other processes may hold for a moment.
 fn lock(file: &File) -> io::Result<()> {
     let until = Instant::now() + PATIENCE;
     loop {

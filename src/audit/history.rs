@@ -1,4 +1,4 @@
-//! Reads a log again: the records, those of runs that never ended, and all that a session had read before one of them.
+//! Reads a log: the records, runs that never ended, and all that a session had read before a record.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::io;
@@ -8,11 +8,11 @@ use serde_json::{Map, Value, json};
 
 use super::file;
 
-/// The outcome of a run that has no record of its end: it is under way, or its gateway was killed.
+/// Outcome of a run without an end on record: it is still running, or its gateway was killed.
 pub const UNFINISHED: &str = "unfinished";
 
-/// The records of a log file and those rotated out of it, oldest first, as far as they can be read. Runs that sent a
-/// call and have no record of their end have one that is made of their calls.
+/// Readable records of a log file and its rotated files, oldest first. Runs that sent a call and never ended get a
+/// record made of their calls.
 ///
 /// # Errors
 /// When there is no file, or it cannot be read.
@@ -43,7 +43,7 @@ pub fn records(path: &Path) -> io::Result<Vec<Value>> {
     Ok(records)
 }
 
-/// Adds a call that was sent to the record of its run, and of the first one what ran.
+/// Adds a sent call to the record of its run, and with the first one the description of the run.
 fn add_sent(record: &mut Map<String, Value>, line: Value) {
     const OF_CALL: [&str; 6] = ["server", "tool", "args", "args_hash", "verdict", "args_bytes"];
     let Value::Object(mut line) = line else { return };
@@ -62,11 +62,11 @@ fn add_sent(record: &mut Map<String, Value>, line: Value) {
     }
 }
 
-/// The stubs that a session had read before one of its records, by path, and how many of them are not known any more:
-/// each record has those that are new since the last one.
+/// Stubs that a session had read before one of its records, by path, and the number of stubs no longer known. Each
+/// record has those that are new since the last one.
 #[must_use]
 pub fn had_read(path: &Path, record: &Value) -> (BTreeMap<String, Value>, u64) {
-    // Number of the part → what was new then. A record repeats what was new at the first call of its run.
+    // Number of the part → its new reads. A record repeats those of its run's first call.
     let mut parts: BTreeMap<u64, BTreeMap<String, Value>> = BTreeMap::new();
     let own = record.get("read_part").and_then(Value::as_u64).unwrap_or_default();
     let lines = if own > 0 { lines(path).unwrap_or_default() } else { Vec::new() };
@@ -99,7 +99,7 @@ fn lines(path: &Path) -> io::Result<Vec<Value>> {
         }
         let bytes = std::fs::read(path)?;
         let text = String::from_utf8_lossy(&bytes);
-        // A full disk leaves half a record, which may end inside of a character.
+        // A full disk leaves half a record, which may end inside a character.
         lines.extend(text.lines().filter_map(|line| serde_json::from_str(line).ok()));
     }
     Ok(lines)

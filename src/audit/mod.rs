@@ -1,8 +1,8 @@
-//! Where audit records go: a file of JSON lines, rotated, or standard error. Beside the file, the texts that agents had
-//! read before a script, each once, under the digest of its content.
+//! Audit log: a file of JSON lines, rotated, or standard error. Beside the file, the texts that agents had read before
+//! a script, each once, under the digest of its content.
 //!
-//! A line is written whole, in one piece, before whoever asked gets an answer: what happened is on record even if the
-//! gateway is killed after that. Several gateways may share a file.
+//! A line is written in one piece, before the client gets its answer: the record survives the kill of the gateway.
+//! Several gateways may share a file.
 
 mod file;
 mod history;
@@ -30,17 +30,17 @@ enum Sink {
     File(Lines),
 }
 
-/// What is written in one piece.
+/// An entry, written in one piece.
 #[derive(Debug, Default)]
 pub struct Entry {
-    /// JSON objects, one a line, each with its end.
+    /// JSON objects, one per line, each with its line end.
     pub lines: String,
-    /// Texts that they refer to, by the digest of their content.
+    /// Texts that they refer to, by digest of the content.
     pub objects: Vec<(String, Arc<str>)>,
 }
 
 impl Log {
-    /// Opens what the configuration names. The file is made at the first record.
+    /// Opens the configured destination. The file is created with the first record.
     #[must_use]
     pub fn open(audit: &config::Audit) -> Arc<Self> {
         let sink = match audit.to {
@@ -54,16 +54,16 @@ impl Log {
         Arc::new(Self { sink, required: audit.required })
     }
 
-    /// Whether what cannot be put on record must not be done.
+    /// True if an act without a record must not happen.
     #[must_use]
     pub fn is_required(&self) -> bool {
         self.required
     }
 
-    /// Opens the file, and makes it where it is missing.
+    /// Opens the file, and creates it if missing.
     ///
     /// # Errors
-    /// When nothing can be written to it.
+    /// When it is not writable.
     pub fn probe(&self) -> io::Result<()> {
         match &self.sink {
             Sink::File(lines) => lines.probe(),
@@ -71,11 +71,10 @@ impl Log {
         }
     }
 
-    /// Writes an entry. What has to be waited for is waited for on another thread, and written even if the future is
-    /// dropped.
+    /// Writes an entry. Blocking work runs on another thread, and completes even if the future is dropped.
     ///
     /// # Errors
-    /// When its lines could not be written; the log has said so.
+    /// When its lines could not be written; the error is logged.
     pub async fn write(self: &Arc<Self>, entry: Entry) -> io::Result<()> {
         if let Sink::File(lines) = &self.sink {
             if entry.objects.is_empty()
@@ -90,7 +89,7 @@ impl Log {
         self.write_now(&entry)
     }
 
-    /// Writes an entry on this thread, for where nothing can be awaited.
+    /// Writes an entry on this thread, for code that cannot await.
     ///
     /// # Errors
     /// As of [`Log::write`].
@@ -117,10 +116,10 @@ fn lost(error: &io::Error, entry: &Entry) {
     tracing::error!(%error, "an audit record was not written to the file: {}", entry.lines.trim_end());
 }
 
-/// A text that was kept under `digest`.
+/// The text stored under `digest`.
 ///
 /// # Errors
-/// When it is not there, or not what its name says.
+/// When it is missing, or does not match its digest.
 pub fn kept(path: &Path, digest: &str) -> io::Result<String> {
     let text = std::fs::read_to_string(file::objects(path).join(digest))?;
     match stubgen::digest(&text) == digest {

@@ -1,5 +1,5 @@
-//! The HTTP client of logins: what an MCP server names is asked for at addresses that such a server may send us to, a
-//! bounded number of times.
+//! HTTP client of logins. An MCP server names the addresses, so they are restricted to those such a server may use, and
+//! requests are limited in number.
 
 use std::future::{Ready, ready};
 use std::sync::Arc;
@@ -21,18 +21,19 @@ use crate::config::{OAuth, is_loopback};
 use crate::error::chain;
 use crate::limits;
 
-/// Requests of one login: some six for the MCP server, four for each of four authorization servers, and the tokens.
+/// Most requests of one login: some six for the MCP server, four for each of four authorization servers, and the
+/// tokens.
 const MAX_REQUESTS: usize = limits::LOGIN_REQUESTS.max;
-/// Longest answer, in bytes.
+/// Most bytes of a response.
 const MAX_ANSWER: usize = limits::LOGIN_ANSWER.max;
-/// Redirects of one request that are followed.
+/// Most redirects of one request.
 const MAX_REDIRECTS: usize = limits::REDIRECTS.max;
-/// How long one request may take.
+/// Timeout of a request.
 const REQUEST_LIMIT: Duration = Duration::from_secs(30);
-/// How long a connection may take.
+/// Timeout of a connection.
 const CONNECT_LIMIT: Duration = Duration::from_secs(10);
 
-/// See the module's own words.
+/// The client that the module describes.
 pub(super) struct Client {
     stops: reqwest::Client,
     follows: reqwest::Client,
@@ -44,14 +45,14 @@ impl Client {
     /// A client for one login at the MCP server at `url`.
     ///
     /// # Errors
-    /// No HTTP client can be made.
+    /// The HTTP client cannot be built.
     pub(super) fn new(url: &Url, oauth: &OAuth) -> Result<Self, AuthError> {
         let reach = Reach::of_server(url, oauth.private_network);
         let counted = Counted { made: Arc::default(), inner: () };
         let client = |policy| {
             let builder = reqwest::Client::builder().dns_resolver(Arc::new(reach.clone())).redirect(policy);
             let builder = builder.timeout(REQUEST_LIMIT).connect_timeout(CONNECT_LIMIT);
-            // A connection for each request, so that all of them are counted, whoever makes them.
+            // One connection per request, so that all requests are counted.
             let builder = builder.pool_max_idle_per_host(0).connector_layer(counted.clone());
             let builder = if is_loopback(url) { builder.no_proxy() } else { builder };
             builder.build().map_err(|error| AuthError::InternalError(error.to_string()))
@@ -69,10 +70,10 @@ impl Client {
         Ok(Self { stops, follows, reach, made: counted.made })
     }
 
-    /// The answer to a request, its body still to be read.
+    /// Sends a request; its body is still to be read.
     ///
     /// # Errors
-    /// The address is not allowed, there were too many requests, or there is no answer.
+    /// The address is not allowed, there were too many requests, or there is no response.
     pub(super) async fn send(
         &self,
         request: reqwest::Request,
@@ -90,23 +91,23 @@ impl Client {
             if self.made.load(Ordering::Relaxed) > MAX_REQUESTS {
                 return too_many();
             }
-            // rmcp does not pass on why.
+            // rmcp drops the reason.
             tracing::warn!(error = chain(&error), %place, "a request of a login failed");
             error.into()
         })
     }
 
-    /// The same client, without redirects, for who takes no other than reqwest's own.
+    /// The same client without redirects, for callers that need reqwest's own type.
     pub(super) fn inner(&self) -> reqwest::Client {
         self.stops.clone()
     }
 
-    /// Whether a URL may be asked for, as far as can be said without looking up its name.
+    /// True if a URL may be requested, as far as it can be decided without DNS.
     pub(super) fn allows(&self, url: &Url) -> bool {
         self.reach.allows(url)
     }
 
-    /// The body of the answer to a `GET`, if that is a success.
+    /// Body of a successful `GET`.
     pub(super) async fn get(&self, url: Url) -> Option<Vec<u8>> {
         let request = reqwest::Request::new(reqwest::Method::GET, url);
         let answer = self.send(request, OAuthHttpRedirectPolicy::Stop).await.ok()?;
@@ -114,12 +115,12 @@ impl Client {
     }
 }
 
-/// Why no more requests are made.
+/// Error of a request over the limit.
 pub(super) fn too_many() -> BoxError {
     format!("{MAX_REQUESTS} requests is the limit of a login, which was sent from one address to the next").into()
 }
 
-/// Counts the connections of one login, and makes none over its limit.
+/// Counts the connections of one login, and refuses those over its limit.
 #[derive(Clone)]
 struct Counted<S> {
     made: Arc<AtomicUsize>,

@@ -1,4 +1,4 @@
-//! Finding the authorization server of an MCP server, and refusing those that must not be trusted.
+//! Finds the authorization server of an MCP server, and refuses untrusted ones.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,25 +15,25 @@ use super::client::Client;
 use super::record::Record;
 use crate::config::{OAuth, is_private};
 
-/// How long the search for an authorization server may take altogether.
+/// Total timeout of discovery.
 const DISCOVERY_LIMIT: Duration = Duration::from_secs(60);
-/// How long revoking a token may take: a courtesy that nobody waits for.
+/// Timeout of a revocation, which is a courtesy.
 const REVOKE_LIMIT: Duration = Duration::from_secs(10);
-/// How long the server may take to say what it demands.
+/// Timeout of the server's challenge.
 const CHALLENGE_LIMIT: Duration = Duration::from_secs(10);
 
-/// Whom a login may be made with.
+/// Authorization server for a login.
 pub(super) enum Issuer<'a> {
-    /// Whoever the MCP server names, within what the configuration allows.
+    /// The one that the MCP server names, within the configuration.
     Named,
-    /// That of an earlier login.
+    /// The one of an earlier login.
     Of(&'a Record),
 }
 
-/// A manager that knows the authorization server of the MCP server at `url`, and how it was found.
+/// A manager with the authorization server of the MCP server at `url`.
 ///
 /// # Errors
-/// None was found within [`DISCOVERY_LIMIT`], or it cannot be trusted with a login.
+/// None was found within [`DISCOVERY_LIMIT`], or it is not trusted with a login.
 pub(super) async fn manager(
     url: &Url,
     oauth: &OAuth,
@@ -56,7 +56,7 @@ async fn found(
     issuer: Issuer<'_>,
 ) -> Result<(AuthorizationManager, AuthorizationMetadata), AuthError> {
     let client = Arc::new(Client::new(url, oauth)?);
-    // rmcp itself refuses addresses on private networks, in place of names, unless it is begun with a client of its own.
+    // rmcp refuses private addresses itself (though not names), unless it gets a client of its own.
     let mut manager = match oauth.private_network {
         true => {
             let mut manager = AuthorizationManager::new_allowing_private_addresses(url.clone()).await?;
@@ -84,8 +84,8 @@ async fn found(
 /// A manager for the client and the authorization server of an earlier login.
 ///
 /// # Errors
-/// As [`manager`]; and when the MCP server now names another authorization server: neither the refresh token nor the
-/// secret must go there.
+/// As [`manager`]; and when the MCP server now names another authorization server, which must get neither the refresh
+/// token nor the secret.
 pub(super) async fn manager_of_record(
     url: &Url,
     oauth: &OAuth,
@@ -101,8 +101,8 @@ pub(super) async fn manager_of_record(
     Ok(manager)
 }
 
-/// Whether this is the authorization server that is meant: the configured one, that of the earlier login, or, where the
-/// client has a configured secret, the MCP server's own origin. Others could just be named to get the secret.
+/// Checks the issuer against `auth.issuer` and the earlier login. For a client with a configured secret and neither of
+/// them, it must be the MCP server's own origin: a hostile server could name any other to get the secret.
 fn check_issuer(
     url: &Url,
     oauth: &OAuth,
@@ -140,8 +140,8 @@ fn check_issuer(
     Ok(())
 }
 
-/// Whether the issuer itself names the token endpoint. Where it is elsewhere than the issuer, a document that the MCP
-/// server pointed to could have used the name of another.
+/// Checks that the issuer itself names the token endpoint. If the endpoint is elsewhere, the MCP server's metadata
+/// could have borrowed another issuer's name.
 async fn confirm(client: &Client, metadata: &AuthorizationMetadata) -> Result<(), AuthError> {
     let token = &metadata.token_endpoint;
     let issuer = metadata.issuer.as_deref().unwrap_or_default();
@@ -165,7 +165,7 @@ async fn confirm(client: &Client, metadata: &AuthorizationMetadata) -> Result<()
     Err(AuthError::AuthorizationFailed(why))
 }
 
-/// Where an issuer describes itself (RFC 8414, OpenID Connect Discovery).
+/// Metadata URLs of an issuer (RFC 8414, OpenID Connect Discovery).
 fn well_known(issuer: &Url) -> Vec<Url> {
     let path = issuer.path().trim_matches('/');
     let places = match path {
@@ -188,13 +188,13 @@ fn well_known(issuer: &Url) -> Vec<Url> {
     places.into_iter().map(at).collect()
 }
 
-/// Issuers are compared as they are written, but for the slash at the end.
+/// Issuers are equal if their text is, but for a trailing slash.
 fn is_same(one: &str, other: &str) -> bool {
     one.trim_end_matches('/') == other.trim_end_matches('/')
 }
 
-/// What the server demands of a message without a token: it may name the scopes, and where it describes itself.
-/// rmcp asks with GET alone, to which many servers do not answer so. `None` if the server says nothing of the kind.
+/// The server's challenge to a message without a token: it may name scopes and the metadata URL. rmcp asks with GET
+/// alone, which many servers do not challenge. `None` without a challenge.
 async fn challenge(client: &Client, url: &Url) -> Option<String> {
     let (version, method) = ("2026-07-28", "server/discover");
     let message = json!({"jsonrpc": "2.0", "id": "login", "method": method, "params": {"_meta": {
@@ -222,7 +222,7 @@ async fn challenge(client: &Client, url: &Url) -> Option<String> {
     challenges.find(is_bearer).map(str::to_owned)
 }
 
-/// Codes, tokens and secrets travel to these addresses.
+/// Checks the endpoints that get codes, tokens and secrets.
 fn check_endpoints(client: &Client, metadata: &AuthorizationMetadata) -> Result<(), AuthError> {
     let endpoints = [
         ("authorization", Some(&metadata.authorization_endpoint)),
@@ -242,8 +242,8 @@ fn check_endpoints(client: &Client, metadata: &AuthorizationMetadata) -> Result<
     Ok(())
 }
 
-/// The specification wants servers without a word on PKCE refused. A provider at which somebody registered this
-/// client by hand is known not to be hostile, and some large ones keep silent about what they support.
+/// Checks PKCE. The specification refuses servers that do not announce it. A provider with a manually registered client
+/// is not hostile, and some large ones do not announce what they support.
 fn check_pkce(metadata: &AuthorizationMetadata, oauth: &OAuth) -> Result<(), AuthError> {
     let by_hand = oauth.client_id.as_deref().is_some_and(|id| !is_document(id));
     match &metadata.code_challenge_methods_supported {
@@ -253,24 +253,24 @@ fn check_pkce(metadata: &AuthorizationMetadata, oauth: &OAuth) -> Result<(), Aut
     }
 }
 
-/// Whether a client ID is the address of a document that describes the client.
+/// True if a client id is the URL of a client metadata document.
 pub(super) fn is_document(client_id: &str) -> bool {
     Url::parse(client_id).is_ok_and(|url| url.scheme() == "https" && url.path() != "/" && url.has_host())
 }
 
-/// Whether the authorization server reads such documents.
+/// True if the authorization server supports client metadata documents.
 pub(super) fn reads_documents(metadata: &AuthorizationMetadata) -> bool {
     let supported = metadata.additional_fields.get("client_id_metadata_document_supported");
     supported.and_then(serde_json::Value::as_bool).unwrap_or(false)
 }
 
-/// Where tokens are revoked, if that is a place to send one to.
+/// Revocation endpoint, if a token may be sent there.
 pub(super) fn revocation_endpoint(metadata: &AuthorizationMetadata) -> Option<String> {
     let endpoint = metadata.additional_fields.get("revocation_endpoint")?.as_str()?;
     Url::parse(endpoint).is_ok_and(|url| is_private(&url)).then(|| endpoint.to_owned())
 }
 
-/// Revokes a login (RFC 7009); whether the authorization server agreed.
+/// Revokes a login (RFC 7009); true if the authorization server confirmed.
 pub(super) async fn revoke(url: &Url, oauth: &OAuth, record: &Record, client_secret: Option<String>) -> bool {
     let (Some(endpoint), Some((token, kind))) = (&record.revocation_endpoint, record.revocable()) else { return false };
     let mut form = url::form_urlencoded::Serializer::new(String::new());

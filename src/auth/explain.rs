@@ -1,4 +1,4 @@
-//! What went wrong with a login, in the gateway's own terms.
+//! Login failures in the gateway's terms.
 
 use rmcp::transport::auth::AuthError;
 use serde_json::json;
@@ -6,22 +6,22 @@ use serde_json::json;
 use super::client::too_many;
 use crate::error::{Error, ErrorCode, chain};
 
-/// Most of a message of somebody else that an error repeats.
+/// Most bytes of foreign text in an error.
 const MAX_REPEATED: usize = 300;
 
-/// How a person logs in to a server.
+/// Command that logs in to a server.
 #[must_use]
 pub fn login_command(server: &str) -> String {
     format!("forgefs auth login {server}")
 }
 
-/// The server wants a login, and there is none that it takes.
+/// The server requires a login.
 #[must_use]
 pub fn needs_login(server: &str) -> Error {
     needs_login_by(server, &login_command(server))
 }
 
-/// The same where it is known which `command` logs in, scopes included.
+/// Like [`needs_login`], with the `command` that logs in, scopes included.
 #[must_use]
 pub fn needs_login_by(server: &str, command: &str) -> Error {
     Error::new(ErrorCode::AuthRequired, format!("{server} needs a login"))
@@ -29,7 +29,7 @@ pub fn needs_login_by(server: &str, command: &str) -> Error {
         .data(json!({ "server": server, "login": command }))
 }
 
-/// The login is good, but not for this. `challenge` is the server's `WWW-Authenticate`.
+/// The login lacks a scope. `challenge` is the server's `WWW-Authenticate`.
 #[must_use]
 pub fn needs_scope(server: &str, scope: Option<&str>) -> Error {
     let scopes: Vec<&str> = scope.unwrap_or_default().split_whitespace().filter(|scope| is_plain(scope)).collect();
@@ -43,7 +43,7 @@ pub fn needs_scope(server: &str, scope: Option<&str>) -> Error {
         .data(json!({ "server": server, "login": command, "scope": scopes.join(" ") }))
 }
 
-/// Whether a scope can be shown in a command: others do not exist, by RFC 6749 or by good sense.
+/// True if a scope can be shown in a command; others are invalid by RFC 6749 or suspicious.
 fn is_plain(scope: &str) -> bool {
     let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | ':' | '/' | '_' | '-' | '+' | '=' | '@');
     !scope.is_empty() && scope.len() <= 200 && !scope.starts_with('-') && scope.chars().all(allowed)
@@ -56,14 +56,14 @@ pub(super) fn refused(server: &str, why: &str) -> Error {
     Error::new(ErrorCode::AuthRequired, message).hint(format!("start again with `{}`", login_command(server)))
 }
 
-/// An error of rmcp's OAuth about this server.
+/// Explains an error of rmcp's OAuth about this server.
 #[must_use]
 pub fn error(server: &str, failed: &AuthError) -> Error {
     let dead = |what: String| Error::new(ErrorCode::TransportDead, brief(&what));
     let (whole, too_many) = (chain(failed), too_many().to_string());
     let why = brief(&whole);
     match failed {
-        // What comes before it names the last address twice.
+        // The text before it names the last address twice.
         _ if whole.ends_with(&too_many) => dead(format!("no login to {server}: {too_many}"))
             .hint("its operator has to name fewer authorization servers"),
         AuthError::AuthorizationRequired | AuthError::TokenExpired => needs_login(server),
@@ -100,7 +100,7 @@ pub fn error(server: &str, failed: &AuthError) -> Error {
     }
 }
 
-/// One line of bounded length, without anything secret.
+/// One line of bounded length, without secrets.
 fn brief(text: &str) -> String {
     // Redacted first: half a token is still too much of it.
     let clean = crate::redact::secret::redact(text);

@@ -1,4 +1,4 @@
-//! A login that is offered while the gateway runs: an address for a browser, and a listener that waits for it.
+//! A login offered while the gateway runs: an address for a browser, and a listener for the redirect.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -11,31 +11,31 @@ use crate::error::{Error, ErrorCode, Result};
 use crate::random;
 use crate::task::Task;
 
-/// How long an address is good.
+/// Validity of an address.
 const PATIENCE: Duration = Duration::from_secs(600);
 
-/// The logins that are offered for one server: one at a time.
+/// Offered logins of one server, one at a time.
 pub struct Invitations {
     account: Arc<Account>,
     current: Mutex<Option<Arc<Invitation>>>,
 }
 
-/// A login that somebody may complete in a browser on this machine.
+/// A login that a user can complete in a browser on this machine.
 #[derive(Debug)]
 pub struct Invitation {
     id: String,
     url: String,
     scopes: Vec<String>,
     outcome: watch::Receiver<Option<Result<()>>>,
-    /// Held while somebody is asked to follow it.
+    /// Held while a user is asked to open it.
     turn: Mutex<()>,
-    /// How often somebody who was asked did not.
+    /// Number of refusals.
     refusals: AtomicU64,
     _waiting: Task,
 }
 
 impl Invitations {
-    /// Offers logins for this server; `None` where no person logs in.
+    /// Offers logins for this server; `None` if it takes no login by a person.
     #[must_use]
     pub fn new(account: Arc<Account>) -> Option<Self> {
         (account.grant() == Grant::Person).then(|| Self { account, current: Mutex::default() })
@@ -47,16 +47,16 @@ impl Invitations {
         self.account.server()
     }
 
-    /// Which version of the login there is, where somebody is logged in.
+    /// Version of the stored login.
     #[must_use]
     pub fn version(&self) -> Option<Version> {
         self.account.version()
     }
 
-    /// The login that is offered now, for these scopes beside the usual ones; a new one if there is none.
+    /// The current login for these scopes beside the usual ones; a new one if there is none.
     ///
     /// # Errors
-    /// As [`Login::begin`]; and when no browser could be sent back here.
+    /// As [`Login::begin`]; and when no listener could be opened for the redirect.
     pub async fn invite(&self, scopes: &[String]) -> Result<Arc<Invitation>> {
         let mut current = self.current.lock().await;
         if let Some(invitation) = &*current
@@ -65,7 +65,7 @@ impl Invitations {
         {
             return Ok(Arc::clone(invitation));
         }
-        // The last one's listener may be on the one port that the provider knows.
+        // The last listener may be on the only port that the provider knows.
         current.take();
         let listener = Listener::bind(self.account.redirect_port()).await?;
         let login = Login::begin(&self.account, &listener.redirect_uri(), scopes).await?;
@@ -95,22 +95,22 @@ impl Invitations {
 }
 
 impl Invitation {
-    /// Tells it apart from others.
+    /// Identifier.
     #[must_use]
     pub fn id(&self) -> &str {
         &self.id
     }
 
-    /// What to open in a browser on this machine.
+    /// URL for a browser on this machine.
     #[must_use]
     pub fn url(&self) -> &str {
         &self.url
     }
 
-    /// Has somebody asked to follow it, by `ask`, unless somebody is being asked already: then that answer counts.
+    /// Asks a user to open it, by `ask`. If another call is already asking, that answer counts.
     ///
     /// # Errors
-    /// Why it is not followed.
+    /// The reason why it is not opened.
     pub async fn put(&self, ask: impl Future<Output = Result<()>>) -> Result<()> {
         let before = self.refusals.load(Ordering::Relaxed);
         let _turn = self.turn.lock().await;
@@ -124,10 +124,10 @@ impl Invitation {
         answer
     }
 
-    /// Waits until somebody has logged in.
+    /// Waits for the login.
     ///
     /// # Errors
-    /// What went wrong, or that nobody did in time.
+    /// The login failed, or timed out.
     pub async fn completed(&self, server: &str) -> Result<()> {
         match self.outcome.clone().wait_for(Option::is_some).await.as_deref() {
             Ok(Some(outcome)) => outcome.clone(),

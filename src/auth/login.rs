@@ -1,4 +1,4 @@
-//! A person's login: a URL for a browser, and the address that the browser is then sent to.
+//! A person's login: a URL for a browser, and its redirect.
 
 use std::sync::Arc;
 
@@ -25,11 +25,11 @@ pub struct Login {
 }
 
 impl Login {
-    /// Finds the authorization server, makes this client known to it and prepares the request. `more` are scopes
-    /// beside those that are configured, or that the server asks for; with any, those of an earlier login stay.
+    /// Finds the authorization server, registers this client and prepares the request. `more` are scopes beside those
+    /// configured, or requested by the server; with any, those of an earlier login stay.
     ///
     /// # Errors
-    /// What the servers lack or say, with what to do about it.
+    /// The servers' error or missing feature, with a fix.
     pub async fn begin(account: &Arc<Account>, redirect_uri: &str, more: &[String]) -> Result<Self> {
         if account.grant == Grant::Program {
             let message = format!("{} logs in by itself, with its client secret", account.server);
@@ -77,22 +77,22 @@ impl Login {
         Ok(Self { account: Arc::clone(account), store, manager, record, url, state })
     }
 
-    /// What to open in a browser.
+    /// URL for a browser.
     #[must_use]
     pub fn url(&self) -> &str {
         &self.url
     }
 
-    /// Whether an address that a browser asked for belongs to this login.
+    /// True if a browser's request belongs to this login.
     #[must_use]
     pub fn is_mine(&self, address: &str) -> bool {
         parameter(&full(address), "state").is_some_and(|state| state == self.state)
     }
 
-    /// Takes the address that the browser was sent to, exchanges the code in it for tokens and stores them.
+    /// Parses the redirect, exchanges its code for tokens and stores them.
     ///
     /// # Errors
-    /// The login was refused, the address belongs to another login or comes from another authorization server, or the
+    /// The login was refused, the redirect belongs to another login or comes from another authorization server, or the
     /// exchange failed.
     pub async fn finish(mut self, address: &str) -> Result<Record> {
         let server = self.account.server.clone();
@@ -122,7 +122,7 @@ impl Login {
     }
 }
 
-/// The client to log in as: the configured one, the document that describes it, else one that is registered now.
+/// The client to log in as: the configured one, the client metadata document, or one registered now.
 async fn client(
     account: &Account,
     manager: &mut AuthorizationManager,
@@ -143,13 +143,13 @@ async fn client(
     Ok(client)
 }
 
-/// A parameter of the query of an address.
+/// A query parameter of a URL.
 fn parameter(address: &str, name: &str) -> Option<String> {
     let url = Url::parse(address).ok()?;
     url.query_pairs().find(|(key, _)| key == name).map(|(_, value)| value.into_owned())
 }
 
-/// An address as people paste it: whole, or only what follows the `?`.
+/// Completes a pasted address: whole, or only the part after the `?`.
 fn full(address: &str) -> String {
     let address = address.trim().trim_matches(['"', '\'', '<', '>']);
     match address.contains("://") {

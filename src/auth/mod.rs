@@ -1,9 +1,8 @@
-//! Logins to MCP servers on HTTP: OAuth 2.1 as the MCP authorization specification asks for it.
+//! Logins to MCP servers on HTTP: OAuth 2.1 as in the MCP authorization specification.
 //!
-//! A person logs in with `forgefs auth login`, which leaves a [`Record`] in a file; every gateway that runs reads
-//! it there and renews it there, one process at a time. A program (`type = "client_credentials"`) gets its tokens by
-//! itself and keeps them in memory. The protocol is rmcp's; what is stored where, who renews when, and what is refused
-//! is decided here.
+//! A person logs in with `forgefs auth login`, which stores a [`Record`] in a file; every running gateway reads and
+//! renews it there, one process at a time. A program (`type = "client_credentials"`) gets its tokens itself and keeps
+//! them in memory. rmcp implements the protocol; this module decides storage, renewal, and refusals.
 
 mod client;
 mod discovery;
@@ -35,23 +34,23 @@ pub use record::Record;
 pub use redirect::Listener;
 use store::{Keep, Store};
 
-/// A token that was made and never taken is not made again for this long: the server does not want such tokens.
+/// Delay before the retry when the server refused a fresh token: it does not want such tokens.
 const REFUSED_AT_ONCE: Duration = Duration::from_secs(30);
 
-/// The login of one server, as far as this process knows it.
+/// The login of one server in this process.
 pub struct Account {
     server: String,
     url: Url,
     grant: Grant,
     oauth: OAuth,
     store: Option<Arc<Store>>,
-    /// One renewal at a time; holds the tokens of a program, which are kept nowhere else.
+    /// One renewal at a time; holds the tokens of a program, which are stored nowhere else.
     renewal: tokio::sync::Mutex<Option<StoredCredentials>>,
-    /// A token that was made and has not been taken by the server yet, and when it was made.
+    /// A fresh token that the server has not accepted yet, and its time.
     renewed: Mutex<Option<(String, Instant)>>,
 }
 
-/// Who logs in.
+/// Grant of a login.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Grant {
     /// A person, in a browser.
@@ -61,8 +60,8 @@ pub enum Grant {
 }
 
 impl Account {
-    /// The login of a server; `None` for one that has none: not on HTTP, with credentials in its headers, or on plain
-    /// HTTP, where tokens must not travel.
+    /// The login of a server; `None` without one: not on HTTP, with credentials in its headers, or on plain HTTP, where
+    /// tokens must not travel.
     #[must_use]
     pub fn of(name: &str, server: &config::Server) -> Option<Arc<Self>> {
         let (grant, oauth) = match &server.auth {
@@ -92,19 +91,19 @@ impl Account {
         &self.server
     }
 
-    /// Who logs in.
+    /// Grant.
     #[must_use]
     pub fn grant(&self) -> Grant {
         self.grant
     }
 
-    /// The port that the browser must be sent back to, if one is configured.
+    /// Configured port of the redirect.
     #[must_use]
     pub fn redirect_port(&self) -> Option<u16> {
         self.oauth.redirect_port
     }
 
-    /// What is stored, if anything is.
+    /// The stored login.
     ///
     /// # Errors
     /// The file cannot be read.
@@ -112,11 +111,11 @@ impl Account {
         self.stored().map_err(|failed| error(&self.server, &failed))
     }
 
-    /// The token to send now; renewed if it is about to expire. `None` when there is none: then the request goes out
-    /// without, and the server says whether it wants one.
+    /// The current token, renewed if it is about to expire. `None` without a login: the request goes out without a
+    /// token, and the server decides whether it needs one.
     ///
     /// # Errors
-    /// There is a login, and it could not be renewed for a reason that may pass.
+    /// There is a login, and its renewal failed for a temporary reason.
     pub async fn token(self: &Arc<Self>) -> Result<Option<String>, AuthError> {
         let held = match self.grant {
             Grant::Person => match self.stored()? {
@@ -141,7 +140,7 @@ impl Account {
         }
     }
 
-    /// A token in place of one that expired or that the server refused; `None` when only a new login gives one.
+    /// Renews an expired or refused token; `None` when only a new login helps.
     ///
     /// # Errors
     /// As [`Account::token`].
@@ -153,7 +152,7 @@ impl Account {
             return Ok(None);
         }
         let account = Arc::clone(self);
-        // A task of its own: a caller that gives up must not lose a refresh token that was already exchanged.
+        // A task of its own: a cancelled caller must not lose a refresh token that was already exchanged.
         let task = tokio::spawn(async move {
             let token = match account.grant {
                 Grant::Person => account.refresh(refused.as_deref()).await?,
@@ -165,12 +164,12 @@ impl Account {
         task.await.unwrap_or_else(|error| Err(AuthError::InternalError(error.to_string())))
     }
 
-    /// The server took the token.
+    /// Notes that the server accepted the token.
     pub fn accepted(&self) {
         *self.renewed.lock() = None;
     }
 
-    /// Waits until the stored login changes: somebody logged in or out, or renewed it.
+    /// Waits until the stored login changes by a login, a logout or a renewal.
     pub async fn changed(&self) {
         match &self.store {
             Some(store) => store.changed().await,
@@ -178,14 +177,14 @@ impl Account {
         }
     }
 
-    /// Which version of the stored login there is.
+    /// Version of the stored login.
     #[must_use]
     pub fn version(&self) -> Option<Version> {
         self.store.as_ref().and_then(|store| store.version()).map(Version)
     }
 
-    /// Forgets the login, after telling the authorization server so where it can be told. `None` if there was none,
-    /// else whether it was revoked there.
+    /// Deletes the login, after revoking it at the authorization server if possible. `None` if there was none, else
+    /// whether it was revoked.
     ///
     /// # Errors
     /// The file cannot be removed.
@@ -207,7 +206,7 @@ impl Account {
         self.store.as_ref().map_or(Ok(None), |store| store.load())
     }
 
-    /// The secret of the client that a login belongs to: the configured one, if it is the same client.
+    /// Client secret of a login: the configured one, if it is the same client.
     fn client_secret(&self, record: &Record) -> Option<String> {
         let is_ours = self.oauth.client_id.as_deref() == Some(&record.credentials.client_id);
         let configured = self.oauth.client_secret.as_ref().filter(|_| is_ours);
@@ -268,11 +267,11 @@ impl Account {
     }
 }
 
-/// A version of a stored login, to be compared with another.
+/// Version of a stored login.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Version(files::Version);
 
-/// Lists a value that was just obtained for redaction.
+/// Lists a new value for redaction.
 fn hide(value: &str) {
     secret::list_token(value);
 }

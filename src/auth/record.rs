@@ -1,4 +1,4 @@
-//! What a login leaves: tokens, and what renewing and revoking them takes.
+//! Stored login: tokens, and the data for renewal and revocation.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -6,22 +6,22 @@ use oauth2::TokenResponse as _;
 use rmcp::transport::auth::StoredCredentials;
 use serde::{Deserialize, Serialize};
 
-/// A token that expires within this time is renewed before it is used.
+/// A token that expires within this time is renewed before use.
 const MARGIN: Duration = Duration::from_secs(30);
 
 /// A stored login.
 #[derive(Clone, Serialize, Deserialize)]
 pub struct Record {
-    /// Name of the server, for whoever looks at the file.
+    /// Server name, for people who read the file.
     pub(super) server: String,
-    /// The server's URL: the tokens are for it alone.
+    /// The server's URL, for which alone the tokens are.
     pub(super) url: String,
-    /// The secret that came with dynamic registration.
+    /// Secret from dynamic registration.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub(super) client_secret: Option<String>,
-    /// Where the authorization server sent the browser.
+    /// Redirect URI of the login.
     pub(super) redirect_uri: String,
-    /// Where tokens are revoked.
+    /// Revocation endpoint.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub(super) revocation_endpoint: Option<String>,
     /// Client, tokens, scopes and issuer, in rmcp's form.
@@ -29,37 +29,37 @@ pub struct Record {
 }
 
 impl Record {
-    /// The scopes that were granted.
+    /// Granted scopes.
     #[must_use]
     pub fn scopes(&self) -> &[String] {
         &self.credentials.granted_scopes
     }
 
-    /// Who issued the tokens.
+    /// Issuer of the tokens.
     #[must_use]
     pub fn issuer(&self) -> Option<&str> {
         self.credentials.issuer.as_deref()
     }
 
-    /// How long the access token lasts; `None` if nobody said. Zero when it has expired.
+    /// Lifetime of the access token; `None` if unknown, zero when it has expired.
     #[must_use]
     pub fn lasts(&self) -> Option<Duration> {
         remaining(&self.credentials)
     }
 
-    /// Whether it can be renewed without a person.
+    /// True if it can be renewed without a person.
     #[must_use]
     pub fn is_renewable(&self) -> bool {
         is_renewable(&self.credentials)
     }
 
-    /// Puts everything secret in it on the list of what is redacted.
+    /// Lists all its secrets for redaction.
     pub(super) fn list_secrets(&self) {
         self.client_secret.iter().for_each(|secret| super::hide(secret));
         list_secrets(&self.credentials);
     }
 
-    /// The refresh token, else the access token: what to revoke.
+    /// The refresh token, else the access token, for revocation.
     pub(super) fn revocable(&self) -> Option<(&str, &'static str)> {
         let response = self.credentials.token_response.as_ref()?;
         Some(match response.refresh_token() {
@@ -74,12 +74,12 @@ pub(super) fn access(credentials: &StoredCredentials) -> Option<&str> {
     credentials.token_response.as_ref().map(|response| response.access_token().secret().as_str())
 }
 
-/// Whether the access token can be used without being renewed first.
+/// True if the access token is usable without renewal.
 pub(super) fn lasts(credentials: &StoredCredentials) -> bool {
     remaining(credentials).is_none_or(|remaining| remaining > MARGIN.min(lifetime(credentials) / 4))
 }
 
-/// Whether there is a refresh token.
+/// True if there is a refresh token.
 pub(super) fn is_renewable(credentials: &StoredCredentials) -> bool {
     credentials.token_response.as_ref().is_some_and(|response| response.refresh_token().is_some())
 }

@@ -1,4 +1,4 @@
-//! The listener that a browser is sent to after a login, on this machine alone.
+//! Listener for the browser's redirect after a login, on this machine only.
 
 use std::time::Duration;
 
@@ -10,11 +10,11 @@ use crate::error::{Error, ErrorCode, Result};
 use crate::limits;
 use crate::task::Newest;
 
-/// A browser sends more than this only by mistake.
+/// Most bytes of a request; a browser sends more only by mistake.
 const MAX_REQUEST: usize = limits::LOGIN_REDIRECT.max;
-/// Connections at once; one more ends the oldest.
+/// Most connections; one more ends the oldest.
 const AT_ONCE: usize = limits::LOGIN_CONNECTIONS.max;
-/// How long one request may take to arrive.
+/// Timeout of a request.
 const REQUEST_LIMIT: Duration = Duration::from_secs(5);
 
 /// A listener on the loopback interface.
@@ -39,14 +39,14 @@ impl Listener {
         Ok(Self { listener, port })
     }
 
-    /// What the authorization server is told to send the browser to.
+    /// Redirect URI for the authorization server.
     #[must_use]
     pub fn redirect_uri(&self) -> String {
         format!("http://127.0.0.1:{}/callback", self.port)
     }
 
-    /// Waits for the browser, and answers it. Requests for anything that `is_mine` does not know, such as the icon or
-    /// a page that tries its luck, are turned away; connections on which nothing comes hold up nobody.
+    /// Waits for the browser's redirect and answers it. Requests that `is_mine` refuses, such as an icon or a probing
+    /// page, are turned away; silent connections block nothing.
     pub async fn address(&self, is_mine: impl Fn(&str) -> bool) -> String {
         let (tell, mut asked) = mpsc::channel(AT_ONCE);
         let mut reading = Newest::new(AT_ONCE);
@@ -88,15 +88,15 @@ impl Listener {
     }
 }
 
-/// Tells what one connection asks for, if it says so in time.
+/// Reads one connection's request and passes it on.
 async fn read(mut stream: TcpStream, tell: mpsc::Sender<(TcpStream, String)>) {
     if let Ok(target) = tokio::time::timeout(REQUEST_LIMIT, target(&mut stream)).await {
-        // What is no request gets the answer of one that is not expected.
+        // An invalid request gets the answer of an unexpected one.
         let _ = tell.send((stream, target.unwrap_or_default())).await;
     }
 }
 
-/// The target of a `GET`.
+/// Target of a `GET`.
 async fn target(stream: &mut TcpStream) -> Option<String> {
     let mut head = Vec::new();
     let mut part = [0; 1024];

@@ -1,4 +1,4 @@
-//! Logins on disk: one private file a server, replaced as a whole, changed by one process at a time.
+//! Logins on disk: one private file per server, replaced as a whole, changed by one process at a time.
 
 use std::fs::{self, File, TryLockError};
 use std::io;
@@ -17,25 +17,25 @@ use super::record::Record;
 use crate::files::{self, Version};
 use crate::limits;
 
-/// How long another process may take to renew a login.
+/// Timeout for another process's renewal.
 const LOCK_LIMIT: Duration = Duration::from_secs(90);
-/// Pause between two looks at a lock that is held.
+/// Interval of attempts to get a lock.
 const LOCK_PAUSE: Duration = Duration::from_millis(25);
-/// Pause between two looks for a changed file.
+/// Interval of checks for a changed file.
 const WATCH_PAUSE: Duration = Duration::from_secs(1);
-/// No login is larger than this, in bytes; what is, is not one.
+/// Most bytes of a login's file.
 const LARGEST: u64 = limits::LOGIN_FILE.max as u64;
 
-/// Where the login of one server is.
+/// File of one server's login.
 pub(super) struct Store {
     file: PathBuf,
     url: String,
-    /// What was read last, and from which version of the file.
+    /// Last read login, with the version of its file.
     seen: Mutex<Option<(Version, Record)>>,
 }
 
 impl Store {
-    /// The login of the server of this name at this URL: after the URL changes, a login counts no more.
+    /// Store for the server of this name at this URL: a login does not survive a change of the URL.
     pub(super) fn new(folder: &Path, server: &str, url: &Url) -> Self {
         let digest = Sha256::digest(url.as_str().as_bytes());
         let digest: String = digest.iter().take(6).map(|byte| format!("{byte:02x}")).collect();
@@ -43,14 +43,14 @@ impl Store {
         Self { file, url: url.to_string(), seen: Mutex::default() }
     }
 
-    /// The stored login. Reads the file only if it changed.
+    /// Loads the login. Reads the file only if it changed.
     pub(super) fn load(&self) -> Result<Option<Record>, AuthError> {
         let Some(version) = self.version() else { return Ok(None) };
         let mut seen = self.seen.lock();
         if let Some((known, record)) = &*seen
             && *known == version
         {
-            // Tokens in use are among the newest.
+            // Keeps tokens in use among the newest.
             record.list_secrets();
             return Ok(Some(record.clone()));
         }
@@ -59,7 +59,7 @@ impl Store {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(self.failed("is not used", &error)),
         };
-        // What serde says may quote the file.
+        // serde's error may quote the file.
         let record: Record =
             serde_json::from_slice(&text).map_err(|_| self.unusable("it does not hold a login; log in again"))?;
         if record.url != self.url {
@@ -70,7 +70,7 @@ impl Store {
         Ok(Some(record))
     }
 
-    /// Replaces the stored login.
+    /// Replaces the login.
     pub(super) fn save(&self, record: &Record) -> Result<(), AuthError> {
         record.list_secrets();
         let text = serde_json::to_vec_pretty(record).map_err(|error| AuthError::InternalError(error.to_string()))?;
@@ -78,7 +78,7 @@ impl Store {
         written.map_err(|error| self.failed("cannot be written", &error))
     }
 
-    /// Removes the stored login.
+    /// Removes the login.
     pub(super) fn clear(&self) -> Result<(), AuthError> {
         match fs::remove_file(&self.file) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => Err(self.failed("cannot be removed", &error)),
@@ -86,7 +86,7 @@ impl Store {
         }
     }
 
-    /// Keeps other processes, and other sessions of this one, from changing the login while the result lives.
+    /// Locks the login against changes by other processes, and other sessions of this one, until dropped.
     pub(super) async fn lock(&self) -> Result<File, AuthError> {
         if let Some(folder) = self.file.parent() {
             files::make_own_folder(folder).map_err(|error| self.failed("cannot be written", &error))?;
@@ -105,12 +105,12 @@ impl Store {
         }
     }
 
-    /// Which version of the file there is; `None` without one.
+    /// Version of the file; `None` without one.
     pub(super) fn version(&self) -> Option<Version> {
         Version::of(&self.file)
     }
 
-    /// Waits until there is another version.
+    /// Waits until the version changes.
     pub(super) async fn changed(&self) {
         let before = self.version();
         while self.version() == before {
@@ -127,14 +127,14 @@ impl Store {
     }
 }
 
-/// The store as rmcp uses it while it exchanges a code or a refresh token. The lock is held by whoever made it.
+/// The store for rmcp during an exchange of a code or a refresh token. The caller holds the lock.
 pub(super) struct Keep {
     store: Arc<Store>,
     record: Mutex<Record>,
 }
 
 impl Keep {
-    /// Saves new tokens with what else `record` has.
+    /// Saves new tokens with the rest of `record`.
     pub(super) fn new(store: Arc<Store>, record: Record) -> Self {
         Self { store, record: Mutex::new(record) }
     }
@@ -156,7 +156,7 @@ impl CredentialStore for Keep {
         self.store.clear()
     }
 
-    /// A login whose refresh token is refused is over.
+    /// Deletes a login whose refresh token is refused.
     async fn on_refresh_token_rejected(&self, _: &StoredCredentials) -> Result<(), AuthError> {
         self.store.clear()
     }

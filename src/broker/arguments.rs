@@ -1,4 +1,4 @@
-//! Arguments: from what the script wrote to what the tool's schema accepts.
+//! Fits a script's arguments to the tool's schema.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -15,26 +15,26 @@ use crate::manifest::ServerEntry;
 use crate::meter::{Meter, Stopped, metered};
 use crate::text::head;
 
-/// Schemas whose dialect is kept, of some 100 bytes each.
+/// Most schemas whose dialect is cached, of some 100 bytes each.
 const MAX_KNOWN: usize = 4096;
-/// Parameters that an unknown name is compared with.
+/// Most parameters that an unknown name is compared with.
 const MAX_COMPARED: usize = 500;
-/// Bytes of a signature in a hint.
+/// Most bytes of a signature in a hint.
 const MAX_SIGNATURE: usize = 4 << 10;
 
-/// Steps that fitting `args` bytes of arguments to a definition of so many bytes may take.
+/// Step limit for fitting `args` bytes of arguments to a definition of `definition` bytes.
 pub(super) fn allowed(args: usize, definition: usize) -> u64 {
     limits::SCHEMA_STEPS.of(args.saturating_add(definition)) as u64
 }
 
-/// The arguments of a call by wire name, as the tool's input schema accepts them. A `null` for an optional parameter
-/// means "not sent" unless the schema itself accepts null.
+/// Arguments of a call by wire name, valid for the tool's input schema. A `null` for an optional parameter means "not
+/// sent" unless the schema itself accepts null.
 ///
-/// A schema that is none checks nothing: the server decides then, as it would without a gateway.
+/// An invalid schema checks nothing: the server decides then, as it would without a gateway.
 ///
 /// # Errors
-/// `INVALID_ARGS` when they are too large, no object, name one parameter twice, or do not fit: with each problem, the
-/// signature, and what was probably meant. `LIMIT_EXCEEDED` when that takes too many steps to tell.
+/// `INVALID_ARGS` when they are too large, not an object, name one parameter twice, or do not fit: with each problem,
+/// the signature, and suggestions. `LIMIT_EXCEEDED` when the check takes too many steps.
 pub(super) async fn fitting(
     validators: &Arc<Validators>,
     catalog: &Arc<Catalog>,
@@ -76,7 +76,7 @@ fn within(args: &str, max_bytes: usize) -> Result<()> {
     Err(Error::new(ErrorCode::InvalidArgs, message))
 }
 
-/// A JSON object within the size limit.
+/// Parses a JSON object within the size limit.
 pub(super) fn object(args: &str, max_bytes: usize) -> Result<Map<String, Value>> {
     within(args, max_bytes)?;
     match serde_json::from_str(args) {
@@ -88,6 +88,16 @@ pub(super) fn object(args: &str, max_bytes: usize) -> Result<Map<String, Value>>
     }
 }
 
+/// Whether a parameter takes text, by what the input schema says of it.
+pub(super) fn takes_text(stub: &ToolStub, parameter: &str) -> bool {
+    let wire = stub.params.iter().find(|param| param.ident == parameter).map_or(parameter, |param| &param.wire);
+    let schema = stub.definition.get("inputSchema").and_then(|schema| schema.get("properties")?.get(wire));
+    schema.and_then(|schema| schema.get("type")).is_some_and(|kind| match kind {
+        Value::Array(kinds) => kinds.iter().any(|kind| kind == "string"),
+        kind => kind == "string",
+    })
+}
+
 /// What is known of input schemas, by the whole digest of the definition.
 #[derive(Default)]
 pub struct Validators {
@@ -96,7 +106,7 @@ pub struct Validators {
 }
 
 impl Validators {
-    /// The whole work on one call's arguments. The outer error asks for more steps.
+    /// Fits one call's arguments. The outer error asks for more steps.
     fn fit(
         &self,
         entry: &ServerEntry,
@@ -131,7 +141,7 @@ impl Validators {
         Ok(if problems.told.is_empty() { Ok(arguments) } else { Err(refusal(stub, problems)) })
     }
 
-    /// The dialect of a schema, `None` where it is none.
+    /// Dialect of a schema; `None` if the schema is invalid.
     fn dialect(
         &self,
         entry: &ServerEntry,
@@ -162,7 +172,7 @@ impl Validators {
         Ok(dialect)
     }
 
-    /// The arguments under their names on the wire, without a `null` that the parameter does not accept.
+    /// Renames the arguments to wire names and drops each `null` that the parameter does not accept.
     fn by_wire_name(
         &self,
         stub: &ToolStub,
@@ -190,7 +200,7 @@ impl Validators {
         Ok(Ok(arguments))
     }
 
-    /// Whether the schema of a parameter lets null pass.
+    /// True if the schema of a parameter accepts null.
     fn accepts_null(&self, root: &Value, dialect: Option<Dialect>, wire: &str, meter: &Meter) -> Result<bool, Stopped> {
         let param = root.get("properties").and_then(|properties| properties.get(wire));
         let (Some(param), Some(dialect)) = (param, dialect) else { return Ok(false) };
@@ -210,8 +220,8 @@ fn too_deep(stub: &ToolStub) -> Error {
     Error::new(ErrorCode::LimitExceeded, text).hint("send less nested arguments; this limit is fixed (docs/limits.md)")
 }
 
-/// Names that are no parameter. JSON Schema lets them pass unless `additionalProperties` forbids them, but a tool
-/// that lists its parameters does not expect others, and a misspelt one would be dropped in silence.
+/// Names that are not parameters. JSON Schema allows them unless `additionalProperties` forbids them, but a tool that
+/// lists its parameters expects no others, and would drop a misspelt one in silence.
 fn unknown_parameters(stub: &ToolStub, arguments: &Map<String, Value>, meter: &Meter) -> Result<Problems, Stopped> {
     let mut problems = Problems::default();
     let open = ["additionalProperties", "patternProperties", "allOf", "anyOf", "oneOf", "$ref", "if"];
@@ -223,7 +233,7 @@ fn unknown_parameters(stub: &ToolStub, arguments: &Map<String, Value>, meter: &M
     }
     meter.spend((stub.params.len() + arguments.len()) as u64)?;
     let wires: HashSet<&str> = stub.params.iter().map(|param| param.wire.as_str()).collect();
-    // A stub leaves parameters out where there are thousands.
+    // A stub omits parameters beyond a few thousand.
     let properties = schema.and_then(|schema| schema.get("properties")?.as_object());
     let is_known = |name: &str| wires.contains(name) || properties.is_some_and(|all| all.contains_key(name));
     for name in arguments.keys().filter(|name| !is_known(name)) {

@@ -1,5 +1,5 @@
-//! Content that is more than text: images, sounds, resources and links to them. Scripts hold handles
-//! (`{"type": "image", "handle": "blob:1", …}`); what is still in the final value goes to the client as real content.
+//! Content other than text: images, audio, resources and resource links. Scripts hold handles (`{"type": "image",
+//! "handle": "blob:1", …}`); handles in the final value go to the client as real content.
 
 use parking_lot::Mutex;
 
@@ -7,16 +7,18 @@ use serde_json::{Map, Value, json};
 
 use crate::limits;
 
+/// What a handle begins with; the number of its attachment follows.
+const HANDLE: &str = "blob:";
 /// Blocks that one answer may have beside its text.
 const MAX_BLOCKS: usize = limits::CONTENT_BLOCKS.max;
-/// Bytes of them all.
+/// Most bytes of these blocks.
 const MAX_BYTES: usize = limits::CONTENT_BYTES.max;
-/// Bytes of content that one execution keeps; what comes after that has no handle.
+/// Most bytes of content that one execution keeps; further content gets no handle.
 const MAX_KEPT: usize = limits::CONTENT.max;
-/// Bytes that a block counts for at least.
+/// Least bytes that a block counts for.
 const LEAST: usize = 1 << 10;
 
-/// The content of one execution.
+/// Content of one execution.
 #[derive(Default)]
 pub struct Attachments(Mutex<Kept>);
 
@@ -29,30 +31,30 @@ struct Kept {
 struct Attachment {
     /// The server's identifier.
     server: String,
-    /// The content block as the server sent it.
+    /// The content block, unchanged.
     block: Value,
-    /// What the script holds in its place.
+    /// The script's handle for it.
     held: Value,
-    /// What the value says beside the block, so that nothing is said twice.
+    /// Short form in a value beside the block, so that nothing is sent twice.
     brief: Value,
 }
 
-/// A value, and the content that belongs to it.
+/// A value with its content.
 #[derive(Debug, Default)]
 pub struct Settled {
-    /// The value, where handles in it had to be changed.
+    /// The value, if its handles had to change.
     pub value: Option<Value>,
-    /// Content blocks in the form of MCP, in order of their first mention.
+    /// MCP content blocks, in order of first mention.
     pub blocks: Vec<Value>,
-    /// Blocks that were left out, being too many or too large.
+    /// Blocks over the limits.
     pub left_out: usize,
 }
 
 impl Attachments {
-    /// Keeps a content block of `server`, and gives what a script holds in its place.
+    /// Keeps a content block of `server` and returns its handle.
     pub(super) fn keep(&self, server: &str, block: Value) -> Value {
         let mut kept = self.0.lock();
-        let handle = format!("blob:{}", kept.all.len() + 1);
+        let handle = format!("{HANDLE}{}", kept.all.len() + 1);
         let bytes = kept.bytes + crate::json::written(&block).max(LEAST);
         let mut held = match block {
             Value::Object(ref block) => block.clone(),
@@ -74,6 +76,28 @@ impl Attachments {
         kept.bytes = bytes;
         kept.all.push(attachment);
         held
+    }
+
+    /// Arguments, as JSON, with content as base64 in place of its handles: for each string that is a handle, and for each
+    /// content block given for a parameter that takes text. `None` if there are none.
+    pub(super) fn fill(&self, args: &str, takes_text: impl Fn(&str) -> bool) -> Option<String> {
+        if !args.contains(HANDLE) {
+            return None;
+        }
+        let mut args: Value = serde_json::from_str(args).ok()?;
+        let kept = self.0.lock();
+        let data = |handle: &Value| base64_of(&kept.all.get(position(handle.as_str()?)?)?.block);
+        let mut is_filled = false;
+        for (name, value) in args.as_object_mut()? {
+            match value.get("handle").and_then(data).filter(|_| takes_text(name)) {
+                Some(text) => {
+                    *value = Value::String(text.to_owned());
+                    is_filled = true;
+                }
+                None => is_filled |= fill(value, &data),
+            }
+        }
+        is_filled.then(|| args.to_string())
     }
 
     /// The content whose handles occur in `value`, each once. `is_listed` says whether any server has a resource of a
@@ -100,18 +124,42 @@ impl Attachments {
     }
 }
 
+/// The position that a handle stands for.
+fn position(handle: &str) -> Option<usize> {
+    handle.strip_prefix(HANDLE)?.parse::<usize>().ok()?.checked_sub(1)
+}
+
+/// The binary data of a content block.
+fn base64_of(block: &Value) -> Option<&str> {
+    block.get("data").or_else(|| block.pointer("/resource/blob")).and_then(Value::as_str)
+}
+
+/// Replaces the strings that are handles; whether there were any. The decoder has bounded how deep a value is nested.
+fn fill<'d>(value: &mut Value, data: &impl Fn(&Value) -> Option<&'d str>) -> bool {
+    match value {
+        Value::String(_) => match data(value) {
+            Some(text) => {
+                *value = Value::String(text.to_owned());
+                true
+            }
+            None => false,
+        },
+        Value::Array(items) => items.iter_mut().fold(false, |any, item| fill(item, data) | any),
+        Value::Object(object) => object.values_mut().fold(false, |any, item| fill(item, data) | any),
+        _ => false,
+    }
+}
+
 /// Positions of attachments, in the order of their first mention; a value can mention thousands a hundred thousand times.
 struct Mentioned {
     order: Vec<usize>,
     seen: Vec<bool>,
 }
 
-/// Finds the handles in a value, and shortens those that are still as they were given; whether there were any such.
+/// Finds the handles in a value and shortens the unchanged ones; true if it shortened any.
 fn collect(value: &mut Value, all: &[Attachment], found: &mut Mentioned) -> bool {
-    let position = value.get("handle").and_then(Value::as_str).and_then(|handle| {
-        let number: usize = handle.strip_prefix("blob:")?.parse().ok()?;
-        number.checked_sub(1).filter(|position| *position < all.len())
-    });
+    let position = value.get("handle").and_then(Value::as_str).and_then(position);
+    let position = position.filter(|position| *position < all.len());
     let Some(position) = position else {
         return match value {
             Value::Array(items) => items.iter_mut().fold(false, |any, item| collect(item, all, found) | any),
@@ -141,7 +189,7 @@ fn unload(content: &mut Map<String, Value>) {
     }
 }
 
-/// Bytes that a text in base64 stands for.
+/// Decoded size of a base64 text in bytes.
 pub(super) fn bytes_of(base64: &str) -> usize {
     base64.trim_end_matches('=').len() * 3 / 4
 }
@@ -159,8 +207,8 @@ fn brief(held: &Map<String, Value>) -> Value {
     Value::Object(brief)
 }
 
-/// Gives a content block the URIs under which the client can read its resources here, as those of its server. What is
-/// on the web, and no resource of any server, it reads there.
+/// Rewrites the resource URIs of a content block to those under which the client reads them here. Web addresses that no
+/// server lists stay as they are.
 pub fn address(server: &str, block: &mut Value, is_listed: impl Fn(&str) -> bool) {
     let address = |content: &mut Value| {
         if let Some(Value::String(uri)) = content.get_mut("uri") {
@@ -176,8 +224,8 @@ pub fn address(server: &str, block: &mut Value, is_listed: impl Fn(&str) -> bool
     }
 }
 
-/// The URI by which clients know a resource of a server. Clients may resolve `..` in it, and drop characters that no
-/// URI has: neither makes it another server's.
+/// The client's URI for a resource of a server. Clients may resolve `..` in it and drop characters that are invalid in
+/// a URI: neither turns it into another server's URI.
 #[must_use]
 pub fn resource_uri(server: &str, uri: &str) -> String {
     let mut own = String::with_capacity(uri.len());
@@ -222,7 +270,7 @@ mod tests {
             "x://a/b?c=../../..",
         ] {
             let shown = resource_uri("chat", uri);
-            // `forge` has no rules of its own, so what a browser does to it is what it does to any other scheme.
+            // `forge` has no rules of its own, so a browser treats it like any other scheme.
             for shown in [shown.clone(), shown.replacen("forge:", "https:", 1).replacen("https:///", "https://h/", 1)] {
                 let parsed = url::Url::parse(&shown).unwrap_or_else(|error| panic!("{shown}: {error}"));
                 assert!(parsed.path().starts_with("/chat/resources/"), "{uri:?}: {shown} is {parsed}");

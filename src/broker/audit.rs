@@ -1,5 +1,5 @@
-//! One record an execution: what ran, what it called, and what its author had read before. A request that is no
-//! script but reaches a server has one too.
+//! Audit record of one execution: the script, its calls, and the stubs that the agent had read before. A request other
+//! than a script has one too if it reaches a server.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use serde::Serialize;
 use wire::{EngineInfo, Language, Layer};
 
+use super::ledger::StashUse;
 use super::recorder::{Read, line, rfc3339};
 use super::{Broker, CallRecord, millis};
 use crate::audit::Entry;
@@ -17,10 +18,10 @@ use crate::redact::{self, Surface};
 use crate::telemetry::{Ended, EndedCall};
 use crate::text::head;
 
-/// Bytes of a script that its record shows.
+/// Most bytes of a script in its record.
 const PREVIEW: usize = 1000;
 
-/// An execution under way; [`Audit::finish`] logs it. Dropping it without finishing logs it as cancelled.
+/// Audit of an execution; [`Audit::finish`] logs it. Dropped before that, it logs the execution as cancelled.
 pub struct Audit {
     broker: Arc<Broker>,
     started: Instant,
@@ -28,7 +29,7 @@ pub struct Audit {
     finished: bool,
 }
 
-/// What a record is about.
+/// Subject of a record.
 #[derive(Debug, Clone, Serialize)]
 #[serde(untagged)]
 pub(super) enum Subject {
@@ -38,83 +39,85 @@ pub(super) enum Subject {
         language: Language,
         /// Digest of the script.
         code_hash: String,
-        /// Its beginning, redacted.
+        /// Beginning of the script, redacted.
         code: String,
-        /// Whether it was a dry run.
+        /// True for a dry run.
         #[serde(skip_serializing_if = "std::ops::Not::not")]
         dry_run: bool,
     },
-    /// A request of the client's own; recorded when it called a server, or much was read since the last record.
+    /// A request of the client, recorded if it called a server or much was read since the last record.
     Request {
-        /// Such as `cat` or `prompts/get`.
+        /// Method or tool, such as `cat` or `prompts/get`.
         request: &'static str,
     },
 }
 
 impl Subject {
-    /// A script, by its digest.
+    /// A script, with its digest.
     #[must_use]
     pub(super) fn script(language: Language, code: &str, dry_run: bool) -> Self {
-        // Before it is cut: half a secret would not be known for one.
+        // Redacted before the cut: half a secret would not be recognised.
         let shown = head(&redact::text(Surface::Log, code), PREVIEW).to_owned();
         Self::Script { language, code_hash: stubgen::digest(code), code: shown, dry_run }
     }
 }
 
-/// The record, one JSON object in a line.
+/// The record: one line of JSON.
 #[derive(Debug, Serialize)]
 struct Record {
-    /// What the command line finds it by.
+    /// Identifier for `forgefs audit`.
     id: String,
-    /// When it began, UTC (RFC 3339).
+    /// Start, UTC (RFC 3339).
     time: String,
-    /// The session that it belongs to.
+    /// Session id.
     session: String,
-    /// The trace that it is part of.
+    /// Trace id.
     #[serde(skip_serializing_if = "Option::is_none")]
     trace: Option<String>,
-    /// Who the client said it is.
+    /// Client name, as the client gives it.
     #[serde(skip_serializing_if = "Option::is_none")]
     client: Option<String>,
-    /// What ran.
     #[serde(flatten)]
     subject: Subject,
-    /// How it ended.
+    /// Outcome.
     outcome: Outcome,
     /// Duration in milliseconds.
     ms: f64,
-    /// The engine that ran it, with its version; absent when nothing ran.
+    /// Engine and version; absent if no script ran.
     #[serde(skip_serializing_if = "Option::is_none")]
     engine: Option<String>,
-    /// The layers of the process sandbox that held.
+    /// Sandbox layers in force.
     confined: Vec<String>,
-    /// The layers that did not.
+    /// Sandbox layers not in force.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     unconfined: Vec<String>,
     /// What its calls cost.
     cost: Amount,
     /// Every call, in order.
     calls: Vec<CallRecord>,
+    /// What it did with the stash, in order.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    stash: Vec<StashUse>,
     /// The stubs that the session has read since the last record of it.
     #[serde(flatten)]
     read: Read,
 }
 
 impl Audit {
-    /// Follows an execution to its end.
+    /// Begins the audit of an execution.
     #[must_use]
     pub fn begin(broker: Arc<Broker>) -> Self {
         Self { broker, started: Instant::now(), ran_in: None, finished: false }
     }
 
-    /// Notes where the script ran.
+    /// Notes engine and sandbox layers.
     pub fn ran_in(&mut self, engine: &Option<EngineInfo>, confinement: &Arc<[Layer]>) {
         self.ran_in = engine.clone().map(|engine| (engine, Arc::clone(confinement)));
     }
 
-    /// Completes and logs the record; returns the calls that are on it.
+    /// Completes and logs the record; returns its calls.
     pub async fn finish(mut self, outcome: Outcome) -> Vec<CallRecord> {
-        // Whatever is awaited from here on is done even if this is dropped.
+        // Everything awaited below completes even if this future is dropped.
         self.finished = true;
         let Some((record, entry)) = self.complete(outcome) else { return Vec::new() };
         if self.broker.recorder.log.write(entry).await.is_err() {
@@ -123,8 +126,8 @@ impl Audit {
         record.calls
     }
 
-    /// The record, and what is written of it; `None` for a request that called nothing, unless its session has read
-    /// so much that some of it would be forgotten before the next record.
+    /// The record and its log entry; `None` for a request without calls, unless its session has read so much that some
+    /// of it would be forgotten before the next record.
     fn complete(&self, outcome: Outcome) -> Option<(Record, Entry)> {
         let calls = self.broker.ledger.records();
         let is_request = matches!(self.broker.recorder.subject, Subject::Request { .. });
@@ -138,7 +141,7 @@ impl Audit {
         self.tell(outcome, &calls);
         let session = &self.broker.context.session;
         let (mut read, objects) = Read::take(session);
-        // The record of a run has all that was new for it, and needs no other line.
+        // The record of a run includes all new reads, and needs no other line.
         let before = std::mem::take(&mut *self.broker.recorder.read.lock());
         for (path, seen) in before {
             read.read.entry(path).or_insert(seen);
@@ -157,6 +160,7 @@ impl Audit {
             unconfined: layers(false),
             cost: calls.iter().fold(Amount::ZERO, |sum, call| sum.plus(call.cost)),
             calls,
+            stash: self.broker.ledger.stash_uses(),
             read,
         };
         let entry = Entry { lines: line(&record), objects };
@@ -165,14 +169,14 @@ impl Audit {
 }
 
 impl Audit {
-    /// Tells metrics and traces of it.
+    /// Reports the execution to metrics and traces.
     fn tell(&self, outcome: Outcome, calls: &[CallRecord]) {
         let (what, language) = match &self.broker.recorder.subject {
             Subject::Script { language: Language::Javascript, .. } => ("execute", Some("javascript")),
             Subject::Script { language: Language::Starlark, .. } => ("execute", Some("starlark")),
             Subject::Request { request } => (*request, None),
         };
-        // The worker says it, and could say anything.
+        // The worker sends this text: it is untrusted.
         let engine = self.ran_in.as_ref().map(|(engine, _)| engine.engine.as_str());
         let engine =
             engine.map(|said| ["v8", "quickjs", "starlark"].into_iter().find(|e| *e == said).unwrap_or("other"));
@@ -185,7 +189,7 @@ impl Audit {
             session: self.broker.context.session.id(),
             began: self.broker.recorder.begun,
             took: self.started.elapsed(),
-            // What a dry run only planned was no call.
+            // A planned call of a dry run is not a call.
             calls: calls
                 .iter()
                 .filter(|call| call.outcome != Outcome::Planned)

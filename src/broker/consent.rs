@@ -1,9 +1,9 @@
-//! Asking the user before a call is made.
+//! Asks the user to approve calls.
 //!
-//! The question shows the tool, every argument without secrets, why it is asked and whose data the run holds; a call that
-//! cannot be shown whole is refused. What is remembered, for the run or the session, is one tool as it is defined now and the rule that asked: the same tool
-//! asked for by another rule, or a tool that has changed, is asked for again. A refusal holds for the run. Calls of one
-//! tool that are made at once are one question, which shows them all. Whoever cannot be asked has not consented.
+//! The question shows the tool, every argument without secrets, the reason, and the servers whose data the run holds. A
+//! call that cannot be shown in full is refused. A consent, for the run or the session, covers one tool with its
+//! current definition and one rule: another rule, or a changed tool, asks again. A refusal holds for the run.
+//! Concurrent calls of one tool share one question that shows them all. Without a way to ask there is no consent.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt;
@@ -23,9 +23,9 @@ use crate::redact::{self, Surface};
 use crate::session::{Approvals, Consent};
 use crate::upstream::{Ask, Operation, Question, Speaker};
 
-/// How long a question waits for further calls of the same tool.
+/// Time that a question waits for concurrent calls of the same tool.
 const GATHER: Duration = Duration::from_millis(20);
-/// Calls of one question.
+/// Most calls of one question.
 const MAX_CALLS: usize = 10;
 
 const ONCE: &str = "allow once";
@@ -33,17 +33,17 @@ const RUN: &str = "allow for this run";
 const SESSION: &str = "allow for this session";
 const DENY: &str = "deny";
 
-/// Who is asked.
+/// Source of consent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Approver {
     /// The user, through the client.
     #[default]
     User,
-    /// Nobody: whoever runs the command has consented beforehand.
+    /// The operator: running the command is consent.
     Operator,
 }
 
-/// How a call was approved.
+/// Source and scope of a consent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Approval {
     /// By the user, for this call.
@@ -56,7 +56,7 @@ pub enum Approval {
     RunBefore,
     /// Earlier in the session.
     SessionBefore,
-    /// By whoever ran the command.
+    /// By the operator, with `--yes`.
     Operator,
 }
 
@@ -73,7 +73,7 @@ impl fmt::Display for Approval {
     }
 }
 
-/// What was consented to in one run, and what is being asked.
+/// Consents of one run, and open questions.
 #[derive(Default)]
 pub(super) struct Consents(Mutex<ConsentState>);
 
@@ -81,23 +81,23 @@ pub(super) struct Consents(Mutex<ConsentState>);
 struct ConsentState {
     granted: BTreeSet<Consent>,
     refused: BTreeMap<Consent, String>,
-    /// Questions that further calls can still join.
+    /// Questions that further calls can join.
     open: HashMap<Vec<Consent>, Arc<Batch>>,
-    /// One question at a time about the same thing.
+    /// One question at a time for each key.
     turns: HashMap<Vec<Consent>, Arc<tokio::sync::Mutex<()>>>,
 }
 
-/// Calls that are asked about together.
+/// Most calls of one question.
 #[derive(Default)]
 struct Batch {
     shown: Mutex<Vec<Shown>>,
     settled: watch::Sender<Option<Settled>>,
 }
 
-/// The arguments of one call as the user sees them, a line each.
+/// Arguments of one call for the user, one line each.
 type Shown = Vec<String>;
 
-/// What came of a question.
+/// Outcome of a question.
 #[derive(Debug, Clone)]
 enum Settled {
     Granted(Approval),
@@ -114,7 +114,7 @@ impl Settled {
 }
 
 impl Consents {
-    /// What is remembered of all of `wanted`; `None` when some of it has to be asked.
+    /// The remembered decision about all of `wanted`; `None` if any of it must be asked.
     async fn remembered(&self, wanted: &[Consent], session: &Approvals) -> Result<Option<Settled>> {
         let mut allowed = Vec::with_capacity(wanted.len());
         for consent in wanted {
@@ -131,7 +131,7 @@ impl Consents {
         Ok(all.then_some(Settled::Granted(Approval::RunBefore)))
     }
 
-    /// Joins the question about `wanted` while all of its calls can be shown, or opens one; whether it was opened.
+    /// Joins the question about `wanted` while it can show the call, or opens one; true if it opened one.
     fn join(&self, wanted: &[Consent], shown: Shown) -> (Arc<Batch>, bool) {
         let mut state = self.0.lock();
         if let Some(batch) = state.open.get(wanted) {
@@ -153,7 +153,7 @@ impl Consents {
         Arc::clone(self.0.lock().turns.entry(wanted.to_vec()).or_default())
     }
 
-    /// Lets no further call join.
+    /// Closes the question to further calls.
     fn close(&self, wanted: &[Consent], batch: &Arc<Batch>) -> Vec<Shown> {
         let mut state = self.0.lock();
         if state.open.get(wanted).is_some_and(|open| Arc::ptr_eq(open, batch)) {
@@ -172,10 +172,10 @@ impl Consents {
 }
 
 impl Broker {
-    /// Gets the user's consent to a call; says how it was given.
+    /// Gets the user's consent to a call; returns how it was given.
     ///
     /// # Errors
-    /// `APPROVAL_DENIED` when the user says no, says nothing, cannot be asked, or cannot be shown the whole call.
+    /// `APPROVAL_DENIED` when the user says no, does not answer, cannot be asked, or cannot be shown the whole call.
     pub(super) async fn approve(&self, asked: &Asked<'_>, reasons: &[Reason]) -> Result<Approval> {
         let wanted: Vec<Consent> = reasons.iter().map(|reason| consent(asked, reason)).collect();
         if let Some(settled) = self.consents.remembered(&wanted, &self.context.session.approvals).await? {
@@ -194,7 +194,7 @@ impl Broker {
             let _turn = turn.lock().await;
             tokio::time::sleep(GATHER).await;
             let calls = self.consents.close(&wanted, &batch);
-            // Another question about the same may have been answered meanwhile.
+            // Another question for the same key may have been answered meanwhile.
             let settled = match self.consents.remembered(&wanted, &self.context.session.approvals).await? {
                 Some(settled) => settled,
                 None => self.ask(asked, reasons, &wanted, &calls).await,
@@ -264,7 +264,7 @@ impl Broker {
         }
     }
 
-    /// The question: what the gateway knows first, then each call with all its arguments.
+    /// The question: facts of the gateway first, then each call with all its arguments.
     fn message(&self, asked: &Asked<'_>, because: &str, calls: &[Shown]) -> String {
         let name = format!("{}.{}", asked.entry.ident, asked.what());
         let times = if calls.len() > 1 { format!(" {} times", calls.len()) } else { String::new() };
@@ -289,7 +289,7 @@ impl Broker {
     }
 }
 
-/// What the user fills in. There is no default: nothing is allowed by a key pressed too early.
+/// Form for the user. It has no default: a key pressed too early allows nothing.
 fn form() -> Value {
     json!({
         "type": "object",
@@ -309,14 +309,14 @@ fn consent(asked: &Asked<'_>, reason: &Reason) -> Consent {
     let digest = match asked.operation {
         Operation::Tool { definition, .. } => definition.clone(),
         Operation::Prompt { definition, .. } => definition.clone().unwrap_or_default(),
-        // All that is read of one server is one thing.
+        // All resources and prompts of one server share one consent.
         _ => String::new(),
     };
     let (server, origin) = (asked.entry.name.clone(), Arc::clone(&asked.entry.origin));
     Consent { server, origin, tool, digest, rule: reason.to_string() }
 }
 
-/// What a call says beside its name, as the script wrote it: without secrets, and without what placeholders stand for.
+/// Arguments as the script wrote them, without secrets and without the values of placeholders.
 fn arguments(asked: &Asked<'_>) -> Value {
     let written = asked.written.and_then(|written| serde_json::from_str(written).ok());
     let arguments = written.unwrap_or_else(|| match asked.operation {

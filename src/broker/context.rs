@@ -1,4 +1,4 @@
-//! Everything that one execution runs against.
+//! Context of one execution.
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ use crate::upstream::Caller;
 pub struct ExecutionContext {
     /// Catalog that the script sees.
     pub catalog: Arc<Catalog>,
-    /// The way to the servers.
+    /// Routes to the servers.
     pub router: Arc<Router>,
     /// Session that it belongs to.
     pub session: Arc<Session>,
@@ -30,7 +30,7 @@ pub struct ExecutionContext {
     pub pool: Arc<Pool>,
     /// Limits of one execution.
     pub limits: Limits,
-    /// Rates and budgets.
+    /// Rate limits and budgets.
     pub spending: Arc<Spending>,
     /// Metrics and traces.
     pub telemetry: Telemetry,
@@ -38,9 +38,9 @@ pub struct ExecutionContext {
     pub audit: Arc<audit::Log>,
     /// Redaction of answers.
     pub redaction: redact::Results,
-    /// Whether redacted values get placeholders, which calls may use.
+    /// True if redacted values get placeholders, which calls may use.
     pub placeholders: bool,
-    /// Client that servers may reach meanwhile, where there is one.
+    /// Client that servers may reach meanwhile, if any.
     pub caller: Option<Arc<dyn Caller>>,
     /// Policy when the execution began.
     pub rules: Arc<Rules>,

@@ -1,4 +1,4 @@
-//! Answers of servers, and schemas with arguments, whatever they are.
+//! Fuzz targets: arbitrary answers, schemas and arguments.
 
 use serde_json::{Value, json};
 
@@ -16,7 +16,7 @@ use crate::upstream::{self, Block, ToolAnswer};
 
 /// Steps of a check.
 const STEPS: u64 = 300_000;
-/// Bytes of an answer that is made.
+/// Most bytes of a generated answer.
 const MOST: usize = 100_000;
 
 const LEAVES: &[&str] = &[
@@ -44,8 +44,8 @@ const LEAVES: &[&str] = &[
     "jsonrpc",
 ];
 
-/// A line of a server is parsed in linear memory, whatever it is; what it holds becomes a value in what was measured for
-/// it, and leaves redacted and laid out at a linear size.
+/// Checks that a server's line is parsed in linear memory, that its values take the measured memory, and that its text
+/// leaves redacted and rendered at a linear size.
 pub fn answers(data: &[u8]) {
     warmed(check_answers, data);
 }
@@ -110,7 +110,7 @@ fn as_answer(input: &mut Input<'_>, text: String) {
     }
 }
 
-/// Arguments are checked against a schema in the steps and the memory that are published; so is a sample made.
+/// Checks that validation and samples stay within the published steps and memory.
 pub fn schemas(data: &[u8]) {
     warmed(check_schemas, data);
 }
@@ -120,7 +120,7 @@ fn check_schemas(data: &[u8]) {
     let schema = input.schema();
     let value = arguments(&mut input);
     let bytes = (schema.to_string().len(), value.to_string().len());
-    // Enough to see what a step costs; all of them are `hostile.rs`'s to spend.
+    // Enough to measure a step's cost; `hostile.rs` spends the full limit.
     let steps = allowed(bytes.1, bytes.0).min(STEPS);
     let (meter, patterns) = (Meter::new(steps), Patterns::default());
     let (checked, memory) = spent(|| {
@@ -128,7 +128,7 @@ fn check_schemas(data: &[u8]) {
         Check::new(&schema, dialect, &meter, &patterns).find(&value, Problems::default())
     });
     limits::SCHEMA_MEMORY.holds(bytes.0 + bytes.1, memory.peak, &(&value, &schema));
-    // What is allocated was worked on, in steps.
+    // Every allocation is paid for in steps.
     let worked = 1_000 * (steps - meter.left()) as usize + (1 << 20);
     assert!(memory.total <= worked, "{memory:?} of {worked} for {value} of {schema}");
     match checked {
@@ -156,7 +156,7 @@ fn arguments(input: &mut Input<'_>) -> Value {
 mod tests {
     use super::*;
 
-    /// A list that has just grown has a place ready for each of its values.
+    /// A list that has just grown already has room for each of its values.
     #[test]
     fn a_list_takes_what_is_measured_for_it_whatever_its_length() {
         answers(b"warm");

@@ -1,24 +1,40 @@
-//! What one execution called, and how much it may still call.
+//! Calls of one execution, and its remaining budget of calls.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::time::Instant;
 
 use parking_lot::Mutex;
+use serde::Serialize;
 
 use super::millis;
-use super::record::{CallRecord, Verdict};
+use super::record::{CallRecord, Verdict, preview};
 use crate::config::Amount;
 use crate::error::{Error, ErrorCode, Result};
 use crate::outcome::Outcome;
 use crate::telemetry::CallId;
 
-/// Records of a run beyond the calls that it may make: what was refused costs nothing, but not without end.
+/// Most records of a run beyond its call limit: refused calls cost nothing, but are bounded.
 const MAX_REFUSED: usize = 100;
+
+/// Operations of the stash that a record shows.
+const MAX_STASH: usize = 200;
+
+/// One operation of the stash.
+#[derive(Debug, Clone, Serialize)]
+pub(super) struct StashUse {
+    /// `put`, `get` or `delete`.
+    op: &'static str,
+    /// The key, redacted and cut.
+    key: String,
+    /// Bytes of the value that was put or found.
+    bytes: usize,
+}
 
 /// The calls of one execution in the order they were made.
 pub struct Ledger {
     calls: Mutex<Vec<Arc<Mutex<CallRecord>>>>,
+    stash: Mutex<Vec<StashUse>>,
     closed: AtomicUsize,
     charged: AtomicU32,
     discovered: AtomicU32,
@@ -30,6 +46,7 @@ impl Ledger {
     pub(super) fn new(max_calls: u32, max_discovery: u32) -> Self {
         Self {
             calls: Mutex::default(),
+            stash: Mutex::default(),
             closed: AtomicUsize::new(0),
             charged: AtomicU32::new(0),
             discovered: AtomicU32::new(0),
@@ -38,10 +55,23 @@ impl Ledger {
         }
     }
 
-    /// The records so far.
+    /// Records so far.
     #[must_use]
     pub fn records(&self) -> Vec<CallRecord> {
         self.calls.lock().iter().map(|record| record.lock().clone()).collect()
+    }
+
+    /// Puts an operation of the stash on record; only the first [`MAX_STASH`] are.
+    pub(super) fn stash(&self, op: &'static str, key: &str, bytes: usize) {
+        let mut stash = self.stash.lock();
+        if stash.len() < MAX_STASH {
+            stash.push(StashUse { op, key: preview(key), bytes });
+        }
+    }
+
+    /// The operations of the stash so far.
+    pub(super) fn stash_uses(&self) -> Vec<StashUse> {
+        self.stash.lock().clone()
     }
 
     /// Calls that have ended.
@@ -55,17 +85,17 @@ impl Ledger {
         charge(&self.discovered, limit, || format!("a run may make {limit} requests besides tool calls"))
     }
 
-    /// Puts a call on record.
+    /// Opens the record of a call.
     ///
     /// # Errors
-    /// `BUDGET_EXCEEDED` when the run tries without end; its last record says so.
+    /// `BUDGET_EXCEEDED` when the run has too many refused calls; its last record says so.
     pub(super) fn open(&self, mut record: CallRecord) -> Result<Call<'_>> {
         let limit = self.max_calls as usize + MAX_REFUSED;
         let mut calls = self.calls.lock();
         if calls.len() < limit {
             let record = Arc::new(Mutex::new(record));
             calls.push(Arc::clone(&record));
-            return Ok(Call { ledger: self, record, opened: Instant::now(), is_charged: false });
+            return Ok(Call { ledger: self, record, opened: Instant::now(), is_charged: false, is_planned: false });
         }
         let error = Error::new(ErrorCode::BudgetExceeded, format!("a run may try {limit} calls and this one has"));
         if calls.len() == limit {
@@ -84,6 +114,7 @@ pub(super) struct Call<'l> {
     record: Arc<Mutex<CallRecord>>,
     opened: Instant,
     is_charged: bool,
+    is_planned: bool,
 }
 
 impl Call<'_> {
@@ -92,10 +123,10 @@ impl Call<'_> {
         self.record.lock().clone()
     }
 
-    /// Charges the call to those that the run may make.
+    /// Charges the call to the run's call limit.
     ///
     /// # Errors
-    /// `BUDGET_EXCEEDED` when the run has made them all.
+    /// `BUDGET_EXCEEDED` when the limit is used up.
     pub(super) fn charge(&mut self) -> Result<()> {
         let limit = self.ledger.max_calls;
         let made = || format!("a run may make {limit} calls and this one has made them");
@@ -104,12 +135,12 @@ impl Call<'_> {
         Ok(())
     }
 
-    /// Notes why it is made.
+    /// Notes the verdict of an admitted call.
     pub(super) fn admitted(&mut self, verdict: Verdict) {
         self.record.lock().verdict = verdict;
     }
 
-    /// Notes why it is not made, and gives the charge back.
+    /// Notes the verdict of a refused call, and gives the charge back.
     pub(super) fn refused(&mut self, error: Error) -> Error {
         if std::mem::take(&mut self.is_charged) {
             self.ledger.charged.fetch_sub(1, Ordering::Relaxed);
@@ -118,7 +149,7 @@ impl Call<'_> {
         error
     }
 
-    /// Notes what it costs.
+    /// Notes its cost.
     pub(super) fn paid(&mut self, cost: Amount) {
         self.record.lock().cost = cost;
     }
@@ -129,7 +160,7 @@ impl Call<'_> {
         (record.sent, record.id) = (true, id);
     }
 
-    /// Whether it was sent.
+    /// True once it was sent.
     pub(super) fn is_sent(&self) -> bool {
         self.record.lock().sent
     }
@@ -139,9 +170,17 @@ impl Call<'_> {
         self.record.lock().answer_bytes = bytes;
     }
 
-    /// Ends it.
-    pub(super) fn close(self, outcome: Outcome) {
-        self.record.lock().outcome = outcome;
+    /// Notes that a dry run does not make it.
+    pub(super) fn planned(&mut self) {
+        self.is_planned = true;
+    }
+
+    /// Ends it with its answer, or the error in its place.
+    pub(super) fn close<T>(self, answer: &Result<T>) {
+        let mut record = self.record.lock();
+        record.outcome = if self.is_planned { Outcome::Planned } else { Outcome::of(answer) };
+        record.error = answer.as_ref().err().map(|error| preview(&error.message));
+        drop(record);
         self.ledger.closed.fetch_add(1, Ordering::Relaxed);
     }
 }
@@ -153,7 +192,7 @@ impl Drop for Call<'_> {
 }
 
 fn charge(counter: &AtomicU32, limit: u32, message: impl Fn() -> String) -> Result<()> {
-    // Saturating, so that a script that catches the error and goes on cannot wrap the counter around.
+    // Saturating, so that a script that catches the error and continues cannot wrap the counter around.
     let charged = counter.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |n| (n < limit).then_some(n + 1));
     match charged {
         Ok(_) => Ok(()),

@@ -1,14 +1,14 @@
-//! The only way from a script to a server.
+//! The only path from a script to a server.
 //!
-//! One [`Broker`] serves one execution, whichever language, entry point or degree of parallelism it comes from:
+//! One [`Broker`] serves one execution, for every language, entry point and degree of parallelism:
 //!
-//! 1. resolve the names, with suggestions; a tool that is not as reviewed goes no further;
+//! 1. resolve the names, with suggestions; an unreviewed tool stops here;
 //! 2. map and validate the arguments against the tool's schema;
-//! 3. open the record, so that what is refused is on it too;
-//! 4. ask the `policy`, and the user where that says so, before anything is counted or sent;
-//! 5. charge the budgets, within the rates, and wait for a free slot;
-//! 6. put the call on record, look whether the rules have changed meanwhile, and call the server through the router;
-//! 7. note whose data the execution holds now, normalise the answer, redact what is shown of errors, close the record.
+//! 3. open the record, so that refused calls are on it too;
+//! 4. ask the `policy`, and the user if a rule says so, before anything is counted or sent;
+//! 5. charge the budgets, within the rate limits, and wait for a free slot;
+//! 6. put the call on record, check whether the rules have changed meanwhile, and call the server through the router;
+//! 7. add the server to the taint, normalise the answer, redact errors, close the record.
 
 mod arguments;
 mod attachments;
@@ -44,7 +44,6 @@ use crate::labels::Labels;
 use crate::limits;
 use crate::manifest::{ServerEntry, ServerState};
 use crate::memory;
-use crate::outcome::Outcome;
 use crate::pause::Pause;
 use crate::redact::{self, Mentions, Surface};
 use crate::session::Stash;
@@ -73,29 +72,29 @@ use policy::{Asked, Reason};
 use recorder::Recorder;
 use taint::{Taint, TaintSnapshot};
 
-/// Requests other than tool calls that one run may make; they are answered from memory.
+/// Most requests of one run other than calls; they are answered from memory.
 const MAX_DISCOVERY: u32 = limits::DISCOVERY.max as u32;
 
-/// Bytes of memory that values of arguments may take for each byte that arguments may have. Records take about ten.
+/// Memory that the values of arguments may take per byte of the argument limit. Records take about ten.
 const BYTES_A_BYTE: usize = 32;
-/// Bytes that they may take besides, so that the smallest limit serves for arguments of any kind.
+/// Further bytes that they may take, so that the smallest limit serves arguments of any kind.
 const SMALL_ARGS: usize = 64 << 10;
 
-/// A call that may be made.
+/// An admitted call.
 struct Admitted {
-    /// Whether it is only planned.
+    /// True if it is only planned.
     is_planned: bool,
-    /// Whether somebody has vouched for the tool as the catalog has it: a reviewer, or the user.
+    /// True if a reviewer or the user approved the tool with the catalog's definition.
     is_vouched: bool,
-    /// The last rules that it was decided by.
+    /// The last rules that decided about it.
     rules: Arc<Rules>,
     /// Taint when it was dispatched.
     taint: TaintSnapshot,
-    /// Why the user was asked.
+    /// Reasons for which the user was asked.
     reasons: Vec<Reason>,
 }
 
-/// The boundary of one execution.
+/// Enforcement point of one execution.
 pub struct Broker {
     context: Arc<ExecutionContext>,
     recorder: Recorder,
@@ -104,7 +103,7 @@ pub struct Broker {
     taint: Taint,
     attachments: Attachments,
     consents: Consents,
-    /// Whether writes are planned only.
+    /// True for a dry run.
     is_dry: bool,
     stash: Stash,
     pause: Arc<Pause>,
@@ -114,9 +113,9 @@ pub struct Broker {
 }
 
 impl Broker {
-    /// Boundary of a script, which may use the placeholders that it mentions. In a dry run nothing is written: calls of
-    /// tools that may write, and those that the user would be asked about, are answered with a sample of their output
-    /// schema, and what is put in the stash is forgotten.
+    /// A broker for a script, which may use the placeholders that it mentions. Dry run: nothing is written. Calls of
+    /// tools that may write, and calls that need approval, get a sample of the tool's output schema; writes to the
+    /// stash are dropped.
     #[must_use]
     pub fn of_script(context: Arc<ExecutionContext>, language: Language, code: &str, is_dry: bool) -> Self {
         let placeholders = Placeholders::new(context.placeholders, || Mentions::of(code));
@@ -130,7 +129,8 @@ impl Broker {
         }
     }
 
-    /// Boundary of a request that is no script, such as `cat`. It may use any placeholder: the agent wrote the arguments.
+    /// A broker for a request other than a script, such as `cat`. It may use any placeholder: the agent wrote the
+    /// arguments.
     #[must_use]
     pub fn of_request(context: Arc<ExecutionContext>, request: &'static str) -> Self {
         let placeholders = Placeholders::new(context.placeholders, Mentions::default);
@@ -157,13 +157,13 @@ impl Broker {
         }
     }
 
-    /// What it runs against.
+    /// Context of the execution.
     #[must_use]
     pub fn context(&self) -> &ExecutionContext {
         &self.context
     }
 
-    /// The servers whose data it holds now.
+    /// Servers whose data it holds now.
     #[must_use]
     pub fn labels(&self) -> Labels {
         self.taint.now().labels
@@ -175,7 +175,7 @@ impl Broker {
         &self.ledger
     }
 
-    /// Binary content that came back so far.
+    /// Binary content so far.
     #[must_use]
     pub fn attachments(&self) -> &Attachments {
         &self.attachments
@@ -193,13 +193,14 @@ impl Broker {
         let fit = async {
             let (entry, stub) = self.context.catalog.tool(server, tool)?;
             policy::reviewed(entry, stub)?;
-            let max_bytes = self.context.limits.args_bytes;
-            let arguments =
-                arguments::fitting(&self.context.validators, &self.context.catalog, (entry, stub), sent, max_bytes)
-                    .await?;
-            Ok::<_, Error>((entry, stub, arguments))
+            let filled = self.attachments.fill(sent, |parameter| arguments::takes_text(stub, parameter));
+            filled.as_deref().map_or(Ok(()), |filled| self.small_enough(filled))?;
+            let (sent, max_bytes) = (filled.as_deref().unwrap_or(sent), self.context.limits.args_bytes);
+            let (validators, catalog) = (&self.context.validators, &self.context.catalog);
+            let arguments = arguments::fitting(validators, catalog, (entry, stub), sent, max_bytes).await?;
+            Ok::<_, Error>((entry, stub, arguments, filled.is_some()))
         };
-        let (entry, stub, arguments) = match fit.await {
+        let (entry, stub, arguments, is_filled) = match fit.await {
             Ok(fitting) => fitting,
             Err(refused)
                 if matches!(refused.code, ErrorCode::AuthRequired | ErrorCode::TransportDead)
@@ -211,7 +212,7 @@ impl Broker {
         };
         let (name, definition, repeatable) = (stub.name.clone(), stub.full_digest(), is_repeatable(stub));
         let operation = Operation::Tool { name, definition, arguments, repeatable };
-        let written = back.is_some().then_some(args);
+        let written = (back.is_some() || is_filled).then_some(args);
         self.dispatch(call, &Asked { entry, stub: Some(stub), operation: &operation, written }).await
     }
 
@@ -230,7 +231,7 @@ impl Broker {
         Err(Error::new(code, message).hint("run the script again"))
     }
 
-    /// Checks what arguments take as values, before any are made of them.
+    /// Checks the memory of the arguments' values before they are parsed.
     fn small_enough(&self, args: &str) -> Result<()> {
         let limit = self.context.limits.args_bytes;
         let (size, hint) = (args.len(), "send less, or raise `sandbox.limits.args` in the configuration");
@@ -250,36 +251,34 @@ impl Broker {
         }
     }
 
-    /// Puts a call on record whose names or arguments are wrong.
+    /// Puts an invalid call on record.
     fn record_invalid(&self, call: u64, server: &str, what: &str, args: &str, error: Error) -> Error {
         let labels = self.taint.now().labels;
         let record = task::work_on(args.len(), || CallRecord::invalid(call, server, what, args, labels));
         match self.ledger.open(record) {
             Ok(mut call) => {
-                let error = call.refused(error);
-                call.close(Outcome::Failed(error.code));
+                let refused = Err::<Value, Error>(call.refused(error.clone()));
+                call.close(&refused);
                 error
             }
             Err(too_many) => too_many,
         }
     }
 
-    /// Steps 3 to 7, the same for every kind of operation.
+    /// Steps 3 to 7, for every kind of operation.
     async fn dispatch(&self, number: u64, asked: &Asked<'_>) -> Result<Value> {
         let taint = self.taint.now();
         let mut call = self.ledger.open(CallRecord::new(number, asked, taint.labels.clone()))?;
-        let mut is_planned = false;
         let answer = match self.admit(&mut call, asked, taint).await {
             Err(error) => Err(call.refused(error)),
             Ok(admitted) if admitted.is_planned => {
-                is_planned = true;
+                call.planned();
                 self.taint.receive(&asked.entry.name);
-                let schema = asked.stub.and_then(|stub| stub.definition.get("outputSchema"));
-                Ok(sample::of(schema))
+                Ok(sample::of(asked.stub.and_then(|stub| stub.definition.get("outputSchema"))))
             }
             Ok(admitted) => self.pay_and_send(&mut call, asked, &admitted).await,
         };
-        call.close(if is_planned { Outcome::Planned } else { Outcome::of(&answer) });
+        call.close(&answer);
         if let Some(caller) = &self.context.caller {
             let said = if answer.is_ok() { "done" } else { "failed" };
             caller.progress(Step { done: self.ledger.closed(), message: format!("{}: {said}", asked.label()) });
@@ -287,7 +286,7 @@ impl Broker {
         answer
     }
 
-    /// Steps 4 and 5: why the call may be made. `taint` is that of the execution when the call was dispatched.
+    /// Steps 4 and 5: decides about a call. `taint` is that of the execution when the call was dispatched.
     async fn admit(&self, call: &mut Call<'_>, asked: &Asked<'_>, taint: TaintSnapshot) -> Result<Admitted> {
         let mut reasons = policy::decide(&self.context.rules, asked, &taint)?;
         let rules = (self.context.rules_now)();
@@ -300,7 +299,7 @@ impl Broker {
             false if self.is_dry => Verdict::WouldAsk(policy::all_of(&reasons)),
             false => Verdict::Approved(self.approve(asked, &reasons).await?),
         });
-        // Only a call that is made puts the execution into its group, and of several at once only one can.
+        // Only an admitted call puts the execution into its group; of concurrent calls to two groups only one can.
         self.taint.enter(&asked.entry.name)?;
         call.charge()?;
         let is_planned = self.is_dry && !(reasons.is_empty() && asked.is_read());
@@ -308,7 +307,7 @@ impl Broker {
         Ok(Admitted { is_planned, is_vouched, rules, taint, reasons })
     }
 
-    /// Decides again about a call that is about to be sent: asking, paying and waiting for a slot take their time.
+    /// Decides again just before the call is sent: approval, payment and waiting for a slot take time.
     fn still_admitted(&self, asked: &Asked<'_>, admitted: &Admitted) -> Result<()> {
         let rules = (self.context.rules_now)();
         if Arc::ptr_eq(&rules, &admitted.rules) {
@@ -325,7 +324,7 @@ impl Broker {
         }
     }
 
-    /// Pays for a call and makes it. What is refused on the way costs nothing.
+    /// Pays for a call and makes it. A refused call costs nothing.
     async fn pay_and_send(&self, call: &mut Call<'_>, asked: &Asked<'_>, admitted: &Admitted) -> Result<Value> {
         let label = asked.label();
         let item = Item {
@@ -349,7 +348,7 @@ impl Broker {
         answer
     }
 
-    /// Puts a call on record, and makes it if it still may be.
+    /// Puts a call on record, and sends it if it is still admitted.
     async fn send(&self, call: &mut Call<'_>, asked: &Asked<'_>, admitted: &Admitted) -> Result<Value> {
         let recorded = self.recorder.sent(&call.record(), &self.context.session, self.trace.id()).await;
         if let Err(error) = recorded.and_then(|()| self.still_admitted(asked, admitted)) {
@@ -369,7 +368,7 @@ impl Broker {
         call.sent(id);
         let room = upstream::ReservedMemory::default();
         let answer = self.reported(asked, told, &room).await;
-        // Whatever came of it: an error says what the server said, and a call that was lost may have an effect.
+        // For any outcome: an error carries the server's words, and a lost call may have had an effect.
         self.taint.receive(&asked.entry.name);
         let answer = answer.map_err(|error| self.redacted(error))?;
         let bytes = answer.text_bytes();
@@ -383,7 +382,7 @@ impl Broker {
         value
     }
 
-    /// An answer as scripts see it, and its size in bytes.
+    /// The answer as scripts see it, and its size in bytes.
     fn normalise(&self, asked: &Asked<'_>, answer: Answer) -> (usize, Result<Value>) {
         match answer {
             Answer::Tool(answer) => {
@@ -399,7 +398,7 @@ impl Broker {
         }
     }
 
-    /// The call itself, while the client hears what the server says of it.
+    /// Makes the call and reports the server's progress to the client.
     async fn reported(
         &self,
         asked: &Asked<'_>,
@@ -430,8 +429,8 @@ impl Broker {
         }
     }
 
-    /// What a server says of a failed call is for the script, except for secrets; what libraries, transports and stderr
-    /// say may tell of the network behind the gateway as well.
+    /// Redacts secrets from a server's own error. Errors of libraries, transports and stderr also lose what describes
+    /// the network behind the gateway.
     fn redacted(&self, error: Error) -> Error {
         let surface = match error.code {
             ErrorCode::ToolError | ErrorCode::InvalidArgs => Surface::ToolError,
@@ -450,19 +449,19 @@ fn no_room(asked: &Asked<'_>, full: &memory::Full) -> Error {
     Error::new(ErrorCode::BudgetExceeded, message).hint(full.hint())
 }
 
-/// Whether a call with this error was not made at all, by our breaker, by the server's own word, or because the tool is
-/// another one now.
+/// True if a call with this error was not made: refused by the circuit breaker or the server, or because the tool has
+/// changed.
 fn was_turned_away(code: ErrorCode) -> bool {
     matches!(code, ErrorCode::CircuitOpen | ErrorCode::AuthRequired | ErrorCode::RateLimit | ErrorCode::ToolChanged)
 }
 
-/// Whether the server says that calling the tool twice does what calling it once does.
+/// True if the server annotates the tool as read-only or idempotent.
 fn is_repeatable(stub: &ToolStub) -> bool {
     let says = |hint| stub.definition.pointer(&format!("/annotations/{hint}")).and_then(Value::as_bool) == Some(true);
     says("readOnlyHint") || says("idempotentHint")
 }
 
-/// Milliseconds with microsecond resolution, as the records show times.
+/// Milliseconds with microsecond resolution, as in the records.
 fn millis(since: Instant) -> f64 {
     (since.elapsed().as_micros() as f64) / 1000.0
 }

@@ -1,4 +1,4 @@
-//! The answers of servers, in the form that scripts work with.
+//! Normalises servers' answers for scripts.
 
 use serde::de::IgnoredAny;
 use serde_json::{Value, json};
@@ -12,26 +12,26 @@ use crate::redact::{self, Surface};
 use crate::text::head;
 use crate::upstream::{Answer, Block, ToolAnswer};
 
-/// Characters of a tool's own error that are passed on.
+/// Most characters of a tool's own error.
 const MAX_ERROR: usize = 4000;
 
-/// Where an answer comes from, and where what is more than text goes.
+/// Source of an answer, and the store of its binary content.
 pub(super) struct Origin<'a> {
     /// The server's identifier.
     pub(super) server: &'a str,
     /// The tool, for messages.
     pub(super) tool: &'a str,
-    /// The limits on answers.
+    /// Limits on answers.
     pub(super) limits: &'a Limits,
-    /// The content of the execution.
+    /// Content of the execution.
     pub(super) attachments: &'a Attachments,
 }
 
-/// `isError` raises, structured content wins, one text that is a JSON object or array is parsed, any other text
-/// stays text, other blocks become handles; several blocks become a list. Handles beside structured content, which
-/// repeats only the texts, are under its key `_content`.
+/// Normalises a tool's answer. `isError` raises. Structured content wins. A single text that is a JSON object or array
+/// is parsed; any other text stays text. Other blocks become handles; several blocks become a list. Handles beside
+/// structured content, which repeats only the texts, are under its key `_content`.
 ///
-/// How many bytes it has comes beside it.
+/// Returns its size in bytes beside it.
 pub(super) fn tool_answer(answer: ToolAnswer, origin: &Origin<'_>) -> (usize, Result<Value>) {
     let (bytes, fits) = size(&answer, origin);
     (bytes, fits.and_then(|()| value(answer, origin)))
@@ -64,7 +64,7 @@ fn value(answer: ToolAnswer, origin: &Origin<'_>) -> Result<Value> {
     })
 }
 
-/// Structured content with handles that came beside it.
+/// Adds the handles that came beside structured content.
 fn beside(mut structured: Value, handles: Vec<Value>) -> Value {
     const KEY: &str = "_content";
     match &mut structured {
@@ -77,7 +77,7 @@ fn beside(mut structured: Value, handles: Vec<Value>) -> Value {
     }
 }
 
-/// Bytes that the values take which are made of texts of an answer.
+/// Memory of the values made from texts of an answer.
 pub(super) fn tree_bytes(answer: &Answer) -> usize {
     let Answer::Tool(answer) = answer else { return 0 };
     if answer.structured.is_some() || answer.is_error {
@@ -87,7 +87,7 @@ pub(super) fn tree_bytes(answer: &Answer) -> usize {
         Block::Text(text) if json::is_composed(text) => json::measure(text.as_bytes()).ok().map(|found| (text, found)),
         _ => None,
     });
-    // What only looks like JSON stays text.
+    // Text that only looks like JSON stays text.
     let becomes_values = |text: &str, found: &json::Measure| {
         let is_small = found.tree_bytes <= memory::SMALL;
         is_small || (found.depth <= json::MAX_DEPTH && serde_json::from_str::<IgnoredAny>(text).is_ok())
@@ -96,14 +96,14 @@ pub(super) fn tree_bytes(answer: &Answer) -> usize {
     texts.map(|(_, found)| found.tree_bytes).sum()
 }
 
-/// A resource or prompt, as the server sent it, and its size.
+/// A resource or prompt unchanged, and its size.
 pub(super) fn raw_answer(value: Value, limits: &Limits) -> (usize, Result<Value>) {
     let size = json::written(&value);
     let fits = size <= limits.answer_bytes;
     (size, if fits { Ok(value) } else { Err(too_large("the answer", size, limits.answer_bytes)) })
 }
 
-/// A resource or prompt with handles in place of what is more than text.
+/// A resource or prompt with handles in place of binary content.
 pub(super) fn with_handles(mut value: Value, origin: &Origin<'_>) -> Result<Value> {
     for content in list(&mut value, "contents") {
         if content.get("blob").is_some() {
@@ -129,7 +129,7 @@ fn list<'a>(value: &'a mut Value, key: &str) -> impl Iterator<Item = &'a mut Val
     value.get_mut(key).and_then(Value::as_array_mut).into_iter().flatten()
 }
 
-/// Bytes of an answer, and whether that many may be passed on.
+/// Size of an answer in bytes, checked against the limit.
 fn size(answer: &ToolAnswer, origin: &Origin<'_>) -> (usize, Result<()>) {
     let Origin { tool, limits, .. } = *origin;
     let (mut text, mut media, mut fits) = (0, 0, Ok(()));
@@ -147,7 +147,7 @@ fn size(answer: &ToolAnswer, origin: &Origin<'_>) -> (usize, Result<()>) {
             },
         }
     }
-    // Most servers send the same content as text too, so the structured form is measured only where it stands alone.
+    // Most servers repeat the content as text, so the structured form is measured only where it stands alone.
     if text == 0 {
         text = answer.structured.as_ref().map_or(0, json::written);
     }
@@ -166,7 +166,7 @@ fn check_binary(block: &Value, origin: &Origin<'_>) -> Result<()> {
     }
 }
 
-/// What kind of binary content a block is, and its size.
+/// Kind and size of a block's binary content.
 fn binary(block: &Value) -> Option<(&str, usize)> {
     let data = block.get("data").or_else(|| block.pointer("/resource/blob")).and_then(Value::as_str)?;
     let kind = block.get("type").and_then(Value::as_str).filter(|kind| *kind != "resource");
@@ -191,7 +191,7 @@ fn tool_error(tool: &str, answer: ToolAnswer) -> Error {
         })
         .collect();
     let said = texts.join("\n");
-    // Before it is cut: half a secret would not be known for one.
+    // Redacted before the cut: half a secret would not be recognised.
     let said = redact::text(Surface::ToolError, said.trim());
     let cut = head(&said, MAX_ERROR);
     let error = match cut.is_empty() {
@@ -208,8 +208,8 @@ fn tool_error(tool: &str, answer: ToolAnswer) -> Error {
     }
 }
 
-/// Numbers, booleans and quoted strings stay text: `"007"` or `"1e5"` would silently change their meaning. So does JSON
-/// with keys that would be interpreted.
+/// Parses JSON objects and arrays. Numbers, booleans and quoted strings stay text: `"007"` or `"1e5"` would silently
+/// change their meaning. So does JSON with keys that would be interpreted.
 fn parsed(text: String) -> Value {
     if !json::is_composed(&text) {
         return Value::String(text);

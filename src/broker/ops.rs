@@ -1,4 +1,4 @@
-//! What scripts ask of the gateway, answered: calls by the broker's steps, everything else from memory.
+//! Answers scripts: calls go through the broker's steps, everything else comes from memory.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -37,7 +37,7 @@ impl Host for Broker {
     }
 }
 
-/// What a script may know to be there.
+/// Decides which files and results a script may see.
 impl Sight for Broker {
     fn sees(&self, labels: &Labels) -> bool {
         self.taint.glimpse(labels)
@@ -84,19 +84,25 @@ impl Broker {
                     Error::new(ErrorCode::InvalidArgs, format!("the value of {key:?} cannot be kept: {unfit}"))
                 })?;
                 let ttl = ttl_secs.map(Duration::from_secs);
+                self.ledger.stash("put", &key, value.get().len());
                 self.stash.put(key, value.get().to_owned(), self.labels(), ttl, self.readable()).await?;
                 json_text(&Value::Null)
             }
-            Op::StashGet { key } => match self.stashed(&key).await? {
-                Some(text) => RawValue::from_string(text.to_string()).map_err(not_json),
-                None => json_text(&Value::Null),
-            },
+            Op::StashGet { key } => {
+                let found = self.stashed(&key).await?;
+                self.ledger.stash("get", &key, found.as_ref().map_or(0, |text| text.len()));
+                match found {
+                    Some(text) => RawValue::from_string(text.to_string()).map_err(not_json),
+                    None => json_text(&Value::Null),
+                }
+            }
             Op::StashDelete { key } => {
                 let is_there = self.stashed(&key).await?.is_some();
+                self.ledger.stash("delete", &key, 0);
                 self.stash.delete(&key, self.readable()).await?;
                 json_text(&is_there)
             }
-            // A key is data of its writer as much as what is under it.
+            // A key is its writer's data as much as the value under it.
             Op::StashKeys => json_text(&self.stash.keys(|labels| self.sees(labels)).await?),
             Op::ResultsList => json_text(&self.results().await?),
             Op::ResultsGet { path } => self.result(&discovery, &path).await,
@@ -109,15 +115,15 @@ impl Broker {
         json_text(&normalise::with_handles(value, &self.origin(entry, what))?)
     }
 
-    /// Which of what was kept may be read: for this execution there is nothing else.
+    /// Filter of kept data: only what this execution may read exists for it.
     fn readable(&self) -> impl Fn(&Labels) -> bool {
         |labels| self.taint.may_take_in(labels)
     }
 
-    /// An entry of the stash. To learn whether there is one is to learn something of its writer.
+    /// An entry of the stash. Its mere existence is information from its writer.
     async fn stashed(&self, key: &str) -> Result<Option<Arc<str>>> {
         let Some(entry) = self.stash.get(key, self.readable()).await? else { return Ok(None) };
-        // A call beside this one may have entered another group meanwhile.
+        // A concurrent call may have entered another group meanwhile.
         if self.taint.take_in("the stash", &entry.labels).is_err() {
             return Ok(None);
         }
@@ -125,7 +131,7 @@ impl Broker {
         Ok(Some(entry.value))
     }
 
-    /// The names of a server's resources are its data, as far as they are in a folder of their own.
+    /// Adds the server to the taint: names of resources in its folder are its data.
     fn enter_folder(&self, call: u64, what: &str, path: &str) -> Result<()> {
         let Some(server) = self.context.catalog.resource_list_of(path) else { return Ok(()) };
         self.taint.enter(server).map_err(|error| self.record_invalid(call, server, what, path, error))?;
@@ -133,7 +139,7 @@ impl Broker {
         Ok(())
     }
 
-    /// The stored results that may be known here, without anything of what is in them.
+    /// Stored results that may be listed here, without their content.
     async fn results(&self) -> Result<Value> {
         let describe = |result: &Entry| {
             json!({

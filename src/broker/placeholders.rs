@@ -1,9 +1,9 @@
-//! Placeholders in what an execution sends: which ones it may use, and to whom their values may go.
+//! Placeholders in an execution's requests: which ones it may use, and which servers may get their values.
 //!
-//! The value of a placeholder is data of the servers that the run which was shown it had read from. Putting it back is
-//! sending that data: the rules decide about it before the arguments are looked at, and from then on the execution holds
-//! it. Values stand in the arguments of tools and prompts alone. Anywhere else a placeholder would reach a server as it
-//! is, which could then place it in a page, so that it is refused.
+//! The value of a placeholder is data of the servers that the run which produced it had read from. Restoring it sends
+//! that data: the rules decide first, and from then on the execution holds the data. Values are restored only in
+//! arguments of tools and prompts. Elsewhere a placeholder would reach a server unchanged, and the server could place
+//! it in a page, so it is refused.
 
 use std::sync::Arc;
 
@@ -19,39 +19,39 @@ use crate::redact::{self, Mentions, PlaceholderWriter, Redaction, Restored, Resu
 use crate::session::Session;
 use crate::upstream::{Caller, Level, LogEntry, Question, Speaker, Step, TraceContext};
 
-/// The placeholders that an execution may use.
+/// Placeholders that an execution may use.
 #[derive(Debug, Default)]
 pub(super) struct Placeholders(Option<Mutex<Mentions>>);
 
 impl Placeholders {
-    /// Those that are mentioned, if they are in use at all.
+    /// The mentioned placeholders, if placeholders are on.
     pub(super) fn new(are_used: bool, mentioned: impl FnOnce() -> Mentions) -> Self {
         Self(are_used.then(|| Mutex::new(mentioned())))
     }
 }
 
 impl Broker {
-    /// Names for what is taken out of answers of this execution, where there are any.
+    /// Writer of placeholders for this execution's answers, if they are on.
     #[must_use]
     pub fn placeholder_writer(&self) -> Option<PlaceholderWriter<'_>> {
         self.placeholders.0.as_ref().map(|_| self.context.session.placeholders().writer(self.taint.now().labels))
     }
 
-    /// The way of what a server says.
+    /// Redaction of a server's text.
     pub(super) fn arriving(&self, surface: Surface) -> Redaction<'_> {
         surface.arriving(self.context.session.placeholders())
     }
 
-    /// Notes that the execution reads what the session kept, where earlier ones have left placeholders: a script of the
-    /// agent wrote them there, or the gateway did as it stored a result.
+    /// Admits the placeholders in a kept value: an earlier script of the agent wrote them, or the gateway did when it
+    /// stored a result.
     pub(super) fn reads_kept(&self, text: &str) {
         if let Some(mentions) = &self.placeholders.0 {
             mentions.lock().add(text);
         }
     }
 
-    /// Arguments with values in place of placeholders, where there are any that may go to `server`. The execution holds
-    /// data of their servers from here on.
+    /// Replaces placeholders in arguments by values that may go to `server`. The execution then holds data of their
+    /// servers.
     pub(super) fn restore_placeholders(&self, server: &str, args: &str) -> Result<Option<Restored>> {
         self.small_enough(args)?;
         let Some(mentions) = &self.placeholders.0 else { return Ok(None) };
@@ -67,7 +67,7 @@ impl Broker {
         Ok(back)
     }
 
-    /// The client as a server that is called may reach it.
+    /// The client as the called server may reach it.
     pub(super) fn reachable(&self, caller: &Arc<dyn Caller>) -> Arc<dyn Caller> {
         match &self.placeholders.0 {
             Some(_) => Arc::new(Hiding { caller: Arc::clone(caller), session: Arc::clone(&self.context.session) }),
@@ -75,7 +75,7 @@ impl Broker {
         }
     }
 
-    /// Refuses a placeholder where none is put back.
+    /// Refuses placeholders where none are restored.
     ///
     /// # Errors
     /// `INVALID_ARGS` when `text` has one of this session.
@@ -88,7 +88,7 @@ impl Broker {
     }
 }
 
-/// The client of a call, which is not shown what was put back either where the server asks it or logs something.
+/// The client of a call. The server's questions and log entries do not show it restored values.
 struct Hiding {
     caller: Arc<dyn Caller>,
     session: Arc<Session>,
@@ -136,7 +136,7 @@ impl Caller for Hiding {
     }
 }
 
-/// The error without what was put back into the arguments that it is about.
+/// Replaces restored values in an error about the arguments.
 pub(super) fn hidden(back: &Option<Restored>, error: Error) -> Error {
     match back {
         Some(back) => back.hide(error),

@@ -1,4 +1,4 @@
-//! Record of one call: what was asked, why it was made or not, what came of it.
+//! Record of one call: request, verdict, outcome.
 
 use std::fmt;
 use std::time::SystemTime;
@@ -15,75 +15,78 @@ use crate::redact::{self, Surface};
 use crate::telemetry::CallId;
 use crate::text::head;
 
-/// Characters of the arguments that records and errors show.
+/// Most characters of arguments in records and errors.
 const PREVIEW: usize = 200;
-/// Bytes of the arguments that are looked at for that.
+/// Most bytes of arguments that this preview is made from.
 const MAX_LOOKED_AT: usize = 64 << 10;
-/// Characters of a name that nothing here has.
+/// Most characters of an unknown name.
 const MAX_NAME: usize = 100;
 
 /// One call of a script.
 #[derive(Debug, Clone, Serialize)]
 pub struct CallRecord {
-    /// The script's own number of the call.
+    /// Call number of the script.
     #[serde(skip)]
     pub call: u64,
-    /// Start of the call.
-    #[serde(skip)]
+    /// Start of the call, UTC; serialised as RFC 3339.
+    #[serde(rename = "time", serialize_with = "as_rfc3339")]
     pub began: SystemTime,
-    /// Whether it was sent.
+    /// True once it was sent.
     #[serde(skip)]
     pub sent: bool,
     /// Its span.
     #[serde(skip)]
     pub id: Option<CallId>,
-    /// Its method; `None` if it was wrong in itself.
+    /// MCP method; `None` for an invalid call.
     #[serde(skip)]
     pub method: Option<&'static str>,
     /// The server's identifier.
     pub server: String,
     /// The tool's identifier, or the operation for resources and prompts.
     pub tool: String,
-    /// The arguments, redacted and cut.
+    /// Arguments, redacted and cut.
     pub args: String,
-    /// Whole digest of the arguments in canonical form, of their text where they are not valid.
+    /// Full digest of the arguments in canonical form, or of their text if invalid.
     pub args_hash: String,
-    /// Bytes of the arguments, as JSON.
+    /// Bytes of the arguments as JSON.
     pub args_bytes: usize,
-    /// Bytes of text and binary content that came back.
+    /// Bytes of text and binary content in the answer.
     pub answer_bytes: usize,
     /// What it cost.
     pub cost: Amount,
     /// The servers whose data the execution held when the call was made, sorted.
     #[serde(skip_serializing_if = "Labels::is_empty")]
     pub labels: Labels,
-    /// Why it was made or not.
+    /// Verdict.
     pub verdict: Verdict,
-    /// How it ended.
+    /// Outcome.
     pub outcome: Outcome,
+    /// What the error said that it ended with, redacted and cut.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
     /// Time from dispatch to answer, or to the end of the script, in milliseconds.
     pub ms: f64,
 }
 
-/// Why a call is made or not.
+/// Decision about a call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Verdict {
-    /// Not decided: the script ended first.
+    /// None: the script ended first.
     Undecided,
-    /// Nothing speaks against it.
+    /// No rule is against it.
     Allowed,
-    /// The user, or whoever ran the command, consented.
+    /// The user or the operator consented.
     Approved(Approval),
-    /// A dry run made it in place of asking; the reasons to ask.
+    /// A dry run planned it instead of asking; with the reasons to ask.
     WouldAsk(String),
-    /// Policy or the user said no.
+    /// Policy or the user refused it.
     Denied(String),
-    /// Anything else that kept it from being sent.
+    /// Refused for any other reason.
     Refused(ErrorCode, String),
 }
 
 impl Verdict {
-    /// Verdict on a call that is not made because of `error`.
+    /// Verdict on a call that `error` prevented.
     pub(super) fn refusal(error: &Error) -> Self {
         match error.code {
             ErrorCode::ToolDenied | ErrorCode::GroupPolicyDenied | ErrorCode::ApprovalDenied => {
@@ -122,7 +125,7 @@ impl CallRecord {
         Self { args, method: Some(asked.operation.method()), ..record }
     }
 
-    /// Record of a call that is wrong in itself, as the script wrote it.
+    /// Record of an invalid call, as the script wrote it.
     pub(super) fn invalid(call: u64, server: &str, tool: &str, args: &str, labels: Labels) -> Self {
         let name = |name: &str| redact::text(Surface::Log, head(name, MAX_NAME)).into_owned();
         Self::written(call, name(server), name(tool), args, labels)
@@ -145,12 +148,18 @@ impl CallRecord {
             labels,
             verdict: Verdict::Undecided,
             outcome: Outcome::Running,
+            error: None,
             ms: 0.0,
         }
     }
 }
 
-fn preview(canonical: &str) -> String {
+fn as_rfc3339<S: Serializer>(time: &SystemTime, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_str(&humantime::format_rfc3339_millis(*time))
+}
+
+/// A text as records show it: redacted, and its beginning.
+pub(super) fn preview(canonical: &str) -> String {
     // Longer than any secret, so that none is cut in half before it is found.
     let redacted = redact::text(Surface::Log, head(canonical, MAX_LOOKED_AT));
     let cut = head(&redacted, PREVIEW);

@@ -1,4 +1,4 @@
-//! Each call on record before it is sent, so that a gateway that is killed leaves none that a server got without a trace.
+//! Records each call before it is sent, so that a killed gateway leaves a trace of every call that a server got.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,40 +15,40 @@ use crate::error::{Error, ErrorCode, Result};
 use crate::random;
 use crate::session::{self, Session};
 
-/// Puts the calls of one execution on record, and the execution itself.
+/// Records the calls of one execution, and the execution itself.
 #[derive(Debug)]
 pub(super) struct Recorder {
-    /// What the record is found by.
+    /// Identifier of the record.
     pub(super) id: String,
     pub(super) log: Arc<audit::Log>,
     pub(super) subject: Subject,
     pub(super) begun: SystemTime,
-    /// Whether a line says what ran.
+    /// True once a line describes the run.
     has_begun: AtomicBool,
-    /// What the session had read that no record had, when that was written.
+    /// Reads of the session that no record had when that line was written.
     pub(super) read: Mutex<BTreeMap<String, session::Read>>,
 }
 
-/// A call that is about to be sent, one JSON object in a line.
+/// A call about to be sent: one line of JSON.
 #[derive(Debug, Serialize)]
 struct Sent<'a> {
-    /// `sent`: what a record has not.
+    /// `sent`; final records have no such field.
     event: &'static str,
-    /// The `id` of the record that its run has in the end.
+    /// The `id` of the run's final record.
     run: &'a str,
-    /// The script's own number of the call.
+    /// Call number of the script.
     call: u64,
-    /// When, UTC (RFC 3339).
+    /// Time, UTC (RFC 3339).
     time: String,
     server: &'a str,
     tool: &'a str,
     args: &'a str,
-    /// Whole digest of the arguments.
+    /// Full digest of the arguments.
     args_hash: &'a str,
     args_bytes: usize,
-    /// Why it is made: how it was approved, if it was.
+    /// The decision, with the approval if there was one.
     verdict: &'a Verdict,
-    /// What runs, on the first line of a run.
+    /// Description of the run, on its first line.
     #[serde(flatten)]
     begun: Option<Begun<'a>>,
 }
@@ -66,21 +66,21 @@ struct Begun<'a> {
     read: Read,
 }
 
-/// What a session has read: the stubs that no record has yet, and how to find the others.
+/// Reads of a session: the stubs that no record has yet, and where the others are.
 #[derive(Debug, Default, Serialize)]
 pub(super) struct Read {
-    /// The stubs, by path.
+    /// Stubs by path.
     pub(super) read: BTreeMap<String, session::Read>,
-    /// Number of the last record of the session that has any, counted among those.
+    /// Number of the session's last record with reads.
     #[serde(skip_serializing_if = "Option::is_none")]
     read_part: Option<u64>,
-    /// How many the session has read altogether.
+    /// Number of all reads of the session.
     #[serde(skip_serializing_if = "Option::is_none")]
     read_count: Option<usize>,
 }
 
 impl Read {
-    /// What is new in a session, with the texts.
+    /// Takes the new reads of a session, with their texts.
     pub(super) fn take(session: &Session) -> (Self, Vec<(String, Arc<str>)>) {
         let news = session.take_new_reads();
         let parts = (news.count > 0).then_some((news.part, news.count));
@@ -98,10 +98,10 @@ impl Recorder {
         Self { id: random::id(), log, subject, begun: SystemTime::now(), has_begun, read }
     }
 
-    /// Puts a call on record that is about to be sent.
+    /// Records a call before it is sent.
     ///
     /// # Errors
-    /// `INTERNAL` when that cannot be done and the configuration requires it.
+    /// `INTERNAL` when writing fails and the configuration requires a record.
     pub(super) async fn sent(&self, call: &CallRecord, session: &Session, trace: Option<String>) -> Result<()> {
         let is_first = !self.has_begun.swap(true, Ordering::Relaxed);
         let mut objects = Vec::new();
@@ -146,7 +146,7 @@ pub(super) fn rfc3339(time: SystemTime) -> String {
     humantime::format_rfc3339_millis(time).to_string()
 }
 
-/// An object as a line of the log.
+/// Serialises an object as a line of the log.
 pub(super) fn line(object: &impl Serialize) -> String {
     let mut line = serde_json::to_string(object).unwrap_or_else(|error| {
         tracing::error!(%error, "an audit record has no JSON form");

@@ -1,4 +1,4 @@
-//! Resources, prompts and completions, on the same way as tools.
+//! Resources, prompts and completions, through the same steps as tools.
 
 use futures::future::join_all;
 use serde_json::{Map, Value};
@@ -15,17 +15,17 @@ use crate::text::brief;
 use crate::upstream::{Operation, Subject};
 
 impl Broker {
-    /// Reads files of the virtual filesystem; resources among them are read from their servers, all at once. One that
-    /// fails among several is said in its place.
+    /// Reads files of the virtual filesystem. Resources are read from their servers, all at once. Of several, a failed
+    /// one shows its error in its place.
     ///
     /// # Errors
-    /// `INVALID_ARGS` when a path or the range of lines is not valid; for a single resource any error of its reading.
+    /// `INVALID_ARGS` for an invalid path or range of lines; for a single resource any error of its reading.
     pub async fn cat(&self, call: u64, paths: &[String], lines: Option<&str>) -> Result<String> {
         let discovery = Discovery { catalog: &self.context.catalog, session: &self.context.session, sight: None };
         self.read_files(call, &discovery, paths, lines).await
     }
 
-    /// As [`Broker::cat`], for who sees what `discovery` says.
+    /// Like [`Broker::cat`], with the sight of `discovery`.
     pub(super) async fn read_files(
         &self,
         call: u64,
@@ -40,7 +40,7 @@ impl Broker {
             match file {
                 File::Text { path, text, labels, node } => match self.taint.take_in(&path, &labels) {
                     Ok(()) => {
-                        // Stubs are words of servers, and not kept for the agent.
+                        // Stubs are servers' words, not data kept for the agent.
                         if path.starts_with("/results/") {
                             self.reads_kept(&text);
                         }
@@ -86,7 +86,7 @@ impl Broker {
         Ok(texts.join("\n"))
     }
 
-    /// Reads any resource of a server; which ones exist, and who may read them, is for the server to say.
+    /// Reads any resource of a server, which decides what exists and who may read it.
     ///
     /// # Errors
     /// `INVALID_ARGS` for what is no URI, or one that [`unsafe_uri`] knows, else any code of the broker's steps.
@@ -116,7 +116,7 @@ impl Broker {
         answer.map_err(|error| with_near_uri(entry, &uri, error))
     }
 
-    /// Gets a prompt, with `args` a JSON object of texts.
+    /// Gets a prompt; `args` is a JSON object of strings.
     ///
     /// # Errors
     /// `INVALID_ARGS` when there is no such prompt or the arguments do not fit, else any code of the broker's steps.
@@ -130,7 +130,7 @@ impl Broker {
             let entry = self.context.catalog.server(server)?;
             limits::NAME.check(name.len())?;
             let arguments = arguments::object(sent, self.context.limits.args_bytes)?;
-            // A server whose list is not known yet says itself what it has.
+            // A server whose list is unknown decides itself.
             match listed_prompt(entry, name)? {
                 Some(prompt) => {
                     let values = prompt_values(entry, prompt, arguments)?;
@@ -146,7 +146,7 @@ impl Broker {
         self.dispatch(call, &Asked { entry, stub: None, operation: &operation, written }).await
     }
 
-    /// Asks a server to complete an argument of one of its prompts or templates.
+    /// Completes an argument of a server's prompt or template.
     ///
     /// # Errors
     /// Any code of the broker's steps.
@@ -192,7 +192,7 @@ fn explained(error: &Error) -> String {
     format!("{error}\nfix: {}", error.suggested_fix())
 }
 
-/// The prompt of that name or file; `None` when the server lists no prompt at all.
+/// The prompt with that name or file; `None` when the server lists no prompts.
 fn listed_prompt<'a>(entry: &'a ServerEntry, name: &str) -> Result<Option<&'a Offer>> {
     let prompts = &entry.offers.prompts;
     let found = entry.offers.prompt(name).or_else(|| prompts.iter().find(|prompt| prompt.file == format!("{name}.md")));
@@ -204,7 +204,7 @@ fn listed_prompt<'a>(entry: &'a ServerEntry, name: &str) -> Result<Option<&'a Of
     Err(Error::new(ErrorCode::InvalidArgs, format!("server `{}` has no prompt `{name}`", entry.ident)).hint(hint))
 }
 
-/// The arguments of a prompt, which are texts by the protocol.
+/// Arguments of a prompt, which are strings by the protocol.
 fn prompt_values(entry: &ServerEntry, prompt: &Offer, given: Map<String, Value>) -> Result<Map<String, Value>> {
     let known = prompt_arguments(prompt);
     let names: Vec<&str> = known.iter().map(|argument| argument.name.as_str()).collect();

@@ -1,22 +1,21 @@
-//! A value that fits a schema, for calls that a dry run does not make: the smallest one, and the same each time.
+//! Samples for calls that a dry run does not make: the smallest value that fits a schema, always the same.
 
 use serde_json::{Map, Value, json};
 
 use crate::limits::SAMPLE_STEPS;
 use crate::meter::Meter;
 
-/// How deep a value is made; schemas may be recursive.
+/// Deepest value; schemas may be recursive.
 const MAX_DEPTH: usize = 16;
-/// Items of an array, or characters of a text, that a schema can ask for.
+/// Most items of an array, or characters of a text.
 const MAX_LENGTH: u64 = 1000;
-/// Values inside one value; a schema can ask for more than there is memory.
+/// Most values inside one value.
 const MAX_VALUES: usize = 2000;
-/// Bytes of text inside one value, names included.
+/// Most bytes of text inside one value, names included.
 const MAX_BYTES: usize = 64 << 10;
 
-/// A value of `schema`: `const`, the first of `enum`, `default` or `examples` where there is one, else the required
-/// parts alone. Patterns and the like are beyond it; `null` where there is no schema, and in place of what does not fit
-/// into the limits.
+/// A sample of `schema`: its `const`, first `enum` value, `default` or `examples`, else the required parts alone. It
+/// ignores patterns and the like. `null` without a schema, and in place of values over the limits.
 pub(super) fn of(schema: Option<&Value>) -> Value {
     let making = |schema| Making {
         root: schema,
@@ -27,20 +26,20 @@ pub(super) fn of(schema: Option<&Value>) -> Value {
     schema.map_or(Value::Null, |schema| value(&mut making(schema), schema, 0))
 }
 
-/// A value that is being made.
+/// A sample in progress.
 struct Making<'a> {
-    /// What references start from.
+    /// Root for references.
     root: &'a Value,
-    /// Values that it may still have.
+    /// Values left.
     left: usize,
-    /// Bytes of text that it may still have.
+    /// Bytes of text left.
     bytes: usize,
-    /// Keywords, names and parts of schemas that may still be looked at.
+    /// Steps for keywords, names and subschemas.
     meter: Meter,
 }
 
 impl Making<'_> {
-    /// Whether so many bytes fit in, which takes them.
+    /// Takes `bytes` of the limit if they fit; true if so.
     fn takes(&mut self, bytes: usize) -> bool {
         let left = self.bytes.checked_sub(bytes);
         self.bytes = left.unwrap_or(self.bytes);
@@ -51,7 +50,7 @@ impl Making<'_> {
         self.meter.spend(steps as u64).is_ok()
     }
 
-    /// A value that the schema gives, if it fits in: its size is looked at no further than that.
+    /// A value given by the schema, if it fits; its size is measured up to the limit only.
     fn given(&mut self, value: &Value) -> Value {
         if self.measured(value) { value.clone() } else { Value::Null }
     }
@@ -120,7 +119,7 @@ fn kind(object: &Map<String, Value>) -> Option<&str> {
     }
 }
 
-/// The parts of `allOf` and what stands beside it, as one object; the first part where they are none.
+/// `allOf` and the keywords beside it, merged into one object; the first part if they are not objects.
 fn merged(making: &mut Making<'_>, object: &Map<String, Value>, depth: usize) -> Value {
     let parts = object.get("allOf").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
     let mut all = fields(making, object, depth);

@@ -1,9 +1,9 @@
-//! Whose data an execution holds, and which strict group it is in.
+//! Taint of an execution: the servers whose data it holds, and its strict group.
 //!
-//! A label is the name of a server. It is added when something of that server reaches the script, before the script
-//! can see it: an answer, an error with what the server said, an entry of the stash or a stored result that was made
-//! from its data. Labels are never taken away. What a call sends was written before it was dispatched, so the labels
-//! at that moment are those of everything that can be in it; answers that arrive while it is under way cannot.
+//! A label is a server's name. It is added before the script can see anything of that server: an answer, an error with
+//! the server's words, an entry of the stash or a stored result made from its data. Labels are never removed. A call's
+//! arguments were written before it was dispatched, so the labels at that moment cover everything in them; answers that
+//! arrive meanwhile cannot be in it.
 
 use std::sync::Arc;
 
@@ -13,18 +13,18 @@ use super::policy::{self, Rules};
 use crate::error::{Error, Result};
 use crate::labels::Labels;
 
-/// What one execution holds.
+/// Taint of one execution.
 pub(super) struct Taint {
     rules: Arc<Rules>,
     held: Mutex<TaintSnapshot>,
 }
 
-/// What an execution holds at one moment.
+/// Taint at one moment.
 #[derive(Debug, Clone, Default)]
 pub(super) struct TaintSnapshot {
-    /// Whose data.
+    /// Servers whose data is held.
     pub(super) labels: Labels,
-    /// The strict group that it is in.
+    /// Strict group of the execution.
     pub(super) group: Option<Arc<str>>,
 }
 
@@ -33,12 +33,12 @@ impl Taint {
         Self { rules, held: Mutex::default() }
     }
 
-    /// What is held now.
+    /// Current taint.
     pub(super) fn now(&self) -> TaintSnapshot {
         self.held.lock().clone()
     }
 
-    /// Puts the execution into the strict group of a server that is about to be called.
+    /// Enters the strict group of a server before a call.
     ///
     /// # Errors
     /// `GROUP_POLICY_DENIED` when it is in another one.
@@ -46,7 +46,7 @@ impl Taint {
         policy::admit(&self.rules, &mut self.held.lock().group, server)
     }
 
-    /// Adds what arrives from a server that was called.
+    /// Adds the label of a called server.
     pub(super) fn receive(&self, server: &str) {
         let mut held = self.held.lock();
         if !held.labels.contains(server) {
@@ -54,10 +54,10 @@ impl Taint {
         }
     }
 
-    /// Adds what something kept by an earlier execution was made from, as if its servers had been called now.
+    /// Adds the labels of kept data, as if its servers had been called now.
     ///
     /// # Errors
-    /// `GROUP_POLICY_DENIED` when any of it is of another strict group; nothing is added then.
+    /// `GROUP_POLICY_DENIED` when any of them is of another strict group; none is added then.
     pub(super) fn take_in(&self, what: &str, labels: &Labels) -> Result<()> {
         let mut held = self.held.lock();
         let mut group = held.group.clone();
@@ -70,14 +70,14 @@ impl Taint {
         Ok(())
     }
 
-    /// Whether what was made from `labels` may be read from here; nothing is added.
+    /// True if data of `labels` may be read here; adds nothing.
     pub(super) fn may_take_in(&self, labels: &Labels) -> bool {
         let mut group = self.held.lock().group.clone();
         labels.iter().all(|server| policy::admit(&self.rules, &mut group, server).is_ok())
     }
 
-    /// Adds what the mere existence of something tells of those that it was made from; whether that may be known here.
-    /// Looking around puts no execution into a strict group, so what is of one is seen only from within.
+    /// Adds the labels of data whose mere existence becomes known; true if it may be known here. Looking does not enter
+    /// a strict group, so data of one is visible only from within.
     pub(super) fn glimpse(&self, labels: &Labels) -> bool {
         let mut held = self.held.lock();
         let mut group = held.group.clone();

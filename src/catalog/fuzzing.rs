@@ -1,4 +1,4 @@
-//! Patterns, queries and definitions, whatever they are.
+//! Fuzz targets: arbitrary patterns, queries and definitions.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, LazyLock};
@@ -14,7 +14,7 @@ use crate::manifest::{ServerEntry, ServerState};
 use crate::meter::{Halt, Meter};
 use crate::upstream::Listing;
 
-/// Steps that nothing here needs.
+/// More steps than any input needs.
 const PLENTY: u64 = 1 << 40;
 
 const GLOBS: &[&str] = &[
@@ -64,7 +64,7 @@ const WORDS: &[&str] = &[
     "zzzz zzzz",
 ];
 
-/// A catalog whose words are near each other.
+/// A catalog of similar words.
 fn catalog() -> &'static Catalog {
     static CATALOG: LazyLock<Catalog> = LazyLock::new(|| {
         let tools = (0..200).map(|n| {
@@ -84,8 +84,8 @@ fn built(entry: ServerEntry) -> Catalog {
     Catalog::build(vec![Arc::new(entry)]).expect("a catalog")
 }
 
-/// A pattern is refused in few words, or each path is matched in the steps that [`limits::GLOB_STEPS`] says; and the
-/// files of the catalog are found by it in as many a path.
+/// Checks that a pattern is refused in few words, or matches each path within [`limits::GLOB_STEPS`], and that the
+/// catalog finds its files within as many steps per path.
 pub fn patterns(data: &[u8]) {
     warmed(check_patterns, data);
 }
@@ -110,7 +110,7 @@ fn check_patterns(data: &[u8]) {
     assert!(found.map_or(0, |nodes| nodes.len()) <= limits::GLOB_FILES.max, "{pattern:?}");
 }
 
-/// A search takes the steps that [`limits::QUERY_STEPS`] says, and its answer a bounded number of bytes.
+/// Checks that a search stays within [`limits::QUERY_STEPS`] and its answer within a bounded number of bytes.
 pub fn queries(data: &[u8]) {
     warmed(check_queries, data);
 }
@@ -129,7 +129,7 @@ fn check_queries(data: &[u8]) {
     limits::QUERY_MEMORY.holds(query.len(), memory.peak, &query);
 }
 
-/// A tool list becomes stubs of linear size and a catalog in linear memory, and each file of it can be read.
+/// Checks that a tool list becomes stubs of linear size and a catalog in linear memory, and that each file can be read.
 pub fn definitions(data: &[u8]) {
     warmed(check_definitions, data);
 }
@@ -140,7 +140,7 @@ fn check_definitions(data: &[u8]) {
     let bytes = tools.iter().map(|tool| tool.to_string().len()).sum();
     let (entry, memory) = spent(|| listed(tools.clone()));
     limits::STUBS_MEMORY.holds(bytes, memory.peak, &tools);
-    // Where no steps are counted, what was allocated altogether stands for them.
+    // Without metered steps, the sum of all allocations stands for the work.
     limits::STUBS_MEMORY.holds(bytes, memory.total / CHURN, &tools);
     let (catalog, memory) = spent(|| built(entry));
     limits::CATALOG_MEMORY.holds(bytes, memory.peak, &tools);
@@ -180,7 +180,7 @@ mod tests {
 
     #[test]
     fn of_the_words_that_are_like_an_unknown_one_few_are_looked_at() {
-        // Each tool has 4,000 words that are one letter away.
+        // Each tool has 4,000 words at edit distance one.
         let tool = |number: usize| {
             let (head, tail) = "createissue".split_at(number);
             let near = ('\u{ac00}'..).take(4_000).map(|letter| format!("{head}{letter}{} ", &tail[1..]));

@@ -1,23 +1,23 @@
-//! Globs over paths of the virtual filesystem, matched in one pass without recursion: every active state takes one step
-//! a character, so the time is at most the length of the pattern times that of the path, and metered.
+//! Globs over paths of the virtual filesystem, matched in one pass without recursion. Every active state takes one step
+//! per character, so the time is at most pattern length times path length, and metered.
 
 use crate::error::{Error, ErrorCode, Result};
 use crate::limits;
 use crate::meter::{Meter, Stopped};
 use crate::text::brief;
 
-/// States, and ranges of their classes, that are looked at for one metered step.
+/// States, and ranges of their classes, per metered step.
 const STATES_A_STEP: u64 = 4;
 
-/// A pattern: `*` and `?` stay within a folder, `**` as a whole part crosses folders, `[a-z]` and `[!a-z]` are classes,
-/// `{a,b}` alternatives, and `\` takes the next character as it is. Case does not count.
+/// A pattern: `*` and `?` stay within a folder, `**` as a whole segment crosses folders, `[a-z]` and `[!a-z]` are
+/// classes, `{a,b}` alternatives, and `\` escapes the next character. Case is ignored.
 pub(super) struct Glob {
     tokens: Vec<Token>,
-    /// Where each alternative begins.
+    /// Start of each alternative.
     starts: Vec<usize>,
 }
 
-/// A state: what it takes from here on.
+/// A state, named after the input it takes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Token {
     Char(char),
@@ -35,20 +35,20 @@ enum Token {
     Folders,
     /// The inside of such folders, up to a slash.
     Within,
-    /// The path ends here.
+    /// End of the path.
     End,
 }
 
-/// Whether a path names files by a pattern.
+/// True if a path is a glob.
 pub(super) fn is_glob(path: &str) -> bool {
     path.contains(['*', '?', '[', '{'])
 }
 
 impl Glob {
-    /// Reads a pattern of whole paths.
+    /// Parses a pattern of whole paths.
     ///
     /// # Errors
-    /// `INVALID_ARGS` when it is not a pattern, or over a limit of length, nesting or alternatives.
+    /// `INVALID_ARGS` when it is invalid, or over a limit of length, nesting or alternatives.
     pub(super) fn parse(pattern: &str) -> Result<Self> {
         limits::GLOB.check(pattern.len())?;
         let (mut tokens, mut starts) = (Vec::new(), Vec::new());
@@ -60,7 +60,7 @@ impl Glob {
         Ok(Self { tokens, starts })
     }
 
-    /// What one character is compared with at most.
+    /// Most states that one character is compared with.
     #[cfg(any(test, feature = "fuzzing"))]
     pub(super) fn states(&self) -> u64 {
         let ranges =
@@ -68,27 +68,27 @@ impl Glob {
         (self.tokens.len() + ranges.sum::<usize>()) as u64
     }
 
-    /// Begins to match paths.
+    /// A matcher for many paths.
     pub(super) fn matcher(&self) -> Matcher<'_> {
         let states = || Vec::with_capacity(self.tokens.len());
         Matcher { glob: self, now: states(), next: states(), seen: vec![0; self.tokens.len()], round: 0, compared: 0 }
     }
 }
 
-/// Matches one path after the other against a glob.
+/// Matches paths against a glob, one after the other.
 pub(super) struct Matcher<'g> {
     glob: &'g Glob,
     now: Vec<usize>,
     next: Vec<usize>,
-    /// The round in which a state was added last.
+    /// Round in which each state was last added.
     seen: Vec<u64>,
     round: u64,
-    /// States and ranges that were looked at for this path.
+    /// States and ranges compared for this path.
     compared: u64,
 }
 
 impl Matcher<'_> {
-    /// Whether the whole path matches.
+    /// True if the whole path matches.
     ///
     /// # Errors
     /// When the meter stops the work.
@@ -97,7 +97,7 @@ impl Matcher<'_> {
         Ok(self.now.iter().any(|state| self.glob.tokens.get(*state) == Some(&Token::End)))
     }
 
-    /// Whether a path that starts like this may match.
+    /// True if a path with this prefix may match.
     ///
     /// # Errors
     /// When the meter stops the work.
@@ -161,7 +161,7 @@ impl Matcher<'_> {
         std::mem::swap(&mut self.now, &mut self.next);
     }
 
-    /// Adds a state, with those that it leads to without a character.
+    /// Adds a state and its epsilon closure.
     fn add(&mut self, mut state: usize) {
         while let Some(token) = self.glob.tokens.get(state) {
             let after = match token {
@@ -199,7 +199,7 @@ fn not_a_glob(pattern: &str, why: &str) -> Error {
         .hint("`*` and `?` stay in a folder, `**` crosses folders, `{a,b}` are alternatives")
 }
 
-/// The patterns without braces that a pattern with braces stands for.
+/// Expands braces into patterns without them.
 fn alternatives(pattern: &str) -> Result<Vec<String>> {
     let mut all = vec![String::new()];
     let mut choices: Option<Vec<String>> = None;
@@ -280,14 +280,14 @@ fn push_tokens(pattern: &str, tokens: &mut Vec<Token>) -> Result<(), &'static st
     Ok(())
 }
 
-/// The class after its `[`.
+/// Parses a class after its `[`.
 fn class(chars: &mut std::iter::Peekable<std::str::Chars<'_>>) -> Result<Token, &'static str> {
     const OPEN: &str = "a `[` without its `]`";
     let negated = chars.next_if(|c| matches!(c, '!' | '^')).is_some();
     let mut ranges = Vec::new();
     loop {
         let from = chars.next().ok_or(OPEN)?;
-        // A `]` that comes first is one of the characters.
+        // A `]` in first place is a member of the class.
         if from == ']' && !ranges.is_empty() {
             return Ok(Token::Class { negated, ranges });
         }

@@ -1,4 +1,4 @@
-//! The texts that `ls`, `cat` and `search` answer with.
+//! Texts of `ls`, `cat` and `search`.
 
 use std::fmt::Write as _;
 
@@ -9,26 +9,26 @@ use crate::manifest::{Layout, ServerEntry};
 use crate::meter::{Halt, Meter, Stopped};
 use crate::text::{brief, head};
 
-/// Whether the number of a server's resources may be told, by the server's name.
+/// Decides by server name whether the number of its resources may be shown.
 pub(crate) type Counts<'a> = &'a dyn Fn(&str) -> bool;
 
-/// Characters of a digest that people are shown.
+/// Characters of a digest shown to people.
 const SHOWN_DIGEST: usize = 8;
-/// Entries of one folder that are listed before the rest is only counted.
+/// Most entries listed of one folder; the rest is only counted.
 const MAX_ENTRIES: usize = 400;
-/// Characters of a signature in a search hit.
+/// Most characters of a signature in a search hit.
 const MAX_SIGNATURE: usize = 200;
-/// Words of a query that found nothing for which names are looked for that are spelt alike.
+/// Most words of a failed query for which similar names are searched.
 const MAX_GUESSED_WORDS: usize = 4;
 
-/// What looking for names that are spelt alike costs at most, in steps.
+/// Step limit of that search.
 const NAMES: u64 = 40_000;
-/// Entries that are looked at for one metered step.
+/// Entries per metered step.
 const ENTRIES_A_STEP: u64 = 8;
-/// Bytes of a listing.
+/// Most bytes of a listing.
 const MAX_LISTING: usize = 64 << 10;
 
-/// The lines of a listing, up to so many bytes.
+/// Lines of a listing, up to a byte limit.
 pub(super) struct Lines {
     text: String,
     most: usize,
@@ -57,7 +57,7 @@ impl Lines {
         }
     }
 
-    /// Whether what is added is dropped.
+    /// True if further lines are dropped.
     pub(super) fn is_full(&self) -> bool {
         self.text.len() > self.most
     }
@@ -71,7 +71,7 @@ impl Lines {
 }
 
 impl Catalog {
-    /// Lists the folder at `path` and `depth` levels below it, one line an entry; for a file, its own line.
+    /// Lists the folder at `path` and `depth` levels below it, one line per entry; for a file, its own line.
     ///
     /// # Errors
     /// `INVALID_ARGS` when there is no such path.
@@ -79,7 +79,7 @@ impl Catalog {
         self.ls_metered(path, depth, &|_| true, &Meter::new(u64::MAX)).map_err(|halt| halt.error("list"))
     }
 
-    /// As [`Catalog::ls`], metered, with the number of resources only of servers that `counts` says.
+    /// Like [`Catalog::ls`], metered; numbers of resources only where `counts` allows.
     pub(crate) fn ls_metered(
         &self,
         path: &str,
@@ -214,14 +214,14 @@ impl Catalog {
         Ok(())
     }
 
-    /// The text of `README.md` of a server.
+    /// Text of a server's `README.md`.
     pub(super) fn readme(&self, entry: &ServerEntry) -> String {
         let mut text = format!("# {}\n\n{}\n", entry.name, entry.describe());
         if let Some(description) = &entry.stubs.description {
             let _ = write!(text, "\n{description}\n");
         }
         if let Some(instructions) = &entry.stubs.instructions {
-            // The server's words, quoted so that they cannot be taken for the gateway's.
+            // Quoted, so that the server's words do not pass for the gateway's.
             let quoted: Vec<String> =
                 instructions.lines().map(|line| format!("> {line}").trim_end().to_owned()).collect();
             let _ = write!(text, "\nThe server says:\n\n{}\n", quoted.join("\n"));
@@ -232,7 +232,7 @@ impl Catalog {
         text
     }
 
-    /// One line a hit: path, signature, what it does.
+    /// One line per hit: path, signature, summary.
     #[must_use]
     pub fn hit_line(&self, found: &Found<'_>) -> String {
         let hit = match found {
@@ -254,7 +254,7 @@ impl Catalog {
         format!("{path}  {name}{}  {}", short_signature(hit.tool), hit.tool.summary).trim_end().to_owned()
     }
 
-    /// What to do when a search found nothing: names that are spelt alike, and where to look.
+    /// Text for a search without hits: similar names, and where to look.
     pub(crate) fn no_hits(&self, query: &str, path: &str, meter: &Meter) -> Result<String, Stopped> {
         let under = if path.trim_matches('/').is_empty() { String::new() } else { format!(" under {}", brief(path)) };
         let words = query.split(|c: char| !c.is_alphanumeric() && c != '_').filter(|word| word.len() > 2);
@@ -278,15 +278,15 @@ impl Catalog {
         Ok(format!("nothing matches `{query}`{under}{guess}; try other words, or look in {folders}"))
     }
 
-    /// The path of a tool's stub.
+    /// Path of a tool's stub.
     #[must_use]
     pub fn stub_path(server: &ServerEntry, tool: &stubgen::ToolStub) -> String {
         format!("{}.pyi", stub_path(&server.ident, tool))
     }
 }
 
-/// The parameters as a hit shows them: those that a call needs with their types, the others by name, which is most of
-/// the cost of a whole signature saved. The name of the tool is in the path, and the stub has the rest.
+/// Parameters in a hit: the required ones with their types, the others by name, which saves most of a signature's cost.
+/// The path has the tool's name, and the stub has the rest.
 fn short_signature(tool: &stubgen::ToolStub) -> String {
     let mut short = String::from("(");
     for (position, param) in tool.params.iter().enumerate() {

@@ -1,4 +1,4 @@
-//! What the agent can find: stub files, index and digest, one immutable value that is built whole and swapped whole.
+//! The agent's catalog: stub files, index and digest in one immutable value, built and swapped as a whole.
 
 #[cfg(any(test, feature = "fuzzing"))]
 pub(crate) mod fuzzing;
@@ -25,36 +25,36 @@ pub use resource_paths::Remote;
 pub(crate) use resource_paths::arguments as prompt_arguments;
 pub use vfs::{Node, View};
 
-/// Share of the best score that a resource or prompt needs to be among the hits.
+/// Least share of the best score for a resource or prompt among the hits.
 const OFFER_SHARE: f32 = 0.5;
 /// One hit in this many may be a resource or prompt.
 const OFFER_PART: usize = 4;
 
-/// What is added to a rank, from 0, before it is inverted. Small, since the queries of a task are of different steps: the
-/// best hit of one is worth more than one that is in the middle for two.
+/// Added to a rank, from 0, before it is inverted. Small, since the queries of a task are different steps: the best hit
+/// of one beats a middling hit of two.
 const RANK_OFFSET: f32 = 1.0;
 
-/// Everything that can be listed, read and searched. See [`Catalog::build`].
+/// Lists, reads and searches the servers' stubs. See [`Catalog::build`].
 pub struct Catalog {
     servers: Vec<Arc<ServerEntry>>,
     /// Server by identifier and by name.
     by_name: HashMap<String, usize>,
-    /// The tools in order of server and identifier; the index speaks of positions in it.
+    /// Tools in order of server and identifier; the index refers to positions here.
     tools: Vec<ToolRef>,
-    /// Resources and prompts; in the index they come after the tools.
+    /// Resources and prompts; in the index they follow the tools.
     offers: Vec<Node>,
     index: Arc<index::Index>,
     digest: String,
 }
 
-/// Where a tool is: positions of its server and of itself there.
+/// Position of a tool: its server, and its index there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ToolRef {
     server: usize,
     tool: usize,
 }
 
-/// A tool that a search found.
+/// A tool among the hits.
 pub struct Hit<'a> {
     /// The tool's server.
     pub server: &'a ServerEntry,
@@ -64,7 +64,7 @@ pub struct Hit<'a> {
     pub score: f32,
 }
 
-/// A tool, resource or prompt that a search found.
+/// A hit: tool, resource or prompt.
 pub enum Found<'a> {
     /// A tool.
     Tool(Hit<'a>),
@@ -81,7 +81,7 @@ impl Catalog {
         Self::ranked(servers, Ranking::default())
     }
 
-    /// As [`Catalog::build`], ranking otherwise: for evaluations that take parts of the ranking away.
+    /// Like [`Catalog::build`] with another ranking, for evaluations.
     ///
     /// # Errors
     /// As [`Catalog::build`].
@@ -90,8 +90,8 @@ impl Catalog {
         Ok(Self::with_index(servers, Arc::new(index)))
     }
 
-    /// The catalog of `servers`, with the work taken over that was done for those of this one that did not change. The
-    /// outcome is the same as that of [`Catalog::build`].
+    /// Builds the catalog of `servers` and reuses this one's work for unchanged servers. The result equals that of
+    /// [`Catalog::build`].
     ///
     /// # Errors
     /// As [`Catalog::build`].
@@ -127,19 +127,19 @@ impl Catalog {
         &self.servers
     }
 
-    /// How many tools there are.
+    /// Number of tools.
     #[must_use]
     pub fn tool_count(&self) -> usize {
         self.tools.len()
     }
 
-    /// Whole digest of everything but the servers' states.
+    /// Full digest of everything but the servers' states.
     #[must_use]
     pub fn digest(&self) -> &str {
         &self.digest
     }
 
-    /// How far the servers have come.
+    /// Progress of the servers.
     #[must_use]
     pub fn phase(&self) -> Phase {
         let connecting = || self.servers.iter().filter(|server| server.state == ServerState::Connecting);
@@ -234,7 +234,7 @@ impl Catalog {
         self.search_metered(query, limit, path, &Meter::new(u64::MAX)).map_err(|halt| halt.error("search"))
     }
 
-    /// As [`Catalog::search`], metered.
+    /// Like [`Catalog::search`], metered.
     pub(crate) fn search_metered(
         &self,
         query: &str,
@@ -248,8 +248,7 @@ impl Catalog {
         Ok(found.into_iter().filter_map(|(id, score)| self.hit(id, score)).collect())
     }
 
-    /// The documents of the index that fit `query` under `folder`: tools, and after them resources and prompts that fit
-    /// as well.
+    /// Documents of the index that match `query` under `folder`: tools, then resources and prompts that match as well.
     fn find(&self, query: &str, limit: usize, folder: Node, meter: &Meter) -> Result<Vec<(usize, f32)>, Halt> {
         let keep = |id: usize| match self.tools.get(id) {
             Some(tool) => self.is_in(*tool, folder),
@@ -259,14 +258,14 @@ impl Catalog {
         let best = found.first().map_or(0.0, |(_, score)| *score);
         let (tools, others): (Vec<_>, Vec<_>) = found.into_iter().partition(|(id, _)| *id < self.tools.len());
         let mut others: Vec<_> = others.into_iter().filter(|(_, score)| *score >= best * OFFER_SHARE).collect();
-        // What scripts call comes first; there is room for a few others, and for more of them where tools are few.
+        // Callable tools come first; a few resources and prompts follow, more of them where tools are few.
         others.truncate(limit.saturating_sub(tools.len()).max(limit / OFFER_PART));
         let room = limit - others.len();
         Ok(tools.into_iter().take(room).chain(others).collect())
     }
 
-    /// The best tools, resources and prompts for several queries under the folder `path`, one query a step of a task:
-    /// `limit` hits a query, fused by reciprocal rank, each with the numbers of the queries that found it, from 0.
+    /// Searches for each step of a task: `limit` hits per query under the folder `path`, fused by reciprocal rank, each
+    /// with the numbers of the queries that found it, from 0.
     ///
     /// # Errors
     /// As [`Catalog::search`].
@@ -274,7 +273,7 @@ impl Catalog {
         self.find_all_metered(queries, limit, path, &Meter::new(u64::MAX)).map_err(|halt| halt.error("search"))
     }
 
-    /// As [`Catalog::find_all`], metered.
+    /// Like [`Catalog::find_all`], metered.
     pub(crate) fn find_all_metered(
         &self,
         queries: &[String],
@@ -297,7 +296,7 @@ impl Catalog {
                 }
             }
         }
-        // Stable: what ties, such as the first hits of all queries, stays in the order of the queries.
+        // Stable: ties, such as the first hits of all queries, keep the order of the queries.
         fused.sort_by(|a, b| b.2.total_cmp(&a.2));
         Ok(fused.into_iter().map(|(found, queries, _)| (found, queries)).collect())
     }
@@ -328,8 +327,8 @@ impl Catalog {
     }
 }
 
-/// The tool `name` of `entry`, by wire name, identifier or either in another case; a leading category is ignored
-/// unless it is part of the name.
+/// Finds a tool of `entry` by wire name or identifier, ignoring case if there is no exact match; a leading category is
+/// ignored unless it is part of the name.
 fn find_tool<'a>(entry: &'a ServerEntry, name: &str) -> Option<&'a ToolStub> {
     let tools = &entry.stubs.tools;
     let exact = |wanted: &str| entry.stubs.position(wanted).and_then(|position| tools.get(position));

@@ -1,5 +1,5 @@
-//! What is shown of a tool that is not as reviewed: where it is and why it is held, and the reviewed text where there is
-//! one. Its stub is of that text or of nothing: see [`ServerEntry::pinned`].
+//! Texts of a quarantined tool: its path, the reason, and the reviewed text if there is one. For its stub see
+//! [`ServerEntry::pinned`].
 
 use std::borrow::Cow;
 
@@ -9,7 +9,7 @@ use stubgen::ToolStub;
 use super::View;
 use crate::manifest::{Quarantined, ServerEntry};
 
-/// Said above a text that is not that of the tool as it is now.
+/// Heading of a reviewed text.
 const AS_REVIEWED: &str = "This is how it was when it was reviewed:";
 
 /// One file of the tool.
@@ -38,7 +38,7 @@ fn json(stub: &ToolStub, held: &Quarantined) -> String {
     format!("{{\n\"name\": {name},\n\"quarantined\": {reason}{reviewed}\n}}\n")
 }
 
-/// The file of all signatures, with a line for each that is held.
+/// The file of all signatures, with a line for each quarantined tool.
 pub(super) fn init(entry: &ServerEntry) -> Cow<'_, str> {
     let text = entry.stubs.init_pyi.as_str();
     if entry.quarantine.is_empty() {

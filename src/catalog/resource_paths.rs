@@ -1,4 +1,4 @@
-//! `/github/resources/` and `/github/prompts/`: paths and texts of what a server offers besides tools.
+//! `/github/resources/` and `/github/prompts/`: paths and texts of a server's resources and prompts.
 
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -12,31 +12,32 @@ use crate::limits;
 use crate::manifest::{Offer, Offers, ServerEntry};
 use crate::meter::{Meter, Stopped};
 
-/// Entries of a folder that are listed before the rest is only counted.
+/// Most entries listed of a folder; the rest is only counted.
 const MAX_ENTRIES: usize = 400;
-/// Variables of a template that URIs are compared with; a resource of any other is asked for by its server's folder.
+/// Most variables of a template that URIs are compared with. Resources of larger templates are read by their server's
+/// folder.
 const MAX_VARIABLES: usize = limits::TEMPLATE_VARIABLES.max;
-/// Steps of finding the servers of one link in an answer.
+/// Step limit for finding the servers of one link in an answer.
 const LINK_STEPS: u64 = 100_000;
-/// What comparing a URI with one template costs, in steps.
+/// Steps for comparing a URI with one template.
 const COMPARISON: u64 = 2_000;
-/// Templates that are listed.
+/// Most templates listed.
 const MAX_TEMPLATES: usize = limits::TEMPLATES.max;
 
-/// A resource that only its server can give.
+/// A resource that must be read from its server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Remote {
     /// The server's identifier.
     pub server: String,
-    /// The URI as the server knows it.
+    /// URI at the server.
     pub uri: String,
-    /// The path that it was asked for by.
+    /// Path of the request.
     pub path: String,
 }
 
 impl Catalog {
-    /// The resource that `path` names by its URI, such as `/github/resources/repo://owner/name`. Any URI will do:
-    /// templates have more of them than any list, and which ones exist is for the server to say.
+    /// The resource that `path` names by its URI, such as `/github/resources/repo://owner/name`. Any URI is possible:
+    /// templates cover more than any list, and the server decides which exist.
     #[must_use]
     pub fn resource_by_uri(&self, path: &str) -> Option<Remote> {
         let path = path.trim();
@@ -63,14 +64,14 @@ impl Catalog {
         Some(Remote { server: entry.ident.clone(), uri, path: self.path(node) })
     }
 
-    /// The name of the server whose resource a node is.
+    /// Name of the server whose resource a node is.
     #[must_use]
     pub fn resource_owner(&self, node: Node) -> Option<&str> {
         let Node::Resource(server, _) = node else { return None };
         Some(&self.servers[server].name)
     }
 
-    /// The name of the server whose list of resources answers for `path`: that of its folder, and of what is not in it.
+    /// Name of the server whose list of resources decides about `path`, also where nothing has that path.
     #[must_use]
     pub fn resource_list_of(&self, path: &str) -> Option<&str> {
         let segments = super::vfs::segments(path);
@@ -81,12 +82,12 @@ impl Catalog {
         is_list.then(|| self.server_position(server)).flatten().map(|server| self.servers[server].name.as_str())
     }
 
-    /// Whether a server lists a resource with this URI or has a template for it; also where that is too much work to tell.
+    /// True if a server lists a resource with this URI or has a template for it, or if the check takes too many steps.
     pub(crate) fn may_list(&self, uri: &str) -> bool {
         !matches!(self.servers_with_resource(uri, &Meter::new(LINK_STEPS)), Ok(servers) if servers.is_empty())
     }
 
-    /// The servers that list a resource with this URI, or else those that have a template for it.
+    /// Servers that list a resource with this URI, else those with a template for it.
     pub(crate) fn servers_with_resource(&self, uri: &str, meter: &Meter) -> Result<Vec<&ServerEntry>, Stopped> {
         let entries = || self.servers.iter().map(|entry| &**entry);
         let listed: Vec<_> = entries().filter(|entry| entry.offers.resource(uri).is_some()).collect();
@@ -110,13 +111,13 @@ impl Catalog {
         Ok(fitting)
     }
 
-    /// The servers that list a prompt of this name.
+    /// Servers that list a prompt of this name.
     #[must_use]
     pub fn servers_with_prompt(&self, name: &str) -> Vec<&ServerEntry> {
         self.servers.iter().map(|entry| &**entry).filter(|entry| entry.offers.prompt(name).is_some()).collect()
     }
 
-    /// The lines that a server's folder has for them.
+    /// Lines of a server's folder for its resources and prompts.
     pub(super) fn offer_folders(entry: &ServerEntry, counts: bool) -> Vec<String> {
         let Offers { resources, templates, prompts, .. } = &*entry.offers;
         let mut lines = Vec::new();
@@ -171,13 +172,13 @@ impl Catalog {
         indexed(&self.servers, node).map_or("", |(_, offer)| &offer.summary)
     }
 
-    /// The text of a prompt's file: what it is for, its arguments, and how to get it.
+    /// Text of a prompt's file: its purpose, its arguments, and how to get it.
     pub(super) fn prompt_md(&self, server: usize, prompt: usize) -> String {
         let entry = &self.servers[server];
         let prompt = &entry.offers.prompts[prompt];
         let mut text = format!("# Prompt `{}` of {}\n", prompt.id, entry.name);
         for line in ["title", "description"].iter().filter_map(|key| prompt.text(key)).flat_map(many_lines) {
-            // The server's words, quoted so that they cannot be taken for the gateway's.
+            // Quoted, so that the server's words do not pass for the gateway's.
             let _ = write!(text, "\n> {line}");
         }
         text.push('\n');
@@ -201,7 +202,7 @@ impl Catalog {
     }
 }
 
-/// The resources and prompts of `servers`, as the index takes them.
+/// Resources and prompts of `servers`, in the order of the index.
 pub(super) fn nodes(servers: &[Arc<ServerEntry>]) -> Vec<Node> {
     let of = |(server, entry): (usize, &Arc<ServerEntry>)| {
         let resources = (0..entry.offers.resources.len()).map(move |position| Node::Resource(server, position));
@@ -219,7 +220,7 @@ pub(super) fn indexed(servers: &[Arc<ServerEntry>], node: Node) -> Option<(usize
     }
 }
 
-/// Whether a resource or prompt is below a folder.
+/// True if a resource or prompt is below a folder.
 pub(super) fn is_in(offer: Node, folder: Node) -> bool {
     match (folder, offer) {
         (Node::Root, _) => true,
@@ -269,8 +270,8 @@ fn more(total: usize, shown: usize) -> Option<String> {
     (total > shown).then(|| format!("… {} more", total - shown))
 }
 
-/// Whether a URI can come of a template: its fixed parts are there in order, with something in place of each variable,
-/// and without a slash in place of a simple one.
+/// True if a URI can come from a template: its fixed parts occur in order, every variable has a value, and the value of
+/// a simple one has no slash.
 fn matches(template: &str, uri: &str) -> bool {
     let mut parts = template.split('{');
     let before = parts.next().unwrap_or_default();
@@ -288,7 +289,7 @@ fn matches(template: &str, uri: &str) -> bool {
     regex::Regex::new(&pattern).is_ok_and(|pattern| pattern.is_match(uri))
 }
 
-/// Whether a text starts as a URI does.
+/// True if a text starts with a URI scheme.
 fn has_scheme(text: &str) -> bool {
     text.split_once(':').is_some_and(|(scheme, _)| {
         scheme.starts_with(|c: char| c.is_ascii_alphabetic())

@@ -1,4 +1,4 @@
-//! Paths of the virtual filesystem and the files behind them.
+//! Paths of the virtual filesystem, and their files.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -13,14 +13,14 @@ use crate::manifest::{Offer, ServerEntry};
 use crate::meter::{Halt, Meter, Stopped};
 use crate::text::brief;
 
-/// Names that are compared for one metered step.
+/// Names compared per metered step.
 const NAMES_A_STEP: u64 = 8;
-/// What making the error of a path that is not there costs at most, in steps.
+/// Step limit for the error of an unknown path.
 const NO_SUCH_PATH: u64 = 20_000;
-/// Bytes of the listing in an error.
+/// Most bytes of the listing in an error.
 const MAX_NEAREST: usize = 8 << 10;
 
-/// A place in the virtual filesystem, by positions in the catalog.
+/// A node of the virtual filesystem, by positions in the catalog.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Node {
     /// `/`
@@ -35,7 +35,7 @@ pub enum Node {
     Init(usize),
     /// `/github/README.md`
     Readme(usize),
-    /// `/github/stderr`, for a server that is a process of ours
+    /// `/github/stderr`, of a child process
     Stderr(usize),
     /// `/github/issues/`
     Category(usize, usize),
@@ -43,7 +43,7 @@ pub enum Node {
     Tool(usize, usize, View),
     /// `/github/resources/`
     Resources(usize),
-    /// `/github/resources/readme.md`: its text is with the server, see [`Catalog::remote`]
+    /// `/github/resources/readme.md`: the server has its text, see [`Catalog::remote`]
     Resource(usize, usize),
     /// `/github/prompts/`
     Prompts(usize),
@@ -52,7 +52,7 @@ pub enum Node {
 }
 
 impl Node {
-    /// Whether it is a folder.
+    /// True for a folder.
     #[must_use]
     pub fn is_folder(self) -> bool {
         match self {
@@ -62,7 +62,7 @@ impl Node {
         }
     }
 
-    /// The position of the server that it belongs to.
+    /// Position of its server.
     fn server(self) -> Option<usize> {
         match self {
             Self::Root | Self::ForgePyi | Self::ForgeDts => None,
@@ -80,7 +80,7 @@ impl Node {
     }
 }
 
-/// The views of a tool.
+/// Views of a tool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum View {
     /// Python stub.
@@ -99,8 +99,8 @@ impl View {
 }
 
 impl Catalog {
-    /// The file or folder at `path`. Wrong case, a missing suffix, a missing category and a missing leading `/`
-    /// are forgiven.
+    /// Resolves `path` to a file or folder. Wrong case, a missing suffix, a missing category and a missing leading `/`
+    /// are accepted.
     ///
     /// # Errors
     /// `INVALID_ARGS` with the nearest parent's listing and up to three suggestions, or for a path over its limit.
@@ -114,13 +114,13 @@ impl Catalog {
         Ok(node)
     }
 
-    /// As [`Catalog::resolve`], metered.
+    /// Like [`Catalog::resolve`], metered.
     pub(crate) fn resolve_metered(&self, path: &str, meter: &Meter) -> Result<Node, Halt> {
         meter.spend(1 + self.tools.len() as u64 / NAMES_A_STEP)?;
         Ok(self.resolve(path)?)
     }
 
-    /// As [`Catalog::resolve`], for folders only.
+    /// Like [`Catalog::resolve`], for folders only.
     pub(super) fn folder(&self, path: &str, meter: &Meter) -> Result<Node, Halt> {
         match self.resolve_metered(path, meter)? {
             node if node.is_folder() => Ok(node),
@@ -198,7 +198,7 @@ impl Catalog {
         }
     }
 
-    /// The text of a file; `None` for a folder, and for a resource, whose text is with its server.
+    /// Text of a file; `None` for a folder, and for a resource, whose text the server has.
     #[must_use]
     pub fn read(&self, node: Node) -> Option<Cow<'_, str>> {
         let names = || self.servers.iter().map(|s| (s.ident.as_str(), s.name.as_str())).collect::<Vec<_>>();
@@ -227,7 +227,7 @@ impl Catalog {
         })
     }
 
-    /// Whole digest of the stub behind a node, where it has one.
+    /// Full digest of a node's stub.
     #[must_use]
     pub fn node_digest(&self, node: Node) -> Option<String> {
         match node {
@@ -237,7 +237,7 @@ impl Catalog {
         }
     }
 
-    /// The server whose stderr a file is.
+    /// Name of the server whose stderr the node is.
     #[must_use]
     pub fn stderr_of(&self, node: Node) -> Option<&str> {
         match node {
@@ -246,8 +246,7 @@ impl Catalog {
         }
     }
 
-    /// The files that `pattern` names: one, or all that a glob matches. For a glob, the resources of the servers in
-    /// `unseen` are not there.
+    /// Files of `pattern`: one, or all that a glob matches, without the resources of the servers in `unseen`.
     ///
     /// # Errors
     /// `INVALID_ARGS` when nothing matches, or too much; or the meter stops the work.
@@ -270,7 +269,7 @@ impl Catalog {
         }
     }
 
-    /// The names of the servers whose resources a glob may match.
+    /// Names of the servers whose resources a glob may match.
     ///
     /// # Errors
     /// As [`Catalog::files`].
@@ -287,12 +286,12 @@ impl Catalog {
         Ok(found.map(|(server, _)| server.name.clone()).collect())
     }
 
-    /// Of each server, whether a glob may match something in its folder.
+    /// For each server, true if a glob may match something in its folder.
     fn reached(&self, matcher: &mut Matcher<'_>, meter: &Meter) -> Result<Vec<bool>, Stopped> {
         (0..self.servers.len()).map(|server| matcher.may_start(&self.path(Node::Server(server)), meter)).collect()
     }
 
-    /// The files that a glob matches, and at most one more than it may match; resources of the servers that are `seen`.
+    /// Files that a glob matches, plus at most one over the limit; resources only of the servers in `seen`.
     fn matching(&self, glob: &Glob, seen: &[bool], meter: &Meter) -> Result<Vec<Node>, Stopped> {
         let mut matcher = glob.matcher();
         let of_server = self.reached(&mut matcher, meter)?;
@@ -369,19 +368,19 @@ impl Catalog {
     }
 }
 
-/// The position of an offer by its file, with or without `suffix`, or by what its server calls it.
+/// Position of an offer by its file, with or without `suffix`, or by its identifier at the server.
 fn offer(offers: &[Offer], segment: &str, suffix: &str) -> Option<usize> {
     let bare = |file: &str| file.strip_suffix(suffix).unwrap_or(file).eq_ignore_ascii_case(segment);
     let exact = offers.iter().position(|offer| offer.file == segment || offer.id == segment);
     exact.or_else(|| offers.iter().position(|o| o.file.eq_ignore_ascii_case(segment) || bare(&o.file)))
 }
 
-/// The path of a tool's files without their suffix.
+/// Path of a tool's files without suffix.
 pub(super) fn tool_path(entry: &ServerEntry, tool: usize) -> String {
     stub_path(&entry.ident, &entry.stubs.tools[tool])
 }
 
-/// As [`tool_path`], for a stub at hand.
+/// Like [`tool_path`], for a stub.
 pub(super) fn stub_path(server: &str, tool: &stubgen::ToolStub) -> String {
     match &tool.category {
         Some(category) => format!("/{server}/{category}/{}", tool.ident),
@@ -394,7 +393,7 @@ fn parsed(pattern: &str) -> Result<Glob> {
     Glob::parse(&format!("/{}", segments(pattern).join("/")))
 }
 
-/// Whether a glob means resources: they are read from their servers, so that `**` alone does not.
+/// True if a glob names resources explicitly: reading one asks its server, so `**` alone does not.
 fn means_resources(pattern: &str) -> bool {
     segments(pattern).get(1).is_some_and(|part| part.eq_ignore_ascii_case("resources"))
 }
@@ -413,7 +412,7 @@ fn tool_file(entry: &ServerEntry, server: usize, segment: &str) -> Option<Node> 
     suffixed.or_else(|| Some(Node::Tool(server, position(segment)?, View::Pyi)))
 }
 
-/// The parts of a path; `.` and empty ones are nothing, `..` goes up and never above the root.
+/// Segments of a path; `.` and empty ones are dropped, `..` goes up and never above the root.
 pub(super) fn segments(path: &str) -> Vec<&str> {
     let path = path.trim().strip_prefix("forge://").unwrap_or_else(|| path.trim());
     let mut parts = Vec::new();

@@ -1,4 +1,4 @@
-//! `forgefs audit`: what agents ran, what it called, and what they had read before.
+//! `forgefs audit`: executions, their calls, and the stubs read before them.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -92,7 +92,7 @@ fn find<'a>(records: &'a [Value], id: &str) -> Result<&'a Value, Failure> {
     }
 }
 
-/// One record in a line: id, time, what ran, how it ended, what it called.
+/// One record in a line: id, time, script or request, outcome, calls.
 fn line(record: &Value) -> String {
     let what = match text(record, "language") {
         "" => text(record, "request").to_owned(),
@@ -108,7 +108,7 @@ fn line(record: &Value) -> String {
     format!("{id}  {time}  {what}  {outcome}{ms}  {}", called.join(", ")).trim_end().to_owned()
 }
 
-/// A record for people: what ran, how it ended, and each call with why it was made, what it moved and what it cost.
+/// A record for people: script, outcome, and each call with decision, size and cost.
 fn show(record: &Value) -> String {
     let words = |value: &Value| {
         let words = value.as_array().into_iter().flatten().filter_map(Value::as_str);
@@ -152,13 +152,13 @@ fn show(record: &Value) -> String {
         put("  holding", &words(&call["labels"]));
     }
     for (path, seen) in record["read"].as_object().into_iter().flatten() {
-        // The record has the whole digest; people are shown its beginning.
+        // The record has the full digest; people see its beginning.
         put("had read", &format!("{path} {}", head(text(seen, "digest"), 8)));
     }
     shown
 }
 
-/// How it ended, if it is known to have ended.
+/// Outcome, if the end is known.
 fn outcome(record: &Value) -> String {
     match (text(record, "outcome"), record.get("ms")) {
         (outcome, Some(ms)) => format!("{outcome} in {ms} ms"),
@@ -166,8 +166,8 @@ fn outcome(record: &Value) -> String {
     }
 }
 
-/// Gives a record all that its session had read before, also what earlier records have; how many stubs are not known any
-/// more.
+/// Adds to a record all that its session had read, also from earlier records; returns the number of stubs no longer
+/// known.
 fn complete(path: &Path, record: &mut Value) -> u64 {
     let (read, missing) = audit::had_read(path, record);
     if let Some(record) = record.as_object_mut() {

@@ -12,7 +12,7 @@ use super::{Failure, Global};
 use crate::auth::{Account, Grant, Listener, Login, Record, login_command};
 use crate::config::{Config, Transport};
 
-/// How long a login waits for the browser.
+/// Timeout of a login in the browser.
 const PATIENCE: Duration = Duration::from_secs(600);
 
 #[derive(Args)]
@@ -90,7 +90,7 @@ async fn login(config: &Config, args: LoginArgs, ui: Ui) -> Result<ExitCode, Fai
     Ok(ExitCode::SUCCESS)
 }
 
-/// The first line that is typed. Without a terminal or a pipe nobody types, and this waits for ever.
+/// First line of input. Without a terminal or a pipe it waits forever.
 async fn pasted() -> String {
     let mut lines = BufReader::new(tokio::io::stdin()).lines();
     while let Ok(Some(line)) = lines.next_line().await {
@@ -122,7 +122,7 @@ fn status(config: &Config, ui: Ui) {
     }
 }
 
-/// What is known of a login without asking anybody, and whether it can be used.
+/// State of a login without network access, and whether it is usable.
 fn state(config: &Config, name: &str) -> (String, bool) {
     let Some(server) = config.servers.get(name) else { return ("no such server".to_owned(), false) };
     if !server.enabled {
@@ -146,7 +146,7 @@ fn state(config: &Config, name: &str) -> (String, bool) {
     }
 }
 
-/// A login in one line, and whether it can be used.
+/// A login in one line, and whether it is usable.
 fn describe(record: &Record) -> (String, bool) {
     let mut text = "logged in".to_owned();
     if let Some(issuer) = record.issuer() {

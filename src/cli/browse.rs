@@ -1,4 +1,4 @@
-//! `forgefs ls`, `cat` and `search`: what the agent's tools answer, on the terminal.
+//! `forgefs ls`, `cat` and `search`: the agent's tools on the terminal.
 
 use std::process::ExitCode;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! `forgefs doctor`: is everything there that a gateway needs?
+//! `forgefs doctor`: checks configuration, servers and sandbox.
 
 use std::process::ExitCode;
 

@@ -56,7 +56,7 @@ pub(super) fn init(global: &Global, args: &InitArgs, ui: Ui) -> Result<ExitCode,
         ui.note(&format!("wrote {}; `forgefs doctor` checks it", path.display()));
         return Ok(ExitCode::SUCCESS);
     };
-    // Before anything is read, so that nobody reads a report of what is not written.
+    // First, so that there is no report of a file that is not written.
     if path.exists() && !args.force && !args.append {
         return Err(refused(InitError::Exists { path: path.clone() }).hint("--append adds to it"));
     }
@@ -94,7 +94,7 @@ fn report(imported: &Imported, path: &Path, ui: Ui) {
     ui.note(&format!("servers written to {file}: {}; `forgefs doctor` checks them", imported.count));
 }
 
-/// The servers that a configuration already has. What is not valid TOML is left for `doctor` to explain.
+/// Servers of an existing configuration. `doctor` explains invalid TOML.
 fn servers(text: &str) -> toml::Table {
     let mut table: toml::Table = toml::from_str(text).unwrap_or_default();
     match table.remove("servers") {
@@ -103,13 +103,13 @@ fn servers(text: &str) -> toml::Table {
     }
 }
 
-/// A first `forge.toml`: it loads as it is, and shows one server of each transport to uncomment.
+/// A first `forge.toml`: valid as it is, with one commented server of each transport.
 #[must_use]
 pub fn starter_config() -> &'static str {
     STARTER
 }
 
-/// Writes [`starter_config`], readable by its owner alone: people put tokens into such files.
+/// Writes [`starter_config`], readable by its owner only: people put tokens into such files.
 ///
 /// # Errors
 /// The file exists and `force` is not given, or it cannot be written.
@@ -123,7 +123,7 @@ fn write_text(path: &Path, force: bool, text: &str) -> Result<(), InitError> {
         fs::create_dir_all(folder).map_err(failed)?;
     }
     let mut options = files::private();
-    // `create_new` asks and creates in one step, so that no file made in between is lost.
+    // `create_new` checks and creates in one step, so that no file made in between is lost.
     match force {
         true => options.write(true).create(true).truncate(true),
         false => options.write(true).create_new(true),
@@ -138,7 +138,7 @@ fn write_text(path: &Path, force: bool, text: &str) -> Result<(), InitError> {
     file.write_all(text.as_bytes()).and_then(|()| file.flush()).map_err(failed)
 }
 
-/// Adds the entries at the end of a file, which becomes private: not everything that is a credential looks like one.
+/// Appends the entries to a file, which becomes private: not every credential is recognised.
 fn append(path: &Path, imported: &Imported) -> Result<(), InitError> {
     let failed = |source| InitError::Failed { path: path.to_owned(), source };
     let (mut file, _) = files::open_regular(path, OpenOptions::new().append(true)).map_err(failed)?;
@@ -149,21 +149,21 @@ fn append(path: &Path, imported: &Imported) -> Result<(), InitError> {
     file.write_all(format!("\n{}", imported.text).as_bytes()).and_then(|()| file.flush()).map_err(failed)
 }
 
-/// Why no file was written.
+/// Reason why no file was written.
 #[derive(Debug, thiserror::Error)]
 pub enum InitError {
-    /// There is a file already.
+    /// The file exists.
     #[error("{} exists already; --force overwrites it", path.display())]
     Exists {
         /// The file.
         path: PathBuf,
     },
-    /// The file system refused.
+    /// An I/O error.
     #[error("cannot write {}: {source}", path.display())]
     Failed {
         /// The file.
         path: PathBuf,
-        /// What it said.
+        /// The cause.
         source: io::Error,
     },
 }

@@ -1,4 +1,4 @@
-//! The command line: words typed → gateway → output. `ui` is the only writer to stdout and stderr.
+//! The command line: arguments → gateway → output. Only `ui` writes to stdout and stderr.
 
 mod audit;
 mod auth;
@@ -43,10 +43,10 @@ const OTHERS: Duration = Duration::from_secs(10);
 /// How long servers that are our processes may take to end by themselves when we do.
 const SERVERS_END: Duration = Duration::from_secs(2);
 
-/// How long the last spans may take to be sent when we end.
+/// Time to send the last spans at shutdown.
 const SPANS_END: Duration = Duration::from_secs(2);
 
-/// How long work that blocks a thread may take to end when we do.
+/// Time for blocking work to end at shutdown.
 const BLOCKING_END: Duration = Duration::from_millis(50);
 
 /// Code-mode MCP gateway: any number of MCP servers behind four small tools.
@@ -151,7 +151,7 @@ pub fn run(args: impl Iterator<Item = std::ffi::OsString>, engines: &[&str]) -> 
         tokio::join!(upstream::end_all(SERVERS_END), telemetry::end_all(SPANS_END));
         result
     });
-    // Reading stdin blocks a thread that nothing can interrupt: do not wait for it.
+    // Reading stdin blocks a thread and cannot be interrupted: do not wait for it.
     runtime.shutdown_timeout(BLOCKING_END);
     match result {
         Ok(code) => code,
@@ -159,7 +159,7 @@ pub fn run(args: impl Iterator<Item = std::ffi::OsString>, engines: &[&str]) -> 
     }
 }
 
-/// A file that may not grow (RLIMIT_FSIZE) is an error of the write to it, and no end of the process.
+/// Makes a write over the file size limit (RLIMIT_FSIZE) fail, instead of ending the process.
 fn survive_limits() {
     #[cfg(unix)]
     {
@@ -208,11 +208,11 @@ fn log_to_stderr(cli: &Cli) {
 }
 
 impl Global {
-    /// The configuration; without any, an error unless there are catalogs or `optional` is set.
+    /// Loads the configuration; without a file, an error unless there are catalogs or `optional` is set.
     fn load(&self, optional: bool) -> Result<Config, Failure> {
         let cwd = std::env::current_dir().unwrap_or_default();
         match Config::find(self.config.as_deref(), &process_env, &cwd)? {
-            // Offline looks should not need the servers' secrets, unless the file is asked for.
+            // Offline commands do not need the servers' secrets, unless the file is given explicitly.
             Some(_) if !self.catalog.is_empty() && self.config.is_none() => Ok(Config::empty()),
             Some(path) => Ok(Config::load(&path, &process_env)?),
             None if optional || !self.catalog.is_empty() => Ok(Config::empty()),
@@ -228,7 +228,7 @@ impl Global {
         }
     }
 
-    /// Starts a gateway; what it refuses is wrong in the configuration or the catalogs.
+    /// Starts a gateway; an error here is one of the configuration or the catalogs.
     fn gateway(&self, config: Config) -> Result<Gateway, Failure> {
         let started = Gateway::start(Options {
             config,
@@ -271,7 +271,7 @@ fn own_executable() -> Result<PathBuf, Failure> {
     std::env::current_exe().map_err(|error| Failure::internal(format!("this executable cannot be found: {error}")))
 }
 
-/// Why a command failed, for people.
+/// Failure of a command, for people.
 struct Failure {
     exit: u8,
     message: String,

@@ -1,4 +1,4 @@
-//! `forgefs reload`: has running gateways take up what waits for the operator.
+//! `forgefs reload`: makes running gateways apply an edit that waits for the operator.
 
 use std::process::ExitCode;
 

@@ -16,7 +16,7 @@ use crate::limits;
 use crate::manifest::ServerEntry;
 use crate::principal::Principal;
 
-/// Largest script that is read; the configured limit is usually lower.
+/// Most bytes read of a script; the configured limit is usually lower.
 const MAX_READ: u64 = limits::SCRIPT_FILE.max as u64;
 
 #[derive(Args)]
@@ -61,7 +61,7 @@ pub(super) async fn run(global: &Global, args: RunArgs, ui: Ui) -> Result<ExitCo
     let context = ExecutionContext { approver: super::approver(args.yes), ..gateway.execution_context(&session) };
     let execution = tokio::select! {
         execution = context.execute(request) => execution,
-        // Leaving the branch kills the script and its calls.
+        // Leaving this branch kills the script and its calls.
         () = super::signals::interrupted() => return Ok(ExitCode::from(130)),
     };
     print(&execution, args.json, ui)?;

@@ -8,7 +8,7 @@ use super::{Failure, Global, signals};
 use crate::config::{exposures, process_env};
 use crate::{panics, reload, server, telemetry};
 
-/// Pause before what panicked in the background is begun again.
+/// Delay before panicked background work is restarted.
 const AGAIN: Duration = Duration::from_secs(1);
 
 pub(super) async fn serve(global: &Global) -> Result<ExitCode, Failure> {
@@ -34,7 +34,7 @@ pub(super) async fn serve(global: &Global) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Does work to its end, and begins it again after a panic.
+/// Runs work to its end, and restarts it after a panic.
 async fn kept_up(work: impl AsyncFn()) {
     while panics::caught(work()).await.is_err() {
         tokio::time::sleep(AGAIN).await;

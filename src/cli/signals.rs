@@ -1,11 +1,11 @@
-//! Signals that ask the process to end. They are waited for on a thread of their own, so that they arrive whatever keeps
-//! the threads of the runtime busy, and a process that does not end in time is ended.
+//! Termination signals. A dedicated thread waits for them, so that they arrive however busy the runtime's threads are,
+//! and ends the process if it takes too long.
 
 use std::time::Duration;
 
 use tokio::sync::oneshot;
 
-/// How long the process may take to end after the first signal; a second one ends it at once.
+/// Time for the process to end after the first signal; a second one ends it at once.
 const ENDING: Duration = Duration::from_millis(2_500);
 
 /// Waits for Ctrl-C.
@@ -13,7 +13,7 @@ pub(super) async fn interrupted() {
     waited_for(Which::Interrupt).await;
 }
 
-/// Waits for Ctrl-C or for what asks a service to end.
+/// Waits for Ctrl-C or SIGTERM.
 pub(super) async fn asked_to_end() {
     waited_for(Which::Any).await;
 }
@@ -58,7 +58,7 @@ async fn next(which: Which) {
     }
 }
 
-/// Waits for the signal that asks a process to end.
+/// Waits for SIGTERM.
 #[cfg(unix)]
 async fn terminated() {
     use tokio::signal::unix::{SignalKind, signal};

@@ -66,7 +66,7 @@ async fn made(global: &Global, from: Vec<PathBuf>, ui: Ui) -> Result<tree::Files
     let gateway = match from.is_empty() {
         true => {
             let mut config = global.load(false)?;
-            // The reviewer sees what servers list, whatever was reviewed before.
+            // A review shows the servers' current lists, whatever was reviewed before.
             config.manifest.pin = None;
             let gateway = global.eager(config)?;
             super::settle(&gateway, |_| true, Duration::ZERO, ui).await;

@@ -1,5 +1,5 @@
-//! The only writer to stdout and stderr of the command line. Whatever is in a text, it has no other effect on a terminal
-//! than lines and tabs; in a pipe it reads the same.
+//! The only writer to stdout and stderr of the command line. Text affects a terminal only by lines and tabs; in a pipe
+//! it reads the same.
 
 use std::io::Write as _;
 use std::process::ExitCode;
@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use super::Failure;
 use crate::people;
 
-/// Where commands write: results to stdout, everything about them to stderr.
+/// Output: results to stdout, everything else to stderr.
 #[derive(Clone, Copy)]
 pub(super) struct Ui;
 
@@ -17,12 +17,12 @@ impl Ui {
         print(&people::visible(text));
     }
 
-    /// A result that is JSON, and stays the same JSON.
+    /// A JSON result, which stays the same JSON.
     pub(super) fn json(self, text: &str) {
         print(&people::json(text));
     }
 
-    /// A remark.
+    /// A note.
     pub(super) fn note(self, text: &str) {
         let text = people::visible(text);
         let _ = writeln!(std::io::stderr(), "{}", text.strip_suffix('\n').unwrap_or(&text));
@@ -37,14 +37,14 @@ impl Ui {
         ExitCode::from(failure.exit)
     }
 
-    /// What clap has to say: help and version on stdout, mistakes on stderr.
+    /// Output of clap: help and version on stdout, errors on stderr.
     pub(super) fn usage(self, error: &clap::Error) -> ExitCode {
         let _ = error.print();
         ExitCode::from(if error.use_stderr() { 2 } else { 0 })
     }
 }
 
-/// A reader that went away, as `head` does, is no error.
+/// A closed pipe, as with `head`, is no error.
 fn print(text: &str) {
     let mut stdout = std::io::stdout().lock();
     let _ = writeln!(stdout, "{}", text.strip_suffix('\n').unwrap_or(text)).and_then(|()| stdout.flush());

@@ -1,4 +1,4 @@
-//! How a server on HTTP is logged into: `[servers.<name>.auth]`.
+//! Authentication to an HTTP server: `[servers.<name>.auth]`.
 
 use url::Url;
 
@@ -19,8 +19,8 @@ enum Kind {
 const KINDS: &[(&str, Kind)] =
     &[("oauth", Kind::OAuth), ("client_credentials", Kind::ClientCredentials), ("none", Kind::None)];
 
-/// Decides how to log in. Without a table, a person may, unless the server is not on HTTP, takes its credentials from
-/// `headers`, or is on plain HTTP beyond this machine.
+/// Resolves the authentication of a server. Without a table a person may log in, unless the server is not on HTTP, has
+/// credentials in `headers`, or is on plain HTTP beyond this machine.
 pub(super) fn auth(
     values: &Values<'_>,
     server: &KeyPath,
@@ -66,7 +66,7 @@ fn table(values: &Values<'_>, key: &KeyPath, raw: RawAuth) -> Result<(Kind, OAut
     for (index, scope) in raw.scopes.unwrap_or_default().into_iter().enumerate() {
         let key = key.key("scopes").index(index);
         let scope = values.filled(&key, scope)?.text;
-        // RFC 6749, 3.3.
+        // RFC 6749, section 3.3.
         if scope.contains(|c: char| !c.is_ascii_graphic() || matches!(c, '"' | '\\')) {
             return Err(values.document.at_value(&key, "not a scope: one word without quotes and spaces"));
         }
@@ -104,7 +104,7 @@ fn table(values: &Values<'_>, key: &KeyPath, raw: RawAuth) -> Result<(Kind, OAut
     Ok((kind, OAuth { scopes, client_id, client_secret, redirect_port, private_network, issuer, store }))
 }
 
-/// Whether tokens may travel to this address: over TLS, or without leaving the machine.
+/// True if tokens may travel to this address: over TLS, or within this machine.
 pub(crate) fn is_private(url: &Url) -> bool {
     url.scheme() == "https" || (url.scheme() == "http" && is_loopback(url))
 }

@@ -1,4 +1,4 @@
-//! The parsed file, kept beside the raw types so that every error can say where it is and about which key.
+//! The parsed file, kept beside the raw types so that every error has a position and a key.
 
 use std::fmt;
 use std::ops::Range;
@@ -11,7 +11,7 @@ use toml::de::{DeTable, DeValue};
 use super::error::{ConfigError, Position};
 use super::suggest;
 
-/// One file: its name, its text and the tree of its values with their places.
+/// One file: its name, its text and its values with their positions.
 pub(super) struct Document<'t> {
     file: &'t Path,
     text: &'t str,
@@ -19,7 +19,7 @@ pub(super) struct Document<'t> {
 }
 
 impl<'t> Document<'t> {
-    /// Parses the text; a leading byte order mark is not part of it.
+    /// Parses the text without a leading byte order mark.
     pub(super) fn parse(file: &'t Path, text: &'t str) -> Result<Self, ConfigError> {
         let text = text.strip_prefix('\u{feff}').unwrap_or(text);
         match DeTable::parse(text) {
@@ -36,12 +36,12 @@ impl<'t> Document<'t> {
         }
     }
 
-    /// Reads the document into its raw type.
+    /// Deserialises the document into its raw type.
     pub(super) fn read<T: DeserializeOwned>(&self) -> Result<T, ConfigError> {
         T::deserialize(toml::de::Deserializer::from(self.root.clone())).map_err(|error| self.explain(&error))
     }
 
-    /// An error about the value at `key`, or about the nearest thing around it that exists.
+    /// An error about the value at `key`, or about its nearest existing parent.
     pub(super) fn at_value(&self, key: &KeyPath, message: impl Into<String>) -> ConfigError {
         self.error(key, self.find(key).map(|(_, value)| value.span().start), message.into())
     }
@@ -61,7 +61,7 @@ impl<'t> Document<'t> {
         }
     }
 
-    /// Rewrites serde's message: it quotes the offending value, which may be a token in the wrong place.
+    /// Rewrites serde's message, which quotes the offending value: that may be a misplaced token.
     fn explain(&self, error: &toml::de::Error) -> ConfigError {
         let Some(span) = error.span() else {
             return self.error(&KeyPath::default(), None, "not a usable configuration".to_owned());
@@ -90,7 +90,7 @@ impl<'t> Document<'t> {
         self.error(&key, Some(span.start), format!("expected {expected}, found {found}"))
     }
 
-    /// The place of a key, and its value with its own.
+    /// Position of a key, and its value.
     fn find(&self, key: &KeyPath) -> Option<(Range<usize>, &Spanned<DeValue<'t>>)> {
         let mut steps = key.0.iter();
         let Some(Step::Name(first)) = steps.next() else { return None };
@@ -108,7 +108,7 @@ impl<'t> Document<'t> {
         Some(found)
     }
 
-    /// The key whose own place or whose value's place is this span.
+    /// The key at this span, or with its value at it.
     fn key_at(&self, span: &Range<usize>) -> KeyPath {
         let mut path = KeyPath::default();
         search_table(self.root.get_ref(), span, &mut path);
@@ -120,7 +120,7 @@ fn entry<'a, 't>(table: &'a DeTable<'t>, name: &str) -> Option<(Range<usize>, &'
     table.get_key_value(name).map(|(key, value)| (key.span(), value))
 }
 
-/// Leaves in `path` the way to the span, or what it was if the span is not below. The parser bounds the depth.
+/// Extends `path` to the span; leaves it unchanged if the span is not below. The parser bounds the depth.
 fn search_table(table: &DeTable<'_>, span: &Range<usize>, path: &mut KeyPath) -> bool {
     for (key, value) in table {
         path.0.push(Step::Name(key.get_ref().clone().into_owned()));
@@ -150,7 +150,7 @@ fn search_value(value: &Spanned<DeValue<'_>>, span: &Range<usize>, path: &mut Ke
     }
 }
 
-/// `[a.b]` gives `a` and `b` the same place; the deeper one is meant.
+/// `[a.b]` gives `a` and `b` the same position; the deeper one is meant.
 fn is_header(table: &DeTable<'_>, span: &Range<usize>) -> bool {
     table.values().any(|inner| inner.span() == *span)
 }
@@ -178,7 +178,7 @@ pub(crate) fn position(text: &str, offset: usize) -> Position {
     }
 }
 
-/// The way to a value from the root of the file.
+/// Path of a value from the root of the file.
 #[derive(Debug, Clone, Default)]
 pub(super) struct KeyPath(Vec<Step>);
 

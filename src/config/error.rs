@@ -1,32 +1,32 @@
-//! The one error of this folder: where, what, and what to do about it.
+//! The only error of this folder: position, problem, and fix.
 
 use std::fmt;
 use std::path::PathBuf;
 
-/// A configuration that cannot be used. Never holds a value that came from the environment.
+/// An invalid configuration. Never holds a value from the environment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ConfigError {
     /// The file, as the user named it.
     pub file: PathBuf,
-    /// Where in the file; `None` when the file could not be read.
+    /// Position in the file; `None` when the file could not be read.
     pub position: Option<Position>,
-    /// Dotted path of the key; empty when the mistake is not about one key.
+    /// Dotted path of the key; empty when the error is not about one key.
     pub key: String,
-    /// What is wrong.
+    /// The problem.
     pub message: String,
-    /// What to do about it.
+    /// The fix.
     pub hint: Option<String>,
 }
 
 impl ConfigError {
-    /// Adds what to do about it.
+    /// Adds a fix.
     pub(super) fn with_hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = Some(hint.into());
         self
     }
 }
 
-/// A place in a text file, counted from one; columns are characters.
+/// A position in a text file, counted from one; columns are characters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Position {
     /// Line.

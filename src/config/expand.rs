@@ -2,17 +2,17 @@
 
 use super::Env;
 
-/// A value after expansion, and what the environment put into it.
+/// An expanded value, with the values it took from the environment.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Expanded {
-    /// The value to use.
+    /// Expanded text.
     pub(super) text: String,
-    /// Variables that were set, with their values; defaults are not among them.
+    /// Variables that were set, with their values; without defaults.
     pub(super) taken: Vec<(String, String)>,
 }
 
-/// Replaces every reference in `text`. `$${` stands for a literal `${`; a `$` before anything else is itself.
-/// What a variable holds is not expanded again.
+/// Replaces every reference in `text`. `$${` stands for a literal `${`; a `$` before anything else is literal. Values
+/// of variables are not expanded again.
 pub(super) fn expand(text: &str, env: Env<'_>) -> Result<Expanded, Fault> {
     let mut expanded = Expanded { text: String::with_capacity(text.len()), taken: Vec::new() };
     let mut rest = text;
@@ -36,7 +36,7 @@ pub(super) fn expand(text: &str, env: Env<'_>) -> Result<Expanded, Fault> {
         if default.is_some_and(|default| default.contains("${")) {
             return Err(Fault::Nested);
         }
-        // As in a shell, `:-` also replaces a variable that is set to nothing.
+        // As in a shell, `:-` also replaces an empty variable.
         match (env(name), default) {
             (Some(value), None) => expanded.take(name, value),
             (Some(value), Some(_)) if !value.is_empty() => expanded.take(name, value),
@@ -49,7 +49,7 @@ pub(super) fn expand(text: &str, env: Env<'_>) -> Result<Expanded, Fault> {
 }
 
 impl Expanded {
-    /// A value in which nothing is replaced.
+    /// A value without expansion.
     pub(super) fn verbatim(text: String) -> Self {
         Self { text, taken: Vec::new() }
     }
@@ -60,7 +60,7 @@ impl Expanded {
     }
 }
 
-/// Whether expansion would replace something in the value.
+/// True if the value has a reference.
 pub(super) fn has_reference(text: &str) -> bool {
     text.contains("${")
 }
@@ -71,7 +71,7 @@ fn is_name(name: &str) -> bool {
         && bytes.all(|b| b.is_ascii_alphanumeric() || b == b'_')
 }
 
-/// Why a value cannot be expanded.
+/// Reason why a value cannot be expanded.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Fault {
     Unset(String),

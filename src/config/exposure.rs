@@ -1,12 +1,12 @@
-//! Tells who else could write the configuration, the program or the reviewed stubs: servers whose roots hold them, and
-//! other users by the permissions of files and folders.
+//! Finds others who can write the configuration, the program or the reviewed stubs: servers whose roots contain them,
+//! and other users by permissions.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::{Config, Transport};
 
-/// What could be written that decides what this gateway does; one line each, for the operator.
+/// Writable files that control this gateway; one line each, for the operator.
 #[must_use]
 pub fn exposures(config: &Config, executable: Option<&Path>) -> Vec<String> {
     let guarded = [
@@ -19,7 +19,7 @@ pub fn exposures(config: &Config, executable: Option<&Path>) -> Vec<String> {
         let Ok(real) = fs::canonicalize(path) else { continue };
         by_servers(config, what, &real, &mut found);
         by_others(what, &real, &mut found);
-        // A link is exchanged where it is.
+        // A link can be replaced at its own path.
         match std::path::absolute(path) {
             Ok(named) if named != real => by_others(what, &named, &mut found),
             _ => {}
@@ -29,7 +29,7 @@ pub fn exposures(config: &Config, executable: Option<&Path>) -> Vec<String> {
     found
 }
 
-/// Servers that are given a folder which holds `file`.
+/// Servers with a folder that contains `file`.
 fn by_servers(config: &Config, what: &str, file: &Path, found: &mut Vec<String>) {
     for (name, server) in config.servers.iter().filter(|(_, server)| server.enabled) {
         let Transport::Stdio { args, cwd, .. } = &server.transport else { continue };
@@ -48,7 +48,7 @@ fn by_servers(config: &Config, what: &str, file: &Path, found: &mut Vec<String>)
     }
 }
 
-/// Other users that could write `file` or exchange it in a folder above.
+/// Other users who can write `file`, or replace it in a parent folder.
 #[cfg(unix)]
 fn by_others(what: &str, file: &Path, found: &mut Vec<String>) {
     use std::os::unix::fs::MetadataExt as _;

@@ -1,4 +1,4 @@
-//! Finding and reading the file.
+//! Finds and reads the file.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ use super::error::ConfigError;
 use crate::files;
 use crate::limits;
 
-/// No configuration is this long; a device or a wrong file may be.
+/// Longer than any configuration; a device or a wrong file may exceed it.
 const LONGEST: u64 = limits::CONFIGURATION.max as u64;
 
 /// `--config`, else `$FORGEFS_CONFIG`, else `./forge.toml`, else `$XDG_CONFIG_HOME/forgefs/forge.toml`.
@@ -24,14 +24,14 @@ pub(super) fn find(explicit: Option<&Path>, env: Env<'_>, cwd: &Path) -> Result<
     if cwd.join("forge.toml").exists() {
         return Ok(Some(cwd.join("forge.toml")));
     }
-    // The XDG specification says to ignore relative paths, and what to use when the variable is not set.
+    // The XDG specification ignores relative paths, and defines the default.
     let home = variable("XDG_CONFIG_HOME")
         .filter(|path| path.is_absolute())
         .or_else(|| variable("HOME").map(|home| home.join(".config")));
     Ok(home.map(|home| home.join("forgefs").join("forge.toml")).filter(|path| path.exists()))
 }
 
-/// A file that was asked for must be there.
+/// A file given explicitly must exist.
 fn named(path: &Path, cwd: &Path, by: &str) -> Result<Option<PathBuf>, ConfigError> {
     match cwd.join(path).exists() {
         true => Ok(Some(path.to_owned())),

@@ -1,7 +1,7 @@
 //! Configuration: `forge.toml` → raw serde types → [`Config`], with enums, `Duration`s and checked ranges.
 //!
-//! Everything is decided here once. Nothing outside this folder reads the environment for configuration, compares a
-//! mode as a string or applies a default.
+//! Resolved once, here. Nothing outside this folder reads the environment for configuration, compares a mode as a
+//! string or applies a default.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -48,45 +48,45 @@ pub use telemetry::{Metrics, Telemetry};
 pub(crate) use transport::is_loopback;
 use values::Values;
 
-/// The whole configuration of one gateway.
+/// Configuration of one gateway.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Config {
-    /// The downstream MCP servers by name, disabled ones included.
+    /// Downstream MCP servers by name, disabled ones included.
     pub servers: BTreeMap<String, Server>,
-    /// How scripts run.
+    /// Execution of scripts.
     pub sandbox: Sandbox,
-    /// What the gateway itself may keep in memory.
+    /// Memory limits of the gateway.
     pub memory: Memory,
-    /// How tool lists are kept.
+    /// Cache, refresh and review of tool lists.
     pub manifest: Manifest,
-    /// Where records of what ran go.
+    /// Audit log.
     pub audit: Audit,
-    /// What is taken out of results, beside the values of this configuration.
+    /// Redaction of results, beside configured values.
     pub redaction: Results,
-    /// Whether what is taken out of results has names that are put back into arguments of calls.
+    /// True if redacted values get placeholders, which are restored in arguments.
     pub placeholders: bool,
-    /// What may be spent.
+    /// Budgets.
     pub budgets: Budgets,
-    /// Where metrics can be fetched, if anywhere.
+    /// Metrics endpoint, if enabled.
     pub metrics: Option<Metrics>,
-    /// Where spans are posted, if anywhere.
+    /// Export of spans, if enabled.
     pub telemetry: Option<Telemetry>,
-    /// Which servers are kept apart, and where their data may go.
+    /// Groups and flows of servers.
     pub policy: Policy,
-    /// The file this came from; `None` for [`Config::empty`].
+    /// Source file; `None` for [`Config::empty`].
     pub path: Option<PathBuf>,
 }
 
 /// Looks up one environment variable. Passed in, so that tests need not change the process.
 pub type Env<'a> = &'a dyn Fn(&str) -> Option<String>;
 
-/// The folder of what gateways keep between their starts; `None` for a user without a home.
+/// State folder of all gateways; `None` for a user without a home.
 #[must_use]
 pub fn state_folder(env: Env<'_>) -> Option<PathBuf> {
     values::own_folder(env, "XDG_STATE_HOME", ".local/state")
 }
 
-/// The environment of this process, for production. A value that is not Unicode counts as unset.
+/// Environment of this process, for production. A value that is not Unicode counts as unset.
 #[must_use]
 pub fn process_env(name: &str) -> Option<String> {
     std::env::var(name).ok()
@@ -96,14 +96,14 @@ impl Config {
     /// Reads and resolves a file.
     ///
     /// # Errors
-    /// The first thing that is wrong with it.
+    /// The first error in it.
     pub fn load(path: &Path, env: Env<'_>) -> Result<Self, ConfigError> {
         let text = file::read(path)?;
         let folder = match path.parent() {
             Some(folder) if folder != Path::new("") => folder,
             _ => Path::new("."),
         };
-        // Absolute, so that a server's working directory and program do not depend on ours at the time of its start.
+        // Absolute, so that a server's working directory and program do not depend on the gateway's directory later.
         let base = std::path::absolute(folder).unwrap_or_else(|_| folder.to_owned());
         Self::resolve(&text, path, &base, env)
     }
@@ -111,22 +111,22 @@ impl Config {
     /// Resolves the text of a file. Relative paths in it are resolved against the folder of `path`, which is not read.
     ///
     /// # Errors
-    /// The first thing that is wrong with it.
+    /// The first error in it.
     pub fn parse(text: &str, path: &Path, env: Env<'_>) -> Result<Self, ConfigError> {
         Self::resolve(text, path, path.parent().unwrap_or(Path::new("")), env)
     }
 
-    /// Which file to load: `--config`, else `$FORGEFS_CONFIG`, else `forge.toml` in `cwd`, else
-    /// `$XDG_CONFIG_HOME/forgefs/forge.toml` (`~/.config` where that is not set). `None` if there is none of them.
-    /// An empty `cwd` stands for the process's own directory and gives the short name that reads best in errors.
+    /// Finds the file to load: `--config`, else `$FORGEFS_CONFIG`, else `forge.toml` in `cwd`, else
+    /// `$XDG_CONFIG_HOME/forgefs/forge.toml` (`~/.config` by default). `None` if there is none. An empty `cwd` means
+    /// the process's own directory, and gives the short name that reads best in errors.
     ///
     /// # Errors
-    /// A file that was asked for by name does not exist.
+    /// A file given explicitly does not exist.
     pub fn find(explicit: Option<&Path>, env: Env<'_>, cwd: &Path) -> Result<Option<PathBuf>, ConfigError> {
         file::find(explicit, env, cwd)
     }
 
-    /// Defaults, and no servers.
+    /// Defaults, without servers.
     #[must_use]
     pub fn empty() -> Self {
         Self {
@@ -145,7 +145,7 @@ impl Config {
         }
     }
 
-    /// Has the files and hosts that are the gateway's own business kept out of what agents read.
+    /// Lists the gateway's own files and hosts for redaction.
     fn list_places(&self) {
         let files = [&self.path, &self.manifest.cache, &self.manifest.pin, &self.audit.path];
         files.into_iter().flatten().for_each(|path| redact::list_path(path));
@@ -203,7 +203,7 @@ impl Config {
     }
 }
 
-/// What cannot be redacted must not come into force.
+/// A configuration with more values than redaction can hold must not come into force.
 fn too_much_to_redact(path: &Path) -> ConfigError {
     let (values, bytes, places) = (limits::SECRETS.max, limits::SECRET_BYTES.max, limits::PLACES.max);
     let message = format!(
@@ -214,11 +214,11 @@ fn too_much_to_redact(path: &Path) -> ConfigError {
     error.with_hint("configure fewer credentials and servers, or restart, which forgets those of earlier versions")
 }
 
-/// What `redaction.results` may be.
+/// Values of `redaction.results`.
 const RESULTS: &[(&str, Results)] =
     &[("off", Results::Off), ("secrets", Results::Secrets), ("secrets+pii", Results::SecretsAndPii)];
 
-/// What is taken out, and whether it gets names.
+/// Redaction of results, and whether placeholders are on.
 fn redaction(values: Values<'_>, raw: RawRedaction) -> Result<(Results, bool), ConfigError> {
     let key = KeyPath::root("redaction");
     let results = match raw.results {
@@ -236,51 +236,51 @@ fn redaction(values: Values<'_>, raw: RawRedaction) -> Result<(Results, bool), C
 /// One `[servers.<name>]` entry.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Server {
-    /// How to reach it.
+    /// Transport.
     pub transport: Transport,
-    /// One line for `ls /`, in place of what the server says of itself.
+    /// One line for `ls /`, in place of the server's own description.
     pub description: Option<String>,
-    /// Whether it is used at all. A disabled entry keeps its texts as written, references such as `${VAR}` included,
-    /// and drops the values of `env` and `headers`: nothing may be started from it.
+    /// False disables the entry. Its texts stay as written, references such as `${VAR}` included, and the values of
+    /// `env` and `headers` are dropped: nothing may be started from it.
     pub enabled: bool,
-    /// How long one call may take since it began, or since the server last reported progress.
+    /// Timeout of a call since it began, or since the server last reported progress.
     pub timeout: Duration,
-    /// How long one call may take altogether; at least `timeout`.
+    /// Total timeout of a call; at least `timeout`.
     pub max_timeout: Duration,
-    /// How long start, handshake and tool list may take.
+    /// Timeout of start, handshake and tool list.
     pub connect_timeout: Duration,
-    /// When it is left alone for a while.
+    /// Circuit breaker.
     pub breaker: Breaker,
-    /// Category → the tools in it; empty means that categories are derived from the names.
+    /// Category → its tools; empty derives categories from the names.
     pub categories: BTreeMap<String, Patterns>,
-    /// Which of its tools there are for agents.
+    /// Tools that agents may see and call.
     pub access: Access,
-    /// What listings and search hits point at.
+    /// Files that listings and search hits point at.
     pub binding: Binding,
-    /// When it is started.
+    /// Time of the start.
     pub start: Start,
-    /// How long nobody may use it before it is stopped; the next call starts it again. `None` keeps it.
+    /// Idle time after which it is stopped; the next call starts it again. `None` keeps it running.
     pub idle_stop: Option<Duration>,
-    /// How it is logged into.
+    /// Authentication.
     pub auth: Auth,
-    /// How often it may be called.
+    /// Rate limit.
     pub rate: Option<Rate>,
-    /// What one call costs, unless something else is said of its tool.
+    /// Price of a call, unless a rule of its tool sets one.
     pub cost: Amount,
-    /// When the user is asked before one of its tools is called, or its resources and prompts are read.
+    /// Approval of calls of its tools and of reads of its resources and prompts.
     pub approval: Approval,
-    /// Which of its questions reach the client.
+    /// Its questions that reach the client.
     pub relays: Relays,
-    /// What holds for some of its tools only.
+    /// Rules for some of its tools.
     pub tools: Vec<ToolRule>,
 }
 
-/// When a server that keeps failing is left alone.
+/// Circuit breaker of a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Breaker {
-    /// Faults in a row after which it is.
+    /// Consecutive faults that open it.
     pub faults: u32,
-    /// For how long at first; doubled by each probe that fails, up to two minutes.
+    /// First duration of the open state; each failed probe doubles it, up to two minutes.
     pub pause: Duration,
 }
 
@@ -290,17 +290,17 @@ impl Default for Breaker {
     }
 }
 
-/// How a server is reached.
+/// Transport of a server.
 #[derive(Clone, PartialEq)]
 pub enum Transport {
-    /// A child process that speaks on stdin and stdout.
+    /// A child process with MCP on stdin and stdout.
     Stdio {
-        /// Program; looked up in `PATH` unless it contains a path separator, in which case it is relative to the
-        /// configuration file.
+        /// Program; looked up in `PATH` unless it contains a path separator: then it is relative to the configuration
+        /// file.
         command: String,
-        /// Its arguments, as written: no shell and no `~`.
+        /// Arguments, verbatim: no shell and no `~`.
         args: Vec<String>,
-        /// Variables added to the short allow-list that a child inherits.
+        /// Variables beside the short allow-list that a child inherits.
         env: BTreeMap<String, Secret>,
         /// Working directory; relative ones were resolved against the configuration file.
         cwd: Option<PathBuf>,
@@ -311,8 +311,8 @@ pub enum Transport {
         kind: HttpKind,
         /// A valid `http` or `https` URL with a host and without user name or password.
         url: String,
-        /// Extra headers; names are valid, lower-case and not among those that the transport sets itself, and none is
-        /// a credential where the URL is plain http to another machine.
+        /// Extra headers. Names are valid, lower-case and not among those of the transport; none is a credential if the
+        /// URL is plain HTTP to another machine.
         headers: BTreeMap<String, Secret>,
     },
 }
@@ -327,7 +327,7 @@ pub enum HttpKind {
 }
 
 impl fmt::Debug for Transport {
-    /// Arguments and URLs may hold a token that came from the environment, so they are shown redacted.
+    /// Arguments and URLs may hold a token from the environment: redacted.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Stdio { command, args, env, cwd } => {
@@ -350,76 +350,75 @@ impl fmt::Debug for Transport {
     }
 }
 
-/// How a server is logged into.
+/// Authentication to a server.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Auth {
-    /// Not at all: it wants nothing, or what it wants is in `headers` or `env`.
+    /// None: the server needs none, or the credentials are in `headers` or `env`.
     None,
-    /// By a person, with `forgefs auth login`, if it wants that.
+    /// Login by a person with `forgefs auth login`, if the server asks for it.
     Login(Box<OAuth>),
-    /// By this program, with a secret of its own.
+    /// Client credentials of this program.
     ClientCredentials(Box<OAuth>),
 }
 
-/// What a login needs beyond what servers tell.
+/// Settings of a login beyond the server's metadata.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct OAuth {
-    /// Scopes to ask for; empty leaves them to the server.
+    /// Scopes to request; empty leaves them to the server.
     pub scopes: Vec<String>,
-    /// The client as the authorization server knows it, or the https address of a document that describes it. Without
-    /// one, a client is registered.
+    /// Client id, or the https address of a client metadata document. Without one, a client is registered.
     pub client_id: Option<String>,
-    /// Its secret.
+    /// Client secret.
     pub client_secret: Option<Secret>,
-    /// Port of this machine that the browser is sent back to; any free one by default.
+    /// Port of this machine for the redirect; any free one by default.
     pub redirect_port: Option<u16>,
-    /// Whether the authorization server may be on a private network.
+    /// True if the authorization server may be on a private network.
     pub private_network: bool,
-    /// The authorization server that logins are made with, whichever the server names.
+    /// Issuer of logins, whatever the server names.
     pub issuer: Option<String>,
-    /// Folder that logins are kept in.
+    /// Folder of stored logins.
     pub store: Option<PathBuf>,
 }
 
-/// What a listing and a search hit of a server point at.
+/// Files that listings and search hits of a server point at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Binding {
-    /// One stub file a tool.
+    /// One stub file per tool.
     Tool,
     /// The whole server in one `__init__.pyi`.
     Server,
-    /// By the size of the server.
+    /// Chosen by the size of the server.
     #[default]
     Auto,
 }
 
-/// Which tools of a server there are for agents; the others are nowhere to be seen.
+/// Tools of a server that agents may see and call.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Access {
-    /// These alone; `None` means all.
+    /// Only these; `None` means all.
     pub allow: Option<Patterns>,
-    /// Not these, whatever `allow` says.
+    /// Never these, whatever `allow` says.
     pub deny: Patterns,
 }
 
-/// When a server is started.
+/// Start of a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Start {
     /// With the gateway.
     #[default]
     Eager,
-    /// At the first call, if what it listed last time is known; else to be listed.
+    /// At the first call, if its last listing is cached; else at once, to be listed.
     Lazy,
 }
 
 /// The `[sandbox]` table.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Sandbox {
-    /// Worker processes kept warm, 1 to 8 and never more than [`Limits::runs`].
+    /// Warm worker processes, 1 to 8 and at most [`Limits::runs`].
     pub workers: usize,
-    /// Layers of the process sandbox without which no script runs, as [`LAYERS`] names them.
+    /// Sandbox layers without which no script runs, as [`LAYERS`] names them.
     pub require: Vec<String>,
-    /// What one run may use.
+    /// Limits of one run.
     pub limits: Limits,
 }
 
@@ -429,7 +428,7 @@ impl Default for Sandbox {
     }
 }
 
-/// The layers of the process sandbox that `sandbox.require` can name: what a worker can report (`wire::Layer`).
+/// Sandbox layers that `sandbox.require` can name: those a worker can report (`wire::Layer`).
 pub const LAYERS: [&str; 7] =
     ["parent_death", "no_new_privs", "dumpable", "landlock", "rlimits", "processes", "seccomp"];
 
@@ -438,7 +437,7 @@ pub const LAYERS: [&str; 7] =
 pub struct Limits {
     /// CPU time of the script itself.
     pub cpu: Duration,
-    /// Wall clock of a run, tool time included.
+    /// Wall clock of a run, including tool time.
     pub wall: Duration,
     /// Heap of the engine, buffers included.
     pub heap_bytes: u64,
@@ -448,7 +447,7 @@ pub struct Limits {
     pub output_bytes: usize,
     /// Tool calls of a run.
     pub calls: u32,
-    /// Tool calls of a run in flight at once.
+    /// Concurrent tool calls of a run.
     pub concurrency: usize,
     /// Arguments of one call, as JSON.
     pub args_bytes: usize,
@@ -456,11 +455,11 @@ pub struct Limits {
     pub answer_bytes: usize,
     /// Binary content of one tool's answer.
     pub binary_bytes: usize,
-    /// Runs at once.
+    /// Concurrent runs.
     pub runs: usize,
-    /// Runs that may wait for a free place; zero refuses at once.
+    /// Runs in the queue; zero refuses at once.
     pub queue: usize,
-    /// Tokens of an `execute` answer; what is larger is stored under `/results/`.
+    /// Tokens of an `execute` answer; a larger value is stored under `/results/`.
     pub result_tokens: usize,
 }
 
@@ -484,10 +483,10 @@ impl Default for Limits {
     }
 }
 
-/// The `[memory]` table: what the gateway itself may hold, in bytes.
+/// The `[memory]` table: memory limits of the gateway, in bytes.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Memory {
-    /// Values that are made of large answers and results, at once.
+    /// Values of large answers and results, in total.
     pub answers: usize,
     /// Stored results and the stash of all sessions.
     pub results: usize,
@@ -506,22 +505,22 @@ impl Default for Memory {
 /// The `[audit]` table.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Audit {
-    /// Where records go.
+    /// Destination of records.
     pub to: AuditTo,
-    /// The file, when they go to one.
+    /// The file, if records go to one.
     pub path: Option<PathBuf>,
-    /// Bytes of the file before another one is begun.
+    /// Bytes of the file before it is rotated.
     pub max_bytes: usize,
-    /// Files that are kept besides the current one.
+    /// Rotated files that are kept.
     pub keep: u32,
-    /// Whether each record is on the disk before the answer is given.
+    /// True if each record is on disk before the answer is sent.
     pub fsync: bool,
-    /// Whether a call is refused when it cannot be put on record before it is sent: by default, where `path` or
-    /// `to = "file"` is configured.
+    /// True if a call is refused when its record cannot be written before it is sent: by default, where `path` or `to =
+    /// "file"` is configured.
     pub required: bool,
 }
 
-/// Where audit records go.
+/// Destination of audit records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AuditTo {
     /// A file.
@@ -541,10 +540,10 @@ impl Default for Audit {
 /// The `[manifest]` table.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Manifest {
-    /// How often tool lists are asked for again; `None` leaves it to the servers' own notifications.
+    /// Interval of tool list refreshes; `None` relies on the servers' notifications.
     pub refresh: Option<Duration>,
-    /// Folder of reviewed stubs that serve as the allow-list; resolved against the configuration file.
+    /// Folder of reviewed stubs, the allow-list; resolved against the configuration file.
     pub pin: Option<PathBuf>,
-    /// Folder where tool lists are kept between starts; `None` keeps none.
+    /// Folder of cached tool lists; `None` disables the cache.
     pub cache: Option<PathBuf>,
 }

@@ -9,18 +9,18 @@ use crate::limits;
 
 const FORM: &str = "write a tool's name, or a pattern with `*`, `?`, `[…]` or `{…,…}`";
 
-/// Tools by wire name: each entry is a name, or a pattern that names match as a whole.
+/// Tools by wire name: each entry is a name, or a pattern for whole names.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Patterns(Vec<String>);
 
-/// Patterns made ready to be matched against many names.
+/// Compiled patterns.
 #[derive(Debug)]
 pub struct Matcher {
     names: Vec<String>,
     globs: GlobSet,
 }
 
-/// What holds for some tools of a server only, by their name or a pattern.
+/// Settings for some tools of a server, by name or pattern.
 #[derive(Debug)]
 pub struct PerTool<T>(Vec<Entry<T>>);
 
@@ -32,7 +32,7 @@ struct Entry<T> {
 }
 
 impl<T> PerTool<T> {
-    /// Of names and patterns, as they are written.
+    /// From names and patterns as written.
     pub fn new<'a>(entries: impl IntoIterator<Item = (&'a str, T)>) -> Self {
         let entry = |(name, value): (&'a str, T)| Entry {
             name: name.to_owned(),
@@ -42,20 +42,20 @@ impl<T> PerTool<T> {
         Self(entries.into_iter().map(entry).collect())
     }
 
-    /// Everything that holds for a tool, with what it is written under.
+    /// All settings for a tool, with their name or pattern.
     pub fn all(&self, tool: &str) -> impl Iterator<Item = (&str, &T)> {
         let is_for =
             move |entry: &&Entry<T>| entry.name == tool || entry.glob.as_ref().is_some_and(|glob| glob.is_match(tool));
         self.0.iter().filter(is_for).map(|entry| (entry.name.as_str(), &entry.value))
     }
 
-    /// What is written under a name or pattern.
+    /// Setting written under a name or pattern.
     #[must_use]
     pub fn under(&self, name: &str) -> Option<&T> {
         self.0.iter().find(|entry| entry.name == name).map(|entry| &entry.value)
     }
 
-    /// The one that counts for a tool: what is written under its full name, else the highest of all.
+    /// The setting for a tool: the one under its full name, else the highest of all that match.
     #[must_use]
     pub fn one(&self, tool: &str) -> Option<&T>
     where
@@ -67,7 +67,7 @@ impl<T> PerTool<T> {
 }
 
 impl Patterns {
-    /// Checks each entry.
+    /// Parses each entry.
     pub(super) fn parse(values: &Values<'_>, key: &KeyPath, raw: Vec<String>) -> Result<Self, ConfigError> {
         let mut entries = Vec::with_capacity(raw.len());
         for (index, entry) in raw.into_iter().enumerate() {
@@ -85,7 +85,7 @@ impl Patterns {
         }
     }
 
-    /// One entry that is written as a key.
+    /// Parses an entry that is written as a key.
     pub(super) fn key(values: &Values<'_>, key: &KeyPath, entry: String) -> Result<Self, ConfigError> {
         match is_usable(&entry) && !entry.trim().is_empty() {
             true => Ok(Self(vec![entry])),
@@ -93,16 +93,16 @@ impl Patterns {
         }
     }
 
-    /// The entries as they were written.
+    /// Entries as written.
     #[must_use]
     pub fn entries(&self) -> &[String] {
         &self.0
     }
 
-    /// What matches names against all of them.
+    /// A matcher for all of them.
     #[must_use]
     pub fn matcher(&self) -> Matcher {
-        // That they can be built was checked when they were read.
+        // Checked when they were parsed.
         Matcher { names: self.0.clone(), globs: self.globs().unwrap_or_default() }
     }
 
@@ -116,20 +116,20 @@ impl Patterns {
     }
 }
 
-/// Whether it is a name or a pattern that can be matched. Nested alternatives are built recursively.
+/// True for a valid name or pattern. Nested alternatives are built recursively, so they are refused.
 fn is_usable(entry: &str) -> bool {
     let braces = entry.matches('{').count();
     entry.len() <= limits::TOOL_PATTERN.max && braces <= limits::TOOL_PATTERN_BRACES.max && Glob::new(entry).is_ok()
 }
 
 impl Matcher {
-    /// Whether an entry is this name or a pattern that it matches.
+    /// True if an entry is this name, or a pattern that matches it.
     #[must_use]
     pub fn is_match(&self, name: &str) -> bool {
         self.names.iter().any(|entry| entry == name) || self.globs.is_match(name)
     }
 
-    /// The entries that match none of these names.
+    /// Entries that match none of these names.
     #[must_use]
     pub fn idle<'b>(&'b self, names: &[&str]) -> Vec<&'b str> {
         let mut used = vec![false; self.names.len()];

@@ -1,4 +1,4 @@
-//! What scripts may do: `[groups.<name>]`, `[[flows]]` and the approvals of servers and tools.
+//! Policy of scripts: `[groups.<name>]`, `[[flows]]`, and approvals of servers and tools.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,12 +8,12 @@ use super::raw::{RawFlow, RawGroup};
 use super::suggest;
 use super::values::Values;
 
-/// Which servers belong together, and where their data may go.
+/// Groups of servers, and flows between servers.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Policy {
-    /// Groups by name; a server is in one at most.
+    /// Groups by name; a server is in at most one.
     pub groups: BTreeMap<String, Group>,
-    /// What is not free to flow, in the order of the file.
+    /// Restricted flows, in the order of the file.
     pub flows: Vec<Flow>,
 }
 
@@ -22,49 +22,49 @@ pub struct Policy {
 pub struct Group {
     /// Names of its servers.
     pub servers: BTreeSet<String>,
-    /// What it keeps apart.
+    /// Isolation of the group.
     pub isolation: Isolation,
 }
 
-/// What a group keeps apart.
+/// Isolation of a group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Isolation {
     /// An execution that has called one of its servers calls no other strict group.
     #[default]
     Strict,
-    /// Nothing; it is a name for its servers.
+    /// None: the group is a name for its servers.
     Open,
 }
 
 /// One `[[flows]]` entry: data of one side may not reach the other, or only with the user's consent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Flow {
-    /// Whose data.
+    /// Source of the data.
     pub from: Party,
-    /// Whom a call goes to.
+    /// Destination of a call.
     pub to: Party,
-    /// What is done about it.
+    /// Action.
     pub action: FlowAction,
 }
 
 /// One side of a flow.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Party {
-    /// As it was written: a server, a group or `*`.
+    /// As written: a server, a group or `*`.
     pub name: String,
     /// The servers; `None` for all.
     servers: Option<BTreeSet<String>>,
 }
 
 impl Party {
-    /// Whether a server is of this side.
+    /// True if a server is of this side.
     #[must_use]
     pub fn covers(&self, server: &str) -> bool {
         self.servers.as_ref().is_none_or(|servers| servers.contains(server))
     }
 }
 
-/// What is done about a flow.
+/// Action on a flow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FlowAction {
     /// The call is refused.
@@ -73,34 +73,34 @@ pub enum FlowAction {
     Approve,
 }
 
-/// When the user is asked before a tool is called; a later one is the stricter.
+/// Approval of a tool's calls, least strict first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub enum Approval {
     /// Never.
     #[default]
     Never,
-    /// Unless the tool says that it only reads.
+    /// Unless the tool is annotated as read-only.
     Writes,
     /// Each time.
     Always,
 }
 
-/// Which questions of a server reach the client.
+/// Questions of a server that reach the client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Relays {
-    /// `elicitation/create`: what the user is asked.
+    /// `elicitation/create`: questions to the user.
     pub elicitation: Relay,
-    /// `sampling/createMessage`: what the client's model is asked.
+    /// `sampling/createMessage`: completions by the client's model.
     pub sampling: Relay,
 }
 
-/// What is done with a question of a server.
+/// Handling of a server's question.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Relay {
-    /// The client is asked, with the server's name in front.
+    /// Forwarded to the client, with the server's name in front.
     #[default]
     Ask,
-    /// It is refused.
+    /// Refused.
     Never,
 }
 
@@ -110,7 +110,7 @@ const ACTIONS: &[(&str, FlowAction)] = &[("deny", FlowAction::Deny), ("approve",
 const APPROVALS: &[(&str, Approval)] =
     &[("never", Approval::Never), ("writes", Approval::Writes), ("always", Approval::Always)];
 
-/// Checks groups and flows against the servers that there are.
+/// Checks groups and flows against the configured servers.
 pub(super) fn policy(
     values: Values<'_>,
     servers: &[&str],
@@ -201,7 +201,7 @@ fn flow(
     Ok(Flow { from, to, action })
 }
 
-/// The word of an `elicitation` or `sampling` key.
+/// Parses an `elicitation` or `sampling` key.
 pub(super) fn relay(values: &Values<'_>, key: &KeyPath, word: Option<String>) -> Result<Relay, ConfigError> {
     match word {
         Some(word) => Ok(values.word(key, word, RELAYS)?.unwrap_or_default()),
@@ -209,7 +209,7 @@ pub(super) fn relay(values: &Values<'_>, key: &KeyPath, word: Option<String>) ->
     }
 }
 
-/// The word of an `approval` key.
+/// Parses an `approval` key.
 pub(super) fn approval(
     values: &Values<'_>,
     key: &KeyPath,

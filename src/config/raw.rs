@@ -1,4 +1,4 @@
-//! The file as it is written: every key there is, all of them optional, nothing checked beyond its type.
+//! Raw types of the file: every key, all optional, checked only by type.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -197,7 +197,7 @@ pub(super) struct RawTelemetry {
     pub(super) headers: Option<BTreeMap<String, String>>,
 }
 
-/// A number, with a fraction or without.
+/// A number, integer or float.
 #[derive(Debug)]
 pub(super) struct Number(pub(super) f64);
 
@@ -223,7 +223,7 @@ impl<'de> Deserialize<'de> for Number {
     }
 }
 
-/// A string whose type error says how it is to be written.
+/// A string whose type error shows the expected form.
 macro_rules! text {
     ($name:ident, $expecting:literal) => {
         #[derive(Debug)]

@@ -32,7 +32,7 @@ pub(super) fn sandbox(values: Values<'_>, raw: RawSandbox) -> Result<Sandbox, Co
     Ok(Sandbox { workers, require, limits })
 }
 
-/// Names of layers; `all` stands for every one that there is.
+/// Names of layers; `all` stands for every layer.
 fn require(values: Values<'_>, key: &KeyPath, raw: Vec<String>) -> Result<Vec<String>, ConfigError> {
     let words: Vec<(&str, &str)> = LAYERS.iter().chain(&["all"]).map(|name| (*name, *name)).collect();
     let mut required = Vec::new();
@@ -97,7 +97,7 @@ pub(super) fn audit(values: Values<'_>, raw: RawAudit) -> Result<Audit, ConfigEr
     const WORDS: &[(&str, AuditTo)] = &[("file", AuditTo::File), ("stderr", AuditTo::Stderr), ("off", AuditTo::Off)];
     let key = KeyPath::root("audit");
     let default = Audit::default();
-    // Who says where records go wants them; elsewhere the log has what the file cannot take.
+    // A configured destination makes records required; by default the log gets records that the file cannot take.
     let is_wanted = raw.path.is_some() || raw.to.as_deref() == Some("file");
     let path = match raw.path {
         Some(path) => Some(values.path(&key.key("path"), path)?),

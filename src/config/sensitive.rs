@@ -1,4 +1,4 @@
-//! Which configured values are looked for in results and logs.
+//! Decides which configured values are redacted in results and logs.
 //!
 //! Every value of `env` and `headers` prints masked. Looking for a value in all text is another matter: a token must
 //! be found wherever it turns up, while `LOG_LEVEL = "warning"` or `${HOME}` must not eat honest words and paths. The
@@ -10,7 +10,7 @@ use super::expand::Expanded;
 use crate::redact::secret::{self, Secret};
 
 /// A value of `env`. Listed if it came from the environment, if its name sounds like a credential or if it is a
-/// connection string with a password; variables that describe the machine are not.
+/// connection string with a password, but not if the variable describes the machine.
 pub(super) fn variable(name: &str, value: Expanded) -> Secret {
     let is_named = names_secret(name);
     let is_secret = |(variable, part): &&(String, String)| {
@@ -84,12 +84,13 @@ pub(super) fn header(name: &str, value: Expanded) -> Secret {
     Secret::new(value.text)
 }
 
-/// Whether a header lets its sender in: its name says so, or its value came from the environment.
+/// True if a header is a credential: by its name, or because its value came from the environment.
 pub(super) fn is_credential(name: &str, value: &Expanded) -> bool {
     sounds_secret(name) || value.taken.iter().any(|(variable, _)| !describes_machine(variable))
 }
 
-/// An argument: `--api-key=…`, the argument after `--api-key`, connection strings, and what [`list_named`] finds.
+/// Lists credentials in an argument: `--api-key=…`, the argument after `--api-key`, connection strings, and the values
+/// of [`list_named`].
 pub(super) fn list_in_argument(previous: Option<&str>, argument: &Expanded) {
     list_named(argument);
     list_password(&argument.text);
@@ -102,8 +103,8 @@ pub(super) fn list_in_argument(previous: Option<&str>, argument: &Expanded) {
     }
 }
 
-/// A URL: values of its query whose name sounds like a credential, and what [`list_named`] finds. Whether there was
-/// any.
+/// Lists credentials in a URL: query values whose name sounds like a credential, and the values of [`list_named`]. True
+/// if there were any.
 pub(super) fn list_in_url(url: &Url, text: &Expanded) -> bool {
     list_named(text);
     let values: Vec<_> = url.query_pairs().filter(|(name, _)| sounds_secret(name)).map(|(_, value)| value).collect();
@@ -111,12 +112,12 @@ pub(super) fn list_in_url(url: &Url, text: &Expanded) -> bool {
     !values.is_empty() || text.taken.iter().any(|(variable, _)| sounds_secret(variable))
 }
 
-/// Values of variables that sound like a credential.
+/// Lists values of variables whose name sounds like a credential.
 pub(super) fn list_named(value: &Expanded) {
     value.taken.iter().filter(|(variable, _)| sounds_secret(variable)).for_each(|(_, part)| secret::list(part));
 }
 
-/// The password of a connection string such as `postgres://user:password@host/db`.
+/// Lists the password of a connection string such as `postgres://user:password@host/db`.
 fn list_password(value: &str) {
     if let Some(password) = Url::parse(value).ok().as_ref().and_then(Url::password) {
         secret::list(password);
@@ -124,7 +125,7 @@ fn list_password(value: &str) {
     }
 }
 
-/// Whether a variable, option or parameter of this name holds a credential.
+/// True if the name of a variable, option or parameter sounds like a credential.
 pub(crate) fn sounds_secret(name: &str) -> bool {
     const PARTS: &[&str] = &["TOKEN", "SECRET", "PASSW", "CREDENTIAL", "BEARER", "COOKIE", "PRIVATE"];
     const WORDS: &[&str] = &["AUTH", "AUTHORIZATION", "DSN", "KEY", "KEYS", "PASS", "PAT", "PWD"];
@@ -134,7 +135,7 @@ pub(crate) fn sounds_secret(name: &str) -> bool {
         || name.split(|c: char| !c.is_ascii_alphanumeric()).any(|word| WORDS.contains(&word))
 }
 
-/// Whether a variable of this name says where or as whom the gateway runs.
+/// True for variables that describe the machine or user.
 fn describes_machine(name: &str) -> bool {
     const NAMES: &[&str] = &[
         "APPDATA",

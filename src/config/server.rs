@@ -14,10 +14,10 @@ use super::transport::transport;
 use super::values::Values;
 use super::{Access, Amount, Approval, Auth, Binding, Breaker, Relays, Server, Start, Transport, policy};
 
-/// Files and folders that stand beside the servers in the virtual filesystem.
+/// Names beside the servers in the virtual filesystem.
 const ROOT_NAMES: &[&str] = &["forge.pyi", "forge.d.ts", "results"];
 
-/// Files and folders that stand beside the categories of a server.
+/// Names beside the categories of a server.
 const SERVER_NAMES: &[&str] = &["README.md", "__init__.pyi", "resources", "prompts", "stderr"];
 
 const CALL: Duration = Duration::from_secs(60);
@@ -26,7 +26,7 @@ const MAX_CALL: Duration = Duration::from_secs(600);
 const IDLE: RangeInclusive<Duration> = Duration::from_secs(1)..=Duration::from_secs(86_400);
 
 impl Server {
-    /// An enabled server that is reached in this way, with defaults for everything else.
+    /// An enabled server with this transport, and defaults for everything else.
     #[must_use]
     pub fn new(transport: Transport) -> Self {
         Self {
@@ -52,7 +52,7 @@ impl Server {
     }
 }
 
-/// Checks an entry and gives it its types.
+/// Checks an entry and resolves its types.
 pub(super) fn server(mut values: Values<'_>, name: &str, mut raw: RawServer) -> Result<Server, ConfigError> {
     let key = KeyPath::root("servers").key(name);
     check_name(&values, &key, name, "server", ROOT_NAMES)?;
@@ -137,7 +137,7 @@ const STARTS: &[(&str, Start)] = &[("eager", Start::Eager), ("lazy", Start::Lazy
 
 const BINDINGS: &[(&str, Binding)] = &[("tool", Binding::Tool), ("server", Binding::Server), ("auto", Binding::Auto)];
 
-/// A name becomes a folder in the virtual filesystem.
+/// Checks a name that becomes a folder in the virtual filesystem.
 fn check_name(values: &Values<'_>, key: &KeyPath, name: &str, what: &str, taken: &[&str]) -> Result<(), ConfigError> {
     let valid = name.len() <= 64
         && name.starts_with(|c: char| c.is_ascii_alphanumeric())

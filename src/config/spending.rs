@@ -1,5 +1,4 @@
-//! How often servers may be called, what calls cost, and what may be spent: `rate`, `cost`, `tools` of a server, and
-//! `[budgets]`.
+//! Rate limits, prices and budgets: `rate`, `cost`, `tools` of a server, and `[budgets]`.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -16,16 +15,16 @@ use super::raw::{Number, RawBudgets, RawRate, RawTool};
 use super::values::Values;
 use super::{Approval, policy};
 
-/// What a call costs, or may be spent, in whatever unit the operator counts: millionths of it, so that sums are exact.
+/// An amount in the operator's unit, in exact millionths.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Hash)]
 pub struct Amount(u64);
 
 impl Amount {
-    /// Nothing.
+    /// Zero.
     pub const ZERO: Self = Self(0);
-    /// What a call costs where nothing else is said.
+    /// Default price of a call.
     pub const ONE: Self = Self(MICROS);
-    /// The largest that can be written.
+    /// Largest amount.
     const MOST: Self = Self(1_000_000_000 * MICROS);
 
     /// From millionths.
@@ -40,31 +39,31 @@ impl Amount {
         self.0
     }
 
-    /// Whether it is nothing.
+    /// True for zero.
     #[must_use]
     pub fn is_zero(&self) -> bool {
         self.0 == 0
     }
 
-    /// As a number, for who adds nothing to it.
+    /// As a float, for display.
     #[must_use]
     pub fn number(self) -> f64 {
         self.0 as f64 / MICROS as f64
     }
 
-    /// Together; the largest amount there is where that is too much.
+    /// Saturating sum.
     #[must_use]
     pub fn plus(self, other: Self) -> Self {
         Self(self.0.saturating_add(other.0))
     }
 
-    /// What is left of it; nothing where it is less.
+    /// Saturating difference.
     #[must_use]
     pub fn minus(self, other: Self) -> Self {
         Self(self.0.saturating_sub(other.0))
     }
 
-    /// `None` for what is negative, no number, too much, or has more than six decimals.
+    /// `None` for a negative, non-finite or too large number, or more than six decimals.
     pub(super) fn read(number: f64) -> Option<Self> {
         let micros = number * MICROS as f64;
         let whole = micros.round();
@@ -100,54 +99,54 @@ impl fmt::Debug for Amount {
     }
 }
 
-/// How often something may be called: at most `burst` at once, and `calls` in each `per` in the long run.
+/// A rate limit: at most `burst` calls at once, and `calls` per `per` in the long run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Rate {
-    /// Calls that become possible again in `per`, evenly.
+    /// Calls that are refilled evenly in each `per`.
     pub calls: u32,
-    /// That time.
+    /// The period.
     pub per: Duration,
-    /// Calls that are possible at once after a pause.
+    /// Capacity of the bucket.
     pub burst: u32,
 }
 
-/// One `[servers.<name>.tools.<pattern>]` entry: what holds for some tools of a server only.
+/// One `[servers.<name>.tools.<pattern>]` entry: rules for some tools of a server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ToolRule {
-    /// Which tools, one name or pattern.
+    /// The tools: one name or pattern.
     pub tools: Patterns,
-    /// How often they may be called, all of them together.
+    /// Rate limit shared by these tools.
     pub rate: Option<Rate>,
-    /// What one call costs, in place of what the server's entry says.
+    /// Price of a call, in place of the server's.
     pub cost: Option<Amount>,
-    /// When the user is asked, in place of what the server's entry says.
+    /// Approval, in place of the server's.
     pub approval: Option<Approval>,
 }
 
 impl ToolRule {
-    /// What `of` finds in the rules of a server, by tool.
+    /// The setting `of` each rule of a server, by tool.
     pub fn by_tool<T>(rules: &[Self], of: impl Fn(&Self) -> Option<T>) -> PerTool<T> {
         let named = rules.iter().flat_map(|rule| rule.tools.entries().iter().map(move |name| (name.as_str(), rule)));
         PerTool::new(named.filter_map(|(name, rule)| Some((name, of(rule)?))))
     }
 }
 
-/// What may be spent: the `[budgets]` table. `None` is no budget at all.
+/// The `[budgets]` table. `None` means no budget.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Budgets {
-    /// By one script, or one request of the client.
+    /// Per script, or per request of the client.
     pub run: Option<Amount>,
-    /// By one session.
+    /// Per session.
     pub session: Option<Amount>,
-    /// In one day, midnight to midnight UTC, by all gateways with this configuration file.
+    /// Per UTC day, shared by all gateways with this configuration file.
     pub day: Option<Amount>,
-    /// Folder where what was spent today is kept; there is one when there is a budget of the day.
+    /// Folder of the day's record; set with a budget of the day.
     pub folder: Option<PathBuf>,
 }
 
 pub(super) fn budgets(values: Values<'_>, raw: RawBudgets) -> Result<Budgets, ConfigError> {
     let key = KeyPath::root("budgets");
-    // The least that can be written: zero would be a budget that forbids everything.
+    // Zero would be a budget that forbids everything.
     let range = Amount(1)..=Amount::MOST;
     let day = values.amount(&key.key("day"), raw.day, range.clone())?;
     let folder = values.own_folder("XDG_STATE_HOME", ".local/state").filter(|_| day.is_some());
@@ -163,7 +162,7 @@ pub(super) fn budgets(values: Values<'_>, raw: RawBudgets) -> Result<Budgets, Co
     })
 }
 
-/// What the calls of a server cost. Nothing, if the file says 0.
+/// Price of a server's calls; may be zero.
 pub(super) fn cost(values: &Values<'_>, key: &KeyPath, raw: Option<Number>) -> Result<Option<Amount>, ConfigError> {
     values.amount(key, raw, Amount::ZERO..=Amount(1_000_000 * MICROS))
 }
@@ -182,7 +181,7 @@ pub(super) fn rate(values: &Values<'_>, key: &KeyPath, raw: Option<RawRate>) -> 
     Ok(Some(Rate { calls, per, burst }))
 }
 
-/// The rules of `[servers.<name>.tools]`.
+/// Parses the rules of `[servers.<name>.tools]`.
 pub(super) fn tools(
     values: &Values<'_>,
     key: &KeyPath,

@@ -1,6 +1,6 @@
-//! Hints for words that are not known.
+//! Suggestions for unknown words.
 
-/// Names that people bring from other tools, and what they are called here.
+/// Names from other tools, and their names here.
 const ELSEWHERE: &[(&str, &str)] = &[
     ("mcpServers", "[servers.<name>]"),
     ("mcp_servers", "[servers.<name>]"),
@@ -16,7 +16,7 @@ const ELSEWHERE: &[(&str, &str)] = &[
     ("http_headers", "headers"),
 ];
 
-/// What to write in place of an unknown key.
+/// Suggests a key.
 pub(super) fn key_hint(key: &str, valid: &[&str]) -> String {
     let meant = ELSEWHERE
         .iter()
@@ -29,7 +29,7 @@ pub(super) fn key_hint(key: &str, valid: &[&str]) -> String {
     }
 }
 
-/// What to write in place of an unknown word among a few.
+/// Suggests one of a few words.
 pub(super) fn word_hint(word: &str, valid: &[&str]) -> String {
     let list = valid.iter().map(|valid| format!("\"{valid}\"")).collect::<Vec<_>>().join(", ");
     match nearest(word, valid) {
@@ -40,7 +40,7 @@ pub(super) fn word_hint(word: &str, valid: &[&str]) -> String {
 
 fn nearest<'v>(word: &str, valid: &[&'v str]) -> Option<&'v str> {
     let word = word.to_lowercase();
-    // Names are short; a word this long is no slip, and the distance costs time in its length.
+    // Names are short: a word this long is no typo, and the distance costs time in its length.
     if word.len() > 64 {
         return None;
     }

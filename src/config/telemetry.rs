@@ -1,4 +1,4 @@
-//! Where the gateway tells how it fares: `[metrics]` and `[telemetry]`.
+//! Metrics and traces: `[metrics]` and `[telemetry]`.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -13,16 +13,16 @@ use crate::redact::secret::Secret;
 /// The `[metrics]` table.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Metrics {
-    /// Where they can be fetched.
+    /// Address of the endpoint.
     pub listen: SocketAddr,
 }
 
 /// The `[telemetry]` table.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Telemetry {
-    /// Where spans are posted: a valid URL that ends with `/v1/traces`.
+    /// Endpoint for spans: a valid URL that ends with `/v1/traces`.
     pub traces: String,
-    /// Headers of these requests.
+    /// Headers of its requests.
     pub headers: BTreeMap<String, Secret>,
 }
 

@@ -1,4 +1,4 @@
-//! How a server is reached: which of the transports, and its keys.
+//! Transport of a server, and its keys.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ use super::values::Values;
 use super::{HttpKind, Transport};
 use crate::redact::secret::Secret;
 
-/// Decides the transport of an entry and checks the keys that belong to it.
+/// Resolves the transport of an entry and checks its keys.
 pub(super) fn transport(values: &Values<'_>, key: &KeyPath, raw: RawServer) -> Result<Transport, ConfigError> {
     let kind = match &raw.transport {
         Some(word) => named_kind(values, &key.key("transport"), word)?,
@@ -48,7 +48,7 @@ enum Kind {
 const KINDS: &[(&str, Kind)] =
     &[("stdio", Kind::Stdio), ("http", Kind::Http(HttpKind::Streamable)), ("sse", Kind::Http(HttpKind::Sse))];
 
-/// The transport that is asked for by name; other tools have more names for it.
+/// The transport given by name, also under other tools' names.
 fn named_kind(values: &Values<'_>, key: &KeyPath, word: &str) -> Result<Option<Kind>, ConfigError> {
     let fault = |message: &str, hint: &str| Err(values.document.at_value(key, message).with_hint(hint));
     match values.text(key, word.to_owned())?.text.as_str() {
@@ -87,7 +87,7 @@ fn program(values: &Values<'_>, key: &KeyPath, command: String) -> Result<String
     if values.is_open(&command) || !command.contains(std::path::is_separator) {
         return Ok(command);
     }
-    // Joining two valid texts gives a valid text; the fallback is for paths of the file that are none.
+    // Joining two valid texts gives a valid text; the fallback is for a configuration path that is not.
     Ok(values.base.join(&command).into_os_string().into_string().unwrap_or(command))
 }
 
@@ -133,7 +133,7 @@ fn http(values: &Values<'_>, key: &KeyPath, kind: HttpKind, raw: RawServer) -> R
 
 const PLAIN: &str = "use https; plain http is for servers on this machine, or without credentials";
 
-/// A URL, and whether what is sent to it stays private: it is encrypted, or stays on this machine.
+/// A URL, and whether requests to it are private: encrypted, or within this machine.
 pub(super) fn address(values: &Values<'_>, key: &KeyPath, text: String) -> Result<(String, bool), ConfigError> {
     let text = values.filled(key, text)?;
     if values.is_open(&text.text) {
@@ -159,7 +159,7 @@ pub(super) fn address(values: &Values<'_>, key: &KeyPath, text: String) -> Resul
     Ok((url.into(), is_private))
 }
 
-/// Whether a URL points at this machine.
+/// True if a URL points at this machine.
 pub(crate) fn is_loopback(url: &Url) -> bool {
     match url.host() {
         Some(Host::Domain(name)) => name == "localhost" || name.ends_with(".localhost"),
@@ -169,7 +169,7 @@ pub(crate) fn is_loopback(url: &Url) -> bool {
     }
 }
 
-/// Headers that belong to HTTP itself or to the MCP transport.
+/// Headers of HTTP itself or of the MCP transport.
 const TRANSPORT_HEADERS: &[&str] = &[
     "accept",
     "connection",
@@ -226,7 +226,7 @@ pub(super) fn headers(
     Ok(headers)
 }
 
-/// Keys of the other transport are mistakes, not decoration.
+/// Refuses keys of other transports.
 fn refuse(values: &Values<'_>, key: &KeyPath, kind: Kind, keys: &[(&str, bool)]) -> Result<(), ConfigError> {
     match keys.iter().find(|(_, given)| *given) {
         None => Ok(()),

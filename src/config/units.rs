@@ -1,6 +1,6 @@
 //! Durations such as `"1m30s"` and sizes such as `"64MiB"`.
 //!
-//! One small grammar for both, whole numbers with a unit each, so that mistakes in either are explained alike.
+//! One small grammar for both, whole numbers with a unit each, so that errors in either are explained alike.
 
 use std::time::Duration;
 
@@ -17,13 +17,13 @@ const SIZES: &[(&str, u64)] = &[
     ("GB", 1_000_000_000),
 ];
 
-/// How a duration is written, for errors.
+/// Form of a duration, for errors.
 pub(super) const DURATION_FORM: &str = "write a number and ms, s, m or h, such as \"30s\", \"500ms\" or \"1m30s\"";
 
-/// How a size is written, for errors.
+/// Form of a size, for errors.
 pub(super) const SIZE_FORM: &str = "write a whole number and a unit, such as \"64MiB\" or \"256KiB\"";
 
-/// Reads a duration; `None` if it is not one.
+/// Parses a duration; `None` if invalid.
 pub(super) fn duration(text: &str) -> Option<Duration> {
     let text = text.trim();
     let mut rest = text;
@@ -36,7 +36,7 @@ pub(super) fn duration(text: &str) -> Option<Duration> {
     (!text.is_empty()).then(|| Duration::from_millis(total))
 }
 
-/// Reads a size in bytes; `None` if it is not one.
+/// Parses a size in bytes; `None` if invalid.
 pub(super) fn size(text: &str) -> Option<u64> {
     match quantity(text.trim(), SIZES)? {
         (bytes, "") => Some(bytes),
@@ -44,7 +44,7 @@ pub(super) fn size(text: &str) -> Option<u64> {
     }
 }
 
-/// A number with its unit at the start of the text, and what follows.
+/// Parses a number with its unit; returns the rest of the text.
 fn quantity<'t>(text: &'t str, units: &[(&str, u64)]) -> Option<(u64, &'t str)> {
     let digits = text.find(|c: char| !c.is_ascii_digit())?;
     let number: u64 = text[..digits].parse().ok()?;
@@ -54,13 +54,13 @@ fn quantity<'t>(text: &'t str, units: &[(&str, u64)]) -> Option<(u64, &'t str)> 
     Some((number.checked_mul(*factor)?, &rest[letters..]))
 }
 
-/// Writes a duration in its largest whole unit.
+/// Formats a duration in its largest whole unit.
 pub(super) fn show_duration(duration: Duration) -> String {
     let millis = u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
     show(millis, DURATIONS)
 }
 
-/// Writes a size in its largest whole binary unit.
+/// Formats a size in its largest whole binary unit.
 pub(super) fn show_size(bytes: u64) -> String {
     show(bytes, &SIZES[..4])
 }

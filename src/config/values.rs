@@ -1,4 +1,4 @@
-//! Raw values → typed ones: expansion, ranges, words, paths. The one place that reads the environment.
+//! Raw values → typed ones: expansion, ranges, words, paths. The only place that reads the environment.
 
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
@@ -12,14 +12,14 @@ use super::raw::{DurationText, Number, SizeText};
 use super::spending::Amount;
 use super::{suggest, units};
 
-/// What is needed to make sense of a raw value.
+/// Context for resolving raw values.
 #[derive(Clone, Copy)]
 pub(super) struct Values<'a> {
-    /// Where errors point.
+    /// For positions of errors.
     pub(super) document: &'a Document<'a>,
-    /// Where references are looked up; `None` in a disabled entry, whose values stay as written.
+    /// Environment for references; `None` in a disabled entry, whose values stay as written.
     pub(super) env: Option<Env<'a>>,
-    /// What relative paths are relative to.
+    /// Base of relative paths.
     pub(super) base: &'a Path,
 }
 
@@ -32,7 +32,7 @@ pub(super) fn own_folder(env: Env<'_>, variable: &str, beside: &str) -> Option<P
 }
 
 impl Values<'_> {
-    /// A text with its references replaced.
+    /// Expands references in a text.
     pub(super) fn text(&self, key: &KeyPath, text: String) -> Result<Expanded, ConfigError> {
         let Some(env) = self.env else { return Ok(Expanded::verbatim(text)) };
         let expanded =
@@ -43,9 +43,8 @@ impl Values<'_> {
         }
     }
 
-    /// The folder of ForgeFS in the one that `variable` names: `~/<beside>` where that is not set, `%LOCALAPPDATA%` on
-    /// Windows; `None` for a user without a home. (XDG Base Directory Specification: a path that is not absolute counts
-    /// as not set.)
+    /// ForgeFS's folder in the one that `variable` names: `~/<beside>` where it is unset, `%LOCALAPPDATA%` on Windows;
+    /// `None` for a user without a home. (XDG Base Directory Specification: a relative path counts as unset.)
     pub(super) fn own_folder(&self, variable: &str, beside: &str) -> Option<PathBuf> {
         own_folder(self.env?, variable, beside)
     }
@@ -87,7 +86,7 @@ impl Values<'_> {
         Ok(if self.is_open(&path) { PathBuf::from(path) } else { self.base.join(path) })
     }
 
-    /// Refuses a leading `~`, which only a shell would replace.
+    /// Refuses a leading `~`, which only a shell would expand.
     pub(super) fn no_tilde(&self, key: &KeyPath, path: &str) -> Result<(), ConfigError> {
         match path.strip_prefix('~') {
             Some(rest) if rest.is_empty() || rest.starts_with(['/', '\\']) => {
@@ -178,7 +177,7 @@ impl Values<'_> {
         Err(if zero { error.with_hint("zero does not mean unlimited; every limit has a largest value") } else { error })
     }
 
-    /// Whether the value is still to be filled in: it has references and its entry is disabled.
+    /// True if the value is still open: it has references and its entry is disabled.
     pub(super) fn is_open(&self, text: &str) -> bool {
         self.env.is_none() && has_reference(text)
     }

@@ -1,4 +1,4 @@
-//! A failure with everything that helps to get the next attempt right.
+//! Failure of a script, with everything that helps the next attempt.
 
 use std::fmt::Write as _;
 
@@ -14,7 +14,7 @@ use crate::redact::{self, Outgoing as _, Redaction, Results, Surface};
 use crate::sandbox::{Failure, Script};
 use crate::text::{head, push_visible};
 
-/// Names that every script can use besides the servers.
+/// Globals of every script besides the servers.
 const API: &[&str] = &[
     "forge",
     "manifest",
@@ -35,26 +35,29 @@ const API: &[&str] = &[
     "print",
     "struct",
 ];
-/// Frames of the trace that are shown.
+/// Most frames of a trace.
 const MAX_TRACE: usize = 8;
-/// Characters of a source line that are shown around the error.
+/// Most characters of the source line around the error.
 const MAX_LINE: usize = 160;
 
-/// Bytes of a message that are shown.
+/// Most bytes of a message.
 const MAX_MESSAGE: usize = 4000;
-/// Bytes of a suggestion that are shown.
+/// Most bytes of a suggestion.
 const MAX_FIX: usize = 1000;
 
-/// Why a script has no value.
+/// Reason why a script has no value.
 #[derive(Debug, Serialize)]
 pub struct Failed {
-    /// What kind of failure.
+    /// Error code.
     pub code: ErrorCode,
-    /// What went wrong, and what the tool said.
+    /// Message, with the tool's own words.
     pub message: String,
+    /// The limit that was met, where it was one: `cpu`, `heap`, `stack`, `result`, `wall` or `calls`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub limit: Option<&'static str>,
     /// The same script may succeed later.
     pub retryable: bool,
-    /// What to do about it.
+    /// Suggested fix.
     pub suggested_fix: String,
     /// Line of the script, from 1; 0 when unknown.
     pub line: u32,
@@ -63,19 +66,19 @@ pub struct Failed {
     /// The text of that line.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub source_line: Option<String>,
-    /// Call stack, innermost first, where there is more than one frame.
+    /// Call stack of more than one frame, innermost first.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub trace: Vec<String>,
     /// The call that failed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub call: Option<CallRecord>,
-    /// What the tool said, where it said something structured.
+    /// Structured data of the tool's error.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub data: Option<Value>,
 }
 
 impl Failed {
-    /// The failure of a run.
+    /// Explains the failure of a run.
     pub(super) fn new(failure: Failure, code: &str, script: &Script, broker: &Broker) -> Self {
         match failure {
             Failure::Script(error) => Self::script(*error, code, Some(script), broker),
@@ -92,14 +95,13 @@ impl Failed {
                     true => String::new(),
                     false => format!("; still waiting for {}", running.join(", ")),
                 };
-                Self::plain(
-                    ErrorCode::Timeout,
-                    format!("the script was stopped after {limit:?}{waiting}"),
-                    Some("ask for less, or raise `timeout_secs`"),
-                )
+                let message = format!("the script was stopped after {limit:?}{waiting}");
+                let fix = Some("ask for less, or raise `timeout_secs`");
+                Self { limit: Some("wall"), ..Self::plain(ErrorCode::Timeout, message, fix) }
             }
             Failure::Cpu(limit) => {
-                Self::plain(ErrorCode::LimitExceeded, format!("the script used more than {limit:?} of CPU time"), None)
+                let message = format!("the script used more than {limit:?} of CPU time");
+                Self { limit: Some("cpu"), ..Self::plain(ErrorCode::LimitExceeded, message, None) }
             }
             Failure::Crashed(how) => Self::plain(
                 ErrorCode::LimitExceeded,
@@ -119,6 +121,7 @@ impl Failed {
         Self {
             code,
             message: visible(&redact::text(Surface::Output(Results::Secrets), &message)),
+            limit: None,
             retryable: behaviour.retryable,
             suggested_fix: fix.unwrap_or(behaviour.fix).to_owned(),
             line: 0,
@@ -130,7 +133,7 @@ impl Failed {
         }
     }
 
-    /// What the worker or the parser reported. Without `script` the positions are already those of `source`.
+    /// Explains an error of worker or parser. Without `script` the positions are already those of `source`.
     pub(super) fn script(error: ScriptError, source: &str, script: Option<&Script>, broker: &Broker) -> Self {
         let code = match (error.kind, &error.error) {
             (ScriptErrorKind::Call, Some(call)) => call.code,
@@ -143,6 +146,7 @@ impl Failed {
             None => meant(),
         };
         let mut failed = Self::plain(code, error.message.clone(), fix.as_deref());
+        failed.limit = limit_of(error.kind);
         // What a worker says of itself is bounded like everything else that it says.
         failed.message = shortened(failed.message, MAX_MESSAGE);
         failed.suggested_fix = shortened(failed.suggested_fix, MAX_FIX);
@@ -160,7 +164,7 @@ impl Failed {
         failed
     }
 
-    /// The same, with nothing in it that must not go there.
+    /// Redacts all texts.
     pub(super) fn redacted(self, redaction: Redaction<'_>) -> Self {
         Self {
             message: self.message.redacted(redaction),
@@ -214,7 +218,7 @@ fn visible(text: &str) -> String {
     shown
 }
 
-/// A text, and when it is too long its beginning with a word on how much is missing.
+/// Cuts a long text and says how much is missing.
 fn shortened(text: String, limit: usize) -> String {
     match head(&text, limit) {
         whole if whole.len() == text.len() => text,
@@ -231,6 +235,21 @@ fn code_of(kind: ScriptErrorKind) -> ErrorCode {
         }
         ScriptErrorKind::Calls => ErrorCode::BudgetExceeded,
         ScriptErrorKind::Internal => ErrorCode::Internal,
+    }
+}
+
+fn limit_of(kind: ScriptErrorKind) -> Option<&'static str> {
+    match kind {
+        ScriptErrorKind::Cpu => Some("cpu"),
+        ScriptErrorKind::Heap => Some("heap"),
+        ScriptErrorKind::Stack => Some("stack"),
+        ScriptErrorKind::Result => Some("result"),
+        ScriptErrorKind::Calls => Some("calls"),
+        ScriptErrorKind::Syntax
+        | ScriptErrorKind::Script
+        | ScriptErrorKind::Call
+        | ScriptErrorKind::Stalled
+        | ScriptErrorKind::Internal => None,
     }
 }
 
@@ -256,7 +275,8 @@ fn source_line(source: &str, line: u32, column: u32) -> Option<String> {
     Some(text.chars().take(MAX_LINE).collect())
 }
 
-/// The name in `x is not defined` (V8), `'x' is not defined` (QuickJS) or ``Variable `x` not found`` (Starlark).
+/// Extracts the name of `x is not defined` (V8), `'x' is not defined` (QuickJS) or ``Variable `x` not found``
+/// (Starlark).
 fn undefined_name(message: &str) -> Option<&str> {
     let before = message.split_once(" is not defined").map(|(before, _)| before);
     let name = match before {

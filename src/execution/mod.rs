@@ -1,4 +1,4 @@
-//! One `execute`: a script in, a value or an explained failure out, with the record of what it did.
+//! Executes a script: a value or an explained failure, and a record of its calls.
 
 mod failed;
 mod render;
@@ -26,62 +26,62 @@ use crate::task;
 pub use failed::Failed;
 use render::Part;
 
-/// What the first answer with placeholders says of them.
+/// Note in the first answer with placeholders.
 const PLACEHOLDERS: &str = "`<<EMAIL:1>>` and the like stand for values that are kept from you: give one to a tool as it \
                             is, and the tool gets the value";
 
-/// Code up to this size, in bytes, is parsed at once: about half a millisecond.
+/// Most bytes of code that is parsed inline: about half a millisecond.
 const SHORT: usize = 4 << 10;
 
-/// What is to be run.
+/// A request to run a script.
 #[derive(Debug, Clone)]
 pub struct Request {
-    /// The language of the script.
+    /// Language of the script.
     pub language: Language,
     /// The script.
     pub code: String,
-    /// Wall clock for this run; the configured limit caps it.
+    /// Wall-clock timeout of this run, capped by the configured limit.
     pub timeout: Option<Duration>,
-    /// Whether nothing is to be written: see [`Broker::dry`].
+    /// Dry run: nothing is written. See [`Broker::of_script`].
     pub dry_run: bool,
 }
 
-/// How an execution ended. Serialised, it is the object that `run --json` prints.
+/// Outcome of an execution. Serialised, it is the object that `run --json` prints.
 #[derive(Debug, Serialize)]
 pub struct Execution {
-    /// Whether there is a value.
+    /// True if there is a value.
     pub ok: bool,
-    /// The value as JSON.
+    /// Value as JSON.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub value: Option<Json>,
-    /// Why there is none.
+    /// Failure.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<Failed>,
     /// Captured output.
     pub output: String,
-    /// The calls in the order they were made.
+    /// Calls in order.
     pub calls: Vec<CallRecord>,
-    /// What it cost.
+    /// Cost.
     pub stats: Cost,
-    /// What the author of the script should know besides.
+    /// Further notes for the script's author.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
-    /// Whether nothing was written.
+    /// True for a dry run.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub dry_run: bool,
-    /// Whose data it held in the end.
+    /// Servers whose data it held at its end.
     #[serde(skip_serializing_if = "Labels::is_empty")]
     pub labels: Labels,
-    /// Its number in the session.
+    /// Number in the session.
     #[serde(skip)]
     pub run: u64,
-    /// Images, sounds, resources and links that the value mentions, as MCP content blocks.
+    /// Images, audio, resources and links in the value, as MCP content blocks.
     #[serde(skip)]
     pub attachments: Vec<Value>,
 }
 
 impl Execution {
-    /// The text that the agent reads, of about `budget` tokens: what is larger is kept in `session` and pointed at.
+    /// Text for the agent, of about `budget` tokens. Larger parts are stored in `session`, with their path in the text.
     pub async fn answer(&self, session: &Session, budget: usize) -> String {
         let size = self.value.as_ref().map_or(0, |value| value.get().len());
         let parts = task::work_on(size, || self.parts(budget));
@@ -101,7 +101,7 @@ impl Execution {
     }
 }
 
-/// What an execution cost.
+/// Cost of an execution.
 #[derive(Debug, Serialize)]
 pub struct Cost {
     /// The engine that ran it.
@@ -111,15 +111,15 @@ pub struct Cost {
     pub ms: f64,
     /// CPU time of the script, in milliseconds.
     pub cpu_ms: f64,
-    /// Peak heap of the engine in bytes, where it tells.
+    /// Peak heap of the engine in bytes, if known.
     pub heap_bytes: u64,
 }
 
 impl ExecutionContext {
-    /// Answers a request that is no script, within the same boundary and with the same record.
+    /// Answers a request other than a script, with the same broker and record.
     ///
     /// # Errors
-    /// What `ask` says.
+    /// Those of `ask`.
     pub async fn request<T: Outgoing>(
         self,
         request: &'static str,
@@ -134,7 +134,7 @@ impl ExecutionContext {
         answer.map(|answer| answer.redacted(Surface::Answer(redaction).with_placeholders(writer.as_ref())))
     }
 
-    /// Runs a script. Dropping the future kills it; the audit record is written either way.
+    /// Runs a script. Dropping the future kills it; the audit record is written in any case.
     pub async fn execute(self, request: Request) -> Execution {
         let started = Instant::now();
         let context = Arc::new(self);
@@ -187,7 +187,7 @@ impl ExecutionContext {
                 cpu_ms: millis(self.limits.cpu),
                 heap_bytes: self.limits.heap_bytes,
                 output_bytes: self.limits.output_bytes as u64,
-                // A value has to fit a frame with all its escapes; what is too large to answer with is stored.
+                // A value must fit a frame with all its escapes; one too large for the answer is stored.
                 result_bytes: (wire::MAX_FRAME / 2) as u64,
                 calls: self.limits.calls,
             },
@@ -250,7 +250,7 @@ impl ExecutionContext {
         }
     }
 
-    /// Tools that were called after their stub had changed since it was read.
+    /// Notes tools that were called after their stub had changed since it was read.
     fn stale_notes(&self, calls: &[CallRecord]) -> Vec<String> {
         let mut notes = Vec::new();
         for call in calls {
@@ -265,7 +265,7 @@ impl ExecutionContext {
     }
 }
 
-/// The value of a run, with the memory that working on it takes; a failure in its place where it cannot be had.
+/// Holds the memory for a run's value; a failure if there is too little.
 async fn held(
     result: Result<Json, Failed>,
     code: &str,
@@ -302,7 +302,7 @@ async fn held(
     }
 }
 
-/// The value as the agent may see it. The script had it as the servers gave it: it may have had to pass it on.
+/// Redacts the value for the agent. The script had it unredacted, since it may have to pass it on.
 fn clean(value: Json, redaction: Redaction<'_>) -> Json {
     match task::work_on(value.get().len(), || redact::json_text(redaction, value.get())) {
         Cow::Borrowed(_) => value,
@@ -313,7 +313,7 @@ fn clean(value: Json, redaction: Redaction<'_>) -> Json {
     }
 }
 
-/// Captured output, with what was dropped of it counted.
+/// Captured output, with the amount that was dropped.
 fn captured(output: sandbox::Captured) -> String {
     let sandbox::Captured { mut text, dropped, .. } = output;
     if dropped > 0 {

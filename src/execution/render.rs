@@ -1,4 +1,4 @@
-//! An execution as the agent reads it.
+//! Renders an execution for the agent.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
@@ -13,26 +13,26 @@ use crate::json;
 use crate::outcome::Outcome;
 use crate::text::head;
 
-/// Bytes a token stands for on average, when a budget in tokens is applied without a tokenizer.
+/// Average bytes per token, for token budgets without a tokenizer.
 const BYTES_PER_TOKEN: usize = 4;
-/// Bytes of a stored result that are shown at once.
+/// Most bytes of a stored result in its preview.
 const PREVIEW: usize = 600;
-/// Lines of calls that a failure shows.
+/// Most lines of calls in a failure.
 const MAX_CALLS: usize = 10;
-/// How many of them are the first calls; the others are the last.
+/// Number of first calls among them; the others are the last.
 const SHOWN_FIRST: usize = 3;
-/// Keys of an object that a shape names.
+/// Most keys of an object in a shape.
 const MAX_KEYS: usize = 20;
-/// Bytes of such a key.
+/// Most bytes of such a key.
 const MAX_KEY: usize = 100;
-/// The key under which `serde_json` hands over a number. Objects from outside never have it.
+/// The key under which `serde_json` passes a number. Objects from outside never have it.
 const NUMBER: &str = "$serde_json::private::Number";
 
 /// A part of an answer.
 pub(super) enum Part {
-    /// Shown as it is.
+    /// Shown unchanged.
     Text(String),
-    /// Too large to be shown.
+    /// Over the budget.
     Large(Large),
 }
 
@@ -42,13 +42,13 @@ pub(super) struct Large {
     shape: String,
     /// The whole text.
     pub(super) text: String,
-    /// Whether it is JSON.
+    /// True if it is JSON.
     pub(super) is_json: bool,
 }
 
 impl Execution {
-    /// The parts of the answer's text: the value as compact JSON, or the failure with the calls that completed before
-    /// it; then captured output and notes. The budget is one for each part, in tokens.
+    /// Parts of the answer's text: the value as compact JSON, or the failure with the calls that completed before it;
+    /// then captured output and notes. The budget in tokens applies to each part.
     pub(super) fn parts(&self, budget: usize) -> Vec<Part> {
         let budget = budget * BYTES_PER_TOKEN;
         let mut parts = vec![match (&self.value, &self.error) {
@@ -68,7 +68,7 @@ impl Execution {
         parts
     }
 
-    /// Every call of a dry run in order, with what would come of it.
+    /// Calls of a dry run in order, with their outcome.
     #[must_use]
     pub fn plan(&self) -> String {
         let not_made = self.calls.iter().filter(|call| !call.sent).count();
@@ -80,7 +80,7 @@ impl Execution {
         plan
     }
 
-    /// The ledger: side effects that happened although the script failed.
+    /// Completed calls: side effects that happened although the script failed.
     fn completed(&self) -> String {
         if self.calls.is_empty() {
             return String::new();
@@ -91,7 +91,7 @@ impl Execution {
         };
         let mut lines: Vec<String> = self.calls.iter().enumerate().map(|(n, call)| line(n, call)).collect();
         if lines.len() > MAX_CALLS {
-            // The middle is only counted: where it began and where it ended says more.
+            // The middle is only counted: start and end tell more.
             let middle = SHOWN_FIRST..lines.len() - (MAX_CALLS - SHOWN_FIRST - 1);
             let ok = self.calls[middle.clone()].iter().filter(|call| call.outcome == Outcome::Ok).count();
             let counted = format!("  … {} more, {ok} of them ok", middle.len());
@@ -127,7 +127,7 @@ fn fit_text(text: &str, budget: usize) -> Part {
 }
 
 impl Large {
-    /// Points at it: its shape and size, its beginning, and how to read on where it was `stored`.
+    /// Text in its place: shape and size, beginning, and how to read the rest where it was `stored`.
     pub(super) fn pointer(&self) -> impl FnOnce(&Result<String>) -> String + use<> {
         let Self { shape, text, .. } = self;
         let (shape, lines, bytes) = (shape.clone(), text.lines().count(), text.len());
@@ -148,12 +148,12 @@ impl Large {
     }
 }
 
-/// What a value is made of, one level deep; no values are made of its text for that.
+/// Shape of a value, one level deep, without parsing it into values.
 fn shape(json: &str, is_whole: bool) -> serde_json::Result<String> {
     serde_json::Deserializer::from_str(json).deserialize_any(Shape { is_whole })
 }
 
-/// Describes a value, and of a whole one the first of its items.
+/// Describes a value, and the first item of a whole one.
 struct Shape {
     is_whole: bool,
 }

@@ -1,4 +1,4 @@
-//! Whose a file is: what the gateway takes for its own must belong to its user, and nobody else may change it.
+//! Ownership checks: the gateway's own files must belong to its user, and no other user may change them.
 
 use std::fs::{self, File, FileType, Metadata, OpenOptions};
 use std::io;
@@ -13,15 +13,15 @@ use std::{
 /// Reads a file of the gateway's own, of at most `max` bytes.
 ///
 /// # Errors
-/// As [`super::read_regular`]; and `PermissionDenied` for a link, a file of another user, and one that others may
-/// change, as with a folder that is such.
+/// As [`super::read_regular`]; and `PermissionDenied` for a link, a file of another user, one that others may change,
+/// or one in such a folder.
 pub(crate) fn read_private(path: &Path, max: u64) -> io::Result<Vec<u8>> {
     let mut file = open_private(path, OpenOptions::new().read(true))?;
     let metadata = file.metadata()?;
     super::read_bounded(&mut file, &metadata, max)
 }
 
-/// Opens a file of the gateway's own without following a link, or makes it, as `options` say.
+/// Opens or creates a file of the gateway's own, as `options` say, without following a link.
 ///
 /// # Errors
 /// As [`read_private`].
@@ -29,7 +29,7 @@ pub(crate) fn open_private(path: &Path, options: &mut OpenOptions) -> io::Result
     if let Some(folder) = path.parent().filter(|folder| *folder != Path::new("")) {
         check_folder(folder)?;
     }
-    // Looked at before it is opened, so that a message says what is wrong.
+    // Checked before it is opened, for a clear message.
     if fs::symlink_metadata(path).is_ok_and(|metadata| metadata.is_symlink()) {
         return Err(denied("it is a link; replace it by the file itself".to_owned()));
     }
@@ -38,7 +38,7 @@ pub(crate) fn open_private(path: &Path, options: &mut OpenOptions) -> io::Result
     Ok(file)
 }
 
-/// Accepts a file of this user or the system that nobody else may change.
+/// Accepts a file of this user or the system that no other user may change.
 ///
 /// # Errors
 /// `PermissionDenied` with what to change.
@@ -58,8 +58,8 @@ fn open(path: &Path, options: &mut OpenOptions) -> io::Result<(File, Metadata)> 
     Ok((file, metadata))
 }
 
-/// Accepts a folder in which nobody but its owner can replace files: this user's or the system's, and not writable by
-/// others, unless they can only add to it. A link to it must have been made by one of the two.
+/// Accepts a folder in which only its owner can replace files: this user's or the system's, and not writable by others,
+/// unless they can only add to it. A link to it must belong to one of the two.
 ///
 /// # Errors
 /// `PermissionDenied` with what to change.
@@ -116,7 +116,7 @@ fn denied(what: String) -> io::Error {
     io::Error::new(io::ErrorKind::PermissionDenied, what)
 }
 
-/// The user whose rights count.
+/// Effective user id.
 fn user() -> u32 {
     #[cfg(unix)]
     let user = nix::unistd::geteuid().as_raw();
@@ -125,13 +125,13 @@ fn user() -> u32 {
     user
 }
 
-/// Neither waits for the other end of a FIFO nor takes a terminal over.
+/// Neither blocks on a FIFO nor takes over a terminal.
 #[cfg(unix)]
 pub(super) fn flags() -> i32 {
     nix::libc::O_NONBLOCK | nix::libc::O_NOCTTY
 }
 
-/// A kind of file, as people know it.
+/// Kind of a file, in words.
 pub(super) fn kind(kind: FileType) -> &'static str {
     #[cfg(unix)]
     {
@@ -149,7 +149,7 @@ pub(super) fn kind(kind: FileType) -> &'static str {
     "something else"
 }
 
-/// Device, number and time of the last change of a file.
+/// Device, inode and change time of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Identity {
     device: u64,
@@ -170,7 +170,7 @@ impl Identity {
         Self { device: 0, number: 0, changed: (0, 0) }
     }
 
-    /// When it was last changed in any way, where that is known.
+    /// Change time, if known.
     pub(super) fn changed(self) -> Option<SystemTime> {
         #[cfg(unix)]
         {

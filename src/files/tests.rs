@@ -1,6 +1,6 @@
 use super::*;
 
-/// Long enough to be told apart by the clocks of file systems.
+/// Long enough for the timestamps of file systems.
 const REST: Duration = Duration::from_millis(400);
 
 #[cfg(unix)]
@@ -36,7 +36,7 @@ fn only_regular_files_of_bounded_length_are_read() {
         let error = read_regular(&path, 7).expect_err("refused").to_string();
         assert!(error.contains(expected), "{}: {error}", path.display());
     }
-    // What a shell passes on as an open file is meant; its length is not what it says.
+    // A shell's open file has no meaningful length.
     assert!(read_named(Path::new("/dev/fd/none"), 7).is_err());
     assert!(read_regular(Path::new("/proc/self/environ"), 1).is_err());
 }
@@ -95,7 +95,7 @@ fn a_file_is_read_once_it_rests() {
     let path = folder.path().join("forge.toml");
     fs::write(&path, "first half\n").expect("a file");
     let writer = path.clone();
-    // Writes in place, with pauses that are shorter than the rest that is asked for.
+    // Writes in place, with pauses shorter than the requested rest.
     let writing = std::thread::spawn(move || {
         let mut file = OpenOptions::new().append(true).open(writer).expect("it is there");
         for _ in 0..6 {
@@ -117,7 +117,7 @@ fn a_file_is_read_once_it_rests() {
         text
     });
     assert_eq!((text.expect("it rests").as_str(), readings.get()), ("replaced", 2));
-    // One that never rests is given up.
+    // A file that never rests is given up.
     let restless = at_rest(&path, RESTLESS / 2, || fs::write(&path, "again").expect("written"));
     assert!(restless.expect_err("it changes").to_string().contains("not at rest for 5000 ms within 10 s"));
 }

@@ -1,9 +1,9 @@
-//! Bytes → inputs that look for trouble: pieces that a parser or matcher knows, repeated, nested and cut, rather than any
-//! characters.
+//! Generates troublesome inputs from bytes: pieces known to a parser or matcher, repeated, nested and cut, rather than
+//! random characters.
 
 use serde_json::{Map, Value, json};
 
-/// Characters that are not what they seem: long when escaped, of no width, of several forms, no letters.
+/// Deceptive characters: long when escaped, zero-width, of several forms, not letters.
 const ODD: &[&str] = &[
     "\u{0}",
     "\u{1b}[2J",
@@ -30,7 +30,7 @@ const ODD: &[&str] = &[
     "",
 ];
 
-/// The bytes of an input, used up as they are read; after the last one all are zero.
+/// Bytes of an input, consumed as they are read; after the end all are zero.
 pub(crate) struct Input<'d>(&'d [u8]);
 
 impl<'d> Input<'d> {
@@ -53,7 +53,7 @@ impl<'d> Input<'d> {
         &of[self.byte() % of.len()]
     }
 
-    /// How often something is there: mostly once, sometimes `most` times.
+    /// Number of repetitions: mostly one, sometimes `most`.
     pub(crate) fn times(&mut self, most: usize) -> usize {
         let byte = self.byte();
         match byte % 8 {
@@ -79,7 +79,7 @@ impl<'d> Input<'d> {
         text
     }
 
-    /// JSON text, now and then broken, of about `most` bytes at most.
+    /// JSON text, now and then invalid, of about `most` bytes at most.
     pub(crate) fn json(&mut self, leaves: &[&str], most: usize) -> String {
         let mut text = match self.byte() % 8 {
             0 => return self.text(leaves, most),

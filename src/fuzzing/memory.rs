@@ -1,4 +1,4 @@
-//! What a piece of work takes of memory: an allocator that counts, a thread at a time.
+//! Measures the memory of work by a counting allocator, per thread.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
@@ -9,18 +9,18 @@ thread_local! {
     static TOTAL: Cell<usize> = const { Cell::new(0) };
 }
 
-/// Bytes that a piece of work took.
+/// Memory of a piece of work, in bytes.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Spent {
-    /// The most at once.
+    /// Peak.
     pub(crate) peak: usize,
-    /// Altogether, whether freed meanwhile or not: what stands for time where no steps are counted.
+    /// Total of all allocations, freed or not: a measure of time where no steps are counted.
     pub(crate) total: usize,
-    /// What is still there afterwards.
+    /// Still allocated at the end.
     pub(crate) kept: usize,
 }
 
-/// Does work, and counts what it allocates on this thread.
+/// Does work, and counts its allocations on this thread.
 pub(crate) fn spent<T>(work: impl FnOnce() -> T) -> (T, Spent) {
     let (live, total) = (LIVE.get(), TOTAL.get());
     let outer = PEAK.replace(live);

@@ -1,4 +1,4 @@
-//! The servers of a gateway, started and replaced as the configuration says, and the catalog made of what they list.
+//! The servers of a gateway, started and replaced by configuration, and the catalog of their lists.
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
@@ -25,18 +25,18 @@ pub(super) struct Fleet {
     running: Mutex<Running>,
     catalog: Arc<ArcSwap<Catalog>>,
     phase: watch::Receiver<Phase>,
-    /// What is known of the servers, from which the catalog is made.
+    /// Entries of the servers, from which the catalog is built.
     known: watch::Sender<Entries>,
     _rebuilding: Option<Task>,
 }
 
-/// What was started of the configuration.
+/// Servers started for the configuration.
 #[derive(Default)]
 struct Running {
     servers: BTreeMap<String, Server>,
     manifest: config::Manifest,
     pin: Option<Arc<Pin>>,
-    /// Number of the last server that was started.
+    /// Number of the last started server.
     last: u64,
 }
 
@@ -49,33 +49,33 @@ struct Server {
     _refreshing: Option<Task>,
 }
 
-/// What a change of the configuration did, by name of server.
+/// Effect of a reload, by server name.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Reloaded {
     /// Servers that were added.
     pub added: Vec<String>,
-    /// Servers that were started anew, with another configuration.
+    /// Servers restarted with another configuration.
     pub changed: Vec<String>,
     /// Servers that were removed.
     pub removed: Vec<String>,
 }
 
-/// What a change of the configuration needs and may fail at, before anything is changed.
+/// The fallible part of a reload, done before anything changes.
 pub(super) struct Prepared {
     pin: Option<Arc<Pin>>,
 }
 
-/// Whether reviewed stubs are read again.
+/// Handling of reviewed stubs in a reload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Pins {
-    /// They are those that were read last.
+    /// Keep those in memory.
     Keep,
-    /// They may have changed inside of their folder.
+    /// Read them again: their folder may have changed.
     Read,
 }
 
 impl Fleet {
-    /// Reads the files, and starts the servers of `config` in the background; the way to them beside it.
+    /// Reads the files, and starts the servers of `config` in the background; returns the router to them.
     ///
     /// # Errors
     /// When a file cannot be read, or two servers have one name.
@@ -103,7 +103,7 @@ impl Fleet {
         Ok((fleet, router))
     }
 
-    /// Does of a change to `config` what may fail.
+    /// Does the fallible part of a reload.
     ///
     /// # Errors
     /// When two servers have one name, or the reviewed stubs cannot be read.
@@ -120,16 +120,15 @@ impl Fleet {
         Ok(Prepared { pin })
     }
 
-    /// Starts, replaces and removes servers so that they are as `config` says, and gives the way to them. Those that it
-    /// does not change go on undisturbed.
+    /// Starts, replaces and removes servers by `config`, and returns the router to them. Unchanged servers continue.
     pub(super) fn reload(&self, config: &Config, prepared: Prepared) -> (Reloaded, Arc<Router>) {
         let mut reloaded = Reloaded::default();
-        // All of it at once: servers that have news meanwhile wait for that.
+        // At once: news of servers waits meanwhile.
         self.known.send_modify(|known| reloaded = self.change(known, config, prepared));
         (reloaded, Arc::new(self.route(&self.running.lock())))
     }
 
-    /// Has every server listed again.
+    /// Lists every server again.
     pub(super) fn relist(&self) {
         for (_, event_sender) in self.running.lock().servers.values().filter_map(|server| server.upstream.as_ref()) {
             event_sender.tell(Event::Changed);
@@ -140,7 +139,7 @@ impl Fleet {
         &self.catalog
     }
 
-    /// Changes each time the catalog does.
+    /// Notifies of each change of the catalog.
     pub(super) fn phase(&self) -> watch::Receiver<Phase> {
         self.phase.clone()
     }
@@ -236,24 +235,24 @@ fn taken(file: &str, name: &str) -> Error {
         .hint("rename the file, or leave out the other source")
 }
 
-/// The last entry of each server by identifier, with the number of the server that it is of. Servers are numbered in the
-/// order they are started, so that a late word of one that has been replaced is not taken for one of its successor.
+/// The last entry of each server by identifier, with the number of the server. Servers are numbered in order of start,
+/// so that a late entry of a replaced one is not taken for its successor's.
 #[derive(Default)]
 struct Entries(BTreeMap<String, (u64, Arc<ServerEntry>)>);
 
 impl Entries {
-    /// A server was started, or a tool list read from a file.
+    /// Adds a started server, or a tool list from a file.
     fn start(&mut self, number: u64, entry: ServerEntry) {
         self.0.insert(entry.ident.clone(), (number, Arc::new(entry)));
     }
 
-    /// It has news; whether it is still there.
+    /// Updates an entry; false if the server was replaced.
     fn renew(&mut self, number: u64, entry: ServerEntry) -> bool {
         let known = self.0.get_mut(&entry.ident).filter(|(known, _)| *known == number);
         known.map(|known| known.1 = Arc::new(entry)).is_some()
     }
 
-    /// There is no server with this identifier any more.
+    /// Removes the server with this identifier.
     fn remove(&mut self, ident: &str) {
         self.0.remove(ident);
     }
@@ -263,7 +262,7 @@ impl Entries {
     }
 }
 
-/// Puts news into the catalog, of each server the last ones only. Readers never wait.
+/// Rebuilds the catalog from the latest entries. Readers never wait.
 async fn rebuild(mut known: watch::Receiver<Entries>, catalog: Arc<ArcSwap<Catalog>>, phase: watch::Sender<Phase>) {
     while known.changed().await.is_ok() {
         let (servers, last) = (known.borrow_and_update().all(), catalog.load_full());

@@ -1,18 +1,18 @@
-//! What work on one input of n bytes takes at most, a·n + b: what the targets of `crate::fuzzing` hold each input to.
+//! Complexity bounds of work on one input of n bytes, a·n + b. The targets of `crate::fuzzing` check every input.
 
-/// What is counted.
+/// Measured quantity.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Counted {
     /// Steps of some 10 to 100 ns.
     Steps,
-    /// Bytes of memory at once, beside those of the input.
+    /// Peak bytes of memory, beside the input.
     Memory,
-    /// Bytes that come out.
+    /// Bytes of output.
     Output,
 }
 
 impl Counted {
-    /// As the page of limits says it.
+    /// Name in the documentation.
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::Steps => "steps",
@@ -22,16 +22,16 @@ impl Counted {
     }
 }
 
-/// The most that work on an input may take.
+/// Upper bound of work on an input.
 #[derive(Debug, Clone, Copy)]
 pub struct Bound {
-    /// The work, and of what input.
+    /// The work, and its input.
     pub work: &'static str,
-    /// What is counted.
+    /// Measured quantity.
     pub counted: Counted,
-    /// For each byte of the input.
+    /// Per byte of the input.
     pub each: usize,
-    /// For any input.
+    /// Constant part.
     pub besides: usize,
 }
 
@@ -40,13 +40,13 @@ impl Bound {
         Self { work, counted, each, besides }
     }
 
-    /// The most for an input of so many bytes.
+    /// Bound for an input of `bytes`.
     #[must_use]
     pub const fn of(&self, bytes: usize) -> usize {
         self.each.saturating_mul(bytes).saturating_add(self.besides)
     }
 
-    /// Panics when an input of so many bytes took more.
+    /// Panics when an input exceeded the bound.
     #[cfg(any(test, feature = "fuzzing"))]
     pub(crate) fn holds(&self, bytes: usize, took: usize, input: &dyn std::fmt::Debug) {
         let most = self.of(bytes);

@@ -13,7 +13,7 @@ pub const SCHEMA_LEVELS: Limit = Limit::new("schemas inside each other", 256, Un
 
 /// A request or notification of a server.
 pub const QUESTION: Limit = Limit::new("question", 4 << 20, Unit::Bytes, "what servers ask and tell unasked");
-/// Questions of a server that are not answered yet.
+/// Unanswered questions of a server.
 pub const QUESTIONS: Limit = Limit::new("questions", 16, Unit::Items, "elicitation, sampling and roots of servers");
 /// Messages of a server in one batch.
 pub const BATCH: Limit = Limit::new("batch", 1000, Unit::Items, "JSON-RPC batches of servers");
@@ -29,32 +29,32 @@ pub const LIST: Limit = Limit {
 
 /// One reviewed file of a stub tree.
 pub const PIN_FILE: Limit = Limit::new("reviewed file", 64 << 20, Unit::Bytes, "the folder of `manifest.pin`");
-/// All reviewed definitions together, and the lock that names them.
+/// All reviewed definitions and the lock that names them.
 pub const PIN_TREE: Limit = Limit::new("reviewed tree", 256 << 20, Unit::Bytes, "the folder of `manifest.pin`");
-/// Tools that a lock names.
+/// Tools in a lock.
 pub const PIN_TOOLS: Limit = Limit::new("reviewed tools", 100_000, Unit::Items, "`stubs.lock` of `manifest.pin`");
 
-/// The arguments of one of the four tools together, each value with 16 bytes beside its text.
+/// Arguments of one of the four tools in total, each value with 16 bytes beside its text.
 pub const ARGUMENTS: Limit = Limit::new("arguments", 2 << 20, Unit::Bytes, "`ls`, `cat`, `search`, `execute`");
 /// A pattern of paths.
 pub const GLOB: Limit = Limit::new("glob", 512, Unit::Bytes, "`cat`, `resources/read`");
 /// Braces within braces.
 pub const GLOB_NESTING: Limit = Limit::new("glob nesting", 1, Unit::Levels, "`cat`, `resources/read`");
-/// Patterns that the braces of one stand for.
+/// Patterns that one expands to by its braces.
 pub const GLOB_ALTERNATIVES: Limit = Limit::new("glob alternatives", 64, Unit::Items, "`cat`, `resources/read`");
 /// Paths and globs of one request.
 pub const PATHS: Limit = Limit::new("paths", 50, Unit::Items, "`cat`");
-/// Files that one glob names.
+/// Files of one glob.
 pub const GLOB_FILES: Limit = Limit::new("files of a glob", 200, Unit::Items, "`cat`, `resources/read`");
-/// Files that all paths and globs of one request name.
+/// Files of all paths and globs of one request.
 pub const FILES: Limit = Limit::new("files", 1000, Unit::Items, "`cat`");
 /// A range of lines.
 pub const LINES: Limit = Limit::new("lines", 64, Unit::Bytes, "`cat`");
-/// One query; of its words the first 64 are looked for, and one of over 64 bytes only as it is.
+/// One query. Its first 64 words are searched; a word of over 64 bytes only exactly.
 pub const QUERY: Limit = Limit::new("query", 4 << 10, Unit::Bytes, "`search`, `manifest.search`");
 /// Queries of one request.
 pub const QUERIES: Limit = Limit::new("queries", 50, Unit::Items, "`search`");
-/// The queries of one request together.
+/// All queries of one request.
 pub const QUERY_TOTAL: Limit = Limit::new("queries together", 32 << 10, Unit::Bytes, "`search`");
 /// The URI of a resource.
 pub const URI: Limit = Limit::new("URI", 8 << 10, Unit::Bytes, "`cat`, `forge.readResource`, `resources/read`");
@@ -65,47 +65,47 @@ pub const CURSOR: Limit = Limit::new("cursor", 256, Unit::Bytes, "`resources/lis
 /// A value to be completed, with the values of the other arguments.
 pub const COMPLETION: Limit = Limit::new("completion", 64 << 10, Unit::Bytes, "`completion/complete`");
 
-/// Arguments of one call that a person is shown before it is made. What is longer cannot be approved by a person.
+/// Arguments of one call shown to a person before it is made. A person cannot approve longer ones.
 pub const SHOWN: Limit = Limit::new("arguments shown for approval", 24 << 10, Unit::Bytes, "calls that need approval");
-/// Fields of them.
+/// Their fields.
 pub const SHOWN_FIELDS: Limit = Limit::new("fields shown for approval", 400, Unit::Items, "calls that need approval");
-/// The path of one of them.
+/// Path of a field.
 pub const SHOWN_NAME: Limit =
     Limit::new("name of a field shown for approval", 512, Unit::Bytes, "calls that need approval");
-/// A field that says whom a call reaches or what it acts on: it is shown whole.
+/// A field that decides about the call, by its recipient or object: it is shown in full.
 pub const DECISIVE: Limit =
     Limit::new("a field that decides, shown for approval", 4 << 10, Unit::Bytes, "calls that need approval");
-/// What a server asks the user, in words.
+/// Text of a server's question to the user.
 pub const MESSAGE: Limit = Limit::new("message of an elicitation", 4 << 10, Unit::Bytes, "servers that ask the user");
 /// The form of an elicitation.
 pub const FORM: Limit = Limit::new("form of an elicitation", 16 << 10, Unit::Bytes, "servers that ask the user");
 /// Fields of it.
 pub const FORM_FIELDS: Limit = Limit::new("fields of an elicitation", 32, Unit::Items, "servers that ask the user");
-/// The address of an elicitation by URL.
+/// Address of an elicitation by URL.
 pub const ADDRESS: Limit = Limit::new("address of an elicitation", 8 << 10, Unit::Bytes, "servers that ask the user");
-/// What a server asks the client's model.
+/// A server's request to the client's model.
 pub const SAMPLING: Limit = Limit::new("sampling request", 4 << 20, Unit::Bytes, "servers that ask the client's model");
-/// Questions that a server asks during one call.
+/// Questions of a server during one call.
 pub const CALL_QUESTIONS: Limit =
     Limit::new("questions during one call", 20, Unit::Items, "servers that ask the client");
-/// Log entry of a server that is passed on to the client.
+/// Log entry of a server that is forwarded to the client.
 pub const LOG_ENTRY: Limit =
     Limit::new("log entry of a server", 64 << 10, Unit::Bytes, "`notifications/message` of servers");
 /// A line of a client. A longer one is skipped while it is read.
 pub const CLIENT_MESSAGE: Limit = Limit::new("message of a client", 16 << 20, Unit::Bytes, "one client's connection");
-/// The values in it, in memory.
+/// Memory of its values.
 pub const CLIENT_VALUES: Limit =
     Limit::new("values of a message of a client", 32 << 20, Unit::Bytes, "one client's connection");
-/// Requests of one client that are under way, with the values in them; and as much again of messages that wait to be
-/// written to it, from which on nothing is read.
+/// Requests of one client in flight, with their values; and the same again for unsent messages, over which nothing is
+/// read.
 pub const UNDER_WAY: Limit = Limit::new("bytes under way", 64 << 20, Unit::Bytes, "one client's connection");
-/// Requests of one client that are under way.
+/// Requests of one client in flight.
 pub const REQUESTS: Limit = Limit::new("requests under way", 1024, Unit::Items, "one client's connection");
-/// Streams of changes that one client has open.
+/// Open streams of changes of one client.
 pub const STREAMS: Limit = Limit::new("open `subscriptions/listen`", 64, Unit::Items, "one client's connection");
-/// URIs that one client subscribes to, with all its streams.
+/// URIs that one client subscribes to, in all its streams.
 pub const SUBSCRIBED: Limit = Limit::new("resource subscriptions", 1000, Unit::Items, "one client's connection");
-/// One of them.
+/// One of these URIs.
 pub const SUBSCRIBED_URI: Limit =
     Limit::new("URI of a resource subscription", 8 << 10, Unit::Bytes, "one client's connection");
 
@@ -119,7 +119,7 @@ pub const OFFERS: Limit = Limit::new(
     Unit::Items,
     "the lists of servers besides `tools/list`",
 );
-/// What an entry of such a list is known by.
+/// Identifier of such an entry.
 pub const OFFER_ID: Limit =
     Limit::new("URI or name of a resource or prompt", 4096, Unit::Bytes, "the lists of servers besides `tools/list`");
 /// Variables of a template that URIs are compared with.
@@ -128,41 +128,41 @@ pub const TEMPLATE_VARIABLES: Limit =
 /// Templates that one URI is compared with.
 pub const TEMPLATES: Limit =
     Limit::new("templates that a URI is compared with", 100, Unit::Items, "`resources/templates/list` of servers");
-/// What a server says with a status that is not one of success.
+/// Body of a server's unsuccessful response.
 pub const REFUSAL: Limit = Limit::new("refusal of a server", 64 << 10, Unit::Bytes, "bodies of HTTP errors of servers");
-/// The header of a server that asks for patience.
+/// `Retry-After` header of a server.
 pub const RETRY_AFTER: Limit = Limit::new("Retry-After", 128, Unit::Bytes, "headers of servers");
 /// Redirects of one request.
 pub const REDIRECTS: Limit = Limit::new("redirects", 5, Unit::Items, "answers of servers and of authorization servers");
-/// Events before the one that names the address of messages.
+/// Events before the one with the address for messages.
 pub const PRELUDE: Limit = Limit::new("events before the address", 100, Unit::Items, "HTTP+SSE servers");
-/// The address that a server over HTTP+SSE names for messages.
+/// Address for messages of an HTTP+SSE server.
 pub const ENDPOINT: Limit = Limit::new("address for messages", 8 << 10, Unit::Bytes, "HTTP+SSE servers");
 /// Rounds in which a server asks for input before it answers.
 pub const ROUNDS: Limit =
     Limit::new("rounds of one request", 10, Unit::Items, "servers of 2026-07-28 that ask for input");
-/// Requests that one login makes.
+/// Requests of one login.
 pub const LOGIN_REQUESTS: Limit = Limit::new("requests of one login", 32, Unit::Items, "logins to servers");
-/// What an authorization server answers.
+/// Response of an authorization server.
 pub const LOGIN_ANSWER: Limit =
     Limit::new("answer of an authorization server", 1 << 20, Unit::Bytes, "logins to servers");
-/// What a browser sends back.
+/// Redirect of a browser.
 pub const LOGIN_REDIRECT: Limit =
     Limit::new("request that ends a login", 16 << 10, Unit::Bytes, "the address that a browser is sent back to");
-/// Connections to it at once.
+/// Its connections.
 pub const LOGIN_CONNECTIONS: Limit =
     Limit::new("connections while a login waits", 32, Unit::Items, "the address that a browser is sent back to");
-/// A file of tokens at rest.
+/// Stored tokens.
 pub const LOGIN_FILE: Limit = Limit::new("file of a login", 1 << 20, Unit::Bytes, "files of logins");
-/// The head of a request.
+/// Head of a request.
 pub const METRICS_HEAD: Limit = Limit::new("head of a request for metrics", 8 << 10, Unit::Bytes, "`/metrics`");
 /// Its headers.
 pub const METRICS_HEADERS: Limit = Limit::new("headers of a request for metrics", 64, Unit::Items, "`/metrics`");
 /// Connections at once.
 pub const METRICS_CONNECTIONS: Limit = Limit::new("connections for metrics", 32, Unit::Items, "`/metrics`");
-/// A tool list at rest.
+/// A tool list in a file.
 pub const LIST_FILE: Limit = Limit::new("file of a tool list", 256 << 20, Unit::Bytes, "`manifest.file`");
-/// What a server listed last time.
+/// Cached list of a server.
 pub const CACHED_LIST: Limit = Limit::new("cached list of a server", 64 << 20, Unit::Bytes, "the cache of lists");
 /// The configuration file.
 pub const CONFIGURATION: Limit = Limit::new("configuration", 4 << 20, Unit::Bytes, "`forge.toml`");
@@ -170,37 +170,37 @@ pub const CONFIGURATION: Limit = Limit::new("configuration", 4 << 20, Unit::Byte
 pub const SCRIPT_FILE: Limit = Limit::new("script read from a file or stdin", 16 << 20, Unit::Bytes, "`forgefs run`");
 /// Levels of the tree of a script.
 pub const SCRIPT_NESTING: Limit = Limit::new("nesting of JavaScript", 500, Unit::Levels, "`execute`, `forgefs run`");
-/// `<` that are not closed.
+/// Open `<`.
 pub const SCRIPT_ANGLES: Limit =
     Limit::new("type arguments that are open", 50, Unit::Levels, "`execute`, `forgefs run`");
 /// Groups and classes of one regular expression.
 pub const SCRIPT_GROUPS: Limit =
     Limit::new("groups of a regular expression in JavaScript", 250, Unit::Items, "`execute`, `forgefs run`");
-/// Requests of one script that are not answered yet, together.
+/// Unanswered requests of one script, in total.
 pub const IN_FLIGHT: Limit = Limit::new("requests of a script under way", 64 << 20, Unit::Bytes, "calls of scripts");
-/// Looks into the catalog of one script.
+/// Catalog requests of one script.
 pub const DISCOVERY: Limit =
     Limit::new("`ls`, `cat` and `search` of one script", 500, Unit::Items, "`forge.ls`, `forge.cat`, `forge.search`");
-/// The results of one session; the oldest go first.
+/// Results of one session; the oldest are dropped first.
 pub const RESULTS: Limit =
     Limit::new("stored results of a session", 64 << 20, Unit::Bytes, "results too large to answer with");
-/// How many they are.
+/// Their number.
 pub const RESULT_COUNT: Limit =
     Limit::new("number of stored results", 1000, Unit::Items, "results too large to answer with");
 /// The stash of one session.
 pub const STASH: Limit = Limit::new("stash of a session", 16 << 20, Unit::Bytes, "`forge.stash`");
 /// Its entries.
 pub const STASH_ENTRIES: Limit = Limit::new("stash entries", 1000, Unit::Items, "`forge.stash`");
-/// Images, sounds and resources that one script is given handles of.
+/// Images, audio and resources of one script that have handles.
 pub const CONTENT: Limit =
     Limit::new("content of one script", 32 << 20, Unit::Bytes, "images and resources in answers");
-/// Blocks that an answer to the client has.
+/// Blocks of an answer to the client.
 pub const CONTENT_BLOCKS: Limit =
     Limit::new("content blocks of an answer", 30, Unit::Items, "images and resources in answers");
 /// Their bytes.
 pub const CONTENT_BYTES: Limit =
     Limit::new("content blocks of an answer together", 12 << 20, Unit::Bytes, "images and resources in answers");
-/// Values that one session knows by placeholders.
+/// Values of one session with placeholders.
 pub const PLACEHOLDERS: Limit =
     Limit::new("values with a placeholder", 10_000, Unit::Items, "answers with personal data");
 /// Their bytes.
@@ -209,16 +209,16 @@ pub const PLACEHOLDERS_BYTES: Limit =
 /// One of them.
 pub const PLACEHOLDERS_VALUE: Limit =
     Limit::new("one value with a placeholder", 64 << 10, Unit::Bytes, "answers with personal data");
-/// Words of a query that are looked for; more are left out.
+/// Words of a query; more are ignored.
 pub const QUERY_WORDS: Limit = Limit::new("words of a query", 64, Unit::Items, "`search`, `manifest.search`");
-/// Words that are looked for as misspelt; longer ones only as they are.
+/// Word for fuzzy search; longer ones are searched exactly.
 pub const FUZZY_WORD: Limit = Limit::new("word that may be misspelt", 64, Unit::Bytes, "`search`, `manifest.search`");
-/// Words of one tool that the index takes.
+/// Indexed words of one tool.
 pub const DEFINITION_WORDS: Limit =
     Limit::new("words of a tool that are searched", 5000, Unit::Items, "definitions of servers");
-/// Nesting of JSON that becomes values: that of `serde_json`.
+/// Nesting of JSON that is parsed into values: that of `serde_json`.
 pub const JSON_LEVELS: Limit = Limit::new("nesting of JSON", 127, Unit::Levels, "whatever becomes values");
-/// What a regular expression of a schema may take when compiled.
+/// Memory of a compiled regular expression of a schema.
 pub const PATTERN: Limit =
     Limit::new("regular expression, compiled", 4 << 20, Unit::Bytes, "`pattern` of input schemas");
 /// A pattern of tool names.
@@ -226,28 +226,27 @@ pub const TOOL_PATTERN: Limit = Limit::new("pattern of tools", 1 << 10, Unit::By
 /// Its braces: nested alternatives are built recursively.
 pub const TOOL_PATTERN_BRACES: Limit = Limit::new("braces of a pattern of tools", 64, Unit::Items, "`forge.toml`");
 
-/// Stubs that a session has read and is known to have read. One that is forgotten is put on record again when it is
-/// read again.
+/// Stubs that a session remembers as read. A forgotten one goes on record again when it is read again.
 pub const READS: Limit = Limit::new("stubs read", 10_000, Unit::Items, "kept of a session; the oldest go");
-/// Their paths and digests; and as much again for the texts that no record has yet.
+/// Their paths and digests; and the same again for texts that no record has yet.
 pub const READ_BYTES: Limit =
     Limit::new("stubs read, together", 16 << 20, Unit::Bytes, "kept of a session; the oldest go");
-/// What a user has allowed for a session. What is forgotten is asked again.
+/// Consents of a user in a session. A forgotten one is asked again.
 pub const CONSENTS: Limit = Limit::new("consents", 1000, Unit::Items, "kept of a session; the oldest go");
 /// The same in bytes.
 pub const CONSENT_BYTES: Limit =
     Limit::new("consents, together", 1 << 20, Unit::Bytes, "kept of a session; the oldest go");
-/// Compiled regular expressions and formats of all schemas. One that is forgotten is compiled again.
+/// Compiled regular expressions and formats of all schemas. A forgotten one is compiled again.
 pub const PATTERNS: Limit = Limit::new("compiled patterns", 128, Unit::Items, "kept of all schemas; the oldest go");
 /// The same in bytes, by the number of their states.
 pub const PATTERN_BYTES: Limit =
     Limit::new("compiled patterns, together", 32 << 20, Unit::Bytes, "kept of all schemas; the oldest go");
-/// Tokens that logins got, which are redacted. One that is used is among the newest.
+/// Tokens of logins, for redaction. A token in use is among the newest.
 pub const TOKENS: Limit = Limit::new("tokens to redact", 1000, Unit::Items, "kept of all logins; the oldest go");
 /// The same in bytes.
 pub const TOKEN_BYTES: Limit =
     Limit::new("tokens to redact, together", 1 << 20, Unit::Bytes, "kept of all logins; the oldest go");
-/// Values of configurations that are redacted, in all their spellings: of each that was read since the start.
+/// Redacted values of all configurations since the start, in all their forms.
 pub const SECRETS: Limit =
     Limit::new("values to redact", 10_000, Unit::Items, "configurations; the one that goes beyond is not valid");
 /// The same in bytes.
@@ -257,7 +256,7 @@ pub const SECRET_BYTES: Limit = Limit::new(
     Unit::Bytes,
     "configurations; the one that goes beyond is not valid",
 );
-/// Paths and hosts of configurations that are redacted.
+/// Redacted paths and hosts of configurations.
 pub const PLACES: Limit =
     Limit::new("paths and hosts to redact", 1000, Unit::Items, "configurations; the one that goes beyond is not valid");
 

@@ -1,7 +1,7 @@
-//! What servers listed last, kept on disk, so that the first `ls` of the next start has tools before any server is up.
+//! Disk cache of the last listings, so that the first `ls` after a start has tools before any server is up.
 //!
-//! One file a server, named after a digest of how the server is reached: another command line is another server.
-//! A file that is not whole, not of this format, or that another user may have written counts as none.
+//! One file per server, named after a digest of its origin: another command line is another server. A file that is
+//! incomplete, of another format, or writable by another user is ignored.
 
 use std::io;
 use std::path::PathBuf;
@@ -17,14 +17,14 @@ use crate::limits;
 use crate::memory;
 use crate::upstream::{Listed, Listing};
 
-/// Changes whenever the content of the files does.
+/// Changes with the format of the files.
 const FORMAT: u32 = 1;
-/// Bytes of memory that values of a file may take for each byte that a list may have.
+/// Memory that values of a file may take per byte of a list's limit.
 const TREE_BYTES_A_BYTE: usize = 32;
-/// Bytes of a file that are read; what is larger is asked for again instead.
+/// Most bytes read of a file; a larger listing is requested again.
 const MAX_BYTES: u64 = limits::CACHED_LIST.max as u64;
 
-/// A folder of kept listings; without one nothing is kept.
+/// Folder of cached listings; `None` disables the cache.
 #[derive(Debug, Clone, Default)]
 pub struct Cache(Option<PathBuf>);
 
@@ -42,7 +42,7 @@ impl Cache {
         Self(folder)
     }
 
-    /// What `server` listed last and its digest, if that was kept whole.
+    /// Loads the last listing of `server` and its digest, if complete.
     #[must_use]
     pub fn load(&self, name: &str, server: &config::Server) -> Option<(Listing, String)> {
         let path = self.path(name, server)?;
@@ -62,11 +62,11 @@ impl Cache {
         whole.then_some((kept.listing, kept.digest))
     }
 
-    /// Keeps what `server` listed, with its digest. Failing to is no reason to fail anything: it is logged.
+    /// Stores a listing with its digest. A failure is only logged.
     pub fn store(&self, name: &str, server: &config::Server, listing: &Listing, digest: &str) {
         let (Some(folder), Some(path)) = (&self.0, self.path(name, server)) else { return };
         let kept = Kept { format: FORMAT, digest: digest.to_owned(), listing };
-        // Readable by its owner alone: descriptions can be confidential.
+        // Readable by its owner only: descriptions can be confidential.
         let text = serde_json::to_vec(&kept).map_err(io::Error::from);
         let written = files::make_own_folder(folder).and(text);
         if let Err(error) = written.and_then(|text| files::replace(&path, &text, Keep::Cached)) {
@@ -79,7 +79,7 @@ impl Cache {
     }
 }
 
-/// Digest of everything that a server listed.
+/// Digest of a whole listing.
 pub(super) fn digest(listing: &Listing) -> Option<String> {
     Some(stubgen::digest(&stubgen::canonical_json(&serde_json::to_value(listing).ok()?)))
 }

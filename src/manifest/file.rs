@@ -10,9 +10,9 @@ use crate::files;
 use crate::json;
 use crate::limits;
 
-/// Largest file that is read, in bytes.
+/// Most bytes of a file.
 const MAX_FILE: u64 = limits::LIST_FILE.max as u64;
-/// Most memory that its values may take, in bytes.
+/// Most bytes of memory of its values.
 const MAX_TREE: usize = 4 << 30;
 
 /// Reads tool lists: the result of a `tools/list`, an array of tools, or `{server: {"tools": […]}}`. The first two
@@ -48,7 +48,7 @@ fn servers(document: Value, stem: String) -> Option<BTreeMap<String, Vec<Value>>
     }
 }
 
-/// The tools of one server: its own `tools` list, or a list, or a map of tool name to tool.
+/// Tools of one server: its own `tools` list, or a list, or a map of tool name to tool.
 fn tools_of(server: Value) -> Option<Vec<Value>> {
     match server {
         Value::Array(tools) => Some(tools),

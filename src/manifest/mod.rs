@@ -1,4 +1,4 @@
-//! What the servers offer: one entry a configured server, in order of identifier, whatever its state.
+//! The manifest: one entry per configured server, in order of identifier, in any state.
 
 mod cache;
 mod file;
@@ -23,71 +23,70 @@ pub use offers::{Offer, Offers};
 pub use pin::{LOCK, Pin, Quarantined};
 pub use refresher::{RefreshedServer, Refresher};
 
-/// How far the servers of a catalog have come, in order.
+/// Progress of a catalog's servers, in order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Phase {
-    /// A server is being started of which nothing is known yet.
+    /// At least one server is starting and has no tools yet.
     Starting,
-    /// Of each server that is being started there are the tools that it listed last time.
+    /// Every starting server has the tools of its last listing.
     Usable,
-    /// No server is being started any more.
+    /// No server is starting.
     Settled,
 }
 
-/// Bytes of a server's `__init__.pyi`, about 200 tokens, up to which `binding = "auto"` lists it in place of a file a
-/// tool: reading all of it then costs less than finding out which parts to read.
+/// Most bytes of `__init__.pyi`, about 200 tokens, for which `binding = "auto"` lists it in place of one file per tool:
+/// reading it whole then costs less than finding out which parts to read.
 const SMALL_SERVER: usize = 800;
 
-/// One server as the catalog shows it.
+/// A server in the catalog.
 #[derive(Debug, Clone)]
 pub struct ServerEntry {
     /// Name in the configuration.
     pub name: String,
     /// Identifier in scripts and paths.
     pub ident: String,
-    /// Whether it can be used now.
+    /// State of the connection.
     pub state: ServerState,
-    /// Its stubs; without tools until it was listed.
+    /// Stubs; without tools until it was listed.
     pub stubs: Arc<ServerStubs>,
-    /// Its resources and prompts.
+    /// Resources and prompts.
     pub offers: Arc<Offers>,
-    /// What listings and search hits point at.
+    /// Files that listings and search hits point at.
     pub layout: Layout,
-    /// How many tools the configuration keeps from agents.
+    /// Number of tools that the configuration hides.
     pub hidden: usize,
-    /// Which of the servers that had this name it is, counted from 1 in the order they were started; 0 for one that is
-    /// not connected.
+    /// Instance of this name, counted from 1 in order of start; 0 for a server that is not connected.
     pub instance: u64,
-    /// Digest of how it is reached.
+    /// Digest of its origin.
     pub origin: Arc<str>,
-    /// Whether its tools have to be as they were reviewed.
+    /// True if its tools must match reviewed ones.
     pub is_pinned: bool,
-    /// Tools that differ from the reviewed ones, by identifier: named, and not callable. Their stubs are of the reviewed
-    /// definition, or of none.
+    /// Tools that differ from their review, by identifier: shown by name, not callable. Their stubs show the reviewed
+    /// definition, or none.
     pub quarantine: Arc<BTreeMap<String, Quarantined>>,
-    /// How it fares right now; the one part of a catalog that changes by itself.
+    /// Current health; the only part of a catalog that changes.
     health: Health,
-    /// Its place among the lists of all servers.
+    /// Memory reserved among the lists of all servers.
     _room: Option<Arc<Listed>>,
 }
 
-/// How a server is laid out for the agent; every file exists in each layout.
+/// Layout of a server for the agent; every file exists in each layout.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Layout {
-    /// Listings and hits point at one file a tool.
+    /// Listings and hits point at one file per tool.
     PerTool,
-    /// Listings point at `__init__.pyi`, hits at the tool that was found.
+    /// Listings point at `__init__.pyi`, hits at the tool's file.
     Small,
     /// Listings and hits point at `__init__.pyi`.
     Whole,
 }
 
-/// The state of a server.
+/// State of a server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ServerState {
-    /// Being started; tools that it has are those of the last time.
+    /// Starting, with the tools of the last listing if there is one.
     Connecting,
-    /// Not running, with tools as they were listed last; it is started by the next call.
+    /// Stopped while idle, with its last tools; the next call starts it.
     Resting,
     /// Listed and usable.
     Ready {
@@ -96,12 +95,12 @@ pub enum ServerState {
     },
     /// Known only from a file.
     Offline,
-    /// Could not be started or listed.
+    /// Failed to start or to list.
     Failed {
-        /// Why, in one line.
+        /// Reason, in one line.
         reason: String,
     },
-    /// Wants a login by a person.
+    /// A person must log in.
     NeedsLogin {
         /// The command that logs in.
         command: String,
@@ -111,7 +110,7 @@ pub enum ServerState {
 }
 
 impl ServerState {
-    /// One word, for metrics.
+    /// The state in one word, for metrics.
     #[must_use]
     pub fn word(&self) -> &'static str {
         match self {
@@ -125,7 +124,7 @@ impl ServerState {
         }
     }
 
-    /// One word or line for `ls /`.
+    /// The state in one word or line, for `ls /`.
     #[must_use]
     pub fn describe(&self) -> String {
         match self {
@@ -193,8 +192,7 @@ impl ServerEntry {
         }
     }
 
-    /// The same server with everything quarantined that `pin` does not know as it is. Nothing that was not reviewed is
-    /// left of such a tool but its identifier.
+    /// Quarantines every tool that differs from `pin`. Of a tool that was never reviewed only the identifier remains.
     #[must_use]
     pub fn pinned(self, pin: Option<&Pin>) -> Self {
         let Some(pin) = pin else { return self };
@@ -208,25 +206,25 @@ impl ServerEntry {
         Self { is_pinned: true, quarantine: Arc::new(quarantine), stubs, ..self }
     }
 
-    /// The same server as this instance of it.
+    /// Sets the instance.
     #[must_use]
     pub fn of_instance(self, instance: u64) -> Self {
         Self { instance, ..self }
     }
 
-    /// The same server, shown with how it fares.
+    /// Sets the health.
     #[must_use]
     pub fn with_health(self, health: Health) -> Self {
         Self { health, ..self }
     }
 
-    /// What it said on stderr; `None` if it is no process of ours.
+    /// Its stderr; `None` if it is not a child process.
     #[must_use]
     pub fn stderr(&self) -> Option<String> {
         self.health.stderr.as_ref().map(Stderr::text)
     }
 
-    /// The state of its breaker in one word.
+    /// State of its circuit breaker in one word.
     #[must_use]
     pub fn breaker(&self) -> &'static str {
         self.health.health.state()
@@ -283,8 +281,8 @@ fn expand(categories: &BTreeMap<String, Patterns>, listing: &Listing) -> BTreeMa
     categories.iter().map(|(category, patterns)| (category.clone(), matching(patterns))).collect()
 }
 
-/// Takes away the tools that `access` does not grant, before anything is made of them; how many those are. An entry
-/// that matches no tool is logged: in `deny`, a misspelt name would leave open what it was to close.
+/// Removes tools that `access` hides, before anything is made of them; returns their number. An entry that matches no
+/// tool is logged: a misspelt name in `deny` would leave its tool open.
 fn hide(server: &str, access: &Access, listing: &mut Listing) -> usize {
     let (allow, deny) = (access.allow.as_ref().map(Patterns::matcher), access.deny.matcher());
     let names = names(&listing.tools);
@@ -297,7 +295,7 @@ fn hide(server: &str, access: &Access, listing: &mut Listing) -> usize {
     }
     let granted = |name: &str| allow.as_ref().is_none_or(|allow| allow.is_match(name)) && !deny.is_match(name);
     let before = listing.tools.len();
-    // What has no name is no tool; it is reported where stubs are made.
+    // An entry without a name is not a tool; the stubs report it.
     listing.tools.retain(|tool| tool.get("name").and_then(Value::as_str).is_none_or(granted));
     before - listing.tools.len()
 }

@@ -1,4 +1,4 @@
-//! What a server offers besides tools: resources, resource templates and prompts.
+//! A server's offers besides tools: resources, resource templates and prompts.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -10,7 +10,7 @@ use crate::redact::{self, Surface};
 use crate::text::head;
 use crate::upstream::{Listing, offer_digest};
 
-/// Longest file name, without a number that tells it from another.
+/// Longest file name, without the number that makes it unique.
 const MAX_FILE: usize = 80;
 /// Longest URI or name.
 const MAX_ID: usize = limits::OFFER_ID.max;
@@ -26,22 +26,22 @@ pub struct Offers {
     pub templates: Vec<Offer>,
     /// Prompts.
     pub prompts: Vec<Offer>,
-    /// What is missing here, and why.
+    /// Missing lists, with the reason.
     pub notes: Vec<String>,
-    /// Whole digest of all of it.
+    /// Full digest of all offers.
     pub digest: String,
 }
 
 /// A resource, a template or a prompt.
 #[derive(Debug)]
 pub struct Offer {
-    /// Its file in the virtual filesystem: unique in its folder, also where case does not count.
+    /// File in the virtual filesystem: unique in its folder, also without case.
     pub file: String,
-    /// What the server knows it by: a URI, a URI template, or a prompt's name.
+    /// Identifier at the server: a URI, a URI template, or a prompt's name.
     pub id: String,
-    /// What it is, on one line; may be empty.
+    /// Description in one line; may be empty.
     pub summary: String,
-    /// Its definition as the server sent it.
+    /// Definition, unchanged.
     pub definition: Value,
 }
 
@@ -90,7 +90,7 @@ fn find<'a>(offers: &'a [Offer], id: &str) -> Option<&'a Offer> {
 }
 
 impl Offer {
-    /// Its digest, which connections are compared by.
+    /// Digest for comparison with connections.
     #[must_use]
     pub fn digest(&self) -> String {
         offer_digest(&self.definition)
@@ -103,8 +103,8 @@ impl Offer {
     }
 }
 
-/// The usable entries of a list, and how many others there were. An identifier with invisible characters is not
-/// usable: what a reader sees would not be what is sent.
+/// Usable entries of a list, and the number of others. An identifier with invisible characters is unusable: a reader
+/// would see another one than is sent.
 fn offers(list: Vec<Value>, key: &str, suffix: &str) -> (Vec<Offer>, usize) {
     let total = list.len();
     let mut by_id = BTreeMap::new();
@@ -117,7 +117,7 @@ fn offers(list: Vec<Value>, key: &str, suffix: &str) -> (Vec<Offer>, usize) {
     let mut taken = Taken::default();
     let named = by_id.into_iter().map(|(id, definition)| {
         let name = definition.get("name").and_then(Value::as_str).unwrap_or_default();
-        // A file is what clients read by, so that no part of its name may be taken out of it.
+        // Clients read by file name, so no part of it may be redacted.
         let [name, clean] = [name, &id].map(|text| redact::text(Surface::Log, text));
         let file = unique(&file_name(&name, &clean), suffix, &mut taken);
         Offer { file, summary: summary(&definition), id, definition }
@@ -125,7 +125,7 @@ fn offers(list: Vec<Value>, key: &str, suffix: &str) -> (Vec<Offer>, usize) {
     (named.collect(), odd)
 }
 
-/// Letters, digits, `.`, `_` and `-` of the name, else of the end of the identifier; anything else becomes `_`.
+/// Letters, digits, `.`, `_` and `-` of the name, else of the end of the identifier; `_` replaces anything else.
 fn file_name(name: &str, id: &str) -> String {
     let last = id.trim_end_matches('/').rsplit(['/', ':']).next().unwrap_or_default();
     let chosen = if name.trim().is_empty() { last } else { name.trim() };
@@ -138,11 +138,11 @@ fn file_name(name: &str, id: &str) -> String {
     }
 }
 
-/// The file names of a folder, in lower case.
+/// File names of a folder, in lower case.
 #[derive(Default)]
 struct Taken {
     names: HashSet<String>,
-    /// The next number to be tried for a name, so that many of one name do not begin at the first each.
+    /// Next number to try for a name, so that many files of one name do not each start at the first.
     next: HashMap<String, usize>,
 }
 

@@ -1,16 +1,16 @@
-//! What tells servers apart beyond their name: how they are reached.
+//! Origin of a server: its connection settings, which identify it beside its name.
 
 use serde_json::{Value, json};
 
 use crate::config::{self, Transport};
 use crate::redact::secret::Secret;
 
-/// For what is kept on disk: of secrets only the names.
+/// Origin for the disk: only the names of secrets.
 pub(super) fn on_disk(server: &config::Server) -> String {
     digest(server, |_| Value::Null)
 }
 
-/// For what is kept in memory: with another key or token it is another server. Does not leave the process.
+/// Origin in memory: another key or token is another server. It stays in the process.
 pub(super) fn in_memory(server: &config::Server) -> String {
     digest(server, |secret| secret.expose().into())
 }

@@ -1,7 +1,7 @@
 //! The reviewed stub tree as allow-list: `[manifest] pin`.
 //!
-//! What was reviewed is what `stubs.lock` names: a tool counts when the definition in its `.json` has the digest that is
-//! written there. Any other file in the folder counts for nothing.
+//! `stubs.lock` names what was reviewed: a tool counts if the definition in its `.json` has the digest of its line.
+//! Other files in the folder are ignored.
 
 use std::collections::{BTreeMap, HashSet};
 use std::fmt;
@@ -14,12 +14,12 @@ use crate::error::{Error, ErrorCode, Result};
 use crate::limits;
 use crate::tree::Tree;
 
-/// The file that names the reviewed tools: a line a tool, the whole digest of its definition and the path of its stub.
+/// File of reviewed tools: one line per tool, with the full digest of its definition and the path of its stub.
 pub const LOCK: &str = "stubs.lock";
 /// Hexadecimal digits of a digest.
 const DIGITS: usize = 64;
 
-/// The definitions that were reviewed.
+/// Reviewed definitions.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Pin {
     folder: String,
@@ -34,12 +34,12 @@ struct Reviewed {
     definition: String,
 }
 
-/// Why a tool is quarantined.
+/// Reason for a quarantine.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Quarantined {
-    /// In one line.
+    /// The reason in one line.
     pub reason: String,
-    /// Whether its stub shows it as it was reviewed; otherwise it shows nothing.
+    /// True if the stub shows the reviewed definition; otherwise it shows nothing.
     pub is_reviewed: bool,
 }
 
@@ -50,10 +50,10 @@ impl fmt::Display for Quarantined {
 }
 
 impl Pin {
-    /// Reads the definitions that the lock of a tree names, which `forgefs stubs generate` wrote.
+    /// Loads the definitions that the lock of a tree names; `forgefs stubs generate` writes it.
     ///
     /// # Errors
-    /// `INVALID_ARGS` when the folder is no stub tree, or anything that its lock names is not there as it was reviewed.
+    /// `INVALID_ARGS` when the folder is not a stub tree, or a definition of its lock is missing or differs.
     pub fn load(folder: &Path) -> Result<Self> {
         let wrong = |path: &str, what: String| {
             let place = folder.join(path);
@@ -71,7 +71,7 @@ impl Pin {
                 return Err(limits::PIN_TOOLS.exceeded(ErrorCode::InvalidArgs, pin.tools.len() + 1));
             }
             let entry = Entry::parse(line).map_err(|what| wrong(LOCK, format!("line {}: {what}", number + 1)))?;
-            // Identifiers are told apart without case, as some disks do.
+            // Identifiers are compared without case, as some filesystems do.
             if !names.insert(format!("{}/{}", entry.server, entry.tool).to_lowercase()) {
                 let what = format!("line {}: `{}` of {} is named twice", number + 1, entry.tool, entry.server);
                 return Err(wrong(LOCK, what));
@@ -84,7 +84,7 @@ impl Pin {
         Ok(pin)
     }
 
-    /// The tools of a server that are not as reviewed, by identifier.
+    /// Tools of a server that differ from their review, by identifier.
     pub(super) fn quarantined(&self, server: &ServerStubs) -> BTreeMap<String, Quarantined> {
         let folder = &self.folder;
         let held = |tool: &stubgen::ToolStub| match self.tools.get(&(server.ident.clone(), tool.ident.clone())) {
@@ -100,7 +100,7 @@ impl Pin {
         server.tools.iter().filter_map(|tool| Some((tool.ident.clone(), held(tool)?))).collect()
     }
 
-    /// The definition that is shown of a quarantined tool: the reviewed one, or one of nothing but the identifier.
+    /// Definition shown for a quarantined tool: the reviewed one, or only the identifier.
     pub(super) fn shown(&self, server: &str, tool: &str) -> Value {
         let reviewed = self.tools.get(&(server.to_owned(), tool.to_owned()));
         let definition = reviewed.and_then(|reviewed| serde_json::from_str(&reviewed.definition).ok());
@@ -131,7 +131,7 @@ impl<'a> Entry<'a> {
         }
         let stem = path.strip_suffix(".pyi").ok_or_else(form)?;
         let parts: Vec<&str> = stem.split('/').collect();
-        // Identifiers have no other characters, so that no path leads elsewhere or into a hidden folder.
+        // Identifiers have no other characters, so no path leads elsewhere or into a hidden folder.
         let is_ident = |part: &str| !part.is_empty() && part.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_');
         match *parts.as_slice() {
             [server, tool] | [server, _, tool] if parts.iter().all(|part| is_ident(part)) => {
@@ -141,10 +141,10 @@ impl<'a> Entry<'a> {
         }
     }
 
-    /// The definition at `path`, of `left` bytes at most, if it has the digest.
+    /// Reads the definition at `path`, at most `left` bytes, and checks its digest.
     fn read(&self, tree: &Tree, path: &str, left: usize) -> Result<Reviewed, String> {
         let max = limits::PIN_FILE.max.min(left);
-        // The stub is what people read: one that is gone or leads elsewhere was not.
+        // People review the stub: one that is missing or a link was not reviewed.
         tree.read(&format!("{}.pyi", self.stem), max as u64).map_err(|error| format!("its stub: {error}"))?;
         let text = tree.read(path, max as u64).map_err(|error| error.to_string())?;
         let definition: Value = serde_json::from_slice(&text).map_err(|error| format!("not JSON: {error}"))?;

@@ -1,5 +1,5 @@
-//! Keeps one server's entry current: listed when it starts, when it says that it changed, when what it listed goes
-//! stale, and until it works with growing pauses while it fails.
+//! Refreshes one server's entry: at start, on `list_changed`, when its list expires, and after a failure with growing
+//! delays.
 
 use std::future::pending;
 use std::pin::pin;
@@ -17,46 +17,46 @@ use crate::error::{Error, ErrorCode};
 use crate::panics;
 use crate::upstream::{Answer, Event, EventReceiver, Health, Listing, Operation, Progress, Upstream};
 
-/// Pause before a server that failed is listed again; doubled by each further failure up to [`MAX_RETRY`].
+/// Delay before the retry after a failure; each further failure doubles it, up to [`MAX_RETRY`].
 const FIRST_RETRY: Duration = Duration::from_secs(5);
-/// Longest such pause.
+/// Longest retry delay.
 const MAX_RETRY: Duration = Duration::from_secs(120);
-/// How long changes are collected before the server is listed again: they come in bursts.
+/// Debounce time of changes, which come in bursts.
 const SETTLE: Duration = Duration::from_millis(300);
-/// How long a server whose tools are known waits with its start until they are in the catalog.
+/// Longest time that a server with known tools delays its start until they are in the catalog.
 const MAX_INDEXING: Duration = Duration::from_secs(1);
-/// Least time that a server's `ttlMs` is taken for; one that says 0 wants to be asked each time.
+/// Least `ttlMs` that is honoured; a server that sends 0 wants a request each time.
 const LEAST_TTL: Duration = Duration::from_secs(60);
 
-/// Lists one server again and again.
+/// Lists one server repeatedly.
 pub struct Refresher {
-    /// What its listings are made into entries by.
+    /// Makes entries of its listings.
     pub source: Arc<RefreshedServer>,
-    /// The way to it.
+    /// Its stack.
     pub upstream: Arc<dyn Upstream>,
-    /// What its connection tells.
+    /// Events of its connections.
     pub events: EventReceiver,
-    /// How often it is listed again without a reason.
+    /// Interval of refreshes without another reason.
     pub refresh: Option<Duration>,
-    /// How far the catalog is.
+    /// Phase of the catalog.
     pub catalog: watch::Receiver<Phase>,
 }
 
-/// A configured server, as far as its entry goes.
+/// A configured server, as its entry needs it.
 pub struct RefreshedServer {
     /// Name in the configuration.
     pub name: String,
     /// Identifier in scripts and paths.
     pub ident: String,
-    /// Which of the servers of this name it is.
+    /// Instance of this name.
     pub instance: u64,
     /// Its configuration.
     pub server: config::Server,
-    /// How it fares.
+    /// Health.
     pub health: Health,
     /// Reviewed stubs that its tools must match.
     pub pin: Option<Arc<Pin>>,
-    /// Where its last listing is kept.
+    /// Cache of its last listing.
     pub cache: Cache,
 }
 
@@ -70,14 +70,14 @@ impl RefreshedServer {
 }
 
 impl Refresher {
-    /// The entry to begin with, without any I/O.
+    /// The first entry, without I/O.
     #[must_use]
     pub fn first_entry(&self) -> ServerEntry {
         self.source.entry(Listing::default(), ServerState::Connecting)
     }
 
-    /// Gives each new entry to `changed`, the first one being known already. A panic is a failure like others: the
-    /// server is listed again after a pause.
+    /// Passes each new entry after the first to `changed`. A panic is a failure like others: the server is listed again
+    /// after a delay.
     pub async fn run(mut self, changed: impl Fn(ServerEntry)) {
         while panics::caught(self.keep(&changed)).await.is_err() {
             tokio::time::sleep(FIRST_RETRY).await;
@@ -93,7 +93,7 @@ impl Refresher {
             changed(last.clone());
             match last.state {
                 ServerState::Resting => wait = None,
-                // What is asked for first needs the index and no server, and servers that start take every processor.
+                // The first requests need the index and no server; starting servers would take every processor.
                 _ => self.indexed().await,
             }
         }
@@ -128,7 +128,7 @@ impl Refresher {
                     last.with_state(state)
                 }
             };
-            // The reading that was just taken is no news, a change or another reading that came meanwhile is.
+            // The reading just taken is not news; a change or another reading meanwhile is.
             let mut changed_meanwhile = false;
             while let Ok(event) = self.events.try_recv() {
                 changed_meanwhile |= match event {
@@ -151,20 +151,20 @@ impl Refresher {
         }
     }
 
-    /// Waits until the catalog has what is known of every server.
+    /// Waits until the catalog has the known tools of every server.
     async fn indexed(&mut self) {
         let usable = self.catalog.wait_for(|phase| *phase >= Phase::Usable);
-        // Otherwise there is a server of which nothing is known.
+        // Times out if a server has no known tools.
         let _ = tokio::time::timeout(MAX_INDEXING, usable).await;
     }
 
-    /// Waits for a reason to do something; `reading` is the last one that was taken.
+    /// Waits for the next reason to act; `reading` is the last one taken.
     async fn next_reason(&mut self, wait: Option<Duration>, state: &ServerState, reading: u64) -> Reason {
         let account = match state {
             ServerState::NeedsLogin { .. } => Account::of(&self.source.name, &self.source.server),
             _ => None,
         };
-        // A login in another process is used at once.
+        // A login in another process takes effect at once.
         let login = async {
             match account {
                 Some(account) => account.changed().await,
@@ -198,7 +198,7 @@ impl Refresher {
         }
     }
 
-    /// Lists the server, of which the list with the digest `known` is known; the error is the state it is in instead.
+    /// Lists the server, whose known list has the digest `known`; the error is its new state.
     async fn list(&self, known: Option<String>) -> Result<Listed, ServerState> {
         let failed = |reason| ServerState::Failed { reason };
         let started = Instant::now();
@@ -214,11 +214,11 @@ impl Refresher {
         let (tools, ms) = (listing.tools.len(), started.elapsed().as_millis());
         tracing::info!(server = self.source.name, tools, protocol = listing.protocol, ms, "listed");
         let ttl = listing.ttl_ms.map(|ms| Duration::from_millis(ms).max(LEAST_TTL));
-        // A server that says when its lists change need not be asked.
+        // A server that announces changes needs no polling.
         let ttl = if listing.tells_changes { None } else { ttl };
         let state = ServerState::Ready { protocol: listing.protocol.clone() };
         let (source, ready, number) = (Arc::clone(&self.source), state.clone(), listing.reading);
-        // Thousands of stubs take a while: not on a thread that serves requests.
+        // Thousands of stubs take a while: off the threads that serve requests.
         let made = tokio::task::spawn_blocking(move || {
             let digest = digest(&listing);
             if digest.is_some() && digest == known {
@@ -233,7 +233,7 @@ impl Refresher {
         Ok(Listed { number, ttl, state, news })
     }
 
-    /// What was listed last time and its digest, if it was kept.
+    /// The cached listing and its digest.
     async fn kept(&self) -> Option<(ServerEntry, String)> {
         let source = Arc::clone(&self.source);
         let made = tokio::task::spawn_blocking(move || {
@@ -245,18 +245,18 @@ impl Refresher {
     }
 }
 
-/// What came of listing a server.
+/// Result of listing a server.
 struct Listed {
-    /// The number of the reading.
+    /// Number of the reading.
     number: u64,
-    /// For how long the server says that it is good.
+    /// Validity that the server states.
     ttl: Option<Duration>,
     state: ServerState,
-    /// The entry that it makes, and its digest; `None` when it is the list that was known.
+    /// The new entry and its digest; `None` if the list is unchanged.
     news: Option<(ServerEntry, Option<String>)>,
 }
 
-/// Why a server is looked at again.
+/// Reason to act.
 enum Reason {
     List,
     IdleStopped,
@@ -275,7 +275,7 @@ mod tests {
     use crate::config::Config;
     use crate::upstream::events;
 
-    /// Panics when it is listed first.
+    /// Panics on the first list.
     #[derive(Default)]
     struct Defective(AtomicU32);
 

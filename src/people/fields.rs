@@ -1,4 +1,4 @@
-//! The arguments of a call as a person decides by them: one line a field, what decides first, nothing left out.
+//! Renders the arguments of a call for a person's decision: one line per field, decisive ones first, all complete.
 
 use std::borrow::Cow;
 
@@ -8,13 +8,13 @@ use super::quoted;
 use crate::error::{ErrorCode, Result};
 use crate::limits::{self, Limit};
 
-/// Characters of a text that is shown whole, whatever its field is called.
+/// Most characters of a text that is shown in full, in any field.
 const SHORT: usize = 300;
-/// Characters of a longer text that are shown of its beginning and of its end.
+/// Characters of a longer text's beginning and of its end.
 const HEAD: usize = 160;
 const TAIL: usize = 80;
 
-/// Words in names of fields that say whom a call reaches, what it costs and what it acts on.
+/// Words in names of fields that decide about a call: recipient, cost, object.
 const DECISIVE: &[&str] = &[
     "account",
     "accounts",
@@ -101,15 +101,15 @@ const DECISIVE: &[&str] = &[
     "wallet",
 ];
 
-/// The lines of all fields, those that decide first, then what is short, then texts of which the middle is counted.
+/// Lines of all fields: decisive ones first, then short ones, then long texts with a counted middle.
 ///
 /// # Errors
-/// `APPROVAL_DENIED` when they are more than a person can be shown, or a field that decides is too long.
+/// `APPROVAL_DENIED` when they are more than a person can be shown, or a decisive field is too long.
 pub(crate) fn fields(arguments: &Value) -> Result<Vec<String>> {
     let mut all = Vec::new();
     let root = Path { text: String::new(), is_decisive: false, leaf: false };
     collect(arguments, &root, &mut all)?;
-    // Stable: within a rank they stay in their order.
+    // Stable: fields of one rank keep their order.
     all.sort_by_key(|(rank, _)| *rank);
     let lines: Vec<String> = all.into_iter().map(|(_, line)| line).collect();
     fits(&limits::SHOWN, lines.iter().map(String::len).sum())?;
@@ -120,7 +120,7 @@ fn fits(limit: &Limit, size: usize) -> Result<()> {
     if size <= limit.max { Ok(()) } else { Err(limit.exceeded(ErrorCode::ApprovalDenied, size)) }
 }
 
-/// Where a field is, and whether a name on the way, or the last one, says that it decides.
+/// Path of a field, and whether a name on it, or its last one, is decisive.
 struct Path {
     text: String,
     is_decisive: bool,
@@ -140,7 +140,7 @@ impl Path {
         Self { text: format!("{}[{position}]", self.text), ..*self }
     }
 
-    /// 0 and 1 for what decides, 2 for what is short, 3 for the rest.
+    /// 0 and 1 for decisive fields, 2 for short ones, 3 for the rest.
     fn rank(&self, is_short: bool) -> u8 {
         match (self.leaf, self.is_decisive, is_short) {
             (true, ..) => 0,
@@ -181,7 +181,7 @@ fn is_long(text: &str, characters: usize) -> bool {
     text.len() > characters && text.chars().nth(characters).is_some()
 }
 
-/// Values without parts, side by side, where they fit one line.
+/// Scalar values in a row, if they fit one line.
 fn in_a_row(items: &[Value]) -> Option<String> {
     let mut row = String::from("[");
     for (position, item) in items.iter().enumerate() {
@@ -199,7 +199,7 @@ fn in_a_row(items: &[Value]) -> Option<String> {
     Some(row)
 }
 
-/// Beginning and end of a text, what is between them counted, and what tells it from any other.
+/// Beginning and end of a text, the size of the middle, and a digest.
 fn folded(text: &str) -> String {
     let count = text.chars().count();
     let end = |characters: usize| text.char_indices().nth(characters).map_or(text.len(), |(at, _)| at);
@@ -214,7 +214,7 @@ fn folded(text: &str) -> String {
     )
 }
 
-/// What a person should know of a text that looks like another one.
+/// A warning about deceptive text.
 fn remark(text: &str) -> &'static str {
     let has_latin = text.bytes().any(|byte| byte.is_ascii_alphabetic());
     let is_lookalike = |c| {
@@ -232,7 +232,7 @@ fn remark(text: &str) -> &'static str {
     }
 }
 
-/// Whether a word of the name is one of [`DECISIVE`]: of `replyTo`, `reply_to` and `REPLY-TO`, `to` is.
+/// True if a word of the name is in [`DECISIVE`]: `to` of `replyTo`, `reply_to` and `REPLY-TO`.
 fn is_decisive(name: &str) -> bool {
     let mut word = String::new();
     let mut was_lower = false;

@@ -1,4 +1,4 @@
-//! Foreign text for people, whatever it is.
+//! Fuzz target: arbitrary foreign text for people.
 
 use serde_json::{Value, json};
 
@@ -9,7 +9,7 @@ use crate::upstream::Ask;
 const PIECES: &[&str] =
     &["a", "     ", "\u{a0}", "\u{300}", "\u{202e}", "\u{1}", "▌", "\"", "\\", "to", "https://", "xn--", "é"];
 
-/// Text and arguments are shown at a linear size, on the lines that they may have; forms and addresses too.
+/// Checks that text, arguments, forms and addresses are shown at a linear size and within their lines.
 pub fn shown(data: &[u8]) {
     warmed(check_shown, data);
 }

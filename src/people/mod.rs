@@ -1,9 +1,8 @@
-//! What people decide by, and what they read: the one renderer of foreign text for approvals, elicitations, the
-//! terminal and the log.
+//! Renders foreign text for people: approvals, elicitations, the terminal and the log.
 //!
-//! A question begins with who speaks. Every further line begins with [`MARK`], which no value can contain, so that a
-//! value neither starts a line nor passes for another field, however a client wraps or joins lines. Characters that
-//! cannot be seen, or that move what is seen, are shown as escapes.
+//! A question begins with its speaker. Every further line begins with [`MARK`], which no value can contain, so that a
+//! value neither starts a line nor passes for another field, however a client wraps or joins lines. Invisible
+//! characters, and those that move visible ones, are shown as escapes.
 
 mod fields;
 #[cfg(any(test, feature = "fuzzing"))]
@@ -19,9 +18,9 @@ use regex::Regex;
 pub(crate) use fields::fields;
 pub(crate) use relay::relayed;
 
-/// What every line of a question but the first begins with.
+/// Start of every line of a question but the first.
 pub(crate) const MARK: &str = "▌ ";
-/// Combining marks on one character, and spaces side by side, that are shown as they are.
+/// Most combining marks on one character, and most consecutive spaces, before they are escaped.
 const MAX_RUN: usize = 4;
 
 /// Text of any number of lines, for a terminal: only `\n` and `\t` have an effect.
@@ -42,7 +41,7 @@ pub(crate) fn visible(text: &str) -> Cow<'_, str> {
     Cow::Owned(shown)
 }
 
-/// Text on one line, that cannot be taken for a part of a question's frame.
+/// Text on one line that cannot pass for part of a question's frame.
 pub(crate) fn line(text: &str) -> Cow<'_, str> {
     if text.bytes().all(|byte| matches!(byte, b' '..=b'~')) && !text.contains("     ") {
         return Cow::Borrowed(text);
@@ -52,7 +51,7 @@ pub(crate) fn line(text: &str) -> Cow<'_, str> {
     Cow::Owned(shown)
 }
 
-/// Text on one line in quotes, with an escape for everything that could be taken for the end of it.
+/// Quoted text on one line; anything that could pass for its end is escaped.
 pub(crate) fn quoted(text: &str) -> String {
     let mut shown = String::with_capacity(text.len() + 2);
     shown.push('"');
@@ -61,14 +60,14 @@ pub(crate) fn quoted(text: &str) -> String {
     shown
 }
 
-/// JSON text that stays the same JSON, with escapes for what cannot be seen.
+/// JSON text that stays the same JSON, with invisible characters escaped.
 pub(crate) fn json(text: &str) -> Cow<'_, str> {
     if text.bytes().all(|byte| matches!(byte, b' '..=b'~' | b'\n' | b'\t')) {
         return Cow::Borrowed(text);
     }
     let mut shown = String::with_capacity(text.len() + 16);
     for c in text.chars() {
-        // What is below a space stands between values, never in one.
+        // Characters below a space stand between values, never inside one.
         if c >= ' ' && is_hidden(c) {
             c.encode_utf16(&mut [0; 2]).iter().for_each(|unit| shown.push_str(&format!("\\u{unit:04x}")));
         } else {
@@ -100,7 +99,7 @@ fn push_line(shown: &mut String, text: &str, is_escaped: impl Fn(char) -> bool) 
     }
 }
 
-/// Spaces side by side could push text to where the next line of a window begins.
+/// A run of spaces could push text to where the next line of a window begins.
 fn push_blanks(shown: &mut String, blanks: &str) {
     let count = blanks.chars().count();
     if count > MAX_RUN {
@@ -116,8 +115,8 @@ fn push(shown: &mut String, c: char, marks: &mut usize) {
     if is_hidden(c) || *marks > MAX_RUN { shown.extend(c.escape_unicode()) } else { shown.push(c) }
 }
 
-/// Whether a character has no form of its own, or changes that of others: controls, format characters with those that
-/// turn the direction of reading, separators of lines, fillers, variation selectors, tags, private use.
+/// True for characters without a form of their own, or that change others: controls, format characters such as
+/// direction marks, line separators, fillers, variation selectors, tags, private use.
 pub(crate) fn is_hidden(c: char) -> bool {
     if c.is_ascii() {
         return c.is_ascii_control();
@@ -131,7 +130,7 @@ pub(crate) fn is_hidden(c: char) -> bool {
         | '\u{1bca0}'..='\u{1bca3}' | '\u{1d173}'..='\u{1d17a}' | '\u{e0000}'..='\u{10ffff}')
 }
 
-/// Whether a character looks like [`MARK`], or like a quotation mark or equals sign of another width.
+/// True for look-alikes of [`MARK`], and quotation marks and equals signs of other widths.
 fn is_frame(c: char) -> bool {
     matches!(c,
         '\u{2580}'..='\u{259f}' | '\u{2758}'..='\u{275a}' | '\u{23b8}' | '\u{23b9}' | '\u{1fb00}'..='\u{1fbff}'
@@ -139,23 +138,22 @@ fn is_frame(c: char) -> bool {
         | '\u{5f4}')
 }
 
-/// Whether a character is a space of some width.
+/// True for a space of any width.
 fn is_blank(c: char) -> bool {
     matches!(c, ' ' | '\u{a0}' | '\u{1680}' | '\u{2000}'..='\u{200a}' | '\u{202f}' | '\u{205f}' | '\u{3000}')
 }
 
-/// Whether a character is drawn over the one before it.
+/// True for a combining mark.
 fn is_combining(c: char) -> bool {
     static MARKS: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(r"^[\p{Mn}\p{Me}]$").ok());
-    // Most text has none, and ideographs need no look.
+    // Fast path: most text has none, and ideographs are none.
     if c < '\u{300}' || matches!(c, '\u{3400}'..='\u{9fff}' | '\u{ac00}'..='\u{d7ff}') {
         return false;
     }
     MARKS.as_ref().is_some_and(|marks| marks.is_match(c.encode_utf8(&mut [0; 4])))
 }
 
-/// Writes log records, one a line whatever is in them; each write is a record with its end of line, as
-/// `tracing_subscriber` makes them.
+/// Writes log records, each on one line; each write is a record with its line end, as `tracing_subscriber` makes them.
 #[derive(Debug)]
 pub(crate) struct Records<W>(pub(crate) W);
 

@@ -1,5 +1,5 @@
-//! Questions of servers, as they are passed on: the server is named first, and nothing that it wrote can pass for the
-//! gateway's own words or for another field.
+//! Forwards servers' questions: the server is named first, and its text cannot pass for the gateway's own words or for
+//! another field.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -11,8 +11,7 @@ use crate::error::{Error, ErrorCode, Result};
 use crate::limits::{self, Limit};
 use crate::upstream::Ask;
 
-/// Words side by side in names and descriptions of fields for what a form may not ask for: MCP demands that servers
-/// ask for it by URL.
+/// Phrases in names and descriptions of fields that a form may not ask for: MCP requires URL mode for them.
 const SECRETS: &[&str] = &[
     "password",
     "passwd",
@@ -46,13 +45,13 @@ const SECRETS: &[&str] = &[
     "recovery code",
     "seed phrase",
 ];
-/// Words that are enough in the name of a field.
+/// Words that suffice in the name of a field.
 const SECRET_NAMES: &[&str] = &["secret", "token", "pin"];
 
-/// What the client is asked in place of what `server` wrote.
+/// The client's question in place of the one that `server` wrote.
 ///
 /// # Errors
-/// `APPROVAL_DENIED` for what may not be asked, or cannot be shown.
+/// `APPROVAL_DENIED` for a forbidden question, or one that cannot be shown.
 pub(crate) fn relayed(server: &str, ask: Ask, params: Value) -> Result<Value> {
     let (Value::Object(mut params), false) = (params, ask == Ask::Roots) else { return Ok(Value::Null) };
     match ask {
@@ -72,7 +71,7 @@ fn fits(limit: &Limit, size: usize) -> Result<()> {
     if size <= limit.max { Ok(()) } else { Err(limit.exceeded(ErrorCode::ApprovalDenied, size)) }
 }
 
-/// Who asks, and the server's words, each line of them marked.
+/// The sender, and the server's words with every line marked.
 fn message(server: &str, what: &str, params: &mut Map<String, Value>) -> Result<()> {
     let words = params.get("message").and_then(Value::as_str).unwrap_or_default();
     fits(&limits::MESSAGE, words.len())?;
@@ -108,7 +107,7 @@ fn by_form(server: &str, params: &mut Map<String, Value>) -> Result<()> {
     Ok(())
 }
 
-/// Makes visible what a client shows of a field. What the server gets back stays as it is, and has to be visible.
+/// Makes the visible texts of a field safe. Values that go back to the server stay unchanged, and must be visible.
 fn show(key: &str, value: &mut Value) -> Result<()> {
     match value {
         Value::String(text) if matches!(key, "title" | "description" | "enumNames") => *text = line(text).into_owned(),
@@ -122,7 +121,7 @@ fn show(key: &str, value: &mut Value) -> Result<()> {
     Ok(())
 }
 
-/// Whether a field that is filled in freely is named or described as a secret.
+/// True if a free-form field is named or described as a secret.
 fn asks_for_secret(name: &str, field: &Map<String, Value>) -> bool {
     let is_free =
         field.get("type").and_then(Value::as_str).is_none_or(|kind| matches!(kind, "string" | "integer" | "number"))
@@ -136,7 +135,7 @@ fn asks_for_secret(name: &str, field: &Map<String, Value>) -> bool {
             || text("format") == "password")
 }
 
-/// The words of a name or a sentence in lower case, each between spaces.
+/// Words of a name or a sentence in lower case, each between spaces.
 fn spoken(text: &str) -> String {
     let mut words = String::from(" ");
     let mut was_lower = false;
@@ -163,7 +162,7 @@ fn by_url(server: &str, params: &mut Map<String, Value>) -> Result<()> {
     Ok(())
 }
 
-/// The address of a page, and what a person should know of its host.
+/// Address of a page, and a warning about its host.
 fn web_page(address: &str) -> Result<(Url, String)> {
     let url = Url::parse(address).map_err(|error| refused(format!("its address is not valid: {error}")))?;
     let is_loopback = match url.host() {
@@ -194,7 +193,7 @@ fn web_page(address: &str) -> Result<(Url, String)> {
     Ok((url, remark))
 }
 
-/// The client's context is that of every server, so none of it goes to one of them.
+/// The client's context contains data of every server, so none of it goes to a server.
 fn sampling(server: &str, params: &mut Map<String, Value>) -> Result<()> {
     params.shift_remove("includeContext");
     let system = params.get("systemPrompt").and_then(Value::as_str).unwrap_or_default();

@@ -1,17 +1,17 @@
-//! Base64: what is hidden in it, and whether something that is said to be binary is.
+//! Base64: finds secrets in it, and checks content declared as binary.
 
 use super::scan::{self, Found, rank, run};
 use super::vendors::alnum;
 use crate::redact::secret;
 
-/// Shortest run of base64 that is looked into.
+/// Shortest run of base64 that is decoded.
 const SHORTEST: usize = 24;
-/// Characters at the beginning of a run that have to stand for plain text.
+/// Characters at the start of a run that must decode to plain text.
 const SAMPLE: usize = 16;
-/// Base64 within base64 that is looked into. Each level is three quarters of the one around it.
+/// Levels of nested base64. Each is three quarters of the one around it.
 const LEVELS: usize = 2;
 
-/// Secrets in runs of base64 that stand for text: the whole run is one.
+/// Finds secrets in base64-encoded text; the whole run is one.
 pub(super) fn find(text: &str, found: &mut Vec<Found>) {
     find_in(text, LEVELS, found);
 }
@@ -31,7 +31,7 @@ fn find_in(text: &str, levels: usize, found: &mut Vec<Found>) {
     }
 }
 
-/// What is worst in a text that was encoded. Tokens by name alone are left: cursors of lists are such texts.
+/// Finds the gravest secret in decoded text. Tokens known only by name are skipped: cursors of lists are such texts.
 fn worst(inner: &str, levels: usize) -> Option<Found> {
     let mut found = secret::places(inner);
     scan::credentials(inner, &mut found);
@@ -48,7 +48,7 @@ fn plain_text(run: &str) -> Option<String> {
     if !decode(&run[..SAMPLE])?.iter().all(is_plain) {
         return None;
     }
-    // What hangs over at the end is of no whole byte.
+    // Leftover digits at the end make no whole byte.
     let whole = run.len() - usize::from(run.len() % 4 == 1);
     String::from_utf8(decode(&run[..whole])?).ok()
 }
@@ -57,7 +57,7 @@ fn is_digit(byte: u8) -> bool {
     alnum(byte) || matches!(byte, b'+' | b'/' | b'-' | b'_')
 }
 
-/// The bytes that base64 of either alphabet stands for, with padding or without; `None` for what is no base64.
+/// Decodes base64 of either alphabet, with or without padding; `None` for other text.
 pub(super) fn decode(text: &str) -> Option<Vec<u8>> {
     let digits = text.strip_suffix("==").or_else(|| text.strip_suffix('=')).unwrap_or(text);
     let is_padded = digits.len() < text.len();
@@ -67,7 +67,7 @@ pub(super) fn decode(text: &str) -> Option<Vec<u8>> {
     digits_decoded(digits)
 }
 
-/// The bytes of base64 digits of either alphabet, without padding; `None` where another character is among them.
+/// Decodes unpadded base64 of either alphabet; `None` if another character occurs.
 pub(crate) fn digits_decoded(digits: &str) -> Option<Vec<u8>> {
     scan::spent(digits.len());
     let (mut plain, mut bits, mut count) = (Vec::with_capacity(digits.len() * 3 / 4), 0u32, 0);
@@ -90,7 +90,7 @@ pub(crate) fn digits_decoded(digits: &str) -> Option<Vec<u8>> {
     Some(plain)
 }
 
-/// Base64 with padding.
+/// Encodes base64 with padding.
 pub(super) fn encode(plain: &[u8]) -> String {
     const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     let mut text = String::with_capacity(plain.len().div_ceil(3) * 4);

@@ -1,33 +1,33 @@
-//! Finds many values in a text at once: an Aho–Corasick automaton that reports, at each byte where values end, the
-//! longest of them. Whatever the values are, building takes at most 256 steps a byte of them, and a search at most
-//! 512 steps a byte of the text: a library's automaton reports every value that ends at a byte, and keeps lists of them
-//! that grow with the square of values that end alike.
+//! Multi-string search: an Aho–Corasick automaton that reports, at each byte where values end, the longest of them. For
+//! any values, building takes at most 256 steps per byte of them, and a search at most 512 steps per byte of text. A
+//! library's automaton reports every value that ends at a byte, and its lists grow with the square of values that end
+//! alike.
 
-/// Values, made ready to be found.
+/// Compiled values.
 pub(super) struct Finder {
     nodes: Vec<Node>,
-    /// The node of each first byte; 0 for none.
+    /// Node of each first byte; 0 for none.
     first: Box<[u32; 256]>,
 }
 
-/// What the values that begin alike share, up to a byte.
+/// A common prefix of values.
 #[derive(Clone, Default)]
 struct Node {
     byte: u8,
     child: u32,
     sibling: u32,
-    /// The node of the longest proper ending of this one that begins a value.
+    /// Node of the longest proper suffix that is also a prefix of a value.
     fallback: u32,
     /// Bytes of the longest value that ends here; 0 for none.
     length: u32,
-    /// Which one it is.
+    /// Index of that value.
     value: u32,
 }
 
 const ROOT: u32 = 0;
 
 impl Finder {
-    /// Makes ready to find `values`; one that is empty is never found. All together have less than 4 GiB.
+    /// Compiles `values`; an empty one is never found. Their total is under 4 GiB.
     pub(super) fn new<'v>(values: impl IntoIterator<Item = &'v str>) -> Self {
         let mut finder = Self { nodes: vec![Node::default()], first: Box::new([ROOT; 256]) };
         for (value, text) in values.into_iter().enumerate() {
@@ -41,8 +41,8 @@ impl Finder {
         finder
     }
 
-    /// Calls `found` with where the longest value that ends at a byte is, and which, in order of the end; says how many
-    /// steps it took.
+    /// Calls `found` with start, end and index of the longest value that ends at each byte, in order of the end;
+    /// returns the number of steps.
     pub(super) fn each(&self, text: &str, mut found: impl FnMut(usize, usize, usize)) -> u64 {
         let (mut node, mut steps) = (ROOT, 0);
         for (at, byte) in text.bytes().enumerate() {
@@ -57,7 +57,7 @@ impl Finder {
         steps
     }
 
-    /// Whether any value is in `text`.
+    /// True if any value occurs in `text`.
     pub(super) fn is_in(&self, text: &str) -> bool {
         let mut any = false;
         self.each(text, |_, _, _| any = true);
@@ -100,7 +100,7 @@ impl Finder {
         new
     }
 
-    /// Sets the fallbacks, level by level, and with them the values that end where longer ones go on.
+    /// Sets the fallbacks level by level, and the values that end inside longer ones.
     fn link(&mut self) {
         let mut queue: Vec<u32> = self.first.iter().copied().filter(|node| *node != ROOT).collect();
         let mut at = 0;
@@ -145,7 +145,7 @@ mod tests {
         assert!(found(&[], "anything").is_empty());
     }
 
-    /// Values that begin, end and overlap alike are the worst for an automaton.
+    /// Values that begin, end and overlap alike are the worst case of an automaton.
     #[test]
     fn the_steps_grow_with_the_text_and_not_with_the_values() {
         let nested: Vec<String> = (1..2000).map(|length| "a".repeat(length)).collect();

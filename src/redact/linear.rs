@@ -1,4 +1,4 @@
-//! Whatever a text is made of, redaction looks at each of its bytes a bounded number of times.
+//! Redaction looks at each byte of any text a bounded number of times.
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -9,10 +9,10 @@ use crate::limits::REDACTION_STEPS;
 
 const PII: Surface = Surface::Answer(Results::SecretsAndPii);
 
-/// How often each byte is looked at, at most, beside regular expressions: docs/operations.md says so.
+/// Most looks at each byte, besides regular expressions, as docs/operations.md states.
 const CONSTANT: u64 = REDACTION_STEPS.each as u64;
 
-/// Texts that begin what takes long to look at, and never end it.
+/// Texts that start something costly and never end it.
 const PARTS: &[&str] = &[
     "\"password\":",
     "password=\"",
@@ -140,7 +140,7 @@ fn of(part: &str, bytes: usize) -> String {
 fn hostile_texts_take_linear_work() {
     for part in PARTS {
         check(part, |bytes| drop(text(Surface::Answer(Results::Secrets), &of(part, bytes)).into_owned()));
-        // As a text of JSON it has escapes; as JSON it is what it is.
+        // As a JSON string it has escapes; as JSON it has none.
         check(part, |bytes| drop(json_text(Surface::Log, &Value::String(of(part, bytes)).to_string()).into_owned()));
         check(part, |bytes| drop(json_text(Surface::Log, &of(part, bytes)).into_owned()));
     }
@@ -188,7 +188,7 @@ fn hostile_values_take_linear_work() {
     }
 }
 
-/// All placeholders that a session keeps, put back: an answer is searched for all of them at once.
+/// All placeholders that a session keeps, restored: an answer is searched for all of them in one pass.
 #[test]
 fn ten_thousand_values_that_were_put_back_cost_one_pass() {
     let placeholders = PlaceholderTable::default();

@@ -1,9 +1,9 @@
-//! Text that leaves the gateway, without what must not leave it.
+//! Redacts text that leaves the gateway.
 //!
-//! Values of the configuration are known by their type and are never shown ([`crate::redact::secret`]). Everything else is
-//! known by its pattern. What applies where is the table in `Surface::classes`; a replaced secret reads like
-//! `[redacted:github-token]`. It is a net for accidents, not a boundary: a script that turns a token around before it
-//! answers with it is not caught.
+//! Configured values are known by their type and are never shown ([`crate::redact::secret`]). Everything else is
+//! recognised by pattern. `Surface::classes` is the table of what applies where; a replaced secret reads like
+//! `[redacted:github-token]`. Redaction catches accidents and is no boundary: a script that reverses a token before it
+//! answers with it passes.
 
 mod encoded;
 mod finder;
@@ -41,7 +41,7 @@ pub use structure::{json, json_text};
 use crate::error::Error;
 use scan::Found;
 
-/// What is taken out of results, beside the values of the configuration.
+/// Redaction of results, beside configured values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Results {
     /// Nothing else.
@@ -53,24 +53,24 @@ pub enum Results {
     SecretsAndPii,
 }
 
-/// Where a text is going.
+/// Destination of a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Surface {
-    /// To a script: the answer of a server, which the script may have to pass on to another one.
+    /// To a script: a server's answer, which the script may have to pass on to another server.
     Script,
     /// To the agent: a value, a file of `/results`, a resource.
     Answer(Results),
-    /// To the agent: what a tool says of a call that failed. It is often all that helps to get the next one right.
+    /// To the agent: a tool's own error, often all that helps to correct the next call.
     ToolError,
-    /// To the agent: any other failure, with what libraries and the last lines of stderr say.
+    /// To the agent: any other failure, with text of libraries and the last lines of stderr.
     Error,
-    /// To the agent: captured output, why a script failed, and what servers tell or ask meanwhile.
+    /// To the agent: captured output, script errors, and servers' messages and questions meanwhile.
     Output(Results),
-    /// To whoever runs the gateway: records of calls, logs, the stderr of servers.
+    /// To the operator: records of calls, logs, the stderr of servers.
     Log,
 }
 
-/// What is looked for.
+/// Classes that are searched.
 #[derive(Debug, Clone, Copy, Default)]
 struct Classes {
     credentials: bool,
@@ -83,7 +83,7 @@ struct Classes {
 }
 
 impl Surface {
-    /// The table. Values of the configuration are replaced on every line of it.
+    /// The table. Configured values are replaced in every row.
     fn classes(self) -> Classes {
         let nothing = Classes::default();
         let credentials = Classes { credentials: true, ..nothing };
@@ -98,12 +98,12 @@ impl Surface {
     }
 }
 
-/// Where a text is going, and whether what is taken out of it gets a name that can be put back.
+/// Destination of a text, and the placeholder table for redacted values.
 #[derive(Debug, Clone, Copy)]
 pub struct Redaction<'a> {
     surface: Surface,
     writer: Option<&'a PlaceholderWriter<'a>>,
-    /// The session whose placeholders are taken out too.
+    /// Session whose placeholders are removed too.
     arriving: Option<&'a PlaceholderTable>,
 }
 
@@ -114,21 +114,21 @@ impl From<Surface> for Redaction<'_> {
 }
 
 impl Surface {
-    /// The way there, with placeholders for what is taken out.
+    /// Adds placeholders for redacted values.
     #[must_use]
     pub fn with_placeholders<'a>(self, writer: Option<&'a PlaceholderWriter<'a>>) -> Redaction<'a> {
         Redaction { writer, ..self.into() }
     }
 
-    /// The way there of what a server says. It is sent values and never placeholders, so that one of this session in what
-    /// it says was meant to be put back where nobody wrote it.
+    /// For a server's text. Servers get values, never placeholders: one of this session in their text was planted for a
+    /// script to restore.
     #[must_use]
     pub fn arriving(self, session: &PlaceholderTable) -> Redaction<'_> {
         Redaction { arriving: Some(session), ..self.into() }
     }
 }
 
-/// The text without what must not go there; borrowed when there is nothing of it.
+/// Redacts a text; borrowed if it is unchanged.
 #[must_use]
 pub fn text<'t, 'w>(redaction: impl Into<Redaction<'w>>, text: &'t str) -> Cow<'t, str> {
     let Redaction { surface, writer, arriving } = redaction.into();
@@ -166,14 +166,14 @@ pub fn text<'t, 'w>(redaction: impl Into<Redaction<'w>>, text: &'t str) -> Cow<'
     scan::replace(text, found, writer)
 }
 
-/// Where in a text there are credentials, by their look and their names.
+/// Finds credentials in a text, by form and by name.
 pub(crate) fn credentials(text: &str) -> Vec<scan::Found> {
     let mut found = Vec::new();
     scan::credentials(text, &mut found);
     found
 }
 
-/// As [`text`], for all that an error says.
+/// Like [`text`], for every text of an error.
 #[must_use]
 pub fn error<'w>(redaction: impl Into<Redaction<'w>>, error: Error) -> Error {
     let redaction = redaction.into();
@@ -185,9 +185,9 @@ pub fn error<'w>(redaction: impl Into<Redaction<'w>>, error: Error) -> Error {
     }
 }
 
-/// What a request is answered with.
+/// An answer to a request.
 pub trait Outgoing {
-    /// Itself, without what must not go there.
+    /// Redacts itself.
     #[must_use]
     fn redacted<'w>(self, redaction: impl Into<Redaction<'w>>) -> Self;
 }
@@ -211,14 +211,14 @@ fn owned(redaction: Redaction<'_>, plain: String) -> String {
     }
 }
 
-/// Lines of one stream, where a private key may take several of them.
+/// Lines of one stream; a private key may span several.
 #[derive(Debug, Default)]
 pub struct Lines {
     is_key: bool,
 }
 
 impl Lines {
-    /// The next line as it goes to `surface`; empty inside a private key.
+    /// Redacts the next line for `surface`; empty inside a private key.
     pub fn next<'t>(&mut self, surface: Surface, line: &'t str) -> Cow<'t, str> {
         let bare = line.trim();
         if self.is_key
@@ -239,7 +239,7 @@ impl Lines {
     }
 }
 
-/// Writes what is written to it as it goes to [`Surface::Log`]; each write is a text of its own, as log lines are.
+/// Redacts each write for [`Surface::Log`]; a write is a text of its own, as log lines are.
 #[derive(Debug)]
 pub struct Writer<W>(pub W);
 

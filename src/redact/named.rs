@@ -5,11 +5,11 @@ use super::scan::{Found, rank, run, run_before, spent};
 use super::vendors::{alnum, word};
 use super::{placeholder, token};
 
-/// Longest name and longest value that are looked at.
+/// Longest name, and longest value.
 const NAME: usize = 64;
 const VALUE: usize = 4096;
 
-/// Whether a value under a secret name is one, and not a type, a reference, a path or a sentence.
+/// True if a value under a secret name is a secret, and not a type, a reference, a path or a sentence.
 pub(super) fn is_secret(value: &str, label: &str, is_quoted: bool) -> bool {
     let least = if label == "password" { 6 } else { 10 };
     spent(value.len().min(VALUE + 1));
@@ -35,7 +35,7 @@ pub(super) fn is_secret(value: &str, label: &str, is_quoted: bool) -> bool {
     letters && digits && kinds.len() >= 6 && !is_slug(value)
 }
 
-/// Addresses, paths, dates, names of variables: what says where a secret is, but not which.
+/// True for addresses, paths, dates and names of variables, which refer to a secret without showing it.
 fn is_reference(value: &str) -> bool {
     const STARTS: &[&str] = &[
         "http://",
@@ -70,7 +70,7 @@ fn is_reference(value: &str) -> bool {
     STARTS.iter().any(|start| value.starts_with(start)) || is_path || is_constant || is_date
 }
 
-/// `my-app-secret-v2`: words and numbers, as resources are named.
+/// True for `my-app-secret-v2`: words and numbers, as in names of resources.
 pub(super) fn is_slug(value: &str) -> bool {
     let mut parts = value.split(['-', '_', '.', '/', ':']).peekable();
     let is_word = |part: &str| {
@@ -82,7 +82,7 @@ pub(super) fn is_slug(value: &str) -> bool {
     parts.all(is_word)
 }
 
-/// A field in text, an anchor of whose name is at `anchor`.
+/// Finds a field whose name has an anchor at `anchor`.
 pub(super) fn field(text: &str, anchor: usize) -> (Option<Found>, usize) {
     let from = anchor - run_before(text, anchor, NAME, word);
     let to = anchor + run(text, anchor, NAME, word);
@@ -90,7 +90,7 @@ pub(super) fn field(text: &str, anchor: usize) -> (Option<Found>, usize) {
     if text[..from].ends_with(':') {
         return (None, to);
     }
-    // So is `<<TOKEN:…>>`, which stands for a value.
+    // So is `<<TOKEN:…>>`, a placeholder.
     if let Some(place) = from.checked_sub(2).and_then(|start| token::place(text, start)) {
         return (None, place.to);
     }
@@ -110,7 +110,7 @@ pub(super) fn field(text: &str, anchor: usize) -> (Option<Found>, usize) {
     (is_secret(value, label, quote.is_some()).then_some(found), at + length)
 }
 
-/// A list of values in quotes: from the first of them that is a secret to the last.
+/// Finds a list of quoted values: from its first secret to its last.
 fn list(text: &str, from: usize, label: &'static str) -> (Option<Found>, usize) {
     let (mut at, mut depth, mut found) = (from, 1, None::<Found>);
     while depth > 0 && at < from + VALUE {
@@ -135,7 +135,7 @@ fn list(text: &str, from: usize, label: &'static str) -> (Option<Found>, usize) 
     (found, at.min(text.len()))
 }
 
-/// How long the value at `at` is, which may stand in a quote.
+/// Length of the value at `at`, which may be quoted.
 pub(super) fn extent(text: &str, at: usize, quote: Option<u8>) -> usize {
     let rest = text.as_bytes().get(at..).unwrap_or_default();
     let end = quote.and_then(|quote| rest.iter().take(VALUE).position(|&byte| byte == quote || byte == b'\n'));
@@ -161,7 +161,7 @@ fn bare(text: &str, at: usize) -> usize {
     length
 }
 
-/// Where the value of a name begins, and the quote it stands in.
+/// Start of a name's value, and its quote.
 pub(super) fn value_at(text: &str, name: usize, end: usize) -> Option<(usize, Option<u8>)> {
     let bytes = text.as_bytes();
     let byte = |at: usize| bytes.get(at).copied().unwrap_or(b'\n');
@@ -191,7 +191,7 @@ pub(super) fn value_at(text: &str, name: usize, end: usize) -> Option<(usize, Op
     };
     at = spaces(at);
     at = block(text, at).unwrap_or(at);
-    // As Rust shows values in logs.
+    // Rust's debug form in logs.
     at += ["String(", "Some("].iter().find(|wrap| text[at..].starts_with(**wrap)).map_or(0, |wrap| wrap.len());
     let open = slashes(at);
     match byte(open) {
@@ -201,7 +201,7 @@ pub(super) fn value_at(text: &str, name: usize, end: usize) -> Option<(usize, Op
     }
 }
 
-/// The first line of a block of YAML, whose `|` or `>` is at `at`.
+/// The first line of a YAML block, whose `|` or `>` is at `at`.
 fn block(text: &str, at: usize) -> Option<usize> {
     let rest = text.get(at..)?.strip_prefix(['|', '>'])?;
     let line = rest.trim_start_matches(['-', '+']).strip_prefix('\n')?;
@@ -209,7 +209,8 @@ fn block(text: &str, at: usize) -> Option<usize> {
     (indent > 0).then(|| text.len() - line.len() + indent)
 }
 
-/// Whether a password follows its name without a sign between them: `PASSWORD 'x'` of SQL, `login x password y` of .netrc.
+/// True if a password follows its name without a sign between them: SQL's `PASSWORD 'x'`, `login x password y` of
+/// .netrc.
 fn is_told(text: &str, name: usize, end: usize, at: usize) -> bool {
     let before = text.as_bytes().get(name.saturating_sub(64)..name).unwrap_or_default();
     let is_login = || before.windows(6).any(|word| word == b"login ");

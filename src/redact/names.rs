@@ -1,8 +1,8 @@
-//! Names of fields, and what they say of a value: `DB_PASSWORD`, `api-key`, `nextPageToken`.
+//! Classifies names of fields: `DB_PASSWORD`, `api-key`, `nextPageToken`.
 
 use super::scan::spent;
 
-/// Names, without separators and in lower case, that end like this hold a secret.
+/// Endings of secret names, without separators and in lower case.
 const ENDINGS: &[(&str, &str)] = &[
     ("password", "password"),
     ("passwd", "password"),
@@ -37,7 +37,7 @@ const ENDINGS: &[(&str, &str)] = &[
     ("sessioncookie", "secret"),
 ];
 
-/// Names that only look like it: cursors, counts and the like, which an agent needs.
+/// Exceptions: cursors, counts and the like, which an agent needs.
 const HARMLESS: &[&str] = &[
     "pagetoken",
     "nexttoken",
@@ -67,7 +67,7 @@ const HARMLESS: &[&str] = &[
     "publickey",
 ];
 
-/// What a field of this name holds, if that is a secret.
+/// The label for a secret field of this name.
 pub(super) fn label(name: &str) -> Option<&'static str> {
     spent(name.len());
     let plain: String = name.chars().filter(char::is_ascii_alphanumeric).map(|c| c.to_ascii_lowercase()).collect();
@@ -86,7 +86,7 @@ pub(super) fn label(name: &str) -> Option<&'static str> {
     ENDINGS.iter().find(|(ending, _)| plain.ends_with(ending)).map(|(_, label)| *label)
 }
 
-/// Fields of an object under a secret name that say something of the secret, and are none.
+/// Fields of an object under a secret name that describe the secret.
 const ABOUT: &[&str] = &[
     "name",
     "id",
@@ -138,7 +138,7 @@ const ABOUT: &[&str] = &[
     "source",
 ];
 
-/// Whether a field of an object under a secret name may be such a secret.
+/// True if a field of an object under a secret name may be the secret.
 pub(super) fn may_inherit(key: &str) -> bool {
     let plain = key.to_ascii_lowercase();
     let is_part =

@@ -1,35 +1,35 @@
-//! Secrets whose name stands beside them: `name: DB_PASSWORD` and `value: …` in either order, cookies, `Authorization`,
-//! and statements of SQL.
+//! Secrets with their name beside them: `name: DB_PASSWORD` and `value: …` in either order, cookies, `Authorization`,
+//! and SQL statements.
 
 use super::named::{self, extent, value_at};
 use super::names;
 use super::scan::{Found, rank, run, run_before, spent};
 use super::vendors::{alnum, base64, dotted, is_random, word};
 
-/// Bytes before and after a value in which its name is looked for.
+/// Bytes before and after a value in which its name is searched.
 const NEAR: usize = 160;
-/// Longest header that is looked at.
+/// Longest header.
 const HEADER: usize = 4096;
 
-/// Fields that hold the name of what is in `value`.
+/// Fields that hold the name of `value`.
 const NAMES: &[&str] =
     &["name", "key", "field", "header", "variable", "parameter", "param", "option", "property", "id"];
 
-/// Whether a field of this name holds the name of another one, and is not a name by itself (`hostname`, `api_key`).
+/// True if a field of this name holds the name of another, and is not a plain name (`hostname`, `api_key`).
 pub(super) fn is_name(field: &str) -> bool {
     let field = field.to_ascii_lowercase();
     let field = field.trim_start_matches("parameter").trim_start_matches("env").trim_start_matches('_');
     NAMES.contains(&field) || field == "var"
 }
 
-/// Whether a field of this name holds the value of another one.
+/// True if a field of this name holds the value of another one.
 pub(super) fn is_value(field: &str) -> bool {
     let field = field.to_ascii_lowercase().replace('_', "");
     let fields = ["value", "val", "stringvalue", "secretvalue", "parametervalue", "values", "plaintext"];
     fields.contains(&&*field)
 }
 
-/// The `value` of a pair, the anchor being in it.
+/// Finds the `value` of a pair around the anchor.
 pub(super) fn value(text: &str, anchor: usize) -> (Option<Found>, usize) {
     let from = anchor - run_before(text, anchor, 32, word);
     let to = anchor + run(text, anchor, 32, word);
@@ -39,7 +39,7 @@ pub(super) fn value(text: &str, anchor: usize) -> (Option<Found>, usize) {
     let Some((at, quote)) = value_at(text, from, to) else { return (None, to) };
     let end = at + extent(text, at, quote);
     let value = &text[at..end];
-    // What is a secret under no name is not worth a look around.
+    // A value that is a secret under no name needs no search around it.
     let fits = |label| named::is_secret(value, label, quote.is_some());
     if !fits("password") && !fits("secret") {
         return (None, end);
@@ -48,7 +48,7 @@ pub(super) fn value(text: &str, anchor: usize) -> (Option<Found>, usize) {
     (label.map(|label| Found { from: at, to: end, label, rank: rank::NAMED }), end)
 }
 
-/// What ends the object, element or item that a field is in.
+/// End of the object, element or item that contains a field.
 fn is_end(byte: u8) -> bool {
     matches!(byte, b'{' | b'}' | b'[' | b']' | b'<' | b'>')
 }
@@ -56,7 +56,7 @@ fn is_end(byte: u8) -> bool {
 fn name_before(text: &str, to: usize) -> Option<&'static str> {
     let length = run_before(text, to, NEAR, |byte| !is_end(byte));
     let mut from = to - length;
-    // An item of a list of YAML.
+    // An item of a YAML list.
     if let Some(item) = text.as_bytes()[from..to].windows(2).rposition(|two| two == b"- ") {
         from += item;
     }
@@ -70,7 +70,7 @@ fn name_after(text: &str, from: usize) -> Option<&'static str> {
     name_in(text, from, from + item.unwrap_or(length))
 }
 
-/// The label of the last name of a pair in a part of the text.
+/// Label of a pair's last name in a part of the text.
 fn name_in(text: &str, from: usize, to: usize) -> Option<&'static str> {
     let (mut at, mut label) = (from, None);
     while at < to {
@@ -90,7 +90,7 @@ fn name_in(text: &str, from: usize, to: usize) -> Option<&'static str> {
     label
 }
 
-/// The values of `Cookie: a=…; b=…` and `Set-Cookie: a=…; Path=/`, from the first that is a secret to the last.
+/// Finds the values of `Cookie: a=…; b=…` and `Set-Cookie: a=…; Path=/`, from the first secret to the last.
 pub(super) fn cookie(text: &str, anchor: usize) -> (Option<Found>, usize) {
     let from = anchor - run_before(text, anchor, 32, word);
     let to = anchor + run(text, anchor, 32, word);
@@ -104,12 +104,12 @@ pub(super) fn cookie(text: &str, anchor: usize) -> (Option<Found>, usize) {
     (cookies(text, at, at + end), at + end)
 }
 
-/// Whether this is the name of a header with cookies.
+/// True for the name of a header with cookies.
 pub(super) fn is_cookie(name: &str) -> bool {
     ["cookie", "cookies", "set-cookie", "set_cookie", "setcookie"].iter().any(|known| name.eq_ignore_ascii_case(known))
 }
 
-/// Secrets among the cookies of a header.
+/// Finds secrets among the cookies of a header.
 pub(super) fn cookies(text: &str, from: usize, to: usize) -> Option<Found> {
     let (mut at, mut found) = (from, None::<Found>);
     spent(to - from);
@@ -129,7 +129,7 @@ pub(super) fn cookies(text: &str, from: usize, to: usize) -> Option<Found> {
     found
 }
 
-/// `Authorization: Token …`, with any scheme of one word, or none.
+/// Finds `Authorization: Token …`, with any one-word scheme, or none.
 pub(super) fn authorization(text: &str, anchor: usize) -> (Option<Found>, usize) {
     let to = anchor + run(text, anchor, 64, word);
     if !text[anchor..to].eq_ignore_ascii_case("authorization") {
@@ -150,7 +150,7 @@ pub(super) fn authorization(text: &str, anchor: usize) -> (Option<Found>, usize)
     ((is_one && is_field).then_some(found), from + length)
 }
 
-/// `IDENTIFIED BY '…'` of SQL.
+/// Finds SQL's `IDENTIFIED BY '…'`.
 pub(super) fn identified(text: &str, start: usize) -> (Option<Found>, usize) {
     let at = start + "identified by".len();
     let at = at + run(text, at, 4, |byte| byte == b' ');
@@ -163,7 +163,7 @@ pub(super) fn identified(text: &str, start: usize) -> (Option<Found>, usize) {
     (fits.then_some(Found { from, to, label: "password", rank: rank::NAMED }), to)
 }
 
-/// `jdbc:oracle:thin:user/password@host`.
+/// Finds `jdbc:oracle:thin:user/password@host`.
 pub(super) fn oracle(text: &str, start: usize) -> (Option<Found>, usize) {
     let at = start + "jdbc:oracle:thin:".len();
     let user = run(text, at, 64, |byte| alnum(byte) || matches!(byte, b'_' | b'$' | b'#'));

@@ -1,4 +1,4 @@
-//! What says who somebody is: e-mail, telephone, payment card, IBAN, IP address.
+//! Personal data: e-mail, telephone, payment card, IBAN, IP address.
 
 use std::sync::LazyLock;
 
@@ -6,7 +6,7 @@ use regex::{Match, Regex};
 
 use super::scan::{Found, rank};
 
-/// A kind of personal data: its label, its form, and what else must hold of a match in its text.
+/// A kind of personal data: label, regular expression, and a further check of the match in its text.
 type Kind = (&'static str, &'static str, fn(&str, Match<'_>) -> bool);
 
 const KINDS: &[Kind] = &[
@@ -30,7 +30,7 @@ const KINDS: &[Kind] = &[
 static PATTERNS: LazyLock<Vec<(Kind, Regex)>> =
     LazyLock::new(|| KINDS.iter().filter_map(|kind| Some((*kind, Regex::new(kind.1).ok()?))).collect());
 
-/// Personal data in `text`.
+/// Finds personal data in `text`.
 pub(super) fn find(text: &str, found: &mut Vec<Found>) {
     for ((label, _, is_one), pattern) in PATTERNS.iter() {
         let matches = pattern.find_iter(text).filter(|found| is_one(text, *found));
@@ -47,14 +47,14 @@ fn after(text: &str, found: &Match<'_>) -> u8 {
 }
 
 fn is_address(text: &str, found: Match<'_>) -> bool {
-    // `git@host:path` and `user@host` in a URL name a place to connect to.
+    // `git@host:path` and `user@host` in a URL are connection addresses.
     let name = found.as_str();
     let host = name.rsplit_once('@').map(|(_, host)| host).unwrap_or_default();
     let is_file = [".png", ".jpg", ".svg", ".js", ".ts", ".css"].iter().any(|ending| host.ends_with(ending));
     !name.starts_with("git@") && !is_file && !before(text, &found).ends_with(b"://") && after(text, &found) != b':'
 }
 
-/// ISO 13616: with the first four characters at its end and letters as numbers, the remainder by 97 is 1.
+/// ISO 13616: with the first four characters moved to the end and letters as numbers, the remainder by 97 is 1.
 fn is_iban(_: &str, found: Match<'_>) -> bool {
     let plain: Vec<u8> = found.as_str().bytes().filter(|byte| *byte != b' ').collect();
     let remainder = plain.iter().cycle().skip(4).take(plain.len()).fold(0u32, |rest, byte| match byte {
@@ -68,7 +68,7 @@ fn is_card(text: &str, found: Match<'_>) -> bool {
     is_card_number(found.as_str()) && is_alone(text, found)
 }
 
-/// Whether `text` may have a number in it that is long enough for a card.
+/// True if `text` may contain a number as long as a card's.
 pub(super) fn has_number(text: &str) -> bool {
     let mut length = 0;
     text.bytes().any(|byte| {
@@ -77,7 +77,7 @@ pub(super) fn has_number(text: &str) -> bool {
     })
 }
 
-/// ISO/IEC 7812: Luhn's sum, and a length and beginning that cards have.
+/// ISO/IEC 7812: the Luhn check, and a length and prefix of cards.
 pub(super) fn is_card_number(text: &str) -> bool {
     let digits: Vec<u32> = text.chars().filter_map(|c| c.to_digit(10)).collect();
     if digits.len() < 13 {
@@ -107,11 +107,11 @@ fn is_phone(text: &str, found: Match<'_>) -> bool {
     (8..=15).contains(&digits) && is_alone(text, found)
 }
 
-/// Whether it is no part of a longer number, word or path.
+/// True if it is not part of a longer number, word or path.
 fn is_alone(text: &str, found: Match<'_>) -> bool {
     let joins = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'/' | b'_' | b'=');
     let last = before(text, &found).last().copied().unwrap_or(b' ');
-    // A full stop after it ends a sentence; one with a digit behind it does not.
+    // A full stop after it ends a sentence, unless a digit follows.
     let goes_on =
         text.as_bytes().get(found.end()..found.end() + 2).is_some_and(|two| two[0] == b'.' && two[1].is_ascii_digit());
     !joins(last) && last != b'.' && last != b'+' && !joins(after(text, &found)) && !goes_on

@@ -1,4 +1,4 @@
-//! Secrets that are cut over several texts in a row: lines of a key, blocks of an answer.
+//! Secrets split over several consecutive texts: lines of a key, blocks of an answer.
 
 use serde_json::Value;
 
@@ -6,7 +6,7 @@ use super::PlaceholderWriter;
 use super::scan::{self, Found, rank, replace};
 use crate::redact::secret;
 
-/// Takes out secrets that are cut in pieces, one in each of several texts in a row; whether there were any.
+/// Redacts secrets with one piece in each of several consecutive texts; true if there were any.
 pub(super) fn take_out(writer: Option<&PlaceholderWriter<'_>>, items: &mut [Value]) -> bool {
     let mut texts: Vec<&mut String> = items.iter_mut().filter_map(text_of).collect();
     if texts.len() < 2 {
@@ -26,7 +26,7 @@ pub(super) fn take_out(writer: Option<&PlaceholderWriter<'_>>, items: &mut [Valu
         found.rank <= rank::SHAPE && ends.get(first).is_some_and(|end| found.to > *end)
     });
     whole(&joined, &ends, &mut found);
-    // From the last to the first, so that places before stay where they are.
+    // From last to first, so that earlier positions stay valid.
     found.sort_unstable_by_key(|found| std::cmp::Reverse((found.from, found.to)));
     let mut before = usize::MAX;
     for Found { from, to, label, rank } in found {
@@ -48,7 +48,7 @@ pub(super) fn take_out(writer: Option<&PlaceholderWriter<'_>>, items: &mut [Valu
     before < usize::MAX
 }
 
-/// Leaves out what is one secret in the text where it begins: the next text would only be taken for more of it.
+/// Drops a secret that is complete in its first text: the next text would be taken for more of it.
 fn whole(joined: &str, ends: &[usize], found: &mut Vec<Found>) {
     let mut own: Vec<Found> = Vec::new();
     let mut piece = usize::MAX;
@@ -71,7 +71,7 @@ fn whole(joined: &str, ends: &[usize], found: &mut Vec<Found>) {
     });
 }
 
-/// A text, or the text of a block of MCP.
+/// A text, or the text of an MCP block.
 fn text_of(item: &mut Value) -> Option<&mut String> {
     match item {
         Value::String(text) => Some(text),

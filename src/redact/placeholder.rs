@@ -1,9 +1,9 @@
-//! What stands where a secret would stand and is none: `YOUR_API_KEY`, `xxxx`, `<token>`, `${TOKEN}`.
+//! Dummy values in place of a secret: `YOUR_API_KEY`, `xxxx`, `<token>`, `${TOKEN}`.
 //!
-//! The example keys of a vendor's documentation that look like any other key count as keys; those that say
-//! `EXAMPLE` count as placeholders.
+//! Example keys of a vendor's documentation count as keys if they look like real ones; those with `EXAMPLE` count as
+//! dummies.
 
-/// Parts that only placeholders have, in lower case.
+/// Substrings found only in dummies, in lower case.
 const PARTS: &[&str] = &[
     "xxxx",
     "your",
@@ -41,14 +41,14 @@ const PARTS: &[&str] = &[
     "undefined",
 ];
 
-/// Whether a value, or a part of it, is a placeholder.
+/// True if a value, or a part of it, is a dummy.
 pub(super) fn is_in(value: &str) -> bool {
     super::scan::spent(value.len());
     let value = value.to_ascii_lowercase();
     PARTS.iter().any(|part| value.contains(part)) || is_counted(&value)
 }
 
-/// `123456789…` and `abcdefgh…`, as people type when they need something.
+/// True for `123456789…` and `abcdefgh…`, as people type when they need any value.
 fn is_counted(value: &str) -> bool {
     let mut up = 0;
     value.as_bytes().windows(2).any(|pair| {

@@ -1,9 +1,8 @@
-//! Placeholders: names for what was taken out of text, such as `<<EMAIL:k3v9xbw2m7q4t>>`, that stay the same for a
-//! session and are put back where they come as an argument of a call ([`super::restore`]).
+//! Placeholders: stable names for redacted values of a session, such as `<<EMAIL:k3v9xbw2m7q4t>>`, restored in
+//! arguments of calls ([`super::restore`]).
 //!
-//! What is put back is never shown: a value that was given to a tool once is taken out of whatever comes after, also
-//! where nothing else would know it for one. Values of the configuration have no placeholder, since scripts never get
-//! them either.
+//! A restored value is never shown: once a tool got it, it is redacted in all later text, also where no pattern would
+//! recognise it. Configured values have no placeholder, since scripts never get them either.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -16,11 +15,11 @@ use super::token::{self, Place, Token};
 use crate::labels::Labels;
 use crate::limits;
 
-/// Values that a session remembers; beyond, the oldest are forgotten.
+/// Most values of a session; the oldest are forgotten first.
 pub(super) const MAX_VALUES: usize = limits::PLACEHOLDERS.max;
-/// Bytes of them all together.
+/// Most bytes of all values.
 const MAX_BYTES: usize = limits::PLACEHOLDERS_BYTES.max;
-/// Bytes of a value; a larger one gets no placeholder.
+/// Most bytes of a value; a larger one gets no placeholder.
 const MAX_VALUE: usize = limits::PLACEHOLDERS_VALUE.max;
 
 /// The placeholders of a session.
@@ -44,13 +43,13 @@ impl std::fmt::Debug for Table {
     }
 }
 
-/// What a placeholder stands for.
+/// A placeholder's value.
 pub(super) struct Entry {
     label: &'static str,
     pub(super) value: Arc<str>,
-    /// The servers whose data it came with.
+    /// Servers whose data contained it.
     pub(super) origins: Arc<Labels>,
-    /// Whether it was a number of JSON, wherever it was seen.
+    /// True if it was a JSON number wherever it occurred.
     pub(super) is_number: bool,
     was_put_back: bool,
 }
@@ -60,13 +59,13 @@ impl PlaceholderTable {
         self.0.lock()
     }
 
-    /// Names for what is taken out of data of these servers.
+    /// A writer for data of these servers.
     #[must_use]
     pub fn writer(&self, origins: Labels) -> PlaceholderWriter<'_> {
         PlaceholderWriter { placeholders: self, origins: Arc::new(origins) }
     }
 
-    /// Whether it is time to tell what placeholders are: there are some, and it was not told yet.
+    /// True if the session has placeholders and the agent has not been told yet; then counts as told.
     #[must_use]
     pub fn is_news(&self) -> bool {
         let mut table = self.lock();
@@ -80,7 +79,7 @@ impl PlaceholderTable {
         token::places(text).find(|place| table.entry(place).is_some()).map(|place| &text[place.from..place.to])
     }
 
-    /// Where placeholders of this session are in `text`.
+    /// Finds placeholders of this session in `text`.
     pub(super) fn places(&self, text: &str, found: &mut Vec<Found>) {
         if text.contains("<<") {
             let table = self.lock();
@@ -92,12 +91,12 @@ impl PlaceholderTable {
 }
 
 impl Table {
-    /// What a placeholder stands for, if it is one of this session.
+    /// The value of a placeholder of this session.
     pub(super) fn entry(&self, place: &Place<'_>) -> Option<&Entry> {
         self.entries.get(&place.token).filter(|entry| token::kind(entry.label) == place.kind)
     }
 
-    /// Notes that the value of a placeholder goes to a server.
+    /// Notes that a value goes to a server.
     pub(super) fn return_value(&mut self, token: &Token) {
         if let Some(entry) = self.entries.get_mut(token)
             && !std::mem::replace(&mut entry.was_put_back, true)
@@ -140,7 +139,7 @@ impl Table {
     }
 }
 
-/// Gives names to what is taken out of one text.
+/// Names the values redacted in one text.
 #[derive(Debug)]
 pub struct PlaceholderWriter<'a> {
     placeholders: &'a PlaceholderTable,
@@ -148,17 +147,17 @@ pub struct PlaceholderWriter<'a> {
 }
 
 impl PlaceholderWriter<'_> {
-    /// What stands for a value; `None` if it is too large to be remembered.
+    /// Placeholder of a value; `None` if it is too large.
     pub(super) fn name(&self, label: &'static str, value: &str) -> Option<String> {
         self.placeholders.lock().name(label, value, false, &self.origins)
     }
 
-    /// As [`PlaceholderWriter::name`], for a number of JSON.
+    /// Like [`PlaceholderWriter::name`], for a JSON number.
     pub(super) fn name_of_number(&self, label: &'static str, value: &str) -> Option<String> {
         self.placeholders.lock().name(label, value, true, &self.origins)
     }
 
-    /// Where values are that were put back before.
+    /// Finds values restored before.
     pub(super) fn known(&self, text: &str, found: &mut Vec<Found>) {
         let mut table = self.placeholders.lock();
         let Table { returned, tokens, .. } = &mut *table;

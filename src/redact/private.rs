@@ -1,4 +1,4 @@
-//! Where the gateway stands: its own paths, hosts of the network behind it, and the frames of stack traces.
+//! Data about the gateway itself: its paths, hosts of its network, and stack frames.
 
 use std::path::Path;
 use std::sync::LazyLock;
@@ -10,12 +10,12 @@ use super::scan::{Found, rank};
 use crate::limits;
 use crate::redact::secret;
 
-/// Paths and hosts of this gateway, with what stands in their place.
+/// Paths and hosts of this gateway, with their replacements.
 static OWN: RwLock<Vec<(String, &'static str)>> = RwLock::new(Vec::new());
 
-/// Lists a file or folder that is nobody's business but the gateway's, such as its configuration or its cache.
+/// Lists a private file or folder, such as the configuration or the cache.
 pub fn list_path(path: &Path) {
-    // A short path such as `/tmp` is everybody's.
+    // Short paths such as `/tmp` are not private.
     if path.is_absolute() && path.components().count() > 2 {
         list(&path.to_string_lossy(), "path");
     }
@@ -40,13 +40,13 @@ fn list(text: &str, label: &'static str) {
     }
 }
 
-/// What is listed.
+/// Finds listed paths and hosts.
 pub(super) fn own(text: &str, found: &mut Vec<Found>) {
     for (listed, label) in OWN.read().iter() {
         let is_part = |byte: Option<&u8>| byte.is_some_and(|byte| byte.is_ascii_alphanumeric() || *byte == b'-');
         for (from, _) in text.match_indices(&**listed) {
             let to = from + listed.len();
-            // A listed file is not the beginning of another's name.
+            // A listed file is not the prefix of another's name.
             if !is_part(text.as_bytes().get(to)) && !is_part(text.as_bytes()[..from].last()) {
                 found.push(Found { from, to, label, rank: rank::PRIVATE });
             }
@@ -70,7 +70,7 @@ static NETWORK: LazyLock<Vec<(&str, Regex)>> = LazyLock::new(|| {
     kinds.into_iter().filter_map(|(label, pattern)| Some((label, Regex::new(pattern).ok()?))).collect()
 });
 
-/// Hosts of private networks, and the home of whoever runs the gateway.
+/// Finds hosts of private networks, and the operator's home folder.
 pub(super) fn network(text: &str, found: &mut Vec<Found>) {
     for (label, pattern) in NETWORK.iter() {
         found.extend(pattern.find_iter(text).map(|m| Found {
@@ -92,15 +92,15 @@ static HOME: LazyLock<Option<String>> = LazyLock::new(|| {
 });
 
 static FRAMES: LazyLock<Option<Regex>> = LazyLock::new(|| {
-    // One line each of Node and the JVM, of Python (with its source line), of Rust and of Go; the lines of stderr
-    // that an error quotes are joined by ` | `.
+    // One line each of Node and the JVM, of Python (with its source line), of Rust and of Go. An error quotes lines of
+    // stderr joined by ` | `.
     let node = r"at [^\n|]{1,300}(?::[0-9]{1,7}(?::[0-9]{1,7})?\)?|\(native\)|\((?:Unknown Source|Native Method)\))";
     let python = r#"(?:Traceback \(most recent call last\):|File "[^"\n]{1,300}", line [0-9]{1,7}(?:, in [^\n|]{1,120})?(?:\n {4,}[^\n|]{0,300})*)"#;
     let go = r"(?:goroutine [0-9]{1,9} \[[^\]\n]{1,60}\]:|/[^\s|]{1,300}\.go:[0-9]{1,7} \+0x[0-9a-f]{1,16})";
     Regex::new(&format!(r"(?:(?:^|\n|\| )[ \t]*(?:{node}|{python}|{go})[ \t]*)+")).ok()
 });
 
-/// Frames of stack traces, one after the other taken as one.
+/// Finds stack frames; consecutive ones count as one.
 pub(super) fn traces(text: &str, found: &mut Vec<Found>) {
     let Some(frames) = FRAMES.as_ref() else { return };
     for m in frames.find_iter(text) {

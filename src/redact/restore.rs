@@ -1,8 +1,8 @@
-//! Puts values in place of placeholders in the arguments of a call, and hides them in what is said of it.
+//! Restores placeholders in the arguments of a call, and hides the values again in its errors.
 //!
-//! A placeholder stands for its value only where the agent wrote it ([`Mentions`]): one that came with data, such as a
-//! page of a server that got to know it, is refused. In strings that are values it is put back, also within longer
-//! ones; as a key it is refused. Whether the data may go to the server is the broker's question.
+//! A placeholder is restored only where the agent wrote it ([`Mentions`]): one that came with data, such as a page of a
+//! server that learned it, is refused. It is restored in strings that are values, also inside longer ones; as a key it
+//! is refused. The broker decides whether the data may go to the server.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -15,13 +15,13 @@ use super::token::{self, Token};
 use crate::error::{Error, ErrorCode, Result};
 use crate::labels::Labels;
 
-/// The placeholders that the agent wrote itself.
+/// Placeholders that the agent wrote itself.
 #[derive(Debug, Default)]
 pub enum Mentions {
-    /// All: it wrote the arguments.
+    /// All: the agent wrote the arguments.
     #[default]
     Everything,
-    /// Those of its script, and of what the session kept for it.
+    /// Those of its script, and of data kept by the session for it.
     Only(HashSet<Written>),
 }
 
@@ -30,13 +30,13 @@ pub enum Mentions {
 pub struct Written(Token);
 
 impl Mentions {
-    /// Those of a script.
+    /// Placeholders of a script.
     #[must_use]
     pub fn of(code: &str) -> Self {
         Self::Only(token::places(code).map(|place| Written(place.token)).collect())
     }
 
-    /// Adds those of a text that the session kept, such as a stored result.
+    /// Adds those of data kept by the session, such as a stored result.
     pub fn add(&mut self, kept: &str) {
         if let Self::Only(all) = self {
             all.extend(token::places(kept).map(|place| Written(place.token)));
@@ -51,28 +51,28 @@ impl Mentions {
     }
 }
 
-/// Arguments with values in place of placeholders.
+/// Arguments with restored values.
 #[derive(Debug, Default)]
 pub struct Restored {
     /// The arguments, as JSON.
     pub args: String,
-    /// The servers whose data is in them now.
+    /// Servers whose data is in them now.
     pub origins: Labels,
     values: HashMap<Arc<str>, String>,
 }
 
 impl PlaceholderTable {
-    /// Arguments, as JSON, with the values in place of the placeholders that are `mentioned`; `None` if there are none.
-    /// Arguments of more than `most` bytes are left to whoever refuses them.
+    /// Restores the `mentioned` placeholders in JSON arguments; `None` if there are none. Arguments over `most` bytes
+    /// are left to the caller's check.
     ///
     /// # Errors
-    /// `INVALID_ARGS` for a placeholder that is not of this session, or forgotten, or a key, and for values of more than
-    /// `most` bytes; `GROUP_POLICY_DENIED` for one that is not mentioned.
+    /// `INVALID_ARGS` for a placeholder that is not of this session, or forgotten, or a key, and for values over `most`
+    /// bytes; `GROUP_POLICY_DENIED` for one that is not mentioned.
     pub fn restore(&self, args: &str, mentioned: &Mentions, most: usize) -> Result<Option<Restored>> {
         if !(args.contains("<<") || args.contains("\\u003")) || args.len() > most {
             return Ok(None);
         }
-        // What is no JSON is refused by whoever needs it to be.
+        // The caller refuses invalid JSON.
         let Ok(mut value) = serde_json::from_str::<Value>(args) else { return Ok(None) };
         let mut table = self.lock();
         let mut returning = Returning {
@@ -93,7 +93,7 @@ impl PlaceholderTable {
 struct Returning<'a> {
     table: &'a Table,
     mentioned: &'a Mentions,
-    /// Of the arguments, as far as they have grown.
+    /// Bytes of the arguments so far.
     bytes: usize,
     most: usize,
     tokens: HashSet<Token>,
@@ -124,7 +124,7 @@ impl Returning<'_> {
         Ok(())
     }
 
-    /// The text with values in it; a number where it is nothing but the placeholder of one.
+    /// The text with values restored; a number if the text is nothing but the placeholder of one.
     fn text(&mut self, text: &str) -> Result<Option<Value>> {
         let (mut replaced, mut end) = (String::new(), 0);
         for place in token::places(text) {
@@ -133,7 +133,7 @@ impl Returning<'_> {
             let Some(entry) = self.table.entry(&place) else {
                 match is_mentioned {
                     true => return Err(unknown(name)),
-                    // It only looks like one: the text is data, and none of the gateway's business.
+                    // Not one of this session: plain data.
                     false => continue,
                 }
             };
@@ -175,14 +175,14 @@ fn unmentioned(name: &str) -> Error {
 }
 
 impl Restored {
-    /// What is said of these arguments, with the placeholders again.
+    /// Replaces the values in an error by their placeholders again.
     #[must_use]
     pub fn hide(&self, error: Error) -> Error {
         let (values, names): (Vec<&str>, Vec<&str>) =
             self.values.iter().map(|(value, name)| (&**value, &**name)).unzip();
         let finder = Finder::new(values.iter().copied());
         let hidden = |text: String| {
-            // Of values that overlap the first and longest is named, and the others end with it.
+            // Of overlapping values the first and longest is named; the others are covered by it.
             let mut places: Vec<(usize, usize, usize)> = Vec::new();
             finder.each(&text, |from, to, value| {
                 let mut place = (from, to, value);
@@ -202,7 +202,7 @@ impl Restored {
             clean + &text[end..]
         };
         let error = Error { message: hidden(error.message), hint: error.hint.map(hidden), ..error };
-        // A value that was cut to be shown is not found as a whole.
+        // A value cut for display is not found as a whole.
         let head = |value| -> &str { str::char_indices(value).nth(4).map_or(value, |(end, _)| &value[..end]) };
         let heads = Finder::new(values.iter().copied().map(head));
         match heads.is_in(&error.message) || error.hint.as_deref().is_some_and(|hint| heads.is_in(hint)) {

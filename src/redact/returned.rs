@@ -1,33 +1,32 @@
-//! Values that were put back in place of placeholders, to be found wherever servers show them again.
+//! Restored values, redacted when servers show them again.
 
 use std::sync::Arc;
 
 use super::finder::Finder;
 use super::scan::spent;
 
-/// Shorter values are not looked for: they would occur by chance.
+/// Shorter values are not searched: they would occur by chance.
 const SHORTEST: usize = 6;
-/// Bytes that a value is taken for beside its text.
+/// Bytes that a value counts for beside its text.
 const VALUE: usize = 64;
 
-/// The values, in parts of falling size: what is new makes a part of its own, and takes in those that are not larger
-/// than twice itself. So a value is made ready again a logarithmic number of times, and a text is searched for a
-/// logarithmic number of parts.
+/// Values in parts of falling size. A new value starts a part and absorbs parts up to twice its size. So each value is
+/// recompiled a logarithmic number of times, and a text is searched for a logarithmic number of parts.
 #[derive(Default)]
 pub(super) struct Returned {
     new: Vec<Value>,
     parts: Vec<Arc<Part>>,
 }
 
-/// A value that was put back.
+/// A restored value.
 #[derive(Clone)]
 pub(super) struct Value {
     pub(super) text: Arc<str>,
-    /// What kind of value it is.
+    /// Kind of value.
     pub(super) label: &'static str,
 }
 
-/// Values that are ready to be found.
+/// Compiled values.
 pub(super) struct Part {
     values: Vec<Value>,
     finder: Finder,
@@ -40,7 +39,7 @@ impl Part {
         Self { bytes: size(&values), finder, values }
     }
 
-    /// Where values are, as from, to and label; places that overlap are one.
+    /// Finds values, as from, to and label; overlapping places are merged.
     pub(super) fn places(&self, text: &str) -> Vec<(usize, usize, &'static str)> {
         let mut places = Vec::new();
         let steps = self.finder.each(text, |from, to, value| {
@@ -59,14 +58,14 @@ impl Part {
 }
 
 impl Returned {
-    /// Adds a value that was put back for the first time.
+    /// Adds a value that was restored for the first time.
     pub(super) fn add(&mut self, text: &Arc<str>, label: &'static str) {
         if text.len() >= SHORTEST {
             self.new.push(Value { text: Arc::clone(text), label });
         }
     }
 
-    /// All of it, ready. Over `most` bytes what is not `kept` any more is forgotten.
+    /// Compiles all parts. Over `most` bytes, forgets values that are not `kept` any more.
     pub(super) fn ready(&mut self, most: usize, kept: impl Fn(&str) -> bool) -> Vec<Arc<Part>> {
         let mut values = std::mem::take(&mut self.new);
         if !values.is_empty() {

@@ -1,7 +1,6 @@
-//! Where in a text the secrets are: one pass of an automaton over the anchors of all families, then a bounded look at
-//! the surroundings of each anchor.
+//! Finds secrets: one pass of an automaton over the anchors of all families, then a bounded look around each anchor.
 //!
-//! Linear on any input: a rule never looks twice at the run of characters that it looked at before (`done`).
+//! Linear on any input: a rule never looks twice at the same run of characters (`done`).
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -13,14 +12,14 @@ use parking_lot::Mutex;
 use super::vendors::{self, TOKENS};
 use super::{PlaceholderWriter, named, pairs, shapes};
 
-/// A part of a text that is not to be shown, and what is said in its place.
+/// A part of a text to replace, with its label.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Found {
     pub(crate) from: usize,
     pub(crate) to: usize,
-    /// What it is; empty for a value of the configuration.
+    /// Kind of secret; empty for a configured value.
     pub(crate) label: &'static str,
-    /// Who names a place that several rules found: the lowest.
+    /// Precedence between rules for the same place: the lowest wins.
     pub(crate) rank: u8,
 }
 
@@ -34,10 +33,10 @@ pub(crate) mod rank {
     pub(crate) const PRIVATE: u8 = 5;
 }
 
-/// A shape: where an anchor is, what is found there, and up to where it was looked at.
+/// A shape: finds a secret at an anchor, and returns the position up to which it looked.
 type Shape = fn(&str, usize) -> (Option<Found>, usize);
 
-/// Anchors whose case counts, with their rule.
+/// Case-sensitive anchors, with their rule.
 const EXACT: &[(&str, Shape)] = &[
     ("-----BEGIN ", shapes::pem),
     ("eyJ", shapes::jwt),
@@ -46,7 +45,7 @@ const EXACT: &[(&str, Shape)] = &[
     (".atlasv1.", shapes::terraform),
 ];
 
-/// Anchors in any case, with their rule.
+/// Case-insensitive anchors, with their rule.
 const WORDS: &[(&str, Shape)] = &[
     ("://", shapes::url_credentials),
     ("bearer", shapes::bearer),
@@ -73,10 +72,10 @@ const WORDS: &[(&str, Shape)] = &[
     ("jdbc:oracle:thin:", pairs::oracle),
 ];
 
-/// The anchors of tokens and shapes: those whose case counts, and those in any case.
+/// Automata for the anchors of tokens and shapes, case-sensitive and case-insensitive.
 struct Anchors {
     exact: AhoCorasick,
-    /// The token of [`TOKENS`] that a pattern of `exact` begins; those after it begin [`EXACT`], and then Discord's.
+    /// Index into [`TOKENS`] of each pattern of `exact`; patterns after those belong to [`EXACT`], then to Discord.
     tokens: Vec<usize>,
     words: AhoCorasick,
 }
@@ -99,9 +98,9 @@ static ANCHORS: LazyLock<Option<Anchors>> = LazyLock::new(|| {
     Some(Anchors { exact, tokens, words })
 });
 
-/// Credentials in `text`.
+/// Finds credentials in `text`.
 pub(super) fn credentials(text: &str, found: &mut Vec<Found>) {
-    // The anchors are constants, so that their automata exist; a test holds it.
+    // The anchors are constants, so their automata exist; a test checks it.
     let Some(anchors) = ANCHORS.as_ref() else { return };
     spent(text.len() * 2);
     let mut done = vec![0; TOKENS.len() + EXACT.len() + 1];
@@ -137,12 +136,12 @@ pub(super) fn credentials(text: &str, found: &mut Vec<Found>) {
     }
 }
 
-/// Whether anything in `text` may begin a secret.
+/// True if anything in `text` may begin a secret.
 pub(super) fn has_anchor(text: &str) -> bool {
     ANCHORS.as_ref().is_some_and(|anchors| anchors.exact.is_match(text) || anchors.words.is_match(text))
 }
 
-/// The text with what was found replaced; places that overlap become one.
+/// Replaces what was found; overlapping places become one.
 pub(super) fn replace<'t>(
     text: &'t str,
     mut found: Vec<Found>,
@@ -182,7 +181,7 @@ pub(super) fn replace<'t>(
     Cow::Owned(clean)
 }
 
-/// How often something of a kind was replaced since the process began.
+/// Number of replacements by kind since the start.
 static REPLACED: Mutex<BTreeMap<&str, u64>> = Mutex::new(BTreeMap::new());
 
 fn count(label: &'static str) {
@@ -190,7 +189,7 @@ fn count(label: &'static str) {
     *REPLACED.lock().entry(kind).or_default() += 1;
 }
 
-/// What was replaced since the process began, by kind.
+/// Number of replacements by kind since the start.
 pub(crate) fn replaced() -> Vec<(&'static str, u64)> {
     let replaced = REPLACED.lock();
     replaced.iter().map(|(kind, number)| (*kind, *number)).collect()
@@ -198,11 +197,11 @@ pub(crate) fn replaced() -> Vec<(&'static str, u64)> {
 
 #[cfg(test)]
 thread_local! {
-    /// Bytes that were looked at on this thread, each as often as it was.
+    /// Steps on this thread: bytes looked at, each as often as it was.
     static STEPS: std::cell::Cell<u64> = const { std::cell::Cell::new(0) };
 }
 
-/// The bytes that `work` looks at.
+/// Counts the steps of `work`.
 #[cfg(test)]
 pub(super) fn steps(work: impl FnOnce()) -> u64 {
     STEPS.with(|steps| steps.set(0));
@@ -210,13 +209,13 @@ pub(super) fn steps(work: impl FnOnce()) -> u64 {
     STEPS.with(std::cell::Cell::get)
 }
 
-/// Counts bytes that are looked at. Tests hold their number to a constant times those of the text.
+/// Counts steps. Tests hold their number to a constant times the length of the text.
 pub(super) fn spent(_bytes: usize) {
     #[cfg(test)]
     STEPS.with(|steps| steps.set(steps.get() + _bytes as u64));
 }
 
-/// How many bytes from `from` on are of a kind, `most` at most.
+/// Length of the run of matching bytes from `from`, at most `most`.
 pub(super) fn run(text: &str, from: usize, most: usize, is_part: fn(u8) -> bool) -> usize {
     let rest = text.as_bytes().get(from..).unwrap_or_default();
     let length = rest.iter().take(most).take_while(|&&byte| is_part(byte)).count();
@@ -224,7 +223,7 @@ pub(super) fn run(text: &str, from: usize, most: usize, is_part: fn(u8) -> bool)
     length
 }
 
-/// How many bytes just before `to` are of a kind, `most` at most.
+/// Length of the run of matching bytes just before `to`, at most `most`.
 pub(super) fn run_before(text: &str, to: usize, most: usize, is_part: fn(u8) -> bool) -> usize {
     let before = text.as_bytes().get(..to).unwrap_or_default();
     let length = before.iter().rev().take(most).take_while(|&&byte| is_part(byte)).count();
@@ -232,7 +231,7 @@ pub(super) fn run_before(text: &str, to: usize, most: usize, is_part: fn(u8) -> 
     length
 }
 
-/// Whether `text` ends at `at`, or a byte of another kind begins there.
+/// True if `text` ends at `at`, or a non-matching byte begins there.
 pub(super) fn ends(text: &str, at: usize, is_part: fn(u8) -> bool) -> bool {
     text.as_bytes().get(at).is_none_or(|&byte| !is_part(byte))
 }

@@ -1,6 +1,6 @@
-//! Secrets by type: a value that no log, error or serialiser can print, and the list that lets text be cleaned of it.
+//! Secrets by type: a value that no log, error or serialiser can print, and the process-wide list of these values.
 //!
-//! Creating a [`Secret`] puts its value on a list shared by the whole process; [`redact`] replaces every value on it.
+//! Creating a [`Secret`] lists its value; [`redact`] replaces every listed value.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -15,7 +15,7 @@ use crate::kept::{self, Kept};
 use crate::limits;
 use crate::redact::scan::{Found, rank};
 
-/// What stands in place of a secret.
+/// Replacement of a secret.
 pub const MASK: &str = "[redacted]";
 
 /// Shorter values are masked when printed but are not looked for in text: they would occur by chance.
@@ -38,14 +38,14 @@ impl Secret {
         Self(value.into())
     }
 
-    /// Wraps a value that is masked when printed but may appear in results, such as `LOG_LEVEL = "warning"`:
-    /// looking for that word in every answer would eat honest text.
+    /// Wraps a value that is masked when printed but may appear in results, such as `LOG_LEVEL = "warning"`: searching
+    /// for that word would corrupt honest text.
     #[must_use]
     pub fn unlisted(value: impl Into<String>) -> Self {
         Self(value.into().into())
     }
 
-    /// The value itself, for the one place that sends it.
+    /// Returns the value, for the one place that sends it.
     #[must_use]
     pub fn expose(&self) -> &str {
         &self.0
@@ -64,10 +64,8 @@ impl fmt::Display for Secret {
     }
 }
 
-/// Lists a value for [`redact`] without wrapping it, such as a token that is part of a longer value. What goes beyond
-/// the bounds is counted by `left_out`: the configuration that it is of must not come into force.
-///
-/// The forms in which it appears inside JSON text and inside a URL are listed with it.
+/// Lists a value for [`redact`] without wrapping it, such as a token inside a longer value, with its forms in JSON and
+/// in URLs. `left_out` counts values over the bounds: their configuration must not come into force.
 pub fn list(value: &str) {
     let forms = forms(value);
     if !forms.is_empty() {
@@ -77,8 +75,8 @@ pub fn list(value: &str) {
     }
 }
 
-/// As [`list`], for a value that was obtained at run time. Of too many the oldest are forgotten: what is used is to be
-/// listed again.
+/// Like [`list`], for a value obtained at run time. The oldest are dropped over the bounds: list a value again when it
+/// is used.
 pub fn list_token(value: &str) {
     let mut tokens = TOKENS.lock();
     for form in forms(value) {
@@ -91,17 +89,17 @@ pub fn list_token(value: &str) {
     }
 }
 
-/// Values and places that were too many to be listed, since the start.
+/// Values and places over the bounds since the start.
 pub(crate) fn left_out() -> u64 {
     LEFT_OUT.load(Ordering::Relaxed)
 }
 
-/// Notes one more of them.
+/// Counts one more.
 pub(crate) fn leave_out() {
     LEFT_OUT.fetch_add(1, Ordering::Relaxed);
 }
 
-/// How a value reads in plain text, inside JSON text and inside a URL; nothing for a short one.
+/// Forms of a value in plain text, in JSON and in URLs; none for a short one.
 fn forms(value: &str) -> BTreeSet<String> {
     let value = value.trim();
     match value.chars().count() >= SHORTEST_LISTED && !LITERALS.contains(&value) {
@@ -110,15 +108,15 @@ fn forms(value: &str) -> BTreeSet<String> {
     }
 }
 
-/// The text with every listed value replaced by [`MASK`]; borrowed when there is none in it.
+/// Replaces every listed value by [`MASK`]; borrowed if there is none.
 #[must_use]
 pub fn redact(text: &str) -> Cow<'_, str> {
-    // The lock is not held while the text is searched.
+    // The lock is released while the text is searched.
     let listed = Arc::clone(&LISTED.read());
     listed.redact(text)
 }
 
-/// Where listed values are.
+/// Finds listed values.
 pub(crate) fn places(text: &str) -> Vec<Found> {
     let listed = Arc::clone(&LISTED.read());
     let places = listed.spans(text).into_iter();
@@ -129,13 +127,13 @@ static LISTED: LazyLock<RwLock<Arc<Listed>>> = LazyLock::new(RwLock::default);
 static TOKENS: LazyLock<Mutex<Kept<String, ()>>> = LazyLock::new(|| Mutex::new(Kept::new(&kept::TOKENS)));
 static LEFT_OUT: AtomicU64 = AtomicU64::new(0);
 
-/// A set of values and, once it is needed, the automaton that finds them.
+/// A set of values, with an automaton built on first use.
 #[derive(Clone, Default)]
 struct Listed {
     values: BTreeSet<String>,
     /// Bytes of the values.
     bytes: usize,
-    /// Those that were obtained at run time.
+    /// Values obtained at run time.
     tokens: BTreeSet<String>,
     finder: OnceLock<Option<AhoCorasick>>,
 }
@@ -154,7 +152,7 @@ impl Listed {
         self.finder = OnceLock::new();
     }
 
-    /// Adds a token in place of those that are forgotten.
+    /// Adds a token in place of dropped ones.
     fn exchange(&mut self, token: String, gone: &[String]) {
         self.tokens.insert(token);
         self.tokens.retain(|token| !gone.contains(token));
@@ -181,7 +179,7 @@ impl Listed {
         Cow::Owned(clean)
     }
 
-    /// Where the values are, overlapping places merged: the tail of a second secret must not survive the first.
+    /// Finds values, with overlapping places merged: the tail of a second secret must not survive the first.
     fn spans(&self, text: &str) -> Vec<(usize, usize)> {
         let mut spans = Vec::new();
         let mut add = |from: usize, to: usize| {
@@ -214,7 +212,7 @@ fn occurrences<'a>(text: &'a str, value: &'a str) -> impl Iterator<Item = (usize
     starts.filter(move |&at| text[at..].starts_with(value)).map(|at| (at, at + value.len()))
 }
 
-/// Adds a span that ends no earlier than those already there.
+/// Adds a span that ends no earlier than the existing ones.
 fn merge(spans: &mut Vec<(usize, usize)>, mut from: usize, to: usize) {
     while let Some(&(last_from, last_to)) = spans.last()
         && last_to > from
@@ -225,13 +223,13 @@ fn merge(spans: &mut Vec<(usize, usize)>, mut from: usize, to: usize) {
     spans.push((from, to));
 }
 
-/// How the value reads between the quotes of a JSON string.
+/// The value between the quotes of a JSON string.
 fn json_form(value: &str) -> String {
     let quoted = serde_json::Value::from(value).to_string();
     quoted.get(1..quoted.len() - 1).unwrap_or(value).to_owned()
 }
 
-/// How the value reads in a query string.
+/// The value in a query string.
 fn url_form(value: &str) -> String {
     let mut form = String::with_capacity(value.len());
     for byte in value.bytes() {

@@ -1,17 +1,17 @@
-//! Credentials that are known by their form: PEM, JWT, `Bearer` and `Basic`, URLs with a password, webhooks.
+//! Credentials recognised by form: PEM, JWT, `Bearer` and `Basic`, URLs with a password, webhooks.
 
 use super::scan::{Found, ends, rank, run, run_before, spent};
 use super::vendors::{alnum, base64, dotted, is_delimited, is_random, word};
 use super::{encoded, named, placeholder};
 
-/// Longest JWT and other credential that is looked for.
+/// Longest JWT and other credential.
 const LONG: usize = 16 << 10;
 
 fn shape(from: usize, to: usize, label: &'static str) -> Option<Found> {
     Some(Found { from, to, label, rank: rank::SHAPE })
 }
 
-/// A private key between its lines, or as much of one as there is. In JSON text its line ends are escaped.
+/// Finds a private key between its lines, or the available part of one. In JSON text its line ends are escaped.
 pub(super) fn pem(text: &str, start: usize) -> (Option<Found>, usize) {
     const DASHES: &str = "-----";
     let label_at = start + "-----BEGIN ".len();
@@ -38,7 +38,7 @@ pub(super) fn pem(text: &str, start: usize) -> (Option<Found>, usize) {
     (if has_key { shape(start, to, "private-key") } else { None }, to.max(body_at))
 }
 
-/// A key without an end: the lines that can belong to it.
+/// The lines that can belong to a key without an end.
 fn cut_key(rest: &str, at: usize) -> (&str, usize) {
     let mut end = 0;
     for line in rest.split_inclusive('\n') {
@@ -56,7 +56,7 @@ fn cut_key(rest: &str, at: usize) -> (&str, usize) {
     (&rest[..end], at + end)
 }
 
-/// `header.payload.signature` of base64, the header being a JSON object; also the five parts of an encrypted one.
+/// Finds `header.payload.signature` of base64, with a JSON object as header, and the five parts of an encrypted JWT.
 pub(super) fn jwt(text: &str, start: usize) -> (Option<Found>, usize) {
     if run_before(text, start, 1, dotted) > 0 {
         return (None, start + 1);
@@ -75,7 +75,7 @@ pub(super) fn jwt(text: &str, start: usize) -> (Option<Found>, usize) {
     (if is_jwt { shape(start, start + token.len(), "jwt") } else { None }, start + length)
 }
 
-/// `Bearer` and what follows it.
+/// Finds `Bearer` with its token.
 pub(super) fn bearer(text: &str, start: usize) -> (Option<Found>, usize) {
     let Some(at) = after_scheme(text, start, "bearer".len()) else { return (None, start + 1) };
     let length = run(text, at, LONG, |byte| dotted(byte) || matches!(byte, b'~' | b'+' | b'/' | b'=' | b':' | b'|'));
@@ -84,7 +84,7 @@ pub(super) fn bearer(text: &str, start: usize) -> (Option<Found>, usize) {
     (if fits { shape(at, at + credential.len(), "bearer-token") } else { None }, at + length)
 }
 
-/// `Basic` and base64 of `user:password`.
+/// Finds `Basic` with base64 of `user:password`.
 pub(super) fn basic(text: &str, start: usize) -> (Option<Found>, usize) {
     let Some(at) = after_scheme(text, start, "basic".len()) else { return (None, start + 1) };
     let length = run(text, at, 4096, base64);
@@ -93,7 +93,7 @@ pub(super) fn basic(text: &str, start: usize) -> (Option<Found>, usize) {
     (if fits { shape(at, at + length, "basic-credential") } else { None }, at + length)
 }
 
-/// Where the credential after an authentication scheme begins.
+/// Start of the credential after an authentication scheme.
 fn after_scheme(text: &str, start: usize, scheme: usize) -> Option<usize> {
     let end = start + scheme;
     let spaces = run(text, end, 3, |byte| matches!(byte, b' ' | b'\t'));
@@ -101,7 +101,7 @@ fn after_scheme(text: &str, start: usize, scheme: usize) -> Option<usize> {
     (run_before(text, start, 1, alnum) == 0 && spaces + encoded > 0).then_some(end + spaces + encoded)
 }
 
-/// The password of `scheme://user:password@host`, or a token in the place of the user.
+/// Finds the password of `scheme://user:password@host`, or a token in place of the user.
 pub(super) fn url_credentials(text: &str, start: usize) -> (Option<Found>, usize) {
     let at = start + "://".len();
     let length = run(text, at, 1024, |byte| {
@@ -131,7 +131,7 @@ fn is_password(text: &str) -> bool {
         && !lower.bytes().all(|byte| byte == b'x')
 }
 
-/// The last part of a webhook's address, which is all that is needed to post there.
+/// Finds the last part of a webhook's address, which is enough to post there.
 pub(super) fn webhook(text: &str, start: usize) -> (Option<Found>, usize) {
     let length = run(text, start, 400, |byte| dotted(byte) || matches!(byte, b'/' | b'@'));
     let path = &text[start..start + length];
@@ -141,7 +141,7 @@ pub(super) fn webhook(text: &str, start: usize) -> (Option<Found>, usize) {
     (if fits { shape(to - last.len(), to, "webhook") } else { None }, start + length)
 }
 
-/// A Telegram bot's token: its number, a colon, 35 characters.
+/// Finds a Telegram bot token: a number, a colon, 35 characters.
 pub(super) fn telegram(text: &str, colon: usize) -> (Option<Found>, usize) {
     let digits = run_before(text, colon, 11, |byte| byte.is_ascii_digit());
     let length = run(text, colon + 1, 36, word);
@@ -152,7 +152,7 @@ pub(super) fn telegram(text: &str, colon: usize) -> (Option<Found>, usize) {
     (if fits { shape(from, to, "telegram-token") } else { None }, colon + 1)
 }
 
-/// A client secret of Entra: three characters, a digit, `Q~`, and some 31 to 34 more.
+/// Finds a client secret of Entra: three characters, a digit, `Q~`, and 31 to 34 more.
 pub(super) fn azure_client_secret(text: &str, at: usize) -> (Option<Found>, usize) {
     let is_part = |byte| dotted(byte) || byte == b'~';
     let (before, length) = (run_before(text, at, 5, is_part), run(text, at + 2, 40, is_part));
@@ -161,7 +161,7 @@ pub(super) fn azure_client_secret(text: &str, at: usize) -> (Option<Found>, usiz
     (if fits && is_random(&text[from..to]) { shape(from, to, "azure-client-secret") } else { None }, at + 2 + length)
 }
 
-/// A token of Terraform Cloud: 14 characters, `.atlasv1.`, 60 or more.
+/// Finds a token of Terraform Cloud: 14 characters, `.atlasv1.`, 60 or more.
 pub(super) fn terraform(text: &str, at: usize) -> (Option<Found>, usize) {
     let end = at + ".atlasv1.".len();
     let (before, length) = (run_before(text, at, 15, alnum), run(text, end, 80, word));

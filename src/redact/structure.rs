@@ -1,8 +1,8 @@
-//! JSON: what its structure says of the texts and numbers in it.
+//! Redacts JSON by its structure.
 //!
-//! A name says what its value is, also through lists and objects; `{"name": …, "value": …}` is a name and a value too,
-//! and so are two neighbours in a list of headers or arguments. Texts that are JSON are looked at as such. What is said
-//! to be binary is decoded, and passes only if it is no text.
+//! A name labels its value, also through lists and objects. `{"name": …, "value": …}` is a name and a value too, and so
+//! are two neighbours in a list of headers or arguments. Strings that are JSON are parsed. Content declared as binary
+//! is decoded, and passes only if it is not text.
 
 use std::borrow::Cow;
 use std::cell::Cell;
@@ -14,31 +14,31 @@ use super::scan::{Found, rank, replace};
 use super::{Classes, Redaction, Surface, encoded, named, names, owned, pairs, personal, pieces, scan, text};
 use crate::redact::secret;
 
-/// JSON in texts of JSON that is looked at.
+/// Levels of JSON inside JSON strings.
 const LEVELS: u8 = 4;
-/// Levels of lists and objects below which texts are not looked at as JSON: each takes a piece of the stack.
+/// Nesting below which strings are not parsed as JSON: each level takes stack.
 const DEEPEST: u16 = 64;
-/// Bytes of a text that is looked at as JSON; a larger one is a text.
+/// Most bytes of a string that is parsed as JSON; a larger one is plain text.
 const NESTED: usize = 1 << 20;
-/// Bytes of JSON whose structure is looked at whatever it is; larger ones only where something in them speaks for it.
+/// Most bytes of JSON that is always parsed; larger JSON only if an anchor occurs in it.
 const SMALL: usize = 1 << 20;
-/// Characters of base64 that may be a token.
+/// Most characters of base64 that may be a token.
 const SHORT: usize = 512;
 
-/// As [`text`], for every text in a value: keys, and fields whose name says that they hold a secret, included.
+/// Like [`text`], for every string in a value, keys included, and for fields with secret names.
 #[must_use]
 pub fn json<'w>(redaction: impl Into<Redaction<'w>>, value: Value) -> Value {
     Walk::new(redaction.into(), LEVELS).value(value, None)
 }
 
-/// As [`json`], for a value that is JSON already; text that is no JSON is treated as text.
+/// Like [`json`], for JSON text; other text is redacted as text.
 #[must_use]
 pub fn json_text<'t, 'w>(redaction: impl Into<Redaction<'w>>, plain: &'t str) -> Cow<'t, str> {
     let redaction = redaction.into();
     let classes = redaction.surface.classes();
     let is_looked_for = classes.credentials || classes.personal;
     let speaks = || plain.contains('\\') || scan::has_anchor(plain) || personal::has_number(plain);
-    // What is found in the text of a value may be in its escaped form, which is not what a name is for.
+    // A match in JSON text may be in escaped form, which a placeholder must not stand for.
     if redaction.writer.is_none() && !(is_looked_for && (plain.len() <= SMALL || speaks())) {
         let rough = text(redaction.surface, plain);
         if matches!(rough, Cow::Borrowed(_)) {
@@ -54,11 +54,11 @@ pub fn json_text<'t, 'w>(redaction: impl Into<Redaction<'w>>, plain: &'t str) ->
     }
 }
 
-/// What the names above a value say of it.
+/// Label of a value, from the names above it.
 #[derive(Clone, Copy)]
 struct Label {
     label: &'static str,
-    /// Whether it is its own name, and not that of a list or an object around it.
+    /// True if it comes from the value's own name, not from a list or object around it.
     is_own: bool,
 }
 
@@ -67,7 +67,7 @@ struct Walk<'w> {
     classes: Classes,
     levels: u8,
     depth: Cell<u16>,
-    /// Whether anything was taken out.
+    /// True once anything was redacted.
     changed: Cell<bool>,
 }
 
@@ -107,7 +107,7 @@ impl<'w> Walk<'w> {
             .into_owned()
     }
 
-    /// A text that is JSON, where anything was taken out of it.
+    /// Redacts a JSON string; `None` if it is unchanged.
     fn nested(&self, plain: &str) -> Option<String> {
         let is_json = plain.trim_start().starts_with(['{', '[']) && plain.len() <= NESTED;
         let is_near = self.depth.get() < DEEPEST && self.classes.credentials;
@@ -121,7 +121,7 @@ impl<'w> Walk<'w> {
         })
     }
 
-    /// What stands for a number, if that is a secret.
+    /// Replacement of a number, if it is a secret.
     fn number(&self, plain: &str, label: Option<Label>) -> Option<String> {
         if plain.len() < 6 {
             return None;
@@ -192,7 +192,7 @@ impl<'w> Walk<'w> {
                 true => name,
                 false => {
                     self.changed.set(true);
-                    // Two keys that read alike now are two still.
+                    // Two keys with the same redacted form stay two keys.
                     let number = same.entry(name.clone()).or_default();
                     *number += 1;
                     if *number > 1 { format!("{name} ({number})") } else { name }
@@ -203,7 +203,7 @@ impl<'w> Walk<'w> {
         Value::Object(clean)
     }
 
-    /// What a name says of its value; a plural says it of what is in a list or an object.
+    /// Label of a value by its name; a plural labels the items of a list or object.
     fn own_label(&self, key: &str, value: &Value) -> Option<Label> {
         let of = |name: &str| names::label(name).map(|label| Label { label, is_own: true });
         match value {
@@ -215,8 +215,8 @@ impl<'w> Walk<'w> {
         }
     }
 
-    /// What is said to be binary: base64 that is no text passes, any other text is looked at. So is what is short: a
-    /// token is base64 too.
+    /// Redacts content declared as binary. Base64 passes if it is not text and too long for a token; anything else is
+    /// redacted as text.
     fn media(&self, plain: String, label: Option<Label>) -> String {
         match encoded::decode(&plain).map(String::from_utf8) {
             None => self.string(plain, label),
@@ -233,7 +233,7 @@ impl<'w> Walk<'w> {
         }
     }
 
-    /// The data of a Secret of Kubernetes.
+    /// Redacts the data of a Kubernetes Secret.
     fn all_secret(&self, object: Map<String, Value>) -> Value {
         let hide = |(key, value): (String, Value)| match value {
             Value::String(plain) if !plain.is_empty() && self.classes.credentials => {
@@ -259,28 +259,28 @@ impl<'w> Walk<'w> {
     }
 }
 
-/// Whether a text under a name is a secret. Under the name of a list around it, it has to look more like one.
+/// True if a text under a name is a secret. Under the name of a list around it, it must look more like one.
 fn is_secret(plain: &str, Label { label, is_own }: Label) -> bool {
     let is_opaque = |byte: u8| byte.is_ascii_alphanumeric() || b"-_./+=~:|".contains(&byte);
     named::is_secret(plain, label, true)
         && (is_own || label != "token" || (plain.len() >= 16 && plain.bytes().all(is_opaque)))
 }
 
-/// What a text in a list says of the next one: `["--password", "…"]`, `["X-Api-Key", "…"]`.
+/// Label for the next item of a list: `["--password", "…"]`, `["X-Api-Key", "…"]`.
 fn neighbour(name: &str) -> Option<Label> {
-    // A word alone is a word.
+    // A single word is no name.
     let is_name =
         name.contains(['-', '_']) && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte));
     let label = names::label(name.trim_start_matches('-')).filter(|_| is_name)?;
     Some(Label { label, is_own: name.starts_with('-') })
 }
 
-/// Whether an item of a list can be the value that the one before it names: in a list of names it is the next name.
+/// True if an item can be the value that the one before it names: in a list of names it is the next name.
 fn is_neighbour(item: &Value, said: Label) -> bool {
     item.as_str().is_some_and(|text| said.is_own || (text.len() >= 12 && !named::is_slug(text)))
 }
 
-/// What an object with a name and a value says of the value.
+/// Label of an object with a name and a value.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Pair {
     Named(&'static str),
@@ -296,7 +296,7 @@ fn named_pair(object: &Map<String, Value>) -> Option<Pair> {
     said.next().filter(|_| object.keys().any(|key| pairs::is_value(key)))
 }
 
-/// Whether an object describes values, as a JSON Schema does, and holds none.
+/// True if an object describes values, as a JSON Schema does, and holds none.
 fn is_schema(object: &Map<String, Value>) -> bool {
     let says =
         ["properties", "description", "minLength", "maxLength", "format", "pattern", "enum", "items", "required"];

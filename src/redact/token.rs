@@ -1,27 +1,27 @@
-//! The form of placeholders: `<<EMAIL:k3v9xbw2m7q4t>>` says what kind of value it stands for, and has a name by chance.
+//! Form of placeholders: `<<EMAIL:k3v9xbw2m7q4t>>` has the kind of its value and a random token.
 
 use super::scan::run;
 
-/// The part of a placeholder that nobody can guess: 65 bits.
+/// The unguessable part of a placeholder: 65 bits.
 pub(super) type Token = [u8; 13];
 
-/// Letters and digits of tokens; none looks like another.
+/// Letters and digits of tokens, without look-alikes.
 const ALPHABET: &[u8; 32] = b"abcdefghijkmnpqrstuvwxyz23456789";
 
 /// Longest kind.
 const KIND: usize = 64;
 
-/// A placeholder, or what has the form of one, in a text.
+/// A placeholder, or text of the same form.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Place<'t> {
     pub(super) from: usize,
     pub(super) to: usize,
-    /// As [`kind`] shows it.
+    /// As [`kind`] formats it.
     pub(super) kind: &'t str,
     pub(super) token: Token,
 }
 
-/// The places in `text`, in order. A byte is looked at once for each `<<` in the 65 bytes before it.
+/// Places in `text`, in order. A byte is looked at once for each `<<` in the 65 bytes before it.
 pub(super) fn places(text: &str) -> impl Iterator<Item = Place<'_>> {
     let mut at = 0;
     std::iter::from_fn(move || {
@@ -36,7 +36,7 @@ pub(super) fn places(text: &str) -> impl Iterator<Item = Place<'_>> {
     })
 }
 
-/// The placeholder whose `<<` is at `from`.
+/// Parses the placeholder whose `<<` is at `from`.
 pub(super) fn place(text: &str, from: usize) -> Option<Place<'_>> {
     let kind_at = from + "<<".len();
     let length = run(text, kind_at, KIND, |byte| byte.is_ascii_uppercase() || byte.is_ascii_digit() || byte == b'_');
@@ -47,19 +47,19 @@ pub(super) fn place(text: &str, from: usize) -> Option<Place<'_>> {
     fits.then_some(Place { from, to: kind_at + length + ":".len() + token.len() + ">>".len(), kind, token: *token })
 }
 
-/// A new token; `None` where the system has no randomness.
+/// A random token; `None` if the system has no randomness.
 pub(super) fn random() -> Option<Token> {
     let mut token = [0; 13];
     getrandom::fill(&mut token).ok()?;
     Some(token.map(|byte| ALPHABET[usize::from(byte % 32)]))
 }
 
-/// The placeholder as it is shown.
+/// Formats a placeholder.
 pub(super) fn shown(label: &str, token: Token) -> String {
     format!("<<{}:{}>>", kind(label), token.map(char::from).iter().collect::<String>())
 }
 
-/// How placeholders show a label such as `github-token`.
+/// Formats a label such as `github-token` for a placeholder.
 pub(super) fn kind(label: &str) -> String {
     label.to_ascii_uppercase().replace('-', "_")
 }

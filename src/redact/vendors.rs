@@ -1,7 +1,7 @@
-//! Keys that say themselves whose they are: a fixed beginning, then so many characters of an alphabet.
+//! Keys with a vendor's prefix and a body of known length and alphabet.
 //!
-//! The formats are the vendors' own, as secret scanners know them. Identifiers that are no secret by themselves
-//! (Stripe's `pk_`, Twilio's `AC…`, AWS's `AROA…`) are not among them.
+//! The formats are the vendors' own, as in secret scanners. Identifiers that are not secret by themselves (Stripe's
+//! `pk_`, Twilio's `AC…`, AWS's `AROA…`) are left out.
 
 use super::placeholder;
 use super::scan::{Found, ends, rank, run, run_before};
@@ -129,11 +129,11 @@ pub(super) const TOKENS: &[Token] = &[
 ];
 
 impl Token {
-    /// The key whose prefix is at `start..end`, and up to where it was looked for.
+    /// Finds the key whose prefix is at `start..end`; returns the position up to which it looked.
     pub(super) fn at(&self, text: &str, start: usize, end: usize) -> (Option<Found>, usize) {
         let length = run(text, end, self.most + 1, self.body);
         let reach = end + length;
-        // Inside another word it is chance. Before the prefix of a key there may be an underscore or a dash.
+        // Inside a word it is chance. An underscore or a dash may stand before a prefix.
         if run_before(text, start, 1, alnum) > 0 {
             return (None, end);
         }
@@ -142,14 +142,14 @@ impl Token {
             to -= 1;
         }
         let body = &text[end..to];
-        // One in thirty of these has no digit; they are no words, being as long as they are and in capitals.
+        // One in thirty of these has no digit; their length and capitals rule out words.
         let is_key = |body| is_random(body) || (self.label == "aws-access-key" && has_no_order(body));
         let fits = (self.least..=self.most).contains(&body.len()) && is_key(body);
         (fits.then_some(Found { from: start, to, label: self.label, rank: rank::TOKEN }), reach)
     }
 }
 
-/// Letters and digits without order: no word, no placeholder, no run of one character.
+/// True for letters and digits without order: no word, no dummy, no run of one character.
 pub(super) fn is_random(body: &str) -> bool {
     body.bytes().any(|byte| byte.is_ascii_digit()) && has_no_order(body)
 }
@@ -165,13 +165,13 @@ fn has_no_order(body: &str) -> bool {
     kinds >= 8 && !placeholder::is_in(body)
 }
 
-/// The first three characters of a Discord bot's token: base64 of the first two digits and a half of a number.
+/// First three characters of a Discord bot token: base64 of the first two and a half digits of a number.
 pub(super) fn discord_anchors() -> impl Iterator<Item = String> {
     let pairs = ["MD", "MT", "Mj", "Mz", "ND", "NT", "Nj", "Nz", "OD", "OT"];
     pairs.into_iter().flat_map(|pair| "AEIMQUYcgk".chars().map(move |third| format!("{pair}{third}")))
 }
 
-/// A Discord bot's token: three parts, the first of them the bot's number.
+/// Finds a Discord bot token: three parts, the first of them the bot's number.
 pub(super) fn discord(text: &str, start: usize) -> (Option<Found>, usize) {
     if run_before(text, start, 1, dotted) > 0 {
         return (None, start + 1);
@@ -220,7 +220,7 @@ fn uuid(byte: u8) -> bool {
     byte.is_ascii_hexdigit() || byte == b'-'
 }
 
-/// Whether a whole number stands at `start`, up to `end`.
+/// True if a whole number stands at `start..end`.
 pub(super) fn is_delimited(text: &str, start: usize, end: usize) -> bool {
     run_before(text, start, 1, alnum) == 0 && ends(text, end, alnum)
 }

@@ -1,21 +1,21 @@
-//! A text as it reads when its escapes are undone: those of JSON and of most languages (`\"`, `\u0022`), of URLs (`%3D`),
-//! of HTML (`&quot;`), and characters that nobody sees. A secret is found in it, and taken out of the text itself.
+//! Undoes escapes of a text: those of JSON and most languages (`\"`, `\u0022`), of URLs (`%3D`), of HTML (`&quot;`),
+//! and invisible characters. Secrets are found in the unescaped text and replaced in the original.
 
 use super::scan::{Found, run, spent};
 
-/// How often escapes within escapes are undone. Each time takes one pass, and the text gets no longer.
+/// Levels of escapes within escapes. Each takes one pass, and the text gets no longer.
 const LEVELS: usize = 4;
 /// Longest escape.
 const LONGEST: usize = 10;
 
-/// A text without its escapes, and where its characters are in the text that was looked at.
+/// A text without escapes, with a map to positions in the original.
 struct View {
     text: String,
-    /// Places here and there, in order; from each on both run in step, up to the next.
+    /// Positions here and there, in order; after each, both advance together up to the next.
     places: Vec<(usize, usize)>,
 }
 
-/// Looks for secrets in `text` where escapes are undone.
+/// Finds secrets in the unescaped forms of `text`.
 pub(super) fn find(text: &str, look: impl Fn(&str, &mut Vec<Found>), found: &mut Vec<Found>) {
     let mut views: Vec<View> = Vec::new();
     while views.len() < LEVELS
@@ -34,7 +34,7 @@ pub(super) fn find(text: &str, look: impl Fn(&str, &mut Vec<Found>), found: &mut
 }
 
 impl View {
-    /// `None` where there is no escape.
+    /// `None` without escapes.
     fn of(text: &str) -> Option<Self> {
         let mut view = Self { text: String::new(), places: Vec::new() };
         spent(text.len());
@@ -66,17 +66,17 @@ impl View {
         Some(view)
     }
 
-    /// Where what begins at `at` begins in the text: behind invisible characters before it.
+    /// Original start of a span that begins at `at`, behind invisible characters.
     fn from(&self, at: usize) -> usize {
         let next = self.places.partition_point(|(here, _)| *here <= at);
         next.checked_sub(1).and_then(|last| self.places.get(last)).map_or(at, |(here, there)| there + at - here)
     }
 
-    /// Where what ends at `at` ends in the text.
+    /// Original end of a span that ends at `at`.
     fn to(&self, at: usize) -> usize {
         let next = self.places.partition_point(|(here, _)| *here < at);
         match self.places.get(next) {
-            // The end of an escape, or the place before one.
+            // The end of an escape, or the position before one.
             Some((here, there)) if *here == at => *there,
             _ => {
                 next.checked_sub(1).and_then(|last| self.places.get(last)).map_or(at, |(here, there)| there + at - here)
@@ -85,7 +85,7 @@ impl View {
     }
 }
 
-/// What an escape stands for, `None` for nothing, and its length.
+/// Character of an escape, `None` if invisible, and the length of the escape.
 type Escape = (Option<char>, usize);
 
 fn backslash(text: &str, at: usize) -> Option<Escape> {
@@ -137,7 +137,7 @@ fn entity(text: &str, at: usize) -> Option<Escape> {
     Some(((!is_invisible(plain)).then_some(plain), length + 2))
 }
 
-/// The character of ASCII that so many digits stand for.
+/// Decodes digits of an ASCII character.
 fn code(text: &str, at: usize, digits: usize, radix: u32) -> Option<(char, usize)> {
     let number = u8::from_str_radix(text.get(at..at + digits)?, radix).ok()?;
     let plain = char::from(number);
@@ -149,7 +149,7 @@ fn invisible(text: &str, at: usize) -> Option<Escape> {
     Some((None, plain.len_utf8()))
 }
 
-/// Characters without width, marks of direction, joiners, variation selectors and tags.
+/// True for zero-width characters, direction marks, joiners, variation selectors and tags.
 fn is_invisible(plain: char) -> bool {
     matches!(plain,
         '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}' | '\u{180b}'..='\u{180f}'
@@ -161,7 +161,7 @@ fn is_invisible(plain: char) -> bool {
 mod tests {
     use super::*;
 
-    /// What is replaced where `needle` is found in a view.
+    /// Replaced parts where `needle` is found in a view.
     fn places(text: &str, needle: &str) -> Vec<String> {
         let look = |view: &str, seen: &mut Vec<Found>| {
             seen.extend(view.match_indices(needle).map(|(from, _)| Found {

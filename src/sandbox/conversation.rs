@@ -1,8 +1,7 @@
-//! What one run's frames may be, and what they add up to.
+//! Checks the frames of one run and adds them up.
 //!
-//! Everything here comes from the worker and is believed as little as possible: a frame that does not fit ends the
-//! worker. What a worker may make the gateway hold is bounded by not reading on, rather than by a guess at what an
-//! honest script needs: see [`Conversation::has_room`].
+//! The worker is untrusted: an invalid frame ends it. Backpressure bounds the memory that a worker can take, rather
+//! than a guess at the needs of an honest script: see [`Conversation::has_room`].
 
 use std::collections::HashMap;
 
@@ -13,13 +12,12 @@ use super::pipes::Frame;
 use crate::limits;
 use crate::text::{head, push_visible};
 
-/// Lines that an honest worker writes beyond those that its limit of output pays for: what was cut, what was not
-/// awaited.
+/// Lines of an honest worker beyond those within its output limit: about cut output and calls not awaited.
 const REMARKS: u64 = 2;
-/// Bytes of calls under way from which on no further frame is read.
+/// Bytes of calls in flight that stop the reading of frames.
 const MAX_IN_FLIGHT_BYTES: usize = limits::IN_FLIGHT.max;
 
-/// What has been said in one run. Everything here comes from the worker and is believed as little as possible.
+/// State of one run, built from untrusted frames.
 pub(super) struct Conversation {
     run: u64,
     calls_left: u64,
@@ -32,12 +30,12 @@ pub(super) struct Conversation {
     in_flight_bytes: usize,
 }
 
-/// The output of a run as text, a line each; warnings and errors are marked.
+/// Output of a run as text, one entry per line; warnings and errors are marked.
 #[derive(Debug, Default)]
 pub struct Captured {
-    /// The lines, with what would move a cursor escaped.
+    /// The lines, with terminal control characters escaped.
     pub text: String,
-    /// Bytes that were dropped over the limit.
+    /// Bytes dropped over the limit.
     pub dropped: usize,
     room: usize,
 }
@@ -58,18 +56,18 @@ impl Captured {
     }
 }
 
-/// What a frame asks the gateway to do.
+/// Next step for the gateway after a frame.
 pub(super) enum Step {
     /// Answer a call.
     Call(Call),
     /// Take the result.
     Done(Result<Json, ScriptError>),
-    /// Nothing more.
+    /// Nothing.
     Nothing,
 }
 
 impl Conversation {
-    /// The beginning of run number `run`. Its limits say how many frames an honest worker can send.
+    /// State at the start of run `run`. Its limits bound the frames of an honest worker.
     pub(super) fn new(run: u64, limits: &Limits) -> Self {
         Self {
             run,
@@ -87,8 +85,8 @@ impl Conversation {
         }
     }
 
-    /// Whether another frame may be read. Calls that are under way hold their arguments; a worker that floods the
-    /// gateway with large ones waits until some are answered.
+    /// True if another frame may be read. Calls in flight hold their arguments; a worker that floods the gateway with
+    /// large ones waits until some are answered.
     pub(super) fn has_room(&self) -> bool {
         self.in_flight_bytes < MAX_IN_FLIGHT_BYTES
     }
@@ -98,7 +96,7 @@ impl Conversation {
         self.in_flight_bytes -= self.in_flight.remove(&call).unwrap_or_default();
     }
 
-    /// Takes a frame, or says why it cannot be one of an honest worker.
+    /// Accepts a frame, or explains why no honest worker sends it.
     pub(super) fn accept(&mut self, frame: Frame) -> Result<Step, Failure> {
         let Frame { message, bytes } = frame;
         match message {
@@ -132,12 +130,12 @@ impl Conversation {
         }
     }
 
-    /// Whether the worker has said nothing about this run yet.
+    /// True if no frame of this run has arrived.
     pub(super) fn is_untouched(&self) -> bool {
         self.is_untouched
     }
 
-    /// The output, and what the worker says the run cost.
+    /// Output, and the worker's own statistics.
     pub(super) fn conclude(self) -> (Captured, Stats) {
         (self.output, self.stats)
     }
@@ -153,7 +151,7 @@ impl Conversation {
     }
 }
 
-/// One less of what an honest worker's own limits leave it.
+/// Takes one from the rest of an honest worker's limit.
 fn take(left: u64, what: &str) -> Result<u64, Failure> {
     left.checked_sub(1).ok_or_else(|| Failure::Protocol(format!("more {what} than the limits of the run allow")))
 }

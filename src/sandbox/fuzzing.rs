@@ -1,7 +1,7 @@
-//! What fuzz/ drives on the host's side, and its property tests.
+//! Fuzz targets of the host side, and their property tests.
 //!
-//! Only built for tests and with the feature `fuzzing`: a conversation with a worker and the inner bounds of the static
-//! layer are nobody else's business. Each function takes any input and panics when an invariant does not hold.
+//! Built only for tests and with the feature `fuzzing`, since a conversation with a worker and the inner bounds of the
+//! static layer are private. Each function takes any input and panics when an invariant does not hold.
 
 mod frames;
 mod scripts;

@@ -1,40 +1,40 @@
-//! What a pool has done since it was made, in numbers.
+//! Metrics of a worker pool.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use serde::Serialize;
 
-/// A reading of a pool's counters and of what it holds now.
+/// Counters of a pool, and its current state.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct Metrics {
-    /// Scripts that were given to a worker.
+    /// Scripts given to a worker.
     pub runs: u64,
-    /// Scripts that had to wait for a place.
+    /// Scripts that waited for a slot.
     pub waited: u64,
-    /// Scripts that were refused as BUSY.
+    /// Scripts refused as BUSY.
     pub refused: u64,
-    /// Worker processes that were started.
+    /// Workers started.
     pub started: u64,
-    /// Workers that could not be started.
+    /// Failed starts.
     pub failed_starts: u64,
-    /// Workers replaced after their number of runs, at their age or for the memory they kept.
+    /// Workers replaced for their number of runs, their age or the memory they kept.
     pub recycled: u64,
-    /// Workers replaced because their script met the end of its heap or CPU time, or because they were found dead,
-    /// talking or silent while idle.
+    /// Workers replaced because their script met its heap or CPU limit, or because they were dead, talking or silent
+    /// while idle.
     pub discarded: u64,
     /// Workers killed for a deadline, a crash, or a breach of the protocol.
     pub killed: u64,
-    /// Workers killed because whoever wanted the result went away.
+    /// Workers killed because their request was cancelled.
     pub cancelled: u64,
-    /// Workers that wait for a script now.
+    /// Idle workers now.
     pub idle: u64,
-    /// Workers that run one now.
+    /// Busy workers now.
     pub busy: u64,
-    /// Scripts that wait for a place now.
+    /// Scripts in the queue now.
     pub waiting: u64,
 }
 
-/// The counters behind [`Metrics`].
+/// Counters behind [`Metrics`].
 #[derive(Debug, Default)]
 pub(super) struct Counters {
     pub(super) runs: Counter,
@@ -49,7 +49,7 @@ pub(super) struct Counters {
 }
 
 impl Counters {
-    /// The counters, without what the pool holds now.
+    /// Reads the counters, without the pool's current state.
     pub(super) fn read(&self) -> Metrics {
         Metrics {
             runs: self.runs.get(),
@@ -66,7 +66,7 @@ impl Counters {
     }
 }
 
-/// A number that only grows.
+/// A monotonic counter.
 #[derive(Debug, Default)]
 pub(super) struct Counter(AtomicU64);
 

@@ -1,7 +1,7 @@
-//! The gateway's side of the sandbox: worker processes, the frames to them, and their limits.
+//! Host side of the sandbox: worker processes, their frames, and their limits.
 //!
-//! A worker is taken for hostile. It is given a script and answers to its calls, nothing else; what it sends is
-//! parsed as untrusted input, and whatever it does wrong ends it.
+//! A worker is hostile. It gets a script and answers to its calls, nothing else; its output is parsed as untrusted
+//! input, and any violation ends it.
 
 mod conversation;
 #[cfg(any(test, feature = "fuzzing"))]
@@ -28,45 +28,45 @@ pub use pool::{Pool, PoolOptions};
 pub(crate) use validate::unprepared;
 pub use validate::{Script, prepare};
 
-/// Who answers the calls of a script. The broker is the only implementation that production uses.
+/// Answers a script's calls. Production has one implementation, the broker.
 #[async_trait]
 pub trait Host: Send + Sync {
-    /// Answers one call; several run at once.
+    /// Answers one call; several run concurrently.
     async fn call(&self, call: u64, op: Op) -> Outcome;
 
-    /// The time that does not count for the wall clock.
+    /// Time that does not count for the wall clock.
     fn pause(&self) -> &Pause;
 }
 
-/// How a run ended, and what it left.
+/// Result of a run.
 #[derive(Debug)]
 pub struct Report {
-    /// The value as JSON, or why there is none.
+    /// Value as JSON, or the failure.
     pub result: Result<Json, Failure>,
     /// Captured output.
     pub output: Captured,
-    /// What the worker says it cost.
+    /// Statistics as the worker reports them.
     pub stats: Stats,
-    /// The engine that ran it, when one did.
+    /// Engine of the run, if one ran.
     pub engine: Option<EngineInfo>,
-    /// Whether the worker said anything that belongs to this run.
+    /// True if the worker sent any frame of this run.
     pub begun: bool,
-    /// The layers of the process sandbox, as the worker put them on; empty when none ran.
+    /// Sandbox layers that the worker applied; empty when none ran.
     pub confinement: Arc<[Layer]>,
 }
 
-/// Why a run has no value. The first two leave the worker usable, the others end it.
+/// Failure of a run. After the first two the worker is reusable, the others end it.
 #[derive(Debug)]
 pub enum Failure {
     /// The script failed, or met a limit that the engine enforces.
     Script(Box<ScriptError>),
-    /// Nothing ran: all places are taken, or no worker could be started.
+    /// Nothing ran: the queue is full, or no worker could be started.
     NotRun(Error),
-    /// The wall clock ran out.
+    /// The wall clock limit was exceeded.
     Timeout(Duration),
-    /// The worker used more CPU time than the script may, without noticing itself.
+    /// The worker exceeded the script's CPU limit without noticing itself.
     Cpu(Duration),
-    /// The worker died, with its last words.
+    /// The worker died, with the end of its stderr.
     Crashed(String),
     /// The worker broke the protocol.
     Protocol(String),

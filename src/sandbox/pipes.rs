@@ -9,20 +9,20 @@ use crate::json;
 use crate::task;
 use crate::text::head;
 
-/// Bytes of stderr that are kept for the post-mortem.
+/// Most bytes of stderr kept for the post-mortem.
 const LAST_WORDS: usize = 4000;
-/// Bytes of a worker's own text that an error shows.
+/// Most bytes of a worker's own text in an error.
 const MAX_WORDS: usize = 300;
-/// Most frames are a few hundred bytes: one read brings several.
+/// Most frames are a few hundred bytes: one read gets several.
 const READ_BUFFER: usize = 64 << 10;
 
-/// A message as it came, and the bytes that it and the values in it take.
+/// A message as received, and the memory that it and its values take.
 pub(super) struct Frame {
     pub(super) message: FromWorker,
     pub(super) bytes: usize,
 }
 
-/// Writes frames one after the other, so that a worker that does not read never blocks the conversation.
+/// Writes frames in order, so that a worker that does not read never blocks the conversation.
 pub(super) async fn write_frames(mut stdin: ChildStdin, mut frames: mpsc::Receiver<Vec<u8>>) {
     while let Some(frame) = frames.recv().await {
         if stdin.write_all(&frame).await.is_err() || stdin.flush().await.is_err() {
@@ -31,7 +31,7 @@ pub(super) async fn write_frames(mut stdin: ChildStdin, mut frames: mpsc::Receiv
     }
 }
 
-/// Reads frames until the stream ends or stops making sense.
+/// Reads frames until the stream ends or is invalid.
 pub(super) async fn read_frames(stdout: ChildStdout, frames: mpsc::Sender<Result<Frame, String>>) {
     let mut stdout = BufReader::with_capacity(READ_BUFFER, stdout);
     loop {
@@ -61,7 +61,7 @@ pub(super) async fn read_frames(stdout: ChildStdout, frames: mpsc::Sender<Result
     }
 }
 
-/// What a dying worker wrote to stderr, in a line.
+/// Stderr of a dying worker, in one line.
 pub(super) async fn last_words(mut stderr: ChildStderr) -> String {
     let mut kept: Vec<u8> = Vec::new();
     let mut buffer = [0; 1024];
@@ -69,11 +69,11 @@ pub(super) async fn last_words(mut stderr: ChildStderr) -> String {
         if read == 0 {
             break;
         }
-        // The rest is read too, and dropped, so that a worker never blocks on its own complaint.
+        // The rest is read too, and dropped, so that a worker never blocks on its own stderr.
         let room = LAST_WORDS.saturating_sub(kept.len());
         kept.extend_from_slice(&buffer[..read.min(room)]);
     }
-    // The first lines name the cause; what follows is mostly addresses, which say nothing to whoever reads the error.
+    // The first lines name the cause; the rest is mostly addresses, which are useless in an error.
     let text = String::from_utf8_lossy(&kept);
     let lines: Vec<&str> = text.lines().map(str::trim).filter(|line| !line.is_empty()).take(3).collect();
     head(&lines.join(" | "), MAX_WORDS).to_owned()

@@ -1,4 +1,4 @@
-//! Warm workers, one run each at a time.
+//! Pool of warm workers, one run each at a time.
 
 use std::collections::VecDeque;
 use std::ffi::OsString;
@@ -22,44 +22,44 @@ use crate::pause::Pause;
 const MAX_USES: u64 = 500;
 /// Age at which a worker is replaced.
 const MAX_AGE: Duration = Duration::from_secs(30 * 60);
-/// Memory that a worker may keep between runs beyond what it had when it was new, in bytes.
+/// Most memory in bytes that a worker may keep between runs beyond its initial memory.
 const MAX_GROWTH: u64 = 128 << 20;
-/// How often idle workers are looked after.
+/// Interval of health checks of idle workers.
 const CHECKUP: Duration = Duration::from_secs(30);
-/// A worker that fails to start in less time is started again, once.
+/// A worker that fails to start in less time is started once more.
 const AT_ONCE: Duration = Duration::from_secs(5);
-/// Runs that wait for a person without a place among the runs at once. Each keeps its worker.
+/// Most runs that wait for a person without a slot. Each keeps its worker.
 const MAX_PARKED: usize = 32;
-/// How long an idle worker may take to answer.
+/// Timeout of a health check.
 const PULSE: Duration = Duration::from_secs(10);
 
-/// How a pool is set up.
+/// Options of a pool.
 #[derive(Debug, Clone)]
 pub struct PoolOptions {
-    /// The executable that becomes a worker.
+    /// Executable of the worker.
     pub exe: PathBuf,
     /// Its arguments.
     pub args: Vec<OsString>,
-    /// Workers kept warm.
+    /// Warm workers.
     pub warm: usize,
-    /// Runs at once.
+    /// Concurrent runs.
     pub runs: usize,
-    /// Runs that may wait.
+    /// Runs in the queue.
     pub queue: usize,
-    /// Layers of the process sandbox without which nothing runs, as [`wire::Layer::name`] has them.
+    /// Sandbox layers without which nothing runs, as in [`wire::Layer::name`].
     pub require: Vec<String>,
 }
 
-/// The workers of one gateway. Dropping it kills those that are idle.
+/// Workers of one gateway. Dropping it kills the idle ones.
 pub struct Pool {
     spec: Spec,
     warm: usize,
     runs: usize,
     queue: usize,
-    /// In the order in which they came back. The first of the last [`Self::warm`] is taken: it has had the most time to
-    /// make its next scope, and those beyond need come to lie idle.
+    /// In order of return. The first of the last [`Self::warm`] is taken: it has had the most time to prepare its next
+    /// scope, and surplus workers become idle.
     idle: Mutex<VecDeque<Worker>>,
-    /// Held while idle workers are made, so that two who miss one do not make two.
+    /// Held while idle workers are started, so that concurrent callers do not both start one.
     refill: tokio::sync::Mutex<()>,
     places: Semaphore,
     parking: Semaphore,
@@ -68,7 +68,7 @@ pub struct Pool {
 }
 
 impl Pool {
-    /// A pool without workers yet; they start on demand, or ahead of it by [`Pool::keep_warm`].
+    /// A pool without workers; they start on demand, or ahead of it by [`Pool::keep_warm`].
     #[must_use]
     pub fn new(options: PoolOptions) -> Arc<Self> {
         Arc::new(Self {
@@ -85,7 +85,7 @@ impl Pool {
         })
     }
 
-    /// Starts workers until as many are idle as are to be kept warm.
+    /// Starts workers until enough are idle.
     ///
     /// # Errors
     /// `INTERNAL` when a worker does not start.
@@ -98,8 +98,8 @@ impl Pool {
         Ok(())
     }
 
-    /// Warms up, and looks after the idle workers for as long as it is polled: the dead, the silent and the old are
-    /// replaced, and those beyond the number to be kept warm are let go.
+    /// Starts workers and checks the idle ones as long as it is polled: replaces dead, silent and old ones, and ends
+    /// surplus ones.
     pub async fn keep_warm(&self) {
         loop {
             if let Err(error) = self.warm_up().await {
@@ -110,7 +110,7 @@ impl Pool {
         }
     }
 
-    /// What a worker of this pool can run and how it is confined.
+    /// Engines and confinement of a worker.
     ///
     /// # Errors
     /// `INTERNAL` when no worker starts.
@@ -121,7 +121,7 @@ impl Pool {
         Ok(ready)
     }
 
-    /// What the pool has done so far and what it holds.
+    /// Counters and current state.
     #[must_use]
     pub fn metrics(&self) -> Metrics {
         let count = |number: usize| number as u64;
@@ -133,7 +133,7 @@ impl Pool {
         }
     }
 
-    /// Runs a script. Dropping the future kills the worker that runs it.
+    /// Runs a script. Dropping the future kills its worker.
     pub async fn run(self: &Arc<Self>, run: Run, host: &dyn Host, wall: Duration) -> Report {
         let place = match self.place(wall).await {
             Ok(place) => place,
@@ -143,8 +143,8 @@ impl Pool {
         let attempts = async {
             let report = self.attempt(&run, host, wall).await;
             if !report.begun && matches!(report.result, Err(Failure::Protocol(_))) {
-                // The worker broke the protocol before it did anything for this script: what it said was meant for
-                // the last one, or for any.
+                // The worker broke the protocol before it did anything for this script: its frame was meant for the
+                // last run, or for any.
                 return self.attempt(&run, host, wall).await;
             }
             report
@@ -152,8 +152,8 @@ impl Pool {
         self.in_place(place, host.pause(), attempts).await
     }
 
-    /// Does `work` in a place that others may have while a person is being asked: who does not answer keeps nobody
-    /// from running. The work goes on when there is an answer, and takes the next place that is free.
+    /// Does `work` in a slot, and frees the slot while a person is asked, so that a slow answer blocks no other run.
+    /// After the answer the work takes the next free slot.
     async fn in_place<'a, T>(&'a self, place: SemaphorePermit<'a>, pause: &Pause, work: impl Future<Output = T>) -> T {
         let mut work = std::pin::pin!(work);
         let (mut place, mut parked) = (Some(place), None);
@@ -187,7 +187,7 @@ impl Pool {
         report
     }
 
-    /// A place among the runs at once; waits in a bounded queue, no longer than a run may take.
+    /// A slot for a run; waits in a bounded queue, no longer than a run may take.
     async fn place(&self, wait: Duration) -> Result<SemaphorePermit<'_>> {
         if let Ok(place) = self.places.try_acquire() {
             return Ok(place);
@@ -211,7 +211,7 @@ impl Pool {
     async fn take(&self) -> Result<Worker> {
         loop {
             let Some(mut worker) = self.longest_ready() else { return self.start_anew().await };
-            // One that died, or spoke, while it waited is no reason to fail a run.
+            // A worker that died or spoke while idle must not fail a run.
             if worker.is_sound() {
                 return Ok(worker);
             }
@@ -225,7 +225,7 @@ impl Pool {
         idle.remove(surplus)
     }
 
-    /// A new worker, in two attempts if the first one fails at once: somebody may have killed it.
+    /// Starts a worker, in two attempts if the first fails at once: it may have been killed from outside.
     async fn start_anew(&self) -> Result<Worker> {
         let begun = Instant::now();
         match self.start().await {
@@ -248,10 +248,10 @@ impl Pool {
         }
     }
 
-    /// Looks at each idle worker once.
+    /// Checks each idle worker once.
     async fn check_up(&self) {
         let idle = self.idle.lock().len();
-        // More than are needed: those that were used last stay.
+        // Surplus workers: those used last stay.
         self.idle.lock().drain(..idle.saturating_sub(self.warm));
         for _ in 0..self.warm {
             let Some(mut worker) = self.idle.lock().pop_front() else { return };
@@ -265,9 +265,9 @@ impl Pool {
         }
     }
 
-    /// Starts a successor for a worker that is gone, ahead of need.
+    /// Starts a successor for a lost worker, ahead of need.
     fn replace(self: &Arc<Self>) {
-        // Without a runtime the gateway is ending.
+        // Without a runtime the gateway is shutting down.
         let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
         let pool = Arc::clone(self);
         runtime.spawn(async move {
@@ -278,7 +278,7 @@ impl Pool {
     }
 }
 
-/// A worker that runs a script. Dropped before it is given back, it is killed in the middle of it.
+/// A worker during a run. Dropped before it is given back, it is killed.
 struct Taken<'a> {
     pool: &'a Arc<Pool>,
     worker: Option<Worker>,
@@ -304,13 +304,13 @@ impl Taken<'_> {
         }
     }
 
-    /// The counter of the reason for which the process may not run another script.
+    /// Counter of the reason why the process may not run another script; `None` if it may.
     fn why_not(&self, worker: &Worker, report: &Report) -> Option<&Counter> {
         let counters = &self.pool.counters;
         match &report.result {
             Ok(_) => is_worn(worker).then_some(&counters.recycled),
             Err(Failure::Script(error)) => match error.kind {
-                // It has told so, but may have had to give itself up for it.
+                // The worker reported the limit, but may have had to give up its engine for it.
                 ScriptErrorKind::Heap | ScriptErrorKind::Cpu | ScriptErrorKind::Internal => Some(&counters.discarded),
                 _ => is_worn(worker).then_some(&counters.recycled),
             },
@@ -334,7 +334,7 @@ fn is_worn(worker: &Worker) -> bool {
     worker.runs >= MAX_USES || worker.born.elapsed() >= MAX_AGE || grown > MAX_GROWTH
 }
 
-/// Counts those who wait, also when they give up.
+/// Counts waiting runs, also when they are cancelled.
 struct Waiting<'a>(&'a AtomicUsize);
 
 impl<'a> Waiting<'a> {

@@ -1,4 +1,4 @@
-//! One worker process: started, spoken to in frames, killed.
+//! One worker process: start, frames, kill.
 
 use std::collections::VecDeque;
 use std::ffi::OsString;
@@ -21,30 +21,29 @@ use super::{Failure, Host, Report};
 use crate::error::{Error, ErrorCode, Result};
 use crate::{random, spawner};
 
-/// How long a worker may take to say that it is ready.
+/// Timeout for a worker's ready frame.
 const READY: Duration = Duration::from_secs(20);
-/// How often the CPU time of a running worker is looked at.
+/// Interval of CPU time checks of a running worker.
 const CPU_TICK: Duration = Duration::from_millis(100);
-/// CPU time a worker may use beyond the script's limit: for starting the engine and for noticing by itself.
+/// CPU time beyond the script's limit: for starting the engine and for the worker's own check.
 const CPU_GRACE: Duration = Duration::from_secs(2);
-/// Frames either way that wait in memory. Few, since each can be as large as [`wire::MAX_FRAME`].
+/// Queued frames in each direction. Few, since each can be as large as [`wire::MAX_FRAME`].
 const FRAME_QUEUE: usize = 4;
-/// Bytes of answers that the worker has not taken yet from which on no further call is worked on. A script takes none
-/// while it computes.
+/// Bytes of unread answers that stop the processing of calls. A script reads none while it computes.
 const MAX_ANSWERS: usize = 16 << 20;
 
-/// How a worker is started.
+/// Start parameters of a worker.
 #[derive(Debug, Clone)]
 pub(super) struct Spec {
     /// The executable.
     pub(super) exe: PathBuf,
     /// Arguments that make it a worker.
     pub(super) args: Vec<OsString>,
-    /// Layers of the process sandbox without which no worker is used.
+    /// Sandbox layers without which no worker is used.
     pub(super) require: Vec<String>,
 }
 
-/// A worker that waits for a script. Dropping it kills the process.
+/// A worker waiting for a script. Dropping it kills the process.
 pub(super) struct Worker {
     child: Box<dyn ChildWrapper>,
     to: mpsc::Sender<Vec<u8>>,
@@ -54,10 +53,10 @@ pub(super) struct Worker {
     confinement: Arc<[Layer]>,
     pub(super) born: Instant,
     pub(super) runs: u64,
-    /// Resident memory when it was ready; zero where the platform does not tell.
+    /// Resident memory when it was ready; zero if the platform does not report it.
     pub(super) first_memory: u64,
-    /// The number of the last run. They grow by unforeseeable steps, so that a worker which was broken into cannot
-    /// answer a script that it has not been given yet.
+    /// Number of the last run. It grows by unpredictable steps, so that a compromised worker cannot answer a script in
+    /// advance.
     number: u64,
     pings: u64,
 }
@@ -66,8 +65,7 @@ impl Worker {
     /// Starts a worker with an empty environment and waits until it is ready.
     ///
     /// # Errors
-    /// `INTERNAL` when it cannot be started, does not answer as a worker of this version, or is not confined as
-    /// required.
+    /// `INTERNAL` when it cannot be started, is not a worker of this version, or is not confined as required.
     pub(super) async fn start(spec: &Spec) -> Result<Self> {
         let broken = |what: String| {
             Error::new(ErrorCode::Internal, format!("the sandbox worker {} {what}", spec.exe.display()))
@@ -113,8 +111,8 @@ impl Worker {
         Ok(worker)
     }
 
-    /// Runs one script. Dropping the future leaves the worker in the middle of it: it must then be dropped too,
-    /// which kills it.
+    /// Runs one script. If the future is dropped, the worker must be dropped too, which kills it: it is in the middle
+    /// of the script.
     pub(super) async fn run(&mut self, mut run: Run, host: &dyn Host, wall: Duration) -> Report {
         self.runs += 1;
         self.number += u64::from(random::number()) + 1;
@@ -124,7 +122,7 @@ impl Worker {
         let mut conversation = Conversation::new(run.run, &run.limits);
         let result = match wire::encode(&ToWorker::Run(Box::new(run))) {
             Ok(frame) => {
-                // A closed channel means that the worker is gone, which the reader reports next.
+                // A closed channel means that the worker has ended, which the reader reports next.
                 let _ = self.to.send(frame).await;
                 self.converse(&mut conversation, host, wall, cpu_limit).await
             }
@@ -193,13 +191,13 @@ impl Worker {
         }
     }
 
-    /// Whether the worker can be given a script: its process is there, and it has said nothing since its last run.
-    /// An honest worker speaks only when it runs one.
+    /// True if the worker can get a script: its process lives, and it has sent nothing since its last run. An honest
+    /// worker sends only during a run.
     pub(super) fn is_sound(&mut self) -> bool {
         matches!(self.child.try_wait(), Ok(None)) && matches!(self.from.try_recv(), Err(TryRecvError::Empty))
     }
 
-    /// Whether its engine thread answers within `limit`.
+    /// True if its engine thread answers within `limit`.
     pub(super) async fn answers(&mut self, limit: Duration) -> bool {
         self.pings += 1;
         let Ok(frame) = wire::encode(&ToWorker::Ping(self.pings)) else { return false };
@@ -213,7 +211,7 @@ impl Worker {
         }
     }
 
-    /// Resident memory in bytes; zero where the platform does not tell.
+    /// Resident memory in bytes; zero if the platform does not report it.
     pub(super) fn memory(&self) -> u64 {
         #[cfg(target_os = "linux")]
         if let Some(id) = self.child.id() {
@@ -226,7 +224,7 @@ impl Worker {
         0
     }
 
-    /// CPU time of the whole process so far; zero where the platform does not tell.
+    /// CPU time of the whole process so far; zero if the platform does not report it.
     fn cpu_time(&self) -> Duration {
         #[cfg(target_os = "linux")]
         if let Some(pid) = self.child.id().and_then(|id| i32::try_from(id).ok()) {
@@ -238,7 +236,7 @@ impl Worker {
         Duration::ZERO
     }
 
-    /// How a worker that closed its stdout ended.
+    /// Explains the end of a worker that closed its stdout.
     async fn post_mortem(&mut self) -> String {
         let exit = tokio::time::timeout(Duration::from_secs(1), self.child.wait()).await;
         let how = match exit {
@@ -256,12 +254,12 @@ impl Worker {
 
 impl Drop for Worker {
     fn drop(&mut self) {
-        // The whole group, should the process ever have got itself company.
+        // The whole group, in case the process has children.
         let _ = self.child.start_kill();
     }
 }
 
-/// Answers one call. A panic on the way is a defect of ours that hostile arguments have found: it costs the call.
+/// Answers one call. A panic is a bug of the gateway that hostile arguments have found: it fails the call.
 async fn answer(host: &dyn Host, call: Call) -> Reply {
     let answered = AssertUnwindSafe(host.call(call.call, call.op)).catch_unwind().await;
     let outcome = answered.unwrap_or_else(|_| {
@@ -276,7 +274,7 @@ async fn answer(host: &dyn Host, call: Call) -> Reply {
     Reply { run: call.run, call: call.call, outcome }
 }
 
-/// The frame of an answer. One that does not fit a frame becomes the call's error: no fault of the worker.
+/// Encodes an answer. One too large for a frame becomes the call's error, and is no fault of the worker.
 fn encode(reply: Reply) -> Result<Vec<u8>, Failure> {
     let (run, call) = (reply.run, reply.call);
     let encoded = wire::encode(&ToWorker::Reply(reply)).or_else(|error| {
@@ -293,7 +291,7 @@ fn encode(reply: Reply) -> Result<Vec<u8>, Failure> {
 }
 
 /// # Errors
-/// `INTERNAL` when a layer that the configuration requires does not hold.
+/// `INTERNAL` when a required layer is not in force.
 fn is_confined(ready: &Ready, require: &[String]) -> Result<()> {
     for name in require {
         let why = match ready.confinement.iter().find(|layer| layer.name == *name) {

@@ -1,7 +1,7 @@
-//! Scripts before they reach a worker: parsed with the goal that the engine uses, banned syntax named early,
-//! types stripped, wrapped into the module that the worker runs.
+//! Prepares scripts for a worker: parses them as the engine does, names banned syntax early, strips types, and wraps
+//! them into the worker's module.
 //!
-//! This layer is for good errors. What it lets through, the engine and the process contain by themselves.
+//! This layer serves good errors. Engine and process contain what it misses.
 
 mod banned;
 mod enums;
@@ -23,38 +23,38 @@ use wire::{Language, ScriptError, ScriptErrorKind};
 
 /// Opens the module's function; the script's first line is the module's second.
 const OPEN: &str = "export default async () => {\n";
-/// Closes it, whatever comment the script ends with.
+/// Closes the function, whatever comment the script ends with.
 const CLOSE: &str = "\n}\n";
 /// Makes the last expression the value.
 const RETURN: &str = "return ";
-/// Calls the function that a script consists of; the rest follows the script.
+/// Calls the function that a script consists of; the second part follows the script.
 const CALL: (&str, &str) = ("return await (", "\n)()");
-/// Stack for parsing, per byte of code: `nesting` bounds the depth, but if it were fooled, every byte could open a
-/// level, and a parser that runs out of stack takes the process with it. Only touched pages cost memory.
+/// Parser stack per byte of code: `nesting` bounds the depth, but if it were fooled, every byte could open a level, and
+/// a parser without stack takes the process with it. Only touched pages cost memory.
 const STACK_PER_BYTE: usize = 16 << 10;
-/// Stack for parsing anything at all.
+/// Least parser stack.
 const STACK_BASE: usize = 4 << 20;
 
-/// A script that is ready for a worker.
+/// A prepared script.
 #[derive(Debug)]
 pub struct Script {
     /// Its language.
     pub language: Language,
-    /// What the worker gets.
+    /// Code for the worker.
     pub code: String,
     positions: Positions,
 }
 
-/// How positions in the worker's code lead back to the script.
+/// Maps positions in the worker's code to the script.
 #[derive(Debug, Default)]
 struct Positions {
     /// Lines before the script's first.
     lines: u32,
-    /// What was inserted: line of the script from 1, column from 1, length.
+    /// Inserted text: line of the script from 1, column from 1, length.
     inserted: Option<(u32, u32, u32)>,
-    /// From stripped code to the script as written.
+    /// Map from stripped code to the script as written.
     types: Option<typescript::Map>,
-    /// Lengths of the script's lines, where positions need to be kept within it.
+    /// Lengths of the script's lines, to clamp positions.
     script: Option<Vec<u32>>,
 }
 
@@ -72,14 +72,14 @@ impl Positions {
         let Some(lengths) = &self.script else { return (line, column) };
         match lengths.get(line as usize - 1) {
             Some(length) => (line, column.min(length + 1)),
-            // The end of the wrapper: what it closes ends with the script.
+            // The end of the wrapper maps to the end of the script.
             None => (u32::try_from(lengths.len()).unwrap_or(0), lengths.last().map_or(0, |length| length + 1)),
         }
     }
 }
 
 impl Script {
-    /// Line and column of the script as written, from 1, for a position that the worker reported; zeros stay zero.
+    /// Maps a position of the worker to line and column of the script as written, from 1; zeros stay zero.
     #[must_use]
     pub fn original(&self, line: u32, column: u32) -> (u32, u32) {
         self.positions.original(line, column)
@@ -110,7 +110,7 @@ fn with_stack(
     work: impl FnOnce() -> Result<Script, Box<ScriptError>>,
 ) -> Result<Script, Box<ScriptError>> {
     let stack = STACK_BASE + bytes * STACK_PER_BYTE;
-    // A panic is a defect of the parser, or says that there is no room for the stack.
+    // A panic is a bug of the parser, or means that there is no memory for the stack.
     let worked = catch_unwind(AssertUnwindSafe(|| stacker::grow(stack, work)));
     worked.unwrap_or_else(|_| Err(syntax("the script could not be parsed: the parser failed".to_owned(), 0, 0)))
 }
@@ -131,7 +131,7 @@ fn javascript(script: &str, max_bytes: usize) -> Result<Script, Box<ScriptError>
         Ok(program) => return check(wrap(&code, &program, positions)?),
         Err(error) => error,
     };
-    // Not JavaScript: perhaps TypeScript. If neither, the parse that got further tells more.
+    // Not JavaScript, perhaps TypeScript. If neither, the error of the parse that got further is better.
     let further = |typed_error: Box<ScriptError>| {
         let is_further = (typed_error.line, typed_error.column) > (plain_error.line, plain_error.column);
         if is_further { typed_error } else { plain_error }
@@ -151,7 +151,7 @@ fn javascript(script: &str, max_bytes: usize) -> Result<Script, Box<ScriptError>
     }
 }
 
-/// Without the byte order mark, and with the `#!` line as a comment: in the wrapper neither would be the beginning.
+/// Drops the byte order mark and turns the `#!` line into a comment: in the wrapper neither would come first.
 fn without_marks(script: &str) -> Cow<'_, str> {
     let script = script.strip_prefix('\u{feff}').unwrap_or(script);
     script.strip_prefix("#!").map_or(Cow::Borrowed(script), |rest| Cow::Owned(format!("//{rest}")))
@@ -176,7 +176,7 @@ fn parse_with<'a>(
     }
 }
 
-/// Makes the module's function of a script.
+/// Turns a script into the module's function.
 fn wrap(code: &str, program: &Program<'_>, mut positions: Positions) -> Result<Script, Box<ScriptError>> {
     banned::check_modules(program).map_err(|(offset, message)| {
         let (line, column) = position(code, offset);
@@ -205,17 +205,17 @@ fn wrap(code: &str, program: &Program<'_>, mut positions: Positions) -> Result<S
     Ok(Script { language: Language::Javascript, code: wrapped, positions })
 }
 
-/// Where the value of the script begins: its last statement, if that is an expression.
+/// Start of the script's value: its last statement, if that is an expression.
 fn value_start(body: &[Statement<'_>], directive: Option<&Directive<'_>>) -> Option<u32> {
     match (body, directive) {
         ([.., Statement::ExpressionStatement(last)], _) => Some(last.span.start),
-        // A string alone is a directive to the parser and a value to its author.
+        // A lone string is a directive to the parser and a value to its author.
         ([], Some(directive)) => Some(directive.span.start),
         _ => None,
     }
 }
 
-/// Parses what the worker is going to get as its engine is going to: a module of one function and nothing else.
+/// Parses the worker's code as its engine will: it must be a module of one function and nothing else.
 fn check(script: Script) -> Result<Script, Box<ScriptError>> {
     let allocator = Allocator::default();
     let original = |mut error: Box<ScriptError>| {
@@ -240,7 +240,7 @@ fn check(script: Script) -> Result<Script, Box<ScriptError>> {
     }
 }
 
-/// Whether a module is the wrapper alone, so that no code of the script has got out of it.
+/// True if a module is only the wrapper: no code of the script has escaped from it.
 fn is_one_function(program: &Program<'_>) -> bool {
     let [Statement::ExportDefaultDeclaration(export)] = program.body.as_slice() else { return false };
     let ExportDefaultDeclarationKind::ArrowFunctionExpression(function) = &export.declaration else { return false };
@@ -278,7 +278,7 @@ fn position(code: &str, offset: usize) -> (u32, u32) {
     (u32::try_from(line).unwrap_or(0), u32::try_from(column).unwrap_or(0))
 }
 
-/// The error of a script that was not parsed to the end, for a reason of ours.
+/// Error of a script whose preparation failed in the gateway.
 pub(crate) fn unprepared(why: &str) -> Box<ScriptError> {
     let mut error = syntax(why.to_owned(), 0, 0);
     error.kind = ScriptErrorKind::Internal;

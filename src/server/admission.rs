@@ -1,4 +1,4 @@
-//! How much one client may have under way. What is beyond is refused before any work on it.
+//! Admission control of one client. Requests over a limit are refused before any work.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -10,31 +10,31 @@ use rmcp::model::{ClientJsonRpcMessage, ClientNotification, ClientRequest, JsonR
 use crate::error::{Error, ErrorCode};
 use crate::limits::{self, Limit};
 
-/// What a client has under way.
+/// Requests of a client in flight.
 #[derive(Clone, Default)]
 pub(super) struct Admission {
     requests: Arc<Mutex<HashMap<RequestId, UnderWay>>>,
     bytes: Arc<AtomicUsize>,
 }
 
-/// A request that has no answer yet.
+/// A request in flight.
 struct UnderWay {
     _held: HeldBytes,
-    /// URIs that it subscribes to, where it is a stream of changes.
+    /// Subscribed URIs, if it is a stream of changes.
     uris: Option<usize>,
 }
 
-/// Bytes of a client, until they are dropped.
+/// Bytes held for a client until dropped.
 pub(super) struct HeldBytes {
     bytes: usize,
     all: Arc<AtomicUsize>,
 }
 
 impl HeldBytes {
-    /// Has it be at least so many bytes.
+    /// Grows to at least `bytes`.
     ///
     /// # Errors
-    /// `BUSY` when the client has too many under way.
+    /// `BUSY` when the client has too many in flight.
     pub(super) fn grow(&mut self, bytes: usize) -> Result<(), Error> {
         let more = bytes.saturating_sub(self.bytes);
         let within = |all: usize| all.checked_add(more).filter(|sum| *sum <= limits::UNDER_WAY.max);
@@ -53,7 +53,7 @@ impl Drop for HeldBytes {
 }
 
 impl Admission {
-    /// Takes so many bytes.
+    /// Holds `bytes`.
     ///
     /// # Errors
     /// As [`HeldBytes::grow`].
@@ -62,10 +62,10 @@ impl Admission {
         held.grow(bytes).map(|()| held)
     }
 
-    /// Notes a message: a request is under way until it is answered or cancelled.
+    /// Admits a message: a request is in flight until it is answered or cancelled.
     ///
     /// # Errors
-    /// Why a request is not taken.
+    /// The reason for a refusal.
     pub(super) fn admit(&self, message: &ClientJsonRpcMessage, held: HeldBytes) -> Result<(), Error> {
         match message {
             JsonRpcMessage::Request(request) => self.begin(&request.id, &request.request, held),
@@ -103,7 +103,7 @@ impl Admission {
         Ok(())
     }
 
-    /// Notes that a request is done.
+    /// Ends a request.
     pub(super) fn end(&self, id: &RequestId) {
         self.requests.lock().remove(id);
     }

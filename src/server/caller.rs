@@ -1,4 +1,4 @@
-//! The client of one request, as servers reach it while they work for it: questions, log entries, progress.
+//! The client of one request, as servers reach it meanwhile: questions, log entries, progress.
 #![expect(deprecated, reason = "clients go on to use sampling, roots and logging, which 2026-07-28 deprecates")]
 
 use std::sync::Arc;
@@ -23,34 +23,34 @@ use crate::people;
 use crate::principal::Principal;
 use crate::upstream::{Ask, Caller, Level, LogEntry, Question, Speaker, Step, TraceContext};
 
-/// How long a person may take to answer.
+/// Time that a person has to answer.
 pub(super) const PATIENCE: Duration = Duration::from_secs(600);
-/// How long the notice that a question was given up may take to be sent.
+/// Timeout for withdrawing a question.
 const CANCEL: Duration = Duration::from_secs(5);
 
 /// The client of one request.
 pub(super) struct ClientCaller {
     principal: Principal,
     channel: Channel,
-    /// What the client said of itself with its latest request.
+    /// Capabilities of the client's latest request.
     abilities: Mutex<ClientCapabilities>,
     notices: Notices,
-    /// The trace that its request belongs to.
+    /// Trace context of its request.
     trace: Option<TraceContext>,
-    /// The requests of this client that wait for it, and the number of this one.
+    /// Waiting requests of this client, and the number of this one.
     waiting: Waiting,
     number: u64,
 }
 
-/// How questions reach it.
+/// Channel for questions.
 enum Channel {
     /// As requests, in the revisions with a handshake.
     Requests(Peer<RoleServer>),
-    /// As the answer to its own request, which it then repeats, since 2026-07-28.
+    /// As the answer to the client's own request, which it then repeats, since 2026-07-28.
     Rounds(mpsc::Sender<Asked>),
 }
 
-/// A question that waits to be put in an answer.
+/// A question for the next answer.
 pub(super) struct Asked {
     pub(super) name: Option<String>,
     pub(super) request: InputRequest,
@@ -79,18 +79,18 @@ impl ClientCaller {
         (caller, asked)
     }
 
-    /// Takes a further request of the same exchange for the one that is being worked on.
+    /// Continues with a further request of the client for the same work.
     pub(super) fn resume(&self, context: &RequestContext<RoleServer>, level: Option<Level>) {
         *self.abilities.lock() = context.client_capabilities().unwrap_or_default();
         self.notices.resume(context.meta.get_progress_token(), level);
     }
 
-    /// Sends what is still to be said, and says nothing more until [`ClientCaller::resume`].
+    /// Flushes notices, and sends none until [`ClientCaller::resume`].
     pub(super) async fn pause(&self) {
         self.notices.pause().await;
     }
 
-    /// What keeps the client from being asked this.
+    /// The reason why the client cannot be asked this.
     fn obstacle(&self, question: &Question) -> Option<&'static str> {
         let ClientCapabilities { elicitation, sampling, roots, .. } = &*self.abilities.lock();
         let has = |key: &str| question.params.get(key).is_some_and(|value| !value.is_null());
@@ -111,13 +111,13 @@ impl ClientCaller {
         }
     }
 
-    /// Puts a request to the client, in the way of its revision.
+    /// Asks the client, by request or in a round as its revision has it.
     async fn put(&self, name: Option<String>, request: InputRequest) -> Result<Value> {
         match &self.channel {
             Channel::Requests(peer) => by_request(peer, request).await,
             Channel::Rounds(ask) => {
                 let (answer, answered) = oneshot::channel();
-                // While the client thinks about others, it waits for a place.
+                // While the client thinks about other questions, this one waits for a slot.
                 let asking = async {
                     ask.send(Asked { name, request, answer }).await.ok()?;
                     answered.await.ok()
@@ -178,14 +178,14 @@ impl Caller for ClientCaller {
     }
 }
 
-/// The place of a request in a trace; what is longer than any that is valid is none.
+/// Trace context of a request; one longer than any valid one is ignored.
 fn trace(context: &RequestContext<RoleServer>) -> Option<TraceContext> {
     let short = |value: Option<&str>| value.filter(|value| value.len() <= 512).map(str::to_owned);
     let parent = short(context.meta.get_traceparent())?;
     Some(TraceContext { parent, state: short(context.meta.get_tracestate()) })
 }
 
-/// Whether a request is of the revisions without a handshake.
+/// True for a request of the revisions without a handshake.
 pub(super) fn is_stateless(context: &RequestContext<RoleServer>) -> bool {
     context.protocol_version().is_some_and(|version| !version.has_initialize())
 }
@@ -207,7 +207,7 @@ fn typed<T: DeserializeOwned>(value: Value, what: &str) -> Result<T> {
     serde_json::from_value(value).map_err(|error| denied(format!("{what} is not valid: {error}")))
 }
 
-/// What the answer to a question must be.
+/// Expected type of an answer.
 enum Kind {
     Message,
     Elicited,
@@ -257,7 +257,7 @@ async fn by_request(peer: &Peer<RoleServer>, request: InputRequest) -> Result<Va
     serde_json::to_value(answer).map_err(|error| denied(format!("the client's answer has no JSON form: {error}")))
 }
 
-/// Withdraws a question when it is dropped.
+/// Withdraws a question on drop.
 struct Open {
     peer: Peer<RoleServer>,
     id: Option<RequestId>,

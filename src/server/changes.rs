@@ -1,7 +1,7 @@
-//! What clients hear of a catalog that changes: lists that changed, and resources they subscribed to.
+//! Notifies clients of changes of the catalog: changed lists, and resources they subscribed to.
 //!
-//! A client of the older revisions hears of lists unasked and subscribes to one resource at a time; one of 2026-07-28
-//! opens a stream of what it wants (`subscriptions/listen`). The four tools never change.
+//! A client of the older revisions gets `list_changed` unasked and subscribes to single resources; one of 2026-07-28
+//! opens a stream of chosen notifications (`subscriptions/listen`). The four tools never change.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ use crate::limits;
 use crate::manifest::Phase;
 use crate::task::Task;
 
-/// How long changes are collected: servers come up one after the other.
+/// Debounce time of changes: servers come up one after the other.
 const COLLECT: Duration = Duration::from_millis(250);
 
 /// The subscriptions of a client of the older revisions.
@@ -29,7 +29,7 @@ const COLLECT: Duration = Duration::from_millis(250);
 pub(super) struct Subscribed(Arc<Mutex<BTreeSet<String>>>);
 
 impl Subscribed {
-    /// Adds a URI; answers an error when there are too many.
+    /// Adds a URI; refuses too many.
     pub(super) fn add(&self, uri: String) -> Result<(), ErrorData> {
         limits::SUBSCRIBED_URI.check(uri.len()).map_err(|error| rpc_error(&error))?;
         let mut uris = self.0.lock();
@@ -46,7 +46,7 @@ impl Subscribed {
 }
 
 impl SessionHandler {
-    /// Tells a client of the older revisions, for as long as the task lives.
+    /// Notifies a client of the older revisions, as long as the task lives.
     pub(super) fn tell(&self, peer: Peer<RoleServer>, subscribed: Subscribed) -> Task {
         let mut changes = Changes::new(&self.gateway);
         Task::spawn(async move {
@@ -92,21 +92,21 @@ impl SessionHandler {
     }
 }
 
-/// What a stream can carry of what a client asked for.
+/// Supported part of a client's filter.
 pub(super) fn accepted(requested: &SubscriptionFilter) -> SubscriptionFilter {
     let mut accepted = requested.clone();
     accepted.tools_list_changed = None;
     accepted
 }
 
-/// What became different.
+/// Differences between two catalogs.
 struct Change {
     resources: bool,
     prompts: bool,
     updated: Vec<String>,
 }
 
-/// The catalog as a client knows it, and the news.
+/// The client's last known catalog, and the watch for new ones.
 struct Changes {
     gateway: Arc<Gateway>,
     news: watch::Receiver<Phase>,
@@ -120,7 +120,7 @@ impl Changes {
         Self { gateway: Arc::clone(gateway), news, known: gateway.catalog() }
     }
 
-    /// Waits for the next difference; `None` when there will be none any more.
+    /// Waits for the next difference; `None` after the last one.
     async fn next(&mut self, uris: impl Fn() -> BTreeSet<String>) -> Option<Change> {
         loop {
             self.news.changed().await.ok()?;
@@ -140,7 +140,7 @@ impl Changes {
     }
 }
 
-/// What the stub tree has at a URI. The content of servers' own resources is theirs to tell of.
+/// Text of the stub tree at a URI. Servers announce changes of their own resources themselves.
 fn content(catalog: &Catalog, uri: &str) -> Option<String> {
     let node = catalog.resolve(uri.strip_prefix("forge://")?).ok()?;
     catalog.read(node).map(|text| text.into_owned()).or_else(|| catalog.ls(&catalog.path(node), 1).ok())

@@ -1,6 +1,6 @@
-//! A request and its answer, with all that the client is asked in between. In the revisions with a handshake that is
-//! one request and one answer. Since 2026-07-28 the answer may be a question; the client then repeats its request with
-//! what it has to say, and the work, which has stood still meanwhile, goes on.
+//! A request with the questions to the client in between. In the revisions with a handshake it is one request and one
+//! answer. Since 2026-07-28 the answer may be a question; the client then repeats its request with its answer, and the
+//! suspended work continues.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
@@ -23,15 +23,15 @@ use crate::random;
 use crate::task::Task;
 use crate::upstream::{Caller, Level};
 
-/// Requests of a session that may stand still at once; beyond, the oldest is given up. Few of them wait for an answer
-/// (see [`Waiting`]): the others have given up their question, and are kept for the client to learn what came of them.
+/// Most suspended requests of a session; beyond, the oldest is abandoned. Few of them wait for an answer (see
+/// [`Waiting`]): the others have given up their question, and are kept so that the client learns their outcome.
 const MAX_SUSPENDED: usize = 64;
-/// States of exchanges that were given up, which are remembered to say so.
+/// Most abandoned states that are remembered for errors.
 const MAX_GIVEN_UP: usize = 256;
-/// How long a question waits for others, so that calls made at once are one round.
+/// Time that a question waits for others, so that concurrent calls share one round.
 const GATHER: Duration = Duration::from_millis(10);
 
-/// The exchanges of a session that wait for their client.
+/// Suspended requests of a session.
 pub(super) struct InputRounds<T>(Arc<Mutex<RoundTable<T>>>);
 
 struct RoundTable<T> {
@@ -40,7 +40,7 @@ struct RoundTable<T> {
 }
 
 impl<T> RoundTable<T> {
-    /// Ends the exchange that has stood still longest, when there are too many.
+    /// Ends the request suspended longest, when there are too many.
     fn make_room(&mut self) {
         if self.suspended.len() <= MAX_SUSPENDED {
             return;
@@ -66,16 +66,16 @@ struct Suspended<T> {
     running: Running<T>,
     asked: BTreeMap<String, Asked>,
     since: Instant,
-    /// Gives it up in the end.
+    /// Abandons it after a timeout.
     _patience: Task,
 }
 
-/// Work under way; dropping it ends the work.
+/// Work in progress; dropping it ends the work.
 struct Running<T> {
     task: JoinHandle<T>,
     questions: mpsc::Receiver<Asked>,
     caller: Arc<ClientCaller>,
-    /// What was asked for, so that another request cannot take over its answer.
+    /// Subject of the request, so that another request cannot take over its answer.
     subject: String,
     /// Questions so far.
     count: usize,
@@ -87,35 +87,35 @@ impl<T> Drop for Running<T> {
     }
 }
 
-/// What a client is answered.
+/// Reply to the client.
 enum Reply<T> {
     Done(T),
     Asks(InputRequiredResult),
 }
 
-/// The request at hand.
+/// The current request.
 pub(super) struct RoundRequest<'a> {
     pub(super) context: &'a RequestContext<RoleServer>,
-    /// Who asks.
+    /// Principal of the request.
     pub(super) principal: Principal,
-    /// Least severe log entries that the client wants.
+    /// Least severe log level that the client wants.
     pub(super) level: Option<Level>,
-    /// What is asked for, in canonical form.
+    /// Subject in canonical form.
     pub(super) subject: String,
-    /// The requests of the client that wait for it.
+    /// Waiting requests of the client.
     pub(super) waiting: Waiting,
-    /// The answers of the client to what it was asked, and the state that it was given with the questions.
+    /// The client's answers, and the state that it got with the questions.
     pub(super) responses: Option<InputResponses>,
     pub(super) state: Option<String>,
 }
 
 impl<T: Send + 'static> InputRounds<T> {
-    /// Answers a request: begins its work, or goes on with it after a question to the client. `start` makes the work,
-    /// which ends when the client cancels its request or does not come back; `done` makes the answer of its result.
+    /// Answers a request: starts its work, or resumes it with the client's answers. `start` creates the work, which
+    /// ends when the client cancels its request or does not come back; `done` turns its result into the answer.
     ///
     /// # Errors
-    /// `-32602` for a state that is not known, what `done` says, and an error that nobody reads when the request was
-    /// cancelled.
+    /// `-32602` for an unknown state, and the errors of `done`. A cancelled request gets an error too, which is not
+    /// sent.
     pub(super) async fn answer<F, R>(
         &self,
         round: RoundRequest<'_>,
@@ -146,7 +146,7 @@ impl<T: Send + 'static> InputRounds<T> {
                 running.caller.resume(round.context, round.level);
                 for (key, response) in round.responses.unwrap_or_default() {
                     if let Some(asked) = asked.remove(&key) {
-                        // The work may have been given up what it asked for.
+                        // The work may have given up its question.
                         let _ = asked.answer.send(response);
                     }
                 }
@@ -164,7 +164,7 @@ impl<T: Send + 'static> InputRounds<T> {
         };
         tokio::select! {
             reply = self.next(running) => reply,
-            // Dropping the other branch ends the work; nobody waits for this answer any more.
+            // Dropping the other branch ends the work; the answer is no longer wanted.
             () = round.context.ct.cancelled() => Err(ErrorData::internal_error("the client cancelled the request", None)),
         }
     }
@@ -175,7 +175,7 @@ impl<T: Send + 'static> InputRounds<T> {
                 biased;
                 done = &mut running.task => {
                     running.caller.pause().await;
-                    // It panicked: nothing else aborts it while it is waited for.
+                    // It panicked: nothing else aborts it here.
                     return done.map(Reply::Done).map_err(|_| rpc_error(&panics::defect()));
                 }
                 Some(first) = running.questions.recv() => first,
@@ -185,7 +185,7 @@ impl<T: Send + 'static> InputRounds<T> {
             let mut next = Some(first);
             while let Some(question) = next {
                 running.count += 1;
-                // A name that a server gave says more than a number of ours; two servers may give the same.
+                // A name from a server is clearer than a number; two servers may use the same name.
                 let named = question.name.clone().filter(|name| !asked.contains_key(name));
                 asked.insert(named.unwrap_or_else(|| format!("question-{}", running.count)), question);
                 next = running.questions.try_recv().ok();
@@ -197,7 +197,7 @@ impl<T: Send + 'static> InputRounds<T> {
         }
     }
 
-    /// Lets the work stand still until the client comes back with the state in the answer.
+    /// Suspends the work until the client comes back with the state in the answer.
     async fn suspend(&self, running: Running<T>, asked: BTreeMap<String, Asked>) -> Reply<T> {
         running.caller.pause().await;
         let questions: InputRequests = asked.iter().map(|(key, asked)| (key.clone(), asked.request.clone())).collect();

@@ -1,4 +1,4 @@
-//! A line of a client → a message, measured first.
+//! Parses a line of a client into a message, measured first.
 
 use rmcp::ErrorData;
 use rmcp::model::{ClientJsonRpcMessage, ErrorCode as RpcCode, RequestId};
@@ -13,16 +13,16 @@ use crate::json;
 use crate::limits;
 use crate::lines::{number_at_end, number_at_head};
 
-/// What a line turned out to be.
+/// Result of parsing a line.
 pub(super) enum Read {
     Message(Box<ClientJsonRpcMessage>, HeldBytes),
-    /// What its request, if it is known, is answered.
+    /// An error for its request, if the id is known.
     Refused(Option<RequestId>, ErrorData),
-    /// Something that is not answered: no JSON, so that nobody knows what it was to be, or an unusable notification.
+    /// No answer: invalid JSON without a recognisable id, or an unusable notification.
     Nothing,
 }
 
-/// Reads a line, whose bytes are held.
+/// Parses a line, whose bytes are held.
 pub(super) fn read(line: &[u8], mut held: HeldBytes) -> Read {
     let found = match json::measure(line) {
         Ok(found) => found,
@@ -43,23 +43,23 @@ pub(super) fn read(line: &[u8], mut held: HeldBytes) -> Read {
     }
 }
 
-/// What a line over the limit is answered.
+/// Reply to a line over the limit.
 pub(super) fn skipped(head: &[u8], tail: &[u8], bytes: usize) -> Read {
     let error = limits::CLIENT_MESSAGE.exceeded(ErrorCode::LimitExceeded, bytes);
     Read::Refused(number(head, tail), refusal(&error))
 }
 
-/// What a line is answered that is not looked at.
+/// Reply to a line that is not parsed.
 pub(super) fn refused(line: &[u8], error: &Error) -> Read {
     Read::Refused(number(line, line), refusal(error))
 }
 
-/// What is answered when nobody knows what a line was.
+/// Reply to an unrecognisable line.
 pub(super) fn unread(error: &Error) -> Read {
     Read::Refused(None, ErrorData::internal_error(error.message.clone(), None))
 }
 
-/// A request that is not taken, as its client is told.
+/// A refusal as a JSON-RPC error.
 pub(super) fn refusal(error: &Error) -> ErrorData {
     const SERVER_ERROR: RpcCode = RpcCode(-32000);
     let data = json!({"code": code_name(error.code), "suggestedFix": error.suggested_fix()});
@@ -71,7 +71,7 @@ pub(super) fn refusal(error: &Error) -> ErrorData {
     ErrorData::new(code, error.message.clone(), Some(data))
 }
 
-/// A line that is no message.
+/// Reply to a line that is not a message.
 fn odd(line: &[u8], error: &serde_json::Error) -> Read {
     #[derive(serde::Deserialize)]
     struct Envelope<'a> {
@@ -81,7 +81,7 @@ fn odd(line: &[u8], error: &serde_json::Error) -> Read {
     }
     if matches!(error.classify(), Category::Syntax | Category::Eof) {
         tracing::debug!(%error, "a line of the client is no JSON");
-        // Without a number there is nobody to tell; an answer could come back as the next such line.
+        // Without an id an answer has no recipient, and could come back as the next such line.
         return number(line, line).map_or(Read::Nothing, |id| {
             Read::Refused(Some(id), ErrorData::parse_error(format!("the line is no JSON: {error}"), None))
         });
@@ -100,7 +100,7 @@ fn odd(line: &[u8], error: &serde_json::Error) -> Read {
     }
 }
 
-/// The number of the request whose ends these are. An answer has one too, but that is ours.
+/// Id of the request with this beginning and end. Our answers carry an id too.
 fn number(head: &[u8], tail: &[u8]) -> Option<RequestId> {
     const FAR: usize = 512;
     let (start, end) = (&head[..head.len().min(FAR)], &tail[tail.len().saturating_sub(FAR)..]);
@@ -118,7 +118,7 @@ mod tests {
     use super::super::admission::Admission;
     use super::*;
 
-    /// What a line is: the method of a message, or the number and the words of a refusal.
+    /// Describes a line: the method of a message, or the id and text of a refusal.
     fn told(line: &[u8]) -> String {
         let held = Admission::default().hold(line.len()).expect("there is room");
         match read(line, held) {

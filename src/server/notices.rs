@@ -1,5 +1,5 @@
-//! What a client hears while its request is worked on: progress if it gave a token, log entries if it wants them,
-//! neither faster than a person can take it in.
+//! Notices to a client during its request: progress if it sent a token, log entries if it wants them, both rate limited
+//! for a person to read.
 #![expect(deprecated, reason = "clients go on to use logging, which 2026-07-28 deprecates")]
 
 use std::time::Duration;
@@ -18,22 +18,22 @@ use crate::people;
 use crate::text::head;
 use crate::upstream::{Level, LogEntry, Step};
 
-/// Reports of progress that may come at once.
+/// Burst of progress reports.
 const REPORTS: f64 = 20.0;
-/// Log entries that may come at once.
+/// Burst of log entries.
 const ENTRIES: f64 = 50.0;
-/// How many of either a second after that.
+/// Refill rate of both per second.
 const PER_SECOND: f64 = 20.0;
-/// Largest log entry in bytes; of a larger one the beginning is sent.
+/// Most bytes of a log entry; a larger one is cut.
 const MAX_ENTRY: usize = 16 << 10;
-/// Longest name of a logger in bytes.
+/// Most bytes of a logger's name.
 const MAX_LOGGER: usize = 200;
-/// Notices that wait to be sent before further ones are dropped.
+/// Queue of notices; further ones are dropped.
 const QUEUE: usize = 64;
-/// How long an answer waits for the notices before it.
+/// Time that an answer waits for the notices before it.
 const FLUSH: Duration = Duration::from_secs(1);
 
-/// The notices of one request. They are sent one after the other, so that progress only grows.
+/// Notices of one request, sent in order, so that progress only grows.
 pub(super) struct Notices {
     queue: mpsc::Sender<Notice>,
     state: Mutex<NoticeState>,
@@ -48,18 +48,18 @@ enum Notice {
 struct NoticeState {
     token: Option<ProgressToken>,
     level: Option<Level>,
-    /// The last progress that was sent.
+    /// Last progress sent.
     sent: f64,
-    /// A report that came when there was no room for one.
+    /// A report held back by the rate limit.
     held: Option<Step>,
     reports: Room,
     entries: Room,
     dropped: usize,
-    /// Something was sent since the last pause.
+    /// True if anything was sent since the last pause.
     is_busy: bool,
 }
 
-/// Room for notices of one kind: full at first, and filling up again with time.
+/// A token bucket for one kind of notice, full at first.
 #[derive(Clone, Copy, Default)]
 struct Room {
     taken: f64,
@@ -67,7 +67,7 @@ struct Room {
 }
 
 impl Room {
-    /// Takes a place if there is one among `size`.
+    /// Takes a token from a bucket of `size`.
     fn take(&mut self, size: f64) -> bool {
         let now = Instant::now();
         let since = self.reckoned.replace(now).map_or(Duration::ZERO, |before| now - before);
@@ -95,10 +95,10 @@ impl Notices {
         Self { queue, state: Mutex::default() }
     }
 
-    /// From now on for a request with this token and this level.
+    /// Switches to a request with this token and this level.
     pub(super) fn resume(&self, token: Option<ProgressToken>, level: Option<Level>) {
         let mut state = self.state.lock();
-        // Progress belongs to its token, and begins anew with another.
+        // Progress belongs to its token, and restarts with another.
         *state = NoticeState { token, level, reports: state.reports, entries: state.entries, ..NoticeState::default() };
     }
 
@@ -116,7 +116,7 @@ impl Notices {
 
     fn report(&self, state: &mut NoticeState, Step { done, message }: Step) {
         let Some(token) = state.token.clone() else { return };
-        // It has to grow with each report, also when no call has ended meanwhile.
+        // Progress must grow with each report, also when no call has ended meanwhile.
         state.sent = (done as f64).max(state.sent + 0.001);
         state.held = None;
         let mut params = ProgressNotificationParam::new(token, state.sent);
@@ -147,12 +147,12 @@ impl Notices {
     }
 
     fn send(&self, notice: ServerNotification) {
-        // A client that does not read misses notices rather than holding up the work.
+        // A client that does not read misses notices and does not block the work.
         let _ = self.queue.try_send(Notice::Send(Box::new(notice)));
     }
 
-    /// Sends what was held back, waits until all is sent, and is silent from then on: notices belong to a request,
-    /// and none may come after its answer.
+    /// Sends the held report, waits until all is sent, then stays silent: notices belong to a request, and none may
+    /// follow its answer.
     pub(super) async fn pause(&self) {
         let is_busy = {
             let mut state = self.state.lock();

@@ -1,13 +1,12 @@
-//! Resources, prompts and completions as MCP: the stub tree, and what the servers behind the gateway offer.
+//! Resources, prompts and completions as MCP: the stub tree, and the resources and prompts of the servers.
 //!
-//! A URI is `forge://` and a path of the virtual filesystem, so `forge:///github/issues/create_issue.pyi` is a stub and
-//! `forge:///github/resources/repo://owner/name` the resource `repo://owner/name` of the server `github`: no two
-//! servers can be mistaken for each other, and nothing is renamed when a server comes or goes. A URI without the
-//! prefix is taken as well where exactly one server lists it or has a template for it. A prompt is `github.review`: an
-//! identifier has no dot.
+//! A URI is `forge://` and a path of the virtual filesystem: `forge:///github/issues/create_issue.pyi` is a stub, and
+//! `forge:///github/resources/repo://owner/name` the resource `repo://owner/name` of the server `github`. So servers'
+//! URIs never collide, and no URI changes when a server comes or goes. A URI without the prefix works too if exactly
+//! one server lists it or has a template for it. A prompt is `github.review`: an identifier has no dot.
 //!
-//! What servers list is redacted like their answers. A resource whose URI has a secret in it is listed, and read, by
-//! its path in the filesystem; a prompt whose name has one, by the name of its file.
+//! Servers' lists are redacted like their answers. A resource with a secret in its URI is listed, and read, by its path
+//! in the filesystem; a prompt with one in its name, by the name of its file.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -32,11 +31,11 @@ use crate::redact::{self, Surface};
 use crate::text::brief;
 use crate::upstream::{Caller, Subject};
 
-/// Entries of a page.
+/// Entries per page.
 const PAGE: usize = 200;
-/// Servers that are named of those that have a resource or prompt.
+/// Most servers named as owners of a resource or prompt.
 const NAMED: usize = 10;
-/// Metered steps of finding a path, or the server of a URI.
+/// Step limit for finding a path, or the server of a URI.
 const FIND_STEPS: u64 = 10_000_000;
 
 impl SessionHandler {
@@ -91,7 +90,7 @@ impl SessionHandler {
         Ok(result)
     }
 
-    /// Where what servers list is going.
+    /// Surface of servers' lists.
     fn surface(&self) -> Surface {
         Surface::Answer(self.gateway.config().redaction)
     }
@@ -115,7 +114,7 @@ impl SessionHandler {
                 else {
                     continue;
                 };
-                // The client finds what it asked for under the name it asked by.
+                // The client gets back the URI that it asked for.
                 *shown = if *shown == redacted { uri.to_owned() } else { qualified(entry, shown) };
             }
             return Ok(result);
@@ -198,7 +197,7 @@ impl SessionHandler {
     }
 }
 
-/// The error as JSON-RPC, for requests that have no other way to say it.
+/// The error as JSON-RPC, for requests without another form of errors.
 pub(super) fn rpc_error(error: &Error) -> ErrorData {
     let error = &redact::error(Surface::ToolError, error.clone());
     let data = json!({"code": code_name(error.code), "suggestedFix": error.suggested_fix(), "data": error.data});
@@ -210,7 +209,7 @@ pub(super) fn rpc_error(error: &Error) -> ErrorData {
     }
 }
 
-/// As [`rpc_error`] for `resources/read`, where a resource that is not there has a code of its own.
+/// Like [`rpc_error`] for `resources/read`, which has its own code for an unknown resource.
 pub(super) fn read_error(uri: &str, error: &Error) -> ErrorData {
     match error.code {
         ErrorCode::InvalidArgs | ErrorCode::ServerNotFound => {
@@ -222,12 +221,12 @@ pub(super) fn read_error(uri: &str, error: &Error) -> ErrorData {
     }
 }
 
-/// The URI by which clients know a resource of a server.
+/// The client's URI for a resource of a server.
 fn qualified(entry: &ServerEntry, uri: &str) -> String {
     resource_uri(&entry.ident, uri)
 }
 
-/// The resource that a client means by `uri`; `None` for a path of the stub tree or an unknown URI.
+/// Resolves a client's `uri`; `None` for a path of the stub tree or an unknown URI.
 async fn remote(catalog: &Arc<Catalog>, uri: &str) -> Result<Option<Remote>> {
     if let Some(path) = uri.strip_prefix("forge://") {
         if let Some(remote) = catalog.resource_by_uri(path) {
@@ -250,12 +249,12 @@ async fn remote(catalog: &Arc<Catalog>, uri: &str) -> Result<Option<Remote>> {
     metered_as("find the server of a URI", FIND_STEPS, find).await
 }
 
-/// Whether a path of the stub tree is a folder.
+/// True if a path of the stub tree is a folder.
 async fn is_folder(catalog: &Arc<Catalog>, path: &str) -> Result<bool> {
     Ok(resolved(catalog, path, |_, node| node.is_folder()).await?.unwrap_or(false))
 }
 
-/// What `of` says of the node at a path; `None` where there is none, which whoever reads it says better.
+/// Applies `of` to the node at a path; `None` if there is none, since the reader's error is better.
 async fn resolved<T: Send + 'static>(
     catalog: &Arc<Catalog>,
     path: &str,
@@ -307,7 +306,7 @@ fn media_type(path: &str) -> &'static str {
     }
 }
 
-/// Server and name of `github.review`; of `review` alone where exactly one server has it.
+/// Server and name of `github.review`; of `review` alone if exactly one server has it.
 fn split<'a>(catalog: &'a Catalog, name: &'a str) -> Result<(&'a str, &'a str)> {
     if let Some((server, rest)) = name.split_once('.')
         && catalog.server(server).is_ok()
@@ -339,7 +338,7 @@ fn decoded<T: DeserializeOwned>(answer: Value, server: &str) -> Result<T> {
     })
 }
 
-/// One page, and the cursor of the next. A cursor holds for the catalog that it was given with.
+/// One page, and the cursor of the next. A cursor is valid for the catalog that it was made from.
 fn paged<T>(
     all: impl Iterator<Item = T>,
     asked: Option<PaginatedRequestParams>,

@@ -1,6 +1,6 @@
-//! MCP on stdin and stdout. A thread of its own reads lines; large ones become messages apart from it, one after the
-//! other, and requests that come meanwhile overtake them. Everything else keeps its place: a cancellation stays behind
-//! its request.
+//! MCP on stdin and stdout. A dedicated thread reads lines. Large lines are parsed elsewhere, one at a time, and
+//! requests that arrive meanwhile overtake them. Everything else keeps its order: a cancellation stays behind its
+//! request.
 
 use std::io::{self, BufRead, BufReader};
 use std::sync::Arc;
@@ -23,11 +23,11 @@ use crate::lines::{Line, Lines, trim};
 use crate::meter;
 use crate::task::{self, Task};
 
-/// Messages that wait for the service.
+/// Queue of parsed messages.
 const QUEUE: usize = 16;
-/// Bytes that are read at once.
+/// Read buffer in bytes.
 const BUFFER: usize = 64 << 10;
-/// Bytes that a message which waits to be written counts for at least: as many wait as there may be requests.
+/// Least bytes that an unsent message counts for: as many may wait as there may be requests.
 const LEAST_UNSENT: usize = limits::UNDER_WAY.max / limits::REQUESTS.max;
 
 /// The transport.
@@ -38,17 +38,17 @@ pub(super) struct Stdio {
 }
 
 impl Stdio {
-    /// Begins to read.
+    /// Starts reading.
     ///
     /// # Errors
-    /// When there is no thread for it.
+    /// When no thread can be started.
     pub(super) fn open() -> io::Result<Self> {
         let outgoing = Outgoing::new();
         let (deliver, received) = mpsc::channel(QUEUE);
         let inlet = Inlet { deliver, outgoing: outgoing.clone() };
         let (reader, waiting) = Reader::new(inlet.clone(), Handle::current());
         let apart = Task::spawn(one_by_one(waiting, inlet, Arc::clone(&reader.ahead)));
-        // Nothing can interrupt it; it does not hold up the end of the process.
+        // A read cannot be interrupted; a detached thread does not delay the end of the process.
         std::thread::Builder::new()
             .name("stdin".to_owned())
             .spawn(move || reader.read(BufReader::with_capacity(BUFFER, io::stdin().lock())))?;
@@ -76,12 +76,12 @@ impl Transport<RoleServer> for Stdio {
 struct Reader {
     inlet: Inlet,
     waiting: mpsc::Sender<Waiting>,
-    /// How many of those that wait are not delivered yet.
+    /// Number of queued lines that are not delivered yet.
     ahead: Arc<AtomicUsize>,
     runtime: Handle,
 }
 
-/// What keeps its place behind a large line.
+/// An item in order behind a large line.
 enum Waiting {
     Large(Vec<u8>, HeldBytes),
     Read(Read),
@@ -93,7 +93,7 @@ impl Reader {
         (Self { inlet, waiting, ahead: Arc::default(), runtime }, queue)
     }
 
-    /// Reads until there is no more, or nobody listens.
+    /// Reads until the end of stdin, or until the receiver is gone.
     fn read(self, mut stdin: impl BufRead) {
         let mut lines = Lines::new(limits::CLIENT_MESSAGE.max);
         loop {
@@ -111,7 +111,7 @@ impl Reader {
         }
     }
 
-    /// `None` when nobody listens.
+    /// `None` when the receiver is gone.
     fn take(&self, line: Line) -> Option<()> {
         self.inlet.outgoing.wait_for_room(&self.runtime);
         let line = match line {
@@ -152,7 +152,7 @@ impl Reader {
     }
 }
 
-/// Delivers what waits, in its order.
+/// Delivers the queue in order.
 async fn one_by_one(mut waiting: mpsc::Receiver<Waiting>, inlet: Inlet, ahead: Arc<AtomicUsize>) {
     while let Some(next) = waiting.recv().await {
         let read = match next {
@@ -169,7 +169,7 @@ async fn one_by_one(mut waiting: mpsc::Receiver<Waiting>, inlet: Inlet, ahead: A
     }
 }
 
-/// Where messages go, and refusals go back.
+/// Destination of messages, and of refusals.
 #[derive(Clone)]
 struct Inlet {
     deliver: mpsc::Sender<ClientJsonRpcMessage>,
@@ -177,7 +177,7 @@ struct Inlet {
 }
 
 impl Inlet {
-    /// `None` when nobody listens. A refusal is written before this returns.
+    /// `None` when the receiver is gone. A refusal is written before this returns.
     async fn pass(&self, read: Read) -> Option<()> {
         let (id, error) = match read {
             Read::Message(message, held) => match self.outgoing.admission.admit(&message, held) {
@@ -198,13 +198,12 @@ fn id(message: &ClientJsonRpcMessage) -> Option<RequestId> {
     }
 }
 
-/// What is written to the client.
+/// Output to the client.
 #[derive(Clone)]
 struct Outgoing {
     stdout: Arc<Mutex<Stdout>>,
     admission: Admission,
-    /// Bytes of messages that wait to be written: with too many nothing is read. Requests may be cancelled, and their
-    /// answers be among them.
+    /// Bytes of unsent messages; over the limit nothing is read. Answers of cancelled requests may be among them.
     unsent: watch::Sender<usize>,
 }
 
@@ -214,7 +213,7 @@ impl Outgoing {
         Self { stdout, admission: Admission::default(), unsent: watch::Sender::default() }
     }
 
-    /// Waits until the client has read what it was sent.
+    /// Waits until the client has read its output.
     fn wait_for_room(&self, runtime: &Handle) {
         let has_room = |unsent: &usize| *unsent <= limits::UNDER_WAY.max;
         if !has_room(&self.unsent.borrow()) {
@@ -223,7 +222,7 @@ impl Outgoing {
         }
     }
 
-    /// A request is under way until its answer has been written.
+    /// A request is in flight until its answer has been written.
     async fn send(self, message: ServerJsonRpcMessage) -> io::Result<()> {
         let answered = match &message {
             JsonRpcMessage::Response(response) => Some(response.id.clone()),
@@ -246,7 +245,7 @@ impl Outgoing {
     }
 }
 
-/// A message that waits to be written, until it is dropped.
+/// An unsent message, until dropped.
 struct Unsent(watch::Sender<usize>, usize);
 
 impl Unsent {
@@ -269,7 +268,7 @@ fn line(message: &ServerJsonRpcMessage) -> io::Result<Vec<u8>> {
     Ok(line)
 }
 
-/// Bytes of a message, roughly: of texts and data in what can be large, and any number for what rarely is asked for.
+/// Estimated bytes of a message: of texts and data in large answers, a constant for rare ones.
 fn length(message: &ServerJsonRpcMessage) -> usize {
     let JsonRpcMessage::Response(response) = message else { return 0 };
     let contents = |contents: &ResourceContents| match contents {

@@ -1,4 +1,4 @@
-//! The four tools: their arguments, their definitions, and each a few lines down to the gateway.
+//! The four tools: arguments, definitions, and short handlers.
 
 use std::borrow::Cow;
 use std::sync::{Arc, LazyLock};
@@ -121,13 +121,13 @@ impl SessionHandler {
     }
 }
 
-/// Accepts arguments whose size no work on them has to fear; their size.
+/// Checks the size of arguments before any work on them; returns it.
 pub(super) fn bounded(args: &JsonObject) -> Result<usize> {
     let size = size(args);
     limits::ARGUMENTS.check(size).map(|()| size)
 }
 
-/// Bytes of arguments, each value with 16 bytes beside its text. A decoder has bounded how deep they are nested.
+/// Bytes of arguments, each value with 16 bytes beside its text. The decoder has bounded their nesting.
 pub(super) fn size(args: &JsonObject) -> usize {
     fn of(value: &Value) -> usize {
         const EACH: usize = 16;
@@ -141,10 +141,10 @@ pub(super) fn size(args: &JsonObject) -> usize {
     args.iter().map(|(key, value)| key.len() + of(value)).sum()
 }
 
-/// The definitions of the four tools, as clients see them.
+/// Definitions of the four tools for clients.
 #[must_use]
 pub fn definitions() -> Vec<Tool> {
-    // Every request looks at them, and deriving the schemas costs more than most answers.
+    // Every request uses them, and deriving the schemas costs more than most answers.
     static DEFINITIONS: LazyLock<Vec<Tool>> = LazyLock::new(define);
     DEFINITIONS.clone()
 }
@@ -168,14 +168,14 @@ fn define() -> Vec<Tool> {
     ]
 }
 
-/// The instructions for `gateway`'s clients.
+/// Instructions for `gateway`'s clients.
 #[must_use]
 pub fn instructions(gateway: &Gateway) -> String {
     let names: Vec<String> = gateway.catalog().servers().iter().map(|server| server.ident.clone()).collect();
     render_instructions(&names)
 }
 
-/// The instructions for clients of a gateway with these servers.
+/// Instructions for clients of a gateway with these servers.
 #[must_use]
 pub fn render_instructions(servers: &[String]) -> String {
     const SHOWN: usize = 12;
@@ -216,7 +216,7 @@ fn tool<A: JsonSchema>(name: &'static str, title: &str, description: &'static st
     Tool::new(Cow::Borrowed(name), Cow::Borrowed(description), Arc::new(schema)).with_title(title).annotate(annotations)
 }
 
-/// Every agent pays for these bytes on every turn: number formats and "or null" say nothing that it needs.
+/// Every agent pays for these bytes on every turn: number formats and "or null" carry nothing that it needs.
 fn tidy(schema: &mut Value) {
     match schema {
         Value::Object(object) => {
@@ -258,7 +258,7 @@ fn get_properties(tool: &str) -> Vec<String> {
     properties.into_iter().flatten().map(|(name, _)| name).collect()
 }
 
-/// A timeout that a client asks for.
+/// Parses a client's timeout.
 fn timeout(seconds: f64) -> Result<Duration> {
     let wrong =
         || Error::new(ErrorCode::InvalidArgs, format!("`timeout_secs` is {seconds}")).hint("give seconds, more than 0");
@@ -272,7 +272,7 @@ fn text(answer: Result<String>) -> Result<CallToolResult> {
     Ok(CallToolResult::success(vec![ContentBlock::text(answer?)]))
 }
 
-/// What is wrong with a request, and what there is instead, may be words of servers.
+/// A request's error and its suggestions may contain servers' words.
 pub(super) fn failed(error: Error) -> CallToolResult {
     let error = redact::error(Surface::ToolError, error);
     CallToolResult::error(vec![ContentBlock::text(format!("{error}\nfix: {}", error.suggested_fix()))])

@@ -1,5 +1,5 @@
-//! The requests of one client that stand still until it has answered a question. Each holds what it has done so far, so
-//! there are few of them: one more, and the one that has waited longest is given up.
+//! Suspended requests of one client. Each holds its work so far, so there are few of them: one more, and the one that
+//! has waited longest is abandoned.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -10,10 +10,10 @@ use tokio::sync::watch;
 
 use crate::error::{Error, ErrorCode};
 
-/// Requests of one client that may wait for it.
+/// Most suspended requests of one client.
 const MAX_WAITING: usize = 16;
 
-/// The requests of one client that wait for it, longest first.
+/// Suspended requests of one client, longest first.
 #[derive(Clone, Default)]
 pub(super) struct Waiting {
     requests: Arc<Mutex<VecDeque<Entry>>>,
@@ -23,12 +23,12 @@ pub(super) struct Waiting {
 struct Entry {
     request: u64,
     questions: usize,
-    /// Dropped to give the request up.
+    /// Dropped to abandon the request.
     kept: watch::Sender<()>,
 }
 
 impl Waiting {
-    /// A number for a request that is begun.
+    /// A number for a new request.
     pub(super) fn number(&self) -> u64 {
         self.count.fetch_add(1, Ordering::Relaxed)
     }
@@ -54,7 +54,7 @@ impl Waiting {
     }
 }
 
-/// A question that waits for its answer.
+/// An unanswered question.
 pub(super) struct Place {
     waiting: Waiting,
     request: u64,
@@ -62,7 +62,7 @@ pub(super) struct Place {
 }
 
 impl Place {
-    /// Returns once the request is given up, with the reason.
+    /// Returns once the request is abandoned, with the reason.
     pub(super) async fn given_up(&mut self) -> Error {
         while self.kept.changed().await.is_ok() {}
         Error::new(

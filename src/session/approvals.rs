@@ -1,4 +1,4 @@
-//! What a user has allowed for the rest of a session.
+//! Consents of a user for the rest of a session.
 
 use std::sync::Arc;
 
@@ -7,29 +7,29 @@ use serde::Serialize;
 use crate::error::Result;
 use crate::state::{Collection, New, State};
 
-/// One tool as it is defined now, of the server as it is reached now, and the rule that asked.
+/// One tool with its current definition, its server at its current origin, and the rule that asked.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 pub struct Consent {
     /// The server.
     pub server: String,
-    /// Digest of how it is reached: another program under its name is another server.
+    /// Digest of its origin: another program under its name is another server.
     pub origin: Arc<str>,
     /// The tool's wire name, or the operation for resources and prompts.
     pub tool: String,
-    /// Whole digest of the definition of the tool or prompt: what changed is another one.
+    /// Full digest of the definition of the tool or prompt: a changed one is another.
     pub digest: String,
     /// The rule.
     pub rule: String,
 }
 
 impl Consent {
-    /// Its name in the state, different for every consent.
+    /// Its name in the state, unique for each consent.
     fn name(&self) -> String {
         serde_json::to_string(self).unwrap_or_default()
     }
 }
 
-/// What was allowed so far. Over the bounds the oldest is forgotten, and asked again.
+/// Consents so far. Over the bounds the oldest is forgotten, and asked again.
 #[derive(Debug)]
 pub struct Approvals {
     pub(super) state: Arc<dyn State>,
@@ -45,7 +45,7 @@ impl Approvals {
         self.state.insert(&self.collection, New { name: consent.name(), ..New::default() }).await
     }
 
-    /// Whether it was given.
+    /// True if the user consented.
     ///
     /// # Errors
     /// As of [`State::entries`].

@@ -1,4 +1,4 @@
-//! What one client's session holds: what it read, what its scripts kept, and results too large to answer with.
+//! State of one client's session: stubs it read, data its scripts kept, and results too large to answer with.
 
 mod approvals;
 mod results;
@@ -29,34 +29,34 @@ pub struct Session {
     placeholders: PlaceholderTable,
     /// Results too large to answer with.
     pub results: Results,
-    /// What its scripts keep for later ones.
+    /// Data that its scripts keep for later ones.
     pub stash: Stash,
-    /// What the user allowed for all of it.
+    /// Consents for the whole session.
     pub approvals: Approvals,
 }
 
 /// A stub that was read.
 #[derive(Debug, Clone, Serialize)]
 pub struct Read {
-    /// Whole digest of the tool's definition.
+    /// Full digest of the tool's definition.
     pub digest: String,
-    /// Digest of the text, under which it is kept.
+    /// Digest of the text: its key in the store.
     pub object: String,
     /// The text.
     #[serde(skip)]
     pub text: Arc<str>,
 }
 
-/// The stubs that were read, each as it was read last. Over the bounds the oldest are forgotten, and new when they are
-/// read again.
+/// Stubs that were read, each in its last version. Over the bounds the oldest are forgotten, and count as new when read
+/// again.
 struct Reads {
-    /// The digests of definition and text, by path.
+    /// Digests of definition and text, by path.
     known: Kept<String, (String, String)>,
-    /// Those that are on no record yet.
+    /// Reads that no record has yet.
     unrecorded: Kept<String, Read>,
-    /// How often some were put on record.
+    /// Number of records with reads.
     part: u64,
-    /// How many were new.
+    /// Number of new reads.
     count: usize,
 }
 
@@ -67,7 +67,7 @@ impl Default for Reads {
 }
 
 impl Reads {
-    /// Has a stub put on record. One that goes to make room for it was not recorded, and is not known any more.
+    /// Queues a stub for the record. One dropped to make room was not recorded, and is forgotten.
     fn put(&mut self, path: String, read: Read) {
         let bytes = 2 * path.len() + read.text.len();
         for gone in self.unrecorded.insert(path, read, bytes) {
@@ -76,14 +76,14 @@ impl Reads {
     }
 }
 
-/// What of the stubs that a session read is on no record yet.
+/// Reads that no record has yet.
 #[derive(Debug)]
 pub struct NewReads {
     /// The stubs, by path.
     pub new: BTreeMap<String, Read>,
-    /// The number of the last part that was put on record, which is this one if there is anything new.
+    /// Number of the last record with reads, which is this one if there is anything new.
     pub part: u64,
-    /// The stubs that the session has read altogether; one that was forgotten and read again counts again.
+    /// Number of stubs read in the session; one that was forgotten and read again counts again.
     pub count: usize,
 }
 
@@ -94,7 +94,7 @@ impl Default for Session {
     }
 }
 
-/// What the state has of it goes with it.
+/// Drops its entries in the state.
 impl Drop for Session {
     fn drop(&mut self) {
         self.stash.state().end(&Counter::Session(Arc::clone(&self.principal.session)));
@@ -118,24 +118,24 @@ impl Session {
         }
     }
 
-    /// Who it belongs to.
+    /// Owner of the session.
     #[must_use]
     pub fn principal(&self) -> &Principal {
         &self.principal
     }
 
-    /// Sets it apart from others on record.
+    /// Identifier in records.
     #[must_use]
     pub fn id(&self) -> &str {
         &self.principal.session
     }
 
-    /// Notes who the client says it is.
+    /// Notes the client's name.
     pub fn met(&self, client: String) {
         self.client.lock().get_or_insert(client);
     }
 
-    /// Who the client says it is.
+    /// The client's name, as it gives it.
     #[must_use]
     pub fn client(&self) -> Option<String> {
         self.client.lock().clone()
@@ -147,7 +147,7 @@ impl Session {
         &self.placeholders
     }
 
-    /// Remembers that a stub was read, with the digest of its definition, and its text.
+    /// Remembers a stub that was read, with the digest of its definition, and its text.
     pub fn saw(&self, path: String, digest: &str, text: &str) {
         let (digest, object) = (digest.to_owned(), stubgen::digest(text));
         let mut reads = self.reads.lock();
@@ -162,13 +162,13 @@ impl Session {
         reads.put(path, Read { digest, object, text: text.into() });
     }
 
-    /// Whether the stub at `path` was read when its tool had another digest.
+    /// True if the tool had another digest when the stub at `path` was read.
     #[must_use]
     pub fn is_stale(&self, path: &str, digest: &str) -> bool {
         self.reads.lock().known.get(&path.to_owned()).is_some_and(|(read, _)| read != digest)
     }
 
-    /// Takes the stubs that are to be put on record.
+    /// Takes the reads for a record.
     #[must_use]
     pub fn take_new_reads(&self) -> NewReads {
         let mut reads = self.reads.lock();
@@ -177,18 +177,18 @@ impl Session {
         NewReads { new, part: reads.part, count: reads.count }
     }
 
-    /// Takes back [`Session::take_new_reads`] where the record could not be written.
+    /// Reverts [`Session::take_new_reads`] when the record could not be written.
     pub fn give_back_reads(&self, new: BTreeMap<String, Read>) {
         let mut reads = self.reads.lock();
         for (path, read) in new {
-            // What was read since is newer.
+            // A later read is newer.
             if reads.unrecorded.get(&path).is_none() {
                 reads.put(path, read);
             }
         }
     }
 
-    /// Whether so many stubs wait to be put on record that it is time for one.
+    /// True if enough reads wait for a record of their own.
     #[must_use]
     pub fn is_record_due(&self) -> bool {
         self.reads.lock().unrecorded.is_half_full()
@@ -231,7 +231,7 @@ mod tests {
             assert_eq!(session.is_record_due(), number >= 7, "after {number}");
             assert!(UNRECORDED.held().bytes <= limits::READ_BYTES.max);
         }
-        // What was forgotten is on no record: it is new when it is read again.
+        // A forgotten read is on no record: it is new when read again.
         let news = session.take_new_reads();
         assert_eq!((news.new.len(), news.count), (15, 18));
         let texts = || UNRECORDED.held().bytes;

@@ -1,4 +1,4 @@
-//! Values that were too large to answer with, as files below `/results`.
+//! Values too large to answer with, as files below `/results`.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -9,8 +9,8 @@ use crate::limits;
 use crate::state::{Collection, Entry, New, State};
 use crate::text::brief;
 
-/// The stored results of a session, oldest first. The name of an entry is its path, `/results/<run>/<n>.json`, or `.txt`
-/// for what is no JSON; its value is the text as the agent may read it.
+/// Stored results of a session, oldest first. The name of an entry is its path, `/results/<run>/<n>.json`, or `.txt`
+/// for other text; its value is the text, redacted for the agent.
 #[derive(Debug)]
 pub struct Results {
     pub(super) state: Arc<dyn State>,
@@ -19,20 +19,20 @@ pub struct Results {
     pub(super) runs: AtomicU64,
 }
 
-/// Whether a stored result is JSON.
+/// True if a stored result is JSON.
 #[must_use]
 pub fn is_json(result: &Entry) -> bool {
     result.name.ends_with(".json")
 }
 
 impl Results {
-    /// The number of the next execution.
+    /// Number of the next execution.
     #[must_use]
     pub fn begin(&self) -> u64 {
         self.runs.fetch_add(1, Ordering::Relaxed) + 1
     }
 
-    /// Stores the `number`th text of execution `run`, at the cost of older ones of the session; returns its path.
+    /// Stores the `number`th text of execution `run`, and drops older ones of the session for it; returns its path.
     ///
     /// # Errors
     /// `BUDGET_EXCEEDED` when it is too large for a session, or all sessions together hold too much.
@@ -43,11 +43,10 @@ impl Results {
         Ok(path)
     }
 
-    /// The result at `path`, if it may be read by its labels. What the error says of others is of those that `sees`
-    /// lets be known.
+    /// The result at `path`, if its labels `may` be read. Errors mention only results that `sees` allows.
     ///
     /// # Errors
-    /// `INVALID_ARGS` when there is none, or none any more.
+    /// `INVALID_ARGS` when it does not exist or was dropped.
     pub async fn get(
         &self,
         path: &str,
@@ -73,7 +72,7 @@ impl Results {
         Err(Error::new(ErrorCode::InvalidArgs, message).hint(format!("stored results:\n{listing}")))
     }
 
-    /// Every result that is kept and that `sees` lets be known, oldest first.
+    /// Kept results that `sees` allows, oldest first.
     ///
     /// # Errors
     /// As of [`State::entries`].
@@ -82,7 +81,7 @@ impl Results {
         Ok(kept.into_iter().filter(|result| sees(&result.labels)).collect())
     }
 
-    /// One line a result below `path` that `sees` lets be known; nothing of what is in it.
+    /// Lists results below `path` that `sees` allows, one line each, without their content.
     ///
     /// # Errors
     /// `INVALID_ARGS` when `path` is none of its folders.
@@ -98,7 +97,7 @@ impl Results {
     }
 }
 
-/// The lines of one run's folder, or of one file; `None` when nothing is below `path`.
+/// Lines of one run's folder, or of one file; `None` when nothing is below `path`.
 fn listing(kept: &[Entry], path: &str, sees: &impl Fn(&Labels) -> bool) -> Option<String> {
     let is_below = |own: &str| own.strip_prefix(path).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
     let below = kept.iter().filter(|result| is_below(&result.name) && sees(&result.labels));
@@ -142,7 +141,7 @@ mod tests {
             let error = get(never).await.expect_err(never);
             assert!(error.message.contains("there is no"), "{error}");
         }
-        // One that is larger than everything is refused, and costs no other.
+        // A result over the limit is refused, and drops no other.
         let larger = "x".repeat(limits::RESULTS.max + 1);
         let refused = results.store(second, 2, larger, false, Labels::new()).await.expect_err("it is too large");
         assert!(refused.message.contains("over the limit of 67108864 bytes a session"), "{refused}");

@@ -1,4 +1,4 @@
-//! What the scripts of a session keep for later ones.
+//! Data that the scripts of a session keep for later ones.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -10,8 +10,8 @@ use crate::state::{Collection, Entry, New, State};
 
 /// Values by key, each with the labels of the execution that wrote it.
 ///
-/// An execution deals with the entries that it may read, as if there were no others: each operation is told which, by
-/// their labels. A key may so have several entries, and room is counted for entries of the same labels alone.
+/// For an execution only the entries exist that it may read: each operation gets a filter by labels. So a key may have
+/// several entries, and limits count entries of the same labels alone.
 #[derive(Debug, Clone)]
 pub struct Stash {
     pub(super) state: Arc<dyn State>,
@@ -25,14 +25,14 @@ impl Stash {
         Self { state, collection: self.collection.clone() }
     }
 
-    /// The state that it is kept in.
+    /// Its state.
     #[must_use]
     pub fn state(&self) -> &Arc<dyn State> {
         &self.state
     }
 
-    /// Keeps the JSON `value` under `key`, for `ttl` if given, else as long as the session. `labels` are those of the
-    /// writer. Replaces what the writer may read of that key.
+    /// Keeps the JSON `value` under `key`, for `ttl` if given, else for the session. `labels` are the writer's.
+    /// Replaces entries of that key that the writer may read.
     ///
     /// # Errors
     /// `BUDGET_EXCEEDED` when it is full for entries with these labels, or all sessions together hold too much.
@@ -49,7 +49,7 @@ impl Stash {
         self.state.insert(&self.collection, New { name: key, value, labels, ttl, replaces }).await
     }
 
-    /// The last entry under `key` among those that may be read.
+    /// The latest readable entry under `key`.
     ///
     /// # Errors
     /// As of [`State::entries`].
@@ -58,7 +58,7 @@ impl Stash {
         Ok(entries.into_iter().rev().find(|entry| may(&entry.labels)))
     }
 
-    /// Forgets `key`, as far as it may be read.
+    /// Deletes the readable entries of `key`.
     ///
     /// # Errors
     /// As of [`State::remove`].
@@ -68,7 +68,7 @@ impl Stash {
         self.state.remove(&self.collection, &ids).await
     }
 
-    /// The keys that may be read, sorted.
+    /// Readable keys, sorted.
     ///
     /// # Errors
     /// As of [`State::entries`].
@@ -160,10 +160,10 @@ mod tests {
         assert_eq!((get("vault").await, get("chat").await), ("1".to_owned(), "2".to_owned()));
         stash.delete("k", only("chat")).await.expect("state");
         assert_eq!((get("vault").await, get("chat").await), ("1".to_owned(), String::new()));
-        // Without labels it may be read by all, and is the latest for all.
+        // Without labels it is readable, and the latest, for all.
         stash.put("k".to_owned(), "3".to_owned(), Labels::new(), None, only("chat")).await.expect("it fits");
         assert_eq!((get("vault").await, get("chat").await), ("3".to_owned(), "3".to_owned()));
-        // What one has filled is room for another.
+        // Entries of other labels do not take its room.
         let large = "x".repeat(MAX_BYTES - 1);
         let fill = async |server| stash.put("l".to_owned(), large.clone(), of(server), None, only(server)).await;
         fill("vault").await.expect_err("vault has an entry");

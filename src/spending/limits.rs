@@ -1,4 +1,4 @@
-//! The rates and prices that the configuration gives a server.
+//! Rate limits and prices of a server.
 
 use serde_json::json;
 
@@ -7,7 +7,7 @@ use crate::config::{Amount, PerTool, Rate, Server, ToolRule};
 use crate::error::{Error, ErrorCode, Result};
 use crate::state::State;
 
-/// The rates and prices of one server.
+/// Rate limits and prices of one server.
 #[derive(Debug)]
 pub(super) struct ServerLimits {
     rate: Option<Rate>,
@@ -16,11 +16,11 @@ pub(super) struct ServerLimits {
     costs: PerTool<Amount>,
 }
 
-/// The rate of one rule for tools, which all of its tools share.
+/// Rate limit of one rule for tools, shared by its tools.
 #[derive(Debug, Clone)]
 struct RuleRate {
     rate: Rate,
-    /// The rule's first name or pattern, which its bucket is known by.
+    /// First name or pattern of the rule, which identifies its bucket.
     rule: String,
 }
 
@@ -38,13 +38,13 @@ impl ServerLimits {
         }
     }
 
-    /// What a call costs: the full name of a tool goes before patterns, of several patterns the highest counts.
+    /// Price of a call: a tool's full name beats patterns; of several patterns the highest price counts.
     pub(super) fn cost(&self, tool: Option<&str>) -> Amount {
         tool.and_then(|tool| self.costs.one(tool)).copied().unwrap_or(self.cost)
     }
 
-    /// Lets a call through that every bucket has room for. The narrow ones are asked first: what one of them gave is
-    /// lost when a wider one refuses, and by then the wider one is what holds things up.
+    /// Admits a call that every bucket has room for. Narrow buckets come first: a token taken from one is lost when a
+    /// wider one refuses, but then the wider one is the bottleneck.
     pub(super) async fn admit(&self, item: Item<'_>, state: &dyn State) -> Result<()> {
         let of_tool: Vec<(&str, &RuleRate)> = item.tool.into_iter().flat_map(|tool| self.rates.all(tool)).collect();
         for (name, RuleRate { rate, rule }) in of_tool {
@@ -60,7 +60,7 @@ impl ServerLimits {
 
 async fn admit(state: &dyn State, bucket: &str, rate: Rate, item: Item<'_>, of: &str) -> Result<()> {
     let Err(wait) = state.admit(bucket, rate).await? else { return Ok(()) };
-    // Rounded up: who waits exactly so long gets through.
+    // Rounded up: a retry after exactly this time passes.
     let seconds = ((wait.as_secs_f64() * 1000.0).ceil() / 1000.0).max(0.001);
     let Rate { calls, per, burst } = rate;
     let per = humantime::format_duration(per);

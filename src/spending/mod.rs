@@ -1,8 +1,8 @@
-//! How often servers are called, and what calls cost: decided before a call is sent, for all that a gateway serves.
+//! Rate limits and budgets of a gateway, decided before a call is sent.
 //!
-//! A rate is a bucket that refills evenly. A budget is spent once: per run, per session, and per UTC day, which all
-//! gateways with one configuration share. The price of a call is taken from all budgets together or from none. What was
-//! used up is in the [`State`].
+//! A rate limit is a token bucket. A budget is spent once: per run, per session, and per UTC day, which all gateways
+//! with one configuration share. The price of a call is taken from all budgets or from none. The [`State`] holds what
+//! is used.
 
 mod limits;
 
@@ -18,19 +18,19 @@ use crate::principal::Principal;
 use crate::state::{Charge, Counter, Spent, State, day_file};
 use limits::ServerLimits;
 
-/// The rates and budgets of a configuration.
+/// Rate limits and budgets of a configuration.
 #[derive(Debug)]
 pub struct Spending {
     servers: HashMap<String, ServerLimits>,
     budgets: config::Budgets,
-    /// The file of the day's sum.
+    /// File of the day's sum.
     day: Option<Arc<Path>>,
-    /// Whether there is a budget, or a price that somebody has thought about.
+    /// True if there is a budget, or a price is configured.
     counts: bool,
     state: Arc<dyn State>,
 }
 
-/// What the calls of one run are charged to. Dropping it ends the run's sum.
+/// Counters that the calls of one run are charged to. Dropping it ends the run's sum.
 #[derive(Debug)]
 pub struct Account {
     run: Counter,
@@ -44,21 +44,21 @@ impl Drop for Account {
     }
 }
 
-/// A call that is to be paid for.
+/// A call to pay for.
 #[derive(Debug, Clone, Copy)]
 pub struct Item<'a> {
     /// The server's configured name.
     pub server: &'a str,
     /// The tool's wire name; `None` for resources and prompts.
     pub tool: Option<&'a str>,
-    /// What it is called in messages.
+    /// Name in messages.
     pub label: &'a str,
-    /// Whether it costs anything at all.
+    /// True if it costs nothing.
     pub free: bool,
 }
 
 impl Spending {
-    /// Those of `config`; what was used up before stays used up.
+    /// Spending of `config`; sums and buckets in `state` stay.
     #[must_use]
     pub fn new(config: &Config, state: Arc<dyn State>) -> Arc<Self> {
         let budgets = config.budgets.clone();
@@ -84,13 +84,14 @@ impl Spending {
         Account { run: Counter::Run(run.into()), session, state: Arc::clone(&self.state) }
     }
 
-    /// Pays for a call before it is made, out of the budgets of its run and its session and that of the day. Returns
-    /// its cost; nothing where nobody counts.
+    /// Pays for a call before it is made, from the budgets of its run, its session and the day. Returns its cost; zero if
+    /// no budget and no price is configured.
     ///
     /// # Errors
-    /// `RATE_LIMIT` with `retry_after_secs` in its data, `BUDGET_EXCEEDED` with what is left; nothing is spent then.
+    /// `RATE_LIMIT` with `retry_after_secs` in its data, `BUDGET_EXCEEDED` with the rest of the budget; nothing is
+    /// spent then.
     pub async fn charge(&self, item: Item<'_>, account: &Account) -> Result<Amount> {
-        // A server that is known from a file only has no entry, and cannot be called either.
+        // A server known only from a file has no entry, and cannot be called either.
         let Some(limits) = self.servers.get(item.server) else { return Ok(Amount::ZERO) };
         limits.admit(item, &*self.state).await?;
         let cost = if item.free || !self.counts { Amount::ZERO } else { limits.cost(item.tool) };
@@ -104,7 +105,7 @@ impl Spending {
         Err(exceeded(item, cost, *limit, spent, *scope, renews))
     }
 
-    /// Gives back what a call would have cost that was refused after all.
+    /// Refunds a call that was refused after all.
     pub async fn refund(&self, cost: Amount, account: &Account) {
         if !cost.is_zero() {
             let counters: Vec<Counter> = self.charges(account).into_iter().map(|(charge, _)| charge.counter).collect();
@@ -124,7 +125,7 @@ impl Spending {
         charges
     }
 
-    /// What was spent today and may be, where there is a budget of the day.
+    /// Spent today, and the budget of the day, if there is one.
     #[must_use]
     pub fn today(&self) -> Option<(Amount, Amount)> {
         let (file, limit) = (self.day.as_ref()?, self.budgets.day?);
@@ -132,7 +133,7 @@ impl Spending {
     }
 }
 
-/// What a budget is for.
+/// Scope of a budget.
 #[derive(Clone, Copy)]
 struct Scope {
     name: &'static str,

@@ -1,5 +1,5 @@
-//! What was spent on a day, in a private file: one line of fixed length, written in one piece under a lock, so that
-//! neither a crash nor another gateway leaves half of it. One configuration file has one budget, by whatever path.
+//! Budget of a day in a private file: one line of fixed length, written at once under a lock, so that neither a crash
+//! nor another gateway leaves half of it. Each configuration file has one budget, by any path.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
@@ -14,33 +14,33 @@ use crate::files;
 const LENGTH: usize = 32;
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// Where what was spent is kept.
+/// The file of a configuration.
 #[derive(Debug, Clone)]
 pub(super) struct Day {
     file: PathBuf,
 }
 
-/// The file of all gateways with this configuration file.
+/// The file shared by all gateways with this configuration file.
 pub(crate) fn day_file(folder: &Path, config: &Path) -> PathBuf {
     folder.join(format!("spent-{}", stubgen::short_digest(&identity(config))))
 }
 
-/// What came of taking from the budget.
+/// Result of taking from the budget.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Taken {
-    /// It is spent.
+    /// Taken.
     Done,
-    /// There was not enough.
+    /// Too little was left.
     Refused {
-        /// What was spent before.
+        /// Already spent.
         spent: Amount,
-        /// When there is a new budget (RFC 3339).
+        /// Start of the next budget (RFC 3339).
         renews: String,
     },
 }
 
 impl Day {
-    /// The sum in this file.
+    /// Sum in this file.
     pub(super) fn new(file: &Path) -> Self {
         Self { file: file.to_owned() }
     }
@@ -48,7 +48,7 @@ impl Day {
     /// Spends `cost` today, unless that exceeds `limit`.
     ///
     /// # Errors
-    /// `INTERNAL` when the file cannot be used: what is not known to be left is not spent.
+    /// `INTERNAL` when the file cannot be used: an unknown rest is not spent.
     pub(super) async fn take(&self, cost: Amount, limit: Amount, now: SystemTime) -> Result<Taken> {
         self.change(now, move |spent, last| match spent.plus(cost) {
             sum if sum > limit => (spent, Taken::Refused { spent, renews: renewal(last) }),
@@ -57,13 +57,13 @@ impl Day {
         .await
     }
 
-    /// Takes back what was spent today.
+    /// Refunds a cost of today.
     pub(super) async fn give_back(&self, cost: Amount, now: SystemTime) {
-        // What cannot be given back is in the log, and stays spent.
+        // A failed refund is logged, and stays spent.
         let _ = self.change(now, move |spent, _| (spent.minus(cost), ())).await;
     }
 
-    /// What was spent today, as far as it can be read.
+    /// Spent today, if readable.
     pub(super) fn spent(&self, now: SystemTime) -> Option<Amount> {
         match files::open_private(&self.file, OpenOptions::new().read(true)).and_then(|mut file| read(&mut file)) {
             Ok((_, kept)) => kept.map(|kept| kept.on(now).1),
@@ -71,7 +71,7 @@ impl Day {
         }
     }
 
-    /// Reads, changes and writes the sum of the day of `now`, alone.
+    /// Reads, changes and writes the sum of the day of `now`, under the lock.
     async fn change<T: Send + 'static>(
         &self,
         now: SystemTime,
@@ -112,7 +112,7 @@ impl Day {
     }
 }
 
-/// What tells configuration files apart: where a file really is; for one with several names, its number on its device.
+/// Identity of a configuration file: its resolved path; for one with several hard links, its device and inode.
 fn identity(config: &Path) -> String {
     #[cfg(unix)]
     if let Ok(metadata) = fs::metadata(config) {
@@ -125,15 +125,15 @@ fn identity(config: &Path) -> String {
     real.unwrap_or_else(|_| config.to_owned()).to_string_lossy().into_owned()
 }
 
-/// A day, as `2026-11-22`, and what was spent on it.
+/// A day, as `2026-11-22`, and its sum.
 struct Kept {
     day: String,
     spent: Amount,
 }
 
 impl Kept {
-    /// What counts as spent at `now`, and a time of the last day that it counts for. A clock that goes back by up to a
-    /// day begins no day anew. What is written of a later day was written by a clock that was wrong: it counts today.
+    /// Sum that counts at `now`, and a time of the last day it counts for. A clock set back by up to a day starts no
+    /// new budget. An entry of a later day came from a wrong clock: it counts today.
     fn on(&self, now: SystemTime) -> (SystemTime, Amount) {
         let (today, tomorrow) = (date(now), date(now + DAY));
         match &self.day {
@@ -144,7 +144,7 @@ impl Kept {
     }
 }
 
-/// The line of a file, and what it says.
+/// Reads the line of a file, and parses it.
 fn read(file: &mut File) -> io::Result<(String, Option<Kept>)> {
     let mut line = String::new();
     io::Read::by_ref(file).take(2 * LENGTH as u64).read_to_string(&mut line)?;
@@ -158,7 +158,7 @@ fn parse(line: &str) -> Option<Kept> {
     is_whole.then_some(Kept { day: day.to_owned(), spent: Amount::from_micros(micros.parse().ok()?) })
 }
 
-/// The UTC day of a time.
+/// UTC date of a time.
 fn date(now: SystemTime) -> String {
     let time = humantime::format_rfc3339_seconds(now).to_string();
     time.split('T').next().unwrap_or_default().to_owned()

@@ -1,4 +1,4 @@
-//! State whose entries a dry run may change without changing anything.
+//! State for dry runs: an overlay whose changes are dropped.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -12,10 +12,10 @@ use crate::config::{Amount, Rate};
 use crate::error::Result;
 use crate::labels::Labels;
 
-/// First number of the entries that a dry run adds.
+/// First id of the entries that a dry run adds.
 const OWN: u64 = 1 << 63;
 
-/// Another state, whose entries it shows with its own changes. Budgets and rates are those of the other state.
+/// Another state with changes of its own on top. Budgets and rate limits are those of the other state.
 #[derive(Debug)]
 pub struct DryRun {
     inner: Arc<dyn State>,
@@ -24,7 +24,7 @@ pub struct DryRun {
 }
 
 impl DryRun {
-    /// Shows `inner`.
+    /// Overlays `inner`.
     #[must_use]
     pub fn new(inner: Arc<dyn State>) -> Self {
         Self { inner, removed: Mutex::default(), added: Embedded::default() }

@@ -1,4 +1,4 @@
-//! The state of one gateway process.
+//! State of one gateway process.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -15,12 +15,12 @@ use crate::config::{Amount, Rate};
 use crate::error::Result;
 use crate::labels::Labels;
 
-/// State in memory; sums of days in private files, which other gateways share.
+/// State in memory; daily sums in private files, which other gateways share.
 #[derive(Debug, Default)]
 pub struct Embedded {
     collections: Mutex<HashMap<Collection, Entries>>,
     sums: Mutex<HashMap<Counter, Amount>>,
-    /// Held while something is spent.
+    /// Held while a cost is charged.
     spending: tokio::sync::Mutex<()>,
     buckets: Mutex<HashMap<String, Bucket>>,
 }
@@ -71,7 +71,7 @@ impl State for Embedded {
                 return Ok(Spent::Refused { charge: *position, spent, renews: None });
             }
         }
-        // The file last: whatever else could refuse has not.
+        // The file last: everything else that could refuse has not.
         for (position, charge) in days {
             let (Counter::Day(file), Some(limit)) = (&charge.counter, charge.limit) else { continue };
             if let day::Taken::Refused { spent, renews } = Day::new(file).take(cost, limit, SystemTime::now()).await? {
@@ -116,5 +116,47 @@ impl State for Embedded {
         if let Counter::Session(session) = counter {
             self.collections.lock().retain(|collection, _| collection.session != *session);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+
+    const ONE: Amount = Amount::ONE;
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn what_is_spent_at_once_stays_within_every_limit() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let file: Arc<Path> = folder.path().join("day").into();
+        let state = Arc::new(Embedded::default());
+        let (run, session, day) = (Counter::Run("r".into()), Counter::Session("s".into()), Counter::Day(file));
+        let limit = |count: u64| Some(Amount::from_micros(count * ONE.micros()));
+        let charges: Arc<[Charge]> = [(&run, None), (&session, limit(10)), (&day, limit(1000))]
+            .map(|(counter, limit)| Charge { counter: counter.clone(), limit })
+            .into();
+        let spend = |_| {
+            let (state, charges) = (Arc::clone(&state), Arc::clone(&charges));
+            tokio::spawn(async move { state.spend(ONE, &charges).await.expect("a file") })
+        };
+        let mut done = 0;
+        for spent in futures::future::join_all((0..50).map(spend)).await {
+            match spent.expect("no panic") {
+                Spent::Done => done += 1,
+                Spent::Refused { charge, .. } => assert_eq!(charge, 1),
+            }
+        }
+        assert_eq!(done, 10);
+        for counter in [&run, &session, &day] {
+            assert_eq!(state.known(counter), limit(10), "{counter:?}");
+        }
+        state.refund(ONE, &[run.clone(), session.clone(), day.clone()]).await;
+        for counter in [&run, &session, &day] {
+            assert_eq!(state.known(counter), limit(9), "{counter:?}");
+        }
+        state.end(&run);
+        assert_eq!((state.known(&run), state.known(&session)), (Some(Amount::ZERO), limit(9)));
     }
 }

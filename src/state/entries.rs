@@ -12,12 +12,12 @@ use crate::kept::{CONSENTS, Counted};
 use crate::labels::Labels;
 use crate::memory::{self, Taken};
 
-/// Dropped entries that are remembered.
+/// Most dropped entries that are remembered.
 const MAX_DROPPED: usize = 1000;
-/// Longest time that an entry is kept: longer than any session, and short enough to be added to a time.
+/// Longest TTL: longer than any session, and short enough to be added to a time.
 const LONGEST: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 
-/// The entries of one collection, oldest first. What is past its time is gone, and so is the room that it took.
+/// Entries of one collection, oldest first. Expired entries are gone, with the memory they took.
 #[derive(Debug)]
 pub(super) struct Entries {
     kind: Kind,
@@ -34,7 +34,7 @@ struct Kept {
     _held: Held,
 }
 
-/// Memory that an entry takes, counted until it is dropped.
+/// Memory of an entry, counted until dropped.
 #[derive(Debug)]
 enum Held {
     Room { _taken: Taken },
@@ -77,7 +77,7 @@ impl Entries {
         Ok(())
     }
 
-    /// Counts the memory of an entry.
+    /// Reserves the memory of an entry.
     fn hold(&mut self, bytes: usize) -> Result<Held> {
         if self.kind == Kind::Approvals {
             return Ok(Held::Counted { _counted: CONSENTS.count(bytes) });
@@ -91,7 +91,7 @@ impl Entries {
         }
     }
 
-    /// Makes sure that an entry fits the bounds of the collection.
+    /// Makes an entry fit the limits of the collection.
     fn make_room(&mut self, bytes: usize, labels: &Labels, replaces: &[u64]) -> Result<()> {
         let room = self.kind.room();
         let full = |what: String| Err(Error::new(ErrorCode::BudgetExceeded, what));
@@ -130,7 +130,7 @@ impl Entries {
         self.kept.retain(|kept| kept.until.is_none_or(|until| until > now));
     }
 
-    /// Whether there was one to drop.
+    /// Drops the oldest entry; false if there was none.
     fn drop_oldest(&mut self) -> bool {
         let Some(Kept { entry, .. }) = self.kept.pop_front() else { return false };
         self.dropped.push_back((entry.name, (*entry.labels).clone()));

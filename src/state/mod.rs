@@ -1,9 +1,9 @@
-//! Everything that outlives a request, behind one trait.
+//! State that outlives a request, behind one trait.
 //!
-//! Stash, results and approvals are [entries](Entry) in the [`Collection`]s of a session; budgets are [`Counter`]s; rates
-//! are buckets. [`Embedded`] is the state of one gateway process: memory, and a private file for what all gateways of a
-//! configuration share. Replicas need another implementation, which is why every operation is one round trip and says
-//! whether it is atomic. When the state is away, an operation fails and what it was asked for is not done.
+//! Stash, results and approvals are [entries](Entry) in the [`Collection`]s of a session; budgets are [`Counter`]s;
+//! rate limits are token buckets. [`Embedded`] is the state of one gateway process: memory, and a private file for
+//! state shared by all gateways of a configuration. Replicas need another implementation, so every operation is one
+//! round trip and documents whether it is atomic. When the state is unavailable, an operation fails without effect.
 
 mod day;
 mod dry_run;
@@ -27,17 +27,17 @@ pub(crate) use day::day_file;
 pub use dry_run::DryRun;
 pub use embedded::Embedded;
 
-/// What outlives a request.
+/// State that outlives a request.
 #[async_trait]
 pub trait State: Debug + Send + Sync {
-    /// The entries of a collection, oldest first; only those of one name, if one is given.
+    /// Entries of a collection, oldest first; only those of one name, if given.
     async fn entries(&self, of: &Collection, name: Option<&str>) -> Result<Vec<Entry>>;
 
-    /// Names and labels of the entries that were dropped last to make room, oldest first.
+    /// Names and labels of the entries dropped last to make room, oldest first.
     async fn dropped(&self, of: &Collection) -> Result<Vec<(Arc<str>, Labels)>>;
 
-    /// Adds an entry in place of one with the same name and labels, and of those that it names. Atomic: of several at
-    /// once none exceeds the collection's [`Room`].
+    /// Adds an entry in place of those with the same name and labels, and of those it lists. Atomic: concurrent inserts
+    /// never exceed the collection's [`Room`].
     ///
     /// # Errors
     /// `BUDGET_EXCEEDED` when there is no room.
@@ -46,32 +46,32 @@ pub trait State: Debug + Send + Sync {
     /// Removes entries.
     async fn remove(&self, from: &Collection, ids: &[u64]) -> Result<()>;
 
-    /// Adds `cost` to every counter, unless one would exceed its limit. Atomic: all counters are changed, or none.
+    /// Adds `cost` to every counter, unless one would exceed its limit. Atomic: all counters change, or none.
     ///
     /// # Errors
-    /// `INTERNAL` when a sum is not known: what is not known to be left is not spent.
+    /// `INTERNAL` when a sum is unknown: an unknown rest is not spent.
     async fn spend(&self, cost: Amount, charges: &[Charge]) -> Result<Spent>;
 
-    /// Takes back what was spent. Atomic for each counter.
+    /// Refunds a cost. Atomic for each counter.
     async fn refund(&self, cost: Amount, counters: &[Counter]);
 
-    /// The sum of a counter as far as it is known without waiting.
+    /// Sum of a counter, if known without waiting.
     fn known(&self, counter: &Counter) -> Option<Amount>;
 
-    /// Takes one from a bucket, or says how long it has to fill up. Atomic. A bucket whose rate has changed keeps its
-    /// level.
+    /// Takes a token from a bucket, or returns the time until there is one. Atomic. A bucket keeps its level when its
+    /// rate changes.
     async fn admit(&self, bucket: &str, rate: Rate) -> Result<Result<(), Duration>>;
 
-    /// Forgets the counter of a run or a session that has ended, and the collections of the session.
+    /// Drops the counter of a finished run or session, and the session's collections.
     fn end(&self, counter: &Counter);
 }
 
-/// The entries of one kind in one session.
+/// Entries of one kind in one session.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Collection {
-    /// Their kind.
+    /// Kind.
     pub kind: Kind,
-    /// The session.
+    /// Session.
     pub session: Arc<str>,
 }
 
@@ -86,24 +86,24 @@ pub enum Kind {
     Approvals,
 }
 
-/// Bounds of one collection.
+/// Limits of one collection.
 #[derive(Debug, Clone, Copy)]
 pub struct Room {
-    /// Entries.
+    /// Most entries.
     pub entries: usize,
-    /// Bytes of their names and values.
+    /// Most bytes of their names and values.
     pub bytes: usize,
-    /// Bytes that an entry is taken for beside its own.
+    /// Bytes that an entry counts for beside its own.
     pub overhead: usize,
-    /// Sets of labels. Where this is given, the other bounds hold for each set, so that an entry's room says nothing of
-    /// entries that its writer may not see.
+    /// Most sets of labels. If set, the other limits hold for each set, so that free room reveals nothing about entries
+    /// that the writer may not see.
     pub label_sets: Option<usize>,
-    /// Whether the oldest entries make room for a new one, which is refused otherwise.
+    /// True if the oldest entries make room for a new one, which is refused otherwise.
     pub drops_oldest: bool,
 }
 
 impl Kind {
-    /// Its bounds.
+    /// Limits of this kind.
     #[must_use]
     pub fn room(self) -> Room {
         match self {
@@ -135,30 +135,30 @@ impl Kind {
 /// One entry.
 #[derive(Debug, Clone)]
 pub struct Entry {
-    /// Its number in the collection.
+    /// Id in the collection.
     pub id: u64,
-    /// Its name; several entries may have the same.
+    /// Name; several entries may share it.
     pub name: Arc<str>,
-    /// Its value.
+    /// Value.
     pub value: Arc<str>,
     /// Lines of the value.
     pub lines: usize,
-    /// The servers whose data it is made of.
+    /// Servers whose data it contains.
     pub labels: Arc<Labels>,
 }
 
-/// An entry to be added.
+/// A new entry.
 #[derive(Debug, Clone, Default)]
 pub struct New {
-    /// Its name.
+    /// Name.
     pub name: String,
-    /// Its value.
+    /// Value.
     pub value: String,
-    /// The servers whose data it is made of.
+    /// Servers whose data it contains.
     pub labels: Labels,
-    /// How long it is kept; as long as the session if this is not given.
+    /// TTL; `None` keeps it for the session.
     pub ttl: Option<Duration>,
-    /// Entries that it replaces besides.
+    /// Further entries that it replaces.
     pub replaces: Vec<u64>,
 }
 
@@ -176,24 +176,24 @@ pub enum Counter {
 /// A counter that a call is charged to.
 #[derive(Debug, Clone)]
 pub struct Charge {
-    /// The counter.
+    /// Counter.
     pub counter: Counter,
-    /// The most that it may come to; `None` only counts.
+    /// Limit of the sum; `None` only counts.
     pub limit: Option<Amount>,
 }
 
 /// Result of [`State::spend`].
 #[derive(Debug, PartialEq, Eq)]
 pub enum Spent {
-    /// Every counter has it.
+    /// Charged to every counter.
     Done,
-    /// A counter has no room, and none was changed.
+    /// A counter has too little left, and none was changed.
     Refused {
         /// Position of its charge.
         charge: usize,
-        /// Its sum.
+        /// Sum of that counter.
         spent: Amount,
-        /// When it begins anew (RFC 3339), if it does.
+        /// Start of its next period (RFC 3339), if it has one.
         renews: Option<String>,
     },
 }

@@ -1,4 +1,4 @@
-//! A rate, and how much of it is used up.
+//! Token buckets.
 
 use std::fmt;
 use std::num::NonZeroU32;
@@ -12,14 +12,14 @@ use tokio::time::Instant;
 
 use crate::config::Rate;
 
-/// One rate, and how much of it is used up.
+/// A token bucket.
 pub(super) struct Bucket {
     rate: Rate,
     limiter: RateLimiter<NotKeyed, InMemoryState, Since, NoOpMiddleware<Duration>>,
 }
 
 impl Bucket {
-    /// The bucket of a rate that may have been another one before, as empty as that was.
+    /// A bucket that starts as empty as its predecessor.
     pub(super) fn following(rate: Rate, before: Option<&Self>) -> Self {
         let bucket = Self::new(rate);
         if let Some(before) = before {
@@ -28,12 +28,12 @@ impl Bucket {
         bucket
     }
 
-    /// Its rate.
+    /// Rate.
     pub(super) fn rate(&self) -> Rate {
         self.rate
     }
 
-    /// Takes as much as there is of `wanted`; how much that was.
+    /// Takes up to `wanted` tokens; returns how many.
     fn take_up_to(&self, wanted: u32) -> u32 {
         let steps = (0..u32::BITS).rev().map(|bit| 1 << bit);
         steps.fold(0, |taken, step| {
@@ -51,7 +51,7 @@ impl Bucket {
         Self { rate, limiter: RateLimiter::direct_with_clock(quota, Since(Instant::now())) }
     }
 
-    /// Takes one, or says how long there is none.
+    /// Takes a token, or returns the time until there is one.
     pub(super) fn admit(&self) -> Result<(), Duration> {
         self.limiter.check().map_err(|refused| refused.wait_time_from(Since::now(self.limiter.clock())))
     }
@@ -63,7 +63,7 @@ impl fmt::Debug for Bucket {
     }
 }
 
-/// Time since a moment, on the clock that everything else here runs on.
+/// Time since a moment, on tokio's clock.
 #[derive(Debug, Clone, Copy)]
 struct Since(Instant);
 

@@ -1,4 +1,4 @@
-//! The place of an execution in a trace (W3C Trace Context, which MCP carries in `_meta`: SEP-414).
+//! Trace context of an execution (W3C Trace Context, which MCP carries in `_meta`: SEP-414).
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -14,26 +14,26 @@ use super::{Ended, EndedCall, Traces};
 use crate::outcome::Outcome;
 use crate::upstream::TraceContext;
 
-/// What a call is called in traces.
+/// Span id of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CallId(SpanId);
 
-/// The place of one execution in a trace.
+/// Trace context of one execution.
 #[derive(Debug, Default)]
 pub struct Trace {
-    /// That of the client's request, where it is part of a trace.
+    /// Context of the client's request, if it is part of a trace.
     client: Option<SpanContext>,
-    /// Our own, where spans are sent.
+    /// Our own context, if spans are exported.
     own: Option<SpanContext>,
 }
 
 impl Trace {
-    /// A new place: below the client's, or at the root of a trace of its own. Without `traces` there is none of ours.
+    /// A new context: a child of the client's, or the root of a new trace. Without `traces` there is none of ours.
     #[must_use]
     pub fn begin(traces: Option<&Arc<Traces>>, client: Option<&TraceContext>) -> Self {
         let client = client.and_then(parse);
         let own = traces.map(|_| match &client {
-            // Whether it is recorded is for who began the trace to say.
+            // The start of the trace decides about sampling.
             Some(client) => SpanContext::new(
                 client.trace_id(),
                 span_id(),
@@ -49,15 +49,14 @@ impl Trace {
         Self { client, own }
     }
 
-    /// The trace, as records show it.
+    /// Trace id for records.
     #[must_use]
     pub fn id(&self) -> Option<String> {
         let context = self.own.as_ref().or(self.client.as_ref())?;
         Some(context.trace_id().to_string())
     }
 
-    /// A name for a call that is about to be sent, and what its server is told. Without spans of our own that is what
-    /// the client said.
+    /// Span id of a call, and the trace context for its server. Without spans of our own that is the client's context.
     #[must_use]
     pub fn call(&self) -> (Option<CallId>, Option<TraceContext>) {
         match (&self.own, &self.client) {
@@ -70,7 +69,7 @@ impl Trace {
         }
     }
 
-    /// The spans of an execution: its own, and one for each call that was sent.
+    /// Spans of an execution: its own, and one per sent call.
     pub(super) fn spans(&self, ended: &Ended<'_>) -> Vec<SpanData> {
         let Some(own) = self.own.as_ref().filter(|own| own.is_sampled()) else { return Vec::new() };
         let mut attributes = vec![
@@ -151,7 +150,7 @@ fn span(
     }
 }
 
-/// `None` for what is not valid by the letter of the specification.
+/// Parses a trace context; `None` if it is invalid by the specification.
 fn parse(heard: &TraceContext) -> Option<SpanContext> {
     let mut carrier = HashMap::from([("traceparent".to_owned(), heard.parent.clone())]);
     carrier.extend(heard.state.clone().map(|state| ("tracestate".to_owned(), state)));
@@ -173,10 +172,10 @@ fn span_id() -> SpanId {
     SpanId::from_bytes(random())
 }
 
-/// Bytes by chance, one of them not zero.
+/// Random bytes, not all zero.
 fn random<const N: usize>() -> [u8; N] {
     let mut bytes = [1; N];
-    // Without randomness traces run into each other, which is no reason to stop.
+    // Without randomness trace ids collide, which is no reason to stop.
     let _ = getrandom::fill(&mut bytes);
     bytes[0] |= 1;
     bytes

@@ -1,4 +1,4 @@
-//! Serves the metrics over HTTP: one small request a connection, a few connections at once.
+//! Serves metrics over HTTP: one small request per connection, a few connections at once.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -12,21 +12,21 @@ use crate::config;
 use crate::limits;
 use crate::task::Newest;
 
-/// Largest head of a request.
+/// Most bytes of a request's head.
 const HEAD: usize = limits::METRICS_HEAD.max;
-/// Headers of a request.
+/// Most headers of a request.
 const HEADERS: usize = limits::METRICS_HEADERS.max;
-/// How long a request may take.
+/// Timeout of a request.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// Requests at once; one more ends the oldest.
+/// Most connections; one more ends the oldest.
 const AT_ONCE: usize = limits::METRICS_CONNECTIONS.max;
-/// Pause before an address that is taken is tried again.
+/// Delay before a retry when the address is in use.
 const AGAIN: Duration = Duration::from_secs(30);
 
-/// Gives the metrics of the moment.
+/// Renders the current metrics.
 pub type Text = Arc<dyn Fn() -> String + Send + Sync>;
 
-/// Serves the metrics that `text` gives where the configuration says, whatever it says later.
+/// Serves the metrics of `text` at the configured address, and follows changes of the configuration.
 pub async fn serve(mut wanted: watch::Receiver<Option<config::Metrics>>, text: Text) {
     loop {
         let listen = wanted.borrow_and_update().as_ref().map(|metrics| metrics.listen);
@@ -68,7 +68,7 @@ async fn listen_at(address: SocketAddr, text: &Text) {
                     let _ = tokio::time::timeout(PATIENCE, answer(stream, address.ip(), &text)).await;
                 });
             }
-            // Out of descriptors, or the like: that passes.
+            // Out of descriptors, or similar: temporary.
             Err(_) => tokio::time::sleep(Duration::from_millis(100)).await,
         }
     }
@@ -100,7 +100,7 @@ async fn answer(mut stream: TcpStream, own: IpAddr, text: &Text) -> std::io::Res
     stream.shutdown().await
 }
 
-/// The status of the answer and, unless it is 200, its text; `None` as long as there is more to come.
+/// Status of the answer and, unless it is 200, its text; `None` while the head is incomplete.
 fn answer_to(head: &[u8], own: IpAddr) -> Option<(u16, &'static str)> {
     let mut headers = [httparse::EMPTY_HEADER; HEADERS];
     let mut request = httparse::Request::new(&mut headers);
@@ -113,7 +113,7 @@ fn answer_to(head: &[u8], own: IpAddr) -> Option<(u16, &'static str)> {
     let host = host.map(|header| String::from_utf8_lossy(header.value).into_owned());
     let path = request.path.unwrap_or_default().split('?').next().unwrap_or_default();
     Some(match request.method {
-        // A web page whose name leads here is not to read what is for this machine.
+        // DNS rebinding: a web page whose name resolves to this machine must not read the metrics.
         _ if own.is_loopback() && !host.as_deref().is_none_or(is_own_name) => (403, "not by this name\n"),
         Some("GET" | "HEAD") if path == "/metrics" => (200, ""),
         Some("GET" | "HEAD") => (404, "metrics are at /metrics\n"),
@@ -121,7 +121,7 @@ fn answer_to(head: &[u8], own: IpAddr) -> Option<(u16, &'static str)> {
     })
 }
 
-/// Whether a `Host` names this machine as such.
+/// True if a `Host` names this machine as local.
 fn is_own_name(host: &str) -> bool {
     let name = match host.rsplit_once(':') {
         Some((name, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => name,

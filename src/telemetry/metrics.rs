@@ -1,5 +1,5 @@
-//! What is counted. A label is one of a few words of ours, or the identifier of a configured server: nothing that an
-//! agent, a script or a server says.
+//! Metrics. A label is a word of a fixed set, or the identifier of a configured server: never text of an agent, a
+//! script or a server.
 
 use std::sync::atomic::AtomicU64;
 
@@ -15,7 +15,7 @@ use crate::config::Amount;
 use crate::kept::Usage;
 use crate::sandbox;
 
-/// Upper ends of the buckets of times, in seconds.
+/// Upper bounds of the latency buckets, in seconds.
 const SECONDS: [f64; 11] = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.1, 0.25, 1.0, 5.0, 30.0, 120.0];
 
 type Labels<const N: usize> = [(&'static str, String); N];
@@ -91,7 +91,7 @@ impl Metrics {
             }
         }
         for call in &ended.calls {
-            // A name that is not of the configuration is not shown.
+            // A name outside the configuration is not shown.
             let server = word(call.server.unwrap_or("unknown"));
             self.calls.get_or_create(&[("server", server.clone()), ("outcome", call.outcome.to_string())]).inc();
             if call.refused {
@@ -109,7 +109,7 @@ impl Metrics {
         }
     }
 
-    /// Everything, with how things are now, in the text format of OpenMetrics.
+    /// All metrics, with the current state, in OpenMetrics text format.
     ///
     /// # Errors
     /// Never in practice: writing to text does not fail.
@@ -122,37 +122,37 @@ impl Metrics {
     }
 }
 
-/// How things are now.
+/// Current state of the gateway.
 #[derive(Debug, Default)]
 pub struct Snapshot {
-    /// The workers.
+    /// Worker pool.
     pub pool: sandbox::Metrics,
-    /// The servers.
+    /// Servers.
     pub servers: Vec<ServerState>,
-    /// What was spent today, and may be.
+    /// Spent today, and the budget.
     pub day: Option<(Amount, Amount)>,
-    /// How many values of a kind were taken out of text.
+    /// Number of redactions by kind.
     pub redactions: Vec<(&'static str, u64)>,
     /// Panics since the start.
     pub panics: u64,
-    /// What is kept for longer than a request.
+    /// Bounded maps that outlive a request.
     pub kept: Vec<Usage>,
     /// Bytes of stored results and the stash.
     pub results: usize,
-    /// Tasks of the runtime that have not ended.
+    /// Live tasks of the runtime.
     pub tasks: usize,
 }
 
-/// How a server is now.
+/// Current state of a server.
 #[derive(Debug)]
 pub struct ServerState {
-    /// Its identifier.
+    /// Identifier.
     pub server: String,
-    /// One word.
+    /// State in one word.
     pub state: &'static str,
-    /// One word.
+    /// State of its circuit breaker in one word.
     pub breaker: &'static str,
-    /// Its tools that agents see.
+    /// Number of tools that agents see.
     pub tools: usize,
 }
 

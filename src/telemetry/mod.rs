@@ -1,9 +1,8 @@
-//! How the gateway fares, for whoever runs it: numbers for Prometheus (`metrics`, served by `exposition`) and spans
-//! for a collector of OpenTelemetry (`traces`).
+//! Metrics for Prometheus (`metrics`, served by `exposition`) and spans for an OpenTelemetry collector (`traces`).
 //!
-//! Both are made from the record of an execution when it has ended, so a call costs no more for them. Neither ever
-//! has arguments, answers, scripts or messages; the only texts from outside are identifiers of configured servers and,
-//! in spans, of their tools and prompts.
+//! Both are made from the record of an execution after its end, so a call costs no more for them. Neither has
+//! arguments, answers, scripts or messages; the only texts from outside are identifiers of configured servers and, in
+//! spans, of their tools and prompts.
 
 mod context;
 mod exposition;
@@ -21,17 +20,17 @@ pub use exposition::{Text, serve};
 pub use metrics::{Metrics, ServerState, Snapshot};
 pub use traces::{Traces, end_all};
 
-/// Whom what happened is told to.
+/// Metrics and traces of a gateway.
 #[derive(Debug, Clone, Default)]
 pub struct Telemetry {
-    /// The numbers.
+    /// Metrics.
     pub metrics: Arc<Metrics>,
-    /// The spans, where there is a collector.
+    /// Spans, if there is a collector.
     pub traces: Option<Arc<Traces>>,
 }
 
 impl Telemetry {
-    /// Counts an execution that has ended, and sends its spans.
+    /// Counts a finished execution, and exports its spans.
     pub fn ended(&self, execution: &Ended<'_>, trace: &Trace) {
         self.metrics.count(execution);
         if let Some(traces) = &self.traces {
@@ -40,50 +39,50 @@ impl Telemetry {
     }
 }
 
-/// An execution that has ended.
+/// A finished execution.
 #[derive(Debug)]
 pub struct Ended<'a> {
-    /// `execute`, or the request of the client.
+    /// `execute`, or the client's request.
     pub what: &'static str,
     /// The language of the script.
     pub language: Option<&'static str>,
     /// The engine that ran it.
     pub engine: Option<&'static str>,
-    /// How it ended.
+    /// Outcome.
     pub outcome: Outcome,
-    /// Sets the session apart from others.
+    /// Session id.
     pub session: &'a str,
-    /// When it began.
+    /// Start.
     pub began: SystemTime,
-    /// How long it took.
+    /// Duration.
     pub took: Duration,
-    /// Its calls, those that were refused included.
+    /// Calls, refused ones included.
     pub calls: Vec<EndedCall<'a>>,
 }
 
-/// One of its calls.
+/// A call of a finished execution.
 #[derive(Debug)]
 pub struct EndedCall<'a> {
-    /// What it is called in traces; `None` if it was never sent.
+    /// Span id; `None` if it was never sent.
     pub id: Option<CallId>,
-    /// The server's identifier; `None` if there is no such server.
+    /// The server's identifier; `None` for an unknown server.
     pub server: Option<&'a str>,
-    /// The method, and its tool or prompt; `None` if there is no such thing.
+    /// Method; `None` if its target is unknown.
     pub method: Option<&'static str>,
     /// The identifier of the tool or prompt.
     pub target: &'a str,
-    /// How it ended.
+    /// Outcome.
     pub outcome: Outcome,
-    /// Whether the gateway refused it.
+    /// True if the gateway refused it.
     pub refused: bool,
-    /// When it began.
+    /// Start.
     pub began: SystemTime,
-    /// How long it took.
+    /// Duration.
     pub took: Duration,
     /// Bytes of its arguments.
     pub sent: usize,
     /// Bytes of its answer.
     pub received: usize,
-    /// What it cost.
+    /// Cost.
     pub cost: Amount,
 }

@@ -1,5 +1,5 @@
-//! Spans on their way to the collector: a bounded queue and one task that posts them in batches. Whoever sends a span
-//! never waits; where the collector is slow or away, spans are dropped and counted.
+//! Exports spans: a bounded queue and one task that posts batches. A sender never waits; if the collector is slow or
+//! down, spans are dropped and counted.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -18,18 +18,18 @@ use tokio::time::Instant;
 use crate::config;
 use crate::error::{Error, ErrorCode, Result};
 
-/// Spans that may wait.
+/// Capacity of the queue.
 const QUEUE: usize = 4096;
-/// Spans of one request.
+/// Most spans of one request.
 const BATCH: usize = 512;
-/// How long spans are gathered.
+/// Time that a batch collects spans.
 const GATHER: Duration = Duration::from_secs(1);
-/// How long the collector may take for a request.
+/// Timeout of a request.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// How often the log tells that it does not work.
+/// Interval of log messages about failures.
 const COMPLAIN: Duration = Duration::from_secs(60);
 
-/// The way to one collector. When it is dropped, what waits is sent still.
+/// Exporter to one collector. On drop, the queue is still sent.
 #[derive(Debug)]
 pub struct Traces {
     queue: mpsc::Sender<SpanData>,
@@ -37,15 +37,15 @@ pub struct Traces {
 }
 
 impl Traces {
-    /// Begins to send what comes. Must be called within a tokio runtime.
+    /// Starts the exporter. Must be called within a tokio runtime.
     ///
     /// # Errors
-    /// `INTERNAL` when no client can be made of the configuration.
+    /// `INTERNAL` when the HTTP client cannot be built.
     pub fn start(config: &config::Telemetry) -> Result<Arc<Self>> {
         let failed =
             |error: &dyn std::fmt::Display| Error::new(ErrorCode::Internal, format!("no traces can be sent: {error}"));
         let client = reqwest::Client::builder().timeout(PATIENCE).redirect(reqwest::redirect::Policy::none());
-        // A proxy is for what is elsewhere.
+        // Proxies are for other machines.
         let is_here = url::Url::parse(&config.traces).is_ok_and(|url| config::is_loopback(&url));
         let client = if is_here { client.no_proxy() } else { client }.build();
         let headers: HashMap<String, String> =
@@ -71,7 +71,7 @@ impl Traces {
         Ok(Arc::new(Self { queue, dropped }))
     }
 
-    /// Puts a span in the queue, or drops it where that is full.
+    /// Queues a span, or drops it when the queue is full.
     pub(super) fn send(&self, span: SpanData) {
         if self.queue.try_send(span).is_err() {
             self.dropped.fetch_add(1, Ordering::Relaxed);
@@ -79,7 +79,7 @@ impl Traces {
     }
 }
 
-/// Sends what waits, for the end of the process, for as long as `limit`.
+/// Sends the queue at shutdown, within `limit`.
 pub async fn end_all(limit: Duration) {
     ENDING.send_replace(true);
     let tasks = std::mem::take(&mut *TASKS.lock());
@@ -132,7 +132,7 @@ async fn post(
     }
 }
 
-/// Posts by the HTTP client that everything else here uses.
+/// Posts with the gateway's own HTTP client.
 #[derive(Debug)]
 struct Post(reqwest::Client);
 
@@ -140,7 +140,7 @@ struct Post(reqwest::Client);
 impl HttpClient for Post {
     async fn send_bytes(&self, request: http::Request<Bytes>) -> std::result::Result<http::Response<Bytes>, HttpError> {
         let response = self.0.execute(reqwest::Request::try_from(request)?).await?;
-        // What it says besides is not used, so that none of it is read.
+        // The body is not used, so it is not read.
         let mut answer = http::Response::new(Bytes::new());
         *answer.status_mut() = response.status();
         *answer.headers_mut() = response.headers().clone();

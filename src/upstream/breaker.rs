@@ -1,4 +1,4 @@
-//! Leaves a server alone that fails again and again.
+//! Circuit breaker: fails fast while a server keeps failing.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,11 +12,11 @@ use super::{Answer, Operation, Progress, Upstream};
 use crate::config::Breaker as Rule;
 use crate::error::{Error, ErrorCode, Result};
 
-/// Longest time for which a server is left alone.
+/// Longest time that the breaker stays open before a probe.
 const MAX_PAUSE: Duration = Duration::from_secs(120);
 
-/// An upstream that is not asked for a while after a number of faults in a row. Then one call is let through as a
-/// probe: it closes the breaker or opens it again.
+/// An upstream behind a circuit breaker. Consecutive faults open it; after a pause one call goes through as a probe and
+/// closes it or opens it again.
 pub(super) struct Breaker<U> {
     name: String,
     inner: U,
@@ -33,8 +33,8 @@ impl<U> Breaker<U> {
 #[async_trait]
 impl<U: Upstream> Upstream for Breaker<U> {
     async fn call(&self, operation: &Operation, progress: &Progress) -> Result<Answer> {
-        // The gateway lists at a pace of its own, and a list tells whether the server is back: it is neither held up nor
-        // counted, but it closes the breaker. Faults in a row are those of calls, whatever was listed between them.
+        // Lists run at the gateway's own pace and tell whether the server is back: a list is neither held up nor
+        // counted, but it closes the breaker. Only calls count as consecutive faults, whatever was listed between them.
         let listing = matches!(operation, Operation::List);
         let mut attempt = if listing { self.health.watch_only() } else { self.health.admit(&self.name)? };
         let answer = self.inner.call(operation, progress).await;
@@ -52,7 +52,7 @@ impl<U: Upstream> Upstream for Breaker<U> {
     }
 }
 
-/// How a server fares, for its breaker and for listings.
+/// Health of a server, for its breaker and for listings.
 #[derive(Debug, Default)]
 pub struct CallHealth(Mutex<Circuit>);
 
@@ -61,9 +61,9 @@ struct Circuit {
     state: CircuitState,
     /// Faults since the last success.
     faults: u32,
-    /// The last of them, and when it was noticed.
+    /// The last fault, and when it was noticed.
     last: Option<(String, Instant)>,
-    /// How long the breaker was open last.
+    /// Last duration of the open state.
     pause: Duration,
 }
 
@@ -71,14 +71,14 @@ struct Circuit {
 enum CircuitState {
     #[default]
     Closed,
-    /// Nobody is let through before then.
+    /// Refuses calls until then.
     Open(Instant),
-    /// One call is under way to find out.
+    /// Half-open: one probe is under way.
     Probing,
 }
 
 impl CallHealth {
-    /// What is wrong, in one line; `None` while nothing is.
+    /// The problem in one line; `None` while there is none.
     #[must_use]
     pub fn complaint(&self) -> Option<String> {
         let circuit = self.0.lock();
@@ -104,7 +104,7 @@ impl CallHealth {
         }
     }
 
-    /// Lets a call through, as the probe when it is time for one.
+    /// Lets a call through, as the probe when one is due.
     fn admit(&self, name: &str) -> Result<Attempt<'_>> {
         let mut circuit = self.0.lock();
         let now = Instant::now();
@@ -119,7 +119,7 @@ impl CallHealth {
         Ok(Attempt { health: self, began: now, is_probe })
     }
 
-    /// For a call that is let through whatever the state.
+    /// Lets a call through in any state.
     fn watch_only(&self) -> Attempt<'_> {
         Attempt { health: self, began: Instant::now(), is_probe: false }
     }
@@ -143,7 +143,7 @@ impl Circuit {
     }
 }
 
-/// A call that was let through.
+/// One admitted call.
 struct Attempt<'a> {
     health: &'a CallHealth,
     began: Instant,
@@ -156,8 +156,8 @@ impl Attempt<'_> {
         *self.health.0.lock() = Circuit::default();
     }
 
-    /// The server is there, if it was asked after the last fault: calls are let through again, and the next fault is one
-    /// more in the row.
+    /// Closes the breaker if the list began after the last fault. The next fault still counts on from the faults
+    /// before.
     fn listed(&self) {
         let mut circuit = self.health.0.lock();
         if circuit.last.as_ref().is_none_or(|(_, noticed)| self.began >= *noticed) {
@@ -170,7 +170,7 @@ impl Attempt<'_> {
         let was_probe = std::mem::take(&mut self.is_probe);
         let mut circuit = self.health.0.lock();
         let now = Instant::now();
-        // Calls that were under way together fail together when the server dies: that is one fault.
+        // Concurrent calls fail together when the server dies: that is one fault.
         let is_news = circuit.last.as_ref().is_none_or(|(_, noticed)| self.began >= *noticed);
         if is_news {
             circuit.faults += 1;
@@ -184,7 +184,7 @@ impl Attempt<'_> {
 }
 
 impl Drop for Attempt<'_> {
-    /// A probe that was given up says nothing: the next call is the probe.
+    /// An abandoned probe proves nothing: the next call is the probe.
     fn drop(&mut self) {
         if self.is_probe {
             self.health.0.lock().state = CircuitState::Open(Instant::now());
@@ -199,7 +199,7 @@ mod tests {
     use super::*;
     use crate::upstream::ToolAnswer;
 
-    /// Fails with a code, or answers, after a second.
+    /// Answers, or fails with a code, after a second.
     #[derive(Default)]
     struct Server {
         fails: Mutex<Option<ErrorCode>>,
@@ -267,7 +267,7 @@ mod tests {
                 assert_eq!(code(&breaker).await, Some(fails));
             }
         }
-        // An answer between faults starts the count anew.
+        // An answer between faults restarts the count.
         for fails in [ErrorCode::Timeout, ErrorCode::Timeout, ErrorCode::ToolError, ErrorCode::Timeout] {
             server.set(Some(fails));
             assert_eq!(code(&breaker).await, Some(fails));
@@ -341,7 +341,7 @@ mod tests {
             assert_eq!(code(&breaker).await, Some(ErrorCode::TransportDead));
         }
         assert_eq!(code(&breaker).await, Some(ErrorCode::CircuitOpen));
-        // It is tried again after the next list, by one call.
+        // After the next list, one call tries again.
         list().await;
         assert_eq!(code(&breaker).await, Some(ErrorCode::TransportDead));
         assert_eq!(code(&breaker).await, Some(ErrorCode::CircuitOpen));
@@ -352,7 +352,7 @@ mod tests {
         let (server, breaker) = open().await;
         tokio::time::sleep(Duration::from_secs(10)).await;
         let list = async {
-            // It answers after the probe has failed.
+            // The server answers after the probe has failed.
             tokio::time::sleep(Duration::from_millis(500)).await;
             let progress = Progress::default();
             let answer = breaker.call(&Operation::List, &progress);

@@ -1,4 +1,4 @@
-//! The client at the other side of the gateway, as far as a server may reach it through a call.
+//! The client behind a call, as far as a server may reach it.
 
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
@@ -7,37 +7,37 @@ use serde_json::Value;
 use crate::error::Result;
 use crate::principal::Principal;
 
-/// Who a call is made for.
+/// The client that a call is made for.
 #[async_trait]
 pub trait Caller: Send + Sync {
-    /// Who it is.
+    /// Principal of the call.
     fn principal(&self) -> &Principal;
 
-    /// What the client can be asked for, as the MCP client capabilities `elicitation`, `sampling` and `roots`.
+    /// Client capabilities that servers may use: `elicitation`, `sampling` and `roots`.
     fn abilities(&self) -> Value;
 
-    /// Puts a question to the client and waits for what it says.
+    /// Asks the client a question and waits for the answer.
     ///
     /// # Errors
     /// `APPROVAL_DENIED` when the client cannot be asked, may not be asked this, or does not answer.
     async fn ask(&self, speaker: Speaker<'_>, question: Question) -> Result<Value>;
 
-    /// The least severe level of the log entries that the client wants; `None` for no entries.
+    /// Least severe log level that the client wants; `None` for no entries.
     fn log_level(&self) -> Option<Level>;
 
-    /// Passes a log entry of `server` on.
+    /// Forwards a log entry of `server`.
     fn log(&self, server: &str, entry: LogEntry);
 
-    /// The trace that its request belongs to, where it is part of one.
+    /// Trace context of the client's request, if it has one.
     fn trace(&self) -> Option<TraceContext> {
         None
     }
 
-    /// Tells the client how far its request has come.
+    /// Reports progress of the client's request.
     fn progress(&self, step: Step);
 }
 
-/// The place of a request in a trace, as `_meta` carries it (SEP-414).
+/// Trace context of a request, as `_meta` carries it (SEP-414).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TraceContext {
     /// `traceparent`.
@@ -46,23 +46,23 @@ pub struct TraceContext {
     pub state: Option<String>,
 }
 
-/// Who asks.
+/// The asking party.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Speaker<'a> {
     /// The gateway; its words are shown as they are.
     Gateway,
-    /// The server of this identifier; it is named, and its words are shown as a server's.
+    /// The server with this identifier; the client sees its name, and its words marked as a server's.
     Server(&'a str),
 }
 
-/// What a server, or the gateway, asks the client.
+/// A question of a server or of the gateway to the client.
 #[derive(Debug, Clone)]
 pub struct Question {
-    /// The kind.
+    /// Kind of question.
     pub ask: Ask,
-    /// The parameters of the request.
+    /// Parameters of the request.
     pub params: Value,
-    /// What the server calls the question, where it has a name for it.
+    /// The server's own name for the question, if it has one.
     pub name: Option<String>,
 }
 
@@ -78,7 +78,7 @@ pub enum Ask {
 }
 
 impl Ask {
-    /// The method.
+    /// MCP method.
     #[must_use]
     pub fn method(self) -> &'static str {
         match self {
@@ -88,7 +88,7 @@ impl Ask {
         }
     }
 
-    /// The client capability that it needs.
+    /// Client capability that it needs.
     #[must_use]
     pub fn ability(self) -> &'static str {
         match self {
@@ -99,7 +99,7 @@ impl Ask {
     }
 }
 
-/// How severe a log entry is, least severe first.
+/// Severity of a log entry, least severe first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 #[expect(missing_docs, reason = "the levels of RFC 5424")]
@@ -117,19 +117,19 @@ pub enum Level {
 /// A log entry of a server.
 #[derive(Debug, Clone)]
 pub struct LogEntry {
-    /// How severe.
+    /// Severity.
     pub level: Level,
     /// The part of the server that wrote it.
     pub logger: Option<String>,
-    /// Text or anything else.
+    /// The message: text or any JSON.
     pub data: Value,
 }
 
-/// How far a request has come.
+/// Progress of a request.
 #[derive(Debug, Clone)]
 pub struct Step {
     /// Calls that have ended.
     pub done: usize,
-    /// What happened.
+    /// Message for the user.
     pub message: String,
 }

@@ -1,39 +1,39 @@
-//! What connections tell of themselves unasked.
+//! Events that connections raise on their own.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use tokio::sync::mpsc;
 
-/// Events that wait to be looked at. More say nothing new.
+/// Capacity of the queue. Further events would say nothing new.
 const WAITING: usize = 16;
 
-/// Something happened to a connection.
+/// An event of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Event {
-    /// A list was read on a connection for the sake of a call: the reading with this number waits to be taken.
+    /// A call's connection read a list: the reading with this number waits to be taken.
     Connected(u64),
-    /// The server says that one of its lists changed, or somebody wants it listed again.
+    /// The server said `list_changed`, or the gateway wants a new list.
     Changed,
-    /// The connection was ended because nobody used it.
+    /// The connection was closed because it was idle.
     IdleStopped,
 }
 
-/// The end that tells.
+/// Sending half.
 #[derive(Debug, Clone)]
 pub struct EventSender {
     sender: mpsc::Sender<Event>,
     told: Arc<ChangeCounters>,
 }
 
-/// How often one connection has said that a list changed.
+/// `list_changed` notifications of one connection.
 #[derive(Debug, Default)]
 struct ChangeCounters {
     tools: AtomicU64,
     others: AtomicU64,
 }
 
-/// The same at one moment.
+/// A snapshot of the counters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Changes {
     /// Of the tools.
@@ -42,10 +42,10 @@ pub(super) struct Changes {
     pub(super) others: u64,
 }
 
-/// The end that hears.
+/// Receiving half.
 pub type EventReceiver = mpsc::Receiver<Event>;
 
-/// A pair of ends.
+/// A connected pair.
 #[must_use]
 pub fn events() -> (EventSender, EventReceiver) {
     let (tell, listen) = mpsc::channel(WAITING);
@@ -53,29 +53,29 @@ pub fn events() -> (EventSender, EventReceiver) {
 }
 
 impl EventSender {
-    /// Tells, unless so much is waiting to be heard that this is known already.
+    /// Sends an event. A full queue drops it, since it says the same already.
     pub fn tell(&self, event: Event) {
         let _ = self.sender.try_send(event);
     }
 
-    /// The same end for one more connection, which has told nothing yet.
+    /// A sender for another connection, with its counters at zero.
     pub(super) fn of_connection(&self) -> Self {
         Self { told: Arc::default(), ..self.clone() }
     }
 
-    /// Tells that the tools changed, and counts it even where that is known already.
+    /// Counts a change of the tools and sends an event, unless the queue is full.
     pub(super) fn tools_changed(&self) {
         self.told.tools.fetch_add(1, Ordering::AcqRel);
         self.tell(Event::Changed);
     }
 
-    /// The same of resources, templates or prompts.
+    /// Counts a change of resources, templates or prompts and sends an event, unless the queue is full.
     pub(super) fn others_changed(&self) {
         self.told.others.fetch_add(1, Ordering::AcqRel);
         self.tell(Event::Changed);
     }
 
-    /// What this connection has told so far.
+    /// Changes counted for this connection so far.
     pub(super) fn changes(&self) -> Changes {
         let ChangeCounters { tools, others } = &*self.told;
         Changes { tools: tools.load(Ordering::Acquire), others: others.load(Ordering::Acquire) }

@@ -1,4 +1,4 @@
-//! Invites whoever a call is made for to log in, where the server wants that, and calls again after it.
+//! Asks the client to log in when a server requires it, then repeats the call.
 
 use async_trait::async_trait;
 use serde_json::{Value, json};
@@ -7,8 +7,8 @@ use super::{Answer, Ask, Operation, Progress, Question, Speaker, Upstream};
 use crate::auth::{Invitation, Invitations};
 use crate::error::{Error, ErrorCode, Result};
 
-/// An upstream that asks for a login by URL elicitation (MCP 2025-11-25, Elicitation, URL mode). A client that cannot
-/// be asked so gets the address with the error.
+/// An upstream that asks for a login by URL elicitation (MCP 2025-11-25, Elicitation, URL mode). A client without that
+/// capability gets the address in the error.
 pub(super) struct Invite<U> {
     inner: U,
     logins: Invitations,
@@ -19,8 +19,8 @@ impl<U> Invite<U> {
         Self { inner, logins }
     }
 
-    /// The login that `refused` asks for. The address is on this machine and lives as long as the gateway does, so there
-    /// is one only for calls of a client that stays.
+    /// The login that `refused` asks for. Its address is on this machine and valid as long as the gateway lives, so
+    /// only calls of a client that stays get one.
     async fn invitation(&self, refused: &Error) -> Option<std::sync::Arc<Invitation>> {
         let wanted = refused.data.as_ref().and_then(|data| data.get("scope")).and_then(Value::as_str);
         let scopes: Vec<String> = wanted.unwrap_or_default().split_whitespace().map(str::to_owned).collect();
@@ -33,7 +33,7 @@ impl<U> Invite<U> {
         }
     }
 
-    /// Asks for the login and waits for it. The time it takes is a person's.
+    /// Asks for the login and waits for it. The user's time is not counted.
     async fn logged_in(&self, invitation: &Invitation, progress: &Progress) -> Result<()> {
         let _held = progress.pause().hold();
         let server = self.logins.server();
@@ -54,7 +54,7 @@ impl<U> Invite<U> {
             }
         };
         tokio::select! {
-            // First, or the next in turn would still ask.
+            // First, or the next call in the queue would still ask.
             biased;
             completed = completed => completed,
             refused = invitation.put(asked) => refused,
@@ -72,7 +72,7 @@ impl<U: Upstream> Upstream for Invite<U> {
         let wants_login = |error: &Error| error.code == ErrorCode::AuthRequired && progress.caller().is_some();
         let before = self.logins.version();
         let mut answer = self.inner.call(operation, progress).await;
-        // Somebody may have logged in since, for another call.
+        // Another call may have led to a login meanwhile.
         let now = self.logins.version();
         if answer.as_ref().is_err_and(wants_login) && now.is_some() && now != before {
             answer = self.inner.call(operation, progress).await;
@@ -83,14 +83,14 @@ impl<U: Upstream> Upstream for Invite<U> {
         };
         let Some(invitation) = self.invitation(&refused).await else { return Err(refused) };
         match self.logged_in(&invitation, progress).await {
-            // The server refused the call unseen, so calling again does nothing twice.
+            // The server refused the call before it acted, so a second call repeats nothing.
             Ok(()) => self.inner.call(operation, progress).await,
             Err(why) => Err(told(refused, &invitation, &why)),
         }
     }
 }
 
-/// The error with the address, for a client that has to pass it on by itself.
+/// Adds the address to the error, for a client that cannot be asked.
 fn told(refused: Error, invitation: &Invitation, why: &Error) -> Error {
     let Error { message, data, .. } = refused;
     let login = data.as_ref().and_then(|data| data.get("login")).and_then(Value::as_str).unwrap_or_default();

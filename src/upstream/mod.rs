@@ -40,7 +40,7 @@ pub use stderr::Stderr;
 /// An MCP server, or a wrapper around one.
 #[async_trait]
 pub trait Upstream: Send + Sync {
-    /// Performs one operation, and reports on `progress` what the server says meanwhile.
+    /// Performs one operation, and reports the server's progress on `progress`.
     ///
     /// # Errors
     /// `TIMEOUT`, `TRANSPORT_DEAD`, `CIRCUIT_OPEN`, `RATE_LIMIT`, `INVALID_ARGS`, `BUDGET_EXCEEDED` or
@@ -48,10 +48,10 @@ pub trait Upstream: Send + Sync {
     async fn call(&self, operation: &Operation, progress: &Progress) -> Result<Answer>;
 }
 
-/// What can be asked of a server.
+/// An operation on a server.
 #[derive(Debug, Clone)]
 pub enum Operation {
-    /// All pages of all its lists, with what the server says about itself.
+    /// All pages of all lists, with the server's own description.
     List,
     /// Start, handshake and lists, for a call to a server that has not been listed yet.
     Connect,
@@ -59,52 +59,51 @@ pub enum Operation {
     Tool {
         /// Wire name.
         name: String,
-        /// The whole digest of its definition, as the caller knows it. Where the server lists another one, nothing is
-        /// sent.
+        /// Full digest of the definition that the caller knows. If the server lists another one, nothing is sent.
         definition: String,
         /// Arguments by wire name.
         arguments: Map<String, Value>,
-        /// Calling it twice does what calling it once does: the server annotated it as read-only or idempotent.
+        /// The server annotated the tool as read-only or idempotent: a second call has no further effect.
         repeatable: bool,
     },
     /// `resources/read`.
     Resource {
         /// The URI.
         uri: String,
-        /// The digest of its definition, where the caller knows one: as for a tool.
+        /// Digest of the definition, if the caller knows one, as for a tool.
         definition: Option<String>,
     },
     /// `prompts/get`.
     Prompt {
         /// The prompt's name.
         name: String,
-        /// The digest of its definition, where the caller knows one: as for a tool.
+        /// Digest of the definition, if the caller knows one, as for a tool.
         definition: Option<String>,
-        /// Its arguments.
+        /// Arguments.
         arguments: Map<String, Value>,
     },
     /// `completion/complete`.
     Complete {
-        /// What is being filled in.
+        /// The completed prompt or template.
         subject: Subject,
-        /// The digest of its definition, where the caller knows one: as for a tool.
+        /// Digest of the definition, if the caller knows one, as for a tool.
         definition: Option<String>,
-        /// The parameters besides the reference: `argument` and `context`.
+        /// Parameters besides the reference: `argument` and `context`.
         params: Map<String, Value>,
     },
 }
 
-/// What a completion is for.
+/// Subject of a completion.
 #[derive(Debug, Clone)]
 pub enum Subject {
-    /// The arguments of the prompt with this name.
+    /// An argument of the prompt with this name.
     Prompt(String),
-    /// The variables of this URI template.
+    /// A variable of this URI template.
     Template(String),
 }
 
 impl Operation {
-    /// The method that asks for it.
+    /// MCP method.
     #[must_use]
     pub fn method(&self) -> &'static str {
         match self {
@@ -116,7 +115,7 @@ impl Operation {
         }
     }
 
-    /// A tool's name, or what else is asked for.
+    /// Name of the tool or prompt, or the URI.
     #[must_use]
     pub fn name(&self) -> Cow<'_, str> {
         match self {
@@ -129,7 +128,7 @@ impl Operation {
         }
     }
 
-    /// What it says beside the name, as canonical JSON.
+    /// Parameters beside the name, as canonical JSON.
     #[must_use]
     pub fn arguments(&self) -> String {
         stubgen::canonical_json(&match self {
@@ -140,7 +139,7 @@ impl Operation {
         })
     }
 
-    /// Whether it may be performed again when nobody knows whether it was performed.
+    /// True if a retry is safe when the outcome is unknown.
     #[must_use]
     pub fn is_repeatable(&self) -> bool {
         match self {
@@ -150,19 +149,19 @@ impl Operation {
     }
 }
 
-/// What a server answers.
+/// A server's answer.
 #[derive(Debug, Clone)]
 pub enum Answer {
     /// To [`Operation::List`].
     Listing(Listing),
     /// To [`Operation::Tool`].
     Tool(ToolAnswer),
-    /// To every other operation: the result as it came.
+    /// To every other operation: the result unchanged.
     Raw(Value),
 }
 
 impl Answer {
-    /// Bytes of its texts; what they say is mostly in its other parts once more.
+    /// Bytes of its texts; the structured content mostly repeats them.
     #[must_use]
     pub fn text_bytes(&self) -> usize {
         match self {
@@ -174,7 +173,7 @@ impl Answer {
     }
 }
 
-/// What a server says about itself, and what it offers. Definitions are raw, in the order they came.
+/// A server's description of itself, and its lists. Definitions are raw, in the server's order.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Listing {
@@ -190,33 +189,33 @@ pub struct Listing {
     pub templates: Vec<Value>,
     /// Prompts.
     pub prompts: Vec<Value>,
-    /// What could not be listed, and why.
+    /// Lists that failed, with the reason.
     pub notes: Vec<String>,
-    /// How long the lists are good, in milliseconds, where the server says so (`ttlMs` of 2026-07-28).
+    /// Milliseconds that the lists stay valid, if the server says so (`ttlMs` of 2026-07-28).
     pub ttl_ms: Option<u64>,
-    /// Whether the server says when one of its lists changes.
+    /// True if the server sends `list_changed`.
     pub tells_changes: bool,
-    /// Its place among the lists of all servers.
+    /// Memory reserved for it among the lists of all servers.
     #[serde(skip)]
     pub room: Option<Arc<Listed>>,
-    /// Its number among the lists that were read of this server.
+    /// Number of the reading of this server's lists.
     #[serde(skip)]
     pub reading: u64,
-    /// It was read before it was asked for, so that it does not show that the server answers now.
+    /// Read before it was asked for: it does not prove that the server answers now.
     #[serde(skip)]
     pub was_at_hand: bool,
 }
 
-/// The answer of a tool.
+/// A tool's answer.
 #[derive(Debug, Clone, Default)]
 pub struct ToolAnswer {
-    /// The content blocks.
+    /// Content blocks.
     pub content: Vec<Block>,
     /// `structuredContent`, where the tool sent it.
     pub structured: Option<Value>,
     /// The tool ran and failed.
     pub is_error: bool,
-    /// Why a question that the server asked meanwhile was not answered.
+    /// Reason why a question of the server stayed unanswered.
     pub refusal: Option<String>,
 }
 
@@ -225,35 +224,34 @@ pub struct ToolAnswer {
 pub enum Block {
     /// Text.
     Text(String),
-    /// An image, a sound, a resource or a link to one, as it came.
+    /// An image, audio, a resource or a resource link, unchanged.
     Other(Value),
 }
 
-/// A configured server: the stack to call it through, and how it fares.
+/// A configured server: its stack, its health and its events.
 pub struct Connection {
-    /// What performs operations.
+    /// Performs operations.
     pub upstream: Arc<dyn Upstream>,
-    /// What listings show of it.
+    /// Health for listings.
     pub health: Health,
-    /// What it tells unasked.
+    /// Events of its connections.
     pub events: EventReceiver,
-    /// The other end, for who wants it listed again.
+    /// Sender of events, to request a new list.
     pub event_sender: EventSender,
 }
 
-/// How a server fares right now.
+/// Current health of a server.
 #[derive(Debug, Clone, Default)]
 pub struct Health {
-    /// How its calls went.
+    /// Outcome of its calls.
     pub health: Arc<CallHealth>,
-    /// What it says on stderr, if it is a process of ours.
+    /// Stderr, if the server is a child process.
     pub stderr: Option<Stderr>,
 }
 
-/// Builds the stack of one server, outside in: who is not logged in is invited to; a server that keeps failing is left
-/// alone for a while; a call is bounded in time whatever happens below; a dead connection is replaced before the next
-/// call, and a call goes out only where what it calls is listed as the caller knows it. `refresh` bounds how long a reading of
-/// the list stands for a connection, where requests have none.
+/// Builds the stack of one server, outside in: invitation to log in, circuit breaker, timeout, reconnection. The last
+/// replaces a dead connection before the next call, and sends a call only if the connection lists the definition that
+/// the caller knows. `refresh` bounds how long a list stays valid for servers without sessions.
 #[must_use]
 pub fn build(name: &str, server: &config::Server, refresh: Option<Duration>) -> Connection {
     let is_process = matches!(server.transport, config::Transport::Stdio { .. });
@@ -274,7 +272,7 @@ pub fn build(name: &str, server: &config::Server, refresh: Option<Duration>) -> 
     Connection { upstream, health, events, event_sender }
 }
 
-/// A server known only from a file: it lists nothing new and cannot be called.
+/// A server known only from a file: its list never changes and calls fail.
 pub struct Offline {
     /// The file that described it.
     pub file: String,

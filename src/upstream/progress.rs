@@ -1,4 +1,4 @@
-//! What happens between a server and its client while a call is under way.
+//! Traffic between a server and its client during a call.
 
 use std::fmt;
 use std::sync::Arc;
@@ -18,11 +18,11 @@ use crate::pause::Pause;
 use crate::redact::{self, Results, Surface};
 use crate::text::head;
 
-/// Bytes of a server's message that are passed on.
+/// Most bytes of a server's message that are forwarded.
 const MAX_MESSAGE: usize = 300;
 
-/// The progress of one call: the client that hears of it reports it, whoever waits for the call can watch it. Through
-/// it the server reaches whom the call is made for.
+/// Progress of one call. It reports to the client, can be watched by those who wait for the call, and carries the
+/// server's questions and log entries to the client.
 #[derive(Clone, Default)]
 pub struct Progress {
     reports: watch::Sender<Report>,
@@ -36,12 +36,12 @@ pub struct Progress {
     room: ReservedMemory,
 }
 
-/// Memory that an answer takes, held as long as anyone has this.
+/// Memory reserved for an answer, as long as any clone lives.
 #[derive(Clone, Default)]
 pub struct ReservedMemory(Arc<Mutex<Vec<Taken>>>);
 
 impl ReservedMemory {
-    /// Holds more.
+    /// Reserves more.
     pub(crate) fn hold(&self, room: Taken) {
         self.0.lock().push(room);
     }
@@ -53,14 +53,14 @@ struct MadeFor {
     server: String,
 }
 
-/// How far a call has come.
+/// A progress report of a server.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Report {
     /// Grows with each report.
     pub progress: f64,
-    /// What `progress` will be in the end, where the server knows.
+    /// Final value of `progress`, if the server knows it.
     pub total: Option<f64>,
-    /// The server's words.
+    /// The server's message.
     pub message: Option<String>,
 }
 
@@ -78,55 +78,56 @@ impl fmt::Display for Report {
 }
 
 impl Progress {
-    /// That of a call to `server` on behalf of `caller`. While the caller is asked something, `pause` goes on.
+    /// Progress of a call to `server` on behalf of `caller`. `pause` stops the clock while the caller is asked
+    /// something.
     #[must_use]
     pub fn made_for(caller: Arc<dyn Caller>, server: &str, pause: Arc<Pause>) -> Self {
         let made_for = Some(MadeFor { caller, server: server.to_owned() });
         Self { made_for, pause, ..Self::default() }
     }
 
-    /// The same call, of a server whose questions are passed on or not.
+    /// Sets which questions of the server are forwarded.
     #[must_use]
     pub fn relaying(self, relays: Relays) -> Self {
         Self { relays, ..self }
     }
 
-    /// The same call, as part of a trace.
+    /// Sets the trace that the call belongs to.
     #[must_use]
     pub fn traced(self, trace: Option<TraceContext>) -> Self {
         Self { trace: trace.map(Arc::new), ..self }
     }
 
-    /// The same call, whose answer takes memory from `room`.
+    /// Takes the memory of the answer from `room`.
     #[must_use]
     pub fn in_room(self, room: ReservedMemory) -> Self {
         Self { room, ..self }
     }
 
-    /// Where the memory of the answer is held.
+    /// Reservation for the answer's memory.
     #[must_use]
     pub fn room(&self) -> &ReservedMemory {
         &self.room
     }
 
-    /// What the server is told of the trace that the call is part of.
+    /// Trace context for the server.
     #[must_use]
     pub fn trace(&self) -> Option<&TraceContext> {
         self.trace.as_deref()
     }
 
-    /// Tells everyone who watches.
+    /// Reports to all watchers.
     pub fn report(&self, report: Report) {
         self.reports.send_replace(report);
     }
 
-    /// Sees each report from now on; one that is replaced before it was looked at is not seen.
+    /// Watches further reports; one that is replaced before it is read is lost.
     #[must_use]
     pub fn watch(&self) -> watch::Receiver<Report> {
         self.reports.subscribe()
     }
 
-    /// What the server may be told that its client can be asked for.
+    /// Client capabilities that the server may be told of.
     #[must_use]
     pub fn abilities(&self) -> Option<Value> {
         let mut abilities = self.caller()?.abilities();
@@ -140,22 +141,22 @@ impl Progress {
         Some(abilities)
     }
 
-    /// Whom the call is made for; `None` when no client is behind it.
+    /// The client behind the call, if any.
     #[must_use]
     pub fn caller(&self) -> Option<&Arc<dyn Caller>> {
         self.made_for.as_ref().map(|made_for| &made_for.caller)
     }
 
-    /// The time that does not count for the call.
+    /// Time that does not count for the call.
     #[must_use]
     pub fn pause(&self) -> &Arc<Pause> {
         &self.pause
     }
 
-    /// Puts a question of the server to whom the call is made for.
+    /// Asks the client a question of the server.
     ///
     /// # Errors
-    /// `APPROVAL_DENIED` when there is nobody to ask, or no answer; [`Progress::refusal`] remembers it.
+    /// `APPROVAL_DENIED` without a client to ask, or without an answer; [`Progress::refusal`] keeps it.
     pub async fn ask(&self, question: Question) -> Result<Value> {
         let method = question.ask.method();
         let answer = match (&self.made_for, self.admit(question.ask)) {
@@ -173,7 +174,7 @@ impl Progress {
         answer
     }
 
-    /// Whether the server may ask this, once more.
+    /// Counts a question, and refuses those not configured or over the limit.
     fn admit(&self, ask: Ask) -> Result<()> {
         let (relay, key) = match ask {
             Ask::Elicitation => (self.relays.elicitation, "elicitation"),
@@ -191,18 +192,18 @@ impl Progress {
         Err(limits::CALL_QUESTIONS.exceeded(ErrorCode::ApprovalDenied, before + 1))
     }
 
-    /// Why a question of the server was not answered, if one was not.
+    /// Reason why a question of the server stayed unanswered.
     #[must_use]
     pub fn refusal(&self) -> Option<String> {
         lock(&self.refused).clone()
     }
 
-    /// Passes a log entry of the server on, if it is wanted.
+    /// Forwards a log entry of the server if the client wants it.
     pub fn log(&self, entry: LogEntry) {
         if let Some(MadeFor { caller, server }) = &self.made_for
             && caller.log_level().is_some_and(|level| entry.level >= level)
         {
-            // Before it is redacted: what is cut first could be half of a secret.
+            // Measured before redaction: a cut could leave half of a secret.
             let size = entry.data.to_string().len();
             let data = match size <= limits::LOG_ENTRY.max {
                 true => redact::json(Surface::Output(Results::Secrets), entry.data),
@@ -223,7 +224,6 @@ impl fmt::Debug for Progress {
     }
 }
 
-/// No holder of these locks can leave them half-changed, so a poisoned one is as good as any.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock()
 }

@@ -1,4 +1,4 @@
-//! What a server listed on one connection, and whether an operation is of something as it was listed there.
+//! Definitions that a server listed on one connection, to compare operations with.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -11,9 +11,9 @@ use super::events::Changes;
 use super::{Listing, Operation, Subject};
 use crate::error::{Error, ErrorCode, Result};
 
-/// How long a reading of a server without sessions is good that says nothing about it, where `refresh` does not either.
+/// Default validity of a list of a server without sessions, when neither it nor `refresh` sets one.
 const OTHERWISE: Duration = Duration::from_secs(60);
-/// Longest time that such a server's `ttlMs` is taken for.
+/// Longest `ttlMs` that is honoured.
 const LONGEST: Duration = Duration::from_secs(60 * 60);
 
 /// One reading of the list.
@@ -22,13 +22,13 @@ pub(super) struct Reading {
     /// Later readings have higher numbers.
     pub(super) number: u64,
     listed: Listed,
-    /// What the connection had told of changes before the lists were asked for.
+    /// Changes counted on the connection before the lists were requested.
     pub(super) changes: Changes,
-    /// When it stops being good; `None` as long as its connection lives.
+    /// End of validity; `None` while its connection lives.
     until: Option<Instant>,
 }
 
-/// Whole digest of each definition, by wire name, URI or URI template.
+/// Full digest of each definition, by wire name, URI or URI template.
 #[derive(Debug, PartialEq, Eq)]
 struct Listed {
     tools: HashMap<String, String>,
@@ -49,7 +49,7 @@ impl Listed {
 }
 
 impl Reading {
-    /// Reads `listing`, which comes back with the number of the reading.
+    /// Digests `listing`, which comes back with the number of the reading.
     pub(super) async fn of(
         number: u64,
         changes: Changes,
@@ -58,14 +58,14 @@ impl Reading {
     ) -> Result<(Arc<Self>, Listing)> {
         listing.reading = number;
         let until = valid.map(|valid| Instant::now() + valid);
-        // Thousands of definitions take a while: not on a thread that serves requests.
+        // Thousands of definitions take a while: off the threads that serve requests.
         let made = tokio::task::spawn_blocking(move || (Listed::of(&listing), listing)).await;
         let (listed, listing) =
             made.map_err(|error| Error::new(ErrorCode::Internal, format!("its lists could not be read: {error}")))?;
         Ok((Arc::new(Self { number, listed, changes, until }), listing))
     }
 
-    /// Whether it is still good for an operation on its connection, which has told of these changes by now.
+    /// True while it is valid for an operation on its connection, which has counted `now` changes.
     pub(super) fn is_current(&self, now: Changes, operation: &Operation) -> bool {
         let is_same = match operation {
             Operation::Tool { .. } => self.changes.tools == now.tools,
@@ -75,16 +75,16 @@ impl Reading {
         is_same && self.until.is_none_or(|until| Instant::now() < until)
     }
 
-    /// Whether both read the same.
+    /// True if both have the same definitions.
     pub(super) fn is_same(&self, other: &Self) -> bool {
         self.listed == other.listed
     }
 
-    /// Lets an operation through that is of something which was listed here with the definition that the caller knows.
-    /// What its caller knows no definition of passes too: whether there is such a thing is for the server to say.
+    /// Admits an operation whose definition is listed as the caller knows it. Without a known definition it passes too:
+    /// the server decides whether the name exists.
     ///
     /// # Errors
-    /// How the server differs, if it lists something else.
+    /// The difference, if the server lists something else.
     pub(super) fn check(&self, operation: &Operation) -> Result<(), String> {
         let (what, listed, known) = match operation {
             Operation::List | Operation::Connect => return Ok(()),
@@ -109,17 +109,18 @@ impl Reading {
     }
 }
 
-/// The error of an operation that is not sent, or not gone on with, for this reason.
+/// The error of an operation that is not sent, or not continued, for this reason.
 pub(super) fn changed(outcome: &str, why: &str) -> Error {
     Error::new(ErrorCode::ToolChanged, format!("{outcome}: {why}"))
 }
 
-/// How long a reading of a server without sessions is good.
+/// Validity of a list of a server without sessions.
 pub(super) fn validity(refresh: Option<Duration>, ttl_ms: Option<u64>) -> Duration {
     refresh.or(ttl_ms.map(Duration::from_millis)).unwrap_or(OTHERWISE).min(LONGEST)
 }
 
-/// Whole digest of the definition of a resource, template or prompt, but for what it says of the content of the moment.
+/// Full digest of the definition of a resource, template or prompt, without the fields that describe its current
+/// content.
 #[must_use]
 pub fn offer_digest(definition: &Value) -> String {
     let mut definition = definition.clone();
@@ -132,7 +133,7 @@ pub fn offer_digest(definition: &Value) -> String {
     stubgen::digest(&stubgen::canonical_json(&definition))
 }
 
-/// As the catalog is made: the first definition of each name counts.
+/// Digests as the catalog is built: the first definition of each name counts.
 fn digests(list: &[Value], key: &str, digest: impl Fn(&Value) -> String) -> HashMap<String, String> {
     let mut digests = HashMap::with_capacity(list.len());
     for definition in list {

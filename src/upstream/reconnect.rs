@@ -1,5 +1,5 @@
-//! Connects on first use and again after a connection died. No operation goes out on a connection before its tools were
-//! listed, and none of a tool, resource or prompt that is not listed there as the caller knows it.
+//! Connects on first use and reconnects after a failure. Every connection lists its tools before the first operation;
+//! an operation goes out only if its tool, resource or prompt is listed there as the caller knows it.
 
 mod lists;
 #[cfg(test)]
@@ -22,25 +22,25 @@ use crate::auth::Version;
 use crate::error::{Error, ErrorCode, Result};
 use crate::task::Task;
 
-/// Pause after the first failed attempt; doubled by each further one up to [`MAX_PAUSE`].
+/// Delay after the first failed attempt; each further failure doubles it, up to [`MAX_PAUSE`].
 const FIRST_PAUSE: Duration = Duration::from_millis(500);
-/// Longest pause between attempts.
+/// Longest delay between attempts.
 const MAX_PAUSE: Duration = Duration::from_secs(30);
-/// How long a connection in doubt may take to show that it is alive.
+/// Timeout of the liveness probe of a connection in doubt.
 const PROBE: Duration = Duration::from_secs(5);
 
-/// Makes connections.
+/// Connects to a server.
 #[async_trait]
 pub(super) trait Connect: Send + Sync + 'static {
-    /// What it makes.
+    /// The connection.
     type Link: Link;
 
-    /// Tells logins apart: with another one, an attempt that failed is made again at once.
+    /// Version of the login. A new version retries a failed attempt at once.
     fn version(&self) -> Option<Version> {
         None
     }
 
-    /// Starts or reaches the server, and agrees with it on the protocol.
+    /// Starts or reaches the server and performs the handshake.
     ///
     /// # Errors
     /// `TRANSPORT_DEAD` with the reason.
@@ -50,33 +50,33 @@ pub(super) trait Connect: Send + Sync + 'static {
 /// One connection.
 #[async_trait]
 pub(super) trait Link: Send + Sync + 'static {
-    /// Performs one operation. Where it takes several requests, `rounds` is asked before each later one.
+    /// Performs one operation. If it takes several requests, asks `rounds` before each later one.
     async fn call(&self, operation: &Operation, progress: &Progress, rounds: &dyn Rounds) -> Result<Answer, Fault>;
 
-    /// It has ended, so that only a new one can serve the next call.
+    /// True once the connection has ended: only a new one can serve the next call.
     fn is_closed(&self) -> bool;
 
-    /// Asks the server for any answer.
+    /// Liveness probe: true if the server gives any answer.
     async fn answers(&self) -> bool;
 
-    /// Each request may reach another server, so that a reading of the list is what connects.
+    /// True if each request may reach another server, so that only a validated list stands for a connection.
     fn is_stateless(&self) -> bool {
         false
     }
 
-    /// What the server has said of changes of its lists.
+    /// List changes announced by the server so far.
     fn changes(&self) -> Changes {
         Changes::default()
     }
 }
 
-/// What stands before the later requests of one operation.
+/// Admission of the later requests of one operation.
 #[async_trait]
 pub(super) trait Rounds: Send + Sync {
-    /// Lets the next one out.
+    /// Admits the next request.
     ///
     /// # Errors
-    /// What is called is not what the first one was compared with any more.
+    /// The definition differs from the one that the first request was compared with.
     async fn go_on(&self) -> Result<()>;
 }
 
@@ -88,11 +88,11 @@ impl Rounds for () {
     }
 }
 
-/// Why a connection did not answer.
+/// A failed request on a connection.
 #[derive(Debug)]
 pub(super) struct Fault {
     pub(super) error: Error,
-    /// Whether the server can have begun to carry the operation out.
+    /// True if the server may have begun the operation.
     pub(super) delivered: bool,
 }
 
@@ -109,8 +109,8 @@ impl From<Error> for Fault {
     }
 }
 
-/// An upstream that replaces its connection when it is dead. A call that was under way when the connection died is
-/// repeated once if it cannot have reached the server, or if carrying it out twice does no harm.
+/// An upstream that replaces a dead connection. A call in flight when the connection dies is retried once, if it cannot
+/// have reached the server or if a second execution does no harm.
 pub(super) struct Reconnect<C: Connect> {
     shared: Arc<Shared<C>>,
 }
@@ -122,36 +122,36 @@ struct Shared<C: Connect> {
     state: Mutex<LinkState<C::Link>>,
     /// Number of the last reading.
     readings: AtomicU64,
-    /// A list that was read for calls, until it is asked for.
+    /// A list read for a call, until the refresher takes it.
     untaken: Mutex<Option<(Arc<Reading>, Listing)>>,
-    /// A call was given up before it was answered: the server may be slow, or may have lost this session, as a
-    /// server over HTTP does when it is restarted.
+    /// A call was abandoned before its answer. The server may be slow, or may have lost this session, as an HTTP server
+    /// does on restart.
     doubt: AtomicBool,
     usage: Mutex<Usage>,
-    /// Ends the connection when nobody uses it.
+    /// Closes the idle connection.
     idle_stop: Mutex<Option<Task>>,
 }
 
-/// What holds for the connections of one server.
+/// Connection settings of one server.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct ConnectionSettings {
     /// Time for start, handshake and the first list together.
     pub(super) connect: Duration,
     /// Time for each later list.
     pub(super) list: Duration,
-    /// How long a reading of a server without sessions is good; `None` takes the server's word.
+    /// Validity of a list of a server without sessions; `None` uses the server's `ttlMs`.
     pub(super) refresh: Option<Duration>,
-    /// When nobody uses it for so long, the connection is ended; `None` keeps it.
+    /// Idle time after which the connection is closed; `None` keeps it open.
     pub(super) idle_stop: Option<Duration>,
 }
 
-/// Whether the connection is being used, and since when it is not.
+/// Calls in flight, or the time since the last one ended.
 struct Usage {
     calls: usize,
     since: Instant,
 }
 
-/// A connection with the list that was read on it.
+/// A connection with the list read on it.
 struct Live<L> {
     link: Arc<L>,
     reading: Arc<Reading>,
@@ -163,46 +163,46 @@ impl<L> Clone for Live<L> {
     }
 }
 
-/// Where the outcome of an attempt to connect appears.
+/// Receives the outcome of an attempt to connect.
 type Outcome<L> = watch::Receiver<Option<Result<Live<L>>>>;
 
-/// What is known about the connection.
+/// State of the connection.
 enum LinkState<L> {
     Never,
-    /// An attempt, a check of a connection in doubt, or another reading of the list is under way. It goes on when those
-    /// who wait for it give up, so that a slow start is not begun again by every call.
+    /// Connecting, probing a connection in doubt, or listing again. The attempt outlives its callers, so that a slow
+    /// start does not begin again with every call.
     Connecting {
         made: Outcome<L>,
         task: AbortHandle,
         pause: Duration,
     },
     Live(Live<L>),
-    /// The last attempt failed; until `retry_at` the same answer is given without a new one.
+    /// The last attempt failed; its error stands until `retry_at`.
     Failed {
         error: Error,
         pause: Duration,
         retry_at: Instant,
-        /// The login it was made with.
+        /// Login version of the attempt.
         version: Option<Version>,
-        /// The connection, where only the list is missing.
+        /// The connection, if only the list failed.
         link: Option<Arc<L>>,
     },
 }
 
-/// What an attempt begins with.
+/// Starting point of an attempt.
 struct Basis<L> {
     link: Option<Arc<L>>,
-    /// The last reading on that link.
+    /// The last reading on that connection.
     last: Option<Arc<Reading>>,
-    /// The link has to answer first.
+    /// The connection must pass a liveness probe first.
     in_doubt: bool,
-    /// That reading is not good any more.
+    /// That reading is no longer valid.
     is_stale: bool,
-    /// The list itself is asked for.
+    /// The caller wants the list itself.
     is_wanted: bool,
 }
 
-/// Why an attempt failed, and the connection where only the list is missing.
+/// Error of an attempt, and the connection if only the list failed.
 type Failure<L> = (Error, Option<Arc<L>>);
 
 impl<C: Connect> Reconnect<C> {
@@ -222,7 +222,7 @@ impl<C: Connect> Reconnect<C> {
         Self { shared: Arc::new(shared) }
     }
 
-    /// The live connection. Callers that come while one is being made, checked or listed wait for that.
+    /// The live connection. Callers share an attempt that is under way.
     async fn live(&self, operation: &Operation) -> Result<Live<C::Link>> {
         let mut made = match self.shared.live_or_attempt(operation)? {
             Found::Live(live) => return Ok(live),
@@ -235,14 +235,14 @@ impl<C: Connect> Reconnect<C> {
     }
 }
 
-/// What a call can go on with.
+/// A live connection, or an attempt to wait for.
 enum Found<L> {
     Live(Live<L>),
     Attempt(Outcome<L>),
 }
 
 impl<C: Connect> Shared<C> {
-    /// Forgets a connection that failed, unless it has been replaced meanwhile.
+    /// Drops a failed connection, unless it has been replaced meanwhile.
     fn discard(&self, failed: &Arc<C::Link>) {
         let mut state = self.state.lock();
         if matches!(&*state, LinkState::Live(live) if Arc::ptr_eq(&live.link, failed)) {
@@ -250,7 +250,7 @@ impl<C: Connect> Shared<C> {
         }
     }
 
-    /// The connection if it is good and its lists too, else the attempt that is under way, or a new one.
+    /// The connection if it is healthy and its list valid, else the attempt under way, or a new one.
     fn live_or_attempt(self: &Arc<Self>, operation: &Operation) -> Result<Found<C::Link>> {
         let mut state = self.state.lock();
         let is_wanted = matches!(operation, Operation::List);
@@ -263,9 +263,9 @@ impl<C: Connect> Shared<C> {
                 if reading.is_current(changes, operation) && !in_doubt {
                     return Ok(Found::Live(live.clone()));
                 }
-                // Others may wait for the same attempt.
+                // Other callers may wait for the same attempt.
                 let is_current = reading.is_current(changes, &Operation::List);
-                // The list shows as well as anything whether the server answers.
+                // A list proves as well as a probe that the server answers.
                 let is_stateless = live.link.is_stateless();
                 (basis.in_doubt, basis.is_stale) = (in_doubt && !is_stateless, !is_current || is_stateless);
                 (basis.link, basis.last) = (Some(Arc::clone(&live.link)), Some(Arc::clone(&live.reading)));
@@ -301,7 +301,7 @@ impl<C: Connect> Shared<C> {
         Ok(Found::Attempt(made))
     }
 
-    /// The connection of `basis` if it is alive, else a new one, with the list read on it.
+    /// Makes the connection of `basis` live, or a new one, and reads the list on it.
     async fn attempt(&self, basis: Basis<C::Link>) -> Result<Live<C::Link>, Failure<C::Link>> {
         if let Some(link) = &basis.link
             && (!basis.in_doubt || self.answers(link).await)
@@ -338,13 +338,13 @@ impl<C: Connect> Shared<C> {
         tokio::time::timeout(PROBE, link.answers()).await == Ok(true)
     }
 
-    /// Notes that a call uses the connection, for as long as the value lives.
+    /// Counts a call on the connection until the guard drops.
     fn enter(self: &Arc<Self>) -> Using<C> {
         self.usage.lock().calls += 1;
         Using(Arc::clone(self))
     }
 
-    /// Ends `link` once nobody has used it for as long as is configured. Of an earlier one nothing is awaited any more.
+    /// Closes `link` after the configured idle time. Replaces the watch of an earlier connection.
     fn watch_usage(self: &Arc<Self>, link: &Arc<C::Link>) {
         let Some(after) = self.settings.idle_stop else { return };
         let (shared, link) = (Arc::downgrade(self), Arc::downgrade(link));
@@ -374,7 +374,7 @@ impl<C: Connect> Shared<C> {
         *state = match attempt {
             Ok(live) => LinkState::Live(live.clone()),
             Err((error, link)) => {
-                // Half of it by chance, so that servers that went down together do not come back together.
+                // Half of it is jitter, so that servers that failed together do not retry together.
                 let wait = pause.mul_f64(0.5 + fastrand::f64() / 2.0);
                 let (error, link) = (error.clone(), link.clone());
                 LinkState::Failed { error, pause, retry_at: Instant::now() + wait, version, link }
@@ -383,7 +383,7 @@ impl<C: Connect> Shared<C> {
     }
 }
 
-/// A call that is under way.
+/// A call in flight.
 struct Using<C: Connect>(Arc<Shared<C>>);
 
 impl<C: Connect> Drop for Using<C> {
@@ -402,7 +402,7 @@ impl<C: Connect> Drop for Reconnect<C> {
     }
 }
 
-/// Leaves the connection in doubt when the call is dropped before it was answered.
+/// Puts the connection in doubt when the call is dropped before its answer.
 struct Unanswered<'a> {
     doubt: &'a AtomicBool,
     answered: bool,
@@ -459,7 +459,7 @@ impl<C: Connect> Upstream for Reconnect<C> {
     }
 }
 
-/// Lets later rounds of an operation out on the connection of the first one, as long as that lists what it listed.
+/// Admits later rounds of an operation on the connection of the first one, while its list is unchanged.
 struct Same<'a, C: Connect> {
     upstream: &'a Reconnect<C>,
     link: &'a Arc<C::Link>,

@@ -1,4 +1,4 @@
-//! What a server that is a process writes on stderr, kept within bounds.
+//! Bounded stderr of server processes.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -11,15 +11,14 @@ use tokio::sync::watch;
 
 use crate::redact::{self, Surface};
 
-/// Lines that are kept.
+/// Most lines kept.
 const KEPT_LINES: usize = 400;
-/// Bytes of one line that are kept; a longer one is taken for several.
+/// Most bytes of a line; a longer one counts as several.
 const KEPT_BYTES: u64 = 2000;
-/// How long the last words of a process that ended may take to arrive.
+/// Timeout for the last lines of a process that ended.
 const LAST_WORDS: Duration = Duration::from_millis(300);
 
-/// The last lines of a server's stderr, from its earlier runs too, with notes on what became of it. Secrets are not in
-/// it.
+/// The last lines of a server's stderr, over all its runs, with notes on its process. Secrets are redacted.
 #[derive(Debug, Clone, Default)]
 pub struct Stderr(Arc<Mutex<Lines>>);
 
@@ -27,20 +26,20 @@ pub struct Stderr(Arc<Mutex<Lines>>);
 struct Lines {
     kept: VecDeque<Line>,
     redact: redact::Lines,
-    /// Readers that have not come to the end yet.
+    /// Readers before the end of their stream.
     open: watch::Sender<usize>,
 }
 
 #[derive(Debug)]
 enum Line {
-    /// The server's words.
+    /// A line of the server.
     Said(String),
-    /// Ours: it was started, it ended.
+    /// A note of the gateway: started, ended.
     Note(String),
 }
 
 impl Stderr {
-    /// Everything that is kept.
+    /// All kept lines.
     #[must_use]
     pub fn text(&self) -> String {
         let lines = self.0.lock();
@@ -55,7 +54,7 @@ impl Stderr {
         text
     }
 
-    /// The last `count` lines of the run that was noted last, joined by ` | `.
+    /// The last `count` lines since the last note, joined by ` | `.
     pub(super) fn last_lines(&self, count: usize) -> String {
         let lines = self.0.lock();
         let said = lines.kept.iter().rev().filter(|line| !matches!(line, Line::Note(words) if !is_start(words)));
@@ -64,13 +63,13 @@ impl Stderr {
         said.join(" | ")
     }
 
-    /// Waits for the last words of a process that ended just now.
+    /// Waits for the last lines of a process that just ended.
     pub(super) async fn ended(&self) {
         let mut open = self.0.lock().open.subscribe();
         let _ = tokio::time::timeout(LAST_WORDS, open.wait_for(|open| *open == 0)).await;
     }
 
-    /// Keeps what is read.
+    /// Reads the stream to its end.
     pub(super) fn follow(&self, name: &str, stderr: ChildStderr) {
         let (kept, name) = (self.clone(), name.to_owned());
         self.0.lock().open.send_modify(|open| *open += 1);
@@ -80,7 +79,7 @@ impl Stderr {
             let mut line = Vec::new();
             loop {
                 line.clear();
-                // A line without end is read in pieces, so that no server can fill our memory.
+                // A line without end is read in pieces, so that no server can fill the gateway's memory.
                 match (&mut reader).take(KEPT_BYTES).read_until(b'\n', &mut line).await {
                     Ok(0) | Err(_) => break,
                     Ok(_) => kept.said(&name, &String::from_utf8_lossy(&line)),
@@ -89,7 +88,7 @@ impl Stderr {
         });
     }
 
-    /// Keeps words of the server.
+    /// Keeps a line of the server.
     pub(super) fn said(&self, name: &str, words: &str) {
         let words = self.0.lock().redact.next(Surface::Log, words.trim_end()).into_owned();
         if !words.is_empty() {
@@ -98,12 +97,12 @@ impl Stderr {
         }
     }
 
-    /// Keeps that the process was started.
+    /// Notes that the process was started.
     pub(super) fn started(&self, pid: u32) {
         self.push(Line::Note(format!("{STARTED}{pid}")));
     }
 
-    /// Keeps what became of it.
+    /// Notes an event of the process.
     pub(super) fn note(&self, what: impl Into<String>) {
         self.push(Line::Note(what.into()));
     }
@@ -129,7 +128,7 @@ impl Line {
     }
 }
 
-/// Counts a reader, until it is dropped.
+/// Counts a reader until dropped.
 struct Open<'a>(&'a Stderr);
 
 impl Drop for Open<'_> {

@@ -1,4 +1,4 @@
-//! Bounds the time of every operation.
+//! Timeouts for every operation.
 
 use std::time::Duration;
 
@@ -8,22 +8,22 @@ use tokio::time::Instant;
 use super::{Answer, Operation, Progress, Upstream};
 use crate::error::{Error, ErrorCode, Result};
 
-/// An upstream whose operations end in time: within `call` of the last sign of life, and within `most` altogether.
-/// Dropping the inner future cancels the request at the server.
+/// An upstream with timeouts: `call` since the last sign of life, and `most` in total. Dropping the inner future
+/// cancels the request at the server.
 pub(super) struct Timeout<U> {
     name: String,
     inner: U,
     limits: Limits,
 }
 
-/// How long things may take.
+/// Timeouts of one server.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Limits {
-    /// An operation, since it began or since the server last reported progress.
+    /// Since the operation began, or since the server last reported progress.
     pub(super) call: Duration,
-    /// An operation altogether, however much progress there is.
+    /// In total, however much progress there is.
     pub(super) most: Duration,
-    /// What listing may take longer, since a list is asked for when the server starts.
+    /// Extra time for a list, since the server may have to start for it.
     pub(super) connect: Duration,
 }
 

@@ -1,7 +1,7 @@
-//! Stubs a second on one core, and how it grows: `cargo bench -p forgefs-stubgen`.
+//! Stubs per second on one core, and the growth: `cargo bench -p forgefs-stubgen`.
 //!
-//! The definitions are of the size and shape of the median tool of real servers (1.1 kB): scalars, an enum, defaults,
-//! a nested object, annotations.
+//! The definitions have the size and shape of the median tool of real servers (1.1 kB): scalars, an enum, defaults, a
+//! nested object, annotations.
 
 use std::path::PathBuf;
 use std::{env, fs};
@@ -15,7 +15,7 @@ fn main() {
     divan::main();
 }
 
-/// What a gateway does at start: every `.pyi`, signature, digest and the server's `__init__.pyi`.
+/// A gateway's work at start: every `.pyi`, signature, digest and the server's `__init__.pyi`.
 #[divan::bench(args = [100, 1_000, 10_000, 100_000], sample_count = 5, sample_size = 1)]
 fn server_of(bencher: Bencher<'_, '_>, tools: usize) {
     let server = ServerDef { name: "s".to_owned(), tools: (0..tools).map(tool).collect(), ..ServerDef::default() };
@@ -25,7 +25,7 @@ fn server_of(bencher: Bencher<'_, '_>, tools: usize) {
         .bench_local_values(|server| generate_owned(black_box(server), "s"));
 }
 
-/// The same over the real catalogs in `$FORGEFS_SHARED/catalogs` (or `../shared`), which are twice as large a tool.
+/// The same over the real catalogs in `$FORGEFS_SHARED/catalogs` (or `../shared`), whose tools are twice as large.
 #[divan::bench(sample_count = 10, sample_size = 1)]
 fn real_catalogs(bencher: Bencher<'_, '_>) {
     let servers = real();
@@ -37,7 +37,7 @@ fn real_catalogs(bencher: Bencher<'_, '_>) {
     });
 }
 
-/// What `cat` and `stubs generate` add: the views that are rendered on demand.
+/// Extra work of `cat` and `stubs generate`: views rendered on demand.
 #[divan::bench(sample_count = 10, sample_size = 1)]
 fn views_on_demand(bencher: Bencher<'_, '_>) {
     let server = ServerDef { name: "s".to_owned(), tools: (0..1_000).map(tool).collect(), ..ServerDef::default() };

@@ -1,4 +1,4 @@
-//! Prints what stubs cost beside raw definitions, in o200k tokens: `count_tokens FILE…` over catalog files.
+//! Compares the cost of stubs and raw definitions in o200k tokens: `count_tokens FILE…` over catalog files.
 
 use std::error::Error;
 use std::fs;

@@ -1,4 +1,4 @@
-//! Tools a second of CPU time on Linux, which other work on the machine does not distort as it does a wall clock:
+//! Tools per second of CPU time on Linux, which other work on the machine distorts less than wall-clock time:
 //! `throughput COUNT FILE…` generates COUNT tools, repeating those of the catalog files under numbered names.
 
 use std::error::Error;
@@ -32,7 +32,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Time this thread has been on a CPU.
+/// CPU time of this thread.
 fn cpu_seconds() -> Result<f64, Box<dyn Error>> {
     let schedstat = fs::read_to_string("/proc/thread-self/schedstat")?;
     let nanoseconds: f64 = schedstat.split(' ').next().ok_or("no schedstat")?.parse()?;

@@ -1,4 +1,4 @@
-//! Writes the stubs of catalog files as a tree, for the type checkers and formatters to look at.
+//! Writes the stubs of catalog files as a tree, for type checkers and formatters.
 //!
 //! `write_stubs OUT FILE…`, where each file is a `tools/list` result, an array of tools or one tool, and names its
 //! server.

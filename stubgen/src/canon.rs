@@ -1,4 +1,4 @@
-//! The one canonical writer of JSON, and digests of what it writes.
+//! The only canonical writer of JSON, and digests of its output.
 
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
@@ -30,14 +30,14 @@ pub fn digest(text: &str) -> String {
     hex
 }
 
-/// The first 8 characters of [`digest`]: what a stub's header shows.
+/// First 8 characters of [`digest`], for stub headers.
 pub fn short_digest(text: &str) -> String {
     let mut hex = digest(text);
     hex.truncate(8);
     hex
 }
 
-/// JSON over several lines with sorted keys, for people; invisible characters are escaped, so that a reviewer sees them.
+/// Pretty-printed JSON with sorted keys, for people; invisible characters are escaped, so that a reviewer sees them.
 pub(crate) fn pretty_json(value: &Value) -> String {
     let mut out = String::new();
     write_pretty(&mut out, value, 0);
@@ -88,7 +88,7 @@ fn write_pretty(out: &mut String, value: &Value, indent: usize) {
     }
 }
 
-/// A JSON string in which every invisible character is an escape.
+/// A JSON string with every invisible character escaped.
 fn write_visible(out: &mut String, text: &str) {
     if !text.chars().any(|c| !c.is_ascii() && is_invisible(c)) {
         return write_string(out, text);
@@ -140,7 +140,7 @@ fn write_value(out: &mut String, value: &Value) {
     }
 }
 
-/// A JSON string with only the escapes that JSON demands.
+/// A JSON string with only the required escapes.
 fn write_string(out: &mut String, text: &str) {
     out.push('"');
     let mut clean = 0;

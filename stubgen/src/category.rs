@@ -1,20 +1,20 @@
-//! Which folder a tool goes to.
+//! Assigns tools to folders.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::LazyLock;
 
 use crate::ident::{Words, words};
 
-/// Servers with at most this many tools are not split by noun.
+/// Most tools of a server that is not split by noun.
 const FLAT_SERVER: usize = 15;
-/// Derived groups smaller than this go to [`GENERAL`].
+/// Smallest derived group; smaller ones go to [`GENERAL`].
 const MIN_GROUP: usize = 3;
-/// Bytes of a name that are looked at.
+/// Most bytes of a name that are read.
 const MAX_NAME: usize = 1000;
-/// Where tools without a group of their own go.
+/// Folder of tools without a group of their own.
 const GENERAL: &str = "general";
 
-/// The category label of each tool, in the order of `names`; all `None` when there would be one folder only.
+/// Category label of each tool, in the order of `names`; all `None` if there would be only one folder.
 pub(crate) fn assign(names: &[&str], configured: &BTreeMap<String, Vec<String>>) -> Vec<Option<String>> {
     let labels = if configured.is_empty() {
         by_prefix(names).or_else(|| by_noun(names)).unwrap_or_default()
@@ -72,7 +72,7 @@ fn by_noun(names: &[&str]) -> Option<Vec<String>> {
     Some(labels)
 }
 
-/// `pull` becomes `pull_requests` when every member goes on with `request`; plural if any member says so.
+/// `pull` becomes `pull_requests` when every member continues with `request`; plural if any member has it.
 fn label(stem: &str, members: &[usize], nouns: &[Vec<String>]) -> String {
     let mut words = vec![stem.to_owned()];
     while words.len() < 3 {
@@ -91,7 +91,7 @@ fn label(stem: &str, members: &[usize], nouns: &[Vec<String>]) -> String {
     words.join("_")
 }
 
-/// The words of a name after its verbs: `create_or_update_file` is about `file`.
+/// Words of a name after its verbs: `create_or_update_file` is about `file`.
 fn noun(name: &str) -> Vec<String> {
     let words = words_of(name);
     let mut start = 0;
@@ -108,7 +108,7 @@ fn noun(name: &str) -> Vec<String> {
 
 /// Lower-case words of a snake_case, kebab-case or camelCase name.
 fn words_of(name: &str) -> Vec<String> {
-    // Of a name that is longer, only the beginning is looked at.
+    // Only the beginning of a longer name is read.
     let name = crate::text::head(name, MAX_NAME);
     let mut words = vec![String::new()];
     let mut lower_before = false;
@@ -151,7 +151,7 @@ fn is_verb(word: &str) -> bool {
     VERBS.contains(word)
 }
 
-/// Words that lead tool names as verbs.
+/// Verbs at the start of tool names.
 static VERBS: Words = LazyLock::new(|| {
     words(
         "accept activate add analyze answer append apply approve archive ask assign attach authenticate batch block build \

@@ -14,7 +14,7 @@ pub fn forge_dts(servers: &[(&str, &str)]) -> String {
     render(templates::FORGE_DTS, servers)
 }
 
-/// Servers come in the order of their identifiers, and the digest is that of everything else in the file.
+/// Servers come in the order of their identifiers; the digest covers everything else in the file.
 fn render(template: &str, servers: &[(&str, &str)]) -> String {
     let mut servers = servers.to_vec();
     servers.sort_unstable();

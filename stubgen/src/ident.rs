@@ -1,21 +1,21 @@
-//! Identifiers for arbitrary wire names, valid in Python, Starlark and JavaScript at once.
+//! Identifiers for arbitrary wire names, valid in Python, Starlark and JavaScript.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::LazyLock;
 
-/// Longest identifier; a hostile name of a megabyte must not become one.
+/// Longest identifier; bounds hostile names of a megabyte.
 const MAX_IDENT: usize = 96;
 
-/// Identifiers of a set of server names, in the same order; collisions are numbered in wire-name order.
+/// Identifiers for a set of server names, in the same order; collisions are numbered in wire-name order.
 ///
-/// Keywords of Python, Starlark and JavaScript get a trailing `_`, and so do names of the script API and the globals
-/// that a server of that name would shadow.
+/// Keywords of Python, Starlark and JavaScript get a trailing `_`, and so do names of the script API and globals that
+/// such a server would shadow.
 pub fn assign_idents(names: &[&str]) -> Vec<String> {
     assign(names, |ident| is_keyword(ident) || SCRIPT_GLOBALS.contains(ident))
 }
 
-/// Identifiers of a server's tools: attributes of the server, so only keywords, names that the stubs themselves
-/// use and names with a meaning on every JavaScript object are taken.
+/// Identifiers of a server's tools. Tools are attributes of the server, so only keywords, names used by the stubs and
+/// names with a meaning on every JavaScript object are reserved.
 pub(crate) fn assign_tool_idents(names: &[&str]) -> Vec<String> {
     assign(names, |ident| is_keyword(ident) || STUB_NAMES.contains(ident))
 }
@@ -28,25 +28,25 @@ pub(crate) fn assign_param_idents(names: &[&str]) -> Vec<String> {
     assign_exact(names, is_python_keyword)
 }
 
-/// Whether `name` is an ASCII identifier (keywords included).
+/// True for an ASCII identifier (keywords included).
 pub(crate) fn is_plain(name: &str) -> bool {
     let mut bytes = name.bytes();
     bytes.next().is_some_and(|first| first.is_ascii_alphabetic() || first == b'_')
         && bytes.all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
 }
 
-/// Keywords of Python or of Starlark (`load` is one there).
+/// True for a keyword of Python or Starlark (such as `load`).
 pub(crate) fn is_python_keyword(name: &str) -> bool {
     // Longer than any of them: most names need no hash.
     name.len() <= 8 && PYTHON_KEYWORDS.contains(name)
 }
 
-/// A keyword in Python, Starlark or JavaScript.
+/// True for a keyword of Python, Starlark or JavaScript.
 pub(crate) fn is_keyword(name: &str) -> bool {
     is_python_keyword(name) || JS_RESERVED.contains(name)
 }
 
-/// Names that stubs use for types; a class or tool of that name would change their meaning.
+/// True for type names in stubs; a class or tool of that name would change their meaning.
 pub(crate) fn is_stub_name(name: &str) -> bool {
     STUB_NAMES.contains(name)
 }
@@ -59,10 +59,11 @@ fn assign_exact(names: &[&str], reserved: impl Fn(&str) -> bool) -> Vec<String> 
     number(names, reserved, str::to_owned)
 }
 
-/// Two names collide when `fold` makes them equal: case is folded where identifiers become file names.
+/// Numbers colliding names. Two names collide when `fold` makes them equal: case is folded where identifiers become
+/// file names.
 ///
-/// Names that are identifiers as they stand come first, so that no other name's identifier takes their spelling:
-/// both spellings can be called, and the exact one must mean itself.
+/// Names that are valid identifiers come first, so that no other name takes their spelling: both spellings can be
+/// called, and the exact one must mean itself.
 fn number(names: &[&str], reserved: impl Fn(&str) -> bool, fold: impl Fn(&str) -> String) -> Vec<String> {
     let bases: Vec<String> = names.iter().map(|name| sanitize(name, &reserved)).collect();
     let mut order: Vec<usize> = (0..names.len()).collect();
@@ -102,7 +103,7 @@ fn sanitize(name: &str, reserved: impl Fn(&str) -> bool) -> String {
     ident
 }
 
-/// A table of words.
+/// A set of words.
 pub(crate) type Words = LazyLock<HashSet<&'static str>>;
 
 pub(crate) fn words(text: &'static str) -> HashSet<&'static str> {
@@ -126,7 +127,7 @@ static JS_RESERVED: Words = LazyLock::new(|| {
     )
 });
 
-/// Names that a server must not shadow: the script API, and the globals of both languages that scripts use.
+/// Names that a server must not shadow: the script API, and globals of both languages in scripts.
 static SCRIPT_GLOBALS: Words = LazyLock::new(|| {
     words(
         "Array ArrayBuffer Atomics BigInt Boolean DataView Date Error ForgeError Function Infinity Intl Iterator JSON Map \
@@ -141,7 +142,7 @@ static SCRIPT_GLOBALS: Words = LazyLock::new(|| {
     )
 });
 
-/// Names with a meaning inside stub files, plus those that every JavaScript object gives a meaning to.
+/// Names with a meaning inside stub files or on every JavaScript object.
 static STUB_NAMES: Words = LazyLock::new(|| {
     words(
         "Any Array Boolean Function Literal NotRequired Number Object Promise Record Required String Symbol TypeAlias \

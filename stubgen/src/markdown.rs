@@ -1,10 +1,10 @@
-//! The full documentation of a tool as Markdown pieces.
+//! Full documentation of a tool, as pieces of Markdown.
 
 use crate::python::Python;
 use crate::schema::{Body, Field, Named, Shape, literal};
 use crate::text::{self, Language};
 
-/// A list entry a parameter.
+/// One list entry per parameter.
 pub(crate) fn params(
     shape: &Shape<'_>,
     idents: &[String],
@@ -29,7 +29,7 @@ pub(crate) fn params(
     entries
 }
 
-/// The fields of a named type, or what it stands for.
+/// Fields of a named type, or its alias.
 pub(crate) fn named(named: &Named<'_>, python: &mut Python<'_>, letters: &mut usize) -> Vec<String> {
     match &named.body {
         Body::Open => Vec::new(),
@@ -88,7 +88,7 @@ pub(crate) fn code(text: &str) -> String {
     format!("{fence}{pad}{text}{pad}{fence}")
 }
 
-/// Hostile text as a quotation: no line of it can pass for ours.
+/// Hostile text as a quotation: none of its lines can pass for ours.
 pub(crate) fn quotation(text: &str) -> String {
     let lines = text::many_lines(text);
     let quoted: Vec<String> =

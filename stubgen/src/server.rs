@@ -1,4 +1,4 @@
-//! One server's tool list in, its stubs out.
+//! Generates the stubs of one server from its tool list.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use crate::{canon, category, ident, templates, text};
 pub struct ServerDef {
     /// Name in the configuration.
     pub name: String,
-    /// What the server is for; hostile text.
+    /// Purpose of the server; hostile text.
     pub description: Option<String>,
     /// The server's own instructions; hostile text.
     pub instructions: Option<String>,
@@ -24,7 +24,7 @@ pub struct ServerDef {
     pub categories: BTreeMap<String, Vec<String>>,
 }
 
-/// Output: everything the virtual filesystem shows of one server.
+/// Output: all files of one server in the virtual filesystem.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct ServerStubs {
@@ -40,18 +40,18 @@ pub struct ServerStubs {
     pub categories: Vec<String>,
     /// Sorted by identifier.
     pub tools: Vec<ToolStub>,
-    /// Their positions, in order of wire name.
+    /// Positions of the tools, in order of wire name.
     by_name: Vec<usize>,
-    /// `__init__.pyi`: a line a tool.
+    /// `__init__.pyi`: one line per tool.
     pub init_pyi: String,
-    /// Whole digest over every tool, the description and the instructions.
+    /// Full digest of every tool, the description and the instructions.
     pub digest: String,
-    /// What was skipped or widened, in words.
+    /// Skipped or widened parts.
     pub notes: Vec<String>,
 }
 
 impl ServerStubs {
-    /// The position of the tool with this wire name or identifier, of the first where there are two.
+    /// Position of the tool with this wire name or identifier; the first if there are two.
     #[must_use]
     pub fn position(&self, name: &str) -> Option<usize> {
         let ident = self.tools.binary_search_by(|tool| tool.ident.as_str().cmp(name)).ok();
@@ -60,8 +60,8 @@ impl ServerStubs {
         ident.into_iter().chain(named).min()
     }
 
-    /// The same server with these definitions shown in place of those that some tools have, by identifier: the tools
-    /// keep their identifiers and folders, and nothing else.
+    /// Replaces the definitions of some tools, by identifier; they keep their identifiers and folders, and nothing
+    /// else.
     #[must_use]
     pub fn showing(mut self, definitions: &BTreeMap<String, Value>) -> Self {
         let mut scratch = String::new();
@@ -83,7 +83,7 @@ pub fn generate(server: &ServerDef, ident: &str) -> ServerStubs {
     generate_owned(server.clone(), ident)
 }
 
-/// As [`generate`], but keeps the definitions it is given instead of copies.
+/// Like [`generate`], but keeps the given definitions instead of copies.
 pub fn generate_owned(server: ServerDef, ident: &str) -> ServerStubs {
     let mut notes = Vec::new();
     let entries = usable(server.tools, &mut notes);
@@ -132,7 +132,7 @@ fn by_name(tools: &[ToolStub]) -> Vec<usize> {
     positions
 }
 
-/// The entries with a name, the first of each.
+/// Entries with a name, the first of each.
 fn usable(tools: Vec<Value>, notes: &mut Vec<String>) -> Vec<Arc<Value>> {
     let mut seen = HashSet::with_capacity(tools.len());
     let mut entries = Vec::with_capacity(tools.len());
@@ -159,7 +159,7 @@ fn name_of(tool: &Value) -> Option<&str> {
     tool.get("name").and_then(Value::as_str).filter(|name| !name.is_empty())
 }
 
-/// Folder names for category labels: identifiers that are no tool's, nor a folder's that every server has.
+/// Folder names for category labels: identifiers other than those of tools and of every server's folders.
 fn folders(labels: Vec<Option<String>>, idents: &[String]) -> Vec<Option<String>> {
     let mut distinct: Vec<&str> = labels.iter().flatten().map(String::as_str).collect();
     distinct.sort_unstable();

@@ -1,4 +1,4 @@
-//! The templates behind every view, compiled once.
+//! Templates of every view, compiled once.
 
 use std::sync::LazyLock;
 
@@ -35,8 +35,8 @@ pub(crate) const MD: &str = "md";
 pub(crate) const FORGE_PYI: &str = "forge_pyi";
 pub(crate) const FORGE_DTS: &str = "forge_dts";
 
-/// Renders a built-in template. Every variable is ours, so a failure is a bug that the tests of each view show; the
-/// message then stands in the file as a comment rather than taking the gateway down.
+/// Renders a built-in template. Every variable is ours, so a failure is a bug that each view's tests show; the message
+/// then becomes a comment in the file instead of ending the gateway.
 pub(crate) fn render(name: &str, context: Value) -> String {
     let rendered = ENVIRONMENT.get_template(name).and_then(|template| template.render(context));
     debug_assert!(rendered.is_ok(), "{name}: {rendered:?}");

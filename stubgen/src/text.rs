@@ -1,16 +1,16 @@
-//! Hostile text made safe: descriptions for docstrings and comments, values for string literals.
+//! Escapes hostile text: descriptions for docstrings and comments, values for string literals.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
 use unicode_width::UnicodeWidthStr as _;
 
-/// Longest description that any view shows; the raw definition keeps the rest.
+/// Longest description in any view; the raw definition has the rest.
 pub(crate) const MAX_DESCRIPTION: usize = 16_000;
 /// Longest one-line summary, in characters.
 const MAX_SUMMARY: usize = 120;
 
-/// Control, bidi, zero-width and tag characters: invisible, so a reviewer cannot see what a model would read.
+/// Control, bidi, zero-width and tag characters: a model would read them and a reviewer cannot see them.
 pub(crate) fn is_invisible(c: char) -> bool {
     if c.is_ascii() {
         return c.is_ascii_control();
@@ -22,7 +22,7 @@ pub(crate) fn is_invisible(c: char) -> bool {
         | '\u{1bca0}'..='\u{1bca3}' | '\u{1d173}'..='\u{1d17a}' | '\u{e0000}'..='\u{e0fff}')
 }
 
-/// At most `bytes` of `text`, cut between characters.
+/// The beginning of `text`, at most `bytes`, cut between characters.
 pub(crate) fn head(text: &str, bytes: usize) -> &str {
     let mut end = bytes.min(text.len());
     while !text.is_char_boundary(end) {
@@ -31,7 +31,7 @@ pub(crate) fn head(text: &str, bytes: usize) -> &str {
     &text[..end]
 }
 
-/// Text on one line: runs of white space become one space, invisible characters go, length is capped.
+/// Text on one line: whitespace is collapsed, invisible characters are removed, length is capped.
 pub fn one_line(text: &str) -> String {
     let mut out = String::with_capacity(text.len().min(MAX_DESCRIPTION));
     for word in text.split_whitespace() {
@@ -57,13 +57,13 @@ pub fn one_line(text: &str) -> String {
     out
 }
 
-/// Columns that a line takes, as formatters count them.
+/// Columns of a line, as formatters count them.
 pub(crate) fn width(line: &str) -> usize {
-    // Nearly all code is ASCII, where that is its length.
+    // Fast path: nearly all code is ASCII.
     if line.is_ascii() { line.len() } else { line.width() }
 }
 
-/// Text with its lines kept: each is trimmed at the end, no two empty ones follow each other.
+/// Text with its lines: each trimmed at the end, without consecutive empty ones.
 pub fn many_lines(text: &str) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     let mut length = 0;
@@ -107,12 +107,12 @@ pub(crate) fn summary(text: &str) -> String {
             break;
         }
     }
-    // Nothing beyond this can be shown, and a description may be megabytes.
+    // Nothing beyond this is shown, and a description may be megabytes.
     let line = one_line(head(paragraph, 8 * MAX_SUMMARY));
     cut(first_sentence(&line), MAX_SUMMARY).into_owned()
 }
 
-/// Up to the first full stop that ends a sentence.
+/// Text up to the first full stop that ends a sentence.
 fn first_sentence(line: &str) -> &str {
     const ABBREVIATIONS: [&str; 9] = ["e.g", "i.e", "etc", "vs", "approx", "incl", "no", "cf", "resp"];
     for (at, c) in line.char_indices() {
@@ -132,7 +132,7 @@ fn first_sentence(line: &str) -> &str {
     line
 }
 
-/// At most `max` characters, cut at a word where one ends in the second half, with an ellipsis.
+/// At most `max` characters, cut at a word if one ends in the second half, with an ellipsis.
 pub(crate) fn cut(text: &str, max: usize) -> Cow<'_, str> {
     if text.len() <= max {
         return Cow::Borrowed(text);
@@ -149,7 +149,7 @@ pub(crate) fn cut(text: &str, max: usize) -> Cow<'_, str> {
     Cow::Owned(format!("{}…", head.trim_end_matches([' ', ',', ';', ':', '-', '('])))
 }
 
-/// Text for between `"""` and `"""`: it can neither close the docstring nor start an escape.
+/// Text between `"""` and `"""`: it can neither close the docstring nor start an escape.
 pub(crate) fn docstring(text: &str) -> String {
     let mut out = text.replace('\\', "\\\\");
     if out.contains("\"\"") || out.starts_with('"') || out.ends_with('"') {
@@ -158,18 +158,18 @@ pub(crate) fn docstring(text: &str) -> String {
     out
 }
 
-/// Text for between `/**` and `*/`; a leading `@` would make it a directive.
+/// Text between `/**` and `*/`; a leading `@` would make it a directive.
 pub(crate) fn jsdoc(text: &str) -> String {
     text.trim_start_matches(['@', ' ']).replace("*/", "* /")
 }
 
-/// Whether a comment with this text would tell a checker or formatter to look away.
+/// True if a comment with this text would be a directive to a checker or formatter.
 pub(crate) fn is_directive(text: &str) -> bool {
     const WORDS: [&str; 8] = ["type:", "pyright:", "mypy:", "ty:", "ruff:", "fmt:", "noqa", "isort:"];
     text.split('#').skip(1).any(|rest| WORDS.iter().any(|word| rest.trim_start().starts_with(word)))
 }
 
-/// A string literal as `ruff format` and prettier both leave it: double quotes unless single ones save escapes.
+/// A string literal as `ruff format` and prettier write it: double quotes unless single ones save escapes.
 pub(crate) fn quoted(text: &str, language: Language) -> String {
     let (mut double, mut single) = (0_usize, 0_usize);
     for byte in text.bytes() {
@@ -184,7 +184,7 @@ pub(crate) fn quoted(text: &str, language: Language) -> String {
     out
 }
 
-/// A name in a comment: always double quotes, nothing invisible, at most 80 characters.
+/// A name in a comment: double-quoted, without invisible characters, at most 80 characters.
 pub(crate) fn comment_name(name: &str) -> String {
     let mut out = String::from("\"");
     push_escaped(&mut out, &cut(name, 80), '"', Language::Python);
@@ -192,7 +192,7 @@ pub(crate) fn comment_name(name: &str) -> String {
     if is_directive(&out) { out.replace('#', "\\x23") } else { out }
 }
 
-/// Which language's escapes a literal uses.
+/// Language of a literal's escapes.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Language {
     Python,

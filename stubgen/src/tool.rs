@@ -10,10 +10,10 @@ use crate::schema::{Budget, Shape, Translator};
 use crate::typescript::TypeScript;
 use crate::{canon, ident, markdown, templates, text};
 
-/// Bytes of the descriptions of parameters and fields that one view shows: many may refer to a long one.
+/// Most bytes of parameter and field descriptions in one view: many may refer to a long one.
 pub(crate) const MAX_DESCRIPTIONS: usize = 512 << 10;
 
-/// One tool: what scripts call, what the model reads.
+/// One tool, for scripts and for the model.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct ToolStub {
@@ -33,7 +33,7 @@ pub struct ToolStub {
     pub params: Vec<Param>,
     /// Python type of the result.
     pub result: String,
-    /// The tool's hints about itself.
+    /// Annotations of the tool.
     pub annotations: Annotations,
     /// The Python stub.
     pub pyi: String,
@@ -43,9 +43,9 @@ pub struct ToolStub {
     pub definition: Arc<Value>,
     /// Bytes of the definition as canonical JSON.
     pub definition_bytes: usize,
-    /// What was widened or ignored, in words.
+    /// Widened or ignored parts.
     pub notes: Vec<String>,
-    /// The whole SHA-256 of the canonical definition.
+    /// Full SHA-256 of the canonical definition.
     pub(crate) full_digest: String,
 }
 
@@ -57,11 +57,11 @@ pub struct Param {
     pub ident: String,
     /// Name on the wire.
     pub wire: String,
-    /// Whether the schema demands it.
+    /// True if the schema requires it.
     pub required: bool,
     /// Sanitised description.
     pub description: Option<String>,
-    /// Python type of the values that the schema admits.
+    /// Python type of its values.
     pub ty: String,
 }
 
@@ -170,7 +170,7 @@ impl ToolStub {
         )
     }
 
-    /// The raw definition, pretty-printed with sorted keys; invisible characters are escaped.
+    /// Raw definition, pretty-printed with sorted keys; invisible characters are escaped.
     pub fn json(&self) -> String {
         canon::pretty_json(&self.definition)
     }
@@ -181,7 +181,7 @@ impl ToolStub {
         by(|param| &param.wire).or_else(|| by(|param| &param.ident)).map(|param| param.wire.as_str())
     }
 
-    /// The whole SHA-256 of the canonical definition.
+    /// Full SHA-256 of the canonical definition.
     pub fn full_digest(&self) -> String {
         self.full_digest.clone()
     }
@@ -208,7 +208,7 @@ fn summary(raw: &Value) -> String {
         .unwrap_or_default()
 }
 
-/// Comment lines above the header: the wire name where it differs, and the notes.
+/// Comment lines above the header: the wire name if it differs, and the notes.
 fn above(name: &str, ident: &str, notes: &[String]) -> Vec<String> {
     let wire = (name != ident).then(|| format!("wire name: {}", text::comment_name(name)));
     wire.into_iter().chain(notes.iter().map(|note| format!("note: {note}"))).collect()
@@ -221,7 +221,7 @@ fn header(server: &str, ident: &str, annotations: Annotations, digest: &str) -> 
     }
 }
 
-/// A tool's hints about itself; `None` where the server said nothing. Hints are claims, not promises.
+/// The server's annotations of a tool; `None` where it gave none. They are claims, not guarantees.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Annotations {
@@ -246,7 +246,7 @@ impl Annotations {
         }
     }
 
-    /// The one word that matters most to who calls the tool.
+    /// The most important word for a caller.
     pub fn word(&self) -> Option<&'static str> {
         match self {
             Annotations { read_only: Some(true), .. } => Some("read-only"),
@@ -258,7 +258,7 @@ impl Annotations {
         }
     }
 
-    /// Every hint given, a word each.
+    /// All annotations, one word each.
     pub fn words(&self) -> String {
         let said = [
             (self.read_only, "read-only", "writes"),

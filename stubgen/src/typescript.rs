@@ -1,4 +1,4 @@
-//! Types and definitions as TypeScript, laid out the way prettier leaves them.
+//! Prints types and definitions as TypeScript, formatted like prettier.
 
 use crate::schema::{Body, Field, Lit, Named, Shape, Ty, literal};
 use crate::text::{self, Language};
@@ -18,7 +18,7 @@ impl<'s> TypeScript<'s> {
         TypeScript { named }
     }
 
-    /// The whole definition of a tool; `summary` goes above it.
+    /// Definition of a tool, with `summary` above it.
     pub(crate) fn definition(&self, shape: &Shape<'_>, name: &str, summary: &str) -> String {
         let mut out = String::new();
         if !summary.is_empty() {
@@ -74,7 +74,7 @@ impl<'s> TypeScript<'s> {
         out
     }
 
-    /// The parameters between braces on one line; `None` where a comment needs the end of a line.
+    /// Parameters between braces on one line; `None` if a comment needs the end of a line.
     fn flat_fields(&self, shape: &Shape<'_>) -> Option<String> {
         let mut parts = Vec::with_capacity(shape.params.len() + 1);
         for field in &shape.params {
@@ -108,7 +108,7 @@ impl<'s> TypeScript<'s> {
             out.push('\n');
         }
         match extra {
-            // Every property must fit an index signature, which only `any` promises.
+            // Every property must fit an index signature, which only `any` guarantees.
             Some(Ty::Any) => out.push_str("  [key: string]: any;\n"),
             Some(extra) => {
                 let extra = self.ty(extra);
@@ -221,7 +221,7 @@ impl<'s> TypeScript<'s> {
         }
     }
 
-    /// A type that is no union, at `indent`, after `used` columns and before `tail` more.
+    /// A type other than a union, at `indent`, after `used` columns and before `tail` more.
     fn put(&self, out: &mut String, ty: &Ty, indent: usize, used: usize, tail: usize) {
         let flat = self.ty(ty);
         if used + text::width(&flat) + tail <= WIDTH {
@@ -286,7 +286,7 @@ impl<'s> TypeScript<'s> {
         }
     }
 
-    /// A type argument on a line of its own; the members of a broken union stand flush.
+    /// A type argument on its own line; members of a broken union stand flush.
     fn put_argument(&self, out: &mut String, ty: &Ty, indent: usize) {
         let flat = self.ty(ty);
         if indent + text::width(&flat) < WIDTH || members(ty).len() < 2 {
@@ -311,7 +311,7 @@ impl<'s> TypeScript<'s> {
     }
 }
 
-/// A member of a union; in TypeScript a literal type with several values is one.
+/// A member of a union; a literal type of several values is a union in TypeScript.
 enum Member<'t> {
     Type(&'t Ty),
     Lit(&'t Lit),
@@ -325,7 +325,7 @@ fn members(ty: &Ty) -> Vec<Member<'_>> {
     }
 }
 
-/// A property key: quoted only where it must be, which is how prettier sees it (identifiers of ES5, so no astral letters).
+/// A property key, quoted only where prettier quotes it (identifiers of ES5, so no astral letters).
 fn key(wire: &str) -> String {
     let start = |c: char| matches!(c, '_' | '$') || c <= '\u{ffff}' && unicode_ident::is_xid_start(c);
     let rest = |c: char| c == '$' || c <= '\u{ffff}' && unicode_ident::is_xid_continue(c) && !text::is_invisible(c);
@@ -334,7 +334,7 @@ fn key(wire: &str) -> String {
     if plain { wire.to_owned() } else { text::quoted(wire, Language::TypeScript) }
 }
 
-/// The default and the constraints, as many as are short.
+/// Default and short constraints.
 fn comment(field: &Field<'_>) -> String {
     let mut out = field
         .shown_default()

@@ -1,4 +1,4 @@
-//! What is left behind: nothing, after ten thousand scripts and after a gateway that was killed.
+//! Leak tests: nothing is left after ten thousand scripts, and after a gateway was killed.
 
 use std::collections::BTreeSet;
 use std::io::{BufRead as _, BufReader, Write as _};
@@ -12,9 +12,9 @@ use wire::Language;
 
 use super::{Gateway, Request, Session, eventually, gateway, in_runtime};
 
-/// Scripts that are run.
+/// Number of scripts.
 const RUNS: usize = 10_000;
-/// Scripts at once.
+/// Concurrent scripts.
 const AT_ONCE: usize = 4;
 
 pub(crate) fn trials() -> Vec<Trial> {
@@ -27,7 +27,7 @@ pub(crate) fn trials() -> Vec<Trial> {
     ]
 }
 
-/// Most scripts end by themselves; some are stopped at their deadline, some by whoever started them, some die.
+/// Most scripts end on their own; some meet their deadline, some are cancelled, some die.
 async fn ten_thousand_runs() -> Result<(), Failed> {
     let config = "[sandbox.limits]\nwall = \"60s\"\nruns = 4";
     let (gateway, session) = gateway(config, env!("CARGO_BIN_EXE_forgefs").into(), &["worker"])?;
@@ -40,7 +40,7 @@ async fn ten_thousand_runs() -> Result<(), Failed> {
     }
     let metrics = gateway.pool().metrics();
     let idle = || usize::try_from(gateway.pool().metrics().idle).unwrap_or_default();
-    // A worker is a process and three pipes here; the runtime has descriptors of its own for child processes.
+    // A worker is a process and three pipes here; the runtime has its own descriptors for child processes.
     if !eventually(Duration::from_secs(20), || children(std::process::id()).len() == idle()).await {
         return Err(format!("{} processes for {} idle workers", children(std::process::id()).len(), idle()).into());
     }
@@ -71,7 +71,7 @@ async fn one(gateway: &Gateway, session: &Arc<Session>, number: usize) -> Result
     };
     let running = gateway.execute(session, Request { language, code: code.to_owned(), timeout, dry_run: false });
     if endless && timeout.is_none() {
-        // Whoever asked goes away.
+        // The caller cancels.
         return match tokio::time::timeout(Duration::from_millis(50), running).await {
             Ok(execution) => Err(format!("{number} ended by itself: {:?}", execution.error)),
             Err(_) => Ok(()),
@@ -85,7 +85,7 @@ async fn one(gateway: &Gateway, session: &Arc<Session>, number: usize) -> Result
     }
 }
 
-/// The workers of a gateway that is killed end too, also in the middle of a script.
+/// Workers end with a killed gateway, also in the middle of a script.
 async fn killed_gateway() -> Result<(), Failed> {
     let folder = tempfile::tempdir()?;
     let config = folder.path().join("forge.toml");
@@ -117,14 +117,14 @@ async fn killed_gateway() -> Result<(), Failed> {
     }
 }
 
-/// The processes that a process has started and that are still there, also as zombies.
+/// Children of a process, zombies included.
 fn children(of: u32) -> BTreeSet<u32> {
     let tasks = std::fs::read_dir(format!("/proc/{of}/task")).into_iter().flatten().flatten();
     let lists = tasks.map(|task| std::fs::read_to_string(task.path().join("children")).unwrap_or_default());
     lists.flat_map(|list| list.split_whitespace().filter_map(|id| id.parse().ok()).collect::<Vec<u32>>()).collect()
 }
 
-/// Whether there is such a process and it is no zombie.
+/// True if the process exists and is not a zombie.
 fn is_running(id: u32) -> bool {
     let stat = std::fs::read_to_string(format!("/proc/{id}/stat")).unwrap_or_default();
     stat.rsplit_once(')').is_some_and(|(_, rest)| !rest.trim_start().starts_with('Z'))

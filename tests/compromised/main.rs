@@ -1,9 +1,9 @@
-//! The gateway against a worker that is in an attacker's hands.
+//! The gateway against a compromised worker.
 //!
-//! The sandbox has a layer behind the engines: whatever runs in the worker process can only write frames. Here a
-//! process of ours ([`rogue`]) is that worker, confined as a real one is, and writes what it likes. The gateway is the
-//! real one; it must survive, call nothing that was not asked for in order, hold its limits on memory and time, and
-//! serve the next script. This executable is the rogue too, which is why it is a test binary of its own.
+//! The sandbox is a layer behind the engines: code in the worker process can only write frames. Here a process of ours
+//! ([`rogue`]) is that worker, confined like a real one, and writes arbitrary frames. The gateway is the real one; it
+//! must survive, make no call out of order, keep its limits on memory and time, and serve the next script. This
+//! executable is the rogue too, which is why it is a test binary of its own.
 
 mod leaks;
 mod rogue;
@@ -21,7 +21,7 @@ use forgefs::session::Session;
 use libtest_mimic::{Arguments, Failed, Trial};
 use wire::Language;
 
-/// Limits under which the rogue lives. Its CPU time is none that a machine meets, except for what it is to end.
+/// Limits of the rogue. No machine meets its CPU limit, except for behaviours that it must end.
 const CONFIG: &str = r#"
 [sandbox.limits]
 wall = "60s"
@@ -31,28 +31,28 @@ args = "1MiB"
 calls = 20
 "#;
 
-/// Two tools that are known and cannot be reached.
+/// Two known, unreachable tools.
 const TOOLS: &str = r#"{"tools": [
     {"name": "echo", "description": "Answers.", "inputSchema": {"type": "object", "properties": {"text": {"type": "string"}}}},
     {"name": "erase", "description": "Erases.", "inputSchema": {"type": "object"}}
 ]}"#;
 
-/// Memory that any of this may cost the gateway, at its highest, in bytes.
+/// Most peak memory of the gateway, in bytes.
 const MEMORY: u64 = 700 << 20;
 
-/// How the gateway must take a behaviour.
+/// Expected reaction of the gateway.
 #[derive(Clone, Copy)]
 enum Verdict {
     /// The run has this value, as JSON.
     Value(&'static str),
-    /// It fails with this code, and a message that holds this text.
+    /// It fails with this code, and this text in its message.
     Fails(ErrorCode, &'static str),
-    /// It has a value or fails: what counts is that the gateway is as good as before.
+    /// It has a value or fails: the gateway must work as before.
     Survives,
 }
 use Verdict::{Fails, Survives, Value};
 
-/// What is said of a run that meets the limit of CPU time.
+/// Part of the message of a run at its CPU limit.
 const BURNT: &str = "10ms of CPU time";
 
 const BROKE: ErrorCode = ErrorCode::Internal;
@@ -120,7 +120,7 @@ const BEHAVIOURS: &[(&str, Verdict)] = &[
     ("trace_parent", Fails(CRASHED, "signal: 31")),
 ];
 
-/// What a worker does before its first script, and what is said of it.
+/// Behaviour of a worker before its first script, and the expected message.
 const HABITS: &[(&str, &str)] = &[
     ("begins_with_noise", "not a message"),
     ("begins_with_a_gigabyte", "over the limit"),
@@ -153,7 +153,7 @@ fn in_runtime(test: impl Future<Output = Result<(), Failed>>) -> Result<(), Fail
     tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?.block_on(test)
 }
 
-/// A gateway whose workers are what `worker` and its arguments say, with the tools above.
+/// A gateway with `worker` as its workers, and the tools above.
 fn gateway(config: &str, worker: PathBuf, args: &[&str]) -> Result<(Gateway, Arc<Session>), Failed> {
     let folder = tempfile::tempdir()?;
     let catalog = folder.path().join("demo.json");
@@ -164,7 +164,7 @@ fn gateway(config: &str, worker: PathBuf, args: &[&str]) -> Result<(Gateway, Arc
     Ok((gateway, Arc::default()))
 }
 
-/// Runs what only a deadline ends for six seconds, everything else for as long as a busy machine may need.
+/// Runs a behaviour: for six seconds if only a deadline ends it, otherwise as long as a busy machine may need.
 async fn run(gateway: &Gateway, session: &Arc<Session>, code: &str, verdict: Verdict) -> Execution {
     let hangs = matches!(verdict, Survives | Fails(ErrorCode::Timeout, _));
     let timeout = hangs.then_some(Duration::from_secs(6));
@@ -181,7 +181,7 @@ async fn misbehaves(behaviour: &str, verdict: Verdict) -> Result<(), Failed> {
     let (gateway, session) = gateway(&config, std::env::current_exe()?, &["rogue", "honest_start"])?;
     let execution = run(&gateway, &session, behaviour, verdict).await;
     is_taken_as(&execution, verdict)?;
-    // Nothing that was answered after the budget was spent, and nothing that came after the end, was called.
+    // No call was made that was answered after the budget was spent, or that came after the end.
     let made = execution.calls.iter().filter(|call| call.verdict == forgefs::broker::Verdict::Allowed).count();
     if made > 20 || execution.calls.len() > 121 || execution.calls.iter().any(|call| call.tool == "erase") {
         return Err(format!("{made} calls of {}: {:?}", execution.calls.len(), execution.calls.last()).into());
@@ -220,7 +220,7 @@ async fn is_not_used(habit: &str, reason: &'static str) -> Result<(), Failed> {
     is_taken_as(&run(&gateway, &session, "honest", verdict).await, verdict)
 }
 
-/// The most memory that this process ever had, in bytes; 0 where the platform does not tell.
+/// Peak memory of this process, in bytes; 0 if unknown.
 fn peak_memory() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
@@ -228,7 +228,7 @@ fn peak_memory() -> u64 {
     kib.unwrap_or_default() << 10
 }
 
-/// Waits until `holds`, at most this long.
+/// Waits until `holds`, at most `limit`.
 async fn eventually(limit: Duration, mut holds: impl FnMut() -> bool) -> bool {
     let deadline = tokio::time::Instant::now() + limit;
     while !holds() {

@@ -1,7 +1,7 @@
-//! The compromised worker: it speaks the frame protocol, and does whatever the script tells it to do to the gateway.
+//! The compromised worker: it speaks the frame protocol, and the script selects its attack on the gateway.
 //!
-//! A worker whose engine was broken out of is a process of this kind, confined as a real one is: what it can still do
-//! is write frames. The "script" is the name of a behaviour, so that one process can behave and misbehave in turn.
+//! A worker after an engine escape is such a process, confined like a real one: it can still write frames. The "script"
+//! is the name of a behaviour, so that one process can behave and misbehave in turn.
 
 use std::fs::File;
 use std::io::{Read as _, Write as _, stderr, stdin, stdout};
@@ -16,7 +16,7 @@ use wire::{
 };
 use worker::confine;
 
-/// The process; `habit` is what it does before its first script.
+/// Entry of the process; `habit` is its behaviour before the first script.
 pub(crate) fn live(habit: &str) -> ExitCode {
     let layers = confine();
     let mut ready = Ready {
@@ -58,7 +58,7 @@ pub(crate) fn live(habit: &str) -> ExitCode {
 fn misbehave(behaviour: &str, run: u64) {
     match behaviour {
         "honest" => done(run, json!("honest")),
-        // Lies about numbers.
+        // Wrong numbers.
         "call_of_another_run" => call(run + 1, 1, &Op::Servers),
         "call_of_run_zero" => call(0, 1, &Op::Servers),
         "replayed_call" => {
@@ -90,7 +90,7 @@ fn misbehave(behaviour: &str, run: u64) {
                 call(run + 1, number, &tool("demo", "erase", "{}"));
             }
         }
-        // Frames that are none.
+        // Invalid frames.
         "not_json" => write(b"\x05\0\0\0hello"),
         "empty_frame" => write(&[0; 4]),
         "gigabyte_frame" => write(&(1_u32 << 30).to_le_bytes()),
@@ -178,14 +178,14 @@ fn misbehave(behaviour: &str, run: u64) {
             output(run, "\u{1b}]0;owned\u{7}\u{202e}");
             done(run, json!("said"));
         }
-        // What the broker and the file tree must refuse.
+        // Requests that the broker and the file tree must refuse.
         "wander" => wander(run),
-        // What the kernel must refuse.
+        // Attempts that the kernel must refuse.
         attempt => done(run, json!(got_out(attempt))),
     }
 }
 
-/// Asks for what is outside of the tree and of the session, in every spelling; answers all that came back.
+/// Requests paths outside the tree and the session, in every spelling; answers everything that came back.
 fn wander(run: u64) {
     let mut ops = Vec::new();
     for path in [
@@ -225,7 +225,7 @@ fn wander(run: u64) {
         call(run, number, op);
     }
     let answers: Vec<String> = ops.iter().map(|_| reply()).collect();
-    // The control: what may be read was read.
+    // The control: readable paths were read.
     let honest = (1..).nth(ops.len()).unwrap_or_default();
     call(run, honest, &Op::Cat { paths: vec!["/demo/echo.pyi".to_owned()], lines: None });
     let control = reply().contains("def echo");
@@ -233,7 +233,7 @@ fn wander(run: u64) {
     done(run, json!({"leaked": answers.iter().filter(leaked).collect::<Vec<_>>(), "control": control}));
 }
 
-/// An error with everything too large, and blamed on a call that was never made.
+/// An error with every field too large, blamed on a call that was never made.
 fn forged_error(run: u64) {
     let error = CallError {
         code: ErrorCode::ToolError,
@@ -254,7 +254,7 @@ fn forged_error(run: u64) {
     send(&FromWorker::Done(Box::new(Done { run, result: Err(error), stats: Stats::default() })));
 }
 
-/// Whether the process got anywhere outside of itself.
+/// True if the process reached anything outside.
 fn got_out(attempt: &str) -> bool {
     match attempt {
         "open" => File::open("/etc/passwd").is_ok(),
@@ -292,7 +292,7 @@ fn traced() -> bool {
     unsafe { nix::libc::ptrace(nix::libc::PTRACE_ATTACH, nix::unistd::getppid().as_raw(), none, none) == 0 }
 }
 
-/// What a run costs, as text.
+/// Statistics of a run, as text.
 const STATS: &str = r#"{"cpu_us":0,"heap_bytes":0}"#;
 
 fn tool(server: &str, tool: &str, args: &str) -> Op {
@@ -344,7 +344,7 @@ fn frame(body: &[u8]) {
 
 fn write(bytes: &[u8]) {
     let mut stdout = stdout().lock();
-    // A gateway that had enough has closed the pipe.
+    // A gateway that gave up has closed the pipe.
     if stdout.write_all(bytes).and_then(|()| stdout.flush()).is_err() {
         exit(0);
     }

@@ -1,9 +1,9 @@
-// Lets the client side of a gateway meet one server of the conformance suite, as an agent and the person at it would.
+// Drives the client side of a gateway against one server of the conformance suite, as an agent and its user would.
 //   node client.mjs FORGEFS URL
 // The suite starts this for each scenario. It configures URL as the only server of `forgefs serve`, calls each tool
-// that the gateway shows in a script of one call, and reads the prompts and resources. As the person it answers
-// questions with their defaults, and follows the address of a login as a browser would. All the rest, which is what
-// the suite looks at, is done by ForgeFS.
+// that the gateway shows in a script of one call, and reads the prompts and resources. As the user it answers questions
+// with their defaults, and follows the address of a login like a browser. ForgeFS does all the rest, which is what the
+// suite checks.
 import { spawn } from "node:child_process";
 import fs from "node:fs";
 import os from "node:os";
@@ -144,13 +144,13 @@ gateway.send({ method: "notifications/initialized" });
 let state = await settled(gateway, /connecting/);
 let failed = await use(gateway);
 for (let logins = 0; logins < LOGINS; logins++) {
-  // Folder or error say which login helps, as they would to a person.
+  // Folder or error name the login that helps, as for a person.
   const command = /forgefs auth login suite((?: --scope [\w:./-]+)*)/.exec(failed || state);
   if (!command || !(await login(command[1].split(" ").filter(Boolean)))) break;
   state = await settled(gateway, logins > 0 ? /connecting/ : /connecting|login suite$/m);
   failed = await use(gateway);
 }
-// Whether that was right is for the suite to say: an error that is told is as good an end as another.
+// The suite decides whether that was right: a reported error is a valid end too.
 console.error(`${state}\n${failed}`);
 gateway.child.stdin.end();
 await new Promise((resolve) => gateway.child.on("close", resolve));

@@ -1,9 +1,9 @@
 // Puts an MCP server that speaks stdio behind Streamable HTTP, for a suite that speaks HTTP only.
 //   node shim.mjs PORT 2025-11-25|2026-07-28 COMMAND ARGUMENTS...
-// Only the binding to HTTP is made here: headers, status codes, sessions, streams. In 2025-11-25 each session has a
+// It only adds the HTTP binding: headers, status codes, sessions, streams. In 2025-11-25 each session has a
 // process of its own; in 2026-07-28, which has no sessions, one process serves all requests.
 //
-// The suite calls tools of its own. Behind a gateway in code mode tools are called by scripts, so the call of a tool
+// The suite calls tools of its own. Behind a code-mode gateway scripts call tools, so the call of a tool
 // `test_…` becomes the script that an agent would write for it: one call of that tool of the server `fixture`.
 import { spawn } from "node:child_process";
 import { randomUUID } from "node:crypto";

@@ -1,4 +1,4 @@
-//! `allow` and `deny`: what they hide is hidden everywhere, and a call to it reads like one to a tool that never was.
+//! `allow` and `deny`: hidden tools are hidden everywhere, and a call to one reads like one to an unknown tool.
 
 use serde_json::json;
 
@@ -7,7 +7,7 @@ use super::faulty::samples;
 
 const TOOLS: [&str; 6] = ["find_users", "get_manager", "get_user", "list_on_call", "list_teams", "list_users"];
 
-/// Keys of the server, and the tools that are left.
+/// Keys of the server, and the remaining tools.
 const CASES: &[(&str, &[&str])] = &[
     ("", &TOOLS),
     ("allow = []", &[]),
@@ -56,7 +56,7 @@ async fn a_hidden_tool_reads_like_one_that_never_was() {
     ] {
         let hidden = session.execute_err(language, &call.replace("TOOL", "get_manager")).await;
         let never = session.execute_err(language, &call.replace("TOOL", "get_manageb")).await;
-        // Suggestions are of what there is, and depend on the name.
+        // Suggestions name existing tools, and depend on the name.
         let told = |text: String| text.split("\nfix:").next().unwrap_or_default().to_owned();
         assert!(!never.contains("get_manager"), "{never}");
         assert_eq!(

@@ -1,5 +1,5 @@
-//! How much one client may leave open: questions without an answer, requests, streams of changes. What is beyond is
-//! refused or given up with a word why, and everybody else goes on.
+//! Limits of one client: unanswered questions, requests, streams of changes. Those over a limit are refused or
+//! abandoned with an explanation, and all others continue.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::Path;
@@ -37,7 +37,7 @@ async fn questions_without_an_answer_keep_nobody_from_running() {
         };
         let key = asked.input_requests.expect("a question").keys().next().expect("a question").clone();
         states.push((ask, key, asked.request_state.expect("a state")));
-        // With two places for runs, and a question in each, there was none left.
+        // With two slots for runs, and a question in each, there was none left.
         let started = Instant::now();
         assert_eq!(execute(&service, "javascript", "return 1").await.as_deref(), Ok("1"), "after {n} questions");
         assert!(started.elapsed() < Duration::from_secs(15), "{:?}", started.elapsed());
@@ -54,7 +54,7 @@ async fn questions_without_an_answer_keep_nobody_from_running() {
             serde_json::to_value(&done.content).expect("JSON")[0]["text"].as_str().unwrap_or_default().to_owned(),
         );
     }
-    // Sixteen wait; those before them learn why they do not.
+    // Sixteen wait; earlier ones learn why they do not.
     for (n, said) in said.iter().enumerate() {
         match n {
             0..4 => assert!(
@@ -64,7 +64,7 @@ async fn questions_without_an_answer_keep_nobody_from_running() {
             _ => assert_eq!(said, "\"sent\"", "{n}"),
         }
     }
-    // Another gateway of the same configuration is another matter altogether.
+    // Another gateway with the same configuration is independent.
     let file = fence.write("one.js", "return 1");
     let config = fence.work().join("forge.toml");
     fence.run([Path::new("--config"), &config, Path::new("run"), &file]).success();
@@ -117,7 +117,7 @@ impl Wire {
         writeln!(self.stdin, "{message}").expect("it reads");
     }
 
-    /// Writes these bytes, whatever they are.
+    /// Writes raw bytes.
     pub(crate) fn raw(&mut self, bytes: &[u8]) {
         self.stdin.write_all(bytes).expect("it reads");
     }
@@ -126,7 +126,7 @@ impl Wire {
         self.send(json!({"id": id, "method": "tools/call", "params": {"name": tool, "arguments": arguments}}));
     }
 
-    /// The next line of which `is` holds.
+    /// The next line that matches `is`.
     pub(crate) fn next(&self, is: impl Fn(&Value) -> bool) -> Value {
         let deadline = Instant::now() + Duration::from_secs(60);
         loop {
@@ -158,7 +158,7 @@ impl Wire {
         self.status("VmRSS:")
     }
 
-    /// The most that it ever was.
+    /// Its peak.
     pub(crate) fn peak(&self) -> u64 {
         self.status("VmHWM:")
     }
@@ -169,7 +169,7 @@ impl Wire {
         line.trim().trim_end_matches(" kB").parse().unwrap_or_default()
     }
 
-    /// Whether it still answers, at once.
+    /// Asserts that it still answers, at once.
     pub(crate) fn is_well(&mut self, id: u64) {
         let started = Instant::now();
         self.call(id, "ls", json!({}));
@@ -198,7 +198,7 @@ fn a_client_of_the_older_revisions_that_answers_nothing_can_go_on_too() {
         if n <= 16 {
             wire.next(|line| line["method"] == "elicitation/create");
         } else {
-            // One more than may wait: the first is given up, and says so.
+            // One more than may wait: the first is abandoned, and says so.
             let answer = wire.answer(n - 16).to_string();
             assert!(answer.contains("16 later requests of this client wait for an answer too"), "{answer}");
         }
@@ -233,7 +233,7 @@ fn streams_of_changes_are_bounded_and_what_is_over_is_told() {
     wire.is_well(5000);
     let grown = wire.memory().saturating_sub(before);
     assert!(grown < 60 << 10, "3,000 streams take {grown} KiB");
-    // A stream that is cancelled makes room for another one.
+    // A cancelled stream frees its slot.
     wire.send(json!({"method": "notifications/cancelled", "params": {"requestId": 1}}));
     for (id, uris, why) in [
         (6001, vec!["x".repeat(9000)], "over the limit of 8192 bytes"),
@@ -267,7 +267,7 @@ fn requests_under_way_are_bounded_and_what_is_over_is_told() {
             let message = answer["error"]["message"].as_str().unwrap_or_default().to_owned();
             assert_eq!(message, "requests under way: 1025 items, over the limit of 1024 items");
         }
-        // Notices that a request is cancelled, of requests that there are and of some that there never were.
+        // Cancellations of existing requests and of some that never existed.
         for id in 1..=20_000 {
             wire.send(json!({"method": "notifications/cancelled", "params": {"requestId": id}}));
         }

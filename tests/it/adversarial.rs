@@ -1,8 +1,8 @@
-//! Requests made up by chance that look for time, memory and panics, beside a second stream of requests.
+//! Randomised requests that search for slow, large and panicking cases, beside a second stream of requests.
 //!
-//! `FORGEFS_ADVERSARIAL_SECONDS` says for how long (`cargo xtask ci`: three minutes), `FORGEFS_ADVERSARIAL_SEED` repeats a
-//! run: a failure names its seed, the request, and the command. The scripts, patterns and queries are made up here, tool
-//! lists and answers by tests/servers/hostile.py from the same seed. What was found becomes a case of a table in the test
+//! `FORGEFS_ADVERSARIAL_SECONDS` sets the duration (`cargo xtask ci`: one minute), `FORGEFS_ADVERSARIAL_SEED`
+//! repeats a run: a failure names its seed, the request, and the command. Scripts, patterns and queries are generated
+//! here, tool lists and answers by tests/servers/hostile.py from the same seed. Each finding becomes a case in the test
 //! of its topic.
 
 use std::time::{Duration, Instant};
@@ -14,13 +14,13 @@ use serde_json::{Value, json};
 use crate::client::{Fence, Session};
 use crate::faulty::python;
 
-/// How long requests are made up, if nothing else is said.
+/// Default duration.
 const SECONDS: u64 = 15;
-/// The longest that one request may take, on whatever machine: what is not bounded takes for ever.
+/// Longest request on any machine: an unbounded one takes forever.
 const LONGEST: Duration = Duration::from_secs(90);
-/// The longest that a request of another client may take meanwhile, in an unoptimised build beside other tests.
+/// Longest concurrent request of another client, in an unoptimised build beside other tests.
 const LONGEST_BESIDE: Duration = Duration::from_secs(20);
-/// The most memory that the gateway may ever have, in MiB: the formula of docs/operations.md for this configuration.
+/// Most peak memory of the gateway, in MiB: the formula of docs/operations.md for this configuration.
 const MEMORY: usize = 1500;
 
 /// One request.
@@ -31,7 +31,7 @@ enum Request {
     Prompt(String),
 }
 
-/// Pieces that something is made of, each for a parser or matcher that they may trouble.
+/// Fragments that may trouble a parser or matcher.
 const PATHS: &[&str] = &[
     "/",
     "{",
@@ -134,7 +134,7 @@ const JAVASCRIPT: &[&str] = &[
     "enum E { A = 'xy', B = A + A, C = B + B, D = C + C }\n",
     "type T = { a: Array<Record<string, number>> };\n",
 ];
-/// Arguments that are JSON, JavaScript and Starlark alike.
+/// Arguments valid as JSON, JavaScript and Starlark.
 const ARGUMENTS: &[&str] = &[
     "{}",
     "{'a': {'a': {'a': {'b': {'b': {'a': []}}}}}}",
@@ -161,7 +161,7 @@ const STARLARK: &[&str] = &[
     "fail('x' * N)",
 ];
 
-/// How often a thing is repeated: mostly little, sometimes more than anything should take.
+/// Number of repetitions: mostly small, sometimes excessive.
 fn size(rng: &mut Rng) -> usize {
     let most = [10, 300, 5_000, 40_000, 400_000][rng.usize(..5)];
     rng.usize(1..most)
@@ -218,7 +218,7 @@ fn request(rng: &mut Rng) -> Request {
 }
 
 async fn make(session: &Session, request: &Request) {
-    // How it ends is for others to say; here it ends.
+    // Any result is fine; it must only end.
     match request {
         Request::Tool(tool, arguments) => drop(session.call(tool, arguments.clone()).await),
         Request::Read(uri) => drop(session.peer().read_resource(ReadResourceRequestParams::new(uri.clone())).await),
@@ -236,7 +236,7 @@ fn number(variable: &str) -> Option<u64> {
     std::env::var(variable).ok()?.parse().ok()
 }
 
-/// How a run is repeated.
+/// Command that repeats a run.
 fn again(seed: u64, seconds: u64) -> String {
     format!(
         "again: FORGEFS_ADVERSARIAL_SEED={seed} FORGEFS_ADVERSARIAL_SECONDS={seconds} \

@@ -1,5 +1,5 @@
-//! Two strict groups in one session: what a run of one can list, count, read, replace and delete of the other is
-//! nothing, by every operation and in both languages.
+//! Two strict groups in one session: a run of one cannot list, count, read, replace or delete data of the other, by any
+//! operation and in both languages.
 
 use rmcp::model::{CallToolRequestParams, GetPromptRequestParams, ReadResourceRequestParams};
 use serde_json::json;
@@ -10,7 +10,7 @@ use crate::policy::{Service, User, call, connected, execute, reached};
 
 const APART: &str = "groups = { a = { servers = [\"vault\"] }, b = { servers = [\"chat\"] } }";
 
-/// Has a run of a server keep an entry of the stash and a result; the path of the result.
+/// Stores a stash entry and a result from a run of a server; returns the path of the result.
 async fn kept(service: &Service, server: &str) -> String {
     let code = format!("await forge.stash.put('{server}', await {server}.look({{text: 'x'}})); return 1");
     execute(service, "javascript", &code).await.expect("kept");
@@ -19,7 +19,7 @@ async fn kept(service: &Service, server: &str) -> String {
     words.into_iter().find(|word| word.starts_with("/results/")).expect("a path").to_owned()
 }
 
-/// What a run in the group of `vault` answers.
+/// Answer of a run in the group of `vault`.
 async fn within(service: &Service, language: &str, code: &str) -> Result<String, String> {
     let code = match language {
         "javascript" => format!("await vault.look({{text: 'x'}}); {code}"),
@@ -38,7 +38,7 @@ async fn a_run_of_one_strict_group_finds_nothing_of_another() {
     let (own, other) = (kept(&service, "vault").await, kept(&service, "chat").await);
     let folder = other.rsplit_once('/').expect("a folder").0;
     let none = "/results/999/1.json";
-    // (JavaScript, Starlark, what its answer or error has); nothing may name what the other group has.
+    // (JavaScript, Starlark, text of its answer or error); nothing may reveal the other group's data.
     let cases = [
         ("return await forge.results.list()".to_owned(), "results.list()".to_owned(), own.as_str()),
         ("return await forge.ls('/results')".to_owned(), "ls('/results')".to_owned(), own.as_str()),
@@ -83,7 +83,7 @@ async fn a_run_of_one_strict_group_finds_nothing_of_another() {
             "GROUP_POLICY_DENIED",
         ),
         ("return await forge.cat('/*/resources/*')".to_owned(), "cat('/*/resources/*')".to_owned(), "data of vault"),
-        // What matches there is as if it were not: neither its text nor that there is one.
+        // A hidden match reveals neither its text nor its existence.
         (
             "return await forge.cat('/c*/resources/*')".to_owned(),
             "cat('/c*/resources/*')".to_owned(),
@@ -102,10 +102,10 @@ async fn a_run_of_one_strict_group_finds_nothing_of_another() {
         for (language, code) in [("javascript", js), ("starlark", starlark)] {
             let (Ok(said) | Err(said)) = within(&service, language, &code).await;
             assert!(said.contains(has), "{language}: {code}: {said}");
-            // What was asked for itself is repeated in what is said of it.
+            // The answer repeats the request itself.
             let said =
                 said.replace(&format!("there is no {other}"), "").replace(&format!("there is no folder {folder}"), "");
-            // The line of the script with the place of the error repeats it too.
+            // The script's line at the error's position repeats it too.
             let told = said
                 .lines()
                 .filter(|line| !line.contains(&code) && !line.contains("forge."))
@@ -118,7 +118,7 @@ async fn a_run_of_one_strict_group_finds_nothing_of_another() {
             );
         }
     }
-    // The client itself sees its own.
+    // The client itself sees its own data.
     let listing = call(&service, "ls", json!({"path": "/results"})).await.expect("listed");
     assert!(listing.contains(&own) && listing.contains(&other), "{listing}");
     assert!(call(&service, "cat", json!({"path": other})).await.expect("read").contains("data of chat"));
@@ -149,7 +149,7 @@ async fn what_a_run_may_not_read_it_does_not_replace_and_its_size_does_not_count
         for (server, value) in [("vault", "\"v2\""), ("chat", "\"c1\"")] {
             assert_eq!(execute(&service, language, &get(server)).await.as_deref(), Ok(value), "{language} {server}");
         }
-        // A run without a group reads the latest, and is in its group then.
+        // A run without a group reads the latest, and then is in its group.
         let code = match language {
             "javascript" => "await forge.stash.get('k'); await chat.look({text: 'x'})",
             _ => "stash.get('k')\nchat.look(text='x')",
@@ -157,7 +157,7 @@ async fn what_a_run_may_not_read_it_does_not_replace_and_its_size_does_not_count
         let error = execute(&service, language, code).await.expect_err("it holds data of vault");
         assert!(error.contains("GROUP_POLICY_DENIED"), "{language}: {error}");
     }
-    // Each has all the room: what one fills says nothing to the other.
+    // Each has the full limit: one group's use reveals nothing to the other.
     for server in ["vault", "chat", "vault"] {
         let code = format!(
             "await {server}.look({{text: 'x'}}); const large = 'x'.repeat(3 << 20);
@@ -170,7 +170,7 @@ async fn what_a_run_may_not_read_it_does_not_replace_and_its_size_does_not_count
     service.cancel().await.expect("the session ends");
 }
 
-/// What a client may do with the address of a link before it reads it: nothing, or what a browser does.
+/// Forms of a link's address as a client may read it: unchanged, or normalised like in a browser.
 fn read_as(uri: &str) -> Vec<String> {
     let as_web = uri.replacen("forge:///", "https://h/", 1);
     let resolved = url::Url::parse(&as_web).map(|url| url.as_str().replacen("https://h/", "forge:///", 1));
@@ -218,5 +218,28 @@ async fn a_link_of_a_server_leads_to_that_server() {
         }
     }
     assert!(!reached(&fence).iter().any(|call| call.starts_with("vault ")), "{:?}", reached(&fence));
+    service.cancel().await.expect("the session ends");
+}
+
+/// A script that catches an error of the protocol has read what the server said in it.
+#[tokio::test]
+async fn what_a_server_says_in_an_error_of_the_protocol_is_its_data() {
+    if has_python("tests/servers/policy.py").is_none() {
+        return;
+    }
+    let (fence, user) = (Fence::new(), User::new(None));
+    let flow = "flows = [{ from = \"vault\", to = \"chat\", action = \"deny\" }]";
+    let service = connected(&fence, Era::Modern, flow, &user).await;
+    for (language, code) in [
+        (
+            "javascript",
+            "try { await vault.look({text: 'refuse'}) } catch (error) { await chat.send({text: error.message}) }",
+        ),
+        ("starlark", "error = try_call(vault.look, text='refuse').error\nchat.send(text=error.message)"),
+    ] {
+        let refused = execute(&service, language, code).await.expect_err(language);
+        assert!(refused.contains("GROUP_POLICY_DENIED"), "{language}: {refused}");
+    }
+    assert!(!reached(&fence).iter().any(|line| line.contains("send")), "{:?}", reached(&fence));
     service.cancel().await.expect("the session ends");
 }

@@ -1,4 +1,4 @@
-//! Approvals: what the user is asked, what is remembered of it, and that nobody's consent is not consent.
+//! Approvals: questions to the user, remembered consents, and no consent without a user.
 
 use std::fs;
 use std::path::Path;
@@ -31,7 +31,7 @@ async fn what_is_remembered_is_what_was_said() {
     }
     for era in [Era::Legacy, Era::Modern] {
         for language in ["javascript", "starlark"] {
-            // Two calls of one tool, one of another, in one run and in a second one: how often the user is asked.
+            // Two calls of one tool, one of another, in one run and in a second one: number of questions.
             for (decision, asked) in
                 [("allow once", [3, 3]), ("allow for this run", [2, 2]), ("allow for this session", [2, 0])]
             {
@@ -63,7 +63,7 @@ async fn nothing_but_consent_is_consent() {
         for decision in ["deny", "decline", "cancel", "nothing", "Allow Once", ""] {
             let (fence, user) = (Fence::new(), User::new(Some(decision)));
             let service = connected(&fence, era, WRITES, &user).await;
-            // A script that tries again does not get to ask again.
+            // A script that tries again cannot ask again.
             let code = "for (let n = 0; n < 3; n++) { try { await chat.send({text: 'x'}) } catch (error) { console.log(error.code) } }
                 await chat.send({text: 'x'})";
             let error = execute(&service, "javascript", code).await.expect_err("denied");
@@ -143,7 +143,7 @@ async fn the_question_says_what_why_and_whose_data() {
             .replace("data of vault may go to chat; chat asks before this, always", because(question)),
             "{era:?}"
         );
-        // Both rules were consented to: either alone is not asked about again, another tool is.
+        // Both rules have consent: either alone does not ask again, another tool does.
         execute(&service, "javascript", "await chat.send({text: 'y'}); return 1").await.expect("allowed");
         assert_eq!(user.asked(), [""; 0], "{era:?}");
         execute(&service, "javascript", "await chat.look({text: 'y'}); return 1").await.expect("allowed");
@@ -152,7 +152,7 @@ async fn the_question_says_what_why_and_whose_data() {
     }
 }
 
-/// The reasons, which are in a fixed order of their own.
+/// The reasons, which have a fixed order of their own.
 fn because(question: &str) -> &str {
     let line = question.lines().find_map(|line| line.strip_prefix("▌ Because: ")).expect("reasons");
     for reason in ["data of vault may go to chat", "chat asks before this, always"] {
@@ -183,7 +183,7 @@ async fn calls_at_once_are_one_question_that_shows_them_all() {
             }
             service.cancel().await.expect("the session ends");
         }
-        // Nobody is shown more than can be read: the rest is another question.
+        // A question shows no more than a person can read: the rest is another question.
         let (fence, user) = (Fence::new(), User::new(Some("allow once")));
         let service = connected(&fence, era, WRITES, &user).await;
         let code = "const done = await forge.parallel(Array.from({length: 12}, (_, n) => () => chat.send({text: `call ${n}`})), {concurrency: 12});
@@ -288,7 +288,7 @@ fn a_dry_run_sends_no_write_and_lists_what_would_happen() {
         ]
     );
     assert_eq!(reached(&fence), ["vault look {\"text\": \"c\"}"; 2]);
-    // Without --json the plan goes where notes go.
+    // Without --json the plan goes to stderr.
     let shown = run(&js, &["--dry-run"]);
     assert!(shown.stderr.contains("--- dry run: 4 of 6 calls not made\n1. chat.make("), "{shown:?}");
 }

@@ -1,4 +1,4 @@
-//! What servers ask and tell the client while a script waits for them: elicitation, sampling, roots, progress, logs.
+//! Servers' requests and notifications during a script: elicitation, sampling, roots, progress, logs.
 #![expect(deprecated, reason = "servers and clients go on to use what 2026-07-28 deprecates")]
 
 use std::path::Path;
@@ -19,7 +19,7 @@ use crate::client::{Era, Fence, up};
 use crate::faulty::python;
 use crate::real::Real;
 
-/// A client that answers whatever it is asked, and notes what it heard.
+/// A client that answers every question, and notes what it received.
 #[derive(Clone)]
 struct Client {
     abilities: ClientCapabilities,
@@ -44,7 +44,7 @@ impl Client {
         std::mem::take(&mut *self.heard.lock().expect("not poisoned"))
     }
 
-    /// What it heard, as soon as that is enough; after half a minute whatever it is.
+    /// Received messages once they suffice, or after half a minute.
     async fn heard_until(&self, is_enough: impl Fn(&[String]) -> bool) -> Vec<String> {
         let deadline = Instant::now() + Duration::from_secs(30);
         let mut heard = self.heard();
@@ -55,7 +55,7 @@ impl Client {
         heard
     }
 
-    /// What its user was asked; some servers ask for the roots by themselves.
+    /// Questions to its user; some servers ask for the roots on their own.
     fn asked(&self) -> Vec<String> {
         let is_notice = |line: &String| ["progress ", "log ", "roots"].iter().any(|kind| line.starts_with(kind));
         self.heard().into_iter().filter(|line| !is_notice(line)).collect()
@@ -148,7 +148,7 @@ fn script(code: &str) -> CallToolRequestParams {
     CallToolRequestParams::new("execute").with_arguments(arguments.as_object().cloned().expect("an object"))
 }
 
-/// What a script returns or fails with.
+/// Value or error of a script.
 pub(crate) async fn run<C: ClientHandler>(
     service: &RunningService<RoleClient, C>,
     code: &str,
@@ -203,7 +203,7 @@ async fn questions_of_servers_reach_the_client_and_answers_come_back_whatever_th
                 "{at}"
             );
 
-            // Several at once, before and after other work: the script stands still in between and loses nothing.
+            // Several at once, before and after other work: the script pauses in between and loses nothing.
             let code = "let n = 1; const first = await asking.confirm({text: 'one'}); n += 1;
                 const both = await forge.parallel([() => asking.confirm({text: 'x'}), () => asking.confirm({text: 'y'})]);
                 return [n, first.a.action, both.results.map((r) => r.a.content.to), (await asking.seen()).cancelled]";
@@ -238,7 +238,7 @@ async fn a_client_that_cannot_be_asked_is_not_and_the_script_hears_why() {
             assert_eq!(seen, told, "{at}");
             service.cancel().await.expect("the session ends");
         }
-        // Without any client there is nobody to ask.
+        // Without a client there is no user to ask.
         let Some(config) = python("asking", "asking.py", &[server]) else { return };
         let fence = Fence::new();
         let file = fence.write("forge.toml", &config);
@@ -252,7 +252,7 @@ async fn a_client_that_cannot_be_asked_is_not_and_the_script_hears_why() {
 #[tokio::test]
 async fn time_in_which_a_person_thinks_does_not_count() {
     let cases = SERVERS.iter().flat_map(|server| [Era::Legacy, Era::Modern].map(|era| (*server, era)));
-    // Beside each other: every one of these people thinks for a while.
+    // In parallel: each of these users thinks for a while.
     futures::future::join_all(cases.map(async |(server, era)| {
         let Some(config) = python("asking", "asking.py", &[server]) else { return };
         let config = format!(
@@ -279,7 +279,7 @@ async fn a_question_that_nobody_waits_for_any_more_is_withdrawn() {
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
         sent.cancel(Some("changed my mind".to_owned())).await.expect("cancelled");
-        // The server that asks by requests of its own learns of it; the other has nothing in flight to be told of.
+        // Only the server that asks by requests of its own learns of it; the other has no request in flight.
         if server == "legacy" {
             let started = Instant::now();
             while run(&service, "return (await asking.seen()).cancelled").await.expect("seen") == json!([]) {
@@ -288,6 +288,13 @@ async fn a_question_that_nobody_waits_for_any_more_is_withdrawn() {
         }
         assert!(run(&service, "return await asking.confirm()").await.is_ok());
         service.cancel().await.expect("the session ends");
+        let log = std::fs::read_to_string(fence.audit()).expect("an audit file");
+        let records: Vec<Value> = log.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+        let cancelled: Vec<&Value> = records.iter().filter(|record| record["outcome"] == "CANCELLED").collect();
+        let [record] = cancelled[..] else { panic!("one script was cancelled: {log}") };
+        let call = &record["calls"][0];
+        assert_eq!((&call["tool"], &call["outcome"]), (&json!("never"), &json!("running")), "{record}");
+        assert!(call["ms"].as_f64().is_some_and(|ms| ms > 0.0), "{record}");
     }
 }
 
@@ -344,7 +351,7 @@ async fn progress_and_logs_of_servers_reach_the_client() {
             let sent = service.send_request_with_option(request, options).await.expect("sent");
             let answer = serde_json::to_string(&sent.await_response().await.expect("answered")).expect("JSON");
             assert!(answer.contains(r#"\"error\""#), "{at}: the server was not told the level: {answer}");
-            // The client's own handlers run beside each other.
+            // The client's own handlers run concurrently.
             let heard = client.heard_until(|heard| {
                 let logs = heard.iter().filter(|line| line.starts_with("log ")).count();
                 logs == 3 && heard.iter().any(|line| line.ends_with("asking.seen: done"))

@@ -1,4 +1,4 @@
-//! Records of what ran: complete, private, rotated, and enough to see what an agent saw.
+//! Audit records: complete, private, rotated, and enough to see what an agent saw.
 #![expect(clippy::print_stdout, reason = "a test that measures says what")]
 
 use std::collections::BTreeSet;
@@ -17,12 +17,12 @@ use serde_json::{Value, json};
 use super::client::{Era, Fence, Session};
 use super::faulty::{has_python, samples};
 
-/// The records of runs that ended.
+/// Records of finished runs.
 fn lines(fence: &Fence) -> Vec<Value> {
     written(fence).into_iter().filter(|line| line.get("event").is_none()).collect()
 }
 
-/// Every line of the file.
+/// All lines of the file.
 fn written(fence: &Fence) -> Vec<Value> {
     let text = fs::read_to_string(fence.audit()).expect("an audit file");
     text.lines().map(|line| serde_json::from_str(line).expect("a JSON line")).collect()
@@ -77,7 +77,7 @@ async fn a_record_says_who_ran_what_where_and_after_reading_what() {
         assert!(first["confined"].as_array().is_some_and(|layers| layers.contains(&json!("seccomp"))), "{first}");
         assert_eq!(first["calls"][0]["tool"], "list_teams");
         assert_eq!(first["calls"][0]["outcome"], "ok");
-        // What the agent saw is what is kept.
+        // The kept text is the one that the agent saw.
         let id = first["id"].as_str().expect("an id");
         let stubs = fence.run(["audit", "stubs", id]).success().stdout;
         assert_eq!(stubs.trim_end(), format!("# /people/list_teams.pyi\n{}", seen.trim_end()));
@@ -109,7 +109,7 @@ fn the_file_is_private_and_rotated_and_loses_nothing() {
     let fence = Fence::new();
     fence.write("forge.toml", &format!("{}[audit]\nmax_size = \"64KiB\"\nkeep = 3\n", samples()));
     let script = format!("# {}\npeople.list_teams()", "x".repeat(4000));
-    // Four processes at once, each of them several times: they share the file.
+    // Four processes at once, several times each: they share the file.
     std::thread::scope(|scope| {
         for _ in 0..4 {
             scope.spawn(|| {
@@ -165,7 +165,7 @@ async fn half_a_record_takes_no_other_with_it() {
         session.execute("starlark", "1").await;
         session.close().await;
         let mut file = fs::OpenOptions::new().append(true).open(fence.audit()).expect("an audit file");
-        // A disk that is full may end in the middle of a character.
+        // A full disk may end the file in the middle of a character.
         file.write_all(&half.as_bytes()[..half.len() - 1]).expect("written");
     }
     let session = fence.serve("").await;
@@ -174,7 +174,7 @@ async fn half_a_record_takes_no_other_with_it() {
     assert_eq!(fence.run(["audit", "list"]).success().stdout.lines().count(), 3);
 }
 
-/// Runs `1`, `2` … `count` eight at a time, and gives those that were answered. The gateway is killed after `kill`.
+/// Runs `1`, `2` … `count` eight at a time, and returns the answered ones. Kills the gateway after `kill`.
 async fn run_many(session: &Session, count: u64, kill: Option<u64>) -> BTreeSet<u64> {
     let answered = AtomicU64::new(0);
     let runs = (1..=count).map(|number| {
@@ -195,7 +195,7 @@ async fn run_many(session: &Session, count: u64, kill: Option<u64>) -> BTreeSet<
     futures::stream::iter(runs).buffer_unordered(8).filter_map(std::future::ready).collect().await
 }
 
-/// Every execution that was answered has its record, and one only; also when the gateway is killed among them.
+/// Every answered execution has exactly one record, also when the gateway is killed meanwhile.
 #[tokio::test]
 async fn ten_thousand_executions_lose_no_record() {
     let count = 10_000;
@@ -214,7 +214,7 @@ async fn ten_thousand_executions_lose_no_record() {
     assert_eq!(listed.lines().count(), recorded.len());
 }
 
-/// What the scripts on record were, sorted.
+/// The scripts on record, sorted.
 fn numbers(fence: &Fence) -> Vec<u64> {
     let text = fs::read_to_string(fence.audit()).expect("an audit file");
     // The kill may have come in the middle of a line.
@@ -232,12 +232,12 @@ fn slow(fence: &Fence) -> Option<String> {
     Some(format!("[servers.vault]\ncommand = \"python3\"\nargs = [{script:?}, \"vault\", {log:?}]\n"))
 }
 
-/// What the server of [`slow`] was called for.
+/// Calls that the server of [`slow`] got.
 fn called(fence: &Fence) -> String {
     fs::read_to_string(fence.work().join("calls")).unwrap_or_default()
 }
 
-/// Every call that a server got is on record, also when the gateway is killed before it is answered.
+/// Every call that a server got is on record, also when the gateway is killed before the answer.
 #[tokio::test]
 async fn a_call_is_on_record_before_it_is_sent() {
     for era in [Era::Legacy, Era::Modern] {
@@ -307,7 +307,7 @@ fn a_line_of_a_call_says_what_the_record_says_later() {
     assert!(lines[3].get("code").is_none() && lines[2]["session"] == lines[4]["session"], "{lines:?}");
 }
 
-/// What was read is on record once, and each record still tells all of it, as far as there are the others.
+/// Each read is on record once, and each record still gives all of them while the others exist.
 #[tokio::test]
 async fn what_was_read_before_is_recorded_once() {
     let fence = Fence::new();
@@ -333,7 +333,7 @@ async fn what_was_read_before_is_recorded_once() {
     assert_eq!(whole(&first["id"]), (read(first), String::new()), "what was read later is not told of it");
     let stubs = fence.run(["audit", "stubs", last["id"].as_str().expect("an id")]).success().stdout;
     assert_eq!(stubs.lines().filter(|line| line.starts_with("# /")).count(), read(first) + read(second));
-    // Rotated away, and said so.
+    // Rotated away, and reported.
     let rotated = |number: u32| fence.audit().with_extension(format!("{number}.jsonl"));
     let filler = format!("# {}\n3", "x".repeat(4000));
     while !rotated(2).exists()
@@ -361,10 +361,10 @@ mod faults {
 
     use super::*;
 
-    /// What befalls the file of a gateway that runs.
+    /// A fault of a running gateway's file.
     type Fault = fn(&Path);
 
-    /// Name, fault, and whether calls go on.
+    /// Name, fault, and whether calls continue.
     const FAULTS: &[(&str, Fault, bool)] = &[
         ("deleted", |file| fs::remove_file(file).expect("removed"), true),
         ("the folder deleted", |file| fs::remove_dir_all(folder(file)).expect("removed"), true),
@@ -456,7 +456,7 @@ mod faults {
                             answer.text
                         ),
                     }
-                    // What calls nothing needs no record.
+                    // A request without calls needs no record.
                     assert_eq!(session.execute("starlark", "1").await, json!(1), "{what}");
                     assert!(!session.call("cat", json!({"path": "/people/list_teams.pyi"})).await.is_error, "{what}");
                 }
@@ -467,7 +467,7 @@ mod faults {
                         assert!(session.stderr().contains("an audit record was not written to the file"), "{what}")
                     }
                 }
-                // As soon as there is a file again, all is as before.
+                // Once the file exists again, everything works as before.
                 if fs::remove_dir(&file).is_err() {
                     let _ = fs::remove_file(&file);
                 }
@@ -486,7 +486,7 @@ mod faults {
         }
     }
 
-    /// A process that holds the file's lock delays one rotation by a moment, and no answer after that.
+    /// A process that holds the file's lock delays one rotation for a moment, and no answer after that.
     #[tokio::test]
     async fn a_lock_that_is_held_stops_nothing() {
         let fence = Fence::new();
@@ -512,7 +512,7 @@ mod faults {
         assert!(fs::metadata(fence.audit()).expect("a file").len() < 64 << 10);
     }
 
-    /// Makes sixty calls with a record of 4 KB, and counts those that were refused for want of room.
+    /// Makes sixty calls with a record of 4 KB, and counts those refused for lack of space.
     async fn refused_of_sixty(session: &Session) -> usize {
         let filler = format!("# {}\n{CALL}", "x".repeat(4000));
         let mut refused = 0;
@@ -524,7 +524,7 @@ mod faults {
         refused
     }
 
-    /// A gateway whose files may not grow (RLIMIT_FSIZE, in KiB) is not ended by the signal, and goes on in another file.
+    /// A file size limit (RLIMIT_FSIZE, in KiB) does not end the gateway by its signal; it continues in another file.
     #[tokio::test]
     async fn a_limit_on_the_size_of_files_ends_no_gateway() {
         for (limit, goes_on) in [(64, true), (1, false)] {
@@ -550,21 +550,20 @@ mod faults {
         }
     }
 
-    /// A disk that is full: a small file system of its own, where that may be mounted.
+    /// A full disk: a small file system of its own, where mounting is allowed.
     #[tokio::test]
-    #[expect(clippy::print_stderr, reason = "a skipped test must be seen in the log")]
     async fn a_full_disk_refuses_calls_and_ends_no_gateway() {
         let mount = "mount -t tmpfs -o size=64k none";
         let may = Command::new("unshare").args(["-rm", "sh", "-c", &format!("{mount} /mnt")]).output();
         if !may.is_ok_and(|output| output.status.success()) {
-            eprintln!("SKIPPED: no file system can be mounted here");
+            crate::real::skipped("no file system can be mounted here");
             return;
         }
         let fence = Fence::new();
         let config = fence.write("forge.toml", &format!("{}[audit]\npath = \"small/audit.jsonl\"\n", samples()));
         let small = fence.work().join("small");
         fs::create_dir(&small).expect("made");
-        // The tail of the file is taken out of the small disk when the gateway has ended.
+        // The tail of the file is copied from the small disk when the gateway has ended.
         let (exe, out) = (env!("CARGO_BIN_EXE_forgefs"), fence.work().join("out.jsonl"));
         let run = format!(
             "{mount} {small}; {exe} --config {config} serve; cp {small}/audit.jsonl {out}",

@@ -1,5 +1,4 @@
-//! Logins: `forgefs auth` and the gateway against an authorization server of ours in front of a server of the real
-//! Python SDK.
+//! Logins: `forgefs auth` and the gateway against our authorization server, and a server of the real Python SDK.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpListener;
@@ -25,7 +24,7 @@ struct Provider {
 }
 
 impl Provider {
-    /// `None`, with a line that says so, when the Python SDK is not installed.
+    /// `None`, visibly, when the Python SDK is not installed.
     fn start(options: &Value) -> Option<Self> {
         let real = Real::find()?;
         let port = TcpListener::bind(("127.0.0.1", 0)).and_then(|l| l.local_addr()).expect("a port is free").port();
@@ -62,7 +61,7 @@ impl Provider {
         http("POST", &self.url("/control"), &wanted.to_string());
     }
 
-    /// What was asked for, by kind: `token`, `register`, `authorize`, `revoke`, `refused`.
+    /// Requests by kind: `token`, `register`, `authorize`, `revoke`, `refused`.
     fn log(&self, kind: &str) -> Vec<Value> {
         let (_, body) = http("GET", &self.url("/log"), "");
         let Ok(Value::Array(log)) = serde_json::from_str(&body) else { panic!("no log: {body}") };
@@ -81,7 +80,7 @@ impl Drop for Provider {
     }
 }
 
-/// One request, as a browser on this machine makes it, redirects left alone; the head and the body of the answer.
+/// One request, as by a browser on this machine, without following redirects; returns head and body.
 fn http(method: &str, url: &str, body: &str) -> (String, String) {
     let url = url::Url::parse(url).expect("a URL");
     let port = url.port().expect("a port");
@@ -99,10 +98,10 @@ fn http(method: &str, url: &str, body: &str) -> (String, String) {
     (head.to_owned(), body.to_owned())
 }
 
-/// `forgefs auth login` that waits for its browser.
+/// `forgefs auth login` waiting for its browser.
 struct Waiting {
     child: Child,
-    /// What it told to open.
+    /// URL that it printed.
     url: String,
     stderr: BufReader<std::process::ChildStderr>,
     told: String,
@@ -126,7 +125,7 @@ impl Waiting {
         Self { child, url, stderr, told }
     }
 
-    /// Lets the user agree; where the browser is sent then.
+    /// Gives the user's consent; returns the redirect.
     fn agree(&self) -> String {
         let (head, body) = http("GET", &self.url, "");
         let location = head.lines().find_map(|line| line.strip_prefix("location: "));
@@ -156,14 +155,14 @@ fn log_in(fence: &Fence, args: &[&str]) -> Output {
     waiting.end()
 }
 
-/// The file that holds the login.
+/// File of the login.
 fn stored(fence: &Fence) -> Option<PathBuf> {
     let folder = fence.work().join("../home/.local/share/forgefs/auth");
     let files = fs::read_dir(folder).ok()?.map(|entry| entry.expect("an entry").path());
     files.into_iter().find(|path| path.extension().is_some_and(|extension| extension == "json"))
 }
 
-/// Access and refresh token, which must be seen nowhere.
+/// Access and refresh token, which must appear nowhere.
 fn tokens(fence: &Fence) -> [String; 2] {
     let text = fs::read_to_string(stored(fence).expect("a login is stored")).expect("it can be read");
     let record: Value = serde_json::from_str(&text).expect("JSON");
@@ -259,7 +258,7 @@ async fn a_running_gateway_uses_a_login_and_notices_its_end() {
     assert!(logged_in.elapsed() < Duration::from_secs(30), "{:?}", logged_in.elapsed());
     assert_eq!(session.execute("javascript", code).await, "Echo: hi");
 
-    // Only the access token: renewed on the spot, and nobody notices.
+    // Only the access token: renewed on the spot, unnoticed.
     provider.control(&json!({"revoke_access": true}));
     assert_eq!(session.execute("javascript", code).await, "Echo: hi");
     assert_eq!(provider.refreshes(), 1);
@@ -277,7 +276,7 @@ async fn a_running_gateway_uses_a_login_and_notices_its_end() {
     assert!(said.starts_with("SCRIPT_ERROR: Error: [redacted]\n"), "{said}");
 }
 
-/// A client whose user logs in where it is sent, if `agrees`.
+/// A client whose user, if `agrees`, logs in at the given address.
 #[derive(Clone)]
 struct Browsing {
     abilities: Value,
@@ -306,7 +305,7 @@ impl ClientHandler for Browsing {
     }
 }
 
-/// What a browser does whose user agrees.
+/// A browser whose user agrees.
 fn browse(url: &str) {
     let (head, _) = http("GET", url, "");
     let back = head.lines().find_map(|line| line.strip_prefix("location: ")).expect("a redirect");
@@ -323,7 +322,7 @@ async fn a_client_that_can_is_sent_to_log_in_and_the_call_goes_on() {
         let client = Browsing { abilities: json!({"elicitation": {"url": {}}}), agrees: true, asked: Arc::default() };
         let (service, _) = fence.attach(era, fence.forgefs(["serve"]), client.clone()).await;
         let deadline = Instant::now() + Duration::from_secs(60);
-        // Nobody knew its tools, so the first script gets no further than the login.
+        // Its tools were unknown, so the first script ends at the login.
         let first = loop {
             match run(&service, ECHO).await {
                 Err(error) if error.contains("TRANSPORT_DEAD") && Instant::now() < deadline => {}
@@ -372,7 +371,7 @@ async fn where_nobody_can_be_sent_the_error_has_the_address() {
         let url = data["url"].as_str().expect("a URL");
         assert!(error.contains(url), "the address stays the same: {error}");
         browse(url);
-        // The browser is answered before the tokens are there.
+        // The browser is answered before the tokens arrive.
         while run(&service, ECHO).await != Ok(json!("Echo: hi")) {
             assert!(Instant::now() < deadline, "{}", fence.stderr());
             tokio::time::sleep(Duration::from_millis(100)).await;
@@ -444,7 +443,7 @@ fn what_comes_back_from_the_browser_is_not_believed() {
     provider.control(&json!({"deny": true}));
     let denied = log_in(&fence, &[]);
     assert!(denied.stderr.contains("access_denied: the user said no"), "{}", denied.stderr);
-    // Only what follows the question mark, in quotes, is enough.
+    // The part after the question mark, in quotes, suffices.
     provider.control(&json!({"deny": false}));
     let mut waiting = Waiting::start(&fence, &[]);
     let address = waiting.agree();
@@ -476,7 +475,7 @@ fn authorization_servers_that_cannot_be_trusted_are_refused() {
         assert!(output.stderr.contains(says), "{metadata}: {}", output.stderr);
     }
     assert_eq!((provider.log("authorize").len(), provider.log("register").len()), (0, 0));
-    // The login of one issuer is not renewed at another.
+    // A login of one issuer is not renewed at another.
     provider.control(&json!({"metadata": {}}));
     log_in(&fence, &[]).success();
     let file = stored(&fence).expect("a login is stored");
@@ -498,7 +497,7 @@ fn clients_that_are_known_already_are_not_registered() {
         "client_id = \"by-hand\"\nclient_secret = \"by-hand-secret\"\nredirect_port = {port}\nscopes = [\"mcp\", \"x\"]"
     );
     let fence = provider.fence(&auth);
-    // Providers at which clients are registered by hand may keep silent about PKCE.
+    // Providers with manually registered clients may omit PKCE from their metadata.
     provider.control(&json!({"metadata": {"code_challenge_methods_supported": null}}));
     log_in(&fence, &[]).success();
     let asked = &provider.log("authorize")[0];
@@ -516,7 +515,7 @@ fn clients_that_are_known_already_are_not_registered() {
     log_in(&fence, &[]).success();
     assert_eq!(provider.log("authorize")[1]["client_id"], document);
     assert_eq!(provider.log("register").len(), 0);
-    // Who cannot read the document gets a client of its own.
+    // A provider without support for the document registers a client.
     provider.control(&json!({"metadata": {}}));
     log_in(&fence, &[]).success();
     assert_eq!(provider.log("register")[0]["client_name"], "ForgeFS");
@@ -543,7 +542,7 @@ fn a_program_logs_in_by_itself() {
     assert!(!failed.stderr.contains("wrong-secret-of-the-program"), "{}", failed.stderr);
 }
 
-/// Servers of MCP take POST, and say there what they want.
+/// MCP servers accept POST, and challenge there.
 #[test]
 fn the_scopes_are_those_that_the_server_wants_of_a_message() {
     let Some(provider) = Provider::start(&json!({"wants": "mcp admin:all"})) else { return };
@@ -613,7 +612,7 @@ fn a_login_belongs_to_one_address() {
     log_in(&fence, &[]).success();
     fence.write("forge.toml", &provider.config("").replace("/mcp\"", "/mcp?tenant=2\""));
     assert_eq!(fence.run(["auth", "status", "web"]).code, Some(1));
-    // What is in the file is not trusted either.
+    // The file's contents are not trusted either.
     fence.write("forge.toml", &provider.config(""));
     let file = stored(&fence).expect("a login is stored");
     fs::write(&file, "{\"not\": \"a login\"}").expect("written");

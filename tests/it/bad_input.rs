@@ -7,7 +7,7 @@ use serde_json::json;
 use crate::client::{Fence, Session};
 use crate::faulty::{faulty, samples};
 
-/// A script that must fail, and what the answer must say.
+/// A script that must fail, and the expected text.
 struct Case {
     name: &'static str,
     language: &'static str,
@@ -260,7 +260,7 @@ async fn large_results_are_stored_or_refused_never_cut_in_silence() {
     assert!(answer.text.contains("/results/2/1.txt") && answer.text.contains("10000000 bytes"), "{}", answer.text);
     let read = session.call("cat", json!({"path": "/results/2/1.txt"})).await;
     assert!(!read.is_error && read.text.contains("cut in line 1"), "{}", read.text.len());
-    // Over it: refused with the size and the limit.
+    // Over it: refused with size and limit.
     let error = session.execute_err(JS, "await faulty.big({bytes: 12000000})").await;
     assert!(error.contains("BUDGET_EXCEEDED") && error.contains("12000000") && error.contains("10485760"), "{error}");
 }
@@ -329,7 +329,7 @@ async fn a_server_sees_only_the_allowed_part_of_the_environment() {
     let mut command = fence.forgefs(["--config", &path.to_string_lossy(), "call", "faulty", "leak"]);
     let output =
         crate::client::finish(command.env("SECRET_TOKEN", "tok-123456").env("OTHER", "other-secret"), "").success();
-    // It has the secret, and nobody else gets to see it: not in an answer, not in an error.
+    // It has the secret, which no answer and no error shows.
     assert!(
         output.stdout.contains("\"TOKEN\":\"[redacted]\"") && output.stdout.contains("\"PATH\""),
         "{}",

@@ -1,4 +1,4 @@
-//! The command line: help, exit codes, and the commands that need no other server than the samples.
+//! The command line: help, exit codes, and the commands that need only the sample servers.
 
 use std::time::{Duration, Instant};
 
@@ -112,7 +112,7 @@ fn stubs_are_written_once_and_drift_is_found() {
     assert!(output.stdout.contains("--- a/tickets/get_ticket.pyi") && output.stdout.contains("+"), "{output:?}");
     fence.run(generate).success();
     fence.run(check).success();
-    // A folder with other things in it is not touched.
+    // A folder with other things in it stays untouched.
     fence.write("notes/a.txt", "mine");
     let output = fence.run(["--config", &config, "stubs", "generate", "--out", "notes"]);
     assert!(output.code == Some(2) && output.stderr.contains("no stub tree"), "{output:?}");
@@ -177,7 +177,7 @@ fn a_tool_that_is_not_as_reviewed_is_shown_and_not_callable() {
     fence.run(["stubs", "generate", "--out", "stubs"]).success();
     fence.write("forge.toml", &format!("{config}\n[manifest]\npin = \"stubs\"\n"));
     fence.run(["call", "tickets", "get_ticket", r#"{"id": 1}"#]).success();
-    // The reviewer signed something else for one tool, and never saw another.
+    // The reviewer signed another definition of one tool, and never saw another.
     let tree = fence.work().join("stubs");
     reviewed::otherwise(&tree, "tickets/get_ticket", |text| text.replace("Returns one ticket", "Returns two tickets"));
     reviewed::not_at_all(&tree, "tickets/delete_ticket");
@@ -190,7 +190,7 @@ fn a_tool_that_is_not_as_reviewed_is_shown_and_not_callable() {
     fence.run(["call", "tickets", "list_tickets"]).success();
     let script = fence.write("a.star", "r = try_call(tickets.get_ticket, id=1)\nr.error.code");
     assert_eq!(fence.run(["run", &script.to_string_lossy()]).success().stdout, "\"TOOL_DENIED\"\n");
-    // A folder that is no tree is a mistake, not an empty allow-list.
+    // A folder without a tree is an error, not an empty allow-list.
     fence.write("forge.toml", &format!("{config}\n[manifest]\npin = \"nowhere\"\n"));
     let output = fence.run(["ls"]);
     assert!(output.code == Some(2) && output.stderr.contains("manifest.pin"), "{output:?}");

@@ -1,4 +1,4 @@
-//! The harness: a fenced place to run `forgefs` in, and an MCP client that talks to `forgefs serve`.
+//! Test harness: a fenced place to run `forgefs` in, and an MCP client of `forgefs serve`.
 
 use std::{
     fs::{self, File},
@@ -22,14 +22,14 @@ use rmcp::{
 use serde_json::Value;
 use tempfile::TempDir;
 
-/// An MCP client connected to a `forgefs serve` of its own. Dropping it ends the process.
+/// An MCP client connected to its own `forgefs serve`. Dropping it ends the process.
 pub(crate) struct Session {
     service: RunningService<RoleClient, ()>,
     stderr: PathBuf,
     pub(crate) pid: u32,
 }
 
-/// What a tool answered.
+/// Answer of a tool.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Answer {
     /// Its text blocks, joined by line ends.
@@ -39,7 +39,7 @@ pub(crate) struct Answer {
     pub(crate) is_error: bool,
 }
 
-/// Which lifecycle a client speaks.
+/// Lifecycle of a client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Era {
     /// The `initialize` handshake of 2025-11-25 and before.
@@ -49,7 +49,7 @@ pub(crate) enum Era {
 }
 
 impl Session {
-    /// Calls one of the gateway's tools. A protocol error fails the test: bad input is answered by a tool result.
+    /// Calls one of the gateway's tools. A protocol error fails the test: bad input must be a tool error.
     pub(crate) async fn call(&self, tool: &'static str, arguments: Value) -> Answer {
         let Value::Object(arguments) = arguments else { panic!("arguments are an object, not {arguments}") };
         let request = CallToolRequestParams::new(tool).with_arguments(arguments);
@@ -72,7 +72,7 @@ impl Session {
         serde_json::from_str(value).unwrap_or_else(|e| panic!("{language} answered no JSON ({e}): {}", answer.text))
     }
 
-    /// Runs a script that must fail, and gives the error's text.
+    /// Runs a script that must fail, and returns the error's text.
     pub(crate) async fn execute_err(&self, language: &str, code: &str) -> String {
         let answer = self.call("execute", serde_json::json!({"language": language, "code": code})).await;
         assert!(answer.is_error, "{language} should have failed, but answered: {}", answer.text);
@@ -89,7 +89,7 @@ impl Session {
         self.service.list_all_tools().await.expect("tools/list is answered")
     }
 
-    /// What the gateway told the client of itself.
+    /// Instructions of the gateway.
     pub(crate) fn instructions(&self) -> Option<String> {
         self.service.peer().peer_info()?.instructions.clone()
     }
@@ -109,36 +109,36 @@ impl Session {
         }
     }
 
-    /// What the gateway logged so far.
+    /// Log of the gateway so far.
     pub(crate) fn stderr(&self) -> String {
         fs::read_to_string(&self.stderr).unwrap_or_default()
     }
 
-    /// Kills the gateway as `kill -9` does.
+    /// Kills the gateway like `kill -9`.
     pub(crate) fn kill(self) {
         let pid = i32::try_from(self.pid).expect("a process number");
         kill(Pid::from_raw(pid), Signal::SIGKILL).expect("the gateway runs");
     }
 
-    /// Has the gateway take up the configuration as it is now, as the operator does.
+    /// Makes the gateway apply its current configuration file, as the operator does.
     #[cfg(unix)]
     pub(crate) fn hang_up(&self) {
         let pid = i32::try_from(self.pid).expect("a process number");
         kill(Pid::from_raw(pid), Signal::SIGHUP).expect("the gateway runs");
     }
 
-    /// Ends the session as a client does, and waits for the process.
+    /// Ends the session like a client, and waits for the process.
     pub(crate) async fn close(self) {
         self.service.cancel().await.expect("the session ends");
     }
 }
 
-/// What `ls /` shows of a server whose tools are there: its line, with their number.
+/// Part of `ls /` for a server with tools: its line, up to their number.
 pub(crate) fn up(server: &str) -> String {
     format!("(?m)^{server}/ +[1-9]")
 }
 
-/// A temporary folder with its own HOME, where `forgefs` sees nothing of the machine but PATH.
+/// A temporary folder with its own HOME; of the machine, `forgefs` sees only PATH.
 pub(crate) struct Fence {
     root: TempDir,
 }
@@ -152,22 +152,22 @@ impl Fence {
         Self { root }
     }
 
-    /// Where commands run, and where relative paths of [`Fence::write`] go.
+    /// Working directory of commands, and base of [`Fence::write`].
     pub(crate) fn work(&self) -> PathBuf {
         self.root.path().join("work")
     }
 
-    /// Where `forgefs` keeps tool lists.
+    /// Cache of tool lists.
     pub(crate) fn cache(&self) -> PathBuf {
         self.root.path().join("home/.cache/forgefs")
     }
 
-    /// Where `forgefs` keeps records of what ran.
+    /// Audit file.
     pub(crate) fn audit(&self) -> PathBuf {
         self.root.path().join("home/.local/state/forgefs/audit.jsonl")
     }
 
-    /// Writes a file, with its parents, and gives its absolute path.
+    /// Writes a file, with its parents, and returns its absolute path.
     pub(crate) fn write(&self, path: impl AsRef<Path>, text: &str) -> PathBuf {
         let path = self.work().join(path);
         fs::create_dir_all(path.parent().expect("a file has a parent")).expect("parents can be made");
@@ -175,7 +175,7 @@ impl Fence {
         path
     }
 
-    /// `forgefs` in this fence: environment cleared, HOME and the XDG folders inside.
+    /// `forgefs` in this fence: clean environment, HOME and the XDG folders inside.
     pub(crate) fn forgefs<S: AsRef<std::ffi::OsStr>>(&self, args: impl IntoIterator<Item = S>) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_forgefs"));
         command.args(args).current_dir(self.work());
@@ -183,7 +183,7 @@ impl Fence {
         command
     }
 
-    /// Clears a command's environment in the same way, for other programs that start `forgefs`.
+    /// Clears a command's environment likewise, for other programs that start `forgefs`.
     pub(crate) fn enclose(&self, command: &mut Command) {
         let home = self.root.path().join("home");
         command.env_clear().env("PATH", std::env::var_os("PATH").unwrap_or_default()).env("HOME", &home);
@@ -217,7 +217,7 @@ impl Fence {
         self.serve_in(Era::Modern, config).await
     }
 
-    /// As [`Fence::serve`], with as little in the log as where it is used.
+    /// Like [`Fence::serve`], with the default log level.
     pub(crate) async fn serve_quietly(&self, config: &str) -> Session {
         let config = self.write("forge.toml", config);
         self.connect(Era::Modern, self.forgefs([Path::new("--config"), &config, Path::new("serve")])).await
@@ -242,7 +242,7 @@ impl Fence {
         Session { service, stderr: self.stderr_file(), pid }
     }
 
-    /// As [`Fence::connect`], with a client that answers what it is asked; the process id beside it.
+    /// Like [`Fence::connect`], with a client that answers questions; returns the process id too.
     pub(crate) async fn attach<H: ClientHandler>(
         &self,
         era: Era,
@@ -271,13 +271,13 @@ impl Fence {
         self.root.path().join("stderr.log")
     }
 
-    /// What the gateway logged so far.
+    /// Log of the gateway so far.
     pub(crate) fn stderr(&self) -> String {
         fs::read_to_string(self.stderr_file()).unwrap_or_default()
     }
 }
 
-/// What a finished command left.
+/// Result of a finished command.
 #[derive(Debug)]
 pub(crate) struct Output {
     /// The exit code; `None` when a signal ended it.
@@ -287,14 +287,14 @@ pub(crate) struct Output {
 }
 
 impl Output {
-    /// The output of a command that must have exited with 0.
+    /// Asserts exit code 0.
     pub(crate) fn success(self) -> Self {
         assert_eq!(self.code, Some(0), "stdout: {}\nstderr: {}", self.stdout, self.stderr);
         self
     }
 }
 
-/// Runs any command with this input, and collects what it prints.
+/// Runs any command with this input, and collects its output.
 pub(crate) fn finish(command: &mut Command, input: &str) -> Output {
     let mut child = command
         .stdin(Stdio::piped())
@@ -303,7 +303,7 @@ pub(crate) fn finish(command: &mut Command, input: &str) -> Output {
         .spawn()
         .unwrap_or_else(|error| panic!("{} does not start: {error}", command.get_program().display()));
     let mut stdin = child.stdin.take().expect("stdin is piped");
-    // A command may end before it has read everything; that is no fault of its own.
+    // A command may end before it has read everything, which is fine.
     let input = input.to_owned();
     let writer = std::thread::spawn(move || drop(stdin.write_all(input.as_bytes())));
     let output = child.wait_with_output().expect("the command can be waited for");

@@ -1,4 +1,4 @@
-//! Configuration files: one a mistake with its exact message, one a feature with what it resolves to.
+//! Configuration files: one per mistake with its exact message, one per feature with its resolved form.
 
 use std::fs;
 use std::path::Path;
@@ -8,7 +8,7 @@ use forgefs::config::{Audit, AuditTo, Config, ConfigError, Manifest, Transport};
 use forgefs::redact::{self, Surface, secret};
 use proptest::prelude::*;
 
-/// The environment of every test here.
+/// Environment of every test here.
 fn env(name: &str) -> Option<String> {
     let value = match name {
         "HOME" => "/home/somebody",
@@ -25,7 +25,7 @@ fn parse(text: &str) -> Result<Config, ConfigError> {
     Config::parse(text, Path::new("forge.toml"), &env)
 }
 
-/// What a file without any setting means in this environment.
+/// The resolved configuration of an empty file in this environment.
 fn nothing() -> Config {
     let cache = Some("/home/somebody/.cache/forgefs".into());
     let path = Some("/home/somebody/.local/state/forgefs/audit.jsonl".into());
@@ -185,7 +185,7 @@ fn the_file_is_looked_for_in_order() {
 
 const EXAMPLE: &str = include_str!("../../forge.toml.example");
 
-/// Uncomments settings: in the example and in the starter file they follow their `#` at once, prose after a space.
+/// Uncomments settings: in the example and in the starter file they directly follow their `#`, prose follows a space.
 fn uncommented(text: &str) -> String {
     let prose = |rest: &str| rest.is_empty() || rest.starts_with(' ');
     text.lines()
@@ -315,24 +315,33 @@ fn init_writes_for_the_owner_alone() {
 
 #[test]
 fn deep_and_long_files_end_in_an_answer() {
-    for text in [
-        "a = ".to_owned() + &"[".repeat(100_000),
-        "a = ".to_owned() + &"{ a = ".repeat(100_000),
-        "a.".repeat(100_000) + "a = 1",
-        format!("[{}a]", "a.".repeat(100_000)),
-        format!("[servers.{}a]", "a.".repeat(70)),
-        format!("[servers.a]\ncommand = \"{}\"", "${A:-x}".repeat(50_000)),
-        format!("{} = 1", "k".repeat(1 << 20)),
-        (0..20_000).map(|n| format!("[servers.s{n}]\ncommand = \"x\"\n")).collect(),
+    for (text, is_valid) in [
+        ("a = ".to_owned() + &"[".repeat(100_000), false),
+        ("a = ".to_owned() + &"{ a = ".repeat(100_000), false),
+        ("a.".repeat(100_000) + "a = 1", false),
+        (format!("[{}a]", "a.".repeat(100_000)), false),
+        (format!("[servers.{}a]", "a.".repeat(70)), false),
+        (format!("[servers.a]\ncommand = \"{}\"", "${A:-x}".repeat(50_000)), true),
+        (format!("{} = 1", "k".repeat(1 << 20)), false),
+        ((0..20_000).map(|n| format!("[servers.s{n}]\ncommand = \"x\"\n")).collect(), true),
     ] {
-        let _ = parse(&text).map_err(|error| error.to_string());
+        let begin: String = text.chars().take(40).collect();
+        match parse(&text) {
+            Ok(_) => assert!(is_valid, "{begin} is accepted"),
+            Err(error) => {
+                assert!(!is_valid, "{begin}: {error}");
+                assert!(error.to_string().len() < 64 << 10, "{begin}: an error of {} bytes", error.to_string().len());
+            }
+        }
     }
 }
 
 proptest! {
     #[test]
-    fn any_text_resolves_or_has_an_error(text in any::<String>()) {
-        let _ = parse(&text).map_err(|error| error.to_string());
+    fn any_text_resolves_or_has_an_error_with_its_place(text in any::<String>()) {
+        if let Err(error) = parse(&text) {
+            prop_assert!(error.position.is_some() && error.to_string().contains("forge.toml:"), "{error}\n{text}");
+        }
     }
 
     #[test]

@@ -1,8 +1,8 @@
-//! Pages of the documentation that are made from tables of the code.
+//! Documentation pages generated from tables of the code.
 
 use std::path::Path;
 
-/// Set by `cargo xtask docs`, which writes the pages in place of comparing them.
+/// Set by `cargo xtask docs`, which writes the pages instead of comparing them.
 const WRITE: &str = "FORGEFS_WRITE_DOCS";
 
 #[test]
@@ -18,7 +18,7 @@ fn the_pages_are_what_the_tables_say() {
     }
 }
 
-/// A code that is left out of the list has no row.
+/// A code missing from the list has no row.
 #[test]
 fn every_code_has_a_row() {
     let known = serde_json::from_str::<wire::ErrorCode>("\"nothing\"").expect_err("no code").to_string();
@@ -44,7 +44,7 @@ fn sources(root: &Path) -> String {
     text
 }
 
-/// What stands in backquotes.
+/// Text in backquotes.
 fn quoted(text: &str) -> impl Iterator<Item = &str> {
     text.split('`').skip(1).step_by(2)
 }

@@ -1,4 +1,4 @@
-//! What a client writes, whatever it is: each line is answered or passed over, and the connection goes on.
+//! Arbitrary lines of a client: each is answered or skipped, and the connection continues.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::Path;
@@ -11,25 +11,25 @@ use crate::admission::Wire;
 use crate::client::Fence;
 use crate::faulty::{python, samples};
 
-/// A request for a folder whose name has so many bytes, as a line without its end.
+/// A request for a folder with a name of `bytes` bytes, as a line without its end.
 fn large(id: u64, bytes: usize) -> String {
     let params = json!({"name": "ls", "arguments": {"path": "x".repeat(bytes)}});
     json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params}).to_string()
 }
 
-/// The id and the words of the error that answers a line.
+/// Id and text of the error that answers a line.
 type Told<'a> = Option<(Option<u64>, &'a str)>;
 
 #[test]
 fn what_is_no_message_is_told_where_it_can_be_and_passed_over_where_it_cannot() {
     let deep = format!("{{\"id\":9,\"method\":\"x\",\"params\":{}{}}}", "[".repeat(100_000), "]".repeat(100_000));
     let wide = format!("{{\"id\":10,\"method\":\"x\",\"params\":[{}]}}", vec!["[[]]"; 1_000_000].join(","));
-    // As many values as there may be.
+    // As many values as allowed.
     let most = format!(
         "{{\"jsonrpc\":\"2.0\",\"id\":11,\"method\":\"x\",\"params\":{{\"a\":[{}]}}}}",
         vec!["0"; 220_000].join(",")
     );
-    // Lines, and the number and the words of the error that each is answered with, if it is.
+    // Lines, and the id and text of the error that answers each, if any.
     let cases: &[(&[u8], Told)] = &[
         (b"{\"id\":1,\"method\":\"ping\",,}\n", Some((Some(1), "the line is no JSON"))),
         (b"{\"id\":2,\"method\":\"p\0ing\"}\n", Some((Some(2), "the line is no JSON"))),
@@ -85,7 +85,7 @@ fn a_line_over_the_limit_is_answered_and_the_connection_lives() {
             let said = answer["error"]["message"].as_str().unwrap_or_default();
             assert!(said.starts_with("message of a client: ") && said.contains("over the limit of 16777216"), "{said}");
         }
-        // An answer has the number of a question of ours, which is nobody's request.
+        // An answer carries the id of one of our questions, not of a request.
         wire.raw(format!("{{\"jsonrpc\":\"2.0\",\"id\":3,\"result\":{{\"x\":\"{text}\"}}}}\n").as_bytes());
         assert!(wire.next(|line| line.get("error").is_some()).get("id").is_none());
         wire.is_well(100);
@@ -96,7 +96,7 @@ fn a_line_over_the_limit_is_answered_and_the_connection_lives() {
 fn requests_overtake_lines_of_many_megabytes() {
     let fence = Fence::new();
     let mut wire = Wire::new(&fence, &samples(), false);
-    // The last of them is only looked at when the others are done.
+    // The last of them is parsed only when the others are done.
     for id in 1..=4 {
         wire.raw(large(id, 15_000_000).as_bytes());
         wire.raw(b"\n");
@@ -134,7 +134,7 @@ fn bytes_under_way_are_bounded_and_what_is_over_is_told() {
         let params = json!({"uri": format!("forge:///hostile/resources/slow://{id}"), "more": "x".repeat(2_000_000)});
         json!({"id": id, "method": "resources/read", "params": params})
     };
-    // 64 MiB have room for 33 of them.
+    // 64 MiB hold 33 of them.
     for id in 1..=40 {
         wire.send(slow(id));
     }
@@ -151,7 +151,7 @@ fn bytes_under_way_are_bounded_and_what_is_over_is_told() {
     }
     wire.is_well(101);
     wire.raw(format!("{}\n", large(102, 15_000_000)).as_bytes());
-    // What docs/operations.md gives to the process and to a client.
+    // Limits of docs/operations.md for the process and a client.
     assert!(wire.peak() <= (100 + 256) << 10, "{} KiB", wire.peak());
     assert!(wire.answer(102)["result"]["isError"].as_bool().is_some_and(|failed| failed), "there is room again");
 }
@@ -173,7 +173,7 @@ fn a_client_that_reads_nothing_is_not_read_from_and_loses_nothing() {
         for id in 1..=REQUESTS {
             writeln!(stdin, "{}", json!({"jsonrpc": "2.0", "id": id, "method": "tools/list"})).expect("it reads");
         }
-        // Not a line: it does not end.
+        // Not a line: it has no end.
         write!(stdin, "{{\"jsonrpc\":\"2.0\",\"id\":{},\"method\":\"tools/list\"}}", REQUESTS + 1).expect("it reads");
     });
     std::thread::sleep(Duration::from_secs(2));

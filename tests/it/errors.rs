@@ -1,11 +1,11 @@
-//! What is nearly right gets a suggestion, in both languages and on the command line.
+//! Suggestions for near misses, in both languages and on the command line.
 
 use serde_json::json;
 
 use crate::client::Fence;
 use crate::faulty::python;
 
-/// What is wrong, in JavaScript and in Starlark, its code, and what is suggested.
+/// The mistake in JavaScript and in Starlark, its code, and the suggestion.
 const CASES: &[(&str, &str, &str, &str, &str)] = &[
     (
         "a server",

@@ -1,4 +1,4 @@
-//! Every file of `examples/` runs here, against the servers that its `forge.toml` names.
+//! Every file of `examples/` runs here, against the servers of its `forge.toml`.
 
 use std::{
     collections::BTreeMap,

@@ -1,4 +1,4 @@
-//! A proxy between the gateway and a real server over HTTP that gives the faults a network can give.
+//! A fault-injecting proxy between the gateway and a real HTTP server.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -9,7 +9,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 
-/// What happens to a call.
+/// Fault of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fault {
     /// The connection is reset before the server gets the call.
@@ -20,19 +20,19 @@ pub(crate) enum Fault {
     CloseMiddle,
     /// The answer never comes.
     Hang,
-    /// It comes a byte at a time.
+    /// One byte at a time.
     Drip,
-    /// It comes after six seconds.
+    /// After six seconds.
     Late,
-    /// It comes twice.
+    /// Twice.
     Duplicate,
-    /// The server does the work, and this is what comes back: status, headers, body.
+    /// The server does the work, and this response comes back: status, headers, body.
     Instead(u16, &'static str, &'static str),
-    /// The same for a body of this many MiB of JSON; as events if `true`.
+    /// Likewise with a body of this many MiB of JSON; as events if `true`.
     Oversized(usize, bool),
-    /// It has the number of another request; as events if `true`.
+    /// With the id of another request; as events if `true`.
     WrongId(bool),
-    /// The server does not get the call, and this comes back.
+    /// The server does not get the call; this response comes back.
     Refused(u16, &'static str, &'static str),
 }
 
@@ -45,18 +45,17 @@ pub(crate) struct FaultProxy {
 
 struct Shared {
     upstream: u16,
-    /// Whether the annotations of tools are kept from the gateway.
+    /// True if the proxy hides annotations of tools.
     hides_hints: bool,
-    /// The fault of the call with this in its arguments, the first time that it comes.
+    /// Fault of the call with this text in its arguments, the first time.
     armed: Mutex<Option<(String, Fault)>>,
-    /// Calls that reached the server, by their bodies.
+    /// Calls that reached the server, by body.
     calls: Mutex<HashMap<String, usize>>,
     connections: Mutex<JoinSet<()>>,
 }
 
 impl FaultProxy {
-    /// A proxy on a port of its own to the server on `upstream`, whose tools look as if they had no annotations if
-    /// `hides_hints`.
+    /// A proxy on a port of its own to the server on `upstream`; `hides_hints` removes annotations of tools.
     pub(crate) async fn start(upstream: u16, hides_hints: bool) -> Self {
         let shared = Shared {
             upstream,
@@ -95,18 +94,18 @@ impl FaultProxy {
         connections.shutdown().await;
     }
 
-    /// Has the call whose arguments hold `mark` go wrong the first time that it comes.
+    /// Injects a fault into the call with `mark` in its arguments, the first time.
     pub(crate) fn arm(&self, mark: &str, fault: Fault) {
         *self.shared.armed.lock().expect("not poisoned") = Some((mark.to_owned(), fault));
     }
 
-    /// How often a call whose arguments hold `mark` reached the server.
+    /// Number of times a call with `mark` in its arguments reached the server.
     pub(crate) fn calls(&self, mark: &str) -> usize {
         let calls = self.shared.calls.lock().expect("not poisoned");
         calls.iter().filter(|(body, _)| body.contains(mark)).map(|(_, count)| count).sum()
     }
 
-    /// How often each call reached the server, by its parameters.
+    /// Number of times each call reached the server, by its parameters.
     pub(crate) fn executions(&self) -> HashMap<String, usize> {
         let mut executions = HashMap::new();
         for (body, count) in &*self.shared.calls.lock().expect("not poisoned") {
@@ -135,12 +134,12 @@ async fn serve(mut client: TcpStream, shared: Arc<Shared>) -> std::io::Result<()
     }
     let mut server = TcpStream::connect(("127.0.0.1", shared.upstream)).await?;
     server.write_all(format!("{head}Connection: close\r\n\r\n{body}").as_bytes()).await?;
-    // Both sides close after one answer, so that each request is looked at.
+    // Both sides close after one answer, so that each request is inspected.
     let (head, rest) = read_head(&mut server).await?;
     let mut answer = [format!("{head}Connection: close\r\n\r\n").as_bytes(), &rest].concat();
     if shared.hides_hints && body.contains("\"method\":\"tools/list\"") {
         read_answer(&mut server, &mut answer).await?;
-        // As long as before, for the sake of the lengths that the answer tells of itself.
+        // Of the same length, because the answer states its lengths.
         let answer = String::from_utf8_lossy(&answer).replace("Hint\":true", "Hint\":null");
         return client.write_all(answer.as_bytes()).await;
     }
@@ -209,7 +208,7 @@ async fn respond(client: &mut TcpStream, status: u16, headers: &str, body: &str)
     client.shutdown().await
 }
 
-/// The head without its end and without what it says of the connection, and the body.
+/// The head without its end and connection headers, and the body.
 async fn read_request(client: &mut TcpStream) -> std::io::Result<(String, String)> {
     let (head, mut body) = read_head(client).await?;
     let length = head.lines().find(|line| line.to_ascii_lowercase().starts_with("content-length:"));
@@ -222,8 +221,7 @@ async fn read_request(client: &mut TcpStream) -> std::io::Result<(String, String
     Ok((head, String::from_utf8_lossy(&body).into_owned()))
 }
 
-/// Reads on to the end of an answer, which is not that of the connection: servers keep it although they are asked to
-/// close it.
+/// Reads to the end of an answer, not of the connection: servers keep it open although asked to close it.
 async fn read_answer(server: &mut TcpStream, answer: &mut Vec<u8>) -> std::io::Result<()> {
     let head = String::from_utf8_lossy(answer).to_ascii_lowercase();
     let head = head.split("\r\n\r\n").next().unwrap_or_default();
@@ -237,7 +235,7 @@ async fn read_answer(server: &mut TcpStream, answer: &mut Vec<u8>) -> std::io::R
     Ok(())
 }
 
-/// As [`read_request`], with what was read of the body already.
+/// Like [`read_request`], with the bytes of the body read so far.
 async fn read_head(stream: &mut TcpStream) -> std::io::Result<(String, Vec<u8>)> {
     let mut bytes = Vec::new();
     let end = loop {

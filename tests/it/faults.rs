@@ -1,5 +1,5 @@
-//! Every fault that a server can have, one row each: what the script sees, what `ls /` shows, how often the call was
-//! carried out, and that the next call works without anybody's help.
+//! One row per fault of a server: the script's error, the line in `ls /`, the number of executions, and the next call,
+//! which must work without intervention.
 
 use std::time::{Duration, Instant};
 
@@ -14,15 +14,15 @@ use crate::real::Real;
 /// One fault of one call.
 struct Fault {
     name: &'static str,
-    /// The code and a part of the message that the script sees; nothing if the call works all the same.
+    /// Code and part of the message for the script; `None` if the call works all the same.
     error: Option<(&'static str, &'static str)>,
-    /// Whether a tool that is annotated as idempotent is called again and then answers.
+    /// True if a tool annotated as idempotent is retried and then answers.
     repeated: bool,
-    /// What `ls /` shows afterwards.
+    /// State in `ls /` afterwards.
     state: &'static str,
-    /// Notices of cancellation that the server gets for the call.
+    /// Cancellations that the server gets for the call.
     cancelled: usize,
-    /// Whether calls fail after it too, until the server is found to answer nothing at all and is replaced.
+    /// True if later calls fail too, until the server proves dead and is replaced.
     is_stuck: bool,
 }
 
@@ -68,7 +68,7 @@ const OF_PROCESSES: &[Fault] = &[
     answered("bad_arguments", "INVALID_ARGS", "nonce is too odd"),
     harmless("noise"),
     harmless("duplicate"),
-    // The last one: the whole server is busy with its drip, and nobody knows when it hears of the cancellation.
+    // The last one: the whole server is busy with its drip, and may get the cancellation at any time.
     Fault { is_stuck: true, ..late("drip") },
 ];
 
@@ -119,14 +119,14 @@ async fn every_fault_of_a_process_is_told_and_survived() {
     }
 }
 
-/// Faults of the network and of servers over HTTP, between the gateway and a real server.
+/// Faults of the network and of HTTP servers, between the gateway and a real server.
 struct HttpFault {
     name: &'static str,
     fault: proxy::Fault,
     error: Option<(&'static str, &'static str)>,
     repeated: bool,
     state: &'static str,
-    /// How often the server is called for a tool without annotations.
+    /// Number of executions of a tool without annotations.
     executions: usize,
 }
 
@@ -309,7 +309,7 @@ async fn five_dead_servers_of_twenty_harm_nobody() {
     }
 }
 
-/// Calls a tool that misbehaves: its answer, or the error's code, message and suggested fix.
+/// Calls a misbehaving tool: its answer, or the error's code, message and suggested fix.
 async fn act(session: &Session, tool: &str, nonce: &str, fault: &str) -> Value {
     let code = format!(
         "try {{ return await faulty.{tool}({{nonce: '{nonce}', fault: '{fault}'}}) }}\n\
@@ -318,7 +318,7 @@ async fn act(session: &Session, tool: &str, nonce: &str, fault: &str) -> Value {
     session.execute("javascript", &code).await
 }
 
-/// What `ls /` says of a server.
+/// Line of a server in `ls /`.
 async fn state(session: &Session, server: &str) -> String {
     let listing = session.call("ls", json!({})).await.text;
     let line = listing.lines().find(|line| line.starts_with(&format!("{server}/"))).unwrap_or_default();
@@ -341,7 +341,7 @@ async fn a_server_that_keeps_failing_is_left_alone_and_found_again() {
     let Some(config) = faulty(&[]) else { return };
     let fence = Fence::new();
     let (log, setting) = log(&fence);
-    // Longer than the third crash, its start over again and the two looks below take on any machine.
+    // Longer than the third crash, its restart and the two checks below take on any machine.
     let breaker = "breaker = { faults = 3, pause = \"15s\" }\n";
     let session = fence.serve(&format!("{config}{setting}{breaker}")).await;
     session.ready(&["faulty"]).await;

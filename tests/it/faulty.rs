@@ -1,4 +1,4 @@
-//! The server that misbehaves on request.
+//! A server that misbehaves on request.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -6,14 +6,14 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use crate::client::Fence;
+use crate::real::skipped;
 
-/// The configuration of one faulty server, named `faulty`, with these arguments; `None`, with a line that says so,
-/// when there is no Python.
+/// Configuration of one faulty server, named `faulty`, with these arguments; `None`, visibly, without Python.
 pub(crate) fn faulty(args: &[&str]) -> Option<String> {
     python("faulty", "faulty.py", args)
 }
 
-/// As [`faulty`], for any server of tests/servers.
+/// Like [`faulty`], for any server of tests/servers.
 pub(crate) fn python(name: &str, script: &str, args: &[&str]) -> Option<String> {
     has_python(&format!("tests/servers/{script}"))?;
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/servers").join(script);
@@ -22,33 +22,33 @@ pub(crate) fn python(name: &str, script: &str, args: &[&str]) -> Option<String> 
     Some(format!("[servers.{name}]\ncommand = \"python3\"\nargs = {all:?}\n"))
 }
 
-/// A fence for a script that runs in Python; `None`, with a line that says so, when there is none.
+/// A fence for a Python script; `None`, visibly, without Python.
 #[expect(clippy::print_stderr, reason = "a skipped test must be seen in the log")]
 pub(crate) fn has_python(script: &str) -> Option<Fence> {
     if !Command::new("python3").arg("--version").output().is_ok_and(|output| output.status.success()) {
-        eprintln!("SKIPPED: no python3 to run {script}");
+        skipped(&format!("no python3 to run {script}"));
         return None;
     }
     Some(Fence::new())
 }
 
-/// The file in which a faulty server that runs in this fence counts what it does, and the setting that names it.
+/// The file in which a faulty server in this fence logs its actions, and the setting that names it.
 pub(crate) fn log(fence: &Fence) -> (Log, String) {
     log_in(fence, "faulty.log")
 }
 
-/// As [`log`], for one of several servers.
+/// Like [`log`], for one of several servers.
 pub(crate) fn log_in(fence: &Fence, file: &str) -> (Log, String) {
     let path = fence.work().join(file);
     let setting = format!("env = {{ FAULTY_LOG = {path:?} }}\n");
     (Log(path), setting)
 }
 
-/// What a faulty server counted.
+/// Log of a faulty server.
 pub(crate) struct Log(PathBuf);
 
 impl Log {
-    /// How often a line is there.
+    /// Number of times a line occurs.
     pub(crate) fn count(&self, line: &str) -> usize {
         self.lines().iter().filter(|logged| *logged == line).count()
     }
@@ -58,13 +58,13 @@ impl Log {
         fs::read_to_string(&self.0).unwrap_or_default().lines().map(str::to_owned).collect()
     }
 
-    /// The processes that were started.
+    /// Processes that were started.
     pub(crate) fn pids(&self) -> Vec<u32> {
         self.lines().iter().filter_map(|line| line.strip_prefix("start ")?.parse().ok()).collect()
     }
 }
 
-/// Whether a process runs; one that ended and was not waited for does not.
+/// True if a process runs; a zombie does not.
 pub(crate) fn runs(pid: u32) -> bool {
     fs::read_to_string(format!("/proc/{pid}/stat")).is_ok_and(|stat| {
         let state = stat.rsplit_once(')').map(|(_, rest)| rest.trim_start());
@@ -72,7 +72,7 @@ pub(crate) fn runs(pid: u32) -> bool {
     })
 }
 
-/// Waits until none of the processes runs any more.
+/// Waits until none of the processes runs.
 pub(crate) async fn all_end(pids: &[u32], limit: Duration) {
     let deadline = Instant::now() + limit;
     while let Some(pid) = pids.iter().find(|pid| runs(**pid)) {
@@ -82,7 +82,7 @@ pub(crate) async fn all_end(pids: &[u32], limit: Duration) {
     }
 }
 
-/// The sample servers of the demo, which need nothing but the executable itself.
+/// The sample servers of the demo, which need only the executable.
 pub(crate) fn samples() -> String {
     let exe = env!("CARGO_BIN_EXE_forgefs");
     let entry = |role| format!("[servers.{role}]\ncommand = {exe:?}\nargs = [\"demo-server\", \"{role}\"]\n");

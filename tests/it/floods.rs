@@ -1,4 +1,4 @@
-//! Scripts that do much of what they may do: they are no attack, and end well.
+//! Scripts that use much of what they may use: they are no attack, and succeed.
 
 use serde_json::json;
 

@@ -1,4 +1,5 @@
-//! Files that are no files, are endless, are another's, or cannot be kept: the gateway says so at once, and runs on.
+//! Files that are irregular, endless, another user's, or cannot be written: the gateway reports them at once, and
+//! continues.
 #![cfg(unix)]
 
 use std::fs;
@@ -13,10 +14,10 @@ use nix::unistd::mkfifo;
 use crate::client::{Fence, Output, finish, up};
 use crate::real::{path, skipped};
 
-/// How long what is refused may take, on a busy machine.
+/// Time limit of a refusal, on a busy machine.
 const AT_ONCE: Duration = Duration::from_secs(20);
 
-/// Things that may lie where a file is expected, each with what is said of it.
+/// Irregular files in place of a file, each with the expected message.
 fn things(fence: &Fence) -> Vec<(PathBuf, &'static str)> {
     let at = |name: &str| fence.work().join("things").join(name);
     fs::create_dir_all(at("")).expect("a folder");
@@ -63,7 +64,7 @@ fn whatever_is_in_the_place_of_the_configuration_the_start_ends() {
         }
         at_once(path(&thing), begun);
     }
-    // Those that are looked for.
+    // Those that are searched for.
     for (place, says) in [("forge.toml", "a FIFO"), ("../home/.config/forgefs/forge.toml", "a FIFO")] {
         let begun = Instant::now();
         let place = fence.work().join(place);
@@ -100,7 +101,7 @@ fn what_a_shell_passes_on_as_an_open_file_is_a_configuration() {
     assert!(output.stdout.contains("absent/"), "{output:?}");
 }
 
-/// Somebody writes the file in place, slowly, and the rules come last.
+/// The file is written in place, slowly, with the rules last.
 #[tokio::test]
 async fn a_configuration_caught_half_written_does_not_loosen_the_rules() {
     let fence = Fence::new();
@@ -141,7 +142,7 @@ fn people(rest: &str) -> String {
     format!("[servers.people]\ncommand = {exe:?}\nargs = [\"demo-server\", \"people\"]\n{rest}\n")
 }
 
-/// The one file in a folder whose name begins like this.
+/// The only file in a folder with this name prefix.
 fn file_in(folder: &Path, start: &str) -> PathBuf {
     let entries = fs::read_dir(folder).expect("a folder").map(|entry| entry.expect("an entry").path());
     let mut found =
@@ -149,7 +150,7 @@ fn file_in(folder: &Path, start: &str) -> PathBuf {
     found.next().unwrap_or_else(|| panic!("no {start}… in {}", folder.display()))
 }
 
-/// Folders that have a list of the server's tools, one of a tool that it does not have.
+/// Folders with a cached list of the server's tools, including a tool that it does not have.
 async fn poisoned(fence: &Fence) -> PathBuf {
     let session = fence.serve(&people("")).await;
     session.ready(&["people"]).await;
@@ -251,7 +252,7 @@ fn nothing_is_put_on_record_in_a_file_that_others_own_or_may_change() {
     assert_eq!(fs::read_to_string(&log).expect("a file").lines().count(), 2);
 }
 
-/// What is said when the budget of the day is spent.
+/// Message when the day's budget is spent.
 const SPENT: &str = "for the day 0 is left";
 
 fn call(fence: &Fence, config: &str) -> Output {
@@ -277,7 +278,7 @@ fn one_configuration_has_one_budget_of_the_day_by_whatever_path() {
         let output = call(&fence, config);
         assert!(output.code != Some(0) && output.stderr.contains(SPENT), "{config}: {output:?}");
     }
-    // Another file has its own.
+    // Another file has its own budget.
     fence.write("other.toml", &people("[budgets]\nday = 2"));
     call(&fence, "other.toml").success();
 }
@@ -289,7 +290,7 @@ fn what_is_in_the_place_of_what_was_spent_spends_nothing_and_holds_up_nothing() 
     call(&fence, "forge.toml").success();
     let folder = fence.work().join("../home/.local/state/forgefs");
     let file = file_in(&folder, "spent-");
-    // A date in the future counts today, and does not stay for ever: tomorrow it is renewed.
+    // A date in the future counts today, and is renewed tomorrow.
     let zeros = |micros: u64| format!("2999-01-01 {micros:020}\n");
     fs::write(&file, zeros(2_000_000)).expect("a file");
     call(&fence, "forge.toml").success();
@@ -328,7 +329,7 @@ impl Drop for Mount {
     }
 }
 
-/// Folders in which nothing can be kept, by the variable that names what is above them.
+/// Unusable state folders, by the variable of their parent.
 fn unusable(fence: &Fence) -> (Vec<(&'static str, PathBuf)>, Option<Mount>) {
     let file = fence.write("a-file", "");
     let mut folders = vec![("a file in its place", file), ("no folder of a file system", PathBuf::from("/proc/none"))];

@@ -1,5 +1,5 @@
-//! Hostile input to discovery: whatever a client or a script asks for is answered, with an error that says what was wrong,
-//! while another request on the same connection is answered too.
+//! Hostile input to discovery: every request of a client or a script is answered with a clear error, while another
+//! request on the same connection is answered too.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -15,12 +15,12 @@ use serde_json::{Value, json};
 use crate::client::{Era, Fence, Session};
 use crate::faulty::samples;
 
-/// Longest wait for the other request. It is one scheduling of a busy machine; what stood still before took minutes.
+/// Longest wait for the other request: one scheduling delay of a busy machine. Bugs blocked it for minutes.
 const MEANWHILE: Duration = Duration::from_secs(5);
-/// Longest answer to an attack.
+/// Most bytes of an answer to an attack.
 const ANSWER: usize = 100 << 10;
 
-/// What is asked.
+/// A request.
 enum Ask {
     /// A tool of the gateway, with these arguments.
     Tool(&'static str, Value),
@@ -35,7 +35,7 @@ enum Ask {
     CompleteTemplate(String, String),
 }
 
-/// An attack, and what its answer must say; an answer that is no error is as good where that starts with `ok`.
+/// An attack, and the expected text of its answer; a success is fine too if the text starts with `ok`.
 struct Case(&'static str, Ask, &'static str);
 
 const PATH_LIMIT: &str = "over the limit of 4096 bytes";
@@ -54,12 +54,12 @@ fn slow_globs() -> Vec<String> {
     vec![format!("/{{forge.pyi,**/{}z}}", "*a".repeat(120)); 50]
 }
 
-/// A search that looks for thousands of misspelt words.
+/// A search for thousands of misspelt words.
 fn slow_queries() -> Vec<String> {
     vec![unknown_words(70, 8); 50]
 }
 
-/// Many words that nothing has.
+/// Many unknown words.
 fn unknown_words(count: usize, length: usize) -> String {
     let letter = |n: usize| char::from(b'a' + u8::try_from(n % 26).expect("a letter"));
     let word = |n: usize| (0..length).map(|at| letter(n * 7 + at * (n + 3) + n / 26)).collect::<String>();
@@ -290,7 +290,7 @@ fn scripts() -> Vec<Case> {
     all
 }
 
-/// The answers to an attack, as text; `Err` for an error.
+/// Answers to an attack, as text; `Err` for an error.
 async fn ask(session: &Session, ask: &Ask) -> Vec<Result<String, String>> {
     let of = |answer: crate::client::Answer| if answer.is_error { Err(answer.text) } else { Ok(answer.text) };
     let peer = session.peer();
@@ -335,7 +335,7 @@ async fn ask(session: &Session, ask: &Ask) -> Vec<Result<String, String>> {
     }
 }
 
-/// A gateway in front of the samples and of a catalog of a few thousand tools.
+/// A gateway with the samples and a catalog of a few thousand tools.
 async fn gateway(fence: &Fence) -> Session {
     let tool = |n: usize| {
         let name = format!("aaaa_bbbb_{n:04}_{}", "a".repeat(24));
@@ -350,7 +350,7 @@ async fn gateway(fence: &Fence) -> Session {
     session
 }
 
-/// Asks for the root until `work` is done; its answer, and the longest time that the root took.
+/// Lists the root until `work` is done; returns its result, and the slowest listing.
 async fn beside<T>(session: &Session, work: impl Future<Output = T>) -> (T, Duration) {
     let mut work = std::pin::pin!(work);
     let mut longest = Duration::ZERO;
@@ -463,7 +463,7 @@ async fn signals_end_the_gateway_whatever_it_works_on() {
     }
 }
 
-/// Whether a child of this process is no more, or waits to be asked for.
+/// True if a child of this process has ended or is a zombie.
 fn has_ended(pid: i32) -> bool {
     match std::fs::read_to_string(format!("/proc/{pid}/stat")) {
         Ok(stat) => stat.rsplit_once(')').is_some_and(|(_, rest)| rest.trim_start().starts_with('Z')),

@@ -1,4 +1,4 @@
-//! Logins at servers that lie: about who the authorization server is, where it is and how many there are.
+//! Logins at servers that lie about their authorization servers.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
@@ -14,12 +14,12 @@ use sha2::{Digest as _, Sha256};
 use crate::client::{Fence, Output};
 use crate::real::skipped;
 
-/// How long what is refused may take.
+/// Time limit of a refusal.
 const AT_ONCE: Duration = Duration::from_secs(20);
 
 type Answers = dyn Fn(&str, &str) -> (u16, String, Value) + Send + Sync;
 
-/// A server that answers method and path with a status, headers and JSON, and remembers what it was asked.
+/// A server that answers method and path with a status, headers and JSON, and records its requests.
 struct Hostile {
     port: u16,
     asked: Arc<Mutex<Vec<(String, String)>>>,
@@ -41,7 +41,7 @@ impl Hostile {
         Self { port, asked }
     }
 
-    /// An MCP server that wants a login and is its own authorization server, but for these changes of its metadata.
+    /// An MCP server that requires a login and is its own authorization server, with changed metadata.
     fn changed(changes: Value) -> Self {
         Self::start(move |method, path, port| match (method, path) {
             ("POST", "/mcp") => (401, "WWW-Authenticate: Bearer error=\"invalid_token\"\r\n".to_owned(), json!({})),
@@ -55,7 +55,7 @@ impl Hostile {
         format!("http://127.0.0.1:{}", self.port)
     }
 
-    /// What was sent to a path, head and body.
+    /// Requests to a path, head and body.
     fn sent(&self, path: &str) -> Vec<String> {
         let asked = self.asked.lock().expect("not poisoned");
         asked.iter().filter(|(asked, _)| asked == path).map(|(_, body)| body.clone()).collect()
@@ -108,7 +108,7 @@ fn refused(fence: &Fence) -> String {
     output.stderr
 }
 
-/// `forgefs auth login web` that waits for its browser, and the address that it printed.
+/// `forgefs auth login web` waiting for its browser, and the printed address.
 fn waiting(fence: &Fence) -> (Child, url::Url) {
     let mut command = fence.forgefs(["auth", "login", "web", "--no-browser"]);
     let mut child = command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("it");
@@ -129,7 +129,7 @@ fn parameter(url: &url::Url, name: &str) -> String {
     url.query_pairs().find(|(key, _)| key == name).expect("a parameter").1.into_owned()
 }
 
-/// Lets it go on with a code, and waits for its end.
+/// Continues it with a code, and waits for its end.
 fn completed(mut child: Child, url: &url::Url) -> Output {
     let address = format!("http://127.0.0.1/?code=c0de&state={}", parameter(url, "state"));
     let mut stdin = child.stdin.take().expect("stdin is piped");
@@ -139,7 +139,7 @@ fn completed(mut child: Child, url: &url::Url) -> Output {
     Output { code: output.status.code(), stdout: text(output.stdout), stderr: text(output.stderr) }
 }
 
-/// Whether the secret is in a request, in one of the two ways in which clients say it.
+/// True if the secret is in a request, in either form of client authentication.
 fn has_secret(request: &str) -> bool {
     let basic = "YnktaGFuZDpwbGFudGVkLWNsaWVudC1zZWNyZXQ=";
     request.contains("client_secret=planted-client-secret") || request.contains(basic)
@@ -147,7 +147,7 @@ fn has_secret(request: &str) -> bool {
 
 const SECRET: &str = "client_id = \"by-hand\"\nclient_secret = \"planted-client-secret\"";
 
-/// The MCP server at one origin, which names another for its logins.
+/// An MCP server at one origin, which names another for its logins.
 fn pair(changes: Value) -> (Hostile, Hostile) {
     let other = Hostile::changed(changes);
     let named = other.origin();
@@ -174,7 +174,7 @@ fn a_secret_goes_to_no_authorization_server_that_was_only_named() {
         let wanted = format!("set `auth.issuer = \"{}\"` for this server", other.origin());
         assert!(said.contains("client_secret") && said.contains(&wanted), "{said}");
         assert_eq!(other.sent("/token"), Vec::<String>::new());
-        // With the issuer configured it is meant.
+        // With the issuer configured it is intended.
         let fence = server.fence(&format!("{kind}{SECRET}\nissuer = \"{}\"", other.origin()));
         match kind {
             "" => {
@@ -197,7 +197,7 @@ fn a_secret_goes_to_no_authorization_server_that_was_only_named() {
 
 #[test]
 fn nobody_passes_for_another_issuer() {
-    // The document names the issuer that is configured, and a token endpoint of its own.
+    // The document names the configured issuer, and a token endpoint of its own.
     let honest = Hostile::changed(json!({}));
     let issuer = honest.origin();
     let claims = issuer.clone();
@@ -218,7 +218,7 @@ fn nobody_passes_for_another_issuer() {
     }
 }
 
-/// A stored login of the server, as an earlier version of it left it.
+/// A stored login of the server, as left by an earlier version.
 fn stored(fence: &Fence, server: &Hostile, issuer: &str, more: &Value) -> PathBuf {
     let url = format!("{}/mcp", server.origin());
     let digest: String = Sha256::digest(url.as_bytes()).iter().take(6).map(|byte| format!("{byte:02x}")).collect();
@@ -240,7 +240,7 @@ fn stored(fence: &Fence, server: &Hostile, issuer: &str, more: &Value) -> PathBu
     file
 }
 
-/// For its owner alone, with its folder.
+/// Private, with its folder.
 fn private(file: &std::path::Path) {
     #[cfg(unix)]
     for (path, mode) in [(file, 0o600), (file.parent().expect("a folder"), 0o700)] {
@@ -260,7 +260,7 @@ fn a_login_is_renewed_where_it_was_made_and_nowhere_else() {
         assert!(said.stderr.contains("another authorization server than the one that the login is from"), "{said:?}");
         assert!(said.stderr.contains("only a new login by a person changes it"), "{said:?}");
         assert_eq!(other.sent("/token"), Vec::<String>::new());
-        // The secret of a login that was made there goes there again.
+        // The secret of a login made there goes there again.
         let fence = server.fence(auth);
         stored(&fence, &server, &other.origin(), &json!({}));
         fence.run(["call", "web", "echo", "{}"]);
@@ -292,7 +292,7 @@ fn two_thousand_authorization_servers_are_not_tried() {
 
 #[test]
 fn what_a_server_names_is_not_looked_for_on_private_networks() {
-    // Spellings of addresses and names that lead to them; the server itself is on this machine, which is allowed to it.
+    // Forms of addresses, and names that resolve to them; the server itself is on this machine, which is allowed to it.
     let hosts = [
         "10.0.0.1",
         "192.168.1.1",
@@ -342,7 +342,7 @@ fn a_redirect_leads_to_no_private_network_either() {
         });
         let said = refused(&server.fence(""));
         assert!(said.contains("no login to web"), "{to}: {said}");
-        // Documents are not read across origins at all.
+        // Documents are never read across origins.
         let server = Hostile::start(move |method, path, _| match (method, path) {
             ("POST", "/mcp") => (401, "WWW-Authenticate: Bearer\r\n".to_owned(), json!({})),
             (_, path) if path.starts_with("/.well-known/") => (302, format!("Location: {to}\r\n"), json!({})),

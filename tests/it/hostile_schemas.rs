@@ -1,4 +1,4 @@
-//! Input schemas that would hold up the gateway, and arguments that would: clear errors, while others are answered.
+//! Input schemas and arguments made to block the gateway: clear errors, while other requests are answered.
 
 use std::time::{Duration, Instant};
 
@@ -7,14 +7,14 @@ use serde_json::{Map, Value, json};
 use crate::client::{Fence, Session};
 use crate::faulty::python;
 
-/// Definitions whose check takes as many steps as there may be.
+/// Definitions whose check uses all allowed steps.
 fn endless() -> Value {
     let options: Vec<Value> = (0..4_000).map(|at| json!([at, "an option"])).collect();
     let items = json!({ "type": "array", "items": { "enum": options } });
     json!({ "name": "endless", "inputSchema": { "type": "object", "properties": { "items": items } } })
 }
 
-/// `$defs` of which each refers to the next twice.
+/// `$defs` in which each refers to the next twice.
 fn doubling(keyword: &str) -> Value {
     let mut defs = Map::new();
     for at in 0..100 {
@@ -117,7 +117,7 @@ async fn hostile_schemas_and_arguments_get_a_clear_answer() {
     assert!(started.elapsed() < Duration::from_secs(120), "{:?}", started.elapsed());
 }
 
-/// While one call is checked, `ls` is answered, and the run's own deadline ends it.
+/// During one check `ls` is answered, and the run's own deadline ends it.
 #[tokio::test]
 async fn others_are_answered_while_arguments_are_checked() {
     let fence = Fence::new();
@@ -141,7 +141,7 @@ async fn others_are_answered_while_arguments_are_checked() {
     let (answer, longest) = tokio::join!(run, listing);
     assert!(answer.is_error, "{answer:?}");
     assert!(started.elapsed() < Duration::from_secs(60), "{:?}: {}", started.elapsed(), answer.text);
-    // A step of the old check held the only thread for minutes.
+    // A step of the old check blocked the only thread for minutes.
     assert!(longest < Duration::from_secs(3), "{longest:?}");
     assert_eq!(session.execute("javascript", "return 1").await, json!(1));
 }

@@ -1,4 +1,4 @@
-//! A server, or a script, that sends the worst it can: the gateway lives, its peak of memory is within the formula of
+//! Worst-case messages of servers and scripts: the gateway survives, its peak memory is within the formula of
 //! docs/operations.md, and another request is answered meanwhile.
 
 use std::fs;
@@ -11,18 +11,18 @@ use crate::client::{Fence, Session};
 use crate::faulty::{has_python, python};
 use crate::http::free_port;
 
-/// What every gateway here is configured with, so that the formula gives little.
+/// Configuration of every gateway here, so that the formula gives little.
 const MEMORY: &str = "[memory]\nanswers = \"160MiB\"\nresults = \"32MiB\"\nlists = \"8MiB\"\nlist = \"2MiB\"\n\
                       [sandbox.limits]\nruns = 2\nconcurrency = 4\n";
 
-/// The formula of docs/operations.md for that, in MiB.
+/// The formula of docs/operations.md for it, in MiB.
 fn formula(servers: usize) -> usize {
     let (answers, results, lists, runs, concurrency) = (160, 32, 8, 2, 4);
     // Clients are honest here, and no script waits for its user.
     100 + answers * 3 / 2 + results + lists * 24 + servers * 144 + runs * (224 + concurrency * 16)
 }
 
-/// The peak of the gateway's memory since it was last asked for, in MiB.
+/// Peak memory of the gateway since the last call, in MiB.
 fn peak(session: &Session) -> usize {
     let process = format!("/proc/{}", session.pid);
     let status = fs::read_to_string(format!("{process}/status")).expect("the gateway runs");
@@ -32,7 +32,7 @@ fn peak(session: &Session) -> usize {
     line.and_then(|kib| kib.parse::<usize>().ok()).expect("a number") >> 10
 }
 
-/// Waits for `attack` while `ls` goes on; the answer, and the longest wait for `ls`.
+/// Waits for `attack` while `ls` runs; returns its result, and the slowest `ls`.
 async fn beside<T>(session: &Session, attack: impl Future<Output = T>) -> (T, Duration) {
     let mut attack = std::pin::pin!(attack);
     let mut longest = Duration::ZERO;
@@ -57,7 +57,7 @@ async fn beside<T>(session: &Session, attack: impl Future<Output = T>) -> (T, Du
     }
 }
 
-/// A value in which nothing of an error's data is told.
+/// A value without the data of errors.
 async fn called(session: &Session, server: &str, kind: &str, over: &str) -> Value {
     let code = format!(
         "try {{ const value = await {server}.attack({{kind: '{kind}', any: '{over}'}});
@@ -70,7 +70,7 @@ async fn called(session: &Session, server: &str, kind: &str, over: &str) -> Valu
 const FINE: &str = "\"type\"";
 const MUCH: &str = "BUDGET_EXCEEDED";
 
-/// A kind of answer, and what the script has to see: a part of its outcome as JSON.
+/// A kind of answer, and the expected part of its outcome as JSON.
 const ANSWERS: &[(&str, &[&str])] = &[
     ("plain", &[FINE]),
     ("zeros", &[MUCH, "values take"]),
@@ -150,7 +150,7 @@ async fn floods_and_large_errors_are_bounded() {
     answers(&ANSWERS[46..]).await;
 }
 
-/// Has the answers sent one after the other.
+/// Sends the answers one after the other.
 #[expect(clippy::print_stdout, reason = "the table belongs into the test's log")]
 async fn answers(kinds: &[(&str, &[&str])]) {
     let Some(config) = python("hostile", "hostile.py", &["answers"]) else { return };
@@ -171,7 +171,7 @@ async fn answers(kinds: &[(&str, &[&str])]) {
         if taken > formula(1) || waited > Duration::from_secs(10) {
             wrong.push(format!("{kind}: {taken} MiB of {}, {waited:?}", formula(1)));
         }
-        // Nobody has to restart anything.
+        // No restart is needed.
         let mut after = called(&session, "hostile", "plain", "").await;
         let deadline = Instant::now() + Duration::from_secs(30);
         while after["type"] != "string" && Instant::now() < deadline {
@@ -199,7 +199,7 @@ impl Web {
 
 impl Drop for Web {
     fn drop(&mut self) {
-        // It may have ended by itself.
+        // It may have ended on its own.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
@@ -251,7 +251,7 @@ async fn answers_over_http_are_bounded_as_well() {
     session.close().await;
 }
 
-/// How a list is hostile, and what the server's line in `ls /` has to say.
+/// A kind of hostile list, and the expected text of the server's line in `ls /`.
 const LISTS: &[(&str, &str)] = &[
     ("pages", "over the limit|more than 2097152 bytes, the limit for one server"),
     ("endless", "more than 1000 pages"),
@@ -339,7 +339,7 @@ async fn all_lists_together_are_bounded() {
     session.close().await;
 }
 
-/// What a script does in each language, and a part of what it is told. `PRIVATE` stands for a reserved key.
+/// A script in each language, and part of its answer. `PRIVATE` stands for a reserved key.
 const SCRIPTS: &[(&str, &str, &str)] = &[
     ("javascript", "return {'PRIVATENumber': '1'}", "reserved"),
     ("javascript", "return [{a: {'PRIVATERawValue': '[1]'}}]", "reserved"),

@@ -11,14 +11,14 @@ use serde_json::json;
 use crate::client::{Fence, finish};
 use crate::real::Real;
 
-/// `server-everything` on a port of its own; killed when dropped.
+/// `server-everything` on a port of its own; killed on drop.
 pub(crate) struct HttpServer {
     child: Child,
     pub(crate) port: u16,
 }
 
 impl HttpServer {
-    /// By `streamableHttp` or `sse`.
+    /// Over `streamableHttp` or `sse`.
     pub(crate) fn start(real: &Real, transport: &str, port: u16) -> Self {
         let mut command = Command::new(real.npm("everything"));
         command.arg(transport).env("PORT", port.to_string());
@@ -80,7 +80,7 @@ async fn a_server_over_streamable_http_is_listed_called_and_found_again_after_a_
 #[tokio::test]
 async fn a_server_over_http_sse_is_listed_called_and_found_again_after_a_restart() {
     let Some(real) = Real::find() else { return };
-    // Asked for, and found out by itself.
+    // Configured, and auto-detected.
     for (transport, path) in [("transport = \"sse\"\n", "sse"), ("", "sse")] {
         let server = HttpServer::start(&real, "sse", free_port());
         let port = server.port;
@@ -108,7 +108,7 @@ async fn a_server_over_http_sse_is_listed_called_and_found_again_after_a_restart
     }
 }
 
-/// `mcp-grafana` without a Grafana, over a transport on HTTP; killed when dropped.
+/// `mcp-grafana` without a Grafana, over an HTTP transport; killed on drop.
 struct Grafana(Child);
 
 impl Grafana {
@@ -136,7 +136,7 @@ impl Grafana {
 
 impl Drop for Grafana {
     fn drop(&mut self) {
-        // The launcher in front of the program does what it does with Ctrl-C, and nothing with the rest.
+        // The launcher in front of the program reacts only to Ctrl-C.
         let _ = nix::sys::signal::kill(nix::unistd::Pid::from_raw(self.0.id().cast_signed()), nix::sys::signal::SIGINT);
         let ended = Instant::now();
         while matches!(self.0.try_wait(), Ok(None)) && ended.elapsed() < Duration::from_secs(5) {
@@ -195,7 +195,7 @@ async fn an_address_on_another_origin_is_refused() {
     assert!(listing.contains("an address on another origin, http://127.0.0.1:1"), "{listing}");
 }
 
-/// A server that answers every request with `head`, and then `part` until the client has enough; as a URL.
+/// A server that answers every request with `head`, and then `part` until the client stops reading; returns its URL.
 fn endless(head: String, part: &'static [u8]) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let port = listener.local_addr().expect("an address").port();
@@ -205,7 +205,7 @@ fn endless(head: String, part: &'static [u8]) -> String {
             std::thread::spawn(move || {
                 let _ = std::io::Read::read(&mut client, &mut [0; 4096]);
                 let mut sent = client.write_all(head.as_bytes());
-                // More than anybody should take: 1 GiB.
+                // More than any client should read: 1 GiB.
                 for _ in 0..(1 << 30) / part.len().max(1) {
                     if sent.is_err() || part.is_empty() {
                         break;
@@ -255,7 +255,7 @@ fn endless_heads_and_bodies_of_http_are_given_up() {
     }
 }
 
-/// A proxy that refuses everything, and the request lines that reached it.
+/// A proxy that refuses everything, and the request lines it got.
 fn refusing_proxy() -> (u16, Arc<Mutex<Vec<String>>>) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let port = listener.local_addr().expect("an address").port();

@@ -1,5 +1,5 @@
-//! One identity of a tool: what is called is what was listed on that very connection, whatever became of the server
-//! since. The server is tests/servers/shifting.py, which lists what a file says when it is started.
+//! Identity of a tool: a call goes only to the definition listed on its own connection, however the server changes. The
+//! server is tests/servers/shifting.py, which lists the contents of a file at its start.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -14,7 +14,7 @@ use crate::policy::{User, execute};
 
 const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/servers/shifting.py");
 
-/// A server that lists what its file says.
+/// A server that lists the contents of its file.
 struct Shifting {
     name: String,
     file: PathBuf,
@@ -31,7 +31,7 @@ impl Shifting {
         fs::write(&self.file, tools.to_string()).expect("written");
     }
 
-    /// Answers lists after so many seconds.
+    /// Delays its lists by `seconds`.
     fn delays(&self, seconds: &str) {
         fs::write(self.file.with_extension("tools.delay"), seconds).expect("written");
     }
@@ -42,7 +42,7 @@ impl Shifting {
         format!("[servers.{}]\ncommand = \"python3\"\nargs = {args:?}\n{keys}\n", self.name)
     }
 
-    /// Starts it on HTTP, until the value is dropped; its port beside it.
+    /// Starts it on HTTP until the value is dropped; returns its port too.
     fn http(&self, mode: &str, flags: &[&str]) -> (Running, String) {
         let port = self.file.with_extension("port");
         let mut command = Command::new("python3");
@@ -56,7 +56,7 @@ impl Shifting {
         (Running(child), fs::read_to_string(port).expect("a port"))
     }
 
-    /// How often a line was logged.
+    /// Number of times a line was logged.
     fn count(&self, line: &str) -> usize {
         fs::read_to_string(&self.log).unwrap_or_default().lines().filter(|logged| *logged == line).count()
     }
@@ -75,7 +75,7 @@ fn tool(description: &str) -> Value {
     json!({"name": "send", "description": description, "inputSchema": {"type": "object", "properties": {"to": {"type": "string"}}}})
 }
 
-/// `send` as described, beside tools that make something happen.
+/// `send` with this description, beside tools with effects.
 fn tools(description: &str) -> Value {
     let fault = |name: &str, idempotent: bool| {
         json!({"name": name, "inputSchema": {"type": "object", "properties": {"fault": {"type": "string"}}},
@@ -84,7 +84,7 @@ fn tools(description: &str) -> Value {
     json!([tool(description), fault("act", false), fault("safe", true)])
 }
 
-/// Calls a tool; its answer, or the code of the error.
+/// Calls a tool; returns its answer, or the error code.
 async fn called(session: &Session, server: &str, tool: &str, arguments: Value) -> String {
     let code = format!(
         "try {{ return await forge.callTool({server:?}, {tool:?}, {arguments}) }} catch (error) {{ return error.code }}"
@@ -105,7 +105,7 @@ async fn shows(session: &Session, what: &str) {
     }
 }
 
-/// Calls until the catalog has followed.
+/// Calls until the catalog has caught up.
 async fn followed(session: &Session, server: &str, expected: &str) {
     let started = Instant::now();
     loop {
@@ -118,7 +118,7 @@ async fn followed(session: &Session, server: &str, expected: &str) {
     }
 }
 
-/// What a server lists instead of `send` as it was: what changed, the list, and what comes of a call.
+/// Changes of `send`: name, new list, and expected result of a call.
 fn mutations() -> Vec<(&'static str, Value, &'static str)> {
     let with = |key: &str, value: Value| {
         let mut tool = tool("Sends mail.");
@@ -165,14 +165,14 @@ fn mutations() -> Vec<(&'static str, Value, &'static str)> {
     ]
 }
 
-/// Each server is another one when it is started for the first call, from the list of its last start.
+/// Each server is a changed one when the first call starts it, with the list of its last start in the cache.
 #[tokio::test]
 async fn a_lazy_start_is_compared_with_the_list_that_callers_know() {
     let Some(fence) = has_python(SCRIPT) else { return };
     let cases = mutations();
     let servers: Vec<Shifting> =
         (0..cases.len()).map(|n| Shifting::new(&fence, &format!("m{n}"), &json!([tool("Sends mail.")]))).collect();
-    // All of them are started at once, for the first list.
+    // All are started at once, for the first list.
     let keys = "start = \"lazy\"\nconnect_timeout = \"120s\"";
     let config: String = servers.iter().map(|server| server.config(&[], keys)).collect();
     let session = fence.serve(&config).await;
@@ -187,7 +187,7 @@ async fn a_lazy_start_is_compared_with_the_list_that_callers_know() {
     for (server, (what, _, expected)) in servers.iter().zip(&cases) {
         let answer = called(&session, &server.name, "send", json!({"to": "x"})).await;
         let (sent, lists) = (server.count("call send"), server.count("list"));
-        // The entry takes over what was read for the call: one list a start.
+        // The entry takes the list read for the call: one list per start.
         if answer != *expected || sent != usize::from(*expected == "send done") || lists != 2 {
             faults.push(format!("{what}: {answer}, sent {sent} times, {lists} lists"));
         }
@@ -196,7 +196,7 @@ async fn a_lazy_start_is_compared_with_the_list_that_callers_know() {
     assert!(faults.is_empty(), "{} faults:\n{}", faults.len(), faults.join("\n"));
 }
 
-/// What makes a connection another one, in every way that a server over stdio can.
+/// Every way in which a connection over stdio can become another one.
 #[tokio::test]
 async fn a_process_that_is_another_one_is_not_called_as_the_first() {
     let Some(fence) = has_python(SCRIPT) else { return };
@@ -226,7 +226,7 @@ async fn a_process_that_is_another_one_is_not_called_as_the_first() {
             }
             "rested" => shows(&session, "resting").await,
             "repeated" => {
-                // It may be repeated, but `safe` is as it was only in name: nothing is known of the new process.
+                // It may be retried, but `safe` only has the same name: nothing is known of the new process.
                 let mut tools = tools("Sends spam.");
                 tools[2]["description"] = json!("Safe no more.");
                 server.lists(&tools);
@@ -244,7 +244,7 @@ async fn a_process_that_is_another_one_is_not_called_as_the_first() {
             "try {{ return await {name}.send({{to: 'x'}}) }} catch (error) {{ return `${{error.code}} ${{error.message}}` }}"
         );
         let refused = session.execute("javascript", &code).await.to_string();
-        // Where the catalog has followed already, the call is one of the tool as it is now.
+        // If the catalog has caught up already, the call is one of the current tool.
         if what != "told" || refused != "\"send done\"" {
             assert!(refused.contains(&format!("TOOL_CHANGED {name}.send: not called")), "{what}: {refused}");
             assert_eq!(server.count("call send"), sent, "{what}");
@@ -254,7 +254,7 @@ async fn a_process_that_is_another_one_is_not_called_as_the_first() {
     }
 }
 
-/// In one script, whose catalog does not change, a tool is not called as what it has become.
+/// Within one script, whose catalog does not change, a changed tool is not called as the old one.
 #[tokio::test]
 async fn a_change_that_is_told_holds_for_the_next_call_of_the_same_script() {
     let Some(fence) = has_python(SCRIPT) else { return };
@@ -269,7 +269,7 @@ async fn a_change_that_is_told_holds_for_the_next_call_of_the_same_script() {
     session.close().await;
 }
 
-/// A server that is up by what it listed last time is called only once it has listed.
+/// A server shown from its cached list is called only once it has listed.
 #[tokio::test]
 async fn an_eager_server_is_not_called_before_it_has_listed() {
     let Some(fence) = has_python(SCRIPT) else { return };
@@ -292,11 +292,11 @@ async fn an_eager_server_is_not_called_before_it_has_listed() {
     }
 }
 
-/// What happens, the server's mode and flags, keys of its configuration, seconds until the list is not good any more, and
-/// whether the change is seen.
+/// Event, mode and flags of the server, keys of its configuration, seconds until the list expires, and whether the
+/// change is noticed.
 type OverHttp = (&'static str, &'static str, &'static [&'static str], &'static str, u64, bool);
 
-/// The same over HTTP: a session that is lost, no session at all, and a stream that ends.
+/// The same over HTTP: a lost session, no session, and a stream that ends.
 #[tokio::test]
 async fn connections_over_http_are_compared_too() {
     let Some(fence) = has_python(SCRIPT) else { return };
@@ -321,11 +321,11 @@ async fn connections_over_http_are_compared_too() {
         assert_eq!(called(&session, name, "send", json!({})).await, "send done", "{what}");
         server.lists(&tools("Sends spam."));
         let sent = server.count("call send");
-        // A stream that has ended is noticed before the next call.
+        // An ended stream is noticed before the next call.
         tokio::time::sleep(Duration::from_millis(500 + 1000 * seconds)).await;
         let answer = called(&session, name, "send", json!({})).await;
         match is_seen {
-            // With `refresh`, the entry may have followed before the call.
+            // With `refresh`, the entry may have caught up before the call.
             true if answer == "send done" => assert!(what.contains("configured"), "{what}: it was called"),
             true => {
                 assert_eq!((answer.as_str(), server.count("call send")), ("TOOL_CHANGED", sent), "{what}");
@@ -337,7 +337,7 @@ async fn connections_over_http_are_compared_too() {
     }
 }
 
-/// Where each request may reach another server, the second round of a call is as good as another call.
+/// Without sessions each request may reach another server, so the second round of a call is checked like another call.
 #[tokio::test]
 async fn a_later_round_of_a_call_is_compared_too() {
     let Some(fence) = has_python(SCRIPT) else { return };
@@ -360,13 +360,13 @@ async fn a_later_round_of_a_call_is_compared_too() {
     }
 }
 
-/// A prompt and a resource, described like this.
+/// A prompt and a resource with these descriptions.
 fn offers(prompt: &str, resource: &str) -> Value {
     json!({"tools": tools("Sends mail."), "prompts": [{"name": "greet", "description": prompt}],
         "resources": [{"uri": "x://a", "name": "a", "description": resource, "size": resource.len()}]})
 }
 
-/// Prompts and resources are of the connection that they are asked for on, as tools are.
+/// Prompts and resources belong to the connection that serves them, like tools.
 #[tokio::test]
 async fn a_prompt_or_resource_of_another_process_is_not_had_as_that_of_the_first() {
     let Some(fence) = has_python(SCRIPT) else { return };
@@ -376,7 +376,7 @@ async fn a_prompt_or_resource_of_another_process_is_not_had_as_that_of_the_first
         lists
     };
     let gone = json!({"tools": tools("Sends mail.")});
-    // What is listed after the crash, and whether the prompt and the resource may be had then.
+    // List after the crash, and whether prompt and resource are then available.
     let cases = [
         ("same", offers("Greets.", "A file."), true, true),
         ("longer", sized(1_000_000), true, true),
@@ -397,7 +397,7 @@ async fn a_prompt_or_resource_of_another_process_is_not_had_as_that_of_the_first
             let prompt = format!("forge.prompt('{name}', 'greet')");
             let resource = format!("forge.readResource('{name}', 'x://a')");
             assert_eq!((had(&prompt).await.as_str(), had(&resource).await.as_str()), ("had", "had"), "{name}");
-            // Both calls of one script, whose catalog does not follow.
+            // Both calls of one script, whose catalog does not change.
             server.lists(&lists);
             let code = format!(
                 "const had = async (call) => {{ try {{ await call(); return true }} catch (error) {{ return error.code }} }};
@@ -408,7 +408,7 @@ async fn a_prompt_or_resource_of_another_process_is_not_had_as_that_of_the_first
             assert_eq!(session.execute("javascript", &code).await, json!(expected), "{name} {keys}");
             let counts = (server.count("get greet"), server.count("read x://a"));
             assert_eq!(counts, (1 + usize::from(is_prompt), 1 + usize::from(is_resource)), "{name} {keys}");
-            // The catalog follows, so that what is listed now may be had.
+            // The catalog catches up, so the current list is available.
             if name.starts_with("prompt") {
                 let started = Instant::now();
                 while had(&prompt).await != "had" {
@@ -421,7 +421,7 @@ async fn a_prompt_or_resource_of_another_process_is_not_had_as_that_of_the_first
     }
 }
 
-/// Where tools are pinned, one that has become another is denied from the first call on, and its text is not shown.
+/// With pinned tools, a changed one is denied from the first call on, and its text is not shown.
 #[tokio::test]
 async fn a_reviewed_tool_that_comes_back_as_another_is_denied() {
     let Some(fence) = has_python(SCRIPT) else { return };
@@ -448,13 +448,13 @@ async fn a_reviewed_tool_that_comes_back_as_another_is_denied() {
         shows(&session, "QUARANTINED").await;
         let shown = session.call("cat", json!({"path": "/pinned/*"})).await.text;
         assert!(shown.contains("Sends mail.") && !shown.contains("spam"), "{shown}");
-        // Another one of its tools is as it was.
+        // Another of its tools is unchanged.
         assert_eq!(called(&session, "pinned", "safe", json!({})).await, "safe done");
         session.close().await;
     }
 }
 
-/// Two definitions whose digests begin alike, as anybody finds who tries some 100,000.
+/// Two definitions whose digests begin alike, which some 100,000 attempts find.
 fn alike() -> [Value; 2] {
     let pair = ["84037", "131286"].map(tool);
     let [one, other] = [&pair[0], &pair[1]].map(|tool| stubgen::digest(&stubgen::canonical_json(tool)));
@@ -491,7 +491,7 @@ async fn a_consent_is_of_one_definition_and_one_program() {
     assert_eq!(user.asked().len(), 1);
     until("send done").await;
     assert_eq!(user.asked().len(), 0, "it is remembered");
-    // What else is configured of the server makes it no other one.
+    // Other settings of the server do not make it another one.
     let reloads = |keys: &str, env: &str| {
         let starts = server.count("start");
         fs::write(&file, config(keys, env)).expect("written");
@@ -522,7 +522,7 @@ async fn a_consent_is_of_one_definition_and_one_program() {
     service.cancel().await.expect("the session ends");
 }
 
-/// A server that is replaced under its name is not called by those who know the one before.
+/// A server that replaces another under its name is not called by scripts that know the old one.
 #[tokio::test]
 async fn a_call_does_not_reach_the_successor_of_its_server() {
     let Some(fence) = has_python(SCRIPT) else { return };
@@ -532,7 +532,7 @@ async fn a_call_does_not_reach_the_successor_of_its_server() {
         |server: &Shifting| server.config(&[], "").replace(&format!("[servers.{}]", server.name), "[servers.one]");
     let session = fence.serve(&as_one(&one)).await;
     session.ready(&["one"]).await;
-    // It lists late, so that for two seconds the catalog has nothing of it.
+    // It lists late, so for two seconds the catalog has nothing of it.
     other.delays("2");
     fence.write("forge.toml", &as_one(&other));
     // Another program waits for the operator.

@@ -1,4 +1,4 @@
-//! `forgefs init --import`: the files of other hosts, as their documentation describes them.
+//! `forgefs init --import`: other hosts' files, as in their documentation.
 
 use std::fs;
 use std::path::Path;
@@ -10,7 +10,7 @@ use crate::real::{Real, path};
 
 const TOKEN: &str = "ghp_from_the_environment";
 
-/// Copies a case into the fence; `@WORK@` stands for the folder that commands run in.
+/// Copies a case into the fence; `@WORK@` stands for the working directory.
 fn copy(from: &Path, to: &Path, work: &str) {
     for entry in fs::read_dir(from).expect("a folder of the case").map(|entry| entry.expect("an entry")) {
         let target = to.join(entry.file_name());
@@ -134,7 +134,7 @@ fn an_imported_server_works() {
     assert!(regex::Regex::new(&up("memory")).expect("a pattern").is_match(&listing), "{listing}");
 }
 
-/// A text as it is, and as JSON, URLs and base64 spell it.
+/// Spellings of a text: plain, in JSON, URLs and base64.
 fn spellings(secret: &str) -> Vec<String> {
     let json = Value::from(secret).to_string().trim_matches('"').to_owned();
     let form: String = url::form_urlencoded::byte_serialize(secret.as_bytes()).collect();
@@ -147,7 +147,7 @@ fn no_planted_credential_is_left_in_any_spelling() {
     let corpus: Vec<Value> = serde_json::from_str(&fs::read_to_string(corpus).expect("the corpus")).expect("JSON");
     let mut left = Vec::new();
     for case in &corpus {
-        // Each alone, so that none is found by what was found in another.
+        // Each alone, so that none is found through another.
         let fence = Fence::new();
         fence.write("servers.json", &json!({"mcpServers": {"one": case["server"]}}).to_string());
         let output = init(&fence, &["--import", "servers.json", "--no-secrets"]).success();
@@ -195,7 +195,7 @@ fn a_file_that_is_added_to_becomes_private() {
     assert_eq!(mode(&file), 0o600);
 }
 
-/// What `repository` and `user` are written as, imported in a project that is one.
+/// The import of `repository` and `user` files, in a project.
 fn imported(repository: &Value, user: &Value, args: &[&str], existing: Option<&str>) -> (String, String) {
     let fence = Fence::new();
     fence.write(".git/HEAD", "");
@@ -216,7 +216,7 @@ fn the_rules_of_the_user_hold_whatever_a_repository_says() {
         server
     };
     let deny = |tools: Value| same(json!({"disabledTools": tools}));
-    // What the repository and the user say, what must be there, and what must not.
+    // Files of the repository and the user, required text, and forbidden text.
     let cases = [
         ("deny", same(json!({})), deny(json!(["delete_repo"])), vec!["deny = [\"delete_repo\"]"], vec!["servers.gh-2"]),
         ("more", deny(json!(["a"])), deny(json!(["b"])), vec!["\"a\"", "\"b\""], vec!["servers.gh-2"]),
@@ -256,7 +256,7 @@ fn the_rules_of_the_user_hold_whatever_a_repository_says() {
         there.iter().for_each(|part| assert!(text.contains(part), "{about}: no {part} in\n{text}\n{report}"));
         not.iter().for_each(|part| assert!(!text.contains(part), "{about}: {part} in\n{text}\n{report}"));
     }
-    // The rules of the file that is added to hold too.
+    // The rules of the existing file hold too.
     let existing = "[servers.gh]\ncommand = \"github-server\"\nargs = [\"stdio\"]\ndeny = [\"delete_repo\"]\n";
     let (text, report) = imported(&json!({"other": same(json!({}))}), &json!({}), &["--append"], Some(existing));
     assert_eq!(text, existing, "{report}");
@@ -305,7 +305,7 @@ fn whatever_lies_where_hosts_keep_their_servers_the_import_ends() {
         assert!(shown.contains(says), "{file}: {}", output.stderr);
         assert!(begun.elapsed() < std::time::Duration::from_secs(20), "{file}: {:?}", begun.elapsed());
     }
-    // Looked for, not named: the rest is imported, and where a link leads is told.
+    // Searched, not named: the rest is imported, and the target of a link is reported.
     fs::remove_file(fence.work().join(".vscode/mcp.json")).expect("it was there");
     fs::rename(&fifo, fence.work().join(".vscode/mcp.json")).expect("the FIFO moves");
     std::os::unix::fs::symlink(&outside, fence.work().join(".mcp.json")).expect("a link");
@@ -317,7 +317,7 @@ fn whatever_lies_where_hosts_keep_their_servers_the_import_ends() {
         output.stderr
     );
     assert!(written(&fence).contains("[servers.linked]"));
-    // What is written to is looked at too.
+    // The target file is checked too.
     let target = fence.work().join("target.toml");
     nix::unistd::mkfifo(&target, nix::sys::stat::Mode::S_IRWXU).expect("a FIFO");
     for args in [

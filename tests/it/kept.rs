@@ -1,5 +1,5 @@
-//! What is kept for longer than a request is bounded, whatever is read, asked, allowed and called: counted by the
-//! gateway itself, in entries, bytes and tasks.
+//! State that outlives a request is bounded for any reads, questions, consents and calls, as counted by the gateway
+//! itself in entries, bytes and tasks.
 
 use std::collections::HashMap;
 use std::fs;
@@ -21,9 +21,9 @@ use crate::http::free_port;
 use crate::policy::{User, connected};
 use crate::telemetry::metrics;
 
-/// Tools of the large server: more than half of the stubs that a session is known to have read.
+/// Tools of the large server: more than half of the reads that a session remembers.
 const TOOLS: usize = 5_200;
-/// Tools that need consent, and the calls of one script.
+/// Tools that need approval, and calls of one script.
 const ASKED: usize = 100;
 
 async fn call<C: ClientHandler>(
@@ -38,7 +38,7 @@ async fn call<C: ClientHandler>(
     answer["content"][0]["text"].as_str().unwrap_or_default().to_owned()
 }
 
-/// What is kept, by kind: entries and bytes; and the tasks.
+/// Usage by kind: entries and bytes; and the number of tasks.
 async fn kept(port: u16) -> (HashMap<String, (usize, usize)>, usize) {
     let text = metrics(port).await;
     let line = Regex::new(r#"(?m)^forgefs_kept_(entries|bytes)\{what="([a-z_]+)"\} (\d+)$"#).expect("valid");
@@ -85,11 +85,11 @@ async fn thousands_of_reads_queries_consents_and_calls_leave_what_is_bounded() {
     }
     let (kinds, _) = kept(port).await;
     assert_eq!(kinds["reads"].0, TOOLS, "{kinds:?}");
-    // A request that calls no server has no record, unless what it reads would be too much without one.
+    // A request without calls has a record only if its reads would be too many without one.
     assert!(kinds["unrecorded_reads"].0 < TOOLS - 5000, "{kinds:?}");
     let records = fs::read_to_string(fence.audit()).expect("an audit file");
     assert_eq!(records.lines().filter(|line| line.contains("\"request\":\"cat\"")).count(), 1);
-    // Patterns: a call of every twentieth tool, each with a pattern of its own; results over the budget with them.
+    // Patterns: a call of every twentieth tool, each with a pattern of its own; and results over the budget.
     for part in 0..5 {
         let code = format!(
             "let all = [];
@@ -115,7 +115,7 @@ async fn thousands_of_reads_queries_consents_and_calls_leave_what_is_bounded() {
     let held = |what: &str| kinds[what];
     assert_eq!(held("consents").0, ASKED, "{kinds:?}");
     assert!(held("consents").1 <= 1 << 20, "{kinds:?}");
-    // Of 260; these are large, so that their bytes are what bounds them.
+    // Of 260; these are large, so the byte limit decides.
     assert!((50..=128).contains(&held("patterns").0) && held("patterns").1 <= 32 << 20, "{kinds:?}");
     assert!(held("reads").0 == TOOLS && held("reads").1 <= 16 << 20, "{kinds:?}");
     assert_eq!(held("unrecorded_reads"), (0, 0), "{kinds:?}");
@@ -124,7 +124,7 @@ async fn thousands_of_reads_queries_consents_and_calls_leave_what_is_bounded() {
     service.cancel().await.expect("the session ends");
 }
 
-/// Each question has the client come back with an answer; what gave it up after a while is not left behind.
+/// For each question the client comes back with an answer; the timeout task must not stay behind.
 #[tokio::test]
 async fn questions_that_were_answered_leave_no_task_behind() {
     const QUESTIONS: usize = 60;
@@ -146,7 +146,7 @@ async fn questions_that_were_answered_leave_no_task_behind() {
     service.cancel().await.expect("the session ends");
 }
 
-/// A client that reads nothing of what it is sent, and cancels what was answered, so that it is not under way any more.
+/// A client that reads nothing, and cancels answered requests so that they are not in flight.
 #[test]
 fn a_client_that_does_not_read_is_not_read_from_until_it_does() {
     const BATCH: u64 = 500;
@@ -169,7 +169,7 @@ fn a_client_that_does_not_read_is_not_read_from_until_it_does() {
         for batch in 0.. {
             let ids = batch * BATCH + 1..=(batch + 1) * BATCH;
             let asked = ids.clone().all(|id| send(json!({"id": id, "method": "tools/list", "params": {}})));
-            // The answers are made meanwhile, however slow the machine is in the end, and wait to be written.
+            // On any machine the answers are made meanwhile, and wait to be written.
             std::thread::sleep(Duration::from_millis(500 * (batch + 1)));
             let cancel = |id| json!({"method": "notifications/cancelled", "params": {"requestId": id}});
             if !(asked && ids.map(cancel).all(&mut send) && tell.send(()).is_ok()) {

@@ -1,5 +1,5 @@
-//! Servers over time: known before they are up, started when needed, stopped when not, listed again when they change,
-//! and replaced when the configuration is.
+//! Lifecycle of servers: known before they are up, started on demand, stopped while idle, listed again on changes, and
+//! replaced with the configuration.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -26,14 +26,14 @@ struct Living {
 }
 
 impl Living {
-    /// `None`, with a line that says so, when there is no Python.
+    /// `None`, visibly, without Python.
     fn new(flags: &'static str) -> Option<Self> {
         let fence = has_python("tests/servers/living.py")?;
         let file = fence.write("tools", "grow\n");
         Some(Self { fence, file, flags })
     }
 
-    /// Its configuration, with more keys. It starts after as many seconds as the file `tools.delay` says.
+    /// Its configuration, with more keys. It starts after the seconds in the file `tools.delay`.
     fn config(&self, keys: &str) -> String {
         let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/servers/living.py");
         let (file, flags) = (self.file.display(), self.flags);
@@ -41,13 +41,13 @@ impl Living {
         format!("[servers.living]\ncommand = \"sh\"\nargs = [\"-c\", {start:?}]\n{keys}\n")
     }
 
-    /// The parents of the processes that were started so far.
+    /// Parents of the processes started so far.
     fn starts(&self) -> Vec<String> {
         let starts = fs::read_to_string(self.file.with_extension("starts")).unwrap_or_default();
         starts.lines().map(str::to_owned).collect()
     }
 
-    /// The file that keeps what it listed last.
+    /// File of its cached listing.
     fn kept(&self) -> PathBuf {
         fs::read_dir(self.fence.cache()).expect("a cache").next().expect("a file").expect("an entry").path()
     }
@@ -74,13 +74,13 @@ async fn tools_of_the_last_start_are_there_before_the_server_is() {
     let first = living.fence.serve(&config).await;
     first.ready(&["living"]).await;
     first.close().await;
-    // From now on it is never ready: whatever is shown of it was kept.
+    // From now on it is never ready: everything shown of it is cached.
     fs::write(living.file.with_extension("delay"), "600").expect("writable");
     let second = living.fence.serve(&config).await;
     let listing = shows(&second, "living/  1 tool, connecting").await;
     assert!(listing.contains("grow"), "{listing}");
     second.close().await;
-    // A file that is not as it was written counts as none.
+    // A damaged file is ignored.
     let kept = living.kept();
     let text = fs::read_to_string(&kept).expect("a kept list");
     fs::write(&kept, text.replace("grow", "grew")).expect("writable");
@@ -115,7 +115,7 @@ async fn a_lazy_server_starts_at_the_first_call_and_stops_when_nobody_uses_it() 
     let Some(living) = Living::new("") else { return };
     let config = living.config("start = \"lazy\"\nidle_stop = \"1s\"");
     let first = living.fence.serve(&config).await;
-    // Nothing is known of it: it is started to be listed, and stopped after that.
+    // Unknown: it is started to be listed, and stopped after that.
     shows(&first, "living/  1 tool, resting").await;
     first.close().await;
     assert_eq!(living.starts().len(), 1);
@@ -126,7 +126,7 @@ async fn a_lazy_server_starts_at_the_first_call_and_stops_when_nobody_uses_it() 
     assert_eq!(living.starts().len(), 1, "discovery starts nothing");
     assert_eq!(second.execute("starlark", "living.grow()").await, json!("grow done"));
     assert_eq!(living.starts().len(), 2);
-    // It was listed again, since it may have changed while it was not running.
+    // It was listed again, since it may have changed while it was stopped.
     shows(&second, "living/  2 tools").await;
     shows(&second, "living/  2 tools, resting").await;
     assert_eq!(second.execute("starlark", "living.grown_1()").await, json!("grown_1 done"));
@@ -134,8 +134,8 @@ async fn a_lazy_server_starts_at_the_first_call_and_stops_when_nobody_uses_it() 
     second.close().await;
 }
 
-/// Large input moves the work of a thread of the runtime to another one, and the thread ends after ten idle seconds.
-/// Linux ends processes with the thread that started them.
+/// Large input moves the work of a runtime thread to another one, and the thread ends after ten idle seconds. Linux
+/// ends processes with the thread that started them.
 #[tokio::test]
 async fn processes_outlive_the_threads_of_the_runtime() {
     let Some(living) = Living::new("") else { return };
@@ -175,12 +175,12 @@ async fn the_configuration_is_followed() {
     let config = living.config("");
     let session = living.fence.serve(&config).await;
     session.ready(&["living"]).await;
-    // Added, which the operator has to confirm.
+    // Added, which the operator must confirm.
     living.fence.write("forge.toml", &format!("{config}{}", samples()));
     shows(&session, "note: forge.toml was edited .* the operator has to confirm servers.calendar").await;
     session.hang_up();
     session.ready(&["calendar", "people", "tickets"]).await;
-    // Not valid: the last one stays, and the root says why.
+    // Invalid: the last one stays, and the root shows why.
     living.fence.write("forge.toml", &format!("{config}[servers.x]\ncomand = \"y\"\n"));
     let listing = shows(&session, "note: forge.toml has changed and is not valid").await;
     assert!(listing.contains("people/") && listing.contains("comand"), "{listing}");
@@ -222,7 +222,7 @@ async fn a_hangup_lists_every_server_again() {
     session.close().await;
 }
 
-/// A client of the older revisions that notes what it is told.
+/// A client of the older revisions that records notifications.
 #[derive(Clone, Default)]
 struct Ear(Arc<Mutex<Vec<String>>>);
 
@@ -259,7 +259,7 @@ async fn a_client_with_a_handshake_is_told_what_changed() {
     for uri in [INIT, GROW] {
         client.subscribe(SubscribeRequestParams::new(uri)).await.expect("subscribed");
     }
-    // What the start brought is told first.
+    // Notifications of the start come first.
     tokio::time::sleep(Duration::from_secs(1)).await;
     ear.0.lock().expect("not poisoned").clear();
     call("execute", json!({"language": "starlark", "code": "living.grow()"})).await.expect("an answer");

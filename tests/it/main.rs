@@ -1,4 +1,4 @@
-//! The integration tests: every one drives the real `forgefs` executable, with real worker processes.
+//! Integration tests: every one drives the real `forgefs` executable, with real worker processes.
 
 mod access;
 mod admission;

@@ -1,10 +1,10 @@
-//! The top-level modules of `src/` use each other in one direction only.
+//! The top-level modules of `src/` have no circular uses.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Which module uses which, and in which files.
+/// Uses of each module, with the files.
 type Uses = BTreeMap<String, BTreeMap<String, BTreeSet<PathBuf>>>;
 
 #[test]
@@ -26,7 +26,7 @@ fn no_modules_use_each_other_in_a_circle() {
     assert!(circles.is_empty(), "modules in a circle:\n{}", circles.join("\n"));
 }
 
-/// Every source file but tests and what fuzzing opens, which are no part of the executable.
+/// Every source file of the executable: without tests and fuzzing.
 fn sources(root: &Path) -> Vec<PathBuf> {
     let (mut files, mut folders) = (Vec::new(), vec![root.to_owned()]);
     while let Some(folder) = folders.pop() {
@@ -44,11 +44,11 @@ fn sources(root: &Path) -> Vec<PathBuf> {
     files
 }
 
-/// The top-level modules that a source names by `crate::`.
+/// Top-level modules that a source names by `crate::`.
 fn used(source: &str) -> BTreeSet<String> {
     let code = source.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default();
     let code: String = code.lines().filter(|line| !line.trim_start().starts_with("//")).collect::<Vec<_>>().join("\n");
-    // Only tests and fuzzing have what is behind these.
+    // Only in tests and fuzzing.
     let code = code.replace("crate::fuzzing", "");
     let mut found = BTreeSet::new();
     for rest in code.split("crate::").skip(1) {
@@ -80,7 +80,7 @@ fn identifier(text: &str) -> Option<String> {
     (end > 0).then(|| text[..end].to_owned())
 }
 
-/// The modules that one uses, and those use, and so on.
+/// Modules reachable from one.
 fn reached<'u>(uses: &'u Uses, from: &'u String) -> BTreeSet<&'u String> {
     let (mut seen, mut open) = (BTreeSet::new(), vec![from]);
     while let Some(module) = open.pop() {
@@ -113,4 +113,60 @@ fn a_circle_is_found_and_named() {
     assert_eq!(circles(&uses), told);
     uses.remove("c");
     assert!(circles(&uses).is_empty());
+}
+
+/// What may stand in some places alone: a pattern, the places, and the invariant of ARCHITECTURE.md that says so.
+const ONLY: [(&str, &[&str], &str); 4] = [
+    (r"\brouter\.call\(", &["broker/mod.rs"], "1. The broker is the only caller of the router"),
+    (
+        r"\bstdout\(\)|\bprintln!|\bprint!",
+        &["cli/ui.rs", "server/stdio.rs", "sandbox/process.rs"],
+        "4. In `serve`, stdout",
+    ),
+    (
+        r"\brmcp::",
+        &["upstream/mcp/", "auth/", "server.rs", "server/", "cli/demo/server.rs", "cli/mod.rs"],
+        "5. rmcp's types stay in",
+    ),
+    (r"\bworker::", &["main.rs"], "6. Engines are named in"),
+];
+
+/// Where a source breaks a rule of [`ONLY`].
+fn misplaced(within: &str, source: &str) -> Vec<String> {
+    let code = source.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default();
+    let lines = || code.lines().zip(1..).filter(|(line, _)| !line.trim_start().starts_with("//"));
+    let mut found = Vec::new();
+    for (pattern, places, invariant) in ONLY {
+        let pattern = regex::Regex::new(pattern).expect("a pattern");
+        if !places.iter().any(|place| within.starts_with(place)) {
+            let broken = lines().filter(|(line, _)| pattern.is_match(line));
+            found.extend(broken.map(|(line, number)| format!("{within}:{number}: {}: {invariant}", line.trim())));
+        }
+    }
+    found
+}
+
+#[test]
+fn what_belongs_in_one_place_is_there_alone() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let architecture = fs::read_to_string(root.join("ARCHITECTURE.md")).expect("a page");
+    for (_, _, invariant) in ONLY {
+        assert!(architecture.contains(invariant), "ARCHITECTURE.md does not say: {invariant}");
+    }
+    let root = root.join("src");
+    let mut found = Vec::new();
+    for file in sources(&root) {
+        let within = file.strip_prefix(&root).expect("below it").to_string_lossy().into_owned();
+        found.extend(misplaced(&within, &fs::read_to_string(&file).expect("a source")));
+    }
+    assert!(found.is_empty(), "{}", found.join("\n"));
+}
+
+#[test]
+fn what_is_in_the_wrong_place_is_found_and_named() {
+    let source = "// rmcp::model\nuse rmcp::model::Tool;\nlet x = self.router.call(entry);\n";
+    let found = misplaced("catalog/mod.rs", source);
+    assert_eq!(found.len(), 2, "{found:?}");
+    assert!(found[0].starts_with("catalog/mod.rs:3: let x") && found[1].contains("2: use rmcp::model::Tool;"));
+    assert!(misplaced("upstream/mcp/mod.rs", "use rmcp::model::Tool;").is_empty());
 }

@@ -1,5 +1,5 @@
-//! What people decide by: whatever a script or a server writes, each field is one line of the question, all of them are
-//! there, and who speaks is said first.
+//! Questions to people: for any text of a script or a server, each field is one line, none is missing, and the speaker
+//! comes first.
 #![expect(deprecated, reason = "clients go on to use sampling, which 2026-07-28 deprecates")]
 
 use std::path::Path;
@@ -22,7 +22,7 @@ use crate::policy::{User, connected, execute, reached};
 
 const WRITES: &str = "servers.chat.approval = \"writes\"";
 
-/// What a text must not have for a person, but for the line ends of a question.
+/// Characters that a text for people must not have, but for the line ends of a question.
 pub(crate) fn hidden() -> Regex {
     Regex::new(
         r"[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Co}--\n]|[\u{fe00}-\u{fe0f}\u{3164}\u{115f}\u{1160}\u{ffa0}\u{2800}\u{34f}]",
@@ -30,7 +30,7 @@ pub(crate) fn hidden() -> Regex {
     .expect("a class")
 }
 
-/// Texts that try to be something else.
+/// Texts that pretend to be something else.
 pub(crate) const TEXTS: &[&str] = &[
     "plain",
     "two\nlines",
@@ -64,7 +64,7 @@ pub(crate) const TEXTS: &[&str] = &[
     "",
 ];
 
-/// Checks a question: who speaks, then one marked line a field, and nothing that cannot be seen.
+/// Checks a question: its speaker, then one marked line per field, and no invisible character.
 fn check(question: &str, fields: usize, what: &str) {
     let lines: Vec<&str> = question.split('\n').collect();
     assert_eq!(lines[0], "ForgeFS asks: may chat.post be called?", "{what}");
@@ -164,7 +164,7 @@ async fn a_call_that_no_person_can_be_shown_is_not_asked_about() {
         assert!(error.contains(why) && error.contains("docs/limits.md"), "{error}");
     }
     assert!(user.asked().is_empty() && reached(&fence).is_empty());
-    // Calls at once are as many questions as it takes to show each of them.
+    // Concurrent calls become as many questions as are needed to show each of them.
     let code = "const done = await forge.parallel(Array.from({length: 6}, (_, n) => () =>
         chat.post({to: `user ${n}`, rows: Array.from({length: 30}, () => 'y'.repeat(290))})), {concurrency: 6});
         return done.errors.length";
@@ -182,7 +182,7 @@ async fn a_call_that_no_person_can_be_shown_is_not_asked_about() {
     service.cancel().await.expect("the session ends");
 }
 
-/// A client that accepts everything that it is asked, and keeps it.
+/// A client that accepts and records every question.
 #[derive(Clone, Default)]
 struct Agreeable(Arc<Mutex<Vec<Value>>>);
 
@@ -330,7 +330,7 @@ async fn what_a_server_may_not_ask_does_not_reach_the_client() {
             assert_eq!(client.asked()[0]["message"], shown(says), "{server}");
         }
         service.cancel().await.expect("the session ends");
-        // One call does not ask without end. A client of 2026-07-28 has a limit of its own.
+        // One call cannot ask endlessly. A client of 2026-07-28 has a limit of its own.
         let fence = Fence::new();
         let Some((service, client)) = agreeable(&fence, Era::Legacy, server, "").await else { return };
         let error = run(&service, "return await asking.flood({count: 30})").await;

@@ -1,4 +1,4 @@
-//! Placeholders: what the agent sees of a secret, and what tools get of it.
+//! Placeholders: the agent's view of a secret, and the tools' view.
 
 use std::time::{Duration, Instant};
 
@@ -9,7 +9,7 @@ use crate::client::{Era, Fence, Session};
 use crate::faulty::{has_python, python};
 use crate::policy::{Service, User, connected, execute, reached};
 
-/// A server that knows a token and a password, and one that answers with what it is given.
+/// One server with a token and a password, and one that echoes.
 async fn serve(fence: &Fence, setting: &str) -> Option<Session> {
     let token = format!("ghp_{}", "a1B2c3D4e5F6".repeat(3));
     let planted = json!({"token": token, "password": "Tr0ub4dor-and-3", "pem": "", "host": "h"}).to_string();
@@ -26,7 +26,7 @@ fn last_record(fence: &Fence) -> Value {
     serde_json::from_str(records.lines().last().expect("a line")).expect("JSON")
 }
 
-/// The placeholders of a kind in a text, in order.
+/// Placeholders of a kind in a text, in order.
 fn placeholders(kind: &str, text: &str) -> Vec<String> {
     let form = regex::Regex::new(&format!("<<{kind}:[a-z2-9]{{13}}>>")).expect("a pattern");
     form.find_iter(text).map(|found| found.as_str().to_owned()).collect()
@@ -47,7 +47,7 @@ async fn a_placeholder_is_put_back_for_tools_and_never_for_the_agent() {
     assert_eq!(placeholders("GITHUB_TOKEN", token), [token]);
     assert_eq!(placeholders("PASSWORD", password), [password]);
     assert!(answer.text.contains("stand for values that are kept from you"), "{}", answer.text);
-    // The same in the next script, in either language; and only the first answer explains.
+    // The same in the next script, in either language; only the first answer has the explanation.
     let again = session.call("execute", json!({"language": "starlark", "code": "vault.answer()"})).await;
     assert!(again.text.contains(&format!("\"{token}\"")) && !again.text.contains("kept from you"), "{}", again.text);
     for (language, code) in [
@@ -57,13 +57,13 @@ async fn a_placeholder_is_put_back_for_tools_and_never_for_the_agent() {
         assert_eq!(session.execute(language, &code).await, json!("same"));
         assert!(last_record(&fence)["calls"][0]["args"].as_str().is_some_and(|args| args.contains(token)));
     }
-    // Whoever answers with what it was given shows a placeholder, also where nothing would know it for a secret.
+    // An echo of the value shows a placeholder, also where no pattern would recognise it.
     let code = format!(
         "return [await echo.create_issue({{ title: 'is {password}.' }}), (await echo.create_issue({{ title: '{password}' }})).title]"
     );
     let echoed = session.execute("javascript", &code).await;
     assert_eq!(echoed, json!([{"title": format!("is {password}.")}, password]));
-    // The script holds data of the server that the value came from.
+    // The script holds data of the value's server.
     assert_eq!(last_record(&fence)["calls"][0]["labels"], json!(["vault"]));
     for code in [
         format!("await echo.create_issue({{ title: 'x', state: '{password}' }})"),
@@ -81,13 +81,13 @@ async fn a_placeholder_is_put_back_for_tools_and_never_for_the_agent() {
     }
     let token = token.to_owned();
     session.close().await;
-    // They mean nothing in another session.
+    // They have no meaning in another session.
     let session = serve(&fence, "placeholders = true").await.expect("as before");
     let error = session.execute_err("javascript", &format!("await vault.check({{ token: '{token}' }})")).await;
     assert!(error.contains("there is no <<GITHUB_TOKEN:"), "{error}");
 }
 
-/// A placeholder is no way around what the configuration says of the data that it stands for.
+/// Placeholders do not bypass the rules for the data behind them.
 #[tokio::test]
 async fn flows_and_groups_hold_for_what_is_put_back() {
     for (rule, code) in [
@@ -105,7 +105,7 @@ async fn flows_and_groups_hold_for_what_is_put_back() {
         assert!(error.starts_with(&format!("{code}: ")) && !error.contains("Tr0ub"), "{rule}: {error}");
         if code == "GROUP_POLICY_DENIED" {
             assert!(error.contains("a placeholder is not put back for `echo`"), "{error}");
-            // What is refused leaves nothing behind: the run holds no data of the vault, and is in no group.
+            // A refused call leaves no taint: the run holds no data of the vault, and is in no group.
             let code = format!("try {{ {code_of} }} catch (e) {{}}\nreturn await echo.last({{}})");
             assert_eq!(session.execute("javascript", &code).await, "ok", "{rule}");
             assert_eq!(last_record(&fence)["calls"][1]["labels"], Value::Null, "{rule}");
@@ -115,7 +115,7 @@ async fn flows_and_groups_hold_for_what_is_put_back() {
     }
 }
 
-/// A hostile server that got to know a placeholder places it in a page, and an honest script passes the page on.
+/// A hostile server that learned a placeholder places it in a page, and an honest script forwards the page.
 #[tokio::test]
 async fn a_placeholder_in_a_page_is_not_put_back() {
     let fence = Fence::new();
@@ -129,7 +129,7 @@ async fn a_placeholder_in_a_page_is_not_put_back() {
         format!("<{password}>"),
     ] {
         fence.write("planted.json.page", &page);
-        // Also where the script uses the placeholder itself, and where the page was kept in between.
+        // Also if the script uses the placeholder itself, and if the page was stored in between.
         for code in [
             "const page = await vault.page({}); return await echo.create_issue({ title: JSON.stringify(page) })"
                 .to_owned(),
@@ -142,7 +142,7 @@ async fn a_placeholder_in_a_page_is_not_put_back() {
             let answer = session.execute("javascript", &code).await.to_string();
             assert!(answer.contains("redacted:placeholder") && !answer.contains("PASSWORD"), "{page}: {answer}");
         }
-        // A page that hides it until the script has decoded it is held back by whose words it is.
+        // A page that encodes it until the script decodes it is caught by the source of its text.
         let hidden = format!("{}: {}", "hex", password.bytes().map(|b| format!("{b:02x}")).collect::<String>());
         fence.write("planted.json.page", &hidden);
         let code = "const hex = (await vault.page({})).split(': ')[1]; let text = '';
@@ -159,14 +159,14 @@ async fn a_placeholder_in_a_page_is_not_put_back() {
 
 const RULES: &str = "redaction.placeholders = true\nsandbox.limits.result_tokens = 300";
 
-/// A value of the vault, and the placeholder that the agent has for it.
+/// A value of the vault, and the agent's placeholder for it.
 async fn minted(service: &Service) -> String {
     let code = "await vault.look({}); return { password: 'Tr0ub4dor-and-3' }";
     let answer = execute(service, "javascript", code).await.expect("a value");
     placeholders("PASSWORD", &answer).pop().unwrap_or_else(|| panic!("{answer}"))
 }
 
-/// Where a placeholder is put back, where it is refused, and that no server ever sees one.
+/// Positions where a placeholder is restored or refused; no server ever sees one.
 #[tokio::test]
 async fn what_becomes_of_a_placeholder_depends_on_where_it_stands() {
     if has_python("tests/servers/policy.py").is_none() {
@@ -211,7 +211,7 @@ async fn what_becomes_of_a_placeholder_depends_on_where_it_stands() {
         );
         assert!(!answer.contains("Tr0ub"), "{code}: {answer}");
     }
-    // No server saw one, except for the text that only looks like it and the one that the script encoded.
+    // No server saw one, except the look-alike text and the one that the script encoded.
     let seen = reached(&fence).join("\n");
     assert!(!seen.contains(&name), "{seen}");
     service.cancel().await.expect("the session ends");
@@ -246,7 +246,7 @@ async fn stored_results_and_requests_of_the_client_may_use_them() {
     service.cancel().await.expect("the session ends");
 }
 
-/// Who approves of a call sees what the script wrote: what goes to the client, its agent may read.
+/// The approval shows what the script wrote: the agent may read what goes to the client.
 #[tokio::test]
 async fn an_approval_and_the_records_show_the_placeholder() {
     if has_python("tests/servers/policy.py").is_none() {
@@ -277,7 +277,8 @@ async fn without_the_setting_there_are_none() {
     assert_eq!(session.execute("javascript", code).await, json!("another"));
 }
 
-/// As many as a session keeps, put back at once: an answer of 5 MB took over a minute when it was searched value by value.
+/// As many as a session keeps, restored at once: an answer of 5 MB took over a minute when it was searched value by
+/// value.
 #[tokio::test]
 async fn ten_thousand_placeholders_and_a_large_answer() {
     if has_python("tests/servers/policy.py").is_none() {

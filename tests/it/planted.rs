@@ -1,5 +1,5 @@
-//! One secret for every way into the gateway, looked for on every way out of it. The table that the test prints says for
-//! each pair whether the text got there (`redacted`: the word beside the secret is there) or not (`-`).
+//! One secret for every way into the gateway, searched on every way out. The printed table says for each pair whether
+//! the text got there (`redacted`: the word beside the secret is there) or not (`-`).
 #![expect(clippy::print_stdout, reason = "the table is for whoever reads the output")]
 #![expect(deprecated, reason = "servers go on to use logging, which 2026-07-28 deprecates")]
 
@@ -20,8 +20,8 @@ use crate::faulty::python;
 use crate::http::free_port;
 use crate::telemetry::{Collector, metrics};
 
-/// Ways in: what the configuration holds, and what servers say.
-const WAYS: [&str; 12] = [
+/// Ways in: what the configuration holds, what servers say, and what the agent writes.
+const WAYS: [&str; 13] = [
     "env",
     "header",
     "result",
@@ -34,10 +34,11 @@ const WAYS: [&str; 12] = [
     "log",
     "stderr",
     "description",
+    "script",
 ];
 
 /// Where the text of a way must turn up, without its secret: else the test would look in the wrong places.
-const REACHED: [(&str, &str); 16] = [
+const REACHED: [(&str, &str); 20] = [
     ("env", "answer"),
     ("header", "answer"),
     ("result", "answer"),
@@ -54,9 +55,13 @@ const REACHED: [(&str, &str); 16] = [
     ("stderr", "error"),
     ("description", "stubs"),
     ("description", "kept stubs"),
+    ("script", "answer"),
+    ("script", "captured output"),
+    ("script", "error"),
+    ("script", "audit"),
 ];
 
-/// A secret of the configuration is known by its value, the others by their form.
+/// A configured secret is recognised by its value, the others by their form.
 fn secret(way: &str) -> String {
     let number = WAYS.iter().position(|known| *known == way).expect("a way");
     match way {
@@ -65,7 +70,7 @@ fn secret(way: &str) -> String {
     }
 }
 
-/// A client that notes what it is told meanwhile.
+/// A client that records messages.
 #[derive(Clone, Default)]
 struct Client(Arc<Mutex<String>>);
 
@@ -85,7 +90,7 @@ impl ClientHandler for Client {
     }
 }
 
-/// What was found on the ways out, by name.
+/// Text on the ways out, by name.
 #[derive(Default)]
 struct Found(BTreeMap<&'static str, String>);
 
@@ -134,7 +139,7 @@ async fn run(service: &Service, found: &mut Found, place: &'static str, language
     found.add(if is_error { "error" } else { place }, &text);
 }
 
-/// Everything that scripts can do with what servers say.
+/// All operations of scripts on servers' texts.
 async fn scripts(service: &Service, found: &mut Found) {
     for server in ["near", "far"] {
         for tool in ["own", "result", "large", "fail", "refuse", "grumble"] {
@@ -163,6 +168,16 @@ async fn scripts(service: &Service, found: &mut Found) {
     )
     .await;
     run(service, found, "answer", "javascript", "return await near.progress()").await;
+    let written = format!("canary-script {}", secret("script"));
+    run(service, found, "answer", "javascript", &format!("return {written:?}")).await;
+    run(service, found, "answer", "starlark", &format!("{written:?}")).await;
+    run(service, found, "captured output", "javascript", &format!("console.log({written:?}); return 1")).await;
+    run(service, found, "error", "javascript", &format!("throw new Error({written:?})")).await;
+    run(service, found, "error", "starlark", &format!("fail({written:?})")).await;
+    // The line of an error is shown, and arguments are on record.
+    run(service, found, "error", "javascript", &format!("const text = {written:?}; text.no()")).await;
+    run(service, found, "error", "javascript", &format!("return await near.none({{ text: {written:?} }})")).await;
+    run(service, found, "answer", "javascript", &format!("return await near.result({{ text: {written:?} }})")).await;
     // Workers that die with secrets in hand.
     for code in [
         "const v = await near.result(); const all = []; for (;;) all.push(v.text.repeat(1000) + all.length)",

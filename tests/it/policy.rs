@@ -1,6 +1,5 @@
-//! The same verdict about the same call, whatever makes it: each case of tests/fixtures/policy/verdicts.toml in both
-//! languages, one by one and in parallel, by `forgefs run`, and by the client itself. The table is printed with
-//! `--no-capture`.
+//! The same verdict on the same call by any path: each case of tests/fixtures/policy/verdicts.toml in both languages,
+//! sequential and parallel, by `forgefs run`, and by the client itself. `--no-capture` prints the table.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -22,9 +21,9 @@ use crate::client::{Era, Fence, up};
 use crate::faulty::has_python;
 use crate::reviewed;
 
-/// The JavaScript engine that every build has, and that all other columns of the table come with.
+/// The JavaScript engine of every build, beside which all other columns are made.
 const ENGINE: &str = "quickjs";
-/// Cases that are tried at once.
+/// Concurrent cases.
 const AT_ONCE: usize = 4;
 
 const SERVERS: [&str; 3] = ["vault", "chat", "web"];
@@ -50,12 +49,12 @@ fn log(fence: &Fence) -> PathBuf {
     fence.work().join("calls.log")
 }
 
-/// What reached the servers so far.
+/// Calls that reached the servers so far.
 pub(crate) fn reached(fence: &Fence) -> Vec<String> {
     fs::read_to_string(log(fence)).unwrap_or_default().lines().map(str::to_owned).collect()
 }
 
-/// A user who decides the same each time, and remembers what was asked; without a decision there is nobody to ask.
+/// A user who always decides the same, and records questions; without a decision the client cannot ask.
 #[derive(Clone, Default)]
 pub(crate) struct User {
     decision: Arc<Mutex<Option<String>>>,
@@ -74,7 +73,7 @@ impl User {
         *self.decision.lock().expect("not poisoned") = decision.map(str::to_owned);
     }
 
-    /// What was asked since the last time.
+    /// Questions since the last time.
     pub(crate) fn asked(&self) -> Vec<String> {
         std::mem::take(&mut *self.asked.lock().expect("not poisoned"))
     }
@@ -122,7 +121,7 @@ pub(crate) async fn connected(fence: &Fence, era: Era, keys: &str, user: &User) 
     connected_on(ENGINE, fence, era, keys, user).await
 }
 
-/// The same, with scripts in JavaScript on this engine.
+/// Likewise, with scripts in JavaScript on this engine.
 async fn connected_on(engine: &str, fence: &Fence, era: Era, keys: &str, user: &User) -> Service {
     let file = fence.write("forge.toml", &config(fence, keys));
     let command = fence.forgefs(["--config", &file.to_string_lossy(), "--engine", engine, "serve"]);
@@ -144,7 +143,7 @@ fn text(content: &[rmcp::model::ContentBlock]) -> String {
     texts.join("\n")
 }
 
-/// What a tool of the gateway answers, or fails with.
+/// Answer or error of one of the gateway's tools.
 pub(crate) async fn call(service: &Service, tool: &'static str, arguments: Value) -> Result<String, String> {
     let arguments = arguments.as_object().cloned().expect("an object");
     let request = CallToolRequestParams::new(tool).with_arguments(arguments);
@@ -153,7 +152,7 @@ pub(crate) async fn call(service: &Service, tool: &'static str, arguments: Value
     if answer.is_error == Some(true) { Err(text) } else { Ok(text) }
 }
 
-/// What a script answers, or fails with.
+/// Answer or error of a script.
 pub(crate) async fn execute(service: &Service, language: &str, code: &str) -> Result<String, String> {
     call(service, "execute", json!({"language": language, "code": code})).await
 }
@@ -177,12 +176,12 @@ struct Case {
     verdict: String,
 }
 
-/// Something that a script does, such as `look vault`.
+/// A step of a script, such as `look vault`.
 #[derive(Clone, Copy)]
 struct Step<'a> {
     what: &'a str,
     server: &'a str,
-    /// Where results of an earlier execution are.
+    /// Path of an earlier execution's result.
     result: &'a str,
 }
 
@@ -192,7 +191,7 @@ impl<'a> Step<'a> {
         Self { what, server, result }
     }
 
-    /// Whether an earlier execution has to prepare it.
+    /// True if an earlier execution must prepare it.
     fn is_kept(self) -> bool {
         matches!(self.what, "stash" | "keys" | "result")
     }
@@ -229,7 +228,7 @@ impl<'a> Step<'a> {
         }
     }
 
-    /// The same step for `parallel` to make.
+    /// The step deferred for `parallel`.
     fn deferred(self) -> String {
         let Self { what, server, result } = self;
         match what {
@@ -243,7 +242,7 @@ impl<'a> Step<'a> {
         }
     }
 
-    /// What the server's log says of it.
+    /// Line of the step in the server's log.
     fn logged(self) -> String {
         let what = match self.what {
             "resource" | "cat" => "read_resource",
@@ -253,7 +252,7 @@ impl<'a> Step<'a> {
     }
 }
 
-/// Scripts of a case in one language: the call by itself, and twice in parallel.
+/// Scripts of a case in one language: the call alone, and twice in parallel.
 fn scripts(language: &str, before: &[Step<'_>], target: Step<'_>) -> [String; 2] {
     if language == "javascript" {
         let before: String = before.iter().map(|step| step.js()).collect();
@@ -268,7 +267,7 @@ fn scripts(language: &str, before: &[Step<'_>], target: Step<'_>) -> [String; 2]
     [one, both].map(|call| format!("{before}{call}\n1"))
 }
 
-/// The verdict in what a script, a request or a command said.
+/// The verdict in the output of a script, a request or a command.
 fn verdict(said: &Result<String, String>) -> String {
     const CODES: [&str; 6] =
         ["TOOL_NOT_FOUND", "TOOL_DENIED", "GROUP_POLICY_DENIED", "APPROVAL_DENIED", "INVALID_ARGS", "TOOL_ERROR"];
@@ -278,7 +277,7 @@ fn verdict(said: &Result<String, String>) -> String {
     }
 }
 
-/// What came of it when the client itself does it, if it can without a script.
+/// The result if the client itself does it, where that works without a script.
 async fn direct(service: &Service, target: Step<'_>) -> Option<Result<String, String>> {
     let Step { what, server, .. } = target;
     let rpc = |error: ServiceError| match error {
@@ -300,7 +299,7 @@ async fn direct(service: &Service, target: Step<'_>) -> Option<Result<String, St
     })
 }
 
-/// `forgefs run`, which asks nobody, or has been told to consent.
+/// `forgefs run`, which cannot ask, or has consent by flag.
 fn by_command(fence: &Fence, code: &str, consents: bool) -> Result<String, String> {
     let script = fence.write("script.js", code);
     let file = fence.work().join("forge.toml");
@@ -310,7 +309,7 @@ fn by_command(fence: &Fence, code: &str, consents: bool) -> Result<String, Strin
     if output.code == Some(0) { Ok(output.stdout) } else { Err(output.stderr) }
 }
 
-/// A row of the table: what was decided, by column.
+/// A row of the table: verdicts by column.
 struct Row {
     case: String,
     target: String,
@@ -318,7 +317,7 @@ struct Row {
 }
 
 impl Case {
-    /// The calls of one target, in every way that there is; what does not depend on the engine only with the first one.
+    /// Calls of one target by every path; paths without an engine run only with the first one.
     async fn tried(&self, target: &str, fence: &Fence, service: &Service, kept: &Kept, engine: &str) -> Row {
         let paths: Vec<String> = self.before.iter().map(|step| kept.path_for(step)).collect();
         let before: Vec<Step<'_>> = self.before.iter().zip(&paths).map(|(step, path)| Step::new(step, path)).collect();
@@ -334,7 +333,7 @@ impl Case {
         if engine != ENGINE {
             return row;
         }
-        // A command is a session of its own, and asks nobody.
+        // A command is a session of its own, and cannot ask.
         let asks = self.client.is_some() && self.verdict != "GROUP_POLICY_DENIED";
         let is_kept = before.iter().chain([&target]).any(|step| step.is_kept());
         let by_command = (!is_kept && (!asks || self.verdict == "allowed")).then(|| by_command(fence, &one, asks));
@@ -347,7 +346,7 @@ impl Case {
     }
 }
 
-/// What earlier executions kept: the paths of stored results, by server.
+/// Paths of stored results of earlier executions, by server.
 struct Kept(Vec<(String, String)>);
 
 impl Kept {
@@ -357,7 +356,7 @@ impl Kept {
     }
 }
 
-/// Has an earlier execution keep something of each server's data; the paths of stored results.
+/// Stores data of each server in an earlier execution; returns the paths of the results.
 async fn prepared(case: &Case, service: &Service) -> Kept {
     let steps = || case.before.iter().chain(&case.targets).map(|step| Step::new(step, ""));
     let of = |what: &str| steps().filter(|step| step.what == what).map(|step| step.server).collect::<BTreeSet<&str>>();
@@ -387,7 +386,7 @@ fn review(fence: &Fence) {
     }
 }
 
-/// The calls of one case; what is wrong with them beside it.
+/// The calls of one case, and deviations.
 async fn tried(case: &Case, engine: &str) -> (Vec<Row>, Vec<String>) {
     let fence = Fence::new();
     if case.config.contains("pin") {
@@ -403,7 +402,7 @@ async fn tried(case: &Case, engine: &str) -> (Vec<Row>, Vec<String>) {
             wrong.push(format!("{}: {target} should be {}: {:?}", case.name, case.verdict, row.cells));
         }
         rows.push(row);
-        // What is refused was not sent.
+        // A refused call was not sent.
         let logged = Step::new(target, "").logged();
         let sent = reached(&fence).iter().any(|line| line.starts_with(&logged) && !line.contains("prepared"));
         let own = case.before.iter().any(|step| Step::new(step, "").logged() == logged);
@@ -415,7 +414,7 @@ async fn tried(case: &Case, engine: &str) -> (Vec<Row>, Vec<String>) {
     (rows, wrong)
 }
 
-/// Tries every case, several at once, and prints the table.
+/// Runs every case, several at once, and prints the table.
 #[expect(clippy::print_stdout, reason = "the table is what this test is for")]
 async fn table(engine: &'static str) {
     if has_python("tests/servers/policy.py").is_none() {
@@ -452,7 +451,7 @@ async fn the_same_call_has_the_same_verdict_on_v8() {
     table("v8").await;
 }
 
-/// What a configuration says from now on holds for the next script.
+/// Changed rules hold for the next script.
 #[tokio::test]
 async fn rules_follow_the_configuration() {
     if has_python("tests/servers/policy.py").is_none() {
@@ -479,7 +478,7 @@ async fn rules_follow_the_configuration() {
     service.cancel().await.expect("the session ends");
 }
 
-/// However often it is tried, one of two strict groups that are called at once wins, and the other is not called.
+/// In every attempt, of two strict groups called at once exactly one wins, and the other is not called.
 #[tokio::test]
 async fn of_two_strict_groups_called_at_once_one_wins() {
     if has_python("tests/servers/policy.py").is_none() {

@@ -1,4 +1,4 @@
-//! Servers that are processes: none is left behind, however the gateway ends, and what they say can be read.
+//! Child servers: none is left behind after any end of the gateway, and their stderr is readable.
 
 use std::fs;
 use std::time::Duration;

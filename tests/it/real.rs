@@ -1,7 +1,8 @@
-//! The pinned real MCP servers that `cargo xtask test` installs, and configurations that start them.
+//! Pinned real MCP servers that `cargo xtask test` installs, and their configurations.
 
 use std::{
     fs,
+    io::Write as _,
     path::{Path, PathBuf},
     process::Command,
 };
@@ -14,7 +15,7 @@ const PATIENT: &str = "connect_timeout = \"150s\"\n";
 /// Servers of both eras: the three of node speak 2025-11-25, the two of Python 2026-07-28.
 pub(crate) const BOTH_ERAS: [&str; 5] = ["everything", "filesystem", "git", "memory", "time"];
 
-/// Where the pinned servers are installed.
+/// Folders of the pinned servers.
 pub(crate) struct Real {
     node: PathBuf,
     pub(crate) venv: PathBuf,
@@ -22,7 +23,7 @@ pub(crate) struct Real {
 }
 
 impl Real {
-    /// `None`, with a line that says so, when one of the sets is not installed.
+    /// `None`, visibly, when one of the sets is not installed.
     #[expect(clippy::print_stderr, reason = "a skipped test must be seen in the log")]
     pub(crate) fn find() -> Option<Self> {
         let folder = |variable: &str| {
@@ -34,7 +35,7 @@ impl Real {
             [Ok(node), Ok(venv), Ok(testkit)] => Some(Self { node, venv, testkit }),
             found => {
                 let missing: Vec<_> = found.into_iter().filter_map(Result::err).collect();
-                eprintln!("SKIPPED: no real MCP servers at {} (`cargo xtask real` installs them)", missing.join(", "));
+                skipped(&format!("no real MCP servers at {} (`cargo xtask real` installs them)", missing.join(", ")));
                 None
             }
         }
@@ -63,7 +64,7 @@ impl Real {
         tables.collect::<Vec<_>>().join("\n")
     }
 
-    /// The configuration of the examples, for however slow a machine.
+    /// The examples' configuration, for a slow machine.
     pub(crate) fn forge_toml_of_examples(fence: &Fence) -> PathBuf {
         let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/forge.toml");
         let example = fs::read_to_string(example).expect("readable");
@@ -74,7 +75,7 @@ impl Real {
         self.node.join("node_modules/.bin").join(format!("mcp-server-{server}"))
     }
 
-    /// A fence with `npx` and `uvx` that run the pinned servers, which are what examples/forge.toml names.
+    /// A fence whose `npx` and `uvx` run the pinned servers, which examples/forge.toml names.
     pub(crate) fn fence_for_examples(&self) -> Fence {
         let fence = Fence::new();
         let (node, venv) = (path(&self.node), path(&self.venv));
@@ -89,7 +90,7 @@ impl Real {
         fence
     }
 
-    /// Puts those first in PATH; the memory server's file goes into the fence as well.
+    /// Puts these first in PATH; the memory server's file goes into the fence as well.
     pub(crate) fn in_path<'c>(&self, command: &'c mut Command) -> &'c mut Command {
         let home = command.get_envs().find(|(name, _)| *name == "HOME").and_then(|(_, value)| value);
         let home = PathBuf::from(home.expect("a fenced command has a home"));
@@ -100,13 +101,20 @@ impl Real {
     }
 }
 
-/// Says that a part of a test cannot be run here.
+/// Reports a skipped part of a test.
 #[expect(clippy::print_stderr, reason = "a skipped test must be seen in the log")]
 pub(crate) fn skipped(why: &str) {
     eprintln!("SKIPPED: {why}");
+    if let Some(file) = std::env::var_os("FORGEFS_SKIPPED") {
+        let test = std::env::var("NEXTEST_TEST_NAME").ok().or_else(|| std::thread::current().name().map(str::to_owned));
+        let test = test.unwrap_or_default();
+        let file = fs::OpenOptions::new().append(true).create(true).open(file);
+        writeln!(file.expect("the file of skipped tests opens"), "{test}: {why}").expect("written");
+    }
+    assert!(std::env::var_os("CI").is_none(), "skipped, and CI has to run it: {why}");
 }
 
-/// One commit on the branch `main`, and nothing of the user's git configuration.
+/// One commit on the branch `main`, without the user's git configuration.
 fn git_repository(folder: &Path) {
     fs::write(folder.join("README.md"), "Nothing to read.\n").expect("the file can be written");
     let author = ["-c", "user.name=N", "-c", "user.email=n@example.com"];

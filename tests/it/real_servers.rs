@@ -1,6 +1,6 @@
 //! Real MCP servers from npm and PyPI behind the gateway, driven by real clients of both eras.
 //!
-//! Without them these tests skip, and say so: see [`Real::find`].
+//! Without them these tests are skipped, visibly: see [`Real::find`].
 
 use std::{
     path::Path,
@@ -150,7 +150,7 @@ async fn drive_with_rmcp(era: Era) {
     session.close().await;
 }
 
-/// The same scenario, from a process that knows nothing of this one.
+/// The same scenario, from an independent process.
 fn drive_with_python(mode: &str, protocol: &str) {
     let Some(real) = Real::find() else { return };
     let fence = Fence::new();
@@ -173,7 +173,7 @@ fn drive_with_python(mode: &str, protocol: &str) {
 
     let seen: Value = serde_json::from_str(&output.stdout).expect("the client prints JSON");
     assert_eq!(seen["protocol"], protocol);
-    // A client that adopts a revision without a probe is never told anything about the server.
+    // A client that adopts a revision without a probe never gets the server's information.
     let told = seen["instructions"].as_str().is_some_and(|text| !text.is_empty());
     assert_eq!(told, mode != "2026-07-28", "{}", seen["instructions"]);
     let tools = seen["tools"].as_array().expect("a list").iter().map(|name| name.as_str().expect("a name").to_owned());
@@ -186,7 +186,7 @@ fn drive_with_python(mode: &str, protocol: &str) {
     }
 }
 
-/// A call of one of the four tools, and what its answer must hold.
+/// A call of one of the four tools, and the expected text of its answer.
 struct Step {
     tool: &'static str,
     arguments: Value,
@@ -204,7 +204,7 @@ impl Step {
     }
 }
 
-/// What an agent does: look around, read, search, run; make mistakes; go on.
+/// An agent's session: look around, read, search, run; make mistakes; continue.
 fn scenario() -> Vec<Step> {
     let ok = |tool, arguments, holds: &[&'static str]| Step { tool, arguments, is_error: false, holds: holds.to_vec() };
     let run = |language: &str, code: &str| json!({"language": language, "code": code});
@@ -250,7 +250,7 @@ fn scenario() -> Vec<Step> {
     ]
 }
 
-/// Compares eight calls of 100 ms one after the other with eight at once, on the same warm gateway.
+/// Compares eight sequential calls of 100 ms with eight parallel ones, on the same warm gateway.
 #[expect(clippy::print_stdout, reason = "the measured times belong into the test's log")]
 async fn compare_durations(language: &str, sequential: &str, parallel: &str) {
     let Some(real) = Real::find() else { return };

@@ -1,4 +1,4 @@
-//! Secrets planted where the gateway gets its words from are in none of the places where it says something.
+//! Secrets planted in every source of the gateway's text appear in none of its outputs.
 
 use std::net::TcpStream;
 use std::process::{Child, Command, Stdio};
@@ -11,13 +11,13 @@ use crate::client::{Fence, Session};
 use crate::faulty::python;
 use crate::http::free_port;
 
-/// Of the configuration: a variable of the process, a header of HTTP.
+/// Configured: an environment variable of the process, an HTTP header.
 const VARIABLE: &str = "plain-words-in-the-environment";
 const HEADER: &str = "plain-words-in-the-header";
 const PASSWORD: &str = "Tr0ub4dor-and-3";
 const HOST: &str = "db7.prod.internal";
 
-/// What only the servers know. Made of parts, so that nothing here looks like a live key.
+/// Known only to the servers. Assembled from parts, so that nothing here looks like a live key.
 fn token() -> String {
     format!("ghp_{}", "a1B2c3D4e5F6".repeat(3))
 }
@@ -28,7 +28,7 @@ fn pem() -> String {
     format!("-----BEGIN {kind}-----\n{lines}-----END {kind}-----")
 }
 
-/// A leaky server over HTTP; killed when dropped.
+/// A leaky server over HTTP; killed on drop.
 struct Leaky(Child);
 
 impl Leaky {
@@ -136,7 +136,7 @@ async fn a_script_passes_on_what_its_author_does_not_see() {
     let code = "const { token, text } = await leaky.answer({});\n\
                 return [token, await web.check({ token }), text.slice(0, 20)]";
     let value = session.execute("javascript", code).await;
-    // A value of the configuration is not even for scripts.
+    // Not even scripts see a configured value.
     assert_eq!(value, json!(["[redacted:github-token]", "same", "own [redacted] token"]));
     let answer = session.execute("javascript", "return await leaky.answer({})").await;
     assert_eq!(answer["password"], "[redacted:password]");
@@ -167,7 +167,7 @@ async fn off_shows_tokens_but_no_value_of_the_configuration() {
     check("the log", &session.stderr());
 }
 
-/// What servers list beside tools shows no secret, and whatever is listed can be read by the name it is listed by.
+/// Servers' lists of resources and prompts show no secret, and each entry can be read by its listed name.
 #[tokio::test]
 async fn lists_are_redacted_and_what_they_name_can_be_read() {
     let fence = Fence::new();
@@ -221,7 +221,7 @@ async fn lists_are_redacted_and_what_they_name_can_be_read() {
     check("the log", &fence.stderr());
 }
 
-/// A server's answer, taken apart: what a name says in lists and pairs, in texts of JSON, beside a type of media.
+/// The structure of an answer: names in lists and pairs, in JSON strings, beside a media type.
 #[tokio::test]
 async fn the_structure_of_an_answer_says_what_is_secret() {
     let fence = Fence::new();
@@ -246,14 +246,14 @@ async fn the_structure_of_an_answer_says_what_is_secret() {
     ] {
         std::fs::write(&page, holes.to_string()).expect("a page");
         let answer = session.call("execute", json!({"language": "javascript", "code": code})).await.text;
-        // The pieces of a token, and numbers in captured text, are known by the structure alone.
+        // Pieces of a token, and numbers in captured text, are recognised only by structure.
         let is_value = code.starts_with("return") || code.contains("return await");
         for shown in ["8151623420", "4111111111111111", "5555555555554444", &token[20..]] {
             assert!(!is_value || !answer.contains(shown), "{code}: {shown}: {answer}");
         }
         check(code, &answer);
     }
-    // Honest data comes through as it is.
+    // Honest data stays unchanged.
     let honest = json!({
         "sha": "9fceb02d0ae598e95dc970b74767f19372d61af8", "uuid": "0191f3a4-7b1c-7c3e-9a52-3f1d2b4c5d6e", "order": 1234567890123456_u64,
         "image": {"type": "image", "mimeType": "image/png", "data": "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNkYPhfDwAChwGA60e6kgAAAABJRU5ErkJggg=="},

@@ -1,4 +1,4 @@
-//! What servers offer besides tools, and what passes through the gateway in either direction.
+//! Servers' resources and prompts, and traffic through the gateway in both directions.
 
 use std::path::Path;
 
@@ -233,7 +233,7 @@ async fn a_list_that_fails_takes_no_other_with_it() {
         session.ready(&["offers"]).await;
         let listing = session.call("ls", json!({"path": "/offers/resources"})).await.text;
         assert!(listing.contains(resources) && listing.contains(note), "{mode}: {listing}");
-        // Method not found means that there is none, which is no fault to be noted.
+        // Method not found means an empty list, which is no fault to be noted.
         assert_eq!(listing.matches("note:").count(), 1, "{mode}: {listing}");
         let readme = session.call("cat", json!({"path": "/offers/README.md"})).await.text;
         assert!(readme.contains(note), "{mode}: {readme}");
@@ -252,7 +252,7 @@ async fn content_survives_a_script_and_is_returned_as_it_was() {
     let image =
         json!({"type": "image", "data": "aGVsbG8=", "mimeType": "image/png", "annotations": {"audience": ["user"]}});
     let cases = [
-        // A script, the value, and the content beside it.
+        // A script, its value, and the content beside it.
         (
             "return await offers.mixed()",
             json!({"n": 1, "_content": [{"type": "image", "mimeType": "image/png", "bytes": 5, "handle": "blob:1"}]}),
@@ -319,7 +319,7 @@ async fn content_survives_a_script_and_is_returned_as_it_was() {
     }
     let large = session.execute_err("javascript", "return await offers.large()").await;
     assert!(large.contains("BUDGET_EXCEEDED") && large.contains("an image of offers.large"), "{large}");
-    // A link that was returned can be followed.
+    // A returned link can be followed.
     assert_eq!(read(&session, "forge:///offers/resources/x://a").await, "text of x://a\nsecond line");
 }
 
@@ -345,6 +345,42 @@ async fn content_of_the_reference_server_is_returned_as_it_was() {
     assert!(uri.starts_with("forge:///everything/resources/demo://resource/dynamic/blob/3"), "{uri}");
 }
 
+#[tokio::test]
+async fn content_of_one_server_is_an_argument_of_another() {
+    let Some(real) = Real::find() else { return };
+    let fence = Fence::new();
+    let session = fence.serve(&real.forge_toml(&fence, &["everything", "filesystem"])).await;
+    session.ready(&["everything", "filesystem"]).await;
+    let work = fence.work().display().to_string();
+    for (language, code) in [
+        (
+            "javascript",
+            "const image = (await everything.get_tiny_image({})).find((one) => one.handle);
+             await filesystem.write_file({ path: 'WORK/whole', content: image });
+             await filesystem.write_file({ path: 'WORK/handle', content: image.handle });
+             await filesystem.write_file({ path: 'WORK/other', content: `see ${image.handle}` });
+             return image.handle",
+        ),
+        (
+            "starlark",
+            "image = [one for one in everything.get_tiny_image() if type(one) == 'dict' and 'handle' in one][0]\n\
+             filesystem.write_file(path = 'WORK/whole', content = image)\n\
+             filesystem.write_file(path = 'WORK/handle', content = image['handle'])\n\
+             filesystem.write_file(path = 'WORK/other', content = 'see ' + image['handle'])\n\
+             image['handle']",
+        ),
+    ] {
+        let handle = session.execute(language, &code.replace("WORK", &work)).await;
+        let read = |file: &str| std::fs::read_to_string(fence.work().join(file)).expect("it was written");
+        assert!(read("whole").starts_with("iVBORw0KGgo"), "{language}: {}", read("whole"));
+        assert_eq!(read("handle"), read("whole"), "{language}");
+        assert_eq!(read("other"), format!("see {}", handle.as_str().expect("a handle")), "{language}");
+    }
+    session.close().await;
+    let log = std::fs::read_to_string(fence.audit()).expect("an audit file");
+    assert!(log.contains("blob:1") && !log.contains("iVBORw0KGgo"), "records show handles: {log}");
+}
+
 /// The value of a script, and the content blocks beside it.
 async fn content_of(session: &Session, code: &str) -> (Value, Vec<Value>) {
     let arguments = json!({"language": "javascript", "code": code}).as_object().cloned().expect("an object");
@@ -368,7 +404,7 @@ async fn read(session: &Session, uri: &str) -> String {
     text.clone()
 }
 
-/// The configuration of tests/servers/offers.py; `None`, with a line that says so, when there is no Python.
+/// Configuration of tests/servers/offers.py; `None`, visibly, without Python.
 fn offers(mode: &str) -> Option<String> {
     crate::faulty::python("offers", "offers.py", &[mode])
 }

@@ -1,4 +1,5 @@
-//! What a running gateway takes up from its file by itself, what waits for the operator, and who could write the file.
+//! Edits that a running gateway applies on its own, edits that wait for the operator, and others who could write the
+//! file.
 #![cfg(unix)]
 
 use std::fs::{self, File};
@@ -13,7 +14,7 @@ use super::client::{Fence, Session};
 use super::faulty::{has_python, runs, samples};
 use super::lifecycle::shows;
 
-/// What edits begin with.
+/// The configuration before each edit.
 const BASE: &str = r#"
 [servers.files]
 command = "sleep"
@@ -74,7 +75,7 @@ fsync = true
 results = "secrets"
 "#;
 
-/// Lines of [`BASE`], what stands in their place, and the key that waits; `None` where the edit is taken up at once.
+/// Lines of [`BASE`], their replacement, and the key that waits; `None` where the edit takes effect at once.
 type Edit = (&'static str, &'static str, Option<&'static str>);
 
 const EDITS: &[Edit] = &[
@@ -123,7 +124,7 @@ const EDITS: &[Edit] = &[
         Some("servers.files.tools.*.approval"),
     ),
     ("[servers.web]", "[servers.files.tools.\"*\"]\napproval = \"always\"\n[servers.web]", None),
-    // How often, at what price, for how long.
+    // Rate limits, prices, timeouts.
     ("cost = 2", "cost = 4", None),
     ("cost = 2", "cost = 1", Some("servers.files.cost (lowered)")),
     ("burst = 5", "burst = 4", None),
@@ -153,7 +154,7 @@ const EDITS: &[Edit] = &[
     ("action = \"approve\"", "action = \"deny\"", None),
     ("from = \"files\"", "from = \"*\"", None),
     ("[[flows]]\nfrom = \"web\"\nto = \"chat\"\naction = \"approve\"\n", "", Some("flows: web to chat")),
-    // What they keep apart is what was read of them, also when they are gone.
+    // They keep apart data that was read, also of removed servers.
     (
         "[servers.web]\nurl = \"http://127.0.0.1:9/mcp\"\nheaders = { X-Team = \"one\" }\n[servers.chat]",
         "[servers.chat]",
@@ -167,7 +168,7 @@ const EDITS: &[Edit] = &[
     ("calls = 10\nheap", "calls = 9\nheap", None),
     ("calls = 10\nheap", "calls = 11\nheap", Some("sandbox.limits.calls (raised)")),
     ("heap = \"32MiB\"", "heap = \"64MiB\"", Some("sandbox.limits.heap")),
-    // Lists, records, redaction, what is told outside.
+    // Lists, records, redaction, exports.
     ("refresh = \"10m\"", "refresh = \"5m\"", None),
     ("refresh = \"10m\"", "refresh = \"1h\"", Some("manifest.refresh")),
     ("refresh = \"10m\"", "refresh = \"10m\"\ncache = \"elsewhere\"", Some("manifest.cache")),
@@ -184,7 +185,7 @@ const EDITS: &[Edit] = &[
     ("results = \"secrets\"", "results = \"secrets\"\nplaceholders = true", Some("redaction.placeholders")),
     ("[redaction]", "[metrics]\nlisten = \"127.0.0.1:9464\"\n[redaction]", Some("metrics")),
     ("[redaction]", "[telemetry]\nendpoint = \"http://127.0.0.1:9\"\n[redaction]", Some("telemetry")),
-    // Of a mixed edit nothing is taken up.
+    // Of a mixed edit nothing is applied.
     (
         "deny = [\"read_secret\", \"write\"]\nrate = { calls = 10",
         "deny = [\"*\"]\nrate = { calls = 11",
@@ -196,7 +197,7 @@ const RELOADED: &str = "the configuration was reloaded";
 const WAITS: &str = "since it widens: ";
 const INVALID: &str = "the configuration has changed and is not valid";
 
-/// The log after the gateway said something more of its configuration than `before` times.
+/// The log after more than `before` messages about the configuration.
 async fn said(session: &Session, before: usize) -> String {
     let started = Instant::now();
     loop {
@@ -213,11 +214,11 @@ fn times(log: &str) -> usize {
     [RELOADED, WAITS, INVALID].iter().map(|what| log.matches(what).count()).sum()
 }
 
-/// Makes every edit of a table to [`BASE`] in a running gateway; what differs from the table.
+/// Makes every edit of a table to [`BASE`] in a running gateway; returns differences from the table.
 async fn try_edits(edits: Vec<Edit>) -> Vec<String> {
     let fence = Fence::new();
     let session = fence.serve_quietly(BASE).await;
-    // The file is looked at from the first answer on.
+    // The file is watched from the first answer on.
     session.call("ls", json!({})).await;
     let mut wrong = Vec::new();
     for (line, edited, waits) in edits {
@@ -291,7 +292,7 @@ fn guarded(fence: &Fence, keys: &str) -> Option<String> {
     ))
 }
 
-/// Edits that are taken up while a script runs, and what its calls meet from then on.
+/// Edits applied while a script runs, and the effect on its calls.
 const TIGHTER: [(&str, &str); 4] = [
     ("deny = [\"slow\"]", "TOOL_DENIED"),
     ("allow = [\"look\"]", "TOOL_DENIED"),
@@ -299,7 +300,7 @@ const TIGHTER: [(&str, &str); 4] = [
     ("enabled = false", "SERVER_NOT_FOUND"),
 ];
 
-/// Runs a script during which each of the edits is made; what it answered, and how many calls reached the server.
+/// Runs a script and makes each of the edits meanwhile; checks its answer, and the calls that reached the server.
 async fn during_edits(script: &str, check: impl Fn(&str, &str, &str)) {
     for (edit, code) in TIGHTER {
         let fence = Fence::new();
@@ -325,7 +326,7 @@ async fn a_script_that_runs_meets_the_new_rules_at_its_next_call() {
     during_edits(script, |edit, code, answer| assert!(answer.contains(code), "{edit}: {answer}")).await;
 }
 
-/// Calls that were admitted and wait for their turn are decided again before they are sent.
+/// Admitted calls that wait for their turn are decided again before they are sent.
 #[tokio::test]
 async fn calls_that_wait_meet_the_new_rules_too() {
     let script = "done = parallel([defer(vault.slow, text=str(i)) for i in range(60)], concurrency=60)\n\
@@ -381,7 +382,7 @@ async fn reviewed_stubs_change_when_the_operator_says_so() {
     let session = fence.serve_quietly(&config("")).await;
     shows(&session, "living/  2 tools, ready").await;
     assert!(session.execute_err("starlark", "living.evil()").await.contains("TOOL_DENIED"));
-    // Whoever can write the folder writes what it wants to be reviewed, and has it read by a harmless edit.
+    // A writer of the folder can plant reviewed stubs, and trigger a reload by a harmless edit.
     fence.write("server.toml", &server);
     fence.run(["--config", "server.toml", "stubs", "generate", "--out", "stubs"]).success();
     let before = times(&session.stderr());
@@ -402,7 +403,7 @@ async fn reviewed_stubs_change_when_the_operator_says_so() {
     session.close().await;
 }
 
-/// Whatever is put in the file's place, the gateway lives with the last configuration and says why.
+/// For any replacement of the file, the gateway keeps the last configuration and reports why.
 #[tokio::test]
 async fn a_hostile_file_is_a_note() {
     let fence = Fence::new();

@@ -1,4 +1,4 @@
-//! Results too large to answer with: stored whole, listed without what is in them, read on by agents and scripts.
+//! Results too large to answer with: stored whole, listed without their content, read by agents and scripts.
 
 use serde_json::{Value, json};
 
@@ -66,7 +66,7 @@ async fn a_large_result_can_be_read_on_in_every_way() {
     session.close().await;
 }
 
-/// Scripts that run at once do not share a folder, and each value is whole.
+/// Concurrent scripts do not share a folder, and each value is whole.
 #[tokio::test]
 async fn scripts_at_once_store_apart() {
     let fence = Fence::new();

@@ -1,5 +1,5 @@
-//! The reviewed stub tree: what counts as reviewed, what is shown of anything else, and that neither the gateway nor
-//! `forgefs stubs` follows what was planted in it.
+//! The reviewed stub tree: which tools count as reviewed, what others show, and that neither the gateway nor `forgefs
+//! stubs` follows links planted in it.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use crate::client::{Fence, Output, finish};
 
-/// Has the reviewer of a tree sign another definition of `server/tool`.
+/// Makes the reviewer sign another definition of `server/tool`.
 pub(crate) fn otherwise(tree: &Path, tool: &str, change: impl Fn(&str) -> String) {
     let path = tree.join(format!("{tool}.json"));
     let text = fs::read_to_string(&path).expect("the definition is there");
@@ -22,7 +22,7 @@ pub(crate) fn otherwise(tree: &Path, tool: &str, change: impl Fn(&str) -> String
     sign(tree, tool, Some(&stubgen::digest(&stubgen::canonical_json(&definition))));
 }
 
-/// Takes `server/tool` out of a reviewed tree.
+/// Removes `server/tool` from a reviewed tree.
 pub(crate) fn not_at_all(tree: &Path, tool: &str) {
     sign(tree, tool, None);
     fs::remove_file(tree.join(format!("{tool}.json"))).expect("it can be removed");
@@ -39,7 +39,7 @@ fn sign(tree: &Path, tool: &str, digest: Option<&str>) {
     fs::write(lock, lines.collect::<String>()).expect("it can be signed");
 }
 
-/// Runs a command that must end soon, whatever it reads.
+/// Runs a command that must end soon, for any input.
 fn soon(command: &mut Command) -> Output {
     let started = Instant::now();
     let output = finish(
@@ -90,7 +90,7 @@ fn pipe(path: &Path) {
     assert!(Command::new("mkfifo").arg(path).status().expect("mkfifo").success());
 }
 
-/// What somebody does to a reviewed tree, and what the start then says; nothing where the tree still counts.
+/// Tampering with a reviewed tree, and the error at start; `None` where the tree stays valid.
 type Tampering = (&'static str, fn(&Path), Option<&'static str>);
 
 const TAMPERINGS: &[Tampering] = &[
@@ -275,7 +275,7 @@ fn only_what_the_lock_names_counts_as_reviewed() {
         if !good {
             faults.push(format!("{what}: {output:?}"));
         }
-        // What was planted is not what was reviewed, whatever the tool becomes.
+        // A planted file was not reviewed, whatever the tool becomes.
         if expected.is_none() {
             fence.write("mail.json", "[{\"name\": \"send\", \"description\": \"Takes mail.\"}]");
             let output = listed(&fence);
@@ -287,7 +287,7 @@ fn only_what_the_lock_names_counts_as_reviewed() {
     assert!(faults.is_empty(), "{} faults:\n{}", faults.len(), faults.join("\n"));
 }
 
-/// Words that nothing but an unreviewed definition has.
+/// Words found only in unreviewed definitions.
 const EVIL: &[&str] = &["zebra", "giraffe", "walrus", "ocelot", "marmot", "badger", "ferret"];
 
 #[tokio::test]
@@ -332,10 +332,10 @@ async fn nothing_unreviewed_of_a_quarantined_tool_is_shown() {
     let resources = session.peer().list_all_resources().await.expect("resources");
     shown.push(("resources".to_owned(), serde_json::to_string(&resources).expect("JSON")));
     for (what, text) in &shown {
-        // An error repeats what the script itself said.
+        // An error repeats the script's own text.
         let word = EVIL.iter().find(|word| text.contains(**word) && !what.contains(**word));
         assert!(word.is_none(), "{what} shows {word:?}:\n{text}");
-        // The identifier is all that is shown of a name.
+        // Of a name only the identifier is shown.
         assert!(!text.contains("# lynx") && !text.contains("tool\\n"), "{what} shows a name:\n{text}");
     }
     let text = |wanted: &str| {
@@ -387,7 +387,7 @@ fn the_operator_sees_and_replaces_what_a_broken_pin_holds_up() {
     assert!(!listing.contains("QUARANTINED"), "{listing}");
 }
 
-/// What is planted in a tree, and what `stubs check` says of it.
+/// Files planted in a tree, and the message of `stubs check`.
 type Planted = (&'static str, fn(&Path), &'static str);
 
 const PLANTED: &[Planted] = &[
@@ -449,7 +449,7 @@ fn a_check_reads_no_more_than_the_tree() {
 #[test]
 fn a_tree_is_not_written_through_links() {
     let victim = |fence: &Fence| fence.write("victim/send.pyi", "keep me");
-    // In place of a file: replaced. A second name of another file is such a place too.
+    // In place of a file: replaced. A hard link to another file counts as one too.
     for hard in [false, true] {
         let (fence, tree) = tree();
         let victim = victim(&fence);
@@ -462,7 +462,7 @@ fn a_tree_is_not_written_through_links() {
         assert!(fs::symlink_metadata(tree.join("mail/send.pyi")).expect("written").is_file());
         fence.run(["stubs", "check", "stubs", "--from", "mail.json"]).success();
     }
-    // In place of a folder: refused, and nothing in it is removed either.
+    // In place of a folder: refused, and nothing inside is removed either.
     let (fence, tree) = tree();
     let victim = victim(&fence);
     fs::remove_dir_all(tree.join("mail")).expect("removed");
@@ -488,11 +488,11 @@ fn a_parameter_adds_no_command_to_a_workflow() {
         fence.write("mail.json", &tool.to_string());
         let output = fence.run(["stubs", "check", "stubs", "--from", "mail.json", "--format", "github"]);
         assert_eq!(output.code, Some(1), "{output:?}");
-        // As a runner splits them.
+        // Split as by a runner.
         let lines: Vec<&str> = output.stdout.split(['\n', '\r']).filter(|line| !line.is_empty()).collect();
         let is_own = |line: &&str| line.starts_with("::error file=stubs/mail/") || line.starts_with("::warning ");
         assert!(lines.iter().all(is_own), "{name:?}: {lines:?}");
-        // What the runner makes of the message has no line of its own either.
+        // The runner's form of the message has no line of its own either.
         for line in lines {
             let message = line.rsplit_once("::").map_or(line, |(_, message)| message);
             let said = message.replace("%0D", "\r").replace("%0A", "\n").replace("%25", "%");

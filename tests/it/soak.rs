@@ -1,5 +1,5 @@
-//! Servers and workers die at random under load. Every call carries a nonce that has to come back, nothing is carried
-//! out twice, and nothing is left behind.
+//! Servers and workers die at random under load. Every call carries a nonce that must come back, nothing is carried out
+//! twice, and nothing is left behind.
 //!
 //! `FORGEFS_SOAK_MINUTES=10 cargo nextest run --workspace --run-ignored only -E 'test(soak)' --no-capture`
 
@@ -19,15 +19,15 @@ use crate::faulty::{Log, all_end, faulty, log_in, runs};
 use crate::http::{HttpServer, free_port};
 use crate::real::Real;
 
-/// Scripts at once.
+/// Concurrent scripts.
 const CLIENTS: usize = 6;
-/// Calls a script.
+/// Calls per script.
 const CALLS: usize = 6;
-/// Servers that are processes; the last one behind a launcher.
+/// Child servers; the last one behind a launcher.
 const PROCESSES: usize = 4;
 /// All servers.
 const NAMES: [&str; 6] = ["p0", "p1", "p2", "p3", "web", "old"];
-/// Errors that a call may end with while servers die.
+/// Allowed errors of calls while servers die.
 const ALLOWED: [&str; 3] = ["TRANSPORT_DEAD", "TIMEOUT", "CIRCUIT_OPEN"];
 
 #[tokio::test(flavor = "multi_thread")]
@@ -63,7 +63,7 @@ async fn soak() {
 
     let end = Instant::now() + Duration::from_secs_f64(minutes * 60.0);
     let ((), proxies) = tokio::join!(soak.load_until(end), soak.chaos(end, proxies));
-    // Everything works again, without anybody's help.
+    // Everything recovers on its own.
     let deadline = Instant::now() + Duration::from_secs(60);
     while !soak.all_answer().await {
         assert!(Instant::now() < deadline, "{}", soak.session.call("ls", json!({})).await.text);
@@ -90,14 +90,14 @@ struct Soak {
     /// Answers and errors by code.
     outcomes: Mutex<BTreeMap<String, u64>>,
     runs: AtomicUsize,
-    /// Runs that ended with their worker.
+    /// Runs lost with their worker.
     lost_runs: AtomicUsize,
     worker_kills: AtomicUsize,
     server_kills: AtomicUsize,
     cuts: AtomicUsize,
 }
 
-/// What the gateway takes of the machine.
+/// Resources of the gateway.
 #[derive(Debug)]
 #[expect(dead_code, reason = "the memory is printed, not judged")]
 struct Footprint {
@@ -125,7 +125,7 @@ impl Soak {
         self.load_until(Instant::now() + time).await;
     }
 
-    /// Several clients that run script after script.
+    /// Several clients running scripts.
     async fn load_until(&self, end: Instant) {
         let client = || async {
             while Instant::now() < end {
@@ -136,7 +136,7 @@ impl Soak {
         futures::future::join_all((0..CLIENTS).map(|_| client())).await;
     }
 
-    /// One script with a call to each of `servers`; whether all answered.
+    /// One script with a call to each of `servers`; true if all answered.
     async fn run(&self, servers: &[&str]) -> bool {
         let mut calls: Vec<Call<'_>> = Vec::new();
         for server in servers {
@@ -148,7 +148,7 @@ impl Soak {
         let answer = self.session.call("execute", json!({"language": language, "code": code})).await;
         self.runs.fetch_add(1, Relaxed);
         if answer.is_error {
-            // Killed in the middle of the script, or while it was starting.
+            // Killed in the middle of the script, or at its start.
             let killed = ["sandbox process", "sandbox worker"].iter().any(|words| answer.text.contains(words));
             assert!(killed, "{language}: {}", answer.text);
             self.lost_runs.fetch_add(1, Relaxed);
@@ -214,7 +214,7 @@ impl Soak {
         proxies
     }
 
-    /// Nothing was carried out twice, unless it says of itself that this does no harm.
+    /// Nothing was carried out twice, unless annotated as idempotent.
     fn check_executions(&self, proxies: &[FaultProxy]) {
         for log in &self.logs {
             let mut counts = BTreeMap::<_, u32>::new();
@@ -260,7 +260,7 @@ impl Soak {
 
 type Call<'a> = (&'a str, &'static str, String);
 
-/// All calls at once.
+/// All calls in parallel.
 fn javascript(calls: &[Call<'_>]) -> (&'static str, String) {
     let call = |(server, tool, nonce): &Call<'_>| {
         let key = if *tool == "echo" { "message" } else { "nonce" };
@@ -270,7 +270,7 @@ fn javascript(calls: &[Call<'_>]) -> (&'static str, String) {
     ("javascript", format!("return await Promise.all([{}])", calls.join(", ")))
 }
 
-/// All calls at once.
+/// All calls in parallel.
 fn starlark(calls: &[Call<'_>]) -> (&'static str, String) {
     let call = |(server, tool, nonce): &Call<'_>| {
         let key = if *tool == "echo" { "message" } else { "nonce" };
@@ -282,7 +282,7 @@ fn starlark(calls: &[Call<'_>]) -> (&'static str, String) {
 }
 
 fn end_now(pid: u32) {
-    // It may have ended by itself.
+    // It may have ended on its own.
     let _ = kill(Pid::from_raw(i32::try_from(pid).expect("a process number")), Signal::SIGKILL);
 }
 
@@ -291,7 +291,7 @@ fn is_worker(pid: u32) -> bool {
     command.split(|byte| *byte == 0).nth(1) == Some(b"worker")
 }
 
-/// The running processes that a process started, directly or not.
+/// Running descendants of a process.
 fn descendants(of: u32) -> Vec<u32> {
     let entries = fs::read_dir("/proc").expect("there is /proc");
     let pids = entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse::<u32>().ok());

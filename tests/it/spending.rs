@@ -1,11 +1,11 @@
-//! Rates and budgets: what is over them is refused before it is sent, whoever asks and however much at once.
+//! Rate limits and budgets: calls over them are refused before they are sent, for every caller and any concurrency.
 
 use serde_json::{Value, json};
 
 use crate::client::{Fence, Session};
 use crate::faulty::faulty;
 
-/// The sample server `people` with more settings of its own, and then `rest`.
+/// The sample server `people` with settings of its own, and then `rest`.
 fn people(settings: &str, rest: &str) -> String {
     let exe = env!("CARGO_BIN_EXE_forgefs");
     format!("[servers.people]\ncommand = {exe:?}\nargs = [\"demo-server\", \"people\"]\n{settings}\n{rest}")
@@ -17,7 +17,7 @@ async fn serve(fence: &Fence, config: &str) -> Session {
     session
 }
 
-/// A script that makes `count` calls at once and answers with the codes of those that failed.
+/// A script that makes `count` calls in parallel and returns the codes of those that failed.
 fn at_once(language: &str, count: usize) -> String {
     match language {
         "javascript" => format!(
@@ -44,7 +44,7 @@ async fn a_rate_refuses_what_is_over_it_and_says_how_long_to_wait() {
     let refused = session.execute("javascript", code).await;
     assert_eq!((&refused[0], &refused[1]), (&json!("RATE_LIMIT"), &json!(true)));
     assert!(refused[2].as_f64().is_some_and(|seconds| (3500.0..=3600.0).contains(&seconds)), "{refused}");
-    // For whoever comes next too, in whichever language, and for resources and prompts.
+    // For later scripts too, in either language, and for resources and prompts.
     let error = session.execute_err("starlark", "people.list_teams()").await;
     assert!(error.contains("RATE_LIMIT") && error.contains("people allows 1 calls/1h (burst 3)"), "{error}");
     assert!(session.execute_err("starlark", "read_resource(\"people\", \"x://y\")").await.contains("RATE_LIMIT"));
@@ -69,7 +69,7 @@ async fn a_rate_of_some_tools_leaves_the_others_alone() {
         .expect("called");
 }
 
-/// However many calls are made at once, as many as there is money for are made.
+/// Of any number of concurrent calls, exactly the affordable ones are made.
 #[tokio::test]
 async fn calls_at_once_never_overspend_a_run_or_a_session() {
     for language in ["javascript", "starlark"] {
@@ -94,7 +94,7 @@ async fn calls_at_once_never_overspend_a_run_or_a_session() {
     }
 }
 
-/// Two gateways with one file, many calls at once in each, and both of them started again.
+/// Two gateways with one file, many concurrent calls in each, and both restarted.
 #[tokio::test]
 async fn the_budget_of_a_day_is_shared_and_survives_a_restart() {
     let fence = Fence::new();
@@ -143,7 +143,7 @@ async fn free_tools_and_calls_that_are_refused_cost_nothing() {
                 return codes";
     let codes = session.execute("javascript", code).await;
     let codes: Vec<&str> = codes.as_array().expect("a list").iter().filter_map(Value::as_str).skip(9).collect();
-    // The first crash may have had an effect, so it is paid for; what the breaker refuses is not.
+    // The first crash may have had an effect, so it is paid for; calls that the circuit breaker refuses are not.
     let expected = ["INVALID_ARGS", "TRANSPORT_DEAD", "CIRCUIT_OPEN", "CIRCUIT_OPEN", "TOOL_ERROR", "BUDGET_EXCEEDED"];
     assert_eq!(codes, expected);
     let error = session

@@ -1,4 +1,4 @@
-//! Scripts before they run: what is refused, where and in which words, and what must not be.
+//! Scripts before they run: refusals with position and message, and valid scripts.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use wire::Language;
 use crate::client::Fence;
 
 const CASES: &str = include_str!("static_layer/cases.txt");
-/// The default limit of the configuration.
+/// Default limit.
 const MAX_BYTES: usize = 64 << 10;
 
 /// One case of the table.
@@ -33,7 +33,7 @@ fn cases() -> Vec<Case> {
     blocks.map(case).collect()
 }
 
-/// What is wrong with an answer, if anything.
+/// The difference between answer and expectation, if any.
 fn judge(case: &Case, answer: &str, is_error: bool) -> Result<(), String> {
     let fault = |what: &str| Err(format!("{}: {what}, wanted {:?}, got {answer:?}", case.name, case.expected));
     if let Some(value) = case.expected.strip_prefix("value ") {
@@ -43,7 +43,7 @@ fn judge(case: &Case, answer: &str, is_error: bool) -> Result<(), String> {
     if !is_error {
         return fault("it ran");
     }
-    // The first word is a place if it has a colon.
+    // The first word is a position if it has a colon.
     let (place, text) = match case.expected.split_once(' ').unwrap_or((case.expected, "")) {
         (place, text) if place.contains(':') => (Some(place), text),
         _ => (None, case.expected),
@@ -65,7 +65,7 @@ async fn scripts_are_refused_in_their_place_or_run() {
         let arguments = serde_json::json!({"language": "javascript", "code": case.script});
         let answer = session.call("execute", arguments).await;
         faults.extend(judge(&case, &answer.text, answer.is_error).err());
-        // What is refused is refused before a worker sees it.
+        // A refusal comes before a worker sees the script.
         let prepared = prepare(Language::Javascript, &case.script, MAX_BYTES);
         if prepared.is_ok() != case.expected.starts_with("value ") {
             faults.push(format!("{}: the static layer says {:?}", case.name, prepared.map(|_| "ok")));
@@ -75,7 +75,7 @@ async fn scripts_are_refused_in_their_place_or_run() {
     assert!(faults.is_empty(), "{} faults:\n{}", faults.len(), faults.join("\n"));
 }
 
-/// Code that nests as deeply as 64 KiB allow, in every way that a parser recurses for.
+/// The deepest code in 64 KiB, for every recursion of a parser.
 fn deep() -> Vec<(&'static str, String)> {
     let most = |open: &str, close: &str, core: &str| {
         let times = (MAX_BYTES - core.len() - 20) / (open.len() + close.len());
@@ -135,7 +135,7 @@ fn deep() -> Vec<(&'static str, String)> {
     ]
 }
 
-/// Processor time of this thread: whatever else the machine does.
+/// CPU time of this thread, independent of the machine's load.
 fn cpu_time() -> Duration {
     clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).expect("a clock").into()
 }

@@ -1,4 +1,4 @@
-//! What every client pays for on every turn, and what it is told.
+//! Fixed cost of every client on every turn, and the instructions.
 
 use forgefs::server::{definitions, render_instructions};
 use serde_json::json;
@@ -6,7 +6,7 @@ use serde_json::json;
 use crate::client::{Era, Fence};
 use crate::faulty::samples;
 
-/// Most tokens (o200k) that the definitions and the instructions may have together.
+/// Most tokens (o200k) of definitions and instructions together.
 const MAX_TOKENS: usize = 600;
 
 #[test]
@@ -27,7 +27,7 @@ fn the_definitions_are_as_reviewed() {
 #[tokio::test]
 async fn initialize_is_answered_before_the_servers_are_up() {
     let fence = Fence::new();
-    // A server that never answers, and would hold up whoever waits for it.
+    // A server that never answers, and would block clients that wait for it.
     let config = "[servers.silent]\ncommand = \"sleep\"\nargs = [\"600\"]\n";
     for era in [Era::Legacy, Era::Modern] {
         let session = fence.serve_in(era, config).await;
@@ -118,7 +118,7 @@ async fn search_forgives_and_stays_in_its_folder() {
     session.ready(&["calendar", "people", "tickets"]).await;
     let search = async |arguments| session.call("search", arguments).await.text;
     let first = |text: &str| text.split_whitespace().next().unwrap_or_default().to_owned();
-    // The name as it is on the wire, a part of it, a typo, another word for it.
+    // The wire name, a part of it, a typo, a synonym.
     for query in ["get_ticket", "get_tick", "getTicket", "tiket by id", "fetch one issue by its id"] {
         let hits = search(json!({ "query": query })).await;
         assert_eq!(first(&hits), "/tickets/get_ticket.pyi", "{query}: {hits}");
@@ -133,7 +133,7 @@ async fn search_forgives_and_stays_in_its_folder() {
     assert!(none.starts_with("nothing matches `xqzw`") && none.contains("look in /calendar/"), "{none}");
     let empty = session.call("search", json!({"query": "  "})).await;
     assert!(empty.is_error && empty.text.contains("create issue"), "{}", empty.text);
-    // The same query is answered with the same bytes.
+    // The same query gives the same bytes.
     let ask = json!({"query": ["open tickets", "who is on call"]});
     assert_eq!(search(ask.clone()).await, search(ask).await);
     session.close().await;

@@ -1,5 +1,4 @@
-//! Metrics as Prometheus fetches them, and spans as a collector gets them: over real HTTP, with nothing in them that
-//! an agent or a server said.
+//! Metrics for Prometheus, and spans for a collector: over real HTTP, without any text of an agent or a server.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -20,7 +19,7 @@ use crate::client::{Fence, Session};
 use crate::faulty::{faulty, log, samples};
 use crate::http::free_port;
 
-/// One request over a connection of its own: the status, and the body.
+/// One request over a connection of its own; returns status and body.
 async fn get(port: u16, request: &str) -> (u16, String) {
     let mut stream = TcpStream::connect(("127.0.0.1", port)).await.expect("it listens");
     stream.write_all(request.as_bytes()).await.expect("a request is taken");
@@ -36,13 +35,13 @@ pub(crate) async fn metrics(port: u16) -> String {
     text
 }
 
-/// The value of a line, by its beginning.
+/// Value of a line, by its beginning.
 fn value(metrics: &str, line: &str) -> Option<f64> {
     let found = metrics.lines().find_map(|found| found.strip_prefix(line)?.strip_prefix(' '))?;
     found.parse().ok()
 }
 
-/// The engine that runs JavaScript where none is asked for.
+/// Default JavaScript engine.
 const JS: &str = if cfg!(feature = "v8") { "v8" } else { "quickjs" };
 
 #[tokio::test]
@@ -86,7 +85,7 @@ async fn metrics_count_what_happened_and_hold_no_text_from_outside() {
     assert!(value(&text, "forgefs_workers_started_total").is_some_and(|started| started > 0.0), "{text}");
     assert_eq!(value(&text, "forgefs_panics_total"), Some(0.0), "{text}");
     assert!(!text.contains("planted"), "{text}");
-    // Every line is one that a scraper reads.
+    // Every line is valid for a scraper.
     let line =
         Regex::new(r#"^(# (HELP|TYPE|UNIT|EOF).*|[a-z_]+(\{([a-z_]+="[^"\\]*",?)*\})? [0-9.e+-]+)$"#).expect("valid");
     assert!(text.lines().all(|found| line.is_match(found)) && text.ends_with("# EOF\n"), "{text}");
@@ -118,7 +117,7 @@ async fn a_taken_port_is_told_and_stops_nothing() {
         said.contains("no metrics are served at metrics.listen: it is taken, perhaps by another gateway"),
         "{said}"
     );
-    // Another address is taken up as soon as the operator says so.
+    // A new address takes effect on the operator's command.
     let port = free_port();
     fence.write("forge.toml", &format!("[metrics]\nlisten = \"127.0.0.1:{port}\"\n"));
     fence.run(["reload"]).success();
@@ -130,7 +129,7 @@ async fn a_taken_port_is_told_and_stops_nothing() {
     assert_eq!(value(&metrics(port).await, "forgefs_execution_seconds_count{language=\"starlark\"}"), Some(1.0));
 }
 
-/// A collector: what it was sent, as it came.
+/// A collector, with the requests it got.
 pub(crate) struct Collector {
     pub(crate) port: u16,
     requests: mpsc::UnboundedReceiver<(String, Vec<u8>)>,
@@ -152,7 +151,7 @@ impl Collector {
         Self { port, requests }
     }
 
-    /// All that has come, after nothing more comes.
+    /// All requests, once no more arrive.
     pub(crate) async fn everything(&mut self) -> Vec<u8> {
         let mut bytes = Vec::new();
         while let Ok(Some((_, body))) = tokio::time::timeout(Duration::from_secs(2), self.requests.recv()).await {
@@ -161,7 +160,7 @@ impl Collector {
         bytes
     }
 
-    /// Waits until so many spans have come; the spans by name, and everything that came as bytes.
+    /// Waits for `count` spans; returns the spans by name, and all bytes.
     pub(crate) async fn spans(&mut self, count: usize) -> (HashMap<String, Span>, Vec<u8>) {
         let (mut spans, mut bytes) = (HashMap::new(), Vec::new());
         while spans.len() < count {
@@ -275,11 +274,11 @@ async fn spans_reach_the_collector_and_the_trace_goes_on_to_servers() {
     assert_eq!(attribute(script, "forgefs.calls").as_deref(), Some("3"));
     assert!(alone.parent_span_id.is_empty() && hex(&alone.trace_id) != TRACE);
     assert!(!String::from_utf8_lossy(&bytes).contains("planted"), "{}", String::from_utf8_lossy(&bytes));
-    // The server was told the span of its own call.
+    // The server got the span of its own call.
     assert_eq!(log.count(&format!("trace 00-{TRACE}-{}-01 vendor=1", hex(&act.span_id))), 1, "{:?}", log.lines());
     let records = std::fs::read_to_string(fence.audit()).expect("an audit file");
     assert!(records.lines().next().is_some_and(|line| line.contains(&format!("\"trace\":\"{TRACE}\""))), "{records}");
-    // What is under way when the client leaves is sent still.
+    // Work in flight when the client leaves is still sent.
     session.execute("starlark", "1 + 1").await;
     session.close().await;
     assert!(collector.spans(1).await.0.contains_key("execute starlark"));
@@ -299,7 +298,7 @@ async fn without_a_collector_a_trace_is_passed_on_and_nonsense_is_not() {
     assert_eq!(told, [format!("trace 00-{TRACE}-{PARENT}-00 vendor=1")]);
 }
 
-/// Connections on which nothing comes, or half a request.
+/// Silent connections, and half a request.
 #[tokio::test]
 async fn idle_connections_do_not_hold_up_the_metrics() {
     let fence = Fence::new();
@@ -320,7 +319,7 @@ async fn idle_connections_do_not_hold_up_the_metrics() {
     session.close().await;
 }
 
-/// A collector that is gone, and one that takes connections and says nothing.
+/// A collector that is down, and one that accepts connections and stays silent.
 #[tokio::test]
 async fn a_dead_collector_holds_nothing_up() {
     let silent = TcpListener::bind(("127.0.0.1", 0)).await.expect("a port");

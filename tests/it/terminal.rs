@@ -1,4 +1,4 @@
-//! The operator's terminal: whatever a server says, and however it gets there, only line ends and tabs have an effect.
+//! The operator's terminal: of any text of a server, on any path, only line ends and tabs have an effect.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -8,14 +8,15 @@ use serde_json::{Value, json};
 use crate::client::{Fence, finish};
 use crate::faulty::has_python;
 
-/// Escapes of terminals, the C1 forms of them, what turns reading around, and what cannot be seen.
+/// Terminal escapes, their C1 forms, direction marks, and invisible characters.
 const WORDS: &str = "A\u{1b}[31mB\u{1b}]0;title\u{7}C\u{9b}2JD\u{90}q\u{9c}E\u{202e}F\u{200b}G\u{e0041}H\u{8}\u{7f}I\rJ\u{1b}]52;c;eA==\u{7}";
 
 /// A folder with the hostile server configured; `None` without Python.
 fn fence() -> Option<(Fence, PathBuf)> {
     let fence = has_python("tests/servers/hostile_words.py")?;
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/servers/hostile_words.py");
-    // A program gets no zero byte as an argument, and the configuration is TOML: JSON in a TOML string has both escapes.
+    // A program gets no zero byte as an argument, and the configuration is TOML: JSON in a TOML string has both
+    // escapes.
     let words = ascii(&json!(WORDS).to_string());
     let config =
         format!("[servers.hostile]\ncommand = \"python3\"\nargs = [{:?}, {words:?}]\n", script.display().to_string());
@@ -28,7 +29,7 @@ fn fence() -> Option<(Fence, PathBuf)> {
     Some((fence, file))
 }
 
-/// JSON with escapes in place of everything that is not ASCII.
+/// JSON with everything but ASCII escaped.
 fn ascii(json: &str) -> String {
     let unit = |unit: u16| {
         if unit < 127 {
@@ -83,7 +84,7 @@ fn effects(text: &str) -> String {
     text.chars().filter(|c| !is_harmless(*c)).map(|c| c.escape_unicode().to_string()).collect()
 }
 
-/// Runs every command, in a pipe or on a terminal; what it wrote.
+/// Runs every command, in a pipe or on a terminal; returns its output.
 fn written(fence: &Fence, file: &Path, on_terminal: bool) -> Vec<(String, String, String)> {
     fence.run([Path::new("--config"), file, Path::new("run"), Path::new("value.js")]).success();
     let listing = fence.run([Path::new("--config"), file, Path::new("audit"), Path::new("list")]).success().stdout;
@@ -98,7 +99,7 @@ fn written(fence: &Fence, file: &Path, on_terminal: bool) -> Vec<(String, String
         let output = match on_terminal {
             false => finish(&mut command, ""),
             true => {
-                // `script` gives the command a terminal of its own, and passes on what it wrote there.
+                // `script` gives the command a terminal of its own, and forwards its output.
                 let quoted = |arg: &std::ffi::OsStr| format!("'{}'", arg.to_string_lossy().replace('\'', "'\\''"));
                 let line: Vec<String> =
                     [command.get_program()].into_iter().chain(command.get_args()).map(quoted).collect();
@@ -110,7 +111,7 @@ fn written(fence: &Fence, file: &Path, on_terminal: bool) -> Vec<(String, String
         };
         (args.join(" "), output.stdout, output.stderr)
     };
-    // Each takes a start of everything, and a terminal makes no difference to what is written.
+    // Each takes a full start, and a terminal makes no difference to their output.
     let commands = COMMANDS.iter().filter(|args| !on_terminal || !args.contains(&"--json"));
     commands.step_by(if on_terminal { 2 } else { 1 }).map(run).collect()
 }
@@ -125,7 +126,7 @@ fn generate_stubs(fence: &Fence, file: &Path) {
 fn nothing_that_a_server_says_moves_a_terminal() {
     let Some((fence, file)) = fence() else { return };
     generate_stubs(&fence, &file);
-    // A tree that differs, with what the server says in the differences.
+    // A tree that differs, with the server's text in the differences.
     let folder = std::fs::read_dir(fence.work().join("stubs/hostile")).expect("a tree");
     for file in folder.filter_map(|entry| entry.ok()).map(|entry| entry.path()).filter(|path| path.is_file()) {
         let text = std::fs::read_to_string(&file).expect("a file");
@@ -144,7 +145,7 @@ fn nothing_that_a_server_says_moves_a_terminal() {
             }
         }
     }
-    // In a pipe a value is what it was.
+    // In a pipe a value is unchanged.
     let call =
         fence.run([Path::new("--config"), &file, Path::new("call"), Path::new("hostile"), Path::new("say")]).success();
     assert_eq!(serde_json::from_str::<Value>(&call.stdout).expect("JSON"), json!([WORDS]));
@@ -160,7 +161,7 @@ fn on_a_terminal_it_is_the_same() {
     }
     generate_stubs(&fence, &file);
     for (command, shown, _) in written(&fence, &file, true) {
-        // The terminal itself makes two characters of each line end.
+        // The terminal turns each line end into two characters.
         let shown = shown.replace("\r\n", "\n");
         assert_eq!(effects(&shown), "", "{command}: {shown:?}");
         assert!(!shown.is_empty(), "{command}");

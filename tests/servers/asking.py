@@ -74,7 +74,7 @@ def questions(name, arguments):
 
 
 def ask(question):
-    """Legacy: one request of ours, and what the client says to it."""
+    """Legacy: one request of ours, and the client's answer."""
     with LOCK:
         NEXT[0] += 1
         identifier = NEXT[0]

@@ -1,12 +1,11 @@
 """An MCP server (2025-11-25, stdio, standard library only) that misbehaves on request.
 
-The real servers of the test set cannot give these faults: a death in the middle of a call, answers of any size,
+The real servers of the test set do not have these faults: a death in the middle of a call, answers of any size,
 a paginated tool list with odd entries in it, junk on stdout.
 
-The tools `act` and `act_safely` (annotated as idempotent) answer with their nonce; the first time that a nonce comes,
-they misbehave as `fault` says. FAULTY_LOG names a file that gets a line for every call that is carried out
-(`call NONCE`), every request that is cancelled (`cancelled`), every start (`start PID`) and every request that is
-part of a trace (`trace TRACEPARENT TRACESTATE`).
+The tools `act` and `act_safely` (annotated as idempotent) answer with their nonce; at its first use they misbehave as
+`fault` says. FAULTY_LOG names a file that gets a line for every executed call (`call NONCE`), every cancelled request
+(`cancelled`), every start (`start PID`) and every request within a trace (`trace TRACEPARENT TRACESTATE`).
 """
 
 import json
@@ -61,7 +60,7 @@ LOGGED = {}
 
 
 def log(line):
-    """Appends a line and says how often it is there now."""
+    """Appends a line and returns its number of occurrences."""
     path = os.environ.get("FAULTY_LOG")
     if path is None:
         return 1

@@ -1,9 +1,8 @@
-"""An MCP server (2025-11-25, standard library only) that sends the worst it can.
+"""An MCP server (2025-11-25, standard library only) that sends worst-case messages.
 
-`hostile.py lists MODE` is hostile in its lists, `hostile.py answers` in the answers of its tool `attack`, whose argument
-`kind` says how; `hostile.py http PORT` is the second over Streamable HTTP, where `over` says whether the answer is a body
-or an event. `hostile.py chance SEED` makes up both: each of its lists is another one, and the answer of its tool `attack`
-follows from `seed`.
+`hostile.py lists MODE` is hostile in its lists, `hostile.py answers` in the answers of its tool `attack`, by its argument
+`kind`; `hostile.py http PORT` is the second over Streamable HTTP, where `over` selects a body or an event for the answer.
+`hostile.py chance SEED` randomises both: each list is different, and the answer of its tool `attack` depends on `seed`.
 """
 
 import http.server
@@ -83,7 +82,7 @@ RESULTS = {
     "17 MiB": lambda: texts("x" * (17 * MIB)),
 }
 
-# What is written besides, before a plain answer: a line, and how often.
+# Extra lines before a plain answer, with their number.
 BESIDES = {
     "large notifications": ('{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":%s}}', 8),
     "large unknown notifications": ('{"jsonrpc":"2.0","method":"x/y","params":{"a":%s}}', 8),
@@ -97,7 +96,7 @@ BESIDES = {
 }
 
 
-# Pieces of which things are made up, each for a parser, renderer or index that it may trouble.
+# Fragments that may trouble a parser, renderer or index.
 WORDS = ["a", "create", "createIssue", "x" * 70, "password", "\u202e", "\u200b", "\u0000", "\x1b[2J", "\ufeff", "\U000e0001",
          "İ", "語", "😀", "a" + "\u0300" * 9, "{", "}", "`", "*/", "\"\"\"", "\\", "\n", "\r", "%", "../", "$ref", "<<EMAIL:1>>",
          "ghp_" + "a1" * 20, "a@example.com", "", " "]
@@ -116,7 +115,7 @@ def words(rng, most):
 
 
 def value(rng, depth=4):
-    """JSON text: repeated, nested, odd, with keys that come twice."""
+    """JSON text: repeated, nested, odd, with duplicate keys."""
     kind = rng.randint(0, 9) if depth else rng.randint(0, 4)
     if kind == 0:
         return json.dumps(words(rng, 20000))
@@ -142,7 +141,7 @@ def part(rng, depth):
 
 
 def again(rng, item, most):
-    """A list of the same, of some 20 kB at most: lists are in lists."""
+    """A list of such values, of about 20 kB at most: lists are nested."""
     return [item] * min(size(rng, most), 1 + 20000 // (len(json.dumps(item)) + 1))
 
 
@@ -174,7 +173,7 @@ def keyword(rng, depth):
 
 
 def definition(rng, number):
-    """A tool: a schema of its own, with definitions that refer to each other."""
+    """A tool with a schema of its own, whose definitions refer to each other."""
     link = rng.choice(["allOf", "anyOf", "oneOf", "properties", "items", "none"])
     count = size(rng, 100)
     defs = {}
@@ -211,7 +210,7 @@ def made_up(method, rng):
 
 
 def answered(seed):
-    """A result that follows from a seed."""
+    """A result determined by a seed."""
     rng = random.Random(seed)
     kind = rng.randint(0, 5)
     if kind == 0:

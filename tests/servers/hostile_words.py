@@ -1,6 +1,6 @@
-"""An MCP server (2025-11-25, stdio, standard library only) whose every word would do something to a terminal.
+"""An MCP server (2025-11-25, stdio, standard library only) whose every text would affect a terminal.
 
-The argument is the text. `slow://…` is a resource that is never answered.
+The argument is the text. `slow://…` is a resource without an answer.
 """
 
 import json

@@ -1,8 +1,8 @@
-"""An MCP server (2025-11-25, standard library only) that says every secret it knows, wherever a server can say something.
+"""An MCP server (2025-11-25, standard library only) that leaks every secret it knows in every possible message.
 
 Arguments: a JSON file of planted secrets (`token`, `password`, `pem`, `host`), and for HTTP a port. Over stdio it also
-knows the variable LEAKY_VALUE, over HTTP the header Authorization. The tool `page` answers with the file beside the
-first one whose name goes on with `.page`.
+knows the variable LEAKY_VALUE, over HTTP the header Authorization. The tool `page` returns the file at the
+JSON file's path plus `.page`.
 """
 
 import json

@@ -1,8 +1,8 @@
-"""An MCP server (stdio, standard library only) whose tools are the lines of a file, and which can say that they changed.
+"""An MCP server (stdio, standard library only) whose tools are the lines of a file, with optional `list_changed`.
 
 usage: living.py FILE [--modern] [--silent]
 
---modern speaks revision 2026-07-28 and tells changes to subscribers alone, otherwise 2025-11-25; --silent never tells.
+--modern speaks revision 2026-07-28 and notifies only subscribers, otherwise 2025-11-25; --silent never notifies.
 Each start appends its parent's process id to FILE.starts. The tool `grow` appends a line to the file.
 """
 

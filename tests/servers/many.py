@@ -1,6 +1,6 @@
-"""An MCP server (2025-11-25, stdio, standard library only) with as many tools as its argument says.
+"""An MCP server (2025-11-25, stdio, standard library only) with the number of tools in its argument.
 
-Each tool has a name and a pattern of its own, and answers with the text that it is given, as often as `times` says.
+Each tool has a name and a pattern of its own, and repeats its text `times` times.
 """
 
 import json

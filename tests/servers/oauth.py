@@ -1,7 +1,7 @@
-"""An authorization server of the tests, and an MCP server of the real Python SDK that takes its tokens.
+"""An authorization server of the tests, and an MCP server of the real Python SDK that accepts its tokens.
 
-Usage: oauth.py PORT [JSON options]. It approves every login at once. GET /log tells what was asked for; POST /control
-changes how it behaves from then on. Both servers are one process on one port: http://127.0.0.1:PORT/mcp or /sse.
+Usage: oauth.py PORT [JSON options]. It approves every login at once. GET /log returns its requests; POST /control
+changes its behaviour. Both servers are one process on one port: http://127.0.0.1:PORT/mcp or /sse.
 """
 
 import base64
@@ -162,7 +162,7 @@ async def token(request):
             if not held or held["client"] != client:
                 return refuse("invalid_grant", "unknown refresh token")
             if held["used"]:
-                # Somebody else has it: nobody can be trusted with it any more.
+                # The token is stolen: it must not be trusted any more.
                 revoke_family(held["family"])
                 return refuse("invalid_grant", "the refresh token was used twice")
             held["used"] = True
@@ -201,7 +201,7 @@ async def log(request):
 
 
 class Scopes:
-    """Asks for `admin:all` where the tool `admin` is called, as a server with finer scopes does."""
+    """Requires `admin:all` for the tool `admin`, like a server with finer scopes."""
 
     def __init__(self, inner):
         self.inner = inner

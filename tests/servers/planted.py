@@ -1,8 +1,8 @@
-"""An MCP server (2025-11-25, standard library only) with a secret of its own for every way in which a server can speak.
+"""An MCP server (2025-11-25, standard library only) with a secret of its own for every kind of message.
 
 Arguments: a JSON file with the secrets by way, and for HTTP a port. Beside each secret stands the word `canary-WAY`, so
-that where one of them is, the other must have been. What the configuration gave it, it says as `canary-env` over stdio
-and as `canary-header` over HTTP.
+that a text with one of them had the other. Configured values appear as `canary-env` over stdio and as `canary-header` over
+HTTP.
 """
 
 import json

@@ -1,6 +1,6 @@
-"""An MCP server (2025-11-25, stdio, standard library only) to try what policies let through.
+"""An MCP server (2025-11-25, stdio, standard library only) to test policies.
 
-The first argument is its name; the second a file where every call that reaches it leaves a line, as NAME TOOL ARGUMENTS.
+The first argument is its name; the second a log of the calls it got, as lines NAME TOOL ARGUMENTS.
 """
 
 import json
@@ -63,6 +63,8 @@ def handle(message):
         answer(identifier, result={"protocolVersion": "2025-11-25", "capabilities": offered, "serverInfo": info})
     elif method == "tools/list":
         answer(identifier, result={"tools": TOOLS})
+    elif method == "tools/call" and (params.get("arguments") or {}).get("text") == "refuse":
+        answer(identifier, error={"code": -32000, "message": f"data of {NAME}"})
     elif method == "tools/call":
         answer(identifier, result=call(params["name"], params.get("arguments") or {}))
     elif method == "resources/list":

@@ -1,6 +1,6 @@
 """An MCP server (2025-11-25, stdio, standard library only) that lists the tools of a JSON file, its only argument.
 
-Each call is answered with the names of its arguments.
+Each call returns the names of its arguments.
 """
 
 import json

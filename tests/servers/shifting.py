@@ -1,4 +1,4 @@
-"""An MCP server (standard library only) that lists what a file says, so that it is another one after each start.
+"""An MCP server (standard library only) that lists the contents of a file, so that it can change with each start.
 
 usage: shifting.py FILE LOG [--modern] [--tells] [--ttl MS] [--http MODE PORTFILE]
 
@@ -42,7 +42,7 @@ def epoch():
 
 
 def result(method, params, lists):
-    """The result of a request; `None` for what is not known."""
+    """The result of a request; `None` for an unknown method."""
     capabilities = {name: {"listChanged": TELLS} for name in ("tools", "prompts", "resources") if name in lists}
     about = {"capabilities": capabilities, "serverInfo": {"name": "shifting", "version": "1"}}
     more = {"resultType": "complete"} if MODERN else {}

@@ -12,7 +12,7 @@ const PREFIX: usize = 4;
 /// Largest frame either side accepts, in bytes: a tool's largest answer (10 MiB of text) and its JSON escapes.
 pub const MAX_FRAME: usize = 32 * 1024 * 1024;
 
-/// Why a frame was refused.
+/// Reason why a frame was refused.
 #[derive(Debug)]
 pub enum FrameError {
     /// The prefix names more bytes than [`MAX_FRAME`].
@@ -58,7 +58,7 @@ pub fn encode<T: Serialize>(message: &T) -> Result<Vec<u8>, FrameError> {
     Ok(buffer)
 }
 
-/// Reads a length prefix, before anything is allocated for the body.
+/// Parses a length prefix, before anything is allocated for the body.
 ///
 /// # Errors
 /// [`FrameError::TooLarge`] when it names more than [`MAX_FRAME`].
@@ -83,7 +83,7 @@ pub fn read_frame<T: DeserializeOwned>(reader: &mut impl Read) -> Result<Option<
     serde_json::from_slice(&body).map(Some).map_err(FrameError::Malformed)
 }
 
-/// Writes one message and flushes, blocking; the bytes of the frame.
+/// Writes one message and flushes, blocking; returns the bytes of the frame.
 ///
 /// # Errors
 /// When the message is too large or the stream fails.

@@ -1,39 +1,38 @@
-//! JSON text from outside, measured before anything is made of it.
+//! Measures JSON text from outside before it is parsed.
 //!
-//! `serde_json` tells its own numbers and raw values from objects by a first key that begins with `PRIVATE`. An object
-//! from outside that has such a key would be taken for one of them, so text with such a key, however it is escaped, is
-//! refused where it comes in.
+//! `serde_json` marks its own numbers and raw values by a first key that begins with `PRIVATE`. It would take an
+//! outside object with such a key for one of them, so text with such a key, however escaped, is refused.
 
 use std::fmt;
 
-/// How the keys begin that `serde_json` keeps to itself.
+/// Prefix of `serde_json`'s private keys.
 const PRIVATE: &str = "$serde_json::private::";
-/// The longest form of such a key that has to be unescaped: six bytes a character, and some characters more.
+/// Longest form of such a key that has to be unescaped: six bytes per character, and some characters more.
 const LONGEST: usize = 6 * (PRIVATE.len() + 16);
 
-/// Bytes of a value in a list, and of the place that the list keeps ready beside it: one that grew has twice its length.
+/// Bytes of a value in a list, with spare capacity: a list that grew has twice its length.
 const VALUE: usize = 144;
-/// Bytes of a text of its own, besides its characters.
+/// Bytes of a string beside its characters.
 const TEXT: usize = 32;
-/// Bytes of a list that has items, besides them.
+/// Bytes of a non-empty list beside its items.
 const LIST: usize = 256;
-/// Bytes of an object that has entries, besides them.
+/// Bytes of a non-empty object beside its entries.
 const OBJECT: usize = 320;
-/// Bytes of a key, besides its characters and its value.
+/// Bytes of a key beside its characters and its value.
 const KEY: usize = 64;
 
-/// What a text of JSON holds, found without making anything of it.
+/// Measure of a JSON text, taken without parsing it into values.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Measure {
-    /// Values of every kind, at every level.
+    /// Number of values of all kinds and levels.
     pub values: usize,
-    /// Levels of lists and objects.
+    /// Nesting of lists and objects.
     pub depth: usize,
-    /// Bytes of memory that its values take at most, each with a place and a text of its own.
+    /// Upper bound of its values' memory in bytes, each with a slot and a string of its own.
     pub tree_bytes: usize,
 }
 
-/// Why a text cannot be taken for JSON of somebody else: it has a key that would be interpreted.
+/// Error: the text has a key that `serde_json` would interpret.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PrivateKey;
 
@@ -45,8 +44,8 @@ impl fmt::Display for PrivateKey {
 
 impl std::error::Error for PrivateKey {}
 
-/// Measures a text in one pass, in time linear in its length and with no memory of its own. A text that is no JSON has a
-/// measure too; whoever parses it will say so.
+/// Measures a text in one pass, in linear time and without allocation. Invalid JSON has a measure too; the parser
+/// refuses it later.
 ///
 /// # Errors
 /// [`PrivateKey`] when it has a key that `serde_json` would interpret.
@@ -93,7 +92,7 @@ pub fn measure(text: &[u8]) -> Result<Measure, PrivateKey> {
     Ok(found)
 }
 
-/// The characters of a string that begins here, up to its closing quote or the end.
+/// Characters of the string that begins here, up to its closing quote or the end.
 fn string(text: &[u8]) -> &[u8] {
     let mut at = 0;
     while let Some(more) = text[at..].iter().position(|byte| matches!(byte, b'"' | b'\\')) {
@@ -106,7 +105,7 @@ fn string(text: &[u8]) -> &[u8] {
     text
 }
 
-/// Whether a key, in the form in which it is written, is one of those that `serde_json` interprets.
+/// True if a key, as written, is private to `serde_json`.
 fn is_private(raw: &[u8]) -> bool {
     if raw.starts_with(PRIVATE.as_bytes()) {
         return true;
@@ -178,7 +177,7 @@ mod tests {
 
     #[test]
     fn no_text_takes_less_than_it_is_measured_for() {
-        // Bytes of the values, by the sizes of the parts.
+        // Bytes of the values, from the sizes of their parts.
         fn tree(value: &Value) -> usize {
             let own = size_of::<Value>();
             own + match value {
@@ -187,7 +186,7 @@ mod tests {
                 Value::String(text) => text.len().max(24) + 8,
                 Value::Array(items) => {
                     let spare = if items.is_empty() { 0 } else { items.len().next_power_of_two().max(4) - items.len() };
-                    // A large list is moved as it grows, and its pages are only taken once they are written.
+                    // A large list is moved as it grows, and its pages are resident only once they are written.
                     items.iter().map(tree).sum::<usize>() + if items.len() <= 4 { spare * own } else { 0 }
                 }
                 Value::Object(object) if object.is_empty() => 0,

@@ -1,9 +1,9 @@
-//! The messages inside frames.
+//! Messages inside frames.
 
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-/// A JSON document kept as text, so that it is parsed once, by whoever needs its content.
+/// A JSON document as text, parsed once, by the code that needs its content.
 pub type Json = Box<RawValue>;
 
 /// Gateway to worker.
@@ -11,7 +11,7 @@ pub type Json = Box<RawValue>;
 pub enum ToWorker {
     /// Run a script in a fresh scope. Sent only to a worker that is not running one.
     Run(Box<Run>),
-    /// The answer to one [`Call`].
+    /// Liveness probe, sent only to an idle worker; it answers [`FromWorker::Pong`] with the same number.
     Reply(Reply),
     /// Are you there? Sent only to a worker that is not running a script; it answers [`FromWorker::Pong`] with the
     /// same number.
@@ -23,7 +23,7 @@ pub enum ToWorker {
 pub enum FromWorker {
     /// First frame of a worker's life.
     Ready(Ready),
-    /// The script asks the gateway for something; several may be in flight.
+    /// A request of the script; several may be in flight.
     Call(Call),
     /// Captured output, sent as it is written so that it survives a kill.
     Output(Output),
@@ -44,7 +44,7 @@ pub enum Language {
 }
 
 impl Language {
-    /// The name that `execute` and the configuration use.
+    /// Name in `execute` and in the configuration.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -54,14 +54,14 @@ impl Language {
     }
 }
 
-/// What this worker can run.
+/// Capabilities of this worker.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Ready {
     /// [`crate::PROTOCOL`] of the worker's build.
     pub protocol: u32,
-    /// One entry a language.
+    /// One entry per language.
     pub engines: Vec<EngineInfo>,
-    /// What holds the process in, layer by layer, for `doctor` and the audit record.
+    /// Sandbox layers, for `doctor` and the audit record.
     #[serde(default)]
     pub confinement: Vec<Layer>,
 }
@@ -71,9 +71,9 @@ pub struct Ready {
 pub struct Layer {
     /// `no_new_privs`, `dumpable`, `rlimits`, `landlock`, `seccomp`, `parent_death`.
     pub name: String,
-    /// Whether it holds.
+    /// True if it is in force.
     pub active: bool,
-    /// What it does here, or why it does not hold.
+    /// Its effect here, or the reason why it is not in force.
     pub detail: String,
 }
 
@@ -88,7 +88,7 @@ pub struct EngineInfo {
     pub version: String,
 }
 
-/// The name and, where the engine has one, the version.
+/// Name and, if known, version.
 impl std::fmt::Display for EngineInfo {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(format!("{} {}", self.engine, self.version).trim_end())
@@ -104,7 +104,7 @@ pub struct Run {
     pub language: Language,
     /// JavaScript: an ES module whose default export is the async function to call. Starlark: the script as written.
     pub code: String,
-    /// The namespaces the script sees, in order of identifier.
+    /// Namespaces of the script, in order of identifier.
     pub servers: Vec<Server>,
     /// Limits the engine enforces. The gateway enforces its own beside them.
     pub limits: Limits,
@@ -126,7 +126,7 @@ pub struct Limits {
     pub cpu_ms: u64,
     /// Engine heap in bytes, buffers included.
     pub heap_bytes: u64,
-    /// Captured output in bytes; what is beyond is dropped and said so once.
+    /// Captured output in bytes; more is dropped, with one note.
     pub output_bytes: u64,
     /// Size of the final value as JSON, in bytes.
     pub result_bytes: u64,
@@ -141,12 +141,12 @@ pub struct Call {
     pub run: u64,
     /// Number of the call in its run, chosen by the worker, counting up from 1.
     pub call: u64,
-    /// What is asked for.
+    /// The request.
     pub op: Op,
 }
 
-/// What a script can ask of the gateway. Names are as the script wrote them: the gateway resolves both the
-/// identifier and the wire spelling.
+/// A script's request to the gateway. Names are as the script wrote them: the gateway resolves both the identifier and
+/// the wire name.
 #[derive(Debug, Serialize, Deserialize)]
 pub enum Op {
     /// Call a tool. `args` is a JSON object.
@@ -190,11 +190,11 @@ pub enum Op {
     },
     /// Search the stubs; answers a string.
     Search {
-        /// One query a step.
+        /// One query per step of the task.
         queries: Vec<String>,
-        /// Hits a query.
+        /// Hits per query.
         limit: Option<u32>,
-        /// Folder to stay in.
+        /// Folder to search in.
         path: Option<String>,
     },
     /// The servers with their state; answers a list of objects.
@@ -227,17 +227,16 @@ pub enum Op {
         /// The key.
         key: String,
     },
-    /// Forget a stored value; answers whether there was one.
+    /// Delete a stored value; answers whether there was one.
     StashDelete {
         /// The key.
         key: String,
     },
     /// The keys stored, sorted.
     StashKeys,
-    /// The results of earlier runs that were too large to answer with; answers a list of
-    /// `{path, bytes, lines, labels}`.
+    /// Results of earlier runs that were too large to answer with; answers a list of `{path, bytes, lines, labels}`.
     ResultsList,
-    /// Read one of them; answers the value, or a text for what is no JSON.
+    /// Read one of them; answers its value, or a string if it is not JSON.
     ResultsGet {
         /// Its path.
         path: String,
@@ -251,11 +250,11 @@ pub struct Reply {
     pub run: u64,
     /// The call it answers.
     pub call: u64,
-    /// The value, or why there is none.
+    /// Value or error.
     pub outcome: Outcome,
 }
 
-/// How a call ended.
+/// Outcome of a call.
 #[derive(Debug, Serialize, Deserialize)]
 pub enum Outcome {
     /// The normalised result.
@@ -267,21 +266,21 @@ pub enum Outcome {
 /// An error as scripts see it: `ForgeError` in JavaScript, the `error` struct of `try_call` in Starlark.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct CallError {
-    /// What kind of failure.
+    /// Error code.
     pub code: ErrorCode,
-    /// What went wrong, in words for whoever wrote the script.
+    /// Message for the script's author.
     pub message: String,
-    /// Whether the same call may succeed later.
+    /// True if the same call may succeed later.
     pub retryable: bool,
-    /// What to do about it.
+    /// Suggested fix.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub suggested_fix: Option<String>,
-    /// What the tool itself said, where it said something structured.
+    /// Structured data of the tool's own error.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub data: Option<Json>,
 }
 
-/// Codes of errors. The table of their behaviour (retryable, fault, fix) is the gateway's.
+/// Error codes. The gateway has the table of their behaviour (retryable, fault, fix).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub enum ErrorCode {
@@ -293,21 +292,21 @@ pub enum ErrorCode {
     InvalidArgs,
     /// The configuration denies the tool.
     ToolDenied,
-    /// The server defines the tool otherwise than the caller knows it.
+    /// The server's definition of the tool differs from the caller's.
     ToolChanged,
     /// A group policy denies the call.
     GroupPolicyDenied,
-    /// The user denied the call, or nobody could be asked.
+    /// The user denied the call, or could not be asked.
     ApprovalDenied,
-    /// Too many calls in a time.
+    /// The rate limit was exceeded.
     RateLimit,
-    /// A budget of the run is used up.
+    /// A budget is used up.
     BudgetExceeded,
-    /// The server failed repeatedly and is left alone for a while.
+    /// The circuit breaker is open after repeated failures of the server.
     CircuitOpen,
-    /// Time ran out.
+    /// A timeout was exceeded.
     Timeout,
-    /// The server wants a login by a person, or one that covers more.
+    /// The server requires a login by a person, or one with more scopes.
     AuthRequired,
     /// The server cannot be reached.
     TransportDead,
@@ -319,13 +318,13 @@ pub enum ErrorCode {
     Cancelled,
     /// The script is not valid in its language.
     SyntaxError,
-    /// The script failed by itself.
+    /// The script itself failed.
     ScriptError,
     /// The script met a limit of the sandbox.
     LimitExceeded,
     /// All workers are busy and the queue is full.
     Busy,
-    /// A defect of ForgeFS.
+    /// A bug of ForgeFS.
     Internal,
 }
 
@@ -334,7 +333,7 @@ pub enum ErrorCode {
 pub struct Output {
     /// The run it belongs to.
     pub run: u64,
-    /// Where it was written.
+    /// Stream.
     pub stream: Stream,
     /// The text, without a final newline.
     pub text: String,
@@ -350,40 +349,40 @@ pub enum Stream {
     Err,
 }
 
-/// How a run ended.
+/// End of a run.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Done {
     /// The run that ended.
     pub run: u64,
     /// The value as compact JSON, or the error.
     pub result: Result<Json, ScriptError>,
-    /// What it cost.
+    /// Cost.
     pub stats: Stats,
 }
 
-/// What a run cost inside the worker.
+/// Cost of a run inside the worker.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Stats {
     /// CPU time of the script, in microseconds.
     pub cpu_us: u64,
-    /// Peak engine heap in bytes, where the engine tells.
+    /// Peak engine heap in bytes, if known.
     pub heap_bytes: u64,
 }
 
-/// Why a script failed.
+/// Failure of a script.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct ScriptError {
     /// The class of failure.
     pub kind: ScriptErrorKind,
-    /// What went wrong.
+    /// Message.
     pub message: String,
-    /// Line in the code that was sent, from 1; 0 when unknown.
+    /// Line in the worker's code, from 1; 0 when unknown.
     pub line: u32,
     /// Column in that line, from 1; 0 when unknown.
     pub column: u32,
-    /// Call stack, innermost first, one frame a line (`fn_name:line:column`).
+    /// Call stack, innermost first, one frame per line (`fn_name:line:column`).
     pub trace: Vec<String>,
-    /// The call whose error was not caught, if that is the reason.
+    /// The call whose uncaught error is the cause, if so.
     pub call: Option<u64>,
     /// That call's error.
     pub error: Option<CallError>,
@@ -411,6 +410,6 @@ pub enum ScriptErrorKind {
     Calls,
     /// The script waits for something that can never happen.
     Stalled,
-    /// A defect of the worker.
+    /// A bug of the worker.
     Internal,
 }

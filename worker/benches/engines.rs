@@ -1,14 +1,14 @@
-//! What a worker costs, engine by engine, in one run: `cargo bench -p forgefs-worker --bench engines`, with
-//! `--features v8` for all three engines. Medians; the first argument is the number of samples (200).
+//! Cost of a worker, by engine: `cargo bench -p forgefs-worker --bench engines`, with `--features v8` for all three
+//! engines. Medians; the first argument is the number of samples (200).
 //!
-//! | column | what is measured, seen from the gateway's end of the pipe |
+//! | column | measurement at the gateway's end of the pipe |
 //! |---|---|
 //! | cold start | spawn to `Ready`: process, confinement, snapshot or prelude, first scope |
-//! | warm run | an empty script in a scope that was made ahead of need |
-//! | back to back | the same without a pause: the run waits until the next scope is made |
+//! | warm run | an empty script in a scope prepared in advance |
+//! | back to back | the same without a pause: the run waits for the next scope |
 //! | refresh | the difference: making and dropping a scope (isolate, context, module) |
-//! | one call | a script that makes one call, warm, less the warm run: a round trip with JSON both ways |
-//! | idle | resident memory of a worker that waits, after its first run |
+//! | one call | a script with one call, warm, less the warm run: a round trip with JSON both ways |
+//! | idle | resident memory of an idle worker, after its first run |
 //! | after | the same after a thousand runs |
 
 use std::process::ExitCode;
@@ -22,7 +22,7 @@ mod gateway;
 
 use gateway::{Engine, LIMITS, Worker, engines};
 
-/// Longer than any engine takes to make its next scope.
+/// Longer than any engine takes to prepare its next scope.
 const PAUSE: Duration = Duration::from_millis(25);
 
 #[expect(clippy::print_stdout, reason = "a measurement is there to be read")]

@@ -1,4 +1,4 @@
-//! What the worker's loop and its engines know of each other.
+//! Interface between the worker's loop and its engines.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -9,25 +9,25 @@ use wire::{CallError, EngineInfo, ErrorCode, Json, Op, Reply, Run, ScriptError, 
 
 /// A language implementation. Every run gets a fresh scope.
 pub(crate) trait Engine {
-    /// What `Ready` says of it.
+    /// Entry in `Ready`.
     fn info(&self) -> EngineInfo;
 
-    /// Frees the last run's scope and makes the next one's, ahead of need.
+    /// Frees the last run's scope and prepares the next one in advance.
     fn prepare(&mut self);
 
     /// Runs one script to its end.
     fn run(&mut self, run: &Run, host: &SharedHost) -> Result<Json, ScriptError>;
 
-    /// Peak heap of the last run in bytes; 0 when the engine does not tell.
+    /// Peak heap of the last run in bytes; 0 when unknown.
     fn heap_bytes(&self) -> u64;
 }
 
-/// The host as natives of an engine hold it: they are made before the run that uses them.
+/// The host for an engine's natives, which are made before the run that uses them.
 pub(crate) type SharedHost = Rc<RefCell<dyn Host>>;
 
-/// What a script can reach: the gateway, through calls and output.
+/// The gateway as a script sees it: calls and output.
 pub(crate) trait Host {
-    /// Sends a call and answers its number, or the limit that forbids it.
+    /// Sends a call and returns its number, or the limit that forbids it.
     fn send(&mut self, op: Op) -> Result<u64, CallError>;
 
     /// Waits for the next reply; `None` at the deadline.
@@ -36,7 +36,7 @@ pub(crate) trait Host {
     /// Captures output.
     fn output(&mut self, stream: Stream, text: &str);
 
-    /// Calls sent and not answered.
+    /// Calls in flight.
     fn in_flight(&self) -> usize;
 }
 
@@ -45,7 +45,7 @@ pub(crate) fn script_error(kind: ScriptErrorKind, message: impl Into<String>) ->
     ScriptError { kind, message: message.into(), line: 0, column: 0, trace: Vec::new(), call: None, error: None }
 }
 
-/// The run's CPU time is used up.
+/// Error: the run's CPU time is used up.
 pub(crate) fn cpu_error(run: &Run) -> ScriptError {
     let message = format!(
         "the script used more than its {} ms of CPU time (waiting for tools does not count): do less work in a run, or \
@@ -55,7 +55,7 @@ pub(crate) fn cpu_error(run: &Run) -> ScriptError {
     script_error(ScriptErrorKind::Cpu, message)
 }
 
-/// The run's heap is used up.
+/// Error: the run's heap is used up.
 pub(crate) fn heap_error(run: &Run) -> ScriptError {
     let message = format!(
         "the script used more than its {} MiB of memory: keep fewer values at once, or filter results before collecting \
@@ -65,13 +65,13 @@ pub(crate) fn heap_error(run: &Run) -> ScriptError {
     script_error(ScriptErrorKind::Heap, message)
 }
 
-/// The script's functions call each other too deeply.
+/// Error: the script's call stack is too deep.
 pub(crate) fn stack_error() -> ScriptError {
     script_error(ScriptErrorKind::Stack, "the call stack is too deep: is a recursion missing its end?")
 }
 
 #[cfg(any(feature = "quickjs", feature = "v8"))]
-/// The script waits for what cannot come.
+/// Error: the script waits for something that can never happen.
 pub(crate) fn stalled_error() -> ScriptError {
     let message = "the script waits for a promise that nothing can settle: no call is in flight and no timer is set";
     script_error(ScriptErrorKind::Stalled, message)
@@ -90,12 +90,12 @@ pub(crate) fn result_json(run: &Run, text: String) -> Result<Json, ScriptError> 
     RawValue::from_string(text).map_err(|error| script_error(ScriptErrorKind::Internal, format!("result: {error}")))
 }
 
-/// A request that cannot be sent as the error that a call of the script meets.
+/// Error of a script's invalid call.
 pub(crate) fn invalid_call_error(message: String) -> CallError {
     CallError { code: ErrorCode::InvalidArgs, message, retryable: false, suggested_fix: None, data: None }
 }
 
-/// A limit of the sandbox as the error that a call of the script meets.
+/// Error of a script's call over a sandbox limit.
 pub(crate) fn limit_call_error(message: String) -> CallError {
     CallError { code: ErrorCode::LimitExceeded, message, retryable: false, suggested_fix: None, data: None }
 }

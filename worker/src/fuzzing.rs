@@ -1,7 +1,7 @@
-//! What fuzz/ drives, and its property tests: the real engines with a host in memory.
+//! Fuzz targets of the worker, and their property tests: the real engines with a host in memory.
 //!
-//! Only built for tests and with the feature `fuzzing`: engines are private to the worker, and their invariants are
-//! stated where the engines are. Each function takes any bytes and panics when an invariant does not hold.
+//! Built only for tests and with the feature `fuzzing`: engines are private to the worker, and their invariants stand
+//! beside them. Each function takes any bytes and panics when an invariant does not hold.
 
 mod converters;
 mod scripts;
@@ -25,17 +25,17 @@ use crate::watchdog::{Interrupt, Watchdog};
 pub use converters::json_converters;
 pub use scripts::starlark_host_calls;
 
-/// Small, so that a script meets them.
+/// Small, so that scripts meet them.
 const LIMITS: Limits =
     Limits { cpu_ms: 1000, heap_bytes: 32 << 20, output_bytes: 4 << 10, result_bytes: 64 << 10, calls: 20 };
-/// Requests of all kinds in a run.
+/// Most requests of all kinds in a run.
 const MAX_OPS: usize = 200;
-/// Stack of the engine thread: that of a worker, and room for what a sanitizer adds to every frame.
+/// Stack of the engine thread: a worker's, with room for a sanitizer's overhead per frame.
 const STACK: usize = 64 << 22;
-/// Heap that the engine's own account may miss, as a factor: one native may double a value between two looks at it.
+/// Factor by which the engine's account may miss heap: one native may double a value between two checks.
 const HEAP_FACTOR: u64 = 3;
 
-/// What a run did.
+/// Result of a run.
 struct Ran {
     result: Result<Json, ScriptError>,
     ops: usize,
@@ -44,7 +44,7 @@ struct Ran {
     took: Duration,
 }
 
-/// A script with what its host answers and in which order.
+/// A script with its host's answers and their order.
 struct Job {
     language: Language,
     code: String,
@@ -52,15 +52,15 @@ struct Job {
     done: Sender<Ran>,
 }
 
-/// What the host says to calls of tools; everything else it does by itself.
+/// The host's answers to tool calls; it handles everything else itself.
 enum Answers {
-    /// This value.
+    /// Always this value.
     Json(Json),
-    /// By the name of the tool; the bytes choose which of the waiting answers comes next.
+    /// By the name of the tool; the bytes choose the next of the waiting answers.
     ByName(Vec<u8>),
 }
 
-/// Runs a script on the one engine thread of the process: engines stay on the thread that made them, and the watchdog
+/// Runs a script on the only engine thread of the process: engines stay on the thread that made them, and the watchdog
 /// watches one thread.
 fn run(language: Language, code: String, answers: Answers) -> Ran {
     static JOBS: Mutex<Option<Sender<Job>>> = Mutex::new(None);
@@ -112,7 +112,7 @@ fn serve(jobs: &Receiver<Job>) {
     }
 }
 
-/// Whether QuickJS compiles what the static layer made of a script, and if not, its reason. The script is not called.
+/// Compiles the static layer's output in QuickJS, without calling it.
 #[cfg(feature = "quickjs")]
 pub fn quickjs_compiles(code: &str) -> Result<(), String> {
     let uncalled = code.replacen("export default", "export default async () => 1; const script =", 1);
@@ -122,7 +122,7 @@ pub fn quickjs_compiles(code: &str) -> Result<(), String> {
     }
 }
 
-/// What holds however a run ends.
+/// Checks invariants of every run.
 fn check(ran: &Ran, code: &str) {
     assert!(ran.ops <= MAX_OPS, "{} requests", ran.ops);
     assert!(ran.heap_bytes <= LIMITS.heap_bytes * HEAP_FACTOR, "{} bytes of heap: {code}", ran.heap_bytes);
@@ -137,7 +137,7 @@ fn check(ran: &Ran, code: &str) {
     }
 }
 
-/// The gateway's end, without a process between.
+/// The gateway's end, without a process in between.
 struct MemoryHost {
     answers: Answers,
     at: usize,
@@ -179,7 +179,7 @@ impl MemoryHost {
     }
 }
 
-/// Values that are awkward, and errors that are.
+/// Awkward values and errors.
 fn by_name(tool: &str, args: Json) -> Outcome {
     let deep = format!("{}{}", "[".repeat(200), "]".repeat(200));
     Outcome::Ok(match tool.bytes().last() {

@@ -9,12 +9,12 @@ use crate::engine::{Host, limit_call_error};
 use crate::inbox::Inbox;
 use crate::serve::{Wire, protocol_error};
 
-/// Bytes of calls under way from which on replies are taken before another call is sent. The gateway reads no further
-/// frame while there are 64 MiB of them, and waits for its replies to be read: with one more frame of the largest size,
-/// this stays below, so that neither side ever waits for the other.
+/// Bytes of calls in flight from which replies are read before another call is sent. At 64 MiB of them the gateway
+/// stops reading frames and waits until its replies are read. With one more frame of the largest size this stays below,
+/// so that the two never wait for each other.
 const MAX_IN_FLIGHT_BYTES: usize = 16 << 20;
 
-/// The host of one run: numbers its calls, counts its limits, tells its replies from those of earlier runs.
+/// Host of one run: numbers its calls, counts against its limits, and separates its replies from those of earlier runs.
 pub(crate) struct FrameHost {
     run: u64,
     limits: Limits,
@@ -23,10 +23,10 @@ pub(crate) struct FrameHost {
     calls: u32,
     local_ops: u32,
     last_call: u64,
-    /// Calls without a reply, and their bytes.
+    /// Calls in flight, with their bytes.
     in_flight: HashMap<u64, usize>,
     in_flight_bytes: usize,
-    /// Replies that the script has not asked for yet.
+    /// Replies that the script has not awaited yet.
     early: VecDeque<Reply>,
     output_left: u64,
     output_cut: bool,
@@ -117,7 +117,7 @@ impl Host for FrameHost {
         if left > 0 {
             self.wire.send(&FromWorker::Output(Output { run: self.run, stream, text: kept.to_owned() }));
         }
-        // A line costs its newline too, so that empty lines are not free: the gateway counts on it.
+        // A line counts its newline too, so that empty lines are not free: the gateway relies on it.
         self.output_left = self.output_left.saturating_sub(text.len() as u64 + 1);
         if kept.len() < text.len() || left == 0 {
             self.cut();

@@ -1,8 +1,8 @@
-//! The `Done` of a run that takes the process down with it.
+//! Final `Done` of a run that takes the process down with it.
 //!
-//! Memory that a native of an engine asks for in one piece cannot be refused there: the allocator fails and the
-//! process aborts. The frame that says so is written before the run starts, so that it can be sent from a signal
-//! handler, without a lock and without an allocation.
+//! Memory that an engine's native requests in one piece cannot be refused there: the allocator fails and the process
+//! aborts. The frame that reports it is encoded before the run starts, so that a signal handler can send it without a
+//! lock and without an allocation.
 
 use std::sync::atomic::{AtomicI32, AtomicPtr, Ordering};
 
@@ -15,7 +15,7 @@ static FD: AtomicI32 = AtomicI32::new(-1);
 static HEAP: AtomicPtr<Vec<u8>> = AtomicPtr::new(std::ptr::null_mut());
 static CPU: AtomicPtr<Vec<u8>> = AtomicPtr::new(std::ptr::null_mut());
 
-/// Watches for the abort of a failed allocation.
+/// Installs the handler for the abort of a failed allocation.
 pub(crate) fn arm(wire: &Wire) {
     #[cfg(unix)]
     {
@@ -23,20 +23,20 @@ pub(crate) fn arm(wire: &Wire) {
         FD.store(wire.raw_fd(), Ordering::Relaxed);
         let action = SigAction::new(SigHandler::Handler(on_abort), SaFlags::SA_RESETHAND, SigSet::empty());
         #[expect(unsafe_code, reason = "the handler only loads atomics, writes and exits, which is async-signal-safe")]
-        // A failure leaves the default: the gateway sees a worker killed by a signal.
+        // If this fails, the default stays: the gateway sees a worker killed by a signal.
         let _ = unsafe { sigaction(Signal::SIGABRT, &action) };
     }
     #[cfg(not(unix))]
     let _ = wire;
 }
 
-/// Makes the frames of a run.
+/// Encodes the final frames of a run.
 pub(crate) fn prepare(run: &Run) {
     set(&HEAP, frame(run, heap_error(run)));
     set(&CPU, frame(run, cpu_error(run)));
 }
 
-/// The run ended by itself.
+/// Drops them: the run ended regularly.
 pub(crate) fn forget() {
     set(&HEAP, None);
     set(&CPU, None);
@@ -47,7 +47,7 @@ pub(crate) fn say_heap() {
     say(&HEAP);
 }
 
-/// Ends the process: the run did not stop when its CPU time was used up.
+/// Ends the process: the run did not stop at its CPU limit.
 pub(crate) fn say_cpu() {
     say(&CPU);
     exit(EXIT_LIMIT)
@@ -55,7 +55,7 @@ pub(crate) fn say_cpu() {
 
 #[cfg(unix)]
 extern "C" fn on_abort(_signal: std::ffi::c_int) {
-    // Returning goes on with the abort, by the default action.
+    // Returning continues the abort, by the default action.
     say_heap();
 }
 

@@ -1,15 +1,15 @@
 //! The ForgeFS sandbox worker: one process, one script at a time, in an engine behind one trait.
 //!
-//! - [`main`]: what `forgefs worker` runs. Frames (crate `wire`) on stdin and stdout, nothing else.
+//! - [`main`]: entry of `forgefs worker`. Frames (crate `wire`) on stdin and stdout, nothing else.
 //! - `serve`: the threads of the process and the loop over runs.
 //! - `engine`: the traits `Engine` and `Host` between loop and engines.
-//! - `inbox`: frames from the gateway, read where they are needed.
+//! - `inbox`: frames from the gateway, read by the thread that needs them.
 //! - `host`: the host side of one run: calls, replies, output, counted.
-//! - `watchdog`: CPU time; `last_words`: what is sent when memory runs out beyond rescue.
+//! - `watchdog`: CPU time; `last_words`: the final frame when memory runs out beyond rescue.
 //! - `js`: JavaScript, one prelude and one event loop over QuickJS or V8. `starlark`: Starlark.
-//! - `confine`: what the process gives up before it reads its first script.
+//! - `confine`: privileges dropped before the first script.
 //!
-//! The worker trusts the gateway and nobody trusts the worker: it holds no secret, no connection and no file.
+//! The worker trusts the gateway, which does not trust the worker: it holds no secret, no connection and no file.
 
 #![expect(clippy::result_large_err, reason = "a script error is made once a run, where a run is thousands of steps")]
 
@@ -31,23 +31,23 @@ mod watchdog;
 use std::io::Write;
 use std::process::ExitCode;
 
-/// Runs a worker until its stdin ends. `args` are those after `forgefs worker`: `--engine quickjs|v8` chooses
-/// between the JavaScript engines of this build, V8 being preferred.
+/// Runs a worker until its stdin ends. `args` are those after `forgefs worker`: `--engine quickjs|v8` selects the
+/// JavaScript engine, by default V8 if this build has it.
 #[must_use]
 pub fn main(args: impl Iterator<Item = String>) -> ExitCode {
     let served = JsEngine::from_args(args).and_then(serve::serve);
     match served {
         Ok(never) => match never {},
         Err(reason) => {
-            // Nobody may be listening; the exit code says enough.
+            // Stderr may be closed; the exit code suffices.
             let _ = writeln!(std::io::stderr(), "forgefs worker: {reason:#}");
             ExitCode::from(serve::EXIT_START)
         }
     }
 }
 
-/// Puts the process sandbox on the calling process, as a worker does before its first script, and says of each layer
-/// whether it holds. There is no way back.
+/// Applies the process sandbox to the calling process, as a worker does before its first script, and reports which
+/// layers are in force. Irreversible.
 #[must_use]
 pub fn confine() -> Vec<wire::Layer> {
     let mut layers = confine::before_threads();
@@ -55,9 +55,9 @@ pub fn confine() -> Vec<wire::Layer> {
     layers
 }
 
-/// Puts one layer of the process sandbox on the calling process, for tests that show what each stops by itself:
-/// `parent_death`, `no_new_privs`, `dumpable`, `landlock`, `rlimits`, `processes`, `seccomp_deny`, `seccomp_allow`, and
-/// `memory` for the limit that a run with a heap of 16 MiB has. The answer says whether it holds.
+/// Applies one layer of the process sandbox to the calling process, for tests of single layers: `parent_death`,
+/// `no_new_privs`, `dumpable`, `landlock`, `rlimits`, `processes`, `seccomp_deny`, `seccomp_allow`, and `memory` for
+/// the limit of a run with a heap of 16 MiB. Reports whether it is in force.
 #[doc(hidden)]
 #[must_use]
 pub fn confine_by(layer: &str) -> wire::Layer {
@@ -68,7 +68,7 @@ pub fn confine_by(layer: &str) -> wire::Layer {
     confine::apply(layer)
 }
 
-/// The engine that runs JavaScript.
+/// JavaScript engine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum JsEngine {
     #[cfg(feature = "quickjs")]

@@ -1,8 +1,8 @@
 //! The process: its threads, and the loop over runs.
 //!
-//! The main thread waits for the gateway to go away; a second one reads frames and runs the engines, on a stack of
-//! known size; a third watches CPU time. Whichever finds that the process must end ends it, with the exit codes below:
-//! there is nothing to clean up, and an engine in an endless loop could not be asked to.
+//! The main thread waits for the gateway's end; a second one reads frames and runs the engines, on a stack of known
+//! size; a third watches CPU time. Any of them can end the process, with the exit codes below: there is nothing to
+//! clean up, and an engine in an endless loop cannot be asked.
 
 use std::any::Any;
 use std::cell::RefCell;
@@ -31,16 +31,16 @@ use crate::{confine, last_words};
 
 /// The worker could not start.
 pub(crate) const EXIT_START: u8 = 2;
-/// The gateway sent something that is not a frame, or not one that fits.
+/// The gateway sent something other than a frame, or an unexpected one.
 const EXIT_PROTOCOL: i32 = 3;
-/// The gateway's end of stdout is gone.
+/// The gateway has closed its end of stdout.
 const EXIT_WIRE: i32 = 4;
-/// A defect; `Done` with kind `Internal` was sent if a run was on.
+/// A bug; `Done` with kind `Internal` was sent if a run was active.
 const EXIT_INTERNAL: i32 = 5;
-/// A run used up memory or CPU beyond what its engine could stop; `Done` says so.
+/// A run used more memory or CPU than its engine could stop; `Done` says so.
 pub(crate) const EXIT_LIMIT: i32 = 6;
 
-/// Stack of the engine thread. Virtual: only what is used is ever resident.
+/// Stack of the engine thread. Virtual: only used pages become resident.
 const ENGINE_STACK: usize = 64 << 20;
 
 /// Serves runs until stdin ends, which ends the process.
@@ -115,7 +115,7 @@ impl Worker {
         self.wire.send(&FromWorker::Ready(Ready { protocol: PROTOCOL, engines, confinement }));
         loop {
             match self.inbox.recv(None).context("no frame")? {
-                // To a call that an earlier script did not await.
+                // Reply to a call that an earlier script did not await.
                 ToWorker::Reply(_) => {}
                 ToWorker::Run(run) => self.run(&run),
                 ToWorker::Ping(number) => self.wire.send(&FromWorker::Pong(number)),
@@ -143,7 +143,7 @@ impl Worker {
         last_words::forget();
         let result = match ended {
             Ok(result) => result,
-            // Arenas of Starlark panic where other memory aborts.
+            // Starlark's arenas panic where other allocations abort.
             Err(panic) if panic_text(panic.as_ref()) == "out of memory" => {
                 self.wire.done(run, Err(heap_error(run)), stats);
                 exit(EXIT_LIMIT)
@@ -190,7 +190,7 @@ impl Wire {
         }
     }
 
-    /// Sends a frame. Without a gateway to read it there is nothing left to do.
+    /// Sends a frame. Without a gateway to read it the process ends.
     pub(crate) fn send(&self, frame: &FromWorker) {
         let mut file = self.0.lock();
         match write_frame(&mut *file, frame) {
@@ -203,7 +203,7 @@ impl Wire {
         }
     }
 
-    /// Sends a call, unless it is larger than a frame may be; its size in bytes.
+    /// Sends a call unless it is larger than a frame; returns its size in bytes.
     pub(crate) fn send_call(&self, call: Call) -> Result<usize, CallError> {
         let mut file = self.0.lock();
         match write_frame(&mut *file, &FromWorker::Call(call)) {
@@ -237,11 +237,11 @@ fn panic_text(panic: &(dyn Any + Send)) -> String {
 
 fn complain(reason: &str) {
     use std::io::Write;
-    // The gateway may have closed stderr; the exit code says enough.
+    // The gateway may have closed stderr; the exit code suffices.
     let _ = writeln!(io::stderr(), "forgefs worker: {reason}");
 }
 
-/// Ends the process without running destructors of engines that other threads are still in.
+/// Ends the process without destructors of engines that other threads still use.
 pub(crate) fn exit(code: i32) -> ! {
     if cfg!(feature = "fuzzing") {
         std::process::abort(); // A fuzzer keeps the input that did this.

@@ -1,4 +1,4 @@
-//! CPU time of the engine thread, watched from another one.
+//! Watches the CPU time of the engine thread from another thread.
 
 use std::io;
 use std::sync::Arc;
@@ -12,11 +12,10 @@ use wire::Run;
 
 use crate::last_words;
 
-/// CPU time that a run may take beyond its limit until its engine has stopped; then the process ends.
+/// CPU time over the limit for the engine to stop; then the process ends.
 const GRACE: Duration = Duration::from_secs(2);
 
-/// Tells an engine that its run's CPU time is used up. Interpreters poll [`Interrupt::is_raised`]; V8 is told
-/// through the hook.
+/// Tells an engine that its run's CPU time is used up. Interpreters poll [`Interrupt::is_raised`]; V8 has a hook.
 #[derive(Default)]
 pub(crate) struct Interrupt {
     raised: AtomicBool,
@@ -60,7 +59,7 @@ struct Shared {
 
 #[derive(Default)]
 struct Watched {
-    /// CPU time of the thread at which the run has used up its own.
+    /// CPU time of the thread at which the run is over its limit.
     end: Option<Duration>,
     raised: bool,
 }
@@ -84,7 +83,7 @@ impl Watchdog {
         self.shared.changed.notify_one();
     }
 
-    /// Stops the clock and answers the CPU time of the run in microseconds.
+    /// Stops the clock and returns the CPU time of the run in microseconds.
     pub(crate) fn disarm(&mut self) -> u64 {
         *self.shared.watched.lock() = Watched::default();
         let used = now(self.clock).saturating_sub(self.started);
@@ -127,7 +126,7 @@ fn thread_clock() -> io::Result<ClockId> {
     if code == 0 { Ok(ClockId::from_raw(clock)) } else { Err(io::Error::from_raw_os_error(code)) }
 }
 
-/// Elsewhere the process' CPU time stands in: the engine thread uses nearly all of it.
+/// On other platforms the process's CPU time stands in: the engine thread uses nearly all of it.
 #[cfg(not(target_os = "linux"))]
 fn thread_clock() -> io::Result<ClockId> {
     Ok(ClockId::CLOCK_PROCESS_CPUTIME_ID)

@@ -1,4 +1,4 @@
-//! The stubs of the corpus and of real catalogs, through the checkers and formatters of both languages.
+//! Runs checkers and formatters of both languages over the stubs of the corpus and of real catalogs.
 
 use std::{
     env, fs,
@@ -32,7 +32,7 @@ pub(crate) fn run(root: &Path) -> anyhow::Result<()> {
     let judged = checkers.check_arguments(&mut rows)?;
     let tokens = capture("count_tokens", example("count_tokens").args(&inputs).current_dir(root))?;
 
-    // Each tool has one, and the tree as a whole.
+    // One per tool, and one for the whole tree.
     let tools = files.typescript.saturating_sub(1);
     say::output(format_args!("{tools} tools of {} files of definitions", inputs.len()));
     say::output(format_args!("{:<28} {:>6} {:>7} {:>8}", "checker", "files", "errors", "seconds"));
@@ -46,7 +46,7 @@ pub(crate) fn run(root: &Path) -> anyhow::Result<()> {
     }
 }
 
-/// A stub of a remote tool has no source to be found.
+/// A stub of a remote tool has no source.
 const PYRIGHT: &str = r#"{
   "include": ["tree", "arguments"],
   "extraPaths": ["tree"],
@@ -61,7 +61,7 @@ const TSC: &str = r#"{
 }
 "#;
 
-/// The corpus, and the catalogs of real servers if they are at hand.
+/// The corpus, and the catalogs of real servers if available.
 fn inputs(root: &Path) -> anyhow::Result<Vec<PathBuf>> {
     let shared = env::var_os("FORGEFS_SHARED").map_or_else(|| root.join("../shared"), PathBuf::from);
     let catalogs = shared.join("catalogs");
@@ -97,7 +97,7 @@ fn capture(what: &str, command: &mut Command) -> anyhow::Result<String> {
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
-/// How many files of each language there are.
+/// Number of files by language.
 #[derive(Default)]
 struct Files {
     python: usize,
@@ -124,7 +124,7 @@ impl Files {
     }
 }
 
-/// What one checker said.
+/// Result of one checker.
 struct Row {
     name: String,
     files: usize,
@@ -133,11 +133,11 @@ struct Row {
 }
 
 struct Checkers {
-    /// The venv and the folder of node_modules, unless they are skipped.
+    /// The venv and the folder of node_modules, unless skipped.
     python: Option<PathBuf>,
     node: Option<PathBuf>,
     scripts: PathBuf,
-    /// Where the tree is, and what every checker said goes.
+    /// Folder of the tree and of the checkers' reports.
     out: PathBuf,
 }
 
@@ -166,8 +166,8 @@ impl Checkers {
         Ok(rows)
     }
 
-    /// Calls made from the schemas, of which a type checker must accept the valid and refuse the wrong ones.
-    /// Returns what the judge said of each.
+    /// Checks calls made from the schemas: a type checker must accept the valid and refuse the invalid ones. Returns
+    /// the verdict on each.
     fn check_arguments(&self, rows: &mut Vec<Row>) -> anyhow::Result<String> {
         let Some(mut write) = self.script("arguments.py") else { return Ok(String::new()) };
         capture("arguments.py", write.args(["tree", "arguments"]))?;
@@ -227,7 +227,7 @@ impl Checkers {
         Some(command)
     }
 
-    /// Runs a checker; every line of its output that has the mark is an error, and so is a failure without one.
+    /// Runs a checker; every line of its output with the mark is an error, and so is a failure without one.
     fn count(&self, name: &str, mark: &str, files: usize, command: &mut Command) -> anyhow::Result<Row> {
         say::line(format_args!("Running {name}."));
         let start = Instant::now();
@@ -240,10 +240,10 @@ impl Checkers {
     }
 }
 
-/// The file below target/check-stubs that keeps what a checker said.
+/// Report of a checker, below target/check-stubs.
 fn report(name: &str) -> String {
     format!("{}.txt", name.replace(' ', "-"))
 }
 
-/// Each with what marks an error in its output.
+/// Type checkers, with the mark of an error in their output.
 const TYPE_CHECKERS: [(&str, &str); 3] = [("mypy", ": error:"), ("ty", ": error["), ("pyright", " - error:")];

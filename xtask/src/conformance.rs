@@ -1,5 +1,5 @@
-//! Runs the conformance suite of the protocol against both sides of `forgefs serve`, and compares it with what is
-//! expected.
+//! Runs the protocol's conformance suite against both sides of `forgefs serve`, and compares the result with the
+//! expected one.
 
 mod client;
 
@@ -16,15 +16,15 @@ use anyhow::{Context, bail};
 
 use crate::{real, say, step};
 
-/// The revisions that the suite is run for, each with what it requires.
+/// Revisions to run.
 const REVISIONS: [&str; 2] = ["2025-11-25", "2026-07-28"];
-/// Oldest Node.js that the suite runs on.
+/// Oldest Node.js that the suite supports.
 const NODE: u32 = 22;
-/// Milliseconds that a scenario may take.
+/// Timeout of a scenario in milliseconds.
 const TIMEOUT: &str = "15000";
 
-/// Installs the suite, runs it against the executable `forgefs`, and fails when a scenario ends otherwise than
-/// tests/conformance/expected.txt, or expected-client.txt for the side of the servers, says.
+/// Installs the suite and runs it against the executable `forgefs`. Fails when a scenario's result differs from
+/// tests/conformance/expected.txt, or on the side of the servers from expected-client.txt.
 pub(crate) fn run(root: &Path, forgefs: &Path) -> anyhow::Result<()> {
     let files = root.join("tests/conformance");
     let target = root.join("target/conformance");
@@ -46,7 +46,7 @@ pub(crate) fn run(root: &Path, forgefs: &Path) -> anyhow::Result<()> {
         command.arg(suite.join("dist/index.js"));
         command.args(["server", "--url", &format!("http://127.0.0.1:{port}/mcp"), "--requirements", revision]);
         command.args(["--timeout", TIMEOUT, "-o"]).arg(target.join("results").join(revision));
-        // Its exit code counts what no gateway can pass; the comparison below is the verdict.
+        // Its exit code counts scenarios that no gateway can pass; the comparison below is the verdict.
         let output = command.output().context("the suite does not start")?;
         let seen = summary(&String::from_utf8_lossy(&output.stdout));
         if seen.is_empty() {
@@ -63,7 +63,7 @@ pub(crate) fn run(root: &Path, forgefs: &Path) -> anyhow::Result<()> {
     bail!("{} scenarios are not as tests/conformance/expected*.txt says", wrong.len())
 }
 
-/// A Node.js that the suite runs on: the installed one, or one from PyPI.
+/// A suitable Node.js: the installed one, or one from PyPI.
 fn node(files: &Path, target: &Path) -> anyhow::Result<Option<PathBuf>> {
     let version = step::probe("node", &["--version"]).unwrap_or_default();
     let major = version.trim_start_matches('v').split('.').next().and_then(|major| major.parse::<u32>().ok());
@@ -80,7 +80,7 @@ fn node(files: &Path, target: &Path) -> anyhow::Result<Option<PathBuf>> {
     Ok(Some(Path::new(&folder).join(if cfg!(windows) { "node.exe" } else { "bin/node" })))
 }
 
-/// The shim, ended when it is dropped; the gateway behind it goes with its stdin.
+/// The shim, ended on drop; the gateway behind it ends with its stdin.
 struct Shim(Child);
 
 impl Shim {
@@ -95,7 +95,7 @@ impl Shim {
                 bail!("the shim ended before it listened");
             }
         }
-        // What the gateway logs is read on, so that it never waits for a reader.
+        // Drains the gateway's log, so that it never blocks.
         std::thread::spawn(move || std::io::copy(&mut stderr, &mut std::io::sink()));
         Ok(shim)
     }
@@ -108,7 +108,7 @@ impl Drop for Shim {
     }
 }
 
-/// Whether each scenario passed, from the summary that the suite prints. One in which nothing was checked has not.
+/// Result of each scenario, from the suite's summary. A scenario without checks has not passed.
 fn summary(output: &str) -> BTreeMap<String, bool> {
     let (_, summary) = output.rsplit_once("=== SUMMARY ===").unwrap_or_default();
     let scenario = |line: &str| {
@@ -120,11 +120,11 @@ fn summary(output: &str) -> BTreeMap<String, bool> {
     summary.lines().filter_map(scenario).collect()
 }
 
-/// The scenarios by revision: those that pass, and for the others the reason why not.
+/// Expected results by revision: those that pass, and for the others the reason for the failure.
 struct Expected(BTreeMap<(String, String), Option<String>>);
 
 impl Expected {
-    /// Reads lines `REVISION pass SCENARIO` and `REVISION fail SCENARIO: REASON`.
+    /// Parses lines `REVISION pass SCENARIO` and `REVISION fail SCENARIO: REASON`.
     fn read(path: &Path) -> anyhow::Result<Self> {
         let text = fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
         let lines = text.lines().filter(|line| !line.is_empty() && !line.starts_with('#'));
@@ -142,7 +142,7 @@ impl Expected {
         Ok(Self(entries.collect::<anyhow::Result<_>>()?))
     }
 
-    /// What is otherwise than expected, a line each; a line of counts is shown.
+    /// Differences from the expected results, one line each; prints a line of counts.
     fn compare(&self, leg: &str, revision: &str, seen: &BTreeMap<String, bool>) -> Vec<String> {
         let passed = seen.values().filter(|passed| **passed).count();
         say::line(format_args!("{leg}: {passed} of {} scenarios pass", seen.len()));

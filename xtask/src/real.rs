@@ -1,5 +1,5 @@
-//! Installs the pinned packages of tests/real into target/real: the real MCP servers that the tests start, and the
-//! checkers of stubs.
+//! Installs the pinned packages of tests/real into target/real: the real MCP servers of the tests, and the checkers of
+//! stubs.
 
 use std::{
     env, fs,
@@ -11,10 +11,10 @@ use anyhow::Context;
 
 use crate::{say, step};
 
-/// The variables that tell the tests where the three sets are.
+/// Variables with the folders of the three sets.
 pub(crate) const VARIABLES: [&str; 3] = ["FORGEFS_REAL_NODE", "FORGEFS_REAL_VENV", "FORGEFS_REAL_TESTKIT"];
 
-/// What is installed: a folder for each of [`VARIABLES`], if its tools are present.
+/// Installed sets: a folder for each of [`VARIABLES`], if its tools are present.
 pub(crate) struct Real([Option<PathBuf>; 3]);
 
 impl Real {
@@ -23,7 +23,7 @@ impl Real {
     }
 }
 
-/// Installs what is missing or differs from the pins; leaves out, visibly, what this machine has no tools for.
+/// Installs sets that are missing or differ from the pins; skips, visibly, those whose tools this machine lacks.
 pub(crate) fn install(root: &Path) -> anyhow::Result<Real> {
     let pins = root.join("tests/real");
     let target = root.join("target/real");
@@ -36,13 +36,13 @@ pub(crate) fn install(root: &Path) -> anyhow::Result<Real> {
     ]))
 }
 
-/// Where the checkers of stubs are: node's folder and Python's, if they could be installed.
+/// Checkers of stubs: node's folder and Python's, if they could be installed.
 pub(crate) struct Checkers {
     pub(crate) node: Option<PathBuf>,
     pub(crate) python: Option<PathBuf>,
 }
 
-/// As [`install`], but what cannot be installed is left out too: a registry out of reach is no fault of the stubs.
+/// Like [`install`], but skips failed installations too: an unreachable registry is no fault of the stubs.
 pub(crate) fn install_checkers(root: &Path) -> Checkers {
     let pins = root.join("tests/real");
     let target = root.join("target/real");
@@ -63,7 +63,7 @@ fn folder(variable: &str, default: &Path) -> PathBuf {
     env::var_os(variable).filter(|value| !value.is_empty()).map_or_else(|| default.to_owned(), PathBuf::from)
 }
 
-/// Installs the npm packages that the lock file in `pins` names; `None`, visibly, without node and npm.
+/// Installs the npm packages of the lock file in `pins`; `None`, visibly, without node and npm.
 pub(crate) fn install_node(what: &str, pins: &Path, folder: PathBuf) -> anyhow::Result<Option<PathBuf>> {
     let (Some(node), Some(_)) = (step::probe("node", &["--version"]), step::probe(NPM, &["--version"])) else {
         say::skipped(what, format_args!("node and npm are not installed"));
@@ -82,7 +82,7 @@ pub(crate) fn install_node(what: &str, pins: &Path, folder: PathBuf) -> anyhow::
     Ok(Some(folder))
 }
 
-/// Installs the PyPI packages that the file `pins` names; `None`, visibly, without a Python that can.
+/// Installs the PyPI packages of the file `pins`; `None`, visibly, without a suitable Python.
 pub(crate) fn install_venv(what: &str, pins: &Path, folder: PathBuf) -> anyhow::Result<Option<PathBuf>> {
     let Some(version) = step::probe(PYTHON, &["-c", "import sys; print(*sys.version_info[:3], sep='.')"]) else {
         say::skipped(what, format_args!("{PYTHON} is not installed"));
@@ -117,11 +117,11 @@ pub(crate) fn install_venv(what: &str, pins: &Path, folder: PathBuf) -> anyhow::
 }
 
 const NPM: &str = if cfg!(windows) { "npm.cmd" } else { "npm" };
-/// The interpreter of a venv.
+/// Interpreter of a venv.
 pub(crate) const VENV_PYTHON: &str = if cfg!(windows) { "Scripts/python.exe" } else { "bin/python" };
 const PYTHON: &str = if cfg!(windows) { "python" } else { "python3" };
 
-/// Remembers what a folder was installed from: the pins themselves and the interpreter's version.
+/// Records the pins and the interpreter's version of an installation.
 struct Stamp {
     file: PathBuf,
     content: String,
@@ -149,7 +149,7 @@ impl Stamp {
 mod tests {
     use std::{fs, path::Path};
 
-    /// Whoever updates the pins must not bind them to the registry that they were resolved with.
+    /// An update of the pins must not bind them to the registry that resolved them.
     #[test]
     fn the_pins_name_no_registry() {
         let pins = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/real");

@@ -3,17 +3,17 @@
 
 use std::fmt::Arguments;
 
-/// A line for the person who watches, on stderr.
+/// A line of progress, on stderr.
 pub(crate) fn line(text: Arguments<'_>) {
     eprintln!("{text}");
 }
 
-/// Something is left out. One line, easily found in a long log.
+/// Reports a skipped part in one line, easily found in a long log.
 pub(crate) fn skipped(what: &str, why: Arguments<'_>) {
     eprintln!("SKIPPED: {what}: {why}");
 }
 
-/// Output that a shell may read, on stdout.
+/// Output for a shell, on stdout.
 pub(crate) fn output(text: Arguments<'_>) {
     println!("{text}");
 }

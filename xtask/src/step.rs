@@ -1,22 +1,41 @@
-//! One external command: shown, run, and turned into an error that carries its exit code.
+//! One external command: printed, run, and turned into an error with its exit code.
 
 use std::{
     fmt,
     io::ErrorKind,
     path::Path,
     process::{Command, Stdio},
+    sync::Mutex,
+    time::{Duration, Instant},
 };
 
 use crate::say;
+
+/// The commands so far, with the time that each took.
+static TAKEN: Mutex<Vec<(String, Duration)>> = Mutex::new(Vec::new());
+
+/// Says how long each command took, and all of them together.
+pub(crate) fn say_times() {
+    let taken = TAKEN.lock().map(|taken| taken.clone()).unwrap_or_default();
+    let whole: Duration = taken.iter().map(|(_, time)| *time).sum();
+    for (shown, time) in taken.into_iter().chain([("in all".to_owned(), whole)]) {
+        say::line(format_args!("{:>6} s  {shown}", time.as_secs()));
+    }
+}
 
 /// Runs a command with the terminal's stdout and stderr, after showing it.
 pub(crate) fn run(command: &mut Command) -> Result<(), StepFailed> {
     let shown = shown(command);
     say::line(format_args!("$ {shown}"));
-    match command.status() {
+    let started = Instant::now();
+    let ended = command.status();
+    if let Ok(mut taken) = TAKEN.lock() {
+        taken.push((shown.clone(), started.elapsed()));
+    }
+    match ended {
         Ok(status) if status.success() => Ok(()),
         Ok(status) => {
-            // A step that was killed by a signal has no code of its own.
+            // A step killed by a signal has no exit code.
             let code = status.code().and_then(|code| u8::try_from(code).ok()).unwrap_or(1);
             Err(StepFailed { what: format!("`{shown}` failed ({status})"), code })
         }
@@ -28,14 +47,14 @@ pub(crate) fn run(command: &mut Command) -> Result<(), StepFailed> {
     }
 }
 
-/// The first line that a probe such as `node --version` prints; `None` if the tool is absent or fails.
+/// First line of a probe such as `node --version`; `None` if the tool is absent or fails.
 pub(crate) fn probe(program: &str, args: &[&str]) -> Option<String> {
     let output = Command::new(program).args(args).stdin(Stdio::null()).output().ok()?;
     let text = String::from_utf8_lossy(&output.stdout);
     output.status.success().then(|| text.lines().next().unwrap_or_default().trim().to_owned())
 }
 
-/// A step that did not succeed; `code` becomes the task's own exit code.
+/// A failed step; `code` becomes the task's own exit code.
 #[derive(Debug)]
 pub(crate) struct StepFailed {
     what: String,
@@ -50,7 +69,7 @@ impl fmt::Display for StepFailed {
 
 impl std::error::Error for StepFailed {}
 
-/// The command as a person would type it: cargo is known by a long path, but called by its name.
+/// The command as a person would type it: `cargo` instead of its long path.
 fn shown(command: &Command) -> String {
     let program = Path::new(command.get_program());
     std::iter::once(program.file_name().unwrap_or(program.as_os_str()))

@@ -1,4 +1,4 @@
-//! The tasks: which commands each one runs, in which order.
+//! The tasks, with the commands of each in order.
 
 use std::{
     env,
@@ -10,17 +10,17 @@ use anyhow::bail;
 
 use crate::{check_stubs, conformance, real, say, step, v8::V8};
 
-/// Which JavaScript engine a task is asked to use.
+/// Requested JavaScript engine of a task.
 #[derive(Clone, Copy)]
 pub(crate) enum Choice {
-    /// QuickJS, and V8 where its library is found.
+    /// QuickJS, and V8 if its library is found.
     WhatIsFound,
     QuickJs,
     V8,
     Both,
 }
 
-/// One way to build the workspace.
+/// A build of the workspace.
 enum Build {
     QuickJs,
     /// With the archive to link, unless the crate fetches its own.
@@ -49,17 +49,20 @@ impl Build {
     }
 }
 
-/// Tests that no JavaScript engine is part of: one build runs them.
+/// Tests without a JavaScript engine: one build runs them.
 const WITHOUT_ENGINE: &str = "package(forgefs-stubgen) | package(forgefs-wire) | package(forgefs-measure) | package(xtask) \
     | (binary_id(forgefs) & not test(/sandbox/)) | (binary_id(forgefs::it) & test(/^(access|admission|adversarial|apart|edge|\
     approval|asking|audit|auth|cli|config|docs|errors|faults|hostile_files|hostile_input|hostile_logins|hostile_schemas|\
     http|identity|import|lifecycle|people|policy|processes|real_servers|redaction|redaction_corpus|relay|reload|reviewed|\
     spending|telemetry|terminal)::/))";
 
-/// For how long requests are made up by chance, in seconds: a few by default, three minutes where nobody waits.
+/// Duration of randomised requests in seconds: short by default, one minute in CI.
 const ADVERSARIAL: &str = "FORGEFS_ADVERSARIAL_SECONDS";
 /// See [`ADVERSARIAL`].
-const ADVERSARIAL_SECONDS: &str = "180";
+const ADVERSARIAL_SECONDS: &str = "60";
+
+/// The file in which tests that cannot be run write that they were skipped.
+const SKIPPED: &str = "FORGEFS_SKIPPED";
 
 /// The tables of docs/benchmarks.md, in its order.
 pub(crate) const TABLES: [&str; 6] = ["eval", "tokens", "catalog", "broker", "gateway", "hostile"];
@@ -75,7 +78,7 @@ impl Workspace {
     }
 
     pub(crate) fn demo(&self, choice: Choice, args: &[String]) -> anyhow::Result<()> {
-        // The demo is one program: with V8 if there is a choice.
+        // The demo is one program: with V8 if available.
         let Some(build) = self.builds(choice)?.pop() else { bail!("no engine to build with") };
         say::line(format_args!("Building the demo with {}.", build.name()));
         let mut command = build.cargo(&["run", "--release", "--package", "forgefs", "--bin", "forgefs"]);
@@ -101,7 +104,7 @@ impl Workspace {
         self.check_with(&builds)
     }
 
-    /// The cheap checks first; the tests and the table of the stubs last, so that the log ends with their counts.
+    /// Cheap checks first; tests and the table of the stubs last, so that the log ends with their counts.
     pub(crate) fn ci(&self) -> anyhow::Result<()> {
         let builds = self.builds(Choice::WhatIsFound)?;
         self.check_with(&builds)?;
@@ -110,6 +113,8 @@ impl Workspace {
         step::run(Build::QuickJs.cargo(&["test", "--workspace", "--doc"]).current_dir(&self.root))?;
         self.test_with(&builds, &[])?;
         self.measure("eval", &[])?;
+        // Before the table of the stubs, so that the log ends with its counts.
+        step::say_times();
         self.check_stubs()
     }
 
@@ -117,16 +122,16 @@ impl Workspace {
         check_stubs::run(&self.root)
     }
 
-    /// Search and tokens, by the program that measures them.
+    /// Measures search or tokens.
     pub(crate) fn measure(&self, what: &str, args: &[String]) -> anyhow::Result<()> {
-        // With every target, as tests are built: other features would rebuild half of the tree.
+        // With every target, like the tests: other features would rebuild half of the tree.
         step::run(Build::QuickJs.cargo(&["build", "--quiet", "--workspace", "--all-targets"]).current_dir(&self.root))?;
         let mut command = Command::new(self.debug(&format!("forgefs-measure{}", env::consts::EXE_SUFFIX)));
         step::run(command.arg(what).args(args).current_dir(&self.root))?;
         Ok(())
     }
 
-    /// Writes the tables of docs/benchmarks.md, all of them if none is named.
+    /// Writes the tables of docs/benchmarks.md, by default all.
     pub(crate) fn bench(&self, names: &[String]) -> anyhow::Result<()> {
         const WRITE: [&str; 2] = ["--write", "docs/benchmarks.md"];
         let Some(build) = self.builds(Choice::WhatIsFound)?.pop() else { bail!("no engine to build with") };
@@ -136,7 +141,7 @@ impl Workspace {
                 "tokens" => self.measure(table, &WRITE.map(str::to_owned))?,
                 bench => {
                     let mut command = build.cargo(&["bench", "--workspace", "--bench", bench]);
-                    // Benches run in the folder of their package, which is the root.
+                    // Benches run in the folder of their package, the root.
                     step::run(command.arg("--").args(WRITE).current_dir(&self.root))?;
                 }
             }
@@ -159,7 +164,7 @@ impl Workspace {
         Ok(())
     }
 
-    /// The test that compares the pages writes them when it is asked to.
+    /// The test that compares the pages writes them on request.
     pub(crate) fn write_docs(&self) -> anyhow::Result<()> {
         let mut command = Build::QuickJs.cargo(&["test", "--workspace", "--test", "it", "--", "docs::"]);
         step::run(command.env("FORGEFS_WRITE_DOCS", "1").current_dir(&self.root))?;
@@ -173,7 +178,7 @@ impl Workspace {
         Ok(())
     }
 
-    /// The builds of a choice, QuickJS first.
+    /// Builds of a choice, QuickJS first.
     fn builds(&self, choice: Choice) -> anyhow::Result<Vec<Build>> {
         let v8 = match choice {
             Choice::QuickJs => return Ok(vec![Build::QuickJs]),
@@ -214,13 +219,16 @@ impl Workspace {
             (true, false) => &["nextest", "run", "--workspace"],
             (false, _) => &["test", "--workspace", "--lib", "--bins", "--tests"],
         };
+        let skipped = self.root.join("target/skipped.txt");
+        let _ = std::fs::remove_file(&skipped);
         for build in builds {
             say::line(format_args!("Testing with {}.", build.name()));
             let mut tests = build.cargo(runner);
+            tests.env(SKIPPED, &skipped);
             if !nextest && !args.is_empty() {
                 tests.arg("--");
             }
-            // Unset for a set that is not installed: its tests then skip themselves, and say so.
+            // Unset for a set that is not installed: its tests then skip themselves, visibly.
             for variable in real::VARIABLES {
                 tests.env(variable, "");
             }
@@ -232,6 +240,10 @@ impl Workspace {
                 tests.args(["-E", &format!("not ({WITHOUT_ENGINE})")]);
             }
             step::run(tests.args(args).current_dir(&self.root))?;
+        }
+        let skipped = std::fs::read_to_string(&skipped).unwrap_or_default();
+        for line in skipped.lines() {
+            say::skipped("a test", format_args!("{line}"));
         }
         Ok(())
     }

@@ -12,18 +12,18 @@ use anyhow::{Context, bail};
 
 use crate::{say, step};
 
-/// Where the library comes from.
+/// Source of the library.
 pub(crate) enum V8 {
-    /// A file, handed to the crate's build script as RUSTY_V8_ARCHIVE.
+    /// A file, passed to the crate's build script as RUSTY_V8_ARCHIVE.
     Archive(PathBuf),
-    /// The build script finds or downloads it on its own.
+    /// The build script finds or downloads it.
     Download(String),
-    /// Nowhere, with the reason.
+    /// Not found, with the reason.
     Missing(String),
 }
 
 impl V8 {
-    /// Looks in the order of what the user said, what is on disk, what the network offers.
+    /// Searches the user's setting, then the disk, then the network.
     pub(crate) fn find(root: &Path) -> anyhow::Result<Self> {
         if let Some(named) = env::var_os("RUSTY_V8_ARCHIVE").filter(|value| !value.is_empty()) {
             return Self::named(&named);
@@ -54,7 +54,7 @@ impl V8 {
     }
 }
 
-/// The published library for this host and the locked version of the crate.
+/// Published library for this host and the locked version of the crate.
 struct Release {
     version: String,
     file: String,
@@ -74,7 +74,7 @@ impl Release {
         Ok(Self { version, file })
     }
 
-    /// The user's cache, or a folder shared by checkouts that stand side by side.
+    /// The user's cache, or a folder shared by neighbouring checkouts.
     fn on_disk(&self, root: &Path) -> Option<PathBuf> {
         let cache = env::var_os("XDG_CACHE_HOME")
             .filter(|dir| !dir.is_empty())
@@ -97,7 +97,7 @@ impl Release {
         )
     }
 
-    /// The file name carries no version; a README beside it that speaks of the crate must name ours.
+    /// The file name has no version; a README beside it that mentions the crate must name ours.
     fn is_of_another_version(&self, archive: &Path) -> Option<PathBuf> {
         let readme = archive.with_file_name("README.md");
         let text = fs::read_to_string(&readme).ok()?;
@@ -118,7 +118,7 @@ impl Release {
     }
 }
 
-/// Asks for the headers only. curl is what the build script falls back to, and it honours proxies.
+/// Requests the headers only. curl is the build script's fallback, and honours proxies.
 fn is_published(url: &str) -> bool {
     Command::new("curl")
         .args(["--silent", "--fail", "--head", "--location", "--connect-timeout", "3", "--max-time", "8"])

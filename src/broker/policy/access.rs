@@ -1,14 +1,14 @@
-//! What the configuration grants: the server is there and enabled, and the tool is allowed and not denied.
+//! Access: the server is configured and enabled, and the tool is allowed and not denied.
 //!
-//! The catalog hides what is not granted, but it is rebuilt a moment after a reload, and a script keeps the one that it
-//! began with. This rule decides.
+//! The catalog hides tools without access, but it is rebuilt a moment after a reload, and a script keeps the catalog
+//! that it began with. This rule decides.
 
 use super::{Asked, Rules};
 use crate::config::{self, Matcher, Patterns};
 use crate::error::{Error, ErrorCode, Result};
 use crate::manifest::ServerState;
 
-/// What is granted of one server.
+/// Access to one server.
 #[derive(Debug)]
 pub(super) struct Grants {
     is_enabled: bool,
@@ -29,10 +29,10 @@ impl Grants {
 }
 
 /// # Errors
-/// `SERVER_NOT_FOUND` for a server that the rules do not know or that is disabled, `TOOL_DENIED` for a tool that is not
-/// granted.
+/// `SERVER_NOT_FOUND` for a server that the rules do not know or that is disabled, `TOOL_DENIED` for a tool without
+/// access.
 pub(super) fn check(rules: &Rules, &Asked { entry, stub, .. }: &Asked<'_>) -> Result<()> {
-    // A tool list from a file has no entry in the configuration, and nothing behind it that could be called.
+    // A tool list from a file has no entry in the configuration, and no server behind it.
     if entry.state == ServerState::Offline {
         return Ok(());
     }

@@ -1,11 +1,11 @@
-//! Approvals: before which calls the user is asked.
+//! Approvals: calls that need the user's consent.
 
 use super::{Asked, Reason, Rules};
 use crate::config::Approval;
 use crate::upstream::Operation;
 
-/// Why the user is asked before this call, if that is so. A tool's own name counts more than a pattern; of several
-/// patterns the strictest counts. Completions are asked for by the client itself, while its user types.
+/// Reason to ask the user before this call, if any. A tool's own name beats a pattern; of several patterns the
+/// strictest counts. Completions need no approval: the client requests them while its user types.
 pub(super) fn wanted(rules: &Rules, asked: &Asked<'_>) -> Option<Reason> {
     if matches!(asked.operation, Operation::Complete { .. } | Operation::List | Operation::Connect) {
         return None;

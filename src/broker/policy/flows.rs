@@ -1,11 +1,11 @@
-//! Flows: whose data may not reach whom. A server may always be sent its own.
+//! Flows: which server's data may reach which other server. A server may always get its own.
 
 use super::{Reason, Rules};
 use crate::config::FlowAction;
 use crate::error::{Error, ErrorCode, Result};
 use crate::labels::Labels;
 
-/// Checks a call to `server` by an execution that holds data of `labels`; says what the user has to be asked.
+/// Checks a call to `server` by an execution that holds data of `labels`; returns the reasons to ask the user.
 ///
 /// # Errors
 /// `GROUP_POLICY_DENIED` when any of the data may not go there.

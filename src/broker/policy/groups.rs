@@ -1,13 +1,13 @@
-//! Strict groups: the first call to one, or the first of its data that is read, locks the execution to it. Servers in
-//! open groups and in none are free.
+//! Strict groups: the first call to one, or the first read of its data, locks the execution to it. Servers in open
+//! groups and in none are free.
 
 use std::sync::Arc;
 
 use super::Rules;
 use crate::error::{Error, ErrorCode, Result};
 
-/// Takes `lock` for the group of `server`, if that is strict. Whoever calls this holds the lock's mutex, so of two
-/// calls at once to two groups exactly one is admitted.
+/// Takes `lock` for the group of `server`, if that is strict. The caller holds the lock's mutex, so of two concurrent
+/// calls to two groups exactly one is admitted.
 ///
 /// # Errors
 /// `GROUP_POLICY_DENIED` when another group has it.

@@ -1,5 +1,5 @@
-//! Whatever a script does in whatever order, no denied flow gets through. A model of its own follows where data really
-//! went, byte by byte as it were, and knows nothing of labels.
+//! No sequence of a script's acts gets a denied flow through. An independent model tracks the true origin of data and
+//! knows nothing of labels.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -18,20 +18,20 @@ use crate::state::Entry;
 
 const SERVERS: [&str; 4] = ["vault", "chat", "web", "notes"];
 
-/// One thing that a script does. Several calls may be under way; answers come in any order.
+/// An act of a script. Calls may be concurrent; answers come in any order.
 #[derive(Debug, Clone)]
 enum Act {
-    /// Calls a server with everything that the script holds.
+    /// Calls a server with all data that the script holds.
     Call(usize),
-    /// The oldest call that is under way is answered.
+    /// Delivers the answer of the oldest call in flight.
     Answer,
-    /// Keeps everything that the script holds.
+    /// Puts all held data into the stash.
     Put(usize),
-    /// Reads what was kept.
+    /// Reads an entry.
     Get(usize),
-    /// Lists what was kept.
+    /// Lists the entries.
     Keys,
-    /// The next execution begins; calls under way are given up.
+    /// Starts the next execution and abandons calls in flight.
     Next,
 }
 
@@ -46,12 +46,12 @@ fn act() -> impl Strategy<Value = Act> {
     ]
 }
 
-/// Pairs of servers, from and to.
+/// Pairs of servers: from, to.
 type Denied = &'static [(&'static str, &'static str)];
 /// Servers by group.
 type Groups = &'static [&'static [&'static str]];
 
-/// Configurations, with what they deny.
+/// Configurations, and the flows they deny.
 const CONFIGS: [(&str, Denied, Groups); 4] = [
     ("[[flows]]\nfrom = \"vault\"\nto = \"chat\"\naction = \"deny\"\n", &[("vault", "chat")], &[]),
     (
@@ -72,10 +72,10 @@ const CONFIGS: [(&str, Denied, Groups); 4] = [
     ),
 ];
 
-/// What a script really holds: the servers that any of it came from.
+/// True origin of a script's data: servers.
 type Origin = BTreeSet<&'static str>;
 
-/// One execution, as the broker keeps it and as it really is.
+/// One execution, with the broker's view and the true one.
 struct Run {
     taint: Taint,
     held: Origin,
@@ -90,7 +90,7 @@ impl Run {
     }
 }
 
-/// What is in memory is there at once.
+/// The result of an operation in memory, which completes at once.
 fn now<T>(operation: impl Future<Output = T>) -> T {
     operation.now_or_never().expect("state in memory")
 }
@@ -106,7 +106,7 @@ proptest! {
         let rules = Arc::new(Rules::new(&config.expect("a valid configuration")));
         let session = Session::default();
         let stash = &session.stash;
-        // What each entry really is; its value is its position here.
+        // True origin of each entry; its value is its position here.
         let mut kept: Vec<Origin> = Vec::new();
         let mut run = Run::new(&rules);
         for act in acts {
@@ -126,7 +126,7 @@ proptest! {
                         let both = |group: &&&[&str]| group.iter().any(|server| run.called.contains(server));
                         prop_assert!(groups.iter().filter(both).count() < 2, "two strict groups: {:?}", run.called);
                     } else {
-                        // Nor is anything refused that nothing speaks against.
+                        // Nothing is refused without a rule against it.
                         let labels = run.taint.now().labels;
                         let flows = labels.iter().any(|from| denied.contains(&(from.as_str(), server)));
                         prop_assert!(flows || !groups.is_empty(), "{server} was refused for nothing");
@@ -153,7 +153,7 @@ proptest! {
                     run.held.extend(&kept[value.parse::<usize>().expect("a number")]);
                 }
                 Act::Keys => {
-                    // What is seen of others is as much as what is read of them.
+                    // Seeing others' entries counts like reading them.
                     let before = run.taint.now().group;
                     let keys = now(stash.keys(|labels| run.taint.glimpse(labels))).expect("state");
                     prop_assert_eq!(run.taint.now().group, before);

@@ -1,13 +1,13 @@
-//! Whether a call may be made. One rule a file, asked in a fixed order; the first that refuses decides:
+//! Decides whether a call may be made. One file per rule, in a fixed order; the first refusal decides:
 //!
-//! 1. [`review`]: a tool that is not as reviewed is quarantined. Its stub is of what was reviewed, so that this is asked
-//!    before arguments are checked against it.
-//! 2. [`access`]: the server is in use, and the tool is allowed and not denied.
+//! 1. [`review`]: a tool that differs from its review is quarantined. Its stub shows the reviewed definition, so this
+//!    comes before validation of the arguments.
+//! 2. [`access`]: the server is enabled, and the tool is allowed and not denied.
 //! 3. [`groups`]: an execution that has called one strict group calls no other.
-//! 4. [`flows`]: what the execution holds may not go to this server, or only if the user says so.
-//! 5. [`approval`]: the user is asked before this tool is called.
+//! 4. [`flows`]: held data may not go to this server, or only with the user's approval.
+//! 5. [`approval`]: the tool needs the user's approval.
 //!
-//! Rules that come into force while a script runs hold for its next call, beside those that it began with.
+//! Rules that come into force while a script runs apply to its next call, in addition to those that it began with.
 
 mod access;
 mod approval;
@@ -36,24 +36,24 @@ use access::Grants;
 pub(super) use groups::admit;
 pub(super) use review::reviewed;
 
-/// What a configuration says of groups, flows and approvals, made ready for many calls.
+/// Groups, flows, approvals and access of a configuration, compiled for many calls.
 #[derive(Debug, Default)]
 pub struct Rules {
     /// Server → its strict group.
     strict: HashMap<String, Arc<str>>,
     flows: Vec<Flow>,
-    /// Server → when the user is asked.
+    /// Server → its approvals.
     approvals: HashMap<String, Approvals>,
-    /// Server → what is granted of it.
+    /// Server → its access.
     grants: HashMap<String, Grants>,
-    /// Server → which of its questions are passed on.
+    /// Server → its questions that are forwarded.
     relays: HashMap<String, Relays>,
 }
 
-/// Gives the rules that are in force at the moment.
+/// Returns the rules in force.
 pub type RulesNow = Arc<dyn Fn() -> Arc<Rules> + Send + Sync>;
 
-/// When the user is asked before tools of one server are called.
+/// Approvals of one server.
 #[derive(Debug)]
 struct Approvals {
     otherwise: Approval,
@@ -61,7 +61,7 @@ struct Approvals {
 }
 
 impl Rules {
-    /// The rules of a configuration.
+    /// Rules of a configuration.
     #[must_use]
     pub fn new(config: &Config) -> Self {
         let strict = config.policy.groups.iter().filter(|(_, group)| group.isolation == Isolation::Strict);
@@ -81,12 +81,12 @@ impl Rules {
         }
     }
 
-    /// Whether there is anybody whom the data of a server may not reach.
+    /// True if any rule keeps the data of a server from another.
     pub(super) fn sets_apart(&self, server: &str) -> bool {
         self.strict.contains_key(server) || self.flows.iter().any(|flow| flow.from.covers(server))
     }
 
-    /// Which questions of a server are passed on.
+    /// Questions of a server that are forwarded.
     pub(super) fn relays(&self, server: &str) -> Relays {
         self.relays.get(server).copied().unwrap_or_default()
     }
@@ -98,16 +98,16 @@ impl Approvals {
     }
 }
 
-/// A call that is to be decided about.
+/// A call to decide about.
 #[derive(Clone, Copy)]
 pub(super) struct Asked<'a> {
     /// The server.
     pub(super) entry: &'a ServerEntry,
     /// The tool; `None` for resources, prompts and completions.
     pub(super) stub: Option<&'a ToolStub>,
-    /// What is to be done.
+    /// The operation.
     pub(super) operation: &'a Operation,
-    /// Its arguments as they were written, where values took the place of placeholders in them: for records and people.
+    /// Arguments as written, before placeholders were restored: for records and people.
     pub(super) written: Option<&'a str>,
 }
 
@@ -123,8 +123,8 @@ impl Asked<'_> {
         self.stub.map_or_else(|| server.clone(), |stub| format!("{server}.{}", stub.ident))
     }
 
-    /// Whether it changes nothing, as far as the server says: reading resources and prompts does not, and neither does
-    /// a tool that is annotated so. A tool without annotation is taken for one that writes.
+    /// True if the call changes nothing according to the server: resources, prompts, and tools annotated as read-only.
+    /// A tool without annotation counts as writing.
     pub(super) fn is_read(&self) -> bool {
         self.stub.is_none_or(|stub| {
             let hint = stub.definition.pointer("/annotations/readOnlyHint");
@@ -133,14 +133,14 @@ impl Asked<'_> {
     }
 }
 
-/// Why the user has to be asked.
+/// Reason to ask the user.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) enum Reason {
     /// The server's or the tool's `approval`.
     Approval {
         /// The server's identifier.
         server: String,
-        /// Whether it is asked for writes only.
+        /// True if only writes need approval.
         writes: bool,
     },
     /// A flow with `action = "approve"`.
@@ -152,7 +152,7 @@ pub(super) enum Reason {
     },
 }
 
-/// Also what a consent is remembered under.
+/// Also the key of a remembered consent.
 impl fmt::Display for Reason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -163,8 +163,8 @@ impl fmt::Display for Reason {
     }
 }
 
-/// Decides about a call of an execution that holds `held`, before it is counted or sent. Answers why the user has to be
-/// asked; nobody is when there is no reason.
+/// Decides about a call of an execution that holds `held`, before it is counted or sent. Returns the reasons to ask the
+/// user; without any, the user is not asked.
 ///
 /// # Errors
 /// The code of the rule that refuses it.
@@ -176,8 +176,8 @@ pub(super) fn decide(rules: &Rules, asked: &Asked<'_>, held: &TaintSnapshot) -> 
     Ok(reasons)
 }
 
-/// Makes the error of a call that its connection refused, since the tool, resource or prompt is another one there than in
-/// the catalog, say which. Where somebody has vouched for the tool as it was, calling it as it is now is not for the script.
+/// Completes the error of a call whose definition differs between connection and catalog. If a reviewer or the user
+/// approved the old definition, a script cannot call the new one.
 pub(super) fn changed(asked: &Asked<'_>, is_vouched: bool, error: &mut Error) {
     let label = match asked.stub {
         Some(_) => asked.label(),
@@ -190,8 +190,8 @@ pub(super) fn changed(asked: &Asked<'_>, is_vouched: bool, error: &mut Error) {
     }
 }
 
-/// As [`decide`], by rules that came into force after the execution began: which of their groups it is in follows from
-/// the data that it holds.
+/// Like [`decide`], by rules that came into force after the execution began. The execution's group follows from the
+/// data that it holds.
 ///
 /// # Errors
 /// The code of the rule that refuses it.
@@ -203,10 +203,10 @@ pub(super) fn decide_anew(rules: &Rules, asked: &Asked<'_>, held: &TaintSnapshot
     decide(rules, asked, &TaintSnapshot { group, ..held.clone() })
 }
 
-/// Decides whether data of `origins`, which placeholders stand for, may be put into a call to `server`.
+/// Decides whether data of `origins`, behind placeholders, may go to `server`.
 ///
 /// # Errors
-/// `GROUP_POLICY_DENIED` with the rule that speaks against it.
+/// `GROUP_POLICY_DENIED` with the rule against it.
 pub(super) fn release(rules: &Rules, held: &TaintSnapshot, server: &str, origins: &Labels) -> Result<()> {
     let mut group = held.group.clone();
     let groups = origins.iter().map(String::as_str).chain([server]).try_for_each(|s| admit(rules, &mut group, s));

@@ -1,4 +1,4 @@
-//! Tools have to be as they were reviewed, where the configuration names reviewed stubs.
+//! Review: with reviewed stubs configured, a tool must match its review.
 
 use stubgen::ToolStub;
 

@@ -1,4 +1,4 @@
-//! Keywords that apply schemas: to the value, or to parts of it.
+//! Applicators: keywords that apply schemas to the value or to parts of it.
 
 use jsonschema::Draft;
 use serde_json::{Map, Value};
@@ -9,13 +9,13 @@ use super::refs::is_resource;
 use super::{Check, Halt, Known, MAX_KNOWN, MAX_LEVELS, address, shown};
 use crate::text::head;
 
-/// Names that one problem lists.
+/// Most names in one problem.
 const MAX_NAMES: usize = 8;
-/// Bytes of such a name.
+/// Most bytes of such a name.
 const MAX_NAME: usize = 80;
 
 impl<'c> Check<'c> {
-    /// Whether `schema` accepts the value.
+    /// True if `schema` accepts the value.
     pub(super) fn apply(&mut self, schema: &'c Value, value: &Value, at: &At<'_>) -> Result<bool, Halt> {
         let map = match schema {
             Value::Bool(true) => return self.spend(1).map(|()| true),
@@ -40,7 +40,7 @@ impl<'c> Check<'c> {
         fits
     }
 
-    /// First what looks at the value alone, then what goes into it, then what depends on what the others looked at.
+    /// First keywords about the value itself, then those about its parts, then those that depend on the others.
     fn keywords(&mut self, map: &'c Map<String, Value>, value: &Value, at: &At<'_>) -> Result<bool, Halt> {
         if self.draft <= Draft::Draft7
             && let Some(reference @ Value::String(_)) = map.get("$ref")
@@ -146,7 +146,7 @@ impl<'c> Check<'c> {
                 "propertyNames" if self.draft >= Draft::Draft6 => {
                     self.spend(name.len() / 16)?;
                     let text = Value::String(name.clone());
-                    // The text is gone after this, and its address used again.
+                    // The text is freed afterwards, and its address used again.
                     let outer = std::mem::replace(&mut self.is_passing, true);
                     let fits = self.apply(argument, &text, at)?;
                     self.is_passing = outer;
@@ -177,7 +177,7 @@ impl<'c> Check<'c> {
         Ok(fits)
     }
 
-    /// Whether `properties` or `patternProperties` speak of the name.
+    /// True if `properties` or `patternProperties` cover the name.
     pub(super) fn is_known(&mut self, map: &Map<String, Value>, name: &str) -> Result<bool, Halt> {
         if map.get("properties").is_some_and(|properties| properties.get(name).is_some()) {
             return Ok(true);
@@ -312,7 +312,7 @@ impl<'c> Check<'c> {
         self.following(target, value, |check| check.entering(base, |check| check.apply(target, value, at)))
     }
 
-    /// Where a keyword refers to, if it does in this draft.
+    /// Target of a reference keyword, if the draft has it.
     pub(super) fn referred(
         &mut self,
         keyword: &str,
@@ -327,8 +327,8 @@ impl<'c> Check<'c> {
         }))
     }
 
-    /// Applies the target of a reference once to a value: what is being found out already is taken for granted, and what
-    /// is known is not found out again.
+    /// Applies the target of a reference once per value. A check under way is assumed to pass, and known results are
+    /// reused.
     fn following(
         &mut self,
         target: &'c Value,
@@ -341,7 +341,7 @@ impl<'c> Check<'c> {
             self.assumed = self.assumed.min(place);
             return Ok(true);
         }
-        // With several resources, what a target means depends on the way to it.
+        // With several resources, the meaning of a target depends on the path to it.
         let is_kept = !self.is_passing && !self.has_ids;
         match self.known.get(&key).filter(|_| is_kept) {
             Some(Known::Fits) => return Ok(true),
@@ -370,7 +370,7 @@ impl<'c> Check<'c> {
     }
 }
 
-/// `Additional properties are not allowed ('a', 'b' were unexpected)`.
+/// Formats `Additional properties are not allowed ('a', 'b' were unexpected)`.
 pub(super) fn not_allowed(what: &str, names: &[&str], more: usize) -> String {
     let quoted: Vec<String> = names.iter().map(|name| format!("'{}'", head(name, MAX_NAME))).collect();
     let more = if more > 0 { format!(" and {more} more") } else { String::new() };

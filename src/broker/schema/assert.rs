@@ -1,4 +1,4 @@
-//! Keywords that look at the value itself.
+//! Assertions: keywords about the value itself.
 
 use std::collections::HashSet;
 
@@ -11,14 +11,14 @@ use super::problems::{At, Problem};
 use super::{Check, Halt, shown};
 use crate::error::nearest;
 
-/// Options of an enum that are compared with a wrong value, and the bytes of one.
+/// Most options of an enum compared with a wrong value, and most bytes of one.
 const MAX_MEANT: usize = 200;
 const MAX_OPTION: usize = 100;
-/// Bytes of options that a problem lists.
+/// Most bytes of options in a problem.
 const MAX_LISTED: usize = 250;
 
 impl<'c> Check<'c> {
-    /// What `keyword` says of the value; other keywords accept it.
+    /// Checks `keyword`; unknown keywords accept the value.
     pub(super) fn assertion(
         &mut self,
         keyword: &str,
@@ -217,7 +217,7 @@ impl<'c> Check<'c> {
         self.wrong(at, || format!("{} {is_not} \"{kind}\"{what}", shown(value)))
     }
 
-    /// Whether two values are the same one to JSON Schema: `1` is `1.0`.
+    /// JSON Schema equality: `1` equals `1.0`.
     fn are_equal(&self, a: &Value, b: &Value) -> Result<bool, Halt> {
         self.spend(1)?;
         Ok(match (a, b) {
@@ -259,7 +259,7 @@ impl<'c> Check<'c> {
         })
     }
 
-    /// By a text for each item that equal items share, so that no two have to be compared.
+    /// Compares canonical texts of the items, so that no two items are compared directly.
     fn are_unique(&self, items: &[Value]) -> Result<bool, Halt> {
         let mut seen = HashSet::with_capacity(items.len().min(1024));
         for item in items {
@@ -316,7 +316,7 @@ impl<'c> Check<'c> {
     }
 }
 
-/// `["open","closed"]`, or the beginning of it.
+/// Formats `["open","closed"]`, or its beginning.
 fn options_shown(options: &[Value]) -> String {
     let mut text = String::from("[");
     for (at, option) in options.iter().enumerate() {

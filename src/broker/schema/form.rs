@@ -1,4 +1,4 @@
-//! Whether a schema is one: each keyword has the form that its draft's meta-schema asks for.
+//! Validates a schema: each keyword must have the form of its draft's meta-schema.
 
 use std::collections::HashSet;
 
@@ -10,11 +10,11 @@ use super::number::Decimal;
 use super::refs::{children, is_resource};
 use crate::meter::Meter;
 
-/// What a check needs to know of a whole schema.
+/// Properties of a whole schema that a check needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::broker) struct Dialect {
     pub(super) draft: Draft,
-    /// Whether a part has an `$id`, so that references there do not start from the root.
+    /// True if a part has an `$id`, so that references there do not start from the root.
     pub(super) has_ids: bool,
 }
 
@@ -22,7 +22,7 @@ impl Dialect {
     /// Reads the whole schema once.
     ///
     /// # Errors
-    /// [`Halt::Unreadable`] where a keyword has another form than its draft says.
+    /// [`Halt::Unreadable`] when a keyword's form is invalid in its draft.
     pub(in crate::broker) fn of(root: &Value, meter: &Meter) -> Result<Self, Halt> {
         let draft = Draft::Draft202012.detect(root);
         if draft == Draft::Unknown {
@@ -171,7 +171,7 @@ fn is_list_of_schemas(list: &Value) -> bool {
     list.as_array().is_some_and(|list| !list.is_empty())
 }
 
-/// A number of things, which may be written as `3.0` or be larger than any there are.
+/// A count, which may be written as `3.0` or exceed 64 bits.
 pub(super) fn count(argument: &Value) -> Option<u64> {
     let Value::Number(number) = argument else { return None };
     if let Some(count) = number.as_u64() {

@@ -1,9 +1,9 @@
-//! JSON Schema against one value, in metered steps.
+//! Validates one value by JSON Schema, in metered steps.
 //!
-//! The schema is a server's and the value a script's, and together they can ask for work without end. So the schema is
-//! interpreted as it was listed, with nothing compiled: each keyword, property, item and byte that is looked at costs
-//! steps, a `$ref` target meets a value once, nesting is bounded, and what is told of problems is bounded in number and
-//! length. Drafts 4 to 2020-12; regular expressions and formats are the jsonschema library's, a keyword at a time.
+//! The schema is a server's and the value a script's; together they can demand endless work. So the schema is
+//! interpreted, not compiled: each keyword, property, item and byte costs steps, a `$ref` target meets a value once,
+//! nesting is bounded, and problems are bounded in number and length. Drafts 4 to 2020-12; regular expressions and
+//! formats come from the jsonschema library, one keyword at a time.
 
 mod apply;
 mod assert;
@@ -29,21 +29,21 @@ pub(super) use problems::{Problem, Problems};
 use problems::{At, shown};
 use refs::Index;
 
-/// Schemas that may be applied inside each other. Each takes some kilobytes of the thread's stack.
+/// Deepest nesting of applied schemas. Each level takes some kilobytes of the thread's stack.
 pub(super) const MAX_LEVELS: usize = SCHEMA_LEVELS.max;
-/// Answers that are kept of one check, of some 50 bytes each.
+/// Most cached results of one check, of some 50 bytes each.
 const MAX_KNOWN: usize = 100_000;
 
-/// Why a check ended without an answer.
+/// Reason why a check ended without a result.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Halt {
-    /// Its steps are spent, or nobody waits for it.
+    /// Out of steps, or abandoned.
     Stopped(Stopped),
-    /// More than [`MAX_LEVELS`].
+    /// Deeper than [`MAX_LEVELS`].
     TooDeep,
-    /// The schema cannot be read: a reference leads nowhere, a pattern is none. The server decides then.
+    /// Unreadable schema: a dangling reference or an invalid pattern. The server decides then.
     Unreadable(String),
-    /// So many problems that more say nothing new.
+    /// Enough problems: more would say nothing new.
     Enough,
 }
 
@@ -53,16 +53,16 @@ impl From<Stopped> for Halt {
     }
 }
 
-/// What is known of a `$ref` target and a value.
+/// Result for a `$ref` target and a value.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Known {
     Fits,
     Fails,
-    /// It fails, and its problems were told.
+    /// It fails, and its problems are listed.
     Told,
 }
 
-/// One value against one schema.
+/// Validation of one value.
 pub(super) struct Check<'c> {
     root: &'c Value,
     draft: Draft,
@@ -70,17 +70,17 @@ pub(super) struct Check<'c> {
     meter: &'c Meter,
     patterns: &'c Patterns,
     problems: Problems,
-    /// Whether only the answer counts, not what is wrong.
+    /// True if only the result counts, without problems.
     is_quiet: bool,
     levels: usize,
-    /// Targets of references that are being applied, each with its value, by address.
+    /// Reference targets being applied, each with its value, by address.
     following: Vec<(usize, usize)>,
-    /// The lowest place in `following` that an answer took for granted, to end a circle of references.
+    /// Lowest position in `following` that a result assumed to pass, to break a cycle of references.
     assumed: usize,
     known: HashMap<(usize, usize), Known>,
-    /// Whether addresses of values may be reused meanwhile, so that nothing is remembered by them.
+    /// True while addresses of values may be reused, so that results are not cached.
     is_passing: bool,
-    /// The resource (a schema with an `$id`) that references start from, and those it was entered through.
+    /// The resource (a schema with an `$id`) that references start from, and the resources around it.
     base: &'c Value,
     scope: Vec<&'c Value>,
     index: Option<Index<'c>>,
@@ -109,12 +109,12 @@ impl<'c> Check<'c> {
         }
     }
 
-    /// Whether a part of the schema accepts the value.
+    /// True if a subschema accepts the value.
     pub(super) fn accepts(&mut self, part: &'c Value, value: &Value) -> Result<bool, Halt> {
         self.quietly(|check| check.apply(part, value, &At::ROOT))
     }
 
-    /// The problems there are already, and what is wrong with the value.
+    /// Adds the value's problems to `already`.
     pub(super) fn find(mut self, value: &Value, already: Problems) -> Result<Problems, Halt> {
         self.is_quiet = false;
         self.problems = already;
@@ -131,7 +131,7 @@ impl<'c> Check<'c> {
         done
     }
 
-    /// Notes a problem where they are wanted; the answer is that the value does not fit.
+    /// Notes a problem, if they are wanted; the value does not fit.
     fn fail(&mut self, at: &At<'_>, problem: impl FnOnce(&str) -> Problem) -> Result<bool, Halt> {
         if !self.is_quiet {
             self.problems.add(|| problem(&at.place()));
@@ -142,7 +142,7 @@ impl<'c> Check<'c> {
         Ok(false)
     }
 
-    /// The same, with the text behind the place.
+    /// Like `fail`, with the text behind the place.
     fn wrong(&mut self, at: &At<'_>, text: impl FnOnce() -> String) -> Result<bool, Halt> {
         self.fail(at, |place| Problem::at(place, &text()))
     }
@@ -152,7 +152,7 @@ impl<'c> Check<'c> {
     }
 }
 
-/// The identity of a part of a schema or value, while both stay where they are.
+/// Identity of a part of a schema or value, while both stay in place.
 fn address(value: &Value) -> usize {
     std::ptr::from_ref(value).addr()
 }

@@ -1,4 +1,4 @@
-//! Numbers of any length as JSON writes them, compared without being computed.
+//! Compares JSON numbers of any length without computing them.
 
 use std::cmp::Ordering;
 
@@ -33,7 +33,7 @@ impl Decimal {
         Self { is_negative: is_negative && !digits.is_empty(), digits, exponent }
     }
 
-    /// Whether nothing but zeros stands behind the point.
+    /// True if only zeros stand behind the point.
     pub(super) fn is_whole(&self) -> bool {
         self.digits.is_empty() || self.exponent >= length(self.digits.len())
     }
@@ -51,7 +51,7 @@ impl Decimal {
         }
     }
 
-    /// Whether this is a multiple of `step`; steps of more than 18 digits are not looked at, and have any multiple.
+    /// True if this is a multiple of `step`. Steps of more than 18 digits are not checked and always match.
     pub(super) fn is_multiple_of(&self, step: &Self) -> bool {
         let number = |digits: &[u8]| digits.iter().fold(0_u128, |number, d| number * 10 + u128::from(d - b'0'));
         if self.digits.is_empty() || step.digits.is_empty() || step.digits.len() > 18 {
@@ -60,7 +60,7 @@ impl Decimal {
         let step_number = number(&step.digits);
         let last = |decimal: &Self| decimal.exponent.saturating_sub(length(decimal.digits.len()));
         let mut zeros = last(self).saturating_sub(last(step));
-        // The last digit of the number stands below that of the step; the number does not end in zero, the multiple would.
+        // The last digit of the number is below that of the step; the number does not end in zero, the multiple would.
         if zeros < 0 {
             return false;
         }
@@ -76,7 +76,7 @@ impl Decimal {
         rest == 0
     }
 
-    /// A text that equal numbers share.
+    /// Appends a text that equal numbers share.
     pub(super) fn push_canonical(&self, out: &mut String) {
         if self.is_negative {
             out.push('-');
@@ -93,7 +93,7 @@ fn length(length: usize) -> i64 {
     i64::try_from(length).unwrap_or(i64::MAX)
 }
 
-/// Exponents beyond 64 bits are as large as it gets.
+/// Saturates exponents beyond 64 bits.
 fn parsed_power(power: &str) -> i64 {
     let far = if power.starts_with('-') { i64::MIN / 2 } else { i64::MAX / 2 };
     power.trim_start_matches('+').parse().unwrap_or(far).clamp(i64::MIN / 2, i64::MAX / 2)

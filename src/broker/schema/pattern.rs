@@ -1,4 +1,4 @@
-//! Regular expressions, formats and encodings of strings: the library's, charged by what they can cost.
+//! Regular expressions, formats and encodings of strings: checked by the library, charged by worst-case cost.
 
 use std::sync::Arc;
 
@@ -12,23 +12,23 @@ use crate::kept::{Kept, PATTERNS};
 use crate::limits;
 use crate::meter::Meter;
 
-/// Bytes that a compiled keyword is taken for, and each of its states.
+/// Bytes charged for a compiled keyword, and for each of its states.
 const KEYWORD: usize = 64 << 10;
 const STATE: usize = 512;
-/// Bytes that a regular expression may take when compiled, and what it may keep while it runs.
+/// Memory limit of a regular expression, compiled and while it runs.
 const MAX_COMPILED: usize = limits::PATTERN.max;
 const MAX_AUTOMATON: usize = 256 << 10;
-/// Steps back of the first try, and the most of the second one.
+/// Backtracking limits: of the first try, and the largest of the second one.
 const FEW: usize = 1_000;
 const MANY: usize = 100_000;
-/// Steps back of the second try, for each of which up to the whole string may be looked at.
+/// Budget of the second try in steps times bytes: each step back may scan the whole string.
 const BACKTRACK: usize = 10_000_000;
-/// Bytes of a text that is checked for being a regular expression.
+/// Most bytes of a text that is checked for being a regular expression.
 const MAX_REGEX: u64 = 64 << 10;
-/// States of a class of Unicode.
+/// States charged for a Unicode class.
 const CLASS: u64 = 64;
 
-/// Keywords about strings, compiled.
+/// Compiled string keywords.
 pub(in crate::broker) struct Patterns(Mutex<Kept<String, Option<Arc<Validator>>>>);
 
 impl Default for Patterns {
@@ -38,7 +38,7 @@ impl Default for Patterns {
 }
 
 impl Patterns {
-    /// Whether `text`, a string, matches; `None` where that takes too many steps to tell.
+    /// True if the string `text` matches; `None` if that takes too many steps.
     pub(super) fn matches(&self, pattern: &str, text: &Value, meter: &Meter) -> Result<Option<bool>, Halt> {
         let length = text.as_str().map_or(0, str::len) as u64;
         let states = states(pattern);
@@ -67,7 +67,7 @@ impl Patterns {
         Ok(if thorough.is_valid(text) { Some(true) } else { (!is_unfinished(&thorough)).then_some(false) })
     }
 
-    /// Whether `text` is what a keyword such as `format` says, in the drafts where it must be.
+    /// True if `text` satisfies a keyword such as `format`, in the drafts where it is asserted.
     pub(super) fn is_kind(
         &self,
         draft: Draft,
@@ -79,7 +79,7 @@ impl Patterns {
         let length = text.as_str().map_or(0, str::len) as u64;
         let is_regex = kind == "regex";
         meter.spend(1)?;
-        // The library keeps the last 16 texts that were to be regular expressions, on each thread.
+        // The library caches the last 16 regular expressions on each thread.
         if kind.len() > 64 || (is_regex && length > MAX_REGEX) {
             return Ok(true);
         }
@@ -122,16 +122,16 @@ fn regex(schema: &Value, backtrack: usize) -> Option<Validator> {
     jsonschema::options().with_pattern_options(options).build(schema).ok()
 }
 
-/// What the names of its groups cost, each of which the library compares with all before it.
+/// Cost of its group names: the library compares each with all names before it.
 fn named(pattern: &str) -> u64 {
     let names = pattern.bytes().filter(|byte| *byte == b'<').count() as u64;
     names.saturating_mul(names) / 4
 }
 
-/// About how many states a regular expression has: its characters, as often as they are repeated.
+/// Estimated states of a regular expression: its characters times their repetitions.
 fn states(pattern: &str) -> u64 {
     let bytes = pattern.as_bytes();
-    // The states of each open group, and those of the last thing in it, which a count repeats.
+    // States of each open group, and of the last item in it, which a count repeats.
     let mut open: Vec<(u64, u64)> = vec![(0, 0)];
     let mut at = 0;
     while let Some(byte) = bytes.get(at) {
@@ -153,7 +153,7 @@ fn states(pattern: &str) -> u64 {
                 continue;
             }
             b'[' => {
-                // A class is one state for its bounds, however it is written; escapes in it may be large ones.
+                // A class is one state for its brackets, however it is written; escapes in it may be large ones.
                 let start = at;
                 while bytes.get(at).is_some_and(|byte| *byte != b']') {
                     at += if bytes[at] == b'\\' { 2 } else { 1 };

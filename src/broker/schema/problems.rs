@@ -1,27 +1,27 @@
-//! What is told of values that do not fit: few problems, each in a bounded text.
+//! Problems of values that do not fit: few, in bounded text.
 
 use serde_json::Value;
 
 use crate::text::head;
 
-/// Problems that are told.
+/// Most problems shown.
 const MAX_TOLD: usize = 5;
-/// Problems that are counted beyond those.
+/// Most further problems counted.
 pub(in crate::broker) const MAX_COUNTED: usize = 1000;
-/// Bytes of a value that is shown.
+/// Most bytes of a shown value.
 const MAX_SHOWN: usize = 120;
-/// Bytes of a name on the way to a value, and of the whole way.
+/// Most bytes of a name in a path, and of the path.
 const MAX_STEP: usize = 80;
 const MAX_PLACE: usize = 300;
-/// Bytes of what is said of one place.
+/// Most bytes of text about one place.
 const MAX_TEXT: usize = 500;
 
-/// One thing that is wrong, and what was probably meant.
+/// A problem, with a suggestion.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::broker) struct Problem {
     pub(in crate::broker) text: String,
     pub(in crate::broker) meant: Vec<String>,
-    /// The name that is no parameter, where this is what is wrong.
+    /// The unknown parameter, for that kind of problem.
     pub(in crate::broker) unknown: Option<String>,
 }
 
@@ -30,20 +30,20 @@ impl Problem {
         Self { text, meant: Vec::new(), unknown: None }
     }
 
-    /// A name that is no parameter.
+    /// An unknown parameter.
     pub(in crate::broker) fn unknown(name: &str) -> Self {
         let name = head(name, MAX_STEP);
         Self { unknown: Some(name.to_owned()), ..Self::new(format!("there is no parameter `{name}`")) }
     }
 
-    /// What is wrong at a place; the root has none.
+    /// A problem at a place; the root has none.
     pub(super) fn at(place: &str, text: &str) -> Self {
         let text = head(text, MAX_TEXT);
         Self::new(if place.is_empty() { text.to_owned() } else { format!("`{place}`: {text}") })
     }
 }
 
-/// The first problems, and how many more there are.
+/// The first problems, and the number of others.
 #[derive(Debug, Default, Clone)]
 pub(in crate::broker) struct Problems {
     pub(in crate::broker) told: Vec<Problem>,
@@ -51,7 +51,7 @@ pub(in crate::broker) struct Problems {
 }
 
 impl Problems {
-    /// Adds a problem unless the same is told already. Those beyond the first few are counted, not made.
+    /// Adds a new problem. Beyond the first few it is counted, not made.
     pub(in crate::broker) fn add(&mut self, problem: impl FnOnce() -> Problem) {
         if self.told.len() == MAX_TOLD {
             self.more += 1;
@@ -80,7 +80,7 @@ impl Problems {
     }
 }
 
-/// Where a value stands, from the inside out.
+/// Path of a value, from the inside out.
 pub(super) struct At<'p> {
     step: Step<'p>,
     above: Option<&'p At<'p>>,
@@ -103,7 +103,7 @@ impl<'p> At<'p> {
         At { step: Step::Item(position), above: Some(self) }
     }
 
-    /// `filter.and.0`, with the middle left out where it is long.
+    /// Formats `filter.and.0`; a long path loses its middle.
     pub(super) fn place(&self) -> String {
         let mut steps = Vec::new();
         let mut at = Some(self);
@@ -127,7 +127,7 @@ impl<'p> At<'p> {
     }
 }
 
-/// The beginning of a value as JSON.
+/// Beginning of a value as JSON.
 pub(in crate::broker) fn shown(value: &Value) -> String {
     struct Head(Vec<u8>);
     impl std::io::Write for Head {
@@ -144,7 +144,7 @@ pub(in crate::broker) fn shown(value: &Value) -> String {
         }
     }
     let mut bytes = Head(Vec::with_capacity(MAX_SHOWN));
-    // It fails when there is more than is shown.
+    // Writing fails when the value is longer than the buffer.
     let _ = serde_json::to_writer(&mut bytes, value);
     let text = match std::str::from_utf8(&bytes.0) {
         Ok(text) => text,

@@ -1,4 +1,4 @@
-//! Where references lead: inside the document alone.
+//! Resolves references, inside the document only.
 
 use std::collections::HashMap;
 
@@ -10,7 +10,7 @@ use super::{Check, Halt, MAX_LEVELS, address};
 use crate::meter::Meter;
 use crate::text::head;
 
-/// Calls `visit` with each part of a schema that is a schema itself in its draft.
+/// Calls `visit` with each subschema of its draft.
 pub(super) fn children<'c>(map: &'c Map<String, Value>, draft: Draft, mut visit: impl FnMut(&'c Value)) {
     let first = |keyword: &str| match keyword {
         "contains" | "propertyNames" => Draft::Draft6,
@@ -61,19 +61,19 @@ fn id(map: &Map<String, Value>, draft: Draft) -> Option<&str> {
     map.get(draft.id_keyword())?.as_str()
 }
 
-/// Whether references inside start from this schema.
+/// True if references inside start from this schema.
 pub(super) fn is_resource(map: &Map<String, Value>, draft: Draft) -> bool {
     id(map, draft).is_some_and(|id| !id.starts_with('#'))
 }
 
-/// The names that parts of a schema have.
+/// Names of a schema's parts.
 #[derive(Default)]
 pub(super) struct Index<'c> {
-    /// Resources by address in the network, none of which is ever asked.
+    /// Resources by URI; none is ever fetched.
     resources: HashMap<String, &'c Value>,
-    /// The address of each resource.
+    /// URI of each resource.
     uris: HashMap<usize, Url>,
-    /// Anchors by resource, and those that are dynamic.
+    /// Anchors by resource, and the dynamic ones.
     anchors: HashMap<usize, HashMap<&'c str, &'c Value>>,
     dynamic: HashMap<usize, HashMap<&'c str, &'c Value>>,
 }
@@ -114,7 +114,7 @@ impl<'c> Index<'c> {
 }
 
 impl<'c> Check<'c> {
-    /// What a reference leads to, and the resource that this is in.
+    /// Target of a reference, and the resource that contains it.
     pub(super) fn target(&mut self, reference: &'c Value) -> Result<(&'c Value, &'c Value), Halt> {
         if let Some(known) = self.resolved.get(&address(reference)) {
             return Ok(*known);
@@ -166,7 +166,7 @@ impl<'c> Check<'c> {
         Ok(Some((at, resource)))
     }
 
-    /// A dynamic reference leads to the anchor of that name in the outermost resource that has one.
+    /// A dynamic reference resolves to the anchor of that name in the outermost resource that has one.
     pub(super) fn dynamic_target(&mut self, reference: &'c Value) -> Result<(&'c Value, &'c Value), Halt> {
         let (target, base) = self.target(reference)?;
         let name = reference.as_str().and_then(|text| text.split_once('#')).map_or("", |(_, name)| name);
@@ -183,7 +183,7 @@ impl<'c> Check<'c> {
         Ok(outermost.unwrap_or((target, base)))
     }
 
-    /// `$recursiveRef: "#"` leads to the outermost resource, if those in between say so too.
+    /// `$recursiveRef: "#"` resolves to the outermost resource, if all between have `$recursiveAnchor`.
     pub(super) fn recursive_target(&mut self, reference: &'c Value) -> Result<(&'c Value, &'c Value), Halt> {
         let (target, base) = self.target(reference)?;
         let is_recursive = |schema: &Value| schema.get("$recursiveAnchor") == Some(&Value::Bool(true));
@@ -202,7 +202,7 @@ impl<'c> Check<'c> {
         self.index.as_ref().ok_or(Halt::TooDeep)
     }
 
-    /// Goes into a schema that references inside start from.
+    /// Enters a resource.
     pub(super) fn entering<T>(
         &mut self,
         resource: &'c Value,

@@ -1,4 +1,4 @@
-//! The interpreter against the jsonschema library, and against schemas made to hold it up.
+//! Tests the interpreter against the jsonschema library and against hostile schemas.
 
 mod agreement;
 mod hostile;
@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::*;
 
-/// The answer to one value, and the steps it took; so many are there.
+/// Result for one value within `steps`, and the steps it took.
 fn checked(schema: &Value, value: &Value, steps: u64) -> (Result<Problems, Halt>, u64) {
     let (meter, patterns) = (Meter::new(steps), Patterns::default());
     let answer = Dialect::of(schema, &meter)

@@ -1,4 +1,4 @@
-//! `unevaluatedProperties` and `unevaluatedItems`: about what no other keyword has looked at.
+//! `unevaluatedProperties` and `unevaluatedItems`: names and items that no other keyword evaluated.
 
 use std::collections::HashSet;
 
@@ -9,7 +9,7 @@ use super::apply::not_allowed;
 use super::problems::At;
 use super::{Check, Halt, MAX_LEVELS, address};
 
-/// What was looked at: names of properties, or positions of items.
+/// Evaluated names of properties, or positions of items.
 #[derive(Default)]
 struct Seen {
     names: HashSet<String>,
@@ -73,7 +73,7 @@ impl<'c> Check<'c> {
         self.wrong(at, || not_allowed(what, &names, more))
     }
 
-    /// Adds what the keywords of a schema that accepts the value have looked at.
+    /// Adds what the keywords of an accepting schema have evaluated.
     fn see(&mut self, map: &'c Map<String, Value>, value: &Value, seen: &mut Seen, with_own: bool) -> Result<(), Halt> {
         self.spend(4 + 2 * map.len())?;
         if self.levels == MAX_LEVELS {

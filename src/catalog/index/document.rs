@@ -1,4 +1,4 @@
-//! What of a tool, a resource or a prompt is searched.
+//! Indexed text of a tool, resource or prompt.
 
 use std::sync::Arc;
 
@@ -10,24 +10,24 @@ use super::words::{Vocabulary, each_word, squashed};
 use crate::limits;
 use crate::manifest::{Offer, Offers, ServerEntry};
 
-/// Words of one tool that are looked at: the longest real definitions repeat themselves long before.
+/// Most indexed words of one tool: the longest real definitions repeat themselves long before.
 const MAX_WORDS: u32 = limits::DEFINITION_WORDS.max as u32;
-/// Levels of a schema that are looked at.
+/// Most indexed levels of a schema.
 const MAX_DEPTH: usize = 6;
 
-/// A tool, resource or prompt as the index takes it.
+/// A tool, resource or prompt for the index.
 pub(super) struct Document {
-    /// Each stem of it with what it counts, as [`super::tokens`] reads it: `ticket*5 creat*3`.
+    /// Each stem with its weight, as [`super::tokens`] parses it: `ticket*5 creat*3`.
     pub(super) words: String,
-    /// The stems of its name, each once, in the same way.
+    /// The stems of its name, each once, in the same form.
     pub(super) names: String,
     /// Its name, letters and digits only.
     pub(super) squashed: String,
-    /// What all its words count together.
+    /// Total weight of its words.
     pub(super) length: u32,
 }
 
-/// The documents of one server, which a later index takes over if the server is still as it was.
+/// Documents of one server, which a later index reuses while the server is unchanged.
 pub(super) struct OfServer {
     pub(super) name: String,
     stubs: Arc<ServerStubs>,
@@ -37,17 +37,17 @@ pub(super) struct OfServer {
 }
 
 impl OfServer {
-    /// Whether these are the documents of `server` too.
+    /// True if these are the documents of `server` too.
     pub(super) fn is_of(&self, server: &ServerEntry) -> bool {
         self.name == server.name && Arc::ptr_eq(&self.stubs, &server.stubs) && Arc::ptr_eq(&self.offers, &server.offers)
     }
 }
 
-/// Makes documents that share a vocabulary.
+/// Builds documents with a shared vocabulary.
 pub(super) struct Writer<'r> {
     vocabulary: Vocabulary,
     ranking: &'r Ranking,
-    /// What each stem counts in the document at hand; only those in `used` do.
+    /// Weight of each stem in the current document; only those in `used` are valid.
     counts: Vec<u32>,
     used: Vec<u32>,
     seen: u32,
@@ -128,7 +128,7 @@ impl<'r> Writer<'r> {
         });
     }
 
-    /// The whole of a name that has several parts, and the letters and digits of a part that has both.
+    /// Adds a name of several parts as a whole, and the letters and digits of a part that has both.
     fn add_name_parts(&mut self, name: &str, weight: u32) {
         if weight == 0 || !self.ranking.stems {
             return;
@@ -151,7 +151,7 @@ impl<'r> Writer<'r> {
         }
     }
 
-    /// Names, descriptions and values of a schema's properties, weighed in this order.
+    /// Adds names, descriptions and values of a schema's properties, with the weights in this order.
     fn add_schema(&mut self, schema: &Value, weights: [u32; 3], depth: usize) {
         let Some(schema) = schema.as_object().filter(|_| depth < MAX_DEPTH && self.seen < MAX_WORDS) else { return };
         for (name, property) in schema.get("properties").and_then(Value::as_object).into_iter().flatten() {
@@ -189,7 +189,7 @@ fn as_text(words: &[(u32, u32)], vocabulary: &Vocabulary) -> String {
         text.push_str(vocabulary.stem(*id));
         text.push('*');
         match u8::try_from(*count) {
-            // Nearly all of them, and formatting is slow.
+            // Nearly all weights; formatting is slow.
             Ok(digit @ 0..10) => text.push(char::from(b'0' + digit)),
             _ => text.push_str(&count.to_string()),
         }

@@ -1,8 +1,8 @@
-//! Which tools fit a question: BM25F over a tantivy index in memory, with stems, synonyms and forgiving of typos.
+//! Ranks tools for a query: BM25F over an in-memory tantivy index, with stems, synonyms and typo tolerance.
 //!
-//! Every tool is one bag of weighted stems in one field: what a word counts is how often it is in the postings, so
-//! that one look-up a word is enough. Scores are summed here and not by tantivy's queries, since a word and its
-//! synonyms have to count once, and since sentences are scored one by one.
+//! Every tool is one bag of weighted stems in one field: the weight of a word is its frequency in the postings, so that
+//! one look-up per word is enough. Scores are summed here and not by tantivy's queries, since a word and its synonyms
+//! must count once, and since sentences are scored one by one.
 
 mod document;
 mod query;
@@ -28,24 +28,25 @@ use crate::error::{Error, ErrorCode, Result};
 use crate::manifest::ServerEntry;
 use crate::meter::{Halt, Meter, Stopped};
 
-/// Memory for building the one segment, in bytes a document, and altogether. A third of it becomes the table of words,
-/// which grows where it has to; a catalog is built several times while servers connect, so that a table of megabytes for
-/// a few tools would be most of the time to the first answer.
+/// Memory for building the single segment, in bytes per document and in total. A third of it becomes the word table,
+/// which grows on demand. A catalog is built several times while servers connect: a table of megabytes for a few tools
+/// would be most of the time to the first answer.
 const DOCUMENT_MEMORY: usize = 2 << 10;
 const BUILD_MEMORY: std::ops::RangeInclusive<usize> = (256 << 10)..=(64 << 20);
-/// Servers from which on their documents are made on several threads.
+/// Least number of servers for building documents on several threads.
 const MIN_PARALLEL: usize = 16;
-/// What work costs in metered steps: looking a word up, a character of a word that is looked for as misspelt, and how
-/// many postings or documents are looked at for one.
+/// Costs in metered steps: a look-up, a character of a word that is searched as misspelt, and postings or documents per
+/// step.
 const LOOK_UP: u64 = 10;
 const FUZZY_CHARACTER: u64 = 1_000;
 const POSTINGS_A_STEP: u64 = 4;
 const DOCUMENTS_A_STEP: u64 = 16;
-/// Known words that an unknown one may stand for.
+/// Most known words that an unknown one may stand for.
 const MAX_MEANT: usize = 4;
-/// Known words that start with or are like an unknown one, of which those are chosen. A server can list a million.
+/// Most candidates, known words with an unknown one as prefix or near it, to choose them from. A server can list a
+/// million.
 const MAX_LIKE: usize = 256;
-/// Steps for each of them.
+/// Steps per candidate.
 const LIKE: u64 = 4;
 
 /// A read-only index of the tools, resources and prompts of one catalog.
@@ -54,23 +55,23 @@ pub(super) struct Index {
     names: Arc<InvertedIndexReader>,
     fields: [Field; 2],
     ranking: Ranking,
-    /// What a length does to what a document's words count, a document.
+    /// BM25 length norm of each document.
     norms: Vec<f32>,
-    /// How rare the words of a document's name are together, a document.
+    /// Total rarity of the words in each document's name.
     name_weights: Vec<f32>,
     /// Server of each document.
     servers: Vec<u32>,
-    /// The words that a query names a server by.
+    /// Words by which a query names a server.
     server_names: Vec<Vec<String>>,
-    /// Names without anything but letters and digits, in order, with the document.
+    /// Names reduced to letters and digits, sorted, with their document.
     by_name: Vec<(String, u32)>,
-    /// What it was made of, a server.
+    /// Documents by server.
     documents: Vec<Arc<OfServer>>,
 }
 
 impl Index {
-    /// Indexes the tools of `servers` in order, and after them their resources and prompts; a hit's id is the position
-    /// there. Of a server that `previous` has as it is now, its work is taken over.
+    /// Indexes the tools of `servers` in order, then their resources and prompts; a hit's id is its position there.
+    /// Reuses the documents of unchanged servers from `previous`.
     ///
     /// # Errors
     /// `INTERNAL` when tantivy fails, which in memory it should not.
@@ -78,7 +79,7 @@ impl Index {
         Self::try_build(servers, previous, ranking).map_err(broken)
     }
 
-    /// Whether this is the index of `servers` too: what changed is their states at most.
+    /// True if this is the index of `servers` too: at most their states changed.
     pub(super) fn is_of(&self, servers: &[Arc<ServerEntry>]) -> bool {
         self.documents.len() == servers.len() && self.documents.iter().zip(servers).all(|(own, new)| own.is_of(new))
     }
@@ -127,7 +128,7 @@ impl Index {
         })
     }
 
-    /// Ids of the documents that fit `query` and for which `keep` holds, best first, ties in order of id.
+    /// Ids of the documents that match `query` and `keep`, best first, ties in order of id.
     ///
     /// # Errors
     /// `INTERNAL` when tantivy fails; or the meter stops the work.
@@ -161,7 +162,7 @@ impl Index {
         Ok(best.into_iter().map(|(document, score)| (document as usize, score)).collect())
     }
 
-    /// What each document has of `terms`: of a word and its synonyms the best counts, once.
+    /// Scores each document for `terms`: of a word and its synonyms the best counts, once.
     fn score(&self, terms: &[query::Term], scratch: &mut Scratch, meter: &Meter) -> Result<(), Halt> {
         let Scratch { all, of_name, of_term } = scratch;
         for term in terms {
@@ -219,7 +220,7 @@ impl Index {
         Ok(known(index, field, stem)?.map(|info| rarity(self.norms.len(), info.doc_freq)))
     }
 
-    /// The word, its synonyms, and the words that an unknown one may stand for, each with what it counts.
+    /// The word, its synonyms, and the likely meanings of an unknown word, each with its weight.
     fn variants(&self, term: &query::Term, meter: &Meter) -> Result<Vec<(String, f32)>, Halt> {
         let mut variants = vec![(term.stem.clone(), 1.0)];
         if self.ranking.synonyms > 0.0 {
@@ -234,7 +235,7 @@ impl Index {
         Ok(variants)
     }
 
-    /// The most frequent known words that start with an unknown one, else those that are one edit away.
+    /// The most frequent known words with an unknown one as prefix, else those at edit distance one.
     fn meant(&self, stem: &str, meter: &Meter) -> Result<Vec<String>, Halt> {
         let mut found = Vec::new();
         let end = format!("{stem}\u{10ffff}");
@@ -257,7 +258,7 @@ impl Index {
         Ok(found.into_iter().map(|(_, stem)| stem).collect())
     }
 
-    /// The tools of a server gain by the share of its name's words that are in the query.
+    /// Boosts the tools of a server by the share of its name's words in the query.
     fn favour_named_servers(&self, terms: &[query::Term], scores: &mut Scores, meter: &Meter) -> Result<(), Stopped> {
         meter.spend((self.server_names.len() * terms.len()) as u64 / POSTINGS_A_STEP)?;
         let share = |words: &Vec<String>| {
@@ -275,8 +276,8 @@ impl Index {
         Ok(())
     }
 
-    /// Puts the documents first whose whole name the query is, then those whose name a query that reads as a part of
-    /// a name starts.
+    /// Puts documents first whose whole name is the query, then those whose name starts with it, if the query reads as
+    /// part of a name.
     fn names_first(&self, text: &str, best: &mut Vec<(u32, f32)>, keep: &impl Fn(usize) -> bool) {
         let wanted = words::squashed(text);
         if wanted.len() < 2 || wanted.len() > 128 {
@@ -305,7 +306,7 @@ impl Index {
     }
 }
 
-/// Scores of one part of a query, emptied after each.
+/// Scores of one part of a query, cleared after each.
 struct Scratch {
     all: Scores,
     of_name: Scores,
@@ -327,14 +328,14 @@ fn broken(error: impl std::fmt::Display) -> Error {
     Error::new(ErrorCode::Internal, format!("the search index failed: {error}"))
 }
 
-/// How rare a word is that `count` of `total` documents have (BM25's inverse document frequency).
+/// BM25's inverse document frequency of a word in `count` of `total` documents.
 #[expect(clippy::cast_precision_loss, reason = "catalogs are not that large")]
 fn rarity(total: usize, count: u32) -> f32 {
     let (total, count) = (total as f32, count as f32);
     ((total - count + 0.5) / (count + 0.5)).ln_1p()
 }
 
-/// The documents of each server: those of `previous` where it is the same, else new ones, made on every processor.
+/// Documents of each server: reused from `previous` if unchanged, else built on every processor.
 fn documents(servers: &[Arc<ServerEntry>], previous: Option<&Index>, ranking: &Ranking) -> Vec<Arc<OfServer>> {
     let known: HashMap<&str, &Arc<OfServer>> =
         previous.into_iter().flat_map(|index| &index.documents).map(|of| (of.name.as_str(), of)).collect();

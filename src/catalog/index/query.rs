@@ -1,29 +1,29 @@
-//! What a query looks for.
+//! Parses a query.
 
 use super::ranking::Ranking;
 use super::words::{is_stop_word, stem, words};
 
 use crate::limits;
 
-/// Words of a query that are looked at.
+/// Most words of a query.
 const MAX_WORDS: usize = limits::QUERY_WORDS.max;
-/// Letters that a word needs to be taken for a misspelt or unfinished one.
+/// Least letters of a word that may be misspelt or unfinished.
 const MIN_TYPO: usize = 4;
-/// Bytes beyond which a word is looked for only as it is. The automaton for a misspelt one takes 7 KB a character.
+/// Most bytes of a word for fuzzy search: the automaton takes 7 KB per character.
 const MAX_TYPO: usize = limits::FUZZY_WORD.max;
-/// Words of server names that say nothing of the server.
+/// Words of server names that identify no server.
 const OF_ANY_SERVER: [&str; 4] = ["mcp", "server", "api", "tools"];
 
 /// A word of a query.
 pub(super) struct Term {
     pub(super) stem: String,
-    /// How often it is there.
+    /// Frequency in the query.
     pub(super) count: f32,
-    /// Whether it may stand for another one if it is unknown.
+    /// True if it may stand for another word when unknown.
     pub(super) may_be_typo: bool,
 }
 
-/// The words of a query, without stop words unless there is nothing else.
+/// The words of a query, without stop words unless there are no others.
 pub(super) fn terms(text: &str, ranking: &Ranking) -> Vec<Term> {
     let all = words(text);
     let kept: Vec<&String> = all.iter().filter(|word| !ranking.stop_words || !is_stop_word(word)).collect();
@@ -41,7 +41,7 @@ pub(super) fn terms(text: &str, ranking: &Ranking) -> Vec<Term> {
     terms
 }
 
-/// The words that a query names a server by.
+/// Words by which a query names a server.
 pub(super) fn server_words(name: &str, ranking: &Ranking) -> Vec<String> {
     let own = words(name).into_iter().filter(|word| !OF_ANY_SERVER.contains(&word.as_str()));
     own.map(|word| if ranking.stems { stem(&word) } else { word }).collect()

@@ -1,36 +1,36 @@
-//! What counts how much when tools are ranked: one place for every figure, so that an evaluation can take parts away.
+//! Weights of the ranking, all in one place, so that an evaluation can switch parts off.
 
-/// The figures of the ranking. The default is what ForgeFS ranks with; `cargo xtask eval` says what each part is worth.
+/// Weights of the ranking. The default is in production; `cargo xtask eval` measures the value of each part.
 #[derive(Debug, Clone, serde::Serialize, serde::Deserialize)]
 pub struct Ranking {
-    /// What one word of each field counts: a tool's words are one bag in which the words of its name are there this
-    /// many times (BM25F with one length for all fields; Robertson, Zaragoza and Taylor, CIKM 2004).
+    /// Weight of a word in each field: a tool is one bag of words that has each word of its name this many times (BM25F
+    /// with one length for all fields; Robertson, Zaragoza and Taylor, CIKM 2004).
     pub fields: Fields,
-    /// How soon more of the same word adds nothing (BM25's k1).
+    /// Saturation of term frequency (BM25's k1).
     pub k1: f32,
-    /// How much a long description is held against a tool (BM25's b).
+    /// Length normalisation (BM25's b).
     pub b: f32,
-    /// Exponent of a word's rarity; under 1 it limits what one rare word can outweigh.
+    /// Exponent of a word's rarity; under 1 it limits the weight of one rare word.
     pub rarity: f32,
-    /// Exponent of how often a word is in the query.
+    /// Exponent of a word's frequency in the query.
     pub repeats: f32,
-    /// Whether `issues` and `issue` are the same word.
+    /// True if `issues` and `issue` are the same word.
     pub stems: bool,
-    /// Whether words such as `the` are left out of queries.
+    /// True if queries drop words such as `the`.
     pub stop_words: bool,
-    /// What a synonym counts beside the word itself; 0 for none.
+    /// Weight of a synonym relative to the word; 0 for none.
     pub synonyms: f32,
-    /// What the word counts that an unknown one was probably meant to be; 0 for none.
+    /// Weight of a typo's likely meaning; 0 for none.
     pub typos: f32,
-    /// What it counts that much of a tool's name is in the query.
+    /// Weight of the share of a tool's name in the query.
     pub coverage: f32,
-    /// How much the tools of a server gain that the query names, as a share of their score; half of it for half of the
-    /// words of its name.
+    /// Boost for tools of a server that the query names, as a share of their score; half for half of the words of its
+    /// name.
     pub server_named: f32,
-    /// Exponent of a sentence's score where several are added up; over 1 favours the tool that fits one sentence
-    /// well over the one that fits each a little. 0 takes the whole text as one sentence.
+    /// Exponent of a sentence's score when several are summed; over 1 favours a tool that matches one sentence well
+    /// over one that matches each a little. 0 takes the whole text as one sentence.
     pub fusion: i32,
-    /// Whether a query that is a tool's name, or starts one, has that tool first.
+    /// True if a query that is a tool's name, or its prefix, puts that tool first.
     pub names_first: bool,
 }
 
@@ -69,7 +69,7 @@ impl Default for Ranking {
 }
 
 impl Ranking {
-    /// BM25 as in the textbook over all of a tool's text, to compare with.
+    /// Textbook BM25 over all text of a tool, as a baseline.
     #[must_use]
     pub fn plain() -> Self {
         Self {

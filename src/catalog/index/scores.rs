@@ -1,6 +1,6 @@
-//! Scores of documents, a slot each, of which only those in use are looked at.
+//! Sparse scores of documents.
 
-/// Scores by document; 0 is none.
+/// Score of each document; 0 for none.
 pub(super) struct Scores {
     by_document: Vec<f32>,
     used: Vec<u32>,
@@ -41,7 +41,7 @@ impl Scores {
         }
     }
 
-    /// How many documents have a score.
+    /// Number of documents with a score.
     pub(super) fn count(&self) -> usize {
         self.used.len()
     }
@@ -52,7 +52,7 @@ impl Scores {
         }
     }
 
-    /// Takes the score of each document that has one.
+    /// Removes all scores and passes them to `each`.
     pub(super) fn drain(&mut self, mut each: impl FnMut(u32, f32)) {
         for document in self.used.drain(..) {
             if let Some(slot) = self.by_document.get_mut(document as usize) {
@@ -61,7 +61,7 @@ impl Scores {
         }
     }
 
-    /// The best `limit` of those for which `keep` holds, ties in order of document.
+    /// The best `limit` documents that match `keep`, ties in order of document.
     pub(super) fn best(&self, limit: usize, keep: impl Fn(u32) -> bool) -> Vec<(u32, f32)> {
         let mut found: Vec<(u32, f32)> = Vec::with_capacity(self.used.len());
         self.each(|document, score| {

@@ -1,14 +1,14 @@
-//! Words that agents and servers use for the same thing.
+//! Synonyms of agents and servers.
 
 use std::collections::HashMap;
 use std::sync::LazyLock;
 
 use super::words;
 
-/// A line is a group; the words of a group stand for each other, and groups are not joined.
+/// One group per line. The words of a group are synonyms of each other; groups are not joined.
 const GROUPS: &str = include_str!("synonyms.txt");
 
-/// The stems that stand for `stem`.
+/// Synonyms of `stem`.
 pub(super) fn of(stem: &str) -> &'static [String] {
     static BY_STEM: LazyLock<HashMap<String, Vec<String>>> = LazyLock::new(read);
     BY_STEM.get(stem).map_or(&[], Vec::as_slice)

@@ -1,8 +1,8 @@
-//! How tantivy reads the text of a document: `ticket*5` is the word five times.
+//! Tokenizer for documents: `ticket*5` is the word five times.
 
 use tantivy::tokenizer::{Token, TokenStream, Tokenizer};
 
-/// The tokenizer's name in the schema.
+/// Name of the tokenizer in the schema.
 pub(super) const NAME: &str = "counted";
 
 #[derive(Clone, Default)]

@@ -1,19 +1,19 @@
-//! Text to words: splitting, stems, stop words, sentences.
+//! Splits text into words and sentences; stems; stop words.
 
 use std::collections::HashMap;
 
 use frostem::{Algorithm, Stemmer};
 
-/// Words of a query that say nothing of a tool.
+/// Words of a query that describe no tool.
 const STOP_WORDS: &str = include_str!("stop_words.txt");
-/// Sentences of a query that are looked for on their own; those after them are one.
+/// Most sentences of a query searched on their own; the rest is one.
 const MAX_SENTENCES: usize = 32;
-/// Words that a sentence needs to be looked for on its own.
+/// Least words of a sentence searched on its own.
 const MIN_SENTENCE: usize = 2;
 
-/// Calls `word` with each word of names and prose, in lower case: split at everything that is no letter or digit,
-/// between lower and upper case (`createIssue`), and before the last capital of a run (`HTTPServer`). Scripts without
-/// spaces between words are taken in pairs of letters.
+/// Calls `word` with each word of names and prose, in lower case. Splits at everything but letters and digits, between
+/// lower and upper case (`createIssue`), and before the last capital of a run (`HTTPServer`). Scripts without spaces
+/// become pairs of letters.
 pub(super) fn each_word(text: &str, mut word: impl FnMut(&str)) {
     if text.is_ascii() {
         each_ascii_word(text, &mut word);
@@ -22,7 +22,7 @@ pub(super) fn each_word(text: &str, mut word: impl FnMut(&str)) {
     }
 }
 
-/// Most text by far, without looking at characters twice.
+/// Fast path for ASCII, which is nearly all text.
 fn each_ascii_word(text: &str, word: &mut impl FnMut(&str)) {
     let bytes = text.as_bytes();
     let mut lower = String::new();
@@ -108,7 +108,7 @@ fn pairs(letters: &[char], word: &mut impl FnMut(&str)) {
     }
 }
 
-/// Chinese, Japanese, Thai.
+/// True for Chinese, Japanese and Thai.
 fn is_unspaced(c: char) -> bool {
     matches!(c, '\u{e00}'..='\u{e7f}' | '\u{3040}'..='\u{30ff}' | '\u{3400}'..='\u{4dbf}' | '\u{4e00}'..='\u{9fff}')
 }
@@ -120,12 +120,12 @@ pub(super) fn words(text: &str) -> Vec<String> {
     words
 }
 
-/// Letters and digits of `text` in lower case, as names are compared.
+/// Letters and digits of `text` in lower case, to compare names.
 pub(super) fn squashed(text: &str) -> String {
     text.chars().filter(|c| c.is_alphanumeric()).flat_map(char::to_lowercase).collect()
 }
 
-/// Whether a query leaves `word` out.
+/// True if queries drop `word`.
 pub(super) fn is_stop_word(word: &str) -> bool {
     static WORDS: std::sync::LazyLock<std::collections::HashSet<&str>> = std::sync::LazyLock::new(|| {
         STOP_WORDS.lines().filter(|line| !line.starts_with('#')).flat_map(str::split_whitespace).collect()
@@ -133,12 +133,12 @@ pub(super) fn is_stop_word(word: &str) -> bool {
     WORDS.contains(word)
 }
 
-/// The stem of an English word; a word of another language is mostly left as it is.
+/// Stems an English word; words of other languages mostly stay unchanged.
 pub(super) fn stem(word: &str) -> String {
     Stemmer::new(Algorithm::English).stem(word).into_owned()
 }
 
-/// The sentences of a query that have enough words; the whole query where that is one or none.
+/// Sentences of a query with enough words; the whole query if that is one or none.
 pub(super) fn sentences(text: &str) -> Vec<&str> {
     let mut sentences = Vec::new();
     let mut start = 0;
@@ -160,7 +160,7 @@ pub(super) fn sentences(text: &str) -> Vec<&str> {
     if sentences.len() > 1 { sentences } else { vec![text] }
 }
 
-/// Numbers for the stems of one index, so that a word is stemmed once.
+/// Ids for the stems of one index; each word is stemmed once.
 #[derive(Default)]
 pub(super) struct Vocabulary {
     ids: HashMap<Box<str>, u32>,
@@ -169,7 +169,7 @@ pub(super) struct Vocabulary {
 }
 
 impl Vocabulary {
-    /// The number of `word`'s stem, or of the word itself.
+    /// Id of the stem of `word`, or of the word itself.
     pub(super) fn id(&mut self, word: &str, stems: bool) -> u32 {
         if let Some(id) = self.ids.get(word) {
             return *id;
@@ -184,7 +184,7 @@ impl Vocabulary {
         id
     }
 
-    /// The stem with this number.
+    /// The stem with this id.
     pub(super) fn stem(&self, id: u32) -> &str {
         self.stems.get(id as usize).map_or("", |stem| stem)
     }

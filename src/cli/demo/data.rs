@@ -1,4 +1,4 @@
-//! What the sample server knows and does.
+//! Data and tools of the sample server.
 
 use serde_json::{Map, Value, json};
 
@@ -37,7 +37,7 @@ impl Data {
     }
 }
 
-/// Calls a tool; the error is what the tool says.
+/// Calls a tool; the error is the tool's own.
 pub(super) fn call(data: &mut Data, tool: &str, args: &Value) -> Result<Value, String> {
     match tool {
         "list_tickets" => Ok(tickets(data, args, |_| true)),
@@ -102,7 +102,7 @@ fn find(entries: &[Value], args: &Value, what: &str) -> Result<usize, String> {
     position.ok_or_else(|| format!("there is no {what} {}", args.get("id").unwrap_or(&Value::Null)))
 }
 
-/// The entries that have, for each of `keys`, the value that the arguments ask for.
+/// Entries that match the arguments in each of `keys`.
 fn matching<'a>(entries: &'a [Value], args: &Value, keys: &[&str]) -> Vec<&'a Value> {
     let fits =
         |entry: &&Value| keys.iter().all(|key| args.get(key).is_none_or(|wanted| entry.get(key) == Some(wanted)));
@@ -145,7 +145,7 @@ fn events<'a>(data: &'a Data, args: &Value) -> Vec<&'a Value> {
     data.events.iter().filter(fits).collect()
 }
 
-/// The first full hour from 9 to 16 at which nobody is busy.
+/// The first full hour from 9 to 16 at which everyone is free.
 fn free_slot(data: &Data, args: &Value) -> Value {
     let day = text(args, "day");
     let people: Vec<&str> = args["attendees"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();

@@ -1,4 +1,4 @@
-//! `forgefs demo`: what an agent sees, step by step, and what it costs beside a plain tool list.
+//! `forgefs demo`: an agent's view, step by step, and its cost compared with a plain tool list.
 
 mod data;
 mod server;
@@ -29,7 +29,7 @@ const ROLES: [(&str, &str); 3] =
 /// The task, once in each language.
 const JAVASCRIPT: &str = include_str!("task.js");
 const STARLARK: &str = include_str!("task.star");
-/// A script with a mistake in it.
+/// A script with a mistake.
 const MISTAKE: &str = "const t = await tickets.get_tiket({id: 1})\nreturn t.title";
 
 #[derive(Args)]
@@ -57,7 +57,7 @@ pub(super) async fn demo(global: &Global, ui: Ui) -> Result<ExitCode, Failure> {
     let starlark = walk.execute("execute, Starlark", Language::Starlark, STARLARK).await;
     let mistake = walk.execute("execute, with a mistake", Language::Javascript, MISTAKE).await;
     walk.compare(task);
-    // The demo is its own test: both scripts must succeed, the mistake must be explained.
+    // The demo tests itself: both scripts must succeed, and the mistake must be explained.
     Ok(ExitCode::from(u8::from(!(javascript && starlark && !mistake))))
 }
 
@@ -65,7 +65,7 @@ struct Walk {
     ui: Ui,
     gateway: Gateway,
     session: Arc<Session>,
-    /// Tokens so far: definitions, what the agent wrote, and what it was answered.
+    /// Tokens so far: definitions, the agent's input, and the answers.
     total: usize,
 }
 
@@ -96,7 +96,7 @@ impl Walk {
         Ok(Self { ui, session: gateway.open_session(Principal::local()), gateway, total: 0 })
     }
 
-    /// What every client has in its context: four definitions and the instructions.
+    /// Context of every client: four definitions and the instructions.
     fn surface(&mut self) {
         let definitions = definitions();
         let list = serde_json::to_string(&definitions).unwrap_or_default();

@@ -12,7 +12,7 @@ use serde_json::{Map, Value};
 
 use super::data::{self, Data};
 
-/// The tool lists of the three roles.
+/// Tool lists of the three roles.
 const TOOLS: &str = include_str!("tools.json");
 
 /// Raw definitions of a role's tools; empty for an unknown role.

@@ -1,18 +1,18 @@
-//! Which parts of imported values are credentials, and what becomes of them.
+//! Finds credentials in imported values, and decides how to write them.
 
 use super::hidden::{Span, in_text, is_plausible, is_random, merged};
 use super::references::variable_name;
 use super::spelling::Known;
 use crate::config::{Env, sounds_secret};
 
-/// What to do with credentials that stand in a host's file.
+/// Handling of credentials in a host's file.
 #[derive(Clone, Copy)]
 pub(super) struct Credentials<'a> {
     /// The environment of this process.
     pub(super) env: Env<'a>,
-    /// Write references in their place. Else they are copied, so that the servers work at once.
+    /// Write references in their place. Otherwise they are copied, so that the servers work at once.
     pub(super) leave_out: bool,
-    /// Credentials that were found in any value: they are looked for in all others.
+    /// Credentials found in any value, to find them in all others.
     pub(super) known: &'a Known,
 }
 
@@ -22,10 +22,10 @@ impl Credentials<'_> {
         (self.env)(name)
     }
 
-    /// The variable to refer to in place of a credential; `None` to copy it.
+    /// Variable to refer to in place of a credential; `None` to copy it.
     pub(super) fn reference(&self, server: &str, part: &Part) -> Option<String> {
         let own = variable_name(&part.name);
-        // A variable of the same name that holds the very value is what the user means.
+        // A variable of the same name with the same value is the one the user means.
         if self.env(&own).is_some_and(|value| value == part.value) {
             return Some(own);
         }
@@ -36,22 +36,22 @@ impl Credentials<'_> {
     }
 }
 
-/// Where in a value a credential is.
+/// Position of a credential in a value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Part {
     /// First byte.
     pub(super) start: usize,
     /// Byte after the last.
     pub(super) end: usize,
-    /// The credential itself.
+    /// The credential.
     pub(super) value: String,
-    /// What it is called.
+    /// Name of the credential.
     name: String,
-    /// The name is that of an environment variable.
+    /// True if the name is that of an environment variable.
     is_variable: bool,
 }
 
-/// The parts of `text` where the spans are.
+/// The parts of `text` at the spans.
 fn parts(text: &str, spans: Vec<Span>) -> Vec<Part> {
     let part = |(start, end, name): Span| {
         let value = text.get(start..end)?.to_owned();
@@ -65,17 +65,17 @@ pub(super) fn whole(name: &str, value: &str) -> Vec<Part> {
     parts(value, vec![(0, value.len(), name.to_owned())])
 }
 
-/// A value of which nothing is known.
+/// Finds credentials in a value of unknown meaning.
 pub(super) fn in_value(value: &str) -> Vec<Part> {
     parts(value, in_text(value))
 }
 
-/// Where credentials of other values stand in this one.
+/// Finds other values' credentials in this one.
 pub(super) fn repeated(value: &str, known: &Known) -> Vec<Part> {
     parts(value, known.places(value))
 }
 
-/// A variable of the server's environment.
+/// Finds credentials in a variable of the server's environment.
 pub(super) fn in_variable(name: &str, value: &str) -> Vec<Part> {
     let secret = (sounds_secret(name) && is_plausible(name, value)) || is_random(value) || !in_text(value).is_empty();
     if !secret {
@@ -84,7 +84,7 @@ pub(super) fn in_variable(name: &str, value: &str) -> Vec<Part> {
     whole(name, value).into_iter().map(|part| Part { is_variable: true, ..part }).collect()
 }
 
-/// A header, without its scheme.
+/// Finds the credential in a header, without its scheme.
 pub(super) fn in_header(name: &str, value: &str) -> Vec<Part> {
     parts(value, header(name, value))
 }
@@ -102,10 +102,10 @@ fn header(name: &str, value: &str) -> Vec<Span> {
 const HEADERS: &[&str] = &["-H", "-h", "--header", "--headers", "--http-header"];
 const VARIABLES: &[&str] = &["-e", "--env", "--env-var", "--set-env", "-E"];
 const USERS: &[&str] = &["-u", "--user", "--proxy-user", "-U", "--basic-auth", "--login"];
-/// Options whose value says where or which, not who may.
+/// Options whose value names a place or an object, not a credential.
 const PLACES: &[&str] = &["ID", "REF", "PROJECT", "ORG", "FILE", "PATH", "DIR", "IMAGE", "COMMIT", "SHA", "DIGEST"];
 
-/// An argument: by the option that it is or follows, by what stands in it, and by its look.
+/// Finds credentials in an argument: by its own option or the option before it, by names in it, and by form.
 pub(super) fn in_argument(previous: Option<&str>, argument: &str) -> Vec<Part> {
     let mut spans = in_text(argument);
     let (option, at) = match argument.split_once('=') {
@@ -121,7 +121,7 @@ pub(super) fn in_argument(previous: Option<&str>, argument: &str) -> Vec<Part> {
         None => Vec::new(),
     };
     spans.extend(own.into_iter().map(|(start, end, name)| (start + at, end + at, name)));
-    // `NAME=value` as `env` takes it, its value to the very end, unless it is a line for a shell.
+    // `NAME=value` as for `env`, with its value to the very end, unless it is a line for a shell.
     let is_line = previous.is_some_and(|previous| previous.starts_with('-') && previous.ends_with('c'));
     if let Some((name, value)) = argument.split_once('=').filter(|_| !is_line)
         && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.'))
@@ -140,7 +140,7 @@ pub(super) fn in_argument(previous: Option<&str>, argument: &str) -> Vec<Part> {
     parts(argument, spans)
 }
 
-/// What is secret in the value of an option.
+/// Finds credentials in the value of an option.
 fn of_option(option: &str, value: &str) -> Vec<Span> {
     let whole = |name: &str| vec![(0, value.len(), name.to_owned())];
     let split = |by: char| {
@@ -174,7 +174,7 @@ fn of_option(option: &str, value: &str) -> Vec<Span> {
     }
 }
 
-/// A password right behind a short option, as `mysql` takes it.
+/// A password directly behind a short option, as for `mysql`.
 fn attached(argument: &str) -> Vec<Span> {
     match argument.strip_prefix("-p") {
         Some(value) if is_password(value) => vec![(2, argument.len(), "PASSWORD".to_owned())],
@@ -182,7 +182,7 @@ fn attached(argument: &str) -> Vec<Span> {
     }
 }
 
-/// Whether a text is a password by its look: one word of several kinds of characters.
+/// True if a text looks like a password: one word of several kinds of characters.
 fn is_password(text: &str) -> bool {
     let has = |kind: fn(&u8) -> bool| text.as_bytes().iter().any(kind);
     let special =
@@ -244,7 +244,7 @@ mod tests {
         }
     }
 
-    /// Ways in which arguments carry credentials, the one before included; `@` stands for the credential.
+    /// Arguments with credentials, each with the argument before it; `@` stands for the credential.
     const WAYS: &[(&str, &str)] = &[
         ("--token", "@"),
         ("--api-key", "@"),

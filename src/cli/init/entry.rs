@@ -1,13 +1,13 @@
-//! One `[servers.<name>]` entry to be written.
+//! One `[servers.<name>]` entry to write.
 
 use std::fmt::Write as _;
 
-/// A server as `forge.toml` describes it. Texts are in its syntax, references included.
+/// A server in terms of `forge.toml`. Texts are in its syntax, references included.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Entry {
     /// Name in `forge.toml`.
     pub(super) name: String,
-    /// Which files it came from.
+    /// Source files.
     pub(super) origins: Vec<String>,
     pub(super) transport: Transport,
     pub(super) description: Option<String>,
@@ -18,23 +18,23 @@ pub(super) struct Entry {
     pub(super) tools: Vec<(&'static str, Vec<String>)>,
     /// Keys of `[servers.<name>.auth]`, with values as TOML.
     pub(super) auth: Vec<(&'static str, String)>,
-    /// Keys whose values are credentials, written as they are.
+    /// Keys whose values are plain credentials.
     pub(super) secrets: Vec<String>,
-    /// Credentials that variables stand for.
+    /// Credentials behind variables.
     pub(super) hidden: Vec<String>,
-    /// Variables that must be set and are not.
+    /// Required variables that are not set.
     pub(super) unset: Vec<String>,
-    /// Where it stands among all that were found.
+    /// Position among all servers found.
     pub(super) position: usize,
-    /// Another server has its name: it is to be looked at before it is used.
+    /// True if another server has its name: the user should check it first.
     pub(super) is_doubtful: bool,
-    /// It stands in a file that others write too.
+    /// True if it comes from a file that others can write too.
     pub(super) is_shared: bool,
-    /// What else the reader should know.
+    /// Further notes for the user.
     pub(super) notes: Vec<String>,
 }
 
-/// How it is reached.
+/// Transport.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Transport {
     Stdio { command: String, args: Vec<String>, env: Vec<(String, String)>, cwd: Option<String> },
@@ -91,8 +91,8 @@ impl Entry {
         out
     }
 
-    /// Takes over the rules of the same server in another file, which never allow more: denied stays denied, switched off
-    /// stays switched off. A file of a project does not change what the user's own files say is allowed.
+    /// Merges the rules of the same server from another file, which never allow more: denied stays denied, disabled
+    /// stays disabled. A project's file cannot change what the user's own files allow.
     pub(super) fn join(&mut self, other: &Self) {
         self.disabled |= other.disabled;
         for (kind, tools) in &other.tools {
@@ -111,7 +111,7 @@ impl Entry {
         }
     }
 
-    /// Whether a table of a configuration is of the same server.
+    /// True if a configuration table is of the same server.
     pub(super) fn is_at(&self, table: &toml::Value) -> bool {
         let text = |key| table.get(key).and_then(toml::Value::as_str);
         match &self.transport {
@@ -124,12 +124,12 @@ impl Entry {
         }
     }
 
-    /// Whether it is written as disabled.
+    /// True if it is written as disabled.
     pub(super) fn is_off(&self) -> bool {
         self.disabled || self.is_doubtful || !self.unset.is_empty()
     }
 
-    /// The entry with its comments. With `refused`, the reason why it cannot be used, all of it is a comment.
+    /// Renders the entry with its comments. If it is `refused`, all of it is a comment.
     pub(super) fn render(&self, refused: Option<&str>) -> String {
         let mut out = String::new();
         let mut comment = |text: String| {
@@ -154,12 +154,12 @@ impl Entry {
     }
 }
 
-/// A text without anything that would end a line or turn its direction.
+/// A text without line ends and direction marks.
 pub(super) fn plain(text: &str) -> String {
     text.chars().map(|c| if c.is_control() || turns(c) { ' ' } else { c }).collect()
 }
 
-/// Whether a character makes text read otherwise than it is stored.
+/// True if a character changes how text reads.
 fn turns(c: char) -> bool {
     matches!(c, '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
@@ -170,7 +170,7 @@ fn key(name: &str) -> String {
     if bare { name.to_owned() } else { string(name) }
 }
 
-/// A TOML string: JSON's form is one, but for DEL. What would deceive the reader is escaped too.
+/// A TOML string, in JSON's form, which is valid but for DEL. Deceptive characters are escaped too.
 pub(super) fn string(text: &str) -> String {
     let quoted = serde_json::Value::from(text).to_string();
     let escape = |c: char| match c == '\u{7f}' || turns(c) {

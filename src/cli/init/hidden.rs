@@ -1,5 +1,5 @@
-//! Credentials inside of texts whose place says nothing: URLs, connection strings, JSON, lines for a shell, base64. What
-//! vendors' tokens look like is the redactor's knowledge.
+//! Finds credentials inside texts whose place has no meaning: URLs, connection strings, JSON, shell lines, base64. The
+//! redactor knows the form of vendors' tokens.
 
 use serde_json::Value;
 
@@ -10,12 +10,12 @@ use crate::redact;
 /// First byte, byte after the last, and a name.
 pub(super) type Span = (usize, usize, String);
 
-/// Levels of texts within texts that are looked at: JSON in base64 in a URL in JSON.
+/// Most levels of nested texts: JSON in base64 in a URL in JSON.
 const LEVELS: usize = 4;
-/// Longest text that is looked at, in bytes; what is longer is a credential as a whole. No system takes longer arguments.
+/// Most bytes of a text; a longer one counts as a credential. No system takes longer arguments.
 const LONGEST: usize = 64 << 10;
 
-/// Where in a text credentials are.
+/// Finds credentials in a text.
 pub(super) fn in_text(text: &str) -> Vec<Span> {
     let mut spans = Vec::new();
     look(text, LEVELS, &mut spans);
@@ -55,7 +55,7 @@ fn nested(text: &str, levels: usize) -> Vec<Span> {
     spans
 }
 
-/// Spans in their order, those that overlap as one.
+/// Sorts spans and merges overlapping ones.
 pub(super) fn merged(mut spans: Vec<Span>) -> Vec<Span> {
     spans.sort_by_key(|span| (span.0, std::cmp::Reverse(span.1)));
     let mut merged: Vec<Span> = Vec::new();
@@ -73,7 +73,7 @@ pub(super) fn merged(mut spans: Vec<Span>) -> Vec<Span> {
     merged
 }
 
-/// Whether a value under a secret name can be one: a switch and a small number are not.
+/// True if a value under a secret name can be a secret: a switch or a small number cannot.
 pub(super) fn is_plausible(name: &str, value: &str) -> bool {
     const WORDS: &[&str] = &["true", "false", "yes", "no", "on", "off", "none", "null", "auto", "default"];
     let name = name.to_ascii_uppercase();
@@ -82,7 +82,7 @@ pub(super) fn is_plausible(name: &str, value: &str) -> bool {
     !value.is_empty() && (is_password || !is_number) && !WORDS.contains(&value.to_ascii_lowercase().as_str())
 }
 
-/// Whether a text is one word that means nothing to people: the look of keys whose issuer gave them no beginning.
+/// True if a text is one word without meaning to people: the form of keys without a vendor's prefix.
 pub(super) fn is_random(text: &str) -> bool {
     let is_part = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'=' | b'+' | b'.' | b'~');
     let digits = text.bytes().filter(u8::is_ascii_digit).count();
@@ -103,14 +103,14 @@ fn is_uuid(text: &str) -> bool {
     lengths.eq([8, 4, 4, 4, 12]) && text.bytes().all(|byte| byte.is_ascii_hexdigit() || byte == b'-')
 }
 
-/// Whether letters and digits change places too often for words.
+/// True if letters and digits alternate too often for words.
 fn is_dense(text: &str) -> bool {
     let bytes = text.as_bytes();
     let changes = bytes.windows(2).filter(|pair| pair[0].is_ascii_digit() != pair[1].is_ascii_digit()).count();
     changes * 4 >= bytes.len()
 }
 
-/// `name=value`, `name: value` and `"name": "value"` whose name sounds secret.
+/// Finds `name=value`, `name: value` and `"name": "value"` with a secret name.
 fn pairs(text: &str, spans: &mut Vec<Span>) {
     let bytes = text.as_bytes();
     let is_name = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.' | b' ');
@@ -126,7 +126,7 @@ fn pairs(text: &str, spans: &mut Vec<Span>) {
         let close = before(at, &|byte| is_quote(byte) || byte == b' ');
         let open = before(close, &is_name);
         let name = text.get(open..close).unwrap_or_default();
-        // A sentence that ends with the name, or the key of a connection string with a space in it.
+        // A sentence that ends with the name, or a connection string's key with a space in it.
         let name = if name.split(' ').count() > 2 { name.rsplit(' ').next().unwrap_or_default() } else { name };
         if !sounds_secret(name) {
             continue;
@@ -138,12 +138,12 @@ fn pairs(text: &str, spans: &mut Vec<Span>) {
         let begin = after(from, &is_quote);
         let scheme = after_scheme(&text[begin..]);
         let is_quoted = begin > from;
-        // A header in quotes of its own: `-H "X-Api-Key: value"`.
+        // A quoted header: `-H "X-Api-Key: value"`.
         let is_header = bytes[at] == b':' && open > 0 && is_quote(bytes[open - 1]) && close == at;
         let begin = begin + scheme;
         let to = begin + length(&text[begin..], is_quoted || is_header);
         let value = &text[begin..to];
-        // `image:tag`, `host:port` and prose are no pairs; a name in quotes makes one, and so does what is no word.
+        // `image:tag`, `host:port` and prose are not pairs. A quoted name makes a pair, and so does a random value.
         let is_pair = bytes[at] == b'=' || close < at || is_quoted || is_random(value) || starts_line(text, open);
         let is_sure = bytes[at] == b'=' || is_quoted || is_header || scheme > 0;
         let is_prose = !is_sure && text[to..].split_whitespace().nth(1).is_some();
@@ -156,19 +156,19 @@ fn pairs(text: &str, spans: &mut Vec<Span>) {
     }
 }
 
-/// Bytes of the scheme in front of a credential, as in `Bearer …`.
+/// Length of the scheme before a credential, as in `Bearer …`.
 fn after_scheme(text: &str) -> usize {
     let Some((scheme, rest)) = text.split_once(' ') else { return 0 };
     let is_scheme = ["basic", "bearer", "digest", "token"].iter().any(|known| scheme.eq_ignore_ascii_case(known));
     if is_scheme && !rest.starts_with(char::is_whitespace) { scheme.len() + 1 } else { 0 }
 }
 
-/// Whether a header begins there: `X-Api-Key: value`, the text of an argument from its beginning.
+/// True if a header begins there: `X-Api-Key: value` as the whole argument.
 fn starts_line(text: &str, at: usize) -> bool {
     at == 0 && text.contains(": ")
 }
 
-/// Bytes of a value: to its quote, or to what ends a value in URLs, connection strings and shells.
+/// Length of a value: to its quote, or to a delimiter of URLs, connection strings and shells.
 fn length(text: &str, is_quoted: bool) -> usize {
     if is_quoted {
         return text
@@ -176,21 +176,21 @@ fn length(text: &str, is_quoted: bool) -> usize {
             .map_or(text.len(), |end| end - text[..end].bytes().rev().take_while(|&byte| byte == b'\\').count());
     }
     let ends = |(at, c): &(usize, char)| match c {
-        // In Redis' connection strings a comma ends a value; elsewhere it is a part of one.
+        // In Redis connection strings a comma ends a value; elsewhere it is part of one.
         ',' => text[at + 1..].split([',', ';']).next().is_some_and(|next| next.contains('=')),
         c => c.is_whitespace() || matches!(c, ';' | '&' | '"' | '\'' | '`' | ')' | '}' | '|'),
     };
     text.char_indices().find(ends).map_or(text.len(), |(at, _)| at)
 }
 
-/// What is secret in the URL whose `://` is at `at`; where the URL ends.
+/// Finds secrets in the URL whose `://` is at `at`; returns its end.
 fn in_url(text: &str, at: usize, levels: usize, spans: &mut Vec<Span>) -> usize {
     let start = at + 3;
     let is_end = |c: char| c.is_whitespace() || matches!(c, '"' | '\'' | '`' | '<' | '>' | '\\');
     let end = text[start..].find(is_end).map_or(text.len(), |end| start + end);
     let url = &text[start..end];
     let authority = url.find(['/', '?', '#']).unwrap_or(url.len());
-    // A password may hold what should have been encoded.
+    // A password may contain characters that should have been encoded.
     let user = url[..authority].rfind('@').or_else(|| url.find('?').is_none().then(|| url.rfind('@')).flatten());
     let user = user.filter(|user| url[..*user].contains(':') || *user <= authority);
     let mut host = 0;
@@ -234,7 +234,7 @@ fn in_url(text: &str, at: usize, levels: usize, spans: &mut Vec<Span>) -> usize 
     end
 }
 
-/// `--token value` and `Bearer value` in a line.
+/// Finds `--token value` and `Bearer value` in a line.
 fn words(text: &str, spans: &mut Vec<Span>) {
     let mut previous = "";
     for word in text.split_whitespace() {
@@ -253,7 +253,7 @@ fn words(text: &str, spans: &mut Vec<Span>) {
     }
 }
 
-/// The secrets of a text that is JSON, each with a name.
+/// Secrets of a JSON text, each with a name.
 fn in_json(text: &str, levels: usize) -> Option<Vec<(String, String)>> {
     let text = text.trim();
     let is_json = text.starts_with(['{', '[', '"']);
@@ -291,7 +291,7 @@ fn walk(value: &Value, name: &str, levels: usize, secrets: &mut Vec<(String, Str
     }
 }
 
-/// Where a secret stands in a text, in whatever spelling; the whole text if that is not found.
+/// Finds a secret in a text, in any spelling; the whole text if that fails.
 fn located(text: &str, secret: &str, name: &str, spans: &mut Vec<Span>) {
     let found = occurrences(text, secret);
     match found.is_empty() {

@@ -1,4 +1,4 @@
-//! The servers of other hosts, gathered into one `forge.toml`.
+//! Imports the servers of other hosts into one `forge.toml`.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -11,38 +11,38 @@ use super::spelling::Known;
 use super::translate;
 use crate::config::{Config, Env};
 
-/// What an import is made from.
+/// Sources of an import.
 pub(super) struct Sources<'a> {
-    /// Files to read; empty means to look everywhere.
+    /// Files to read; empty searches all known places.
     pub(super) files: &'a [PathBuf],
     /// The environment.
     pub(super) env: Env<'a>,
     /// The current folder.
     pub(super) cwd: &'a Path,
-    /// The file to be written.
+    /// File to write.
     pub(super) target: &'a Path,
-    /// The servers that are in it.
+    /// Servers that it already has.
     pub(super) existing: toml::Table,
     /// Write references in place of credentials.
     pub(super) leave_out: bool,
 }
 
-/// What came of it.
+/// Result of an import.
 #[derive(Default)]
 pub(super) struct Imported {
     /// The entries as TOML, with comments.
     pub(super) text: String,
-    /// Remarks for the user, a line each.
+    /// Remarks for the user, one per line.
     pub(super) report: Vec<String>,
-    /// Entries that are written, those in comments included.
+    /// Number of entries, commented ones included.
     pub(super) count: usize,
-    /// Credentials that were copied.
+    /// Number of copied credentials.
     pub(super) secrets: usize,
-    /// Files that could not be read.
+    /// Number of unreadable files.
     pub(super) broken: usize,
 }
 
-/// Reads all sources and makes the entries.
+/// Reads all sources and builds the entries.
 pub(super) fn import(sources: Sources<'_>) -> Imported {
     let home = places::home(sources.env);
     let places = match sources.files {
@@ -62,12 +62,12 @@ pub(super) fn import(sources: Sources<'_>) -> Imported {
     imported
 }
 
-/// Every server of every file that there is.
+/// All servers of all files.
 fn gather(places: &[Place], sources: &Sources<'_>, home: Option<&Path>, imported: &mut Imported) -> Vec<Found> {
     let mut found = Vec::new();
     let mut switched_off = Vec::new();
     for place in places {
-        // What was named must be there; what is merely looked for need not.
+        // A file given by name must exist; a searched one need not.
         if sources.files.is_empty() && !place.path.exists() {
             continue;
         }
@@ -94,7 +94,7 @@ fn gather(places: &[Place], sources: &Sources<'_>, home: Option<&Path>, imported
     found
 }
 
-/// The entries under names of their own; the same server from several hosts is one entry.
+/// Entries under unique names; the same server from several hosts is one entry.
 fn entries(found: &[Found], sources: &Sources<'_>, home: Option<&Path>, imported: &mut Imported) -> Vec<Entry> {
     let base = match sources.target.parent() {
         Some(folder) if folder != Path::new("") => folder,
@@ -102,14 +102,14 @@ fn entries(found: &[Found], sources: &Sources<'_>, home: Option<&Path>, imported
     };
     let nothing = Known::default();
     let mut credentials = Credentials { env: sources.env, leave_out: sources.leave_out, known: &nothing };
-    // What is a credential in one value is none to be seen in another.
+    // A credential in one value must not be visible in another.
     let first =
         found.iter().filter(|_| sources.leave_out).filter_map(|found| translate::entry(found, credentials, base).ok());
     let known = Known::new(first.flat_map(|entry| entry.hidden).collect::<Vec<_>>().iter());
     credentials.known = &known;
     let mut entries: Vec<Entry> = Vec::new();
     let mut taken: BTreeSet<String> = sources.existing.keys().map(|name| name.to_lowercase()).collect();
-    // The user's own files first: they have the names and the rules.
+    // The user's own files first: they decide names and rules.
     let (shared, own): (Vec<_>, Vec<_>) = found.iter().enumerate().partition(|(_, found)| found.place.is_shared);
     for (position, found) in own.into_iter().chain(shared) {
         let origin = format!("{}, {}", found.place.host.name(), show(&found.place.path, home));
@@ -155,7 +155,7 @@ fn entries(found: &[Found], sources: &Sources<'_>, home: Option<&Path>, imported
     entries
 }
 
-/// A name that `forge.toml` allows and nobody has: other characters become `-`, a number is added.
+/// A free name that `forge.toml` allows: other characters become `-`, a number is added.
 fn free_name(wanted: &str, taken: &mut BTreeSet<String>) -> String {
     let valid = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '-');
     let name: String = wanted.trim().chars().map(|c| if valid(c) { c } else { '-' }).collect();

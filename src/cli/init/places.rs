@@ -1,10 +1,10 @@
-//! Where other MCP hosts keep their servers.
+//! Configuration files of other MCP hosts.
 
 use std::path::{Path, PathBuf};
 
 use crate::config::Env;
 
-/// A program whose configuration can be imported.
+/// A host whose configuration can be imported.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Host {
     ClaudeCode,
@@ -13,12 +13,12 @@ pub(super) enum Host {
     Cursor,
     VsCode,
     Windsurf,
-    /// A file of the usual `mcpServers` form from somewhere else.
+    /// A file of the usual `mcpServers` form from elsewhere.
     Unknown,
 }
 
 impl Host {
-    /// The name as people know it.
+    /// Display name.
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::ClaudeCode => "Claude Code",
@@ -31,12 +31,12 @@ impl Host {
         }
     }
 
-    /// Whether the host replaces `${…}` in its values at all.
+    /// True if the host expands `${…}` in its values.
     pub(super) fn expands(self) -> bool {
         !matches!(self, Self::ClaudeDesktop | Self::Codex)
     }
 
-    /// Guesses whose file this is, from its name and the folder it lies in.
+    /// Guesses a file's host from its name and folder.
     fn of(path: &Path) -> Self {
         let name = path.file_name().unwrap_or_default().to_string_lossy().to_lowercase();
         let folder = path.parent().and_then(Path::file_name).unwrap_or_default().to_string_lossy().to_lowercase();
@@ -52,20 +52,20 @@ impl Host {
     }
 }
 
-/// A file that may hold servers.
+/// A possible source of servers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Place {
     pub(super) host: Host,
     pub(super) path: PathBuf,
-    /// The project the file belongs to; `None` for a file of the user.
+    /// Project of the file; `None` for a user's file.
     pub(super) project: Option<PathBuf>,
-    /// Whether the file lies in the project, where others write it too. (Claude Code keeps servers of projects in a file
-    /// of the user.)
+    /// True if the file is inside the project, where others can write it too. (Claude Code keeps servers of projects in
+    /// a user's file.)
     pub(super) is_shared: bool,
 }
 
 impl Place {
-    /// A file that was named on the command line.
+    /// A file named on the command line.
     pub(super) fn named(path: &Path, home: Option<&Path>) -> Self {
         let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
         let host = Host::of(&path);
@@ -84,7 +84,7 @@ impl Place {
     }
 }
 
-/// The operating systems whose conventions differ.
+/// Operating systems with different conventions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Os {
     Linux,
@@ -93,7 +93,7 @@ pub(super) enum Os {
 }
 
 impl Os {
-    /// The one this runs on.
+    /// The current one.
     pub(super) fn current() -> Self {
         match std::env::consts::OS {
             "macos" => Self::Mac,
@@ -109,7 +109,7 @@ pub(super) fn home(env: Env<'_>) -> Option<PathBuf> {
     set("HOME").or_else(|| set("USERPROFILE"))
 }
 
-/// Every place to look at, those of the project around `cwd` first.
+/// All places to search, those of the project around `cwd` first.
 pub(super) fn all(os: Os, env: Env<'_>, cwd: &Path) -> Vec<Place> {
     let mut places = Vec::new();
     let mut add = |host, path: PathBuf, project: Option<&Path>| {
@@ -126,7 +126,7 @@ pub(super) fn all(os: Os, env: Env<'_>, cwd: &Path) -> Vec<Place> {
     }
     let set = |name| env(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     let Some(home) = home(env) else { return places };
-    // Where programs with a window keep their settings.
+    // Settings folder of desktop programs.
     let settings = match os {
         Os::Linux => set("XDG_CONFIG_HOME").unwrap_or_else(|| home.join(".config")),
         Os::Mac => home.join("Library").join("Application Support"),
@@ -147,7 +147,7 @@ pub(super) fn all(os: Os, env: Env<'_>, cwd: &Path) -> Vec<Place> {
     places
 }
 
-/// `cwd` and the folders around it up to the root of its repository; `cwd` alone outside of one.
+/// `cwd` and its parents up to the root of its repository; `cwd` alone outside of one.
 fn project_folders(cwd: &Path) -> Vec<&Path> {
     match cwd.ancestors().position(|folder| folder.join(".git").exists()) {
         Some(root) => cwd.ancestors().take(root + 1).collect(),
@@ -194,7 +194,7 @@ mod tests {
         let support = "/Users/me/Library/Application Support";
         assert_eq!(mac[5], format!("Claude Desktop: {support}/Claude/claude_desktop_config.json"));
         assert_eq!(mac[7], format!("VS Code: {support}/Code/User/mcp.json"));
-        // The separator is that of the machine the test runs on.
+        // The separator is that of the machine that runs the test.
         let windows = shown(Os::Windows, &[("USERPROFILE", "C:\\me"), ("APPDATA", "C:\\me\\Roaming")]);
         assert_eq!(windows[5].replace('\\', "/"), "Claude Desktop: C:/me/Roaming/Claude/claude_desktop_config.json");
         assert_eq!(windows[6].replace('\\', "/"), "Cursor: C:/me/.cursor/mcp.json");

@@ -1,4 +1,4 @@
-//! A host's file → the servers in it, as they are written there.
+//! Reads the servers of a host's file.
 
 use std::io::ErrorKind;
 use std::path::Path;
@@ -11,38 +11,38 @@ use super::references::Input;
 use crate::config::{Position, position};
 use crate::files;
 
-/// Longest file of a project, and of the user, in bytes: Claude Code keeps its history beside the servers.
+/// Most bytes of a project's file, and of a user's: Claude Code keeps its history beside the servers.
 const LONGEST_SHARED: u64 = 1 << 20;
 const LONGEST: u64 = 32 << 20;
 /// Most servers of a file.
 const MOST: usize = 1000;
 
-/// One server as its host describes it.
+/// One server in its host's form.
 #[derive(Debug, Clone)]
 pub(super) struct Found {
     pub(super) place: Place,
     pub(super) name: String,
     pub(super) fields: Map<String, Value>,
-    /// What the file asks the user for.
+    /// Inputs that the file asks the user for.
     pub(super) inputs: Vec<Input>,
-    /// Switched off elsewhere than in its own fields.
+    /// True if it is disabled elsewhere than in its own fields.
     pub(super) disabled: bool,
 }
 
-/// What one file holds.
+/// Contents of one file.
 #[derive(Debug, Default)]
 pub(super) struct Contents {
     pub(super) servers: Vec<Found>,
-    /// What was left out, and why.
+    /// Skipped entries, with the reason.
     pub(super) notes: Vec<String>,
-    /// Servers of the project's `.mcp.json` that this file switches off.
+    /// Servers of the project's `.mcp.json` that this file disables.
     pub(super) switched_off: Vec<String>,
 }
 
-/// Reads one file. `cwd` picks the project among those that Claude Code keeps in one file.
+/// Reads one file. `cwd` selects the project among those that Claude Code keeps in one file.
 ///
 /// # Errors
-/// What is wrong with the file, with its position where there is one.
+/// The error in the file, with its position if known.
 pub(super) fn read(place: &Place, cwd: &Path) -> Result<Contents, String> {
     let max = if place.is_shared { LONGEST_SHARED } else { LONGEST };
     let text = files::read_text(&place.path, max).map_err(|error| match error.kind() {
@@ -74,7 +74,7 @@ pub(super) fn read(place: &Place, cwd: &Path) -> Result<Contents, String> {
     }
 }
 
-/// Where a file leads that is a link to somewhere else than the folder that it is in.
+/// Target of a file that is a link out of its folder.
 fn link(place: &Place) -> Option<String> {
     let is_link = place.path.symlink_metadata().is_ok_and(|metadata| metadata.is_symlink());
     let real = place.path.canonicalize().ok().filter(|_| is_link)?;
@@ -83,7 +83,7 @@ fn link(place: &Place) -> Option<String> {
 }
 
 fn json_value(text: &str) -> Result<Value, String> {
-    // Comments and trailing commas are what hosts accept; the rest of what the parser forgives would hide mistakes.
+    // Hosts accept comments and trailing commas; the parser's other leniency would hide mistakes.
     let options = ParseOptions {
         allow_comments: true,
         allow_trailing_commas: true,
@@ -137,7 +137,7 @@ fn inputs(root: &Map<String, Value>) -> Vec<Input> {
     let text = |input: &Value, key| Some(input.get(key)?.as_str()?.to_owned());
     let inputs = root.get("inputs").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
     let one = |input: &Value| {
-        // A password has no default that is meant to be used.
+        // A password has no intended default.
         let is_password = input.get("password").and_then(Value::as_bool).unwrap_or(false);
         let default = text(input, "default").filter(|default| !default.is_empty() && !is_password);
         Some(Input { id: text(input, "id")?, description: text(input, "description"), default })
@@ -145,7 +145,7 @@ fn inputs(root: &Map<String, Value>) -> Vec<Input> {
     inputs.iter().filter_map(one).collect()
 }
 
-/// `~/.claude.json` keeps the servers of every project; those of the project around `cwd` are meant.
+/// Reads the project around `cwd` from `~/.claude.json`, which keeps the servers of every project.
 fn projects(place: &Place, root: &Map<String, Value>, cwd: &Path, contents: &mut Contents) {
     let Some(projects) = root.get("projects").and_then(Value::as_object) else { return };
     let mut elsewhere = 0;

@@ -1,31 +1,31 @@
-//! `${…}` as other hosts write it → as `forge.toml` writes it.
+//! Translates `${…}` of other hosts into the syntax of `forge.toml`.
 
 use std::path::Path;
 
 use super::hidden::{in_text, is_plausible, is_random};
 use crate::config::sounds_secret;
 
-/// What a value refers to is looked up in.
+/// Scope of a value's references.
 pub(super) struct Scope<'a> {
-    /// Whether the host replaces anything; else every text is literal.
+    /// True if the host expands references; else every text is literal.
     pub(super) expands: bool,
-    /// What `${workspaceFolder}` stands for.
+    /// Value of `${workspaceFolder}`.
     pub(super) project: Option<&'a Path>,
     /// Definitions of `${input:…}`.
     pub(super) inputs: &'a [Input],
-    /// Leave out defaults that are credentials.
+    /// True to drop defaults that are credentials.
     pub(super) hides: bool,
 }
 
 impl Scope<'_> {
-    /// Whether a default of the variable `name` must not be written.
+    /// True if a default of the variable `name` must not be written.
     fn is_hidden(&self, name: &str, default: &str) -> bool {
         let secret = || (sounds_secret(name) && is_plausible(name, default)) || is_random(default);
         self.hides && (secret() || !in_text(default).is_empty())
     }
 }
 
-/// Where in a value the host puts something else in place.
+/// Finds the references that the host expands.
 pub(super) fn references(value: &str, scope: &Scope<'_>) -> Vec<(usize, usize)> {
     let mut found = Vec::new();
     let mut from = 0;
@@ -42,7 +42,7 @@ pub(super) fn references(value: &str, scope: &Scope<'_>) -> Vec<(usize, usize)> 
     found
 }
 
-/// A value that VS Code asks for.
+/// An input that VS Code asks for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Input {
     pub(super) id: String,
@@ -53,11 +53,11 @@ pub(super) struct Input {
 /// A translated value.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Text {
-    /// As it goes into `forge.toml`.
+    /// In the syntax of `forge.toml`.
     pub(super) text: String,
-    /// Variables that must be set.
+    /// Required variables.
     pub(super) needs: Vec<String>,
-    /// What the reader should know.
+    /// Notes for the user.
     pub(super) notes: Vec<String>,
 }
 
@@ -120,7 +120,7 @@ fn need(name: &str, out: &mut Text) {
     }
 }
 
-/// A question of the editor becomes a variable of the same name.
+/// Turns an input of the editor into a variable of the same name.
 fn input(id: &str, scope: &Scope<'_>, out: &mut Text) {
     let name = variable_name(id);
     let known = scope.inputs.iter().find(|input| input.id == id);
@@ -157,7 +157,7 @@ fn literal(inner: &str, out: &mut Text) {
     out.notes.push(format!("`${{{inner}}}` is not known here and stays as text"));
 }
 
-/// A name for an environment variable, from anything.
+/// Makes a name for an environment variable from any text.
 pub(super) fn variable_name(from: &str) -> String {
     let mut name = String::new();
     for c in from.chars() {

@@ -1,4 +1,4 @@
-//! The spellings of one credential: as it is, in JSON, in URLs, in base64.
+//! Spellings of one credential: plain, in JSON, in URLs, in base64.
 
 use std::collections::BTreeSet;
 
@@ -8,10 +8,10 @@ use serde_json::Value;
 use super::hidden::Span;
 use crate::redact;
 
-/// Shorter credentials are not looked for elsewhere: they would occur by chance.
+/// Shorter credentials are not searched elsewhere: they would occur by chance.
 const SHORTEST: usize = 6;
 
-/// Where `secret` stands in `text`, however it is spelled.
+/// Finds `secret` in `text` in any spelling.
 pub(super) fn occurrences(text: &str, secret: &str) -> Vec<(usize, usize)> {
     let spellings = spellings(secret).into_iter();
     let places = spellings.flat_map(|spelling| {
@@ -21,7 +21,7 @@ pub(super) fn occurrences(text: &str, secret: &str) -> Vec<(usize, usize)> {
     places.collect()
 }
 
-/// A text as it is, as JSON and JSON in JSON have it, and as URLs do.
+/// Spellings of a text: plain, in JSON, in JSON within JSON, and in URLs.
 fn spellings(secret: &str) -> Vec<String> {
     let quoted = |text: &str| Value::from(text).to_string().trim_matches('"').to_owned();
     let json = quoted(secret);
@@ -33,26 +33,26 @@ fn spellings(secret: &str) -> Vec<String> {
     spellings
 }
 
-/// Credentials that were found in any value of an import, to be found in all others.
+/// Credentials found in any value of an import, to find them in all others.
 #[derive(Debug, Default)]
 pub(super) struct Known(Option<AhoCorasick>);
 
 impl Known {
-    /// Those of these that do not occur by chance.
+    /// Keeps those that do not occur by chance.
     pub(super) fn new<'a>(secrets: impl Iterator<Item = &'a String>) -> Self {
         let secrets: BTreeSet<&String> = secrets.filter(|secret| secret.chars().count() >= SHORTEST).collect();
         let spellings: Vec<String> = secrets.into_iter().flat_map(|secret| spellings(secret)).collect();
         Self(if spellings.is_empty() { None } else { AhoCorasick::new(spellings).ok() })
     }
 
-    /// Where they are.
+    /// Their places in `text`.
     pub(super) fn places(&self, text: &str) -> Vec<Span> {
         let found = self.0.iter().flat_map(|finder| finder.find_overlapping_iter(text));
         found.map(|found| (found.start(), found.end(), "TOKEN".to_owned())).collect()
     }
 }
 
-/// The text in a base64 word, if it is text.
+/// Decodes a base64 word, if it is text.
 pub(super) fn decoded(text: &str) -> Option<String> {
     let text = text.trim().trim_end_matches('=');
     if !(12..=1 << 20).contains(&text.len()) {

@@ -1,4 +1,4 @@
-//! A server as its host describes it → an entry of `forge.toml`.
+//! Translates a host's server into an entry of `forge.toml`.
 
 mod values;
 
@@ -14,10 +14,10 @@ use super::read::Found;
 use super::references::Scope;
 use values::without;
 
-/// Translates one server. `base` is the folder of the file to be written.
+/// Translates one server. `base` is the folder of the file to write.
 ///
 /// # Errors
-/// Why it is left out.
+/// The reason why it is skipped.
 pub(super) fn entry(found: &Found, credentials: Credentials<'_>, base: &Path) -> Result<Entry, String> {
     let scope = Scope {
         expands: found.place.host.expands(),
@@ -39,13 +39,13 @@ pub(super) fn entry(found: &Found, credentials: Credentials<'_>, base: &Path) ->
 
 struct Translator<'a> {
     found: &'a Found,
-    /// What is not translated yet.
+    /// Fields not translated yet.
     fields: Map<String, Value>,
     scope: Scope<'a>,
     credentials: Credentials<'a>,
     base: &'a Path,
     entry: Entry,
-    /// The variables that stand for credentials, with their values.
+    /// Variables in place of credentials, with their values.
     named: BTreeMap<String, String>,
 }
 
@@ -87,7 +87,7 @@ impl Translator<'_> {
     fn stdio(&mut self, command: &str) -> Result<Transport, String> {
         let mut args = self.list("args")?;
         let mut command = command.to_owned();
-        // Some hosts hand the whole line to a shell.
+        // Some hosts pass the whole line to a shell.
         if args.is_empty() && command.contains(' ') && !Path::new(&command).exists() && !command.contains('"') {
             let mut words = command.split_whitespace().map(str::to_owned);
             let program = words.next().unwrap_or_default();
@@ -157,7 +157,7 @@ impl Translator<'_> {
         let mut time = |name: &str, milliseconds: f64| {
             let value = self.fields.get(name)?.as_f64()? * milliseconds;
             self.fields.remove(name);
-            // What forge.toml allows; a host's larger value means "long".
+            // The range of forge.toml; a host's larger value means "long".
             Some(format!("{}ms", value.clamp(10.0, 3_600_000.0).round()))
         };
         let start = time("startup_timeout_sec", 1000.0).or_else(|| time("startup_timeout_ms", 1.0));
@@ -169,7 +169,7 @@ impl Translator<'_> {
         (self.entry.connect_timeout, self.entry.timeout) = (start, call);
     }
 
-    /// What hosts know of a client that was registered by hand.
+    /// Translates a client that was registered manually.
     fn auth(&mut self) -> Result<(), String> {
         if !matches!(self.entry.transport, Transport::Http { .. }) {
             return Ok(());
@@ -210,7 +210,7 @@ impl Translator<'_> {
         Ok(())
     }
 
-    /// The folder that relative paths among the arguments are meant to start from.
+    /// Base folder of relative paths among the arguments.
     fn project_folder(&self, command: &str, args: &[String]) -> Option<String> {
         let project = self.found.place.project.as_deref()?;
         let relative = |text: &String| {
@@ -221,7 +221,7 @@ impl Translator<'_> {
         needed.then(|| if same(project, self.base) { ".".to_owned() } else { project.to_string_lossy().into_owned() })
     }
 
-    /// A program: what is relative was relative to the project.
+    /// A program; a relative path was relative to the project.
     fn program(&mut self, command: &str) -> String {
         let text = home_instead_of_tilde(&self.plain("command", command));
         match self.found.place.project.as_deref() {
@@ -259,7 +259,7 @@ impl Translator<'_> {
         }
     }
 
-    /// Names of variables; Codex also has a form with the place they come from.
+    /// Names of variables; Codex also has a form with their source.
     fn names(&mut self, name: &str) -> Result<Vec<String>, String> {
         let Some(Value::Array(items)) = self.fields.remove(name) else { return Ok(Vec::new()) };
         let one = |item: &Value| item.get("name").or(Some(item))?.as_str().map(str::to_owned);
@@ -294,7 +294,7 @@ fn scalar(value: &Value) -> Option<String> {
     }
 }
 
-/// `forgefs` behind `forgefs` would serve itself for ever.
+/// True for ForgeFS itself: `forgefs` behind `forgefs` would serve itself forever.
 fn is_this_gateway(command: &str, args: &[String]) -> bool {
     let stem = |text: &str| {
         let name = text.rsplit(is_separator).next().unwrap_or_default().to_lowercase();

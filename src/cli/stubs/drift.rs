@@ -1,4 +1,4 @@
-//! What changed between a reviewed tool and the tool as it is now, in words and by how much it matters.
+//! Describes and classifies the difference between a reviewed tool and its current definition.
 
 use std::collections::BTreeSet;
 
@@ -6,22 +6,22 @@ use serde::Serialize;
 use serde_json::Value;
 use stubgen::{Param, ServerDef, ToolStub};
 
-/// How much a change matters, the worst first.
+/// Class of a change, worst first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum Class {
-    /// Scripts that worked may fail.
+    /// Working scripts may fail.
     Breaking,
-    /// The tool says of itself that it does more than it said when it was reviewed.
+    /// The tool's annotations claim more effects than when it was reviewed.
     AnnotationRisk,
-    /// More is accepted or promised than before.
+    /// The tool accepts or promises more than before.
     Widening,
-    /// Only words changed.
+    /// Only descriptions changed.
     TextOnly,
 }
 
 impl Class {
-    /// As the issue of it is spelt everywhere.
+    /// Name in output.
     pub(super) fn as_str(self) -> &'static str {
         match self {
             Self::Breaking => "breaking",
@@ -32,16 +32,16 @@ impl Class {
     }
 }
 
-/// One thing that changed.
+/// One change.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub(super) struct Finding {
-    /// How much it matters.
+    /// Class.
     pub(super) class: Class,
-    /// What changed, in words.
+    /// Description.
     pub(super) what: String,
 }
 
-/// The differences between two definitions of a tool, the worst first; empty when they are the same.
+/// Differences between two definitions of a tool, worst first; empty when they are the same.
 pub(super) fn between(before: &Value, after: &Value) -> Vec<Finding> {
     let mut findings = BTreeSet::new();
     let mut find = |class, what: String| {
@@ -99,8 +99,8 @@ fn changed_param(before: &Param, after: &Param, find: &mut impl FnMut(Class, Str
     }
 }
 
-/// Whether a type, as a stub prints it, takes every value of another. Only unions and literals are compared; of
-/// anything else this says no.
+/// True if a type, in a stub's syntax, accepts every value of another. Compares only unions and literals; otherwise
+/// false.
 fn accepts_all(wide: &str, narrow: &str) -> bool {
     let wide = members(wide);
     wide.contains("Any")
@@ -111,7 +111,7 @@ fn is_text(member: &str) -> bool {
     member.starts_with("Literal[\"")
 }
 
-/// The members of a union; `Literal["a", "b"]` counts as two.
+/// Members of a union; `Literal["a", "b"]` counts as two.
 fn members(ty: &str) -> BTreeSet<String> {
     let mut found = BTreeSet::new();
     for part in split(ty, '|') {
@@ -123,7 +123,7 @@ fn members(ty: &str) -> BTreeSet<String> {
     found
 }
 
-/// Splits at `separator` outside of brackets and quotes.
+/// Splits at `separator` outside brackets and quotes.
 fn split(text: &str, separator: char) -> Vec<String> {
     let (mut parts, mut part, mut depth, mut quoted, mut escaped) = (Vec::new(), String::new(), 0_usize, false, false);
     for c in text.chars() {
@@ -157,7 +157,7 @@ fn result(before: &Value, after: &Value, find: &mut impl FnMut(Class, String)) {
 
 fn annotations(old: &ToolStub, new: &ToolStub, find: &mut impl FnMut(Class, String)) {
     let (old, new) = (old.annotations, new.annotations);
-    // Name, before, after, and the value that promises the least harm.
+    // Name, before, after, and the least harmful value.
     let hints = [
         ("readOnlyHint", old.read_only, new.read_only, true),
         ("destructiveHint", old.destructive, new.destructive, false),
@@ -170,7 +170,7 @@ fn annotations(old: &ToolStub, new: &ToolStub, find: &mut impl FnMut(Class, Stri
         }
         let shown = |hint: Option<bool>| hint.map_or("not given".to_owned(), |hint| hint.to_string());
         let class = if before == Some(harmless) { Class::AnnotationRisk } else { Class::TextOnly };
-        // A tool that says for the first time that it is harmful has not become so, but was reviewed as unknown.
+        // A first annotation as harmful is no change of behaviour, but the tool was reviewed as unknown.
         let class = if before.is_none() && after == Some(!harmless) { Class::AnnotationRisk } else { class };
         find(class, format!("{name}: {} → {}", shown(before), shown(after)));
     }
@@ -184,12 +184,12 @@ fn texts(before: &Value, after: &Value, find: &mut impl FnMut(Class, String)) {
     }
 }
 
-/// A schema without its words, in canonical form.
+/// A schema without descriptions, in canonical form.
 fn bare(schema: Option<&Value>) -> String {
     schema.map(|schema| stubgen::canonical_json(&without_words(schema, false))).unwrap_or_default()
 }
 
-/// `is_map`: the keys of `schema` are names, as below `properties`, and not keywords.
+/// `is_map`: the keys of `schema` are names, as below `properties`, not keywords.
 fn without_words(schema: &Value, is_map: bool) -> Value {
     const WORDS: &[&str] = &["title", "description", "examples", "$comment"];
     const MAPS: &[&str] = &["properties", "patternProperties", "$defs", "definitions"];

@@ -1,4 +1,4 @@
-//! Drift as text, as JSON, and as annotations of GitHub's checks.
+//! Prints drift as text, as JSON, and as GitHub annotations.
 
 use std::path::Path;
 
@@ -20,18 +20,18 @@ pub(super) enum Format {
     Github,
 }
 
-/// A tool that is not as it was reviewed.
+/// A tool that differs from its review.
 #[derive(Serialize)]
 struct Drifted {
-    /// The path of its stub.
+    /// Path of its stub.
     path: String,
-    /// The worst of the changes.
+    /// Worst class of its changes.
     class: Class,
-    /// Every change, the worst first.
+    /// All changes, worst first.
     changes: Vec<Finding>,
 }
 
-/// Prints the differences; nothing but a confirmation where there are none.
+/// Prints the differences, or a confirmation.
 pub(super) fn print(dir: &Path, changes: &[Change], format: Format, ui: Ui) -> Result<(), Failure> {
     let tools = drifted(changes);
     match format {
@@ -62,7 +62,7 @@ pub(super) fn print(dir: &Path, changes: &[Change], format: Format, ui: Ui) -> R
                 }
             }
             for change in changes {
-                // A file that was not written here may hold what a terminal or a runner of workflows acts on.
+                // A file not written here may contain terminal or workflow commands.
                 let mut diff = String::with_capacity(change.diff.len());
                 push_visible(&mut diff, &change.diff);
                 ui.out(&diff);
@@ -92,18 +92,18 @@ fn on_one_line(text: &str) -> String {
     line
 }
 
-/// The message of a workflow command, escaped as GitHub's toolkit does.
+/// Escapes the message of a workflow command as GitHub's toolkit does.
 fn data(text: &str) -> String {
     text.replace('%', "%25").replace('\r', "%0D").replace('\n', "%0A")
 }
 
-/// A value between the colons of a workflow command.
+/// Escapes a property of a workflow command.
 fn property(text: &str) -> String {
     data(text).replace(':', "%3A").replace(',', "%2C")
 }
 
-/// The tools among the changed files: each has one `.json` with its definition. A stub that was edited by hand has
-/// the same definition, and is found too.
+/// The tools among the changed files: each has one `.json` with its definition. A stub edited by hand has an unchanged
+/// definition, and is found too.
 fn drifted(changes: &[Change]) -> Vec<Drifted> {
     let mut tools: Vec<Drifted> = Vec::new();
     for change in changes.iter().filter(|change| change.path.ends_with(".json")) {

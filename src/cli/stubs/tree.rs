@@ -1,4 +1,4 @@
-//! A tree of text files: written, and compared.
+//! Writes and compares a tree of text files.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -12,20 +12,20 @@ use crate::tree::{Kind, Tree};
 /// Relative path → content.
 pub(super) type Files = BTreeMap<String, String>;
 
-/// A file that is not as it would be written.
+/// A file that differs.
 pub(super) struct Change {
-    /// Its path in the tree.
+    /// Path in the tree.
     pub(super) path: String,
-    /// What is there; `None` when it is missing.
+    /// Current content; `None` if missing.
     pub(super) before: Option<String>,
-    /// What would be written; `None` when nothing would be.
+    /// Generated content; `None` if the file is not generated.
     pub(super) after: Option<String>,
-    /// Unified diff from what is there to what would be written.
+    /// Unified diff from current to generated content.
     pub(super) diff: String,
 }
 
-/// Writes `files` below `dir` and removes what an earlier tree left; returns how many files changed. A folder that
-/// holds other things is refused. A link in place of a file is replaced, one in place of a folder is refused.
+/// Writes `files` below `dir` and removes files of an earlier tree; returns the number of changed files. Refuses a
+/// folder with other contents. Replaces a link in place of a file, and refuses one in place of a folder.
 pub(super) fn write(dir: &Path, files: &Files) -> Result<usize, Failure> {
     let tree = Tree::make(dir).map_err(|error| failed(dir, &error))?;
     let old = tree.entries().map_err(|error| failed(dir, &error))?;
@@ -53,7 +53,7 @@ fn is_text(tree: &Tree, path: &str, content: &str) -> bool {
     tree.read(path, content.len() as u64).is_ok_and(|old| old == content.as_bytes())
 }
 
-/// What differs between `dir` and `files`, by path.
+/// Differences between `dir` and `files`, by path.
 pub(super) fn compare(dir: &Path, files: &Files) -> Result<Vec<Change>, Failure> {
     let no_tree = |what: &str| {
         Failure::usage(format!("{} {what}: it is no stub tree", dir.display()))
@@ -80,7 +80,7 @@ pub(super) fn compare(dir: &Path, files: &Files) -> Result<Vec<Change>, Failure>
                 let content = tree.read(path, PIN_FILE.max as u64).map_err(|error| failed(&target, &error))?;
                 Some(String::from_utf8(content).unwrap_or_else(|_| "(not text)\n".to_owned()))
             }
-            // What it leads to is no part of the tree, and not for a log.
+            // Its target is outside the tree, and not for a log.
             Some(Kind::Other(what)) => Some(format!("({what}, which is not followed)\n")),
             None => None,
         };

@@ -1,12 +1,12 @@
-//! What of an edit lets data go where it could not go before: groups and flows, compared by what they mean for each pair
-//! of servers rather than by how they are written. A server that is removed still has data in stashes and results.
+//! Finds new data flows in an edit: compares groups and flows by their effect on each pair of servers, not by their
+//! text. A removed server still has data in stashes and results.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::Widened;
 use crate::config::{Config, FlowAction, Isolation, Policy};
 
-/// Pairs of servers times flows that are compared; beyond, any change of groups and flows counts as widening.
+/// Most pairs of servers times flows that are compared; beyond, any change of groups and flows counts as widening.
 const MAX_WORK: usize = 2_000_000;
 
 pub(super) fn compare(now: &Config, next: &Config, widened: &mut Widened) {
@@ -29,13 +29,13 @@ pub(super) fn compare(now: &Config, next: &Config, widened: &mut Widened) {
     }
 }
 
-/// The strict group of each server that is in one.
+/// Strict group of each server in one.
 fn strict(policy: &Policy) -> BTreeMap<&str, &str> {
     let groups = policy.groups.iter().filter(|(_, group)| group.isolation == Isolation::Strict);
     groups.flat_map(|(name, group)| group.servers.iter().map(|server| (server.as_str(), name.as_str()))).collect()
 }
 
-/// What is done about data of one server for another, the strictest of all flows that speak of them.
+/// Strictest action of all flows from one server to another.
 fn action(policy: &Policy, from: &str, to: &str) -> u8 {
     let flows = policy.flows.iter().filter(|flow| flow.from.covers(from) && flow.to.covers(to));
     let strictness = |action| match action {

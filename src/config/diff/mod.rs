@@ -1,8 +1,8 @@
-//! Classifies an edit of the configuration: what of it widens what servers, scripts and the gateway may do.
+//! Classifies an edit of the configuration: does it widen what servers, scripts or the gateway may do?
 //!
-//! A narrower or neutral edit is taken up from a watched file. One that widens anything waits for the operator as a
-//! whole, since whatever can write the file could have made it. Structs are destructured, so that a new key does not
-//! compile until it is classified. Where an order is not obvious, such as among patterns, a change counts as widening.
+//! A narrower or neutral edit of a watched file takes effect. An edit that widens anything waits for the operator as a
+//! whole, since a compromised server may have made it. Structs are destructured, so that a new key does not compile
+//! until it is classified. A change without an obvious order, such as among patterns, counts as widening.
 
 mod flows;
 mod server;
@@ -14,17 +14,17 @@ use super::{Audit, AuditTo, Budgets, Config, Limits, Manifest, Memory, Sandbox, 
 use crate::redact::Results;
 use crate::text::{head, push_visible};
 
-/// Keys that a message names.
+/// Most keys in a message.
 const NAMED: usize = 8;
-/// Bytes that a message shows of one key.
+/// Most bytes of a key in a message.
 const KEY: usize = 120;
 
-/// What of an edit widens anything: a key and why, each.
+/// Widening changes of an edit: key and reason of each.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Widened(Vec<String>);
 
 impl Widened {
-    /// Compares the configuration in force with the one that is to follow.
+    /// Compares the configuration in force with its successor.
     #[must_use]
     pub fn between(now: &Config, next: &Config) -> Self {
         #[rustfmt::skip]
@@ -53,18 +53,18 @@ impl Widened {
         widened
     }
 
-    /// Whether nothing is widened.
+    /// True if nothing is widened.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Notes another variable of the environment that the edit reads.
+    /// Notes another environment variable that the edit reads.
     pub fn reads(&mut self, variable: &str) {
         self.add(format!("${{{variable}}}"), "not read before", true);
     }
 
-    /// The keys in one line, the first ones by name: they are text of whoever wrote the file.
+    /// The keys in one line, the first ones by name: their text comes from the edit.
     #[must_use]
     pub fn summary(&self) -> String {
         let mut line = String::new();
@@ -92,7 +92,7 @@ impl Widened {
                 Some(before) => server::compare(&key, before, server, self),
             }
         }
-        // Reviewed stubs and scripts know a server by its identifier, which others with a similar name take part in.
+        // Reviewed stubs and scripts identify a server by its identifier, which other servers' names influence.
         let (before, after) = (idents(now), idents(next));
         for (name, ident) in &after {
             let moved = before.get(name).is_some_and(|before| before != ident);

@@ -1,11 +1,11 @@
-//! What of an edit widens what one server may do.
+//! Finds widening changes of one server.
 
 use std::collections::{BTreeMap, HashSet};
 
 use super::Widened;
 use crate::config::{Access, Approval, Breaker, Patterns, Rate, Relay, Relays, Server, ToolRule, Transport};
 
-/// Compares an entry of the configuration in force with the one that is to follow it.
+/// Compares an entry in force with its successor.
 pub(super) fn compare(key: &str, now: &Server, next: &Server, widened: &mut Widened) {
     #[rustfmt::skip]
     let Server {
@@ -48,7 +48,7 @@ pub(super) fn compare(key: &str, now: &Server, next: &Server, widened: &mut Wide
     tool_rules(key, tools, &next.tools, widened);
 }
 
-/// Program and address: nothing of them can be narrower.
+/// Program and address: any change counts as widening.
 fn reached(key: &str, now: &Transport, next: &Transport, widened: &mut Widened) {
     match (now, next) {
         (
@@ -72,7 +72,7 @@ fn reached(key: &str, now: &Transport, next: &Transport, widened: &mut Widened) 
     }
 }
 
-/// Whether `one` has an entry that `other` does not have word for word.
+/// True if `one` has an entry that `other` does not have verbatim.
 fn has_more(one: &Patterns, other: &Patterns) -> bool {
     let known: HashSet<&String> = other.entries().iter().collect();
     one.entries().iter().any(|entry| !known.contains(entry))
@@ -90,8 +90,8 @@ fn is_raised(now: Option<Rate>, next: Option<Rate>) -> bool {
     }
 }
 
-/// The rules of single tools. A rule under a full name goes before those under patterns, and any of them before what is
-/// said of the server: only what is surely stricter in each order is none that widens.
+/// Compares rules of single tools. A rule under a full name beats those under patterns, and any rule beats the server's
+/// settings: only a change that is stricter in each order does not widen.
 fn tool_rules(key: &str, now: &[ToolRule], next: &[ToolRule], widened: &mut Widened) {
     fn by_name(rules: &[ToolRule]) -> BTreeMap<&[String], &ToolRule> {
         rules.iter().map(|rule| (rule.tools.entries(), rule)).collect()

@@ -1,4 +1,4 @@
-//! A worker that says anything.
+//! Fuzz target: a worker that sends anything.
 
 use wire::{
     Call, Done, EngineInfo, FromWorker, Language, Limits, Op, Outcome, Output, Ready, Reply, Run, ScriptError,
@@ -8,14 +8,14 @@ use wire::{
 use super::super::conversation::{Conversation, Step};
 use super::super::pipes::Frame;
 
-/// Output that the conversation keeps.
+/// Output limit of the conversation.
 const ROOM: usize = 100;
-/// Calls of servers that a run may make.
+/// Call limit of a run.
 const CALLS: u32 = 20;
-/// Size that every frame is said to have.
+/// Pretended size of every frame.
 const BYTES: usize = 3 << 20;
 
-/// `data` as a stream of frames of either side, and as decisions of a worker about what to send.
+/// Reads `data` as a stream of frames of either side, and as decisions of a worker on what to send.
 pub fn frames(data: &[u8]) {
     reread::<ToWorker>(data);
     let sent = reread::<FromWorker>(data);
@@ -36,7 +36,7 @@ pub fn frames(data: &[u8]) {
     }
 }
 
-/// Reads frames until one is refused: what was read can be written, and reads as the same again.
+/// Reads frames until one is refused; each must survive a round trip.
 fn reread<T: serde::Serialize + serde::de::DeserializeOwned>(mut data: &[u8]) -> Vec<T> {
     let mut frames = Vec::new();
     while let Ok(Some(frame)) = wire::read_frame::<T>(&mut data) {
@@ -48,7 +48,7 @@ fn reread<T: serde::Serialize + serde::de::DeserializeOwned>(mut data: &[u8]) ->
     frames
 }
 
-/// The conversation takes what follows the protocol and nothing else, and keeps no more output than it may.
+/// Checks that the conversation accepts exactly the protocol and keeps no more output than its limit.
 fn converse(messages: Vec<FromWorker>) {
     let limits = Limits { cpu_ms: 1, heap_bytes: 1, output_bytes: ROOM as u64, result_bytes: 1, calls: CALLS };
     let mut conversation = Conversation::new(1, &limits);
@@ -90,7 +90,7 @@ fn converse(messages: Vec<FromWorker>) {
                 break;
             }
         }
-        // Every other call is answered; one frame more may have been read when the room was used up.
+        // Every other call is answered; one more frame may have been read when the room was used up.
         assert!(conversation.has_room() == (calls.div_ceil(2) as usize * BYTES < 64 << 20));
     }
     let (output, _) = conversation.conclude();

@@ -1,4 +1,4 @@
-//! TypeScript that unfolds: enums that double, namespaces, decorators, types.
+//! Fuzz target: TypeScript that expands: enums that double, namespaces, decorators, types.
 
 use wire::Language;
 
@@ -6,7 +6,7 @@ use super::super::validate::prepare;
 use crate::fuzzing::{CHURN, Input, spent, warmed};
 use crate::limits;
 
-/// Longest script that is made.
+/// Longest generated script.
 const MAX_BYTES: usize = 32 << 10;
 
 const LINES: &[&str] = &[
@@ -47,7 +47,7 @@ const LINES: &[&str] = &[
     "\u{2028}",
 ];
 
-/// A script is refused in few words, or made ready in linear memory: whatever of it is folded or unfolded.
+/// Checks that a script is refused in few words, or prepared in linear memory.
 pub fn scripts(data: &[u8]) {
     warmed(check_scripts, data);
 }

@@ -1,4 +1,4 @@
-//! Any text as a script.
+//! Fuzz target: any text as a script.
 
 use std::time::Duration;
 
@@ -7,14 +7,14 @@ use wire::Language;
 
 use super::super::validate::{fuzzing::Tree, prepare};
 
-/// Longest script that is made.
+/// Longest generated script.
 const MAX_BYTES: usize = 64 << 10;
-/// Processor time far beyond what a script of this size may take, sanitizer included.
+/// CPU time far beyond any script of this size, sanitizer included.
 const MAX_TIME: Duration = Duration::from_secs(10);
 /// Levels of the tree that one token can open: a statement, its expression, a chain, a member, a call, an argument.
 const LEVELS_PER_TOKEN: usize = 8;
 
-/// Pieces that scripts are made of where the bytes are no text.
+/// Fragments of scripts, for bytes that are not text.
 #[rustfmt::skip]
 const PIECES: [&str; 128] = [
     "a", "b", "x", "1", "0.5", "\"s\"", "'t'", "`u`", "`${", "}`", "/re/g", "/(?<n>a)[/]/v", "/", "//", "/*", "*/",
@@ -29,7 +29,7 @@ const PIECES: [&str; 128] = [
     "abstract ", "as ", "satisfies ", "readonly ", "keyof ", ": any", "<T>", "private ", "constructor",
 ];
 
-/// `data` is a script, or says which pieces make one. Answers the code for the worker, if there is any.
+/// Treats `data` as a script, or as indexes of fragments. Returns the code for the worker, if any.
 pub fn validator(data: &[u8]) -> Option<String> {
     let (first, rest) = data.split_first()?;
     let script = match first % 4 {
@@ -39,7 +39,7 @@ pub fn validator(data: &[u8]) -> Option<String> {
     prepared(&script)
 }
 
-/// Processor time of this thread: whatever else the machine does.
+/// CPU time of this thread, independent of the machine's load.
 fn cpu_time() -> Duration {
     clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).expect("a clock").into()
 }

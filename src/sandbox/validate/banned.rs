@@ -1,4 +1,4 @@
-//! Syntax and globals that cannot work in the sandbox, named before the script runs.
+//! Finds syntax and globals that cannot work in the sandbox, before the script runs.
 
 use oxc_ast::ast::{
     Argument, BinaryExpression, BindingPattern, CallExpression, ComputedMemberExpression, Decorator, Expression,
@@ -9,7 +9,7 @@ use oxc_ast_visit::{Visit, walk};
 use oxc_semantic::{IsGlobalReference as _, Scoping};
 use oxc_span::{GetSpan as _, Span};
 
-/// What makes code from strings or memory to share, by whatever name it is reached.
+/// Names that compile code from strings or share memory, on any path to them.
 const FORBIDDEN: &[(&str, &str)] = &[
     ("eval", "code from strings cannot run here; write it out"),
     ("Function", "code from strings cannot run here; write a function instead"),
@@ -18,7 +18,7 @@ const FORBIDDEN: &[(&str, &str)] = &[
     ("Atomics", "there is no shared memory here, and nothing to wait for but calls"),
 ];
 
-/// Globals that scripts reach for and the sandbox does not have, with what to do instead.
+/// Common globals that the sandbox does not have, with alternatives.
 const ABSENT: &[(&str, &str)] = &[
     ("require", "there are no modules here; tools are called as `server.tool({…})`"),
     ("process", "there is no process here; credentials stay with the gateway"),
@@ -32,10 +32,10 @@ const ABSENT: &[(&str, &str)] = &[
     ("localStorage", "use `forge.stash` to keep values for later scripts"),
 ];
 
-/// Where, and what to do instead.
+/// Position, and alternative.
 type Finding = (usize, String);
 
-/// Finds `import` and `export`, which stand at the top.
+/// Finds `import` and `export` at the top level.
 pub(super) fn check_modules(program: &Program<'_>) -> Result<(), Finding> {
     match program.body.iter().find(|statement| statement.is_module_declaration()) {
         Some(found) => {
@@ -46,10 +46,10 @@ pub(super) fn check_modules(program: &Program<'_>) -> Result<(), Finding> {
     }
 }
 
-/// Finds the first thing that cannot work.
+/// Finds the first banned syntax or global.
 pub(super) fn check(program: &Program<'_>, scoping: &Scoping) -> Result<(), Finding> {
     let mut finder = Finder { scoping, found: Vec::new() };
-    // The wrapper's own `export` is not looked at.
+    // Skips the wrapper's own `export`.
     if let [Statement::ExportDefaultDeclaration(wrapper)] = program.body.as_slice() {
         finder.visit_export_default_declaration_kind(&wrapper.declaration);
     }
@@ -70,12 +70,12 @@ impl Finder<'_> {
         self.find(span, format!("`{name}` is not available: {why}"));
     }
 
-    /// Whether this is a global: a name that the script does not declare itself.
+    /// True for a global: a name that the script does not declare.
     fn is_global(&self, name: &IdentifierReference<'_>) -> bool {
         name.is_global_reference(self.scoping)
     }
 
-    /// `globalThis`, by which every global can be reached as a property.
+    /// True for `globalThis`, which has every global as a property.
     fn is_global_object(&self, expression: &Expression<'_>) -> bool {
         match expression.get_inner_expression() {
             Expression::Identifier(name) => name.name == "globalThis" && self.is_global(name),
@@ -99,7 +99,7 @@ impl Finder<'_> {
         }
     }
 
-    /// Whether naming this global only asks what something is.
+    /// True if an expression only inspects this global.
     fn is_question(&self, expression: &Expression<'_>) -> bool {
         match expression.get_inner_expression() {
             Expression::Identifier(_) => true,
@@ -134,7 +134,7 @@ impl<'a> Visit<'a> for Finder<'_> {
     }
 
     fn visit_static_member_expression(&mut self, it: &StaticMemberExpression<'a>) {
-        // `Function.prototype.call` and the like make no code.
+        // `Function.prototype.call` and the like compile no code.
         if let Expression::Identifier(name) = it.object.get_inner_expression()
             && name.name == "Function"
             && it.property.name == "prototype"
@@ -185,7 +185,7 @@ impl<'a> Visit<'a> for Finder<'_> {
         walk::walk_call_expression(self, it);
     }
 
-    /// `typeof fetch` asks whether something is there, which is fine.
+    /// `typeof fetch` only tests for existence.
     fn visit_unary_expression(&mut self, it: &UnaryExpression<'a>) {
         if it.operator != UnaryOperator::Typeof || !self.is_question(&it.argument) {
             walk::walk_unary_expression(self, it);
@@ -207,7 +207,7 @@ fn entry(table: &'static [(&'static str, &'static str)], name: &str) -> Option<&
     table.iter().find(|(known, _)| *known == name)
 }
 
-/// Whether `.constructor` of this is `Function` or one of its cousins, as far as the text tells.
+/// True if `.constructor` of this is `Function` or a relative, as far as the text shows.
 fn is_function_or_constructor(expression: &Expression<'_>) -> bool {
     match expression.get_inner_expression() {
         Expression::FunctionExpression(_) | Expression::ArrowFunctionExpression(_) | Expression::ClassExpression(_) => {

@@ -1,4 +1,4 @@
-//! What the enums of a script come to. The transformer folds their members, and a member can be made of others: 28
+//! Bounds the size of a script's folded enums. The transformer folds enum members, and a member can refer to others: 28
 //! lines that double each other are 32 GB of text. So the size is added up before anything is folded.
 
 use std::collections::HashMap;
@@ -9,24 +9,23 @@ use oxc_ast::ast::{
 };
 use oxc_ast_visit::{Visit, walk};
 
-/// Bytes that a number takes at most as text.
+/// Most bytes of a number as text.
 const NUMBER: usize = 24;
 
-/// The place, as an offset in bytes, of the enum member at which all members together come to more than `limit` bytes;
-/// `None` when they do not.
+/// Byte offset of the enum member at which all members together exceed `limit` bytes; `None` when they do not.
 pub(super) fn too_large(program: &Program<'_>, limit: usize) -> Option<u32> {
     let mut folded = Folded { limit, sizes: HashMap::new(), total: 0, part: 0, over: None };
     folded.visit_program(program);
     folded.over
 }
 
-/// An upper bound of what the members are folded to.
+/// Upper bound of the folded members' size.
 struct Folded<'a> {
     limit: usize,
-    /// The largest member of a name, whichever enum it is of.
+    /// Largest member of each name, in any enum.
     sizes: HashMap<&'a str, usize>,
     total: usize,
-    /// Of the member that is being looked at.
+    /// Size of the current member.
     part: usize,
     over: Option<u32>,
 }

@@ -1,4 +1,4 @@
-//! What a parser finds in code for the worker, for the fuzz target to compare.
+//! A parser's view of worker code, for the fuzz target to compare.
 
 use oxc_allocator::Allocator;
 use oxc_ast::AstKind;
@@ -8,14 +8,14 @@ use oxc_span::SourceType;
 
 use super::{is_one_function, nesting};
 
-/// What was found.
+/// The view.
 #[derive(Debug)]
 pub(in crate::sandbox) struct Tree {
-    /// Nothing is outside of the wrapper.
+    /// Nothing is outside the wrapper.
     pub(in crate::sandbox) is_one_function: bool,
-    /// Levels of the deepest node.
+    /// Depth of the deepest node.
     pub(in crate::sandbox) depth: usize,
-    /// What the scanner made of the text.
+    /// Bound of the scanner for the text.
     pub(in crate::sandbox) bound: usize,
 }
 

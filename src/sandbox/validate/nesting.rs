@@ -1,19 +1,19 @@
-//! How deeply JavaScript and TypeScript nest, before a parser sees them: the parser, the transformer and the engines'
-//! compilers all recurse, and the parser tries every `<` as the start of type arguments.
+//! Bounds the nesting of JavaScript and TypeScript before a parser sees them: the parser, the transformer and the
+//! engines' compilers all recurse, and the parser tries every `<` as the start of type arguments.
 //!
-//! Not a parser: an upper bound on the depth of the tree, from tokens. Brackets nest; so do operators and words that
-//! follow one another without a comma or the end of a statement.
+//! Not a parser: an upper bound on the depth of the tree, from tokens. Brackets nest; so do operators and words in
+//! sequence without a comma or the end of a statement.
 
 use crate::limits;
 
-/// Deepest tree that is parsed. Code that people and models write stays under a tenth of it.
+/// Deepest tree that is parsed. Code of people and models stays under a tenth of it.
 const MAX_DEPTH: usize = limits::SCRIPT_NESTING.max;
-/// Type arguments that may be open at once. The parser takes quadratic time and memory for them: 3000 were 20 seconds.
+/// Most open type arguments. The parser takes quadratic time and memory for them: 3000 were 20 seconds.
 const MAX_ANGLES: usize = limits::SCRIPT_ANGLES.max;
-/// Groups and classes of one regular expression.
+/// Most groups and classes of one regular expression.
 const MAX_GROUPS: usize = limits::SCRIPT_GROUPS.max;
 
-/// Words that a regular expression can follow.
+/// Keywords before a regular expression.
 const OPERATORS: [&str; 14] = [
     "return",
     "typeof",
@@ -30,16 +30,16 @@ const OPERATORS: [&str; 14] = [
     "await",
     "yield",
 ];
-/// Words that go on with the statement before them.
+/// Keywords that continue the statement before them.
 const GOES_ON: [&str; 10] =
     ["else", "catch", "finally", "while", "in", "instanceof", "of", "as", "satisfies", "extends"];
 
-/// The line, from 1, in which the code nests too deeply.
+/// Line, from 1, in which the code nests too deeply.
 pub(super) fn too_deep(code: &str) -> Option<u32> {
     Scanner::new(code).find(|scanner| scanner.depth() > MAX_DEPTH || scanner.angles() > MAX_ANGLES)
 }
 
-/// The greatest depth that was counted.
+/// Greatest depth.
 #[cfg(any(test, feature = "fuzzing"))]
 pub(super) fn depth(code: &str) -> usize {
     let mut deepest = 0;
@@ -50,33 +50,33 @@ pub(super) fn depth(code: &str) -> usize {
     deepest
 }
 
-/// What the last token was, which decides what `/`, `!`, `{` and a new line mean.
+/// Last token, which decides the meaning of `/`, `!`, `{` and a new line.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Last {
-    /// The end of something that has a value.
+    /// End of a value.
     Operand,
     /// A word that has a value; two in a row nest.
     Word,
     /// The end of a block, or of the brackets that follow `if`, `for`, `while` and `with`.
     Head,
-    /// Anything that waits for an operand.
+    /// Anything before an operand.
     Operator,
-    /// Those words that open brackets without a value.
+    /// A keyword of such brackets.
     HeadWord,
 }
 
-/// What nests within one pair of brackets, or outside of any.
+/// Nesting within one pair of brackets, or at the top.
 #[derive(Clone, Copy, Default)]
 struct Level {
     /// Operators and words since the last comma or statement.
     chain: usize,
     /// `else` since the last statement that began without one.
     elses: usize,
-    /// `<` that were not closed.
+    /// Open `<`.
     angles: usize,
-    /// What closes it is no value.
+    /// Its closing bracket ends no value.
     is_head: bool,
-    /// Its `}` goes on with a template.
+    /// Its `}` continues a template.
     is_template: bool,
 }
 
@@ -90,7 +90,7 @@ struct Scanner<'a> {
     last: Last,
     after_dot: bool,
     new_line: bool,
-    /// A statement may have ended; what follows decides.
+    /// A statement may have ended; the next token decides.
     ended: bool,
     groups: usize,
 }
@@ -111,7 +111,7 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    /// The line of the first token after which `wanted` holds.
+    /// Line of the first token after which `wanted` holds.
     fn find(mut self, mut wanted: impl FnMut(&Self) -> bool) -> Option<u32> {
         while let Some(byte) = self.code.get(self.at).copied() {
             self.token(byte);
@@ -212,7 +212,7 @@ impl<'a> Scanner<'a> {
         self.after_dot = byte == b'.';
     }
 
-    /// A word or a literal comes: on a new line after a value, or after a block, it begins a statement.
+    /// Handles a word or literal: on a new line after a value, or after a block, it begins a statement.
     fn begins_statement(&mut self, word: &str) {
         let has_value = matches!(self.last, Last::Operand | Last::Word);
         let begins = self.ended || has_value && self.new_line;
@@ -265,7 +265,7 @@ impl<'a> Scanner<'a> {
         self.outer.1 += inner.angles;
         let is_head = match byte {
             b'(' => self.last == Last::HeadWord,
-            // An object where an operand is awaited, else a block.
+            // An object where an operand is expected, else a block.
             b'{' => self.last != Last::Operator || self.ended || self.code[..self.at].ends_with(b"=>"),
             _ => false,
         };
@@ -284,7 +284,7 @@ impl<'a> Scanner<'a> {
             let around = self.level();
             self.outer.0 = self.outer.0.saturating_sub(around.chain + around.elses + 1);
             self.outer.1 = self.outer.1.saturating_sub(around.angles);
-            // A call or an index nests what it follows.
+            // A call or an index nests its operand.
             self.change(|level| level.chain += 1);
         }
         self.last = if closed.is_head { Last::Head } else { Last::Operand };
@@ -313,7 +313,7 @@ impl<'a> Scanner<'a> {
     }
 
     fn template(&mut self) {
-        // A tag nests what it tags.
+        // A tag nests its template.
         self.change(|level| level.chain += 1);
         self.at += 1;
         self.template_text();

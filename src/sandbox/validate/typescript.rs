@@ -1,4 +1,4 @@
-//! TypeScript to JavaScript, with the way back for positions.
+//! Strips TypeScript to JavaScript, with a map of positions.
 
 use std::path::Path;
 
@@ -12,10 +12,10 @@ use wire::ScriptError;
 
 use super::{diagnostic, enums, parse, position, syntax};
 
-/// The name that the source map carries; it is never shown.
+/// Name in the source map; it is never shown.
 const NAME: &str = "script.ts";
 
-/// Positions of stripped code in the code as written, in order; lines and columns from 0.
+/// Positions of stripped code in the original, in order; lines and columns from 0.
 #[derive(Debug)]
 pub(super) struct Map(Vec<Mapping>);
 
@@ -26,7 +26,7 @@ struct Mapping {
 }
 
 impl Map {
-    /// The position as written, from 1, of a position from 1: that of the nearest mapped place before it.
+    /// Original position, from 1, of a position from 1: that of the nearest mapped place before it.
     pub(super) fn original(&self, line: u32, column: u32) -> (u32, u32) {
         let wanted = (line.saturating_sub(1), column.saturating_sub(1));
         let after = self.0.partition_point(|mapping| mapping.stripped <= wanted);
@@ -37,7 +37,7 @@ impl Map {
     }
 }
 
-/// Strips types from `code`. What comes out is held to the limit of code as well: enums and namespaces become more.
+/// Strips types from `code`. The code limit applies to the output as well: enums and namespaces grow.
 pub(super) fn strip(allocator: &Allocator, code: &str, max_bytes: usize) -> Result<(String, Map), Box<ScriptError>> {
     let source = allocator.alloc_str(code);
     let mut program = parse(allocator, source, SourceType::ts())?;
@@ -56,7 +56,7 @@ pub(super) fn strip(allocator: &Allocator, code: &str, max_bytes: usize) -> Resu
     if let Some(error) = transformed.diagnostics.errors().next() {
         return Err(diagnostic(code, error));
     }
-    // What is left of a file that had only imports of types says no more than that it was a module.
+    // The `export {}` left of a file with only type imports marks it as a module and nothing else.
     program.body.retain(
         |statement| !matches!(statement, Statement::ExportNamedDeclaration(export) if export.specifiers.is_empty()),
     );
@@ -80,8 +80,8 @@ pub(super) fn strip(allocator: &Allocator, code: &str, max_bytes: usize) -> Resu
     Ok((printed.code, map))
 }
 
-/// Where the lines of a source map begin. They end with whatever ends a line in JavaScript; ours, and those of editors,
-/// end with a line feed.
+/// Line starts of a source map. Its lines end at any line terminator of JavaScript; ours, and those of editors, at a
+/// line feed.
 struct Lines(Vec<(u32, u32)>);
 
 impl Lines {

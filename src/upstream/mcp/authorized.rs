@@ -14,37 +14,37 @@ use super::http_client::{Events, Headers, HttpClient};
 use crate::auth::{Account, Grant, Version};
 use crate::config;
 
-/// The login that requests to one server are made with.
+/// The login for requests to one server.
 #[derive(Clone)]
 pub(super) struct Authorization {
-    /// `None` for a server that is not logged into; what it refuses then is told as it is.
+    /// `None` without a login; the server's refusal is then passed on as it is.
     account: Option<Arc<Account>>,
 }
 
 impl Authorization {
-    /// That of a server.
+    /// The login of a server.
     pub(super) fn of(name: &str, server: &config::Server) -> Self {
         Self { account: Account::of(name, server) }
     }
 
-    /// Tells logins apart.
+    /// Version of the login.
     pub(super) fn version(&self) -> Option<Version> {
         self.account.as_ref().and_then(|account| account.version())
     }
 
-    /// A client that makes requests with it.
+    /// A client that sends its token.
     pub(super) fn client(self, inner: HttpClient) -> Authorized {
         Authorized { inner, authorization: self }
     }
 
-    /// Makes a request with the current token; once more with a new one if the server refuses it.
+    /// Makes a request with the current token, and once more with a new one if the server refuses it.
     pub(super) async fn with_token<T, F>(&self, request: impl Fn(Option<String>) -> F) -> Result<T, HttpError>
     where
         F: Future<Output = Result<T, HttpError>>,
     {
         let Some(account) = &self.account else {
             return request(None).await.map_err(|error| match error {
-                // There is no login to ask for.
+                // No login to ask for.
                 StreamableHttpError::AuthRequired(_) => refused(401),
                 StreamableHttpError::InsufficientScope(_) => refused(403),
                 error => error,
@@ -67,7 +67,7 @@ impl Authorization {
     }
 }
 
-/// What the server said of the token. Not every server that refuses one also says how it wants to be authorized.
+/// Reads the server's verdict on the token. Not every server that refuses one says which authorization it wants.
 fn told<T>(account: &Account, answer: Result<T, HttpError>) -> Result<T, HttpError> {
     match answer {
         Ok(answer) => {
@@ -85,8 +85,8 @@ fn refused(status: u16) -> HttpError {
     StreamableHttpError::UnexpectedServerResponse(format!("HTTP {status}").into())
 }
 
-/// An HTTP client that sends the token of a login with every request. (The limits for events that rmcp passes to the
-/// other methods of the trait are its default, which these have.)
+/// An HTTP client that sends the token of a login with every request. It leaves the trait's other methods, with rmcp's
+/// limits for events, at their default.
 #[derive(Clone)]
 pub(super) struct Authorized {
     inner: HttpClient,

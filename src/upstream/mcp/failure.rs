@@ -1,4 +1,4 @@
-//! What went wrong between us and a server, in the gateway's own terms, and whether the server can have acted on it.
+//! Failures of a server in the gateway's terms, and whether the server may have acted on the request.
 
 use std::error::Error as StdError;
 
@@ -11,44 +11,44 @@ use crate::auth;
 use crate::error::{Error, ErrorCode, chain};
 use crate::upstream::reconnect::Fault;
 
-/// What the transports run into over HTTP.
+/// Errors of the HTTP transports.
 pub(super) type HttpError = StreamableHttpError<reqwest::Error>;
 
-/// Most of a message of somebody else that an error repeats.
+/// Most bytes of foreign text in an error.
 const MAX_REPEATED: usize = 300;
 
-/// JSON-RPC code with which our transports answer in place of a server whose answer cannot be passed on; from the
-/// range that JSON-RPC leaves to implementations, and recognised only together with [`MARK`].
+/// JSON-RPC code of errors that our transports put in place of an answer that cannot be passed on. It is from the range
+/// for implementations, and recognised only together with [`MARK`].
 const REPLACED: i32 = -32_049;
 /// Key of the data of such an error.
 const MARK: &str = "forgefs";
 
-/// An answer in place of one that is larger than `limit` bytes.
+/// Replaces an answer of more than `limit` bytes.
 pub(super) fn oversized(limit: usize) -> ErrorData {
     let message = format!("its answer is larger than {} MiB, the most that one message may have", limit >> 20);
     ErrorData::new(rmcp::model::ErrorCode(REPLACED), message, Some(json!({ MARK: "oversized" })))
 }
 
-/// An answer in place of one whose values there is no room for, or that is too large in another way.
+/// Replaces an answer whose values need too much memory, or that exceeds another limit.
 pub(super) fn too_much(why: impl std::fmt::Display) -> ErrorData {
     let message = format!("its answer is too large: {why}");
     ErrorData::new(rmcp::model::ErrorCode(REPLACED), message, Some(json!({ MARK: "oversized" })))
 }
 
-/// An answer in place of one that is not MCP.
+/// Replaces an answer that is not MCP.
 pub(super) fn unreadable(why: impl std::fmt::Display) -> ErrorData {
     let message = format!("its answer is not MCP: {why}");
     ErrorData::new(rmcp::model::ErrorCode(REPLACED), message, Some(json!({ MARK: "unreadable" })))
 }
 
-/// The failure of a request to the server `name`.
+/// Classifies a failed request to the server `name`.
 pub(super) fn of_request(name: &str, error: ServiceError) -> Fault {
     match error {
         ServiceError::McpError(data) => of_answer(name, data),
         ServiceError::TransportClosed => dead(format!("the connection to {name} ended during the call")).into(),
         ServiceError::TransportSend(error) => match error.error.downcast_ref::<HttpError>() {
             Some(http) => of_http(name, http),
-            // A message is a line: one that was not written to its end is none.
+            // A message is a line: one that was not written to its end was not sent.
             None => Fault::unsent(dead(format!("could not send to {name}: {}", chain(&*error.error)))),
         },
         ServiceError::Timeout { timeout } => {
@@ -62,7 +62,7 @@ pub(super) fn of_request(name: &str, error: ServiceError) -> Fault {
     }
 }
 
-/// A JSON-RPC error. `-32602` on a call is what servers send for bad arguments.
+/// Classifies a JSON-RPC error. Servers send `-32602` on a call for bad arguments.
 fn of_answer(name: &str, data: ErrorData) -> Fault {
     let replaced = data.data.as_ref().and_then(|data| data.get(MARK)).and_then(Value::as_str);
     match (data.code.0, replaced) {
@@ -83,7 +83,7 @@ fn of_answer(name: &str, data: ErrorData) -> Fault {
     .into()
 }
 
-/// A request over HTTP that got no answer of the protocol.
+/// Classifies a request over HTTP without an answer of the protocol.
 pub(super) fn of_http(name: &str, error: &HttpError) -> Fault {
     match error {
         StreamableHttpError::HttpStatus(status) if status.status == 429 => {
@@ -120,7 +120,7 @@ pub(super) fn of_http(name: &str, error: &HttpError) -> Fault {
     }
 }
 
-/// Whether a failure is about the login.
+/// True if a failure is about the login.
 pub(super) fn wants_login(error: &HttpError) -> bool {
     matches!(
         error,
@@ -128,7 +128,7 @@ pub(super) fn wants_login(error: &HttpError) -> bool {
     )
 }
 
-/// A failure that rmcp tells in words, which begin with the status where there was one.
+/// Classifies a failure that rmcp gives as text, which begins with the HTTP status if there was one.
 fn of_status(name: &str, what: &str) -> Fault {
     let what: String = what.trim().chars().take(MAX_REPEATED).collect();
     match http_status(&what) {
@@ -146,7 +146,7 @@ fn of_status(name: &str, what: &str) -> Fault {
     }
 }
 
-/// The status in `HTTP 404 Not Found: …`.
+/// Parses the status of `HTTP 404 Not Found: …`.
 pub(super) fn http_status(what: &str) -> Option<u16> {
     what.strip_prefix("HTTP ")?.get(..3)?.parse().ok()
 }
@@ -159,7 +159,7 @@ fn unauthorized(name: &str, status: u16) -> Error {
     Error::new(ErrorCode::UpstreamError, format!("{name} {what} (HTTP {status})")).hint(hint)
 }
 
-/// `in 5s`, or `after Wed, 21 Oct 2026 07:28:00 GMT`, from a `Retry-After`.
+/// Formats a `Retry-After`: `in 5s`, or `after Wed, 21 Oct 2026 07:28:00 GMT`.
 fn retry_words(when: &str) -> String {
     match when.parse::<u64>() {
         Ok(seconds) => format!("in {seconds}s"),
@@ -175,7 +175,7 @@ fn dead(what: String) -> Error {
     Error::new(ErrorCode::TransportDead, what)
 }
 
-/// Why a server could not be started, in one line, without rmcp's dumps of whole messages.
+/// Explains a failed start in one line, without rmcp's dumps of whole messages.
 pub(super) fn of_start(error: &ClientInitializeError) -> String {
     let text = match error {
         ClientInitializeError::ConnectionClosed(_) => "it closed the connection before the handshake".to_owned(),
@@ -191,7 +191,7 @@ pub(super) fn of_start(error: &ClientInitializeError) -> String {
     line.chars().take(MAX_REPEATED).collect()
 }
 
-/// The failure over HTTP that ended an attempt to connect.
+/// The HTTP error that ended an attempt to connect.
 pub(super) fn http_of_start(error: &ClientInitializeError) -> Option<&HttpError> {
     match error {
         ClientInitializeError::TransportError { error, .. } => http_of_start_error(&*error.error),

@@ -1,8 +1,8 @@
-//! What a server sends, as every transport reads it.
+//! Messages of a server, as every transport parses them.
 
 use super::message;
 
-/// How many messages a line, a body or an event has.
+/// Counts the messages of a line, a body or an event.
 pub(crate) fn messages(line: &[u8]) -> usize {
     message::parse(line).len()
 }

@@ -1,4 +1,4 @@
-//! What this client tells servers about itself, and does with what they send unasked.
+//! Declares the client's capabilities to servers, and handles their requests and notifications.
 #![expect(deprecated, reason = "servers go on to use sampling, roots and logging, which 2026-07-28 deprecates")]
 
 use rmcp::model::{
@@ -20,12 +20,12 @@ use crate::upstream::caller::{Ask, LogEntry, Question};
 use crate::upstream::events::EventSender;
 use crate::upstream::mcp::request::Reports;
 
-/// The handler of one connection.
+/// Handler of one connection.
 pub(super) struct Handler {
     pub(super) reports: Reports,
     pub(super) events: EventSender,
     relays: Relays,
-    /// Places for questions that are not answered yet.
+    /// Permits for unanswered questions.
     places: Semaphore,
 }
 
@@ -34,8 +34,8 @@ impl Handler {
         Self { reports: Reports::default(), events, relays, places: Semaphore::new(limits::QUESTIONS.max) }
     }
 
-    /// Puts a question to the client whose call is in flight here. Who that is must be beyond doubt: a question
-    /// without a call, or with calls of several sessions, is refused.
+    /// Forwards a question to the client whose call is in flight on this connection. That client must be beyond doubt:
+    /// a question without a call, or with calls of several sessions, is refused.
     async fn ask<T: DeserializeOwned>(
         &self,
         ask: Ask,
@@ -56,7 +56,7 @@ impl Handler {
         };
         let calls = self.reports.in_flight(request).map_err(refused)?;
         let Some(latest) = calls.last() else { return Err(refused("no call of a client is in flight")) };
-        // The server may stand still for any of them.
+        // The server may wait with any of these calls.
         let _held: Vec<_> = calls.iter().map(|call| call.pause().hold()).collect();
         let answer = tokio::select! {
             answer = latest.ask(Question { ask, params, name: None }) => answer.map_err(|error| refused(&error.message))?,
@@ -67,9 +67,9 @@ impl Handler {
 }
 
 impl ClientHandler for Handler {
-    /// Every ability is declared to servers that ask once, at the handshake: whether the client of a later call has
-    /// it is not known then, and tools must not come and go with it. Others are told with each call. What the
-    /// configuration does not pass on is not declared.
+    /// Servers of the older revisions ask for capabilities once, at the handshake. The client of a later call is not
+    /// known then, and tools must not come and go with it, so every capability is declared that the configuration
+    /// passes on. Newer servers get them with each call.
     fn get_info(&self) -> ClientConfig {
         let mut abilities = ClientCapabilities::default();
         let elicitation = ElicitationCapability::new().with_form(FormElicitationCapability::new());
@@ -106,7 +106,7 @@ impl ClientHandler for Handler {
 
     async fn on_logging_message(&self, entry: LoggingMessageNotificationParam, _: NotificationContext<RoleClient>) {
         let Ok(level) = serde_json::to_value(entry.level).and_then(serde_json::from_value) else { return };
-        // Whose call it belongs to is not said; with calls of several clients it is nobody's.
+        // The notification names no call: with calls of several clients it has no recipient.
         let Ok(calls) = self.reports.recent() else { return };
         if let Some(latest) = calls.last() {
             latest.log(LogEntry { level, logger: entry.logger, data: entry.data });

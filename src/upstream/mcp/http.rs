@@ -21,18 +21,18 @@ use crate::error::{Error, ErrorCode, Result};
 use crate::limits;
 use crate::redact::secret::Secret;
 
-/// Redirects of one request that are followed.
+/// Most redirects of one request.
 const MAX_REDIRECTS: usize = limits::REDIRECTS.max;
-/// Requests at once, so that a few that hang do not hold up the rest.
+/// Concurrent requests: a few that hang do not hold up the rest.
 const MAX_REQUESTS: usize = 64;
-/// Attempts in a row to resume a stream, within about twenty seconds.
+/// Consecutive attempts to resume a stream, within about twenty seconds.
 const RESUMES: usize = 8;
 
 /// A transport to `url` that sends `headers`, and the token of a login, with every request. `in_session` becomes true
-/// once the server has given it a session.
+/// once the server has opened a session.
 ///
 /// # Errors
-/// `TRANSPORT_DEAD` when a header is not valid or no HTTP client can be made.
+/// `TRANSPORT_DEAD` when a header is invalid or the HTTP client cannot be built.
 pub(super) fn transport(
     url: &str,
     headers: &BTreeMap<String, Secret>,
@@ -46,13 +46,13 @@ pub(super) fn transport(
     resume.base_duration = Duration::from_millis(250);
     resume.max_delay = Some(Duration::from_secs(4));
     config.retry_config = Arc::new(resume);
-    // A new session is a new connection: its tools are read and compared before a call goes out on it.
+    // A new session is a new connection: its tools are read and compared before the first call.
     let config = config.reinit_on_expired_session(false);
     let client = authorization.client(HttpClient::new(client(url)?, in_session));
     Ok(StreamableHttpClientTransport::with_client(client, config))
 }
 
-/// The configured headers, masked where they are shown.
+/// Configured headers, marked sensitive so that they are masked.
 pub(super) fn custom(headers: &BTreeMap<String, Secret>) -> Result<HashMap<HeaderName, HeaderValue>> {
     let mut custom = HashMap::new();
     for (name, value) in headers {
@@ -66,8 +66,8 @@ pub(super) fn custom(headers: &BTreeMap<String, Secret>) -> Result<HashMap<Heade
     Ok(custom)
 }
 
-/// A client for one server, which is not followed to addresses at which no server is. Proxies are those of the environment (`HTTPS_PROXY`, `HTTP_PROXY`, `ALL_PROXY`,
-/// `NO_PROXY`), and never between us and this machine.
+/// An HTTP client for one server. It refuses addresses that no server may have. It uses the proxies of the environment
+/// (`HTTPS_PROXY`, `HTTP_PROXY`, `ALL_PROXY`, `NO_PROXY`), but never for this machine.
 pub(super) fn client(url: &str) -> Result<reqwest::Client> {
     let builder = reqwest::Client::builder()
         .redirect(Policy::custom(redirect))
@@ -78,8 +78,8 @@ pub(super) fn client(url: &str) -> Result<reqwest::Client> {
     builder.build().map_err(|error| dead(format!("no HTTP client: {error}")))
 }
 
-/// Follows redirects within one origin, since a header meant for one must not reach another, and only those that
-/// repeat the request as it is: others would turn a message into a request without one.
+/// Follows redirects within one origin only, so that a header for one never reaches another, and only those that repeat
+/// the request unchanged: others would drop the message from it.
 fn redirect(attempt: Attempt<'_>) -> reqwest::redirect::Action {
     let is_repeat = matches!(attempt.status(), StatusCode::TEMPORARY_REDIRECT | StatusCode::PERMANENT_REDIRECT);
     let is_same = attempt.previous().first().is_some_and(|first| first.origin() == attempt.url().origin());

@@ -1,5 +1,5 @@
-//! The HTTP client under rmcp's transport. It waits where a server asks for patience, and leaves no request without an
-//! answer that the server did answer, only not as the protocol says.
+//! The HTTP client under rmcp's transport. It retries after a 429, and answers every request that the server answered
+//! outside the protocol.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -23,16 +23,16 @@ use super::message::{self, Parsed};
 use super::sse;
 use crate::{json, memory, task};
 
-/// Longest time that a request waits altogether because the server answered 429.
+/// Longest total wait of a request for 429 responses.
 const MAX_PATIENCE: Duration = Duration::from_secs(10);
-/// Times that it is sent again for that reason.
+/// Most retries of a request after 429 responses.
 const MAX_REPEATS: u32 = 3;
 
-/// See the module's own words.
+/// The HTTP client that the module describes.
 #[derive(Clone)]
 pub(super) struct HttpClient {
     client: reqwest::Client,
-    /// Whether requests are part of a session.
+    /// True while requests are part of a session.
     in_session: Arc<AtomicBool>,
 }
 
@@ -98,14 +98,14 @@ impl HttpClient {
     ) -> Result<Events, HttpError> {
         let resumes = last_event.is_some();
         match self.client.get_stream(uri, session, last_event, token, headers).await {
-            // A server that does not know the stream any more will not know it later either.
+            // A server that has forgotten the stream will not remember it later.
             Err(error) if resumes && is_refusal(&error) => Err(StreamableHttpError::ServerDoesNotSupportSse),
             stream => stream.map(|events| readable(events, None)),
         }
     }
 }
 
-/// How long the server asks to wait before the same request, which it did not look at.
+/// The wait that the server asks for before a retry. It did not act on the request.
 fn patience(error: &HttpError) -> Option<Duration> {
     match error {
         StreamableHttpError::HttpStatus(status) if status.status == 429 => {
@@ -115,7 +115,7 @@ fn patience(error: &HttpError) -> Option<Duration> {
     }
 }
 
-/// The time in a `Retry-After`: seconds, or a date.
+/// Parses a `Retry-After`: seconds, or a date.
 pub(super) fn retry_after(text: &str, now: SystemTime) -> Option<Duration> {
     let text = text.trim();
     match text.parse() {
@@ -132,7 +132,7 @@ fn is_refusal(error: &HttpError) -> bool {
     }
 }
 
-/// What was answered to the request `id`, as an answer to it.
+/// Turns a response into the answer to the request `id`.
 fn belonging(
     answer: StreamableHttpPostResponse,
     id: &RequestId,
@@ -145,7 +145,7 @@ fn belonging(
         StreamableHttpPostResponse::Json(ServerJsonRpcMessage::Error(error), session)
             if error.id.as_ref().is_none_or(|of| !is_same(of, id)) =>
         {
-            // Servers made after the official examples know no better way to say that a session is gone.
+            // Servers modelled on the official examples report an expired session only in words.
             if in_session && error.error.message.to_ascii_lowercase().contains("session") {
                 return Err(StreamableHttpError::SessionExpired);
             }
@@ -163,13 +163,12 @@ fn belonging(
     }
 }
 
-/// Some servers write our numbers as strings.
+/// Compares ids. Some servers write our numbers as strings.
 fn is_same(of: &RequestId, id: &RequestId) -> bool {
     of == id || of.to_string() == id.to_string()
 }
 
-/// The same events, with an error in place of one that nobody could read or there is no room for. Those of a post belong
-/// to the request `id`.
+/// Replaces events that are unreadable or too large by errors. Events of a post belong to the request `id`.
 fn readable(events: Events, id: Option<RequestId>) -> Events {
     let checked = events.map(move |event| match event {
         Err(error) if is_too_large(&error) && id.is_some() => Ok(in_place(oversized(MAX_MESSAGE), id.clone())),
@@ -191,22 +190,22 @@ fn is_too_large(error: &SseError) -> bool {
     words.contains(sse::TOO_LARGE) || words.contains("exceeded the maximum size")
 }
 
-/// An event with this error as the answer to a request; without one, an event without anything.
+/// An event with this error as the answer to a request; without a request, an empty event.
 fn in_place(error: ErrorData, id: Option<RequestId>) -> Sse {
     let message = id.map(|id| ServerJsonRpcMessage::error(error, Some(id)));
     Sse { data: message.and_then(|message| serde_json::to_string(&message).ok()), ..Sse::default() }
 }
 
-/// What becomes of an event.
+/// Result of inspecting an event.
 enum Look {
     Fine,
-    /// This in place of its data.
+    /// Replaces the data of the event.
     Message(String),
     Error(ErrorData, Option<RequestId>),
     Nothing,
 }
 
-/// Only what is small is left to rmcp, which makes values of it.
+/// Inspects an event. Only small events go to rmcp, which makes values of them.
 fn looked_at(event: &Sse, data: &str) -> Look {
     let is_message = matches!(event.event.as_deref(), None | Some("" | "message"));
     if data.trim().is_empty() {

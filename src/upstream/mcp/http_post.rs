@@ -1,5 +1,5 @@
-//! One message posted over Streamable HTTP. It is posted as rmcp's own client does it, except that a body is measured
-//! before it becomes values: rmcp makes values of up to 16 MiB of JSON, several times.
+//! Posts one message over Streamable HTTP, as rmcp's own client does, except that a body is measured before it becomes
+//! values: rmcp makes values of up to 16 MiB of JSON, several times.
 
 use std::sync::Arc;
 
@@ -19,19 +19,19 @@ use super::sse::{self, scope};
 use crate::limits;
 use crate::task;
 
-/// The header that names the session.
+/// Header with the session id.
 const SESSION: &str = "Mcp-Session-Id";
 /// Headers that the transport sets itself.
 const RESERVED: [&str; 3] = ["accept", SESSION, "Last-Event-Id"];
 /// Bytes of a `Retry-After`.
 const MAX_RETRY_AFTER: usize = limits::RETRY_AFTER.max;
-/// Bytes of a refusal that are read.
+/// Most bytes read of a refusal.
 const MAX_REFUSAL: usize = limits::REFUSAL.max;
 
-/// Posts a message; the answer as it came, or as an event stream.
+/// Posts a message. The response is one answer or an event stream.
 ///
 /// # Errors
-/// What the server or the connection says instead of an answer.
+/// The server's refusal, or the failure of the connection.
 pub(super) async fn post(
     client: &Client,
     uri: &str,
@@ -89,7 +89,7 @@ pub(super) async fn post(
     }
 }
 
-/// What a body says to the request `id`.
+/// The body as the answer to the request `id`.
 fn answer(parsed: Option<Parsed>, id: &RequestId) -> ServerJsonRpcMessage {
     let error = |error: ErrorData, id: &RequestId| ServerJsonRpcMessage::error(error, Some(id.clone()));
     match parsed {
@@ -101,7 +101,7 @@ fn answer(parsed: Option<Parsed>, id: &RequestId) -> ServerJsonRpcMessage {
     }
 }
 
-/// What a server says with a status that is not one of success.
+/// Reads a response whose status is not a success.
 async fn refused(
     response: Response,
     message: &ClientJsonRpcMessage,
@@ -148,7 +148,7 @@ async fn refused(
         && status.is_client_error()
         && !is_auth
     {
-        // Who refuses discovery may not even repeat its number.
+        // A server that refuses discovery may omit the request's id.
         let words = || ErrorData::invalid_request(format!("server/discover rejected with HTTP {status}: {text}"), None);
         let error = error.map_or_else(words, |error| error.error);
         return Ok(StreamableHttpPostResponse::Json(
@@ -169,7 +169,7 @@ fn header(response: &Response, name: HeaderName) -> Option<String> {
     response.headers().get(name).map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned())
 }
 
-/// The body, of at most `limit` bytes.
+/// Reads the body, at most `limit` bytes.
 async fn body(response: Response, limit: usize) -> Result<Vec<u8>, HttpError> {
     let too_large = || StreamableHttpError::ResponseBodyTooLarge { max_size: limit };
     if response.content_length().is_some_and(|length| length > limit as u64) {

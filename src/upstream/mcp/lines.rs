@@ -1,5 +1,5 @@
-//! Lines of a server's stdout → messages. A line that is no message is not lost in silence: where it is the answer to a
-//! request, the request fails, and else it is kept with the server's stderr.
+//! Parses lines of a server's stdout into messages. An invalid line is never lost: if it answers a request, the request
+//! fails; otherwise it is kept with the server's stderr.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -15,12 +15,12 @@ use crate::lines::{Line, Lines, number_at_end, number_at_head, trim};
 use crate::task;
 use crate::upstream::stderr::Stderr;
 
-/// Most bytes of one message. What is longer is skipped while it is read, so it never takes this much memory twice.
+/// Most bytes of one message. A longer one is skipped while it is read, so it never takes twice this memory.
 pub(super) const MAX_MESSAGE: usize = limits::MESSAGE_OF_SERVER.max;
-/// Bytes of junk that are kept.
+/// Most bytes of an invalid line that are kept.
 const KEPT_JUNK: usize = 300;
 
-/// Requests that were sent and not answered yet.
+/// Requests without an answer.
 #[derive(Clone, Default)]
 pub(super) struct Pending(Arc<Mutex<HashSet<RequestId>>>);
 
@@ -33,7 +33,7 @@ impl Pending {
         self.0.lock().remove(id)
     }
 
-    /// The one request that a line without a readable number can only belong to.
+    /// The only pending request, which a line without a readable id must belong to.
     fn only(&self) -> Option<RequestId> {
         let pending = self.0.lock();
         let mut ids = pending.iter();
@@ -41,7 +41,7 @@ impl Pending {
     }
 }
 
-/// Reads messages from the stdout of a server.
+/// Reads messages from a server's stdout.
 pub(super) struct Messages<R> {
     read: R,
     name: String,
@@ -54,7 +54,7 @@ impl<R: AsyncBufRead + Unpin> Messages<R> {
         Self { read, name: name.to_owned(), pending, stderr }
     }
 
-    /// The messages of the next line that has some; `None` at the end. A batch gives several.
+    /// Messages of the next line that has any, several for a batch; `None` at the end.
     pub(super) async fn next(&mut self) -> Option<Vec<ServerJsonRpcMessage>> {
         loop {
             let messages = match read_line(&mut self.read, MAX_MESSAGE).await? {
@@ -97,7 +97,7 @@ impl<R: AsyncBufRead + Unpin> Messages<R> {
                 Parsed::Large(what) => self.stderr.note(what),
             }
         }
-        // What nobody waits for is not held until somebody looks at it.
+        // Answers without a pending request are dropped at once.
         messages.retain(|message| match message {
             ServerJsonRpcMessage::Response(answer) if message::is_large(answer) => {
                 self.pending.0.lock().contains(&answer.id)
@@ -133,7 +133,7 @@ fn id(found: Option<&[u8]>) -> Option<RequestId> {
     message::id(&serde_json::from_slice(found?).ok()?)
 }
 
-/// The next line; `None` at the end.
+/// Reads the next line; `None` at the end.
 async fn read_line(read: &mut (impl AsyncBufRead + Unpin), limit: usize) -> Option<Line> {
     let mut lines = Lines::new(limit);
     loop {
@@ -152,7 +152,7 @@ mod tests {
 
     use super::*;
 
-    /// What becomes of `text` while the requests 1 and 2 are pending: messages as JSON, and what stderr keeps.
+    /// Parses `text` while the requests 1 and 2 are pending: messages as JSON, and the part kept with stderr.
     async fn read(text: &[u8]) -> (Vec<Value>, String) {
         let (pending, stderr) = (Pending::default(), Stderr::default());
         [1, 2].into_iter().for_each(|id| pending.insert(RequestId::Number(id)));
@@ -164,7 +164,7 @@ mod tests {
         (found, stderr.text())
     }
 
-    /// The number and the code of the error of each message.
+    /// Id and error code of each message.
     async fn errors(text: &str) -> Vec<(i64, i64)> {
         let of = |message: &Value| Some((message["id"].as_i64()?, message["error"]["code"].as_i64().unwrap_or(0)));
         read(text.as_bytes()).await.0.iter().filter_map(of).collect()

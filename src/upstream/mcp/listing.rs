@@ -1,4 +1,4 @@
-//! What a server offers: its tools, resources, resource templates and prompts, all pages of each.
+//! Lists a server's tools, resources, resource templates and prompts, all pages of each.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -16,11 +16,11 @@ use crate::error::ErrorCode;
 use crate::upstream::mcp::request::Unanswerable;
 use crate::{json, limits, memory, task};
 
-/// Bytes that an entry counts for at least: what is made of it takes more than itself.
+/// Least bytes that an entry counts for: the values made of it take more than its text.
 const LEAST_ENTRY: usize = 512;
-/// Bytes of memory that the values of a definition may take for each byte of it before they count for more.
+/// Memory that the values of a definition may take per byte of JSON before the surplus counts.
 const TREE_BYTES_A_BYTE: usize = 16;
-/// Entries of a list other than the tools that are kept.
+/// Most entries of each list other than the tools.
 const MAX_ENTRIES: usize = limits::OFFERS.max;
 /// How long the lists besides the tools may take, so that a server that never answers one still has its tools.
 pub(super) const PATIENCE: Duration = Duration::from_secs(10);
@@ -52,7 +52,7 @@ impl List {
         }
     }
 
-    /// The method, and the key of the list in its answer.
+    /// Method, and the key of the list in its answer.
     fn names(self) -> (&'static str, &'static str) {
         match self {
             Self::Tools => ("tools/list", "tools"),
@@ -64,7 +64,7 @@ impl List {
 }
 
 impl Client {
-    /// Everything that the server declares to have. A list other than the tools that fails is left out with a note.
+    /// Lists everything that the server declares. A failed list other than the tools is left out with a note.
     ///
     /// # Errors
     /// When the tools cannot be listed.
@@ -79,7 +79,7 @@ impl Client {
                 (declared.tools.is_some(), declared.resources.is_some(), declared.prompts.is_some());
             listing.tells_changes = declared.tools.as_ref().is_some_and(|tools| tools.list_changed == Some(true));
         }
-        // The tools come first: no other list takes their room.
+        // Tools come first: no other list takes their room.
         let (for_tools, for_others) = (Allowance::default(), Allowance::default());
         let asked = |list, declared: bool, left| async move {
             if declared { self.all(list, progress, left).await } else { Ok(Entries::default()) }
@@ -143,8 +143,8 @@ impl Client {
         Err(Failed::Odd(format!("its answer to `{method}` has more than {pages} pages, which is the limit")))
     }
 
-    /// One page as raw JSON: rmcp's own types refuse a whole list for one odd entry, so what they cannot read
-    /// arrives as a custom result and is taken as it is.
+    /// Fetches one page as raw JSON. rmcp's own types refuse a whole list for one odd entry, so what they cannot parse
+    /// arrives as a custom result and is used as it is.
     async fn page(
         &self,
         list: List,
@@ -154,7 +154,7 @@ impl Client {
         let (method, key) = list.names();
         let answer = match self.exchange(list.request(cursor), progress).await {
             Ok(answer) => answer,
-            // Capabilities are declared by the library, lists by its user: none means none.
+            // Libraries declare capabilities, their users implement lists: method not found means an empty list.
             Err(Unanswerable { error: ServiceError::McpError(data), .. })
                 if data.code == RpcCode::METHOD_NOT_FOUND && !matches!(list, List::Tools) =>
             {
@@ -175,13 +175,13 @@ impl Client {
     }
 }
 
-/// What one server's lists may still take, in bytes of JSON. A page is counted before it is kept.
+/// Remaining bytes of JSON for one server's lists. A page is counted before it is kept.
 #[derive(Default)]
 struct Allowance(AtomicUsize);
 
 impl Allowance {
-    /// Counts the entries of a page. One counts for at least [`LEAST_ENTRY`], and for a part of what its values take, so
-    /// that neither tiny entries nor tiny values make more of a list than its bytes say.
+    /// Counts the entries of a page. Each counts for at least [`LEAST_ENTRY`] and for part of the memory of its values,
+    /// so that tiny entries or values cannot make a list larger than its bytes.
     fn take(&self, entries: &[Value]) -> Result<(), String> {
         let count = |entry: &Value| {
             let text = entry.to_string();
@@ -206,14 +206,14 @@ impl Allowance {
     }
 }
 
-/// The entries of a list, and for how many milliseconds the server says that they are good.
+/// Entries of a list, and the time in milliseconds that the server says they stay valid.
 #[derive(Default)]
 struct Entries {
     entries: Vec<Value>,
     ttl_ms: Option<u64>,
 }
 
-/// Why there is no list.
+/// Reason for a missing list.
 enum Failed {
     Service(ServiceError, &'static str),
     Odd(String),
@@ -227,7 +227,7 @@ impl Failed {
         }
     }
 
-    /// A note for those who look for what is missing.
+    /// A note for listings.
     fn describe(self, client: &Client) -> String {
         match self {
             Self::Service(error, method) => format!("`{method}` failed: {}", client.fault(error).error.message),

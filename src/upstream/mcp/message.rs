@@ -1,5 +1,5 @@
-//! Bytes from a server → messages, measured first. rmcp's own types make values of a message more than once, so that an
-//! answer whose values are many goes through rmcp as text, and becomes values where it is waited for.
+//! Parses bytes from a server into messages, measured first. rmcp's own types make values of a message more than once,
+//! so a large answer goes through rmcp as text and becomes values only where it is awaited.
 
 use std::fmt;
 
@@ -16,24 +16,24 @@ use crate::limits;
 use crate::memory;
 use crate::text::head;
 
-/// Bytes of an error's message that are passed on of a large one.
+/// Most bytes kept of a large error's message.
 const MAX_ERROR: usize = 4000;
 
-/// What a line, a body or an event turned out to be.
+/// Result of parsing a line, a body or an event.
 #[derive(Debug)]
 pub(super) enum Parsed {
     Message(Box<ServerJsonRpcMessage>),
-    /// The answer to a request that cannot be used.
+    /// An unusable answer to this request.
     Answer(RequestId, ErrorData),
-    /// No JSON, or none that may be looked into: an answer, if it is one.
+    /// Invalid JSON, or JSON over a limit: an answer, if it is one.
     Broken(ErrorData),
-    /// JSON that is no message.
+    /// JSON that is not a message.
     Other(String),
-    /// Something else than an answer, too large to be looked at.
+    /// A message other than an answer, over the limit.
     Large(String),
 }
 
-/// The messages in a text: one, or those of a batch.
+/// Parses the messages of a text: one, or a batch.
 pub(super) fn parse(text: &[u8]) -> Vec<Parsed> {
     let found = match json::measure(text) {
         Ok(found) => found,
@@ -58,7 +58,8 @@ pub(super) fn parse(text: &[u8]) -> Vec<Parsed> {
     }
 }
 
-/// JSON that is not a message by itself: an item of a batch, an answer of a strange shape, or something else.
+/// Classifies JSON that is not a message by itself: an item of a batch, an answer of a strange shape, or something
+/// else.
 fn odd(value: Value) -> Parsed {
     let text = value.to_string();
     let answers = value.get("result").is_some() || value.get("error").is_some();
@@ -70,7 +71,7 @@ fn odd(value: Value) -> Parsed {
     }
 }
 
-/// The parts of a message, none of them looked into.
+/// Fields of a message as unparsed JSON.
 #[derive(serde::Deserialize)]
 struct Envelope<'a> {
     #[serde(borrow)]
@@ -82,7 +83,7 @@ struct Envelope<'a> {
     method: Option<IgnoredAny>,
 }
 
-/// One message of a large batch.
+/// Parses one message of a large batch.
 fn one_of_batch(text: &[u8]) -> Parsed {
     match json::parse(text, memory::SMALL) {
         Ok(message) => Parsed::Message(Box::new(message)),
@@ -91,7 +92,7 @@ fn one_of_batch(text: &[u8]) -> Parsed {
     }
 }
 
-/// One large message, which has no private keys.
+/// Parses one large message, which has no private keys.
 fn one(text: &[u8]) -> Parsed {
     let Envelope { id: number, result, error, method } = match serde_json::from_slice(text) {
         Ok(envelope) => envelope,
@@ -109,7 +110,7 @@ fn one(text: &[u8]) -> Parsed {
     }
 }
 
-/// The result as text, if there can ever be room for its values.
+/// Keeps the result as text, if its values can ever fit in memory.
 fn answer(id: RequestId, result: &str) -> Parsed {
     let most = memory::ANSWERS.size() / 2;
     match json::measure(result.as_bytes()) {
@@ -125,13 +126,13 @@ fn answer(id: RequestId, result: &str) -> Parsed {
     }
 }
 
-/// A request or notification that is not small.
+/// Parses a request or notification that is not small.
 fn question(text: &[u8]) -> crate::error::Result<ServerJsonRpcMessage> {
     let parsed = json::parse(text, 2 * limits::QUESTION.max);
     parsed.map_err(|unfit| crate::error::Error::new(crate::error::ErrorCode::LimitExceeded, unfit.to_string()))
 }
 
-/// The code and the beginning of the message of an error; its data are left out.
+/// Keeps the code and the beginning of the message of an error; drops its data.
 fn large_error(error: &str) -> ErrorData {
     #[derive(serde::Deserialize)]
     struct Brief<'a> {
@@ -147,12 +148,12 @@ fn large_error(error: &str) -> ErrorData {
     }
 }
 
-/// Whether an answer went through rmcp as text.
+/// True if an answer went through rmcp as text.
 pub(super) fn is_large(answer: &JsonRpcResponse<ServerResult>) -> bool {
     matches!(&answer.result, ServerResult::CustomResult(CustomResult(Value::String(_))))
 }
 
-/// Our numbers, also from servers that write them as strings.
+/// Parses our request ids, also from servers that write them as strings.
 pub(super) fn id(value: &Value) -> Option<RequestId> {
     match value {
         Value::Number(number) => number.as_i64().map(RequestId::Number),
@@ -163,7 +164,7 @@ pub(super) fn id(value: &Value) -> Option<RequestId> {
     }
 }
 
-/// The messages of a large batch.
+/// Messages of a large batch, unparsed.
 struct Batch<'a>(Vec<&'a RawValue>);
 
 impl<'de: 'a, 'a> Deserialize<'de> for Batch<'a> {

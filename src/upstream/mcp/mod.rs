@@ -1,4 +1,4 @@
-//! The rmcp client: the only file, with its parts and transports beside it, that knows rmcp's client types.
+//! The rmcp client. Only this folder names rmcp's client types.
 
 mod authorized;
 mod failure;
@@ -55,7 +55,7 @@ use handler::Handler;
 
 pub use process::end_all;
 
-/// Makes live clients of one server.
+/// Connects to one server.
 pub(super) struct Connector {
     name: String,
     transport: Transport,
@@ -67,7 +67,7 @@ pub(super) struct Connector {
 }
 
 impl Connector {
-    /// What a process says on stderr is kept in `stderr`; what a connection says unasked is told to `events`.
+    /// Keeps a process's stderr in `stderr`, and sends a connection's events to `events`.
     pub(super) fn new(name: &str, server: &config::Server, stderr: Stderr, events: EventSender) -> Self {
         let (name, authorization) = (name.to_owned(), Authorization::of(name, server));
         let (transport, relays) = (server.transport.clone(), server.relays);
@@ -85,8 +85,8 @@ impl Connect for Connector {
         self.authorization.version()
     }
 
-    /// `server/discover` first, the handshake of the older revisions if that finds nobody, and over HTTP the transport
-    /// of the oldest if nobody takes messages. The error has the end of the stderr of a process.
+    /// Tries `server/discover`, then the handshake of the older revisions, and over HTTP the oldest transport
+    /// (HTTP+SSE) if the address takes no messages. The error includes the end of a process's stderr.
     async fn connect(&self) -> Result<Client> {
         if let Transport::Http { kind: HttpKind::Sse, url, headers } = &self.transport {
             return self.connect_sse(url, headers).await.map_err(|failed| self.describe(failed));
@@ -101,11 +101,11 @@ impl Connect for Connector {
                 let Transport::Http { url, headers, .. } = &self.transport else {
                     return Err(self.describe(Failed::Handshake(error)));
                 };
-                // What the first transport was told says more than that the second one does not work either.
+                // The first transport's error says more than the failure of the second.
                 self.connect_sse(url, headers).await.map_err(|_| self.describe(Failed::Handshake(error)))
             }
-            // Some servers of the older revisions die of a request they do not know: they get a second chance
-            // on a fresh transport with the handshake alone.
+            // Some servers of the older revisions die of an unknown request: they get a second chance on a fresh
+            // transport, with the handshake alone.
             Err(Failed::Handshake(error) | Failed::Process(error, _)) if !is_about_login(&error) => {
                 tracing::debug!(server = self.name, %error, "discovery failed, trying the handshake");
                 self.attempt(ClientLifecycleMode::Initialize).await.map_err(|failed| self.describe(failed))
@@ -151,7 +151,7 @@ impl Connector {
         Handler::new(self.events.of_connection(), self.relays)
     }
 
-    /// `in_session` says whether requests are part of a session, where each is one of its own.
+    /// `in_session` becomes true once a Streamable HTTP server opens a session; until then each request stands alone.
     fn client(
         &self,
         service: RunningService<RoleClient, Handler>,
@@ -190,8 +190,7 @@ impl Connector {
     }
 }
 
-/// Whether a server answered that messages cannot be posted to this address, as one that speaks the transport of
-/// 2024-11-05 does.
+/// True if the server refuses posts at this address, as one that speaks the transport of 2024-11-05 does.
 fn takes_no_messages(error: &ClientInitializeError) -> bool {
     match failure::http_of_start(error) {
         Some(HttpError::UnexpectedServerResponse(what)) => matches!(failure::http_status(what), Some(400 | 404 | 405)),
@@ -199,20 +198,20 @@ fn takes_no_messages(error: &ClientInitializeError) -> bool {
     }
 }
 
-/// Whether only a login helps: another handshake would be told the same, or something that hides it.
+/// True if only a login helps: another handshake would get the same error, or one that hides it.
 fn is_about_login(error: &ClientInitializeError) -> bool {
     error.is_authorization_required() || failure::http_of_start(error).is_some_and(failure::wants_login)
 }
 
-/// Why one attempt to connect failed.
+/// Reason why one attempt to connect failed.
 enum Failed {
-    /// Nothing was started.
+    /// The process or client could not be started.
     Start(Error),
-    /// The server did not let us in.
+    /// The server refused over HTTP.
     Http(HttpError),
-    /// The server was there and did not agree.
+    /// The handshake failed.
     Handshake(ClientInitializeError),
-    /// The same for a process, with the end of its stderr.
+    /// The handshake with a process failed; with the end of its stderr.
     Process(ClientInitializeError, String),
 }
 
@@ -221,7 +220,7 @@ pub(super) struct Client {
     name: String,
     service: RunningService<RoleClient, Handler>,
     stderr: Stderr,
-    /// The transport has ended, although not everyone has been told yet.
+    /// The transport has ended, although not every request has seen it yet.
     ended: Arc<AtomicBool>,
     in_session: Option<Arc<AtomicBool>>,
     /// How long the lists besides the tools may take.
@@ -242,7 +241,7 @@ impl Client {
         failure::of_request(&self.name, error)
     }
 
-    /// The fault with the last words of a server that died of it.
+    /// Adds the last lines of stderr of a server that died.
     async fn with_last_words(&self, mut fault: Fault) -> Fault {
         if fault.error.code == ErrorCode::TransportDead && self.ended.load(Ordering::Acquire) {
             self.stderr.ended().await;
@@ -302,7 +301,7 @@ impl Client {
             return self.list(progress).await.map(Answer::Listing);
         }
         let answer = self.perform(operation, progress, rounds).await.map_err(|mut fault| {
-            // What the server says of a question that was not answered seldom names the reason.
+            // The server's error seldom names why its question stayed unanswered.
             if let Some(refusal) = progress.refusal() {
                 fault.error = fault.error.hint(refusal);
             }
@@ -348,7 +347,7 @@ impl Link for Client {
         self.service.service().events.changes()
     }
 
-    /// Any answer will do, a refusal too.
+    /// Pings the server: any answer will do, even a refusal.
     async fn answers(&self) -> bool {
         let has_ping = self.service.peer_info().is_none_or(|info| info.protocol_version.has_initialize());
         let request = match has_ping {
@@ -379,7 +378,7 @@ fn raw(result: &impl serde::Serialize) -> Result<Answer> {
     Ok(Answer::Raw(strip_protocol(value)))
 }
 
-/// Leaves out what belongs to the protocol between gateway and server, not to the script.
+/// Removes fields that belong to the protocol between gateway and server, not to the script.
 fn strip_protocol(mut value: Value) -> Value {
     if let Value::Object(object) = &mut value {
         for key in ["resultType", "ttlMs", "cacheScope"] {
@@ -389,7 +388,7 @@ fn strip_protocol(mut value: Value) -> Value {
     value
 }
 
-/// What an answer to an operation has, also where it is too large for rmcp's types.
+/// Required key of an operation's result, also of one too large for rmcp's types.
 fn key(operation: &Operation) -> &'static str {
     match operation {
         Operation::List | Operation::Connect => "tools",
@@ -400,7 +399,7 @@ fn key(operation: &Operation) -> &'static str {
     }
 }
 
-/// An answer that came as text. There is never another copy of structured content.
+/// Parses an answer that came as text, without another copy of structured content.
 fn large_answer(operation: &Operation, mut result: Map<String, Value>) -> Result<Answer, Unusable> {
     let structured = result.shift_remove("structuredContent");
     let result = Value::Object(result);
@@ -416,7 +415,7 @@ fn large_answer(operation: &Operation, mut result: Map<String, Value>) -> Result
     })
 }
 
-/// An answer is not of the shape that it should have.
+/// The answer does not have the shape of its operation.
 struct Unusable;
 
 impl From<serde_json::Error> for Unusable {

@@ -1,4 +1,4 @@
-//! A server's process and everything that it started: ended when nobody needs it any more, and whenever we end.
+//! A server's process with all its children: ended when it is no longer needed, and whenever the gateway ends.
 
 use std::process::ExitStatus;
 use std::sync::{Arc, LazyLock};
@@ -11,27 +11,27 @@ use tokio::sync::{Mutex, oneshot, watch};
 
 use crate::upstream::stderr::Stderr;
 
-/// How long a process may take to end when its stdin is closed, and again when it is asked by a signal.
+/// Grace period after stdin is closed, and again after SIGTERM.
 const GRACE: Duration = Duration::from_secs(1);
 
-/// Where messages to a process are written; empty once it is to end.
+/// Stdin of a process; empty once the process is to end.
 pub(super) type Stdin = Arc<Mutex<Option<ChildStdin>>>;
 
-/// A running process. Dropping it ends the process with its group: stdin is closed, then SIGTERM, then SIGKILL.
+/// A running process. Dropping it ends the process group: stdin is closed, then SIGTERM, then SIGKILL.
 pub(super) struct Process {
     _needed: oneshot::Sender<()>,
 }
 
 impl Process {
-    /// Makes `command` start in a process group of its own, so that launchers such as npx go down with what they
-    /// started, and die with us.
+    /// Starts `command` in a process group of its own, so that launchers such as npx end together with their children,
+    /// and ties it to the gateway's life.
     pub(super) fn prepare(command: &mut Command) {
         command.process_group(0).kill_on_drop(true);
         #[cfg(target_os = "linux")]
         die_with_us(command);
     }
 
-    /// Takes care of a child that was started so.
+    /// Supervises a child that was started this way.
     pub(super) fn watch(child: Child, stdin: Stdin, stderr: Stderr) -> Self {
         let (needed, unneeded) = oneshot::channel();
         let pid = child.id();
@@ -46,8 +46,7 @@ impl Process {
     }
 }
 
-/// Ends all processes of servers, for the end of our own. Waits `limit` at most; what is left then is killed when the
-/// runtime goes.
+/// Ends all server processes at shutdown, within `limit`; the runtime's end kills the rest.
 pub async fn end_all(limit: Duration) {
     ENDING.send_replace(true);
     let mut running = RUNNING.subscribe();
@@ -75,12 +74,12 @@ async fn attend(
     tokio::select! {
         status = child.wait() => {
             note(stderr, status);
-            // A launcher may have left the server behind, which goes on as long as its stdout is open.
+            // A launcher may have exited and left the server, which runs as long as its stdout is open.
             return unneeded.await;
         }
         () = &mut unneeded => {}
     }
-    // A server that does not read leaves the lock taken by whoever writes to it: its stdin stays open then.
+    // A server that does not read leaves the lock with the writer; its stdin then stays open.
     if let Ok(mut stdin) = tokio::time::timeout(GRACE / 10, stdin.lock()).await {
         stdin.take();
     }
@@ -102,12 +101,12 @@ fn note(stderr: &Stderr, status: std::io::Result<ExitStatus>) {
     }
 }
 
-/// A process group, killed when it is dropped: also in the middle of [`attend`], when the runtime goes.
+/// A process group, killed on drop, also in the middle of [`attend`] when the runtime ends.
 struct Group(Pid);
 
 impl Group {
     fn signal(&self, signal: Signal) {
-        // It may have ended already.
+        // The group may have ended already.
         let _ = killpg(self.0, signal);
     }
 }
@@ -118,7 +117,7 @@ impl Drop for Group {
     }
 }
 
-/// Counts a process, until it is dropped.
+/// Counts a process until dropped.
 struct Running;
 
 impl Running {
@@ -134,8 +133,8 @@ impl Drop for Running {
     }
 }
 
-/// Has the kernel kill the child when we die, however we die. The kernel means the thread that started the child:
-/// [`crate::spawner`]. What the child starts itself is not killed with it; it sees the end of its stdin.
+/// Makes the kernel kill the child when the gateway dies, however that happens. The kernel watches the thread that
+/// started the child: [`crate::spawner`]. The child's own children are not killed with it; they see the end of stdin.
 #[cfg(target_os = "linux")]
 fn die_with_us(command: &mut Command) {
     use nix::errno::Errno;
@@ -144,7 +143,7 @@ fn die_with_us(command: &mut Command) {
     let us = nix::unistd::getpid();
     let tie = move || {
         set_pdeathsig(Signal::SIGKILL)?;
-        // We may have died before that.
+        // The gateway may have died before this line.
         if nix::unistd::getppid() == us { Ok(()) } else { Err(Errno::ESRCH.into()) }
     };
     #[expect(unsafe_code, reason = "between fork and exec, the closure makes two system calls and allocates nothing")]

@@ -1,5 +1,5 @@
-//! One request to a server: its progress is passed on, it is cancelled when it is given up, and questions that the
-//! server asks before it answers are answered.
+//! One request to a server: progress is forwarded, dropping cancels the request, and questions of the server get
+//! answers.
 
 #![expect(deprecated, reason = "servers go on to use logging, which 2026-07-28 deprecates")]
 
@@ -28,31 +28,31 @@ use crate::task;
 use crate::upstream::reconnect::{Fault, Rounds};
 use crate::upstream::{Ask, Level, Progress, Question, Report, TraceContext};
 
-/// Rounds of questions that a server may ask before it answers one request.
+/// Most rounds of questions that a server may ask within one request.
 const MAX_ROUNDS: usize = limits::ROUNDS.max;
-/// Pause before a server is asked again that gave no answer and asked nothing.
+/// Delay before a retry when the server gave neither answer nor question.
 const NOT_READY: Duration = Duration::from_millis(200);
-/// How long an answered request is remembered, since notifications before the answer are handled beside it.
+/// Time that an answered request is remembered, since notifications sent before the answer are handled concurrently.
 const RECENT: Duration = Duration::from_millis(200);
-/// How long the notice that a request was given up may take to be sent.
+/// Timeout for sending a cancellation.
 const CANCEL: Duration = Duration::from_secs(5);
 
-/// What a server asked for, answered, and its own note of where it was.
+/// A server's questions, the answers, and its own state.
 #[derive(Default)]
 pub(super) struct Round {
     pub(super) responses: Option<InputResponses>,
     pub(super) state: Option<String>,
 }
 
-/// Why a request has no answer, and whether it left.
+/// An unanswered request, and whether it left.
 pub(super) struct Unanswerable {
     pub(super) error: ServiceError,
     pub(super) sent: bool,
 }
 
 impl Client {
-    /// Sends what `make` makes, again with the answers to the server's questions as long as it asks some and `rounds`
-    /// lets them out.
+    /// Sends the request that `make` makes. While the server asks questions and `rounds` allows it, sends it again with
+    /// the answers.
     pub(super) async fn request(
         &self,
         progress: &Progress,
@@ -70,7 +70,7 @@ impl Client {
             };
             let questions = asked.input_requests.unwrap_or_default();
             if questions.is_empty() {
-                // It is not ready, and asks to be asked again with its own note of where it was.
+                // The server is not ready: it wants the request again, with its own state.
                 tokio::time::sleep(NOT_READY).await;
             }
             let responses = join_all(questions.into_iter().map(|(key, request)| async move {
@@ -91,14 +91,14 @@ impl Client {
         })
     }
 
-    /// Sends one request and waits for its answer. Dropping the future tells the server that nobody waits any more.
+    /// Sends one request and waits for its answer. Dropping the future cancels the request at the server.
     pub(super) async fn exchange(
         &self,
         request: ClientRequest,
         progress: &Progress,
     ) -> Result<ServerResult, Unanswerable> {
         let options = self.options(progress).await;
-        // Before it is sent: a quick server asks back before this task is looked at again.
+        // Before sending: a quick server may ask back before this task runs again.
         let mut listening = self.service.service().reports.listen(progress);
         let sent = self.service.send_request_with_option(request, options).await;
         let handle = sent.map_err(|error| Unanswerable { error, sent: false })?;
@@ -115,7 +115,7 @@ impl Client {
         answer.map_err(|error| Unanswerable { error, sent: true })
     }
 
-    /// What the client that the call is made for says to a question of the server.
+    /// Asks the client behind the call a question of the server.
     async fn answer(&self, name: &str, request: InputRequest, progress: &Progress) -> Result<Value, Fault> {
         let (ask, params) = match request {
             InputRequest::CreateMessage(request) => (Ask::Sampling, serde_json::to_value(request.params)),
@@ -131,7 +131,7 @@ impl Client {
         Ok(progress.ask(Question { ask, params, name: Some(name.to_owned()) }).await.map_err(refused)?)
     }
 
-    /// What goes with a request: what its caller can be asked for and wants to hear, where the server takes it.
+    /// Metadata of a request: the caller's capabilities and log level, if the server's revision takes them.
     async fn options(&self, progress: &Progress) -> PeerRequestOptions {
         let options = PeerRequestOptions::no_options();
         let mut meta = RequestMetaObject::new();
@@ -159,8 +159,8 @@ impl Client {
         options.with_meta(meta)
     }
 
-    /// Asks a server of the older revisions for what the most curious caller so far wants to hear; the others are
-    /// spared what they do not want when it is passed on.
+    /// Lowers the log level of a server of the older revisions to the least that any caller wants. Forwarding filters
+    /// entries for each caller.
     async fn lower_log_level(&self, level: Level) {
         let reports = &self.service.service().reports;
         if let (true, Some(level)) = (reports.lower(level), rpc_level(level)) {
@@ -173,7 +173,7 @@ impl Client {
     }
 }
 
-/// A large answer as values, once there is room for them.
+/// Parses a large answer once its values fit in memory.
 async fn values(text: String, progress: &Progress) -> Result<ServerResult, ServiceError> {
     let measured = task::work_on(text.len(), || json::measure(text.as_bytes()));
     let found = measured.map_err(|unfit| ServiceError::McpError(unreadable(unfit)))?;
@@ -197,7 +197,7 @@ fn rpc_level(level: Level) -> Option<LoggingLevel> {
     serde_json::to_value(level).and_then(serde_json::from_value).ok()
 }
 
-/// Tells the server, when it is dropped, that a request was given up.
+/// Cancels the request at the server when dropped before the answer.
 struct Unanswered {
     peer: Peer<RoleClient>,
     id: Option<RequestId>,
@@ -215,26 +215,26 @@ impl Drop for Unanswered {
     }
 }
 
-/// The requests in flight on a connection, and who wants to hear of them.
+/// Requests in flight on a connection, with the calls behind them.
 #[derive(Clone, Default)]
 pub(super) struct Reports(Arc<Mutex<InFlight>>);
 
 #[derive(Default)]
 struct InFlight {
-    /// In the order they were sent.
+    /// In the order of sending.
     requests: Vec<Entry>,
-    /// How many there were.
+    /// Number of requests so far.
     count: u64,
-    /// The least severe level of log entries that the server was asked for.
+    /// Least severe log level requested from the server.
     log_level: Option<Level>,
 }
 
 struct Entry {
     number: u64,
-    /// What the request is called in what the server sends; not known until it is on its way.
+    /// Progress token and id of the request; `None` until it is sent.
     names: Option<(ProgressToken, RequestId)>,
     progress: Progress,
-    /// It was answered a moment ago; what the server said before may be on its way still.
+    /// Time of the answer; notifications sent before it may still be on their way.
     ended: Option<Instant>,
 }
 
@@ -247,7 +247,7 @@ impl Reports {
         Listening { reports: self, number }
     }
 
-    /// Passes a report on to whoever waits for the request.
+    /// Forwards a progress report to the call of its request.
     pub(super) fn pass_on(&self, report: ProgressNotificationParam) {
         let in_flight = self.0.lock();
         let named = |entry: &&Entry| entry.names.as_ref().is_some_and(|(token, _)| *token == report.progress_token);
@@ -259,13 +259,13 @@ impl Reports {
         }
     }
 
-    /// The calls that something the server sends can belong to, oldest first: that of `request` where it is known,
-    /// else those of the one session that has any. The error says why there is none.
+    /// Calls that a message of the server can belong to, oldest first: the call of `request` if given, else the calls
+    /// of the only session that has any. The error gives the reason for none.
     pub(super) fn in_flight(&self, request: Option<&RequestId>) -> Result<Vec<Progress>, &'static str> {
         self.calls(request, false)
     }
 
-    /// As [`Reports::in_flight`], with calls that were answered a moment ago.
+    /// Like [`Reports::in_flight`], with calls that were answered a moment ago.
     pub(super) fn recent(&self) -> Result<Vec<Progress>, &'static str> {
         self.calls(None, true)
     }
@@ -288,11 +288,11 @@ impl Reports {
             }
             calls.push(progress.clone());
         }
-        // Those of the gateway itself and of the command line, which have nobody to ask and will say so.
+        // Calls of the gateway itself and of the command line have no client, and refuse questions for that reason.
         Ok(if calls.is_empty() { others } else { calls })
     }
 
-    /// Whether `level` is below what the server was asked for so far.
+    /// True if `level` is below the level requested so far.
     fn lower(&self, level: Level) -> bool {
         let mut in_flight = self.0.lock();
         let is_lower = in_flight.log_level.is_none_or(|known| level < known);

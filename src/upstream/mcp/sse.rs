@@ -1,5 +1,5 @@
-//! MCP servers over HTTP+SSE, the transport of 2024-11-05: a stream of events that stays open, whose first event names
-//! the address that messages are posted to.
+//! MCP servers over HTTP+SSE, the transport of 2024-11-05: a long-lived event stream whose first event names the
+//! address for posts.
 
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -29,14 +29,14 @@ use crate::limits;
 use crate::redact::secret::Secret;
 use crate::task::{self, Task};
 
-/// Messages of a server that wait to be looked at.
+/// Messages of a server in the queue.
 const QUEUE: usize = 16;
-/// Bytes of a refusal that an error repeats.
+/// Most bytes of a refusal that an error repeats.
 const MAX_REFUSAL: usize = 300;
-/// Other events that may come before the one that names the address.
+/// Most other events before the one that names the address.
 const MAX_PRELUDE: usize = limits::PRELUDE.max;
 
-/// Messages posted to a server, and events from it.
+/// Posts messages to a server, and reads its events.
 pub(super) struct SseTransport {
     client: reqwest::Client,
     headers: HeaderMap,
@@ -51,7 +51,7 @@ impl SseTransport {
     /// Opens the stream at `url`, with `headers` and the token of a login, and waits for the address.
     ///
     /// # Errors
-    /// What is wrong with a header or the client, else what the server answered.
+    /// An invalid header, a failed connection, or the server's refusal.
     pub(super) async fn connect(
         url: &str,
         headers: &BTreeMap<String, Secret>,
@@ -85,18 +85,18 @@ impl SseTransport {
         Ok(Self { client, headers, authorization, endpoint, received, ended, reading })
     }
 
-    /// Becomes true when the stream ends, which is before everyone has been told.
+    /// Becomes true when the stream ends, before every request has seen it.
     pub(super) fn ended(&self) -> Arc<AtomicBool> {
         Arc::clone(&self.ended)
     }
 }
 
-/// How an event over the limit ends its stream.
+/// Error that ends the stream of an event over the limit.
 pub(super) const TOO_LARGE: &str = "an event is too large";
 
 pub(super) type Event = Result<Sse, sse_stream::Error>;
 
-/// The events of a response, none of them larger than a message may be.
+/// Events of a response, each within the size limit of a message.
 pub(super) fn events(response: Response) -> impl Stream<Item = Event> + Send + 'static {
     let size = Arc::new(AtomicUsize::new(0));
     let counted = Arc::clone(&size);
@@ -108,7 +108,7 @@ pub(super) fn events(response: Response) -> impl Stream<Item = Event> + Send + '
     SseStream::from_bytes_stream(bounded).inspect(move |_| size.store(0, Ordering::Relaxed))
 }
 
-/// The address that the server names, which has to be on the same origin: our headers go there.
+/// Reads the address for posts. It must have the same origin, since our headers go there.
 async fn endpoint(events: &mut (impl Stream<Item = Event> + Unpin), base: &Url) -> Result<Url, HttpError> {
     let wrong = |what: String| StreamableHttpError::UnexpectedServerResponse(what.into());
     for _ in 0..MAX_PRELUDE {
@@ -127,7 +127,7 @@ async fn endpoint(events: &mut (impl Stream<Item = Event> + Unpin), base: &Url) 
     Err(wrong("events, but no address to post to".to_owned()))
 }
 
-/// Passes messages on until the stream ends or nobody listens.
+/// Forwards messages until the stream ends or the receiver is gone.
 async fn read(
     mut events: impl Stream<Item = Event> + Unpin,
     tell: mpsc::Sender<ServerJsonRpcMessage>,
@@ -186,7 +186,7 @@ impl Transport<RoleClient> for SseTransport {
     }
 }
 
-/// The response to a request with this token, unless it is a refusal.
+/// Sends a request with this token; a refusal is an error.
 async fn sent(request: RequestBuilder, token: Option<String>) -> Result<Response, HttpError> {
     let request = match token {
         Some(token) => request.bearer_auth(token),
@@ -195,7 +195,7 @@ async fn sent(request: RequestBuilder, token: Option<String>) -> Result<Response
     accepted(request.send().await.map_err(StreamableHttpError::Client)?).await
 }
 
-/// The response, unless it is a refusal.
+/// Passes a successful response; a refusal is an error.
 async fn accepted(response: Response) -> Result<Response, HttpError> {
     let status = response.status();
     if status.is_success() {
@@ -229,14 +229,14 @@ async fn accepted(response: Response) -> Result<Response, HttpError> {
     }
     words.truncate(MAX_REFUSAL);
     let words = String::from_utf8_lossy(&words);
-    // Streams are sessions here, and this is how a server says that it has no such stream.
+    // Streams are sessions here: this is how a server reports that it does not know the stream.
     if is_post && words.to_ascii_lowercase().contains("session") {
         return Err(StreamableHttpError::SessionExpired);
     }
     Err(StreamableHttpError::UnexpectedServerResponse(format!("HTTP {status}: {words}").into()))
 }
 
-/// The scope that a challenge asks for (RFC 6750, 3).
+/// The scope of a challenge (RFC 6750, section 3).
 pub(super) fn scope(challenge: &str) -> Option<String> {
     let (_, value) = challenge.split_once("scope=")?;
     let scope = match value.strip_prefix('"') {

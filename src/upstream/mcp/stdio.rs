@@ -22,7 +22,7 @@ use crate::spawner;
 use crate::task::Task;
 use crate::upstream::stderr::Stderr;
 
-/// The variables a server inherits; everything else of the gateway's environment stays with the gateway.
+/// Variables that a server inherits. The rest of the gateway's environment stays with the gateway.
 const INHERITED: &[&str] = &[
     "HOME",
     "LANG",
@@ -47,12 +47,12 @@ const INHERITED: &[&str] = &[
     "USERPROFILE",
 ];
 
-/// Messages of a server that wait to be looked at.
+/// Messages of a server in the queue.
 const QUEUE: usize = 16;
-/// Bytes that are read at once.
+/// Read buffer in bytes.
 const BUFFER: usize = 64 << 10;
 
-/// A server to be started.
+/// A server process to start.
 pub(super) struct Program<'a> {
     pub(super) name: &'a str,
     pub(super) program: &'a str,
@@ -62,7 +62,7 @@ pub(super) struct Program<'a> {
 }
 
 impl Program<'_> {
-    /// Starts it; what it says on stderr is kept in `stderr`.
+    /// Starts the process and keeps its stderr in `stderr`.
     ///
     /// # Errors
     /// `TRANSPORT_DEAD` when the program cannot be started.
@@ -109,7 +109,7 @@ impl Program<'_> {
     }
 }
 
-/// Passes messages on until the server's stdout ends or nobody listens.
+/// Forwards messages until the server's stdout ends or the receiver is gone.
 async fn read(
     mut messages: Messages<BufReader<tokio::process::ChildStdout>>,
     tell: mpsc::Sender<Vec<ServerJsonRpcMessage>>,
@@ -123,7 +123,7 @@ async fn read(
     ended.store(true, Ordering::Release);
 }
 
-/// Lines of JSON to and from a process.
+/// JSON lines to and from a process.
 pub(super) struct StdioTransport {
     stdin: Stdin,
     received: mpsc::Receiver<Vec<ServerJsonRpcMessage>>,
@@ -131,13 +131,13 @@ pub(super) struct StdioTransport {
     waiting: VecDeque<ServerJsonRpcMessage>,
     pending: Pending,
     ended: Arc<AtomicBool>,
-    /// What the server left behind may keep its stdout open.
+    /// Aborted on drop: a process that the server left behind may keep its stdout open.
     _reading: Task,
     process: Option<Process>,
 }
 
 impl StdioTransport {
-    /// Becomes true when the server's stdout ends, which is before everyone has been told.
+    /// Becomes true when the server's stdout ends, before every request has seen it.
     pub(super) fn ended(&self) -> Arc<AtomicBool> {
         Arc::clone(&self.ended)
     }
@@ -176,7 +176,7 @@ impl Transport<RoleClient> for StdioTransport {
         self.waiting.pop_front()
     }
 
-    /// Returns at once, so that calls that were under way hear of it; the process is ended in the background.
+    /// Returns at once, so that calls in flight fail early; the process is ended in the background.
     async fn close(&mut self) -> std::io::Result<()> {
         self.process.take();
         Ok(())

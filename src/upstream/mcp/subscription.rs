@@ -1,4 +1,4 @@
-//! Being told of changed lists by servers of revision 2026-07-28, which say nothing unless asked.
+//! Subscribes to list changes of servers of revision 2026-07-28, which send none without a subscription.
 
 use std::time::Duration;
 
@@ -8,11 +8,11 @@ use rmcp::service::{Peer, RoleClient};
 use crate::task::Task;
 use crate::upstream::events::EventSender;
 
-/// Pause before a subscription that ended is taken out again.
+/// Delay before a subscription that ended is renewed.
 const AGAIN: Duration = Duration::from_secs(30);
 
-/// Subscribes, for as long as the task lives, to what the server declares that it tells; `None` when that is nothing, or when its revision tells
-/// without being asked.
+/// Subscribes, as long as the task lives, to the changes that the server declares; `None` without any, or when its
+/// revision notifies without a subscription.
 pub(super) fn subscribe(name: &str, peer: &Peer<RoleClient>, events: &EventSender) -> Option<Task> {
     let info = peer.peer_info()?;
     if info.protocol_version.has_initialize() {

@@ -1,4 +1,4 @@
-//! The lists that are read on connections: for calls to be compared with, and for the entry of the server.
+//! Lists read on connections: the reference for calls, and the source of the server's entry.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -33,7 +33,7 @@ impl<C: Connect> Shared<C> {
         let is_news = basis.last.as_ref().is_none_or(|last| !last.is_same(&reading));
         let is_told = basis.last.as_ref().is_some_and(|last| last.changes != reading.changes);
         let mut untaken = self.untaken.lock();
-        // The refresher comes for it, now or once the changes have settled, or has not come for the one before.
+        // The refresher takes it now, or once the changes have settled, or it has not taken the one before.
         if is_news || is_told || basis.is_wanted || untaken.is_some() {
             *untaken = Some((Arc::clone(&reading), listing));
         }
@@ -44,7 +44,7 @@ impl<C: Connect> Shared<C> {
         Ok(reading)
     }
 
-    /// What is noted before a list is asked for: the number of the reading, and the changes told so far.
+    /// Taken before a list is requested: the number of the reading, and the changes counted so far.
     pub(super) fn ask(&self, link: &C::Link) -> (u64, Changes) {
         (self.readings.fetch_add(1, Ordering::Relaxed) + 1, link.changes())
     }
@@ -59,15 +59,15 @@ impl<C: Connect> Shared<C> {
         Reading::of(number, changes, valid, listing).await
     }
 
-    /// The list that was read last, if nobody has taken it and it is still good. While a connection is made or listed that
-    /// is not known yet, and the list is kept for who waits for it.
+    /// The last list read, if it is untaken and still valid. While a connection is made or listed, validity is unknown
+    /// and the list stays for the caller in waiting.
     pub(super) fn take(&self) -> Option<Listing> {
         let state = self.state.lock();
         let is_good = |reading: &Arc<Reading>| match &*state {
             LinkState::Live(live) => {
                 Arc::ptr_eq(&live.reading, reading) && reading.is_current(live.link.changes(), &Operation::List)
             }
-            // The connection has ended again: this is what it had.
+            // The connection has ended: this is its last list.
             LinkState::Never => true,
             LinkState::Connecting { .. } | LinkState::Failed { .. } => false,
         };
@@ -77,7 +77,8 @@ impl<C: Connect> Shared<C> {
         self.untaken.lock().take().filter(|(reading, _)| is_good(reading)).map(|(_, listing)| listing)
     }
 
-    /// Compares calls on `link` with a list that was asked for from now on; an earlier one is not put back.
+    /// Compares further calls on `link` with a list that was requested after the current one; never goes back to an
+    /// earlier list.
     pub(super) async fn renew(&self, asked: (u64, Changes), link: &Arc<C::Link>, listing: Listing) -> Result<Listing> {
         let (reading, listing) = self.reading(asked, link, listing).await?;
         if let LinkState::Live(live) = &mut *self.state.lock()

@@ -6,18 +6,18 @@ use serde_json::{Map, Value, json};
 use super::*;
 use crate::upstream::{ToolAnswer, events};
 
-/// What happens to a call.
+/// Fate of a call.
 #[derive(Clone, Copy)]
 enum Call {
     Answered,
     NotSent,
     Lost,
     Hangs,
-    /// It takes another round, before which the lists change by what the server says.
+    /// It takes another round, before which the server announces a changed list.
     Asks,
 }
 
-/// A server by plan: how long each attempt to connect takes and whether it succeeds, and the fate of each call.
+/// A scripted server: duration and result of each attempt to connect, and the fate of each call.
 #[derive(Default)]
 struct Plan {
     connects: Mutex<VecDeque<(u64, bool)>>,
@@ -26,9 +26,9 @@ struct Plan {
     connected: AtomicU32,
     called: AtomicU32,
     listed: AtomicU32,
-    /// What is listed from the next time on: the definition of the tool `t`.
+    /// Definition of the tool `t` from the next list on.
     defines: Mutex<Value>,
-    /// What it says of changes, and whether it keeps no session.
+    /// Changes that it announces, and whether it keeps no session.
     changes: AtomicU64,
     /// Seconds until a list is answered.
     delay: AtomicU64,
@@ -128,7 +128,7 @@ async fn call(upstream: &Reconnect<Arc<Plan>>, repeatable: bool) -> Result<(), E
 #[tokio::test(start_paused = true)]
 async fn only_what_cannot_do_harm_twice_is_repeated_and_only_once() {
     use Call::{Answered, Lost, NotSent};
-    // Calls' fates, whether the tool is repeatable, whether it succeeds, how often the server is called.
+    // Fates of the calls, whether the tool is repeatable, whether it succeeds, number of calls at the server.
     let cases: [(&[Call], bool, bool, u32); 7] = [
         (&[Answered], false, true, 1),
         (&[NotSent, Answered], false, true, 2),
@@ -230,11 +230,11 @@ async fn a_connection_in_doubt_is_kept_if_it_answers_and_replaced_if_not() {
     }
 }
 
-/// What happens between the first call and the second: whether there are sessions, seconds, changes told, and the fates
-/// of the calls; whether the second is sent.
+/// Between the first call and the second: whether there are sessions, seconds, changes announced, the fates of the
+/// calls; whether the second is sent.
 type Case = (&'static str, bool, u64, u64, &'static [Call], bool);
 
-/// What makes a connection another one, or its list stale, is followed by a comparison before anything is sent.
+/// After a new connection or a stale list, a call is compared before it is sent.
 #[tokio::test(start_paused = true)]
 async fn a_call_is_compared_with_what_its_own_connection_lists() {
     use Call::{Answered, Lost, NotSent};
@@ -302,7 +302,7 @@ async fn only_the_last_connection_is_watched_until_it_rests() {
     assert!(counts(&plan).0 == 101 && tasks <= 2, "{tasks} tasks after {:?}", counts(&plan));
 }
 
-/// What a call is compared with before its first round holds for the later ones.
+/// The comparison before the first round also holds for later rounds.
 #[tokio::test(start_paused = true)]
 async fn a_later_round_is_compared_too() {
     for (definition, goes_on) in [("as known", true), ("otherwise", false)] {
@@ -316,7 +316,7 @@ async fn a_later_round_is_compared_too() {
     }
 }
 
-/// Who asks for the list while one is read for a call gets that one, and so does who asks later for what it had not got.
+/// A request for the list shares the one being read for a call, or gets the untaken one later.
 #[tokio::test(start_paused = true)]
 async fn a_list_that_is_read_for_a_call_is_there_for_who_asks_for_it() {
     let (plan, upstream) = plan(&[], &[]);
@@ -324,7 +324,7 @@ async fn a_list_that_is_read_for_a_call_is_there_for_who_asks_for_it() {
     plan.delay.store(5, Ordering::Relaxed);
     call(&upstream, false).await.expect("it is called");
     plan.changes.fetch_add(1, Ordering::Relaxed);
-    // The list of the first call is not good any more, and that of the second is on its way.
+    // The first call's list is no longer valid, and the second's is on its way.
     let late = async {
         tokio::time::sleep(Duration::from_secs(1)).await;
         list().await

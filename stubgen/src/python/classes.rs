@@ -1,4 +1,4 @@
-//! Named types as `TypedDict` classes and aliases.
+//! Prints named types as `TypedDict` classes and aliases.
 
 use super::types::{Break, push_indent};
 use super::{NOT_REQUIRED, Python, TYPED_DICT, WIDTH, comment};
@@ -69,7 +69,7 @@ impl Python<'_> {
         out.push(')');
     }
 
-    /// A field's type, a comma if `comma`, and its comment: behind it if the line has room, else above it.
+    /// A field's type, a comma if `comma`, and its comment: behind it if it fits, else above it.
     #[expect(clippy::too_many_arguments, reason = "what a line holds before, in and after the type")]
     fn put_field(
         &mut self,
@@ -123,7 +123,8 @@ impl Python<'_> {
         }
     }
 
-    /// Whether a class body can hold the key: no keyword, not mangled, and no type that a later field would mean.
+    /// True if a class body can hold the key: no keyword, not mangled, and not the name of a type that a later field
+    /// uses.
     fn can_be_attribute(&self, key: &str) -> bool {
         ident::is_plain(key)
             && !ident::is_python_keyword(key)

@@ -1,4 +1,4 @@
-//! Parameter lists, laid out as ruff does.
+//! Formats parameter lists like ruff.
 
 use super::WIDTH;
 use crate::text;
@@ -6,12 +6,12 @@ use crate::text;
 /// A parameter ready for layout.
 pub(super) struct Param {
     pub(super) flat: String,
-    /// Over several lines, where `flat` is too long for a line of its own.
+    /// Over several lines, if `flat` is too long for a line of its own.
     pub(super) broken: Option<String>,
     pub(super) comment: String,
 }
 
-/// On one line, on one indented line, or a parameter a line: the first that fits, as ruff decides.
+/// On one line, on one indented line, or one parameter per line: the first that fits, as in ruff.
 pub(super) fn lay_out_def(out: &mut String, params: &[Param], rest: &str, result: &str, body: &str) {
     let after = format!(" -> {result}:{body}");
     let after_width = after.lines().next().map_or(0, text::width);
@@ -29,7 +29,7 @@ pub(super) fn lay_out_def(out: &mut String, params: &[Param], rest: &str, result
     if plain && text::width(out) + 2 + width + after_width <= WIDTH {
         out.push_str(&format!("({flat}){after}"));
     } else if flat.is_empty() {
-        // Only a very long name gets here: ruff then breaks the return type.
+        // Only for a very long name: ruff then breaks the return type.
         out.push_str(&format!("() -> (\n    {result}\n):{body}"));
     } else if plain && 4 + width <= WIDTH {
         out.push_str(&format!("(\n    {flat}\n){after}"));

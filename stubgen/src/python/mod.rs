@@ -1,4 +1,4 @@
-//! Types and definitions as Python, laid out the way `ruff format` leaves them.
+//! Prints types and definitions as Python, formatted like `ruff format`.
 
 mod classes;
 mod layout;
@@ -13,24 +13,24 @@ use crate::text::{self, Language};
 
 /// Line length of `ruff format` without configuration.
 const WIDTH: usize = 88;
-/// Longest trailing comment; more is in the Markdown.
+/// Longest trailing comment; the Markdown has the rest.
 const MAX_COMMENT: usize = 40;
 
 /// Prints the types of one tool.
 pub(crate) struct Python<'s> {
     named: &'s [Named<'s>],
-    /// What `named` defines.
+    /// Names that `named` defines.
     names: HashSet<&'s str>,
     /// Names to import from `typing`, in the order of [`TYPING`].
     used: [bool; TYPING.len()],
-    /// One line for listings: no named types, no long literals.
+    /// True for one-line listings: no named types, no long literals.
     brief: bool,
 }
 
-/// Bytes from which on a signature leaves out parameters; the stub has them.
+/// Bytes from which a signature omits parameters; the stub has them.
 const MAX_SIGNATURE: usize = 16 << 10;
 
-/// What stubs import, sorted as ruff sorts.
+/// Imports of stubs, sorted like ruff.
 const TYPING: [&str; 4] = ["Any", "Literal", "NotRequired", "TypedDict"];
 const ANY: usize = 0;
 const LITERAL: usize = 1;
@@ -43,7 +43,7 @@ impl<'s> Python<'s> {
         Python { named, names, used: [false; TYPING.len()], brief: false }
     }
 
-    /// The import line, if anything printed so far needs one.
+    /// Import line, if anything printed so far needs one.
     pub(crate) fn imports(&self) -> Option<String> {
         let names: Vec<&str> = TYPING.iter().zip(self.used).filter(|(_, used)| *used).map(|(name, _)| *name).collect();
         (!names.is_empty()).then(|| format!("from typing import {}", names.join(", ")))
@@ -56,7 +56,7 @@ impl<'s> Python<'s> {
         out
     }
 
-    /// The signature on one line, in words that stand without the named types of the tool's own stub.
+    /// Signature on one line, without the named types of the tool's own stub.
     pub(crate) fn signature(shape: &Shape<'_>, name: &str, idents: &[String]) -> String {
         let mut python = Python { named: &shape.named, names: HashSet::new(), used: Default::default(), brief: true };
         let mut out = String::with_capacity(64 + 40 * shape.params.len());
@@ -94,7 +94,7 @@ impl<'s> Python<'s> {
         out
     }
 
-    /// The whole definition of a tool: `summary` becomes the docstring.
+    /// Definition of a tool, with `summary` as the docstring.
     pub(crate) fn definition(&mut self, shape: &Shape<'_>, name: &str, idents: &[String], summary: &str) -> String {
         let mut params = Vec::with_capacity(shape.params.len() + 1);
         for (field, ident) in shape.params.iter().zip(idents) {
@@ -136,7 +136,7 @@ impl<'s> Python<'s> {
         let mut broken = None;
         if 4 + text::width(&flat) + 1 > WIDTH {
             let mut line = flat[..start].to_owned();
-            // A default in brackets would be broken before the type; it is left to the documentation instead.
+            // ruff would break a default in brackets before the type; the documentation has it instead.
             let tail = if tail.ends_with([']', '}']) { " = ..." } else { &tail };
             self.put(&mut line, &annotation(field), 4, 4 + start, text::width(tail) + 1, Break::Bare);
             line.push_str(tail);
@@ -167,7 +167,7 @@ impl<'s> Python<'s> {
     }
 }
 
-/// The type as a signature shows it: `None` stands for "not sent".
+/// Type in a signature: `None` stands for "not sent".
 fn annotation(field: &Field<'_>) -> Ty {
     let sent = field.required || field.shown_default().is_some();
     if sent || field.ty.is_nullable() {
@@ -187,7 +187,7 @@ fn rest_name(idents: &[String]) -> &'static str {
         .unwrap_or("_kwargs_")
 }
 
-/// Constraints as a trailing comment, as many as are short; the default too where the type cannot show it.
+/// Short constraints as a trailing comment, and the default if the type cannot show it.
 fn comment(field: &Field<'_>, default: Option<String>) -> String {
     let mut out = default.map(|default| format!("= {default}")).unwrap_or_default();
     for constraint in field.constraints() {

@@ -1,10 +1,10 @@
-//! Types as Python, on one line or broken as ruff breaks them.
+//! Prints types as Python, on one line or broken like ruff.
 
 use super::{ANY, LITERAL, Python, WIDTH};
 use crate::schema::{Body, Lit, Ty};
 use crate::text::{self, Language};
 
-/// How a union that does not fit its line is broken.
+/// Style of a broken union.
 #[derive(Clone, Copy)]
 pub(super) enum Break {
     /// Members on lines of their own, as in a parameter list.
@@ -159,7 +159,7 @@ impl Python<'_> {
         }
     }
 
-    /// `name[…]` with an item a line, and a trailing comma unless it would make a tuple of one.
+    /// `name[…]` with one item per line, and a trailing comma unless it would make a tuple of one.
     fn put_subscript(&mut self, out: &mut String, name: &str, items: &[Item<'_>], indent: usize) {
         out.push_str(name);
         out.push('[');
@@ -200,7 +200,7 @@ enum Item<'t> {
     Dots,
 }
 
-/// The types of literals, for lines too short for the values.
+/// Types of literals, for lines too short for the values.
 fn widened(literals: &[Lit]) -> String {
     let mut types = Vec::new();
     for literal in literals {

@@ -1,17 +1,17 @@
-//! What reading one schema may take: a server can write a short one that unfolds without end.
+//! Limits for reading one schema: a short one can expand endlessly.
 
 use std::cell::Cell;
 
-/// Types that a tool may need before the rest is widened: a real tool of 89 kB needs about 2,000.
+/// Most types of a tool before the rest is widened: a real tool of 89 kB needs about 2,000.
 const MAX_NODES: usize = 10_000;
-/// Types that any tool may need; a longer definition may need one more for each other byte.
+/// Types allowed to any tool; a longer definition gets one more per two bytes.
 const NODES: usize = 500;
-/// Parts of schemas that are looked at: for any definition, for each byte of it, and at most.
+/// Schema parts to read: for any definition, per byte of it, and at most.
 const STEPS: usize = 50_000;
 const STEPS_PER_BYTE: usize = 50;
 const MAX_STEPS: usize = 5_000_000;
 
-/// Counts what is read and made.
+/// Counts schema parts and types.
 #[derive(Debug)]
 pub(crate) struct Budget {
     steps: Cell<usize>,
@@ -19,7 +19,7 @@ pub(crate) struct Budget {
 }
 
 impl Budget {
-    /// For a definition of so many bytes.
+    /// Budget of a definition of `bytes`.
     pub(crate) fn new(bytes: usize) -> Budget {
         Budget {
             steps: Cell::new(MAX_STEPS.min(STEPS + STEPS_PER_BYTE.saturating_mul(bytes))),
@@ -27,23 +27,23 @@ impl Budget {
         }
     }
 
-    /// Takes steps, if there are so many left.
+    /// Takes steps; false if too few are left.
     pub(super) fn steps(&self, steps: usize) -> bool {
         take(&self.steps, steps)
     }
 
-    /// Takes types, if there are so many left.
+    /// Takes types; false if too few are left.
     pub(super) fn nodes(&self, nodes: usize) -> bool {
         take(&self.nodes, nodes)
     }
 
-    /// Whether there is no type left.
+    /// True if no type is left.
     pub(super) fn is_spent(&self) -> bool {
         self.nodes.get() == 0 || self.steps.get() == 0
     }
 }
 
-/// What is asked for beyond what is left ends it.
+/// A request over the rest uses it up.
 fn take(left: &Cell<usize>, wanted: usize) -> bool {
     let rest = left.get().checked_sub(wanted);
     left.set(rest.unwrap_or(0));

@@ -9,13 +9,13 @@ use super::translate::Translator;
 use super::types::{INTEGER, bits_of};
 use super::{Lit, MAX_TEXT, Ty, get};
 
-/// Most combinations of `anyOf` and `oneOf` that are spelled out.
+/// Most combinations of `anyOf` and `oneOf` in a type.
 const MAX_VARIANTS: usize = 64;
-/// Letters of names and values that count as a type.
+/// Letters of names and values that count as one type.
 pub(super) const LETTERS: usize = 100;
 
 impl<'a> Translator<'a> {
-    /// `const` and `enum`; fractions and structures among the values are widened to their type.
+    /// `const` and `enum`; fractions and structures are widened to their type.
     pub(super) fn enumeration(&mut self, facets: &Facets<'a>, mask: u8) -> Option<Ty> {
         let mut values: Option<Vec<&'a Value>> = None;
         for facet in &facets.all {
@@ -99,7 +99,7 @@ impl<'a> Translator<'a> {
         Some(Ty::union(others))
     }
 
-    /// The conjunctions that `anyOf` and `oneOf` choose from; `None` where there is nothing to choose.
+    /// Conjunctions that `anyOf` and `oneOf` choose from; `None` without a choice.
     pub(super) fn variants(&mut self, facets: &Facets<'a>) -> Option<Vec<Facets<'a>>> {
         let mut choices: Vec<&'a [Value]> = Vec::new();
         for facet in facets.all.iter().filter(|facet| facet.choices) {
@@ -143,7 +143,7 @@ impl<'a> Translator<'a> {
     }
 }
 
-/// Whether a member of `anyOf` says more than which properties must be there.
+/// True if a member of `anyOf` has more than `required`.
 fn shapes(member: &Value) -> bool {
     match member {
         Value::Object(map) => map.keys().any(|key| {

@@ -1,36 +1,36 @@
-//! Schemas that hold together: a schema, what its `$ref` points to, and the members of its `allOf`.
+//! Conjunctions of schemas: a schema, its `$ref` target, and the members of its `allOf`.
 
 use serde_json::{Map, Value};
 
 use super::{Budget, get};
 
-/// Most schemas that one conjunction may pull together, and so the longest chain of references.
+/// Most schemas of one conjunction, and so the longest chain of references.
 const MAX_FACETS: usize = 48;
 const TOO_LONG: &str = "a chain of references or allOf is too long; the rest was ignored";
 pub(super) const TOO_MANY_STEPS: &str = "the schema takes too many steps to read; the rest was read as any";
 
-/// One of the schema objects that all apply to the same value.
+/// One of several schema objects that apply to the same value.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Facet<'a> {
     pub(crate) map: &'a Map<String, Value>,
-    /// Whether `anyOf` and `oneOf` are still to be looked at.
+    /// True if `anyOf` and `oneOf` are still to be read.
     pub(crate) choices: bool,
 }
 
-/// A conjunction of facets, flattened.
+/// A flattened conjunction of facets.
 #[derive(Debug, Default)]
 pub(crate) struct Facets<'a> {
     pub(crate) all: Vec<Facet<'a>>,
-    /// The last segment of the first `$ref` followed: the name that the author gave.
+    /// Last segment of the first `$ref`: the author's name.
     pub(crate) ref_name: Option<String>,
-    /// Whether a `$ref` was followed at all, so that recursion is possible.
+    /// True if a `$ref` was followed, so that recursion is possible.
     pub(crate) by_ref: bool,
-    /// A `false` schema is among them: nothing is valid.
+    /// True if a `false` schema is among them: nothing is valid.
     pub(crate) never: bool,
 }
 
 impl<'a> Facets<'a> {
-    /// Adds `schema` and all that it pulls in, as far as the budget goes; problems are told to `note`.
+    /// Adds `schema` and everything it includes, within the budget; reports problems to `note`.
     pub(crate) fn add(&mut self, schema: &'a Value, root: &'a Value, budget: &Budget, note: &mut dyn FnMut(&str)) {
         if !budget.steps(1 + self.all.len()) {
             return note(TOO_MANY_STEPS);
@@ -74,13 +74,13 @@ impl<'a> Facets<'a> {
         }
     }
 
-    /// The first value of `keyword` over all facets.
+    /// First value of `keyword` over all facets.
     pub(crate) fn first(&self, keyword: &str) -> Option<&'a Value> {
         self.all.iter().find_map(|facet| get(facet.map, keyword))
     }
 }
 
-/// The schema that a local reference points to: `#`, a JSON pointer, or an `$anchor`.
+/// Target of a local reference: `#`, a JSON pointer, or an `$anchor`.
 fn resolve<'a>(reference: &str, root: &'a Value, budget: &Budget) -> Option<&'a Value> {
     if !budget.steps(reference.len() / 16) {
         return None;
@@ -88,7 +88,7 @@ fn resolve<'a>(reference: &str, root: &'a Value, budget: &Budget) -> Option<&'a 
     let fragment = match reference.strip_prefix('#') {
         Some(fragment) => fragment,
         None => {
-            // An absolute reference into this very document.
+            // An absolute reference into this document.
             let id = root.get("$id").or_else(|| root.get("id"))?.as_str()?.trim_end_matches('#');
             let rest = reference.strip_prefix(id)?;
             if rest.is_empty() { "" } else { rest.strip_prefix('#')? }
@@ -111,7 +111,7 @@ fn resolve<'a>(reference: &str, root: &'a Value, budget: &Budget) -> Option<&'a 
     root.pointer(fragment).or_else(|| root.pointer(&percent_decoded(fragment)?))
 }
 
-/// `Filter` for `#/$defs/Filter`; nothing for pointers into the middle of a document.
+/// `Filter` for `#/$defs/Filter`; `None` for pointers into the middle of a document.
 fn definition_name(reference: &str) -> Option<String> {
     let name = reference.strip_prefix("#/$defs/").or_else(|| reference.strip_prefix("#/definitions/"))?;
     (!name.contains('/')).then(|| name.to_owned())

@@ -1,4 +1,4 @@
-//! A property of an object and what its schema says beside the type.
+//! A property of an object, with the parts of its schema beside the type.
 
 use serde_json::{Map, Value};
 
@@ -11,15 +11,15 @@ pub(crate) struct Field<'a> {
     pub(crate) wire: &'a str,
     pub(crate) ty: Ty,
     pub(crate) required: bool,
-    /// The schemas that speak of it, nearest first.
+    /// Schemas of the property, nearest first.
     facets: Vec<&'a Map<String, Value>>,
-    /// Whether any of them says something that [`Field::constraints`] shows.
+    /// True if any of them has something for [`Field::constraints`].
     constrained: bool,
 }
 
 impl<'a> Field<'a> {
     pub(crate) fn new(wire: &'a str, ty: Ty, required: bool, mut facets: Vec<&'a Map<String, Value>>) -> Field<'a> {
-        // What `anyOf: [X, null]` says of X is said of the property.
+        // `anyOf: [X, null]`: X describes the property.
         for at in 0..facets.len() {
             for (keyword, members) in facets[at] {
                 let Value::Array(members) = members else { continue };
@@ -44,18 +44,18 @@ impl<'a> Field<'a> {
         self.first("default")
     }
 
-    /// The default worth showing: `null` says no more than that the property is optional.
+    /// The default to show: `null` only means that the property is optional.
     pub(crate) fn shown_default(&self) -> Option<&'a Value> {
         self.default().filter(|value| !value.is_null())
     }
 
-    /// The description on one line.
+    /// Description on one line.
     fn description(&self) -> Option<String> {
         let said = self.facets.iter().filter_map(|facet| get(facet, "description")?.as_str());
         said.map(text::one_line).find(|line| !line.is_empty())
     }
 
-    /// The description, unless it is longer than what is left for all of them.
+    /// Description, unless it exceeds the rest of the limit for all of them.
     pub(crate) fn described(&self, left: &mut usize) -> Option<String> {
         if *left == 0 {
             return None;
@@ -73,7 +73,7 @@ impl<'a> Field<'a> {
         }
     }
 
-    /// Constraints that the type does not show, each in as few words as possible.
+    /// Constraints that the type does not show, in few words each.
     pub(crate) fn constraints(&self) -> Vec<String> {
         let mut out = Vec::new();
         if !self.constrained {
@@ -127,7 +127,7 @@ impl<'a> Field<'a> {
         }
     }
 
-    /// A number as text, unless it is the edge of what doubles count exactly: that is a library's default, not a limit.
+    /// A number as text. The largest exact integer of doubles is a library's default, not a limit: `None`.
     fn number(&self, keyword: &str) -> Option<String> {
         let Some(Value::Number(number)) = self.first(keyword) else { return None };
         let edge = number.as_i64().is_some_and(|number| number.unsigned_abs() >= (1 << 53) - 1);
@@ -136,7 +136,7 @@ impl<'a> Field<'a> {
     }
 }
 
-/// Whether [`Field::constraints`] looks at the keyword.
+/// True if [`Field::constraints`] reads the keyword.
 fn constrains(keyword: &str) -> bool {
     matches!(
         keyword,

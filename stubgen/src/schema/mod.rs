@@ -1,4 +1,4 @@
-//! JSON Schema as MCP servers really send it, to a small set of types that both languages can print.
+//! Translates the JSON Schema of real MCP servers to a small set of types that both languages can print.
 
 mod budget;
 mod choices;
@@ -17,10 +17,10 @@ pub(crate) use field::Field;
 pub(crate) use translate::{Shape, Translator};
 pub(crate) use value::{accepts, literal};
 
-/// Longest key or enum value that is spelled out: checkers give up on literals of some thousand characters.
+/// Longest key or enum value in a type: checkers give up on literals of some thousand characters.
 const MAX_TEXT: usize = 1000;
 
-/// The value of a keyword. Schemas have few keys and many are asked for: comparing them is faster than hashing.
+/// Value of a keyword. Schemas have few keys: comparing them is faster than hashing.
 fn get<'a>(schema: &'a Map<String, Value>, keyword: &str) -> Option<&'a Value> {
     if schema.len() > 12 {
         return schema.get(keyword);
@@ -28,7 +28,7 @@ fn get<'a>(schema: &'a Map<String, Value>, keyword: &str) -> Option<&'a Value> {
     schema.iter().find(|(key, _)| *key == keyword).map(|(_, value)| value)
 }
 
-/// A type that Python and TypeScript can both say.
+/// A type of both Python and TypeScript.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Ty {
     Any,
@@ -50,7 +50,7 @@ pub(crate) enum Ty {
     Union(Vec<Ty>),
 }
 
-/// A value that a literal type can hold; integers beyond 64 bits and fractions cannot.
+/// A value of a literal type; integers beyond 64 bits and fractions have none.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Lit {
     Str(String),
@@ -58,22 +58,22 @@ pub(crate) enum Lit {
     Bool(bool),
 }
 
-/// A type with a name of its own, in the order in which the stub prints them.
+/// A named type, in the order of the stub.
 #[derive(Debug)]
 pub(crate) struct Named<'a> {
     pub(crate) name: String,
     pub(crate) body: Body<'a>,
 }
 
-/// What a name stands for.
+/// Definition of a named type.
 #[derive(Debug)]
 pub(crate) enum Body<'a> {
-    /// Being translated; never left behind.
+    /// In translation; never left behind.
     Open,
     Class {
         /// Required first, each group sorted by wire name.
         fields: Vec<Field<'a>>,
-        /// Type of keys beyond the fields, where the schema speaks of them.
+        /// Type of keys beyond the fields, if the schema mentions them.
         extra: Option<Ty>,
     },
     /// A recursive type that is not an object.
@@ -88,7 +88,7 @@ impl Ty {
         union.build()
     }
 
-    /// Whether `null` is among the values.
+    /// True if `null` is among the values.
     pub(crate) fn is_nullable(&self) -> bool {
         match self {
             Ty::Any | Ty::Null => true,
@@ -102,7 +102,7 @@ impl Ty {
 struct UnionBuilder {
     members: Vec<Ty>,
     literals: Vec<Lit>,
-    /// Where among the members the literals stand.
+    /// Position of the literals among the members.
     literals_at: usize,
     null: bool,
     any: bool,

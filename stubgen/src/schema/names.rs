@@ -1,4 +1,4 @@
-//! Readable names for types, without collisions.
+//! Readable, unique names for types.
 
 use std::collections::{HashMap, HashSet};
 
@@ -8,10 +8,10 @@ use crate::ident;
 /// Longest name derived from a title or a path.
 const MAX_NAME: usize = 40;
 
-/// The name of the whole input schema.
+/// Name of the whole input schema.
 pub(crate) const ARGS: &str = "Args";
 
-/// Where a schema stands, from the outside in.
+/// Path of a schema, from the outside in.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Path<'p> {
     pub(crate) step: Step<'p>,
@@ -22,7 +22,7 @@ pub(crate) struct Path<'p> {
 /// One step of a [`Path`].
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Step<'p> {
-    /// The whole input or output schema, with the name to use for it.
+    /// The whole input or output schema, with its name.
     Root(&'p str),
     Property(&'p str),
     Item,
@@ -43,7 +43,7 @@ impl<'p> Path<'p> {
         Path { step, parent: Some(self), depth: self.depth + 1 }
     }
 
-    /// The name of what stands here: `Filter` for an item of `filters`.
+    /// Name for a schema here: `Filter` for an item of `filters`.
     fn name(&self) -> String {
         let above = || self.parent.map_or_else(|| "Item".to_owned(), Path::name);
         match self.step {
@@ -59,33 +59,33 @@ impl<'p> Path<'p> {
         }
     }
 
-    /// The name of the next enclosing property, to tell two of the same name apart.
+    /// Name of the next enclosing property, to make a name unique.
     fn enclosing(&self) -> Option<String> {
         let mut path = self;
         while !matches!(path.step, Step::Property(_) | Step::Root(_)) {
             path = path.parent?;
         }
-        // That something is an argument tells nothing apart.
+        // `Args` distinguishes nothing.
         path.parent.filter(|outer| !matches!(outer.step, Step::Root(ARGS))).map(Path::name)
     }
 }
 
-/// The names given so far.
+/// Names given so far.
 #[derive(Debug, Default)]
 pub(crate) struct Names {
     tool: String,
     taken: HashSet<String>,
-    /// The number that the next type of a name gets, so that thousands of one name stay cheap.
+    /// Next number of each name, so that thousands of one name stay cheap.
     next: HashMap<String, usize>,
 }
 
 impl Names {
-    /// A set in which `tool` is taken, because the stub defines a function of that name.
+    /// A set in which `tool` is taken: the stub defines a function of that name.
     pub(crate) fn new(tool: &str) -> Names {
         Names { tool: tool.to_owned(), ..Names::default() }
     }
 
-    /// A free name: what the author called it, else the path, then with the enclosing property, then numbered.
+    /// A free name: the author's, else the path, then with the enclosing property, then numbered.
     pub(crate) fn give(&mut self, given: Option<&str>, path: &Path<'_>) -> String {
         let given = given.filter(|given| given.len() <= MAX_NAME && given.is_ascii()).and_then(camel);
         let mut name = given.unwrap_or_else(|| clip(path.name()));
@@ -118,7 +118,7 @@ impl Names {
     }
 }
 
-/// `max-results of_all` becomes `MaxResultsOfAll`; nothing if no ASCII letter is left.
+/// `max-results of_all` becomes `MaxResultsOfAll`; `None` if no ASCII letter is left.
 fn camel(text: &str) -> Option<String> {
     let mut out = String::with_capacity(text.len());
     let mut upper = true;

@@ -8,7 +8,7 @@ use super::names::{ARGS, Path, Step};
 use super::translate::{Seen, TOO_LARGE, Translator};
 use super::{Body, Field, Lit, MAX_TEXT, Ty, get};
 
-/// Classes that a new one is compared to; a hostile schema has thousands, all different.
+/// Most classes that a new one is compared with; a hostile schema has thousands, all different.
 const MAX_COMPARED: usize = 100;
 
 impl<'a> Translator<'a> {
@@ -85,7 +85,7 @@ impl<'a> Translator<'a> {
         Ty::Dict(Box::new(key), Box::new(value))
     }
 
-    /// The type of keys that are not fields; `None` where there are to be none.
+    /// Type of keys beyond the fields; `None` if they are forbidden.
     pub(super) fn extra(&mut self, facets: &[Facet<'a>], path: &Path<'_>) -> Option<Ty> {
         if self.budget.is_spent() {
             return Some(Ty::Any);
@@ -109,7 +109,7 @@ impl<'a> Translator<'a> {
         Some(Ty::union(members))
     }
 
-    /// The fields of an object; where there are several variants, those of all of them, required only if all say so.
+    /// Fields of an object; with several variants, those of all, required only if all require them.
     pub(super) fn fields(&mut self, variants: &[Vec<Facet<'a>>], path: &Path<'_>) -> Vec<Field<'a>> {
         let mut found: Vec<(&'a str, usize, Option<&'a Value>)> = Vec::new();
         let mut required: Vec<(&'a str, usize)> = Vec::new();
@@ -139,7 +139,7 @@ impl<'a> Translator<'a> {
             required[start..].iter().take_while(|(other, _)| *other == name).count() == variants.len()
         };
         found.extend(required.iter().filter(|(name, _)| needed(name)).map(|(name, at)| (*name, *at, None)));
-        // A stable sort: schemas for one name in one variant stay in the order of their facets.
+        // Stable: schemas for one name in one variant keep the order of their facets.
         found.sort_by_key(|(name, at, _)| (*name, *at));
         let mut fields = Vec::with_capacity(found.len());
         for group in found.chunk_by(|a, b| a.0 == b.0) {
@@ -185,7 +185,7 @@ fn speaks_of_extra(map: &Map<String, Value>) -> bool {
     map.contains_key("additionalProperties") || map.contains_key("patternProperties")
 }
 
-/// Whether two object schemas differ in no more than what they are called.
+/// True if two object schemas differ only in their names.
 fn same_object(a: &Map<String, Value>, b: &Map<String, Value>) -> bool {
     const SAID_ELSEWHERE: [&str; 6] = ["title", "description", "default", "examples", "deprecated", "$schema"];
     let relevant = |map: &Map<String, Value>| map.keys().filter(|key| !SAID_ELSEWHERE.contains(&key.as_str())).count();
@@ -196,7 +196,7 @@ fn same_object(a: &Map<String, Value>, b: &Map<String, Value>) -> bool {
             && a.iter().all(|(key, value)| SAID_ELSEWHERE.contains(&key.as_str()) || b.get(key) == Some(value))
 }
 
-/// The constant that tells this member of a union from the others.
+/// The constant that distinguishes this member of a union.
 fn tag<'a>(facets: &[Facet<'a>]) -> Option<&'a str> {
     let mut tags: Vec<(&str, &str)> = Vec::new();
     for facet in facets {

@@ -1,4 +1,4 @@
-//! Schemas to types: conjunctions are merged, choices become unions, recursion becomes names.
+//! Translates schemas to types: conjunctions are merged, choices become unions, recursion becomes names.
 
 use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
@@ -13,48 +13,48 @@ use super::{Body, Budget, Field, Lit, Named, Ty, get};
 use crate::{ident, text};
 
 pub(super) const TOO_LARGE: &str = "the schema is too large; the rest was read as any";
-/// Nesting before the rest is widened: real schemas go to 13.
+/// Nesting before the rest is widened: real schemas have up to 13.
 const MAX_DEPTH: usize = 24;
-/// Parts of a type behind a `$ref` up to which it is printed where it is used.
+/// Most parts of a type behind a `$ref` that is printed inline.
 const MAX_INLINE: usize = 8;
-/// Names of a form beyond this are cut from the note anyway.
+/// Most bytes of names in a form; the note is cut anyway.
 const MAX_FORM: usize = 300;
-/// Notes beyond this say nothing new.
+/// Most notes; more would say nothing new.
 const MAX_NOTES: usize = 8;
 
-/// What a tool takes and gives.
+/// Input and output types of a tool.
 #[derive(Debug)]
 pub(crate) struct Shape<'a> {
     /// Required first, each group sorted by wire name.
     pub(crate) params: Vec<Field<'a>>,
-    /// Type of arguments beyond `params`, where the schema leaves room for them.
+    /// Type of arguments beyond `params`, if the schema allows them.
     pub(crate) extra: Option<Ty>,
     pub(crate) result: Ty,
     pub(crate) named: Vec<Named<'a>>,
     pub(crate) notes: Vec<String>,
 }
 
-/// The state of translating one tool.
+/// Translation state of one tool.
 pub(crate) struct Translator<'a> {
     pub(super) root: &'a Value,
     pub(super) named: Vec<Named<'a>>,
     names: Names,
-    /// What was reached through a `$ref`, by the identity of its schemas.
+    /// Types behind a `$ref`, by the identity of its schemas.
     pub(super) seen: HashMap<Vec<usize>, Seen>,
-    /// Objects that became classes, to find the same object again.
+    /// Objects that became classes, for reuse.
     pub(super) classes: Vec<(&'a Map<String, Value>, usize)>,
     pub(super) budget: Rc<Budget>,
     notes: Vec<String>,
 }
 
 pub(super) enum Seen {
-    /// Being translated; the name, once something inside refers back.
+    /// In translation; with the name, once something inside refers back.
     Open(Option<usize>),
     Done(Ty),
 }
 
 impl<'a> Translator<'a> {
-    /// Translates the schemas of the tool whose identifier is `ident`, within the budget.
+    /// Translates the schemas of the tool `ident`, within the budget.
     pub(crate) fn shape(ident: &str, input: Option<&'a Value>, output: Option<&'a Value>, budget: Budget) -> Shape<'a> {
         let mut this = Translator {
             root: input.or(output).unwrap_or(&Value::Null),
@@ -117,7 +117,7 @@ impl<'a> Translator<'a> {
         (fields, extra)
     }
 
-    /// Says which arguments go together, where a signature can only list them all.
+    /// Notes which arguments go together, since a signature only lists them all.
     fn note_forms(&mut self, forms: &[Vec<&str>]) {
         // A form names each argument once.
         let mut uses: HashMap<&str, usize> = HashMap::new();
@@ -168,7 +168,7 @@ impl<'a> Translator<'a> {
         facets
     }
 
-    /// The type of values for which all `schemas` hold.
+    /// Type of values that satisfy all `schemas`.
     pub(super) fn ty(&mut self, schemas: &[&'a Value], path: &Path<'_>) -> Ty {
         let facets = self.facets(schemas);
         self.conjunction(facets, path)
@@ -216,7 +216,7 @@ impl<'a> Translator<'a> {
         if let Some(Seen::Open(Some(id))) = self.seen.get(&key)
             && ty != Ty::Named(*id)
         {
-            // A recursive type that is no object: the name stands for it.
+            // A recursive type other than an object: its name stands for it.
             let id = *id;
             self.named[id].body = Body::Alias(ty);
             ty = if self.is_groundless(id) {
@@ -230,7 +230,7 @@ impl<'a> Translator<'a> {
         if weight(&ty) > MAX_INLINE
             && let Some(given) = &facets.ref_name
         {
-            // What has a name and is long is printed once: a schema may refer to it any number of times.
+            // A long named type is printed once: a schema may refer to it any number of times.
             let id = self.open(Some(given), path);
             self.named[id].body = Body::Alias(ty);
             ty = Ty::Named(id);
@@ -239,7 +239,7 @@ impl<'a> Translator<'a> {
         ty
     }
 
-    /// Whether the alias reaches itself without passing through a container: `A = A | None`.
+    /// True if the alias reaches itself without a container between: `A = A | None`.
     fn is_groundless(&self, id: usize) -> bool {
         let mut todo = vec![id];
         let mut done = HashSet::new();
@@ -313,7 +313,7 @@ impl<'a> Translator<'a> {
             members.push(self.array(&facets.all, path));
         }
         if mask & OBJECT != 0 {
-            // A reference back to this schema means all its types, which a class can stand for only if it is alone.
+            // A back reference means all types of this schema, which a class can stand for only if it is the only one.
             members.push(self.object(facets, path, key.filter(|_| mask == OBJECT)));
         }
         if mask & NULL != 0 {
@@ -323,7 +323,7 @@ impl<'a> Translator<'a> {
     }
 }
 
-/// The names that a conjunction requires, sorted.
+/// Required names of a conjunction, sorted.
 fn required<'a>(facets: &[Facet<'a>]) -> Vec<&'a str> {
     let lists = facets.iter().filter_map(|facet| get(facet.map, "required")?.as_array());
     let mut names: Vec<&str> = lists.flatten().filter_map(Value::as_str).collect();
@@ -332,12 +332,12 @@ fn required<'a>(facets: &[Facet<'a>]) -> Vec<&'a str> {
     names
 }
 
-/// A name in a note: in quotes unless it is an identifier.
+/// A name in a note, quoted unless it is an identifier.
 fn spelled(name: &str) -> String {
     if ident::is_plain(name) { name.to_owned() } else { text::comment_name(name) }
 }
 
-/// How many types a memorised type would print again.
+/// Types that printing a cached type again would take.
 fn weight(ty: &Ty) -> usize {
     match ty {
         Ty::Literal(literals) => literals.len(),
@@ -349,7 +349,7 @@ fn weight(ty: &Ty) -> usize {
     }
 }
 
-/// The letters of the literals in a type.
+/// Letters of the literals in a type.
 fn letters(ty: &Ty) -> usize {
     match ty {
         Ty::Literal(literals) => {
@@ -363,7 +363,7 @@ fn letters(ty: &Ty) -> usize {
     }
 }
 
-/// Keywords without a say in the type, among them those whose targets are facets of their own.
+/// Keywords that do not affect the type, among them those whose targets are facets of their own.
 fn says_no_type(keyword: &str) -> bool {
     matches!(
         keyword,

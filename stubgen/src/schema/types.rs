@@ -16,7 +16,7 @@ pub(super) const OBJECT: u8 = 64;
 pub(super) const ALL: u8 = 127;
 
 impl<'a> Translator<'a> {
-    /// The types that all facets allow.
+    /// Types that all facets allow.
     pub(super) fn mask(&mut self, facets: &[Facet<'a>]) -> u8 {
         let mut mask = ALL;
         for facet in facets {
@@ -37,7 +37,7 @@ impl<'a> Translator<'a> {
             mask &= allowed;
         }
         if mask == ALL {
-            // Without a type, keywords of objects and arrays show what was meant.
+            // Without a type, keywords of objects and arrays show the intent.
             let any = |keys: &[&str]| facets.iter().any(|facet| keys.iter().any(|key| facet.map.contains_key(*key)));
             if any(&["properties", "patternProperties", "additionalProperties", "propertyNames"]) {
                 mask = OBJECT;
@@ -70,7 +70,7 @@ pub(super) fn bits_of(value: &Value) -> u8 {
         Value::Null => NULL,
         Value::Bool(_) => BOOLEAN,
         Value::Number(number) if number.to_string().bytes().all(|b| b.is_ascii_digit() || b == b'-') => INTEGER,
-        // 3.0 is an integer to JSON Schema.
+        // 3.0 is an integer in JSON Schema.
         Value::Number(_) => INTEGER | FRACTION,
         Value::String(_) => STRING,
         Value::Array(_) => ARRAY,

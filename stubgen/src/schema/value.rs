@@ -1,17 +1,17 @@
-//! Default values: whether a type admits them, and how each language writes them.
+//! Default values: type checks, and literals of each language.
 
 use serde_json::Value;
 
 use super::{Body, Lit, Named, Ty};
 use crate::text::{self, Language};
 
-/// Longest default that a signature shows; longer ones read `...`.
+/// Longest default in a signature; longer ones read `...`.
 const MAX_LITERAL: usize = 60;
 
-/// Whether a type checker would let `value` stand as the default of a parameter of type `ty`.
+/// True if a type checker accepts `value` as the default of a parameter of type `ty`.
 ///
-/// Stricter than JSON Schema where checkers are: a list is no tuple, and which member of a union an object belongs to
-/// must be plain.
+/// Stricter than JSON Schema where checkers are: a list is no tuple, and the union member of an object must be
+/// unambiguous.
 pub(crate) fn accepts(ty: &Ty, value: &Value, named: &[Named<'_>]) -> bool {
     match (ty, value) {
         (Ty::Any, _) | (Ty::Null, Value::Null) | (Ty::Bool, Value::Bool(_)) | (Ty::Str, Value::String(_)) => true,
@@ -41,7 +41,7 @@ pub(crate) fn accepts(ty: &Ty, value: &Value, named: &[Named<'_>]) -> bool {
                         fields.iter().any(|field| field.wire == name && accepts(&field.ty, value, named))
                     })
             }
-            // Values are finite, so following a recursive alias ends with them; one that holds no container cannot.
+            // Values are finite, so following a recursive alias ends with them, unless it holds no container.
             (Body::Alias(Ty::Named(_)), _) => false,
             (Body::Alias(ty), value) => accepts(ty, value, named),
             _ => false,
@@ -69,13 +69,13 @@ fn is_integer(text: &str) -> bool {
     text.strip_prefix('-').unwrap_or(text).bytes().all(|byte| byte.is_ascii_digit())
 }
 
-/// `value` as a literal of `language`, unless it is too long to stand in a signature.
+/// `value` as a literal of `language`; `None` if it is too long for a signature.
 pub(crate) fn literal(value: &Value, language: Language) -> Option<String> {
     let mut out = String::new();
     write(&mut out, value, language).then_some(out)
 }
 
-/// Whether it was written in full.
+/// True if it was written in full.
 fn write(out: &mut String, value: &Value, language: Language) -> bool {
     let python = language == Language::Python;
     match value {

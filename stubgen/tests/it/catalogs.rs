@@ -1,4 +1,4 @@
-//! Real catalogs, when they are at hand, through Python's own parser.
+//! Real catalogs, if available, through Python's own parser.
 
 use std::io::Write as _;
 use std::path::PathBuf;
@@ -34,12 +34,11 @@ fn every_real_tool_gives_python_that_parses_and_no_note() {
 }
 
 /// `(server, tools)` of every catalog file in `$FORGEFS_SHARED/catalogs`, or in `../shared` beside the workspace.
-#[expect(clippy::print_stderr, reason = "a skipped test must be visible")]
 fn catalogs() -> Option<Vec<(String, Vec<Value>)>> {
     let shared = env::var_os("FORGEFS_SHARED")
         .map_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../shared"), PathBuf::from);
     let Ok(folder) = fs::read_dir(shared.join("catalogs")) else {
-        eprintln!("skipped: no catalogs in {} (set FORGEFS_SHARED)", shared.display());
+        skipped(&format!("no catalogs in {} (set FORGEFS_SHARED)", shared.display()));
         return None;
     };
     let mut catalogs = Vec::new();
@@ -54,7 +53,7 @@ fn catalogs() -> Option<Vec<(String, Vec<Value>)>> {
     Some(catalogs)
 }
 
-/// Asserts that `ast.parse` takes every file and finds nothing but what a stub may hold.
+/// Asserts that `ast.parse` accepts every file and finds only what a stub may contain.
 #[expect(clippy::print_stderr, reason = "a skipped test must be visible")]
 pub(crate) fn python_accepts(files: &[String]) {
     const CHECK: &str = r"
@@ -70,11 +69,21 @@ for text in json.load(sys.stdin):
 ";
     let child = Command::new("python3").args(["-c", CHECK]).stdin(Stdio::piped()).stderr(Stdio::piped()).spawn();
     let Ok(mut child) = child else {
-        eprintln!("skipped: no python3");
+        skipped("no python3");
         return;
     };
     let json = serde_json::to_string(files).expect("strings are JSON");
     child.stdin.take().expect("a pipe").write_all(json.as_bytes()).expect("python reads");
     let output = child.wait_with_output().expect("python ends");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+/// Says that a test cannot be run here: in its log, and in the file that `cargo xtask test` counts.
+#[expect(clippy::print_stderr, reason = "a skipped test must be visible")]
+fn skipped(why: &str) {
+    eprintln!("SKIPPED: {why}");
+    if let Some(file) = env::var_os("FORGEFS_SKIPPED") {
+        let file = fs::OpenOptions::new().append(true).create(true).open(file);
+        writeln!(file.expect("the file of skipped tests opens"), "stubgen: {why}").expect("written");
+    }
 }

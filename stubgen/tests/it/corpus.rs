@@ -1,4 +1,4 @@
-//! A folder of tool definitions, a snapshot of every view each.
+//! A folder of tool definitions, with a snapshot of every view of each.
 
 use std::fs;
 

@@ -1,11 +1,11 @@
-//! Definitions that are made to hold up whoever reads them, or to fill what is written.
+//! Definitions made to block readers, or to fill the output.
 
 use std::time::{Duration, Instant};
 
 use forgefs_stubgen::{ServerDef, ServerStubs, generate_owned};
 use serde_json::{Map, Value, json};
 
-/// Bytes of one view of one tool, beside those of the definition.
+/// Most bytes of one view of one tool, beside those of the definition.
 const MAX_VIEW: usize = 4 << 20;
 
 fn stubs(tools: Vec<Value>) -> ServerStubs {
@@ -24,7 +24,7 @@ fn refers(to: impl std::fmt::Display) -> Value {
     json!({ "$ref": format!("#/$defs/{to}") })
 }
 
-/// `$defs` of which each refers to the next.
+/// `$defs` in which each refers to the next.
 fn chain(length: usize, link: impl Fn(Value) -> Value) -> Value {
     object(length + 1, |at| {
         let next = if at == length {

@@ -1,4 +1,4 @@
-//! What holds of every stub, whatever its definition says: all text of others is inside literals and comments.
+//! Invariants of every stub for any definition: all foreign text is inside literals and comments.
 //!
 //! Also part of the fuzz target in `fuzz/`, so it depends on nothing.
 
@@ -39,7 +39,7 @@ pub(crate) fn typescript(text: &str) -> Result<(), String> {
     }
 }
 
-/// Nothing that a terminal or an editor shows as something else.
+/// No character that a terminal or an editor shows as something else.
 pub(crate) fn shown_as_it_is(text: &str) -> Result<(), String> {
     let hides = |c: char| {
         (c.is_control() && c != '\n')
@@ -54,7 +54,7 @@ enum Language {
     TypeScript,
 }
 
-/// The text with every literal as `""` and without comments.
+/// Text with every literal as `""` and without comments.
 fn code(text: &str, language: Language) -> Result<String, String> {
     let mut code = String::with_capacity(text.len());
     let mut rest = text;
@@ -82,7 +82,7 @@ fn code(text: &str, language: Language) -> Result<String, String> {
     Ok(code)
 }
 
-/// Where a literal ends.
+/// End of a literal.
 fn closing(text: &str, quote: &str, lines: bool) -> Option<usize> {
     let mut escaped = false;
     for (at, c) in text.char_indices() {
@@ -97,7 +97,7 @@ fn closing(text: &str, quote: &str, lines: bool) -> Option<usize> {
     None
 }
 
-/// Lines, joined as long as a bracket is open.
+/// Lines, joined while a bracket is open.
 fn statements(code: &str, language: Language) -> Result<Vec<String>, String> {
     let mut statements = Vec::new();
     let (mut open, mut statement) = (Vec::new(), String::new());
@@ -121,7 +121,7 @@ fn statements(code: &str, language: Language) -> Result<Vec<String>, String> {
             }
         }
         statement += line.trim_end();
-        // Of TypeScript the first line of each statement tells enough.
+        // Of TypeScript the first line of each statement suffices.
         if open.is_empty() && !statement.is_empty() {
             statements.push(std::mem::take(&mut statement));
         } else if language == Language::Python && !open.is_empty() {

@@ -62,7 +62,7 @@ fn stubs(tools: Vec<Value>) -> ServerStubs {
     generate(&ServerDef { name: "s".to_owned(), tools, ..ServerDef::default() }, "s")
 }
 
-/// Every file of a server, after a look at what holds of them all.
+/// Every file of a server, after checks that hold for all of them.
 fn everything(stubs: &ServerStubs) -> Vec<String> {
     let ours = |verdict: Result<(), String>, text: &str| verdict.unwrap_or_else(|why| panic!("{why} in\n{text}"));
     ours(invariants::python(&stubs.init_pyi, stubs.tools.len()), &stubs.init_pyi);
@@ -109,7 +109,7 @@ fn keyword() -> impl Strategy<Value = String> {
     ]
 }
 
-/// Schemas that are mostly sound, with references into the document.
+/// Mostly valid schemas, with references into the document.
 fn schema() -> impl Strategy<Value = Value> {
     let leaf = prop_oneof![
         prop::sample::select(vec!["string", "integer", "number", "boolean", "null", "array", "object", "file"])

@@ -1,4 +1,4 @@
-//! The layers of Linux, in the order in which they are put on.
+//! Linux layers, in the order of application.
 
 use std::fmt::Display;
 
@@ -10,16 +10,16 @@ use wire::Layer;
 
 use super::{layer, syscalls};
 
-/// Newest landlock that is asked for; an older kernel gives what it has.
+/// Newest landlock ABI requested; an older kernel applies what it supports.
 const LANDLOCK: ABI = ABI::V6;
 /// Descriptors: the three standard ones, the frame wire, the memory statistics, and room for the kernel's own.
 const FILES: u64 = 16;
 /// Stack of the thread that shows whether threads still start.
 const PROBE_STACK: usize = 64 << 10;
 
-/// Layers that must be in place before the process has other threads, which inherit them.
+/// Layers that must be applied before the process has other threads, which inherit them.
 ///
-/// The kernel takes the thread that spawned the worker for its parent: it has to live as long as the gateway.
+/// The kernel takes the thread that spawned the worker for its parent: it must live as long as the gateway.
 pub(crate) fn before_threads() -> Vec<Layer> {
     ["parent_death", "no_new_privs", "dumpable", "landlock", "rlimits"].map(apply).into()
 }
@@ -29,7 +29,7 @@ pub(crate) fn after_threads() -> Vec<Layer> {
     ["processes", "seccomp"].map(apply).into()
 }
 
-/// Puts on one layer. `seccomp` is two filters, `seccomp_deny` and `seccomp_allow`, which tests put on alone.
+/// Applies one layer. `seccomp` is two filters, `seccomp_deny` and `seccomp_allow`, which tests apply separately.
 pub(crate) fn apply(name: &str) -> Layer {
     let outcome = match name {
         "parent_death" => did(prctl::set_pdeathsig(Signal::SIGKILL), "killed when the gateway ends"),

@@ -1,7 +1,7 @@
-//! The memory of the process, limited for the length of a run.
+//! Limits the memory of the process during a run.
 //!
-//! Not by RLIMIT_AS: V8 reserves address space by the gigabyte and uses little of it. RLIMIT_DATA counts what is
-//! private and writable, of all allocators and thread stacks.
+//! Not by RLIMIT_AS: V8 reserves address space by the gigabyte and uses little of it. RLIMIT_DATA counts private
+//! writable memory, of all allocators and thread stacks.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -10,21 +10,21 @@ use std::sync::OnceLock;
 use nix::sys::resource::{RLIM_INFINITY, Resource, setrlimit};
 use nix::unistd::{SysconfVar, sysconf};
 
-/// What an engine may take beyond the script's heap: generations, chunks that double, parsed answers of tools.
+/// Memory of an engine beyond the script's heap: generations, doubling chunks, parsed answers of tools.
 pub(crate) const OVERHEAD: u64 = 64 << 20;
-/// The engine's own account of the heap is exact to this factor; this limit is for what the account misses.
+/// The engine's own account of the heap is exact up to this factor; this limit is for memory it misses.
 const FACTOR: u64 = 3;
-/// The process' own statistics, opened while files can be.
+/// The process's statistics, opened while files can be opened.
 static STATISTICS: OnceLock<Option<File>> = OnceLock::new();
 
-/// The limit of what is private and writable.
+/// Limit of private writable memory.
 pub(crate) struct DataLimit;
 
-/// Bytes that are private and writable now, where the system tells.
+/// Bytes of private writable memory now, if known.
 pub(crate) fn data_bytes() -> Option<u64> {
     let mut text = [0; 128];
     let read = STATISTICS.get()?.as_ref()?.read_at(&mut text, 0).ok()?;
-    // The sixth number of `statm`: pages of data and stack.
+    // The sixth field of `statm`: pages of data and stack.
     let pages: u64 = std::str::from_utf8(&text[..read]).ok()?.split_whitespace().nth(5)?.parse().ok()?;
     let page = sysconf(SysconfVar::PAGE_SIZE).ok().flatten().and_then(|page| u64::try_from(page).ok());
     pages.checked_mul(page.unwrap_or(4096))
@@ -36,16 +36,16 @@ impl DataLimit {
         Self
     }
 
-    /// Leaves room for a heap of this size beyond what the process has now.
+    /// Limits memory to the present use and a heap of this size.
     pub(crate) fn set(&self, heap_bytes: u64) {
         if let Some(used) = data_bytes() {
             let limit = used.saturating_add(heap_bytes.saturating_mul(FACTOR)).saturating_add(OVERHEAD);
-            // Without it the engine's own limit still holds.
+            // If this fails, the engine's own limit still holds.
             let _ = setrlimit(Resource::RLIMIT_DATA, limit, RLIM_INFINITY);
         }
     }
 
-    /// Between runs the next scope is made.
+    /// Lifts the limit: the next scope is made between runs.
     pub(crate) fn lift(&self) {
         let _ = setrlimit(Resource::RLIMIT_DATA, RLIM_INFINITY, RLIM_INFINITY);
     }

@@ -1,8 +1,8 @@
-//! What the process gives up before it reads its first script: on Linux whatever the kernel offers, elsewhere what
-//! the platform has, each layer with a word on whether it holds.
+//! Drops privileges before the first script: on Linux all that the kernel supports, elsewhere what the platform has.
+//! Each layer reports whether it is in force.
 //!
-//! Every layer stands for itself: a script that got out of its engine would still find no file, no socket, no other
-//! program, no way to become one, and no memory that is both writable and executable.
+//! Every layer holds alone: a script that escaped its engine would still find no file, no socket, no other program, no
+//! way to become one, and no memory that is both writable and executable.
 
 #[cfg(target_os = "linux")]
 mod linux;
@@ -26,14 +26,14 @@ fn layer(name: &str, outcome: Result<String, String>) -> Layer {
     Layer { name: name.to_owned(), active, detail: outcome.unwrap_or_else(|reason| reason) }
 }
 
-/// Layers that must be in place before the process has other threads.
+/// Layers that must be applied before the process has other threads.
 #[cfg(not(target_os = "linux"))]
 pub(crate) fn before_threads() -> Vec<Layer> {
     let reason = "this platform offers no sandbox that ForgeFS uses: scripts are held by their engine alone";
     vec![layer("process", Err(reason.to_owned()))]
 }
 
-/// One layer alone.
+/// Applies one layer.
 #[cfg(not(target_os = "linux"))]
 pub(crate) fn apply(name: &str) -> Layer {
     layer(name, Err("this platform offers no sandbox that ForgeFS uses".to_owned()))
@@ -45,17 +45,17 @@ pub(crate) fn after_threads() -> Vec<Layer> {
     Vec::new()
 }
 
-/// What an engine may take beyond the script's heap.
+/// Memory of an engine beyond the script's heap.
 #[cfg(all(not(target_os = "linux"), feature = "v8"))]
 pub(crate) const OVERHEAD: u64 = 64 << 20;
 
-/// This platform does not tell.
+/// Unknown on this platform.
 #[cfg(all(not(target_os = "linux"), feature = "v8"))]
 pub(crate) fn data_bytes() -> Option<u64> {
     None
 }
 
-/// The memory of the process, where it can be limited.
+/// Memory limit of the process, where supported.
 #[cfg(not(target_os = "linux"))]
 pub(crate) struct DataLimit;
 

@@ -1,7 +1,7 @@
-//! The system calls that are left.
+//! Allowed system calls.
 //!
-//! Two filters: what is not on the list of one fails with EPERM, because the C library tries this and that and lives
-//! with a refusal; what is on the list of the other is only ever tried by an attacker, and kills.
+//! Two filters. Calls not on the allow-list fail with EPERM, because the C library tries some and copes with a refusal.
+//! Calls on the deny-list are only ever made by an attacker, and kill the process.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use seccompiler::{
     apply_filter_all_threads,
 };
 
-/// What the engines, the allocator and the threads need once they run.
+/// Calls of running engines, allocator and threads.
 const ALLOWED: &[libc::c_long] = &[
     libc::SYS_read,
     libc::SYS_pread64,
@@ -92,19 +92,19 @@ const NEW_PROCESSES: &[libc::c_long] = &[
 
 /// Applies both filters to every thread.
 pub(super) fn filter() -> Result<String, String> {
-    // In this order: the list of what is left has no call that adds a filter.
+    // In this order: the allow-list contains no call that adds a filter.
     filter_by_deny_list()?;
     filter_by_allow_list()?;
     Ok("no file, socket, process or program, no executable memory".to_owned())
 }
 
-/// What only an attacker tries.
+/// Kills on calls that only an attacker makes.
 pub(super) fn filter_by_deny_list() -> Result<String, String> {
     let applied = deny_list().and_then(|program| apply_filter_all_threads(&program));
     applied.map(|()| "no socket, program or kernel interface".to_owned()).map_err(|error| error.to_string())
 }
 
-/// What is not needed.
+/// Refuses calls that are not needed.
 pub(super) fn filter_by_allow_list() -> Result<String, String> {
     let applied = allow_list().and_then(|program| apply_filter_all_threads(&program));
     applied.map(|()| "what engines need, and nothing else".to_owned()).map_err(|error| error.to_string())

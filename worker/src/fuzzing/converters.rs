@@ -1,4 +1,4 @@
-//! JSON into an engine and out again: the same value, or an error that names a limit.
+//! Fuzz target: JSON into an engine and out again gives the same value, or an error that names a limit.
 
 use serde_json::Value;
 use serde_json::value::RawValue;
@@ -11,8 +11,8 @@ const SHALLOW: usize = 100;
 /// Digits that every converter takes.
 const SHORT: usize = 4000;
 
-/// `data` is JSON, or says how to build some. A tool answers it to a script that returns it, in every engine; and
-/// Starlark's `json` module reads and writes it.
+/// Treats `data` as JSON, or as instructions to build some. A tool returns it to a script, which returns it, in every
+/// engine; Starlark's `json` module reads and writes it.
 pub fn json_converters(data: &[u8]) {
     let Some((first, rest)) = data.split_first() else { return };
     let text = match first % 2 {
@@ -29,7 +29,7 @@ pub fn json_converters(data: &[u8]) {
     }
 }
 
-/// What Starlark's `json.decode` says of a text that need not be JSON.
+/// Checks Starlark's `json.decode` on arbitrary text.
 fn starlark_json_module(text: &str) {
     let answer = Value::from(text).to_string();
     let Ok(answer) = RawValue::from_string(answer) else { return };
@@ -44,7 +44,7 @@ fn starlark_json_module(text: &str) {
             let got = serde_json::from_str(&result.1).expect("json.encode writes JSON");
             assert!(same(&value, &got, exact), "{value} became {got}");
         }
-        // A field that a later one of the same name hides may have held a wide number, written with an exponent.
+        // A field hidden by a later one of the same name may have held a wide number, written with an exponent.
         Ok(value) => assert!(
             !is_modest(text) || has_wide_number(&value) || text.contains(['e', 'E']),
             "json.decode refuses {text}"
@@ -56,7 +56,7 @@ fn starlark_json_module(text: &str) {
 fn through(json: &RawValue, language: Language, code: &str, same: impl Fn(&Value, &Value) -> bool) {
     let ran = run(language, code.to_owned(), Answers::Json(json.to_owned()));
     check(&ran, code);
-    // What serde_json does not take as a value, such as half of a surrogate pair, may come out as it likes.
+    // Text that serde_json refuses, such as half of a surrogate pair, may give any result.
     let Ok(expected) = serde_json::from_str::<Value>(json.get()) else { return };
     match &ran.result {
         Ok(got) => {
@@ -70,14 +70,14 @@ fn through(json: &RawValue, language: Language, code: &str, same: impl Fn(&Value
     }
 }
 
-/// Within every limit of the converters.
+/// True within every limit of the converters.
 fn is_modest(text: &str) -> bool {
     let depth = text.bytes().filter(|byte| matches!(byte, b'[' | b'{')).count();
     let key = "$serde_json::private::Number";
     depth < SHALLOW && text.len() < SHORT && (text.len() as u64) < LIMITS.result_bytes && !text.contains(key)
 }
 
-/// Whether a number has no finite value.
+/// True if a number has no finite value.
 fn has_wide_number(value: &Value) -> bool {
     match value {
         Value::Number(number) => !float(number).is_some_and(f64::is_finite),
@@ -101,12 +101,12 @@ fn same<N: PartialEq>(left: &Value, right: &Value, number: impl Fn(&serde_json::
     }
 }
 
-/// JavaScript's numbers.
+/// A JavaScript number.
 fn float(number: &serde_json::Number) -> Option<f64> {
     number.to_string().parse().ok()
 }
 
-/// Starlark's: integers of any size, and others.
+/// A Starlark number: an integer of any size, or a float.
 fn exact(number: &serde_json::Number) -> Result<String, Option<u64>> {
     let text = number.to_string();
     if text.contains(['.', 'e', 'E']) {

@@ -1,4 +1,4 @@
-//! Starlark from bytes: odd arguments for everything that a script can call.
+//! Fuzz target: Starlark with odd arguments for every function of a script.
 
 use std::fmt::Write as _;
 
@@ -6,16 +6,16 @@ use wire::Language;
 
 use super::{Answers, Choices, check, run};
 
-/// Deepest expression that is made.
+/// Deepest generated expression.
 const DEPTH: usize = 5;
 /// Longest script: each choice is a byte, but lists of choices multiply.
 const MAX_CODE: usize = 8 << 10;
 
-/// Runs a script made of `data`, whose first bytes choose the order of answers: it ends, within its limits, with a
-/// value or with an error of its own.
+/// Checks that a script made of `data`, whose first bytes choose the order of answers, ends within its limits, with a
+/// value or with a regular error.
 pub fn starlark_host_calls(data: &[u8]) {
     let (order, rest) = data.split_at(data.len().min(4));
-    // Text that starts with `#` is taken as it is.
+    // Text that starts with `#` is used unchanged.
     let code = match std::str::from_utf8(rest) {
         Ok(text) if text.starts_with('#') => text.to_owned(),
         _ => written(rest),
@@ -26,7 +26,7 @@ pub fn starlark_host_calls(data: &[u8]) {
     assert!(ran.output < 64 << 20, "{} bytes of output: {code}", ran.output);
 }
 
-/// Names that statements use have values, of every kind.
+/// Values of every kind for the names in statements.
 const BEGINNING: &str = "a = 1\nb = [1, 'x', None]\nc = {'k': [2.5], 2: 'v'}\nresult = None\nmain = ()
 def f(*args, **named): return [args, named]\ndef g(x=None): return x\n";
 
@@ -93,7 +93,7 @@ impl Script<'_> {
                 let value = self.value();
                 self.line(indent, &format!("{name} = {value}"));
             }
-            // An error ends the script, so most calls are tried.
+            // An error ends the script, so most calls are wrapped in a try.
             3 => {
                 let call = self.call(DEPTH);
                 self.line(indent, &call);

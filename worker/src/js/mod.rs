@@ -1,11 +1,11 @@
-//! JavaScript: what QuickJS and V8 share.
+//! JavaScript: code shared by QuickJS and V8.
 //!
 //! `prelude.js` builds the script API on four functions of a [`Port`]; [`drive`] is the event loop. An engine only
-//! makes a [`Realm`]: a fresh global scope with the prelude in it.
+//! provides a [`Realm`]: a fresh global scope with the prelude in it.
 //!
 //! Values cross as JSON text, by `JSON.parse` and `JSON.stringify`: integers beyond 2^53 lose digits, as in any
-//! JavaScript (Starlark keeps them), and `1e400` is read as infinity. On the way out, what `JSON.stringify` would drop
-//! or mangle without a word (NaN, BigInt, Map, Set, promises, cycles) is an error.
+//! JavaScript (Starlark keeps them), and `1e400` becomes infinity. On the way out, values that `JSON.stringify` would
+//! drop or mangle silently (NaN, BigInt, Map, Set, promises, cycles) are errors.
 
 mod port;
 #[cfg(feature = "quickjs")]
@@ -22,23 +22,23 @@ use port::{Port, Settled};
 
 /// The script API.
 const PRELUDE: &str = include_str!("prelude.js");
-/// Its name in stacks; the prelude and `report` leave its frames out.
+/// Name of the prelude in stacks, which omit its frames.
 const PRELUDE_NAME: &str = "forge:prelude";
 /// The script's name in stacks.
 const SCRIPT_NAME: &str = "script.js";
 
-/// A global scope that a script was started in.
+/// A global scope with a started script.
 trait Realm {
     /// Runs microtasks until there are none.
     fn drain(&mut self) -> Result<(), ScriptError>;
 
-    /// Hands the answer to a call to the prelude.
+    /// Delivers the answer to a call to the prelude.
     fn deliver(&mut self, call: u64, ok: bool, json: &str) -> Result<(), ScriptError>;
 
     /// Runs a timer's function.
     fn fire(&mut self, timer: u32) -> Result<(), ScriptError>;
 
-    /// The report of a rejection that nothing handled.
+    /// Report of an unhandled rejection.
     fn unhandled(&mut self) -> Option<String>;
 }
 

@@ -1,4 +1,4 @@
-//! The host functions of the prelude.
+//! Host functions of the prelude.
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
@@ -8,7 +8,7 @@ use wire::{Op, Stream};
 
 use crate::engine::{SharedHost, invalid_call_error};
 
-/// What the prelude can reach: made with the realm, connected to a host for the length of one run.
+/// The prelude's host functions: made with the realm, connected to a host during a run.
 #[derive(Default)]
 pub(super) struct Port {
     host: RefCell<Option<SharedHost>>,
@@ -16,11 +16,11 @@ pub(super) struct Port {
     settled: RefCell<Option<Settled>>,
 }
 
-/// How the script's promise ended.
+/// Outcome of the script's promise.
 pub(super) enum Settled {
     /// With a value, as JSON.
     Done(String),
-    /// With an error, as the report of the prelude.
+    /// With an error, as reported by the prelude.
     Failed(String),
 }
 
@@ -48,7 +48,7 @@ impl Port {
         }
     }
 
-    /// `host.timer(id, ms)`: sets a timer, or forgets it when `ms` is negative.
+    /// `host.timer(id, ms)`: sets a timer, or cancels it when `ms` is negative.
     pub(super) fn timer(&self, id: u32, ms: f64) {
         let mut timers = self.timers.borrow_mut();
         match Duration::try_from_secs_f64(ms / 1000.0) {
@@ -80,8 +80,8 @@ impl Port {
     }
 }
 
-/// Replaces the escapes of halves of surrogate pairs: they have no UTF-8 form, and the gateway's parser refuses them.
-/// `JSON.stringify` writes them for what no pair is made of, and `JSON.rawJSON` passes on whatever a script wrote.
+/// Replaces escapes of lone surrogates: they have no UTF-8 form, and the gateway's parser refuses them.
+/// `JSON.stringify` writes them for unpaired halves, and `JSON.rawJSON` passes on any text of a script.
 fn without_lone_surrogates(json: &str) -> std::borrow::Cow<'_, str> {
     if !json.contains("\\ud") && !json.contains("\\uD") {
         return json.into();
@@ -105,7 +105,7 @@ fn without_lone_surrogates(json: &str) -> std::borrow::Cow<'_, str> {
     clean.into()
 }
 
-/// The surrogate that a text begins with as an escape.
+/// The escaped surrogate at the start of a text.
 fn surrogate(text: &str) -> Option<u16> {
     let unit = u16::from_str_radix(text.strip_prefix("\\u")?.get(..4)?, 16).ok()?;
     (0xd800..=0xdfff).contains(&unit).then_some(unit)

@@ -1,5 +1,5 @@
 // The script API, one source for V8 and QuickJS. `install` runs once in a fresh realm, before any script code:
-// it captures what it needs, builds the API, freezes the intrinsics and returns the functions that the host calls.
+// it captures intrinsics, builds the API, freezes the realm and returns the functions that the host calls.
 // Scripts never see `host` nor the returned functions.
 export default (host) => {
   const {
@@ -38,7 +38,7 @@ export default (host) => {
 
   const name = (key) => (key === "" ? "the value" : `\`${key}\``);
 
-  // JSON.stringify drops or mangles these without a word; a script deserves to hear of it.
+  // JSON.stringify drops or mangles these silently; here they are errors.
   const strict = (key, value) => {
     switch (typeof value) {
       case "number":
@@ -102,11 +102,11 @@ export default (host) => {
 
   const define = (target, key, value) => defineProperty(target, key, { value, writable: true, configurable: true });
 
-  // Which call an error came from, out of the script's reach.
+  // The call behind an error, out of the script's reach.
   const origins = new WeakMap();
 
   const fail = (site, { code, message, retryable, suggested_fix, data }, call) => {
-    // Made where the call was written, so that its stack points there.
+    // Created at the call site, so that its stack points there.
     define(site, "message", message);
     const frames = safe(() => String(site.stack), "");
     const from = framesOf(frames);
@@ -119,7 +119,7 @@ export default (host) => {
     return site;
   };
 
-  // The frames of a stack, without the message in front and without ours.
+  // The frames of a stack, without the message and without ours.
   const framesOf = (stack) => {
     const lines = [];
     for (const line of split(stack, "\n")) {
@@ -157,7 +157,7 @@ export default (host) => {
     const site = new ForgeError("INTERNAL", "");
     const sent = host.send(op);
     return new Promise((resolve, reject) => {
-      // What cannot be sent fails as a call that was refused does: by its promise.
+      // A call that cannot be sent fails like a refused one: by its promise.
       if (typeof sent === "string") reject(fail(site, parse(sent), undefined));
       else mapSet(pending, sent, { resolve, reject, site, convert });
     });
@@ -191,7 +191,7 @@ export default (host) => {
     if (arg === undefined) return "{}";
     if (!isPlain(arg)) throw new TypeError(`${form} takes one object with named arguments; got ${kindOf(arg)}`);
     const json = toJson(arg, "an argument cannot be sent");
-    // A `toJSON` can answer anything.
+    // A `toJSON` can return anything.
     if (json[0] !== "{") throw new TypeError(`${form} takes an object; its toJSON() answered something else`);
     return json;
   };
@@ -323,6 +323,8 @@ export default (host) => {
     delete: (key) => request(stringify({ StashDelete: { key: text(key, "key") } })),
     keys: () => request('"StashKeys"'),
   };
+  // The name that maps and storages have for it.
+  stash.set = stash.put;
 
   const results = {
     list: () => request('"ResultsList"'),
@@ -456,7 +458,7 @@ export default (host) => {
 
   // ---- the realm ----
 
-  // Awaits the script and hands its value, or what went wrong, to the host.
+  // Awaits the script and passes its value or error to the host.
   const run = async (main) => {
     let value;
     try {
@@ -469,7 +471,7 @@ export default (host) => {
   };
 
   // Assigning to an inherited read-only property throws in strict mode. Plain code such as `this.name = …` in an
-  // error class must go on working when the prototypes are frozen, so those properties become accessors.
+  // error class must still work when the prototypes are frozen, so those properties become accessors.
   const allowOverride = (prototype) => {
     for (const key of getOwnPropertyNames(prototype)) {
       const { value, writable, configurable, enumerable } = getOwnPropertyDescriptor(prototype, key);
@@ -482,7 +484,7 @@ export default (host) => {
     }
   };
 
-  // Freezes what can be reached from `roots`, but for what is spared. What `isDone` is not looked into.
+  // Freezes everything reachable from `roots`, except spared objects. Does not descend where `isDone`.
   const freezeAll = (roots, isSpared, isDone) => {
     const seen = new Set();
     const queue = [];
@@ -496,7 +498,7 @@ export default (host) => {
     for (let i = 0; i < queue.length; i++) {
       const object = queue[i];
       const keys = ownKeys(object);
-      // Most of what there is are functions with nothing but a length and a name, which lead nowhere.
+      // Most objects are functions with only a length and a name, which lead nowhere.
       const isLeaf = typeof object === "function" && keys.length === 2 && keys[0] === "length" && keys[1] === "name";
       for (let k = isLeaf ? keys.length : 0; k < keys.length; k++) {
         const { value, get, set } = getOwnPropertyDescriptor(object, keys[k]);
@@ -511,7 +513,7 @@ export default (host) => {
 
   const constant = (key, value) => defineProperty(globals, key, { value, writable: false, configurable: false });
 
-  // V8 takes the memory of buffers that can grow from the system, past the allocator that counts: there are none.
+  // V8 allocates growable buffers from the system, past the counting allocator: they are removed.
   const fixBuffers = () => {
     const Native = globals.ArrayBuffer;
     const { construct } = Reflect;
@@ -526,7 +528,7 @@ export default (host) => {
     defineProperty(globals, "ArrayBuffer", { value: Fixed });
   };
 
-  // Prototypes that no walk from the globals meets: only syntax and natives make what inherits from them.
+  // Prototypes that no walk from the globals reaches: only syntax and natives create their instances.
   const hiddenIntrinsics = () => {
     const made = [
       async () => {}, function* () {}, async function* () {}, (function* () {})(), (async function* () {})(),
@@ -541,8 +543,8 @@ export default (host) => {
     return made;
   };
 
-  // The same for `Intl.Segmenter`. What it makes cannot be copied with a realm, and making the first takes V8 12 ms and
-  // 3 MiB: this waits until a script makes one.
+  // The same for `Intl.Segmenter`. Its instances cannot be copied with a realm, and the first takes V8 12 ms and
+  // 3 MiB: this waits until a script creates one.
   const lockSegments = () => {
     const prototype = globals.Intl?.Segmenter?.prototype;
     if (prototype === undefined) return;
@@ -564,8 +566,8 @@ export default (host) => {
     "Deno", "__bootstrap", "print", "load", "quit", "navigator", "InternalError", "DOMException", "CallSite",
   ];
   // Most of `lock`, for an engine that copies realms: done before they are copied. When V8 makes a realm from a snapshot,
-  // it adds what its flags ask for to the globals, constructors, prototypes and namespaces: these are frozen
-  // after that, and looked into again only if there is something new.
+  // it adds features of its flags to the globals, constructors, prototypes and namespaces: these are frozen
+  // after that, and walked again only if there is something new.
   const spared = [];
   let isPrepared = false;
   const prepare = () => {
@@ -587,7 +589,7 @@ export default (host) => {
     isPrepared = true;
   };
 
-  // Freezes what was spared, and answers what has to be looked into.
+  // Freezes the spared objects, and returns those to walk.
   const extended = () => {
     const roots = [Error];
     for (const { object, keys } of spared) {
@@ -612,11 +614,11 @@ export default (host) => {
   const lock = () => {
     const roots = isPrepared ? extended() : hiddenIntrinsics();
     for (const key of UNWANTED) {
-      // The engine still makes some of these, such as QuickJS its InternalError.
+      // The engine still creates some of these, such as QuickJS's InternalError.
       append(roots, globals[key]);
       delete globals[key];
     }
-    // QuickJS has setters here, which freezing would not stop; they hand out the functions on the stack.
+    // QuickJS has setters here, which freezing would not stop; they expose the functions on the stack.
     for (const key of ["prepareStackTrace", "stackTraceLimit"]) {
       if (getOwnPropertyDescriptor(Error, key)?.set) defineProperty(Error, key, { value: undefined, writable: false });
     }
@@ -629,7 +631,7 @@ export default (host) => {
       append(roots, descriptor.value);
       if (descriptor.configurable && "value" in descriptor) constant(key, descriptor.value);
     }
-    // What was frozen before was walked through before: nothing else had a chance to freeze anything.
+    // A frozen object was walked before: nothing else could have frozen anything.
     freezeAll(roots, () => false, isPrepared ? isFrozen : () => false);
   };
   return { prepare, lock, run, deliver, fire, expose, describe };

@@ -1,4 +1,4 @@
-//! From the prelude's report of an error to a [`ScriptError`].
+//! Converts the prelude's report of an error to a [`ScriptError`].
 
 use serde::Deserialize;
 use wire::{CallError, ErrorCode, Run, ScriptError, ScriptErrorKind};
@@ -8,12 +8,12 @@ use crate::engine::{heap_error, script_error as plain, stack_error};
 
 /// Frames kept of a stack.
 const MAX_FRAMES: usize = 10;
-/// Longest message kept, in bytes: a script can throw what it likes.
+/// Longest message kept, in bytes: a script can throw any text.
 const MAX_MESSAGE: usize = 4096;
-/// Longest name of a function kept in a frame, in bytes: a stack is a text that scripts can write.
+/// Longest function name kept in a frame, in bytes: scripts can write the stack's text.
 const MAX_NAME: usize = 100;
 
-/// What `describe` in the prelude says of an error.
+/// Result of `describe` in the prelude.
 #[derive(Deserialize)]
 struct Report {
     kind: Kind,
@@ -65,7 +65,7 @@ pub(super) fn script_error(run: &Run, report: &str) -> ScriptError {
     ScriptError { kind, message, line, column, trace, call: report.call, error: report.error }
 }
 
-/// A rejection that nothing handled, in a script that ended well otherwise.
+/// An unhandled rejection in a script that otherwise succeeded.
 pub(super) fn unhandled_error(run: &Run, report: &str) -> ScriptError {
     let error = script_error(run, report);
     let message = format!("{} (in a promise that was not awaited)", error.message);
@@ -95,7 +95,7 @@ struct Frame {
     column: u32,
 }
 
-/// Reads `    at name (script.js:3:5)` or `    at script.js:3:5`.
+/// Parses `    at name (script.js:3:5)` or `    at script.js:3:5`.
 fn frame(text: &str) -> Option<Frame> {
     let text = text.trim().strip_prefix("at ")?;
     if text.contains(PRELUDE_NAME) {

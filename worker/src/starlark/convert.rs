@@ -1,5 +1,5 @@
-//! JSON to Starlark values and back. Total: whatever one side has and the other has not is an error, never a panic.
-//! Integers are exact at any size.
+//! Converts JSON to Starlark values and back. Total: a value without a counterpart is an error, never a panic. Integers
+//! are exact at any size.
 
 use std::cell::Cell;
 use std::fmt;
@@ -14,17 +14,17 @@ use starlark::values::structs::StructRef;
 use starlark::values::tuple::TupleRef;
 use starlark::values::{Heap, UnpackValue, Value};
 
-/// Deepest nesting in either direction; the JSON parsers of both sides stop there too.
+/// Deepest nesting in either direction; JSON parsers on both sides have the same limit.
 const MAX_DEPTH: usize = 120;
-/// Longest integer, in digits: parsing and printing one takes quadratic time.
+/// Longest integer, in digits: parsing and printing take quadratic time.
 const MAX_DIGITS: usize = 4300;
-/// How serde_json hands over a number when numbers keep their text.
+/// Key of serde_json's arbitrary-precision numbers.
 const NUMBER_KEY: &str = "$serde_json::private::Number";
 
-/// What a value takes at least, in bytes, with its place in a list that grows.
+/// Least bytes of a value, with its slot in a growing list.
 const VALUE_BYTES: usize = 32;
 
-/// Reads JSON into a heap, which it may fill up to `max_bytes`.
+/// Parses JSON into a heap, up to `max_bytes`.
 pub(super) fn from_json<'v>(json: &str, heap: Heap<'v>, max_bytes: usize) -> anyhow::Result<Value<'v>> {
     // A number is told from an object by its key.
     wire::json::measure(json.as_bytes())?;
@@ -45,7 +45,7 @@ pub(super) fn to_json<'v>(value: Value<'v>, heap: Heap<'v>, max_bytes: usize) ->
 struct Seed<'v, 'a> {
     heap: Heap<'v>,
     depth: usize,
-    /// Bytes that may still be taken: lists and dicts grow outside of the heap before they are put there.
+    /// Bytes left: lists and dicts grow outside the heap before they are put there.
     left: &'a Cell<usize>,
 }
 
@@ -270,7 +270,7 @@ fn integer(value: Value<'_>) -> anyhow::Result<String> {
         return Ok(number.to_string());
     }
     match BigInt::unpack_value(value) {
-        // 10 bits are three digits and a little.
+        // 10 bits are a little more than three digits.
         Ok(Some(number)) if number.bits() / 10 * 3 <= MAX_DIGITS as u64 => Ok(number.to_string()),
         Ok(Some(_)) => anyhow::bail!("an integer of more than {MAX_DIGITS} digits has no JSON form here"),
         _ => anyhow::bail!("{} is not an integer", value.get_type()),

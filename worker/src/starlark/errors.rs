@@ -1,4 +1,4 @@
-//! From errors of starlark-rust to a [`ScriptError`].
+//! Converts errors of starlark-rust to a [`ScriptError`].
 
 use starlark::codemap::FileSpan;
 use starlark::values::Heap;
@@ -12,14 +12,14 @@ use crate::engine::{cpu_error, heap_error, script_error as plain, stack_error};
 pub(super) const SCRIPT_NAME: &str = "script.star";
 /// Frames kept of a traceback.
 const MAX_FRAMES: usize = 10;
-/// Longest message kept, in bytes: a script can fail with what it likes.
+/// Longest message kept, in bytes: a script can fail with any text.
 const MAX_MESSAGE: usize = 4096;
 
 /// The error that ended an evaluation.
 pub(super) fn run_error(run: &Run, error: &Error, session: &Session, heap: Heap<'_>) -> ScriptError {
     let mut script = script_error(error);
     if script.kind == ScriptErrorKind::Syntax {
-        // Of a text that the script parsed, such as `int("x")`: its own code has been parsed before.
+        // A syntax error of a text that the script parsed, such as `int("x")`: its own code has been parsed before.
         script.kind = ScriptErrorKind::Script;
     }
     let limit = if session.is_cpu_used_up() {
@@ -61,14 +61,14 @@ pub(super) fn script_error(error: &Error) -> ScriptError {
     }
 }
 
-/// Innermost first. A frame of starlark-rust is a function with the place that called it; ours is a function with
-/// the place it had reached.
+/// Innermost first. A frame of starlark-rust has the function and its call site; ours has the function and its current
+/// position.
 fn trace(error: &Error) -> Vec<String> {
     let mut reached = error.span().map(place);
     let mut frames = Vec::new();
     for frame in error.call_stack().frames.iter().rev() {
         let called_from = frame.location.as_ref().map(place);
-        // Natives have no place of their own.
+        // Natives have no position.
         if let Some((line, column)) = reached
             && called_from != reached
         {

@@ -1,4 +1,4 @@
-//! Starlark: the language of starlark-rust with the script API, in a module of its own for every run.
+//! Starlark: the language of starlark-rust with the script API, in a fresh module for every run.
 
 mod convert;
 mod errors;
@@ -24,9 +24,9 @@ use self::session::Session;
 use crate::engine::{Engine, SharedHost, result_json, script_error};
 use crate::watchdog::Interrupt;
 
-/// The dependency's version; it does not tell.
+/// Version of the dependency, which has no function for it.
 const VERSION: &str = "0.14";
-/// Calls of Starlark functions in one another.
+/// Most nested calls of Starlark functions.
 const CALL_DEPTH: usize = 200;
 
 const DIALECT: Dialect = Dialect {
@@ -44,7 +44,7 @@ const DIALECT: Dialect = Dialect {
 pub(crate) struct Starlark {
     interrupt: Arc<Interrupt>,
     globals: Globals,
-    /// Compiles `*` to a function that refuses results beyond the heap.
+    /// Compiles `*` to a function that refuses results over the heap.
     operators: HashMap<String, String>,
     heap_bytes: usize,
 }
@@ -62,7 +62,7 @@ impl Engine for Starlark {
     }
 
     fn prepare(&mut self) {
-        // A module is made in microseconds.
+        // A module takes microseconds.
     }
 
     fn run(&mut self, run: &Run, host: &SharedHost) -> Result<Json, ScriptError> {
@@ -117,7 +117,7 @@ fn evaluate<'v>(
     result_json(run, json)
 }
 
-/// The global `result`, else what `main` answers, else the value of the last expression.
+/// The global `result`, else the value of `main`, else that of the last expression.
 fn result_value<'v>(
     last: Value<'v>,
     calls_main: bool,
@@ -127,13 +127,13 @@ fn result_value<'v>(
         return Ok(result);
     }
     match eval.module().get("main") {
-        // A script that calls `main` itself must not see it run twice.
+        // A script that calls `main` itself must not run it twice.
         Some(main) if !calls_main && main.parameters_spec().is_some() => eval.eval_function(main, &[], &[]),
         _ => Ok(last),
     }
 }
 
-/// Whether the script's top level, outside of functions, names `main`.
+/// True if the script's top level, outside functions, names `main`.
 fn calls_main(statement: &ast::AstStmt) -> bool {
     match &statement.node {
         ast::StmtP::Def(_) => false,
@@ -166,8 +166,8 @@ impl PrintHandler for Output<'_> {
     }
 }
 
-/// Looks at the limits before every statement: the evaluator itself does so every thousand calls and loop turns, which
-/// is too late for statements that double a value.
+/// Checks the limits before every statement. The evaluator itself checks every thousand calls and loop iterations,
+/// which is too late for statements that double a value.
 struct CheckLimits;
 
 impl<'e> BeforeStmtFuncDyn<'e> for CheckLimits {

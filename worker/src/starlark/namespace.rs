@@ -1,5 +1,5 @@
-//! `github`, `github.issues`, `github.create_issue`: one kind of value. Any attribute is there, because the gateway
-//! decides at the call which names exist, and says what to call instead.
+//! `github`, `github.issues`, `github.create_issue`: one kind of value. It accepts any attribute, because the gateway
+//! resolves names at the call, with suggestions.
 
 use std::fmt;
 
@@ -12,16 +12,16 @@ use wire::{Json, Op};
 
 use super::session::{Session, argument};
 
-/// Longest name that a script can write, with its categories, in bytes: it is memory that the heap does not count.
+/// Longest name in a script, with its categories, in bytes: the heap does not count its memory.
 const MAX_NAME: usize = 1024;
 
-/// A server, or a tool of it.
+/// A server, or one of its tools.
 #[derive(Debug, Clone, ProvidesStaticType, NoSerialize, StarlarkPagable, Allocative)]
 pub(super) struct Namespace {
     server: String,
-    /// What the script wrote, for messages.
+    /// Text of the script, for messages.
     shown: String,
-    /// The tool, with its category if the script named it; empty for the server itself.
+    /// The tool, with its category if given; empty for the server itself.
     tool: String,
 }
 
@@ -32,7 +32,7 @@ impl Namespace {
         Self { server: name.to_owned(), shown: ident.to_owned(), tool: String::new() }
     }
 
-    /// The call that these arguments make.
+    /// The call with these arguments.
     fn op<'v>(&self, args: &Arguments<'v, '_>, heap: Heap<'v>) -> starlark::Result<Op> {
         if self.tool.is_empty() {
             let message = format!("{0} is a server, not a tool: call {0}.<tool>(name = value)", self.shown);

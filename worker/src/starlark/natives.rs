@@ -1,4 +1,4 @@
-//! The script API's functions, and the built-in ones that need a bound.
+//! Functions of the script API, and bounded replacements of built-in ones.
 
 use std::num::NonZeroI32;
 
@@ -17,15 +17,15 @@ use super::namespace::keywords;
 use super::parallel::{Deferred, invoke, outcome, parallel as run_parallel};
 use super::session::{Session, argument};
 
-/// The name that `*` of scripts is compiled to: no script can write it.
+/// Function that `*` in scripts compiles to: no script can write the name.
 pub(super) const MULTIPLY: &str = "*";
 
-/// Longest product of integers, in bits: multiplying takes more than linear time, which nothing interrupts.
+/// Longest product of integers, in bits: multiplication takes more than linear time and cannot be interrupted.
 const MAX_BITS: u64 = 1 << 20;
-/// Bytes that a list or tuple needs for an element.
+/// Bytes of a list or tuple per element.
 const SLOT: usize = size_of::<usize>();
 
-/// Everything a script finds without defining it.
+/// Globals of a script.
 pub(super) fn globals() -> Globals {
     use LibraryExtension::{Filter, Map, Partial, Print, SetType, StructType};
     GlobalsBuilder::extended_by(&[StructType, Map, Filter, Partial, Print, SetType])
@@ -47,7 +47,7 @@ pub(super) fn globals() -> Globals {
 
 #[starlark_module]
 fn bounded(builder: &mut GlobalsBuilder) {
-    /// `range`, of a length that fits into the heap as a list.
+    /// `range`, at most as long as a list that fits the heap.
     fn range<'v>(
         #[starlark(require = pos)] a1: i32,
         #[starlark(require = pos)] a2: Option<i32>,
@@ -66,7 +66,7 @@ fn bounded(builder: &mut GlobalsBuilder) {
     }
 }
 
-/// `a * b`, refused before a result is allocated that does not fit into the heap.
+/// `a * b`, refused before a result over the heap is allocated.
 #[starlark_module]
 fn operators(builder: &mut GlobalsBuilder) {
     fn multiply<'v>(
@@ -97,7 +97,7 @@ fn operators(builder: &mut GlobalsBuilder) {
     }
 }
 
-/// Bits of a large integer; 0 for whatever else.
+/// Bits of a large integer; 0 for other values.
 fn integer_bits(value: Value<'_>) -> u64 {
     if value.get_type() != "int" || value.unpack_i32().is_some() {
         return 0;
@@ -126,7 +126,7 @@ fn calls(builder: &mut GlobalsBuilder) {
         Session::of(eval)?.ask(Op::ReadResource { server, uri }, eval.heap())
     }
 
-    /// Calls a function and answers `struct(ok, value, error)` instead of failing.
+    /// Calls a function and returns `struct(ok, value, error)` instead of failing.
     fn try_call<'v>(
         #[starlark(require = pos)] function: Value<'v>,
         #[starlark(args)] args: Value<'v>,
@@ -137,7 +137,7 @@ fn calls(builder: &mut GlobalsBuilder) {
         outcome(result, Session::of(eval)?, eval.heap())
     }
 
-    /// A call for `parallel` to make.
+    /// A deferred call for `parallel`.
     fn defer<'v>(
         #[starlark(require = pos)] function: Value<'v>,
         #[starlark(args)] args: Value<'v>,
@@ -146,7 +146,7 @@ fn calls(builder: &mut GlobalsBuilder) {
         Ok(Deferred::new(function, args, kwargs))
     }
 
-    /// Makes deferred calls at the same time and answers a `struct(ok, value, error)` for each.
+    /// Makes deferred calls concurrently and returns a `struct(ok, value, error)` for each.
     fn parallel<'v>(
         #[starlark(require = pos)] tasks: UnpackList<Value<'v>>,
         #[starlark(require = named, default = 8)] concurrency: i32,
@@ -207,6 +207,17 @@ fn discovery(builder: &mut GlobalsBuilder) {
     }
 }
 
+fn keep<'v>(
+    key: String,
+    value: Value<'v>,
+    ttl: NoneOr<u64>,
+    eval: &mut Evaluator<'v, '_, '_>,
+) -> starlark::Result<NoneType> {
+    let value = argument(value, eval.heap())?;
+    Session::of(eval)?.ask(Op::StashPut { key, value, ttl_secs: ttl.into_option() }, eval.heap())?;
+    Ok(NoneType)
+}
+
 #[starlark_module]
 fn stash(builder: &mut GlobalsBuilder) {
     /// Stores a value for later runs of the session.
@@ -216,9 +227,17 @@ fn stash(builder: &mut GlobalsBuilder) {
         #[starlark(default = NoneOr::None)] ttl: NoneOr<u64>,
         eval: &mut Evaluator<'v, '_, '_>,
     ) -> starlark::Result<NoneType> {
-        let value = argument(value, eval.heap())?;
-        Session::of(eval)?.ask(Op::StashPut { key, value, ttl_secs: ttl.into_option() }, eval.heap())?;
-        Ok(NoneType)
+        keep(key, value, ttl, eval)
+    }
+
+    /// The same, by the name that maps and storages have for it.
+    fn set<'v>(
+        key: String,
+        value: Value<'v>,
+        #[starlark(default = NoneOr::None)] ttl: NoneOr<u64>,
+        eval: &mut Evaluator<'v, '_, '_>,
+    ) -> starlark::Result<NoneType> {
+        keep(key, value, ttl, eval)
     }
 
     /// Reads a stored value.
@@ -226,12 +245,12 @@ fn stash(builder: &mut GlobalsBuilder) {
         Session::of(eval)?.ask(Op::StashGet { key }, eval.heap())
     }
 
-    /// Forgets a stored value.
+    /// Deletes a stored value.
     fn delete<'v>(key: String, eval: &mut Evaluator<'v, '_, '_>) -> starlark::Result<Value<'v>> {
         Session::of(eval)?.ask(Op::StashDelete { key }, eval.heap())
     }
 
-    /// The keys stored.
+    /// The stored keys.
     fn keys<'v>(eval: &mut Evaluator<'v, '_, '_>) -> starlark::Result<Value<'v>> {
         Session::of(eval)?.ask(Op::StashKeys, eval.heap())
     }
@@ -239,7 +258,7 @@ fn stash(builder: &mut GlobalsBuilder) {
 
 #[starlark_module]
 fn results(builder: &mut GlobalsBuilder) {
-    /// The results of earlier runs that were too large to answer with.
+    /// Results of earlier runs that were too large to answer with.
     fn list<'v>(eval: &mut Evaluator<'v, '_, '_>) -> starlark::Result<Value<'v>> {
         Session::of(eval)?.ask(Op::ResultsList, eval.heap())
     }
@@ -257,17 +276,17 @@ fn json(builder: &mut GlobalsBuilder) {
         to_json(value, eval.heap(), Session::of(eval)?.heap_bytes() / 2)
     }
 
-    /// `encode` by the name it has in Python.
+    /// `encode` under its Python name.
     fn dumps<'v>(value: Value<'v>, eval: &mut Evaluator<'v, '_, '_>) -> anyhow::Result<String> {
         to_json(value, eval.heap(), Session::of(eval)?.heap_bytes() / 2)
     }
 
-    /// The value of a JSON text.
+    /// Parses a JSON text.
     fn decode<'v>(text: &str, eval: &mut Evaluator<'v, '_, '_>) -> anyhow::Result<Value<'v>> {
         Session::of(eval)?.read_json(text, eval.heap())
     }
 
-    /// `decode` by the name it has in Python.
+    /// `decode` under its Python name.
     fn loads<'v>(text: &str, eval: &mut Evaluator<'v, '_, '_>) -> anyhow::Result<Value<'v>> {
         Session::of(eval)?.read_json(text, eval.heap())
     }

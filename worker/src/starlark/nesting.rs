@@ -1,12 +1,12 @@
-//! How deeply code nests, before the parser sees it: it and the compiler behind it recurse without a limit.
+//! Bounds the nesting of code before the parser sees it: the parser and the compiler behind it recurse without a limit.
 //!
 //! Not a parser: an upper bound on the depth of the tree, from tokens. Brackets nest; so do operators, attributes,
-//! calls and conditionals that follow one another without a comma, and blocks by their indentation.
+//! calls and conditionals in sequence without a comma, and blocks by their indentation.
 
-/// Deepest tree that is parsed. Code that people and models write stays under a tenth of it.
+/// Deepest tree that is parsed. Code of people and models stays under a tenth of it.
 const MAX_DEPTH: usize = 250;
 
-/// The line, from 1, in which the code nests too deeply.
+/// Line, from 1, in which the code nests too deeply.
 pub(super) fn too_deep(code: &str) -> Option<usize> {
     too_deep_below(0, code)
 }
@@ -16,7 +16,7 @@ fn too_deep_below(depth: usize, code: &str) -> Option<usize> {
     while let Some(token) = scanner.next_token() {
         let here = depth + scanner.take(token);
         let nested = match token {
-            // What f-strings have between braces is code; what is around it adds little.
+            // Braces of f-strings contain code; the text around it adds little.
             Token::Literal(text) if here <= MAX_DEPTH => too_deep_below(here, text),
             _ => None,
         };
@@ -34,13 +34,13 @@ enum Token<'a> {
     Comma,
     Operator,
     Word(&'a str),
-    /// A number, or a string with the code that may be in it.
+    /// A number, or a string with possible code in it.
     Literal(&'a str),
     /// The end of a line, with the width of the next one's indentation.
     Line(usize),
 }
 
-/// What nests within one pair of brackets, or outside of any.
+/// Nesting within one pair of brackets, or at the top.
 #[derive(Default, Clone, Copy)]
 struct Level {
     /// Since the last comma.
@@ -68,7 +68,7 @@ impl<'a> Scanner<'a> {
         Self { code, at: 0, line: 1, brackets, outer: 0, indents: vec![0], branches: 0, starts_line: true }
     }
 
-    /// Takes a token and answers the depth that it is at.
+    /// Takes a token and returns its depth.
     fn take(&mut self, token: Token<'a>) -> usize {
         let starts_line = std::mem::replace(&mut self.starts_line, matches!(token, Token::Line(_)));
         let inner = self.brackets.last().copied().unwrap_or_default();
@@ -82,7 +82,7 @@ impl<'a> Scanner<'a> {
                 self.brackets.pop();
                 let around = self.brackets.last().copied().unwrap_or_default();
                 self.outer = self.outer.saturating_sub(around.chain + around.lambdas + 1);
-                // A call or an index nests what it follows.
+                // A call or an index nests its operand.
                 Level { chain: around.chain + 1, ..around }
             }
             Token::Comma => Level { chain: 0, ..inner },
@@ -172,7 +172,8 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    /// To the end of a string whose first quote was just read, or of the line if it has no end; answers what is in it.
+    /// Skips to the end of a string whose first quote was just read, or of the line if it has no end; returns its
+    /// content.
     fn skip_string(&mut self, quote: char) -> &'a str {
         let triple = self.code[self.at..].chars().take(2).filter(|c| *c == quote).count() == 2;
         let end: String = std::iter::repeat_n(quote, if triple { 3 } else { 1 }).collect();

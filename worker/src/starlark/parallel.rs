@@ -1,4 +1,4 @@
-//! `defer`, `parallel` and `try_call`: several calls in flight, and errors as values.
+//! `defer`, `parallel` and `try_call`: concurrent calls, and errors as values.
 
 use std::fmt;
 
@@ -19,7 +19,7 @@ use wire::{CallError, ErrorCode};
 use super::namespace::Namespace;
 use super::session::{CallFailed, Captured, Session};
 
-/// A call that `parallel` is going to make.
+/// A deferred call for `parallel`.
 #[derive(Debug, Trace, Coerce, Freeze, ProvidesStaticType, NoSerialize, StarlarkPagable, Allocative)]
 #[repr(C)]
 pub(super) struct DeferredGen<V: ValueLifetimeless> {
@@ -51,7 +51,7 @@ impl<'v> Deferred<'v> {
     }
 }
 
-/// Calls a function with arguments that are held as values.
+/// Calls a function with arguments held as values.
 pub(super) fn invoke<'v>(
     function: Value<'v>,
     args: Value<'v>,
@@ -65,7 +65,7 @@ pub(super) fn invoke<'v>(
     eval.eval_function(function, positional, &named)
 }
 
-/// Runs tasks with at most `concurrency` calls in flight and answers a `struct(ok, value, error)` for each.
+/// Runs tasks with at most `concurrency` calls in flight and returns a `struct(ok, value, error)` for each.
 pub(super) fn parallel<'v>(
     tasks: &[Value<'v>],
     concurrency: usize,
@@ -99,7 +99,7 @@ pub(super) fn parallel<'v>(
 enum Started<'v> {
     /// A call was sent.
     Call(u64),
-    /// There was no single call to send: the task has run.
+    /// Not a single request: the task has run to its end.
     Ended(Value<'v>),
 }
 
@@ -121,14 +121,15 @@ fn start<'v>(task: Value<'v>, session: &Session, eval: &mut Evaluator<'v, '_, '_
     }
 }
 
-/// Whether calling this makes one request and answers its value. Whatever else is called may make several and needs
-/// their values: it runs in place.
+/// True if calling this makes one request and returns its value. Any other function may make several and needs their
+/// values: it runs in place.
 fn is_one_request(function: Value<'_>) -> bool {
     const NATIVES: [&str; 6] = ["call_tool", "read_resource", "prompt", "ls", "cat", "search"];
     if Namespace::from_value(function).is_some() {
         return true;
     }
-    // Functions of the script have a specification; natives show their name, partial ones their function's first.
+    // Functions of the script have a parameter specification; natives show their name, partial ones their function's
+    // first.
     if function.get_type() != FUNCTION_TYPE || function.parameters_spec().is_some() {
         return false;
     }
@@ -137,7 +138,7 @@ fn is_one_request(function: Value<'_>) -> bool {
     ended && NATIVES.contains(&shown.0.as_str()) || shown.0.starts_with("partial(<forge ")
 }
 
-/// The beginning of a text that may be very long.
+/// Beginning of a possibly very long text.
 #[derive(Default)]
 struct Beginning(String);
 
@@ -148,7 +149,7 @@ impl fmt::Write for Beginning {
     }
 }
 
-/// `struct(ok, value, error)`. A limit of the run is no value: it ends the script.
+/// `struct(ok, value, error)`. A limit of the run is not a value: it ends the script.
 pub(super) fn outcome<'v>(
     result: starlark::Result<Value<'v>>,
     session: &Session,

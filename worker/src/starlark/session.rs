@@ -1,4 +1,4 @@
-//! What natives share during one run.
+//! State shared by natives during one run.
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -17,25 +17,25 @@ use super::convert::{from_json, to_json};
 use crate::engine::SharedHost;
 use crate::watchdog::Interrupt;
 
-/// Largest arguments of a call as JSON, in bytes. The gateway has its own limit, which is smaller.
+/// Largest arguments of a call as JSON, in bytes. The gateway's own limit is smaller.
 const MAX_ARGS: usize = 8 << 20;
 
-/// One run, as natives see it.
+/// One run, for natives.
 #[derive(ProvidesStaticType)]
 pub(super) struct Session {
     host: SharedHost,
     interrupt: Arc<Interrupt>,
     limits: Limits,
-    /// Answers that came while another one was waited for.
+    /// Answers that arrived while another one was awaited.
     answers: RefCell<HashMap<u64, Outcome>>,
-    /// The next request is sent only: `parallel` waits for its answer.
+    /// Send the next request without waiting: `parallel` waits for its answer.
     capture: Cell<bool>,
 }
 
-/// The error of a call, on its way out of the script.
+/// Error of a call, on its way out of the script.
 #[derive(Debug)]
 pub(super) struct CallFailed {
-    /// The call; none if a limit kept it from being made.
+    /// The call; `None` if a limit prevented it.
     pub(super) call: Option<u64>,
     pub(super) error: CallError,
 }
@@ -54,7 +54,7 @@ impl CallFailed {
     }
 }
 
-/// Not an error of the script: a call that was sent and is not waited for here.
+/// Not an error of the script: a call that was sent, and is awaited elsewhere.
 #[derive(Debug)]
 pub(super) struct Captured(u64);
 
@@ -79,7 +79,7 @@ fn native<E: std::error::Error + Send + Sync + 'static>(error: &starlark::Error)
     }
 }
 
-/// How natives end early.
+/// Early end of a native.
 pub(super) type Fallible<T> = Result<T, CallFailed>;
 
 impl Session {
@@ -99,7 +99,7 @@ impl Session {
         extra.downcast_ref::<Self>().ok_or_else(|| anyhow::anyhow!("no script is running"))
     }
 
-    /// Whether the script must end now: CPU time or heap are used up.
+    /// True if the script must end now: CPU time or heap are used up.
     pub(super) fn is_over(&self, heap: Heap<'_>) -> bool {
         self.is_cpu_used_up() || self.is_heap_used_up(heap.allocated_bytes())
     }
@@ -112,7 +112,7 @@ impl Session {
         bytes as u64 > self.limits.heap_bytes
     }
 
-    /// Bytes that one value may take.
+    /// Most bytes of one value.
     pub(super) fn heap_bytes(&self) -> usize {
         usize::try_from(self.limits.heap_bytes).unwrap_or(usize::MAX)
     }
@@ -139,7 +139,7 @@ impl Session {
         }
     }
 
-    /// Waits until one of `calls` is answered and says which.
+    /// Waits until one of `calls` is answered; returns its number.
     pub(super) fn wait_any(&self, calls: &[u64]) -> u64 {
         loop {
             let answers = self.answers.borrow();
@@ -158,7 +158,7 @@ impl Session {
         }
     }
 
-    /// Has the next request answer [`Captured`] instead of its value.
+    /// Makes the next request return [`Captured`] instead of its value.
     pub(super) fn capture(&self, on: bool) {
         self.capture.set(on);
     }
@@ -173,7 +173,7 @@ impl Session {
         Ok(self.read_json(json.get(), heap)?)
     }
 
-    /// The value of a JSON text, as large as the heap allows.
+    /// Parses a JSON text, as large as the heap allows.
     pub(super) fn read_json<'v>(&self, json: &str, heap: Heap<'v>) -> anyhow::Result<Value<'v>> {
         from_json(json, heap, self.heap_bytes())
     }

@@ -90,7 +90,7 @@ const o = {}; for (let i = 0; ; i++) o[`k${i}`] = i;
 const a = []; for (let i = 0; ; i++) a.push(Symbol(`k${i}`));
 //# symbol_registry_growth: memory in the registry of symbols
 //= heap or cpu
-//@ small_heap or cpu
+//@ small_heap
 for (let i = 0; ; i++) Symbol.for(`key ${i} ${'x'.repeat(100)}`);
 //# closure_growth: memory in closures
 //= heap

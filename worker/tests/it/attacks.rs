@@ -1,7 +1,7 @@
-//! `tests/attacks/<family>.{js,star}`: scripts that try to get out, to lie, or to use more than they may.
+//! `tests/attacks/<family>.{js,star}`: scripts that try to escape, to lie, or to exceed their limits.
 //!
-//! They go straight to the worker, without the gateway's static layer (oxc) in front: that layer is for early errors,
-//! and what is contained here is contained without it.
+//! They go straight to the worker, without the gateway's static layer (oxc): that layer serves early errors, and
+//! containment must hold without it.
 //!
 //! A file holds one family of attacks in one language. A case is
 //!
@@ -12,20 +12,21 @@
 //! ```
 //!
 //! A case passes only if the run ends exactly as its `=` line says, so that a misspelt attack fails. `//= v8 …` is for
-//! that engine alone; a line in front of the first case is for all cases of the file that have none. Endings are:
+//! that engine alone; a line before the first case applies to all cases of the file without one. Endings are:
 //!
-//! - `value JSON`: the script answers this very JSON, which shows what each step of the attack met.
-//! - `throws TEXT`: an uncaught error whose message begins so. `syntax TEXT`: the code is refused, and says TEXT.
+//! - `value JSON`: the script answers this very JSON, which shows the result of each step of the attack.
+//! - `throws TEXT`: an uncaught error whose message begins so. `syntax TEXT`: the code is refused, with TEXT in the
+//!   message.
 //! - `call CODE`: a call failed with this code. `cpu`, `heap`, `stack`, `calls`, `result`, `stalled`: that limit.
 //!   Alternatives are joined by ` or `.
 //!
 //! `//> JSON` lines are the operations that must reach the gateway, in order. `//@` lists options: `small_heap` and
-//! `short` are tighter limits, `module` sends the code as it is, `fatal` allows the worker to end with the run, as long as
-//! the run says how. After any other case the same worker must still do its work. Only a case whose `=` line names `cpu`
-//! has a limit of CPU time that it can meet: which of two limits comes first would depend on the machine.
+//! `short` are tighter limits, `module` sends the code unwrapped, `fatal` allows the worker to end with the run, if the
+//! run says how. After any other case the same worker must still work. Only a case whose `=` line names `cpu` has a CPU
+//! limit that it can meet: which of two limits comes first would depend on the machine.
 //!
-//! Scripts have `tried(f)`, which answers "done" or the class of what `f` threw. Cases named `control_…` are no attacks:
-//! they show that the probes of a family can see a success.
+//! Scripts have `tried(f)`, which returns "done" or the class of the error that `f` threw. Cases named `control_…` are
+//! not attacks: they show that a family's probes can detect a success.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -39,10 +40,10 @@ use crate::gateway::{Engine, LIMITS, Transcript, Worker, engines};
 
 const SMALL_HEAP: u64 = 32 << 20;
 const SHORT_MS: u64 = 300;
-/// CPU time that no machine meets, for what another limit must end.
+/// CPU limit that no machine meets, for cases that another limit must end.
 const UNMET_MS: u64 = 150_000;
 
-/// In every script of this file, on the line of the wrapper.
+/// Prefix of every script, on the line of the wrapper.
 const TRIED: &str = "const tried = (f) => { const name = (e) => (e instanceof Error ? e.name : `threw ${String(e)}`); \
     try { const r = f(); return r instanceof Promise ? r.then(() => 'done', name) : 'done'; } \
     catch (e) { return name(e); } };";
@@ -71,7 +72,7 @@ struct Case {
     language: Language,
     name: String,
     body: String,
-    /// The engine, empty for any, and how the run must end there.
+    /// Engine, empty for any, and the required end of the run there.
     endings: Vec<(String, String)>,
     operations: Vec<serde_json::Value>,
     options: Vec<String>,
@@ -144,19 +145,18 @@ fn parse(family: &str, language: Language, mark: &str, text: &str) -> Vec<Case> 
     cases
 }
 
-/// What is wrong with the most memory that a worker of this process had: its heap, what the process needs beside it, and
-/// the pages of the executable.
+/// Error if the peak memory of a worker exceeded its heap, the needs of the process and the pages of the executable.
 fn too_much_memory() -> Option<String> {
     const MOST_KIB: i64 = 270 << 10;
     let peak = getrusage(UsageWho::RUSAGE_CHILDREN).map_or(0, |usage| usage.max_rss());
     (peak > MOST_KIB).then(|| format!("a worker took {} MiB", peak >> 10))
 }
 
-/// One line a case: contained, or why not.
+/// One line per case: contained, or the reason why not.
 fn run(engine: Engine, cases: &[Case]) -> Vec<Result<(), String>> {
     let mut worker = None;
     let end = |case: &Case, worker: &mut Option<Worker>| {
-        // A worker that hangs fails its case and not the report.
+        // A worker that hangs fails its case, not the report.
         let ended = catch_unwind(AssertUnwindSafe(|| case.run(engine, worker)));
         let ended = ended.unwrap_or_else(|_| Err("the worker hangs".to_owned()));
         ended.map_err(|reason| format!("{}: {reason}", case.name))
@@ -202,7 +202,7 @@ impl Case {
         })
     }
 
-    /// How it may end on this engine.
+    /// Allowed endings on this engine.
     fn endings(&self, engine: Engine) -> Result<std::str::Split<'_, &'static str>, String> {
         let own = self.endings.iter().find(|(only, _)| only == engine.name);
         let any = self.endings.iter().find(|(only, _)| only.is_empty());
@@ -253,7 +253,7 @@ fn attacks(cases: &[Case]) -> impl Iterator<Item = &Case> {
     cases.iter().filter(|case| !case.name.starts_with("control_"))
 }
 
-/// An idea that is tried in both languages counts once.
+/// An attack in both languages counts once.
 fn distinct(families: &Families) -> usize {
     let names: BTreeSet<_> = families.values().flat_map(|cases| attacks(cases)).map(|c| (&c.family, &c.name)).collect();
     names.len()
@@ -266,7 +266,7 @@ fn are_enough() -> Result<(), Failed> {
     }
 }
 
-/// Prints what is contained where: `cargo nextest run --workspace --run-ignored only --no-capture -E
+/// Prints the containment by engine: `cargo nextest run --workspace --run-ignored only --no-capture -E
 /// 'test(=report::attacks)'`, with `--features v8` for all three engines.
 #[expect(clippy::print_stdout, reason = "a report is there to be read")]
 fn report() -> Result<(), Failed> {

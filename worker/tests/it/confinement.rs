@@ -1,7 +1,7 @@
-//! The process sandbox, from inside: this executable confines itself as a worker does, or by one layer alone, and then
-//! misbehaves. Each attempt is also made without any layer, to show that it would succeed.
+//! The process sandbox from inside: this executable confines itself as a worker does, or by one layer alone, and then
+//! misbehaves. Each attempt also runs without any layer, to show that it would succeed.
 //!
-//! Some layers bind only processes of ordinary users. Where the tests run as root, the process gives that up first.
+//! Some layers bind only ordinary users. As root, the process drops that first.
 
 use std::fs::File;
 use std::io::{Read, Write};
@@ -19,7 +19,7 @@ use nix::unistd::{Pid, Uid, setuid};
 
 use crate::gateway::{Worker, engines};
 
-/// What a compromised worker may try, and how it ends. `None`: with an error; `Some`: with this signal.
+/// Attempts of a compromised worker, and their end. `None`: with an error; `Some`: by this signal.
 const ATTEMPTS: &[(&str, Option<i32>)] = &[
     ("read_file", None),
     ("write_file", None),
@@ -41,7 +41,7 @@ const ATTEMPTS: &[(&str, Option<i32>)] = &[
     ("io_uring", SIGSYS),
 ];
 
-/// The same, with one layer alone. Attempts that end in an error anyway (such as `tcp_connect`) have no place here.
+/// The same, with one layer alone. Attempts that end in an error anyway (such as `tcp_connect`) are left out.
 const ALONE: &[(&str, &[&str], Option<i32>)] = &[
     ("landlock", &["read_file", "write_file", "list_folder"], None),
     ("rlimits", &["many_files"], None),
@@ -72,10 +72,10 @@ const ALONE: &[(&str, &[&str], Option<i32>)] = &[
 ];
 
 const SIGSYS: Option<i32> = Some(31);
-/// The layer is not there, or the attempt makes no sense here.
+/// The layer is unavailable, or the attempt makes no sense here.
 const NOT_HERE: u8 = 77;
 const SET_UID: &str = "/tmp/forgefs-set-uid-test";
-/// The user that root becomes; it needs no name.
+/// The unprivileged user that root becomes.
 const NOBODY: u32 = 65534;
 
 pub(crate) fn trials() -> Vec<Trial> {
@@ -98,9 +98,9 @@ pub(crate) fn trials() -> Vec<Trial> {
     trials
 }
 
-/// The other side of the tests: exit code 0 means that the attempt succeeded.
+/// The child's side of the tests: exit code 0 means that the attempt succeeded.
 pub(crate) fn attempt(layer: &str, name: &str) -> ExitCode {
-    // Layers come last, as with a worker: what an attempt needs has been prepared.
+    // Layers come last, as in a worker: the attempt's requirements are prepared.
     if let Some(user) = name.strip_suffix("_of_user") {
         if !become_user() {
             return ExitCode::from(NOT_HERE);
@@ -108,11 +108,11 @@ pub(crate) fn attempt(layer: &str, name: &str) -> ExitCode {
         return finish(confined(layer), || succeeds(user));
     }
     if matches!(name, "become_root" | "hold" | "read_environment") {
-        // As root the test has made what this needs; a process of a user could not.
+        // As root the test has prepared this; an ordinary user could not.
         if !become_user() {
             return ExitCode::from(NOT_HERE);
         }
-        // Changing the user made the process unreadable; this test is of the layer that does so.
+        // Changing the user cleared the dumpable flag; this test is about the layer that does so.
         let _ = prctl::set_dumpable(true);
     }
     finish(confined(layer), || succeeds(name))
@@ -129,7 +129,7 @@ fn confined(layer: &str) -> bool {
     match layer {
         "none" => true,
         "all" => forgefs_worker::confine().iter().any(|layer| layer.name == "seccomp" && layer.active),
-        // Without privileges a filter needs this first; it stops none of the attempts by itself.
+        // Without privileges a filter requires this; it stops none of the attempts by itself.
         "seccomp_allow" | "seccomp_deny" => {
             prctl::set_no_new_privs().is_ok() && forgefs_worker::confine_by(layer).active
         }
@@ -157,7 +157,7 @@ fn succeeds(name: &str) -> bool {
         "udp" => UdpSocket::bind("127.0.0.1:0").is_ok(),
         "unix_socket" => UnixListener::bind(own_path("sock")).is_ok(),
         "unix_connect" => UnixStream::pair().is_ok(),
-        // Without the sandbox this never returns: the program ends well instead.
+        // Without the sandbox this never returns: the program succeeds instead.
         "exec" => {
             let _ = nix::unistd::execv(c"/bin/true", &[c"/bin/true"]);
             false
@@ -210,7 +210,7 @@ fn syscall(number: libc::c_long, arguments: [i64; 3]) -> bool {
     (unsafe { libc::syscall(number, a, b, c) }) != -1
 }
 
-/// Says its number, and stays until its stdin ends.
+/// Prints its pid, and stays until its stdin ends.
 fn hold() -> bool {
     let said = writeln!(std::io::stdout(), "{}", std::process::id()).is_ok();
     let _ = std::io::stdin().read(&mut [0]);
@@ -256,16 +256,20 @@ fn succeeds_without(name: &str) -> Result<(), Failed> {
 
 #[expect(clippy::print_stderr, reason = "a test that shows nothing here must say so")]
 fn skip(layer: &str, reason: &str) -> Result<(), Failed> {
-    eprintln!("{layer} is not shown: {reason}");
+    eprintln!("SKIPPED: {layer} is not shown: {reason}");
+    if let Some(file) = std::env::var_os("FORGEFS_SKIPPED") {
+        let mut file = std::fs::OpenOptions::new().append(true).create(true).open(file)?;
+        writeln!(file, "worker: {layer} is not shown: {reason}")?;
+    }
     Ok(())
 }
 
-/// A program that gives privileges gives none to a process that has renounced them.
+/// A set-uid program gives no privileges to a process that has renounced them.
 fn gains_no_privileges() -> Result<(), Failed> {
     if !Uid::effective().is_root() {
         return skip("no_new_privs", "only root can make a program that gives privileges");
     }
-    // A copy of `id` that runs as root, whoever starts it.
+    // A copy of `id` that runs as root for any caller.
     std::fs::copy("/usr/bin/id", SET_UID)?;
     std::fs::set_permissions(SET_UID, std::fs::Permissions::from_mode(0o4755))?;
     let shown = succeeds_without("become_root").and_then(|()| is_refused("no_new_privs", "become_root", None));
@@ -273,7 +277,7 @@ fn gains_no_privileges() -> Result<(), Failed> {
     shown
 }
 
-/// Another process of the same user can read an ordinary one's environment, and not a worker's.
+/// Another process of the same user can read an ordinary process's environment, but not a worker's.
 fn is_not_readable() -> Result<(), Failed> {
     for (layer, readable) in [("none", true), ("dumpable", false)] {
         let mut held = start(layer, "hold")?;
@@ -290,16 +294,16 @@ fn is_not_readable() -> Result<(), Failed> {
     Ok(())
 }
 
-/// A worker whose gateway ends, ends too, even if its stdin stays open.
+/// A worker ends with its gateway, even if its stdin stays open.
 fn ends_with_its_parent() -> Result<(), Failed> {
     for (layer, ends) in [("none", false), ("parent_death", true)] {
-        // The shell stands for the gateway. Its stdin, which the worker has too, is held open here.
+        // The shell stands for the gateway. Its stdin, which the worker shares, is held open here.
         let exe = std::env::current_exe()?;
         let script = format!("exec 3<&0; '{}' attempt {layer} hold <&3 & wait", exe.display());
         let mut shell =
             Command::new("/bin/sh").args(["-c", &script]).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
         let stdin = shell.stdin.take();
-        // Said when the layer is on.
+        // Printed once the layer is in force.
         let pid = read_line(&mut shell)?;
         shell.kill()?;
         shell.wait()?;
@@ -328,7 +332,7 @@ fn read_line(child: &mut Child) -> Result<String, Failed> {
     if line.is_empty() { Err("the process said nothing".into()) } else { Ok(String::from_utf8(line)?) }
 }
 
-/// Whether a process is there and not only waiting to be reaped.
+/// True if a process exists and is not a zombie.
 fn is_running(pid: Pid) -> bool {
     let state = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     state.rsplit(')').next().is_some_and(|rest| !rest.is_empty() && !rest.trim_start().starts_with('Z'))
@@ -338,7 +342,7 @@ fn says_what_holds() -> Result<(), Failed> {
     for engine in engines() {
         let worker = Worker::start(engine);
         let layers = &worker.ready.confinement;
-        // Landlock is the one that a kernel may have been built without.
+        // A kernel may lack only Landlock.
         let missing: Vec<_> = layers.iter().filter(|layer| !layer.active && layer.name != "landlock").collect();
         if layers.len() < 6 || !missing.is_empty() {
             return Err(format!("{}: {missing:?}", engine.name).into());

@@ -1,4 +1,4 @@
-//! The gateway's end of a worker, with a small sample server behind it.
+//! The gateway's end of a worker, with a small sample server.
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -17,7 +17,7 @@ use wire::{
 /// Longest wait for a frame; a worker that takes longer hangs.
 const PATIENCE: Duration = Duration::from_secs(200);
 
-/// The engines of this build, by the name scenarios are reported under.
+/// Engines of this build, by the name in reports.
 pub(crate) fn engines() -> Vec<Engine> {
     vec![
         #[cfg(feature = "quickjs")]
@@ -28,7 +28,7 @@ pub(crate) fn engines() -> Vec<Engine> {
     ]
 }
 
-/// One way to run scripts.
+/// An engine.
 #[derive(Clone, Copy)]
 pub(crate) struct Engine {
     pub(crate) name: &'static str,
@@ -36,7 +36,7 @@ pub(crate) struct Engine {
     pub(crate) args: &'static [&'static str],
 }
 
-/// The defaults of the gateway, with less CPU time so that tests of it are quick.
+/// The gateway's defaults, with less CPU time so that its tests are quick.
 pub(crate) const LIMITS: Limits =
     Limits { cpu_ms: 2000, heap_bytes: 64 << 20, output_bytes: 64 << 10, result_bytes: 1 << 20, calls: 50 };
 
@@ -51,7 +51,7 @@ pub(crate) struct Worker {
     stash: BTreeMap<String, Json>,
 }
 
-/// What a run did, as the gateway saw it.
+/// A run as the gateway saw it.
 #[derive(Debug)]
 pub(crate) struct Transcript {
     pub(crate) calls: Vec<Value>,
@@ -89,7 +89,7 @@ impl Worker {
         Self { child, stdin, frames, ready, language: engine.language, runs: 0, stash }
     }
 
-    /// Runs a script body as the gateway would wrap it.
+    /// Runs a script body, wrapped as the gateway would.
     pub(crate) fn run(&mut self, body: &str, limits: Limits) -> Transcript {
         let code = match self.language {
             Language::Javascript => format!("export default async () => {{\n{body}\n}}"),
@@ -98,23 +98,23 @@ impl Worker {
         self.run_code(code, limits).expect("the worker answers")
     }
 
-    /// Resident memory of the process in bytes, where the system tells.
+    /// Resident memory of the process in bytes, if known.
     pub(crate) fn resident_bytes(&self) -> Option<u64> {
         let statistics = std::fs::read_to_string(format!("/proc/{}/statm", self.child.id())).ok()?;
         Some(statistics.split_whitespace().nth(1)?.parse::<u64>().ok()? * 4096)
     }
 
-    /// Open descriptors of the process; a worker is readable for root alone.
+    /// Open descriptors of the process; only root can read a worker's.
     pub(crate) fn descriptors(&self) -> Option<usize> {
         Some(std::fs::read_dir(format!("/proc/{}/fd", self.child.id())).ok()?.count())
     }
 
-    /// The language that this worker was started for.
+    /// Language of this worker.
     pub(crate) fn language(&self) -> Language {
         self.language
     }
 
-    /// Starts code as it is.
+    /// Starts code unwrapped.
     pub(crate) fn start_code(&mut self, code: String) {
         self.send_run(code, LIMITS);
     }
@@ -128,7 +128,7 @@ impl Worker {
         self.send(&ToWorker::Run(Box::new(run)));
     }
 
-    /// Runs code as it is; `None` when the worker ended without an answer.
+    /// Runs code unwrapped; `None` when the worker ended without an answer.
     pub(crate) fn run_code(&mut self, code: String, limits: Limits) -> Option<Transcript> {
         let started = Instant::now();
         self.send_run(code, limits);
@@ -143,7 +143,7 @@ impl Worker {
             let wait = delayed.last().map_or(PATIENCE, |(at, _)| at.saturating_duration_since(Instant::now()));
             match self.frames.recv_timeout(wait) {
                 Ok(FromWorker::Call(call)) => {
-                    // serde_json has keys of its own that it cannot read as a value.
+                    // serde_json has private keys that it cannot read as a value.
                     let text = || serde_json::to_string(&call.op).expect("op");
                     transcript.0.push(serde_json::to_value(&call.op).unwrap_or_else(|_| Value::String(text())));
                     let (delay, reply) = self.answer(call);
@@ -163,7 +163,7 @@ impl Worker {
         }
     }
 
-    /// Takes the calls that the worker makes while none of them is answered.
+    /// Collects the worker's calls without answering any.
     pub(crate) fn unanswered(&mut self) -> Vec<Call> {
         let mut calls = Vec::new();
         while let Ok(FromWorker::Call(call)) = self.frames.recv_timeout(Duration::from_secs(1)) {
@@ -172,7 +172,7 @@ impl Worker {
         calls
     }
 
-    /// Answers these calls and all that follow; how the run ends.
+    /// Answers these calls and all that follow; returns the end of the run.
     pub(crate) fn answer_all(&mut self, mut calls: Vec<Call>) -> Done {
         loop {
             for call in calls.drain(..) {
@@ -187,7 +187,7 @@ impl Worker {
         }
     }
 
-    /// Sends a frame; a worker that ended is noticed at the next read.
+    /// Sends a frame; the next read notices a dead worker.
     pub(crate) fn send(&mut self, frame: &ToWorker) {
         let _ = write_frame(self.stdin.as_mut().expect("open"), frame);
     }
@@ -204,7 +204,7 @@ impl Worker {
         self.child.wait().expect("wait")
     }
 
-    /// Waits for a process that ends by itself.
+    /// Waits for a process that ends on its own.
     pub(crate) fn wait(mut self) -> ExitStatus {
         self.child.wait().expect("wait")
     }
@@ -243,7 +243,7 @@ impl Drop for Worker {
     }
 }
 
-/// Milliseconds until the answer, and the answer.
+/// Delay in milliseconds, and the answer.
 fn sample_tool(server: &str, tool: &str, args: &RawValue) -> (u64, Outcome) {
     let fields: BTreeMap<String, Box<RawValue>> = serde_json::from_str(args.get()).expect("args are an object");
     let text = |key: &str| fields.get(key).map_or("", |value| value.get());

@@ -1,4 +1,4 @@
-//! Limits that a case of `tests/attacks` cannot show: what is captured, what the wire refuses, what still fits.
+//! Limits that a case of `tests/attacks` cannot show: captured output, refused frames, largest values.
 
 use std::time::Duration;
 
@@ -55,8 +55,8 @@ fn output(engine: Engine) -> Result<(), Failed> {
     Err(format!("{bytes} bytes, said {said:?}, {:?}", transcript.done).into())
 }
 
-/// The gateway stops reading at 64 MiB of calls without an answer, and may wait until its answers are read: a worker that
-/// only went on writing would wait for it forever. Starlark has eight calls under way at the most.
+/// The gateway stops reading at 64 MiB of unanswered calls, and may wait until its answers are read: a worker that only
+/// writes would wait forever. Starlark has at most eight calls in flight.
 fn calls_under_way(engine: Engine) -> Result<(), Failed> {
     let mut worker = Worker::start(engine);
     worker.start_code(
@@ -76,7 +76,7 @@ fn calls_under_way(engine: Engine) -> Result<(), Failed> {
     }
 }
 
-/// A gateway that is gone takes its workers with it, whatever they are doing.
+/// Workers end with their gateway, whatever they are doing.
 fn ends_in_a_loop(engine: Engine) -> Result<(), Failed> {
     let mut worker = Worker::start(engine);
     worker.start_code(match engine.language {
@@ -89,7 +89,7 @@ fn ends_in_a_loop(engine: Engine) -> Result<(), Failed> {
     exits(worker.close().code(), 0)
 }
 
-/// What the gateway lets through at most as text, and many small values, which take an engine ten times their text.
+/// The largest text that the gateway lets through, and many small values, which take an engine ten times their text.
 fn largest_answer(engine: Engine) -> Result<(), Failed> {
     let (text, rows) = match engine.language {
         Language::Javascript => (
@@ -117,7 +117,7 @@ fn reply_to_no_call() -> Result<(), Failed> {
     let mut worker = Worker::start(engines()[0]);
     let reply = r#"{"Reply":{"run":1,"call":7,"outcome":{"Ok":1}}}"#;
     let frame: ToWorker = serde_json::from_str(reply)?;
-    // Before the run such a reply is late; within the run it is a lie.
+    // Before the run such a reply is late; during the run it is a lie.
     worker.send(&frame);
     works(&mut worker)?;
     let code = match engines()[0].language {

@@ -1,8 +1,8 @@
 //! `tests/scenarios/<name>.{js,star,json}`: the same work in both languages gives one transcript on every engine.
 //!
-//! The `.json` is what must come out: `calls` (the operations, in order), `output` (lines, `!` in front of those on
-//! the error stream), and `result` or `error`: its `kind`, a part of its `message`, its `code` if a call is to blame,
-//! and its `line` in either language. A scenario without a `.js` or a `.star` is for the other language alone.
+//! The `.json` is the expected transcript: `calls` (the operations, in order), `output` (lines, with `!` before those
+//! on the error stream), and `result` or `error`: its `kind`, a part of its `message`, its `code` if a call is the
+//! cause, and its `line` in either language. A scenario without a `.js` or a `.star` is for the other language alone.
 
 use std::path::{Path, PathBuf};
 
@@ -49,7 +49,7 @@ fn check(engine: Engine, script: &PathBuf, expectation: &PathBuf) -> Result<(), 
     let mut worker = Worker::start(engine);
     let transcript = worker.run(&body, LIMITS);
     compare(&expected, &transcript, engine)?;
-    // Whatever the script did, the worker is as good as new.
+    // After any script, the worker works like new.
     let again = worker.run(if engine.language == Language::Starlark { "1 + 1" } else { "return 1 + 1" }, LIMITS);
     match again.done.result {
         Ok(value) if value.get() == "2" => Ok(()),

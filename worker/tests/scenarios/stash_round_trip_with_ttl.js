@@ -1,2 +1,2 @@
-await forge.stash.put('k', { list: [1, 'two', null] }, { ttl: 60 });
+await forge.stash.set('k', { list: [1, 'two', null] }, { ttl: 60 });
 return await forge.stash.get('k');

@@ -1,4 +1,4 @@
-//! The client leg: the suite's servers, one scenario after the other, behind `forgefs serve`.
+//! The client leg: the suite's servers, one scenario at a time, behind `forgefs serve`.
 
 use std::{collections::BTreeMap, fs, path::Path, process::Command};
 
@@ -6,14 +6,14 @@ use anyhow::{Context, bail};
 
 use super::{Expected, REVISIONS};
 
-/// Milliseconds that a scenario may take, with two logins in it.
+/// Timeout of a scenario in milliseconds, with two logins in it.
 const TIMEOUT: &str = "60000";
 
-/// Runs the scenarios for clients, with tests/conformance/client.mjs as the agent and the person before `forgefs`. One
-/// at a time, since some of them measure time.
+/// Runs the scenarios for clients, with tests/conformance/client.mjs as agent and user of `forgefs`. One at a time,
+/// since some of them measure time.
 ///
 /// # Errors
-/// The suite does not start. What it finds is returned: each line a scenario that ends otherwise than expected.
+/// The suite does not start. Returns one line per unexpected result.
 pub(super) fn run(
     files: &Path,
     target: &Path,
@@ -23,7 +23,7 @@ pub(super) fn run(
 ) -> anyhow::Result<Vec<String>> {
     let expected = Expected::read(&files.join("expected-client.txt"))?;
     let driver = files.join("client.mjs");
-    // The suite hands this to a shell.
+    // The suite passes this to a shell.
     let command = [node, &driver, forgefs].map(|path| format!("\"{}\"", path.display())).join(" ");
     let mut wrong = Vec::new();
     for revision in REVISIONS {
@@ -47,7 +47,7 @@ pub(super) fn run(
     Ok(wrong)
 }
 
-/// The scenarios for clients in a list of the suite: those that are required, and those that are not scored.
+/// Client scenarios in a list of the suite: the required ones, and those without a score.
 fn scenarios(list: &str) -> Vec<&str> {
     let mut section = "";
     let mut found = Vec::new();
@@ -71,7 +71,7 @@ fn scenarios(list: &str) -> Vec<&str> {
     found
 }
 
-/// Whether the suite is content. A scenario in which nothing was checked has not passed.
+/// True if the suite reports success. A scenario without checks has not passed.
 fn has_passed(output: &str) -> bool {
     let counts = output.lines().find_map(|line| line.strip_prefix("Passed: "));
     counts.is_some_and(|counts| !counts.starts_with("0/")) && output.contains("OVERALL: PASSED")

@@ -1,11 +1,11 @@
-//! What the library accepts, the interpreter accepts, and nothing else.
+//! The interpreter accepts exactly what the library accepts.
 
 use proptest::prelude::*;
 use serde_json::{Map, json};
 
 use super::*;
 
-/// Numbers that follow from a seed.
+/// Pseudo-random numbers from a seed.
 struct Dice(u64);
 
 impl Dice {
@@ -184,7 +184,7 @@ impl Dice {
     }
 }
 
-/// Whether a schema comes back to itself without going into the value: what such a circle accepts is nowhere defined.
+/// True if a schema refers back to itself without descending into the value: the result of such a cycle is undefined.
 fn has_circle(root: &Value) -> bool {
     fn goes<'s>(root: &'s Value, schema: &'s Value, way: &mut Vec<&'s Value>) -> bool {
         let Some(map) = schema.as_object() else { return false };
@@ -222,7 +222,7 @@ fn has_circle(root: &Value) -> bool {
     false
 }
 
-/// `None` where the library does not compile the schema.
+/// `None` if the library does not compile the schema.
 fn library(schema: &Value, value: &Value) -> Option<bool> {
     Some(jsonschema::options().build(schema).ok()?.is_valid(value))
 }

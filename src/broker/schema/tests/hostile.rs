@@ -1,16 +1,16 @@
-//! Schemas and values that would hold up whoever compiles or validates them, each within the published steps.
+//! Hostile schemas and values for validators, each within the published steps.
 
 use serde_json::{Map, json};
 
 use super::*;
 use crate::broker::arguments::allowed;
 
-/// What is asked of a case.
+/// Expected end of a case.
 #[derive(Debug, PartialEq, Eq)]
 enum Ends {
     Fits,
     Fails,
-    /// In a limit: steps or levels.
+    /// Limit met: steps or levels.
     Limited,
     /// The schema cannot be read.
     Unread,
@@ -20,7 +20,7 @@ enum Ends {
 
 use Ends::{Either, Fails, Fits, Limited, Unread};
 
-/// `$defs` of which each refers to the next as `link` says, down to `last`.
+/// `$defs` in which each refers to the next as `link` says, down to `last`.
 fn chain(length: usize, link: impl Fn(Value) -> Value, last: Value) -> Value {
     let mut defs = Map::new();
     for at in 0..length {
@@ -30,7 +30,7 @@ fn chain(length: usize, link: impl Fn(Value) -> Value, last: Value) -> Value {
     json!({ "$ref": "#/$defs/d0", "$defs": defs })
 }
 
-/// The same, nested instead of referred to.
+/// The same, nested instead of referenced.
 fn nest(depth: usize, link: impl Fn(Value) -> Value, last: Value) -> Value {
     (0..depth).fold(last, |inner, _| link(inner))
 }
@@ -52,7 +52,7 @@ fn array(items: Value) -> Value {
     json!({ "type": "object", "properties": { "items": { "type": "array", "items": items } } })
 }
 
-/// A recursive schema that meets each child twice: the steps of a library that does not remember double with a level.
+/// A recursive schema that meets each child twice: without caching, steps double with each level.
 fn tree(keyword: &str) -> Value {
     let node = json!({ keyword: [
         { "properties": { "child": { "$ref": "#/$defs/node" } } },
@@ -131,7 +131,7 @@ fn cases() -> Vec<(&'static str, Value, Value, Ends)> {
             one(),
             Limited,
         ),
-        // References in a circle.
+        // Cycles of references.
         ("a reference to itself", json!({ "$ref": "#" }), one(), Fits),
         (
             "two references to each other",
@@ -191,7 +191,7 @@ fn cases() -> Vec<(&'static str, Value, Value, Ends)> {
             Fails,
         ),
         ("a reference to no schema", json!({ "$ref": "#/required", "required": ["a"] }), one(), Unread),
-        // Recursive schemas, as honest servers have them, and deep arguments.
+        // Recursive schemas of honest servers, and deep arguments.
         ("a tree of 20 levels, all of", tree("allOf"), deep(20, json!({})), Fails),
         ("a tree of 20 levels, any of", tree("anyOf"), deep(20, json!({})), Fits),
         ("a tree of 40 levels, one of", tree("oneOf"), deep(40, json!({})), Either),
@@ -405,7 +405,7 @@ fn cases() -> Vec<(&'static str, Value, Value, Ends)> {
             json!({ "a": 1 }),
             Fits,
         ),
-        // Schemas that are none, or not quite.
+        // Invalid schemas.
         ("a keyword of another form", json!({ "properties": { "a": { "required": true } } }), one(), Unread),
         ("an unknown dialect", json!({ "$schema": "http://example.com/mine" }), one(), Unread),
         ("a list as schema", json!([1, 2]), one(), Unread),

@@ -1,4 +1,4 @@
-//! One value as its host writes it → as `forge.toml` has it: references in its syntax, and credentials as references.
+//! Translates one value of a host: references into the syntax of `forge.toml`, and credentials into references.
 
 use super::super::credentials::{self, Part};
 use super::super::hidden::{in_text, merged};
@@ -7,12 +7,12 @@ use super::super::spelling::Known;
 use super::Translator;
 
 impl Translator<'_> {
-    /// A value that is not meant to hold credentials.
+    /// A value without credentials.
     pub(super) fn plain(&mut self, label: &str, value: &str) -> String {
         self.with_credentials(label, value, credentials::in_value(value))
     }
 
-    /// A value, of which `parts` must not be seen.
+    /// A value whose `parts` must be hidden.
     pub(super) fn with_credentials(&mut self, label: &str, value: &str, mut parts: Vec<Part>) -> String {
         if self.credentials.leave_out {
             parts.extend(credentials::repeated(value, self.credentials.known));
@@ -26,7 +26,7 @@ impl Translator<'_> {
             let crosses = |place: &&(usize, usize)| place.0 < part.end && part.start < place.1;
             let inner: Vec<_> = references.iter().filter(crosses).collect();
             let covered: usize = inner.iter().map(|place| place.1.min(part.end) - place.0.max(part.start)).sum();
-            // What the host would have replaced is no credential.
+            // A reference that the host would have expanded is not a credential.
             if part.start < done
                 || covered == part.end - part.start
                 || (!inner.is_empty() && !self.credentials.leave_out)
@@ -40,7 +40,7 @@ impl Translator<'_> {
             let start = inner.iter().map(|place| place.0).min().unwrap_or(part.start).min(part.start).max(done);
             let end = inner.iter().map(|place| place.1).max().unwrap_or(part.end).max(part.end);
             let before = self.translated(label, &value[done..start]);
-            // A dollar before a reference would make it text.
+            // A dollar before a reference would escape it.
             out.push_str(before.trim_end_matches('$'));
             out.push_str(&format!("${{{variable}}}"));
             self.need(&variable);
@@ -54,7 +54,7 @@ impl Translator<'_> {
         out + &rest
     }
 
-    /// A stretch of a value, with its references as `forge.toml` writes them.
+    /// Translates the references in a part of a value.
     fn translated(&mut self, label: &str, value: &str) -> String {
         let text = translate(value, &self.scope);
         for note in &text.notes {
@@ -66,7 +66,7 @@ impl Translator<'_> {
         text.text
     }
 
-    /// The variable for a credential: one a value, whatever they are called.
+    /// Variable of a credential: one for each value, whatever its names.
     fn variable(&mut self, part: &Part) -> Option<String> {
         let wanted = self.credentials.reference(&self.entry.name, part)?;
         let mut name = wanted.clone();
@@ -79,7 +79,7 @@ impl Translator<'_> {
         Some(name)
     }
 
-    /// A reference to a variable that the host names by itself.
+    /// A reference to a variable that the host names itself.
     pub(super) fn reference(&mut self, variable: &str) -> String {
         self.need(variable);
         format!("${{{variable}}}")
@@ -93,7 +93,7 @@ impl Translator<'_> {
     }
 }
 
-/// A remark without credentials.
+/// A note without credentials.
 pub(super) fn without(note: &str, known: &Known) -> String {
     let mut clean = note.to_owned();
     let spans = known.places(note).into_iter().chain(in_text(note)).collect();

@@ -1,4 +1,4 @@
-//! From text to bytecode, and the runtimes that either lives in.
+//! Compiles text to bytecode, and creates the runtimes for both.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -14,15 +14,15 @@ use super::memory::{Counted, Heap};
 use crate::engine::script_error;
 use crate::watchdog::Interrupt;
 
-/// Native stack that a script may use.
+/// Native stack of a script.
 const STACK: usize = 2 << 20;
-/// Memory to compile a script in. Scripts are 64 KiB of text at most.
+/// Memory for compiling a script. Scripts are 64 KiB of text at most.
 const COMPILER_HEAP: usize = 64 << 20;
 
 /// Bytecode of a module. Constants stay in it when it is loaded, so it must outlive the realm.
 pub(super) type Bytecode = Rc<[u8]>;
 
-/// Where text becomes bytecode.
+/// Compiles text to bytecode.
 pub(super) struct Compiler {
     context: Context,
 }
@@ -42,7 +42,7 @@ impl Compiler {
     }
 }
 
-/// A runtime that stops when told and keeps to its heap.
+/// A runtime with an interrupt and a heap limit.
 pub(super) fn new_runtime(interrupt: &Arc<Interrupt>, heap: &Rc<Heap>) -> rquickjs::Result<Runtime> {
     let runtime = Runtime::new_with_alloc(Counted(Rc::clone(heap)))?;
     runtime.set_max_stack_size(STACK);
@@ -52,7 +52,7 @@ pub(super) fn new_runtime(interrupt: &Arc<Interrupt>, heap: &Rc<Heap>) -> rquick
     Ok(runtime)
 }
 
-/// Refuses every import; without it QuickJS answers those of modules that are loaded already.
+/// Refuses every import; without it QuickJS resolves those of modules loaded already.
 struct NoImports;
 
 impl Resolver for NoImports {

@@ -1,14 +1,14 @@
-//! Memory of a QuickJS runtime, counted.
+//! Counts the memory of a QuickJS runtime.
 
 use std::cell::Cell;
 use std::rc::Rc;
 
 use rquickjs::allocator::{Allocator, RustAllocator};
 
-/// What a runtime may still use after a refusal, to unwind the script that met it.
+/// Extra memory after a refusal, to unwind the script.
 const UNWINDING: usize = 256 << 10;
 
-/// Counters that the allocator of a runtime shares with the engine.
+/// Counters shared by a runtime's allocator and the engine.
 #[derive(Default)]
 pub(super) struct Heap {
     limit: Cell<usize>,
@@ -28,7 +28,7 @@ impl Heap {
         self.limit.set(limit);
     }
 
-    /// Whether an allocation was refused: the script must end.
+    /// True if an allocation was refused: the script must end.
     pub(super) fn is_used_up(&self) -> bool {
         self.refused.get()
     }
@@ -55,7 +55,7 @@ impl Heap {
     }
 }
 
-/// Rust's allocator, up to a limit.
+/// Rust's allocator with a limit.
 pub(super) struct Counted(pub(super) Rc<Heap>);
 
 impl Counted {

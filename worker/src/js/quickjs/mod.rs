@@ -1,7 +1,7 @@
 //! JavaScript on QuickJS.
 //!
 //! A realm has no Eval intrinsic: code is compiled to bytecode in another runtime and loaded, so that nothing in the
-//! script's reach can make code from a string.
+//! script's reach can compile a string.
 
 mod compiler;
 mod memory;
@@ -56,7 +56,7 @@ impl Engine for QuickJs {
     fn prepare(&mut self) {
         self.spent = None;
         if self.ready.is_none() {
-            // An error shows again, and is reported, when the run makes its own.
+            // An error occurs again, and is reported, when the run makes its own.
             self.ready = Scope::new(&self.interrupt, &self.prelude).ok();
         }
     }

@@ -17,7 +17,7 @@ use super::memory::Heap;
 use crate::engine::{SharedHost, cpu_error, heap_error, script_error};
 use crate::watchdog::Interrupt;
 
-/// Rejections kept for the report; a storm of them needs no more.
+/// Most rejections kept for the report.
 const MAX_REJECTIONS: usize = 100;
 
 /// A fresh global scope. Fields are dropped in order: values before the context, the context before the runtime.
@@ -30,11 +30,11 @@ pub(super) struct Scope {
     runtime: Runtime,
     heap: Rc<Heap>,
     interrupt: Arc<Interrupt>,
-    /// Read in place by the realm.
+    /// The realm reads it in place.
     code: Vec<Bytecode>,
 }
 
-/// Promises that were rejected while nothing handled them, with their reasons.
+/// Promises rejected without a handler, with their reasons.
 type Rejections = Rc<RefCell<Vec<(Persistent<Value<'static>>, Persistent<Value<'static>>)>>>;
 
 /// The prelude's functions for the host.
@@ -85,7 +85,7 @@ impl Scope {
         })
     }
 
-    /// Gives the prelude the host of a run, and the run its heap.
+    /// Connects the prelude to the host of a run, and sets the heap limit.
     pub(super) fn connect(&self, run: &Run, host: &SharedHost) -> &Rc<Port> {
         self.heap.set_limit(usize::try_from(run.limits.heap_bytes).unwrap_or(usize::MAX));
         self.port.connect(host);
@@ -108,7 +108,7 @@ impl Scope {
         })
     }
 
-    /// Calls into the realm; an error that comes out is a limit, or a defect.
+    /// Calls into the realm; an error that escapes is a limit, or a bug.
     fn enter<R>(
         &self,
         run: &Run,
@@ -133,7 +133,7 @@ impl Scope {
         }
     }
 
-    /// Why execution was stopped, if it was.
+    /// Reason why execution was stopped, if it was.
     fn stopped(&self, run: &Run) -> Option<ScriptError> {
         if self.heap.is_used_up() {
             Some(heap_error(run))
@@ -162,12 +162,12 @@ impl Bridge {
     }
 }
 
-/// Loads a module from bytecode, evaluates it and answers its default export.
+/// Loads a module from bytecode, evaluates it and returns its default export.
 fn load<'js>(ctx: &Ctx<'js>, code: &Bytecode) -> rquickjs::Result<Value<'js>> {
     #[expect(unsafe_code, reason = "the bytes were written by this process' own compiler and outlive the realm")]
     let module = unsafe { Module::load(ctx.clone(), code) }?;
     let (module, evaluated) = module.eval()?;
-    // An error of the evaluation is in the promise; one that is pending waits for a top-level `await`.
+    // An error of the evaluation is in the promise; a pending promise waits for a top-level `await`.
     if let Some(result) = evaluated.result::<Value<'js>>() {
         result?;
     }
@@ -206,7 +206,7 @@ fn track_rejections(runtime: &Runtime, rejections: &Rejections) {
     })));
 }
 
-/// A scope whose script is running.
+/// A scope with its running script.
 pub(super) struct Turn<'a> {
     pub(super) scope: &'a mut Scope,
     pub(super) run: &'a Run,

@@ -1,4 +1,4 @@
-//! Bounds on what V8 allocates.
+//! Limits V8's allocations.
 
 use std::alloc::{Layout, alloc, alloc_zeroed, dealloc};
 use std::ffi::{c_char, c_void};
@@ -10,17 +10,17 @@ use deno_core::v8;
 use crate::confine::{OVERHEAD, data_bytes};
 use crate::last_words;
 
-/// Heap that V8 may use beyond the limit to unwind a script that met it, a step.
+/// Extra heap per step for V8 to unwind a script at its limit.
 const UNWINDING: usize = 16 << 20;
-/// Steps until the process ends instead: what a native is doing cannot be unwound.
+/// Steps until the process ends instead: a native's work cannot be unwound.
 const STEPS: usize = 3;
 
-/// Stops the script when V8's own heap is nearly full, or what hangs on it outside: objects of ICU are small in the
+/// Stops the script when V8's heap, or memory attached to it outside, is nearly full: objects of ICU are small in the
 /// heap and large beside it.
 pub(super) struct HeapGuard {
     isolate: v8::IsolateHandle,
     hit: AtomicBool,
-    /// Bytes of the heap with what is outside of it, and of the process when there was no script yet.
+    /// Bytes of the heap with attached memory, and of the process before the first script.
     limit: u64,
     before: u64,
 }
@@ -50,7 +50,7 @@ impl HeapGuard {
     }
 }
 
-/// V8 collects also for what its objects say that they hold outside. `unused` is what V8 keeps of free heap.
+/// Called after a collection, which V8 also starts for attached memory. `unused` is V8's free heap.
 #[expect(unsafe_code, reason = "the pointers are those of the guard and of the isolate that calls")]
 unsafe extern "C" fn after_collection(
     mut isolate: v8::UnsafeRawIsolatePtr,
@@ -78,13 +78,13 @@ unsafe extern "C" fn near_heap_limit(guard: *mut c_void, current: usize, initial
     current + UNWINDING
 }
 
-/// One allocation was larger than all that is left; V8 ends the process after this.
+/// One allocation exceeded all free memory; V8 ends the process after this.
 #[expect(unsafe_code, reason = "the signature is V8's")]
 unsafe extern "C" fn out_of_memory(_location: *const c_char, _details: &v8::OomDetails) {
     last_words::say_heap();
 }
 
-/// Memory of array buffers, which is outside of V8's heap.
+/// Memory of array buffers, outside V8's heap.
 pub(super) struct Buffers {
     left: AtomicUsize,
 }
@@ -116,7 +116,7 @@ impl Buffers {
     }
 }
 
-/// V8 asks for buffers of zero bytes too; they get one.
+/// V8 asks for buffers of zero bytes too; they get one byte.
 fn layout(bytes: usize) -> Option<Layout> {
     Layout::from_size_align(bytes.max(1), align_of::<u128>()).ok()
 }

@@ -1,7 +1,7 @@
 //! JavaScript on V8.
 //!
-//! Isolates are made directly, from a snapshot with the prelude in it: there is no `Deno`, no op table and no module
-//! loader that a script could find its way to. The only natives in a realm are the prelude's four host functions.
+//! Isolates are made directly, from a snapshot with the prelude: there is no `Deno`, no op table and no module loader
+//! for a script to reach. The only natives in a realm are the prelude's four host functions.
 
 mod memory;
 mod scope;
@@ -19,14 +19,14 @@ use super::drive;
 use crate::engine::{Engine, SharedHost};
 use crate::watchdog::Interrupt;
 
-/// Without the compilers there is no memory that is both writable and executable, and no thread that compiles. Scripts
-/// are glue between calls: what they lose is loops of many millions of turns.
+/// Without JIT compilers there is no memory that is both writable and executable, and no compiler thread. Scripts are
+/// glue between calls: only loops of many millions of iterations become slower.
 const FLAGS: &str = "--jitless --single-threaded";
 
-/// Heap that the first realm is made for, before a run says how much it may use.
+/// Heap of the first realm, before a run sets its limit.
 const USUAL_HEAP: u64 = 64 << 20;
 
-/// Starts V8, once a process, on the thread whose children use it.
+/// Starts V8, once per process, on the thread whose children use it.
 pub(crate) fn start_platform() {
     v8::V8::set_flags_from_string(FLAGS);
     v8::V8::initialize_platform(v8::new_single_threaded_default_platform(false).make_shared());
@@ -40,10 +40,10 @@ pub(crate) struct V8 {
     ready: Option<Scope>,
     /// The last run's, until its result is sent.
     spent: Option<Scope>,
-    /// Runs nothing, ever. What isolates share for reading is kept while there is one, and else made anew for each.
-    /// Below the others: isolates end in the reverse order of their beginning.
+    /// Never runs anything. Read-only state shared by isolates lives as long as one exists, and would otherwise be made
+    /// anew for each. Declared last: isolates end in reverse order of creation.
     _keeper: v8::OwnedIsolate,
-    /// What the last run was allowed: the next one most likely is too.
+    /// Heap limit of the last run: the next one is most likely the same.
     expected_heap: u64,
     heap_bytes: u64,
 }

@@ -14,10 +14,11 @@ use super::snapshot::{NO_IMPORTS, Snapshot, compile, default_export, no_dynamic_
 use crate::engine::{cpu_error, heap_error, script_error};
 use crate::watchdog::Interrupt;
 
-/// Rejections kept for the report; a storm of them needs no more.
+/// Most rejections kept for the report.
 const MAX_REJECTIONS: usize = 100;
 
-/// An isolate with its realm. Handles are dropped before the isolate, and the guard, which it calls to its end, after.
+/// An isolate with its realm. Drop order: handles before the isolate, and the guard, which it calls until its end,
+/// after.
 pub(super) struct Scope {
     context: v8::Global<v8::Context>,
     bridge: Bridge,
@@ -36,7 +37,7 @@ struct Bridge {
     describe: v8::Global<v8::Function>,
 }
 
-/// Promises that were rejected while nothing handled them, with their reasons.
+/// Promises rejected without a handler, with their reasons.
 #[derive(Default)]
 struct Rejections(Vec<(v8::Global<v8::Promise>, v8::Global<v8::Value>)>);
 
@@ -79,7 +80,7 @@ impl Scope {
         (statistics.used_heap_size() + statistics.external_memory()) as u64
     }
 
-    /// Works in the realm.
+    /// Runs `work` in the realm.
     fn enter<R>(&mut self, work: impl FnOnce(&mut v8::PinScope<'_, '_>, &Bridge) -> R) -> R {
         v8::scope!(let scope, &mut self.isolate);
         let context = v8::Local::new(scope, &self.context);
@@ -100,7 +101,7 @@ impl Scope {
         self.enter(|scope, bridge| call_caught(scope, bridge, function(bridge), args))
     }
 
-    /// Why execution was stopped, if it was.
+    /// Reason why execution was stopped, if it was.
     fn stopped(&self, run: &Run) -> Option<ScriptError> {
         if self.heap.is_hit() {
             Some(heap_error(run))
@@ -148,7 +149,7 @@ extern "C" fn on_rejection(message: v8::PromiseRejectMessage<'_>) {
     }
 }
 
-/// A scope whose script is running.
+/// A scope with its running script.
 pub(super) struct Turn<'a> {
     pub(super) scope: &'a mut Scope,
     pub(super) run: &'a Run,
@@ -175,7 +176,7 @@ impl Turn<'_> {
     }
 }
 
-/// What V8 left behind when a call into it gave nothing.
+/// V8's state after a call that returned nothing.
 enum Failure {
     Syntax {
         message: String,

@@ -1,4 +1,4 @@
-//! The realm with the prelude, made once a process and copied for every run.
+//! The realm with the prelude, made once per process and copied for every run.
 
 use std::borrow::Cow;
 use std::rc::Rc;
@@ -10,7 +10,7 @@ use deno_core::v8::{self, MapFnTo};
 use super::super::port::Port;
 use super::super::{PRELUDE, PRELUDE_NAME};
 
-/// What an import of any kind answers.
+/// Error of any import.
 pub(super) const NO_IMPORTS: &str = "a script cannot import modules";
 
 /// A heap with one context in it, whose only extra data is the prelude's bridge.
@@ -30,23 +30,23 @@ impl Snapshot {
             scope.set_default_context(context);
             bridge.map(|bridge| scope.add_context_data(context, bridge))
         };
-        // The creator must make its blob even if there is nothing to keep of it.
+        // The creator must make its blob even if it is not used.
         let blob = creator.create_blob(v8::FunctionCodeHandling::Keep);
         Ok(Self { bridge: bridge?, blob: blob.context("V8 makes no snapshot")? })
     }
 
-    /// Parameters of an isolate that starts as a copy.
+    /// Parameters of an isolate that starts from the snapshot.
     pub(super) fn params(&self) -> v8::CreateParams {
         v8::Isolate::create_params().snapshot_blob(self.blob.clone()).external_references(host_functions())
     }
 
-    /// The bridge of the realm that was just made.
+    /// The bridge of the new realm.
     pub(super) fn bridge<'s>(&self, scope: &v8::PinScope<'s, '_>) -> anyhow::Result<v8::Local<'s, v8::Object>> {
         Ok(scope.get_context_data_from_snapshot_once::<v8::Object>(self.bridge)?)
     }
 }
 
-/// Runs the prelude and answers its functions for the host.
+/// Runs the prelude and returns its functions for the host.
 fn install<'s>(scope: &mut v8::PinScope<'s, '_>) -> anyhow::Result<v8::Local<'s, v8::Object>> {
     v8::tc_scope!(let scope, scope);
     let installed = call_prelude(scope);
@@ -69,12 +69,12 @@ fn call_prelude<'s>(scope: &mut v8::PinScope<'s, '_>) -> Option<v8::Local<'s, v8
         let name = v8::String::new(scope, name)?;
         host.set(scope, name.into(), function.into())?;
     }
-    // With every function in it: what is compiled only when it is called, each realm would compile for itself.
+    // Eagerly: each realm would compile lazy functions again.
     let module = compile(scope, PRELUDE_NAME, PRELUDE, CompileOptions::EagerCompile)?;
     let install: v8::Local<'_, v8::Function> = default_export(scope, module)?.try_into().ok()?;
     let undefined = v8::undefined(scope).into();
     let bridge: v8::Local<'_, v8::Object> = install.call(scope, undefined, &[host.into()])?.try_into().ok()?;
-    // Freezing takes longer than copying what is frozen.
+    // Freezing takes longer than copying frozen objects.
     let prepare = v8::String::new(scope, "prepare")?;
     let prepare: v8::Local<'_, v8::Function> = bridge.get(scope, prepare.into())?.try_into().ok()?;
     prepare.call(scope, undefined, &[])?;
@@ -95,7 +95,7 @@ pub(super) fn compile<'s>(
     compile_module2(scope, &mut source, options, NoCacheReason::NoReason)
 }
 
-/// Links and evaluates a module and answers its default export.
+/// Links and evaluates a module and returns its default export.
 pub(super) fn default_export<'s>(
     scope: &mut v8::PinScope<'s, '_>,
     module: v8::Local<'s, v8::Module>,
@@ -124,7 +124,7 @@ fn no_imports<'s>(
     None
 }
 
-/// `import()`: the promise is rejected with what is thrown here.
+/// `import()`: the promise is rejected with the error thrown here.
 pub(super) fn no_dynamic_imports<'s>(
     scope: &mut v8::PinScope<'s, '_>,
     _options: v8::Local<'s, v8::Data>,
@@ -143,7 +143,7 @@ fn throw_no_imports(scope: &mut v8::PinScope<'_, '_>) {
     }
 }
 
-/// The addresses that the snapshot refers to, in an order that never changes within a process.
+/// Addresses in the snapshot, in an order that never changes within a process.
 fn host_functions() -> Cow<'static, [v8::ExternalReference]> {
     Cow::Owned(vec![
         v8::ExternalReference { function: send.map_fn_to() },
