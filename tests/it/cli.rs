@@ -31,7 +31,7 @@ fn exit_codes_are_as_documented() {
     let dead = fence.write("dead.toml", "[servers.x]\ncommand = \"no-such-program-anywhere\"\n");
     let good = fence.write("good.star", "tickets.get_ticket(id=1)['title']");
     let bad = fence.write("bad.js", "throw new Error('no')");
-    let short = fence.write("short.toml", "[sandbox.limits]\nwall = \"1s\"\ncpu = \"500ms\"\n");
+    let short = fence.write("short.toml", "[sandbox.limits]\nwall = \"5s\"\ncpu = \"100ms\"\n");
     let busy = fence.write("busy.js", "while (true) {}");
     let idle = fence.write("idle.js", "await new Promise((r) => setTimeout(r, 50000))");
     let [config, broken, dead, good, bad, short, busy, idle] =
