@@ -224,8 +224,21 @@ impl Gateway {
         self.reach(Phase::Settled, limit).await
     }
 
-    /// Waits until the tools of every server are known, possibly from its last start, at most until `limit` after the
-    /// start of the gateway.
+    /// Waits until each of the wanted servers is ready or has failed, `limit` at most; the names of those that are
+    /// still starting.
+    pub async fn settle_those(&self, is_wanted: impl Fn(&ServerEntry) -> bool, limit: Duration) -> Vec<String> {
+        let starting = || -> Vec<String> {
+            let catalog = self.catalog();
+            let starting = catalog.servers().iter().filter(|server| is_wanted(server) && server.is_starting());
+            starting.map(|server| server.name.clone()).collect()
+        };
+        let mut phase = self.fleet.phase();
+        let _ = tokio::time::timeout(limit, phase.wait_for(|_| starting().is_empty())).await;
+        starting()
+    }
+
+    /// Waits until the tools of every server are known, be it from its last start, for what is left of `limit` since
+    /// the gateway was started.
     pub async fn usable_since_start(&self, limit: Duration) {
         self.reach(Phase::Usable, limit.saturating_sub(self.started.elapsed())).await;
     }

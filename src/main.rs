@@ -8,5 +8,5 @@ fn main() -> ExitCode {
     if args.next().is_some_and(|first| first == "worker") {
         return worker::main(args.map(|arg| arg.to_string_lossy().into_owned()));
     }
-    forgefs::cli::run(std::env::args_os())
+    forgefs::cli::run(std::env::args_os(), worker::JS_ENGINES)
 }

@@ -12,6 +12,22 @@ use parking_lot::Mutex;
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 
+/// Keeps descriptors that whoever started this process left open out of the processes that it starts itself. What is
+/// opened from here on is kept out by how it is opened.
+#[cfg(unix)]
+pub(crate) fn close_on_exec() {
+    use nix::fcntl::{FcntlArg, FdFlag, fcntl};
+    use std::os::fd::BorrowedFd;
+
+    let open = std::fs::read_dir("/dev/fd").into_iter().flatten().flatten();
+    let numbers: Vec<i32> = open.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect();
+    for number in numbers.into_iter().filter(|number| *number > 2) {
+        #[expect(unsafe_code, reason = "the number is only marked; one that was closed meanwhile is refused")]
+        let descriptor = unsafe { BorrowedFd::borrow_raw(number) };
+        let _ = fcntl(descriptor, FcntlArg::F_SETFD(FdFlag::FD_CLOEXEC));
+    }
+}
+
 type Start = Box<dyn FnOnce() + Send>;
 
 /// Channel to the thread, once it runs.

@@ -70,7 +70,7 @@ impl Account {
             Auth::ClientCredentials(oauth) => (Grant::Program, oauth),
         };
         let url = match &server.transport {
-            Transport::Http { url, .. } | Transport::Sse { url, .. } => Url::parse(url).ok()?,
+            Transport::Http { url, .. } => Url::parse(url).ok()?,
             Transport::Stdio { .. } => return None,
         };
         let store = oauth.store.as_ref().map(|folder| Arc::new(Store::new(folder, name, &url)));

@@ -91,8 +91,7 @@ struct Record {
     /// Sandbox layers not in force.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     unconfined: Vec<String>,
-    /// Cost of its calls.
-    #[serde(skip_serializing_if = "Amount::is_zero")]
+    /// What its calls cost.
     cost: Amount,
     /// Every call, in order.
     calls: Vec<CallRecord>,

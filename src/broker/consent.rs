@@ -320,7 +320,7 @@ fn consent(asked: &Asked<'_>, reason: &Reason) -> Consent {
 fn arguments(asked: &Asked<'_>) -> Value {
     let written = asked.written.and_then(|written| serde_json::from_str(written).ok());
     let arguments = written.unwrap_or_else(|| match asked.operation {
-        Operation::List => Value::Null,
+        Operation::List | Operation::Connect => Value::Null,
         Operation::Tool { arguments, .. } | Operation::Prompt { arguments, .. } => Value::Object(arguments.clone()),
         Operation::Resource { uri, .. } => Value::String(uri.clone()),
         Operation::Complete { params, .. } => Value::Object(params.clone()),

@@ -42,7 +42,7 @@ use crate::error::{Error, ErrorCode, Result};
 use crate::json;
 use crate::labels::Labels;
 use crate::limits;
-use crate::manifest::ServerEntry;
+use crate::manifest::{ServerEntry, ServerState};
 use crate::memory;
 use crate::pause::Pause;
 use crate::redact::{self, Mentions, Surface};
@@ -202,8 +202,11 @@ impl Broker {
         };
         let (entry, stub, arguments, is_filled) = match fit.await {
             Ok(fitting) => fitting,
-            Err(refused) if refused.code == ErrorCode::AuthRequired => {
-                return Err(self.first_login(call, server).await.err().unwrap_or(refused));
+            Err(refused)
+                if matches!(refused.code, ErrorCode::AuthRequired | ErrorCode::TransportDead)
+                    && self.context.catalog.server(server).is_ok_and(|entry| entry.is_startable()) =>
+            {
+                return Err(self.connect(call, server).await.err().unwrap_or(refused));
             }
             Err(error) => return Err(self.record_invalid(call, server, tool, args, hidden(&back, error))),
         };
@@ -213,13 +216,19 @@ impl Broker {
         self.dispatch(call, &Asked { entry, stub: Some(stub), operation: &operation, written }).await
     }
 
-    /// A server without a login has no callable tools yet. Listing them asks for the login; the next script sees them,
-    /// since this one keeps its catalog.
-    async fn first_login(&self, call: u64, server: &str) -> Result<()> {
+    /// Starts a server that could not be listed, or asks for the login that it wants. Its tools are there for the next
+    /// script: this one has another catalog.
+    async fn connect(&self, call: u64, server: &str) -> Result<()> {
         let entry = self.context.catalog.server(server)?;
-        self.dispatch(call, &Asked { entry, stub: None, operation: &Operation::List, written: None }).await?;
-        let message = format!("the login to {} is done; its tools are there from the next script on", entry.ident);
-        Err(Error::new(ErrorCode::AuthRequired, message).hint("run the script again"))
+        self.dispatch(call, &Asked { entry, stub: None, operation: &Operation::Connect, written: None }).await?;
+        let (code, done) = match entry.state {
+            ServerState::NeedsLogin { .. } => {
+                (ErrorCode::AuthRequired, format!("the login to {} is done", entry.ident))
+            }
+            _ => (ErrorCode::TransportDead, format!("{} is up now", entry.ident)),
+        };
+        let message = format!("{done}; its tools are there from the next script on");
+        Err(Error::new(code, message).hint("run the script again"))
     }
 
     /// Checks the memory of the arguments' values before they are parsed.

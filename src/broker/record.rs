@@ -52,8 +52,7 @@ pub struct CallRecord {
     pub args_bytes: usize,
     /// Bytes of text and binary content in the answer.
     pub answer_bytes: usize,
-    /// Cost.
-    #[serde(skip_serializing_if = "Amount::is_zero")]
+    /// What it cost.
     pub cost: Amount,
     /// The servers whose data the execution held when the call was made, sorted.
     #[serde(skip_serializing_if = "Labels::is_empty")]

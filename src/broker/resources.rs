@@ -89,7 +89,7 @@ impl Broker {
     /// Reads any resource of a server, which decides what exists and who may read it.
     ///
     /// # Errors
-    /// `INVALID_ARGS` for an invalid URI, else any code of the broker's steps.
+    /// `INVALID_ARGS` for what is no URI, or one that [`unsafe_uri`] knows, else any code of the broker's steps.
     pub async fn read_resource(&self, call: u64, server: &str, uri: String) -> Result<Value> {
         let fit = || {
             let entry = self.context.catalog.server(server)?;
@@ -98,6 +98,10 @@ impl Broker {
             if uri.contains("[redacted") {
                 return Err(Error::new(ErrorCode::InvalidArgs, "a part of that URI was redacted where it was listed")
                     .hint(format!("`ls /{}/resources` lists a path for each resource; read that", entry.ident)));
+            }
+            if let Some(why) = unsafe_uri(&uri) {
+                let error = Error::new(ErrorCode::InvalidArgs, format!("resources of that kind are not read: {why}"));
+                return Err(error.hint(format!("`ls /{}/resources` lists what can be read", entry.ident)));
             }
             let is_plain = !uri.is_empty() && !uri.contains(|c: char| c.is_control() || c == ' ');
             is_plain.then_some(entry).ok_or_else(|| {
@@ -158,7 +162,20 @@ impl Broker {
     }
 }
 
-/// Adds similar listed URIs to the error of an unknown resource.
+/// Why no server is asked for this URI: it holds its own content or code, makes the server reach another machine by a
+/// protocol that no resource needs, or climbs out of a folder.
+fn unsafe_uri(uri: &str) -> Option<String> {
+    const SCHEMES: &[&str] = &["data", "ftp", "gopher", "javascript", "ldap", "telnet"];
+    let scheme = uri.split_once(':').map(|(scheme, _)| scheme.to_ascii_lowercase()).unwrap_or_default();
+    if SCHEMES.contains(&&*scheme) {
+        return Some(format!("`{scheme}:`"));
+    }
+    let path = uri.split(['?', '#']).next().unwrap_or_default().to_ascii_lowercase();
+    let path = path.replace("%2e", ".").replace("%2f", "/").replace("%5c", "\\");
+    path.split(['/', '\\', ':']).any(|segment| segment == "..").then(|| "a `..` segment".to_owned())
+}
+
+/// The error of a server that has no such resource, with those that it lists and that look alike.
 fn with_near_uri(entry: &ServerEntry, uri: &str, error: Error) -> Error {
     let listed = || entry.offers.resources.iter().map(|offer| offer.id.as_str());
     let says_no = matches!(error.code, ErrorCode::UpstreamError | ErrorCode::InvalidArgs);

@@ -130,9 +130,7 @@ fn state(config: &Config, name: &str) -> (String, bool) {
     }
     let Some(account) = Account::of(name, server) else {
         return match &server.transport {
-            Transport::Http { headers, .. } | Transport::Sse { headers, .. }
-                if headers.contains_key("authorization") =>
-            {
+            Transport::Http { headers, .. } if headers.contains_key("authorization") => {
                 ("an Authorization header is configured".to_owned(), true)
             }
             _ => ("no login".to_owned(), true),
@@ -187,11 +185,11 @@ fn account(config: &Config, name: &str) -> Result<Arc<Account>, Failure> {
     }
     Account::of(name, server).ok_or_else(|| match &server.transport {
         Transport::Stdio { .. } => Failure::usage(format!("{name} is started here: it needs no login of this kind")),
-        Transport::Http { headers, .. } | Transport::Sse { headers, .. } if headers.contains_key("authorization") => {
+        Transport::Http { headers, .. } if headers.contains_key("authorization") => {
             Failure::usage(format!("{name} has an Authorization header in its `headers`"))
                 .hint("remove it there to log in instead")
         }
-        Transport::Http { .. } | Transport::Sse { .. } => {
+        Transport::Http { .. } => {
             Failure::usage(format!("{name} is on plain HTTP, which carries no tokens")).hint("use an https URL")
         }
     })

@@ -2,11 +2,14 @@
 
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::time::Duration;
 
 use clap::Args;
 
 use super::ui::Ui;
-use super::{Failure, Global};
+use super::{Failure, Global, OTHERS};
+use crate::gateway::Gateway;
+use crate::manifest::ServerEntry;
 
 #[derive(Args)]
 pub(super) struct LsArgs {
@@ -42,19 +45,33 @@ pub(super) struct SearchArgs {
 }
 
 pub(super) async fn ls(global: &Global, args: LsArgs, ui: Ui) -> Result<ExitCode, Failure> {
-    let gateway = global.settled().await?;
+    let gateway = started(global, &[&args.path], ui).await?;
     ui.out(&gateway.ls(&Arc::default(), &args.path, args.depth).await?);
     Ok(ExitCode::SUCCESS)
 }
 
 pub(super) async fn cat(global: &Global, args: CatArgs, ui: Ui) -> Result<ExitCode, Failure> {
-    let gateway = global.settled().await?;
+    let paths: Vec<&str> = args.paths.iter().map(String::as_str).collect();
+    let gateway = started(global, &paths, ui).await?;
     ui.out(&gateway.cat(&Arc::default(), &args.paths, args.lines.as_deref()).await?);
     Ok(ExitCode::SUCCESS)
 }
 
 pub(super) async fn search(global: &Global, args: SearchArgs, ui: Ui) -> Result<ExitCode, Failure> {
-    let gateway = global.settled().await?;
+    let gateway = started(global, &[args.path.as_deref().unwrap_or("/")], ui).await?;
     ui.out(&gateway.search(&Arc::default(), &args.queries, args.limit, args.path.as_deref()).await?);
     Ok(ExitCode::SUCCESS)
+}
+
+/// A gateway whose servers are up as far as `paths` need them: only those that they name, or all as long as they start in
+/// good time.
+async fn started(global: &Global, paths: &[&str], ui: Ui) -> Result<Gateway, Failure> {
+    let gateway = global.eager(global.load(false)?)?;
+    let names: Vec<&str> =
+        paths.iter().map(|path| path.trim_start_matches('/').split('/').next().unwrap_or("")).collect();
+    let is_named = |server: &ServerEntry| names.iter().any(|name| server.is_called(name));
+    let catalog = gateway.catalog();
+    let all_named = names.iter().all(|name| catalog.servers().iter().any(|server| server.is_called(name)));
+    super::settle(&gateway, is_named, if all_named { Duration::ZERO } else { OTHERS }, ui).await;
+    Ok(gateway)
 }

@@ -1,6 +1,7 @@
 //! `forgefs call`: one tool, through the same broker as scripts.
 
 use std::process::ExitCode;
+use std::time::Duration;
 
 use clap::Args;
 
@@ -25,8 +26,9 @@ pub(super) struct CallArgs {
 }
 
 pub(super) async fn call(global: &Global, args: CallArgs, ui: Ui) -> Result<ExitCode, Failure> {
-    let gateway = global.settled().await?;
     let CallArgs { server, tool, args, yes } = args;
+    let gateway = global.eager(global.load(false)?)?;
+    super::settle(&gateway, |entry| entry.is_called(&server), Duration::ZERO, ui).await;
     let session = gateway.open_session(Principal::local());
     let context = ExecutionContext { approver: super::approver(yes), ..gateway.execution_context(&session) };
     let value = tokio::select! {

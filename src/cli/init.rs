@@ -17,8 +17,8 @@ use std::process::ExitCode;
 
 use clap::Args;
 
-use super::Failure;
 use super::ui::Ui;
+use super::{Failure, Global};
 use crate::config::{process_env, read_text};
 use crate::files;
 use import::{Imported, Sources, import};
@@ -38,13 +38,18 @@ pub(super) struct InitArgs {
     /// With --import: write ${NAME} in place of credentials, and say what to export
     #[arg(long, requires = "import")]
     no_secrets: bool,
-    /// Where to write
-    #[arg(default_value = "forge.toml")]
-    path: PathBuf,
+    /// Where to write [default: the file of --config, else ./forge.toml]
+    path: Option<PathBuf>,
 }
 
-pub(super) fn init(args: &InitArgs, ui: Ui) -> Result<ExitCode, Failure> {
-    let path = &args.path;
+pub(super) fn init(global: &Global, args: &InitArgs, ui: Ui) -> Result<ExitCode, Failure> {
+    let path = &match (&args.path, &global.config) {
+        (Some(path), Some(config)) if path != config => {
+            let (path, config) = (path.display(), config.display());
+            return Err(Failure::usage(format!("two files to write: {path}, and {config} by --config")));
+        }
+        (path, config) => path.clone().or_else(|| config.clone()).unwrap_or_else(|| "forge.toml".into()),
+    };
     let refused = |error: InitError| Failure::usage(error.to_string());
     let Some(files) = &args.import else {
         write(path, args.force).map_err(refused)?;

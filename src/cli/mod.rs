@@ -24,18 +24,23 @@ use crate::broker::Approver;
 use crate::config::{Config, ConfigError, Start, process_env};
 use crate::error::Error;
 use crate::gateway::{Gateway, Options};
+use crate::manifest::ServerEntry;
 use crate::memory;
 use crate::panics;
 use crate::people;
 use crate::redact;
+#[cfg(unix)]
+use crate::spawner;
 use crate::task;
 use crate::telemetry;
 use crate::upstream;
 use ui::Ui;
 
-/// Longest wait of commands other than `serve` for servers, beyond their own connect timeout.
-const SETTLE: Duration = Duration::from_secs(600);
-/// Time for child servers to end at shutdown.
+/// Bound on waiting for servers that a command needs: longer than any of them may take to start.
+const SETTLE: Duration = Duration::from_secs(3_700);
+/// How long commands wait for servers that they were not asked for by name.
+const OTHERS: Duration = Duration::from_secs(10);
+/// How long servers that are our processes may take to end by themselves when we do.
 const SERVERS_END: Duration = Duration::from_secs(2);
 
 /// Time to send the last spans at shutdown.
@@ -63,19 +68,13 @@ struct Global {
     /// Tool list from a file instead of a live server; may be repeated
     #[arg(long, global = true, value_name = "FILE")]
     catalog: Vec<PathBuf>,
-    /// JavaScript engine [default: v8 where it is built in, else quickjs]
-    #[arg(long, global = true, value_enum)]
-    engine: Option<Engine>,
-    /// What is logged to stderr, such as `info` or `forgefs=debug`
+    /// JavaScript engine: quickjs, or v8 where it is built in [default: v8 where it is built in]
+    #[arg(long, global = true)]
+    engine: Option<String>,
+    /// What is logged to stderr, such as `info` or `forgefs=debug` [default: $RUST_LOG, else errors, and warnings while
+    /// it serves]
     #[arg(long, global = true, value_name = "FILTER")]
     log: Option<String>,
-}
-
-/// JavaScript engines of a build.
-#[derive(Clone, Copy, clap::ValueEnum)]
-enum Engine {
-    V8,
-    Quickjs,
 }
 
 #[derive(Subcommand)]
@@ -124,13 +123,20 @@ Examples:
 Exit codes: 0 done, 1 the script or the check failed, 2 usage or configuration,
 3 a server could not be reached, 4 internal error.";
 
-/// Parses `args` and runs the command; prints everything.
-pub fn run(args: impl Iterator<Item = std::ffi::OsString>) -> ExitCode {
+/// Parses `args` and runs the command; everything is printed here. `engines` are the JavaScript engines of this build.
+pub fn run(args: impl Iterator<Item = std::ffi::OsString>, engines: &[&str]) -> ExitCode {
     let ui = Ui;
     let cli = match Cli::try_parse_from(args) {
         Ok(cli) => cli,
         Err(error) => return ui.usage(&error),
     };
+    if let Some(engine) = cli.global.engine.as_deref().filter(|engine| !engines.contains(engine)) {
+        let has = if engines.is_empty() { "none".to_owned() } else { engines.join(" and ") };
+        let failure = Failure::usage(format!("--engine: this build has no JavaScript engine `{engine}`; it has {has}"));
+        return ui.failure(&failure.hint("`cargo build --features v8` links V8"));
+    }
+    #[cfg(unix)]
+    spawner::close_on_exec();
     log_to_stderr(&cli);
     panics::install();
     memory::set_up(task::threads());
@@ -176,17 +182,19 @@ async fn dispatch(cli: Cli, ui: Ui) -> Result<ExitCode, Failure> {
         Command::Reload => reload::reload(global, ui),
         Command::Doctor => doctor::doctor(global, ui).await,
         Command::Audit(args) => audit::audit(global, args, ui),
-        Command::Demo => demo::demo(ui).await,
+        Command::Demo => demo::demo(global, ui).await,
         Command::DemoServer(args) => demo::serve(args).await,
-        Command::Init(args) => init::init(&args, ui),
+        Command::Init(args) => init::init(global, &args, ui),
     }
 }
 
 fn log_to_stderr(cli: &Cli) {
     let serving = matches!(cli.command, None | Some(Command::Serve));
-    let default = if serving { "warn,forgefs::audit=info" } else { "error" };
-    let filter = tracing_subscriber::EnvFilter::new(cli.global.log.as_deref().unwrap_or(default));
-    // rmcp's detailed log of logins contains codes and tokens.
+    // What rmcp says of a server that is down is said here in other words.
+    let default = if serving { "warn,forgefs::audit=info,rmcp=off" } else { "error,rmcp=off" };
+    let wanted = cli.global.log.clone().or_else(|| process_env("RUST_LOG")).filter(|filter| !filter.is_empty());
+    let filter = tracing_subscriber::EnvFilter::new(wanted.as_deref().unwrap_or(default));
+    // What rmcp tells of logins in detail has codes and tokens in it.
     let filter = match "rmcp::transport::auth=warn".parse() {
         Ok(directive) => filter.add_directive(directive),
         Err(_) => filter,
@@ -214,12 +222,10 @@ impl Global {
     }
 
     fn worker_args(&self) -> Vec<std::ffi::OsString> {
-        let engine = match self.engine {
-            None => return vec!["worker".into()],
-            Some(Engine::V8) => "v8",
-            Some(Engine::Quickjs) => "quickjs",
-        };
-        vec!["worker".into(), "--engine".into(), engine.into()]
+        match &self.engine {
+            None => vec!["worker".into()],
+            Some(engine) => vec!["worker".into(), "--engine".into(), engine.into()],
+        }
     }
 
     /// Starts a gateway; an error here is one of the configuration or the catalogs.
@@ -227,38 +233,42 @@ impl Global {
         let started = Gateway::start(Options {
             config,
             catalogs: self.catalog.clone(),
-            worker: own_executable(),
+            worker: own_executable()?,
             worker_args: self.worker_args(),
         });
         started.map_err(|error| Failure { exit: 2, ..Failure::from(error) })
     }
 
-    /// A gateway whose servers are all ready or failed.
-    async fn settled(&self) -> Result<Gateway, Failure> {
-        self.settled_on(self.load(false)?).await
-    }
-
-    /// Like `settled`, for a given configuration.
-    async fn settled_on(&self, mut config: Config) -> Result<Gateway, Failure> {
-        // Output shows the servers' current lists, not cached ones.
+    /// A gateway on `config` that starts every server: what is shown and written is what they list now, not what they
+    /// listed last.
+    fn eager(&self, mut config: Config) -> Result<Gateway, Failure> {
         config.servers.values_mut().for_each(|server| server.start = Start::Eager);
-        let gateway = self.gateway(config)?;
-        gateway.settle(SETTLE).await;
-        Ok(gateway)
+        self.gateway(config)
     }
 }
 
-/// Source of consent: with `--yes` the operator, else the user.
+/// Waits until the servers that `is_named` are ready or have failed, and for the others as long as `others`; says
+/// which of those still start.
+async fn settle(gateway: &Gateway, is_named: impl Fn(&ServerEntry) -> bool, others: Duration, ui: Ui) {
+    let (_, starting) =
+        tokio::join!(gateway.settle_those(&is_named, SETTLE), gateway.settle_those(|server| !is_named(server), others));
+    if !starting.is_empty() && !others.is_zero() {
+        ui.note(&format!("note: still starting after {}s: {}", others.as_secs(), starting.join(", ")));
+    }
+}
+
+/// Who consents to calls that need it: the operator at the command line, or nobody.
 fn approver(yes: bool) -> Approver {
     if yes { Approver::Operator } else { Approver::User }
 }
 
-/// This executable, also after its file was replaced on disk.
-fn own_executable() -> PathBuf {
+/// This very executable, also after the file was replaced on disk. Never one that is looked up by name: whatever is first
+/// on PATH would be trusted with every script.
+fn own_executable() -> Result<PathBuf, Failure> {
     if cfg!(target_os = "linux") {
-        return PathBuf::from("/proc/self/exe");
+        return Ok(PathBuf::from("/proc/self/exe"));
     }
-    std::env::current_exe().unwrap_or_else(|_| PathBuf::from("forgefs"))
+    std::env::current_exe().map_err(|error| Failure::internal(format!("this executable cannot be found: {error}")))
 }
 
 /// Failure of a command, for people.

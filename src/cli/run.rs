@@ -11,9 +11,9 @@ use wire::Language;
 use super::ui::Ui;
 use super::{Failure, Global};
 use crate::broker::ExecutionContext;
-use crate::error::Behaviour;
 use crate::execution::{Execution, Request};
 use crate::limits;
+use crate::manifest::ServerEntry;
 use crate::principal::Principal;
 
 /// Most bytes read of a script; the configured limit is usually lower.
@@ -29,8 +29,8 @@ pub(super) struct RunArgs {
     /// Print one JSON object: ok, value or error, output, calls, stats
     #[arg(long)]
     json: bool,
-    /// Wall clock in seconds
-    #[arg(long, value_name = "SECONDS")]
+    /// Wall clock in seconds, up to `sandbox.limits.wall` of the configuration
+    #[arg(long, value_name = "SECONDS", allow_negative_numbers = true)]
     timeout: Option<f64>,
     /// Write nothing: calls that may write are planned only, and listed with what would come of them
     #[arg(long)]
@@ -51,10 +51,11 @@ enum Lang {
 pub(super) async fn run(global: &Global, args: RunArgs, ui: Ui) -> Result<ExitCode, Failure> {
     let language = language(&args)?;
     let code = read(&args.file)?;
-    let timeout = args.timeout.map(Duration::try_from_secs_f64).transpose();
-    let timeout = timeout.map_err(|error| Failure::usage(format!("--timeout: {error}")))?.filter(|t| !t.is_zero());
+    let timeout = args.timeout.map(timeout).transpose()?;
     let gateway = global.gateway(global.load(true)?)?;
-    gateway.settle(super::SETTLE).await;
+    // Whatever else it may call by names that it puts together.
+    let is_named = |server: &ServerEntry| code.contains(&server.ident) || code.contains(&server.name);
+    super::settle(&gateway, is_named, super::OTHERS, ui).await;
     let session = gateway.open_session(Principal::local());
     let request = Request { language, code, timeout, dry_run: args.dry_run };
     let context = ExecutionContext { approver: super::approver(args.yes), ..gateway.execution_context(&session) };
@@ -65,6 +66,13 @@ pub(super) async fn run(global: &Global, args: RunArgs, ui: Ui) -> Result<ExitCo
     };
     print(&execution, args.json, ui)?;
     Ok(exit_code(&execution))
+}
+
+fn timeout(seconds: f64) -> Result<Duration, Failure> {
+    match Duration::try_from_secs_f64(seconds) {
+        Ok(timeout) if !timeout.is_zero() => Ok(timeout),
+        _ => Err(Failure::usage(format!("--timeout: {seconds} is no time; give seconds, more than 0"))),
+    }
 }
 
 fn language(args: &RunArgs) -> Result<Language, Failure> {
@@ -113,5 +121,5 @@ fn print(execution: &Execution, json: bool, ui: Ui) -> Result<(), Failure> {
 }
 
 fn exit_code(execution: &Execution) -> ExitCode {
-    execution.error.as_ref().map_or(ExitCode::SUCCESS, |failed| ExitCode::from(Behaviour::of(failed.code).exit))
+    execution.error.as_ref().map_or(ExitCode::SUCCESS, |failed| ExitCode::from(failed.exit()))
 }

@@ -6,6 +6,7 @@ mod tree;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use clap::{Args, Subcommand};
 
@@ -47,27 +48,29 @@ enum StubsCommand {
 pub(super) async fn run(global: &Global, args: StubsArgs, ui: Ui) -> Result<ExitCode, Failure> {
     match args.command {
         StubsCommand::Generate { out, from } => {
-            let files = made(global, from).await?;
+            let files = made(global, from, ui).await?;
             let written = tree::write(&out, &files)?;
             ui.out(&format!("{} files in {}, {written} of them changed", files.len(), out.display()));
             Ok(ExitCode::SUCCESS)
         }
         StubsCommand::Check { dir, from, format } => {
-            let drift = tree::compare(&dir, &made(global, from).await?)?;
+            let drift = tree::compare(&dir, &made(global, from, ui).await?)?;
             report::print(&dir, &drift, format, ui)?;
             Ok(ExitCode::from(u8::from(!drift.is_empty())))
         }
     }
 }
 
-/// The current tree. An unreachable server is an error: its stubs would vanish.
-async fn made(global: &Global, from: Vec<PathBuf>) -> Result<tree::Files, Failure> {
+/// The tree as it would be written now. A server that cannot be reached is an error: its stubs would vanish.
+async fn made(global: &Global, from: Vec<PathBuf>, ui: Ui) -> Result<tree::Files, Failure> {
     let gateway = match from.is_empty() {
         true => {
             let mut config = global.load(false)?;
             // A review shows the servers' current lists, whatever was reviewed before.
             config.manifest.pin = None;
-            global.settled_on(config).await?
+            let gateway = global.eager(config)?;
+            super::settle(&gateway, |_| true, Duration::ZERO, ui).await;
+            gateway
         }
         false => {
             let offline = Global { config: None, catalog: from, engine: None, log: None };

@@ -28,7 +28,7 @@ pub(super) fn auth(
     transport: &Transport,
 ) -> Result<Auth, ConfigError> {
     let key = &server.key("auth");
-    let (Transport::Http { url, headers } | Transport::Sse { url, headers }) = transport else {
+    let Transport::Http { url, headers, .. } = transport else {
         return match raw {
             None => Ok(Auth::None),
             Some(_) => Err(values

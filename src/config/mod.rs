@@ -305,21 +305,25 @@ pub enum Transport {
         /// Working directory; relative ones were resolved against the configuration file.
         cwd: Option<PathBuf>,
     },
-    /// Streamable HTTP.
+    /// A server that listens on HTTP.
     Http {
+        /// Which of the two transports over HTTP.
+        kind: HttpKind,
         /// A valid `http` or `https` URL with a host and without user name or password.
         url: String,
         /// Extra headers. Names are valid, lower-case and not among those of the transport; none is a credential if the
         /// URL is plain HTTP to another machine.
         headers: BTreeMap<String, Secret>,
     },
+}
+
+/// A transport over HTTP.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum HttpKind {
+    /// Streamable HTTP, or HTTP+SSE where the server turns out to speak that.
+    Streamable,
     /// HTTP+SSE, the transport of 2024-11-05.
-    Sse {
-        /// As of [`Transport::Http`].
-        url: String,
-        /// As of [`Transport::Http`].
-        headers: BTreeMap<String, Secret>,
-    },
+    Sse,
 }
 
 impl fmt::Debug for Transport {
@@ -336,12 +340,12 @@ impl fmt::Debug for Transport {
                     .field("cwd", cwd)
                     .finish()
             }
-            Self::Http { url, headers } => {
-                f.debug_struct("Http").field("url", &secret::redact(url)).field("headers", headers).finish()
-            }
-            Self::Sse { url, headers } => {
-                f.debug_struct("Sse").field("url", &secret::redact(url)).field("headers", headers).finish()
-            }
+            Self::Http { kind, url, headers } => f
+                .debug_struct("Http")
+                .field("kind", kind)
+                .field("url", &secret::redact(url))
+                .field("headers", headers)
+                .finish(),
         }
     }
 }

@@ -1,7 +1,8 @@
 //! Decides which configured values are redacted in results and logs.
 //!
-//! Every value of `env` and `headers` prints masked. Searching all text for a value is another matter: a token must be
-//! found everywhere, while `LOG_LEVEL = "warning"` or `${HOME}` must not corrupt honest words and paths.
+//! Every value of `env` and `headers` prints masked. Looking for a value in all text is another matter: a token must
+//! be found wherever it turns up, while `LOG_LEVEL = "warning"` or `${HOME}` must not eat honest words and paths. The
+//! rules are those that forge.toml.example gives.
 
 use url::Url;
 
@@ -11,17 +12,69 @@ use crate::redact::secret::{self, Secret};
 /// A value of `env`. Listed if it came from the environment, if its name sounds like a credential or if it is a
 /// connection string with a password, but not if the variable describes the machine.
 pub(super) fn variable(name: &str, value: Expanded) -> Secret {
-    let mut taken = value.taken.iter().filter(|(variable, _)| !describes_machine(variable)).peekable();
-    let listed = taken.peek().is_some() || sounds_secret(name);
+    let is_named = names_secret(name);
+    let is_secret = |(variable, part): &&(String, String)| {
+        is_named || names_secret(variable) || !(describes_machine(variable) || is_setting(part))
+    };
+    let mut taken = value.taken.iter().filter(is_secret).peekable();
+    let listed = taken.peek().is_some() || is_named;
     taken.for_each(|(_, part)| secret::list(part));
     list_password(&value.text);
     if listed { Secret::new(value.text) } else { Secret::unlisted(value.text) }
 }
 
-/// A value of `headers`: listed, also without its scheme, unless the header identifies the sender.
+/// Whether a variable of `env` holds a credential by its name; more names than those of options and parameters do.
+fn names_secret(name: &str) -> bool {
+    const WORDS: &[&str] = &["JWT", "MNEMONIC", "OTP", "PASSCODE", "PASSPHRASE", "PIN", "PSK", "SALT", "SEED", "TOTP"];
+    let upper = name.to_ascii_uppercase();
+    let ends_in_pass = upper.ends_with("PASS") && !upper.ends_with("BYPASS") && !upper.ends_with("COMPASS");
+    let mut words = upper.split(|c: char| !c.is_ascii_alphanumeric());
+    ends_in_pass || sounds_secret(name) || words.any(|word| WORDS.contains(&word))
+}
+
+/// Whether a value says how something is set: looking for it would eat honest text.
+fn is_setting(value: &str) -> bool {
+    const WORDS: &[&str] = &[
+        "all",
+        "auto",
+        "critical",
+        "debug",
+        "default",
+        "dev",
+        "development",
+        "disabled",
+        "enabled",
+        "error",
+        "fatal",
+        "info",
+        "local",
+        "localhost",
+        "none",
+        "notice",
+        "off",
+        "prod",
+        "production",
+        "stage",
+        "staging",
+        "stdio",
+        "test",
+        "testing",
+        "trace",
+        "warn",
+        "warning",
+        "yes",
+    ];
+    let is_number = value.len() < 6 && value.bytes().all(|byte| byte.is_ascii_digit() || matches!(byte, b'.' | b'-'));
+    is_number || WORDS.contains(&&*value.to_ascii_lowercase())
+}
+
+/// A value of `headers`: listed, also without its scheme, unless the header is one that says who asks.
 pub(super) fn header(name: &str, value: Expanded) -> Secret {
     if matches!(name, "accept-language" | "origin" | "referer" | "user-agent") {
         list_named(&value);
+        return Secret::unlisted(value.text);
+    }
+    if !sounds_secret(name) && is_setting(&value.text) {
         return Secret::unlisted(value.text);
     }
     value.taken.iter().for_each(|(_, part)| secret::list(part));
@@ -141,6 +194,34 @@ mod tests {
         variable("CACHE", taken("HOME", "/home/somebody"));
         let text = "from-the-environment literal-token p4ssw0rd verbose /home/somebody";
         assert_eq!(secret::redact(text), "[redacted] [redacted] [redacted] verbose /home/somebody");
+    }
+
+    #[test]
+    fn short_values_are_listed_by_the_rules_of_the_example() {
+        let (secret, plain) = (true, false);
+        let cases = [
+            ("PGPASS", literal("pg1"), secret),
+            ("PIN_CODE", literal("4712"), secret),
+            ("SEED", literal("zk9q"), secret),
+            ("WALLET_MNEMONIC", literal("oak elm"), secret),
+            ("API_KEY", literal("dv8"), secret),
+            ("REGION", taken("REGION", "eu9x"), secret),
+            ("API_KEY", literal("k1"), plain),
+            ("API_KEY", literal("true"), plain),
+            ("BYPASS", literal("by9"), plain),
+            ("REGION", literal("us9x"), plain),
+            ("PORT", taken("PORT", "8089"), plain),
+            ("MODE", taken("MODE", "Production"), plain),
+            ("LEVEL", taken("LEVEL", "info"), plain),
+        ];
+        for (name, value, is_listed) in cases {
+            let text = value.text.clone();
+            variable(name, value);
+            assert_eq!(secret::redact(&text) == "[redacted]", is_listed, "{name} = {text}");
+        }
+        header("x-mode", literal("staging"));
+        header("x-team", literal("tm7"));
+        assert_eq!(secret::redact("staging tm7"), "staging [redacted]");
     }
 
     #[test]

@@ -5,12 +5,12 @@ use std::collections::BTreeMap;
 use http::{HeaderName, HeaderValue};
 use url::{Host, Url};
 
-use super::Transport;
 use super::document::KeyPath;
 use super::error::ConfigError;
 use super::raw::RawServer;
 use super::sensitive;
 use super::values::Values;
+use super::{HttpKind, Transport};
 use crate::redact::secret::Secret;
 
 /// Resolves the transport of an entry and checks its keys.
@@ -26,7 +26,7 @@ pub(super) fn transport(values: &Values<'_>, key: &KeyPath, raw: RawServer) -> R
             return Err(values.document.at_key(key, message).with_hint("keep one of them"));
         }
         (None, true, false) => Kind::Stdio,
-        (None, false, true) => Kind::Http,
+        (None, false, true) => Kind::Http(HttpKind::Streamable),
         (None, false, false) => {
             let message = "neither `command` nor `url`";
             let hint = "give `command` for a server that is started here, or `url` for one that listens on HTTP";
@@ -35,19 +35,18 @@ pub(super) fn transport(values: &Values<'_>, key: &KeyPath, raw: RawServer) -> R
     };
     match kind {
         Kind::Stdio => stdio(values, key, raw),
-        Kind::Http => http(values, key, kind, raw).map(|(url, headers)| Transport::Http { url, headers }),
-        Kind::Sse => http(values, key, kind, raw).map(|(url, headers)| Transport::Sse { url, headers }),
+        Kind::Http(http_kind) => http(values, key, http_kind, raw),
     }
 }
 
 #[derive(Clone, Copy)]
 enum Kind {
     Stdio,
-    Http,
-    Sse,
+    Http(HttpKind),
 }
 
-const KINDS: &[(&str, Kind)] = &[("stdio", Kind::Stdio), ("http", Kind::Http), ("sse", Kind::Sse)];
+const KINDS: &[(&str, Kind)] =
+    &[("stdio", Kind::Stdio), ("http", Kind::Http(HttpKind::Streamable)), ("sse", Kind::Http(HttpKind::Sse))];
 
 /// The transport given by name, also under other tools' names.
 fn named_kind(values: &Values<'_>, key: &KeyPath, word: &str) -> Result<Option<Kind>, ConfigError> {
@@ -112,28 +111,24 @@ fn env(
     Ok(env)
 }
 
-/// URL and headers of an HTTP server, for either transport.
-fn http(
-    values: &Values<'_>,
-    key: &KeyPath,
-    kind: Kind,
-    raw: RawServer,
-) -> Result<(String, BTreeMap<String, Secret>), ConfigError> {
+fn http(values: &Values<'_>, key: &KeyPath, kind: HttpKind, raw: RawServer) -> Result<Transport, ConfigError> {
     let stdio_only = [
         ("command", raw.command.is_some()),
         ("args", raw.args.is_some()),
         ("env", raw.env.is_some()),
         ("cwd", raw.cwd.is_some()),
     ];
-    refuse(values, key, kind, &stdio_only)?;
+    refuse(values, key, Kind::Http(kind), &stdio_only)?;
     let Some(url) = raw.url else {
-        let message =
-            if matches!(kind, Kind::Sse) { "an sse server needs `url`" } else { "an http server needs `url`" };
+        let message = match kind {
+            HttpKind::Streamable => "an http server needs `url`",
+            HttpKind::Sse => "an sse server needs `url`",
+        };
         return Err(values.document.at_value(&key.key("transport"), message));
     };
     let (url, is_private) = address(values, &key.key("url"), url)?;
     let headers = headers(values, &key.key("headers"), raw.headers.unwrap_or_default(), is_private)?;
-    Ok((url, headers))
+    Ok(Transport::Http { kind, url, headers })
 }
 
 const PLAIN: &str = "use https; plain http is for servers on this machine, or without credentials";
@@ -238,8 +233,8 @@ fn refuse(values: &Values<'_>, key: &KeyPath, kind: Kind, keys: &[(&str, bool)])
         Some((name, _)) => {
             let message = match kind {
                 Kind::Stdio => "not a key of a stdio server",
-                Kind::Http => "not a key of an http server",
-                Kind::Sse => "not a key of an sse server",
+                Kind::Http(HttpKind::Streamable) => "not a key of an http server",
+                Kind::Http(HttpKind::Sse) => "not a key of an sse server",
             };
             let hint = match *name {
                 "headers" => "a server that is started here takes its credentials from `env`",

@@ -157,7 +157,11 @@ impl ExecutionContext {
         let calls = audit.finish(outcome).await;
         let (result, _room) = held(result, &request.code, &broker).await;
         let size = result.as_ref().map_or(0, |value| value.get().len());
-        let execution = task::work_on(size, || context.conclude(result, report, calls, &broker, started));
+        let mut execution = task::work_on(size, || context.conclude(result, report, calls, &broker, started));
+        let wall = context.limits.wall;
+        if let Some(asked) = request.timeout.filter(|asked| *asked > wall) {
+            execution.notes.push(format!("the timeout of {asked:?} was cut to {wall:?}, `sandbox.limits.wall`"));
+        }
         Execution { run, dry_run: request.dry_run, ..execution }
     }
 

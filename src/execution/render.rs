@@ -71,8 +71,8 @@ impl Execution {
     /// Calls of a dry run in order, with their outcome.
     #[must_use]
     pub fn plan(&self) -> String {
-        let planned = self.calls.iter().filter(|call| call.outcome == Outcome::Planned).count();
-        let mut plan = format!("--- dry run: {planned} of {} calls not made", self.calls.len());
+        let not_made = self.calls.iter().filter(|call| !call.sent).count();
+        let mut plan = format!("--- dry run: {not_made} of {} calls not made", self.calls.len());
         for (call, number) in self.calls.iter().zip(1..) {
             let CallRecord { server, tool, args, outcome, verdict, .. } = call;
             let _ = write!(plan, "\n{number}. {server}.{tool}({args}) → {verdict}; {outcome}");

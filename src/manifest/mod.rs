@@ -230,6 +230,28 @@ impl ServerEntry {
         self.health.health.state()
     }
 
+    /// Whether this is its name or identifier, in any case.
+    #[must_use]
+    pub fn is_called(&self, name: &str) -> bool {
+        self.ident.eq_ignore_ascii_case(name) || self.name.eq_ignore_ascii_case(name)
+    }
+
+    /// Whether it is being started.
+    #[must_use]
+    pub fn is_starting(&self) -> bool {
+        self.state == ServerState::Connecting
+    }
+
+    /// Whether nothing is known of it because it could not be started, or wants a login: a call tries again.
+    #[must_use]
+    pub fn is_startable(&self) -> bool {
+        match self.state {
+            ServerState::NeedsLogin { .. } => true,
+            ServerState::Failed { .. } => self.stubs.tools.is_empty(),
+            _ => false,
+        }
+    }
+
     /// Its state in one word or line, for `ls /`.
     #[must_use]
     pub fn describe(&self) -> String {

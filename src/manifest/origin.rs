@@ -23,7 +23,7 @@ fn digest(server: &config::Server, value: impl Fn(&Secret) -> Value) -> String {
         Transport::Stdio { command, args, env, cwd } => {
             json!({"command": command, "args": args, "env": secrets(env), "cwd": cwd})
         }
-        Transport::Http { url, headers } | Transport::Sse { url, headers } => {
+        Transport::Http { url, headers, .. } => {
             json!({"url": url, "headers": secrets(headers)})
         }
     };

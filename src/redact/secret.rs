@@ -18,8 +18,12 @@ use crate::redact::scan::{Found, rank};
 /// Replacement of a secret.
 pub const MASK: &str = "[redacted]";
 
-/// Shorter values are masked when printed but not searched in text: they would occur by chance.
-const SHORTEST_LISTED: usize = 6;
+/// Shorter values are masked when printed but are not looked for in text: they would occur by chance.
+const SHORTEST_LISTED: usize = 3;
+/// Shorter values than this are looked for as whole words only, for the same reason.
+const SHORTEST_PART: usize = 6;
+/// Words of JSON, which no value can take out of answers.
+const LITERALS: &[&str] = &["true", "false", "null"];
 
 /// A configured credential. It prints as [`MASK`], has no `Serialize`, and is read with [`Secret::expose`].
 #[derive(Clone, PartialEq, Eq)]
@@ -98,7 +102,7 @@ pub(crate) fn leave_out() {
 /// Forms of a value in plain text, in JSON and in URLs; none for a short one.
 fn forms(value: &str) -> BTreeSet<String> {
     let value = value.trim();
-    match value.chars().count() >= SHORTEST_LISTED {
+    match value.chars().count() >= SHORTEST_LISTED && !LITERALS.contains(&value) {
         true => BTreeSet::from([value.to_owned(), json_form(value), url_form(value)]),
         false => BTreeSet::new(),
     }
@@ -178,20 +182,31 @@ impl Listed {
     /// Finds values, with overlapping places merged: the tail of a second secret must not survive the first.
     fn spans(&self, text: &str) -> Vec<(usize, usize)> {
         let mut spans = Vec::new();
-        // An automaton has a size limit, which only absurd values reach; they are then searched one by one.
+        let mut add = |from: usize, to: usize| {
+            if stands_alone(text, from, to) {
+                merge(&mut spans, from, to);
+            }
+        };
+        // An automaton has a largest size, which only absurd values reach; they are then searched for one by one.
         match self.finder.get_or_init(|| AhoCorasick::new(self.all()).ok()) {
-            Some(finder) => finder.find_overlapping_iter(text).for_each(|m| merge(&mut spans, m.start(), m.end())),
+            Some(finder) => finder.find_overlapping_iter(text).for_each(|m| add(m.start(), m.end())),
             None => {
                 let mut found: Vec<_> = self.all().flat_map(|value| occurrences(text, value)).collect();
                 found.sort_unstable_by_key(|&(_, to)| to);
-                found.into_iter().for_each(|(from, to)| merge(&mut spans, from, to));
+                found.into_iter().for_each(|(from, to)| add(from, to));
             }
         }
         spans
     }
 }
 
-/// Finds every occurrence, overlapping ones included.
+/// Whether a value that was found is long enough to be no accident, or a word of its own.
+fn stands_alone(text: &str, from: usize, to: usize) -> bool {
+    text[from..to].chars().nth(SHORTEST_PART - 1).is_some()
+        || !(text[..from].ends_with(char::is_alphanumeric) || text[to..].starts_with(char::is_alphanumeric))
+}
+
+/// Every place of a value, those that overlap included.
 fn occurrences<'a>(text: &'a str, value: &'a str) -> impl Iterator<Item = (usize, usize)> + 'a {
     let starts = text.char_indices().map(|(at, _)| at);
     starts.filter(move |&at| text[at..].starts_with(value)).map(|at| (at, at + value.len()))
@@ -256,9 +271,17 @@ mod tests {
 
     #[test]
     fn short_and_unlisted_values_are_left_in_text() {
-        let _short = Secret::new("abc12");
+        ["q7", "true", "null"].into_iter().for_each(|value| drop(Secret::new(value)));
         let _unlisted = Secret::unlisted("unlisted-value");
-        assert!(matches!(redact("abc12 unlisted-value"), Cow::Borrowed("abc12 unlisted-value")));
+        let text = "q7 true null unlisted-value";
+        assert!(matches!(redact(text), Cow::Borrowed(same) if same == text));
+    }
+
+    #[test]
+    fn values_of_three_to_five_characters_are_found_as_whole_words() {
+        let listed = listed(&["q7x", "4711", "longer-one"]);
+        let clean = "[redacted], pin_[redacted]: q7xy aq7x 47110 [redacted]! x[redacted]x \u{e9}q7x";
+        assert_eq!(listed.redact("q7x, pin_4711: q7xy aq7x 47110 q7x! xlonger-onex \u{e9}q7x"), clean);
     }
 
     #[test]

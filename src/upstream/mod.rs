@@ -53,6 +53,8 @@ pub trait Upstream: Send + Sync {
 pub enum Operation {
     /// All pages of all lists, with the server's own description.
     List,
+    /// Start, handshake and lists, for a call to a server that has not been listed yet.
+    Connect,
     /// `tools/call`.
     Tool {
         /// Wire name.
@@ -105,7 +107,7 @@ impl Operation {
     #[must_use]
     pub fn method(&self) -> &'static str {
         match self {
-            Self::List => "tools/list",
+            Self::List | Self::Connect => "tools/list",
             Self::Tool { .. } => "tools/call",
             Self::Resource { .. } => "resources/read",
             Self::Prompt { .. } => "prompts/get",
@@ -118,6 +120,7 @@ impl Operation {
     pub fn name(&self) -> Cow<'_, str> {
         match self {
             Self::List => "list".into(),
+            Self::Connect => "connect".into(),
             Self::Tool { name, .. } => name.into(),
             Self::Resource { .. } => "read_resource".into(),
             Self::Prompt { name, .. } => format!("prompt {name}").into(),
@@ -129,7 +132,7 @@ impl Operation {
     #[must_use]
     pub fn arguments(&self) -> String {
         stubgen::canonical_json(&match self {
-            Self::List => Value::Null,
+            Self::List | Self::Connect => Value::Null,
             Self::Tool { arguments, .. } | Self::Prompt { arguments, .. } => Value::Object(arguments.clone()),
             Self::Resource { uri, .. } => Value::String(uri.clone()),
             Self::Complete { params, .. } => Value::Object(params.clone()),
@@ -140,7 +143,7 @@ impl Operation {
     #[must_use]
     pub fn is_repeatable(&self) -> bool {
         match self {
-            Self::List | Self::Resource { .. } | Self::Prompt { .. } | Self::Complete { .. } => true,
+            Self::List | Self::Connect | Self::Resource { .. } | Self::Prompt { .. } | Self::Complete { .. } => true,
             Self::Tool { repeatable, .. } => *repeatable,
         }
     }

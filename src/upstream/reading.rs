@@ -69,7 +69,7 @@ impl Reading {
     pub(super) fn is_current(&self, now: Changes, operation: &Operation) -> bool {
         let is_same = match operation {
             Operation::Tool { .. } => self.changes.tools == now.tools,
-            Operation::List => self.changes == now,
+            Operation::List | Operation::Connect => self.changes == now,
             _ => self.changes.others == now.others,
         };
         is_same && self.until.is_none_or(|until| Instant::now() < until)
@@ -87,7 +87,7 @@ impl Reading {
     /// The difference, if the server lists something else.
     pub(super) fn check(&self, operation: &Operation) -> Result<(), String> {
         let (what, listed, known) = match operation {
-            Operation::List => return Ok(()),
+            Operation::List | Operation::Connect => return Ok(()),
             Operation::Tool { name, definition, .. } => ("tool", self.listed.tools.get(name), Some(definition)),
             Operation::Resource { uri, definition } => {
                 ("resource", self.listed.resources.get(uri), definition.as_ref())

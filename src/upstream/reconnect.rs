@@ -135,9 +135,9 @@ struct Shared<C: Connect> {
 /// Connection settings of one server.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct ConnectionSettings {
-    /// Timeout of start and handshake.
+    /// Time for start, handshake and the first list together.
     pub(super) connect: Duration,
-    /// Timeout of the list that follows them.
+    /// Time for each later list.
     pub(super) list: Duration,
     /// Validity of a list of a server without sessions; `None` uses the server's `ttlMs`.
     pub(super) refresh: Option<Duration>,
@@ -312,19 +312,26 @@ impl<C: Connect> Shared<C> {
                 }
                 _ => {}
             }
-            match self.read(link, &basis).await {
-                // The connection was dead already: only a new one can serve.
+            match self.read(link, &basis, self.settings.list).await {
+                // It was dead already: only a new one can serve.
                 Err(error) if error.code == ErrorCode::TransportDead => {}
                 Err(error) => return Err((error, Some(Arc::clone(link)))),
                 Ok(reading) => return Ok(Live { link: Arc::clone(link), reading }),
             }
         }
-        let link = self.connect().await.map_err(|error| (error, None))?;
-        match self.read(&link, &Basis { last: None, ..basis }).await {
-            Ok(reading) => Ok(Live { link, reading }),
-            Err(error) if error.code == ErrorCode::TransportDead => Err((error, None)),
-            Err(error) => Err((error, Some(link))),
-        }
+        let connected = async {
+            let link = self.connector.connect().await.map(Arc::new).map_err(|error| (error, None))?;
+            match self.read(&link, &Basis { last: None, ..basis }, self.settings.connect).await {
+                Ok(reading) => Ok(Live { link, reading }),
+                Err(error) if error.code == ErrorCode::TransportDead => Err((error, None)),
+                Err(error) => Err((error, Some(link))),
+            }
+        };
+        let limit = self.settings.connect;
+        tokio::time::timeout(limit, connected).await.unwrap_or_else(|_| {
+            let error = Error::new(ErrorCode::TransportDead, format!("it was not ready within {limit:?}"));
+            Err((error.hint("raise `connect_timeout`, or start the server by hand to see what it waits for"), None))
+        })
     }
 
     async fn answers(&self, link: &C::Link) -> bool {
@@ -359,15 +366,6 @@ impl<C: Connect> Shared<C> {
             }
         });
         *self.idle_stop.lock() = Some(idle_stop);
-    }
-
-    async fn connect(&self) -> Result<Arc<C::Link>> {
-        let limit = self.settings.connect;
-        match tokio::time::timeout(limit, self.connector.connect()).await {
-            Ok(connected) => connected.map(Arc::new),
-            Err(_) => Err(Error::new(ErrorCode::TransportDead, format!("it was not ready within {limit:?}"))
-                .hint("raise `connect_timeout`, or start the server by hand to see what it waits for")),
-        }
     }
 
     fn settle(&self, attempt: &Result<Live<C::Link>, Failure<C::Link>>, version: Option<Version>) {
@@ -430,6 +428,9 @@ impl<C: Connect> Upstream for Reconnect<C> {
                 return Ok(Answer::Listing(Listing { was_at_hand: true, ..listing }));
             }
             let Live { link, reading } = self.live(operation).await?;
+            if matches!(operation, Operation::Connect) {
+                return Ok(Answer::Listing(Listing::default()));
+            }
             // It may just have been read.
             if is_list && let Some(listing) = shared.take() {
                 return Ok(Answer::Listing(listing));

@@ -51,7 +51,7 @@ impl<U: Upstream> Upstream for Timeout<U> {
     async fn call(&self, operation: &Operation, progress: &Progress) -> Result<Answer> {
         let Limits { call, most, connect } = self.limits;
         let (limit, most) = match operation {
-            Operation::List => (call + connect, most + connect),
+            Operation::List | Operation::Connect => (call + connect, most + connect),
             _ => (call, most),
         };
         let mut last = Instant::now() + most;

@@ -1,6 +1,8 @@
 //! The command line: help, exit codes, and the commands that need only the sample servers.
 
-use crate::client::Fence;
+use std::time::{Duration, Instant};
+
+use crate::client::{Fence, finish};
 use crate::faulty::{faulty, samples};
 use crate::reviewed;
 
@@ -29,7 +31,11 @@ fn exit_codes_are_as_documented() {
     let dead = fence.write("dead.toml", "[servers.x]\ncommand = \"no-such-program-anywhere\"\n");
     let good = fence.write("good.star", "tickets.get_ticket(id=1)['title']");
     let bad = fence.write("bad.js", "throw new Error('no')");
-    let [config, broken, dead, good, bad] = [config, broken, dead, good, bad].map(|p| p.to_string_lossy().into_owned());
+    let short = fence.write("short.toml", "[sandbox.limits]\nwall = \"5s\"\ncpu = \"100ms\"\n");
+    let busy = fence.write("busy.js", "while (true) {}");
+    let idle = fence.write("idle.js", "await new Promise((r) => setTimeout(r, 50000))");
+    let [config, broken, dead, good, bad, short, busy, idle] =
+        [config, broken, dead, good, bad, short, busy, idle].map(|p| p.to_string_lossy().into_owned());
     let cases: &[(&[&str], i32, &str)] = &[
         (&["--config", &config, "run", &good], 0, "gift cards"),
         (&["--config", &config, "run", &bad], 1, "SCRIPT_ERROR: Error: no"),
@@ -43,6 +49,14 @@ fn exit_codes_are_as_documented() {
         (&["--config", &config, "call", "tickets", "get_ticket", "{\"id\": 99}"], 1, "there is no ticket 99"),
         (&["--config", &config, "call", "tickets", "get_ticket", "{id}"], 1, "not valid JSON"),
         (&["--no-such-flag"], 2, "--no-such-flag"),
+        (&["--config", &short, "run", &busy], 1, "LIMIT_EXCEEDED"),
+        (&["--config", &short, "run", &idle], 1, "TIMEOUT"),
+        (&["--config", &config, "run", "--timeout", "0.2", &idle], 1, "TIMEOUT"),
+        (&["--config", &config, "run", "--timeout", "0", &good], 2, "--timeout: 0 is no time"),
+        (&["--config", &config, "run", "--timeout", "-1", &good], 2, "--timeout: -1 is no time"),
+        (&["--config", &config, "run", "--timeout", "300", &good], 0, "the timeout of 300s was cut to 120s"),
+        (&["--config", &config, "--engine", "v9", "run", &bad], 2, "no JavaScript engine `v9`; it has quickjs"),
+        (&["demo", "--engine", "v9"], 2, "no JavaScript engine `v9`; it has quickjs"),
     ];
     for (args, code, says) in cases {
         let output = fence.run(*args);
@@ -198,4 +212,86 @@ fn doctor_explains_a_server_that_does_not_start() {
     fence.write("forge.toml", &config);
     let output = fence.run(["doctor"]);
     assert!(output.code == Some(3) && output.stdout.contains("FAULTY_TOKEN"), "{output:?}");
+}
+
+#[test]
+fn a_server_that_hangs_holds_up_only_what_needs_it() {
+    let fence = Fence::new();
+    let hanging = "[servers.hanging]\ncommand = \"sleep\"\nargs = [\"600\"]\nconnect_timeout = \"40s\"\n";
+    fence.write("forge.toml", &format!("{}\n{hanging}", samples()));
+    fence.write("a.star", "tickets.get_ticket(id=1)['title']");
+    // Arguments, what is said, and whether every server is waited for in good time.
+    let cases: [(&[&str], &str, bool); 5] = [
+        (&["call", "tickets", "get_ticket", "{\"id\": 1}"], "gift cards", false),
+        (&["ls", "/tickets"], "get_ticket", false),
+        (&["cat", "/tickets/get_ticket.pyi"], "def get_ticket", false),
+        (&["ls"], "hanging/", true),
+        (&["run", "a.star"], "gift cards", true),
+    ];
+    for (args, says, waits) in cases {
+        let started = Instant::now();
+        let output = fence.run(args).success();
+        let took = started.elapsed();
+        assert!(output.stdout.contains(says), "{args:?}: {output:?}");
+        assert_eq!(output.stderr.contains("note: still starting after 10s: hanging"), waits, "{args:?}: {output:?}");
+        assert!(took < Duration::from_secs(if waits { 25 } else { 9 }), "{args:?}: {took:?}");
+    }
+}
+
+#[test]
+fn init_writes_the_file_that_it_is_given() {
+    let cases: [(&[&str], Option<&str>); 5] = [
+        (&["init"], Some("forge.toml")),
+        (&["init", "a.toml"], Some("a.toml")),
+        (&["init", "--config", "b.toml"], Some("b.toml")),
+        (&["--config", "c.toml", "init", "c.toml"], Some("c.toml")),
+        (&["--config", "d.toml", "init", "e.toml"], None),
+    ];
+    for (args, expected) in cases {
+        let fence = Fence::new();
+        let output = fence.run(args);
+        assert_eq!(output.code, Some(if expected.is_some() { 0 } else { 2 }), "{args:?}: {output:?}");
+        let written = std::fs::read_dir(fence.work()).expect("a folder").map(|file| file.expect("a file").file_name());
+        assert_eq!(written.collect::<Vec<_>>(), expected.into_iter().collect::<Vec<_>>(), "{args:?}");
+    }
+}
+
+#[test]
+fn what_is_logged_is_decided_by_the_option_then_the_variable_then_the_default() {
+    let fence = Fence::new();
+    fence.write("forge.toml", "[servers.down]\nurl = \"http://127.0.0.1:9/mcp\"\n");
+    // The option, the variable, and whether messages of the gateway and of its MCP library are there.
+    let cases = [
+        (None, None, false, false),
+        (None, Some(""), false, false),
+        (None, Some("forgefs=debug"), true, false),
+        (Some("forgefs=debug,rmcp=error"), Some("off"), true, true),
+        (Some("off"), Some("debug"), false, false),
+    ];
+    for (option, variable, ours, library) in cases {
+        let mut command = fence.forgefs(["ls"]);
+        command.args(option.iter().flat_map(|filter| ["--log", filter]));
+        command.envs(variable.map(|filter| ("RUST_LOG", filter)));
+        let stderr = finish(&mut command, "").success().stderr;
+        let has = (stderr.contains(" forgefs::"), stderr.contains(" rmcp::"));
+        assert_eq!(has, (ours, library), "{option:?} {variable:?}: {stderr}");
+    }
+}
+
+#[test]
+fn a_dry_run_says_how_many_calls_were_not_made_and_that_they_cost_nothing() {
+    let fence = Fence::new();
+    fence.write("forge.toml", &samples());
+    let cases = [
+        ("try_call(tickets.delete_ticket, id=1)\ntry_call(tickets.get_ticket, idd=1)\n1", "2 of 2"),
+        ("tickets.get_ticket(id=1)\ntickets.delete_ticket(id=1)\n1", "1 of 2"),
+    ];
+    for (script, not_made) in cases {
+        let output = fence.run_with_input(["run", "--dry-run", "--lang", "starlark", "-"], script).success();
+        assert!(output.stderr.contains(&format!("--- dry run: {not_made} calls not made")), "{script}: {output:?}");
+    }
+    let planned = ["run", "--json", "--dry-run", "--lang", "starlark", "-"];
+    let output = fence.run_with_input(planned, "tickets.delete_ticket(id=1)").success().stdout;
+    let value: serde_json::Value = serde_json::from_str(&output).expect("one object");
+    assert_eq!((&value["calls"][0]["outcome"], &value["calls"][0]["cost"]), (&"planned".into(), &0.into()), "{value}");
 }

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use forgefs::cli::init;
 use forgefs::config::{Audit, AuditTo, Config, ConfigError, Manifest, Transport};
-use forgefs::redact::secret;
+use forgefs::redact::{self, Surface, secret};
 use proptest::prelude::*;
 
 /// Environment of every test here.
@@ -374,5 +374,15 @@ proptest! {
                 prop_assert!(error.position.is_some(), "{error}\n{text}");
             }
         }
+    }
+}
+
+#[test]
+fn the_host_of_a_server_is_taken_out_of_errors_on_either_transport_over_http() {
+    for transport in ["http", "sse"] {
+        let host = format!("gateway-of-{transport}");
+        parse(&format!("[servers.a]\ntransport = \"{transport}\"\nurl = \"https://{host}/mcp\"\n")).expect("valid");
+        let error = redact::text(Surface::Error, &format!("no route to {host}:443")).into_owned();
+        assert_eq!(error, "no route to [redacted:host]:443", "{transport}");
     }
 }

@@ -358,3 +358,50 @@ async fn a_server_that_keeps_failing_is_left_alone_and_found_again() {
     assert_eq!(act(&session, "act", "5", "none").await, "5");
     assert_eq!((log.count("call 4"), log.count("call 5")), (0, 1));
 }
+
+#[tokio::test]
+async fn a_server_that_was_never_listed_is_started_by_calls_until_its_breaker_opens() {
+    let fence = Fence::new();
+    let starts = fence.work().join("starts");
+    let script = format!("echo start >> {}; exit 1", starts.display());
+    let count = || std::fs::read_to_string(&starts).unwrap_or_default().lines().count();
+    let config = format!(
+        "[servers.down]\ncommand = \"sh\"\nargs = [\"-c\", {script:?}]\n\
+         breaker = {{ faults = 3, pause = \"100s\" }}\n"
+    );
+    let session = fence.serve(&config).await;
+    while !state(&session, "down").await.contains("failed") {
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    let before = count();
+    // The pause after the first failed attempt is over; the gateway's own next one comes after five seconds.
+    tokio::time::sleep(Duration::from_millis(700)).await;
+    let code = "try { return await down.act() } catch (e) { return e.code }";
+    let mut codes = Vec::new();
+    for _ in 0..4 {
+        codes.push(session.execute("javascript", code).await);
+    }
+    assert_eq!(codes, ["TRANSPORT_DEAD", "TRANSPORT_DEAD", "TRANSPORT_DEAD", "CIRCUIT_OPEN"]);
+    assert!(count() > before, "no call started it");
+}
+
+#[tokio::test]
+async fn a_call_starts_a_server_that_works_again() {
+    let Some(config) = faulty(&[]) else { return };
+    let fence = Fence::new();
+    let marker = fence.work().join("works");
+    let start = format!("[ -e {} ] && exec python3 \"$0\"", marker.display());
+    let config = config
+        .replace("command = \"python3\"", "command = \"sh\"")
+        .replace("args = [", &format!("args = [\"-c\", {start:?}, "));
+    let session = fence.serve(&config).await;
+    while !state(&session, "faulty").await.contains("failed") {
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    std::fs::write(&marker, "").expect("writable");
+    tokio::time::sleep(Duration::from_millis(700)).await;
+    let error = session.execute_err("javascript", "await faulty.act({nonce: 'x'})").await;
+    assert!(error.contains("faulty is up now; its tools are there from the next script on"), "{error}");
+    session.ready(&["faulty"]).await;
+    assert_eq!(session.execute("javascript", "return await faulty.act({nonce: 'x'})").await, "x");
+}

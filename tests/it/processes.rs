@@ -1,11 +1,12 @@
 //! Child servers: none is left behind after any end of the gateway, and their stderr is readable.
 
+use std::fs;
 use std::time::Duration;
 
 use serde_json::json;
 
-use crate::client::{Fence, Session};
-use crate::faulty::{Log, all_end, faulty, log, runs};
+use crate::client::{Era, Fence, Session};
+use crate::faulty::{Log, all_end, faulty, log, runs, samples};
 
 /// A gateway with one faulty server that was called once.
 async fn started(fence: &Fence, args: &[&str]) -> Option<(Session, Log)> {
@@ -93,4 +94,37 @@ async fn a_script_that_is_stopped_cancels_its_calls() {
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
     panic!("{:?}", log.lines());
+}
+
+/// A client that does not close what it has open must not hand it to servers and workers.
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn descriptors_that_a_client_left_open_reach_neither_servers_nor_workers() {
+    use nix::fcntl::{FcntlArg, FdFlag, fcntl};
+
+    let fence = Fence::new();
+    let path = fence.write("left-open", "of the client");
+    let left_open = fs::File::open(&path).expect("the file is there");
+    fcntl(&left_open, FcntlArg::F_SETFD(FdFlag::empty())).expect("it can be inherited");
+    fence.write("forge.toml", &samples());
+    let session = fence.connect(Era::Modern, fence.forgefs(["serve"])).await;
+    session.ready(&["tickets"]).await;
+    assert_eq!(session.execute("starlark", "tickets.get_ticket(id=1)['id']").await, 1);
+    let has_it = |pid: u32| {
+        let descriptors = fs::read_dir(format!("/proc/{pid}/fd")).ok()?;
+        Some(descriptors.flatten().any(|entry| fs::read_link(entry.path()).is_ok_and(|to| to == path)))
+    };
+    assert_eq!(has_it(session.pid), Some(true), "the gateway got it");
+    let started = || {
+        let processes = fs::read_dir("/proc").expect("/proc").flatten();
+        processes.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok()).filter(|pid| {
+            let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+            let parent = stat.rsplit_once(')').and_then(|(_, rest)| rest.split_whitespace().nth(1));
+            parent == Some(&session.pid.to_string())
+        })
+    };
+    // A worker cannot be looked into by ordinary users.
+    let looked_into: Vec<_> = started().filter_map(|pid| Some((pid, has_it(pid)?))).collect();
+    assert!(looked_into.len() >= 3, "three servers at least: {looked_into:?}");
+    assert!(looked_into.iter().all(|(_, has_it)| !has_it), "{looked_into:?}");
 }

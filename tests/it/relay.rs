@@ -174,7 +174,7 @@ async fn odd_lists_are_named_safely() {
     let read = async |path: &str| session.call("cat", json!({ "path": path })).await;
     assert_eq!(read("/offers/resources/Notes_~2.md").await.text, "text of x://b\nsecond line\n");
     assert_eq!(read("/offers/resources/x://query?a=b&c=*").await.text, "text of x://query?a=b&c=*\nsecond line\n");
-    let second = session.call("cat", json!({"path": "/offers/resources/x://q/../r", "lines": "2-2"})).await;
+    let second = session.call("cat", json!({"path": "/offers/resources/x://q/..r", "lines": "2-2"})).await;
     assert_eq!(second.text, "second line\n");
     let two = read("/offers/resources/x://two").await.text;
     assert!(two.contains("## x://two/1\none\n## x://two/2\n(image/png, 3 bytes;"), "{two}");
@@ -183,6 +183,24 @@ async fn odd_lists_are_named_safely() {
     assert!(all.contains("text of x://no-name"), "{all}");
     let nowhere = read("/offers/**/etc_passwd").await;
     assert!(nowhere.is_error, "{}", nowhere.text);
+
+    for uri in [
+        "data:text/plain,hello",
+        "JavaScript:alert(1)",
+        "ftp://h/a",
+        "gopher://h/a",
+        "telnet://h",
+        "ldap://h/a",
+        "x://q/../r",
+        "x://q/%2E%2e/r",
+        "file:///a/%2e.%2Fb",
+        "x:..",
+        "file:///a/b\\\\..\\\\c",
+    ] {
+        let code = format!("return await forge.readResource('offers', '{uri}')");
+        let error = session.execute_err("javascript", &code).await;
+        assert!(error.contains("INVALID_ARGS: resources of that kind are not read"), "{uri}: {error}");
+    }
 
     let prompts = session.call("ls", json!({"path": "/offers/prompts"})).await.text;
     assert!(

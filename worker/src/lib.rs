@@ -79,6 +79,14 @@ enum JsEngine {
     None,
 }
 
+/// The names of the JavaScript engines of this build, as `--engine` takes them.
+pub const JS_ENGINES: &[&str] = &[
+    #[cfg(feature = "quickjs")]
+    "quickjs",
+    #[cfg(feature = "v8")]
+    "v8",
+];
+
 impl JsEngine {
     fn from_args(mut args: impl Iterator<Item = String>) -> anyhow::Result<Self> {
         let Some(flag) = args.next() else { return Ok(Self::preferred()) };

@@ -7,7 +7,7 @@ use crate::upstream::Operation;
 /// Reason to ask the user before this call, if any. A tool's own name beats a pattern; of several patterns the
 /// strictest counts. Completions need no approval: the client requests them while its user types.
 pub(super) fn wanted(rules: &Rules, asked: &Asked<'_>) -> Option<Reason> {
-    if matches!(asked.operation, Operation::Complete { .. } | Operation::List) {
+    if matches!(asked.operation, Operation::Complete { .. } | Operation::List | Operation::Connect) {
         return None;
     }
     let approvals = rules.approvals.get(&asked.entry.name)?;

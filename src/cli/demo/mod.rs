@@ -14,7 +14,7 @@ use serde_json::Value;
 use wire::Language;
 
 use super::ui::Ui;
-use super::{Failure, own_executable};
+use super::{Failure, Global, own_executable};
 use crate::config::{Config, Server, Transport};
 use crate::execution::Request;
 use crate::gateway::{Gateway, Options};
@@ -46,8 +46,8 @@ pub(super) async fn serve(args: ServerArgs) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-pub(super) async fn demo(ui: Ui) -> Result<ExitCode, Failure> {
-    let mut walk = Walk::start(ui).await?;
+pub(super) async fn demo(global: &Global, ui: Ui) -> Result<ExitCode, Failure> {
+    let mut walk = Walk::start(global, ui).await?;
     walk.surface();
     walk.discovery().await?;
     let cat = ["/tickets/list_tickets.pyi", "/people/list_on_call.pyi", "/calendar/find_free_slot.pyi"];
@@ -70,8 +70,8 @@ struct Walk {
 }
 
 impl Walk {
-    async fn start(ui: Ui) -> Result<Self, Failure> {
-        // The path of the program, not /proc/self: that would be the launcher's own.
+    async fn start(global: &Global, ui: Ui) -> Result<Self, Failure> {
+        // The program to start is named by its path, not by /proc/self: that would be the launcher's own.
         let exe = std::env::current_exe().map_err(|error| Failure::internal(error.to_string()))?;
         let entry = |(role, description): (&str, &str)| {
             let transport = Transport::Stdio {
@@ -84,8 +84,8 @@ impl Walk {
             (role.to_owned(), server)
         };
         let config = Config { servers: ROLES.into_iter().map(entry).collect(), ..Config::empty() };
-        let options =
-            Options { config, catalogs: Vec::new(), worker: own_executable(), worker_args: vec!["worker".into()] };
+        let (worker, worker_args) = (own_executable()?, global.worker_args());
+        let options = Options { config, catalogs: Vec::new(), worker, worker_args };
         let gateway = Gateway::start(options)?;
         gateway.warm_up();
         gateway.settle(Duration::from_secs(30)).await;

@@ -1,4 +1,4 @@
-// Urgent payment tickets without an owner go to whoever is on call, who gets a slot to look at them.
+// Open payment tickets without an owner go to whoever is on call, who gets a slot to look at them.
 const [{ tickets: open }, { on_call }] = await Promise.all([
   tickets.list_tickets({ status: "open" }),
   people.list_on_call({ team: "payments" }),

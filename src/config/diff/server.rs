@@ -51,21 +51,22 @@ pub(super) fn compare(key: &str, now: &Server, next: &Server, widened: &mut Wide
 /// Program and address: any change counts as widening.
 fn reached(key: &str, now: &Transport, next: &Transport, widened: &mut Widened) {
     match (now, next) {
-        (Transport::Stdio { command, args, env, cwd }, Transport::Stdio { .. }) => {
-            let Transport::Stdio { command: to_command, args: to_args, env: to_env, cwd: to_cwd } = next else {
-                return;
-            };
+        (
+            Transport::Stdio { command, args, env, cwd },
+            Transport::Stdio { command: to_command, args: to_args, env: to_env, cwd: to_cwd },
+        ) => {
             widened.add(format!("{key}.command"), "changed", to_command != command);
             widened.add(format!("{key}.args"), "changed", to_args != args);
             widened.add(format!("{key}.env"), "changed", to_env != env);
             widened.add(format!("{key}.cwd"), "changed", to_cwd != cwd);
         }
-        (Transport::Http { url, headers }, Transport::Http { url: to, headers: with })
-        | (Transport::Sse { url, headers }, Transport::Sse { url: to, headers: with }) => {
+        (Transport::Http { kind, url, headers }, Transport::Http { kind: to_kind, url: to, headers: with })
+            if kind == to_kind =>
+        {
             widened.add(format!("{key}.url"), "changed", to != url);
             widened.add(format!("{key}.headers"), "changed", with != headers);
         }
-        (Transport::Stdio { .. } | Transport::Http { .. } | Transport::Sse { .. }, _) => {
+        (Transport::Stdio { .. } | Transport::Http { .. }, _) => {
             widened.add(format!("{key}.transport"), "changed", true);
         }
     }

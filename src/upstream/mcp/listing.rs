@@ -22,8 +22,8 @@ const LEAST_ENTRY: usize = 512;
 const TREE_BYTES_A_BYTE: usize = 16;
 /// Most entries of each list other than the tools.
 const MAX_ENTRIES: usize = limits::OFFERS.max;
-/// Timeout of the other lists, so that a server that never answers one keeps its tools.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// How long the lists besides the tools may take, so that a server that never answers one still has its tools.
+pub(super) const PATIENCE: Duration = Duration::from_secs(10);
 
 /// The four lists.
 #[derive(Clone, Copy)]
@@ -86,9 +86,10 @@ impl Client {
         };
         let others = &for_others;
         let patiently = |list, declared| async move {
-            match tokio::time::timeout(PATIENCE, asked(list, declared, others)).await {
+            let patience = self.patience;
+            match tokio::time::timeout(patience, asked(list, declared, others)).await {
                 Ok(answer) => answer.map(|all| all.entries).map_err(|failed| failed.describe(self)),
-                Err(_) => Err(format!("no answer to `{}` within {PATIENCE:?}", list.names().0)),
+                Err(_) => Err(format!("no answer to `{}` within {patience:?}", list.names().0)),
             }
         };
         let (tools, resources, templates, prompts) = tokio::join!(

@@ -21,6 +21,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use rmcp::model::{
@@ -45,7 +46,7 @@ use super::reconnect::{Connect, Fault, Link, Rounds};
 use super::stderr::Stderr;
 use super::{Answer, Block, Listing, Operation, Progress, Subject, ToolAnswer};
 use crate::auth::Version;
-use crate::config::{self, Transport};
+use crate::config::{self, HttpKind, Transport};
 use crate::error::{Error, ErrorCode, Result};
 use crate::redact::secret::Secret;
 use crate::task::{self, Task};
@@ -60,6 +61,7 @@ pub(super) struct Connector {
     transport: Transport,
     authorization: Authorization,
     relays: config::Relays,
+    patience: Duration,
     stderr: Stderr,
     events: EventSender,
 }
@@ -68,7 +70,10 @@ impl Connector {
     /// Keeps a process's stderr in `stderr`, and sends a connection's events to `events`.
     pub(super) fn new(name: &str, server: &config::Server, stderr: Stderr, events: EventSender) -> Self {
         let (name, authorization) = (name.to_owned(), Authorization::of(name, server));
-        Self { name, transport: server.transport.clone(), authorization, relays: server.relays, stderr, events }
+        let (transport, relays) = (server.transport.clone(), server.relays);
+        // They count for the time to connect, and must leave some of it.
+        let patience = listing::PATIENCE.min(server.connect_timeout / 2);
+        Self { name, transport, authorization, relays, patience, stderr, events }
     }
 }
 
@@ -83,7 +88,7 @@ impl Connect for Connector {
     /// Tries `server/discover`, then the handshake of the older revisions, and over HTTP the oldest transport
     /// (HTTP+SSE) if the address takes no messages. The error includes the end of a process's stderr.
     async fn connect(&self) -> Result<Client> {
-        if let Transport::Sse { url, headers } = &self.transport {
+        if let Transport::Http { kind: HttpKind::Sse, url, headers } = &self.transport {
             return self.connect_sse(url, headers).await.map_err(|failed| self.describe(failed));
         }
         let auto = ClientLifecycleMode::Auto {
@@ -93,7 +98,7 @@ impl Connect for Connector {
         match self.attempt(auto).await {
             Ok(client) => Ok(client),
             Err(Failed::Handshake(error)) if takes_no_messages(&error) => {
-                let Transport::Http { url, headers } = &self.transport else {
+                let Transport::Http { url, headers, .. } = &self.transport else {
                     return Err(self.describe(Failed::Handshake(error)));
                 };
                 // The first transport's error says more than the failure of the second.
@@ -122,7 +127,8 @@ impl Connector {
                     Err(error) => Err(Failed::Process(error, self.last_words().await)),
                 }
             }
-            Transport::Http { url, headers } => {
+            Transport::Http { kind: HttpKind::Sse, url, headers } => self.connect_sse(url, headers).await,
+            Transport::Http { kind: HttpKind::Streamable, url, headers } => {
                 let in_session = Arc::default();
                 let authorization = self.authorization.clone();
                 let transport = http::transport(url, headers, authorization, Arc::clone(&in_session));
@@ -130,7 +136,6 @@ impl Connector {
                 let service = self.handler().serve_with_lifecycle(transport, lifecycle).await;
                 Ok(self.client(service.map_err(Failed::Handshake)?, Arc::default(), Some(in_session)))
             }
-            Transport::Sse { url, headers } => self.connect_sse(url, headers).await,
         }
     }
 
@@ -154,7 +159,8 @@ impl Connector {
         in_session: Option<Arc<AtomicBool>>,
     ) -> Client {
         let _subscription = subscribe(&self.name, service.peer(), &service.service().events);
-        Client { name: self.name.clone(), service, stderr: self.stderr.clone(), ended, in_session, _subscription }
+        let (name, stderr, patience) = (self.name.clone(), self.stderr.clone(), self.patience);
+        Client { name, service, stderr, ended, in_session, patience, _subscription }
     }
 
     async fn last_words(&self) -> String {
@@ -217,6 +223,8 @@ pub(super) struct Client {
     /// The transport has ended, although not every request has seen it yet.
     ended: Arc<AtomicBool>,
     in_session: Option<Arc<AtomicBool>>,
+    /// How long the lists besides the tools may take.
+    patience: Duration,
     _subscription: Option<Task>,
 }
 
@@ -273,7 +281,7 @@ impl Client {
                 (params.input_responses, params.request_state) = (responses, state);
                 ClientRequest::ReadResourceRequest(ReadResourceRequest::new(params))
             }
-            Operation::Complete { .. } | Operation::List => match &complete {
+            Operation::Complete { .. } | Operation::List | Operation::Connect => match &complete {
                 Some(params) => ClientRequest::CompleteRequest(CompleteRequest::new(params.clone())),
                 None => ClientRequest::ListToolsRequest(ListToolsRequest::default()),
             },
@@ -289,7 +297,7 @@ impl Client {
         progress: &Progress,
         rounds: &dyn Rounds,
     ) -> Result<Answer, Fault> {
-        if matches!(operation, Operation::List) {
+        if matches!(operation, Operation::List | Operation::Connect) {
             return self.list(progress).await.map(Answer::Listing);
         }
         let answer = self.perform(operation, progress, rounds).await.map_err(|mut fault| {
@@ -383,7 +391,7 @@ fn strip_protocol(mut value: Value) -> Value {
 /// Required key of an operation's result, also of one too large for rmcp's types.
 fn key(operation: &Operation) -> &'static str {
     match operation {
-        Operation::List => "tools",
+        Operation::List | Operation::Connect => "tools",
         Operation::Tool { .. } => "content",
         Operation::Resource { .. } => "contents",
         Operation::Prompt { .. } => "messages",
@@ -401,7 +409,9 @@ fn large_answer(operation: &Operation, mut result: Map<String, Value>) -> Result
         }
         Operation::Resource { .. } => raw(&serde_json::from_value::<ReadResourceResult>(result)?)?,
         Operation::Prompt { .. } => raw(&serde_json::from_value::<GetPromptResult>(result)?)?,
-        Operation::Complete { .. } | Operation::List => raw(&serde_json::from_value::<CompleteResult>(result)?)?,
+        Operation::Complete { .. } | Operation::List | Operation::Connect => {
+            raw(&serde_json::from_value::<CompleteResult>(result)?)?
+        }
     })
 }
 

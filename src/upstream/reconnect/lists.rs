@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use super::{Basis, Connect, Link as _, LinkState, Shared};
 use crate::error::{Error, ErrorCode, Result};
@@ -10,9 +11,14 @@ use crate::upstream::reading::{Reading, validity};
 use crate::upstream::{Answer, Listing, Operation, Progress};
 
 impl<C: Connect> Shared<C> {
-    /// Reads the list. Wakes the refresher if the list has news for it.
-    pub(super) async fn read(&self, link: &Arc<C::Link>, basis: &Basis<C::Link>) -> Result<Arc<Reading>> {
-        let (limit, asked) = (self.settings.list, self.ask(link));
+    /// Reads the list within `limit`. The refresher of the entry is told where it does not know what is in it.
+    pub(super) async fn read(
+        &self,
+        link: &Arc<C::Link>,
+        basis: &Basis<C::Link>,
+        limit: Duration,
+    ) -> Result<Arc<Reading>> {
+        let asked = self.ask(link);
         let listing = match tokio::time::timeout(limit, link.call(&Operation::List, &Progress::default(), &())).await {
             Ok(Ok(Answer::Listing(listing))) => listing,
             Ok(Ok(_)) => return Err(Error::new(ErrorCode::UpstreamError, "it answered something else than a list")),

@@ -205,6 +205,21 @@ async fn a_server_that_is_never_ready_meets_the_connect_timeout() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn start_and_first_list_share_the_connect_timeout_and_later_lists_have_their_own() {
+    let (plan, upstream) = plan(&[(15, true), (0, true)], &[]);
+    plan.delay.store(10, Ordering::Relaxed);
+    let started = Instant::now();
+    let error = call(&upstream, false).await.expect_err("15 s and 10 s are more than 20 s");
+    assert_eq!((error.message.as_str(), started.elapsed().as_secs()), ("it was not ready within 20s", 20));
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    call(&upstream, false).await.expect("10 s alone are not");
+    plan.delay.store(15, Ordering::Relaxed);
+    plan.changes.fetch_add(1, Ordering::Relaxed);
+    call(&upstream, false).await.expect("nor are 15 s for another list on the same connection");
+    assert_eq!(counts(&plan), (2, 2));
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_connection_in_doubt_is_kept_if_it_answers_and_replaced_if_not() {
     for (mute, connected) in [(false, 1), (true, 2)] {
         let (plan, upstream) = plan(&[], &[Call::Hangs]);

@@ -14,6 +14,8 @@ use super::{layer, syscalls};
 const LANDLOCK: ABI = ABI::V6;
 /// Descriptors: the three standard ones, the frame wire, the memory statistics, and room for the kernel's own.
 const FILES: u64 = 16;
+/// Stack of the thread that shows whether threads still start.
+const PROBE_STACK: usize = 64 << 10;
 
 /// Layers that must be applied before the process has other threads, which inherit them.
 ///
@@ -35,9 +37,7 @@ pub(crate) fn apply(name: &str) -> Layer {
         "dumpable" => did(prctl::set_dumpable(false), "not readable by other processes of the user"),
         "landlock" => landlock(),
         "rlimits" => limits(),
-        "processes" => {
-            did(setrlimit(Resource::RLIMIT_NPROC, 0, 0), "no more processes or threads (not in force for root)")
-        }
+        "processes" => processes(),
         "seccomp" => syscalls::filter(),
         "seccomp_deny" => syscalls::filter_by_deny_list(),
         "seccomp_allow" => syscalls::filter_by_allow_list(),
@@ -62,6 +62,21 @@ fn landlock() -> Result<String, String> {
         Ok(RulesetStatus::PartiallyEnforced) => Ok("no file; the kernel is too old for the rest".to_owned()),
         Ok(_) => Err("the kernel has no landlock".to_owned()),
         Err(error) => Err(error.to_string()),
+    }
+}
+
+/// No more processes or threads: by a limit, which the kernel does not apply to root, and by a filter, which it does.
+fn processes() -> Result<String, String> {
+    let limited = setrlimit(Resource::RLIMIT_NPROC, 0, 0).map_err(|error| error.to_string());
+    let filtered = syscalls::filter_new_processes();
+    // The effect decides, not what the calls answered.
+    match std::thread::Builder::new().stack_size(PROBE_STACK).spawn(|| ()) {
+        Err(_) => Ok("no more processes or threads".to_owned()),
+        Ok(started) => {
+            let _ = started.join();
+            let why = limited.and(filtered).err().map(|why| format!(": {why}")).unwrap_or_default();
+            Err(format!("a new thread still starts{why}"))
+        }
     }
 }
 

@@ -80,6 +80,16 @@ const DEADLY: &[libc::c_long] = &[
     libc::SYS_kexec_load,
 ];
 
+/// Ways to another process or thread.
+const NEW_PROCESSES: &[libc::c_long] = &[
+    libc::SYS_clone,
+    libc::SYS_clone3,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_fork,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_vfork,
+];
+
 /// Applies both filters to every thread.
 pub(super) fn filter() -> Result<String, String> {
     // In this order: the allow-list contains no call that adds a filter.
@@ -98,6 +108,13 @@ pub(super) fn filter_by_deny_list() -> Result<String, String> {
 pub(super) fn filter_by_allow_list() -> Result<String, String> {
     let applied = allow_list().and_then(|program| apply_filter_all_threads(&program));
     applied.map(|()| "what engines need, and nothing else".to_owned()).map_err(|error| error.to_string())
+}
+
+/// Refuses new processes and threads as the limit on their number does.
+pub(super) fn filter_new_processes() -> Result<(), String> {
+    let rules = NEW_PROCESSES.iter().map(|call| (*call, Vec::new())).collect();
+    let program = compile(rules, SeccompAction::Allow, SeccompAction::Errno(libc::EAGAIN as u32));
+    program.and_then(|program| apply_filter_all_threads(&program)).map_err(|error| error.to_string())
 }
 
 fn allow_list() -> Result<BpfProgram, seccompiler::Error> {

@@ -46,7 +46,7 @@ const ALONE: &[(&str, &[&str], Option<i32>)] = &[
     ("landlock", &["read_file", "write_file", "list_folder"], None),
     ("rlimits", &["many_files"], None),
     ("memory", &["much_memory"], None),
-    ("processes", &["thread_of_user", "fork_of_user"], None),
+    ("processes", &["thread", "fork", "spawn", "thread_of_user", "fork_of_user"], None),
     (
         "seccomp_allow",
         &[
