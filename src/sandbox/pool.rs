@@ -102,6 +102,8 @@ impl Pool {
         Metrics {
             idle: count(self.workers.idle()),
             busy: count(self.runs.saturating_sub(self.places.available_permits())),
+            idle_checkers: count(self.checkers.warm.idle()),
+            killed_checkers: self.checkers.warm.counters.killed.get(),
             waiting: count(self.waiting.load(Ordering::Relaxed)),
             ..self.workers.counters.read()
         }

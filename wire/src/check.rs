@@ -48,7 +48,7 @@ pub struct Facts {
 pub struct Stripped {
     /// The JavaScript.
     pub code: String,
-    /// Places of it that have one in the script, in order: line and column of the code, line and column of the script.
+    /// Places of it that have one in the script, in order and each once: line and column of the code, line and column of the script.
     /// All count from 0; columns are UTF-16 units.
     pub map: Vec<[u32; 4]>,
 }

@@ -93,7 +93,7 @@ impl Module {
     }
 }
 
-/// Whether a map goes from one code to the lines of the other, in order.
+/// Refuses a map that does not go from one code to the lines of the other, in order and each place once.
 fn judge(map: &[[u32; 4]], code: &str, written: &[u32]) -> Result<(), &'static str> {
     let stripped = line_lengths(code);
     let is_in = |lines: &[u32], line: u32, column: u32| lines.get(line as usize).is_some_and(|len| column <= *len);
@@ -101,7 +101,7 @@ fn judge(map: &[[u32; 4]], code: &str, written: &[u32]) -> Result<(), &'static s
     if !map.iter().all(is_within) {
         return Err("a place of the source map is not in the code");
     }
-    if !map.is_sorted_by_key(|[line, column, ..]| (*line, *column)) {
+    if !map.is_sorted_by(|[a, b, ..], [c, d, ..]| (a, b) < (c, d)) {
         return Err("the source map is not in order");
     }
     Ok(())
@@ -185,6 +185,7 @@ mod tests {
             (with(vec![[0, 0, 1, 0]]), ValueOf::Return, "a place of the source map is not in the code"),
             (with(vec![[0, 0, 0, u32::MAX]]), ValueOf::Return, "a place of the source map is not in the code"),
             (with(vec![[1, 0, 0, 0], [0, 0, 0, 0]]), ValueOf::Return, "the source map is not in order"),
+            (with(vec![[1, 0, 0, 0], [1, 0, 0, 1]]), ValueOf::Return, "the source map is not in order"),
         ];
         for (stripped, value, why) in cases {
             let made = Module::new("aé", Facts { stripped, value }).map(|module| module.code);

@@ -11,8 +11,9 @@ use crate::engine::script_error;
 use crate::inbox::Inbox;
 use crate::serve::{Wire, protocol_error};
 
-/// Stack that the parser may use: a hundred times what the deepest tree takes that is accepted.
-pub(crate) const STACK: usize = 16 << 20;
+/// Stack of the parser: twice what the deepest tree that is accepted takes in a debug build. Code that nests deeper than
+/// this allows ends the process.
+pub(crate) const STACK: usize = 8 << 20;
 
 /// Checks scripts until stdin ends, which ends the process. A panic ends it too.
 pub(crate) fn serve(

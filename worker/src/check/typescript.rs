@@ -54,7 +54,15 @@ pub(super) fn strip(allocator: &Allocator, check: &Check) -> Result<Stripped, Sc
             [line, column, written_line, written_column]
         })
     });
-    let map = places.collect();
+    let mut map: Vec<[u32; 4]> = places.collect();
+    // Of several tokens at one place the last says most.
+    map.dedup_by(|next, kept| {
+        let is_same = next[..2] == kept[..2];
+        if is_same {
+            *kept = *next;
+        }
+        is_same
+    });
     Ok(Stripped { code: printed.code, map })
 }
 
