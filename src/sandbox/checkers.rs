@@ -52,7 +52,7 @@ impl Checkers {
             answer = self.ask(worker, &code, max_bytes, limit).await;
         }
         let judged = answer.map_err(|failure| explained(failure, &code))?;
-        judged.map_err(|error| Failure::Script(Box::new(error)))
+        judged.map_err(Failure::Script)
     }
 
     /// What one checker says of a script. One that fails is ended.
@@ -62,7 +62,7 @@ impl Checkers {
         code: &str,
         max_bytes: usize,
         limit: Duration,
-    ) -> Result<Result<Script, ScriptError>, Failure> {
+    ) -> Result<Result<Script, Box<ScriptError>>, Failure> {
         let check = Check { check: 0, code: code.to_owned(), max_bytes, max_levels: limits::SCRIPT_NESTING.max };
         let work = async |worker: &mut Worker| {
             let answer = worker.check(check, limit).await?;
@@ -78,10 +78,10 @@ fn judge(
     answer: Result<Facts, ScriptError>,
     code: &str,
     max_bytes: usize,
-) -> Result<Result<Script, ScriptError>, Failure> {
+) -> Result<Result<Script, Box<ScriptError>>, Failure> {
     match answer {
         Ok(facts) => Script::new(code, facts, max_bytes).map(Ok).map_err(|why| Failure::Protocol(why.to_owned())),
-        Err(error) if error.kind == ScriptErrorKind::Syntax => Ok(Err(script::bounded(error, code))),
+        Err(error) if error.kind == ScriptErrorKind::Syntax => Ok(Err(script::bounded(&error, code))),
         Err(error) => Err(Failure::Protocol(format!("an error of kind {:?}", error.kind))),
     }
 }
@@ -90,7 +90,7 @@ fn judge(
 fn explained(failure: Failure, code: &str) -> Failure {
     match failure {
         Failure::Crashed(how) if how.contains(OVERFLOW) => {
-            Failure::Script(Box::new(script::syntax(TOO_DEEP.to_owned(), script::deepest_line(code), 1)))
+            Failure::Script(script::syntax(TOO_DEEP.to_owned(), script::deepest_line(code), 1))
         }
         Failure::Crashed(how) => not_parsed(ErrorCode::LimitExceeded, &format!("the parser ended ({how})")),
         Failure::Timeout(limit) => not_parsed(ErrorCode::LimitExceeded, &format!("it takes more than {limit:?}")),

@@ -114,7 +114,7 @@ impl Pool {
     /// # Errors
     /// The script's first syntax error, or why it was not parsed.
     pub async fn prepare(&self, language: Language, code: &str, max_bytes: usize) -> Result<Script, Failure> {
-        script::measure(code, max_bytes).map_err(|error| Failure::Script(Box::new(error)))?;
+        script::measure(code, max_bytes).map_err(Failure::Script)?;
         match language {
             Language::Starlark => Ok(Script::starlark(code)),
             Language::Javascript => self.checkers.check(code, max_bytes).await,

@@ -50,7 +50,7 @@ impl Script {
 ///
 /// # Errors
 /// A `Syntax` error without a position.
-pub(super) fn measure(code: &str, max_bytes: usize) -> Result<(), ScriptError> {
+pub(super) fn measure(code: &str, max_bytes: usize) -> Result<(), Box<ScriptError>> {
     if code.len() > max_bytes {
         let message = format!("the script has {} bytes, over the limit of {max_bytes}", code.len());
         return Err(syntax(message, 0, 0));
@@ -69,7 +69,7 @@ pub(super) fn without_marks(script: &str) -> Cow<'_, str> {
 }
 
 /// A parser's error with a place within the script, and nothing but words besides.
-pub(super) fn bounded(error: ScriptError, code: &str) -> ScriptError {
+pub(super) fn bounded(error: &ScriptError, code: &str) -> Box<ScriptError> {
     let lines = line_lengths(code);
     let line = (error.line as usize).min(lines.len());
     let end = line.checked_sub(1).and_then(|at| lines.get(at)).map_or(0, |length| length + 1);
@@ -95,6 +95,8 @@ pub(super) fn deepest_line(code: &str) -> u32 {
     deepest.1
 }
 
-pub(super) fn syntax(message: String, line: u32, column: u32) -> ScriptError {
-    ScriptError { kind: ScriptErrorKind::Syntax, message, line, column, trace: Vec::new(), call: None, error: None }
+/// A syntax error.
+pub(super) fn syntax(message: String, line: u32, column: u32) -> Box<ScriptError> {
+    let kind = ScriptErrorKind::Syntax;
+    Box::new(ScriptError { kind, message, line, column, trace: Vec::new(), call: None, error: None })
 }
