@@ -1,9 +1,9 @@
 //! Scripts before they run: parsed with the goal that the engine uses, banned syntax named early, types stripped, and
 //! parsed again as the module that the worker runs.
 //!
-//! All of it sees hostile code, in a process of its own that never runs any ([`serve`]): the parser may recurse until the
-//! stack ends, take all memory or forever, which costs that process and is explained by the gateway. This layer is for good
-//! errors. What it lets through, the engine and the process contain by themselves.
+//! All of it sees hostile code, in a process of its own that never runs any ([`serve`]): a parser that runs out of stack,
+//! memory or time costs that process, and the gateway explains it. This layer is for good errors. What it lets through, the
+//! engine and the process contain by themselves.
 
 mod banned;
 mod depth;
