@@ -98,7 +98,7 @@ async fn starts(config: &Path, size: &str, table: &mut Table) {
     tokio::time::sleep(REST).await;
     let (gateway, workers) = resident(session.pid);
     table.figure("… memory at rest: the gateway".to_owned(), gateway.to_string());
-    table.figure("… its 2 workers together".to_owned(), workers.to_string());
+    table.figure("… its 2 workers and its checker together".to_owned(), workers.to_string());
     session.service.cancel().await.unwrap();
 }
 

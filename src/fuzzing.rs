@@ -15,7 +15,6 @@ pub(crate) use memory::spent;
 pub use crate::broker::fuzzing::{answers, schemas};
 pub use crate::catalog::fuzzing::{definitions, patterns, queries};
 pub use crate::people::fuzzing::shown;
-pub use crate::sandbox::fuzzing::scripts;
 
 /// Total allocation per byte of peak memory: without metered steps, this grows when work is repeated.
 pub(crate) const CHURN: usize = 20;
@@ -55,7 +54,6 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("patterns", patterns),
     ("queries", queries),
     ("schemas", schemas),
-    ("scripts", scripts),
     ("shown", shown),
 ];
 
@@ -103,11 +101,6 @@ mod tests {
         #[test]
         fn schemas_take_linear_steps_and_memory(data in vec(any::<u8>(), 0..400)) {
             schemas(&data);
-        }
-
-        #[test]
-        fn scripts_take_linear_memory(data in vec(any::<u8>(), 0..200)) {
-            scripts(&data);
         }
 
         #[test]

@@ -20,6 +20,8 @@ pub enum Unit {
     Items,
     /// Levels of nesting.
     Levels,
+    /// Seconds of waiting.
+    Seconds,
 }
 
 impl Unit {
@@ -29,6 +31,7 @@ impl Unit {
             Self::Bytes => "byte",
             Self::Items => "item",
             Self::Levels => "level",
+            Self::Seconds => "second",
         };
         if count == 1 { format!("1 {unit}") } else { format!("{count} {unit}s") }
     }

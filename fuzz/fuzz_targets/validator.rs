@@ -5,9 +5,9 @@
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|data: &[u8]| {
-    let Some(code) = forgefs::sandbox::fuzzing::validator(data) else { return };
-    // A QuickJS scope takes ten times as long as all the rest. Known difference: QuickJS wants a `;` where a line ends
-    // with U+2028 or U+2029.
+    let Some(code) = forgefs_worker::fuzzing::validator(data) else { return };
+    // A scope of QuickJS takes ten times as long as all the rest. Known difference: QuickJS wants a `;` where a line
+    // ends with U+2028 or U+2029.
     if data.len() % 8 == 0
         && !code.contains(['\u{2028}', '\u{2029}'])
         && let Err(error) = forgefs_worker::fuzzing::quickjs_compiles(&code)

@@ -78,10 +78,10 @@ pub struct Failed {
 }
 
 impl Failed {
-    /// Explains the failure of a run.
-    pub(super) fn new(failure: Failure, code: &str, script: &Script, broker: &Broker) -> Self {
+    /// The failure of a run, or without `script` that of making it ready.
+    pub(super) fn new(failure: Failure, code: &str, script: Option<&Script>, broker: &Broker) -> Self {
         match failure {
-            Failure::Script(error) => Self::script(*error, code, Some(script), broker),
+            Failure::Script(error) => Self::script(*error, code, script, broker),
             Failure::NotRun(error) => Self::plain(error.code, error.message.clone(), Some(error.suggested_fix())),
             Failure::Timeout(limit) => {
                 let running: Vec<String> = broker

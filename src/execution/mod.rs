@@ -16,7 +16,6 @@ use crate::catalog::Catalog;
 use crate::json;
 use crate::labels::Labels;
 use crate::memory;
-use crate::meter;
 use crate::outcome::Outcome;
 use crate::redact::{self, Outgoing, Redaction, Surface};
 use crate::sandbox::{self, Report};
@@ -30,10 +29,7 @@ use render::Part;
 const PLACEHOLDERS: &str = "`<<EMAIL:1>>` and the like stand for values that are kept from you: give one to a tool as it \
                             is, and the tool gets the value";
 
-/// Most bytes of code that is parsed inline: about half a millisecond.
-const SHORT: usize = 4 << 10;
-
-/// A request to run a script.
+/// What is to be run.
 #[derive(Debug, Clone)]
 pub struct Request {
     /// Language of the script.
@@ -142,14 +138,15 @@ impl ExecutionContext {
         let broker = Arc::new(broker);
         let run = context.session.results.begin();
         let mut audit = Audit::begin(Arc::clone(&broker));
-        let (result, report) = match context.prepare(&request).await {
-            Err(error) => (Err(Failed::script(*error, &request.code, None, &broker)), None),
+        let prepared = context.pool.prepare(request.language, &request.code, context.limits.code_bytes).await;
+        let (result, report) = match prepared {
+            Err(failure) => (Err(Failed::new(failure, &request.code, None, &broker)), None),
             Ok(script) => {
                 let wall = request.timeout.unwrap_or(context.limits.wall).min(context.limits.wall);
                 let mut report = context.pool.run(context.run_frame(&script), &*broker, wall).await;
                 audit.ran_in(&report.engine, &report.confinement);
                 let result = std::mem::replace(&mut report.result, Err(sandbox::Failure::Timeout(wall)));
-                let failed = |failure| Failed::new(failure, &request.code, &script, &broker);
+                let failed = |failure| Failed::new(failure, &request.code, Some(&script), &broker);
                 (result.map_err(failed), Some(report))
             }
         };
@@ -163,16 +160,6 @@ impl ExecutionContext {
             execution.notes.push(format!("the timeout of {asked:?} was cut to {wall:?}, `sandbox.limits.wall`"));
         }
         Execution { run, dry_run: request.dry_run, ..execution }
-    }
-
-    async fn prepare(&self, request: &Request) -> Result<sandbox::Script, Box<wire::ScriptError>> {
-        let (language, limit) = (request.language, self.limits.code_bytes);
-        if request.code.len() <= SHORT {
-            return sandbox::prepare(language, &request.code, limit);
-        }
-        let code = request.code.clone();
-        let prepared = meter::apart(move || sandbox::prepare(language, &code, limit)).await;
-        prepared.unwrap_or_else(|stopped| Err(sandbox::unprepared(&stopped.error("parse the script").message)))
     }
 
     fn run_frame(&self, script: &sandbox::Script) -> Run {

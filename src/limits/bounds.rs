@@ -111,7 +111,12 @@ pub const SHOWN_MEMORY: Bound = Bound::new("arguments or questions as people are
 /// See [`Bound::work`].
 pub const SHOWN_BYTES: Bound = Bound::new("text as people are shown it", Output, 8, 1 << 10);
 /// See [`Bound::work`].
-pub const SCRIPT_MEMORY: Bound = Bound::new("parsing a script, with types and enums taken out", Memory, 600, 512 << 10);
+pub const SCRIPT_MEMORY: Bound = Bound::new(
+    "parsing a script, with types and enums taken out",
+    Memory,
+    wire::PARSING_MEMORY.0,
+    wire::PARSING_MEMORY.1,
+);
 
 /// The table, in the order of the documentation.
 pub(super) const ALL: &[&Bound] = &[

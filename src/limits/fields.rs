@@ -168,15 +168,11 @@ pub const CACHED_LIST: Limit = Limit::new("cached list of a server", 64 << 20, U
 pub const CONFIGURATION: Limit = Limit::new("configuration", 4 << 20, Unit::Bytes, "`forge.toml`");
 /// A script that is read; `sandbox.limits.code` is checked afterwards.
 pub const SCRIPT_FILE: Limit = Limit::new("script read from a file or stdin", 16 << 20, Unit::Bytes, "`forgefs run`");
-/// Levels of the tree of a script.
+/// Levels of the syntax tree of a script.
 pub const SCRIPT_NESTING: Limit = Limit::new("nesting of JavaScript", 500, Unit::Levels, "`execute`, `forgefs run`");
-/// Open `<`.
-pub const SCRIPT_ANGLES: Limit =
-    Limit::new("type arguments that are open", 50, Unit::Levels, "`execute`, `forgefs run`");
-/// Groups and classes of one regular expression.
-pub const SCRIPT_GROUPS: Limit =
-    Limit::new("groups of a regular expression in JavaScript", 250, Unit::Items, "`execute`, `forgefs run`");
-/// Unanswered requests of one script, in total.
+/// Parsing one script.
+pub const PARSING: Limit = Limit::new("parsing JavaScript", 10, Unit::Seconds, "`execute`, `forgefs run`");
+/// Requests of one script that are not answered yet, together.
 pub const IN_FLIGHT: Limit = Limit::new("requests of a script under way", 64 << 20, Unit::Bytes, "calls of scripts");
 /// Catalog requests of one script.
 pub const DISCOVERY: Limit =
@@ -343,8 +339,7 @@ pub(super) const ALL: &[&Limit] = &[
     &CONFIGURATION,
     &SCRIPT_FILE,
     &SCRIPT_NESTING,
-    &SCRIPT_ANGLES,
-    &SCRIPT_GROUPS,
+    &PARSING,
     &IN_FLIGHT,
     &DISCOVERY,
     &RESULTS,

@@ -102,6 +102,7 @@ impl Conversation {
         match message {
             FromWorker::Ready(_) => Err(Failure::Protocol("Ready in the middle of a run".to_owned())),
             FromWorker::Pong(_) => Err(Failure::Protocol("Pong in the middle of a run".to_owned())),
+            FromWorker::Checked(_) => Err(Failure::Protocol("Checked in the middle of a run".to_owned())),
             FromWorker::Call(call) => {
                 self.is_current(call.run)?;
                 if call.call != self.last_call + 1 {

@@ -30,7 +30,11 @@ pub struct Metrics {
     pub idle: u64,
     /// Busy workers now.
     pub busy: u64,
-    /// Scripts in the queue now.
+    /// Checkers that wait for a script now.
+    pub idle_checkers: u64,
+    /// Checkers killed for a deadline, a crash, or a breach of the protocol.
+    pub killed_checkers: u64,
+    /// Scripts that wait for a place now.
     pub waiting: u64,
 }
 
@@ -75,7 +79,7 @@ impl Counter {
         self.0.fetch_add(1, Ordering::Relaxed);
     }
 
-    fn get(&self) -> u64 {
+    pub(super) fn get(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
     }
 }

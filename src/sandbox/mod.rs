@@ -1,8 +1,10 @@
 //! Host side of the sandbox: worker processes, their frames, and their limits.
 //!
-//! A worker is hostile. It gets a script and answers to its calls, nothing else; its output is parsed as untrusted
-//! input, and any violation ends it.
+//! A worker is taken for hostile. It is given a script and answers to its calls, nothing else; what it sends is
+//! parsed as untrusted input, and whatever it does wrong ends it. Scripts are parsed by processes that run none, the
+//! checkers, which are taken for hostile as well.
 
+mod checkers;
 mod conversation;
 #[cfg(any(test, feature = "fuzzing"))]
 #[doc(hidden)]
@@ -11,7 +13,8 @@ mod metrics;
 mod pipes;
 mod pool;
 mod process;
-mod validate;
+mod script;
+mod warm;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,8 +28,7 @@ use crate::pause::Pause;
 pub use conversation::Captured;
 pub use metrics::Metrics;
 pub use pool::{Pool, PoolOptions};
-pub(crate) use validate::unprepared;
-pub use validate::{Script, prepare};
+pub use script::Script;
 
 /// Answers a script's calls. Production has one implementation, the broker.
 #[async_trait]
@@ -60,7 +62,7 @@ pub struct Report {
 pub enum Failure {
     /// The script failed, or met a limit that the engine enforces.
     Script(Box<ScriptError>),
-    /// Nothing ran: the queue is full, or no worker could be started.
+    /// Nothing ran: all places are taken, no worker could be started, or the script could not be parsed.
     NotRun(Error),
     /// The wall clock limit was exceeded.
     Timeout(Duration),

@@ -45,9 +45,9 @@ pub(super) async fn read_frames(stdout: ChildStdout, frames: mpsc::Sender<Result
                 if stdout.read_exact(&mut body).await.is_err() {
                     return;
                 }
-                let measured = task::work_on(len, || json::measure(&body));
+                let (measured, message) = task::work_on(len, || (json::measure(&body), serde_json::from_slice(&body)));
                 let bytes = measured.map_or(len, |found| found.tree_bytes.max(len));
-                match serde_json::from_slice(&body) {
+                match message {
                     Ok(message) => Ok(Frame { message, bytes }),
                     Err(error) => Err(head(&format!("a frame is not a message: {error}"), MAX_WORDS).to_owned()),
                 }

@@ -13,7 +13,7 @@ use futures::{FutureExt as _, StreamExt as _};
 use process_wrap::tokio::{ChildWrapper, CommandWrap, KillOnDrop, ProcessGroup};
 use tokio::sync::mpsc::{self, error::TryRecvError};
 use tokio::time::{Instant, MissedTickBehavior};
-use wire::{Call, CallError, FromWorker, Layer, Outcome, Ready, Reply, Run, ToWorker};
+use wire::{Call, CallError, Check, Facts, FromWorker, Layer, Outcome, Ready, Reply, Run, ScriptError, ToWorker};
 
 use super::conversation::{Conversation, Step};
 use super::pipes::{Frame, last_words, read_frames, write_frames};
@@ -52,11 +52,11 @@ pub(super) struct Worker {
     pub(super) ready: Ready,
     confinement: Arc<[Layer]>,
     pub(super) born: Instant,
-    pub(super) runs: u64,
-    /// Resident memory when it was ready; zero if the platform does not report it.
+    pub(super) uses: u64,
+    /// Resident memory when it was ready; zero where the platform does not tell.
     pub(super) first_memory: u64,
-    /// Number of the last run. It grows by unpredictable steps, so that a compromised worker cannot answer a script in
-    /// advance.
+    /// The number of the last script. They grow by unforeseeable steps, so that a worker which was broken into cannot
+    /// answer a script that it has not been given yet.
     number: u64,
     pings: u64,
 }
@@ -106,7 +106,7 @@ impl Worker {
         let confinement = ready.confinement.clone().into();
         let born = Instant::now();
         let mut worker =
-            Self { child, to, from, stderr, ready, confinement, born, runs: 0, first_memory: 0, number: 0, pings: 0 };
+            Self { child, to, from, stderr, ready, confinement, born, uses: 0, first_memory: 0, number: 0, pings: 0 };
         worker.first_memory = worker.memory();
         Ok(worker)
     }
@@ -114,7 +114,7 @@ impl Worker {
     /// Runs one script. If the future is dropped, the worker must be dropped too, which kills it: it is in the middle
     /// of the script.
     pub(super) async fn run(&mut self, mut run: Run, host: &dyn Host, wall: Duration) -> Report {
-        self.runs += 1;
+        self.uses += 1;
         self.number += u64::from(random::number()) + 1;
         run.run = self.number;
         let engine = self.ready.engines.iter().find(|engine| engine.language == run.language).cloned();
@@ -132,6 +132,35 @@ impl Worker {
         let (output, stats) = conversation.conclude();
         let confinement = Arc::clone(&self.confinement);
         Report { result, output, stats, engine, begun, confinement }
+    }
+
+    /// Has a checker parse one script. Dropping the future leaves it in the middle of it, as in [`Worker::run`].
+    ///
+    /// # Errors
+    /// `Timeout`, `Crashed` or `Protocol`, which end the process.
+    pub(super) async fn check(
+        &mut self,
+        mut check: Check,
+        limit: Duration,
+    ) -> Result<Result<Facts, ScriptError>, Failure> {
+        self.uses += 1;
+        self.number += u64::from(random::number()) + 1;
+        check.check = self.number;
+        let frame =
+            wire::encode(&ToWorker::Check(Box::new(check))).map_err(|error| Failure::Protocol(error.to_string()))?;
+        let exchange = async {
+            let _ = self.to.send(frame).await;
+            self.from.recv().await
+        };
+        match tokio::time::timeout(limit, exchange).await {
+            Ok(Some(Ok(Frame { message: FromWorker::Checked(checked), .. }))) if checked.check == self.number => {
+                Ok(checked.result)
+            }
+            Ok(Some(Ok(_))) => Err(Failure::Protocol("no answer to this check".to_owned())),
+            Ok(Some(Err(error))) => Err(Failure::Protocol(error)),
+            Ok(None) => Err(Failure::Crashed(self.post_mortem().await)),
+            Err(_) => Err(Failure::Timeout(limit)),
+        }
     }
 
     async fn converse(

@@ -173,6 +173,7 @@ impl Snapshot {
         registry.register("catalog_tools", "Tools that agents see", tools);
         let count = |number: u64| ConstGauge::new(i64::try_from(number).unwrap_or(i64::MAX));
         registry.register("workers_idle", "Workers that wait for a script", count(self.pool.idle));
+        registry.register("checkers_idle", "Checkers that wait for a script", count(self.pool.idle_checkers));
         registry.register("workers_busy", "Workers that run a script", count(self.pool.busy));
         registry.register("scripts_waiting", "Scripts that wait for a place", count(self.pool.waiting));
         let pool = [
@@ -183,6 +184,7 @@ impl Snapshot {
             ("workers_recycled", "Workers replaced for their age, use or memory", self.pool.recycled),
             ("workers_discarded", "Workers replaced because they could not be trusted any more", self.pool.discarded),
             ("workers_killed", "Workers killed for a deadline, a crash or a breach of the protocol", self.pool.killed),
+            ("checkers_killed", "Checkers killed for a deadline, a crash or a breach", self.pool.killed_checkers),
             ("workers_cancelled", "Workers killed because nobody waited any more", self.pool.cancelled),
         ];
         for (name, help, number) in pool {

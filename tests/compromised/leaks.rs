@@ -39,8 +39,11 @@ async fn ten_thousand_runs() -> Result<(), Failed> {
         return Err(format!("{} went wrong, the first: {}", wrong.len(), wrong[0]).into());
     }
     let metrics = gateway.pool().metrics();
-    let idle = || usize::try_from(gateway.pool().metrics().idle).unwrap_or_default();
-    // A worker is a process and three pipes here; the runtime has its own descriptors for child processes.
+    let idle = || {
+        let metrics = gateway.pool().metrics();
+        usize::try_from(metrics.idle + metrics.idle_checkers).unwrap_or_default()
+    };
+    // A worker is a process and three pipes here; the runtime has descriptors of its own for child processes.
     if !eventually(Duration::from_secs(20), || children(std::process::id()).len() == idle()).await {
         return Err(format!("{} processes for {} idle workers", children(std::process::id()).len(), idle()).into());
     }
@@ -117,8 +120,8 @@ async fn killed_gateway() -> Result<(), Failed> {
     }
 }
 
-/// Children of a process, zombies included.
-fn children(of: u32) -> BTreeSet<u32> {
+/// The processes that a process has started and that are still there, also as zombies.
+pub(crate) fn children(of: u32) -> BTreeSet<u32> {
     let tasks = std::fs::read_dir(format!("/proc/{of}/task")).into_iter().flatten().flatten();
     let lists = tasks.map(|task| std::fs::read_to_string(task.path().join("children")).unwrap_or_default());
     lists.flat_map(|list| list.split_whitespace().filter_map(|id| id.parse().ok()).collect::<Vec<u32>>()).collect()

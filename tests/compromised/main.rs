@@ -5,6 +5,7 @@
 //! must survive, make no call out of order, keep its limits on memory and time, and serve the next script. This
 //! executable is the rogue too, which is why it is a test binary of its own.
 
+mod checker;
 mod leaks;
 mod rogue;
 
@@ -52,7 +53,9 @@ enum Verdict {
 }
 use Verdict::{Fails, Survives, Value};
 
-/// Part of the message of a run at its CPU limit.
+/// Starlark goes to the worker as it is; JavaScript is for checkers.
+const STARLARK: Language = Language::Starlark;
+/// What is said of a run that meets the limit of CPU time.
 const BURNT: &str = "10ms of CPU time";
 
 const BROKE: ErrorCode = ErrorCode::Internal;
@@ -134,18 +137,20 @@ const HABITS: &[(&str, &str)] = &[
 fn main() -> ExitCode {
     let mut args = std::env::args().skip(1);
     if args.next().as_deref() == Some("rogue") {
-        return rogue::live(&args.next().unwrap_or_default());
+        let habit = args.next().unwrap_or_default();
+        return if args.next().as_deref() == Some("--check") { checker::live() } else { rogue::live(&habit) };
     }
     let mut trials = leaks::trials();
+    trials.extend(checker::trials());
     trials.extend(BEHAVIOURS.iter().map(|(name, verdict)| {
-        Trial::test(format!("behaviour::{name}"), move || in_runtime(misbehaves(name, *verdict)))
+        Trial::test(format!("behaviour::{name}"), move || in_runtime(misbehaves(STARLARK, name, *verdict)))
     }));
     trials.extend(
         HABITS
             .iter()
             .map(|(name, reason)| Trial::test(format!("habit::{name}"), move || in_runtime(is_not_used(name, reason)))),
     );
-    trials.push(Trial::test("habit::honest_start", || in_runtime(misbehaves("honest", Value("\"honest\"")))));
+    trials.push(Trial::test("habit::honest_start", || in_runtime(misbehaves(STARLARK, "honest", Value("\"honest\"")))));
     libtest_mimic::run(&Arguments::from_args(), trials).exit_code()
 }
 
@@ -164,22 +169,20 @@ fn gateway(config: &str, worker: PathBuf, args: &[&str]) -> Result<(Gateway, Arc
     Ok((gateway, Arc::default()))
 }
 
-/// Runs a behaviour: for six seconds if only a deadline ends it, otherwise as long as a busy machine may need.
-async fn run(gateway: &Gateway, session: &Arc<Session>, code: &str, verdict: Verdict) -> Execution {
+/// Runs what only a deadline ends for six seconds, everything else for as long as a busy machine may need.
+async fn run(gateway: &Gateway, session: &Arc<Session>, language: Language, code: &str, verdict: Verdict) -> Execution {
     let hangs = matches!(verdict, Survives | Fails(ErrorCode::Timeout, _));
     let timeout = hangs.then_some(Duration::from_secs(6));
-    gateway
-        .execute(session, Request { language: Language::Starlark, code: code.to_owned(), timeout, dry_run: false })
-        .await
+    gateway.execute(session, Request { language, code: code.to_owned(), timeout, dry_run: false }).await
 }
 
-async fn misbehaves(behaviour: &str, verdict: Verdict) -> Result<(), Failed> {
+async fn misbehaves(language: Language, behaviour: &str, verdict: Verdict) -> Result<(), Failed> {
     let config = match verdict {
         Fails(_, BURNT) => CONFIG.replace("cpu = \"60s\"", "cpu = \"10ms\""),
         _ => CONFIG.to_owned(),
     };
     let (gateway, session) = gateway(&config, std::env::current_exe()?, &["rogue", "honest_start"])?;
-    let execution = run(&gateway, &session, behaviour, verdict).await;
+    let execution = run(&gateway, &session, language, behaviour, verdict).await;
     is_taken_as(&execution, verdict)?;
     // No call was made that was answered after the budget was spent, or that came after the end.
     let made = execution.calls.iter().filter(|call| call.verdict == forgefs::broker::Verdict::Allowed).count();
@@ -190,7 +193,7 @@ async fn misbehaves(behaviour: &str, verdict: Verdict) -> Result<(), Failed> {
     if shown.len() > 100_000 || shown.contains('\u{1b}') || shown.contains('\u{202e}') {
         return Err(format!("{} bytes reach the agent, beginning with {:?}", shown.len(), shown.get(..300)).into());
     }
-    let next = run(&gateway, &session, "honest", Value("\"honest\"")).await;
+    let next = run(&gateway, &session, language, "honest", Value("\"honest\"")).await;
     is_taken_as(&next, Value("\"honest\""))
         .map_err(|error| format!("the next script: {}", error.message().unwrap_or_default()))?;
     let peak = peak_memory();
@@ -217,7 +220,7 @@ async fn is_not_used(habit: &str, reason: &'static str) -> Result<(), Failed> {
     let config = format!("[sandbox]\nrequire = [\"all\"]\n{CONFIG}");
     let (gateway, session) = gateway(&config, std::env::current_exe()?, &["rogue", habit])?;
     let verdict = Fails(ErrorCode::Internal, reason);
-    is_taken_as(&run(&gateway, &session, "honest", verdict).await, verdict)
+    is_taken_as(&run(&gateway, &session, STARLARK, "honest", verdict).await, verdict)
 }
 
 /// Peak memory of this process, in bytes; 0 if unknown.

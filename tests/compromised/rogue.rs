@@ -47,18 +47,24 @@ pub(crate) fn live(habit: &str) -> ExitCode {
     loop {
         let message = read_frame::<ToWorker>(&mut stdin().lock());
         match message {
-            Ok(Some(ToWorker::Run(run))) => misbehave(&run.code, run.run),
+            Ok(Some(ToWorker::Run(run))) => misbehave(script(&run.code), run.run),
             Ok(Some(ToWorker::Ping(number))) => send(&FromWorker::Pong(number)),
-            Ok(Some(ToWorker::Reply(_))) => {}
+            Ok(Some(ToWorker::Reply(_) | ToWorker::Check(_))) => {}
             _ => return ExitCode::SUCCESS,
         }
     }
 }
 
+/// The script in the module that the gateway made of it.
+fn script(code: &str) -> &str {
+    code.strip_prefix("export default async () => {\n").map_or(code, |rest| rest.trim_end_matches("\n}\n"))
+}
+
 fn misbehave(behaviour: &str, run: u64) {
     match behaviour {
-        "honest" => done(run, json!("honest")),
-        // Wrong numbers.
+        // The last two are behaviours of checkers.
+        "honest" | "forgets_itself" | "talks_on" => done(run, json!("honest")),
+        // Lies about numbers.
         "call_of_another_run" => call(run + 1, 1, &Op::Servers),
         "call_of_run_zero" => call(0, 1, &Op::Servers),
         "replayed_call" => {
@@ -312,7 +318,7 @@ fn output(run: u64, text: &str) {
     send(&FromWorker::Output(Output { run, stream: Stream::Out, text: text.to_owned() }));
 }
 
-fn done(run: u64, value: Value) {
+pub(crate) fn done(run: u64, value: Value) {
     send(&FromWorker::Done(Box::new(Done { run, result: Ok(raw(&value.to_string())), stats: Stats::default() })));
 }
 
@@ -330,7 +336,7 @@ fn reply() -> String {
     String::from_utf8_lossy(&body).into_owned()
 }
 
-fn send(message: &FromWorker) {
+pub(crate) fn send(message: &FromWorker) {
     match encode(message) {
         Ok(bytes) => write(&bytes),
         Err(_) => exit(8),
@@ -342,7 +348,7 @@ fn frame(body: &[u8]) {
     write(body);
 }
 
-fn write(bytes: &[u8]) {
+pub(crate) fn write(bytes: &[u8]) {
     let mut stdout = stdout().lock();
     // A gateway that gave up has closed the pipe.
     if stdout.write_all(bytes).and_then(|()| stdout.flush()).is_err() {
@@ -350,11 +356,11 @@ fn write(bytes: &[u8]) {
     }
 }
 
-fn hang() {
+pub(crate) fn hang() {
     std::thread::sleep(Duration::from_secs(3600));
 }
 
 #[expect(clippy::exit, reason = "a worker that ends in the middle of a run is one of the behaviours")]
-fn exit(code: i32) -> ! {
+pub(crate) fn exit(code: i32) -> ! {
     std::process::exit(code)
 }

@@ -1,19 +1,23 @@
-//! Frames between the gateway and its sandbox workers, and nothing else.
+//! Frames between the gateway and its sandbox workers, and the module that a script becomes.
 //!
 //! A frame is a little-endian `u32` byte count followed by that many bytes of JSON. The gateway sends
 //! [`ToWorker`] on the worker's stdin and reads [`FromWorker`] from its stdout. Either side treats the
 //! other's frames as untrusted: the length is checked before a byte is allocated, and JSON that crosses
 //! into an engine stays text ([`Json`]) until that engine's own converter reads it.
 
+mod check;
 mod frame;
 pub mod json;
 mod message;
+mod module;
 
+pub use check::{Check, Checked, Facts, PARSING_MEMORY, Stripped, TOO_DEEP, ValueOf};
 pub use frame::{FrameError, MAX_FRAME, encode, parse_len, read_frame, write_frame};
 pub use message::{
     Call, CallError, Done, EngineInfo, ErrorCode, FromWorker, Json, Language, Layer, Limits, Op, Outcome, Output,
     Ready, Reply, Run, ScriptError, ScriptErrorKind, Server, Stats, Stream, ToWorker,
 };
+pub use module::{Module, line_lengths, position};
 
 /// Version of the frame protocol. Gateway and worker are one executable, so a mismatch means that the file was
 /// replaced while the gateway ran; the gateway then refuses the worker.

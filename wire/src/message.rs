@@ -3,7 +3,9 @@
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-/// A JSON document as text, parsed once, by the code that needs its content.
+use crate::{Check, Checked};
+
+/// A JSON document kept as text, so that it is parsed once, by whoever needs its content.
 pub type Json = Box<RawValue>;
 
 /// Gateway to worker.
@@ -16,6 +18,8 @@ pub enum ToWorker {
     /// Are you there? Sent only to a worker that is not running a script; it answers [`FromWorker::Pong`] with the
     /// same number.
     Ping(u64),
+    /// Parse a script. Sent only to a checker, one at a time.
+    Check(Box<Check>),
 }
 
 /// Worker to gateway.
@@ -31,13 +35,15 @@ pub enum FromWorker {
     Done(Box<Done>),
     /// The answer to [`ToWorker::Ping`].
     Pong(u64),
+    /// The answer to [`ToWorker::Check`].
+    Checked(Box<Checked>),
 }
 
 /// The language of a script.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Language {
-    /// JavaScript (TypeScript has been stripped by the gateway).
+    /// JavaScript; a checker strips TypeScript to it.
     Javascript,
     /// Starlark.
     Starlark,
@@ -54,7 +60,7 @@ impl Language {
     }
 }
 
-/// Capabilities of this worker.
+/// What this worker can run; a checker runs nothing.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Ready {
     /// [`crate::PROTOCOL`] of the worker's build.

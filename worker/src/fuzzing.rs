@@ -1,9 +1,14 @@
-//! Fuzz targets of the worker, and their property tests: the real engines with a host in memory.
+//! What fuzz/ drives, and its property tests: the real engines with a host in memory, and the checker.
 //!
 //! Built only for tests and with the feature `fuzzing`: engines are private to the worker, and their invariants stand
 //! beside them. Each function takes any bytes and panics when an invariant does not hold.
 
+mod checks;
 mod converters;
+/// The allocator that the gateway's own targets count with. A process has one: under cargo-fuzz it is the gateway's.
+#[cfg(test)]
+#[path = "../../src/fuzzing/memory.rs"]
+mod memory;
 mod scripts;
 
 use std::cell::RefCell;
@@ -22,6 +27,7 @@ use wire::{
 use crate::engine::{Engine, Host, limit_call_error};
 use crate::watchdog::{Interrupt, Watchdog};
 
+pub use checks::{scripts, validator};
 pub use converters::json_converters;
 pub use scripts::starlark_host_calls;
 
@@ -278,8 +284,21 @@ mod tests {
         }
 
         #[test]
+        fn any_bytes_as_a_script_are_refused_with_a_place_or_wrapped(data in vec(any::<u8>(), 0..200)) {
+            super::validator(&data);
+        }
+
+        #[test]
         fn any_starlark_script_ends_within_its_limits(data in vec(any::<u8>(), 0..300)) {
             super::starlark_host_calls(&data);
+        }
+    }
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: 48, failure_persistence: None, ..ProptestConfig::default() })]
+
+        #[test]
+        fn scripts_take_linear_memory(data in vec(any::<u8>(), 0..20)) {
+            super::scripts(&data);
         }
     }
 }

@@ -82,6 +82,7 @@ impl FrameHost {
             match self.inbox.recv(deadline)? {
                 ToWorker::Run(_) => protocol_error("a run while another one is running"),
                 ToWorker::Ping(_) => protocol_error("a ping in the middle of a run"),
+                ToWorker::Check(_) => protocol_error("a script to check in the middle of a run"),
                 ToWorker::Reply(reply) => {
                     if let Some(reply) = self.accept(reply) {
                         return Some(reply);

@@ -1,7 +1,9 @@
-//! The ForgeFS sandbox worker: one process, one script at a time, in an engine behind one trait.
+//! The ForgeFS sandbox worker: one process, one script at a time, in an engine behind one trait; and the checker, a
+//! process that parses scripts and runs none.
 //!
 //! - [`main`]: entry of `forgefs worker`. Frames (crate `wire`) on stdin and stdout, nothing else.
 //! - `serve`: the threads of the process and the loop over runs.
+//! - `check`: JavaScript and TypeScript before they run, in the checker.
 //! - `engine`: the traits `Engine` and `Host` between loop and engines.
 //! - `inbox`: frames from the gateway, read by the thread that needs them.
 //! - `host`: the host side of one run: calls, replies, output, counted.
@@ -13,6 +15,7 @@
 
 #![expect(clippy::result_large_err, reason = "a script error is made once a run, where a run is thousands of steps")]
 
+mod check;
 mod confine;
 mod engine;
 #[cfg(any(test, feature = "fuzzing"))]
@@ -31,11 +34,16 @@ mod watchdog;
 use std::io::Write;
 use std::process::ExitCode;
 
-/// Runs a worker until its stdin ends. `args` are those after `forgefs worker`: `--engine quickjs|v8` selects the
-/// JavaScript engine, by default V8 if this build has it.
+/// Runs a worker until its stdin ends. `args` are those after `forgefs worker`: `--engine quickjs|v8` chooses
+/// between the JavaScript engines of this build, V8 being preferred. With `--check` at the end it is a checker.
 #[must_use]
 pub fn main(args: impl Iterator<Item = String>) -> ExitCode {
-    let served = JsEngine::from_args(args).and_then(serve::serve);
+    let mut args: Vec<String> = args.collect();
+    let is_checker = args.pop_if(|last| last == "--check").is_some();
+    let served = JsEngine::from_args(args.into_iter()).and_then(|js| match is_checker {
+        true => serve::check_scripts(),
+        false => serve::run_scripts(js),
+    });
     match served {
         Ok(never) => match never {},
         Err(reason) => {
@@ -92,7 +100,7 @@ impl JsEngine {
         let Some(flag) = args.next() else { return Ok(Self::preferred()) };
         let name = args.next().unwrap_or_default();
         if flag != "--engine" || args.next().is_some() {
-            anyhow::bail!("usage: forgefs worker [--engine quickjs|v8]");
+            anyhow::bail!("usage: forgefs worker [--engine quickjs|v8] [--check]");
         }
         match name.as_str() {
             #[cfg(feature = "quickjs")]

@@ -27,7 +27,7 @@ use crate::engine::{Engine, Host, SharedHost, heap_error, invalid_call_error, sc
 use crate::host::FrameHost;
 use crate::inbox::{Inbox, take_stdin, wait_for_end};
 use crate::watchdog::{Interrupt, Watchdog};
-use crate::{confine, last_words};
+use crate::{check, confine, last_words};
 
 /// The worker could not start.
 pub(crate) const EXIT_START: u8 = 2;
@@ -43,34 +43,59 @@ pub(crate) const EXIT_LIMIT: i32 = 6;
 /// Stack of the engine thread. Virtual: only used pages become resident.
 const ENGINE_STACK: usize = 64 << 20;
 
-/// Serves runs until stdin ends, which ends the process.
-pub(crate) fn serve(js: JsEngine) -> anyhow::Result<Infallible> {
+/// Runs scripts until stdin ends, which ends the process.
+pub(crate) fn run_scripts(js: JsEngine) -> anyhow::Result<Infallible> {
+    let before = move |wire: &Wire| {
+        last_words::arm(wire);
+        #[cfg(feature = "v8")]
+        if js == JsEngine::V8 {
+            crate::js::v8::start_platform();
+        }
+    };
+    serve("engine", ENGINE_STACK, before, move |wire, inbox, memory, mut layers| {
+        let worker = Worker::new(js, wire, inbox, memory)?;
+        layers.extend(confine::after_threads());
+        worker.serve(layers)
+    })
+}
+
+/// Checks scripts until stdin ends, which ends the process. It never has an engine.
+pub(crate) fn check_scripts() -> anyhow::Result<Infallible> {
+    serve(
+        "checker",
+        check::STACK,
+        |_| {},
+        |wire, inbox, memory, mut layers| {
+            layers.extend(confine::after_threads());
+            check::serve(&wire, &inbox, &memory, layers)
+        },
+    )
+}
+
+/// Takes the standard streams, confines the process, and does its work in a thread with a stack of known size; `before`
+/// is done in the main one.
+fn serve(
+    name: &str,
+    stack: usize,
+    before: impl FnOnce(&Wire),
+    work: impl FnOnce(Wire, Inbox, DataLimit, Vec<Layer>) -> anyhow::Result<Infallible> + Send + 'static,
+) -> anyhow::Result<Infallible> {
     let stdin = take_stdin().context("stdin")?;
     let wire = Wire::take_stdout().context("stdout")?;
-    last_words::arm(&wire);
     let memory = DataLimit::new();
-    let mut layers = confine::before_threads();
-    #[cfg(feature = "v8")]
-    if js == JsEngine::V8 {
-        crate::js::v8::start_platform();
-    }
-    thread::Builder::new()
-        .name("engine".to_owned())
-        .stack_size(ENGINE_STACK)
-        .spawn(move || {
-            let ended = catch_unwind(AssertUnwindSafe(|| {
-                let worker = Worker::new(js, wire, Inbox::new(stdin), memory)?;
-                layers.extend(confine::after_threads());
-                worker.serve(layers)
-            }));
-            let reason = match ended {
-                Ok(Err(error)) => format!("{error:#}"),
-                Err(panic) => panic_text(panic.as_ref()),
-            };
-            complain(&reason);
-            exit(EXIT_INTERNAL)
-        })
-        .context("engine thread")?;
+    let layers = confine::before_threads();
+    before(&wire);
+    let thread = thread::Builder::new().name(name.to_owned()).stack_size(stack);
+    let started = thread.spawn(move || {
+        let ended = catch_unwind(AssertUnwindSafe(|| work(wire, Inbox::new(stdin), memory, layers)));
+        let reason = match ended {
+            Ok(Err(error)) => format!("{error:#}"),
+            Err(panic) => panic_text(panic.as_ref()),
+        };
+        complain(&reason);
+        exit(EXIT_INTERNAL)
+    });
+    started.with_context(|| format!("{name} thread"))?;
     wait_for_end();
     exit(0)
 }
@@ -119,6 +144,7 @@ impl Worker {
                 ToWorker::Reply(_) => {}
                 ToWorker::Run(run) => self.run(&run),
                 ToWorker::Ping(number) => self.wire.send(&FromWorker::Pong(number)),
+                ToWorker::Check(_) => protocol_error("a script to check where scripts run"),
             }
         }
     }
@@ -192,30 +218,29 @@ impl Wire {
 
     /// Sends a frame. Without a gateway to read it the process ends.
     pub(crate) fn send(&self, frame: &FromWorker) {
+        if let Err(error) = self.try_send(frame) {
+            complain(&error.to_string());
+            exit(EXIT_INTERNAL)
+        }
+    }
+
+    /// Sends a frame, unless it is larger than a frame may be; its size in bytes.
+    pub(crate) fn try_send(&self, frame: &FromWorker) -> Result<usize, FrameError> {
         let mut file = self.0.lock();
         match write_frame(&mut *file, frame) {
-            Ok(_) => {}
             Err(FrameError::Io(_)) => exit(EXIT_WIRE),
-            Err(error) => {
-                complain(&error.to_string());
-                exit(EXIT_INTERNAL)
-            }
+            sent => sent,
         }
     }
 
     /// Sends a call unless it is larger than a frame; returns its size in bytes.
     pub(crate) fn send_call(&self, call: Call) -> Result<usize, CallError> {
-        let mut file = self.0.lock();
-        match write_frame(&mut *file, &FromWorker::Call(call)) {
-            Err(FrameError::TooLarge(bytes)) => Err(invalid_call_error(format!(
+        self.try_send(&FromWorker::Call(call)).map_err(|error| match error {
+            FrameError::TooLarge(bytes) => invalid_call_error(format!(
                 "the request is {bytes} bytes of JSON, over the limit of {MAX_FRAME}: send less at once"
-            ))),
-            Err(FrameError::Io(_)) => exit(EXIT_WIRE),
-            Err(FrameError::Malformed(error)) => {
-                Err(invalid_call_error(format!("the request cannot be sent: {error}")))
-            }
-            Ok(bytes) => Ok(bytes),
-        }
+            )),
+            other => invalid_call_error(format!("the request cannot be sent: {other}")),
+        })
     }
 
     fn done(&self, run: &Run, result: Result<Json, ScriptError>, stats: Stats) {

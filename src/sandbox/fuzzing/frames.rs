@@ -56,7 +56,7 @@ fn converse(messages: Vec<FromWorker>) {
     let (mut lines, mut written) = (0, 0);
     for message in messages {
         let lawful = match &message {
-            FromWorker::Ready(_) | FromWorker::Pong(_) => false,
+            FromWorker::Ready(_) | FromWorker::Pong(_) | FromWorker::Checked(_) => false,
             FromWorker::Call(call) => {
                 call.run == 1 && call.call == calls + 1 && calls < u64::from(CALLS + wire::MAX_LOCAL_OPS)
             }

@@ -38,9 +38,14 @@ impl DataLimit {
 
     /// Limits memory to the present use and a heap of this size.
     pub(crate) fn set(&self, heap_bytes: u64) {
+        self.leave(heap_bytes.saturating_mul(FACTOR));
+    }
+
+    /// Leaves room for as many bytes beyond what the process has now, and for what an allocator takes besides.
+    pub(crate) fn leave(&self, bytes: u64) {
         if let Some(used) = data_bytes() {
-            let limit = used.saturating_add(heap_bytes.saturating_mul(FACTOR)).saturating_add(OVERHEAD);
-            // If this fails, the engine's own limit still holds.
+            let limit = used.saturating_add(bytes).saturating_add(OVERHEAD);
+            // Without it an engine's own limit still holds, and a checker's deadline.
             let _ = setrlimit(Resource::RLIMIT_DATA, limit, RLIM_INFINITY);
         }
     }

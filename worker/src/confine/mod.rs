@@ -67,5 +67,7 @@ impl DataLimit {
 
     pub(crate) fn set(&self, _heap_bytes: u64) {}
 
+    pub(crate) fn leave(&self, _bytes: u64) {}
+
     pub(crate) fn lift(&self) {}
 }

@@ -1,7 +1,7 @@
 //! `tests/attacks/<family>.{js,star}`: scripts that try to escape, to lie, or to exceed their limits.
 //!
-//! They go straight to the worker, without the gateway's static layer (oxc): that layer serves early errors, and
-//! containment must hold without it.
+//! They go straight to the worker, without the checker (oxc) in front: that layer is for early errors,
+//! and what is contained here is contained without it.
 //!
 //! A file holds one family of attacks in one language. A case is
 //!

@@ -16,8 +16,9 @@ use libtest_mimic::{Failed, Trial};
 use nix::libc;
 use nix::sys::prctl;
 use nix::unistd::{Pid, Uid, setuid};
+use wire::Language;
 
-use crate::gateway::{Worker, engines};
+use crate::gateway::{Engine, Worker, engines};
 
 /// Attempts of a compromised worker, and their end. `None`: with an error; `Some`: by this signal.
 const ATTEMPTS: &[(&str, Option<i32>)] = &[
@@ -94,6 +95,7 @@ pub(crate) fn trials() -> Vec<Trial> {
     trials.push(Trial::test("confined_by::no_new_privs::become_root", gains_no_privileges));
     trials.push(Trial::test("confined_by::dumpable::read_by_others", is_not_readable));
     trials.push(Trial::test("confined_by::parent_death::orphan", ends_with_its_parent));
+    trials.push(Trial::test("confined::a_checker_runs_nothing", runs_nothing));
     trials.push(Trial::test("confined::workers_say_what_holds", says_what_holds));
     trials
 }
@@ -338,8 +340,20 @@ fn is_running(pid: Pid) -> bool {
     state.rsplit(')').next().is_some_and(|rest| !rest.is_empty() && !rest.trim_start().starts_with('Z'))
 }
 
+/// A process that parses scripts, given one to run.
+const CHECKER: Engine = Engine { name: "checker", language: Language::Javascript, args: &["--check"] };
+
+fn runs_nothing() -> Result<(), Failed> {
+    let mut checker = Worker::start(CHECKER);
+    checker.start_code("export default async () => 1".to_owned());
+    match checker.wait().code() {
+        Some(3) => Ok(()),
+        code => Err(format!("{code:?}").into()),
+    }
+}
+
 fn says_what_holds() -> Result<(), Failed> {
-    for engine in engines() {
+    for engine in engines().into_iter().chain([CHECKER]) {
         let worker = Worker::start(engine);
         let layers = &worker.ready.confinement;
         // A kernel may lack only Landlock.

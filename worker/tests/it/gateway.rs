@@ -155,7 +155,9 @@ impl Worker {
                     let (calls, output) = transcript;
                     return Some(Transcript { calls, output, done: *done, took: started.elapsed() });
                 }
-                Ok(FromWorker::Ready(_) | FromWorker::Pong(_)) => panic!("neither is asked for in a run"),
+                Ok(FromWorker::Ready(_) | FromWorker::Pong(_) | FromWorker::Checked(_)) => {
+                    panic!("neither is asked for in a run")
+                }
                 Err(RecvTimeoutError::Timeout) if !delayed.is_empty() => {}
                 Err(RecvTimeoutError::Timeout) => panic!("the worker hangs"),
                 Err(RecvTimeoutError::Disconnected) => return None,

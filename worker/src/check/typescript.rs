@@ -8,43 +8,21 @@ use oxc_codegen::{Codegen, CodegenOptions};
 use oxc_semantic::SemanticBuilder;
 use oxc_span::SourceType;
 use oxc_transformer::{TransformOptions, Transformer};
-use wire::ScriptError;
+use wire::{Check, ScriptError, Stripped};
 
-use super::{diagnostic, enums, parse, position, syntax};
+use super::{diagnostic, enums, parse, syntax_at};
 
 /// Name in the source map; it is never shown.
 const NAME: &str = "script.ts";
 
-/// Positions of stripped code in the original, in order; lines and columns from 0.
-#[derive(Debug)]
-pub(super) struct Map(Vec<Mapping>);
-
-#[derive(Debug)]
-struct Mapping {
-    stripped: (u32, u32),
-    written: (u32, u32),
-}
-
-impl Map {
-    /// Original position, from 1, of a position from 1: that of the nearest mapped place before it.
-    pub(super) fn original(&self, line: u32, column: u32) -> (u32, u32) {
-        let wanted = (line.saturating_sub(1), column.saturating_sub(1));
-        let after = self.0.partition_point(|mapping| mapping.stripped <= wanted);
-        match after.checked_sub(1).and_then(|before| self.0.get(before)) {
-            Some(mapping) => (mapping.written.0 + 1, mapping.written.1 + 1),
-            None => (line, column),
-        }
-    }
-}
-
-/// Strips types from `code`. The code limit applies to the output as well: enums and namespaces grow.
-pub(super) fn strip(allocator: &Allocator, code: &str, max_bytes: usize) -> Result<(String, Map), Box<ScriptError>> {
+/// Strips types from a script. What comes out is held to the limit of code as well: enums and namespaces become more.
+pub(super) fn strip(allocator: &Allocator, check: &Check) -> Result<Stripped, ScriptError> {
+    let (code, max_bytes) = (check.code.as_str(), check.max_bytes);
     let source = allocator.alloc_str(code);
-    let mut program = parse(allocator, source, SourceType::ts())?;
+    let mut program = parse(allocator, source, SourceType::ts(), check.max_levels)?;
     if let Some(offset) = enums::too_large(&program, max_bytes) {
-        let (line, column) = position(code, offset as usize);
         let message = format!("the values of enums come to more than {max_bytes} bytes, the limit of code");
-        return Err(syntax(message, line, column));
+        return Err(syntax_at(code, offset as usize, message));
     }
     let semantic = SemanticBuilder::new().with_enum_eval(true).build(&program);
     if let Some(error) = semantic.diagnostics.errors().next() {
@@ -66,18 +44,26 @@ pub(super) fn strip(allocator: &Allocator, code: &str, max_bytes: usize) -> Resu
         let bytes = printed.code.len();
         let message = format!("as JavaScript the script has {bytes} bytes, over the limit of {max_bytes}");
         // At the end: this parse got further than that of plain JavaScript.
-        let (line, column) = position(code, code.len());
-        return Err(syntax(message, line, column));
+        return Err(syntax_at(code, code.len(), message));
     }
     let (stripped, written) = (Lines::of(&printed.code), Lines::of(code));
-    let mappings = printed.map.iter().flat_map(|map| {
-        map.get_tokens().map(|token| Mapping {
-            stripped: stripped.place(token.get_dst_line(), token.get_dst_col()),
-            written: written.place(token.get_src_line(), token.get_src_col()),
+    let places = printed.map.iter().flat_map(|map| {
+        map.get_tokens().map(|token| {
+            let (line, column) = stripped.place(token.get_dst_line(), token.get_dst_col());
+            let (written_line, written_column) = written.place(token.get_src_line(), token.get_src_col());
+            [line, column, written_line, written_column]
         })
     });
-    let map = Map(mappings.collect());
-    Ok((printed.code, map))
+    let mut map: Vec<[u32; 4]> = places.collect();
+    // Of several tokens at one place the last says most.
+    map.dedup_by(|next, kept| {
+        let is_same = next[..2] == kept[..2];
+        if is_same {
+            *kept = *next;
+        }
+        is_same
+    });
+    Ok(Stripped { code: printed.code, map })
 }
 
 /// Line starts of a source map. Its lines end at any line terminator of JavaScript; ours, and those of editors, at a

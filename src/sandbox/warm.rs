@@ -1,0 +1,203 @@
+//! Processes of one kind, kept warm.
+
+use parking_lot::Mutex;
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::metrics::{Counter, Counters};
+use super::process::{Spec, Worker};
+use crate::error::Result;
+
+/// Scripts of one process before it is replaced.
+const MAX_USES: u64 = 500;
+/// Age at which a process is replaced.
+const MAX_AGE: Duration = Duration::from_secs(30 * 60);
+/// Memory that a process may keep between scripts beyond what it had when it was new, in bytes.
+const MAX_GROWTH: u64 = 128 << 20;
+/// A process that fails to start in less time is started again, once.
+const AT_ONCE: Duration = Duration::from_secs(5);
+/// How long an idle process may take to answer.
+const PULSE: Duration = Duration::from_secs(10);
+
+/// The idle processes of one kind. Dropping it kills them.
+pub(super) struct Warm {
+    spec: Spec,
+    /// How many are kept idle.
+    wanted: usize,
+    /// How many may be idle when they come back.
+    most: usize,
+    /// In the order in which they came back. The first of the last [`Self::wanted`] is taken: it has had the most time to
+    /// make its next scope, and those beyond need come to lie idle.
+    idle: Mutex<VecDeque<Worker>>,
+    /// Held while idle processes are made, so that two who miss one do not make two.
+    refill: tokio::sync::Mutex<()>,
+    pub(super) counters: Counters,
+}
+
+impl Warm {
+    pub(super) fn new(spec: Spec, wanted: usize, most: usize) -> Arc<Self> {
+        Arc::new(Self {
+            spec,
+            wanted,
+            most: most.max(wanted),
+            idle: Mutex::default(),
+            refill: tokio::sync::Mutex::default(),
+            counters: Counters::default(),
+        })
+    }
+
+    /// Starts processes until as many are idle as are wanted.
+    ///
+    /// # Errors
+    /// `INTERNAL` when one does not start.
+    pub(super) async fn warm_up(&self) -> Result<()> {
+        let _one_at_a_time = self.refill.lock().await;
+        while self.idle.lock().len() < self.wanted {
+            let worker = self.start().await?;
+            self.put_back(worker);
+        }
+        Ok(())
+    }
+
+    /// The number of idle processes.
+    pub(super) fn idle(&self) -> usize {
+        self.idle.lock().len()
+    }
+
+    /// An idle process, or a new one.
+    ///
+    /// # Errors
+    /// `INTERNAL` when none starts.
+    pub(super) async fn take(&self) -> Result<Worker> {
+        match self.take_idle() {
+            Some(worker) => Ok(worker),
+            None => self.start_anew().await,
+        }
+    }
+
+    /// The same for short work: while one process is being started, others may come back.
+    ///
+    /// # Errors
+    /// `INTERNAL` when none starts.
+    pub(super) async fn take_in_turn(&self) -> Result<Worker> {
+        if let Some(worker) = self.take_idle() {
+            return Ok(worker);
+        }
+        let _one_at_a_time = self.refill.lock().await;
+        self.take().await
+    }
+
+    fn take_idle(&self) -> Option<Worker> {
+        loop {
+            let mut worker = self.longest_ready()?;
+            // One that died, or spoke, while it waited is no reason to fail a script.
+            if worker.is_sound() {
+                return Some(worker);
+            }
+            self.counters.discarded.add();
+        }
+    }
+
+    fn longest_ready(&self) -> Option<Worker> {
+        let mut idle = self.idle.lock();
+        let surplus = idle.len().saturating_sub(self.wanted.max(1));
+        idle.remove(surplus)
+    }
+
+    /// A new process, in two attempts if the first one fails at once: somebody may have killed it.
+    pub(super) async fn start_anew(&self) -> Result<Worker> {
+        let begun = Instant::now();
+        match self.start().await {
+            Err(_) if begun.elapsed() < AT_ONCE => self.start().await,
+            started => started,
+        }
+    }
+
+    async fn start(&self) -> Result<Worker> {
+        let started = Worker::start(&self.spec).await;
+        let counter = if started.is_ok() { &self.counters.started } else { &self.counters.failed_starts };
+        counter.add();
+        started
+    }
+
+    pub(super) fn put_back(&self, worker: Worker) {
+        let mut idle = self.idle.lock();
+        if idle.len() < self.most {
+            idle.push_back(worker);
+        }
+    }
+
+    /// Works with a process and takes it back; `unfit` counts a reason for which it is ended in place of that. Dropping
+    /// the future ends it in the middle of its work.
+    pub(super) async fn work<'a, T>(
+        self: &'a Arc<Self>,
+        mut worker: Worker,
+        work: impl AsyncFnOnce(&mut Worker) -> T,
+        unfit: impl FnOnce(&T) -> Option<&'a Counter>,
+    ) -> T {
+        let mut unfinished = Unfinished { warm: self, is_done: false };
+        let done = work(&mut worker).await;
+        unfinished.is_done = true;
+        match unfit(&done).or_else(|| is_worn(&worker).then_some(&self.counters.recycled)) {
+            None => self.put_back(worker),
+            Some(counter) => {
+                counter.add();
+                drop(worker);
+                self.replace();
+            }
+        }
+        done
+    }
+
+    /// Looks at each idle process once: the dead, the silent and the worn are let go, and those beyond need.
+    pub(super) async fn check_up(&self) {
+        let idle = self.idle();
+        // More than are needed: those that were used last stay.
+        self.idle.lock().drain(..idle.saturating_sub(self.wanted));
+        for _ in 0..self.wanted {
+            let Some(mut worker) = self.idle.lock().pop_front() else { return };
+            if is_worn(&worker) {
+                self.counters.recycled.add();
+            } else if !worker.is_sound() || !worker.answers(PULSE).await {
+                self.counters.discarded.add();
+            } else {
+                self.put_back(worker);
+            }
+        }
+    }
+
+    /// Starts a successor for a process that is gone, ahead of need.
+    fn replace(self: &Arc<Self>) {
+        // Without a runtime the gateway is ending.
+        let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
+        let warm = Arc::clone(self);
+        runtime.spawn(async move {
+            if let Err(error) = warm.warm_up().await {
+                tracing::warn!(%error, "no new sandbox worker");
+            }
+        });
+    }
+}
+
+fn is_worn(worker: &Worker) -> bool {
+    let grown = worker.memory().saturating_sub(worker.first_memory);
+    worker.uses >= MAX_USES || worker.born.elapsed() >= MAX_AGE || grown > MAX_GROWTH
+}
+
+/// Notes that a process was killed in the middle of its work, when it is dropped before that is done.
+struct Unfinished<'a> {
+    warm: &'a Arc<Warm>,
+    is_done: bool,
+}
+
+impl Drop for Unfinished<'_> {
+    fn drop(&mut self) {
+        if !self.is_done {
+            self.warm.counters.cancelled.add();
+            self.warm.replace();
+        }
+    }
+}

@@ -1,0 +1,66 @@
+//! Scripts to parse, and what a checker found in them.
+
+use serde::{Deserialize, Serialize};
+
+use crate::ScriptError;
+
+/// Memory that parsing a script may take: bytes for each byte of code, and for any script. docs/limits.md has both.
+pub const PARSING_MEMORY: (usize, usize) = (600, 512 << 10);
+
+/// The error of code that nests too deeply to be parsed. A checker says it with a place; one whose parser ran out of
+/// stack dies, and the gateway says it.
+pub const TOO_DEEP: &str =
+    "the code is nested too deeply: give inner parts names with `const`, or make functions of them";
+
+/// One script in JavaScript or TypeScript to parse.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Check {
+    /// Number of this check, which its answer carries.
+    pub check: u64,
+    /// The script, without a byte order mark.
+    pub code: String,
+    /// Longest code that may come of it, in bytes.
+    pub max_bytes: usize,
+    /// Deepest syntax tree, in levels.
+    pub max_levels: usize,
+}
+
+/// The answer to a [`Check`].
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Checked {
+    /// The check that it answers.
+    pub check: u64,
+    /// The facts of a script that can run, or its first error with a place in the script as written.
+    pub result: Result<Facts, ScriptError>,
+}
+
+/// What parsing found in a script. [`crate::Module`] holds them to the script.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub struct Facts {
+    /// The script without types, where it has any.
+    pub stripped: Option<Stripped>,
+    /// Where its value comes from. Offsets are in the stripped code, where there is one.
+    pub value: ValueOf,
+}
+
+/// TypeScript as JavaScript.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Stripped {
+    /// The JavaScript.
+    pub code: String,
+    /// Places of it that have one in the script, in order and each once: line and column of the code, line and column of the script.
+    /// All count from 0; columns are UTF-16 units.
+    pub map: Vec<[u32; 4]>,
+}
+
+/// The part of a script that gives its value, as byte offsets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub enum ValueOf {
+    /// What it returns.
+    #[default]
+    Return,
+    /// The expression that begins here, up to the end.
+    Last(u32),
+    /// The function that it consists of, from here to there.
+    Function(u32, u32),
+}

@@ -1,0 +1,180 @@
+//! Scripts before they run: parsed with the goal that the engine uses, banned syntax named early, types stripped, and
+//! parsed again as the module that the worker runs.
+//!
+//! All of it sees hostile code, in a process of its own that never runs any ([`serve`]): a parser that runs out of stack,
+//! memory or time costs that process, and the gateway explains it. This layer is for good errors. What it lets through, the
+//! engine and the process contain by themselves.
+
+mod banned;
+mod depth;
+mod enums;
+mod serve;
+mod typescript;
+
+use oxc_allocator::Allocator;
+use oxc_ast::ast::{Directive, ExportDefaultDeclarationKind, Expression, Program, Statement};
+use oxc_diagnostics::OxcDiagnostic;
+use oxc_parser::{ParseOptions, Parser};
+use oxc_semantic::SemanticBuilder;
+use oxc_span::{GetSpan as _, SourceType};
+use wire::{Check, Facts, Module, ScriptError, ScriptErrorKind, Stripped, TOO_DEEP, ValueOf, position};
+
+use crate::engine::script_error;
+
+pub(crate) use serve::{STACK, serve};
+
+/// What a script is, or its first error.
+///
+/// # Errors
+/// A `Syntax` error with a place in the script as written.
+pub(crate) fn check(check: &Check) -> Result<Facts, ScriptError> {
+    let script = check.code.as_str();
+    if let Some(at) = script.find('\0') {
+        return Err(syntax_at(script, at, "the script contains a NUL character: write `\\0` in a string"));
+    }
+    let allocator = Allocator::default();
+    let plain_error = match parse(&allocator, script, SourceType::mjs(), check.max_levels) {
+        Ok(program) => return facts(script, script, None, &program),
+        Err(error) => error,
+    };
+    // Not JavaScript: perhaps TypeScript. If neither, the parse that got further tells more.
+    let further = |typed_error: ScriptError| {
+        let is_further = (typed_error.line, typed_error.column) > (plain_error.line, plain_error.column);
+        if is_further { typed_error } else { plain_error }
+    };
+    let stripped = match typescript::strip(&allocator, check) {
+        Ok(stripped) => stripped,
+        Err(error) => return Err(further(error)),
+    };
+    let allocator = Allocator::default();
+    match parse(&allocator, &stripped.code, SourceType::mjs(), check.max_levels) {
+        Ok(program) => facts(script, &stripped.code, Some(&stripped), &program),
+        Err(error) => {
+            let module = module(script, Facts { stripped: Some(stripped.clone()), value: ValueOf::Return })?;
+            Err(further(relocated(&module, 1, error)))
+        }
+    }
+}
+
+/// Parses an ES module in which `return` is allowed at the top: the body of the function it becomes.
+fn parse<'a>(
+    allocator: &'a Allocator,
+    code: &'a str,
+    kind: SourceType,
+    max_levels: usize,
+) -> Result<Program<'a>, ScriptError> {
+    let options = ParseOptions { allow_return_outside_function: true, ..ParseOptions::default() };
+    let program = parse_with(allocator, code, kind, options)?;
+    // Transformers and the compilers of engines recurse as well.
+    match depth::beyond(&program, max_levels) {
+        Some(offset) => Err(syntax_at(code, offset as usize, TOO_DEEP)),
+        None => Ok(program),
+    }
+}
+
+fn parse_with<'a>(
+    allocator: &'a Allocator,
+    code: &'a str,
+    kind: SourceType,
+    options: ParseOptions,
+) -> Result<Program<'a>, ScriptError> {
+    let parsed = Parser::new(allocator, code, kind).with_options(options).parse();
+    match parsed.diagnostics.errors().next() {
+        Some(error) => Err(diagnostic(code, error)),
+        None if parsed.panicked => Err(syntax_at(code, 0, "the script does not parse")),
+        None => Ok(parsed.program),
+    }
+}
+
+/// What running the parsed `code` takes: the script itself, or what is left of it without types.
+fn facts(script: &str, code: &str, stripped: Option<&Stripped>, program: &Program<'_>) -> Result<Facts, ScriptError> {
+    let value = match (program.body.as_slice(), program.directives.last()) {
+        ([Statement::ExpressionStatement(only)], _) if is_function(&only.expression) => {
+            ValueOf::Function(only.span.start, only.expression.span().end)
+        }
+        (body, directive) => value_start(body, directive).map_or(ValueOf::Return, ValueOf::Last),
+    };
+    let facts = Facts { stripped: stripped.cloned(), value };
+    let module = module(script, facts.clone())?;
+    if let Err((offset, message)) = banned::check_modules(program) {
+        return Err(relocated(&module, 1, syntax_at(code, offset, message)));
+    }
+    check_module(&module)?;
+    Ok(facts)
+}
+
+fn module(script: &str, facts: Facts) -> Result<Module, ScriptError> {
+    Module::new(script, facts).map_err(|why| script_error(ScriptErrorKind::Internal, why))
+}
+
+/// The error with its place in the script, from one in code that begins `lines` below the module's first line.
+fn relocated(module: &Module, lines: u32, error: ScriptError) -> ScriptError {
+    let (line, column) = module.original(error.line + lines, error.column);
+    ScriptError { line, column, ..error }
+}
+
+/// Where the value of the script begins: its last statement, if that is an expression.
+fn value_start(body: &[Statement<'_>], directive: Option<&Directive<'_>>) -> Option<u32> {
+    match (body, directive) {
+        ([.., Statement::ExpressionStatement(last)], _) => Some(last.span.start),
+        // A string alone is a directive to the parser and a value to its author.
+        ([], Some(directive)) => Some(directive.span.start),
+        _ => None,
+    }
+}
+
+/// Parses what the worker is going to get as its engine is going to: a module of one function and nothing else.
+fn check_module(module: &Module) -> Result<(), ScriptError> {
+    let allocator = Allocator::default();
+    let original = |error| relocated(module, 0, error);
+    let options = ParseOptions { parse_regular_expression: true, ..ParseOptions::default() };
+    let program = parse_with(&allocator, &module.code, SourceType::mjs(), options).map_err(original)?;
+    if !is_one_function(&program) {
+        let message = "the script ends its own function: a `}` is too many";
+        return Err(ScriptError { line: 1, column: 1, ..script_error(ScriptErrorKind::Syntax, message) });
+    }
+    let semantic = SemanticBuilder::new().with_check_syntax_error(true).build(&program);
+    banned::check(&program, semantic.semantic.scoping())
+        .map_err(|(offset, message)| original(syntax_at(&module.code, offset, message)))?;
+    match semantic.diagnostics.errors().next() {
+        Some(error) => Err(original(diagnostic(&module.code, error))),
+        None => Ok(()),
+    }
+}
+
+/// Whether code parses, and is the wrapper alone.
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) fn is_wrapped(code: &str) -> bool {
+    let allocator = Allocator::default();
+    let parsed = parse_with(&allocator, code, SourceType::mjs(), ParseOptions::default());
+    parsed.is_ok_and(|program| is_one_function(&program))
+}
+
+/// Whether a module is the wrapper alone, so that no code of the script has got out of it.
+fn is_one_function(program: &Program<'_>) -> bool {
+    let [Statement::ExportDefaultDeclaration(export)] = program.body.as_slice() else { return false };
+    let ExportDefaultDeclarationKind::ArrowFunctionExpression(function) = &export.declaration else { return false };
+    program.directives.is_empty() && function.r#async && function.params.is_empty() && function.body.is_function_body()
+}
+
+fn is_function(expression: &Expression<'_>) -> bool {
+    matches!(
+        expression.get_inner_expression(),
+        Expression::ArrowFunctionExpression(_) | Expression::FunctionExpression(_)
+    )
+}
+
+fn diagnostic(code: &str, error: &OxcDiagnostic) -> ScriptError {
+    let offset = error.labels.first().map_or(0, |label| label.offset());
+    let message = match &error.help {
+        Some(help) => format!("{} ({help})", error.message),
+        None => error.message.to_string(),
+    };
+    syntax_at(code, offset as usize, message)
+}
+
+/// An error at a byte offset of `code`.
+fn syntax_at(code: &str, offset: usize, message: impl Into<String>) -> ScriptError {
+    let (line, column) = position(code, offset);
+    ScriptError { line, column, ..script_error(ScriptErrorKind::Syntax, message) }
+}
