@@ -253,7 +253,7 @@ fn nothing_is_put_on_record_in_a_file_that_others_own_or_may_change() {
 }
 
 /// Message when the day's budget is spent.
-const SPENT: &str = "for the day 0 is left";
+const SPENT: &str = "only 0 of the day budget";
 
 fn call(fence: &Fence, config: &str) -> Output {
     let begun = Instant::now();
