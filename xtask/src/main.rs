@@ -121,7 +121,7 @@ enum Task {
     V8,
     /// Install the pinned real MCP servers only, and print where they are
     Real,
-    /// Write the pages of docs/ that are made from tables of the code
+    /// Write the pages of docs/ that are made from tables of the code, and the tokens that the demo shows
     Docs,
 }
 
