@@ -59,7 +59,7 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Task {
-    /// Build `forgefs` in release mode (with V8 if it is found) and run its demo
+    /// Build `forgefs` in the least time (with V8 if it is found) and run its demo
     Demo {
         #[command(flatten)]
         engine: EngineFlags,
