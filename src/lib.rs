@@ -46,5 +46,6 @@ pub mod state;
 mod task;
 pub mod telemetry;
 mod text;
+mod tls;
 mod tree;
 pub mod upstream;

@@ -44,7 +44,7 @@ impl Traces {
     pub fn start(config: &config::Telemetry) -> Result<Arc<Self>> {
         let failed =
             |error: &dyn std::fmt::Display| Error::new(ErrorCode::Internal, format!("no traces can be sent: {error}"));
-        let client = reqwest::Client::builder().timeout(PATIENCE).redirect(reqwest::redirect::Policy::none());
+        let client = crate::tls::client().timeout(PATIENCE).redirect(reqwest::redirect::Policy::none());
         // Proxies are for other machines.
         let is_here = url::Url::parse(&config.traces).is_ok_and(|url| config::is_loopback(&url));
         let client = if is_here { client.no_proxy() } else { client }.build();

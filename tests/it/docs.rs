@@ -1,6 +1,6 @@
 //! Documentation pages generated from tables of the code.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use forgefs_measure::count;
@@ -88,4 +88,21 @@ fn every_entry_point_of_a_dependency_has_a_guard_and_a_test_that_are_there() {
         }
     }
     assert!(rows > 30 && wrong.is_empty(), "{rows} rows\n{}", wrong.join("\n"));
+}
+
+/// Crates that the executable is built of with the default features.
+const MOST_CRATES: usize = 400;
+
+#[test]
+fn the_executable_is_built_of_few_crates() {
+    let words = ["tree", "--edges", "normal,build", "--prefix", "none", "--offline", "--package", "forgefs"];
+    let tree = std::process::Command::new("cargo").args(words).current_dir(env!("CARGO_MANIFEST_DIR")).output();
+    let tree = match tree {
+        Ok(output) if output.status.success() => String::from_utf8_lossy(&output.stdout).into_owned(),
+        missing => return eprintln!("skipped: cargo shows no tree of the crates: {missing:?}"),
+    };
+    let version = |line: &'_ str| line.split(' ').take(2).map(str::to_owned).collect::<Vec<_>>();
+    let crates: BTreeSet<_> = tree.lines().map(version).collect();
+    eprintln!("{} crates", crates.len());
+    assert!(crates.len() <= MOST_CRATES, "{} crates, {MOST_CRATES} at most: see Cargo.toml", crates.len());
 }
