@@ -24,6 +24,7 @@ mod kept;
 pub mod labels;
 pub mod limits;
 mod lines;
+mod listener;
 pub mod manifest;
 mod memory;
 mod meter;

@@ -1,5 +1,8 @@
 //! Exports spans: a bounded queue and one task that posts batches. A sender never waits; if the collector is slow or
 //! down, spans are dropped and counted.
+//!
+//! The SDK's `BatchSpanProcessor` exports on a thread without a tokio runtime, which the async HTTP client needs, and
+//! reports drops only in its own internal log.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
