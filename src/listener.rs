@@ -58,11 +58,7 @@ pub(crate) async fn serve<T: Send + Sync + 'static>(
     }
 }
 
-async fn converse<T>(
-    stream: TcpStream,
-    bounds: Bounds,
-    answer: impl Fn(&Request<Incoming>) -> Answer<T>,
-) -> Option<T> {
+async fn converse<T>(stream: TcpStream, bounds: Bounds, answer: impl Fn(&Request<Incoming>) -> Answer<T>) -> Option<T> {
     let last = OnceLock::new();
     let service = service_fn(|request| {
         let (response, end) = answer(&request);
