@@ -94,15 +94,20 @@ fn every_entry_point_of_a_dependency_has_a_guard_and_a_test_that_are_there() {
 const MOST_CRATES: usize = 400;
 
 #[test]
+#[expect(clippy::print_stderr, reason = "the count is to be seen in the log")]
 fn the_executable_is_built_of_few_crates() {
     let words = ["tree", "--edges", "normal,build", "--prefix", "none", "--offline", "--package", "forgefs"];
     let tree = std::process::Command::new("cargo").args(words).current_dir(env!("CARGO_MANIFEST_DIR")).output();
     let tree = match tree {
         Ok(output) if output.status.success() => String::from_utf8_lossy(&output.stdout).into_owned(),
-        missing => return eprintln!("skipped: cargo shows no tree of the crates: {missing:?}"),
+        missing => return crate::real::skipped(&format!("cargo shows no tree of the crates: {missing:?}")),
     };
     let version = |line: &'_ str| line.split(' ').take(2).map(str::to_owned).collect::<Vec<_>>();
     let crates: BTreeSet<_> = tree.lines().map(version).collect();
     eprintln!("{} crates", crates.len());
-    assert!(crates.len() <= MOST_CRATES, "{} crates, {MOST_CRATES} at most: see Cargo.toml", crates.len());
+    assert!(
+        (100..=MOST_CRATES).contains(&crates.len()),
+        "{} crates, {MOST_CRATES} at most: see Cargo.toml",
+        crates.len()
+    );
 }
