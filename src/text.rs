@@ -1,5 +1,8 @@
 //! Cuts and escapes text from outside.
 
+/// Average bytes per token, for estimates without a tokenizer.
+pub(crate) const BYTES_PER_TOKEN: usize = 4;
+
 /// The beginning of `text`, at most `bytes`, cut between characters.
 #[must_use]
 pub(crate) fn head(text: &str, bytes: usize) -> &str {

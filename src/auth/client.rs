@@ -50,7 +50,7 @@ impl Client {
         let reach = Reach::of_server(url, oauth.private_network);
         let counted = Counted { made: Arc::default(), inner: () };
         let client = |policy| {
-            let builder = reqwest::Client::builder().dns_resolver(Arc::new(reach.clone())).redirect(policy);
+            let builder = crate::tls::client().dns_resolver(Arc::new(reach.clone())).redirect(policy);
             let builder = builder.timeout(REQUEST_LIMIT).connect_timeout(CONNECT_LIMIT);
             // One connection per request, so that all requests are counted.
             let builder = builder.pool_max_idle_per_host(0).connector_layer(counted.clone());

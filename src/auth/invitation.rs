@@ -74,7 +74,7 @@ impl Invitations {
         let server = self.account.server().to_owned();
         let waiting = Task::spawn(async move {
             let completed = async {
-                let address = listener.address(|address| login.is_mine(address)).await;
+                let address = listener.address(login.is_mine()).await;
                 login.finish(&address).await.map(drop)
             };
             let outcome = tokio::time::timeout(PATIENCE, completed).await.unwrap_or_else(|_| Err(expired(&server)));

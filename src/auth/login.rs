@@ -83,10 +83,10 @@ impl Login {
         &self.url
     }
 
-    /// True if a browser's request belongs to this login.
-    #[must_use]
-    pub fn is_mine(&self, address: &str) -> bool {
-        parameter(&full(address), "state").is_some_and(|state| state == self.state)
+    /// Recognises the addresses of a browser's requests that belong to this login.
+    pub fn is_mine(&self) -> impl Fn(&str) -> bool + Clone + Send + Sync + use<> {
+        let state = self.state.clone();
+        move |address| parameter(&full(address), "state").is_some_and(|found| found == state)
     }
 
     /// Parses the redirect, exchanges its code for tokens and stores them.
@@ -97,7 +97,7 @@ impl Login {
     pub async fn finish(mut self, address: &str) -> Result<Record> {
         let server = self.account.server.clone();
         let address = full(address);
-        if !self.is_mine(&address) {
+        if !self.is_mine()(&address) {
             let why = "the address belongs to another login: its `state` is not the one that was sent";
             return Err(refused(&server, why));
         }

@@ -1,21 +1,18 @@
 //! Listener for the browser's redirect after a login, on this machine only.
 
-use std::time::Duration;
-
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::mpsc;
+use hyper::header::{self, HeaderValue};
+use hyper::{Method, Request, Response, StatusCode};
+use tokio::net::TcpListener;
 
 use crate::error::{Error, ErrorCode, Result};
 use crate::limits;
-use crate::task::Newest;
+use crate::listener::{self, Answer, Bounds};
 
-/// Most bytes of a request; a browser sends more only by mistake.
-const MAX_REQUEST: usize = limits::LOGIN_REDIRECT.max;
-/// Most connections; one more ends the oldest.
-const AT_ONCE: usize = limits::LOGIN_CONNECTIONS.max;
-/// Timeout of a request.
-const REQUEST_LIMIT: Duration = Duration::from_secs(5);
+const BOUNDS: Bounds = Bounds {
+    connections: limits::LOGIN_CONNECTIONS.max,
+    head: limits::LOGIN_REDIRECT.max,
+    headers: limits::LOGIN_HEADERS.max,
+};
 
 /// A listener on the loopback interface.
 pub struct Listener {
@@ -47,67 +44,29 @@ impl Listener {
 
     /// Waits for the browser's redirect and answers it. Requests that `is_mine` refuses, such as an icon or a probing
     /// page, are turned away; silent connections block nothing.
-    pub async fn address(&self, is_mine: impl Fn(&str) -> bool) -> String {
-        let (tell, mut asked) = mpsc::channel(AT_ONCE);
-        let mut reading = Newest::new(AT_ONCE);
-        loop {
-            let (mut stream, target) = tokio::select! {
-                Some(request) = asked.recv() => request,
-                accepted = self.listener.accept() => {
-                    match accepted {
-                        Ok((stream, _)) => reading.spawn(read(stream, tell.clone())),
-                        Err(_) => tokio::time::sleep(Duration::from_millis(100)).await,
-                    }
-                    continue;
-                }
-            };
-            let address = format!("http://127.0.0.1:{}{target}", self.port);
-            let mine = Some(address).filter(|address| address.contains("/callback?") && is_mine(address));
-            let (status, page) = match &mine {
-                Some(address) if address.contains("error=") => ("200 OK", "The login was refused."),
-                Some(_) => ("200 OK", "ForgeFS has what it needs. You can close this page."),
-                None => ("404 Not Found", "This page is not for you."),
-            };
-            let answer = format!(
-                "HTTP/1.1 {status}\r\nContent-Type: text/html; charset=utf-8\r\nContent-Length: {}\r\n\
-                 Cache-Control: no-store\r\nReferrer-Policy: no-referrer\r\nConnection: close\r\n\r\n{page}",
-                page.len()
-            );
-            let answered = async move {
-                let _ = tokio::time::timeout(REQUEST_LIMIT, stream.write_all(answer.as_bytes())).await;
-                let _ = stream.shutdown().await;
-            };
-            match mine {
-                Some(address) => {
-                    answered.await;
-                    return address;
-                }
-                None => reading.spawn(answered),
-            }
-        }
+    pub async fn address(&self, is_mine: impl Fn(&str) -> bool + Clone + Send + Sync + 'static) -> String {
+        let port = self.port;
+        let answer = move |request: &Request<_>| answer(request, port, &is_mine);
+        listener::serve(&self.listener, BOUNDS, answer).await
     }
 }
 
-/// Reads one connection's request and passes it on.
-async fn read(mut stream: TcpStream, tell: mpsc::Sender<(TcpStream, String)>) {
-    if let Ok(target) = tokio::time::timeout(REQUEST_LIMIT, target(&mut stream)).await {
-        // An invalid request gets the answer of an unexpected one.
-        let _ = tell.send((stream, target.unwrap_or_default())).await;
-    }
-}
-
-/// Target of a `GET`.
-async fn target(stream: &mut TcpStream) -> Option<String> {
-    let mut head = Vec::new();
-    let mut part = [0; 1024];
-    while !head.windows(4).any(|end| end == b"\r\n\r\n") {
-        let read = stream.read(&mut part).await.ok()?;
-        if read == 0 || head.len() + read > MAX_REQUEST {
-            return None;
-        }
-        head.extend_from_slice(part.get(..read)?);
-    }
-    let head = String::from_utf8(head).ok()?;
-    let target = head.lines().next()?.strip_prefix("GET ")?.split(' ').next()?;
-    target.starts_with('/').then(|| target.to_owned())
+fn answer<B>(request: &Request<B>, port: u16, is_mine: &impl Fn(&str) -> bool) -> Answer<String> {
+    let target = request.uri().path_and_query().map_or("", |target| target.as_str());
+    let address = format!("http://127.0.0.1:{port}{target}");
+    let is_mine = request.method() == Method::GET && address.contains("/callback?") && is_mine(&address);
+    let (status, page) = match is_mine {
+        true if address.contains("error=") => (StatusCode::OK, "The login was refused."),
+        true => (StatusCode::OK, "ForgeFS has what it needs. You can close this page."),
+        false => (StatusCode::NOT_FOUND, "This page is not for you."),
+    };
+    let mut response = Response::new(page.to_owned());
+    *response.status_mut() = status;
+    let headers = [
+        (header::CONTENT_TYPE, "text/html; charset=utf-8"),
+        (header::CACHE_CONTROL, "no-store"),
+        (header::REFERRER_POLICY, "no-referrer"),
+    ];
+    response.headers_mut().extend(headers.map(|(name, value)| (name, HeaderValue::from_static(value))));
+    (response, is_mine.then_some(address))
 }

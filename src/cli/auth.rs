@@ -78,7 +78,7 @@ async fn login(config: &Config, args: LoginArgs, ui: Ui) -> Result<ExitCode, Fai
     }
     ui.note("If the browser is on another machine, paste here the address that it ends at (http://127.0.0.1:…).");
     let address = tokio::select! {
-        address = listener.address(|address| login.is_mine(address)) => address,
+        address = listener.address(login.is_mine()) => address,
         address = pasted() => address,
         () = tokio::time::sleep(PATIENCE) => {
             return Err(Failure { exit: 1, ..Failure::usage(format!("nobody logged in within {PATIENCE:?}")) });

@@ -104,7 +104,7 @@ enum Command {
     /// Write a first forge.toml, with the servers of other MCP hosts if asked to
     Init(init::InitArgs),
     /// Walk through ForgeFS with a built-in sample server; needs no network and no configuration
-    Demo,
+    Demo(demo::DemoArgs),
     /// The sample MCP server of `demo`
     #[command(hide = true)]
     DemoServer(demo::ServerArgs),
@@ -182,7 +182,7 @@ async fn dispatch(cli: Cli, ui: Ui) -> Result<ExitCode, Failure> {
         Command::Reload => reload::reload(global, ui),
         Command::Doctor => doctor::doctor(global, ui).await,
         Command::Audit(args) => audit::audit(global, args, ui),
-        Command::Demo => demo::demo(global, ui).await,
+        Command::Demo(args) => demo::demo(global, args, ui).await,
         Command::DemoServer(args) => demo::serve(args).await,
         Command::Init(args) => init::init(global, &args, ui),
     }

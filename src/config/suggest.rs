@@ -21,7 +21,7 @@ pub(super) fn key_hint(key: &str, valid: &[&str]) -> String {
     let meant = ELSEWHERE
         .iter()
         .find(|(name, here)| *name == key && valid.iter().any(|valid| here.trim_start_matches('[').starts_with(valid)))
-        .map(|(_, here)| *here)
+        .map(|(_, here)| (*here).to_owned())
         .or_else(|| nearest(key, valid));
     match meant {
         Some(meant) => format!("did you mean `{meant}`? Valid here: {}", valid.join(", ")),
@@ -38,15 +38,6 @@ pub(super) fn word_hint(word: &str, valid: &[&str]) -> String {
     }
 }
 
-fn nearest<'v>(word: &str, valid: &[&'v str]) -> Option<&'v str> {
-    let word = word.to_lowercase();
-    // Names are short: a word this long is no typo, and the distance costs time in its length.
-    if word.len() > 64 {
-        return None;
-    }
-    let (score, best) = valid
-        .iter()
-        .map(|valid| (strsim::jaro_winkler(&word, valid), *valid))
-        .max_by(|(left, _), (right, _)| left.total_cmp(right))?;
-    (score > 0.8).then_some(best)
+fn nearest(word: &str, valid: &[&str]) -> Option<String> {
+    crate::error::nearest(word, valid.iter().copied()).into_iter().next()
 }

@@ -11,10 +11,8 @@ use crate::broker::CallRecord;
 use crate::error::Result;
 use crate::json;
 use crate::outcome::Outcome;
-use crate::text::head;
+use crate::text::{BYTES_PER_TOKEN, head};
 
-/// Average bytes per token, for token budgets without a tokenizer.
-const BYTES_PER_TOKEN: usize = 4;
 /// Most bytes of a stored result in its preview.
 const PREVIEW: usize = 600;
 /// Most lines of calls in a failure.

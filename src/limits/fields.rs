@@ -149,6 +149,9 @@ pub const LOGIN_ANSWER: Limit =
 /// Redirect of a browser.
 pub const LOGIN_REDIRECT: Limit =
     Limit::new("request that ends a login", 16 << 10, Unit::Bytes, "the address that a browser is sent back to");
+/// Its headers.
+pub const LOGIN_HEADERS: Limit =
+    Limit::new("headers of that request", 64, Unit::Items, "the address that a browser is sent back to");
 /// Its connections.
 pub const LOGIN_CONNECTIONS: Limit =
     Limit::new("connections while a login waits", 32, Unit::Items, "the address that a browser is sent back to");
@@ -329,6 +332,7 @@ pub(super) const ALL: &[&Limit] = &[
     &LOGIN_REQUESTS,
     &LOGIN_ANSWER,
     &LOGIN_REDIRECT,
+    &LOGIN_HEADERS,
     &LOGIN_CONNECTIONS,
     &LOGIN_FILE,
     &METRICS_HEAD,

@@ -1,5 +1,9 @@
 //! Base64: finds secrets in it, and checks content declared as binary.
 
+use base64::Engine as _;
+use base64::alphabet::STANDARD;
+use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
+
 use super::scan::{self, Found, rank, run};
 use super::vendors::alnum;
 use crate::redact::secret;
@@ -70,37 +74,20 @@ pub(super) fn decode(text: &str) -> Option<Vec<u8>> {
 /// Decodes unpadded base64 of either alphabet; `None` if another character occurs.
 pub(crate) fn digits_decoded(digits: &str) -> Option<Vec<u8>> {
     scan::spent(digits.len());
-    let (mut plain, mut bits, mut count) = (Vec::with_capacity(digits.len() * 3 / 4), 0u32, 0);
-    for byte in digits.bytes() {
-        let value = match byte {
-            b'A'..=b'Z' => byte - b'A',
-            b'a'..=b'z' => byte - b'a' + 26,
-            b'0'..=b'9' => byte - b'0' + 52,
-            b'+' | b'-' => 62,
-            b'/' | b'_' => 63,
-            _ => return None,
-        };
-        bits = bits << 6 | u32::from(value);
-        count += 6;
-        if count >= 8 {
-            count -= 8;
-            plain.push((bits >> count & 0xff) as u8);
-        }
-    }
-    Some(plain)
+    DIGITS.decode(digits.replace('-', "+").replace('_', "/")).ok()
 }
+
+/// Accepts trailing bits: a cut text is decoded as well.
+const DIGITS: GeneralPurpose = GeneralPurpose::new(
+    &STANDARD,
+    GeneralPurposeConfig::new()
+        .with_decode_allow_trailing_bits(true)
+        .with_decode_padding_mode(DecodePaddingMode::RequireNone),
+);
 
 /// Encodes base64 with padding.
 pub(super) fn encode(plain: &[u8]) -> String {
-    const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    let mut text = String::with_capacity(plain.len().div_ceil(3) * 4);
-    for chunk in plain.chunks(3) {
-        let bits = chunk.iter().fold(0u32, |bits, byte| bits << 8 | u32::from(*byte)) << (8 * (3 - chunk.len()));
-        let digit = |place: usize| char::from(ALPHABET[(bits >> (18 - 6 * place) & 63) as usize]);
-        text.extend((0..=chunk.len()).map(digit));
-        text.extend(std::iter::repeat_n('=', 3 - chunk.len()));
-    }
-    text
+    base64::engine::general_purpose::STANDARD.encode(plain)
 }
 
 #[cfg(test)]

@@ -141,6 +141,16 @@ pub(super) fn has_anchor(text: &str) -> bool {
     ANCHORS.as_ref().is_some_and(|anchors| anchors.exact.is_match(text) || anchors.words.is_match(text))
 }
 
+/// Adds a place to sorted, disjoint ones: it begins no earlier than all of them, or ends no earlier. Overlapping places
+/// become one, labelled by the lowest rank.
+pub(super) fn merge(merged: &mut Vec<Found>, mut next: Found) {
+    while let Some(last) = merged.pop_if(|last| last.to > next.from) {
+        let Found { label, rank, .. } = if last.rank <= next.rank { last } else { next };
+        next = Found { from: last.from.min(next.from), to: last.to.max(next.to), label, rank };
+    }
+    merged.push(next);
+}
+
 /// Replaces what was found; overlapping places become one.
 pub(super) fn replace<'t>(
     text: &'t str,
@@ -152,17 +162,7 @@ pub(super) fn replace<'t>(
     }
     found.sort_unstable_by_key(|f| (f.from, std::cmp::Reverse(f.to), f.rank));
     let mut merged: Vec<Found> = Vec::with_capacity(found.len());
-    for next in found {
-        match merged.last_mut() {
-            Some(last) if next.from < last.to => {
-                last.to = last.to.max(next.to);
-                if next.rank < last.rank {
-                    (last.label, last.rank) = (next.label, next.rank);
-                }
-            }
-            _ => merged.push(next),
-        }
-    }
+    found.into_iter().for_each(|next| merge(&mut merged, next));
     spent(text.len());
     let mut clean = String::with_capacity(text.len());
     let mut end = 0;

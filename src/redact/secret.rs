@@ -10,10 +10,11 @@ use std::sync::{Arc, LazyLock, OnceLock};
 
 use aho_corasick::AhoCorasick;
 use parking_lot::{Mutex, RwLock};
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
 use crate::kept::{self, Kept};
 use crate::limits;
-use crate::redact::scan::{Found, rank};
+use crate::redact::scan::{Found, merge, rank};
 
 /// Replacement of a secret.
 pub const MASK: &str = "[redacted]";
@@ -119,8 +120,7 @@ pub fn redact(text: &str) -> Cow<'_, str> {
 /// Finds listed values.
 pub(crate) fn places(text: &str) -> Vec<Found> {
     let listed = Arc::clone(&LISTED.read());
-    let places = listed.spans(text).into_iter();
-    places.map(|(from, to)| Found { from, to, label: "", rank: rank::CONFIGURED }).collect()
+    listed.places(text)
 }
 
 static LISTED: LazyLock<RwLock<Arc<Listed>>> = LazyLock::new(RwLock::default);
@@ -164,13 +164,13 @@ impl Listed {
     }
 
     fn redact<'t>(&self, text: &'t str) -> Cow<'t, str> {
-        let spans = self.spans(text);
-        if spans.is_empty() {
+        let places = self.places(text);
+        if places.is_empty() {
             return Cow::Borrowed(text);
         }
         let mut clean = String::with_capacity(text.len());
         let mut end = 0;
-        for (from, to) in spans {
+        for Found { from, to, .. } in places {
             clean.push_str(&text[end..from]);
             clean.push_str(MASK);
             end = to;
@@ -180,11 +180,11 @@ impl Listed {
     }
 
     /// Finds values, with overlapping places merged: the tail of a second secret must not survive the first.
-    fn spans(&self, text: &str) -> Vec<(usize, usize)> {
-        let mut spans = Vec::new();
+    fn places(&self, text: &str) -> Vec<Found> {
+        let mut places = Vec::new();
         let mut add = |from: usize, to: usize| {
             if stands_alone(text, from, to) {
-                merge(&mut spans, from, to);
+                merge(&mut places, Found { from, to, label: "", rank: rank::CONFIGURED });
             }
         };
         // An automaton has a largest size, which only absurd values reach; they are then searched for one by one.
@@ -196,7 +196,7 @@ impl Listed {
                 found.into_iter().for_each(|(from, to)| add(from, to));
             }
         }
-        spans
+        places
     }
 }
 
@@ -212,17 +212,6 @@ fn occurrences<'a>(text: &'a str, value: &'a str) -> impl Iterator<Item = (usize
     starts.filter(move |&at| text[at..].starts_with(value)).map(|at| (at, at + value.len()))
 }
 
-/// Adds a span that ends no earlier than the existing ones.
-fn merge(spans: &mut Vec<(usize, usize)>, mut from: usize, to: usize) {
-    while let Some(&(last_from, last_to)) = spans.last()
-        && last_to > from
-    {
-        from = from.min(last_from);
-        spans.pop();
-    }
-    spans.push((from, to));
-}
-
 /// The value between the quotes of a JSON string.
 fn json_form(value: &str) -> String {
     let quoted = serde_json::Value::from(value).to_string();
@@ -231,17 +220,8 @@ fn json_form(value: &str) -> String {
 
 /// The value in a query string.
 fn url_form(value: &str) -> String {
-    let mut form = String::with_capacity(value.len());
-    for byte in value.bytes() {
-        match byte {
-            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => form.push(char::from(byte)),
-            _ => {
-                use fmt::Write as _;
-                let _infallible = write!(form, "%{byte:02X}");
-            }
-        }
-    }
-    form
+    const KEPT: AsciiSet = NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
+    utf8_percent_encode(value, &KEPT).to_string()
 }
 
 #[cfg(test)]

@@ -2,8 +2,10 @@
 //! for a person to read.
 #![expect(deprecated, reason = "clients go on to use logging, which 2026-07-28 deprecates")]
 
+use std::num::NonZeroU32;
 use std::time::Duration;
 
+use governor::{DefaultDirectRateLimiter, Quota, RateLimiter};
 use parking_lot::Mutex;
 use rmcp::model::{
     LoggingMessageNotification, LoggingMessageNotificationParam, ProgressNotification, ProgressNotificationParam,
@@ -12,18 +14,17 @@ use rmcp::model::{
 use rmcp::service::{Peer, RoleServer};
 use serde_json::{Value, json};
 use tokio::sync::{mpsc, oneshot};
-use tokio::time::Instant;
 
 use crate::people;
 use crate::text::head;
 use crate::upstream::{Level, LogEntry, Step};
 
 /// Burst of progress reports.
-const REPORTS: f64 = 20.0;
+const REPORTS: NonZeroU32 = NonZeroU32::new(20).expect("more than 0");
 /// Burst of log entries.
-const ENTRIES: f64 = 50.0;
+const ENTRIES: NonZeroU32 = NonZeroU32::new(50).expect("more than 0");
 /// Refill rate of both per second.
-const PER_SECOND: f64 = 20.0;
+const PER_SECOND: NonZeroU32 = NonZeroU32::new(20).expect("more than 0");
 /// Most bytes of a log entry; a larger one is cut.
 const MAX_ENTRY: usize = 16 << 10;
 /// Most bytes of a logger's name.
@@ -37,6 +38,8 @@ const FLUSH: Duration = Duration::from_secs(1);
 pub(super) struct Notices {
     queue: mpsc::Sender<Notice>,
     state: Mutex<NoticeState>,
+    reports: DefaultDirectRateLimiter,
+    entries: DefaultDirectRateLimiter,
 }
 
 enum Notice {
@@ -52,32 +55,9 @@ struct NoticeState {
     sent: f64,
     /// A report held back by the rate limit.
     held: Option<Step>,
-    reports: Room,
-    entries: Room,
     dropped: usize,
     /// True if anything was sent since the last pause.
     is_busy: bool,
-}
-
-/// A token bucket for one kind of notice, full at first.
-#[derive(Clone, Copy, Default)]
-struct Room {
-    taken: f64,
-    reckoned: Option<Instant>,
-}
-
-impl Room {
-    /// Takes a token from a bucket of `size`.
-    fn take(&mut self, size: f64) -> bool {
-        let now = Instant::now();
-        let since = self.reckoned.replace(now).map_or(Duration::ZERO, |before| now - before);
-        self.taken = (self.taken - since.as_secs_f64() * PER_SECOND).max(0.0);
-        let fits = self.taken + 1.0 <= size;
-        if fits {
-            self.taken += 1.0;
-        }
-        fits
-    }
 }
 
 impl Notices {
@@ -92,14 +72,15 @@ impl Notices {
                 }
             }
         });
-        Self { queue, state: Mutex::default() }
+        let room = |at_once| RateLimiter::direct(Quota::per_second(PER_SECOND).allow_burst(at_once));
+        Self { queue, state: Mutex::default(), reports: room(REPORTS), entries: room(ENTRIES) }
     }
 
     /// Switches to a request with this token and this level.
     pub(super) fn resume(&self, token: Option<ProgressToken>, level: Option<Level>) {
         let mut state = self.state.lock();
         // Progress belongs to its token, and restarts with another.
-        *state = NoticeState { token, level, reports: state.reports, entries: state.entries, ..NoticeState::default() };
+        *state = NoticeState { token, level, ..NoticeState::default() };
     }
 
     pub(super) fn level(&self) -> Option<Level> {
@@ -108,9 +89,9 @@ impl Notices {
 
     pub(super) fn progress(&self, step: Step) {
         let mut state = self.state.lock();
-        match state.reports.take(REPORTS) {
-            true => self.report(&mut state, step),
-            false => state.held = Some(step),
+        match self.reports.check() {
+            Ok(()) => self.report(&mut state, step),
+            Err(_) => state.held = Some(step),
         }
     }
 
@@ -127,7 +108,7 @@ impl Notices {
 
     pub(super) fn log(&self, server: &str, LogEntry { level, logger, data }: LogEntry) {
         let mut state = self.state.lock();
-        if !state.entries.take(ENTRIES) {
+        if self.entries.check().is_err() {
             state.dropped += 1;
             return;
         }

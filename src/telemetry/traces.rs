@@ -1,5 +1,8 @@
 //! Exports spans: a bounded queue and one task that posts batches. A sender never waits; if the collector is slow or
 //! down, spans are dropped and counted.
+//!
+//! The SDK's `BatchSpanProcessor` exports on a thread without a tokio runtime, which the async HTTP client needs, and
+//! reports drops only in its own internal log.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -44,7 +47,7 @@ impl Traces {
     pub fn start(config: &config::Telemetry) -> Result<Arc<Self>> {
         let failed =
             |error: &dyn std::fmt::Display| Error::new(ErrorCode::Internal, format!("no traces can be sent: {error}"));
-        let client = reqwest::Client::builder().timeout(PATIENCE).redirect(reqwest::redirect::Policy::none());
+        let client = crate::tls::client().timeout(PATIENCE).redirect(reqwest::redirect::Policy::none());
         // Proxies are for other machines.
         let is_here = url::Url::parse(&config.traces).is_ok_and(|url| config::is_loopback(&url));
         let client = if is_here { client.no_proxy() } else { client }.build();

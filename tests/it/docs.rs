@@ -1,21 +1,41 @@
 //! Documentation pages generated from tables of the code.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
+
+use forgefs_measure::count;
+
+use crate::client::Fence;
 
 /// Set by `cargo xtask docs`, which writes the pages instead of comparing them.
 const WRITE: &str = "FORGEFS_WRITE_DOCS";
 
 #[test]
 fn the_pages_are_what_the_tables_say() {
-    let pages = [("errors.md", forgefs::error::documentation()), ("limits.md", forgefs::limits::documentation())];
-    for (name, made) in pages {
-        let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs").join(name);
-        if std::env::var_os(WRITE).is_some() {
-            std::fs::write(&page, &made).expect("the page can be written");
-        }
-        let written = std::fs::read_to_string(&page).unwrap_or_default();
-        assert!(written == made, "docs/{name} is not current: `cargo xtask docs` writes it");
+    is_current("docs/errors.md", &forgefs::error::documentation());
+    is_current("docs/limits.md", &forgefs::limits::documentation());
+}
+
+#[test]
+fn the_tokens_of_the_demo_are_what_a_tokenizer_counts() {
+    let printed = Fence::new().run(["demo", "--texts"]).success().stdout;
+    let texts: BTreeMap<String, String> = serde_json::from_str(&printed).expect("texts by name");
+    let row = |(name, text): (&String, &String)| format!("  {name:?}: [{}, {}]", text.len(), count(text));
+    let rows: Vec<String> = texts.iter().map(row).collect();
+    is_current("src/cli/demo/tokens.json", &format!("{{\n{}\n}}\n", rows.join(",\n")));
+    // Written figures are in the executable that is built next.
+    let is_shown = std::env::var_os(WRITE).is_none();
+    assert!(!is_shown || !Fence::new().run(["demo"]).success().stdout.contains("[~"), "a figure is estimated");
+}
+
+/// Compares `file` of the repository with what is made for it, or writes it.
+fn is_current(file: &str, made: &str) {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(file);
+    if std::env::var_os(WRITE).is_some() {
+        std::fs::write(&path, made).expect("the file can be written");
     }
+    let written = std::fs::read_to_string(&path).unwrap_or_default();
+    assert!(written == made, "{file} is not current: `cargo xtask docs` writes it");
 }
 
 /// A code missing from the list has no row.
@@ -68,4 +88,26 @@ fn every_entry_point_of_a_dependency_has_a_guard_and_a_test_that_are_there() {
         }
     }
     assert!(rows > 30 && wrong.is_empty(), "{rows} rows\n{}", wrong.join("\n"));
+}
+
+/// Crates that the executable is built of with the default features.
+const MOST_CRATES: usize = 400;
+
+#[test]
+#[expect(clippy::print_stderr, reason = "the count is to be seen in the log")]
+fn the_executable_is_built_of_few_crates() {
+    let words = ["tree", "--edges", "normal,build", "--prefix", "none", "--offline", "--package", "forgefs"];
+    let tree = std::process::Command::new("cargo").args(words).current_dir(env!("CARGO_MANIFEST_DIR")).output();
+    let tree = match tree {
+        Ok(output) if output.status.success() => String::from_utf8_lossy(&output.stdout).into_owned(),
+        missing => return crate::real::skipped(&format!("cargo shows no tree of the crates: {missing:?}")),
+    };
+    let version = |line: &'_ str| line.split(' ').take(2).map(str::to_owned).collect::<Vec<_>>();
+    let crates: BTreeSet<_> = tree.lines().map(version).collect();
+    eprintln!("{} crates", crates.len());
+    assert!(
+        (100..=MOST_CRATES).contains(&crates.len()),
+        "{} crates, {MOST_CRATES} at most: see Cargo.toml",
+        crates.len()
+    );
 }

@@ -14,7 +14,7 @@ fn the_surface_stays_under_its_token_budget() {
     let names: Vec<String> =
         ["github", "playwright", "sentry", "cloudflare", "notion", "linear"].map(str::to_owned).into();
     let list = serde_json::to_string(&json!({ "tools": definitions() })).expect("definitions are JSON");
-    let tokens = bpe_openai::o200k_base().count(&list) + bpe_openai::o200k_base().count(&render_instructions(&names));
+    let tokens = forgefs_measure::count(&list) + forgefs_measure::count(&render_instructions(&names));
     assert!(tokens <= MAX_TOKENS, "{tokens} tokens:\n{list}\n{}", render_instructions(&names));
 }
 

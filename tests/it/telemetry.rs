@@ -97,12 +97,14 @@ async fn metrics_count_what_happened_and_hold_no_text_from_outside() {
     ] {
         assert_eq!(get(port, request).await.0, status, "{request}");
     }
-    let endless = format!("GET /metrics HTTP/1.1\r\nx: {}", "y".repeat(9000));
-    let mut stream = TcpStream::connect(("127.0.0.1", port)).await.expect("it listens");
-    let _ = stream.write_all(endless.as_bytes()).await;
-    let mut answer = [0; 12];
-    stream.read_exact(&mut answer).await.expect("an answer");
-    assert_eq!(&answer, b"HTTP/1.1 400");
+    for beyond in ["x: ".to_owned() + &"y".repeat(9000), "a: b\r\n".repeat(65) + "\r\n"] {
+        let endless = format!("GET /metrics HTTP/1.1\r\n{beyond}");
+        let mut stream = TcpStream::connect(("127.0.0.1", port)).await.expect("it listens");
+        let _ = stream.write_all(endless.as_bytes()).await;
+        let mut answer = [0; 12];
+        stream.read_exact(&mut answer).await.expect("an answer");
+        assert_eq!(&answer, b"HTTP/1.1 431", "{}", beyond.len());
+    }
 }
 
 #[tokio::test]

@@ -59,7 +59,7 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Task {
-    /// Build `forgefs` in release mode (with V8 if it is found) and run its demo
+    /// Build `forgefs` in the least time (with V8 if it is found) and run its demo
     Demo {
         #[command(flatten)]
         engine: EngineFlags,
@@ -121,7 +121,7 @@ enum Task {
     V8,
     /// Install the pinned real MCP servers only, and print where they are
     Real,
-    /// Write the pages of docs/ that are made from tables of the code
+    /// Write the pages of docs/ that are made from tables of the code, and the tokens that the demo shows
     Docs,
 }
 

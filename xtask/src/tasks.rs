@@ -81,7 +81,7 @@ impl Workspace {
         // The demo is one program: with V8 if available.
         let Some(build) = self.builds(choice)?.pop() else { bail!("no engine to build with") };
         say::line(format_args!("Building the demo with {}.", build.name()));
-        let mut command = build.cargo(&["run", "--release", "--package", "forgefs", "--bin", "forgefs"]);
+        let mut command = build.cargo(&["run", "--profile", "demo", "--package", "forgefs", "--bin", "forgefs"]);
         step::run(command.args(["--", "demo"]).args(args).current_dir(&self.root))?;
         Ok(())
     }

@@ -123,7 +123,7 @@ impl<'c> Check<'c> {
         self.spend(1 + text.len())?;
         let nowhere = || Halt::Unreadable(format!("the reference {} leads nowhere in it", head(text, 120)));
         let (address_part, fragment) = text.split_once('#').unwrap_or((text, ""));
-        let fragment = percent_decoded(fragment).ok_or_else(nowhere)?;
+        let fragment = percent_encoding::percent_decode_str(fragment).decode_utf8().map_err(|_| nowhere())?;
         let base = if address_part.is_empty() {
             self.base
         } else {
@@ -139,7 +139,7 @@ impl<'c> Check<'c> {
             self.pointed(base, &fragment)?
         } else {
             let named = self.index()?.anchors.get(&address(base));
-            named.and_then(|named| named.get(fragment.as_str())).map(|at| (*at, base))
+            named.and_then(|named| named.get(&*fragment)).map(|at| (*at, base))
         };
         let found = found.ok_or_else(nowhere)?;
         self.resolved.insert(address(reference), found);
@@ -221,21 +221,4 @@ impl<'c> Check<'c> {
         self.base = outer;
         done
     }
-}
-
-fn percent_decoded(text: &str) -> Option<String> {
-    if !text.contains('%') {
-        return Some(text.to_owned());
-    }
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.bytes();
-    while let Some(byte) = rest.next() {
-        if byte == b'%' {
-            let mut digit = || char::from(rest.next()?).to_digit(16);
-            bytes.push(u8::try_from(digit()? * 16 + digit()?).ok()?);
-        } else {
-            bytes.push(byte);
-        }
-    }
-    String::from_utf8(bytes).ok()
 }

@@ -10,9 +10,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Args;
-use serde_json::Value;
+use serde_json::{Map, Value};
 use wire::Language;
 
+use self::tokens::Tokens;
 use super::ui::Ui;
 use super::{Failure, Global, own_executable};
 use crate::config::{Config, Server, Transport};
@@ -46,8 +47,15 @@ pub(super) async fn serve(args: ServerArgs) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-pub(super) async fn demo(global: &Global, ui: Ui) -> Result<ExitCode, Failure> {
-    let mut walk = Walk::start(global, ui).await?;
+#[derive(Args)]
+pub(super) struct DemoArgs {
+    /// Print the texts that are counted, as JSON
+    #[arg(long, hide = true)]
+    texts: bool,
+}
+
+pub(super) async fn demo(global: &Global, args: DemoArgs, ui: Ui) -> Result<ExitCode, Failure> {
+    let mut walk = Walk::start(global, ui, args.texts).await?;
     walk.surface();
     walk.discovery().await?;
     let cat = ["/tickets/list_tickets.pyi", "/people/list_on_call.pyi", "/calendar/find_free_slot.pyi"];
@@ -57,6 +65,9 @@ pub(super) async fn demo(global: &Global, ui: Ui) -> Result<ExitCode, Failure> {
     let starlark = walk.execute("execute, Starlark", Language::Starlark, STARLARK).await;
     let mistake = walk.execute("execute, with a mistake", Language::Javascript, MISTAKE).await;
     walk.compare(task);
+    if let Some(texts) = walk.texts {
+        ui.out(&Value::Object(texts).to_string());
+    }
     // The demo tests itself: both scripts must succeed, and the mistake must be explained.
     Ok(ExitCode::from(u8::from(!(javascript && starlark && !mistake))))
 }
@@ -66,11 +77,13 @@ struct Walk {
     gateway: Gateway,
     session: Arc<Session>,
     /// Tokens so far: definitions, the agent's input, and the answers.
-    total: usize,
+    total: Tokens,
+    /// The counted texts by name, with `--texts`.
+    texts: Option<Map<String, Value>>,
 }
 
 impl Walk {
-    async fn start(global: &Global, ui: Ui) -> Result<Self, Failure> {
+    async fn start(global: &Global, ui: Ui, texts: bool) -> Result<Self, Failure> {
         // The program to start is named by its path, not by /proc/self: that would be the launcher's own.
         let exe = std::env::current_exe().map_err(|error| Failure::internal(error.to_string()))?;
         let entry = |(role, description): (&str, &str)| {
@@ -91,9 +104,25 @@ impl Walk {
         gateway.settle(Duration::from_secs(30)).await;
         let engines = gateway.pool().describe().await?.engines;
         let engines: Vec<String> = engines.iter().map(|engine| engine.engine.clone()).collect();
-        ui.out(&format!("ForgeFS {}, engines: {}", env!("CARGO_PKG_VERSION"), engines.join(", ")));
-        ui.out("Three sample MCP servers run behind it. This is what an agent sees.\n\n");
-        Ok(Self { ui, session: gateway.open_session(Principal::local()), gateway, total: 0 })
+        let texts = texts.then(Map::new);
+        let session = gateway.open_session(Principal::local());
+        let walk = Self { ui, gateway, session, total: Tokens::default(), texts };
+        walk.say(&format!("ForgeFS {}, engines: {}", env!("CARGO_PKG_VERSION"), engines.join(", ")));
+        walk.say("Three sample MCP servers run behind it. This is what an agent sees.\n\n");
+        Ok(walk)
+    }
+
+    fn say(&self, text: &str) {
+        if self.texts.is_none() {
+            self.ui.out(text);
+        }
+    }
+
+    fn tokens(&mut self, name: &str, text: &str) -> Tokens {
+        if let Some(texts) = &mut self.texts {
+            texts.insert(name.to_owned(), text.into());
+        }
+        Tokens::of(name, text)
     }
 
     /// Context of every client: four definitions and the instructions.
@@ -101,13 +130,14 @@ impl Walk {
         let definitions = definitions();
         let list = serde_json::to_string(&definitions).unwrap_or_default();
         let instructions = instructions(&self.gateway);
-        let tokens = tokens::count(&list) + tokens::count(&instructions);
+        let mut tokens = self.tokens("tools/list", &list);
+        tokens += self.tokens("instructions", &instructions);
         self.total += tokens;
-        self.ui.out(&format!("## tools/list and instructions  [{tokens} tokens]"));
+        self.say(&format!("## tools/list and instructions  [{tokens} tokens]"));
         for tool in &definitions {
-            self.ui.out(&format!("{}: {}", tool.name, tool.description.as_deref().unwrap_or_default()));
+            self.say(&format!("{}: {}", tool.name, tool.description.as_deref().unwrap_or_default()));
         }
-        self.ui.out(&format!("\n{instructions}\n\n"));
+        self.say(&format!("\n{instructions}\n\n"));
     }
 
     async fn discovery(&mut self) -> Result<(), Failure> {
@@ -145,17 +175,20 @@ impl Walk {
     }
 
     fn charge(&mut self, title: &str, asked: &str, answer: &str, shown: &str) {
-        let (written, read) = (tokens::count(asked), tokens::count(answer));
-        self.total += written + read;
-        self.ui.out(&format!("## {title}  [{written} tokens written, {read} read]\n{}\n\n", shown.trim_end()));
+        let name = title.split_once(" {").map_or(title, |(name, _)| name);
+        let written = self.tokens(&format!("{name}: written"), asked);
+        let read = self.tokens(&format!("{name}: read"), answer);
+        self.total += written;
+        self.total += read;
+        self.say(&format!("## {title}  [{written} tokens written, {read} read]\n{}\n\n", shown.trim_end()));
     }
 
-    fn compare(&self, task: usize) {
+    fn compare(&mut self, task: Tokens) {
         let plain: Vec<Value> = ROLES.iter().flat_map(|(role, _)| server::definitions(role)).collect();
         let count = plain.len();
-        let plain = tokens::count(&Value::Array(plain).to_string());
-        self.ui.out(&format!(
-            "## Tokens (o200k)\nplain tools/list of the same {count} tools, in the context on every turn: {plain}\n\
+        let plain = self.tokens("plain tools/list", &Value::Array(plain).to_string());
+        self.say(&format!(
+            "## Tokens (o200k; ~ is estimated)\nplain tools/list of the same {count} tools, in the context on every turn: {plain}\n\
              ForgeFS, everything above up to the first script's answer, once:    {task}"
         ));
     }

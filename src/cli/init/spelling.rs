@@ -63,7 +63,5 @@ pub(super) fn decoded(text: &str) -> Option<String> {
 }
 
 pub(super) fn percent_decoded(text: &str) -> String {
-    let form = format!("x={}", text.replace('+', "%2B"));
-    let value = url::form_urlencoded::parse(form.as_bytes()).next().map(|(_, value)| value.into_owned());
-    value.unwrap_or_else(|| text.to_owned())
+    percent_encoding::percent_decode_str(text).decode_utf8_lossy().into_owned()
 }

@@ -69,7 +69,7 @@ pub(super) fn custom(headers: &BTreeMap<String, Secret>) -> Result<HashMap<Heade
 /// An HTTP client for one server. It refuses addresses that no server may have. It uses the proxies of the environment
 /// (`HTTPS_PROXY`, `HTTP_PROXY`, `ALL_PROXY`, `NO_PROXY`), but never for this machine.
 pub(super) fn client(url: &str) -> Result<reqwest::Client> {
-    let builder = reqwest::Client::builder()
+    let builder = crate::tls::client()
         .redirect(Policy::custom(redirect))
         .dns_resolver(Arc::new(Reach::configured()))
         .user_agent(concat!("forgefs/", env!("CARGO_PKG_VERSION")));
