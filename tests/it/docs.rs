@@ -90,8 +90,8 @@ fn every_entry_point_of_a_dependency_has_a_guard_and_a_test_that_are_there() {
     assert!(rows > 30 && wrong.is_empty(), "{rows} rows\n{}", wrong.join("\n"));
 }
 
-/// Crates that the executable is built of with the default features.
-const MOST_CRATES: usize = 400;
+/// Most crates of the executable with the default features; tantivy alone brings 40.
+const MOST_CRATES: usize = 440;
 
 #[test]
 #[expect(clippy::print_stderr, reason = "the count is to be seen in the log")]

@@ -17,7 +17,7 @@ const MAX_DEPTH: usize = 6;
 
 /// A tool, resource or prompt for the index.
 pub(super) struct Document {
-    /// Each stem with its weight, as [`super::postings`] parses it: `ticket*5 creat*3`.
+    /// Each stem with its weight, as [`super::tokens`] parses it: `ticket*5 creat*3`.
     pub(super) words: String,
     /// The stems of its name, each once, in the same form.
     pub(super) names: String,

@@ -1,27 +1,38 @@
-//! Ranks tools for a query: BM25F over in-memory postings, with stems, synonyms and typo tolerance.
+//! Ranks tools for a query: BM25F over an in-memory tantivy index, with stems, synonyms and typo tolerance.
 //!
 //! Every tool is one bag of weighted stems in one field: the weight of a word is its frequency in the postings, so that
-//! one look-up per word is enough. A word and its synonyms count once, and sentences are scored one by one.
+//! one look-up per word is enough. Scores are summed here and not by tantivy's queries, since a word and its synonyms
+//! must count once, and since sentences are scored one by one.
 
 mod document;
-mod postings;
 mod query;
 mod ranking;
 mod scores;
 mod synonyms;
+mod tokens;
 mod words;
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use tantivy::postings::{Postings as _, TermInfo};
+
+use tantivy::query::FuzzyTermQuery;
+use tantivy::schema::{Field, IndexRecordOption, Schema, TextFieldIndexing, TextOptions};
+use tantivy::tokenizer::TokenizerManager;
+use tantivy::{DocSet as _, Index as Tantivy, InvertedIndexReader, TERMINATED, Term};
 
 use self::document::{Document, OfServer, Writer};
-use self::postings::Postings;
 pub use self::ranking::{Fields, Ranking};
 use self::scores::Scores;
 use crate::error::{Error, ErrorCode, Result};
 use crate::manifest::ServerEntry;
-use crate::meter::{Meter, Stopped};
+use crate::meter::{Halt, Meter, Stopped};
 
+/// Memory for building the single segment, in bytes per document and in total. A third of it becomes the word table,
+/// which grows on demand. A catalog is built several times while servers connect: a table of megabytes for a few tools
+/// would be most of the time to the first answer.
+const DOCUMENT_MEMORY: usize = 2 << 10;
+const BUILD_MEMORY: std::ops::RangeInclusive<usize> = (256 << 10)..=(64 << 20);
 /// Least number of servers for building documents on several threads.
 const MIN_PARALLEL: usize = 16;
 /// Costs in metered steps: a look-up, a character of a word that is searched as misspelt, and postings or documents per
@@ -40,8 +51,9 @@ const LIKE: u64 = 4;
 
 /// A read-only index of the tools, resources and prompts of one catalog.
 pub(super) struct Index {
-    words: Postings,
-    names: Postings,
+    words: Arc<InvertedIndexReader>,
+    names: Arc<InvertedIndexReader>,
+    fields: [Field; 2],
     ranking: Ranking,
     /// BM25 length norm of each document.
     norms: Vec<f32>,
@@ -62,19 +74,52 @@ impl Index {
     /// Reuses the documents of unchanged servers from `previous`.
     ///
     /// # Errors
-    /// `INTERNAL` when the FST of the words cannot be built, which sorted words never cause.
+    /// `INTERNAL` when tantivy fails, which in memory it should not.
     pub(super) fn build(servers: &[Arc<ServerEntry>], previous: Option<&Self>, ranking: Ranking) -> Result<Self> {
+        Self::try_build(servers, previous, ranking).map_err(broken)
+    }
+
+    /// True if this is the index of `servers` too: at most their states changed.
+    pub(super) fn is_of(&self, servers: &[Arc<ServerEntry>]) -> bool {
+        self.documents.len() == servers.len() && self.documents.iter().zip(servers).all(|(own, new)| own.is_of(new))
+    }
+
+    fn try_build(servers: &[Arc<ServerEntry>], previous: Option<&Self>, ranking: Ranking) -> tantivy::Result<Self> {
+        let indexing = |option| {
+            let indexing = TextFieldIndexing::default().set_tokenizer(tokens::NAME).set_fieldnorms(false);
+            TextOptions::default().set_indexing_options(indexing.set_index_option(option))
+        };
+        let mut schema = Schema::builder();
+        let words = schema.add_text_field("words", indexing(IndexRecordOption::WithFreqs));
+        let names = schema.add_text_field("names", indexing(IndexRecordOption::Basic));
+        let tokenizers = TokenizerManager::new();
+        tokenizers.register(tokens::NAME, tokens::Counted::default());
         let documents = documents(servers, previous, &ranking);
         let tools = documents.iter().enumerate().flat_map(|(server, of)| of.tools.iter().map(move |d| (server, d)));
         let others = documents.iter().enumerate().flat_map(|(server, of)| of.others.iter().map(move |d| (server, d)));
         let all: Vec<(usize, &Document)> = tools.chain(others).collect();
-        let broken = |error| Error::new(ErrorCode::Internal, format!("the search index failed: {error}"));
-        let names = Postings::new(all.iter().map(|(_, document)| document.names.as_str())).map_err(broken)?;
+        let memory = (all.len() * DOCUMENT_MEMORY).clamp(*BUILD_MEMORY.start(), *BUILD_MEMORY.end());
+        let mut segment = Tantivy::builder()
+            .schema(schema.build())
+            .tokenizers(tokenizers)
+            .single_segment_index_writer(tantivy::directory::RamDirectory::create(), memory)?;
+        for (_, document) in &all {
+            let mut fields = tantivy::TantivyDocument::default();
+            fields.add_text(words, &document.words);
+            fields.add_text(names, &document.names);
+            segment.add_document(fields)?;
+        }
+        let reader = segment.finalize()?.reader_builder().reload_policy(tantivy::ReloadPolicy::Manual).try_into()?;
+        let searcher = tantivy::IndexReader::searcher(&reader);
+        let inverted =
+            |field| searcher.segment_readers().first().map(|segment| segment.inverted_index(field)).transpose();
+        let empty = || Arc::new(InvertedIndexReader::empty(IndexRecordOption::Basic));
         Ok(Self {
-            words: Postings::new(all.iter().map(|(_, document)| document.words.as_str())).map_err(broken)?,
+            words: inverted(words)?.unwrap_or_else(empty),
+            names: inverted(names)?.unwrap_or_else(empty),
+            fields: [words, names],
             norms: norms(&all, ranking.b),
-            name_weights: name_weights(&all, &names),
-            names,
+            name_weights: name_weights(&all),
             servers: all.iter().map(|(server, _)| number(*server)).collect(),
             server_names: servers.iter().map(|server| query::server_words(&server.name, &ranking)).collect(),
             by_name: by_name(&all),
@@ -83,22 +128,17 @@ impl Index {
         })
     }
 
-    /// True if this is the index of `servers` too: at most their states changed.
-    pub(super) fn is_of(&self, servers: &[Arc<ServerEntry>]) -> bool {
-        self.documents.len() == servers.len() && self.documents.iter().zip(servers).all(|(own, new)| own.is_of(new))
-    }
-
     /// Ids of the documents that match `query` and `keep`, best first, ties in order of id.
     ///
     /// # Errors
-    /// The meter stops the work.
+    /// `INTERNAL` when tantivy fails; or the meter stops the work.
     pub(super) fn search(
         &self,
         query: &str,
         limit: usize,
         keep: impl Fn(usize) -> bool,
         meter: &Meter,
-    ) -> Result<Vec<(usize, f32)>, Stopped> {
+    ) -> Result<Vec<(usize, f32)>, Halt> {
         let parts = match self.ranking.fusion {
             0 => vec![query],
             _ => words::sentences(query),
@@ -123,21 +163,27 @@ impl Index {
     }
 
     /// Scores each document for `terms`: of a word and its synonyms the best counts, once.
-    fn score(&self, terms: &[query::Term], scratch: &mut Scratch, meter: &Meter) -> Result<(), Stopped> {
+    fn score(&self, terms: &[query::Term], scratch: &mut Scratch, meter: &Meter) -> Result<(), Halt> {
         let Scratch { all, of_name, of_term } = scratch;
         for term in terms {
             let variants = self.variants(term, meter)?;
-            let own = self.words.frequency(&term.stem).map(|frequency| self.rarity(frequency));
+            let own = self.rarity_of(&self.words, self.fields[0], &term.stem)?;
             for (stem, share) in &variants {
                 meter.spend(LOOK_UP)?;
-                let Some(postings) = self.words.of(stem) else { continue };
-                meter.spend(postings.len() as u64 / POSTINGS_A_STEP)?;
-                let rarity = self.rarity(number(postings.len()));
+                let Some(info) = known(&self.words, self.fields[0], stem)? else { continue };
+                meter.spend(u64::from(info.doc_freq) / POSTINGS_A_STEP)?;
+                let rarity = rarity(self.norms.len(), info.doc_freq);
                 let rarity = own.map_or(rarity, |own| own.min(rarity)).powf(self.ranking.rarity);
                 let weight = share * rarity * term.count.powf(self.ranking.repeats) * (self.ranking.k1 + 1.0);
-                for (document, count) in postings {
-                    let count = f32::from(count) / self.norms.get(document as usize).copied().unwrap_or(1.0);
+                let postings = self.words.read_postings_from_terminfo(&info, IndexRecordOption::WithFreqs);
+                let mut postings = postings.map_err(broken)?;
+                let mut document = postings.doc();
+                while document != TERMINATED {
+                    #[expect(clippy::cast_precision_loss, reason = "counts are small")]
+                    let count = postings.term_freq() as f32;
+                    let count = count / self.norms.get(document as usize).copied().unwrap_or(1.0);
                     of_term.at_least(document, weight * count / (count + self.ranking.k1));
+                    document = postings.advance();
                 }
             }
             of_term.drain(|document, score| all.add(document, score));
@@ -153,29 +199,35 @@ impl Index {
         Ok(())
     }
 
-    fn score_names(&self, variants: &[(String, f32)], of_term: &mut Scores, meter: &Meter) -> Result<(), Stopped> {
+    fn score_names(&self, variants: &[(String, f32)], of_term: &mut Scores, meter: &Meter) -> Result<(), Halt> {
         for (stem, share) in variants {
             meter.spend(LOOK_UP)?;
-            let Some(postings) = self.names.of(stem) else { continue };
-            meter.spend(postings.len() as u64 / POSTINGS_A_STEP)?;
-            let weight = share * self.rarity(number(postings.len()));
-            postings.for_each(|(document, _)| of_term.at_least(document, weight));
+            let Some(info) = known(&self.names, self.fields[1], stem)? else { continue };
+            meter.spend(u64::from(info.doc_freq) / POSTINGS_A_STEP)?;
+            let weight = share * rarity(self.norms.len(), info.doc_freq);
+            let postings = self.names.read_postings_from_terminfo(&info, IndexRecordOption::Basic);
+            let mut postings = postings.map_err(broken)?;
+            let mut document = postings.doc();
+            while document != TERMINATED {
+                of_term.at_least(document, weight);
+                document = postings.advance();
+            }
         }
         Ok(())
     }
 
-    fn rarity(&self, frequency: u32) -> f32 {
-        rarity(self.norms.len(), frequency)
+    fn rarity_of(&self, index: &InvertedIndexReader, field: Field, stem: &str) -> Result<Option<f32>> {
+        Ok(known(index, field, stem)?.map(|info| rarity(self.norms.len(), info.doc_freq)))
     }
 
     /// The word, its synonyms, and the likely meanings of an unknown word, each with its weight.
-    fn variants(&self, term: &query::Term, meter: &Meter) -> Result<Vec<(String, f32)>, Stopped> {
+    fn variants(&self, term: &query::Term, meter: &Meter) -> Result<Vec<(String, f32)>, Halt> {
         let mut variants = vec![(term.stem.clone(), 1.0)];
         if self.ranking.synonyms > 0.0 {
             variants.extend(synonyms::of(&term.stem).iter().map(|other| (other.clone(), self.ranking.synonyms)));
         }
         let may_be_meant = self.ranking.typos > 0.0 && term.may_be_typo;
-        if may_be_meant && self.words.frequency(&term.stem).is_none() {
+        if may_be_meant && known(&self.words, self.fields[0], &term.stem)?.is_none() {
             meter.spend(term.stem.len() as u64 * FUZZY_CHARACTER)?;
             let meant = self.meant(&term.stem, meter)?;
             variants.extend(meant.into_iter().map(|other| (other, self.ranking.typos)));
@@ -184,10 +236,21 @@ impl Index {
     }
 
     /// The most frequent known words with an unknown one as prefix, else those at edit distance one.
-    fn meant(&self, stem: &str, meter: &Meter) -> Result<Vec<String>, Stopped> {
-        let mut found = self.words.starting(stem, MAX_LIKE);
-        if found.is_empty() {
-            found = self.words.near(stem, MAX_LIKE);
+    fn meant(&self, stem: &str, meter: &Meter) -> Result<Vec<String>, Halt> {
+        let mut found = Vec::new();
+        let end = format!("{stem}\u{10ffff}");
+        let starting = self.words.terms().range().ge(stem).lt(end).into_stream();
+        let mut starting = starting.map_err(broken)?;
+        while found.len() < MAX_LIKE && starting.advance() {
+            found.push((starting.value().doc_freq, String::from_utf8_lossy(starting.key()).into_owned()));
+        }
+        if found.is_empty()
+            && let Ok(near) = FuzzyTermQuery::new(Term::from_field_text(self.fields[0], stem), 1, true).automaton()
+        {
+            let mut near = self.words.terms().search(near).into_stream().map_err(broken)?;
+            while found.len() < MAX_LIKE && near.advance() {
+                found.push((near.value().doc_freq, String::from_utf8_lossy(near.key()).into_owned()));
+            }
         }
         meter.spend(found.len() as u64 * LIKE)?;
         found.sort_unstable_by(|a, b| b.0.cmp(&a.0).then_with(|| a.1.cmp(&b.1)));
@@ -257,6 +320,14 @@ impl Scratch {
     }
 }
 
+fn known(index: &InvertedIndexReader, field: Field, stem: &str) -> Result<Option<TermInfo>> {
+    index.get_term_info(&Term::from_field_text(field, stem)).map_err(broken)
+}
+
+fn broken(error: impl std::fmt::Display) -> Error {
+    Error::new(ErrorCode::Internal, format!("the search index failed: {error}"))
+}
+
 /// BM25's inverse document frequency of a word in `count` of `total` documents.
 #[expect(clippy::cast_precision_loss, reason = "catalogs are not that large")]
 fn rarity(total: usize, count: u32) -> f32 {
@@ -299,9 +370,13 @@ fn norms(documents: &[(usize, &Document)], b: f32) -> Vec<f32> {
     documents.iter().map(|(_, document)| 1.0 - b + b * document.length as f32 / average).collect()
 }
 
-fn name_weights(documents: &[(usize, &Document)], names: &Postings) -> Vec<f32> {
-    let weight = |stem: &str| rarity(documents.len(), names.frequency(stem).unwrap_or(0));
-    documents.iter().map(|(_, document)| postings::words(&document.names).map(|(stem, _)| weight(stem)).sum()).collect()
+fn name_weights(documents: &[(usize, &Document)]) -> Vec<f32> {
+    let mut counts: HashMap<&str, u32> = HashMap::new();
+    for stem in documents.iter().flat_map(|(_, document)| document.names.split_ascii_whitespace()) {
+        *counts.entry(stem).or_default() += 1;
+    }
+    let weight = |stem: &str| rarity(documents.len(), counts.get(stem).copied().unwrap_or(0));
+    documents.iter().map(|(_, document)| document.names.split_ascii_whitespace().map(weight).sum()).collect()
 }
 
 fn by_name(documents: &[(usize, &Document)]) -> Vec<(String, u32)> {
