@@ -178,8 +178,7 @@ impl Audit {
         };
         // The worker sends this text: it is untrusted.
         let engine = self.ran_in.as_ref().map(|(engine, _)| engine.engine.as_str());
-        let engine =
-            engine.map(|said| ["v8", "quickjs", "starlark"].into_iter().find(|e| *e == said).unwrap_or("other"));
+        let engine = engine.map(|said| wire::ENGINES.into_iter().find(|e| *e == said).unwrap_or("other"));
         let is_known = |ident: &str| self.broker.context.catalog.servers().iter().any(|server| server.ident == ident);
         let ended = Ended {
             what,

@@ -14,8 +14,8 @@ mod module;
 pub use check::{Check, Checked, Facts, PARSING_MEMORY, Stripped, TOO_DEEP, ValueOf};
 pub use frame::{FrameError, MAX_FRAME, encode, parse_len, read_frame, write_frame};
 pub use message::{
-    Call, CallError, Done, EngineInfo, ErrorCode, FromWorker, Json, Language, Layer, Limits, Op, Outcome, Output,
-    Ready, Reply, Run, ScriptError, ScriptErrorKind, Server, Stats, Stream, ToWorker,
+    Call, CallError, Done, ENGINES, EngineInfo, ErrorCode, FromWorker, Json, Language, Layer, Limits, Op, Outcome,
+    Output, Ready, Reply, Run, ScriptError, ScriptErrorKind, Server, Stats, Stream, ToWorker,
 };
 pub use module::{Module, line_lengths, position};
 

@@ -83,12 +83,15 @@ pub struct Layer {
     pub detail: String,
 }
 
+/// Names of the engines.
+pub const ENGINES: [&str; 3] = ["v8", "quickjs", "starlark"];
+
 /// The engine behind a language.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EngineInfo {
     /// The language it runs.
     pub language: Language,
-    /// `v8`, `quickjs` or `starlark`.
+    /// One of [`ENGINES`].
     pub engine: String,
     /// The engine's own version, for `doctor` and the audit record.
     pub version: String,
