@@ -7,6 +7,7 @@ use std::sync::Arc;
 use anyhow::{Context as _, Result};
 use forgefs::catalog::{Catalog, Fields, Found, Ranking};
 use forgefs::discovery::Discovery;
+use forgefs::limits;
 use forgefs::session::Session;
 use serde_json::{Value, json};
 
@@ -128,6 +129,12 @@ pub fn run(how: &How) -> Result<Report> {
     Ok(Report { name: "eval", text, failed: !failed.is_empty() })
 }
 
+/// The beginning of a query, as much as `search` accepts.
+fn accepted(query: &str) -> &str {
+    let end = (0..=limits::QUERY.max.min(query.len())).rev().find(|end| query.is_char_boundary(*end));
+    &query[..end.unwrap_or(0)]
+}
+
 /// Scores of one set: all queries, tuned ones, held-out ones, those with one and with several relevant tools, and those
 /// with steps, asked as one query per step.
 ///
@@ -140,7 +147,7 @@ pub fn evaluate(set: &Set, ranking: &Ranking, sample: usize) -> Result<BTreeMap<
     let discovery = Discovery { catalog: &catalog, session: &session, sight: None };
     let mut scores: BTreeMap<&'static str, Score> = BTreeMap::new();
     for question in set.questions.iter().step_by(sample.max(1)) {
-        let whole = [question.query.clone()];
+        let whole = [accepted(&question.query).to_owned()];
         let (hits, tokens) =
             (found(&catalog, &whole)?, count(&runtime.block_on(discovery.search(&whole, None, None))?));
         let mut add = |part| scores.entry(part).or_default().add(&question.gold, &hits, tokens);

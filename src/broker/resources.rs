@@ -89,7 +89,7 @@ impl Broker {
     /// Reads any resource of a server, which decides what exists and who may read it.
     ///
     /// # Errors
-    /// `INVALID_ARGS` for what is no URI, or one that [`unsafe_uri`] knows, else any code of the broker's steps.
+    /// `INVALID_ARGS` for what is no URI, or one of a dangerous scheme or with a `..` segment, else any code of the broker's steps.
     pub async fn read_resource(&self, call: u64, server: &str, uri: String) -> Result<Value> {
         let fit = || {
             let entry = self.context.catalog.server(server)?;

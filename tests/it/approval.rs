@@ -290,7 +290,7 @@ fn a_dry_run_sends_no_write_and_lists_what_would_happen() {
     assert_eq!(reached(&fence), ["vault look {\"text\": \"c\"}"; 2]);
     // Without --json the plan goes to stderr.
     let shown = run(&js, &["--dry-run"]);
-    assert!(shown.stderr.contains("--- dry run: 4 of 6 calls not made\n1. chat.make("), "{shown:?}");
+    assert!(shown.stderr.contains("--- dry run: 5 of 6 calls not made\n1. chat.make("), "{shown:?}");
 }
 
 #[tokio::test]

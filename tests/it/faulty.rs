@@ -23,7 +23,6 @@ pub(crate) fn python(name: &str, script: &str, args: &[&str]) -> Option<String> 
 }
 
 /// A fence for a Python script; `None`, visibly, without Python.
-#[expect(clippy::print_stderr, reason = "a skipped test must be seen in the log")]
 pub(crate) fn has_python(script: &str) -> Option<Fence> {
     if !Command::new("python3").arg("--version").output().is_ok_and(|output| output.status.success()) {
         skipped(&format!("no python3 to run {script}"));

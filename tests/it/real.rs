@@ -24,7 +24,6 @@ pub(crate) struct Real {
 
 impl Real {
     /// `None`, visibly, when one of the sets is not installed.
-    #[expect(clippy::print_stderr, reason = "a skipped test must be seen in the log")]
     pub(crate) fn find() -> Option<Self> {
         let folder = |variable: &str| {
             let folder = PathBuf::from(std::env::var_os(variable)?);
