@@ -114,7 +114,7 @@ impl Behaviour {
                 row(false, false, 1, means, "do this part in a separate `execute`")
             }
             ErrorCode::ApprovalDenied => {
-                row(false, false, 1, "the user said no, or nobody could be asked", "ask the user before trying again")
+                row(false, false, 1, "the user said no, or could not be asked", "ask the user before trying again")
             }
             ErrorCode::RateLimit => {
                 let means = "too many calls in a time; `data.retry_after_secs` says how long to wait";

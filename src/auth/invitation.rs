@@ -137,5 +137,5 @@ impl Invitation {
 }
 
 fn expired(server: &str) -> Error {
-    Error::new(ErrorCode::AuthRequired, format!("nobody logged in to {server} within {PATIENCE:?}"))
+    Error::new(ErrorCode::AuthRequired, format!("no login to {server} within {PATIENCE:?}"))
 }

@@ -68,7 +68,7 @@ impl fmt::Display for Approval {
             Self::Session => "by the user, for the session",
             Self::RunBefore => "before, for the run",
             Self::SessionBefore => "before, for the session",
-            Self::Operator => "by whoever ran the command, with --yes",
+            Self::Operator => "by the operator, with --yes",
         })
     }
 }
@@ -227,7 +227,7 @@ impl Broker {
         };
         let Some(caller) = &self.context.caller else {
             let hint = "a client that offers `elicitation` can be asked; `forgefs run --yes` approves beforehand";
-            return unable("there is nobody to ask", Some(hint.to_owned()));
+            return unable("no client can be asked", Some(hint.to_owned()));
         };
         let answer = {
             let _held = self.pause.hold();

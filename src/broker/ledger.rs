@@ -175,11 +175,12 @@ impl Call<'_> {
         self.is_planned = true;
     }
 
-    /// Ends it with its answer, or the error in its place.
-    pub(super) fn close<T>(self, answer: &Result<T>) {
+    /// Ends it with its answer, or the error in its place, whose message is shown as `redacted`.
+    pub(super) fn close<T>(self, answer: &Result<T>, redacted: impl Fn(&str) -> String) {
+        let outcome = if self.is_planned { Outcome::Planned } else { Outcome::of(answer) };
+        let error = answer.as_ref().err().map(|error| preview(&redacted(&error.message)));
         let mut record = self.record.lock();
-        record.outcome = if self.is_planned { Outcome::Planned } else { Outcome::of(answer) };
-        record.error = answer.as_ref().err().map(|error| preview(&error.message));
+        (record.outcome, record.error) = (outcome, error);
         drop(record);
         self.ledger.closed.fetch_add(1, Ordering::Relaxed);
     }

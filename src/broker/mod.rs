@@ -258,7 +258,7 @@ impl Broker {
         match self.ledger.open(record) {
             Ok(mut call) => {
                 let refused = Err::<Value, Error>(call.refused(error.clone()));
-                call.close(&refused);
+                call.close(&refused, |message| self.without_restored(message));
                 error
             }
             Err(too_many) => too_many,
@@ -278,7 +278,7 @@ impl Broker {
             }
             Ok(admitted) => self.pay_and_send(&mut call, asked, &admitted).await,
         };
-        call.close(&answer);
+        call.close(&answer, |message| self.without_restored(message));
         if let Some(caller) = &self.context.caller {
             let said = if answer.is_ok() { "done" } else { "failed" };
             caller.progress(Step { done: self.ledger.closed(), message: format!("{}: {said}", asked.label()) });

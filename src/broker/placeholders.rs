@@ -37,6 +37,12 @@ impl Broker {
         self.placeholders.0.as_ref().map(|_| self.context.session.placeholders().writer(self.taint.now().labels))
     }
 
+    /// A text without the values that took the place of placeholders before.
+    pub(super) fn without_restored(&self, text: &str) -> String {
+        let surface = Surface::Output(Results::Secrets);
+        redact::text(surface.with_placeholders(self.placeholder_writer().as_ref()), text).into_owned()
+    }
+
     /// Redaction of a server's text.
     pub(super) fn arriving(&self, surface: Surface) -> Redaction<'_> {
         surface.arriving(self.context.session.placeholders())

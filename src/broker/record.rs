@@ -11,7 +11,7 @@ use crate::config::Amount;
 use crate::error::{Error, ErrorCode, code_name};
 use crate::labels::Labels;
 use crate::outcome::Outcome;
-use crate::redact::{self, Surface};
+use crate::redact::{self, Outgoing as _, Redaction, Surface};
 use crate::telemetry::CallId;
 use crate::text::head;
 
@@ -117,6 +117,12 @@ impl Serialize for Verdict {
 }
 
 impl CallRecord {
+    /// The record as it may go there.
+    #[must_use]
+    pub fn redacted(self, redaction: Redaction<'_>) -> Self {
+        Self { args: self.args.redacted(redaction), error: self.error.map(|error| error.redacted(redaction)), ..self }
+    }
+
     /// Record of a call whose names and arguments are valid.
     pub(super) fn new(call: u64, asked: &Asked<'_>, labels: Labels) -> Self {
         let args = asked.operation.arguments();

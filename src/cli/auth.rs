@@ -81,7 +81,7 @@ async fn login(config: &Config, args: LoginArgs, ui: Ui) -> Result<ExitCode, Fai
         address = listener.address(login.is_mine()) => address,
         address = pasted() => address,
         () = tokio::time::sleep(PATIENCE) => {
-            return Err(Failure { exit: 1, ..Failure::usage(format!("nobody logged in within {PATIENCE:?}")) });
+            return Err(Failure { exit: 1, ..Failure::usage(format!("no login within {PATIENCE:?}")) });
         }
         _ = tokio::signal::ctrl_c() => return Ok(ExitCode::from(130)),
     };

@@ -257,7 +257,7 @@ async fn settle(gateway: &Gateway, is_named: impl Fn(&ServerEntry) -> bool, othe
     }
 }
 
-/// Who consents to calls that need it: the operator at the command line, or nobody.
+/// Who consents to calls that need it: the operator at the command line, or no one.
 fn approver(yes: bool) -> Approver {
     if yes { Approver::Operator } else { Approver::User }
 }

@@ -172,7 +172,7 @@ impl Failed {
             source_line: self.source_line.map(|line| line.redacted(redaction)),
             trace: self.trace.into_iter().map(|frame| frame.redacted(redaction)).collect(),
             data: self.data.map(|data| data.redacted(redaction)),
-            call: self.call.map(|call| CallRecord { args: call.args.redacted(redaction), ..call }),
+            call: self.call.map(|call| call.redacted(redaction)),
             ..self
         }
     }

@@ -224,7 +224,7 @@ impl ExecutionContext {
             error,
             output,
             notes,
-            calls: calls.into_iter().map(|call| CallRecord { args: call.args.redacted(shown), ..call }).collect(),
+            calls: calls.into_iter().map(|call| call.redacted(shown)).collect(),
             dry_run: false,
             labels: broker.labels(),
             run: 0,

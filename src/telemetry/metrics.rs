@@ -185,7 +185,7 @@ impl Snapshot {
             ("workers_discarded", "Workers replaced because they could not be trusted any more", self.pool.discarded),
             ("workers_killed", "Workers killed for a deadline, a crash or a breach of the protocol", self.pool.killed),
             ("checkers_killed", "Checkers killed for a deadline, a crash or a breach", self.pool.killed_checkers),
-            ("workers_cancelled", "Workers killed because nobody waited any more", self.pool.cancelled),
+            ("workers_cancelled", "Workers killed since their request was given up", self.pool.cancelled),
         ];
         for (name, help, number) in pool {
             registry.register(name, help, ConstCounter::new(number));

@@ -207,7 +207,7 @@ impl Drop for Unanswered {
     fn drop(&mut self) {
         let (Some(id), Ok(runtime)) = (self.id.take(), tokio::runtime::Handle::try_current()) else { return };
         let peer = self.peer.clone();
-        let reason = Some("nobody waits for the answer any more".to_owned());
+        let reason = Some("the request was given up".to_owned());
         let notice = CancelledNotification::new(CancelledNotificationParam::new(Some(id), reason));
         runtime.spawn(async move {
             let _ = tokio::time::timeout(CANCEL, peer.send_notification(notice.into())).await;

@@ -130,7 +130,7 @@ fn check_module(module: &Module) -> Result<(), ScriptError> {
     let options = ParseOptions { parse_regular_expression: true, ..ParseOptions::default() };
     let program = parse_with(&allocator, &module.code, SourceType::mjs(), options).map_err(original)?;
     if !is_one_function(&program) {
-        let message = "the script ends its own function: a `}` is too many";
+        let message = "unbalanced `}` closes the script's wrapper";
         return Err(ScriptError { line: 1, column: 1, ..script_error(ScriptErrorKind::Syntax, message) });
     }
     let semantic = SemanticBuilder::new().with_check_syntax_error(true).build(&program);
