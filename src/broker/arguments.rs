@@ -88,7 +88,7 @@ pub(super) fn object(args: &str, max_bytes: usize) -> Result<Map<String, Value>>
     }
 }
 
-/// Whether a parameter takes text, by what the input schema says of it.
+/// True if the input schema gives a parameter the type `string`.
 pub(super) fn takes_text(stub: &ToolStub, parameter: &str) -> bool {
     let wire = stub.params.iter().find(|param| param.ident == parameter).map_or(parameter, |param| &param.wire);
     let schema = stub.definition.get("inputSchema").and_then(|schema| schema.get("properties")?.get(wire));

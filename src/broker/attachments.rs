@@ -5,9 +5,10 @@ use parking_lot::Mutex;
 
 use serde_json::{Map, Value, json};
 
+use crate::error::{Error, ErrorCode, Result};
 use crate::limits;
 
-/// What a handle begins with; the number of its attachment follows.
+/// Prefix of a handle; the number of its attachment follows.
 const HANDLE: &str = "blob:";
 /// Blocks that one answer may have beside its text.
 const MAX_BLOCKS: usize = limits::CONTENT_BLOCKS.max;
@@ -80,24 +81,24 @@ impl Attachments {
 
     /// Arguments, as JSON, with content as base64 in place of its handles: for each string that is a handle, and for each
     /// content block given for a parameter that takes text. `None` if there are none.
-    pub(super) fn fill(&self, args: &str, takes_text: impl Fn(&str) -> bool) -> Option<String> {
+    ///
+    /// # Errors
+    /// `INVALID_ARGS` when they would have more than `most` bytes: a few bytes of script can name much content.
+    pub(super) fn fill(&self, args: &str, takes_text: impl Fn(&str) -> bool, most: usize) -> Result<Option<String>> {
         if !args.contains(HANDLE) {
-            return None;
+            return Ok(None);
         }
-        let mut args: Value = serde_json::from_str(args).ok()?;
+        // Validation refuses anything else.
+        let Ok(Value::Object(mut parameters)) = serde_json::from_str(args) else { return Ok(None) };
         let kept = self.0.lock();
-        let data = |handle: &Value| base64_of(&kept.all.get(position(handle.as_str()?)?)?.block);
-        let mut is_filled = false;
-        for (name, value) in args.as_object_mut()? {
-            match value.get("handle").and_then(data).filter(|_| takes_text(name)) {
-                Some(text) => {
-                    *value = Value::String(text.to_owned());
-                    is_filled = true;
-                }
-                None => is_filled |= fill(value, &data),
+        let mut filling = Filling { all: &kept.all, most, left: most.saturating_sub(args.len()), is_filled: false };
+        for (name, value) in &mut parameters {
+            match value.get("handle").and_then(|handle| filling.content(handle)).filter(|_| takes_text(name)) {
+                Some(content) => filling.put(value, content)?,
+                None => filling.fill(value)?,
             }
         }
-        is_filled.then(|| args.to_string())
+        Ok(filling.is_filled.then(|| Value::Object(parameters).to_string()))
     }
 
     /// The content whose handles occur in `value`, each once. `is_listed` says whether any server has a resource of a
@@ -134,19 +135,39 @@ fn base64_of(block: &Value) -> Option<&str> {
     block.get("data").or_else(|| block.pointer("/resource/blob")).and_then(Value::as_str)
 }
 
-/// Replaces the strings that are handles; whether there were any. The decoder has bounded how deep a value is nested.
-fn fill<'d>(value: &mut Value, data: &impl Fn(&Value) -> Option<&'d str>) -> bool {
-    match value {
-        Value::String(_) => match data(value) {
-            Some(text) => {
-                *value = Value::String(text.to_owned());
-                true
-            }
-            None => false,
-        },
-        Value::Array(items) => items.iter_mut().fold(false, |any, item| fill(item, data) | any),
-        Value::Object(object) => object.values_mut().fold(false, |any, item| fill(item, data) | any),
-        _ => false,
+/// Puts content in place of its handles, within a number of bytes.
+struct Filling<'k> {
+    all: &'k [Attachment],
+    most: usize,
+    left: usize,
+    is_filled: bool,
+}
+
+impl<'k> Filling<'k> {
+    fn content(&self, handle: &Value) -> Option<&'k str> {
+        base64_of(&self.all.get(position(handle.as_str()?)?)?.block)
+    }
+
+    fn put(&mut self, value: &mut Value, content: &str) -> Result<()> {
+        let Some(left) = self.left.checked_sub(content.len()) else {
+            let message =
+                format!("the arguments and the content that they name are over the limit of {} bytes", self.most);
+            let error = Error::new(ErrorCode::InvalidArgs, message);
+            return Err(error.hint("send less, or raise `sandbox.limits.args` in the configuration"));
+        };
+        (self.left, self.is_filled) = (left, true);
+        *value = Value::String(content.to_owned());
+        Ok(())
+    }
+
+    /// Fills a value. The decoder has bounded its nesting.
+    fn fill(&mut self, value: &mut Value) -> Result<()> {
+        match value {
+            Value::String(_) => self.content(value).map_or(Ok(()), |content| self.put(value, content)),
+            Value::Array(items) => items.iter_mut().try_for_each(|item| self.fill(item)),
+            Value::Object(object) => object.values_mut().try_for_each(|item| self.fill(item)),
+            _ => Ok(()),
+        }
     }
 }
 
@@ -251,6 +272,27 @@ pub fn resource_uri(server: &str, uri: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn handles_are_filled_within_the_limit_of_arguments() {
+        const MOST: usize = 10_000;
+        let attachments = Attachments::default();
+        let block = attachments.keep("s", json!({ "type": "image", "data": "A".repeat(1000) }));
+        let fill = |args: &Value| attachments.fill(&args.to_string(), |name| name == "text", MOST);
+        for (args, filled) in [
+            (json!({ "a": ["blob:1", { "b": "blob:1" }] }), Some(2)),
+            (json!({ "text": &block }), Some(1)),
+            (json!({ "other": { "handle": "blob:2" }, "a": "see blob:1" }), None),
+            (json!({ "a": vec!["blob:1"; 9] }), Some(9)),
+        ] {
+            let text = fill(&args).expect("it fits");
+            assert_eq!(text.map(|text| text.matches(&"A".repeat(1000)).count()), filled, "{args}");
+        }
+        for args in [json!({ "a": vec!["blob:1"; 10] }), json!({ "a": vec!["blob:1"; 1000], "text": block })] {
+            let error = fill(&args).expect_err("too much");
+            assert!(error.message.contains("over the limit of 10000 bytes"), "{error}");
+        }
+    }
 
     #[test]
     fn no_uri_of_a_server_leads_to_another() {

@@ -95,7 +95,7 @@ struct Record {
     cost: Amount,
     /// Every call, in order.
     calls: Vec<CallRecord>,
-    /// What it did with the stash, in order.
+    /// Operations of the stash, in order.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     stash: Vec<StashUse>,
     /// The stubs that the session has read since the last record of it.

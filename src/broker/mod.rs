@@ -193,9 +193,11 @@ impl Broker {
         let fit = async {
             let (entry, stub) = self.context.catalog.tool(server, tool)?;
             policy::reviewed(entry, stub)?;
-            let filled = self.attachments.fill(sent, |parameter| arguments::takes_text(stub, parameter));
+            let max_bytes = self.context.limits.args_bytes;
+            let takes_text = |parameter: &str| arguments::takes_text(stub, parameter);
+            let filled = task::work_on(sent.len(), || self.attachments.fill(sent, takes_text, max_bytes))?;
             filled.as_deref().map_or(Ok(()), |filled| self.small_enough(filled))?;
-            let (sent, max_bytes) = (filled.as_deref().unwrap_or(sent), self.context.limits.args_bytes);
+            let sent = filled.as_deref().unwrap_or(sent);
             let (validators, catalog) = (&self.context.validators, &self.context.catalog);
             let arguments = arguments::fitting(validators, catalog, (entry, stub), sent, max_bytes).await?;
             Ok::<_, Error>((entry, stub, arguments, filled.is_some()))

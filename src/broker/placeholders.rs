@@ -17,6 +17,7 @@ use crate::labels::Labels;
 use crate::principal::Principal;
 use crate::redact::{self, Mentions, PlaceholderWriter, Redaction, Restored, Results, Surface};
 use crate::session::Session;
+use crate::task;
 use crate::upstream::{Caller, Level, LogEntry, Question, Speaker, Step, TraceContext};
 
 /// Placeholders that an execution may use.
@@ -40,7 +41,9 @@ impl Broker {
     /// A text without the values that took the place of placeholders before.
     pub(super) fn without_restored(&self, text: &str) -> String {
         let surface = Surface::Output(Results::Secrets);
-        redact::text(surface.with_placeholders(self.placeholder_writer().as_ref()), text).into_owned()
+        let redaction =
+            || redact::text(surface.with_placeholders(self.placeholder_writer().as_ref()), text).into_owned();
+        task::work_on(text.len(), redaction)
     }
 
     /// Redaction of a server's text.

@@ -52,7 +52,7 @@ pub struct CallRecord {
     pub args_bytes: usize,
     /// Bytes of text and binary content in the answer.
     pub answer_bytes: usize,
-    /// What it cost.
+    /// Cost.
     pub cost: Amount,
     /// The servers whose data the execution held when the call was made, sorted.
     #[serde(skip_serializing_if = "Labels::is_empty")]
@@ -61,7 +61,7 @@ pub struct CallRecord {
     pub verdict: Verdict,
     /// Outcome.
     pub outcome: Outcome,
-    /// What the error said that it ended with, redacted and cut.
+    /// Message of its error, redacted and cut.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
     /// Time from dispatch to answer, or to the end of the script, in milliseconds.

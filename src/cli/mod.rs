@@ -38,7 +38,7 @@ use ui::Ui;
 
 /// Bound on waiting for servers that a command needs: longer than any of them may take to start.
 const SETTLE: Duration = Duration::from_secs(3_700);
-/// How long commands wait for servers that they were not asked for by name.
+/// Timeout of a command for servers that it does not name.
 const OTHERS: Duration = Duration::from_secs(10);
 /// How long servers that are our processes may take to end by themselves when we do.
 const SERVERS_END: Duration = Duration::from_secs(2);

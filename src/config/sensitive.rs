@@ -23,7 +23,7 @@ pub(super) fn variable(name: &str, value: Expanded) -> Secret {
     if listed { Secret::new(value.text) } else { Secret::unlisted(value.text) }
 }
 
-/// Whether a variable of `env` holds a credential by its name; more names than those of options and parameters do.
+/// True if the name of a variable of `env` is that of a credential; more names count than for options and parameters.
 fn names_secret(name: &str) -> bool {
     const WORDS: &[&str] = &["JWT", "MNEMONIC", "OTP", "PASSCODE", "PASSPHRASE", "PIN", "PSK", "SALT", "SEED", "TOTP"];
     let upper = name.to_ascii_uppercase();
@@ -32,7 +32,7 @@ fn names_secret(name: &str) -> bool {
     ends_in_pass || sounds_secret(name) || words.any(|word| WORDS.contains(&word))
 }
 
-/// Whether a value says how something is set: looking for it would eat honest text.
+/// True for the value of a setting, which stands in ordinary text.
 fn is_setting(value: &str) -> bool {
     const WORDS: &[&str] = &[
         "all",

@@ -1,4 +1,4 @@
-//! What the demo's texts cost a model, without the table of tokens that counting takes.
+//! Token counts of the demo's texts, without a tokenizer.
 
 use std::collections::BTreeMap;
 use std::fmt;
