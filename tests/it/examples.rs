@@ -38,6 +38,11 @@ fn every_example_runs_and_both_languages_agree() {
         })
     );
     assert_eq!(values["changes"]["js"], json!({"subjects": ["the only commit"], "observations": ["1 commits"]}));
+    assert_eq!(
+        values["kept"]["js"],
+        json!({"keys": ["features"], "title": "# Everything Server - Features", "left": []})
+    );
+    assert_eq!(values["prompts"]["js"], json!([["user", "What's weather in Oslo?"]]));
     assert!(values["meeting"]["js"][1] == "Asia/Tokyo 21:00", "{}", values["meeting"]["js"]);
 }
 
