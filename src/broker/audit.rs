@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use serde::Serialize;
-use wire::{EngineInfo, Language, Layer};
+use wire::{EngineInfo, Language, Layer, LayerName};
 
 use super::ledger::StashUse;
 use super::recorder::{Read, line, rfc3339};
@@ -15,6 +15,7 @@ use crate::config::Amount;
 use crate::error::ErrorCode;
 use crate::outcome::Outcome;
 use crate::redact::{self, Surface};
+use crate::sandbox::Report;
 use crate::telemetry::{Ended, EndedCall};
 use crate::text::head;
 
@@ -25,8 +26,15 @@ const PREVIEW: usize = 1000;
 pub struct Audit {
     broker: Arc<Broker>,
     started: Instant,
-    ran_in: Option<(EngineInfo, Arc<[Layer]>)>,
+    ran_in: Option<RanIn>,
     finished: bool,
+}
+
+/// Worker of a run.
+struct RanIn {
+    engine: EngineInfo,
+    layers: Arc<[Layer]>,
+    warm: bool,
 }
 
 /// Subject of a record.
@@ -86,11 +94,14 @@ struct Record {
     /// Engine and version; absent if no script ran.
     #[serde(skip_serializing_if = "Option::is_none")]
     engine: Option<String>,
+    /// True if its worker was ready when it came, false if it was started for it; absent if no script ran.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    warm: Option<bool>,
     /// Sandbox layers in force.
-    confined: Vec<String>,
+    confined: Vec<LayerName>,
     /// Sandbox layers not in force.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    unconfined: Vec<String>,
+    unconfined: Vec<LayerName>,
     /// What its calls cost.
     cost: Amount,
     /// Every call, in order.
@@ -110,9 +121,10 @@ impl Audit {
         Self { broker, started: Instant::now(), ran_in: None, finished: false }
     }
 
-    /// Notes engine and sandbox layers.
-    pub fn ran_in(&mut self, engine: &Option<EngineInfo>, confinement: &Arc<[Layer]>) {
-        self.ran_in = engine.clone().map(|engine| (engine, Arc::clone(confinement)));
+    /// Notes the worker of a run.
+    pub fn ran_in(&mut self, report: &Report) {
+        let layers = Arc::clone(&report.confinement);
+        self.ran_in = report.engine.clone().map(|engine| RanIn { engine, layers, warm: report.warm });
     }
 
     /// Completes and logs the record; returns its calls.
@@ -135,8 +147,8 @@ impl Audit {
             return None;
         }
         let layers = |held: bool| {
-            let layers = self.ran_in.iter().flat_map(|(_, layers)| layers.iter());
-            layers.filter(|layer| layer.active == held).map(|layer| layer.name.clone()).collect()
+            let layers = self.ran_in.iter().flat_map(|ran| ran.layers.iter());
+            layers.filter(|layer| layer.active == held).map(|layer| layer.name).collect()
         };
         self.tell(outcome, &calls);
         let session = &self.broker.context.session;
@@ -155,7 +167,8 @@ impl Audit {
             subject: self.broker.recorder.subject.clone(),
             outcome,
             ms: millis(self.started),
-            engine: self.ran_in.as_ref().map(|(engine, _)| engine.to_string()),
+            engine: self.ran_in.as_ref().map(|ran| ran.engine.to_string()),
+            warm: self.ran_in.as_ref().map(|ran| ran.warm),
             confined: layers(true),
             unconfined: layers(false),
             cost: calls.iter().fold(Amount::ZERO, |sum, call| sum.plus(call.cost)),
@@ -176,9 +189,7 @@ impl Audit {
             Subject::Script { language: Language::Starlark, .. } => ("execute", Some("starlark")),
             Subject::Request { request } => (*request, None),
         };
-        // The worker sends this text: it is untrusted.
-        let engine = self.ran_in.as_ref().map(|(engine, _)| engine.engine.as_str());
-        let engine = engine.map(|said| wire::ENGINES.into_iter().find(|e| *e == said).unwrap_or("other"));
+        let engine = self.ran_in.as_ref().map(|ran| ran.engine.engine.as_str());
         let is_known = |ident: &str| self.broker.context.catalog.servers().iter().any(|server| server.ident == ident);
         let ended = Ended {
             what,

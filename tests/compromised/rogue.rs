@@ -11,8 +11,8 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use wire::{
-    CallError, Done, EngineInfo, ErrorCode, FromWorker, Json, Language, Op, Output, Ready, ScriptError,
-    ScriptErrorKind, Stats, Stream, ToWorker, encode, read_frame,
+    CallError, Done, EngineInfo, EngineName, ErrorCode, FromWorker, Json, Language, LayerName, Op, Output, Ready,
+    ScriptError, ScriptErrorKind, Stats, Stream, ToWorker, encode, read_frame,
 };
 use worker::confine;
 
@@ -21,7 +21,11 @@ pub(crate) fn live(habit: &str) -> ExitCode {
     let layers = confine();
     let mut ready = Ready {
         protocol: wire::PROTOCOL,
-        engines: vec![EngineInfo { language: Language::Starlark, engine: "rogue".to_owned(), version: "1".to_owned() }],
+        engines: vec![EngineInfo {
+            language: Language::Starlark,
+            engine: EngineName::Starlark,
+            version: "1".to_owned(),
+        }],
         confinement: layers,
     };
     match habit {
@@ -38,7 +42,7 @@ pub(crate) fn live(habit: &str) -> ExitCode {
         }
         "another_version" => ready.protocol += 1,
         "unconfined" => ready.confinement.iter_mut().for_each(|layer| {
-            layer.active &= layer.name != "seccomp";
+            layer.active &= layer.name != LayerName::Seccomp;
             layer.detail = "the kernel has none".to_owned();
         }),
         other => panic!("no habit {other}"),

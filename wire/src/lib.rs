@@ -10,14 +10,16 @@ mod frame;
 pub mod json;
 mod message;
 mod module;
+mod ready;
 
 pub use check::{Check, Checked, Facts, PARSING_MEMORY, Stripped, TOO_DEEP, ValueOf};
 pub use frame::{FrameError, MAX_FRAME, encode, parse_len, read_frame, write_frame};
 pub use message::{
-    Call, CallError, Done, ENGINES, EngineInfo, ErrorCode, FromWorker, Json, Language, Layer, Limits, Op, Outcome,
-    Output, Ready, Reply, Run, ScriptError, ScriptErrorKind, Server, Stats, Stream, ToWorker,
+    Call, CallError, Done, ErrorCode, FromWorker, Json, Language, Limits, Op, Outcome, Output, Reply, Run, ScriptError,
+    ScriptErrorKind, Server, Stats, Stream, ToWorker,
 };
 pub use module::{Module, line_lengths, position};
+pub use ready::{EngineInfo, EngineName, Layer, LayerName, Ready};
 
 /// Version of the frame protocol. Gateway and worker are one executable, so a mismatch means that the file was
 /// replaced while the gateway ran; the gateway then refuses the worker.

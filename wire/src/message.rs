@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use crate::{Check, Checked};
+use crate::{Check, Checked, Ready};
 
 /// A JSON document kept as text, so that it is parsed once, by whoever needs its content.
 pub type Json = Box<RawValue>;
@@ -57,50 +57,6 @@ impl Language {
             Self::Javascript => "javascript",
             Self::Starlark => "starlark",
         }
-    }
-}
-
-/// What this worker can run; a checker runs nothing.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct Ready {
-    /// [`crate::PROTOCOL`] of the worker's build.
-    pub protocol: u32,
-    /// One entry per language.
-    pub engines: Vec<EngineInfo>,
-    /// Sandbox layers, for `doctor` and the audit record.
-    #[serde(default)]
-    pub confinement: Vec<Layer>,
-}
-
-/// A layer of the process sandbox, as the worker applied it to itself.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Layer {
-    /// `no_new_privs`, `dumpable`, `rlimits`, `landlock`, `seccomp`, `parent_death`.
-    pub name: String,
-    /// True if it is in force.
-    pub active: bool,
-    /// Its effect here, or the reason why it is not in force.
-    pub detail: String,
-}
-
-/// Names of the engines.
-pub const ENGINES: [&str; 3] = ["v8", "quickjs", "starlark"];
-
-/// The engine behind a language.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct EngineInfo {
-    /// The language it runs.
-    pub language: Language,
-    /// One of [`ENGINES`].
-    pub engine: String,
-    /// The engine's own version, for `doctor` and the audit record.
-    pub version: String,
-}
-
-/// Name and, if known, version.
-impl std::fmt::Display for EngineInfo {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(format!("{} {}", self.engine, self.version).trim_end())
     }
 }
 

@@ -63,17 +63,26 @@ pub fn confine() -> Vec<wire::Layer> {
     layers
 }
 
-/// Applies one layer of the process sandbox to the calling process, for tests of single layers: `parent_death`,
-/// `no_new_privs`, `dumpable`, `landlock`, `rlimits`, `processes`, `seccomp_deny`, `seccomp_allow`, and `memory` for
-/// the limit of a run with a heap of 16 MiB. Reports whether it is in force.
+/// Applies one part of the process sandbox to the calling process, for tests of single parts: a layer by its name,
+/// `seccomp_deny` or `seccomp_allow` for one of the two filters, `memory` for the limit of a run with a heap of 16 MiB.
+/// Returns whether it is in force.
 #[doc(hidden)]
 #[must_use]
-pub fn confine_by(layer: &str) -> wire::Layer {
-    if layer == "memory" {
-        confine::DataLimit::new().set(16 << 20);
-        return wire::Layer { name: layer.to_owned(), active: cfg!(target_os = "linux"), detail: String::new() };
+pub fn confine_by(part: &str) -> bool {
+    match part {
+        #[cfg(target_os = "linux")]
+        "seccomp_deny" => confine::filter_by_deny_list().is_ok(),
+        #[cfg(target_os = "linux")]
+        "seccomp_allow" => confine::filter_by_allow_list().is_ok(),
+        "memory" => {
+            confine::DataLimit::new().set(16 << 20);
+            cfg!(target_os = "linux")
+        }
+        name => {
+            let layer = wire::LayerName::ALL.into_iter().find(|layer| layer.as_str() == name);
+            layer.is_some_and(|layer| confine::apply(layer).active)
+        }
     }
-    confine::apply(layer)
 }
 
 /// JavaScript engine.
@@ -90,9 +99,9 @@ enum JsEngine {
 /// The names of the JavaScript engines of this build, as `--engine` takes them.
 pub const JS_ENGINES: &[&str] = &[
     #[cfg(feature = "quickjs")]
-    "quickjs",
+    wire::EngineName::QuickJs.as_str(),
     #[cfg(feature = "v8")]
-    "v8",
+    wire::EngineName::V8.as_str(),
 ];
 
 impl JsEngine {

@@ -6,7 +6,7 @@ use landlock::{ABI, Access, AccessFs, AccessNet, Ruleset, RulesetAttr, RulesetSt
 use nix::sys::prctl;
 use nix::sys::resource::{Resource, setrlimit};
 use nix::sys::signal::Signal;
-use wire::Layer;
+use wire::{Layer, LayerName};
 
 use super::{layer, syscalls};
 
@@ -21,27 +21,25 @@ const PROBE_STACK: usize = 64 << 10;
 ///
 /// The kernel takes the thread that spawned the worker for its parent: it must live as long as the gateway.
 pub(crate) fn before_threads() -> Vec<Layer> {
-    ["parent_death", "no_new_privs", "dumpable", "landlock", "rlimits"].map(apply).into()
+    use LayerName::{Dumpable, Landlock, NoNewPrivs, ParentDeath, Rlimits};
+    [ParentDeath, NoNewPrivs, Dumpable, Landlock, Rlimits].map(apply).into()
 }
 
 /// Layers that would keep the engines from starting.
 pub(crate) fn after_threads() -> Vec<Layer> {
-    ["processes", "seccomp"].map(apply).into()
+    [LayerName::Processes, LayerName::Seccomp].map(apply).into()
 }
 
-/// Applies one layer. `seccomp` is two filters, `seccomp_deny` and `seccomp_allow`, which tests apply separately.
-pub(crate) fn apply(name: &str) -> Layer {
+/// Applies one layer.
+pub(crate) fn apply(name: LayerName) -> Layer {
     let outcome = match name {
-        "parent_death" => did(prctl::set_pdeathsig(Signal::SIGKILL), "killed when the gateway ends"),
-        "no_new_privs" => did(prctl::set_no_new_privs(), "gains no privileges by executing a file"),
-        "dumpable" => did(prctl::set_dumpable(false), "not readable by other processes of the user"),
-        "landlock" => landlock(),
-        "rlimits" => limits(),
-        "processes" => processes(),
-        "seccomp" => syscalls::filter(),
-        "seccomp_deny" => syscalls::filter_by_deny_list(),
-        "seccomp_allow" => syscalls::filter_by_allow_list(),
-        _ => Err("no such layer".to_owned()),
+        LayerName::ParentDeath => did(prctl::set_pdeathsig(Signal::SIGKILL), "killed when the gateway ends"),
+        LayerName::NoNewPrivs => did(prctl::set_no_new_privs(), "gains no privileges by executing a file"),
+        LayerName::Dumpable => did(prctl::set_dumpable(false), "not readable by other processes of the user"),
+        LayerName::Landlock => landlock(),
+        LayerName::Rlimits => limits(),
+        LayerName::Processes => processes(),
+        LayerName::Seccomp => syscalls::filter(),
     };
     layer(name, outcome)
 }

@@ -11,7 +11,7 @@ mod memory;
 #[cfg(target_os = "linux")]
 mod syscalls;
 
-use wire::Layer;
+use wire::{Layer, LayerName};
 
 #[cfg(target_os = "linux")]
 pub(crate) use linux::{after_threads, apply, before_threads};
@@ -19,24 +19,28 @@ pub(crate) use linux::{after_threads, apply, before_threads};
 pub(crate) use memory::DataLimit;
 #[cfg(feature = "v8")]
 pub(crate) use memory::{OVERHEAD, data_bytes};
+#[cfg(target_os = "linux")]
+pub(crate) use syscalls::{filter_by_allow_list, filter_by_deny_list};
 
 /// The state of a layer.
-fn layer(name: &str, outcome: Result<String, String>) -> Layer {
+fn layer(name: LayerName, outcome: Result<String, String>) -> Layer {
     let active = outcome.is_ok();
-    Layer { name: name.to_owned(), active, detail: outcome.unwrap_or_else(|reason| reason) }
+    Layer { name, active, detail: outcome.unwrap_or_else(|reason| reason) }
 }
 
 /// Layers that must be applied before the process has other threads.
 #[cfg(not(target_os = "linux"))]
 pub(crate) fn before_threads() -> Vec<Layer> {
-    let reason = "this platform offers no sandbox that ForgeFS uses: scripts are held by their engine alone";
-    vec![layer("process", Err(reason.to_owned()))]
+    LayerName::ALL.map(apply).into()
 }
 
 /// Applies one layer.
 #[cfg(not(target_os = "linux"))]
-pub(crate) fn apply(name: &str) -> Layer {
-    layer(name, Err("this platform offers no sandbox that ForgeFS uses".to_owned()))
+pub(crate) fn apply(name: LayerName) -> Layer {
+    layer(
+        name,
+        Err("this platform offers no sandbox that ForgeFS uses: scripts are held by their engine alone".to_owned()),
+    )
 }
 
 /// Layers that would keep the engines from starting.

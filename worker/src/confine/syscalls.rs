@@ -99,13 +99,13 @@ pub(super) fn filter() -> Result<String, String> {
 }
 
 /// Kills on calls that only an attacker makes.
-pub(super) fn filter_by_deny_list() -> Result<String, String> {
+pub(crate) fn filter_by_deny_list() -> Result<String, String> {
     let applied = deny_list().and_then(|program| apply_filter_all_threads(&program));
     applied.map(|()| "no socket, program or kernel interface".to_owned()).map_err(|error| error.to_string())
 }
 
 /// Refuses calls that are not needed.
-pub(super) fn filter_by_allow_list() -> Result<String, String> {
+pub(crate) fn filter_by_allow_list() -> Result<String, String> {
     let applied = allow_list().and_then(|program| apply_filter_all_threads(&program));
     applied.map(|()| "what engines need, and nothing else".to_owned()).map_err(|error| error.to_string())
 }

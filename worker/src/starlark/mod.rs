@@ -17,7 +17,7 @@ use starlark::environment::{Globals, Module};
 use starlark::eval::{BeforeStmtFunc, BeforeStmtFuncDyn, Evaluator};
 use starlark::syntax::{AstModule, Dialect, DialectTypes, ast};
 use starlark::values::Value;
-use wire::{EngineInfo, Json, Language, Run, ScriptError, ScriptErrorKind};
+use wire::{EngineInfo, EngineName, Json, Language, Run, ScriptError, ScriptErrorKind};
 
 use self::namespace::Namespace;
 use self::session::Session;
@@ -58,7 +58,7 @@ impl Starlark {
 
 impl Engine for Starlark {
     fn info(&self) -> EngineInfo {
-        EngineInfo { language: Language::Starlark, engine: "starlark".to_owned(), version: VERSION.to_owned() }
+        EngineInfo { language: Language::Starlark, engine: EngineName::Starlark, version: VERSION.to_owned() }
     }
 
     fn prepare(&mut self) {

@@ -130,12 +130,10 @@ fn finish(confined: bool, attempt: impl FnOnce() -> bool) -> ExitCode {
 fn confined(layer: &str) -> bool {
     match layer {
         "none" => true,
-        "all" => forgefs_worker::confine().iter().any(|layer| layer.name == "seccomp" && layer.active),
+        "all" => forgefs_worker::confine().iter().any(|layer| layer.name == wire::LayerName::Seccomp && layer.active),
         // Without privileges a filter requires this; it stops none of the attempts by itself.
-        "seccomp_allow" | "seccomp_deny" => {
-            prctl::set_no_new_privs().is_ok() && forgefs_worker::confine_by(layer).active
-        }
-        layer => forgefs_worker::confine_by(layer).active,
+        "seccomp_allow" | "seccomp_deny" => prctl::set_no_new_privs().is_ok() && forgefs_worker::confine_by(layer),
+        layer => forgefs_worker::confine_by(layer),
     }
 }
 
@@ -357,7 +355,8 @@ fn says_what_holds() -> Result<(), Failed> {
         let worker = Worker::start(engine);
         let layers = &worker.ready.confinement;
         // A kernel may lack only Landlock.
-        let missing: Vec<_> = layers.iter().filter(|layer| !layer.active && layer.name != "landlock").collect();
+        let missing: Vec<_> =
+            layers.iter().filter(|layer| !layer.active && layer.name != wire::LayerName::Landlock).collect();
         if layers.len() < 6 || !missing.is_empty() {
             return Err(format!("{}: {missing:?}", engine.name).into());
         }

@@ -11,7 +11,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use anyhow::Context as _;
-use wire::{EngineInfo, Json, Language, Run, ScriptError, ScriptErrorKind};
+use wire::{EngineInfo, EngineName, Json, Language, Run, ScriptError, ScriptErrorKind};
 
 use self::compiler::{Bytecode, Compiler};
 use self::scope::{Scope, Turn};
@@ -50,7 +50,7 @@ impl Engine for QuickJs {
         #[expect(unsafe_code, reason = "answers a static string")]
         let version = unsafe { std::ffi::CStr::from_ptr(rquickjs::qjs::JS_GetVersion()) };
         let version = version.to_string_lossy().into_owned();
-        EngineInfo { language: Language::Javascript, engine: "quickjs".to_owned(), version }
+        EngineInfo { language: Language::Javascript, engine: EngineName::QuickJs, version }
     }
 
     fn prepare(&mut self) {

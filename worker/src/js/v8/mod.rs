@@ -11,7 +11,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use deno_core::v8;
-use wire::{EngineInfo, Json, Language, Run, ScriptError};
+use wire::{EngineInfo, EngineName, Json, Language, Run, ScriptError};
 
 use self::scope::{Scope, Turn};
 use self::snapshot::Snapshot;
@@ -67,7 +67,7 @@ impl V8 {
 impl Engine for V8 {
     fn info(&self) -> EngineInfo {
         let version = v8::V8::get_version().to_owned();
-        EngineInfo { language: Language::Javascript, engine: "v8".to_owned(), version }
+        EngineInfo { language: Language::Javascript, engine: EngineName::V8, version }
     }
 
     fn prepare(&mut self) {

@@ -1,0 +1,125 @@
+//! First frame of a worker: its engines and its sandbox layers.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use crate::Language;
+
+/// Engines and confinement of a worker; a checker runs nothing.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Ready {
+    /// [`crate::PROTOCOL`] of the worker's build.
+    pub protocol: u32,
+    /// One entry per language.
+    pub engines: Vec<EngineInfo>,
+    /// Sandbox layers, for `doctor` and the audit record.
+    #[serde(default)]
+    pub confinement: Vec<Layer>,
+}
+
+/// A layer of the process sandbox, as the worker applied it to itself.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Layer {
+    /// Name.
+    pub name: LayerName,
+    /// True if it is in force.
+    pub active: bool,
+    /// Its effect here, or the reason why it is not in force.
+    pub detail: String,
+}
+
+/// Layers of the process sandbox, as `sandbox.require` names them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum LayerName {
+    /// The kernel kills the worker when the gateway ends.
+    ParentDeath,
+    /// Executing a file gains no privileges.
+    NoNewPrivs,
+    /// Other processes of the user cannot read its memory.
+    Dumpable,
+    /// No file, TCP port or signal.
+    Landlock,
+    /// No core dump; few descriptors; bounded data memory.
+    Rlimits,
+    /// No further process or thread.
+    Processes,
+    /// Filter of system calls.
+    Seccomp,
+}
+
+impl LayerName {
+    /// Every layer.
+    pub const ALL: [Self; 7] = [
+        Self::ParentDeath,
+        Self::NoNewPrivs,
+        Self::Dumpable,
+        Self::Landlock,
+        Self::Rlimits,
+        Self::Processes,
+        Self::Seccomp,
+    ];
+
+    /// Name in the configuration, `doctor` and the audit record.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::ParentDeath => "parent_death",
+            Self::NoNewPrivs => "no_new_privs",
+            Self::Dumpable => "dumpable",
+            Self::Landlock => "landlock",
+            Self::Rlimits => "rlimits",
+            Self::Processes => "processes",
+            Self::Seccomp => "seccomp",
+        }
+    }
+}
+
+impl fmt::Display for LayerName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// Engines, each behind one language.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum EngineName {
+    /// JavaScript on V8.
+    V8,
+    /// JavaScript on QuickJS.
+    QuickJs,
+    /// Starlark.
+    Starlark,
+}
+
+impl EngineName {
+    /// Name in `--engine`, `doctor`, metrics and the audit record.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::V8 => "v8",
+            Self::QuickJs => "quickjs",
+            Self::Starlark => "starlark",
+        }
+    }
+}
+
+/// The engine behind a language.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EngineInfo {
+    /// The language it runs.
+    pub language: Language,
+    /// Engine.
+    pub engine: EngineName,
+    /// The engine's own version, for `doctor` and the audit record.
+    pub version: String,
+}
+
+/// Name and, if known, version.
+impl fmt::Display for EngineInfo {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(format!("{} {}", self.engine.as_str(), self.version).trim_end())
+    }
+}
