@@ -13,7 +13,7 @@ use async_trait::async_trait;
 use forgefs::audit;
 use forgefs::broker::{Approver, Broker, ExecutionContext, Rules, Validators};
 use forgefs::catalog::Catalog;
-use forgefs::config::{Audit, AuditTo, Config};
+use forgefs::config::{Audit, AuditTo, Config, Wear};
 use forgefs::error::Result;
 use forgefs::manifest::{ServerEntry, ServerState};
 use forgefs::redact::{self, Results, Surface};
@@ -98,6 +98,7 @@ impl Setup {
                 exe: PathBuf::new(),
                 args: Vec::new(),
                 warm: 0,
+                wear: Wear::default(),
                 runs: 1,
                 queue: 0,
                 require: Vec::new(),

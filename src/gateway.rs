@@ -9,11 +9,12 @@ use std::time::Duration;
 use arc_swap::{ArcSwap, ArcSwapOption};
 use tokio::sync::watch;
 use tokio::time::Instant;
+use wire::LayerName;
 
 use crate::audit;
 use crate::broker::{Approver, ExecutionContext, Rules, Validators};
 use crate::catalog::Catalog;
-use crate::config::{self, Config};
+use crate::config::{self, Config, Wear};
 use crate::discovery::Discovery;
 use crate::error::Result;
 use crate::execution::{Execution, Request};
@@ -76,8 +77,8 @@ struct InForce {
 }
 
 /// Settings that a worker pool depends on.
-fn pool_needs(sandbox: &config::Sandbox) -> (usize, usize, usize, &[String]) {
-    (sandbox.workers, sandbox.limits.runs, sandbox.limits.queue, &sandbox.require)
+fn pool_needs(sandbox: &config::Sandbox) -> (usize, Wear, usize, usize, &[LayerName]) {
+    (sandbox.workers, sandbox.wear, sandbox.limits.runs, sandbox.limits.queue, &sandbox.require)
 }
 
 /// Command of a worker.
@@ -92,6 +93,7 @@ impl Workers {
             exe: self.exe.clone(),
             args: self.args.clone(),
             warm: sandbox.workers,
+            wear: sandbox.wear,
             runs: sandbox.limits.runs,
             queue: sandbox.limits.queue,
             require: sandbox.require.clone(),

@@ -20,7 +20,7 @@ use crate::meter::{Meter, metered_as};
 use crate::pause::Pause;
 use crate::sandbox::Host;
 use crate::session;
-use crate::state::Entry;
+use crate::state::{Entry, Room};
 use crate::task;
 
 #[async_trait]
@@ -83,9 +83,17 @@ impl Broker {
                 json::measure(value.get().as_bytes()).map_err(|unfit| {
                     Error::new(ErrorCode::InvalidArgs, format!("the value of {key:?} cannot be kept: {unfit}"))
                 })?;
-                let ttl = ttl_secs.map(Duration::from_secs);
+                let most = self.context.limits.stash_value_bytes;
+                if value.get().len() > most {
+                    let size = value.get().len();
+                    let what =
+                        format!("the value of {key:?} has {size} bytes, and a value of the stash at most {most}");
+                    return Err(Error::new(ErrorCode::BudgetExceeded, what)
+                        .hint("keep less, or raise `sandbox.limits.stash_value` in the configuration"));
+                }
+                let (ttl, room) = (ttl_secs.map(Duration::from_secs), Room::stash(&self.context.limits));
                 self.ledger.stash("put", &key, value.get().len());
-                self.stash.put(key, value.get().to_owned(), self.labels(), ttl, self.readable()).await?;
+                self.stash.put(key, value.get().to_owned(), self.labels(), ttl, room, self.readable()).await?;
                 json_text(&Value::Null)
             }
             Op::StashGet { key } => {

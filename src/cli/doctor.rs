@@ -27,7 +27,12 @@ pub(super) async fn doctor(global: &Global, ui: Ui) -> Result<ExitCode, Failure>
     match gateway.pool().describe().await {
         Ok(ready) => {
             for engine in &ready.engines {
-                ui.out(&format!("engine   {}: {} {}", engine.language.as_str(), engine.engine, engine.version));
+                ui.out(&format!(
+                    "engine   {}: {} {}",
+                    engine.language.as_str(),
+                    engine.engine.as_str(),
+                    engine.version
+                ));
             }
             for layer in &ready.confinement {
                 ui.out(&format!(

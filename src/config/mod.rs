@@ -8,6 +8,8 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use wire::LayerName;
+
 use crate::limits;
 use crate::redact::secret::{self, Secret};
 use crate::redact::{self, Results};
@@ -249,6 +251,10 @@ pub struct Server {
     pub max_timeout: Duration,
     /// Timeout of start, handshake and tool list.
     pub connect_timeout: Duration,
+    /// False starts or reaches it once only: what fails or ends stays so.
+    pub reconnect: bool,
+    /// Longest delay between attempts to connect for calls; the background waits up to four times as long.
+    pub max_reconnect_backoff: Duration,
     /// Circuit breaker.
     pub breaker: Breaker,
     /// Category → its tools; empty derives categories from the names.
@@ -416,21 +422,36 @@ pub enum Start {
 pub struct Sandbox {
     /// Warm worker processes, 1 to 8 and at most [`Limits::runs`].
     pub workers: usize,
-    /// Sandbox layers without which no script runs, as [`LAYERS`] names them.
-    pub require: Vec<String>,
+    /// Wear at which a worker is replaced.
+    pub wear: Wear,
+    /// Sandbox layers without which no script runs.
+    pub require: Vec<LayerName>,
     /// Limits of one run.
     pub limits: Limits,
 }
 
-impl Default for Sandbox {
+/// Wear of a worker at which it is replaced, before its next script.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Wear {
+    /// Scripts that it has run.
+    pub scripts: u64,
+    /// Age.
+    pub age: Duration,
+    /// Memory kept between scripts beyond what it had when it was new, in bytes.
+    pub growth: u64,
+}
+
+impl Default for Wear {
     fn default() -> Self {
-        Self { workers: 2, require: Vec::new(), limits: Limits::default() }
+        Self { scripts: 500, age: Duration::from_secs(30 * 60), growth: 128 << 20 }
     }
 }
 
-/// Sandbox layers that `sandbox.require` can name: those a worker can report (`wire::Layer`).
-pub const LAYERS: [&str; 7] =
-    ["parent_death", "no_new_privs", "dumpable", "landlock", "rlimits", "processes", "seccomp"];
+impl Default for Sandbox {
+    fn default() -> Self {
+        Self { workers: 2, wear: Wear::default(), require: Vec::new(), limits: Limits::default() }
+    }
+}
 
 /// The `[sandbox.limits]` table. No value means "unlimited".
 #[derive(Debug, Clone, PartialEq)]
@@ -461,6 +482,12 @@ pub struct Limits {
     pub queue: usize,
     /// Tokens of an `execute` answer; a larger value is stored under `/results/`.
     pub result_tokens: usize,
+    /// Entries of a session's stash.
+    pub stash_entries: usize,
+    /// Keys and values of a session's stash.
+    pub stash_bytes: usize,
+    /// A value of the stash, as JSON.
+    pub stash_value_bytes: usize,
 }
 
 impl Default for Limits {
@@ -479,6 +506,9 @@ impl Default for Limits {
             runs: 8,
             queue: 64,
             result_tokens: 4_000,
+            stash_entries: 1_000,
+            stash_bytes: 16 << 20,
+            stash_value_bytes: 4 << 20,
         }
     }
 }
@@ -538,7 +568,7 @@ impl Default for Audit {
 }
 
 /// The `[manifest]` table.
-#[derive(Debug, Clone, PartialEq, Default)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Manifest {
     /// Interval of tool list refreshes; `None` relies on the servers' notifications.
     pub refresh: Option<Duration>,
@@ -546,4 +576,12 @@ pub struct Manifest {
     pub pin: Option<PathBuf>,
     /// Folder of cached tool lists; `None` disables the cache.
     pub cache: Option<PathBuf>,
+    /// Servers that are started or listed at once; calls start theirs beside them.
+    pub startup_concurrency: usize,
+}
+
+impl Default for Manifest {
+    fn default() -> Self {
+        Self { refresh: None, pin: None, cache: None, startup_concurrency: 16 }
+    }
 }

@@ -47,6 +47,8 @@ pub(super) struct RawServer {
     pub(super) timeout: Option<DurationText>,
     pub(super) max_timeout: Option<DurationText>,
     pub(super) connect_timeout: Option<DurationText>,
+    pub(super) reconnect: Option<bool>,
+    pub(super) max_reconnect_backoff: Option<DurationText>,
     pub(super) breaker: RawBreaker,
     pub(super) categories: BTreeMap<String, Vec<String>>,
     pub(super) binding: Option<String>,
@@ -118,6 +120,9 @@ pub(super) struct RawAuth {
 #[serde(deny_unknown_fields, default, expecting = "a table")]
 pub(super) struct RawSandbox {
     pub(super) workers: Option<i64>,
+    pub(super) worker_scripts: Option<i64>,
+    pub(super) worker_age: Option<DurationText>,
+    pub(super) worker_growth: Option<SizeText>,
     pub(super) require: Option<Vec<String>>,
     pub(super) limits: RawLimits,
 }
@@ -138,6 +143,9 @@ pub(super) struct RawLimits {
     pub(super) runs: Option<i64>,
     pub(super) queue: Option<i64>,
     pub(super) result_tokens: Option<i64>,
+    pub(super) stash_entries: Option<i64>,
+    pub(super) stash: Option<SizeText>,
+    pub(super) stash_value: Option<SizeText>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -155,6 +163,7 @@ pub(super) struct RawManifest {
     pub(super) refresh: Option<DurationText>,
     pub(super) pin: Option<String>,
     pub(super) cache: Option<String>,
+    pub(super) startup_concurrency: Option<i64>,
 }
 
 #[derive(Debug, Default, Deserialize)]

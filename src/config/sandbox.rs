@@ -1,12 +1,15 @@
 //! `[sandbox]`, `[memory]`, `[manifest]` and `[audit]`.
 
+use std::slice;
 use std::time::Duration;
+
+use wire::LayerName;
 
 use super::document::KeyPath;
 use super::error::ConfigError;
 use super::raw::{RawAudit, RawLimits, RawManifest, RawMemory, RawSandbox};
 use super::values::Values;
-use super::{Audit, AuditTo, LAYERS, Limits, Manifest, Memory, Sandbox};
+use super::{Audit, AuditTo, Limits, Manifest, Memory, Sandbox, Wear};
 
 const MILLI: Duration = Duration::from_millis(1);
 const SECOND: Duration = Duration::from_secs(1);
@@ -19,6 +22,11 @@ pub(super) fn sandbox(values: Values<'_>, raw: RawSandbox) -> Result<Sandbox, Co
     let key = KeyPath::root("sandbox");
     let limits = limits(values, &key.key("limits"), raw.limits)?;
     let require = require(values, &key.key("require"), raw.require.unwrap_or_default())?;
+    let wear = Wear {
+        scripts: values.count(&key.key("worker_scripts"), raw.worker_scripts, 500, 1..=1_000_000)?.into(),
+        age: values.duration(&key.key("worker_age"), raw.worker_age, 30 * MINUTE, SECOND..=24 * HOUR)?,
+        growth: values.size(&key.key("worker_growth"), raw.worker_growth, 128 << 20, MIB..=1024 * MIB)? as u64,
+    };
     let key = key.key("workers");
     let given = raw.workers.is_some();
     let mut workers = values.count(&key, raw.workers, 2, 1..=8)? as usize;
@@ -29,23 +37,20 @@ pub(super) fn sandbox(values: Values<'_>, raw: RawSandbox) -> Result<Sandbox, Co
         }
         workers = limits.runs;
     }
-    Ok(Sandbox { workers, require, limits })
+    Ok(Sandbox { workers, wear, require, limits })
 }
 
 /// Names of layers; `all` stands for every layer.
-fn require(values: Values<'_>, key: &KeyPath, raw: Vec<String>) -> Result<Vec<String>, ConfigError> {
-    let words: Vec<(&str, &str)> = LAYERS.iter().chain(&["all"]).map(|name| (*name, *name)).collect();
+fn require(values: Values<'_>, key: &KeyPath, raw: Vec<String>) -> Result<Vec<LayerName>, ConfigError> {
+    let words = LayerName::ALL.iter().map(|name| (name.as_str(), slice::from_ref(name)));
+    let words: Vec<_> = words.chain([("all", LayerName::ALL.as_slice())]).collect();
     let mut required = Vec::new();
     for (index, name) in raw.into_iter().enumerate() {
-        match values.word(&key.index(index), name, &words)? {
-            Some("all") => required.extend(LAYERS),
-            Some(name) => required.push(name),
-            None => {}
-        }
+        required.extend(values.word(&key.index(index), name, &words)?.unwrap_or_default());
     }
     required.sort_unstable();
     required.dedup();
-    Ok(required.into_iter().map(str::to_owned).collect())
+    Ok(required)
 }
 
 fn limits(values: Values<'_>, table: &KeyPath, raw: RawLimits) -> Result<Limits, ConfigError> {
@@ -69,6 +74,14 @@ fn limits(values: Values<'_>, table: &KeyPath, raw: RawLimits) -> Result<Limits,
         runs: count("runs", raw.runs, default.runs, 1..=64)?,
         queue: count("queue", raw.queue, default.queue, 0..=1_024)?,
         result_tokens: count("result_tokens", raw.result_tokens, default.result_tokens, 100..=1_000_000)?,
+        stash_entries: count("stash_entries", raw.stash_entries, default.stash_entries, 1..=100_000)?,
+        stash_bytes: values.size(&key("stash"), raw.stash, default.stash_bytes, KIB..=1024 * MIB)?,
+        stash_value_bytes: values.size(
+            &key("stash_value"),
+            raw.stash_value,
+            default.stash_value_bytes,
+            KIB..=16 * MIB,
+        )?,
     };
     if limits.cpu > limits.wall {
         let message = "more CPU time than wall clock (sandbox.limits.wall)";
@@ -130,5 +143,6 @@ pub(super) fn manifest(values: Values<'_>, raw: RawManifest) -> Result<Manifest,
         Some(path) => Some(values.path(&key.key("cache"), path)?),
         None => values.own_folder("XDG_CACHE_HOME", ".cache"),
     };
-    Ok(Manifest { refresh, pin, cache })
+    let starts = values.count(&key.key("startup_concurrency"), raw.startup_concurrency, 16, 1..=1_000)?;
+    Ok(Manifest { refresh, pin, cache, startup_concurrency: starts as usize })
 }

@@ -22,6 +22,7 @@ const SERVER_NAMES: &[&str] = &["README.md", "__init__.pyi", "resources", "promp
 
 const CALL: Duration = Duration::from_secs(60);
 const CONNECT: Duration = Duration::from_secs(30);
+const BACKOFF: Duration = Duration::from_secs(30);
 const MAX_CALL: Duration = Duration::from_secs(600);
 const IDLE: RangeInclusive<Duration> = Duration::from_secs(1)..=Duration::from_secs(86_400);
 
@@ -36,6 +37,8 @@ impl Server {
             timeout: CALL,
             max_timeout: MAX_CALL,
             connect_timeout: CONNECT,
+            reconnect: true,
+            max_reconnect_backoff: BACKOFF,
             breaker: Breaker::default(),
             categories: BTreeMap::new(),
             access: Access::default(),
@@ -57,6 +60,7 @@ pub(super) fn server(mut values: Values<'_>, name: &str, mut raw: RawServer) -> 
     let key = KeyPath::root("servers").key(name);
     check_name(&values, &key, name, "server", ROOT_NAMES)?;
     let enabled = raw.enabled.unwrap_or(true);
+    let reconnect = raw.reconnect.unwrap_or(true);
     if !enabled {
         values.env = None;
     }
@@ -69,6 +73,9 @@ pub(super) fn server(mut values: Values<'_>, name: &str, mut raw: RawServer) -> 
         return Err(error.with_hint("it bounds what progress can make of `timeout`"));
     }
     let connect_timeout = values.duration(&key.key("connect_timeout"), raw.connect_timeout.take(), CONNECT, range)?;
+    let backoff = Duration::from_millis(500)..=Duration::from_secs(3_600);
+    let max_reconnect_backoff =
+        values.duration(&key.key("max_reconnect_backoff"), raw.max_reconnect_backoff.take(), BACKOFF, backoff)?;
     let breaker = breaker(&values, &key.key("breaker"), std::mem::take(&mut raw.breaker))?;
     let binding = match raw.binding.take() {
         Some(word) => values.word(&key.key("binding"), word, BINDINGS)?.unwrap_or_default(),
@@ -109,6 +116,8 @@ pub(super) fn server(mut values: Values<'_>, name: &str, mut raw: RawServer) -> 
         timeout,
         max_timeout,
         connect_timeout,
+        reconnect,
+        max_reconnect_backoff,
         breaker,
         categories,
         access,

@@ -144,7 +144,7 @@ impl ExecutionContext {
             Ok(script) => {
                 let wall = request.timeout.unwrap_or(context.limits.wall).min(context.limits.wall);
                 let mut report = context.pool.run(context.run_frame(&script), &*broker, wall).await;
-                audit.ran_in(&report.engine, &report.confinement);
+                audit.ran_in(&report);
                 let result = std::mem::replace(&mut report.result, Err(sandbox::Failure::Timeout(wall)));
                 let failed = |failure| Failed::new(failure, &request.code, Some(&script), &broker);
                 (result.map_err(failed), Some(report))

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use arc_swap::ArcSwap;
 use parking_lot::Mutex;
 use serde_json::Value;
-use tokio::sync::watch;
+use tokio::sync::{Semaphore, watch};
 
 use crate::catalog::Catalog;
 use crate::config::{self, Config};
@@ -31,13 +31,19 @@ pub(super) struct Fleet {
 }
 
 /// Servers started for the configuration.
-#[derive(Default)]
 struct Running {
     servers: BTreeMap<String, Server>,
     manifest: config::Manifest,
     pin: Option<Arc<Pin>>,
+    /// Permits of servers that are started or listed at once.
+    starts: Arc<Semaphore>,
     /// Number of the last started server.
     last: u64,
+}
+
+/// Permits of servers that are started or listed at once.
+fn starts(manifest: &config::Manifest) -> Arc<Semaphore> {
+    Arc::new(Semaphore::new(manifest.startup_concurrency))
 }
 
 /// One configured server.
@@ -93,8 +99,21 @@ impl Fleet {
         let catalog = Arc::new(ArcSwap::from_pointee(Catalog::build(Vec::new())?));
         let (tell_phase, phase) = watch::channel(Phase::Starting);
         let (known, mut news) = watch::channel(Entries::default());
-        let mut fleet =
-            Self { files, running: Mutex::default(), catalog: Arc::clone(&catalog), phase, known, _rebuilding: None };
+        let running = Running {
+            servers: BTreeMap::new(),
+            manifest: config.manifest.clone(),
+            pin: None,
+            starts: starts(&config.manifest),
+            last: 0,
+        };
+        let mut fleet = Self {
+            files,
+            running: Mutex::new(running),
+            catalog: Arc::clone(&catalog),
+            phase,
+            known,
+            _rebuilding: None,
+        };
         let (_, router) = fleet.reload(config, fleet.prepare(config, Pins::Read)?);
         let entries = news.borrow_and_update().all();
         catalog.store(Arc::new(Catalog::build(entries)?));
@@ -152,6 +171,9 @@ impl Fleet {
         let all = running.manifest != config.manifest || running.pin != pin;
         running.manifest = config.manifest.clone();
         running.pin.clone_from(&pin);
+        if all {
+            running.starts = starts(&config.manifest);
+        }
         let mut reloaded = Reloaded::default();
         let stays = |name: &String, server: &Server| {
             !all && config.servers.get(name) == Some(&server.config) && idents.get(name.as_str()) == Some(&server.ident)
@@ -205,8 +227,14 @@ impl Fleet {
             cache: Cache::new(running.manifest.cache.clone()),
         };
         let catalog = self.phase.clone();
-        let refresher =
-            Refresher { source: Arc::new(source), upstream: Arc::clone(&upstream), events, refresh, catalog };
+        let refresher = Refresher {
+            source: Arc::new(source),
+            upstream: Arc::clone(&upstream),
+            events,
+            refresh,
+            starts: Arc::clone(&running.starts),
+            catalog,
+        };
         let entry = refresher.first_entry();
         let known = self.known.clone();
         let refreshing = Task::spawn(refresher.run(move |entry| {

@@ -186,10 +186,6 @@ pub const RESULTS: Limit =
 /// Their number.
 pub const RESULT_COUNT: Limit =
     Limit::new("number of stored results", 1000, Unit::Items, "results too large to answer with");
-/// The stash of one session.
-pub const STASH: Limit = Limit::new("stash of a session", 16 << 20, Unit::Bytes, "`forge.stash`");
-/// Its entries.
-pub const STASH_ENTRIES: Limit = Limit::new("stash entries", 1000, Unit::Items, "`forge.stash`");
 /// Images, audio and resources of one script that have handles.
 pub const CONTENT: Limit =
     Limit::new("content of one script", 32 << 20, Unit::Bytes, "images and resources in answers");
@@ -348,8 +344,6 @@ pub(super) const ALL: &[&Limit] = &[
     &DISCOVERY,
     &RESULTS,
     &RESULT_COUNT,
-    &STASH,
-    &STASH_ENTRIES,
     &CONTENT,
     &CONTENT_BLOCKS,
     &CONTENT_BYTES,

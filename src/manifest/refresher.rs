@@ -6,7 +6,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::watch;
+use tokio::sync::{Semaphore, watch};
 use tokio::time::Instant;
 
 use super::cache::digest;
@@ -17,10 +17,11 @@ use crate::error::{Error, ErrorCode};
 use crate::panics;
 use crate::upstream::{Answer, Event, EventReceiver, Health, Listing, Operation, Progress, Upstream};
 
-/// Delay before the retry after a failure; each further failure doubles it, up to [`MAX_RETRY`].
+/// Delay before the retry after a failure; each further failure doubles it, up to [`MAX_RETRY`] of the server's
+/// `max_reconnect_backoff`.
 const FIRST_RETRY: Duration = Duration::from_secs(5);
-/// Longest retry delay.
-const MAX_RETRY: Duration = Duration::from_secs(120);
+/// Longest retry delay in units of that which calls see.
+const MAX_RETRY: u32 = 4;
 /// Debounce time of changes, which come in bursts.
 const SETTLE: Duration = Duration::from_millis(300);
 /// Longest time that a server with known tools delays its start until they are in the catalog.
@@ -38,6 +39,8 @@ pub struct Refresher {
     pub events: EventReceiver,
     /// Interval of refreshes without another reason.
     pub refresh: Option<Duration>,
+    /// Permits of servers that are started or listed at once.
+    pub starts: Arc<Semaphore>,
     /// Phase of the catalog.
     pub catalog: watch::Receiver<Phase>,
 }
@@ -123,8 +126,9 @@ impl Refresher {
                 }
                 Err(state) => {
                     tracing::warn!(server = self.source.name, "{}", state.describe());
-                    wait = Some(pause);
-                    pause = (pause * 2).min(MAX_RETRY);
+                    // Without reconnection only a login can change this.
+                    wait = self.source.server.reconnect.then_some(pause);
+                    pause = (pause * 2).min(self.source.server.max_reconnect_backoff * MAX_RETRY);
                     last.with_state(state)
                 }
             };
@@ -201,6 +205,8 @@ impl Refresher {
     /// Lists the server, whose known list has the digest `known`; the error is its new state.
     async fn list(&self, known: Option<String>) -> Result<Listed, ServerState> {
         let failed = |reason| ServerState::Failed { reason };
+        // Never closed. A call does not wait for it: it starts its server itself, and the list is then at hand.
+        let _turn = self.starts.acquire().await;
         let started = Instant::now();
         let listing = match self.upstream.call(&Operation::List, &Progress::default()).await {
             Ok(Answer::Listing(listing)) => listing,
@@ -287,8 +293,12 @@ mod tests {
         }
     }
 
-    #[tokio::test(start_paused = true)]
-    async fn a_server_is_kept_on_after_a_panic() {
+    fn refresher(
+        upstream: Arc<dyn Upstream>,
+        events: EventReceiver,
+        starts: Arc<Semaphore>,
+        catalog: watch::Receiver<Phase>,
+    ) -> Refresher {
         let config = Config::parse("[servers.s]\ncommand = \"true\"", Path::new("forge.toml"), &|_| None);
         let server = config.expect("valid").servers.remove("s").expect("it is there");
         let source = RefreshedServer {
@@ -300,19 +310,57 @@ mod tests {
             pin: None,
             cache: Cache::default(),
         };
+        Refresher { source: Arc::new(source), upstream, events, refresh: None, starts, catalog }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_server_is_kept_on_after_a_panic() {
         let ((_teller, events), (_phase, catalog)) = (events(), watch::channel(Phase::Settled));
         let upstream = Arc::new(Defective::default());
-        let refresher = Refresher {
-            source: Arc::new(source),
-            upstream: Arc::clone(&upstream) as _,
-            events,
-            refresh: None,
-            catalog,
-        };
+        let starts = Arc::new(Semaphore::new(1));
+        let refresher = refresher(Arc::clone(&upstream) as _, events, starts, catalog);
         let states = Mutex::new(Vec::new());
         let refreshing = refresher.run(|entry| states.lock().push(entry.state.word()));
         let _ = tokio::time::timeout(Duration::from_secs(60), refreshing).await;
         assert_eq!(upstream.0.load(Ordering::Relaxed), 2);
         assert_eq!(*states.lock(), ["ready"]);
+    }
+
+    /// Takes a second a list, and counts those that are under way.
+    #[derive(Default)]
+    struct Slow {
+        now: AtomicU32,
+        most: AtomicU32,
+        listed: AtomicU32,
+    }
+
+    #[async_trait]
+    impl Upstream for Slow {
+        async fn call(&self, _: &Operation, _: &Progress) -> crate::error::Result<Answer> {
+            self.most.fetch_max(self.now.fetch_add(1, Ordering::Relaxed) + 1, Ordering::Relaxed);
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            self.now.fetch_sub(1, Ordering::Relaxed);
+            self.listed.fetch_add(1, Ordering::Relaxed);
+            Ok(Answer::Listing(Listing::default()))
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn no_more_servers_are_started_at_once_than_configured() {
+        for permits in [1, 3, 8] {
+            let (slow, starts) = (Arc::new(Slow::default()), Arc::new(Semaphore::new(permits)));
+            let (_phase, catalog) = watch::channel(Phase::Settled);
+            let (_tellers, refreshing): (Vec<_>, Vec<_>) = (0..8)
+                .map(|_| {
+                    let (teller, events) = events();
+                    let refresher = refresher(Arc::clone(&slow) as _, events, Arc::clone(&starts), catalog.clone());
+                    (teller, refresher.run(|_| ()))
+                })
+                .unzip();
+            let all = futures::future::join_all(refreshing);
+            let _ = tokio::time::timeout(Duration::from_secs(60), all).await;
+            assert_eq!(slow.listed.load(Ordering::Relaxed), 8);
+            assert_eq!(slow.most.load(Ordering::Relaxed) as usize, permits);
+        }
     }
 }

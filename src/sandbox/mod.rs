@@ -55,6 +55,8 @@ pub struct Report {
     pub begun: bool,
     /// Sandbox layers that the worker applied; empty when none ran.
     pub confinement: Arc<[Layer]>,
+    /// True if the worker was ready when the run came, false if it was started for it.
+    pub warm: bool,
 }
 
 /// Failure of a run. After the first two the worker is reusable, the others end it.

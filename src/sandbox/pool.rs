@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use tokio::sync::{Semaphore, SemaphorePermit};
-use wire::{Language, Ready, Run, ScriptErrorKind, Stats};
+use wire::{Language, LayerName, Ready, Run, ScriptErrorKind, Stats};
 
 use super::checkers::Checkers;
 use super::metrics::{Counter, Metrics};
@@ -15,6 +15,7 @@ use super::process::{Spec, Worker};
 use super::script::{self, Script};
 use super::warm::Warm;
 use super::{Captured, Failure, Host, Report};
+use crate::config::Wear;
 use crate::error::{Error, ErrorCode, Result};
 use crate::pause::Pause;
 
@@ -36,10 +37,12 @@ pub struct PoolOptions {
     pub warm: usize,
     /// Concurrent runs.
     pub runs: usize,
+    /// Wear at which a process is replaced.
+    pub wear: Wear,
     /// Runs in the queue.
     pub queue: usize,
-    /// Sandbox layers without which nothing runs, as in [`wire::Layer::name`].
-    pub require: Vec<String>,
+    /// Sandbox layers without which nothing runs.
+    pub require: Vec<LayerName>,
 }
 
 /// The workers and checkers of one gateway. Dropping it kills those that are idle.
@@ -57,9 +60,9 @@ impl Pool {
     /// A pool without workers; they start on demand, or ahead of it by [`Pool::keep_warm`].
     #[must_use]
     pub fn new(options: PoolOptions) -> Arc<Self> {
-        let PoolOptions { exe, args, warm, runs, queue, require } = options;
+        let PoolOptions { exe, args, warm, wear, runs, queue, require } = options;
         let checks = args.iter().cloned().chain([CHECK.into()]).collect();
-        let spec = Spec { exe, args, require };
+        let spec = Spec { exe, args, require, wear };
         Arc::new(Self {
             runs,
             queue,
@@ -233,5 +236,6 @@ fn not_run(error: Error) -> Report {
         engine: None,
         begun: false,
         confinement: Arc::default(),
+        warm: false,
     }
 }

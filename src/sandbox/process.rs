@@ -13,11 +13,14 @@ use futures::{FutureExt as _, StreamExt as _};
 use process_wrap::tokio::{ChildWrapper, CommandWrap, KillOnDrop, ProcessGroup};
 use tokio::sync::mpsc::{self, error::TryRecvError};
 use tokio::time::{Instant, MissedTickBehavior};
-use wire::{Call, CallError, Check, Facts, FromWorker, Layer, Outcome, Ready, Reply, Run, ScriptError, ToWorker};
+use wire::{
+    Call, CallError, Check, Facts, FromWorker, Layer, LayerName, Outcome, Ready, Reply, Run, ScriptError, ToWorker,
+};
 
 use super::conversation::{Conversation, Step};
 use super::pipes::{Frame, last_words, read_frames, write_frames};
 use super::{Failure, Host, Report};
+use crate::config::Wear;
 use crate::error::{Error, ErrorCode, Result};
 use crate::{random, spawner};
 
@@ -40,7 +43,9 @@ pub(super) struct Spec {
     /// Arguments that make it a worker.
     pub(super) args: Vec<OsString>,
     /// Sandbox layers without which no worker is used.
-    pub(super) require: Vec<String>,
+    pub(super) require: Vec<LayerName>,
+    /// Wear at which one is replaced.
+    pub(super) wear: Wear,
 }
 
 /// A worker waiting for a script. Dropping it kills the process.
@@ -51,6 +56,8 @@ pub(super) struct Worker {
     stderr: tokio::task::JoinHandle<String>,
     pub(super) ready: Ready,
     confinement: Arc<[Layer]>,
+    /// True if it was idle before it was taken, false if it was started for its script.
+    pub(super) is_warm: bool,
     pub(super) born: Instant,
     pub(super) uses: u64,
     /// Resident memory when it was ready; zero where the platform does not tell.
@@ -105,8 +112,20 @@ impl Worker {
         is_confined(&ready, &spec.require)?;
         let confinement = ready.confinement.clone().into();
         let born = Instant::now();
-        let mut worker =
-            Self { child, to, from, stderr, ready, confinement, born, uses: 0, first_memory: 0, number: 0, pings: 0 };
+        let mut worker = Self {
+            child,
+            to,
+            from,
+            stderr,
+            ready,
+            confinement,
+            born,
+            is_warm: false,
+            uses: 0,
+            first_memory: 0,
+            number: 0,
+            pings: 0,
+        };
         worker.first_memory = worker.memory();
         Ok(worker)
     }
@@ -131,7 +150,7 @@ impl Worker {
         let begun = !conversation.is_untouched();
         let (output, stats) = conversation.conclude();
         let confinement = Arc::clone(&self.confinement);
-        Report { result, output, stats, engine, begun, confinement }
+        Report { result, output, stats, engine, begun, confinement, warm: self.is_warm }
     }
 
     /// Has a checker parse one script. Dropping the future leaves it in the middle of it, as in [`Worker::run`].
@@ -321,7 +340,7 @@ fn encode(reply: Reply) -> Result<Vec<u8>, Failure> {
 
 /// # Errors
 /// `INTERNAL` when a required layer is not in force.
-fn is_confined(ready: &Ready, require: &[String]) -> Result<()> {
+fn is_confined(ready: &Ready, require: &[LayerName]) -> Result<()> {
     for name in require {
         let why = match ready.confinement.iter().find(|layer| layer.name == *name) {
             Some(layer) if layer.active => continue,

@@ -11,12 +11,6 @@ use super::metrics::{Counter, Counters};
 use super::process::{Spec, Worker};
 use crate::error::Result;
 
-/// Scripts of one process before it is replaced.
-const MAX_USES: u64 = 500;
-/// Age at which a process is replaced.
-const MAX_AGE: Duration = Duration::from_secs(30 * 60);
-/// Memory that a process may keep between scripts beyond what it had when it was new, in bytes.
-const MAX_GROWTH: u64 = 128 << 20;
 /// A process that fails to start in less time is started again, once.
 const AT_ONCE: Duration = Duration::from_secs(5);
 /// How long an idle process may take to answer.
@@ -95,6 +89,7 @@ impl Warm {
             let mut worker = self.longest_ready()?;
             // One that died, or spoke, while it waited is no reason to fail a script.
             if worker.is_sound() {
+                worker.is_warm = true;
                 return Some(worker);
             }
             self.counters.discarded.add();
@@ -141,7 +136,7 @@ impl Warm {
         let mut unfinished = Unfinished { warm: self, is_done: false };
         let done = work(&mut worker).await;
         unfinished.is_done = true;
-        match unfit(&done).or_else(|| is_worn(&worker).then_some(&self.counters.recycled)) {
+        match unfit(&done).or_else(|| self.is_worn(&worker).then_some(&self.counters.recycled)) {
             None => self.put_back(worker),
             Some(counter) => {
                 counter.add();
@@ -159,7 +154,7 @@ impl Warm {
         self.idle.lock().drain(..idle.saturating_sub(self.wanted));
         for _ in 0..self.wanted {
             let Some(mut worker) = self.idle.lock().pop_front() else { return };
-            if is_worn(&worker) {
+            if self.is_worn(&worker) {
                 self.counters.recycled.add();
             } else if !worker.is_sound() || !worker.answers(PULSE).await {
                 self.counters.discarded.add();
@@ -167,6 +162,12 @@ impl Warm {
                 self.put_back(worker);
             }
         }
+    }
+
+    fn is_worn(&self, worker: &Worker) -> bool {
+        let wear = &self.spec.wear;
+        let grown = worker.memory().saturating_sub(worker.first_memory);
+        worker.uses >= wear.scripts || worker.born.elapsed() >= wear.age || grown > wear.growth
     }
 
     /// Starts a successor for a process that is gone, ahead of need.
@@ -180,11 +181,6 @@ impl Warm {
             }
         });
     }
-}
-
-fn is_worn(worker: &Worker) -> bool {
-    let grown = worker.memory().saturating_sub(worker.first_memory);
-    worker.uses >= MAX_USES || worker.born.elapsed() >= MAX_AGE || grown > MAX_GROWTH
 }
 
 /// Notes that a process was killed in the middle of its work, when it is dropped before that is done.

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use serde::Serialize;
 
 use crate::error::Result;
-use crate::state::{Collection, New, State};
+use crate::labels::Labels;
+use crate::state::{Collection, New, Room, State};
 
 /// One tool with its current definition, its server at its current origin, and the rule that asked.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
@@ -42,7 +43,9 @@ impl Approvals {
     /// # Errors
     /// As of [`State::insert`].
     pub async fn grant(&self, consent: &Consent) -> Result<()> {
-        self.state.insert(&self.collection, New { name: consent.name(), ..New::default() }).await
+        let (name, room) = (consent.name(), Room::APPROVALS);
+        let new = New { name, value: String::new(), labels: Labels::new(), ttl: None, replaces: Vec::new(), room };
+        self.state.insert(&self.collection, new).await
     }
 
     /// True if the user consented.

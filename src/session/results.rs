@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use crate::error::{Error, ErrorCode, Result};
 use crate::labels::Labels;
 use crate::limits;
-use crate::state::{Collection, Entry, New, State};
+use crate::state::{Collection, Entry, New, Room, State};
 use crate::text::brief;
 
 /// Stored results of a session, oldest first. The name of an entry is its path, `/results/<run>/<n>.json`, or `.txt`
@@ -38,7 +38,7 @@ impl Results {
     /// `BUDGET_EXCEEDED` when it is too large for a session, or all sessions together hold too much.
     pub async fn store(&self, run: u64, number: usize, text: String, is_json: bool, labels: Labels) -> Result<String> {
         let path = format!("/results/{run}/{number}.{}", if is_json { "json" } else { "txt" });
-        let new = New { name: path.clone(), value: text, labels, ..New::default() };
+        let new = New { name: path.clone(), value: text, labels, ttl: None, replaces: Vec::new(), room: Room::RESULTS };
         self.state.insert(&self.collection, new).await?;
         Ok(path)
     }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::error::Result;
 use crate::labels::Labels;
-use crate::state::{Collection, Entry, New, State};
+use crate::state::{Collection, Entry, New, Room, State};
 
 /// Values by key, each with the labels of the execution that wrote it.
 ///
@@ -31,8 +31,8 @@ impl Stash {
         &self.state
     }
 
-    /// Keeps the JSON `value` under `key`, for `ttl` if given, else for the session. `labels` are the writer's.
-    /// Replaces entries of that key that the writer may read.
+    /// Keeps the JSON `value` under `key`, for `ttl` if given, else for the session. `labels` are the writer's,
+    /// `room` has its limits. Replaces entries of that key that the writer may read.
     ///
     /// # Errors
     /// `BUDGET_EXCEEDED` when it is full for entries with these labels, or all sessions together hold too much.
@@ -42,11 +42,12 @@ impl Stash {
         value: String,
         labels: Labels,
         ttl: Option<Duration>,
+        room: Room,
         may: impl Fn(&Labels) -> bool,
     ) -> Result<()> {
         let before = self.state.entries(&self.collection, Some(&key)).await?;
         let replaces = before.iter().filter(|entry| may(&entry.labels)).map(|entry| entry.id).collect();
-        self.state.insert(&self.collection, New { name: key, value, labels, ttl, replaces }).await
+        self.state.insert(&self.collection, New { name: key, value, labels, ttl, replaces, room }).await
     }
 
     /// The latest readable entry under `key`.
@@ -82,19 +83,23 @@ impl Stash {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::Limits;
     use crate::error::ErrorCode;
-    use crate::limits;
     use crate::session::Session;
-    use crate::state::{DryRun, Kind};
+    use crate::state::DryRun;
 
-    const MAX_BYTES: usize = limits::STASH.max;
+    const MAX_BYTES: usize = 1 << 20;
+
+    fn room() -> Room {
+        Room::stash(&Limits { stash_bytes: MAX_BYTES, stash_entries: 100, ..Limits::default() })
+    }
 
     fn all(_: &Labels) -> bool {
         true
     }
 
     async fn put(stash: &Stash, key: &str, bytes: usize, ttl: Option<u64>) -> Result<()> {
-        stash.put(key.to_owned(), "x".repeat(bytes), Labels::new(), ttl.map(Duration::from_secs), all).await
+        stash.put(key.to_owned(), "x".repeat(bytes), Labels::new(), ttl.map(Duration::from_secs), room(), all).await
     }
 
     #[tokio::test(start_paused = true)]
@@ -116,7 +121,7 @@ mod tests {
     async fn the_number_of_entries_is_bounded() {
         let session = Session::default();
         let stash = &session.stash;
-        for n in 0..Kind::Stash.room().entries {
+        for n in 0..room().entries {
             put(stash, &n.to_string(), 1, None).await.expect("it fits");
         }
         assert!(put(stash, "one more", 1, None).await.is_err());
@@ -148,7 +153,7 @@ mod tests {
         let of = |server: &str| Labels::from([server.to_owned()]);
         let only = |server: &'static str| move |labels: &Labels| labels.iter().all(|label| label == server);
         let put = async |server, value: &str| {
-            stash.put("k".to_owned(), value.to_owned(), of(server), None, only(server)).await.expect("it fits");
+            stash.put("k".to_owned(), value.to_owned(), of(server), None, room(), only(server)).await.expect("it fits");
         };
         let get = async |server| {
             let found = stash.get("k", only(server)).await.expect("state");
@@ -161,11 +166,12 @@ mod tests {
         stash.delete("k", only("chat")).await.expect("state");
         assert_eq!((get("vault").await, get("chat").await), ("1".to_owned(), String::new()));
         // Without labels it is readable, and the latest, for all.
-        stash.put("k".to_owned(), "3".to_owned(), Labels::new(), None, only("chat")).await.expect("it fits");
+        stash.put("k".to_owned(), "3".to_owned(), Labels::new(), None, room(), only("chat")).await.expect("it fits");
         assert_eq!((get("vault").await, get("chat").await), ("3".to_owned(), "3".to_owned()));
         // Entries of other labels do not take its room.
         let large = "x".repeat(MAX_BYTES - 1);
-        let fill = async |server| stash.put("l".to_owned(), large.clone(), of(server), None, only(server)).await;
+        let fill =
+            async |server| stash.put("l".to_owned(), large.clone(), of(server), None, room(), only(server)).await;
         fill("vault").await.expect_err("vault has an entry");
         fill("chat").await.expect("chat has none");
     }
@@ -173,9 +179,10 @@ mod tests {
     #[tokio::test]
     async fn different_labels_are_bounded_too() {
         let session = Session::default();
-        let put =
-            async |labels: Labels| session.stash.put("k".to_owned(), "1".to_owned(), labels, None, |_| false).await;
-        for n in 0..Kind::Stash.room().label_sets.expect("a bound") {
+        let put = async |labels: Labels| {
+            session.stash.put("k".to_owned(), "1".to_owned(), labels, None, room(), |_| false).await
+        };
+        for n in 0..room().label_sets.expect("a bound") {
             put(Labels::from([n.to_string()])).await.expect("it fits");
         }
         let error = put(Labels::from(["more".to_owned()])).await.expect_err("too many");

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::{Entry, Kind, New};
+use super::{Entry, Kind, New, Room};
 use crate::error::{Error, ErrorCode, Result};
 use crate::kept::{CONSENTS, Counted};
 use crate::labels::Labels;
@@ -62,12 +62,12 @@ impl Entries {
 
     pub(super) fn insert(&mut self, new: New) -> Result<()> {
         self.drop_expired();
-        let New { name, value, labels, ttl, mut replaces } = new;
+        let New { name, value, labels, ttl, mut replaces, room } = new;
         let is_same = |entry: &Entry| *entry.name == *name && *entry.labels == labels;
         replaces.extend(self.kept.iter().map(|kept| &kept.entry).filter(|entry| is_same(entry)).map(|entry| entry.id));
-        let bytes = name.len() + value.len() + self.kind.room().overhead;
-        self.make_room(bytes, &labels, &replaces)?;
-        let held = self.hold(bytes)?;
+        let bytes = name.len() + value.len() + room.overhead;
+        self.make_room(bytes, &labels, &replaces, &room)?;
+        let held = self.hold(bytes, &room)?;
         self.remove(&replaces);
         let lines = value.lines().count();
         let entry = Entry { id: self.next, name: name.into(), value: value.into(), lines, labels: Arc::new(labels) };
@@ -78,22 +78,21 @@ impl Entries {
     }
 
     /// Reserves the memory of an entry.
-    fn hold(&mut self, bytes: usize) -> Result<Held> {
+    fn hold(&mut self, bytes: usize, room: &Room) -> Result<Held> {
         if self.kind == Kind::Approvals {
             return Ok(Held::Counted { _counted: CONSENTS.count(bytes) });
         }
         loop {
             match memory::RESULTS.take(bytes) {
                 Ok(taken) => return Ok(Held::Room { _taken: taken }),
-                Err(_) if self.kind.room().drops_oldest && self.drop_oldest() => {}
+                Err(_) if room.drops_oldest && self.drop_oldest() => {}
                 Err(full) => return Err(Error::new(ErrorCode::BudgetExceeded, full.to_string()).hint(full.hint())),
             }
         }
     }
 
     /// Makes an entry fit the limits of the collection.
-    fn make_room(&mut self, bytes: usize, labels: &Labels, replaces: &[u64]) -> Result<()> {
-        let room = self.kind.room();
+    fn make_room(&mut self, bytes: usize, labels: &Labels, replaces: &[u64], room: &Room) -> Result<()> {
         let full = |what: String| Err(Error::new(ErrorCode::BudgetExceeded, what));
         if room.drops_oldest {
             if bytes > room.bytes {

@@ -18,7 +18,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 
-use crate::config::{Amount, Rate};
+use crate::config::{Amount, Limits, Rate};
 use crate::error::Result;
 use crate::labels::Labels;
 use crate::limits;
@@ -37,7 +37,7 @@ pub trait State: Debug + Send + Sync {
     async fn dropped(&self, of: &Collection) -> Result<Vec<(Arc<str>, Labels)>>;
 
     /// Adds an entry in place of those with the same name and labels, and of those it lists. Atomic: concurrent inserts
-    /// never exceed the collection's [`Room`].
+    /// never exceed its [`Room`].
     ///
     /// # Errors
     /// `BUDGET_EXCEEDED` when there is no room.
@@ -102,32 +102,33 @@ pub struct Room {
     pub drops_oldest: bool,
 }
 
-impl Kind {
-    /// Limits of this kind.
+impl Room {
+    /// Of the results of a session.
+    pub const RESULTS: Self = Self {
+        entries: limits::RESULT_COUNT.max,
+        bytes: limits::RESULTS.max,
+        overhead: 0,
+        label_sets: None,
+        drops_oldest: true,
+    };
+    /// Of the approvals of a session.
+    pub const APPROVALS: Self = Self {
+        entries: limits::CONSENTS.max,
+        bytes: limits::CONSENT_BYTES.max,
+        overhead: 256,
+        label_sets: None,
+        drops_oldest: true,
+    };
+
+    /// Of the stash of a session.
     #[must_use]
-    pub fn room(self) -> Room {
-        match self {
-            Self::Stash => Room {
-                entries: limits::STASH_ENTRIES.max,
-                bytes: limits::STASH.max,
-                overhead: 0,
-                label_sets: Some(8),
-                drops_oldest: false,
-            },
-            Self::Results => Room {
-                entries: limits::RESULT_COUNT.max,
-                bytes: limits::RESULTS.max,
-                overhead: 0,
-                label_sets: None,
-                drops_oldest: true,
-            },
-            Self::Approvals => Room {
-                entries: limits::CONSENTS.max,
-                bytes: limits::CONSENT_BYTES.max,
-                overhead: 256,
-                label_sets: None,
-                drops_oldest: true,
-            },
+    pub fn stash(limits: &Limits) -> Self {
+        Self {
+            entries: limits.stash_entries,
+            bytes: limits.stash_bytes,
+            overhead: 0,
+            label_sets: Some(8),
+            drops_oldest: false,
         }
     }
 }
@@ -148,7 +149,7 @@ pub struct Entry {
 }
 
 /// A new entry.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub struct New {
     /// Name.
     pub name: String,
@@ -160,6 +161,8 @@ pub struct New {
     pub ttl: Option<Duration>,
     /// Further entries that it replaces.
     pub replaces: Vec<u64>,
+    /// Limits of the collection.
+    pub room: Room,
 }
 
 /// A sum of costs.

@@ -260,7 +260,8 @@ pub fn build(name: &str, server: &config::Server, refresh: Option<Duration>) -> 
     let limits = timeout::Limits { call: server.timeout, most: server.max_timeout, connect: server.connect_timeout };
     let connector = mcp::Connector::new(name, server, stderr.clone(), event_sender.clone());
     let (connect, list, idle_stop) = (server.connect_timeout, server.timeout, server.idle_stop);
-    let settings = reconnect::ConnectionSettings { connect, list, refresh, idle_stop };
+    let (reconnect, max_backoff) = (server.reconnect, server.max_reconnect_backoff);
+    let settings = reconnect::ConnectionSettings { connect, list, refresh, idle_stop, reconnect, max_backoff };
     let client = reconnect::Reconnect::new(connector, settings, event_sender.clone());
     let timeout = timeout::Timeout::new(name, client, limits);
     let breaker = breaker::Breaker::new(name, timeout, server.breaker, Arc::clone(&health));

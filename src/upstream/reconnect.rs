@@ -22,10 +22,8 @@ use crate::auth::Version;
 use crate::error::{Error, ErrorCode, Result};
 use crate::task::Task;
 
-/// Delay after the first failed attempt; each further failure doubles it, up to [`MAX_PAUSE`].
+/// Delay after the first failed attempt; each further failure doubles it, up to [`ConnectionSettings::max_backoff`].
 const FIRST_PAUSE: Duration = Duration::from_millis(500);
-/// Longest delay between attempts.
-const MAX_PAUSE: Duration = Duration::from_secs(30);
 /// Timeout of the liveness probe of a connection in doubt.
 const PROBE: Duration = Duration::from_secs(5);
 
@@ -143,6 +141,10 @@ pub(super) struct ConnectionSettings {
     pub(super) refresh: Option<Duration>,
     /// Idle time after which the connection is closed; `None` keeps it open.
     pub(super) idle_stop: Option<Duration>,
+    /// False connects once only: what fails or ends stays so.
+    pub(super) reconnect: bool,
+    /// Longest delay between attempts.
+    pub(super) max_backoff: Duration,
 }
 
 /// Calls in flight, or the time since the last one ended.
@@ -177,11 +179,11 @@ enum LinkState<L> {
         pause: Duration,
     },
     Live(Live<L>),
-    /// The last attempt failed; its error stands until `retry_at`.
+    /// The last attempt failed, or the only connection ended; the error stands until `retry_at`, if ever.
     Failed {
         error: Error,
         pause: Duration,
-        retry_at: Instant,
+        retry_at: Option<Instant>,
         /// Login version of the attempt.
         version: Option<Version>,
         /// The connection, if only the list failed.
@@ -200,6 +202,8 @@ struct Basis<L> {
     is_stale: bool,
     /// The caller wants the list itself.
     is_wanted: bool,
+    /// A new connection may be made.
+    may_connect: bool,
 }
 
 /// Error of an attempt, and the connection if only the list failed.
@@ -242,19 +246,28 @@ enum Found<L> {
 }
 
 impl<C: Connect> Shared<C> {
-    /// Drops a failed connection, unless it has been replaced meanwhile.
-    fn discard(&self, failed: &Arc<C::Link>) {
+    /// Replaces a connection by `next`, unless another has replaced it meanwhile.
+    fn discard(&self, link: &Arc<C::Link>, next: LinkState<C::Link>) {
         let mut state = self.state.lock();
-        if matches!(&*state, LinkState::Live(live) if Arc::ptr_eq(&live.link, failed)) {
-            *state = LinkState::Never;
+        if matches!(&*state, LinkState::Live(live) if Arc::ptr_eq(&live.link, link)) {
+            *state = next;
         }
+    }
+
+    /// State after a connection ended with `error`.
+    fn ended(&self, error: &Error) -> LinkState<C::Link> {
+        if self.settings.reconnect {
+            return LinkState::Never;
+        }
+        let (error, version) = (last(error), self.connector.version());
+        LinkState::Failed { error, pause: FIRST_PAUSE, retry_at: None, version, link: None }
     }
 
     /// The connection if it is healthy and its list valid, else the attempt under way, or a new one.
     fn live_or_attempt(self: &Arc<Self>, operation: &Operation) -> Result<Found<C::Link>> {
         let mut state = self.state.lock();
         let is_wanted = matches!(operation, Operation::List);
-        let mut basis = Basis { link: None, last: None, in_doubt: false, is_stale: true, is_wanted };
+        let mut basis = Basis { link: None, last: None, in_doubt: false, is_stale: true, is_wanted, may_connect: true };
         let pause = match &*state {
             LinkState::Connecting { made, .. } => return Ok(Found::Attempt(made.clone())),
             LinkState::Live(live) if !live.link.is_closed() => {
@@ -269,19 +282,24 @@ impl<C: Connect> Shared<C> {
                 let is_stateless = live.link.is_stateless();
                 (basis.in_doubt, basis.is_stale) = (in_doubt && !is_stateless, !is_current || is_stateless);
                 (basis.link, basis.last) = (Some(Arc::clone(&live.link)), Some(Arc::clone(&live.reading)));
+                basis.may_connect = self.settings.reconnect;
                 FIRST_PAUSE
             }
             LinkState::Failed { error, retry_at, version, .. }
-                if Instant::now() < *retry_at && *version == self.connector.version() =>
+                if retry_at.is_none_or(|at| Instant::now() < at) && *version == self.connector.version() =>
             {
                 return Err(error.clone());
             }
             LinkState::Failed { pause, link, .. } => {
                 basis.link = link.clone().filter(|link| !link.is_closed());
                 basis.in_doubt = self.doubt.swap(false, Ordering::Relaxed);
-                (*pause * 2).min(MAX_PAUSE)
+                (*pause * 2).min(self.settings.max_backoff)
             }
-            LinkState::Never | LinkState::Live(_) => FIRST_PAUSE,
+            LinkState::Live(_) => {
+                basis.may_connect = self.settings.reconnect;
+                FIRST_PAUSE
+            }
+            LinkState::Never => FIRST_PAUSE,
         };
         let (tell, made) = watch::channel(None);
         let shared = Arc::clone(self);
@@ -318,6 +336,9 @@ impl<C: Connect> Shared<C> {
                 Err(error) => return Err((error, Some(Arc::clone(link)))),
                 Ok(reading) => return Ok(Live { link: Arc::clone(link), reading }),
             }
+        }
+        if !basis.may_connect {
+            return Err((Error::new(ErrorCode::TransportDead, "the connection has ended"), None));
         }
         let connected = async {
             let link = self.connector.connect().await.map(Arc::new).map_err(|error| (error, None))?;
@@ -358,7 +379,7 @@ impl<C: Connect> Shared<C> {
                     _ => Duration::ZERO,
                 };
                 if idle >= after {
-                    shared.discard(&link);
+                    shared.discard(&link, LinkState::Never);
                     shared.events.tell(Event::IdleStopped);
                     return;
                 }
@@ -376,8 +397,10 @@ impl<C: Connect> Shared<C> {
             Err((error, link)) => {
                 // Half of it is jitter, so that servers that failed together do not retry together.
                 let wait = pause.mul_f64(0.5 + fastrand::f64() / 2.0);
-                let (error, link) = (error.clone(), link.clone());
-                LinkState::Failed { error, pause, retry_at: Instant::now() + wait, version, link }
+                let is_last = link.is_none() && !self.settings.reconnect;
+                let error = if is_last { last(error) } else { error.clone() };
+                let retry_at = (!is_last).then(|| Instant::now() + wait);
+                LinkState::Failed { error, pause, retry_at, version, link: link.clone() }
             }
         };
     }
@@ -450,7 +473,7 @@ impl<C: Connect> Upstream for Reconnect<C> {
             if error.code != ErrorCode::TransportDead {
                 return Err(error);
             }
-            shared.discard(&link);
+            shared.discard(&link, shared.ended(&error));
             if repeated || (delivered && !operation.is_repeatable()) {
                 return Err(if delivered && !operation.is_repeatable() { unknown_outcome(error) } else { error });
             }
@@ -475,6 +498,11 @@ impl<C: Connect> Rounds for Same<'_, C> {
         }
         live.reading.check(self.operation).map_err(|why| changed("stopped after its first round", &why))
     }
+}
+
+/// The error of a server that is not connected again.
+fn last(error: &Error) -> Error {
+    error.clone().hint("its `reconnect` is false: restart the gateway to connect again")
 }
 
 /// The error of a call that may have been carried out.

@@ -170,6 +170,33 @@ async fn what_a_run_may_not_read_it_does_not_replace_and_its_size_does_not_count
     service.cancel().await.expect("the session ends");
 }
 
+#[tokio::test]
+async fn the_configuration_limits_the_stash() {
+    let limits = "[sandbox.limits]\nstash_entries = 2\nstash = \"4KiB\"\nstash_value = \"3KiB\"";
+    let fence = Fence::new();
+    let session = fence.serve(limits).await;
+    for (code, expected) in [
+        ("stash.put('k', 'x' * 3000)", None),
+        (
+            "stash.put('k', 'x' * 4000)",
+            Some("the value of \"k\" has 4002 bytes, and a value of the stash at most 3072"),
+        ),
+        ("stash.put('l', 'x' * 2000)", Some("the stash is full: 1 entries of 2, 3003 bytes of 4096 without this one")),
+        ("stash.put('l', 1)", None),
+        ("stash.put('m', 1)", Some("the stash is full: 2 entries of 2")),
+        ("stash.put('k', 2)", None),
+    ] {
+        match expected {
+            None => drop(session.execute("starlark", code).await),
+            Some(expected) => {
+                let error = session.execute_err("starlark", code).await;
+                assert!(error.contains("BUDGET_EXCEEDED") && error.contains(expected), "{code}: {error}");
+            }
+        }
+    }
+    session.close().await;
+}
+
 /// Forms of a link's address as a client may read it: unchanged, or normalised like in a browser.
 fn read_as(uri: &str) -> Vec<String> {
     let as_web = uri.replacen("forge:///", "https://h/", 1);

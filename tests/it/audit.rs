@@ -75,6 +75,8 @@ async fn a_record_says_who_ran_what_where_and_after_reading_what() {
         assert_eq!(first["code"], "people.list_teams()[\"teams\"][0]");
         assert!(first["engine"].as_str().is_some_and(|engine| engine.starts_with("starlark")), "{first}");
         assert!(first["confined"].as_array().is_some_and(|layers| layers.contains(&json!("seccomp"))), "{first}");
+        // The worker of the first script is idle when the second comes.
+        assert!(first["warm"].is_boolean() && records[1]["warm"] == true, "{first} {}", records[1]);
         assert_eq!(first["calls"][0]["tool"], "list_teams");
         assert_eq!(first["calls"][0]["outcome"], "ok");
         // The kept text is the one that the agent saw.

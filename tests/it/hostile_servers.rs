@@ -412,7 +412,8 @@ async fn scripts_cannot_fill_the_gateway_either() {
 #[tokio::test(flavor = "multi_thread")]
 async fn stored_results_stay_within_their_room() {
     let fence = Fence::new();
-    let session = fence.serve_quietly(MEMORY).await;
+    let room = format!("{MEMORY}stash_value = \"16MiB\"\n");
+    let session = fence.serve_quietly(&room).await;
     for number in 0..40 {
         let code = format!("return '{number}' + 'line of a text\\n'.repeat(200000)");
         let answer = session.call("execute", json!({"language": "javascript", "code": code})).await;

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use forgefs::config::Wear;
 use forgefs::sandbox::{Failure, Pool, PoolOptions, Script};
 use serde_json::Value;
 use wire::{Language, ScriptError};
@@ -18,6 +19,7 @@ fn pool() -> Arc<Pool> {
         exe: env!("CARGO_BIN_EXE_forgefs").into(),
         args: vec!["worker".into()],
         warm: 1,
+        wear: Wear::default(),
         runs: 4,
         queue: 4,
         require: Vec::new(),

@@ -302,6 +302,25 @@ async fn without_a_collector_a_trace_is_passed_on_and_nonsense_is_not() {
 
 /// Silent connections, and half a request.
 #[tokio::test]
+async fn a_worn_worker_is_replaced() {
+    // Scripts of one worker, scripts that run, workers that are replaced.
+    for (uses, scripts, replaced) in [(1, 3, 3.0), (50, 5, 0.0)] {
+        let fence = Fence::new();
+        let port = free_port();
+        let settings = format!(
+            "[sandbox]\nworkers = 1\nworker_scripts = {uses}\n[sandbox.limits]\nruns = 1\n\
+             [metrics]\nlisten = \"127.0.0.1:{port}\"\n"
+        );
+        let session = fence.serve_quietly(&settings).await;
+        for number in 0..scripts {
+            assert_eq!(session.execute("starlark", "1 + 1").await, 2, "script {number}");
+        }
+        assert_eq!(value(&metrics(port).await, "forgefs_workers_recycled_total"), Some(replaced), "{uses} {scripts}");
+        session.close().await;
+    }
+}
+
+#[tokio::test]
 async fn idle_connections_do_not_hold_up_the_metrics() {
     let fence = Fence::new();
     let port = free_port();

@@ -14,7 +14,7 @@ use crate::config::Config;
 use crate::labels::Labels;
 use crate::manifest::ServerState;
 use crate::session::Session;
-use crate::state::Entry;
+use crate::state::{Entry, Room};
 
 const SERVERS: [&str; 4] = ["vault", "chat", "web", "notes"];
 
@@ -140,8 +140,9 @@ proptest! {
                 Act::Put(key) => {
                     let labels = run.taint.now().labels;
                     let may = |labels: &Labels| run.taint.may_take_in(labels);
+                    let room = Room::stash(&crate::config::Limits::default());
                     // With four servers there are more sets of labels than a stash takes.
-                    if now(stash.put(key.to_string(), kept.len().to_string(), labels, None, may)).is_ok() {
+                    if now(stash.put(key.to_string(), kept.len().to_string(), labels, None, room, may)).is_ok() {
                         kept.push(run.held.clone());
                     }
                 }

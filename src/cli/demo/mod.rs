@@ -103,7 +103,7 @@ impl Walk {
         gateway.warm_up();
         gateway.settle(Duration::from_secs(30)).await;
         let engines = gateway.pool().describe().await?.engines;
-        let engines: Vec<String> = engines.iter().map(|engine| engine.engine.clone()).collect();
+        let engines: Vec<&str> = engines.iter().map(|engine| engine.engine.as_str()).collect();
         let texts = texts.then(Map::new);
         let session = gateway.open_session(Principal::local());
         let walk = Self { ui, gateway, session, total: Tokens::default(), texts };

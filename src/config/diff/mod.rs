@@ -10,7 +10,7 @@ mod server;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use super::{Audit, AuditTo, Budgets, Config, Limits, Manifest, Memory, Sandbox, Server};
+use super::{Audit, AuditTo, Budgets, Config, Limits, Manifest, Memory, Sandbox, Server, Wear};
 use crate::redact::Results;
 use crate::text::{head, push_visible};
 
@@ -101,8 +101,12 @@ impl Widened {
     }
 
     fn sandbox(&mut self, now: &Sandbox, next: &Sandbox) {
-        let Sandbox { workers, require, limits } = now;
+        let Sandbox { workers, wear, require, limits } = now;
+        let Wear { scripts, age, growth } = *wear;
         self.add("sandbox.workers", "raised", next.workers > *workers);
+        self.add("sandbox.worker_scripts", "raised", next.wear.scripts > scripts);
+        self.add("sandbox.worker_age", "raised", next.wear.age > age);
+        self.add("sandbox.worker_growth", "raised", next.wear.growth > growth);
         self.add("sandbox.require", "shrunk", require.iter().any(|layer| !next.require.contains(layer)));
         self.limits(limits, &next.limits);
     }
@@ -111,7 +115,7 @@ impl Widened {
         #[rustfmt::skip]
         let Limits {
             cpu, wall, heap_bytes, code_bytes, output_bytes, calls, concurrency, args_bytes, answer_bytes,
-            binary_bytes, runs, queue, result_tokens,
+            binary_bytes, runs, queue, result_tokens, stash_entries, stash_bytes, stash_value_bytes,
         } = now;
         for (key, is_raised) in [
             ("cpu", next.cpu > *cpu),
@@ -127,6 +131,9 @@ impl Widened {
             ("runs", next.runs > *runs),
             ("queue", next.queue > *queue),
             ("result_tokens", next.result_tokens > *result_tokens),
+            ("stash_entries", next.stash_entries > *stash_entries),
+            ("stash", next.stash_bytes > *stash_bytes),
+            ("stash_value", next.stash_value_bytes > *stash_value_bytes),
         ] {
             self.add(format!("sandbox.limits.{key}"), "raised", is_raised);
         }
@@ -145,9 +152,11 @@ impl Widened {
     }
 
     fn manifest(&mut self, now: &Manifest, next: &Manifest) {
-        let Manifest { refresh, pin, cache } = now;
+        let Manifest { refresh, pin, cache, startup_concurrency } = now;
         let is_rarer = refresh.is_some_and(|now| next.refresh.is_none_or(|next| next > now));
         self.add("manifest.refresh", "rarer", is_rarer);
+        let is_more = next.startup_concurrency > *startup_concurrency;
+        self.add("manifest.startup_concurrency", "raised", is_more);
         self.add("manifest.pin", "changed", next.pin != *pin);
         self.add("manifest.cache", "changed", next.cache != *cache);
     }

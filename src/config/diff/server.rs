@@ -9,7 +9,8 @@ use crate::config::{Access, Approval, Breaker, Patterns, Rate, Relay, Relays, Se
 pub(super) fn compare(key: &str, now: &Server, next: &Server, widened: &mut Widened) {
     #[rustfmt::skip]
     let Server {
-        transport, description: _, enabled, timeout, max_timeout, connect_timeout, breaker, categories: _, access,
+        transport, description: _, enabled, timeout, max_timeout, connect_timeout, reconnect,
+        max_reconnect_backoff, breaker, categories: _, access,
         binding: _, start: _, idle_stop: _, auth, rate, cost, approval, relays, tools,
     } = now;
     if !next.enabled {
@@ -26,6 +27,8 @@ pub(super) fn compare(key: &str, now: &Server, next: &Server, widened: &mut Wide
         ("timeout", "raised", next.timeout > *timeout),
         ("max_timeout", "raised", next.max_timeout > *max_timeout),
         ("connect_timeout", "raised", next.connect_timeout > *connect_timeout),
+        ("reconnect", "turned on", next.reconnect && !reconnect),
+        ("max_reconnect_backoff", "lowered", next.max_reconnect_backoff < *max_reconnect_backoff),
         ("breaker.faults", "raised", next.breaker.faults > *faults),
         ("breaker.pause", "lowered", next.breaker.pause < *pause),
         ("auth", "changed", next.auth != *auth),

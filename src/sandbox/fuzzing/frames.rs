@@ -113,7 +113,8 @@ fn frame(choice: usize, choices: &mut impl Iterator<Item = usize>) -> FromWorker
             stats: Stats { cpu_us: u64::MAX, heap_bytes: u64::MAX },
         })),
         7 if choice.is_multiple_of(5) => {
-            let engine = EngineInfo { language: Language::Starlark, engine: String::new(), version: String::new() };
+            let engine =
+                EngineInfo { language: Language::Starlark, engine: wire::EngineName::Starlark, version: String::new() };
             FromWorker::Ready(Ready { protocol: 9, engines: vec![engine], confinement: Vec::new() })
         }
         _ => FromWorker::Call(Call { run, call: choice as u64, op: Op::Servers }),

@@ -33,6 +33,7 @@ struct Plan {
     /// Seconds until a list is answered.
     delay: AtomicU64,
     is_stateless: bool,
+    is_closed: AtomicBool,
 }
 
 #[async_trait]
@@ -75,7 +76,7 @@ impl Link for Arc<Plan> {
     }
 
     fn is_closed(&self) -> bool {
-        false
+        self.is_closed.load(Ordering::Relaxed)
     }
 
     async fn answers(&self) -> bool {
@@ -96,6 +97,8 @@ const SETTINGS: ConnectionSettings = ConnectionSettings {
     list: Duration::from_secs(20),
     refresh: None,
     idle_stop: None,
+    reconnect: true,
+    max_backoff: Duration::from_secs(30),
 };
 
 fn defined(as_what: &str) -> Value {
@@ -110,6 +113,15 @@ fn plan(connects: &[(u64, bool)], calls: &[Call]) -> (Arc<Plan>, Reconnect<Arc<P
         ..Plan::default()
     });
     (Arc::clone(&plan), Reconnect::new(plan, SETTINGS, events().0))
+}
+
+fn plan_with(
+    settings: ConnectionSettings,
+    connects: &[(u64, bool)],
+    calls: &[Call],
+) -> (Arc<Plan>, Reconnect<Arc<Plan>>) {
+    let (plan, _) = plan(connects, calls);
+    (Arc::clone(&plan), Reconnect::new(plan, settings, events().0))
 }
 
 fn counts(plan: &Plan) -> (u32, u32) {
@@ -160,7 +172,14 @@ impl ContainsLost for &[Call] {
 
 #[tokio::test(start_paused = true)]
 async fn failed_attempts_are_spaced_out_with_growing_pauses() {
-    let (plan, upstream) = plan(&[(0, false); 12], &[]);
+    for most in [30.0, 4.0, 0.5] {
+        pauses_grow_to(most).await;
+    }
+}
+
+async fn pauses_grow_to(most: f64) {
+    let settings = ConnectionSettings { max_backoff: Duration::from_secs_f64(most), ..SETTINGS };
+    let (plan, upstream) = plan_with(settings, &[(0, false); 12], &[]);
     let started = Instant::now();
     let mut attempts = Vec::new();
     while attempts.len() < 10 {
@@ -172,9 +191,41 @@ async fn failed_attempts_are_spaced_out_with_growing_pauses() {
     }
     let pauses: Vec<_> = attempts.windows(2).map(|pair| (pair[1] - pair[0]).as_secs_f64()).collect();
     for (number, pause) in pauses.iter().enumerate() {
-        let full = (0.5 * f64::from(1 << number)).min(30.0);
+        let full = (0.5 * f64::from(1 << number)).min(most);
         assert!((full / 2.0..=full + 0.1).contains(pause), "pause {number} of {pauses:?}");
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_reconnection_a_server_is_connected_once() {
+    use Call::{Answered, Lost, NotSent};
+    let settings = ConnectionSettings { reconnect: false, ..SETTINGS };
+    // Whether the start succeeds, fates of the calls, and number of those that reach the server.
+    let cases: [(bool, &[Call], u32); 4] =
+        [(false, &[], 0), (true, &[Lost], 1), (true, &[NotSent], 1), (true, &[Answered, Answered, Answered, Lost], 4)];
+    for (starts, fates, reach) in cases {
+        let (plan, upstream) = plan_with(settings, &[(0, starts)], fates);
+        let before = fates.iter().filter(|fate| matches!(fate, Answered)).count();
+        for _ in 0..before {
+            assert!(call(&upstream, true).await.is_ok());
+        }
+        let mut error = None;
+        for _ in 0..3 {
+            error = call(&upstream, true).await.err();
+            tokio::time::sleep(Duration::from_secs(3600)).await;
+        }
+        let hint = error.expect("no connection is left").hint.unwrap_or_default();
+        assert!(hint.contains("`reconnect` is false"), "{hint}");
+        assert_eq!(counts(&plan), (1, reach), "{starts} {before}");
+    }
+    // A connection that the server closed between calls.
+    let (plan, upstream) = plan_with(settings, &[], &[]);
+    assert!(call(&upstream, true).await.is_ok());
+    plan.is_closed.store(true, Ordering::Relaxed);
+    for _ in 0..3 {
+        assert!(call(&upstream, true).await.is_err_and(|error| error.code == ErrorCode::TransportDead));
+    }
+    assert_eq!(counts(&plan), (1, 1));
 }
 
 #[tokio::test(start_paused = true)]
