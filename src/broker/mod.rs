@@ -13,6 +13,7 @@
 mod arguments;
 mod attachments;
 mod audit;
+mod check;
 mod consent;
 mod context;
 #[cfg(any(test, feature = "fuzzing"))]
@@ -56,6 +57,7 @@ use crate::upstream::{self, Answer, Operation, Progress, Step, TraceContext};
 pub use arguments::Validators;
 pub use attachments::{Attachments, Settled, address, resource_uri};
 pub use audit::Audit;
+pub use check::{Judgement, Mistake, Plan, similar};
 pub use consent::{Approval, Approver};
 pub use context::ExecutionContext;
 pub use ledger::Ledger;

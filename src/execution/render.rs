@@ -61,16 +61,17 @@ impl Execution {
         parts.extend(self.notes.iter().map(|note| Part::Text(format!("\nnote: {note}"))));
         if self.dry_run {
             parts.push(Part::Text("\n".to_owned()));
-            parts.push(fit_text(&self.plan(), budget));
+            parts.push(fit_text(&self.dry_calls(), budget));
         }
         parts
     }
 
-    /// Calls of a dry run in order, with their outcome.
+    /// What the script may do by its text, and calls of a dry run in order, with their outcome.
     #[must_use]
-    pub fn plan(&self) -> String {
+    pub fn dry_calls(&self) -> String {
         let not_made = self.calls.iter().filter(|call| !call.sent).count();
-        let mut plan = format!("--- dry run: {not_made} of {} calls not made", self.calls.len());
+        let mut plan = self.plan.as_ref().map(|plan| format!("--- plan\n{plan}\n")).unwrap_or_default();
+        let _ = write!(plan, "--- dry run: {not_made} of {} calls not made", self.calls.len());
         for (call, number) in self.calls.iter().zip(1..) {
             let CallRecord { server, tool, args, outcome, verdict, .. } = call;
             let _ = write!(plan, "\n{number}. {server}.{tool}({args}) → {verdict}; {outcome}");

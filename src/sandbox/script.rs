@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use wire::{Facts, Language, Module, ScriptError, ScriptErrorKind, line_lengths};
+use wire::{Facts, Language, Module, Outline, ScriptError, ScriptErrorKind, line_lengths};
 
 use crate::text::head;
 
@@ -16,6 +16,8 @@ pub struct Script {
     pub language: Language,
     /// What the worker gets.
     pub code: String,
+    /// What it is seen to do, with places in the script as written.
+    pub outline: Outline,
     /// Where positions lead back, if the code is not the script itself.
     module: Option<Module>,
 }
@@ -25,18 +27,28 @@ impl Script {
     ///
     /// # Errors
     /// What of the facts cannot be true.
-    pub(super) fn new(code: &str, facts: Facts, max_bytes: usize) -> Result<Self, &'static str> {
+    pub(super) fn new(code: &str, mut facts: Facts, max_bytes: usize) -> Result<Self, &'static str> {
         if facts.stripped.as_ref().is_some_and(|stripped| stripped.code.len() > max_bytes) {
             return Err("the code is larger than was asked for");
         }
+        let stripped = facts.stripped.as_ref().map_or(0, |stripped| stripped.code.len());
+        facts.outline.judge(code.len().max(stripped))?;
+        let mut outline = std::mem::take(&mut facts.outline);
         let mut module = Module::new(code, facts)?;
+        for at in outline.places() {
+            *at = module.original(at.0, at.1);
+        }
         let code = std::mem::take(&mut module.code);
-        Ok(Self { language: Language::Javascript, code, module: Some(module) })
+        Ok(Self { language: Language::Javascript, code, outline, module: Some(module) })
     }
 
     /// Starlark, which runs as it was written.
-    pub(super) fn starlark(code: &str) -> Self {
-        Self { language: Language::Starlark, code: code.to_owned(), module: None }
+    ///
+    /// # Errors
+    /// What of the outline cannot be true.
+    pub(super) fn starlark(code: &str, outline: Outline) -> Result<Self, &'static str> {
+        outline.judge(code.len())?;
+        Ok(Self { language: Language::Starlark, code: code.to_owned(), outline, module: None })
     }
 
     /// Line and column of the script as written, from 1, for a position that the worker reported; zeros stay zero.

@@ -126,11 +126,13 @@ impl Asked<'_> {
     /// True if the call changes nothing according to the server: resources, prompts, and tools annotated as read-only.
     /// A tool without annotation counts as writing.
     pub(super) fn is_read(&self) -> bool {
-        self.stub.is_none_or(|stub| {
-            let hint = stub.definition.pointer("/annotations/readOnlyHint");
-            hint.and_then(serde_json::Value::as_bool) == Some(true)
-        })
+        self.stub.is_none_or(is_read_only)
     }
+}
+
+/// True if the server annotates a tool as read-only.
+pub(super) fn is_read_only(stub: &ToolStub) -> bool {
+    stub.definition.pointer("/annotations/readOnlyHint").and_then(serde_json::Value::as_bool) == Some(true)
 }
 
 /// Reason to ask the user.

@@ -9,7 +9,7 @@ mod parallel;
 mod session;
 
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use starlark::PrintHandler;
 use starlark::codemap::FileSpanRef;
@@ -67,12 +67,7 @@ impl Engine for Starlark {
 
     fn run(&mut self, run: &Run, host: &SharedHost) -> Result<Json, ScriptError> {
         let session = Session::new(host, &self.interrupt, run.limits);
-        if let Some(line) = nesting::too_deep(&run.code) {
-            let line = u32::try_from(line).unwrap_or(u32::MAX);
-            return Err(ScriptError { line, ..script_error(ScriptErrorKind::Syntax, "the code is nested too deeply") });
-        }
-        let mut ast = AstModule::parse(errors::SCRIPT_NAME, run.code.clone(), &DIALECT)
-            .map_err(|error| errors::script_error(&error))?;
+        let mut ast = parse(&run.code)?;
         ast.replace_binary_operators(&self.operators);
         Module::with_temp_heap(|module| {
             for server in &run.servers {
@@ -89,6 +84,24 @@ impl Engine for Starlark {
     fn heap_bytes(&self) -> u64 {
         self.heap_bytes as u64
     }
+}
+
+/// True for a name that every script has.
+pub(crate) fn is_global(name: &str) -> bool {
+    static GLOBALS: OnceLock<Globals> = OnceLock::new();
+    GLOBALS.get_or_init(natives::globals).names().any(|global| global.as_str() == name)
+}
+
+/// Parses a script.
+///
+/// # Errors
+/// A `Syntax` error with its place.
+pub(crate) fn parse(code: &str) -> Result<AstModule, ScriptError> {
+    if let Some(line) = nesting::too_deep(code) {
+        let line = u32::try_from(line).unwrap_or(u32::MAX);
+        return Err(ScriptError { line, ..script_error(ScriptErrorKind::Syntax, "the code is nested too deeply") });
+    }
+    AstModule::parse(errors::SCRIPT_NAME, code.to_owned(), &DIALECT).map_err(|error| errors::script_error(&error))
 }
 
 fn evaluate<'v>(
@@ -134,7 +147,7 @@ fn result_value<'v>(
 }
 
 /// True if the script's top level, outside functions, names `main`.
-fn calls_main(statement: &ast::AstStmt) -> bool {
+pub(crate) fn calls_main(statement: &ast::AstStmt) -> bool {
     match &statement.node {
         ast::StmtP::Def(_) => false,
         ast::StmtP::Statements(statements) => statements.iter().any(calls_main),
