@@ -313,7 +313,7 @@ fn independent(root: &Value) -> Value {
 }
 
 /// The wire name of an argument as a script may spell it.
-fn wire_name<'s>(stub: &'s ToolStub, name: &'s str) -> &'s str {
+pub(super) fn wire_name<'s>(stub: &'s ToolStub, name: &'s str) -> &'s str {
     let is_wire = stub.params.iter().any(|param| param.wire == name);
     let renamed = stub.params.iter().find(|param| !is_wire && param.ident == name);
     renamed.map_or(name, |param| &param.wire)

@@ -22,6 +22,7 @@ mod ledger;
 mod normalise;
 mod ops;
 mod placeholders;
+mod planned;
 mod policy;
 mod record;
 mod recorder;

@@ -151,10 +151,16 @@ impl ExecutionContext {
             Err(failure) => (Err(Failed::new(failure, &request.code, None, &broker)), None),
             Ok(script) => {
                 let judged = broker.judge(&script.outline, request.language).await;
-                (plan, warnings) = (Some(judged.plan).filter(|_| request.dry_run), judged.warnings);
+                warnings = judged.warnings;
+                plan = request.dry_run.then(|| judged.plan.clone());
                 match judged.mistakes.first() {
                     Some(first) => (Err(Failed::unrun(first, &judged.mistakes, &request.code, &broker)), None),
-                    None => context.run_script(&script, &request, &broker, &mut audit).await,
+                    None => match broker.approve_plan(judged.planned, &judged.plan).await {
+                        Ok(()) => context.run_script(&script, &request, &broker, &mut audit).await,
+                        Err(error) => {
+                            (Err(Failed::new(sandbox::Failure::NotRun(error), &request.code, None, &broker)), None)
+                        }
+                    },
                 }
             }
         };

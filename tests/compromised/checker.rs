@@ -139,7 +139,7 @@ fn site(literal: &str) -> Site {
         args: Args::Named(vec![("a".to_owned(), Known::Json(literal.to_owned()))], false),
         is_certain: true,
         repeats: false,
-        is_awaited: true,
+        answered: Some(1),
         reads: Vec::new(),
     }
 }

@@ -9,6 +9,7 @@ mod asking;
 mod audit;
 mod auth;
 mod bad_input;
+mod checked;
 mod cli;
 mod client;
 mod config;

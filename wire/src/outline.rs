@@ -51,8 +51,8 @@ pub struct Site {
     pub is_certain: bool,
     /// True if it may run more than once.
     pub repeats: bool,
-    /// True if the script waits for it where it stands.
-    pub is_awaited: bool,
+    /// Calls of the outline when the script certainly has its answer; `None` if the text does not show when.
+    pub answered: Option<usize>,
     /// Reads of its answer.
     pub reads: Vec<Read>,
 }

@@ -16,9 +16,11 @@ use serde_json::{Map, Value};
 use stubgen::ToolStub;
 use wire::{Args, How, Known, Language, Outline, Place, Site, Target};
 
-use super::policy::{self, Asked, Rules};
+use super::planned::Planned;
+use super::policy::{self, Asked, Reason, Rules};
 use super::taint::TaintSnapshot;
-use super::{Broker, arguments, is_repeatable};
+use super::{Broker, arguments, consent, is_repeatable};
+use crate::config::Approval;
 use crate::error::{Error, ErrorCode, Result, code_name};
 use crate::manifest::ServerEntry;
 use crate::redact::{self, Results, Surface};
@@ -57,6 +59,8 @@ pub struct Judgement {
     pub warnings: Vec<Mistake>,
     /// What the script may do.
     pub plan: Plan,
+    /// Calls about which the user is asked before it runs.
+    pub(crate) planned: Vec<Planned>,
 }
 
 impl fmt::Display for Mistake {
@@ -82,6 +86,7 @@ impl Broker {
             rules: (self.context.rules_now)(),
             language,
             held: TaintSnapshot::default(),
+            coming: Vec::new(),
             calls: 0,
             judgement: Judgement { plan: Plan::new(outline), ..Judgement::default() },
         };
@@ -104,6 +109,8 @@ struct Judge<'b> {
     language: Language,
     /// Data that the script certainly holds by now, and its strict group.
     held: TaintSnapshot,
+    /// Servers whose data it has once so many calls were made.
+    coming: Vec<(usize, String)>,
     /// Calls that are certainly made.
     calls: u32,
     judgement: Judgement,
@@ -112,6 +119,8 @@ struct Judge<'b> {
 impl Judge<'_> {
     async fn all(&mut self, outline: &Outline) {
         for (number, site) in (1..).zip(&outline.calls) {
+            let here = self.coming.extract_if(.., |(calls, _)| *calls < number as usize);
+            self.held.labels.extend(here.map(|(_, server)| server));
             if let Err(error) = self.call(number, site).await {
                 self.tell(&error, site.at, site.is_certain);
             }
@@ -180,8 +189,12 @@ impl Judge<'_> {
             repeatable: is_repeatable(stub),
         };
         let asked = Asked { entry, stub: Some(stub), operation: &operation, written: None };
-        for rules in [&self.broker.context.rules, &self.rules] {
-            policy::decide(rules, &asked, &self.held)?;
+        policy::decide(&self.broker.context.rules, &asked, &self.held)?;
+        let reasons = policy::decide(&self.rules, &asked, &self.held)?;
+        if let [reason @ Reason::Approval { rule: Approval::Plan, .. }] = reasons.as_slice() {
+            let label = format!("{}.{}", entry.ident, stub.ident);
+            let planned = Planned::new(consent::consent(&asked, reason), label, stub, site);
+            self.judgement.planned.push(planned);
         }
         if !site.is_certain {
             return Ok(());
@@ -194,10 +207,7 @@ impl Judge<'_> {
                 .hint("make fewer calls, or raise `sandbox.limits.calls` in the configuration"));
         }
         policy::admit(&self.rules, &mut self.held.group, &entry.name)?;
-        // The answer is held once it was waited for.
-        if site.is_awaited && !self.held.labels.contains(&entry.name) {
-            self.held.labels.insert(entry.name.clone());
-        }
+        self.coming.extend(site.answered.map(|calls| (calls, entry.name.clone())));
         Ok(())
     }
 

@@ -142,8 +142,8 @@ pub(super) enum Reason {
     Approval {
         /// The server's identifier.
         server: String,
-        /// True if only writes need approval.
-        writes: bool,
+        /// The rule: `never` is none.
+        rule: config::Approval,
     },
     /// A flow with `action = "approve"`.
     Flow {
@@ -158,8 +158,13 @@ pub(super) enum Reason {
 impl fmt::Display for Reason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Approval { server, writes: true } => write!(f, "{server} asks before anything that may write"),
-            Self::Approval { server, writes: false } => write!(f, "{server} asks before this, always"),
+            Self::Approval { server, rule: config::Approval::Always } => {
+                write!(f, "{server} asks before this, always")
+            }
+            Self::Approval { server, rule: config::Approval::Plan } => {
+                write!(f, "{server} asks before a script that may write, and before what is not in its plan")
+            }
+            Self::Approval { server, .. } => write!(f, "{server} asks before anything that may write"),
             Self::Flow { from, to } => write!(f, "data of {from} may go to {to}"),
         }
     }

@@ -236,7 +236,7 @@ impl<'a> Reader<'a, '_> {
             args,
             is_certain: self.is_certain(),
             repeats: self.flow.repeats,
-            is_awaited: false,
+            answered: None,
             reads: Vec::new(),
         };
         if let Some(number) = self.draft.add(site) {
@@ -385,7 +385,7 @@ impl<'a> Visit<'a> for Reader<'a, '_> {
 
     fn visit_await_expression(&mut self, it: &AwaitExpression<'a>) {
         self.visit_expression(&it.argument);
-        if let Some(origin) = self.origin(&it.argument) {
+        if let Some(origin) = self.origin(&it.argument).filter(|_| self.is_certain()) {
             self.draft.wait(&origin);
         }
     }

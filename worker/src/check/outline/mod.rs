@@ -113,11 +113,13 @@ impl Draft {
         }
     }
 
+    /// Notes that the script certainly has these answers by now.
     fn wait(&mut self, origin: &Origin) {
+        let now = self.outline.calls.len();
         match origin {
             Origin::Answer { call, .. } => {
                 if let Some(site) = self.outline.calls.get_mut(*call) {
-                    site.is_awaited = true;
+                    site.answered.get_or_insert(now);
                 }
             }
             Origin::All(items, _) => items.iter().flatten().for_each(|item| self.wait(item)),

@@ -423,12 +423,14 @@ impl<'c> Reader<'c> {
         let args = arguments.get(first..).map_or(Args::Unknown, |arguments| self.arguments(arguments));
         let is_certain = flow.is_certain && !self.has_left;
         let at = self.place(expression);
-        let site =
-            Site { at, target, args, is_certain, repeats: flow.repeats, is_awaited: !is_later, reads: Vec::new() };
+        let site = Site { at, target, args, is_certain, repeats: flow.repeats, answered: None, reads: Vec::new() };
         if let Some(number) = self.draft.add(site)
             && !is_later
         {
             self.calls.insert(key(expression), number);
+            if is_certain {
+                self.draft.wait(&Origin::Answer { call: number, path: Vec::new(), is_promise: false });
+            }
         }
     }
 
