@@ -127,6 +127,16 @@ async fn the_budget_of_a_day_is_shared_and_survives_a_restart() {
 }
 
 #[tokio::test]
+async fn a_call_that_one_budget_refuses_is_taken_from_none() {
+    let fence = Fence::new();
+    let session = serve(&fence, &people("", "[budgets]\nrun = 3\nsession = 3\nday = 2\n")).await;
+    let code = "const left = [];\n\
+                for (let i = 0; i < 6; i++) await people.list_teams().catch(e => left.push(e.data.budget));\n\
+                return left";
+    assert_eq!(session.execute("javascript", code).await, json!(["day", "day", "day", "day"]));
+}
+
+#[tokio::test]
 async fn free_tools_and_calls_that_are_refused_cost_nothing() {
     let fence = Fence::new();
     let Some(faulty) = faulty(&[]) else { return };
