@@ -1,5 +1,7 @@
 //! Rate limits and budgets: calls over them are refused before they are sent, for every caller and any concurrency.
 
+use std::time::{Duration, Instant};
+
 use serde_json::{Value, json};
 
 use crate::client::{Fence, Session};
@@ -67,6 +69,21 @@ async fn a_rate_of_some_tools_leaves_the_others_alone() {
         .contains("TOOL_ERROR")
         .then_some(())
         .expect("called");
+}
+
+#[tokio::test]
+async fn a_rate_that_is_lowered_gives_no_new_burst() {
+    let fence = Fence::new();
+    let config = |burst: u32| people(&format!("rate = {{ calls = 1, per = \"1h\", burst = {burst} }}"), "");
+    let session = serve(&fence, &config(3)).await;
+    session.execute("starlark", "len([people.list_teams() for _ in range(3)])").await;
+    fence.write("forge.toml", &config(2));
+    let started = Instant::now();
+    // The message tells when the new rate is in force.
+    while !session.execute_err("starlark", "people.list_teams()").await.contains("people allows 1 calls/1h (burst 2)") {
+        assert!(started.elapsed() < Duration::from_secs(60), "{}", session.stderr());
+        tokio::time::sleep(Duration::from_millis(200)).await;
+    }
 }
 
 /// Of any number of concurrent calls, exactly the affordable ones are made.
