@@ -532,8 +532,7 @@ mod faults {
     async fn a_run_is_described_once_its_file_is_there_again() {
         let fence = Fence::new();
         let Some(config) = slow(&fence) else { return };
-        let session =
-            fence.serve(&format!("{config}[audit]\nrequired = false\npath = \"log/audit.jsonl\"\n")).await;
+        let session = fence.serve(&format!("{config}[audit]\nrequired = false\npath = \"log/audit.jsonl\"\n")).await;
         session.ready(&["vault"]).await;
         let file = fence.work().join("log/audit.jsonl");
         let _ = fs::remove_file(&file);

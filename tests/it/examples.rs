@@ -25,7 +25,8 @@ fn every_example_runs_and_both_languages_agree() {
         let output = finish(real.in_path(command.arg(file)), "").success();
         let answer: Value = serde_json::from_str(&output.stdout).expect("--json prints JSON");
         assert_eq!(answer["ok"], true, "{}: {answer}", file.display());
-        let [stem, extension] = [file.file_stem(), file.extension()].map(|part| path(part.expect("has one")).to_owned());
+        let [stem, extension] =
+            [file.file_stem(), file.extension()].map(|part| path(part.expect("has one")).to_owned());
         (stem, extension, answer["value"].clone())
     };
     let mut values: BTreeMap<String, BTreeMap<String, Value>> = BTreeMap::new();

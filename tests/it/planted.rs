@@ -11,7 +11,9 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use rmcp::ClientHandler;
-use rmcp::model::{CallToolRequestParams, GetPromptRequestParams, LoggingMessageNotificationParam, ProgressNotificationParam};
+use rmcp::model::{
+    CallToolRequestParams, GetPromptRequestParams, LoggingMessageNotificationParam, ProgressNotificationParam,
+};
 use rmcp::service::{NotificationContext, RoleClient, RunningService};
 use serde_json::{Value, json};
 
