@@ -103,7 +103,7 @@ enum Command {
     Reload,
     /// Check configuration, servers and sandbox
     Doctor,
-    /// What agents ran, what it called, and what they had read before
+    /// Show executions, their calls, and the stubs read before
     Audit(audit::AuditArgs),
     /// Write a first forge.toml, with the servers of other MCP hosts if asked to
     Init(init::InitArgs),

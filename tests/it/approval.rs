@@ -180,6 +180,10 @@ async fn the_question_says_what_why_and_whose_data() {
     for era in [Era::Legacy, Era::Modern] {
         let (fence, user) = (Fence::new(), User::new(Some("allow for this session")));
         let service = connected(&fence, era, keys, &user).await;
+        // Consent to one rule is none to the other.
+        execute(&service, "javascript", "await chat.send({text: 'x'}); return 1").await.expect("allowed");
+        let first = user.asked();
+        assert!(first.len() == 1 && first[0].contains("Because: chat asks before this, always\n"), "{first:?}");
         let secret = "ghp_x8Kq2Lr9Tz4Vb7Nm1Wc6Yd3Fg5Hj0Pa8Se2R";
         let code = format!("await vault.look(); await chat.send({{text: 'token {secret} \\u202e'}}); return 1");
         execute(&service, "javascript", &code).await.expect("allowed");
