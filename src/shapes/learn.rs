@@ -12,10 +12,12 @@ use crate::json;
 const MAX_VALUES: usize = 10_000;
 /// Most items looked at of one list, spread over it.
 const MAX_ITEMS: usize = 256;
-/// Longest text parsed as JSON, in bytes.
+/// Most bytes of texts parsed as JSON.
 const MAX_JSON: usize = 64 << 10;
 /// Memory that its values may take.
 const MAX_TREE: usize = 8 << 20;
+/// Missing keys that cost as much as a value.
+const KEYS_A_VALUE: usize = 8;
 /// Most texts of arguments.
 const MAX_GIVEN: usize = 256;
 
@@ -48,7 +50,7 @@ impl Shape {
     #[must_use]
     pub fn of(value: &Value, given: &Given) -> Self {
         let mut shape = Self::default();
-        let mut learner = Learner { left: MAX_VALUES, given: &given.0 };
+        let mut learner = Learner { left: MAX_VALUES, json: MAX_JSON, given: &given.0 };
         learner.see(&mut shape, value, MAX_DEPTH);
         shape.bound(MAX_DEPTH);
         shape
@@ -58,6 +60,8 @@ impl Shape {
 struct Learner<'a> {
     /// Values left to look at.
     left: usize,
+    /// Bytes left to parse.
+    json: usize,
     given: &'a BTreeSet<String>,
 }
 
@@ -92,17 +96,20 @@ impl Learner<'_> {
         if shape.text == Some(Text::Plain) {
             return;
         }
-        let kind = match json::is_composed(text) {
-            true if text.len() > MAX_JSON => Text::Unknown,
-            true => match json::parse::<Value>(text.as_bytes(), MAX_TREE) {
-                Ok(value) => {
-                    let mut inner = Shape::default();
-                    self.see(&mut inner, &value, depth.saturating_sub(1));
-                    Text::Json(Box::new(inner))
+        let kind = match self.json.checked_sub(text.len()) {
+            _ if !json::is_composed(text) => Text::of(text),
+            None => Text::Unknown,
+            Some(left) => {
+                self.json = left;
+                match json::parse::<Value>(text.as_bytes(), MAX_TREE) {
+                    Ok(value) => {
+                        let mut inner = Shape::default();
+                        self.see(&mut inner, &value, depth.saturating_sub(1));
+                        Text::Json(Box::new(inner))
+                    }
+                    Err(_) => Text::of(text),
                 }
-                Err(_) => Text::of(text),
-            },
-            false => Text::of(text),
+            }
         };
         shape.text = Some(match shape.text.take() {
             Some(known) => known.join(kind),
@@ -131,6 +138,7 @@ impl Learner<'_> {
             Some(Object::Fields(fields)) => {
                 let added = map.keys().filter(|key| !fields.contains_key(*key)).cloned().collect::<Vec<_>>();
                 if fields.len() + added.len() > map.len() {
+                    self.left = self.left.saturating_sub(fields.len() / KEYS_A_VALUE);
                     fields.iter_mut().for_each(|(key, field)| field.optional |= !map.contains_key(key));
                 }
                 fields.extend(added.into_iter().map(|key| (key, Field { optional: true, ..Field::default() })));

@@ -19,15 +19,18 @@ fn learned(answers: &[Value]) -> Learned {
     first
 }
 
-fn tool() -> stubgen::ToolStub {
-    let tool = json!({"name": "t", "inputSchema": {"type": "object", "additionalProperties": false}});
+fn tool(output: Option<Value>) -> stubgen::ToolStub {
+    let mut tool = json!({"name": "t", "inputSchema": {"type": "object", "additionalProperties": false}});
+    if let Some(output) = output {
+        tool["outputSchema"] = output;
+    }
     let server = stubgen::ServerDef { name: "s".to_owned(), tools: vec![tool], ..stubgen::ServerDef::default() };
     stubgen::generate(&server, "s").tools.remove(0)
 }
 
 /// The stub of a tool with such answers, without its header.
 fn stub(answers: &[Value]) -> String {
-    let text = tool().pyi_with(Some(&learned(answers).observed())).into_owned();
+    let text = tool(None).pyi_with(Some(&learned(answers).observed())).into_owned();
     let (_, after) = text.split_once('\n').expect("a header");
     let lines = after.lines().filter(|line| !line.is_empty() && !line.starts_with("from typing"));
     lines.collect::<Vec<_>>().join("\n").replace("def t() -> ", "-> ").replace(": ...", "")
@@ -78,6 +81,27 @@ fn a_stub_says_what_the_answers_had_in_common() {
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n\n"));
+}
+
+#[test]
+fn an_observation_adds_only_to_what_is_not_declared() {
+    let json = vec![json!({"content": "[{\"id\": 1}]"})];
+    let text = vec![json!({"content": "x"})];
+    let field =
+        |kind: &str| json!({"type": "object", "properties": {"content": {"type": kind}}, "required": ["content"]});
+    for (schema, answers, expected) in [
+        (json!({"type": "object"}), &text, Some("    content: str\n")),
+        (field("string"), &json, Some("    content: str  # JSON of list[ContentItem]\n")),
+        (field("string"), &text, None),
+        (field("array"), &json, None),
+    ] {
+        let tool = tool(Some(schema.clone()));
+        let stub = tool.pyi_with(Some(&learned(answers).observed()));
+        match expected {
+            Some(field) => assert!(stub.contains(field) && stub.contains("observed in 1 answer"), "{stub}"),
+            None => assert_eq!(stub, tool.pyi, "{schema}"),
+        }
+    }
 }
 
 #[test]
@@ -275,7 +299,7 @@ proptest! {
     #[test]
     fn every_line_of_a_stub_is_ours_for_any_answers(answers in prop::collection::vec(values(), 1..4)) {
         let observed = Some(learned(&answers).observed());
-        let (tool, observed) = (tool(), observed.as_ref());
+        let (tool, observed) = (tool(None), observed.as_ref());
         let (pyi, dts, md) = (tool.pyi_with(observed), tool.dts_with(observed), tool.md_with(observed));
         prop_assert_eq!(invariants::python(&pyi, 1), Ok(()), "{}", pyi);
         prop_assert_eq!(invariants::typescript(&dts), Ok(()), "{}", dts);

@@ -37,15 +37,31 @@ impl Observed {
 }
 
 impl ToolStub {
-    /// True if the definition does not describe the result, so that an observation adds to it.
+    /// True if an observation can add to the definition, which does not describe the result, or as one text.
     #[must_use]
     pub fn has_open_result(&self) -> bool {
+        self.is_undescribed() || self.only_text().is_some()
+    }
+
+    /// What counts of an observation: all of it if the definition does not describe the result; if that is one text,
+    /// its contents, should they be JSON or CSV.
+    pub(crate) fn usable<'o>(&self, observed: Option<&'o Observed>) -> Option<&'o Observed> {
+        let tells = |observed: &Observed, key: &str| {
+            let text = observed.schema.as_ref().and_then(|schema| schema.get("properties")?.get(key));
+            text.is_some_and(|text| text.get("contentMediaType").is_some())
+        };
+        observed.filter(|observed| self.is_undescribed() || self.only_text().is_some_and(|key| tells(observed, key)))
+    }
+
+    fn is_undescribed(&self) -> bool {
         matches!(self.result.as_str(), "Any" | "dict[str, Any]")
     }
 
-    /// What counts of an observation: nothing if the definition describes the result.
-    pub(crate) fn usable<'o>(&self, observed: Option<&'o Observed>) -> Option<&'o Observed> {
-        observed.filter(|_| self.has_open_result())
+    /// Key of a declared result that is nothing but a text: libraries wrap every text like that.
+    fn only_text(&self) -> Option<&str> {
+        let properties = self.definition.get("outputSchema")?.get("properties")?.as_object()?;
+        let (key, schema) = properties.iter().next().filter(|_| properties.len() == 1)?;
+        (schema.get("type")? == "string").then_some(key)
     }
 
     /// Python type of the result, by its name in the stub.

@@ -143,8 +143,8 @@ impl ToolStub {
         shape(&self.ident, &self.definition, self.definition_bytes, schema)
     }
 
-    /// Its line in `__init__.pyi`, up to the colon, with an observation of the result.
-    pub(crate) fn signature_with(&self, observed: Option<&Observed>) -> Cow<'_, str> {
+    /// The signature, with an observation of the result.
+    pub fn signature_with(&self, observed: Option<&Observed>) -> Cow<'_, str> {
         let Some(observed) = self.usable(observed) else { return self.signature.as_str().into() };
         let shape = self.shape(Some(observed));
         Python::signature(&shape, &self.ident, &param_idents(&shape)).into()

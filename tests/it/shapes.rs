@@ -74,6 +74,20 @@ fn every_way_to_call_a_tool_teaches_its_stub() {
     assert!(cat(&fence, "/shop/orders2.pyi").contains("# result not observed yet"));
     fence.write("answers.json", &orders().to_string());
 
+    // A file that was tampered with is held to the same rules; one that is damaged is ignored.
+    let mut files = fs::read_dir(fence.cache()).expect("a cache").flatten().map(|entry| entry.path());
+    let file = files.find(|path| path.to_string_lossy().ends_with(".shapes.json")).expect("it is kept");
+    let kept = fs::read_to_string(&file).expect("text");
+    fs::write(&file, kept.replace("\"orders\"", "\"ann@example.com\"")).expect("written");
+    let stub = cat(&fence, "/shop/orders.pyi");
+    assert!(!stub.contains("class Order") && !stub.contains("ann@") && !stub.contains("-> Any"), "{stub}");
+    for damaged in ["", "{}", "[1", &"[".repeat(1 << 20), &kept.replace("\"format\":1", "\"format\":9")] {
+        fs::write(&file, damaged).expect("written");
+        assert!(cat(&fence, "/shop/orders.pyi").contains("# result not observed yet"));
+    }
+    fence.run(["call", "shop", "orders"]).success();
+    assert!(cat(&fence, "/shop/orders.pyi").contains("# result observed in 1 answer\n"));
+
     let off = fs::read_to_string(fence.work().join("forge.toml")).expect("a file") + "[manifest]\nobserve = false\n";
     fence.write("forge.toml", &off);
     let stub = cat(&fence, "/shop/orders.pyi");
@@ -115,7 +129,11 @@ async fn a_session_reads_what_its_calls_taught_and_nothing_is_announced() {
     session.execute("javascript", "return await shop.put_order({})").await;
     assert!(dry().await.starts_with("{\"id\":0}"), "{}", dry().await);
     assert!(cat("/shop/put_order.pyi").await.contains("observed in 1 answer\n"));
+    let search = "return (await manifest.search('orders'))[0].signature";
+    assert_eq!(session.execute("javascript", search).await, "orders() -> dict[str, Any]");
     session.close().await;
+    // Another process knows it too.
+    assert!(self::cat(&fence, "/shop/orders.pyi").contains("# result observed in 32+ answers\n"));
 }
 
 #[test]
