@@ -35,6 +35,9 @@ use fleet::Fleet;
 
 pub use fleet::{Pins, Reloaded};
 
+/// Longest time that an end waits for observed shapes to be saved.
+const SAVING: Duration = Duration::from_secs(2);
+
 /// Parts of a gateway.
 pub struct Options {
     /// The configuration.
@@ -112,9 +115,9 @@ impl Gateway {
         let workers = Workers { exe: worker, args: worker_args };
         memory::configure(&config.memory);
         let traces = config.telemetry.as_ref().map(Traces::start).transpose()?;
-        let (fleet, router) = Fleet::start(&config, &catalogs)?;
-        let metrics_wanted = watch::Sender::new(config.metrics.clone());
         let state: Arc<dyn State> = Arc::new(Embedded::default());
+        let (fleet, router) = Fleet::start(&config, &catalogs, Arc::clone(&state))?;
+        let metrics_wanted = watch::Sender::new(config.metrics.clone());
         let in_force = InForce {
             rules: Arc::new(Rules::new(&config)),
             router,
@@ -195,6 +198,11 @@ impl Gateway {
     pub fn warm_up(&self) {
         let pool = self.pool();
         self.warming.store(Some(Arc::new(Task::spawn(async move { pool.keep_warm().await }))));
+    }
+
+    /// Saves the observed shapes of every server, for [`SAVING`] at most. Before the end: they are saved with a delay.
+    pub async fn save_observed(&self) {
+        let _ = tokio::time::timeout(SAVING, self.fleet.save_observed()).await;
     }
 
     /// Configuration in force.

@@ -194,7 +194,7 @@ impl Broker {
                 "server": hit.server.ident,
                 "tool": hit.tool.ident,
                 "path": Catalog::stub_path(hit.server, hit.tool),
-                "signature": hit.tool.signature,
+                "signature": hit.tool.signature_with(hit.server.observed.of(hit.tool).as_ref()),
                 "summary": hit.tool.summary,
             })
         };

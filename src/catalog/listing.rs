@@ -251,7 +251,10 @@ impl Catalog {
         if let Some(held) = hit.server.quarantine.get(&hit.tool.ident) {
             return format!("{}  {held}", Self::stub_path(hit.server, hit.tool));
         }
-        format!("{path}  {name}{}  {}", short_signature(hit.tool), hit.tool.summary).trim_end().to_owned()
+        let observed = hit.server.observed.of(hit.tool);
+        let result = observed.and_then(|observed| hit.tool.result_of(&observed));
+        let result = result.map(|result| format!(" -> {result}")).unwrap_or_default();
+        format!("{path}  {name}{}{result}  {}", short_signature(hit.tool), hit.tool.summary).trim_end().to_owned()
     }
 
     /// Text for a search without hits: similar names, and where to look.

@@ -60,10 +60,12 @@ pub(super) async fn run(global: &Global, args: RunArgs, ui: Ui) -> Result<ExitCo
     let request = Request { language, code, timeout, dry_run: args.dry_run };
     let context = ExecutionContext { approver: super::approver(args.yes), ..gateway.execution_context(&session) };
     let execution = tokio::select! {
-        execution = context.execute(request) => execution,
+        execution = context.execute(request) => Some(execution),
         // Leaving this branch kills the script and its calls.
-        () = super::signals::interrupted() => return Ok(ExitCode::from(130)),
+        () = super::signals::interrupted() => None,
     };
+    gateway.save_observed().await;
+    let Some(execution) = execution else { return Ok(ExitCode::from(130)) };
     print(&execution, args.json, ui)?;
     Ok(exit_code(&execution))
 }

@@ -578,10 +578,12 @@ pub struct Manifest {
     pub cache: Option<PathBuf>,
     /// Servers that are started or listed at once; calls start theirs beside them.
     pub startup_concurrency: usize,
+    /// True if the shapes of answers are learned, for stubs of tools that declare none.
+    pub observe: bool,
 }
 
 impl Default for Manifest {
     fn default() -> Self {
-        Self { refresh: None, pin: None, cache: None, startup_concurrency: 16 }
+        Self { refresh: None, pin: None, cache: None, startup_concurrency: 16, observe: true }
     }
 }

@@ -45,6 +45,7 @@ mod relay;
 mod reload;
 mod results;
 mod reviewed;
+mod shapes;
 mod soak;
 mod spending;
 mod static_layer;
