@@ -117,6 +117,9 @@ impl Execution {
         if !list.is_empty() {
             text.push(':');
         }
+        if list.len() > budget {
+            text.push('\n');
+        }
         vec![Part::Text(text), fit_text(&list, "calls", budget)]
     }
 }

@@ -185,6 +185,27 @@ async fn every_bad_script_is_explained_and_the_next_one_works() {
 }
 
 #[tokio::test]
+async fn calls_that_may_have_written_are_listed_however_many() {
+    let fence = Fence::new();
+    let session = fence.serve(&samples()).await;
+    session.ready(&["tickets"]).await;
+    let code =
+        "for (let i = 1; i <= 300; i++) await tickets.create_ticket({title: `number ${i}`, body: 'x'.repeat(100)});
+        await tickets.list_tickets();
+        throw new Error('enough')";
+    let error = session.execute_err(JS, code).await;
+    assert!(error.contains("calls: 301, all ok; 1 read, 300 may have written:\n"), "{error}");
+    let path =
+        error.split_whitespace().find(|word| word.starts_with("/results/")).expect("a path").trim_end_matches(':');
+    let list = session.call("cat", json!({ "path": path })).await.text;
+    for number in [1, 150, 300] {
+        let line = format!("{number}. tickets.create_ticket({{\"body\":");
+        assert!(list.contains(&line), "no {line} in {list}");
+    }
+    assert!(error.len() < 2000 && !list.contains("list_tickets"), "{error}\n{list}");
+}
+
+#[tokio::test]
 async fn bad_arguments_of_the_four_tools_are_explained() {
     let fence = Fence::new();
     let session = fence.serve(&samples()).await;

@@ -106,7 +106,7 @@ return atob(btoa('a'.repeat(6 << 20))).length + (2 << 20);
 //# clone_of_depth: a value nested without end
 //= stack
 let deep = [];
-for (let i = 0; i < 1e6; i++) deep = [deep];
+for (let i = 0; i < 1e5; i++) deep = [deep];
 return structuredClone(deep);
 //# clone_of_a_cycle: a value that contains itself
 //= value [true,true,"TypeError","TypeError"]
