@@ -46,7 +46,7 @@ pub(crate) fn explain(scene: &Scene<'_>, error: ScriptError) -> ScriptError {
         message.push_str("; ");
         message.push_str(&about[..about.floor_char_boundary(MAX_ADDED)]);
     }
-    let fix = error.fix.or_else(|| habit).or(about.and_then(|(_, fix)| fix));
+    let fix = error.fix.or(habit).or(about.and_then(|(_, fix)| fix));
     ScriptError { message, fix, ..error }
 }
 
