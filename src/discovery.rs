@@ -69,6 +69,8 @@ pub struct Discovery<'a> {
     pub catalog: &'a Arc<Catalog>,
     /// Session.
     pub session: &'a Arc<Session>,
+    /// Limits of a run that are set lower than usual, in words for the files of the script API.
+    pub lowered: Option<String>,
     /// A script's restricted sight; `None` for the client itself, which sees everything.
     pub sight: Option<&'a dyn Sight>,
 }
@@ -130,9 +132,11 @@ impl Discovery<'_> {
         }
         let (catalog, hidden) = (Arc::clone(self.catalog), self.uncounted());
         let unseen = self.unseen(&asked, &hidden).await?;
+        let lowered = self.lowered.clone();
         let find = move |meter: &Meter| {
             let (hidden, unseen, files) = (&hidden, &unseen, Vec::new());
-            let mut found = Read { catalog: &catalog, hidden, unseen, meter, lines, files, bytes: 0 };
+            let lowered = lowered.as_deref();
+            let mut found = Read { catalog: &catalog, hidden, unseen, meter, lines, lowered, files, bytes: 0 };
             asked.iter().try_for_each(|asked| found.add(asked))?;
             Ok(found.files)
         };
@@ -276,6 +280,8 @@ struct Read<'a> {
     unseen: &'a BTreeSet<String>,
     meter: &'a Meter,
     lines: Lines,
+    /// See [`Discovery::lowered`].
+    lowered: Option<&'a str>,
     /// Each with its server's name if it is one of several resources of a glob.
     files: Vec<(File, Option<String>)>,
     /// Bytes of their texts.
@@ -317,6 +323,11 @@ impl Read<'_> {
         };
         // Unlike descriptions, a server's output at work may contain data.
         let labels = self.catalog.stderr_of(node).map(str::to_owned).into_iter().collect();
+        let content = match (self.lowered, node) {
+            (Some(lowered), Node::ForgePyi) => after_first_line(&content, &format!("# {lowered}")).into(),
+            (Some(lowered), Node::ForgeDts) => after_first_line(&content, &format!("// {lowered}")).into(),
+            _ => content,
+        };
         let text = self.cut(&content, &path)?;
         self.push(path, text, labels, Some(node))
     }
@@ -335,6 +346,11 @@ impl Read<'_> {
         self.meter.spend(1 + content.len() as u64 / BYTES_A_STEP)?;
         Ok(slice(content, self.lines, path))
     }
+}
+
+fn after_first_line(text: &str, line: &str) -> String {
+    let (first, rest) = text.split_once('\n').unwrap_or((text, ""));
+    format!("{first}\n{line}\n{rest}")
 }
 
 /// Cuts the requested lines of a text outside the catalog.

@@ -264,7 +264,7 @@ impl Gateway {
     /// # Errors
     /// See [`Discovery::ls`].
     pub async fn ls(&self, session: &Arc<Session>, path: &str, depth: Option<u32>) -> Result<String> {
-        let discovery = Discovery { catalog: &self.catalog(), session, sight: None };
+        let discovery = Discovery { catalog: &self.catalog(), session, lowered: None, sight: None };
         let listing = self.shown(discovery.ls(path, depth).await?);
         match self.notice.load_full().filter(|_| path.trim_matches('/').is_empty()) {
             Some(notice) => Ok(format!("{listing}\nnote: {notice}")),
@@ -291,7 +291,7 @@ impl Gateway {
         limit: Option<u32>,
         path: Option<&str>,
     ) -> Result<String> {
-        let discovery = Discovery { catalog: &self.catalog(), session, sight: None };
+        let discovery = Discovery { catalog: &self.catalog(), session, lowered: None, sight: None };
         Ok(self.shown(discovery.search(queries, limit, path).await?))
     }
 

@@ -125,13 +125,21 @@ impl Failed {
             || undefined_name(&error.message).and_then(|name| did_you_mean(&similar(name, &broker.context().catalog)));
         let fix = match &error.error {
             Some(call) => call.suggested_fix.clone(),
-            None => meant(),
+            None => error.fix.clone().or_else(meant),
         };
-        let mut failed = Self::plain(code, error.message.clone(), fix.as_deref());
+        let (message, fix) = match error.kind {
+            ScriptErrorKind::Stopped => {
+                let own = error.message.strip_prefix("Error: ").or(error.message.strip_prefix("fail: "));
+                let message = format!("the script stopped itself: {}", own.unwrap_or(&error.message));
+                (message, Some("its own `throw` or `fail` ended it: look at the condition before that line".to_owned()))
+            }
+            _ => (error.message.clone(), fix),
+        };
+        let mut failed = Self::plain(code, message, fix.as_deref());
         failed.limit = limit_of(error.kind);
         // What a worker says of itself is bounded like everything else that it says.
         failed.message = shortened(failed.message, MAX_MESSAGE);
-        failed.suggested_fix = shortened(failed.suggested_fix, MAX_FIX);
+        failed.suggested_fix = shortened(visible(&failed.suggested_fix), MAX_FIX);
         let place = |line, column| script.map_or((line, column), |script| script.original(line, column));
         (failed.line, failed.column) = place(error.line, error.column);
         failed.source_line = source_line(source, failed.line, failed.column);
@@ -252,7 +260,9 @@ fn shortened(text: String, limit: usize) -> String {
 fn code_of(kind: ScriptErrorKind) -> ErrorCode {
     match kind {
         ScriptErrorKind::Syntax => ErrorCode::SyntaxError,
-        ScriptErrorKind::Script | ScriptErrorKind::Call | ScriptErrorKind::Stalled => ErrorCode::ScriptError,
+        ScriptErrorKind::Script | ScriptErrorKind::Stopped | ScriptErrorKind::Call | ScriptErrorKind::Stalled => {
+            ErrorCode::ScriptError
+        }
         ScriptErrorKind::Cpu | ScriptErrorKind::Heap | ScriptErrorKind::Stack | ScriptErrorKind::Result => {
             ErrorCode::LimitExceeded
         }
@@ -270,6 +280,7 @@ fn limit_of(kind: ScriptErrorKind) -> Option<&'static str> {
         ScriptErrorKind::Calls => Some("calls"),
         ScriptErrorKind::Syntax
         | ScriptErrorKind::Script
+        | ScriptErrorKind::Stopped
         | ScriptErrorKind::Call
         | ScriptErrorKind::Stalled
         | ScriptErrorKind::Internal => None,

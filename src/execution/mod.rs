@@ -323,6 +323,7 @@ async fn held(
             trace: Vec::new(),
             call: None,
             error: None,
+            fix: None,
         };
         (Err(Failed::script(error, code, None, broker)), None)
     };

@@ -86,7 +86,8 @@ pub(super) fn bounded(error: &ScriptError, code: &str) -> Box<ScriptError> {
     let line = (error.line as usize).min(lines.len());
     let end = line.checked_sub(1).and_then(|at| lines.get(at)).map_or(0, |length| length + 1);
     let line = u32::try_from(line).unwrap_or(u32::MAX);
-    syntax(head(&error.message, MAX_MESSAGE).to_owned(), line, error.column.min(end))
+    let fix = error.fix.as_deref().map(|fix| head(fix, MAX_MESSAGE).to_owned());
+    Box::new(ScriptError { fix, ..*syntax(head(&error.message, MAX_MESSAGE).to_owned(), line, error.column.min(end)) })
 }
 
 /// The line, from 1, in which brackets nest deepest: where to look when a parser could not say.
@@ -110,5 +111,5 @@ pub(super) fn deepest_line(code: &str) -> u32 {
 /// A syntax error.
 pub(super) fn syntax(message: String, line: u32, column: u32) -> Box<ScriptError> {
     let kind = ScriptErrorKind::Syntax;
-    Box::new(ScriptError { kind, message, line, column, trace: Vec::new(), call: None, error: None })
+    Box::new(ScriptError { kind, message, line, column, trace: Vec::new(), call: None, error: None, fix: None })
 }

@@ -154,6 +154,7 @@ fn error(kind: ScriptErrorKind) -> ScriptError {
         trace: vec!["t".repeat(100_000); 100],
         call: Some(u64::MAX),
         error: None,
+        fix: None,
     }
 }
 

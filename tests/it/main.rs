@@ -31,6 +31,7 @@ mod identity;
 mod import;
 mod kept;
 mod lifecycle;
+mod mistakes;
 mod modules;
 mod people;
 mod placeholders;

@@ -7,7 +7,7 @@ use crate::client::{Era, Fence};
 use crate::faulty::samples;
 
 /// Most tokens (o200k) of definitions and instructions together.
-const MAX_TOKENS: usize = 600;
+const MAX_TOKENS: usize = 620;
 
 #[test]
 fn the_surface_stays_under_its_token_budget() {
@@ -22,6 +22,24 @@ fn the_surface_stays_under_its_token_budget() {
 fn the_definitions_are_as_reviewed() {
     insta::assert_snapshot!("definitions", serde_json::to_string_pretty(&definitions()).expect("definitions are JSON"));
     insta::assert_snapshot!("instructions", render_instructions(&["github".to_owned(), "time".to_owned()]));
+}
+
+#[tokio::test]
+async fn limits_that_are_lower_than_usual_are_told() {
+    let limits = "[sandbox.limits]\ncalls = 20\nwall = \"10s\"\nheap = \"16MiB\"\n";
+    let told = "Limits of a script here: 20 calls, 10s, 16 MiB of memory.";
+    for (config, is_told) in [(format!("{}{limits}", samples()), true), (samples(), false)] {
+        let fence = Fence::new();
+        let session = fence.serve(&config).await;
+        let execute = session.tools().await.into_iter().find(|tool| tool.name == "execute").expect("execute");
+        let description = execute.description.unwrap_or_default();
+        assert_eq!(description.ends_with(told), is_told, "{description}");
+        for path in ["/forge.d.ts", "/forge.pyi"] {
+            let text = session.call("cat", json!({ "path": path })).await.text;
+            assert_eq!(text.lines().nth(1).is_some_and(|line| line.ends_with(told)), is_told, "{text}");
+        }
+        session.close().await;
+    }
 }
 
 #[tokio::test]

@@ -7,6 +7,7 @@ mod natives;
 mod nesting;
 mod parallel;
 mod session;
+mod shape;
 
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
@@ -22,6 +23,7 @@ use wire::{EngineInfo, EngineName, Json, Language, Run, ScriptError, ScriptError
 use self::namespace::Namespace;
 use self::session::Session;
 use crate::engine::{Engine, SharedHost, result_json, script_error};
+use crate::explain::{Scene, explain};
 use crate::watchdog::Interrupt;
 
 /// Version of the dependency, which has no function for it.
@@ -67,6 +69,19 @@ impl Engine for Starlark {
 
     fn run(&mut self, run: &Run, host: &SharedHost) -> Result<Json, ScriptError> {
         let session = Session::new(host, &self.interrupt, run.limits);
+        let result = self.run_in(&session, run);
+        let answers = session.shapes();
+        let scene = Scene { code: &run.code, is_javascript: false, servers: &run.servers, answers: &answers };
+        result.map_err(|error| explain(&scene, error))
+    }
+
+    fn heap_bytes(&self) -> u64 {
+        self.heap_bytes as u64
+    }
+}
+
+impl Starlark {
+    fn run_in(&mut self, session: &Session, run: &Run) -> Result<Json, ScriptError> {
         let mut ast = parse(&run.code)?;
         ast.replace_binary_operators(&self.operators);
         Module::with_temp_heap(|module| {
@@ -75,14 +90,11 @@ impl Engine for Starlark {
                     module.set(&server.ident, module.heap().alloc(Namespace::server(&server.ident, &server.name)));
                 }
             }
-            let result = evaluate(run, ast, &module, &self.globals, &session);
+            let result = evaluate(run, ast, &module, &self.globals, session);
+            session.tell_unseen(&run.code);
             self.heap_bytes = module.heap().peak_allocated_bytes();
             result
         })
-    }
-
-    fn heap_bytes(&self) -> u64 {
-        self.heap_bytes as u64
     }
 }
 
@@ -101,7 +113,9 @@ pub(crate) fn parse(code: &str) -> Result<AstModule, ScriptError> {
         let line = u32::try_from(line).unwrap_or(u32::MAX);
         return Err(ScriptError { line, ..script_error(ScriptErrorKind::Syntax, "the code is nested too deeply") });
     }
-    AstModule::parse(errors::SCRIPT_NAME, code.to_owned(), &DIALECT).map_err(|error| errors::script_error(&error))
+    let scene = Scene { code, is_javascript: false, servers: &[], answers: &[] };
+    let parsed = AstModule::parse(errors::SCRIPT_NAME, code.to_owned(), &DIALECT);
+    parsed.map_err(|error| explain(&scene, errors::script_error(&error)))
 }
 
 fn evaluate<'v>(
