@@ -250,7 +250,7 @@ impl Judge<'_> {
                 }
             };
             if let Some(error) = wrong {
-                self.tell(&error, read.at, site.is_certain && read.is_certain);
+                self.tell(&error, read.at, read.is_certain);
             }
         }
     }
