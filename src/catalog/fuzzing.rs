@@ -120,7 +120,7 @@ fn check_queries(data: &[u8]) {
     let (meter, catalog) = (Meter::new(PLENTY), catalog());
     let (found, memory) = spent(|| {
         let found = catalog.find_all_metered(std::slice::from_ref(&query), 8, "/", &meter)?;
-        Ok::<_, Halt>((found.len(), catalog.no_hits(&query, "/", &meter)?))
+        Ok::<_, Halt>((found.found.len(), catalog.no_hits(&query, "/", &meter)?))
     });
     let (hits, nothing) = found.unwrap_or_else(|halt| panic!("{} for {query:?}", halt.error("search")));
     let steps = PLENTY - meter.left();

@@ -64,12 +64,14 @@ impl Session {
         Answer { text: blocks.join("\n"), others, is_error: result.is_error.unwrap_or(false) }
     }
 
-    /// Runs a script that must succeed, and parses the value on the first line of the answer.
+    /// Runs a script that must succeed, and parses the value at the start of the answer: JSON, else text.
     pub(crate) async fn execute(&self, language: &str, code: &str) -> Value {
         let answer = self.call("execute", serde_json::json!({"language": language, "code": code})).await;
         assert!(!answer.is_error, "{language} failed: {}\n{}", answer.text, self.stderr());
-        let value = answer.text.lines().next().unwrap_or_default();
-        serde_json::from_str(value).unwrap_or_else(|e| panic!("{language} answered no JSON ({e}): {}", answer.text))
+        let marks = ["\n--- ", "\nnote: "];
+        let end = marks.iter().filter_map(|mark| answer.text.find(mark)).min().unwrap_or(answer.text.len());
+        let value = &answer.text[..end];
+        serde_json::from_str(value).unwrap_or_else(|_| Value::String(value.to_owned()))
     }
 
     /// Runs a script that must fail, and returns the error's text.

@@ -44,6 +44,7 @@ mod relay;
 mod reload;
 mod results;
 mod reviewed;
+mod search;
 mod soak;
 mod spending;
 mod static_layer;
