@@ -75,10 +75,10 @@ impl Default for Ranking {
             coverage: 0.3,
             server_named: 0.2,
             fusion: 2,
-            clauses: 1.0,
+            clauses: 0.6,
             even: 0.5,
             server_matched: 1.2,
-            fillers: 0.3,
+            fillers: 0.25,
             weak: 0.08,
             names_first: true,
         }
