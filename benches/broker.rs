@@ -15,7 +15,7 @@ use forgefs::broker::{Approver, Broker, ExecutionContext, Rules, Validators};
 use forgefs::catalog::Catalog;
 use forgefs::config::{Audit, AuditTo, Config, Wear};
 use forgefs::error::Result;
-use forgefs::manifest::{ServerEntry, ServerState};
+use forgefs::manifest::{Observed, ServerEntry, ServerState};
 use forgefs::redact::{self, Results, Surface};
 use forgefs::router::{Route, Router};
 use forgefs::sandbox::{Pool, PoolOptions};
@@ -86,6 +86,10 @@ impl Setup {
         let listing = Listing { tools: tools(), ..Listing::default() };
         let ready = ServerState::Ready { protocol: String::new() };
         let entry = ServerEntry::listed("github", "github", config.servers.get("github"), listing, ready);
+        let entry = match config.manifest.observe {
+            true => entry.with_observed(Observed::new(Arc::new(Embedded::default()), None)),
+            false => entry,
+        };
         let upstream: Arc<dyn Upstream> = Arc::new(Memory(answer.clone()));
         Self {
             catalog: Arc::new(Catalog::build(vec![Arc::new(entry)]).unwrap()),
@@ -151,8 +155,9 @@ const BUDGETS: &str = "[budgets]\nrun = 1000000\nsession = 1000000000\n";
 const DAY: &str = "[budgets]\nday = 1000000000\n";
 
 /// Cases: name, settings, and destination of answers, if any.
-const CASES: [(&str, &[&str], Option<Surface>); 7] = [
+const CASES: [(&str, &[&str], Option<Surface>); 8] = [
     ("the broker, nothing configured", &[], None),
+    ("without observed shapes", &["[manifest]\nobserve = false\n"], None),
     ("with rates, groups, flows, approvals", &[RATES, POLICY], None),
     ("with budgets of run and session as well", &[RATES, POLICY, BUDGETS], None),
     ("with a budget of the day alone", &[DAY], None),

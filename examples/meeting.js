@@ -1,10 +1,10 @@
 // time (all zones in parallel) → filesystem → memory: noon in UTC in other zones.
 const zones = ["America/New_York", "Asia/Tokyo", "Asia/Kolkata"];
 
-const { results } = await forge.parallel(
+const answers = await forge.parallel(
   zones.map((zone) => () => time.convert_time({ source_timezone: "UTC", time: "12:00", target_timezone: zone })),
 );
-const plan = results.map((answer) => `${answer.target.timezone} ${answer.target.datetime.slice(11, 16)}`);
+const plan = answers.map((answer) => `${answer.target.timezone} ${answer.target.datetime.slice(11, 16)}`);
 await filesystem.write_file({ path: "forgefs-example-meeting.txt", content: plan.join("\n") });
 
 await memory.create_entities({ entities: [{ name: "meeting", entityType: "event", observations: plan }] });

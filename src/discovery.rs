@@ -70,6 +70,8 @@ pub struct Discovery<'a> {
     pub catalog: &'a Arc<Catalog>,
     /// Session.
     pub session: &'a Arc<Session>,
+    /// Limits of a run that are set lower than usual, in words for the files of the script API.
+    pub lowered: Option<String>,
     /// A script's restricted sight; `None` for the client itself, which sees everything.
     pub sight: Option<&'a dyn Sight>,
 }
@@ -131,10 +133,11 @@ impl Discovery<'_> {
         }
         let (catalog, hidden) = (Arc::clone(self.catalog), self.uncounted());
         let unseen = self.unseen(&asked, &hidden).await?;
+        let lowered = self.lowered.clone();
         let find = move |meter: &Meter| {
             let (hidden, unseen, files) = (&hidden, &unseen, Vec::new());
-            let mut found =
-                Read { catalog: &catalog, hidden, unseen, meter, lines, files, bytes: 0, rooted: BTreeSet::new() };
+            let (lowered, rooted) = (lowered.as_deref(), BTreeSet::new());
+            let mut found = Read { catalog: &catalog, hidden, unseen, meter, lines, lowered, files, bytes: 0, rooted };
             asked.iter().try_for_each(|asked| found.add(asked))?;
             Ok(found.files)
         };
@@ -219,6 +222,8 @@ impl Discovery<'_> {
 /// Answer to one query.
 struct Group {
     lines: Vec<Line>,
+    /// True if none of its hits matches well.
+    is_weak: bool,
     /// The answer if it has no lines.
     nothing: String,
 }
@@ -263,13 +268,12 @@ impl Search<'_> {
             if let Some((_, listing)) = &named {
                 lines.push(Line::of(listing.clone()));
             }
+            let is_weak = *is_weak && named.is_none();
             let own = hits.found.iter().filter(|(_, by)| by.first() == Some(&number));
             let own = own.filter(|(hit, _)| named.as_ref().is_none_or(|(server, _)| !hit.is_of(server)));
             for (position, (hit, by)) in own.enumerate() {
                 let mut text = catalog.hit_line(hit);
-                if position == 0 && *is_weak {
-                    lines.push(Line::of("no good match; nearest:".to_owned()));
-                } else if position == 0 && named.is_none() {
+                if position == 0 && !is_weak && named.is_none() {
                     meter.spend(1 + hits.found.len() as u64)?;
                     let siblings = catalog.siblings(hit, is_hit);
                     text.push_str(&if siblings.is_empty() { String::new() } else { beside(&siblings) });
@@ -288,7 +292,7 @@ impl Search<'_> {
                 Some(group) if *group != number => format!("as #{}", group + 1),
                 _ => catalog.no_hits(query, path, meter)?,
             };
-            groups.push(Group { lines, nothing });
+            groups.push(Group { lines, is_weak, nothing });
         }
         Ok(groups)
     }
@@ -304,6 +308,9 @@ fn shown(groups: &[Group]) -> String {
     for (number, group) in groups.iter().enumerate() {
         if groups.len() > 1 {
             text.push_str(&format!("#{}\n", number + 1));
+        }
+        if group.is_weak && !group.lines.is_empty() {
+            text.push_str("no good match; nearest:\n");
         }
         for Line { text: line, also, .. } in &group.lines {
             size += line.len();
@@ -342,6 +349,8 @@ struct Read<'a> {
     unseen: &'a BTreeSet<String>,
     meter: &'a Meter,
     lines: Lines,
+    /// See [`Discovery::lowered`].
+    lowered: Option<&'a str>,
     /// Each with its server's name if it is one of several resources of a glob.
     files: Vec<(File, Option<String>)>,
     /// Bytes of their texts.
@@ -385,6 +394,11 @@ impl Read<'_> {
         };
         // Unlike descriptions, a server's output at work may contain data.
         let labels = self.catalog.stderr_of(node).map(str::to_owned).into_iter().collect();
+        let content = match (self.lowered, node) {
+            (Some(lowered), Node::ForgePyi) => after_first_line(&content, &format!("# {lowered}")).into(),
+            (Some(lowered), Node::ForgeDts) => after_first_line(&content, &format!("// {lowered}")).into(),
+            _ => content,
+        };
         let mut text = self.cut(&content, &path)?;
         if let Some((server, paths)) = self.catalog.paths_of(node)
             && self.rooted.insert(server)
@@ -408,6 +422,11 @@ impl Read<'_> {
         self.meter.spend(1 + content.len() as u64 / BYTES_A_STEP)?;
         Ok(slice(content, self.lines, path))
     }
+}
+
+fn after_first_line(text: &str, line: &str) -> String {
+    let (first, rest) = text.split_once('\n').unwrap_or((text, ""));
+    format!("{first}\n{line}\n{rest}")
 }
 
 /// Cuts the requested lines of a text outside the catalog.

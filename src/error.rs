@@ -148,9 +148,13 @@ impl Behaviour {
             }
             ErrorCode::Cancelled => row(true, false, 1, "the run was cancelled", "run it again"),
             ErrorCode::SyntaxError => {
-                row(false, false, 1, "the script is not valid in its language", "correct the script")
+                let fix = "change the marked place and run it again: nothing of it ran";
+                row(false, false, 1, "the script is not valid in its language", fix)
             }
-            ErrorCode::ScriptError => row(false, false, 1, "the script failed by itself", "correct the script"),
+            ErrorCode::ScriptError => {
+                let fix = "change the marked line; calls before it were made, so do not repeat those that wrote";
+                row(false, false, 1, "the script failed by itself", fix)
+            }
             ErrorCode::LimitExceeded => {
                 let means = "the script met a limit of the sandbox";
                 row(false, false, 1, means, "do less in one script, or filter data earlier")

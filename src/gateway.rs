@@ -35,6 +35,9 @@ use fleet::Fleet;
 
 pub use fleet::{Pins, Reloaded};
 
+/// Longest time that an end waits for observed shapes to be saved.
+const SAVING: Duration = Duration::from_secs(2);
+
 /// Parts of a gateway.
 pub struct Options {
     /// The configuration.
@@ -112,9 +115,9 @@ impl Gateway {
         let workers = Workers { exe: worker, args: worker_args };
         memory::configure(&config.memory);
         let traces = config.telemetry.as_ref().map(Traces::start).transpose()?;
-        let (fleet, router) = Fleet::start(&config, &catalogs)?;
-        let metrics_wanted = watch::Sender::new(config.metrics.clone());
         let state: Arc<dyn State> = Arc::new(Embedded::default());
+        let (fleet, router) = Fleet::start(&config, &catalogs, Arc::clone(&state))?;
+        let metrics_wanted = watch::Sender::new(config.metrics.clone());
         let in_force = InForce {
             rules: Arc::new(Rules::new(&config)),
             router,
@@ -197,6 +200,11 @@ impl Gateway {
         self.warming.store(Some(Arc::new(Task::spawn(async move { pool.keep_warm().await }))));
     }
 
+    /// Saves the observed shapes of every server, for [`SAVING`] at most. Before the end: they are saved with a delay.
+    pub async fn save_observed(&self) {
+        let _ = tokio::time::timeout(SAVING, self.fleet.save_observed()).await;
+    }
+
     /// Configuration in force.
     #[must_use]
     pub fn config(&self) -> Arc<Config> {
@@ -256,7 +264,7 @@ impl Gateway {
     /// # Errors
     /// See [`Discovery::ls`].
     pub async fn ls(&self, session: &Arc<Session>, path: &str, depth: Option<u32>) -> Result<String> {
-        let discovery = Discovery { catalog: &self.catalog(), session, sight: None };
+        let discovery = Discovery { catalog: &self.catalog(), session, lowered: None, sight: None };
         let listing = self.shown(discovery.ls(path, depth).await?);
         match self.notice.load_full().filter(|_| path.trim_matches('/').is_empty()) {
             Some(notice) => Ok(format!("{listing}\nnote: {notice}")),
@@ -283,7 +291,7 @@ impl Gateway {
         limit: Option<u32>,
         path: Option<&str>,
     ) -> Result<String> {
-        let discovery = Discovery { catalog: &self.catalog(), session, sight: None };
+        let discovery = Discovery { catalog: &self.catalog(), session, lowered: None, sight: None };
         Ok(self.shown(discovery.search(queries, limit, path).await?))
     }
 

@@ -41,6 +41,7 @@ mod running;
 pub mod sandbox;
 pub mod server;
 pub mod session;
+pub mod shapes;
 mod spawner;
 pub mod spending;
 pub mod state;

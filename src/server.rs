@@ -83,6 +83,11 @@ impl SessionHandler {
         self.gateway.catalog()
     }
 
+    /// Definitions of the four tools.
+    fn definitions(&self) -> Vec<Tool> {
+        tools::definitions_within(&server_names(&self.gateway), &self.gateway.config().sandbox.limits)
+    }
+
     /// Notes the client's name.
     fn met(&self, client: &Implementation) {
         self.session.met(crate::text::head(&format!("{} {}", client.name, client.version), 200).to_owned());
@@ -175,7 +180,7 @@ impl ServerHandler for ForgeServer {
         _: Option<PaginatedRequestParams>,
         context: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
-        let list = ListToolsResult::with_all_items(definitions(&server_names(&self.handler.gateway)));
+        let list = ListToolsResult::with_all_items(self.handler.definitions());
         let stateless = context.protocol_version().is_some_and(|version| !version.has_initialize());
         // Revision 2026-07-28 requires both; strict clients of older revisions do not know them.
         Ok(if stateless { list.with_ttl_ms(LIST_TTL).with_cache_scope(CacheScope::Private) } else { list })
@@ -307,6 +312,6 @@ impl ServerHandler for ForgeServer {
     }
 
     fn get_tool(&self, name: &str) -> Option<Tool> {
-        definitions(&server_names(&self.handler.gateway)).into_iter().find(|tool| tool.name == name)
+        self.handler.definitions().into_iter().find(|tool| tool.name == name)
     }
 }

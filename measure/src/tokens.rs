@@ -171,7 +171,7 @@ fn measure(tasks: &[Task], servers: BTreeMap<String, Vec<Value>>) -> Result<Vec<
 fn ours(task: &Task, catalog: &Arc<Catalog>) -> Result<(Cost, usize)> {
     let session = Arc::<Session>::default();
     let runtime = tokio::runtime::Builder::new_current_thread().build()?;
-    let discovery = Discovery { catalog, session: &session, sight: None };
+    let discovery = Discovery { catalog, session: &session, lowered: None, sight: None };
     let said = |tool: &str, arguments: Value| count(&json!({"name": tool, "arguments": arguments}).to_string());
     let answer = runtime.block_on(discovery.search(&task.queries, None, None))?;
     let mut cost = Cost { input: count(&answer), output: said("search", json!({"query": task.queries})) };

@@ -34,7 +34,8 @@ pub(super) struct Lines {
 #[derive(Debug, Default)]
 struct Open {
     file: Option<File>,
-    /// True if the file ends within a line: half of one left by a full disk must not spoil the next.
+    /// True if the file that was opened ends within a line: half of one left by a full disk must not spoil the next. A
+    /// failed write leaves no open file.
     torn: bool,
     /// Earliest time of the next rotation.
     put_off: Option<Instant>,
@@ -69,25 +70,18 @@ impl Lines {
             return None;
         }
         let mut open = self.open.try_lock()?;
-        if open.torn {
-            return None;
-        }
         let mut file = open.file.take().filter(|file| is_at(file, &self.path))?;
         if !open.is_put_off() && !self.has_room(&file, lines.len()) {
             open.file = Some(file);
             return None;
         }
-        let written = file.write_all(lines.as_bytes());
-        match &written {
-            // It may be half written: the retry begins a line of its own.
-            Err(error) if error.kind() == ErrorKind::FileTooLarge => {
-                open.torn = true;
-                return None;
+        match file.write_all(lines.as_bytes()) {
+            Err(error) if error.kind() == ErrorKind::FileTooLarge => None,
+            written => {
+                open.file = written.is_ok().then_some(file);
+                Some(written)
             }
-            Err(_) => open.torn = true,
-            Ok(()) => open.file = Some(file),
         }
-        Some(written)
     }
 
     /// Appends whole lines in one write. Waits for the disk and, up to [`PATIENCE`], for other processes.
@@ -123,7 +117,6 @@ impl Lines {
             }
             false => lines,
         };
-        open.torn = true;
         file.write_all(text.as_bytes())?;
         open.torn = false;
         if self.fsync {

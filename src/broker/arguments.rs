@@ -7,9 +7,12 @@ use parking_lot::Mutex;
 use serde_json::{Map, Value};
 use stubgen::ToolStub;
 
+use wire::Known;
+
 use super::schema::{Check, Dialect, Halt, MAX_LEVELS, Patterns, Problem, Problems};
 use crate::catalog::Catalog;
 use crate::error::{Error, ErrorCode, Result, did_you_mean, nearest};
+use crate::json;
 use crate::limits;
 use crate::manifest::ServerEntry;
 use crate::meter::{Meter, Stopped, metered};
@@ -64,6 +67,36 @@ pub(super) async fn fitting(
             let hint = "send fewer or less nested arguments; docs/limits.md says how many steps there are";
             Err(Error::new(ErrorCode::LimitExceeded, message).hint(hint))
         }
+        Err(stopped) => Err(stopped.error("check the arguments")),
+    }
+}
+
+/// Checks what is known of arguments before their call. Open: there may be others.
+///
+/// # Errors
+/// `INVALID_ARGS` as of [`fitting`], for what no other argument can mend. `LIMIT_EXCEEDED` when the check takes too many
+/// steps.
+pub(super) async fn fitting_partly(
+    validators: &Arc<Validators>,
+    catalog: &Arc<Catalog>,
+    (entry, stub): (&ServerEntry, &ToolStub),
+    known: Vec<(String, Known)>,
+    is_open: bool,
+) -> Result<()> {
+    if stub.definition_bytes > limits::DEFINITION.max {
+        return Ok(());
+    }
+    let bytes: usize = known.iter().map(|(name, value)| name.len() + value.bytes()).sum();
+    let work = {
+        let (validators, catalog) = (Arc::clone(validators), Arc::clone(catalog));
+        let (server, tool) = (entry.name.clone(), stub.name.clone());
+        move |meter: &Meter| match catalog.tool(&server, &tool) {
+            Ok((entry, stub)) => validators.fit_partly(entry, stub, &known, is_open, meter),
+            Err(error) => Ok(Err(error)),
+        }
+    };
+    match metered(allowed(bytes, stub.definition_bytes), work).await {
+        Ok(fitted) => fitted,
         Err(stopped) => Err(stopped.error("check the arguments")),
     }
 }
@@ -141,6 +174,67 @@ impl Validators {
         Ok(if problems.told.is_empty() { Ok(arguments) } else { Err(refusal(stub, problems)) })
     }
 
+    /// Checks known arguments by the parts of the schema that hold whatever the others are.
+    fn fit_partly(
+        &self,
+        entry: &ServerEntry,
+        stub: &ToolStub,
+        known: &[(String, Known)],
+        is_open: bool,
+        meter: &Meter,
+    ) -> Result<Result<()>, Stopped> {
+        let is_whole = !is_open && known.iter().all(|(_, value)| matches!(value, Known::Json(_)));
+        let (mut written, mut others) = (Map::new(), Vec::new());
+        for (name, value) in known {
+            match value {
+                Known::Json(text) => match json::parse(text.as_bytes(), usize::MAX) {
+                    Ok(value) => drop(written.insert(name.clone(), value)),
+                    Err(_) => others.push((name, None)),
+                },
+                Known::Type(of) => others.push((name, Some(of))),
+                Known::Nothing => others.push((name, None)),
+            }
+        }
+        if is_whole {
+            let args = Value::Object(written).to_string();
+            return Ok(self.fit(entry, stub, &args, meter)?.map(drop));
+        }
+        let root = stub.definition.get("inputSchema").unwrap_or(&Value::Null);
+        let Some(dialect) = self.dialect(entry, stub, root, meter)? else { return Ok(Ok(())) };
+        let Ok(arguments) = self.by_wire_name(stub, root, Some(dialect), written, meter)? else { return Ok(Ok(())) };
+        // The others stand there with any value.
+        let mut named = arguments.clone();
+        for (name, _) in &others {
+            named.insert(wire_name(stub, name).to_owned(), Value::Null);
+        }
+        let mut problems = unknown_parameters(stub, &named, meter)?;
+        if !is_open {
+            let needed = root.get("required").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str);
+            for name in needed.filter(|name| !named.contains_key(*name)) {
+                meter.spend(1)?;
+                problems.add(|| Problem::missing(name));
+            }
+        }
+        for (name, of) in others {
+            let accepted = root.get("properties").and_then(|all| all.get(wire_name(stub, name))?.get("type"));
+            if let (Some(of), Some(accepted)) = (of, accepted) {
+                let of = serde_json::to_value(of).unwrap_or_default();
+                let is_accepted = accepted.as_array().map_or(*accepted == of, |all| all.contains(&of));
+                if !is_accepted {
+                    problems.add(|| Problem::of_type(name, &of, accepted));
+                }
+            }
+        }
+        meter.spend(stub.definition_bytes as u64 / 8)?;
+        let part = independent(root);
+        match Check::new(&part, dialect, meter, &self.patterns).find(&Value::Object(arguments), problems.clone()) {
+            Ok(found) => problems = found,
+            Err(Halt::Stopped(stopped)) => return Err(stopped),
+            Err(_) => {}
+        }
+        Ok(if problems.told.is_empty() { Ok(()) } else { Err(refusal(stub, problems)) })
+    }
+
     /// Dialect of a schema; `None` if the schema is invalid.
     fn dialect(
         &self,
@@ -209,6 +303,20 @@ impl Validators {
             accepts => Ok(accepts.unwrap_or(false)),
         }
     }
+}
+
+/// The parts of an object's schema that say something of each property by itself.
+fn independent(root: &Value) -> Value {
+    const PARTS: &[&str] = &["$schema", "$id", "id", "$defs", "definitions", "properties"];
+    let parts = root.as_object().into_iter().flatten().filter(|(key, _)| PARTS.contains(&key.as_str()));
+    Value::Object(parts.map(|(key, value)| (key.clone(), value.clone())).collect())
+}
+
+/// The wire name of an argument as a script may spell it.
+pub(super) fn wire_name<'s>(stub: &'s ToolStub, name: &'s str) -> &'s str {
+    let is_wire = stub.params.iter().any(|param| param.wire == name);
+    let renamed = stub.params.iter().find(|param| !is_wire && param.ident == name);
+    renamed.map_or(name, |param| &param.wire)
 }
 
 fn told_unreadable(entry: &ServerEntry, stub: &ToolStub, why: &str) {

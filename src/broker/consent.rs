@@ -15,13 +15,14 @@ use serde_json::{Value, json};
 use tokio::sync::watch;
 
 use super::Broker;
+use super::planned::Planned;
 use super::policy::{self, Asked, Reason};
 use crate::error::{Error, ErrorCode, Result};
 use crate::limits;
 use crate::people::{self, MARK};
 use crate::redact::{self, Surface};
 use crate::session::{Approvals, Consent};
-use crate::upstream::{Ask, Operation, Question, Speaker};
+use crate::upstream::{Ask, Caller, Operation, Question, Speaker};
 
 /// Time that a question waits for concurrent calls of the same tool.
 const GATHER: Duration = Duration::from_millis(20);
@@ -46,6 +47,8 @@ pub enum Approver {
 /// Source and scope of a consent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Approval {
+    /// By the user, with the plan of the script.
+    Plan,
     /// By the user, for this call.
     Once,
     /// By the user, for all of its kind in the run.
@@ -63,6 +66,7 @@ pub enum Approval {
 impl fmt::Display for Approval {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
+            Self::Plan => "by the user, with the plan",
             Self::Once => "by the user, once",
             Self::Run => "by the user, for the run",
             Self::Session => "by the user, for the session",
@@ -81,6 +85,7 @@ pub(super) struct Consents(Mutex<ConsentState>);
 struct ConsentState {
     granted: BTreeSet<Consent>,
     refused: BTreeMap<Consent, String>,
+    planned: Vec<Planned>,
     /// Questions that further calls can join.
     open: HashMap<Vec<Consent>, Arc<Batch>>,
     /// One question at a time for each key.
@@ -102,6 +107,16 @@ type Shown = Vec<String>;
 enum Settled {
     Granted(Approval),
     Refused(Error),
+}
+
+/// Answer to one question.
+pub(super) enum Decision {
+    /// Consent.
+    Granted(Approval),
+    /// None, and why.
+    Denied(String),
+    /// The user could not be asked.
+    Unable(Error),
 }
 
 impl Settled {
@@ -162,6 +177,16 @@ impl Consents {
         batch.shown.lock().clone()
     }
 
+    /// Takes the calls of a plan that the user consented to.
+    pub(super) fn plan(&self, planned: Vec<Planned>) {
+        self.0.lock().planned = planned;
+    }
+
+    /// Reads and counts them.
+    pub(super) fn with_plan<T>(&self, read: impl FnOnce(&mut [Planned]) -> T) -> T {
+        read(&mut self.0.lock().planned)
+    }
+
     fn refuse(&self, wanted: &[Consent], why: &str) {
         self.0.lock().refused.extend(wanted.iter().map(|consent| (consent.clone(), why.to_owned())));
     }
@@ -183,6 +208,9 @@ impl Broker {
         }
         if self.context.approver == Approver::Operator {
             return Ok(Approval::Operator);
+        }
+        if self.is_planned(asked, &wanted) {
+            return Ok(Approval::Plan);
         }
         let fields = people::fields(&arguments(asked)).map_err(|error| {
             let name = asked.label();
@@ -213,54 +241,56 @@ impl Broker {
     async fn ask(&self, asked: &Asked<'_>, reasons: &[Reason], wanted: &[Consent], calls: &[Shown]) -> Settled {
         let name = format!("{}.{}", asked.entry.ident, asked.what());
         let because = policy::all_of(reasons);
-        let question = Question {
-            ask: Ask::Elicitation,
-            params: json!({"message": self.message(asked, &because, calls), "requestedSchema": form()}),
-            name: None,
-        };
-        let unable = |why: &str, hint: Option<String>| {
-            let error = denied(format!("{name} needs approval ({because}), and {why}"));
-            Settled::Refused(match hint {
-                Some(hint) => error.hint(hint),
-                None => error,
-            })
-        };
+        let needs = format!("{name} needs approval ({because})");
         let Some(caller) = &self.context.caller else {
             let hint = "a client that offers `elicitation` can be asked; `forgefs run --yes` approves beforehand";
-            return unable("no client can be asked", Some(hint.to_owned()));
+            return Settled::Refused(denied(format!("{needs}, and no client can be asked")).hint(hint));
         };
-        let answer = {
-            let _held = self.pause.hold();
-            caller.ask(Speaker::Gateway, question).await
-        };
-        let answer = match answer {
-            Ok(answer) => answer,
-            Err(error) => return unable(&error.message, error.hint),
-        };
-        let accepted = answer.get("action").and_then(Value::as_str) == Some("accept");
-        match answer.pointer("/content/decision").and_then(Value::as_str).filter(|_| accepted) {
-            Some(ONCE) => Settled::Granted(Approval::Once),
-            Some(RUN) => {
-                self.consents.grant(wanted);
-                Settled::Granted(Approval::Run)
+        match self.decision(&**caller, self.message(asked, &because, calls), &name).await {
+            Decision::Granted(how) => {
+                self.remember(how, wanted).await;
+                Settled::Granted(how)
             }
-            Some(SESSION) => {
-                for consent in wanted {
-                    if let Err(error) = self.context.session.approvals.grant(consent).await {
-                        tracing::warn!(%error, "an approval for the session is kept for the run alone");
-                        self.consents.grant(wanted);
-                    }
-                }
-                Settled::Granted(Approval::Session)
-            }
-            decision => {
-                let why = match decision {
-                    Some(DENY) => format!("the user denied {name}"),
-                    _ => format!("the user did not decide about {name}"),
-                };
+            Decision::Denied(why) => {
                 self.consents.refuse(wanted, &why);
                 Settled::Refused(denied(why))
             }
+            Decision::Unable(error) => {
+                Settled::Refused(Error { message: format!("{needs}, and {}", error.message), ..error })
+            }
+        }
+    }
+
+    async fn remember(&self, how: Approval, wanted: &[Consent]) {
+        if how == Approval::Run {
+            self.consents.grant(wanted);
+        }
+        for consent in wanted.iter().filter(|_| how == Approval::Session) {
+            if let Err(error) = self.context.session.approvals.grant(consent).await {
+                tracing::warn!(%error, "an approval for the session is kept for the run alone");
+                self.consents.grant(wanted);
+            }
+        }
+    }
+
+    /// Asks the user about `name`.
+    pub(super) async fn decision(&self, caller: &dyn Caller, message: String, name: &str) -> Decision {
+        let params = json!({"message": message, "requestedSchema": form()});
+        let answer = {
+            let _held = self.pause.hold();
+            caller.ask(Speaker::Gateway, Question { ask: Ask::Elicitation, params, name: None }).await
+        };
+        let answer = match answer {
+            Ok(answer) => answer,
+            Err(error) => return Decision::Unable(Error { code: ErrorCode::ApprovalDenied, ..error }),
+        };
+        let accepted = answer.get("action").and_then(Value::as_str) == Some("accept");
+        match answer.pointer("/content/decision").and_then(Value::as_str).filter(|_| accepted) {
+            Some(ONCE) => Decision::Granted(Approval::Once),
+            Some(RUN) => Decision::Granted(Approval::Run),
+            Some(SESSION) => Decision::Granted(Approval::Session),
+            Some(DENY) => Decision::Denied(format!("the user denied {name}")),
+            _ => Decision::Denied(format!("the user did not decide about {name}")),
         }
     }
 
@@ -300,11 +330,11 @@ fn form() -> Value {
     })
 }
 
-fn denied(why: String) -> Error {
+pub(super) fn denied(why: String) -> Error {
     Error::new(ErrorCode::ApprovalDenied, why)
 }
 
-fn consent(asked: &Asked<'_>, reason: &Reason) -> Consent {
+pub(super) fn consent(asked: &Asked<'_>, reason: &Reason) -> Consent {
     let tool = asked.operation.name().into_owned();
     let digest = match asked.operation {
         Operation::Tool { definition, .. } => definition.clone(),

@@ -8,11 +8,12 @@
 //! 4. ask the `policy`, and the user if a rule says so, before anything is counted or sent;
 //! 5. charge the budgets, within the rate limits, and wait for a free slot;
 //! 6. put the call on record, check whether the rules have changed meanwhile, and call the server through the router;
-//! 7. add the server to the taint, normalise the answer, redact errors, close the record.
+//! 7. add the server to the taint, normalise the answer, learn its shape, redact errors, close the record.
 
 mod arguments;
 mod attachments;
 mod audit;
+mod check;
 mod consent;
 mod context;
 #[cfg(any(test, feature = "fuzzing"))]
@@ -21,6 +22,7 @@ mod ledger;
 mod normalise;
 mod ops;
 mod placeholders;
+mod planned;
 mod policy;
 mod record;
 mod recorder;
@@ -56,6 +58,7 @@ use crate::upstream::{self, Answer, Operation, Progress, Step, TraceContext};
 pub use arguments::Validators;
 pub use attachments::{Attachments, Settled, address, resource_uri};
 pub use audit::Audit;
+pub use check::{Judgement, Mistake, Plan, similar};
 pub use consent::{Approval, Approver};
 pub use context::ExecutionContext;
 pub use ledger::Ledger;
@@ -276,7 +279,7 @@ impl Broker {
             Ok(admitted) if admitted.is_planned => {
                 call.planned();
                 self.taint.receive(&asked.entry.name);
-                Ok(sample::of(asked.stub.and_then(|stub| stub.definition.get("outputSchema"))))
+                Ok(self.sample(asked))
             }
             Ok(admitted) => self.pay_and_send(&mut call, asked, &admitted).await,
         };
@@ -379,9 +382,22 @@ impl Broker {
         if inside > memory::SMALL {
             room.hold(memory::ANSWERS.wait_for(inside).await.map_err(|full| no_room(asked, &full))?);
         }
-        let (bytes, value) = task::work_on(bytes, || self.normalise(asked, answer));
+        let (bytes, value) = task::work_on(bytes, || {
+            let (bytes, value) = self.normalise(asked, answer);
+            if let (Ok(value), Some(stub), Operation::Tool { arguments, .. }) = (&value, asked.stub, asked.operation) {
+                asked.entry.observed.learn(stub, arguments, value);
+            }
+            (bytes, value)
+        });
         call.received(bytes);
         value
+    }
+
+    /// The answer to a planned call: by the tool's output schema, else by the observed shape.
+    fn sample(&self, asked: &Asked<'_>) -> Value {
+        let Some(stub) = asked.stub else { return Value::Null };
+        let observed = asked.entry.observed.of(stub).and_then(|observed| observed.schema);
+        sample::of(stub.definition.get("outputSchema").or(observed.as_ref()))
     }
 
     /// The answer as scripts see it, and its size in bytes.

@@ -49,8 +49,14 @@ impl Sight for Broker {
 }
 
 impl Broker {
+    /// Discovery of the execution's session.
+    pub(super) fn discovery<'a>(&'a self, sight: Option<&'a dyn Sight>) -> Discovery<'a> {
+        let lowered = self.context.limits.lowered();
+        Discovery { catalog: &self.context.catalog, session: &self.context.session, lowered, sight }
+    }
+
     async fn perform_op(&self, call: u64, op: Op) -> Result<Json> {
-        let discovery = Discovery { catalog: &self.context.catalog, session: &self.context.session, sight: Some(self) };
+        let discovery = self.discovery(Some(self));
         if !matches!(op, Op::Tool { .. } | Op::ReadResource { .. } | Op::Prompt { .. }) {
             self.ledger.charge_discovery()?;
         }
@@ -194,7 +200,7 @@ impl Broker {
                 "server": hit.server.ident,
                 "tool": hit.tool.ident,
                 "path": Catalog::stub_path(hit.server, hit.tool),
-                "signature": hit.tool.signature,
+                "signature": hit.tool.signature_with(hit.server.observed.of(hit.tool).as_ref()),
                 "summary": hit.tool.summary,
             })
         };

@@ -34,6 +34,9 @@ pub struct CallRecord {
     /// True once it was sent.
     #[serde(skip)]
     pub sent: bool,
+    /// True if the tool is not annotated as read-only.
+    #[serde(skip)]
+    pub is_write: bool,
     /// Its span.
     #[serde(skip)]
     pub id: Option<CallId>,
@@ -128,7 +131,7 @@ impl CallRecord {
         let args = asked.operation.arguments();
         let record = Self::written(call, asked.entry.ident.clone(), asked.what().into_owned(), &args, labels);
         let args = asked.written.map_or(record.args, preview);
-        Self { args, method: Some(asked.operation.method()), ..record }
+        Self { args, method: Some(asked.operation.method()), is_write: !asked.is_read(), ..record }
     }
 
     /// Record of an invalid call, as the script wrote it.
@@ -142,6 +145,7 @@ impl CallRecord {
             call,
             began: SystemTime::now(),
             sent: false,
+            is_write: false,
             id: None,
             method: None,
             server,

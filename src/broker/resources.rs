@@ -21,7 +21,7 @@ impl Broker {
     /// # Errors
     /// `INVALID_ARGS` for an invalid path or range of lines; for a single resource any error of its reading.
     pub async fn cat(&self, call: u64, paths: &[String], lines: Option<&str>) -> Result<String> {
-        let discovery = Discovery { catalog: &self.context.catalog, session: &self.context.session, sight: None };
+        let discovery = self.discovery(None);
         self.read_files(call, &discovery, paths, lines).await
     }
 

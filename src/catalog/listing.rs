@@ -257,7 +257,11 @@ impl Catalog {
         if let Some(held) = hit.server.quarantine.get(&hit.tool.ident) {
             return format!("{}  {held}", Self::stub_path(hit.server, hit.tool));
         }
-        format!("{path}{state}  {name}{}  {}", short_signature(hit.tool), hit.tool.summary).trim_end().to_owned()
+        let observed = hit.server.observed.of(hit.tool);
+        let result = observed.and_then(|observed| hit.tool.result_of(&observed));
+        let result = result.map(|result| format!(" -> {result}")).unwrap_or_default();
+        let line = format!("{path}{state}  {name}{}{result}  {}", short_signature(hit.tool), hit.tool.summary);
+        line.trim_end().to_owned()
     }
 
     /// Names of the other tools in a hit's server or category, if those are few; without those that `is_hit`.

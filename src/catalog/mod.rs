@@ -31,6 +31,8 @@ const OFFER_SHARE: f32 = 0.5;
 /// One hit in this many may be a resource or prompt.
 const OFFER_PART: usize = 4;
 
+/// Share of its score that a hit of a server that does not answer counts with.
+const SILENT_SHARE: f32 = 0.5;
 /// Most hits of a query that nothing matches well.
 const MAX_WEAK: usize = 2;
 
@@ -268,11 +270,13 @@ impl Catalog {
     ) -> Result<Vec<Hit<'_>>, Halt> {
         let folder = self.folder(path, meter)?;
         let keep = |id: usize| self.tools.get(id).is_some_and(|tool| self.is_in(*tool, folder));
-        let Ranked { hits, .. } = self.ranked_hits(query, limit, keep, meter)?;
-        Ok(hits.into_iter().take(limit).filter_map(|(id, score)| self.hit(id, score)).collect())
+        let Ranked { mut hits, .. } = self.ranked_hits(query, limit, keep, meter)?;
+        hits.truncate(limit);
+        self.answering_first(&mut hits);
+        Ok(hits.into_iter().filter_map(|(id, score)| self.hit(id, score)).collect())
     }
 
-    /// Twice as many hits as asked for: without fillers, and servers that answer before those that do not.
+    /// Twice as many hits as asked for, without fillers; those of servers that do not answer count less.
     fn ranked_hits(
         &self,
         query: &str,
@@ -284,17 +288,25 @@ impl Catalog {
         let best = ranked.hits.first().map_or(0.0, |(_, score)| *score);
         ranked.hits.retain(|(_, score)| *score >= best * self.index.least_share());
         ranked.hits.truncate(if ranked.is_weak { MAX_WEAK } else { usize::MAX });
-        ranked.hits.sort_by_cached_key(|(id, _)| self.owner(*id).is_some_and(ServerEntry::comes_last));
+        for (id, score) in &mut ranked.hits {
+            *score *= if self.comes_last(*id) { SILENT_SHARE } else { 1.0 };
+        }
+        ranked.hits.sort_by(|a, b| b.1.total_cmp(&a.1));
         Ok(ranked)
     }
 
-    /// Server of a document of the index.
-    fn owner(&self, id: usize) -> Option<&ServerEntry> {
+    /// Puts hits of servers that answer before those that do not.
+    fn answering_first(&self, hits: &mut [(usize, f32)]) {
+        hits.sort_by_cached_key(|(id, _)| self.comes_last(*id));
+    }
+
+    /// True for a document of the index whose server does not answer.
+    fn comes_last(&self, id: usize) -> bool {
         let server = match id.checked_sub(self.tools.len()) {
             None => self.tools.get(id).map(|tool| tool.server),
             Some(offer) => self.offers.get(offer).and_then(|node| node.server()),
         };
-        server.and_then(|server| self.servers.get(server)).map(|server| &**server)
+        server.and_then(|server| self.servers.get(server)).is_some_and(|server| server.comes_last())
     }
 
     /// Documents of the index that match `query` under `folder`: tools, then resources and prompts that match as well;
@@ -306,12 +318,14 @@ impl Catalog {
         };
         let Ranked { hits, is_weak } = self.ranked_hits(query, limit, keep, meter)?;
         let best = hits.iter().map(|(_, score)| *score).fold(0.0, f32::max);
-        let (tools, others): (Vec<_>, Vec<_>) = hits.into_iter().partition(|(id, _)| *id < self.tools.len());
+        let (mut tools, others): (Vec<_>, Vec<_>) = hits.into_iter().partition(|(id, _)| *id < self.tools.len());
         let mut others: Vec<_> = others.into_iter().filter(|(_, score)| *score >= best * OFFER_SHARE).collect();
         // Callable tools come first; a few resources and prompts follow, more of them where tools are few.
         others.truncate(limit.saturating_sub(tools.len()).max(limit / OFFER_PART));
-        let room = limit - others.len();
-        Ok((tools.into_iter().take(room).chain(others).collect(), is_weak))
+        tools.truncate(limit - others.len());
+        self.answering_first(&mut tools);
+        tools.extend(others);
+        Ok((tools, is_weak))
     }
 
     /// Searches for each step of a task: `limit` hits per query under the folder `path`, fused by reciprocal rank, each

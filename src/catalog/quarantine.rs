@@ -4,7 +4,7 @@
 use std::borrow::Cow;
 
 use serde_json::Value;
-use stubgen::ToolStub;
+use stubgen::{Observed, ToolStub};
 
 use super::View;
 use crate::manifest::{Quarantined, ServerEntry};
@@ -39,10 +39,15 @@ fn json(stub: &ToolStub, held: &Quarantined) -> String {
 }
 
 /// The file of all signatures, with a line for each quarantined tool.
-pub(super) fn init(entry: &ServerEntry) -> Cow<'_, str> {
-    let text = entry.stubs.init_pyi.as_str();
+pub(super) fn init(entry: &ServerEntry, observed: impl Fn(&ToolStub) -> Option<Observed>) -> Cow<'_, str> {
+    let seen = |tool: &ToolStub| observed(tool).filter(|_| !entry.quarantine.contains_key(&tool.ident));
+    let is_seen = |tool: &ToolStub| seen(tool).is_some_and(|observed| observed.schema.is_some());
+    let text: Cow<'_, str> = match entry.stubs.tools.iter().any(is_seen) {
+        true => entry.stubs.init_pyi_with(seen).into(),
+        false => entry.stubs.init_pyi.as_str().into(),
+    };
     if entry.quarantine.is_empty() {
-        return text.into();
+        return text;
     }
     let held = entry.quarantine.iter().map(|(tool, held)| format!("# {tool}: {held}\n"));
     format!("{}\n{}", text.trim_end(), held.collect::<String>()).into()

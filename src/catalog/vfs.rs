@@ -201,6 +201,16 @@ impl Catalog {
     /// Text of a file; `None` for a folder, and for a resource, whose text the server has.
     #[must_use]
     pub fn read(&self, node: Node) -> Option<Cow<'_, str>> {
+        self.read_with(node, |entry, tool| entry.observed.of(tool))
+    }
+
+    /// Like [`Catalog::read`], with other observations of results than the gateway's own.
+    #[must_use]
+    pub fn read_with(
+        &self,
+        node: Node,
+        observed: impl Fn(&ServerEntry, &stubgen::ToolStub) -> Option<stubgen::Observed>,
+    ) -> Option<Cow<'_, str>> {
         let names = || self.servers.iter().map(|s| (s.ident.as_str(), s.name.as_str())).collect::<Vec<_>>();
         Some(match node {
             Node::Root | Node::Server(_) | Node::Category(..) | Node::Resources(_) | Node::Prompts(_) => return None,
@@ -208,7 +218,10 @@ impl Catalog {
             Node::Prompt(server, prompt) => self.prompt_md(server, prompt).into(),
             Node::ForgePyi => stubgen::forge_pyi(&names()).into(),
             Node::ForgeDts => stubgen::forge_dts(&names()).into(),
-            Node::Init(server) => quarantine::init(&self.servers[server]),
+            Node::Init(server) => {
+                let entry = &self.servers[server];
+                quarantine::init(entry, |tool| observed(entry, tool))
+            }
             Node::Readme(server) => self.readme(&self.servers[server]).into(),
             Node::Stderr(server) => self.servers[server].stderr().unwrap_or_default().into(),
             Node::Tool(server, tool, view) => {
@@ -217,10 +230,11 @@ impl Catalog {
                 if let Some(held) = entry.quarantine.get(&stub.ident) {
                     return Some(quarantine::view(stub, held, view).into());
                 }
+                let observed = observed(entry, stub);
                 match view {
-                    View::Pyi => stub.pyi.as_str().into(),
-                    View::Dts => stub.dts().into(),
-                    View::Md => stub.md().into(),
+                    View::Pyi => stub.pyi_with(observed.as_ref()),
+                    View::Dts => stub.dts_with(observed.as_ref()).into(),
+                    View::Md => stub.md_with(observed.as_ref()).into(),
                     View::Json => stub.json().into(),
                 }
             }

@@ -35,6 +35,7 @@ pub(super) async fn call(global: &Global, args: CallArgs, ui: Ui) -> Result<Exit
         value = context.request("call", async |broker| broker.call_tool(1, &server, &tool, &args).await) => value?,
         () = super::signals::interrupted() => return Ok(ExitCode::from(130)),
     };
+    gateway.save_observed().await;
     ui.json(&value.redacted(Surface::Answer(gateway.config().redaction)).to_string());
     Ok(ExitCode::SUCCESS)
 }

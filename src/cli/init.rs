@@ -191,5 +191,5 @@ const STARTER: &str = r#"# ForgeFS configuration. Every key is explained in forg
 #cpu = "5s"
 #wall = "120s"
 #heap = "64MiB"
-#calls = 50
+#calls = 1000
 "#;

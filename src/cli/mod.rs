@@ -4,6 +4,7 @@ mod audit;
 mod auth;
 mod browse;
 mod call;
+mod check;
 mod demo;
 mod doctor;
 pub mod init;
@@ -13,6 +14,7 @@ mod serve;
 mod signals;
 mod stubs;
 mod ui;
+mod workflow;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -83,6 +85,8 @@ enum Command {
     Serve,
     /// Run a script: its value on stdout, captured output on stderr
     Run(run::RunArgs),
+    /// Find what is wrong with scripts, and what they may do, without running them
+    Check(check::CheckArgs),
     /// List servers, categories or tools
     Ls(browse::LsArgs),
     /// Read stubs and documentation
@@ -99,7 +103,7 @@ enum Command {
     Reload,
     /// Check configuration, servers and sandbox
     Doctor,
-    /// What agents ran, what it called, and what they had read before
+    /// Show executions, their calls, and the stubs read before
     Audit(audit::AuditArgs),
     /// Write a first forge.toml, with the servers of other MCP hosts if asked to
     Init(init::InitArgs),
@@ -118,6 +122,7 @@ Examples:
   forgefs ls /github                    list the tools of a server
   forgefs search 'create issue'         find a tool
   forgefs run triage.star --json        run a script
+  forgefs check triage.star             find its mistakes, and what it may do
   forgefs --catalog tools.json ls       look at a tool list without a server
 
 Exit codes: 0 done, 1 the script or the check failed, 2 usage or configuration,
@@ -173,6 +178,7 @@ async fn dispatch(cli: Cli, ui: Ui) -> Result<ExitCode, Failure> {
     match cli.command.unwrap_or(Command::Serve) {
         Command::Serve => serve::serve(global).await,
         Command::Run(args) => run::run(global, args, ui).await,
+        Command::Check(args) => check::check(global, args, ui).await,
         Command::Ls(args) => browse::ls(global, args, ui).await,
         Command::Cat(args) => browse::cat(global, args, ui).await,
         Command::Search(args) => browse::search(global, args, ui).await,

@@ -41,7 +41,7 @@ pub(super) struct RunArgs {
 }
 
 #[derive(Clone, Copy, ValueEnum)]
-enum Lang {
+pub(super) enum Lang {
     #[value(alias = "js", alias = "typescript", alias = "ts")]
     Javascript,
     #[value(alias = "star")]
@@ -49,7 +49,7 @@ enum Lang {
 }
 
 pub(super) async fn run(global: &Global, args: RunArgs, ui: Ui) -> Result<ExitCode, Failure> {
-    let language = language(&args)?;
+    let language = language(args.lang, &args.file)?;
     let code = read(&args.file)?;
     let timeout = args.timeout.map(timeout).transpose()?;
     let gateway = global.gateway(global.load(true)?)?;
@@ -60,10 +60,12 @@ pub(super) async fn run(global: &Global, args: RunArgs, ui: Ui) -> Result<ExitCo
     let request = Request { language, code, timeout, dry_run: args.dry_run };
     let context = ExecutionContext { approver: super::approver(args.yes), ..gateway.execution_context(&session) };
     let execution = tokio::select! {
-        execution = context.execute(request) => execution,
+        execution = context.execute(request) => Some(execution),
         // Leaving this branch kills the script and its calls.
-        () = super::signals::interrupted() => return Ok(ExitCode::from(130)),
+        () = super::signals::interrupted() => None,
     };
+    gateway.save_observed().await;
+    let Some(execution) = execution else { return Ok(ExitCode::from(130)) };
     print(&execution, args.json, ui)?;
     Ok(exit_code(&execution))
 }
@@ -75,16 +77,16 @@ fn timeout(seconds: f64) -> Result<Duration, Failure> {
     }
 }
 
-fn language(args: &RunArgs) -> Result<Language, Failure> {
-    match (args.lang, args.file.extension().and_then(|extension| extension.to_str())) {
+pub(super) fn language(given: Option<Lang>, file: &Path) -> Result<Language, Failure> {
+    match (given, file.extension().and_then(|extension| extension.to_str())) {
         (Some(Lang::Javascript), _) | (None, Some("js" | "mjs" | "ts" | "mts")) => Ok(Language::Javascript),
         (Some(Lang::Starlark), _) | (None, Some("star" | "bzl" | "py")) => Ok(Language::Starlark),
-        (None, _) => Err(Failure::usage(format!("the language of {} is not clear", args.file.display()))
+        (None, _) => Err(Failure::usage(format!("the language of {} is not clear", file.display()))
             .hint("--lang javascript or --lang starlark")),
     }
 }
 
-fn read(file: &Path) -> Result<String, Failure> {
+pub(super) fn read(file: &Path) -> Result<String, Failure> {
     let wrong = |error: std::io::Error| Failure::usage(format!("{}: {error}", file.display()));
     let mut bytes = Vec::new();
     if file == Path::new("-") {
@@ -110,7 +112,7 @@ fn print(execution: &Execution, json: bool, ui: Ui) -> Result<(), Failure> {
         ui.note(&format!("note: {note}"));
     }
     if execution.dry_run {
-        ui.note(&execution.plan());
+        ui.note(&execution.dry_calls());
     }
     match (&execution.value, &execution.error) {
         (Some(value), _) => ui.json(value.get()),

@@ -25,12 +25,14 @@ pub(super) async fn serve(global: &Global) -> Result<ExitCode, Failure> {
     });
     let (wanted, told) = (gateway.metrics_wanted(), Arc::clone(&gateway));
     let text: telemetry::Text = Arc::new(move || told.metrics_text());
-    tokio::select! {
-        served = server::serve_stdio(Arc::clone(&gateway)) => served?,
-        () = following => {}
-        () = kept_up(async || telemetry::serve(wanted.clone(), Arc::clone(&text)).await) => {}
-        () = signals::asked_to_end() => {}
-    }
+    let served = tokio::select! {
+        served = server::serve_stdio(Arc::clone(&gateway)) => served,
+        () = following => Ok(()),
+        () = kept_up(async || telemetry::serve(wanted.clone(), Arc::clone(&text)).await) => Ok(()),
+        () = signals::asked_to_end() => Ok(()),
+    };
+    gateway.save_observed().await;
+    served?;
     Ok(ExitCode::SUCCESS)
 }
 

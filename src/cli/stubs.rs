@@ -6,14 +6,18 @@ mod tree;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
+use stubgen::ToolStub;
 
 use super::ui::Ui;
 use super::{Failure, Global};
 use crate::catalog::Catalog;
-use crate::manifest::{LOCK, ServerState};
+use crate::manifest::{LOCK, ServerEntry, ServerState};
+
+use tree::ByServer;
 
 #[derive(Args)]
 pub(super) struct StubsArgs {
@@ -31,6 +35,10 @@ enum StubsCommand {
         /// Tool list from a file instead of the configured servers; may be repeated
         #[arg(long, value_name = "FILE")]
         from: Vec<PathBuf>,
+        /// Take the observed shapes of results into the stubs of tools that declare none; observed.json has them, and
+        /// `stubs check` takes them from there
+        #[arg(long, conflicts_with = "from")]
+        observed: bool,
     },
     /// Compare a written tree with what would be written now; exit 1 on any difference
     Check {
@@ -47,22 +55,27 @@ enum StubsCommand {
 
 pub(super) async fn run(global: &Global, args: StubsArgs, ui: Ui) -> Result<ExitCode, Failure> {
     match args.command {
-        StubsCommand::Generate { out, from } => {
-            let files = made(global, from, ui).await?;
+        StubsCommand::Generate { out, from, observed } => {
+            let catalog = current(global, from, ui).await?;
+            let files = if observed { observed_files(&catalog)? } else { files(&catalog, &ByServer::new()) };
             let written = tree::write(&out, &files)?;
             ui.out(&format!("{} files in {}, {written} of them changed", files.len(), out.display()));
             Ok(ExitCode::SUCCESS)
         }
         StubsCommand::Check { dir, from, format } => {
-            let drift = tree::compare(&dir, &made(global, from, ui).await?)?;
+            let (observed, text) = tree::observed(&dir)?;
+            let catalog = current(global, from, ui).await?;
+            let mut files = files(&catalog, &observed);
+            files.extend(text.map(|text| (tree::OBSERVED.to_owned(), text)));
+            let drift = tree::compare(&dir, &files)?;
             report::print(&dir, &drift, format, ui)?;
             Ok(ExitCode::from(u8::from(!drift.is_empty())))
         }
     }
 }
 
-/// The tree as it would be written now. A server that cannot be reached is an error: its stubs would vanish.
-async fn made(global: &Global, from: Vec<PathBuf>, ui: Ui) -> Result<tree::Files, Failure> {
+/// The current catalog. A server that cannot be reached is an error: its stubs would vanish.
+async fn current(global: &Global, from: Vec<PathBuf>, ui: Ui) -> Result<Arc<Catalog>, Failure> {
     let gateway = match from.is_empty() {
         true => {
             let mut config = global.load(false)?;
@@ -86,14 +99,31 @@ async fn made(global: &Global, from: Vec<PathBuf>, ui: Ui) -> Result<tree::Files
     });
     match down {
         Some(message) => Err(Failure { exit: 3, message, hint: Some("--from FILE works without servers".to_owned()) }),
-        None => Ok(files(&catalog)),
+        None => Ok(catalog),
     }
 }
 
-fn files(catalog: &Catalog) -> tree::Files {
+/// The tree with the shapes observed so far, and the file that has them.
+fn observed_files(catalog: &Catalog) -> Result<tree::Files, Failure> {
+    let mut observed = ByServer::new();
+    for server in catalog.servers() {
+        let is_current = |digest: &str| server.stubs.tools.iter().any(|tool| tool.full_digest() == digest);
+        observed.insert(server.ident.clone(), server.observed.shapes().reviewed(is_current));
+    }
+    let text = serde_json::to_string_pretty(&observed).map_err(|error| Failure::internal(error.to_string()))?;
+    let mut files = files(catalog, &observed);
+    files.insert(tree::OBSERVED.to_owned(), format!("{text}\n"));
+    Ok(files)
+}
+
+/// The tree as it would be written now. Of what was observed, only `observed` counts.
+fn files(catalog: &Catalog, observed: &ByServer) -> tree::Files {
     let mut files = tree::Files::new();
     for node in catalog.every_file() {
-        if let Some(text) = catalog.read(node) {
+        let known = |server: &ServerEntry, tool: &ToolStub| {
+            Some(observed.get(&server.ident)?.get(&tool.full_digest())?.observed())
+        };
+        if let Some(text) = catalog.read_with(node, known) {
             files.insert(catalog.path(node).trim_start_matches('/').to_owned(), text.into_owned());
         }
     }

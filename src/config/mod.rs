@@ -490,6 +490,29 @@ pub struct Limits {
     pub stash_value_bytes: usize,
 }
 
+impl Limits {
+    /// Limits of a run that are lower than the defaults, in words for a script's author; `None` if none is.
+    #[must_use]
+    pub fn lowered(&self) -> Option<String> {
+        let usual = Self::default();
+        let time = |limit: Duration| humantime::format_duration(limit).to_string();
+        let size =
+            |bytes: u64| if bytes >= 1 << 20 { format!("{} MiB", bytes >> 20) } else { format!("{} KiB", bytes >> 10) };
+        let told = [
+            (self.calls < usual.calls).then(|| format!("{} calls", self.calls)),
+            (self.wall < usual.wall).then(|| time(self.wall)),
+            (self.cpu < usual.cpu).then(|| format!("{} of CPU", time(self.cpu))),
+            (self.heap_bytes < usual.heap_bytes).then(|| format!("{} of memory", size(self.heap_bytes))),
+            (self.args_bytes < usual.args_bytes)
+                .then(|| format!("{} of arguments a call", size(self.args_bytes as u64))),
+            (self.output_bytes < usual.output_bytes).then(|| format!("{} of output", size(self.output_bytes as u64))),
+            (self.code_bytes < usual.code_bytes).then(|| format!("{} of code", size(self.code_bytes as u64))),
+        ];
+        let told: Vec<String> = told.into_iter().flatten().collect();
+        (!told.is_empty()).then(|| format!("Limits of a script here: {}.", told.join(", ")))
+    }
+}
+
 impl Default for Limits {
     fn default() -> Self {
         Self {
@@ -498,7 +521,7 @@ impl Default for Limits {
             heap_bytes: 64 << 20,
             code_bytes: 64 << 10,
             output_bytes: 256 << 10,
-            calls: 50,
+            calls: 1_000,
             concurrency: 8,
             args_bytes: 1 << 20,
             answer_bytes: 10 << 20,
@@ -578,10 +601,12 @@ pub struct Manifest {
     pub cache: Option<PathBuf>,
     /// Servers that are started or listed at once; calls start theirs beside them.
     pub startup_concurrency: usize,
+    /// True if the shapes of answers are learned, for stubs of tools that declare none.
+    pub observe: bool,
 }
 
 impl Default for Manifest {
     fn default() -> Self {
-        Self { refresh: None, pin: None, cache: None, startup_concurrency: 16 }
+        Self { refresh: None, pin: None, cache: None, startup_concurrency: 16, observe: true }
     }
 }

@@ -74,11 +74,13 @@ pub enum FlowAction {
 }
 
 /// Approval of a tool's calls, least strict first.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub enum Approval {
     /// Never.
     #[default]
     Never,
+    /// Once for all planned calls of a script, unless the tool is annotated as read-only.
+    Plan,
     /// Unless the tool is annotated as read-only.
     Writes,
     /// Each time.
@@ -108,7 +110,7 @@ const RELAYS: &[(&str, Relay)] = &[("ask", Relay::Ask), ("never", Relay::Never)]
 const ISOLATIONS: &[(&str, Isolation)] = &[("strict", Isolation::Strict), ("open", Isolation::Open)];
 const ACTIONS: &[(&str, FlowAction)] = &[("deny", FlowAction::Deny), ("approve", FlowAction::Approve)];
 const APPROVALS: &[(&str, Approval)] =
-    &[("never", Approval::Never), ("writes", Approval::Writes), ("always", Approval::Always)];
+    &[("never", Approval::Never), ("plan", Approval::Plan), ("writes", Approval::Writes), ("always", Approval::Always)];
 
 /// Checks groups and flows against the configured servers.
 pub(super) fn policy(

@@ -164,6 +164,7 @@ pub(super) struct RawManifest {
     pub(super) pin: Option<String>,
     pub(super) cache: Option<String>,
     pub(super) startup_concurrency: Option<i64>,
+    pub(super) observe: Option<bool>,
 }
 
 #[derive(Debug, Default, Deserialize)]

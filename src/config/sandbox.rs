@@ -144,5 +144,6 @@ pub(super) fn manifest(values: Values<'_>, raw: RawManifest) -> Result<Manifest,
         None => values.own_folder("XDG_CACHE_HOME", ".cache"),
     };
     let starts = values.count(&key.key("startup_concurrency"), raw.startup_concurrency, 16, 1..=1_000)?;
-    Ok(Manifest { refresh, pin, cache, startup_concurrency: starts as usize })
+    let observe = raw.observe.unwrap_or(true);
+    Ok(Manifest { refresh, pin, cache, startup_concurrency: starts as usize, observe })
 }

@@ -3,38 +3,16 @@
 use std::fmt::Write as _;
 
 use serde::Serialize;
-use serde_json::Value;
+use serde_json::{Value, json};
 use wire::{ErrorCode, ScriptError, ScriptErrorKind};
 
-use crate::broker::{Broker, CallRecord};
-use crate::catalog::Catalog;
-use crate::error::{Behaviour, code_name, did_you_mean, nearest};
+use crate::broker::{Broker, CallRecord, Mistake, similar};
+use crate::error::{Behaviour, code_name, did_you_mean};
 use crate::outcome::Outcome;
 use crate::redact::{self, Outgoing as _, Redaction, Results, Surface};
 use crate::sandbox::{Failure, Script};
 use crate::text::{head, push_visible};
 
-/// Globals of every script besides the servers.
-const API: &[&str] = &[
-    "forge",
-    "manifest",
-    "console",
-    "setTimeout",
-    "call_tool",
-    "try_call",
-    "parallel",
-    "defer",
-    "read_resource",
-    "prompt",
-    "stash",
-    "results",
-    "ls",
-    "cat",
-    "search",
-    "json",
-    "print",
-    "struct",
-];
 /// Most frames of a trace.
 const MAX_TRACE: usize = 8;
 /// Most characters of the source line around the error.
@@ -75,6 +53,9 @@ pub struct Failed {
     /// Structured data of the tool's error.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub data: Option<Value>,
+    /// True if the script was not run: `data.mistakes` has all that is wrong with it.
+    #[serde(skip)]
+    pub is_unrun: bool,
 }
 
 impl Failed {
@@ -130,6 +111,7 @@ impl Failed {
             trace: Vec::new(),
             call: None,
             data: None,
+            is_unrun: false,
         }
     }
 
@@ -143,13 +125,21 @@ impl Failed {
             || undefined_name(&error.message).and_then(|name| did_you_mean(&similar(name, &broker.context().catalog)));
         let fix = match &error.error {
             Some(call) => call.suggested_fix.clone(),
-            None => meant(),
+            None => error.fix.clone().or_else(meant),
         };
-        let mut failed = Self::plain(code, error.message.clone(), fix.as_deref());
+        let (message, fix) = match error.kind {
+            ScriptErrorKind::Stopped => {
+                let own = error.message.strip_prefix("Error: ").or(error.message.strip_prefix("fail: "));
+                let message = format!("the script stopped itself: {}", own.unwrap_or(&error.message));
+                (message, Some("its own `throw` or `fail` ended it: look at the condition before that line".to_owned()))
+            }
+            _ => (error.message.clone(), fix),
+        };
+        let mut failed = Self::plain(code, message, fix.as_deref());
         failed.limit = limit_of(error.kind);
         // What a worker says of itself is bounded like everything else that it says.
         failed.message = shortened(failed.message, MAX_MESSAGE);
-        failed.suggested_fix = shortened(failed.suggested_fix, MAX_FIX);
+        failed.suggested_fix = shortened(visible(&failed.suggested_fix), MAX_FIX);
         let place = |line, column| script.map_or((line, column), |script| script.original(line, column));
         (failed.line, failed.column) = place(error.line, error.column);
         failed.source_line = source_line(source, failed.line, failed.column);
@@ -164,6 +154,21 @@ impl Failed {
         failed
     }
 
+    /// The failure of a script that was not run for its mistakes, by place.
+    pub(super) fn unrun(first: &Mistake, all: &[Mistake], source: &str, broker: &Broker) -> Self {
+        let (line, column) = (first.line, first.column);
+        let records = broker.ledger().records();
+        Self {
+            line,
+            column,
+            source_line: source_line(source, line, column),
+            call: records.into_iter().find(|record| record.error.as_deref() == Some(first.message.as_str())),
+            data: serde_json::to_value(all).ok().map(|mistakes| json!({ "mistakes": mistakes })),
+            is_unrun: true,
+            ..Self::plain(first.code, first.message.clone(), Some(&first.suggested_fix))
+        }
+    }
+
     /// Redacts all texts.
     pub(super) fn redacted(self, redaction: Redaction<'_>) -> Self {
         Self {
@@ -174,6 +179,16 @@ impl Failed {
             data: self.data.map(|data| data.redacted(redaction)),
             call: self.call.map(|call| call.redacted(redaction)),
             ..self
+        }
+    }
+
+    /// The mistakes behind the first one, and that nothing ran.
+    fn others(&self) -> String {
+        let all = self.data.as_ref().and_then(|data| data.get("mistakes")?.as_array()).map_or(&[][..], Vec::as_slice);
+        let rest: String = all.iter().skip(1).filter_map(mistake).collect();
+        match rest.is_empty() {
+            true => "\nfound before the script ran: no call was made".to_owned(),
+            false => format!("\nand {} more:{rest}\nfound before the script ran: no call was made", all.len() - 1),
         }
     }
 
@@ -204,13 +219,28 @@ impl Failed {
         if let Some(call) = &self.call {
             let _ = write!(text, "\ncall: {}.{}({})", call.server, call.tool, call.args);
         }
-        if let Some(data) = &self.data {
+        if let Some(data) = self.data.as_ref().filter(|_| !self.is_unrun) {
             let data = data.to_string();
             let _ = write!(text, "\ndata: {}", head(&data, 1000));
         }
         let _ = write!(text, "\nfix: {}", self.suggested_fix);
+        if self.is_unrun {
+            text.push_str(&self.others());
+        }
         text
     }
+}
+
+/// Text of a mistake, as `data.mistakes` has it.
+fn mistake(mistake: &Value) -> Option<String> {
+    let text = |key: &str| mistake.get(key)?.as_str();
+    let (line, column) = (mistake.get("line")?, mistake.get("column")?);
+    Some(format!(
+        "\n  line {line}, column {column}: {}: {}\n    fix: {}",
+        text("code")?,
+        text("message")?,
+        text("suggested_fix")?
+    ))
 }
 
 fn visible(text: &str) -> String {
@@ -230,7 +260,9 @@ fn shortened(text: String, limit: usize) -> String {
 fn code_of(kind: ScriptErrorKind) -> ErrorCode {
     match kind {
         ScriptErrorKind::Syntax => ErrorCode::SyntaxError,
-        ScriptErrorKind::Script | ScriptErrorKind::Call | ScriptErrorKind::Stalled => ErrorCode::ScriptError,
+        ScriptErrorKind::Script | ScriptErrorKind::Stopped | ScriptErrorKind::Call | ScriptErrorKind::Stalled => {
+            ErrorCode::ScriptError
+        }
         ScriptErrorKind::Cpu | ScriptErrorKind::Heap | ScriptErrorKind::Stack | ScriptErrorKind::Result => {
             ErrorCode::LimitExceeded
         }
@@ -248,6 +280,7 @@ fn limit_of(kind: ScriptErrorKind) -> Option<&'static str> {
         ScriptErrorKind::Calls => Some("calls"),
         ScriptErrorKind::Syntax
         | ScriptErrorKind::Script
+        | ScriptErrorKind::Stopped
         | ScriptErrorKind::Call
         | ScriptErrorKind::Stalled
         | ScriptErrorKind::Internal => None,
@@ -285,8 +318,4 @@ fn undefined_name(message: &str) -> Option<&str> {
         None => message.split_once("Variable `")?.1.split_once("` not found")?.0,
     };
     Some(name.trim_matches(['\'', '`', '"'])).filter(|name| !name.is_empty())
-}
-
-fn similar(name: &str, catalog: &Catalog) -> Vec<String> {
-    nearest(name, catalog.servers().iter().map(|server| server.ident.as_str()).chain(API.iter().copied()))
 }

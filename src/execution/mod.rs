@@ -11,8 +11,9 @@ use serde::Serialize;
 use serde_json::Value;
 use wire::{Json, Language, Limits, Run, Server, Stats};
 
-use crate::broker::{Audit, Broker, CallRecord, ExecutionContext};
+use crate::broker::{Audit, Broker, CallRecord, ExecutionContext, Judgement, Mistake, Plan};
 use crate::catalog::Catalog;
+use crate::error::Error;
 use crate::json;
 use crate::labels::Labels;
 use crate::memory;
@@ -28,6 +29,9 @@ use render::Part;
 /// Note in the first answer with placeholders.
 const PLACEHOLDERS: &str = "`<<EMAIL:1>>` and the like stand for values that are kept from you: give one to a tool as it \
                             is, and the tool gets the value";
+
+/// Most warnings of the check that are told beside an answer.
+const MAX_WARNINGS: usize = 3;
 
 /// What is to be run.
 #[derive(Debug, Clone)]
@@ -65,6 +69,9 @@ pub struct Execution {
     /// True for a dry run.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub dry_run: bool,
+    /// What the text of the script shows of its calls, for a dry run.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub plan: Option<Plan>,
     /// Servers whose data it held at its end.
     #[serde(skip_serializing_if = "Labels::is_empty")]
     pub labels: Labels,
@@ -139,15 +146,22 @@ impl ExecutionContext {
         let run = context.session.results.begin();
         let mut audit = Audit::begin(Arc::clone(&broker));
         let prepared = context.pool.prepare(request.language, &request.code, context.limits.code_bytes).await;
+        let (mut plan, mut warnings) = (None, Vec::new());
         let (result, report) = match prepared {
             Err(failure) => (Err(Failed::new(failure, &request.code, None, &broker)), None),
             Ok(script) => {
-                let wall = request.timeout.unwrap_or(context.limits.wall).min(context.limits.wall);
-                let mut report = context.pool.run(context.run_frame(&script), &*broker, wall).await;
-                audit.ran_in(&report);
-                let result = std::mem::replace(&mut report.result, Err(sandbox::Failure::Timeout(wall)));
-                let failed = |failure| Failed::new(failure, &request.code, Some(&script), &broker);
-                (result.map_err(failed), Some(report))
+                let judged = broker.judge(&script.outline, request.language).await;
+                warnings = judged.warnings;
+                plan = request.dry_run.then(|| judged.plan.clone());
+                match judged.mistakes.first() {
+                    Some(first) => (Err(Failed::unrun(first, &judged.mistakes, &request.code, &broker)), None),
+                    None => match broker.approve_plan(judged.planned, &judged.plan).await {
+                        Ok(()) => context.run_script(&script, &request, &broker, &mut audit).await,
+                        Err(error) => {
+                            (Err(Failed::new(sandbox::Failure::NotRun(error), &request.code, None, &broker)), None)
+                        }
+                    },
+                }
             }
         };
         let outcome = result.as_ref().map_or_else(|failed| Outcome::Failed(failed.code), |_| Outcome::Ok);
@@ -159,7 +173,46 @@ impl ExecutionContext {
         if let Some(asked) = request.timeout.filter(|asked| *asked > wall) {
             execution.notes.push(format!("the timeout of {asked:?} was cut to {wall:?}, `sandbox.limits.wall`"));
         }
-        Execution { run, dry_run: request.dry_run, ..execution }
+        execution.notes.extend(warnings.iter().take(MAX_WARNINGS).map(Mistake::to_string));
+        if warnings.len() > MAX_WARNINGS {
+            execution.notes.push(format!("{} more like this", warnings.len() - MAX_WARNINGS));
+        }
+        Execution { run, plan, dry_run: request.dry_run, ..execution }
+    }
+
+    /// Checks a script without running it. A syntax error is its only mistake.
+    ///
+    /// # Errors
+    /// When it could not be parsed for another reason.
+    pub async fn check(self, language: Language, code: &str) -> crate::error::Result<Judgement> {
+        let context = Arc::new(self);
+        let broker = Broker::of_script(Arc::clone(&context), language, code, true);
+        match context.pool.prepare(language, code, context.limits.code_bytes).await {
+            Ok(script) => Ok(broker.judge(&script.outline, language).await),
+            Err(sandbox::Failure::NotRun(error)) => Err(error),
+            Err(failure) => {
+                let failed = Failed::new(failure, code, None, &broker);
+                let error = Error::new(failed.code, failed.message).hint(failed.suggested_fix);
+                let mistakes = vec![Mistake::new(&error, (failed.line, failed.column))];
+                Ok(Judgement { mistakes, ..Judgement::default() })
+            }
+        }
+    }
+
+    /// Runs a script in a worker.
+    async fn run_script(
+        &self,
+        script: &sandbox::Script,
+        request: &Request,
+        broker: &Arc<Broker>,
+        audit: &mut Audit,
+    ) -> (Result<Json, Failed>, Option<Report>) {
+        let wall = request.timeout.unwrap_or(self.limits.wall).min(self.limits.wall);
+        let mut report = self.pool.run(self.run_frame(script), &**broker, wall).await;
+        audit.ran_in(&report);
+        let result = std::mem::replace(&mut report.result, Err(sandbox::Failure::Timeout(wall)));
+        let failed = |failure| Failed::new(failure, &request.code, Some(script), broker);
+        (result.map_err(failed), Some(report))
     }
 
     fn run_frame(&self, script: &sandbox::Script) -> Run {
@@ -226,6 +279,7 @@ impl ExecutionContext {
             notes,
             calls: calls.into_iter().map(|call| call.redacted(shown)).collect(),
             dry_run: false,
+            plan: None,
             labels: broker.labels(),
             run: 0,
             stats: Cost {
@@ -269,6 +323,7 @@ async fn held(
             trace: Vec::new(),
             call: None,
             error: None,
+            fix: None,
         };
         (Err(Failed::script(error, code, None, broker)), None)
     };

@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use serde::de::{Deserializer as _, Error as _, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 
-use super::Execution;
+use super::{Execution, Failed};
 use crate::broker::CallRecord;
 use crate::error::Result;
 use crate::json;
@@ -17,10 +17,6 @@ use crate::text::{BYTES_PER_TOKEN, head};
 const MARKS: [&str; 3] = ["--- ", "note: ", "too large for an answer"];
 /// Most bytes of a stored result in its preview.
 const PREVIEW: usize = 600;
-/// Most lines of calls in a failure.
-const MAX_CALLS: usize = 10;
-/// Number of first calls among them; the others are the last.
-const SHOWN_FIRST: usize = 3;
 /// Most keys of an object in a shape.
 const MAX_KEYS: usize = 20;
 /// Most bytes of such a key.
@@ -53,26 +49,30 @@ impl Execution {
         let budget = budget * BYTES_PER_TOKEN;
         let mut parts = vec![match (&self.value, &self.error) {
             (Some(value), _) => fit_value(value.get(), budget),
-            (None, Some(failed)) => Part::Text(failed.describe() + &self.completed()),
+            (None, Some(failed)) => Part::Text(failed.describe()),
             (None, None) => Part::Text(String::new()),
         }];
+        if let Some(failed) = &self.error {
+            parts.extend(self.ledger(failed, budget));
+        }
         if !self.output.is_empty() {
             parts.push(Part::Text("\n--- output\n".to_owned()));
-            parts.push(fit_text(self.output.trim_end(), budget));
+            parts.push(fit_text(self.output.trim_end(), "output", budget));
         }
         parts.extend(self.notes.iter().map(|note| Part::Text(format!("\nnote: {note}"))));
         if self.dry_run {
             parts.push(Part::Text("\n".to_owned()));
-            parts.push(fit_text(&self.plan(), budget));
+            parts.push(fit_text(&self.dry_calls(), "output", budget));
         }
         parts
     }
 
-    /// Calls of a dry run in order, with their outcome.
+    /// What the script may do by its text, and calls of a dry run in order, with their outcome.
     #[must_use]
-    pub fn plan(&self) -> String {
+    pub fn dry_calls(&self) -> String {
         let not_made = self.calls.iter().filter(|call| !call.sent).count();
-        let mut plan = format!("--- dry run: {not_made} of {} calls not made", self.calls.len());
+        let mut plan = self.plan.as_ref().map(|plan| format!("--- plan\n{plan}\n")).unwrap_or_default();
+        let _ = write!(plan, "--- dry run: {not_made} of {} calls not made", self.calls.len());
         for (call, number) in self.calls.iter().zip(1..) {
             let CallRecord { server, tool, args, outcome, verdict, .. } = call;
             let _ = write!(plan, "\n{number}. {server}.{tool}({args}) → {verdict}; {outcome}");
@@ -80,25 +80,55 @@ impl Execution {
         plan
     }
 
-    /// Completed calls: side effects that happened although the script failed.
-    fn completed(&self) -> String {
-        if self.calls.is_empty() {
-            return String::new();
+    /// Calls before a failure, counted; those that may have written and those that failed are listed, however many.
+    fn ledger(&self, failed: &Failed, budget: usize) -> Vec<Part> {
+        let is_shown = |call: &CallRecord| failed.call.as_ref().is_some_and(|shown| shown.call == call.call);
+        if self.calls.iter().all(|call| is_shown(call) && !may_have_written(call)) {
+            return Vec::new();
         }
-        let line = |position: usize, call: &CallRecord| {
-            let CallRecord { server, tool, args, outcome, ms, .. } = call;
-            format!("  {}. {server}.{tool}({args}) → {outcome} ({ms:.0} ms)", position + 1)
+        let count = |is: fn(&CallRecord) -> bool| self.calls.iter().filter(|call| is(call)).count();
+        let ok = count(|call| call.outcome == Outcome::Ok);
+        let mut text = format!("\ncalls: {}", self.calls.len());
+        match ok == self.calls.len() {
+            true => text.push_str(", all ok"),
+            false => {
+                let running = count(|call| call.outcome == Outcome::Running);
+                let failed = self.calls.len() - ok - running;
+                for (number, what) in [(ok, "ok"), (failed, "failed"), (running, "without an answer")] {
+                    if number > 0 {
+                        let _ = write!(text, ", {number} {what}");
+                    }
+                }
+            }
+        }
+        let mut join = "; ";
+        for (number, what) in
+            [(count(|call| call.sent && !call.is_write), "read"), (count(may_have_written), "may have written")]
+        {
+            if number > 0 {
+                let _ = write!(text, "{join}{number} {what}");
+                join = ", ";
+            }
+        }
+        let matters = |call: &CallRecord| (may_have_written(call) || call.outcome != Outcome::Ok) && !is_shown(call);
+        let line = |(call, number): (&CallRecord, usize)| {
+            let CallRecord { server, tool, args, outcome, .. } = call;
+            format!("\n  {number}. {server}.{tool}({args}) → {outcome}")
         };
-        let mut lines: Vec<String> = self.calls.iter().enumerate().map(|(n, call)| line(n, call)).collect();
-        if lines.len() > MAX_CALLS {
-            // The middle is only counted: start and end tell more.
-            let middle = SHOWN_FIRST..lines.len() - (MAX_CALLS - SHOWN_FIRST - 1);
-            let ok = self.calls[middle.clone()].iter().filter(|call| call.outcome == Outcome::Ok).count();
-            let counted = format!("  … {} more, {ok} of them ok", middle.len());
-            lines.splice(middle, [counted]);
+        let list: String = self.calls.iter().zip(1..).filter(|(call, _)| matters(call)).map(line).collect();
+        if !list.is_empty() {
+            text.push(':');
         }
-        format!("\ncalls made:\n{}", lines.join("\n"))
+        if list.len() > budget {
+            text.push('\n');
+        }
+        vec![Part::Text(text), fit_text(&list, "calls", budget)]
     }
+}
+
+/// True for a call that was sent to a tool not annotated as read-only.
+fn may_have_written(call: &CallRecord) -> bool {
+    call.sent && call.is_write
 }
 
 fn fit_value(json: &str, budget: usize) -> Part {
@@ -130,10 +160,10 @@ fn plain_text(json: &str) -> Option<String> {
     (!text.is_empty() && !is_json && !is_marked && !is_hidden && !has_margin).then_some(text)
 }
 
-fn fit_text(text: &str, budget: usize) -> Part {
+fn fit_text(text: &str, shape: &str, budget: usize) -> Part {
     match text.len() <= budget {
         true => Part::Text(text.to_owned()),
-        false => Part::Large(Large { shape: "output".to_owned(), text: text.to_owned(), is_json: false }),
+        false => Part::Large(Large { shape: shape.to_owned(), text: text.to_owned(), is_json: false }),
     }
 }
 

@@ -10,11 +10,12 @@ use serde_json::Value;
 use tokio::sync::{Semaphore, watch};
 
 use crate::catalog::Catalog;
-use crate::config::{self, Config};
+use crate::config::{self, Config, Manifest};
 use crate::error::{Error, ErrorCode, Result};
-use crate::manifest::{Cache, Phase, Pin, RefreshedServer, Refresher, ServerEntry, ServerState, load_file};
+use crate::manifest::{Cache, Observed, Phase, Pin, RefreshedServer, Refresher, ServerEntry, ServerState, load_file};
 use crate::memory;
 use crate::router::{Route, Router};
+use crate::state::State;
 use crate::task::Task;
 use crate::upstream::{self, Connection, Event, EventSender, Listing, Offline, Upstream};
 
@@ -23,6 +24,7 @@ pub(super) struct Fleet {
     /// Tool lists from files, by server name: the tools, and the file.
     files: BTreeMap<String, (Vec<Value>, String)>,
     running: Mutex<Running>,
+    state: Arc<dyn State>,
     catalog: Arc<ArcSwap<Catalog>>,
     phase: watch::Receiver<Phase>,
     /// Entries of the servers, from which the catalog is built.
@@ -52,7 +54,8 @@ struct Server {
     ident: String,
     instance: u64,
     upstream: Option<(Arc<dyn Upstream>, EventSender)>,
-    _refreshing: Option<Task>,
+    observed: Observed,
+    _tasks: Option<[Task; 2]>,
 }
 
 /// Effect of a reload, by server name.
@@ -85,7 +88,7 @@ impl Fleet {
     ///
     /// # Errors
     /// When a file cannot be read, or two servers have one name.
-    pub(super) fn start(config: &Config, catalogs: &[PathBuf]) -> Result<(Self, Arc<Router>)> {
+    pub(super) fn start(config: &Config, catalogs: &[PathBuf], state: Arc<dyn State>) -> Result<(Self, Arc<Router>)> {
         let mut files = BTreeMap::new();
         for path in catalogs {
             for (name, tools) in load_file(path)? {
@@ -109,6 +112,7 @@ impl Fleet {
         let mut fleet = Self {
             files,
             running: Mutex::new(running),
+            state,
             catalog: Arc::clone(&catalog),
             phase,
             known,
@@ -154,6 +158,13 @@ impl Fleet {
         }
     }
 
+    /// Saves the observed shapes of every server.
+    pub(super) async fn save_observed(&self) {
+        let observed: Vec<Observed> =
+            self.running.lock().servers.values().map(|server| server.observed.clone()).collect();
+        futures::future::join_all(observed.iter().map(Observed::save)).await;
+    }
+
     pub(super) fn catalog(&self) -> &ArcSwap<Catalog> {
         &self.catalog
     }
@@ -180,6 +191,7 @@ impl Fleet {
         };
         for (name, server) in running.servers.extract_if(.., |name, server| !stays(name, server)) {
             known.remove(&server.ident);
+            tokio::spawn(async move { server.observed.save().await });
             let list = if config.servers.contains_key(&name) { &mut reloaded.changed } else { &mut reloaded.removed };
             list.push(name);
         }
@@ -213,9 +225,13 @@ impl Fleet {
         let (config, ident, instance) = (config.clone(), ident.to_owned(), running.last);
         if !config.enabled {
             let entry = ServerEntry::empty(name, &ident, Some(&config), ServerState::Disabled);
-            return (Server { config, ident, instance, upstream: None, _refreshing: None }, entry);
+            let observed = Observed::default();
+            return (Server { config, ident, instance, upstream: None, observed, _tasks: None }, entry);
         }
-        let refresh = running.manifest.refresh;
+        let Manifest { refresh, cache, observe, .. } = &running.manifest;
+        let (refresh, cache) = (*refresh, Cache::new(cache.clone()));
+        let file = cache.shapes(name, &config).map(Arc::from);
+        let observed = if *observe { Observed::new(Arc::clone(&self.state), file) } else { Observed::default() };
         let Connection { upstream, health, events, event_sender } = upstream::build(name, &config, refresh);
         let source = RefreshedServer {
             name: name.to_owned(),
@@ -224,7 +240,8 @@ impl Fleet {
             server: config.clone(),
             health,
             pin,
-            cache: Cache::new(running.manifest.cache.clone()),
+            cache,
+            observed: observed.clone(),
         };
         let catalog = self.phase.clone();
         let refresher = Refresher {
@@ -240,10 +257,9 @@ impl Fleet {
         let refreshing = Task::spawn(refresher.run(move |entry| {
             known.send_if_modified(|known| known.renew(instance, entry));
         }));
-        (
-            Server { config, ident, instance, upstream: Some((upstream, event_sender)), _refreshing: Some(refreshing) },
-            entry,
-        )
+        let tasks = Some([refreshing, Task::spawn(observed.clone().keep())]);
+        let upstream = Some((upstream, event_sender));
+        (Server { config, ident, instance, upstream, observed, _tasks: tasks }, entry)
     }
 
     fn route(&self, running: &Running) -> Router {

@@ -167,6 +167,8 @@ pub const METRICS_CONNECTIONS: Limit = Limit::new("connections for metrics", 32,
 pub const LIST_FILE: Limit = Limit::new("file of a tool list", 256 << 20, Unit::Bytes, "`manifest.file`");
 /// Cached list of a server.
 pub const CACHED_LIST: Limit = Limit::new("cached list of a server", 64 << 20, Unit::Bytes, "the cache of lists");
+/// Observed shapes of a server's tools; each has at most 160 nodes in 8 levels, with 4 KiB of keys.
+pub const OBSERVED: Limit = Limit::new("observed shapes of a server", 16 << 20, Unit::Bytes, "the cache of lists");
 /// The configuration file.
 pub const CONFIGURATION: Limit = Limit::new("configuration", 4 << 20, Unit::Bytes, "`forge.toml`");
 /// A script that is read; `sandbox.limits.code` is checked afterwards.
@@ -336,6 +338,7 @@ pub(super) const ALL: &[&Limit] = &[
     &METRICS_CONNECTIONS,
     &LIST_FILE,
     &CACHED_LIST,
+    &OBSERVED,
     &CONFIGURATION,
     &SCRIPT_FILE,
     &SCRIPT_NESTING,

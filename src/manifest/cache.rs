@@ -74,6 +74,12 @@ impl Cache {
         }
     }
 
+    /// File for the observed shapes of `server`.
+    #[must_use]
+    pub fn shapes(&self, name: &str, server: &config::Server) -> Option<PathBuf> {
+        Some(self.path(name, server)?.with_extension("shapes.json"))
+    }
+
     fn path(&self, name: &str, server: &config::Server) -> Option<PathBuf> {
         Some(self.0.as_ref()?.join(format!("{name}-{}.json", origin::on_disk(server))))
     }

@@ -2,6 +2,7 @@
 
 mod cache;
 mod file;
+mod observed;
 mod offers;
 mod origin;
 mod pin;
@@ -20,6 +21,7 @@ use crate::upstream::{Health, Listed, Listing, Stderr};
 
 pub use cache::Cache;
 pub use file::load as load_file;
+pub use observed::Observed;
 pub use offers::{Offer, Offers};
 pub use pin::{LOCK, Pin, Quarantined};
 pub use refresher::{RefreshedServer, Refresher};
@@ -67,7 +69,9 @@ pub struct ServerEntry {
     /// Tools that differ from their review, by identifier: shown by name, not callable. Their stubs show the reviewed
     /// definition, or none.
     pub quarantine: Arc<BTreeMap<String, Quarantined>>,
-    /// Current health; the only part of a catalog that changes.
+    /// Observed shapes of results; with the health, the only part of a catalog that changes.
+    pub observed: Observed,
+    /// Current health.
     health: Health,
     /// Memory reserved among the lists of all servers.
     _room: Option<Arc<Listed>>,
@@ -192,6 +196,7 @@ impl ServerEntry {
             origin: server.map(origin::in_memory).unwrap_or_default().into(),
             is_pinned: false,
             quarantine: Arc::default(),
+            observed: Observed::default(),
             health: Health::default(),
             _room: listing.room,
         }
@@ -221,6 +226,12 @@ impl ServerEntry {
     #[must_use]
     pub fn with_health(self, health: Health) -> Self {
         Self { health, ..self }
+    }
+
+    /// Sets the observed shapes.
+    #[must_use]
+    pub fn with_observed(self, observed: Observed) -> Self {
+        Self { observed, ..self }
     }
 
     /// Its stderr; `None` if it is not a child process.

@@ -10,7 +10,7 @@ use tokio::sync::{Semaphore, watch};
 use tokio::time::Instant;
 
 use super::cache::digest;
-use super::{Cache, Phase, Pin, ServerEntry, ServerState};
+use super::{Cache, Observed, Phase, Pin, ServerEntry, ServerState};
 use crate::auth::Account;
 use crate::config::{self, Start};
 use crate::error::{Error, ErrorCode};
@@ -61,6 +61,8 @@ pub struct RefreshedServer {
     pub pin: Option<Arc<Pin>>,
     /// Cache of its last listing.
     pub cache: Cache,
+    /// Observed shapes.
+    pub observed: Observed,
 }
 
 impl RefreshedServer {
@@ -69,6 +71,7 @@ impl RefreshedServer {
             .pinned(self.pin.as_deref())
             .of_instance(self.instance)
             .with_health(self.health.clone())
+            .with_observed(self.observed.clone())
     }
 }
 
@@ -90,6 +93,8 @@ impl Refresher {
     async fn keep(&mut self, changed: &impl Fn(ServerEntry)) {
         let mut pause = FIRST_RETRY;
         let mut wait = Some(Duration::ZERO);
+        // Before the first tools are shown.
+        self.source.observed.save().await;
         let (mut last, mut known, mut reading) = (self.first_entry(), None, 0);
         if let Some((kept, digest)) = self.kept().await {
             (last, known) = (kept, Some(digest));
@@ -309,6 +314,7 @@ mod tests {
             health: Health::default(),
             pin: None,
             cache: Cache::default(),
+            observed: Observed::default(),
         };
         Refresher { source: Arc::new(source), upstream, events, refresh: None, starts, catalog }
     }

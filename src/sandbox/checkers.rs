@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::Semaphore;
-use wire::{Check, Facts, ScriptError, ScriptErrorKind, TOO_DEEP};
+use wire::{Check, Facts, Language, Outline, ScriptError, ScriptErrorKind, TOO_DEEP};
 
 use super::Failure;
 use super::process::{Spec, Worker};
@@ -33,23 +33,38 @@ impl Checkers {
         Self { warm: Warm::new(spec, SPARE, at_once), places: Semaphore::new(at_once) }
     }
 
-    /// Parses JavaScript or TypeScript. Dropping the future kills the checker that is at it.
-    pub(super) async fn check(&self, script: &str, max_bytes: usize) -> Result<Script, Failure> {
+    /// Parses a script. Dropping the future kills the checker that is at it.
+    ///
+    /// Starlark is parsed again where it runs: without a checker it runs unseen.
+    pub(super) async fn check(&self, language: Language, script: &str, max_bytes: usize) -> Result<Script, Failure> {
+        match (self.parse(language, script, max_bytes).await, language) {
+            (Err(failure), Language::Starlark) if !matches!(failure, Failure::Script(_)) => {
+                tracing::debug!(?failure, "Starlark runs unseen");
+                Script::starlark(script, Outline::default()).map_err(|why| Failure::Protocol(why.to_owned()))
+            }
+            (parsed, _) => parsed,
+        }
+    }
+
+    async fn parse(&self, language: Language, script: &str, max_bytes: usize) -> Result<Script, Failure> {
         let limit = Duration::from_secs(limits::PARSING.max as u64);
         let Ok(_place) = tokio::time::timeout(limit, self.places.acquire()).await else {
             return Err(not_parsed(ErrorCode::Busy, &format!("no checker became free within {limit:?}")));
         };
-        let code = script::without_marks(script);
+        let code = match language {
+            Language::Javascript => script::without_marks(script),
+            Language::Starlark => script.into(),
+        };
         let worker = self.warm.take_in_turn().await.map_err(Failure::NotRun)?;
         let is_fresh = worker.uses == 0;
-        let mut answer = self.ask(worker, &code, max_bytes, limit).await;
+        let mut answer = self.ask(worker, language, &code, max_bytes, limit).await;
         if let Err(failure) = &answer
             && !is_fresh
         {
             // One that had parsed other scripts may have failed for theirs.
             tracing::debug!(?failure, "a checker failed; a fresh one is asked");
             let worker = self.warm.start_anew().await.map_err(Failure::NotRun)?;
-            answer = self.ask(worker, &code, max_bytes, limit).await;
+            answer = self.ask(worker, language, &code, max_bytes, limit).await;
         }
         let judged = answer.map_err(|failure| explained(failure, &code))?;
         judged.map_err(Failure::Script)
@@ -59,14 +74,16 @@ impl Checkers {
     async fn ask(
         &self,
         worker: Worker,
+        language: Language,
         code: &str,
         max_bytes: usize,
         limit: Duration,
     ) -> Result<Result<Script, Box<ScriptError>>, Failure> {
-        let check = Check { check: 0, code: code.to_owned(), max_bytes, max_levels: limits::SCRIPT_NESTING.max };
+        let check =
+            Check { check: 0, language, code: code.to_owned(), max_bytes, max_levels: limits::SCRIPT_NESTING.max };
         let work = async |worker: &mut Worker| {
             let answer = worker.check(check, limit).await?;
-            judge(answer, code, max_bytes)
+            judge(answer, language, code, max_bytes)
         };
         let killed = &self.warm.counters.killed;
         self.warm.work(worker, work, |answer| answer.is_err().then_some(killed)).await
@@ -76,11 +93,18 @@ impl Checkers {
 /// The script or its error, as far as it can be true.
 fn judge(
     answer: Result<Facts, ScriptError>,
+    language: Language,
     code: &str,
     max_bytes: usize,
 ) -> Result<Result<Script, Box<ScriptError>>, Failure> {
     match answer {
-        Ok(facts) => Script::new(code, facts, max_bytes).map(Ok).map_err(|why| Failure::Protocol(why.to_owned())),
+        Ok(facts) => {
+            let script = match language {
+                Language::Javascript => Script::new(code, facts, max_bytes),
+                Language::Starlark => Script::starlark(code, facts.outline),
+            };
+            script.map(Ok).map_err(|why| Failure::Protocol(why.to_owned()))
+        }
         Err(error) if error.kind == ScriptErrorKind::Syntax => Ok(Err(script::bounded(&error, code))),
         Err(error) => Err(Failure::Protocol(format!("an error of kind {:?}", error.kind))),
     }

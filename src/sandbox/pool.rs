@@ -112,16 +112,13 @@ impl Pool {
         }
     }
 
-    /// Makes a script ready for a worker: a checker parses it and strips its types. Starlark is parsed where it runs.
+    /// Makes a script ready for a worker: a checker parses it, strips its types and reads its calls.
     ///
     /// # Errors
     /// The script's first syntax error, or why it was not parsed.
     pub async fn prepare(&self, language: Language, code: &str, max_bytes: usize) -> Result<Script, Failure> {
         script::measure(code, max_bytes).map_err(Failure::Script)?;
-        match language {
-            Language::Starlark => Ok(Script::starlark(code)),
-            Language::Javascript => self.checkers.check(code, max_bytes).await,
-        }
+        self.checkers.check(language, code, max_bytes).await
     }
 
     /// Runs a script. Dropping the future kills the worker that runs it.

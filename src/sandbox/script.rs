@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use wire::{Facts, Language, Module, ScriptError, ScriptErrorKind, line_lengths};
+use wire::{Facts, Language, Module, Outline, ScriptError, ScriptErrorKind, line_lengths};
 
 use crate::text::head;
 
@@ -16,6 +16,8 @@ pub struct Script {
     pub language: Language,
     /// What the worker gets.
     pub code: String,
+    /// What it is seen to do, with places in the script as written.
+    pub outline: Outline,
     /// Where positions lead back, if the code is not the script itself.
     module: Option<Module>,
 }
@@ -25,18 +27,28 @@ impl Script {
     ///
     /// # Errors
     /// What of the facts cannot be true.
-    pub(super) fn new(code: &str, facts: Facts, max_bytes: usize) -> Result<Self, &'static str> {
+    pub(super) fn new(code: &str, mut facts: Facts, max_bytes: usize) -> Result<Self, &'static str> {
         if facts.stripped.as_ref().is_some_and(|stripped| stripped.code.len() > max_bytes) {
             return Err("the code is larger than was asked for");
         }
+        let stripped = facts.stripped.as_ref().map_or(0, |stripped| stripped.code.len());
+        facts.outline.judge(code.len().max(stripped))?;
+        let mut outline = std::mem::take(&mut facts.outline);
         let mut module = Module::new(code, facts)?;
+        for at in outline.places() {
+            *at = module.original(at.0, at.1);
+        }
         let code = std::mem::take(&mut module.code);
-        Ok(Self { language: Language::Javascript, code, module: Some(module) })
+        Ok(Self { language: Language::Javascript, code, outline, module: Some(module) })
     }
 
     /// Starlark, which runs as it was written.
-    pub(super) fn starlark(code: &str) -> Self {
-        Self { language: Language::Starlark, code: code.to_owned(), module: None }
+    ///
+    /// # Errors
+    /// What of the outline cannot be true.
+    pub(super) fn starlark(code: &str, outline: Outline) -> Result<Self, &'static str> {
+        outline.judge(code.len())?;
+        Ok(Self { language: Language::Starlark, code: code.to_owned(), outline, module: None })
     }
 
     /// Line and column of the script as written, from 1, for a position that the worker reported; zeros stay zero.
@@ -74,7 +86,8 @@ pub(super) fn bounded(error: &ScriptError, code: &str) -> Box<ScriptError> {
     let line = (error.line as usize).min(lines.len());
     let end = line.checked_sub(1).and_then(|at| lines.get(at)).map_or(0, |length| length + 1);
     let line = u32::try_from(line).unwrap_or(u32::MAX);
-    syntax(head(&error.message, MAX_MESSAGE).to_owned(), line, error.column.min(end))
+    let fix = error.fix.as_deref().map(|fix| head(fix, MAX_MESSAGE).to_owned());
+    Box::new(ScriptError { fix, ..*syntax(head(&error.message, MAX_MESSAGE).to_owned(), line, error.column.min(end)) })
 }
 
 /// The line, from 1, in which brackets nest deepest: where to look when a parser could not say.
@@ -98,5 +111,5 @@ pub(super) fn deepest_line(code: &str) -> u32 {
 /// A syntax error.
 pub(super) fn syntax(message: String, line: u32, column: u32) -> Box<ScriptError> {
     let kind = ScriptErrorKind::Syntax;
-    Box::new(ScriptError { kind, message, line, column, trace: Vec::new(), call: None, error: None })
+    Box::new(ScriptError { kind, message, line, column, trace: Vec::new(), call: None, error: None, fix: None })
 }

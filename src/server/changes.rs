@@ -143,7 +143,11 @@ impl Changes {
 /// Text of the stub tree at a URI. Servers announce changes of their own resources themselves.
 fn content(catalog: &Catalog, uri: &str) -> Option<String> {
     let node = catalog.resolve(uri.strip_prefix("forge://")?).ok()?;
-    catalog.read(node).map(|text| text.into_owned()).or_else(|| catalog.ls(&catalog.path(node), 1).ok())
+    // Observed shapes are no change.
+    catalog
+        .read_with(node, |_, _| None)
+        .map(|text| text.into_owned())
+        .or_else(|| catalog.ls(&catalog.path(node), 1).ok())
 }
 
 fn prompts(catalog: &Catalog) -> Vec<(&str, &str)> {

@@ -103,59 +103,61 @@ impl Notices {
         let mut params = ProgressNotificationParam::new(token, state.sent);
         params.message = Some(message);
         state.is_busy = true;
-        self.send(ServerNotification::ProgressNotification(ProgressNotification::new(params)));
+        let _ = self.send(ServerNotification::ProgressNotification(ProgressNotification::new(params)));
     }
 
     pub(super) fn log(&self, server: &str, LogEntry { level, logger, data }: LogEntry) {
         let mut state = self.state.lock();
-        if self.entries.check().is_err() {
-            state.dropped += 1;
-            return;
-        }
         state.is_busy = true;
-        let logger = logger.map_or_else(
-            || server.to_owned(),
-            |logger| format!("{server}/{}", people::line(head(&logger, MAX_LOGGER))),
-        );
-        self.entry(level, logger, bounded(data));
+        let notice = || {
+            let logger = logger.map_or_else(
+                || server.to_owned(),
+                |logger| format!("{server}/{}", people::line(head(&logger, MAX_LOGGER))),
+            );
+            entry(level, logger, bounded(data))
+        };
+        if self.entries.check().is_err() || notice().is_some_and(|notice| !self.send(notice)) {
+            state.dropped += 1;
+        }
     }
 
-    fn entry(&self, level: Level, logger: String, data: Value) {
-        let Ok(level) = serde_json::to_value(level).and_then(serde_json::from_value) else { return };
-        let mut params = LoggingMessageNotificationParam::new(level, data);
-        params.logger = Some(logger);
-        self.send(ServerNotification::LoggingMessageNotification(LoggingMessageNotification::new(params)));
-    }
-
-    fn send(&self, notice: ServerNotification) {
-        // A client that does not read misses notices and does not block the work.
-        let _ = self.queue.try_send(Notice::Send(Box::new(notice)));
+    /// True if the queue has room: a client that does not read misses notices and does not block the work.
+    fn send(&self, notice: ServerNotification) -> bool {
+        self.queue.try_send(Notice::Send(Box::new(notice))).is_ok()
     }
 
     /// Sends the held report, waits until all is sent, then stays silent: notices belong to a request, and none may
     /// follow its answer.
     pub(super) async fn pause(&self) {
-        let is_busy = {
+        let (dropped, is_busy) = {
             let mut state = self.state.lock();
             if let Some(step) = state.held.take() {
                 self.report(&mut state, step);
             }
-            let dropped = std::mem::take(&mut state.dropped);
-            if dropped > 0 {
-                let words = format!("{dropped} log entries were dropped: more than a client can take");
-                self.entry(Level::Warning, "forgefs".to_owned(), Value::String(words));
-            }
             (state.token, state.level) = (None, None);
-            std::mem::take(&mut state.is_busy)
+            (std::mem::take(&mut state.dropped), std::mem::take(&mut state.is_busy))
         };
         if !is_busy {
             return;
+        }
+        if dropped > 0 {
+            let words = format!("{dropped} log entries were dropped: more than a client can take");
+            if let Some(words) = entry(Level::Warning, "forgefs".to_owned(), Value::String(words)) {
+                let _ = self.queue.send(Notice::Send(Box::new(words))).await;
+            }
         }
         let (done, flushed) = oneshot::channel();
         if self.queue.send(Notice::Flush(done)).await.is_ok() {
             let _ = tokio::time::timeout(FLUSH, flushed).await;
         }
     }
+}
+
+fn entry(level: Level, logger: String, data: Value) -> Option<ServerNotification> {
+    let level = serde_json::to_value(level).and_then(serde_json::from_value).ok()?;
+    let mut params = LoggingMessageNotificationParam::new(level, data);
+    params.logger = Some(logger);
+    Some(ServerNotification::LoggingMessageNotification(LoggingMessageNotification::new(params)))
 }
 
 fn bounded(data: Value) -> Value {

@@ -12,6 +12,7 @@ use serde_json::Value;
 use wire::Language;
 
 use super::{GRACE, SessionHandler};
+use crate::config;
 use crate::error::{Error, ErrorCode, Result, did_you_mean, nearest};
 use crate::execution::Request;
 use crate::gateway::Gateway;
@@ -171,6 +172,17 @@ fn of(servers: &[String]) -> String {
         named.push_str(server);
     }
     named
+}
+
+/// Definitions of the four tools, with the limits of a run that are set lower than usual.
+#[must_use]
+pub(super) fn definitions_within(servers: &[String], limits: &config::Limits) -> Vec<Tool> {
+    let mut tools = definitions(servers);
+    if let (Some(lowered), Some(execute)) = (limits.lowered(), tools.iter_mut().find(|tool| tool.name == "execute")) {
+        let description = execute.description.take().unwrap_or_default();
+        execute.description = Some(format!("{description} {lowered}").into());
+    }
+    tools
 }
 
 fn define() -> Vec<Tool> {

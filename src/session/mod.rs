@@ -244,7 +244,8 @@ mod tests {
 
     #[tokio::test]
     async fn a_session_forgets_the_oldest_consents() {
-        let session = Session::default();
+        let state: Arc<dyn State> = Arc::new(Embedded::default());
+        let session = Session::new(Principal::local(), &state);
         let approvals = &session.approvals;
         let grant = async |consent: Consent| approvals.grant(&consent).await.expect("state");
         let has = async |consent: Consent| approvals.has(&consent).await.expect("state");
@@ -269,6 +270,7 @@ mod tests {
         assert!(CONSENTS.held().bytes <= limits::CONSENT_BYTES.max);
         assert!(has(consent(49, &long)).await && !has(consent(5, "t")).await);
         drop(session);
-        assert_eq!(CONSENTS.held().entries, 0, "it leaves nothing behind");
+        assert_eq!(CONSENTS.held().entries, 0, "it leaves nothing behind in a state that lives on");
+        drop(state);
     }
 }

@@ -137,6 +137,9 @@ mod tests {
         let gone = get("/results/1/1.txt").await.expect_err("it was dropped");
         assert!(gone.message.contains("was dropped: 64 MiB"), "{gone}");
         assert!(gone.suggested_fix().contains("/results/1/2.txt"), "{}", gone.suggested_fix());
+        // Nothing is told of it where its data may not be read.
+        let hidden = results.get("/results/1/1.txt", |_| false, |_| false).await.expect_err("it was dropped");
+        assert!(hidden.message.contains("there is no /results/1/1.txt"), "{hidden}");
         for never in ["/results/1/3.txt", "/results/3/1.json", "/results/1", "/results/x/1.json", "/results/../1"] {
             let error = get(never).await.expect_err(never);
             assert!(error.message.contains("there is no"), "{error}");

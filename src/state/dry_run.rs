@@ -1,6 +1,7 @@
 //! State for dry runs: an overlay whose changes are dropped.
 
 use std::collections::BTreeSet;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,6 +12,7 @@ use super::{Charge, Collection, Counter, Embedded, Entry, New, Spent, State};
 use crate::config::{Amount, Rate};
 use crate::error::Result;
 use crate::labels::Labels;
+use crate::shapes::Shapes;
 
 /// First id of the entries that a dry run adds.
 const OWN: u64 = 1 << 63;
@@ -73,6 +75,10 @@ impl State for DryRun {
 
     async fn admit(&self, bucket: &str, rate: Rate) -> Result<Result<(), Duration>> {
         self.inner.admit(bucket, rate).await
+    }
+
+    async fn observe(&self, file: &Path, more: Shapes) -> Result<Shapes> {
+        self.inner.observe(file, more).await
     }
 
     fn end(&self, counter: &Counter) {

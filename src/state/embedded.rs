@@ -1,6 +1,7 @@
 //! State of one gateway process.
 
 use std::collections::HashMap;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
@@ -10,12 +11,13 @@ use parking_lot::Mutex;
 use super::day::{self, Day};
 use super::entries::Entries;
 use super::rates::Bucket;
-use super::{Charge, Collection, Counter, Entry, New, Spent, State};
+use super::{Charge, Collection, Counter, Entry, New, Spent, State, observed};
 use crate::config::{Amount, Rate};
 use crate::error::Result;
 use crate::labels::Labels;
+use crate::shapes::Shapes;
 
-/// State in memory; daily sums in private files, which other gateways share.
+/// State in memory; daily sums and observed shapes in private files, which other gateways share.
 #[derive(Debug, Default)]
 pub struct Embedded {
     collections: Mutex<HashMap<Collection, Entries>>,
@@ -111,6 +113,10 @@ impl State for Embedded {
         Ok(buckets.get(bucket).map_or(Ok(()), Bucket::admit))
     }
 
+    async fn observe(&self, file: &Path, more: Shapes) -> Result<Shapes> {
+        observed::observe(file, more).await
+    }
+
     fn end(&self, counter: &Counter) {
         self.sums.lock().remove(counter);
         if let Counter::Session(session) = counter {
@@ -121,8 +127,6 @@ impl State for Embedded {
 
 #[cfg(test)]
 mod tests {
-    use std::path::Path;
-
     use super::*;
 
     const ONE: Amount = Amount::ONE;

@@ -1,14 +1,15 @@
 //! State that outlives a request, behind one trait.
 //!
-//! Stash, results and approvals are [entries](Entry) in the [`Collection`]s of a session; budgets are [`Counter`]s;
+//! Shapes of tools' results are in one file per server. Stash, results and approvals are [entries](Entry) in the [`Collection`]s of a session; budgets are [`Counter`]s;
 //! rate limits are token buckets. [`Embedded`] is the state of one gateway process: memory, and a private file for
-//! state shared by all gateways of a configuration. Replicas need another implementation, so every operation is one
+//! state shared by several gateways. Replicas need another implementation, so every operation is one
 //! round trip and documents whether it is atomic. When the state is unavailable, an operation fails without effect.
 
 mod day;
 mod dry_run;
 mod embedded;
 mod entries;
+mod observed;
 mod rates;
 
 use std::fmt::Debug;
@@ -22,6 +23,7 @@ use crate::config::{Amount, Limits, Rate};
 use crate::error::Result;
 use crate::labels::Labels;
 use crate::limits;
+use crate::shapes::Shapes;
 
 pub(crate) use day::day_file;
 pub use dry_run::DryRun;
@@ -61,6 +63,12 @@ pub trait State: Debug + Send + Sync {
     /// Takes a token from a bucket, or returns the time until there is one. Atomic. A bucket keeps its level when its
     /// rate changes.
     async fn admit(&self, bucket: &str, rate: Rate) -> Result<Result<(), Duration>>;
+
+    /// Merges further shapes into those of a file, and returns all of them. Atomic.
+    ///
+    /// # Errors
+    /// `INTERNAL` when the file cannot be read or written: nothing was merged.
+    async fn observe(&self, file: &Path, more: Shapes) -> Result<Shapes>;
 
     /// Drops the counter of a finished run or session, and the session's collections.
     fn end(&self, counter: &Counter);

@@ -194,25 +194,33 @@ impl Drop for Attempt<'_> {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::{AtomicU32, Ordering};
+    use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
     use super::*;
-    use crate::upstream::ToolAnswer;
+    use crate::upstream::{Listing, ToolAnswer};
 
     /// Answers, or fails with a code, after a second.
     #[derive(Default)]
     struct Server {
         fails: Mutex<Option<ErrorCode>>,
         calls: AtomicU32,
+        was_at_hand: AtomicBool,
     }
 
     #[async_trait]
     impl Upstream for Arc<Server> {
-        async fn call(&self, _: &Operation, _: &Progress) -> Result<Answer> {
+        async fn call(&self, operation: &Operation, _: &Progress) -> Result<Answer> {
             self.calls.fetch_add(1, Ordering::Relaxed);
             tokio::time::sleep(Duration::from_secs(1)).await;
             let fails = *self.fails.lock();
-            fails.map_or_else(|| Ok(Answer::Tool(ToolAnswer::default())), |code| Err(Error::new(code, "no")))
+            match (fails, operation) {
+                (Some(code), _) => Err(Error::new(code, "no")),
+                (None, Operation::List) => {
+                    let was_at_hand = self.was_at_hand.load(Ordering::Relaxed);
+                    Ok(Answer::Listing(Listing { was_at_hand, ..Listing::default() }))
+                }
+                (None, _) => Ok(Answer::Tool(ToolAnswer::default())),
+            }
         }
     }
 
@@ -323,6 +331,11 @@ mod tests {
         assert!(!list().await);
         assert_eq!(code(&breaker).await, Some(ErrorCode::CircuitOpen));
         server.set(None);
+        // One that was read before proves nothing.
+        server.was_at_hand.store(true, Ordering::Relaxed);
+        assert!(list().await);
+        assert_eq!(code(&breaker).await, Some(ErrorCode::CircuitOpen));
+        server.was_at_hand.store(false, Ordering::Relaxed);
         assert!(list().await);
         assert_eq!((code(&breaker).await, breaker.health.complaint()), (None, None));
     }

@@ -132,8 +132,8 @@ static SCRIPT_GLOBALS: Words = LazyLock::new(|| {
     words(
         "Array ArrayBuffer Atomics BigInt Boolean DataView Date Error ForgeError Function Infinity Intl Iterator JSON Map \
     Math NaN Number Object Promise Proxy Record Reflect RegExp Set String Struct Symbol TextDecoder TextEncoder \
-    Uint8Array WeakMap WeakRef WeakSet abs all any atob bool breakpoint btoa bytes call_stack call_tool cat chr \
-    clearInterval clearTimeout console constructor decodeURI decodeURIComponent defer dict dir encodeURI \
+    URL URLSearchParams Uint8Array WeakMap WeakRef WeakSet abs all any atob bool breakpoint btoa bytes call_stack call_tool cat chr \
+    clearInterval clearTimeout console constructor crypto decodeURI decodeURIComponent defer dict dir encodeURI \
     encodeURIComponent enumerate error escape eval_type fail field filter float forge fs getattr global globalThis \
     handle hasOwnProperty hasattr hash input int isFinite isNaN isinstance json len list ls main manifest map max \
     min module namespace ord parallel parseFloat parseInt partial pprint prepr print process prompt prototype pstr \

@@ -62,6 +62,9 @@ fn entry(field: &Field<'_>, name: &str, python: &mut Python<'_>, letters: &mut u
             None => out.push_str(&format!(", {constraint}")),
         }
     }
+    if let Some(contents) = field.contents(|ty| python.ty(ty)) {
+        out.push_str(&format!(", {}", code(&contents)));
+    }
     out.push('.');
     if let Some(description) = field.described(letters) {
         out.push(' ');

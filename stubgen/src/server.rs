@@ -6,6 +6,7 @@ use std::sync::Arc;
 use minijinja::context;
 use serde_json::{Value, json};
 
+use crate::observed::Observed;
 use crate::tool::ToolStub;
 use crate::{canon, category, ident, templates, text};
 
@@ -73,8 +74,14 @@ impl ServerStubs {
         }
         self.by_name = by_name(&self.tools);
         self.digest = server_digest(&self.tools, self.description.as_deref(), self.instructions.as_deref());
-        self.init_pyi = init_pyi(&self.ident, &self.name, &self.tools, &self.digest);
+        self.init_pyi = self.init_pyi_with(|_| None);
         self
+    }
+
+    /// `__init__.pyi`, with observations of the results.
+    #[must_use]
+    pub fn init_pyi_with(&self, observed: impl Fn(&ToolStub) -> Option<Observed>) -> String {
+        init_pyi(&self.ident, &self.name, &self.tools, &self.digest, observed)
     }
 }
 
@@ -113,7 +120,7 @@ pub fn generate_owned(server: ServerDef, ident: &str) -> ServerStubs {
         .filter(|instructions| !instructions.is_empty());
     let digest = server_digest(&tools, description.as_deref(), instructions.as_deref());
     ServerStubs {
-        init_pyi: init_pyi(ident, &server.name, &tools, &digest),
+        init_pyi: init_pyi(ident, &server.name, &tools, &digest, |_| None),
         name: server.name,
         ident: ident.to_owned(),
         description,
@@ -185,9 +192,15 @@ fn server_digest(tools: &[ToolStub], description: Option<&str>, instructions: Op
     canon::digest(&canon::canonical_json(&json!([description, instructions, tools])))
 }
 
-fn init_pyi(ident: &str, name: &str, tools: &[ToolStub], digest: &str) -> String {
+fn init_pyi(
+    ident: &str,
+    name: &str,
+    tools: &[ToolStub],
+    digest: &str,
+    observed: impl Fn(&ToolStub) -> Option<Observed>,
+) -> String {
     let line = |tool: &ToolStub| {
-        let mut line = format!("def {}: ", tool.signature);
+        let mut line = format!("def {}: ", tool.signature_with(observed(tool).as_ref()));
         match tool.summary.as_str() {
             "" => line.push_str("..."),
             summary => line.push_str(&format!("\"\"\"{}\"\"\"", text::docstring(summary))),

@@ -1,10 +1,12 @@
 //! The stub of one tool.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use minijinja::context;
 use serde_json::Value;
 
+use crate::observed::Observed;
 use crate::python::Python;
 use crate::schema::{Budget, Shape, Translator};
 use crate::typescript::TypeScript;
@@ -12,6 +14,9 @@ use crate::{canon, ident, markdown, templates, text};
 
 /// Most bytes of parameter and field descriptions in one view: many may refer to a long one.
 pub(crate) const MAX_DESCRIPTIONS: usize = 512 << 10;
+
+/// Result section for a tool without answers so far: the cheapest way to its type.
+const UNOBSERVED: &str = "Not observed yet: after the first call, this file and the stub have the type.";
 
 /// One tool, for scripts and for the model.
 #[derive(Clone, Debug)]
@@ -77,24 +82,9 @@ impl ToolStub {
         let raw = &*definition;
         let full_digest = canon::digest_of(raw, scratch);
         let definition_bytes = scratch.len();
-        let shape = shape(&ident, raw, definition_bytes);
+        let shape = shape(&ident, raw, definition_bytes, None);
         let idents = param_idents(&shape);
-        let summary = summary(raw);
-        let annotations = Annotations::read(raw);
-        let digest = full_digest[..8].to_owned();
         let mut python = Python::new(&shape.named);
-        let blocks: Vec<String> = shape.named.iter().map(|named| python.class(named)).collect();
-        let function = python.definition(&shape, &ident, &idents, &summary);
-        let pyi = templates::render(
-            templates::PYI,
-            context! {
-                above => above(name, &ident, &shape.notes),
-                header => header(&server, &ident, annotations, &digest),
-                imports => python.imports().unwrap_or_default(),
-                blocks,
-                definition => function,
-            },
-        );
         let mut letters = MAX_DESCRIPTIONS;
         let params = shape.params.iter().zip(&idents).map(|(field, ident)| Param {
             ident: ident.clone(),
@@ -103,28 +93,72 @@ impl ToolStub {
             description: field.described(&mut letters),
             ty: python.ty(&field.ty),
         });
-        ToolStub {
+        let mut stub = ToolStub {
             name: name.to_owned(),
             server,
             category,
             signature: Python::signature(&shape, &ident, &idents),
             params: params.collect(),
             result: python.ty(&shape.result),
-            annotations,
-            pyi,
-            digest,
+            annotations: Annotations::read(raw),
+            pyi: String::new(),
+            digest: full_digest[..8].to_owned(),
             definition_bytes,
             full_digest,
-            notes: shape.notes,
-            summary,
+            notes: shape.notes.clone(),
+            summary: summary(raw),
             ident,
-            definition,
-        }
+            definition: Arc::clone(&definition),
+        };
+        stub.pyi = stub.pyi_of(&shape, &idents, None);
+        stub
+    }
+
+    /// The Python stub, with an observation of the result.
+    pub fn pyi_with(&self, observed: Option<&Observed>) -> Cow<'_, str> {
+        let Some(observed) = self.usable(observed) else { return self.pyi.as_str().into() };
+        let shape = self.shape(Some(observed));
+        self.pyi_of(&shape, &param_idents(&shape), Some(observed)).into()
+    }
+
+    fn pyi_of(&self, shape: &Shape<'_>, idents: &[String], observed: Option<&Observed>) -> String {
+        let mut python = Python::new(&shape.named);
+        let blocks: Vec<String> = shape.named.iter().map(|named| python.class(named)).collect();
+        let definition = python.definition(shape, &self.ident, idents, &self.summary);
+        templates::render(
+            templates::PYI,
+            context! {
+                above => above(&self.name, &self.ident, &shape.notes),
+                header => header(&self.server, &self.ident, self.annotations, &self.digest),
+                imports => python.imports().unwrap_or_default(),
+                blocks,
+                result => observed.map(Observed::words),
+                definition,
+            },
+        )
+    }
+
+    fn shape<'a>(&'a self, observed: Option<&'a Observed>) -> Shape<'a> {
+        let schema = observed.and_then(|observed| observed.schema.as_ref());
+        shape(&self.ident, &self.definition, self.definition_bytes, schema)
+    }
+
+    /// The signature, with an observation of the result.
+    pub fn signature_with(&self, observed: Option<&Observed>) -> Cow<'_, str> {
+        let Some(observed) = self.usable(observed) else { return self.signature.as_str().into() };
+        let shape = self.shape(Some(observed));
+        Python::signature(&shape, &self.ident, &param_idents(&shape)).into()
     }
 
     /// The TypeScript stub.
     pub fn dts(&self) -> String {
-        let shape = shape(&self.ident, &self.definition, self.definition_bytes);
+        self.dts_with(None)
+    }
+
+    /// The TypeScript stub, with an observation of the result.
+    pub fn dts_with(&self, observed: Option<&Observed>) -> String {
+        let observed = self.usable(observed);
+        let shape = self.shape(observed);
         let typescript = TypeScript::new(&shape.named);
         templates::render(
             templates::DTS,
@@ -132,6 +166,7 @@ impl ToolStub {
                 above => above(&self.name, &self.ident, &shape.notes),
                 header => header(&self.server, &self.ident, self.annotations, &self.digest),
                 blocks => shape.named.iter().map(|named| typescript.interface(named)).collect::<Vec<_>>(),
+                result => observed.map(Observed::words),
                 definition => typescript.definition(&shape, &self.ident, &self.summary),
             },
         )
@@ -139,7 +174,13 @@ impl ToolStub {
 
     /// Full documentation in Markdown.
     pub fn md(&self) -> String {
-        let shape = shape(&self.ident, &self.definition, self.definition_bytes);
+        self.md_with(None)
+    }
+
+    /// Full documentation in Markdown, with an observation of the result.
+    pub fn md_with(&self, observed: Option<&Observed>) -> String {
+        let observed = self.usable(observed);
+        let shape = self.shape(observed);
         let idents = param_idents(&shape);
         let mut python = Python::new(&shape.named);
         let mut letters = MAX_DESCRIPTIONS;
@@ -149,9 +190,11 @@ impl ToolStub {
             .iter()
             .map(|named| context! { name => named.name.as_str(), lines => markdown::named(named, &mut python, &mut letters) })
             .collect();
-        let result = match self.definition.get("outputSchema") {
-            Some(_) => markdown::code(&python.ty(&shape.result)),
-            None => "Not described: JSON if the tool answers with JSON, else text.".to_owned(),
+        let result = match (observed, self.definition.get("outputSchema")) {
+            (Some(Observed { schema: None, .. }), _) => UNOBSERVED.to_owned(),
+            (Some(observed), _) => format!("{}, {}.", markdown::code(&python.ty(&shape.result)), observed.words()),
+            (None, Some(_)) => markdown::code(&python.ty(&shape.result)),
+            (None, None) => "Not described: JSON if the tool answers with JSON, else text.".to_owned(),
         };
         let description = self.definition.get("description").and_then(Value::as_str).unwrap_or("");
         templates::render(
@@ -187,9 +230,10 @@ impl ToolStub {
     }
 }
 
-fn shape<'a>(ident: &str, raw: &'a Value, bytes: usize) -> Shape<'a> {
-    let output = raw.get("outputSchema").filter(|schema| !schema.is_null());
-    Translator::shape(ident, raw.get("inputSchema"), output, Budget::new(bytes))
+/// Types of a definition of `bytes`; those of the result by `observed`, if given.
+pub(crate) fn shape<'a>(ident: &str, raw: &'a Value, bytes: usize, observed: Option<&'a Value>) -> Shape<'a> {
+    let declared = raw.get("outputSchema").filter(|schema| !schema.is_null());
+    Translator::shape(ident, raw.get("inputSchema"), observed.or(declared), Budget::new(bytes))
 }
 
 fn param_idents(shape: &Shape<'_>) -> Vec<String> {

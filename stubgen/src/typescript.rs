@@ -78,7 +78,7 @@ impl<'s> TypeScript<'s> {
     fn flat_fields(&self, shape: &Shape<'_>) -> Option<String> {
         let mut parts = Vec::with_capacity(shape.params.len() + 1);
         for field in &shape.params {
-            if !comment(field).is_empty() {
+            if !self.comment(field).is_empty() {
                 return None;
             }
             let mark = if field.required { "" } else { "?" };
@@ -101,7 +101,7 @@ impl<'s> TypeScript<'s> {
             let used = text::width(&out[start..]) + 1;
             self.put_value(out, &field.ty, 2, used);
             out.push(';');
-            let comment = comment(field);
+            let comment = self.comment(field);
             if !comment.is_empty() {
                 out.push_str(&format!(" // {comment}"));
             }
@@ -116,6 +116,25 @@ impl<'s> TypeScript<'s> {
             }
             None => {}
         }
+    }
+
+    /// Default, contents and short constraints.
+    fn comment(&self, field: &Field<'_>) -> String {
+        let mut out = field
+            .shown_default()
+            .and_then(|value| literal(value, Language::TypeScript))
+            .map(|default| format!("= {default}"))
+            .unwrap_or_default();
+        for constraint in field.contents(|ty| self.ty(ty)).into_iter().chain(field.constraints()) {
+            if out.len() + constraint.len() + 2 > MAX_COMMENT {
+                continue;
+            }
+            if !out.is_empty() {
+                out.push_str("; ");
+            }
+            out.push_str(&constraint);
+        }
+        out
     }
 
     /// The type on one line.
@@ -332,25 +351,6 @@ fn key(wire: &str) -> String {
     let mut chars = wire.chars();
     let plain = chars.next().is_some_and(start) && chars.all(rest);
     if plain { wire.to_owned() } else { text::quoted(wire, Language::TypeScript) }
-}
-
-/// Default and short constraints.
-fn comment(field: &Field<'_>) -> String {
-    let mut out = field
-        .shown_default()
-        .and_then(|value| literal(value, Language::TypeScript))
-        .map(|default| format!("= {default}"))
-        .unwrap_or_default();
-    for constraint in field.constraints() {
-        if out.len() + constraint.len() + 2 > MAX_COMMENT {
-            continue;
-        }
-        if !out.is_empty() {
-            out.push_str("; ");
-        }
-        out.push_str(&constraint);
-    }
-    out
 }
 
 fn new_line(out: &mut String, indent: usize) {

@@ -13,7 +13,8 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::json;
 use wire::{
-    Checked, Facts, FromWorker, Language, Ready, ScriptError, ScriptErrorKind, Stripped, ToWorker, ValueOf, read_frame,
+    Args, Checked, Facts, FromWorker, Known, Language, Outline, Ready, ScriptError, ScriptErrorKind, Site, Stripped,
+    Target, ToWorker, ValueOf, read_frame,
 };
 use worker::confine;
 
@@ -34,6 +35,10 @@ const BEHAVIOURS: &[(&str, Verdict)] = &[
     ("map_backwards", Fails(BROKE, "the source map is not in order")),
     ("more_code_than_allowed", Fails(BROKE, "the code is larger than was asked for")),
     ("largest_map", Fails(BROKE, "the source map is not in order")),
+    ("more_calls_than_a_script_has", Fails(BROKE, "the outline has more than a script can have")),
+    ("a_literal_that_is_not_there", Fails(BROKE, "the outline is larger than the script allows")),
+    // A script of its author may be refused: nothing more.
+    ("a_mistake_that_is_not_there", Fails(ErrorCode::ServerNotFound, "there is no server `nobody`")),
     ("another_check", Fails(BROKE, "no answer to this check")),
     ("ready_again", Fails(BROKE, "no answer to this check")),
     ("done", Fails(BROKE, "no answer to this check")),
@@ -85,8 +90,11 @@ pub(crate) fn live() -> ExitCode {
 
 fn misbehave(behaviour: &str, check: u64) {
     let answer = |check, result| send(&FromWorker::Checked(Box::new(Checked { check, result })));
-    let facts = |stripped, value| answer(check, Ok(Facts { stripped, value }));
+    let facts = |stripped, value| answer(check, Ok(Facts { stripped, value, ..Facts::default() }));
     let map = |map: Vec<[u32; 4]>| facts(Some(Stripped { code: "x".to_owned(), map }), ValueOf::Return);
+    let outline = |calls| {
+        answer(check, Ok(Facts { outline: Outline { calls, ..Outline::default() }, ..Facts::default() }));
+    };
     match behaviour {
         "value_beyond_the_end" => facts(None, ValueOf::Last(u32::MAX)),
         "function_backwards" => facts(None, ValueOf::Function(5, 1)),
@@ -96,6 +104,9 @@ fn misbehave(behaviour: &str, check: u64) {
             facts(Some(Stripped { code: "x".repeat(1 << 20), map: Vec::new() }), ValueOf::Return);
         }
         "largest_map" => map(vec![[0, 0, 0, 9]; 3_000_000]),
+        "more_calls_than_a_script_has" => outline(vec![site("{}"); 501]),
+        "a_literal_that_is_not_there" => outline(vec![site(&"[".repeat(1 << 20))]),
+        "a_mistake_that_is_not_there" => outline(vec![site("{\"no\": 1}")]),
         "another_check" => answer(check + 1, Ok(Facts::default())),
         "ready_again" => {
             send(&FromWorker::Ready(Ready { protocol: wire::PROTOCOL, engines: Vec::new(), confinement: Vec::new() }));
@@ -114,9 +125,22 @@ fn misbehave(behaviour: &str, check: u64) {
         "hangs" => hang(),
         "talks_on" => {
             answer(check, Ok(Facts::default()));
-            (0..100).for_each(|ahead| answer(check + ahead, Ok(Facts { stripped: None, value: ValueOf::Last(0) })));
+            (0..100).for_each(|ahead| answer(check + ahead, Ok(Facts { value: ValueOf::Last(0), ..Facts::default() })));
         }
         _ => answer(check, Ok(Facts::default())),
+    }
+}
+
+/// A call of a tool that is not there.
+fn site(literal: &str) -> Site {
+    Site {
+        at: (u32::MAX, u32::MAX),
+        target: Target::Tool("nobody".to_owned(), "none".to_owned()),
+        args: Args::Named(vec![("a".to_owned(), Known::Json(literal.to_owned()))], false),
+        is_certain: true,
+        repeats: false,
+        answered: Some(1),
+        reads: Vec::new(),
     }
 }
 
@@ -130,6 +154,7 @@ fn error(kind: ScriptErrorKind) -> ScriptError {
         trace: vec!["t".repeat(100_000); 100],
         call: Some(u64::MAX),
         error: None,
+        fix: None,
     }
 }
 

@@ -260,6 +260,7 @@ fn forged_error(run: u64) {
         trace: vec!["t".repeat(100_000); 100],
         call: Some(u64::MAX),
         error: Some(error),
+        fix: None,
     };
     send(&FromWorker::Done(Box::new(Done { run, result: Err(error), stats: Stats::default() })));
 }

@@ -237,7 +237,8 @@ fn streams_of_changes_are_bounded_and_what_is_over_is_told() {
     wire.send(json!({"method": "notifications/cancelled", "params": {"requestId": 1}}));
     for (id, uris, why) in [
         (6001, vec!["x".repeat(9000)], "over the limit of 8192 bytes"),
-        (6002, (0..1001).map(|n| format!("forge:///{n}")).collect(), "over the limit of 1000 items"),
+        // With those of the streams that there are.
+        (6002, (0..938).map(|n| format!("forge:///{n}")).collect(), "1001 items, over the limit of 1000 items"),
     ] {
         wire.send(listen(id, uris));
         let answer = wire.answer(id);

@@ -11,6 +11,7 @@ use crate::faulty::has_python;
 use crate::policy::{User, call, config, connected, execute, reached};
 
 const WRITES: &str = "servers.chat.approval = \"writes\"";
+const PLAN: &str = "servers.chat.approval = \"plan\"";
 
 fn skipped() -> bool {
     has_python("tests/servers/policy.py").is_none()
@@ -52,6 +53,58 @@ async fn what_is_remembered_is_what_was_said() {
             }
         }
     }
+}
+
+#[tokio::test]
+async fn a_plan_is_asked_about_once_and_what_is_beyond_it_again() {
+    if skipped() {
+        return;
+    }
+    // Script, number of questions, a part of the first one.
+    let cases = [
+        ("await chat.send({text: 'a'}); await chat.send({text: 'b'}); await chat.make(); return 1", 1, "text = \"b\""),
+        ("for (const text of ['a', 'b']) await chat.send({ text }); return 1", 1, "decided by the script: text"),
+        // Text that the checker does not see: each call by itself.
+        (
+            "const name = 'se' + 'nd'; await chat[name]({text: 'a'}); await chat[name]({text: 'b'}); return 1",
+            2,
+            "may chat.send be called",
+        ),
+        ("await chat.make(); const name = 'send'; await chat[name]({text: 'a'}); return 1", 2, "chat.make"),
+        // One planned call, made again with what was not shown.
+        (
+            "const args = {text: 'a'}; const twice = [chat.send, chat.send]; await chat.make(); for (const f of twice) await f(args); return 1",
+            3,
+            "chat.make",
+        ),
+    ];
+    for era in [Era::Legacy, Era::Modern] {
+        for (code, questions, part) in cases {
+            let (fence, user) = (Fence::new(), User::new(Some("allow once")));
+            let service = connected(&fence, era, PLAN, &user).await;
+            execute(&service, "javascript", code).await.expect("allowed");
+            let asked = user.asked();
+            assert_eq!(asked.len(), questions, "{era:?} {code}: {asked:#?}");
+            assert!(asked[0].contains(part), "{}", asked[0]);
+            service.cancel().await.expect("the session ends");
+        }
+    }
+    let (fence, user) = (Fence::new(), User::new(Some("deny")));
+    let service = connected(&fence, Era::Modern, PLAN, &user).await;
+    let code = "await chat.look(); await chat.send({text: 'a'}); return 1";
+    let error = execute(&service, "javascript", code).await.expect_err("denied");
+    assert!(error.contains("the user denied the plan of this script"), "{error}");
+    assert_eq!(reached(&fence), [""; 0], "nothing ran");
+    // The same plan for the session, and another one.
+    user.decides(Some("allow for this session"));
+    for (code, questions) in [(code, 2), (code, 0), ("await chat.send({text: 'other'}); return 1", 1)] {
+        execute(&service, "javascript", code).await.expect("allowed");
+        assert_eq!(user.asked().len(), questions, "{code}");
+    }
+    // Reads alone ask for nothing.
+    execute(&service, "starlark", "1 + 1").await.expect("allowed");
+    assert_eq!(user.asked().len(), 0);
+    service.cancel().await.expect("the session ends");
 }
 
 #[tokio::test]
@@ -127,6 +180,10 @@ async fn the_question_says_what_why_and_whose_data() {
     for era in [Era::Legacy, Era::Modern] {
         let (fence, user) = (Fence::new(), User::new(Some("allow for this session")));
         let service = connected(&fence, era, keys, &user).await;
+        // Consent to one rule is none to the other.
+        execute(&service, "javascript", "await chat.send({text: 'x'}); return 1").await.expect("allowed");
+        let first = user.asked();
+        assert!(first.len() == 1 && first[0].contains("Because: chat asks before this, always\n"), "{first:?}");
         let secret = "ghp_x8Kq2Lr9Tz4Vb7Nm1Wc6Yd3Fg5Hj0Pa8Se2R";
         let code = format!("await vault.look(); await chat.send({{text: 'token {secret} \\u202e'}}); return 1");
         execute(&service, "javascript", &code).await.expect("allowed");
@@ -306,7 +363,7 @@ async fn a_dry_run_is_one_for_agents_too_and_keeps_nothing() {
     let answer = call(&service, "execute", arguments).await.expect("planned");
     assert_eq!(
         answer,
-        "[\"k\"]\n--- dry run: 1 of 1 calls not made\n1. chat.send({\"text\":\"x\"}) → would be asked: chat asks \
+        "[\"k\"]\n--- plan\nmay write chat.send\nat most 1 calls\n--- dry run: 1 of 1 calls not made\n1. chat.send({\"text\":\"x\"}) → would be asked: chat asks \
          before anything that may write; planned"
     );
     assert_eq!(execute(&service, "starlark", "stash.keys()").await.expect("keys"), "[\"kept\"]");

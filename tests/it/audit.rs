@@ -16,6 +16,8 @@ use serde_json::{Value, json};
 
 use super::client::{Era, Fence, Session};
 use super::faulty::{has_python, samples};
+#[cfg(target_os = "linux")]
+use super::real::skipped;
 
 /// Records of finished runs.
 fn lines(fence: &Fence) -> Vec<Value> {
@@ -98,10 +100,39 @@ fn every_entry_point_is_on_record() {
     assert!(fence.run(["audit", "list"]).success().stderr.contains("nothing is on record"));
     fence.run_with_input(["run", "-", "--lang", "starlark"], "people.list_teams()").success();
     fence.run(["call", "people", "list_teams", "{}"]).success();
-    let what: Vec<Value> = lines(&fence).iter().map(|record| json!([record["language"], record["request"]])).collect();
-    assert_eq!(what, [json!(["starlark", null]), json!([null, "call"])]);
+    let what = |record: &Value| json!([record["language"], record["request"], record["warm"]]);
+    let what: Vec<Value> = lines(&fence).iter().map(what).collect();
+    // Of one script, the worker is started for it.
+    assert_eq!(what, [json!(["starlark", null, false]), json!([null, "call", null])]);
     let unknown = fence.run(["audit", "show", "zzz"]);
     assert!(unknown.code == Some(2) && unknown.stderr.contains("no record has an id"), "{unknown:?}");
+}
+
+/// A truncated file whose pages still waited for the disk counts as cancelled writes of the truncating process.
+#[cfg(target_os = "linux")]
+#[test]
+fn with_fsync_a_record_is_on_the_disk_before_the_answer() {
+    let cancelled = || -> u64 {
+        let text = fs::read_to_string("/proc/self/io").unwrap_or_default();
+        let line = text.lines().find_map(|line| line.strip_prefix("cancelled_write_bytes: "));
+        line.and_then(|bytes| bytes.parse().ok()).unwrap_or(0)
+    };
+    let waiting = |audit: &str| {
+        let fence = Fence::new();
+        fence.write("forge.toml", &format!("{}[audit]\n{audit}\n", samples()));
+        fence.run_with_input(["run", "-", "--lang", "starlark"], "people.list_teams()").success();
+        assert!(fs::metadata(fence.audit()).expect("a file").len() > 0);
+        let before = cancelled();
+        fs::File::options().write(true).open(fence.audit()).expect("a file").set_len(0).expect("truncated");
+        cancelled() - before
+    };
+    // The kernel writes pages after some seconds on its own: one of a few runs is quicker.
+    if (0..5).all(|_| waiting("fsync = false") == 0) {
+        return skipped("this kernel or file system does not count writes that wait for the disk");
+    }
+    for _ in 0..3 {
+        assert_eq!(waiting("fsync = true"), 0, "the record waits for the disk");
+    }
 }
 
 #[cfg(unix)]
@@ -439,7 +470,12 @@ mod faults {
         for (what, fault, goes_on) in FAULTS {
             for required in [true, *goes_on].into_iter().take(if *goes_on { 1 } else { 2 }) {
                 let fence = Fence::new();
-                let config = format!("{}[audit]\nrequired = {required}\npath = \"log/audit.jsonl\"\n", samples());
+                // A call that is not made because it cannot be put on record costs nothing.
+                let budget = if *goes_on || !required { 5 } else { 2 };
+                let config = format!(
+                    "{}[audit]\nrequired = {required}\npath = \"log/audit.jsonl\"\n[budgets]\nsession = {budget}\n",
+                    samples()
+                );
                 let file = fence.work().join("log/audit.jsonl");
                 let session = fence.serve_quietly(&config).await;
                 session.ready(&["people"]).await;
@@ -483,9 +519,41 @@ mod faults {
                         && lines.iter().any(|line| line["outcome"] == "ok"),
                     "{what}: {lines:?}"
                 );
+                // What was read meanwhile is on the first record that could be written.
+                let has_read = lines.iter().any(|line| line["read"].get("/people/list_teams.pyi").is_some());
+                assert!(*goes_on || has_read, "{what}: {lines:?}");
                 session.close().await;
             }
         }
+    }
+
+    /// The first line of a run that is written describes it, whichever call that is.
+    #[tokio::test]
+    async fn a_run_is_described_once_its_file_is_there_again() {
+        let fence = Fence::new();
+        let Some(config) = slow(&fence) else { return };
+        let session = fence.serve(&format!("{config}[audit]\nrequired = false\npath = \"log/audit.jsonl\"\n")).await;
+        session.ready(&["vault"]).await;
+        let file = fence.work().join("log/audit.jsonl");
+        let _ = fs::remove_file(&file);
+        fs::create_dir_all(&file).expect("made");
+        let repaired = async {
+            let started = Instant::now();
+            while called(&fence).lines().count() < 2 {
+                assert!(started.elapsed() < Duration::from_secs(60), "never called");
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+            fs::remove_dir(&file).expect("removed");
+        };
+        let script = "[vault.slow(text=str(i)) for i in range(6)]\n1";
+        let (value, ()) = tokio::join!(session.execute("starlark", script), repaired);
+        assert_eq!(value, json!(1));
+        session.close().await;
+        let lines = of(&file);
+        let (first, calls) = (&lines[0], lines.iter().filter(|line| line["event"] == "sent").count());
+        assert!((1..6).contains(&calls), "{calls}");
+        assert!(first["event"] == "sent" && first["code"].is_string() && first["session"].is_string(), "{first}");
+        assert!(lines[1..calls].iter().all(|line| line.get("code").is_none()), "{lines:?}");
     }
 
     /// A process that holds the file's lock delays one rotation for a moment, and no answer after that.

@@ -273,7 +273,7 @@ async fn a_running_gateway_uses_a_login_and_notices_its_end() {
         assert!(!session.stderr().contains(&token), "{}", session.stderr());
     }
     let said = session.execute_err("javascript", &format!("throw new Error({:?})", tokens(&fence)[0])).await;
-    assert!(said.starts_with("SCRIPT_ERROR: Error: [redacted]\n"), "{said}");
+    assert!(said.starts_with("SCRIPT_ERROR: the script stopped itself: [redacted]\n"), "{said}");
 }
 
 /// A client whose user, if `agrees`, logs in at the given address.

@@ -102,7 +102,7 @@ const CASES: &[Case] = &[
         name: "what the tool said",
         language: JS,
         code: "await tickets.get_ticket({id: 1});\nawait tickets.get_ticket({id: 99})",
-        says: &["TOOL_ERROR", "there is no ticket 99", "line 2", "calls made", "tickets.get_ticket({\"id\":1}) → ok"],
+        says: &["TOOL_ERROR", "there is no ticket 99", "line 2", "calls: 2, 1 ok, 1 failed; 2 read"],
     },
     Case { name: "an endless loop", language: JS, code: "for (;;) {}", says: &["LIMIT_EXCEEDED", "CPU"] },
     Case {
@@ -132,8 +132,29 @@ const CASES: &[Case] = &[
     Case {
         name: "too many calls",
         language: JS,
-        code: "for (let i = 0; i < 60; i++) await people.list_teams()",
-        says: &["BUDGET_EXCEEDED", "50 calls"],
+        code: "for (let i = 0; i < 1060; i++) try { await people.list_teams() } catch {}",
+        says: &["BUDGET_EXCEEDED", "1000 calls", "calls: 1000, all ok", "split the rest"],
+    },
+    Case {
+        name: "too many calls",
+        language: STAR,
+        code: "for i in range(1060):\n    try_call(people.list_teams)",
+        says: &["BUDGET_EXCEEDED", "1000 calls", "calls: 1000, all ok", "split the rest"],
+    },
+    Case {
+        name: "its own stop",
+        language: JS,
+        code: "const made = await tickets.create_ticket({title: 'abc'});\nawait people.list_teams();\nthrow new Error('no team')",
+        says: &[
+            "stopped itself: no team",
+            "calls: 2, all ok; 1 read, 1 may have written:\n  1. tickets.create_ticket({\"title\":\"abc\"}) → ok",
+        ],
+    },
+    Case {
+        name: "its own stop",
+        language: STAR,
+        code: "people.list_teams()\nfail('no team')",
+        says: &["stopped itself: no team", "line 2", "`fail`", "calls: 1, all ok; 1 read"],
     },
     Case {
         name: "a promise that never settles",
@@ -161,6 +182,27 @@ async fn every_bad_script_is_explained_and_the_next_one_works() {
         assert!(error.len() < 2000, "{} in {}: {} bytes", case.name, case.language, error.len());
         still_works(&session).await;
     }
+}
+
+#[tokio::test]
+async fn calls_that_may_have_written_are_listed_however_many() {
+    let fence = Fence::new();
+    let session = fence.serve(&samples()).await;
+    session.ready(&["tickets"]).await;
+    let code =
+        "for (let i = 1; i <= 300; i++) await tickets.create_ticket({title: `number ${i}`, body: 'x'.repeat(100)});
+        await tickets.list_tickets();
+        throw new Error('enough')";
+    let error = session.execute_err(JS, code).await;
+    assert!(error.contains("calls: 301, all ok; 1 read, 300 may have written:\n"), "{error}");
+    let path =
+        error.split_whitespace().find(|word| word.starts_with("/results/")).expect("a path").trim_end_matches(':');
+    let list = session.call("cat", json!({ "path": path })).await.text;
+    for number in [1, 150, 300] {
+        let line = format!("{number}. tickets.create_ticket({{\"body\":");
+        assert!(list.contains(&line), "no {line} in {list}");
+    }
+    assert!(error.len() < 2000 && !list.contains("list_tickets"), "{error}\n{list}");
 }
 
 #[tokio::test]
@@ -276,7 +318,13 @@ async fn odd_tool_lists_are_read_to_the_end() {
         for tool in ["slow", "create_issue", "no_type", "broken", "last"] {
             assert!(listing.contains(&format!("\n{tool}.pyi")), "{args:?}: no {tool} in {listing}");
         }
-        // Wire name and identifier, and a parameter that is a keyword.
+        // Wire name and identifier, of the tool and of a parameter that is a keyword, in both languages.
+        for (language, code) in [
+            (STAR, "[faulty.create_issue(title='a', **{'from': 'b'})]"),
+            (JS, "return [await faulty.create_issue({title: 'a', from_: 'b'})]"),
+        ] {
+            assert_eq!(session.execute(language, code).await, json!([{"title": "a", "from": "b"}]));
+        }
         let code =
             "[faulty.create_issue(title='a', from_='b'), getattr(faulty, 'create-issue')(title='c', state=None)]";
         assert_eq!(session.execute(STAR, code).await, json!([{"title": "a", "from": "b"}, {"title": "c"}]));

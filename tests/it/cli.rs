@@ -38,7 +38,7 @@ fn exit_codes_are_as_documented() {
         [config, broken, dead, good, bad, short, busy, idle].map(|p| p.to_string_lossy().into_owned());
     let cases: &[(&[&str], i32, &str)] = &[
         (&["--config", &config, "run", &good], 0, "gift cards"),
-        (&["--config", &config, "run", &bad], 1, "SCRIPT_ERROR: Error: no"),
+        (&["--config", &config, "run", &bad], 1, "SCRIPT_ERROR: the script stopped itself: no"),
         (&["--config", &config, "run", "nowhere.js"], 2, "nowhere.js"),
         (&["--config", &config, "run", "script.txt"], 2, "--lang"),
         (&["--config", &broken, "ls"], 2, "did you mean `command`?"),

@@ -16,15 +16,29 @@ use crate::{
 #[test]
 fn every_example_runs_and_both_languages_agree() {
     let Some(real) = Real::find() else { return };
-    let mut values: BTreeMap<String, BTreeMap<String, Value>> = BTreeMap::new();
-    for file in examples(&["js", "star"]) {
+    let value = |file: &PathBuf| {
         let fence = real.fence_for_examples();
         let mut command = fence.forgefs(["--config", path(&Real::forge_toml_of_examples(&fence)), "run", "--json"]);
-        let output = finish(real.in_path(command.arg(&file)), "").success();
+        if is(file, "planned") {
+            command.arg("--dry-run");
+        }
+        let output = finish(real.in_path(command.arg(file)), "").success();
         let answer: Value = serde_json::from_str(&output.stdout).expect("--json prints JSON");
         assert_eq!(answer["ok"], true, "{}: {answer}", file.display());
-        let [stem, extension] = [file.file_stem(), file.extension()].map(|part| path(part.expect("has one")));
-        values.entry(stem.to_owned()).or_default().insert(extension.to_owned(), answer["value"].clone());
+        let [stem, extension] =
+            [file.file_stem(), file.extension()].map(|part| path(part.expect("has one")).to_owned());
+        (stem, extension, answer["value"].clone())
+    };
+    let mut values: BTreeMap<String, BTreeMap<String, Value>> = BTreeMap::new();
+    let files = examples(&["js", "star"]).into_iter().filter(|file| !is(file, "large") && !is(file, "part"));
+    for both in files.collect::<Vec<_>>().chunks(2) {
+        std::thread::scope(|scope| {
+            let runs: Vec<_> = both.iter().map(|file| scope.spawn(|| value(file))).collect();
+            for run in runs {
+                let (stem, extension, value) = run.join().expect("it runs");
+                values.entry(stem).or_default().insert(extension, value);
+            }
+        });
     }
     for (example, by_language) in &values {
         assert_eq!(by_language.get("js"), by_language.get("star"), "{example}");
@@ -43,7 +57,51 @@ fn every_example_runs_and_both_languages_agree() {
         json!({"keys": ["features"], "title": "# Everything Server - Features", "left": []})
     );
     assert_eq!(values["prompts"]["js"], json!([["user", "What's weather in Oslo?"]]));
+    assert_eq!(values["planned"]["js"], json!({"line": "Nothing to read.", "created": {"entities": []}}));
+    assert_eq!(
+        values["flows"]["js"],
+        json!({"empty": "Echo: nothing yet", "asked": "APPROVAL_DENIED", "refused": "GROUP_POLICY_DENIED"})
+    );
     assert!(values["meeting"]["js"][1] == "Asia/Tokyo 21:00", "{}", values["meeting"]["js"]);
+}
+
+#[test]
+fn consent_of_the_operator_allows_a_flow_that_asks_and_none_that_is_denied() {
+    let Some(real) = Real::find() else { return };
+    let fence = real.fence_for_examples();
+    let file = examples_dir().join("flows.js");
+    let config = Real::forge_toml_of_examples(&fence);
+    let mut command = fence.forgefs(["--config", path(&config), "run", "--yes", path(&file)]);
+    let output = finish(real.in_path(&mut command), "").success();
+    assert_eq!(
+        serde_json::from_str::<Value>(&output.stdout).expect("JSON"),
+        json!({"empty": "Echo: nothing yet", "asked": "Echo: after memory", "refused": "GROUP_POLICY_DENIED"})
+    );
+}
+
+#[tokio::test]
+async fn a_large_result_is_stored_and_read_in_part() {
+    let Some(real) = Real::find() else { return };
+    for (language, extension) in [("javascript", "js"), ("starlark", "star")] {
+        let fence = real.fence_for_examples();
+        let config = Real::forge_toml_of_examples(&fence);
+        let mut command = fence.forgefs(["--config", path(&config), "serve"]);
+        real.in_path(&mut command);
+        let session = fence.connect(Era::Modern, command).await;
+        session.ready(&["memory"]).await;
+        let code = |name: &str| {
+            let file = examples_dir().join(name).with_extension(extension);
+            fs::read_to_string(file).expect("readable")
+        };
+        let large = session.call("execute", json!({"language": language, "code": code("large")})).await;
+        assert!(large.text.starts_with("too large for an answer, stored as /results/1/1.json: object"), "{large:?}");
+        assert!(large.text.len() < 2000 && large.text.contains("room 0"), "{large:?}");
+        let part = session.execute(language, &code("part")).await;
+        assert_eq!(part, json!({"path": "/results/1/1.json", "rooms": ["room 62", "room 69", "room 76", "room 83"]}));
+        let lines = session.call("cat", json!({"path": "/results/1/1.json", "lines": "3-5"})).await.text;
+        assert!(lines.contains("\"room 0\"") && !lines.contains("room 1"), "{lines}");
+        session.close().await;
+    }
 }
 
 #[tokio::test]
@@ -64,6 +122,11 @@ async fn the_client_entries_of_the_examples_start_the_gateway() {
         session.ready(&BOTH_ERAS).await;
         session.close().await;
     }
+}
+
+/// True if it is the example of this name, in any language.
+fn is(file: &Path, name: &str) -> bool {
+    file.file_stem().is_some_and(|stem| stem == name)
 }
 
 fn examples_dir() -> PathBuf {

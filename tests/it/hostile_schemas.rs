@@ -145,3 +145,35 @@ async fn others_are_answered_while_arguments_are_checked() {
     assert!(longest < Duration::from_secs(3), "{longest:?}");
     assert_eq!(session.execute("javascript", "return 1").await, json!(1));
 }
+
+/// A schema that is none checks nothing, and says nothing about a tool of that name elsewhere.
+#[tokio::test]
+async fn schemas_of_one_name_are_told_apart_and_an_argument_has_one_spelling() {
+    let fence = Fence::new();
+    let number = json!({ "type": "integer" });
+    let strict = json!({ "type": "object", "properties": { "count": number, "max-results": number } });
+    let mut config = String::new();
+    for (name, schema) in [("open", json!({ "type": 7 })), ("strict", strict)] {
+        let tools = json!([{ "name": "act", "inputSchema": schema }]);
+        let file = fence.write(format!("{name}.json"), &tools.to_string());
+        let Some(server) = python(name, "schemas.py", &[&file.to_string_lossy()]) else { return };
+        config.push_str(&server);
+    }
+    let session = fence.serve(&config).await;
+    session.ready(&["open", "strict"]).await;
+    assert_eq!(session.execute("starlark", "open.act(count=\"x\")").await, json!(["count"]));
+    for (code, why) in [
+        ("strict.act(count=str(1))", "INVALID_ARGS: act: "),
+        (
+            "strict.act(**{\"max-results\": 1, \"max_results\": 2})",
+            "INVALID_ARGS: act: argument `max-results` is given twice, by two of its spellings",
+        ),
+    ] {
+        let error = session.execute_err("starlark", code).await;
+        assert!(error.starts_with(why), "{error}");
+    }
+    assert_eq!(
+        session.execute("starlark", "strict.act(count=1, max_results=2)").await,
+        json!(["count", "max-results"])
+    );
+}

@@ -261,11 +261,22 @@ async fn a_change_that_is_told_holds_for_the_next_call_of_the_same_script() {
     let server = Shifting::new(&fence, "shifting", &tools("Sends mail."));
     let session = fence.serve(&server.config(&["--tells"], "")).await;
     session.ready(&["shifting"]).await;
+    let read = async || assert!(!session.call("cat", json!({"path": "/shifting/send.pyi"})).await.is_error);
+    read().await;
     server.lists(&tools("Sends spam."));
     let code = "await shifting.send(); await shifting.act({fault: 'reload'});
         for (let n = 0; n < 50; n++) { try { await shifting.send() } catch (error) { return [n < 50, error.code] } }
         return 'never refused'";
     assert_eq!(session.execute("javascript", code).await, json!([true, "TOOL_CHANGED"]));
+    // Later scripts call the new one, and say so until its stub is read.
+    followed(&session, "shifting", "send done").await;
+    for is_noted in [true, false] {
+        let arguments = json!({"language": "javascript", "code": "return await shifting.send()"});
+        let answer = session.call("execute", arguments).await.text;
+        let note = "note: /shifting/send.pyi has changed since it was read; `cat` it again";
+        assert_eq!(answer.contains(note), is_noted, "{answer}");
+        read().await;
+    }
     session.close().await;
 }
 

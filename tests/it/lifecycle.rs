@@ -49,7 +49,9 @@ impl Living {
 
     /// File of its cached listing.
     fn kept(&self) -> PathBuf {
-        fs::read_dir(self.fence.cache()).expect("a cache").next().expect("a file").expect("an entry").path()
+        let mut files = fs::read_dir(self.fence.cache()).expect("a cache").flatten().map(|entry| entry.path());
+        let is_list = |path: &PathBuf| !path.to_string_lossy().contains(".shapes.");
+        files.find(is_list).expect("a list")
     }
 }
 

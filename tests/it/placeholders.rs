@@ -115,6 +115,21 @@ async fn flows_and_groups_hold_for_what_is_put_back() {
     }
 }
 
+/// A value that came from two servers is data of both, in whatever order.
+#[tokio::test]
+async fn a_value_that_two_servers_had_is_data_of_both() {
+    let fence = Fence::new();
+    let rule = "placeholders = true\n[[flows]]\nfrom = \"vault\"\nto = \"echo\"\naction = \"deny\"";
+    let Some(session) = serve(&fence, rule).await else { return };
+    let first = session.execute("javascript", "await echo.last({}); return { password: 'Tr0ub4dor-and-3' }").await;
+    let password = text_of(&first["password"]);
+    let code = format!("await echo.create_issue({{ title: '{password}' }}); return 1");
+    assert_eq!(session.execute("javascript", &code).await, json!(1), "it is data of `echo` alone");
+    assert_eq!(session.execute("javascript", "return await vault.answer({})").await["password"], password);
+    let error = session.execute_err("javascript", &code).await;
+    assert!(error.starts_with("GROUP_POLICY_DENIED: a placeholder is not put back for `echo`"), "{error}");
+}
+
 /// A hostile server that learned a placeholder places it in a page, and an honest script forwards the page.
 #[tokio::test]
 async fn a_placeholder_in_a_page_is_not_put_back() {

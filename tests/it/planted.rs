@@ -11,7 +11,9 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use rmcp::ClientHandler;
-use rmcp::model::{CallToolRequestParams, LoggingMessageNotificationParam, ProgressNotificationParam};
+use rmcp::model::{
+    CallToolRequestParams, GetPromptRequestParams, LoggingMessageNotificationParam, ProgressNotificationParam,
+};
 use rmcp::service::{NotificationContext, RoleClient, RunningService};
 use serde_json::{Value, json};
 
@@ -38,7 +40,7 @@ const WAYS: [&str; 13] = [
 ];
 
 /// Where the text of a way must turn up, without its secret: else the test would look in the wrong places.
-const REACHED: [(&str, &str); 20] = [
+const REACHED: [(&str, &str); 21] = [
     ("env", "answer"),
     ("header", "answer"),
     ("result", "answer"),
@@ -47,6 +49,7 @@ const REACHED: [(&str, &str); 20] = [
     ("result", "captured output"),
     ("tool-error", "error"),
     ("protocol-error", "error"),
+    ("protocol-error", "protocol error"),
     ("resource", "answer"),
     ("prompt", "answer"),
     ("progress", "notifications"),
@@ -178,6 +181,11 @@ async fn scripts(service: &Service, found: &mut Found) {
     run(service, found, "error", "javascript", &format!("const text = {written:?}; text.no()")).await;
     run(service, found, "error", "javascript", &format!("return await near.none({{ text: {written:?} }})")).await;
     run(service, found, "answer", "javascript", &format!("return await near.result({{ text: {written:?} }})")).await;
+    // A script does not get what an error's data has either.
+    let seen = "try { await near.refuse() } catch (e) { return [...e.data.seen].reverse().join('') }";
+    let (_, seen) = call(service, "execute", json!({"language": "javascript", "code": seen})).await;
+    let seen: String = seen.chars().rev().collect();
+    assert!(seen.contains("canary-protocol-error [redacted:") && !seen.contains(&secret("protocol-error")), "{seen}");
     // Workers that die with secrets in hand.
     for code in [
         "const v = await near.result(); const all = []; for (;;) all.push(v.text.repeat(1000) + all.length)",
@@ -244,6 +252,8 @@ async fn a_secret_from_anywhere_gets_nowhere() {
     let mut found = Found::default();
     scripts(&service, &mut found).await;
     files(&service, &mut found).await;
+    let refused = service.get_prompt(GetPromptRequestParams::new("near.refuse")).await.expect_err("it refuses");
+    found.add("protocol error", &format!("{refused:?}"));
     found.add("notifications", &client.0.lock().expect("not poisoned"));
     found.add("metrics", &metrics(scrape).await);
     service.cancel().await.expect("the session ends");

@@ -13,6 +13,7 @@ use serde_json::json;
 use super::client::{Fence, Session};
 use super::faulty::{has_python, runs, samples};
 use super::lifecycle::shows;
+use super::policy::{config, reached};
 
 /// The configuration before each edit.
 const BASE: &str = r#"
@@ -335,6 +336,26 @@ async fn calls_that_wait_meet_the_new_rules_too() {
         assert_eq!(answer.lines().next(), Some(format!("[\"{code}\"]").as_str()), "{edit}: {answer}");
     })
     .await;
+}
+
+/// The group of a run under new rules follows from the data that it holds.
+#[tokio::test]
+async fn a_run_that_holds_data_meets_new_groups() {
+    if has_python("tests/servers/policy.py").is_none() {
+        return;
+    }
+    let fence = Fence::new();
+    let session = fence.serve_quietly(&config(&fence, "")).await;
+    session.ready(&["vault", "web"]).await;
+    let edited = async {
+        tokio::time::sleep(Duration::from_millis(500)).await;
+        fence.write("forge.toml", &config(&fence, "groups.a.servers = [\"vault\"]\ngroups.b.servers = [\"web\"]"));
+    };
+    let script = "vault.look(text=\"x\")\nfor i in range(40):\n    web.slow(text=str(i))";
+    let (error, ()) = tokio::join!(session.execute_err("starlark", script), edited);
+    assert!(error.contains("`web` is in the strict group `b`, and this run is in `a`"), "{error}");
+    assert!((2..41).contains(&reached(&fence).len()), "{:?}", reached(&fence));
+    session.close().await;
 }
 
 #[tokio::test]

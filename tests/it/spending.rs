@@ -1,5 +1,7 @@
 //! Rate limits and budgets: calls over them are refused before they are sent, for every caller and any concurrency.
 
+use std::time::{Duration, Instant};
+
 use serde_json::{Value, json};
 
 use crate::client::{Fence, Session};
@@ -69,6 +71,21 @@ async fn a_rate_of_some_tools_leaves_the_others_alone() {
         .expect("called");
 }
 
+#[tokio::test]
+async fn a_rate_that_is_lowered_gives_no_new_burst() {
+    let fence = Fence::new();
+    let config = |burst: u32| people(&format!("rate = {{ calls = 1, per = \"1h\", burst = {burst} }}"), "");
+    let session = serve(&fence, &config(3)).await;
+    session.execute("starlark", "len([people.list_teams() for _ in range(3)])").await;
+    fence.write("forge.toml", &config(2));
+    let started = Instant::now();
+    // The message tells when the new rate is in force.
+    while !session.execute_err("starlark", "people.list_teams()").await.contains("people allows 1 calls/1h (burst 2)") {
+        assert!(started.elapsed() < Duration::from_secs(60), "{}", session.stderr());
+        tokio::time::sleep(Duration::from_millis(200)).await;
+    }
+}
+
 /// Of any number of concurrent calls, exactly the affordable ones are made.
 #[tokio::test]
 async fn calls_at_once_never_overspend_a_run_or_a_session() {
@@ -124,6 +141,16 @@ async fn the_budget_of_a_day_is_shared_and_survives_a_restart() {
         let modes: Vec<u32> = spent.map(|file| file.metadata().expect("a file").permissions().mode() & 0o777).collect();
         assert_eq!(modes, [0o600]);
     }
+}
+
+#[tokio::test]
+async fn a_call_that_one_budget_refuses_is_taken_from_none() {
+    let fence = Fence::new();
+    let session = serve(&fence, &people("", "[budgets]\nrun = 3\nsession = 3\nday = 2\n")).await;
+    let code = "const left = [];\n\
+                for (let i = 0; i < 6; i++) await people.list_teams().catch(e => left.push(e.data.budget));\n\
+                return left";
+    assert_eq!(session.execute("javascript", code).await, json!(["day", "day", "day", "day"]));
 }
 
 #[tokio::test]

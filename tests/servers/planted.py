@@ -73,7 +73,9 @@ def result_of(method, params, own):
     if method == "resources/read":
         return {"contents": [{"uri": "x://all", "text": say("resource")}]}
     if method == "prompts/list":
-        return {"prompts": [{"name": "greet"}]}
+        return {"prompts": [{"name": "greet"}, {"name": "refuse"}]}
+    if method == "prompts/get" and params["name"] == "refuse":
+        raise ValueError(say("protocol-error"))
     if method == "prompts/get":
         return {"messages": [{"role": "user", "content": {"type": "text", "text": say("prompt")}}]}
     if method == "logging/setLevel":

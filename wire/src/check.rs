@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::ScriptError;
+use crate::{Language, Outline, ScriptError};
 
 /// Memory that parsing a script may take: bytes for each byte of code, and for any script. docs/limits.md has both.
 pub const PARSING_MEMORY: (usize, usize) = (600, 512 << 10);
@@ -12,11 +12,13 @@ pub const PARSING_MEMORY: (usize, usize) = (600, 512 << 10);
 pub const TOO_DEEP: &str =
     "the code is nested too deeply: give inner parts names with `const`, or make functions of them";
 
-/// One script in JavaScript or TypeScript to parse.
+/// One script to parse.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Check {
     /// Number of this check, which its answer carries.
     pub check: u64,
+    /// Its language. JavaScript may be TypeScript.
+    pub language: Language,
     /// The script, without a byte order mark.
     pub code: String,
     /// Longest code that may come of it, in bytes.
@@ -41,6 +43,8 @@ pub struct Facts {
     pub stripped: Option<Stripped>,
     /// Where its value comes from. Offsets are in the stripped code, where there is one.
     pub value: ValueOf,
+    /// Its calls. Places are in the module that the script becomes, or in Starlark.
+    pub outline: Outline,
 }
 
 /// TypeScript as JavaScript.

@@ -10,6 +10,7 @@ mod frame;
 pub mod json;
 mod message;
 mod module;
+mod outline;
 mod ready;
 
 pub use check::{Check, Checked, Facts, PARSING_MEMORY, Stripped, TOO_DEEP, ValueOf};
@@ -19,6 +20,9 @@ pub use message::{
     ScriptErrorKind, Server, Stats, Stream, ToWorker,
 };
 pub use module::{Module, line_lengths, position};
+pub use outline::{
+    Args, How, JsonType, Known, MAX_CALLS, MAX_PATH, MAX_READS, Name, Outline, Place, Read, Site, Target,
+};
 pub use ready::{EngineInfo, EngineName, Layer, LayerName, Ready};
 
 /// Version of the frame protocol. Gateway and worker are one executable, so a mismatch means that the file was

@@ -351,6 +351,9 @@ pub struct ScriptError {
     pub call: Option<u64>,
     /// That call's error.
     pub error: Option<CallError>,
+    /// What to write instead, where the worker knows it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fix: Option<String>,
 }
 
 /// Classes of script failure. All of them leave the worker usable.
@@ -361,6 +364,8 @@ pub enum ScriptErrorKind {
     Syntax,
     /// An uncaught error of the script.
     Script,
+    /// The script ended itself: `fail`, or `throw` of an error that is not the engine's.
+    Stopped,
     /// An uncaught error of a call.
     Call,
     /// CPU time used up.

@@ -161,7 +161,7 @@ mod tests {
         ) {
             let lines = line_lengths(&script);
             let long = script.len().max(stripped.as_ref().map_or(0, |stripped| stripped.code.len()));
-            if let Ok(module) = Module::new(&script, Facts { stripped, value }) {
+            if let Ok(module) = Module::new(&script, Facts { stripped, value, ..Facts::default() }) {
                 prop_assert!(module.code.len() <= long + 100);
                 for (line, column) in [at, near] {
                     let (line, column) = module.original(line, column);
@@ -188,7 +188,7 @@ mod tests {
             (with(vec![[1, 0, 0, 0], [1, 0, 0, 1]]), ValueOf::Return, "the source map is not in order"),
         ];
         for (stripped, value, why) in cases {
-            let made = Module::new("aé", Facts { stripped, value }).map(|module| module.code);
+            let made = Module::new("aé", Facts { stripped, value, ..Facts::default() }).map(|module| module.code);
             assert_eq!(made, Err(why), "{value:?}");
         }
     }

@@ -38,11 +38,23 @@ pub(crate) trait Host {
 
     /// Calls in flight.
     fn in_flight(&self) -> usize;
+
+    /// Calls of tools, resources and prompts that the run may still make.
+    fn calls_left(&self) -> u32;
 }
 
 /// A script error without a position.
 pub(crate) fn script_error(kind: ScriptErrorKind, message: impl Into<String>) -> ScriptError {
-    ScriptError { kind, message: message.into(), line: 0, column: 0, trace: Vec::new(), call: None, error: None }
+    ScriptError {
+        kind,
+        message: message.into(),
+        line: 0,
+        column: 0,
+        trace: Vec::new(),
+        call: None,
+        error: None,
+        fix: None,
+    }
 }
 
 /// Error: the run's CPU time is used up.
@@ -95,7 +107,10 @@ pub(crate) fn invalid_call_error(message: String) -> CallError {
     CallError { code: ErrorCode::InvalidArgs, message, retryable: false, suggested_fix: None, data: None }
 }
 
-/// Error of a script's call over a sandbox limit.
+/// Error of a script's call over a sandbox limit. It ends the run: no script catches it.
 pub(crate) fn limit_call_error(message: String) -> CallError {
-    CallError { code: ErrorCode::LimitExceeded, message, retryable: false, suggested_fix: None, data: None }
+    let fix =
+        "the calls before it were made: split the rest over several runs, or use a tool that does more in one call";
+    let suggested_fix = Some(fix.to_owned());
+    CallError { code: ErrorCode::LimitExceeded, message, retryable: false, suggested_fix, data: None }
 }

@@ -246,6 +246,10 @@ impl Host for MemoryHost {
     fn in_flight(&self) -> usize {
         self.waiting.len()
     }
+
+    fn calls_left(&self) -> u32 {
+        u32::try_from(MAX_OPS.saturating_sub(self.ops)).unwrap_or(0)
+    }
 }
 
 /// Bytes as decisions.

@@ -58,9 +58,7 @@ impl FrameHost {
             (&mut self.local_ops, MAX_LOCAL_OPS, "requests for discovery and stash")
         };
         if *used >= limit {
-            return Err(limit_call_error(format!(
-                "a run may make {limit} {what}: split the work over several runs, or use a tool that does more in one call"
-            )));
+            return Err(limit_call_error(format!("a run may make {limit} {what}, and this one has made them")));
         }
         *used += 1;
         Ok(())
@@ -127,6 +125,10 @@ impl Host for FrameHost {
 
     fn in_flight(&self) -> usize {
         self.in_flight.len()
+    }
+
+    fn calls_left(&self) -> u32 {
+        self.limits.calls.saturating_sub(self.calls)
     }
 }
 

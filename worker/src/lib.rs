@@ -18,6 +18,7 @@
 mod check;
 mod confine;
 mod engine;
+mod explain;
 #[cfg(any(test, feature = "fuzzing"))]
 #[doc(hidden)]
 pub mod fuzzing;

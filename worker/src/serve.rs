@@ -164,6 +164,13 @@ impl Worker {
         self.memory.set(run.limits.heap_bytes);
         self.watchdog.arm(run);
         let ended = catch_unwind(AssertUnwindSafe(|| engine.run(run, &shared)));
+        // The gateway drops calls under way with the run: of one that met its limit, the ledger says how each ended.
+        if matches!(&ended, Ok(Err(error)) if error.kind == ScriptErrorKind::Calls) {
+            let mut host = host.borrow_mut();
+            while host.in_flight() > 0 {
+                host.recv(None);
+            }
+        }
         let stats = Stats { cpu_us: self.watchdog.disarm(), heap_bytes: engine.heap_bytes() };
         self.memory.lift();
         last_words::forget();

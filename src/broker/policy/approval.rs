@@ -14,8 +14,8 @@ pub(super) fn wanted(rules: &Rules, asked: &Asked<'_>) -> Option<Reason> {
     let of_tool = asked.stub.and_then(|stub| approvals.tools.one(&stub.name)).copied();
     let server = || asked.entry.ident.clone();
     match of_tool.unwrap_or(approvals.otherwise) {
-        Approval::Writes if !asked.is_read() => Some(Reason::Approval { server: server(), writes: true }),
-        Approval::Always => Some(Reason::Approval { server: server(), writes: false }),
-        Approval::Writes | Approval::Never => None,
+        Approval::Never => None,
+        Approval::Plan | Approval::Writes if asked.is_read() => None,
+        rule => Some(Reason::Approval { server: server(), rule }),
     }
 }

@@ -126,11 +126,13 @@ impl Asked<'_> {
     /// True if the call changes nothing according to the server: resources, prompts, and tools annotated as read-only.
     /// A tool without annotation counts as writing.
     pub(super) fn is_read(&self) -> bool {
-        self.stub.is_none_or(|stub| {
-            let hint = stub.definition.pointer("/annotations/readOnlyHint");
-            hint.and_then(serde_json::Value::as_bool) == Some(true)
-        })
+        self.stub.is_none_or(is_read_only)
     }
+}
+
+/// True if the server annotates a tool as read-only.
+pub(super) fn is_read_only(stub: &ToolStub) -> bool {
+    stub.definition.pointer("/annotations/readOnlyHint").and_then(serde_json::Value::as_bool) == Some(true)
 }
 
 /// Reason to ask the user.
@@ -140,8 +142,8 @@ pub(super) enum Reason {
     Approval {
         /// The server's identifier.
         server: String,
-        /// True if only writes need approval.
-        writes: bool,
+        /// The rule: `never` is none.
+        rule: config::Approval,
     },
     /// A flow with `action = "approve"`.
     Flow {
@@ -156,8 +158,13 @@ pub(super) enum Reason {
 impl fmt::Display for Reason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Approval { server, writes: true } => write!(f, "{server} asks before anything that may write"),
-            Self::Approval { server, writes: false } => write!(f, "{server} asks before this, always"),
+            Self::Approval { server, rule: config::Approval::Always } => {
+                write!(f, "{server} asks before this, always")
+            }
+            Self::Approval { server, rule: config::Approval::Plan } => {
+                write!(f, "{server} asks before a script that may write, and before what is not in its plan")
+            }
+            Self::Approval { server, .. } => write!(f, "{server} asks before anything that may write"),
             Self::Flow { from, to } => write!(f, "data of {from} may go to {to}"),
         }
     }

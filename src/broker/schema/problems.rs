@@ -36,6 +36,16 @@ impl Problem {
         Self { unknown: Some(name.to_owned()), ..Self::new(format!("there is no parameter `{name}`")) }
     }
 
+    /// An argument that is missing.
+    pub(in crate::broker) fn missing(name: &str) -> Self {
+        Self::new(format!("argument `{}` is missing", head(name, MAX_STEP)))
+    }
+
+    /// A value of another type, in one word each.
+    pub(in crate::broker) fn of_type(name: &str, of: &Value, accepted: &Value) -> Self {
+        Self::at(head(name, MAX_STEP), &format!("type {} was expected, not {of}", shown(accepted)))
+    }
+
     /// A problem at a place; the root has none.
     pub(super) fn at(place: &str, text: &str) -> Self {
         let text = head(text, MAX_TEXT);

@@ -7,6 +7,7 @@ use serde::Serialize;
 use super::drift::{self, Class, Finding};
 use super::tree::Change;
 use super::{Failure, Ui};
+use crate::cli::workflow::{data, property};
 use crate::text::push_visible;
 
 /// How drift is printed.
@@ -90,16 +91,6 @@ fn on_one_line(text: &str) -> String {
     let mut line = String::with_capacity(text.len());
     push_visible(&mut line, &text.replace('\n', "\\n"));
     line
-}
-
-/// Escapes the message of a workflow command as GitHub's toolkit does.
-fn data(text: &str) -> String {
-    text.replace('%', "%25").replace('\r', "%0D").replace('\n', "%0A")
-}
-
-/// Escapes a property of a workflow command.
-fn property(text: &str) -> String {
-    data(text).replace(':', "%3A").replace(',', "%2C")
 }
 
 /// The tools among the changed files: each has one `.json` with its definition. A stub edited by hand has an unchanged

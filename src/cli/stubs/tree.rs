@@ -5,9 +5,19 @@ use std::io;
 use std::path::Path;
 
 use super::Failure;
+use crate::json;
 use crate::limits::PIN_FILE;
 use crate::manifest::LOCK;
+use crate::shapes::Shapes;
 use crate::tree::{Kind, Tree};
+
+/// Most bytes of memory of the values in it.
+const MAX_TREE: usize = 1 << 30;
+/// File of the observed shapes that a tree was written with.
+pub(super) const OBSERVED: &str = "observed.json";
+
+/// Observed shapes by server identifier.
+pub(super) type ByServer = BTreeMap<String, Shapes>;
 
 /// Relative path → content.
 pub(super) type Files = BTreeMap<String, String>;
@@ -51,6 +61,24 @@ pub(super) fn write(dir: &Path, files: &Files) -> Result<usize, Failure> {
 
 fn is_text(tree: &Tree, path: &str, content: &str) -> bool {
     tree.read(path, content.len() as u64).is_ok_and(|old| old == content.as_bytes())
+}
+
+/// The observed shapes that `dir` was written with, and their text.
+pub(super) fn observed(dir: &Path) -> Result<(ByServer, Option<String>), Failure> {
+    let path = dir.join(OBSERVED);
+    let text = match Tree::open(dir).and_then(|tree| tree.read(OBSERVED, PIN_FILE.max as u64)) {
+        Ok(text) => text,
+        // A folder that is no tree is told later.
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok((ByServer::new(), None)),
+        Err(error) => return Err(failed(&path, &error)),
+    };
+    let wrong = |what: String| {
+        Failure::usage(format!("{}: {what}", path.display()))
+            .hint("`forgefs stubs generate --observed --out DIR` writes it")
+    };
+    let shapes: ByServer = json::parse(&text, MAX_TREE).map_err(|error| wrong(error.to_string()))?;
+    let text = String::from_utf8(text).map_err(|_| wrong("it is not text".to_owned()))?;
+    Ok((shapes.into_iter().map(|(server, shapes)| (server, shapes.checked())).collect(), Some(text)))
 }
 
 /// Differences between `dir` and `files`, by path.

@@ -152,13 +152,14 @@ impl Widened {
     }
 
     fn manifest(&mut self, now: &Manifest, next: &Manifest) {
-        let Manifest { refresh, pin, cache, startup_concurrency } = now;
+        let Manifest { refresh, pin, cache, startup_concurrency, observe } = now;
         let is_rarer = refresh.is_some_and(|now| next.refresh.is_none_or(|next| next > now));
         self.add("manifest.refresh", "rarer", is_rarer);
         let is_more = next.startup_concurrency > *startup_concurrency;
         self.add("manifest.startup_concurrency", "raised", is_more);
         self.add("manifest.pin", "changed", next.pin != *pin);
         self.add("manifest.cache", "changed", next.cache != *cache);
+        self.add("manifest.observe", "turned on", next.observe && !observe);
     }
 
     fn audit(&mut self, now: &Audit, next: &Audit) {

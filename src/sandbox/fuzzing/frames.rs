@@ -152,6 +152,7 @@ fn error() -> ScriptError {
         trace: vec![String::new(); 3],
         call: Some(u64::MAX),
         error: None,
+        fix: None,
     }
 }
 

@@ -1,7 +1,7 @@
 //! Prints named types as `TypedDict` classes and aliases.
 
 use super::types::{Break, push_indent};
-use super::{NOT_REQUIRED, Python, TYPED_DICT, WIDTH, comment};
+use super::{NOT_REQUIRED, Python, TYPED_DICT, WIDTH};
 use crate::ident;
 use crate::schema::{Body, Field, Named, Ty, literal};
 use crate::text::{self, Language};
@@ -43,7 +43,7 @@ impl Python<'_> {
         out.push_str(name);
         out.push_str(if partial { "(TypedDict, total=False):" } else { "(TypedDict):" });
         for field in fields {
-            let comment = comment(field, field.shown_default().and_then(|value| literal(value, Language::Python)));
+            let comment = self.comment(field, field.shown_default().and_then(|value| literal(value, Language::Python)));
             let optional = !field.required && !partial;
             let mut line = format!("\n    {}: ", field.wire);
             let used = line.len() - 1;
@@ -55,7 +55,7 @@ impl Python<'_> {
     fn functional(&mut self, out: &mut String, name: &str, fields: &[Field<'_>], partial: bool) {
         out.push_str(&format!("{name} = TypedDict(\n    \"{name}\",\n    {{"));
         for field in fields {
-            let comment = comment(field, field.shown_default().and_then(|value| literal(value, Language::Python)));
+            let comment = self.comment(field, field.shown_default().and_then(|value| literal(value, Language::Python)));
             let optional = !field.required && !partial;
             let mut line = format!("\n        {}: ", text::quoted(field.wire, Language::Python));
             let used = text::width(&line) - 1;

@@ -127,7 +127,7 @@ impl<'s> Python<'s> {
         if ident != field.wire {
             comments.push(format!("wire name: {}", text::comment_name(field.wire)));
         }
-        let short = comment(field, None);
+        let short = self.comment(field, None);
         if !short.is_empty() {
             comments.push(short);
         }
@@ -170,6 +170,25 @@ impl<'s> Python<'s> {
     }
 }
 
+impl Python<'_> {
+    /// Contents and short constraints as a trailing comment, and the default if the type cannot show it.
+    fn comment(&mut self, field: &Field<'_>, default: Option<String>) -> String {
+        let default = default.map(|default| format!("= {default}"));
+        let contents = field.contents(|ty| self.ty(ty));
+        let mut out = default.into_iter().chain(contents).collect::<Vec<_>>().join("; ");
+        for constraint in field.constraints() {
+            if text::width(&out) + text::width(&constraint) + 2 > MAX_COMMENT {
+                continue;
+            }
+            if !out.is_empty() {
+                out.push_str("; ");
+            }
+            out.push_str(&constraint);
+        }
+        out
+    }
+}
+
 /// Type in a signature: `None` stands for "not sent".
 fn annotation(field: &Field<'_>) -> Ty {
     let sent = field.required || field.shown_default().is_some();
@@ -188,19 +207,4 @@ fn rest_name(idents: &[String]) -> &'static str {
         .into_iter()
         .find(|name| !idents.iter().any(|ident| ident == name))
         .unwrap_or("_kwargs_")
-}
-
-/// Short constraints as a trailing comment, and the default if the type cannot show it.
-fn comment(field: &Field<'_>, default: Option<String>) -> String {
-    let mut out = default.map(|default| format!("= {default}")).unwrap_or_default();
-    for constraint in field.constraints() {
-        if text::width(&out) + text::width(&constraint) + 2 > MAX_COMMENT {
-            continue;
-        }
-        if !out.is_empty() {
-            out.push_str("; ");
-        }
-        out.push_str(&constraint);
-    }
-    out
 }

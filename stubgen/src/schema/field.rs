@@ -7,6 +7,8 @@ use crate::text;
 
 /// Most words of a description that is a comment.
 const MAX_FEW: usize = 6;
+/// Longest list of columns in a comment.
+const MAX_COLUMNS: usize = 80;
 
 /// One property.
 #[derive(Debug)]
@@ -18,6 +20,8 @@ pub(crate) struct Field<'a> {
     facets: Vec<&'a Map<String, Value>>,
     /// True if any of them has something for [`Field::constraints`].
     constrained: bool,
+    /// Type of the JSON that a text contains.
+    pub(crate) json: Option<Ty>,
 }
 
 impl<'a> Field<'a> {
@@ -36,7 +40,22 @@ impl<'a> Field<'a> {
             }
         }
         let constrained = facets.iter().any(|facet| facet.keys().any(|key| constrains(key)));
-        Field { wire, ty, required, facets, constrained }
+        Field { wire, ty, required, facets, constrained, json: None }
+    }
+
+    /// Schema of the JSON that a text contains.
+    pub(super) fn json_schema(&self) -> Option<&'a Value> {
+        let schema = self.first("contentSchema")?;
+        (self.first("contentMediaType")? == "application/json").then_some(schema)
+    }
+
+    /// Contents of a text, in few words.
+    pub(crate) fn contents(&self, ty: impl FnOnce(&Ty) -> String) -> Option<String> {
+        let contents = match &self.json {
+            Some(json) => Some(format!("JSON of {}", text::cut(&ty(json), MAX_COLUMNS))),
+            None => self.facets.iter().find_map(|facet| columns(facet)),
+        };
+        contents.filter(|contents| !text::is_directive(contents))
     }
 
     fn first(&self, keyword: &str) -> Option<&'a Value> {
@@ -154,6 +173,15 @@ impl<'a> Field<'a> {
         let text = number.to_string();
         (!edge && text.len() <= 24).then_some(text)
     }
+}
+
+/// Columns of a text that is CSV.
+pub(crate) fn columns(schema: &Map<String, Value>) -> Option<String> {
+    let is_csv = get(schema, "contentMediaType").is_some_and(|kind| kind == "text/csv");
+    let names = get(schema, "contentSchema").filter(|_| is_csv)?.pointer("/items/required")?.as_array()?;
+    let names: Vec<&str> = names.iter().filter_map(Value::as_str).take(MAX_COLUMNS).collect();
+    let line = text::one_line(&names.join(", "));
+    (!line.is_empty()).then(|| format!("CSV: {}", text::cut(&line, MAX_COLUMNS)))
 }
 
 /// True if [`Field::constraints`] reads the keyword.

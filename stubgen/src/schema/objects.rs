@@ -168,7 +168,9 @@ impl<'a> Translator<'a> {
                 members.push(self.conjunction(facets, &path));
             }
             if !members.is_empty() {
-                fields.push(Field::new(name, Ty::union(members), needed(name), info));
+                let mut field = Field::new(name, Ty::union(members), needed(name), info);
+                field.json = field.json_schema().map(|schema| self.ty(&[schema], &path));
+                fields.push(field);
             }
         }
         fields.sort_by_key(|field| !field.required);

@@ -1,6 +1,6 @@
 //! Properties that hold for any input.
 
-use forgefs_stubgen::{ServerDef, ServerStubs, canonical_json, generate};
+use forgefs_stubgen::{Observed, ServerDef, ServerStubs, canonical_json, generate};
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
 
@@ -54,6 +54,14 @@ fn arbitrary_schemas_give_valid_python() {
         let stubs = stubs(vec![json!({"name": "t", "inputSchema": input, "outputSchema": schema})]);
         files.push(stubs.init_pyi.clone());
         files.push(stubs.tools[0].pyi.clone());
+        let open = self::stubs(vec![json!({"name": "t", "inputSchema": input})]);
+        let observed = Observed { answers: 3, schema: Some(schema) };
+        let ours = |verdict: Result<(), String>| verdict.unwrap_or_else(|why| panic!("{why} for {observed:?}"));
+        let (pyi, dts) = (open.tools[0].pyi_with(Some(&observed)), open.tools[0].dts_with(Some(&observed)));
+        ours(invariants::python(&pyi, 1));
+        ours(invariants::typescript(&dts));
+        files.push(pyi.into_owned());
+        files.push(open.init_pyi_with(|_| Some(observed.clone())));
     }
     python_accepts(&files);
 }

@@ -8,6 +8,7 @@
 mod banned;
 mod depth;
 mod enums;
+mod outline;
 mod serve;
 mod typescript;
 
@@ -17,9 +18,12 @@ use oxc_diagnostics::OxcDiagnostic;
 use oxc_parser::{ParseOptions, Parser};
 use oxc_semantic::SemanticBuilder;
 use oxc_span::{GetSpan as _, SourceType};
-use wire::{Check, Facts, Module, ScriptError, ScriptErrorKind, Stripped, TOO_DEEP, ValueOf, position};
+use wire::{
+    Check, Facts, Language, Module, Outline, ScriptError, ScriptErrorKind, Stripped, TOO_DEEP, ValueOf, position,
+};
 
 use crate::engine::script_error;
+use crate::starlark;
 
 pub(crate) use serve::{STACK, serve};
 
@@ -29,6 +33,10 @@ pub(crate) use serve::{STACK, serve};
 /// A `Syntax` error with a place in the script as written.
 pub(crate) fn check(check: &Check) -> Result<Facts, ScriptError> {
     let script = check.code.as_str();
+    if check.language == Language::Starlark {
+        let ast = starlark::parse(script)?;
+        return Ok(Facts { outline: outline::of_starlark(&ast, script), ..Facts::default() });
+    }
     if let Some(at) = script.find('\0') {
         return Err(syntax_at(script, at, "the script contains a NUL character: write `\\0` in a string"));
     }
@@ -50,7 +58,7 @@ pub(crate) fn check(check: &Check) -> Result<Facts, ScriptError> {
     match parse(&allocator, &stripped.code, SourceType::mjs(), check.max_levels) {
         Ok(program) => facts(script, &stripped.code, Some(&stripped), &program),
         Err(error) => {
-            let module = module(script, Facts { stripped: Some(stripped.clone()), value: ValueOf::Return })?;
+            let module = module(script, Facts { stripped: Some(stripped.clone()), ..Facts::default() })?;
             Err(further(relocated(&module, 1, error)))
         }
     }
@@ -94,13 +102,12 @@ fn facts(script: &str, code: &str, stripped: Option<&Stripped>, program: &Progra
         }
         (body, directive) => value_start(body, directive).map_or(ValueOf::Return, ValueOf::Last),
     };
-    let facts = Facts { stripped: stripped.cloned(), value };
+    let facts = Facts { stripped: stripped.cloned(), value, outline: Outline::default() };
     let module = module(script, facts.clone())?;
     if let Err((offset, message)) = banned::check_modules(program) {
         return Err(relocated(&module, 1, syntax_at(code, offset, message)));
     }
-    check_module(&module)?;
-    Ok(facts)
+    Ok(Facts { outline: check_module(&module)?, ..facts })
 }
 
 fn module(script: &str, facts: Facts) -> Result<Module, ScriptError> {
@@ -123,8 +130,9 @@ fn value_start(body: &[Statement<'_>], directive: Option<&Directive<'_>>) -> Opt
     }
 }
 
-/// Parses what the worker is going to get as its engine is going to: a module of one function and nothing else.
-fn check_module(module: &Module) -> Result<(), ScriptError> {
+/// Parses what the worker is going to get as its engine is going to, a module of one function and nothing else, and reads
+/// its calls.
+fn check_module(module: &Module) -> Result<Outline, ScriptError> {
     let allocator = Allocator::default();
     let original = |error| relocated(module, 0, error);
     let options = ParseOptions { parse_regular_expression: true, ..ParseOptions::default() };
@@ -133,12 +141,12 @@ fn check_module(module: &Module) -> Result<(), ScriptError> {
         let message = "unbalanced `}` closes the script's wrapper";
         return Err(ScriptError { line: 1, column: 1, ..script_error(ScriptErrorKind::Syntax, message) });
     }
-    let semantic = SemanticBuilder::new().with_check_syntax_error(true).build(&program);
+    let semantic = SemanticBuilder::new().with_check_syntax_error(true).with_build_nodes(true).build(&program);
     banned::check(&program, semantic.semantic.scoping())
         .map_err(|(offset, message)| original(syntax_at(&module.code, offset, message)))?;
     match semantic.diagnostics.errors().next() {
         Some(error) => Err(original(diagnostic(&module.code, error))),
-        None => Ok(()),
+        None => Ok(outline::of_javascript(&program, &semantic.semantic, &module.code)),
     }
 }
 

@@ -4,7 +4,7 @@ use std::thread;
 use std::time::Duration;
 
 use nix::time::{ClockId, clock_gettime};
-use wire::{Check, Facts, Module, ScriptError};
+use wire::{Check, Facts, Language, Module, ScriptError};
 
 use super::Choices;
 use crate::check::{check, is_wrapped};
@@ -140,7 +140,11 @@ fn on_a_large_stack<T: Send>(work: impl FnOnce() -> T + Send) -> T {
 }
 
 fn parsed(script: &str) -> Result<Facts, ScriptError> {
-    let asked = Check { check: 1, code: script.to_owned(), max_bytes: MAX_BYTES, max_levels: MAX_LEVELS };
+    parsed_as(Language::Javascript, script)
+}
+
+fn parsed_as(language: Language, script: &str) -> Result<Facts, ScriptError> {
+    let asked = Check { check: 1, language, code: script.to_owned(), max_bytes: MAX_BYTES, max_levels: MAX_LEVELS };
     let started = cpu_time();
     let result = check(&asked);
     let took = cpu_time() - started;
@@ -165,10 +169,17 @@ fn judged(script: &str, result: Result<Facts, ScriptError>) -> Option<String> {
             place(error.line, error.column);
             None
         }
-        Ok(facts) => {
+        Ok(mut facts) => {
+            let mut outline = std::mem::take(&mut facts.outline);
+            let stripped = facts.stripped.as_ref().map_or(0, |stripped| stripped.code.len());
+            outline.judge(script.len().max(stripped)).unwrap_or_else(|why| panic!("{why}: {script:?}"));
             let module = Module::new(script, facts).unwrap_or_else(|why| panic!("{why}: {script:?}"));
             assert!(module.code.len() <= MAX_BYTES + 100, "{} for {script:?}", module.code.len());
             assert!(is_wrapped(&module.code), "{}", module.code);
+            for at in outline.places() {
+                let (line, column) = module.original(at.0, at.1);
+                place(line, column);
+            }
             for (at, text) in module.code.split('\n').enumerate().skip(1) {
                 for column in [1, text.encode_utf16().count() / 2 + 1, text.encode_utf16().count() + 1] {
                     let (line, column) = module.original(at as u32 + 1, column as u32);

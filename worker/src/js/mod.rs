@@ -7,6 +7,7 @@
 //! JavaScript (Starlark keeps them), and `1e400` becomes infinity. On the way out, values that `JSON.stringify` would
 //! drop or mangle silently (NaN, BigInt, Map, Set, promises, cycles) are errors.
 
+mod natives;
 mod port;
 #[cfg(feature = "quickjs")]
 pub(crate) mod quickjs;
@@ -21,7 +22,7 @@ use crate::engine::{SharedHost, result_json, stalled_error};
 use port::{Port, Settled};
 
 /// The script API.
-const PRELUDE: &str = include_str!("prelude.js");
+const PRELUDE: &str = concat!(include_str!("prelude.js"), include_str!("web.js"));
 /// Name of the prelude in stacks, which omit its frames.
 const PRELUDE_NAME: &str = "forge:prelude";
 /// The script's name in stacks.
@@ -40,6 +41,11 @@ trait Realm {
 
     /// Report of an unhandled rejection.
     fn unhandled(&mut self) -> Option<String>;
+}
+
+/// A run as the prelude's `expose` takes it: JSON.
+fn exposed(run: &Run) -> String {
+    serde_json::json!({ "servers": run.servers, "calls": run.limits.calls }).to_string()
 }
 
 /// Runs the event loop until the script's promise is settled.

@@ -60,7 +60,8 @@ impl Port {
     /// `host.settle(ok, text)`.
     pub(super) fn settle(&self, ok: bool, text: String) {
         let text = without_lone_surrogates(&text).into_owned();
-        *self.settled.borrow_mut() = Some(if ok { Settled::Done(text) } else { Settled::Failed(text) });
+        // A limit of the run settles it before the script's promise does.
+        self.settled.borrow_mut().get_or_insert(if ok { Settled::Done(text) } else { Settled::Failed(text) });
     }
 
     pub(super) fn take_settled(&self) -> Option<Settled> {

@@ -28,6 +28,7 @@ export default (host) => {
   const includes = uncurry(Array.prototype.includes);
   const toWellFormed = uncurry(String.prototype.toWellFormed);
   const split = uncurry(String.prototype.split);
+  const slice = uncurry(String.prototype.slice);
   const { parse, stringify } = JSON;
   const isPromise = (value) => value instanceof Promise;
   const globals = globalThis;
@@ -102,6 +103,11 @@ export default (host) => {
 
   const define = (target, key, value) => defineProperty(target, key, { value, writable: true, configurable: true });
 
+  // Errors that engines and natives throw; a script that stops itself throws others.
+  const NATIVE = [
+    "TypeError", "ReferenceError", "RangeError", "SyntaxError", "URIError", "EvalError", "InternalError", "AggregateError",
+  ];
+
   // The call behind an error, out of the script's reach.
   const origins = new WeakMap();
 
@@ -138,29 +144,74 @@ export default (host) => {
     if (isObject && safe(() => error instanceof Error, false)) {
       const cause = safe(() => error.cause, undefined);
       const because = safe(() => (cause instanceof Error ? ` (caused by: ${cause.message})` : ""), "");
+      const name = safe(() => String(error.name), "Error");
       return stringify({
-        kind: error instanceof NoJson ? "result" : "script",
-        name: error instanceof NoJson ? "TypeError" : safe(() => String(error.name), "Error"),
+        kind: error instanceof NoJson ? "result" : includes(NATIVE, name) ? "script" : "stopped",
+        name: error instanceof NoJson ? "TypeError" : name,
         message: safe(() => String(error.message), "") + because,
         stack: safe(() => framesOf(String(error.stack)), ""),
+        answers: arrayFrom(mapEntries(answers)),
       });
     }
-    const message = `the script threw a value that is not an Error: ${inspect(error)}`;
-    return stringify({ kind: "script", name: "", message, stack: "" });
+    const message = `it threw a value that is not an Error: ${inspect(error)}`;
+    return stringify({ kind: "stopped", name: "", message, stack: "" });
   };
 
   // ---- calls ----
 
   const pending = new Map();
+  // Calls of tools, resources and prompts that the run may still make; `expose` has their limit.
+  let callsLeft = 0;
 
-  const request = (op, convert = (value) => value) => {
+  // Functions that made calls, as scripts write them, and the shape of the last answer of each: for errors.
+  const MAX_ANSWERS = 50;
+  const answers = new Map();
+
+  const brief = (value) => {
+    if (typeof value === "string") return '"…"';
+    if (isArray(value)) return `[…${value.length}]`;
+    return typeof value === "object" && value !== null ? "{…}" : String(value);
+  };
+
+  const MAX_KEYS = 8;
+  const shapeOf = (value) => {
+    if (typeof value === "string") return `text of ${value.length} characters`;
+    if (typeof value !== "object" || value === null) return String(value);
+    if (isArray(value)) return value.length === 0 ? "[]" : `[…${value.length}], the first ${fields(value[0])}`;
+    return fields(value);
+  };
+
+  const fields = (value) => {
+    if (typeof value !== "object" || value === null || isArray(value)) return brief(value);
+    const shown = [];
+    for (const key of ownKeys(value)) {
+      if (shown.length === MAX_KEYS) {
+        append(shown, "…");
+        break;
+      }
+      append(shown, `${slice(key, 0, 40)}: ${brief(value[key])}`);
+    }
+    return `{${join(shown, ", ")}}`;
+  };
+
+  const request = (op, form) => {
     const site = new ForgeError("INTERNAL", "");
     const sent = host.send(op);
     return new Promise((resolve, reject) => {
-      // A call that cannot be sent fails like a refused one: by its promise.
-      if (typeof sent === "string") reject(fail(site, parse(sent), undefined));
-      else mapSet(pending, sent, { resolve, reject, site, convert });
+      if (typeof sent !== "string") return mapSet(pending, sent, { resolve, reject, site, form });
+      const error = parse(sent);
+      fail(site, error, undefined);
+      // A limit of the run ends it here, whatever catches errors around the call. Any other call that cannot be sent
+      // fails like a refused one: by its promise.
+      if (error.code === "LIMIT_EXCEEDED") host.settle(false, describe(site));
+      else reject(site);
     });
+  };
+
+  const call = (op, form) => {
+    const made = request(op, form);
+    if (callsLeft > 0) callsLeft -= 1;
+    return made;
   };
 
   const deliver = (call, ok, text) => {
@@ -168,7 +219,11 @@ export default (host) => {
     if (waiting === undefined) return;
     mapDelete(pending, call);
     const value = parse(text);
-    if (ok) waiting.resolve(waiting.convert(value));
+    if (ok) {
+      const { form } = waiting;
+      if (mapSize(answers) < MAX_ANSWERS || mapGet(answers, form) !== undefined) mapSet(answers, form, shapeOf(value));
+      waiting.resolve(value);
+    }
     else waiting.reject(fail(waiting.site, value, call));
   };
 
@@ -196,9 +251,9 @@ export default (host) => {
     return json;
   };
 
-  const callTool = (server, tool, args, form) => {
+  const callTool = (server, tool, args, form, made) => {
     const json = argumentsJson(args, form);
-    return request(`{"Tool":{"server":${stringify(server)},"tool":${stringify(tool)},"args":${json}}}`);
+    return call(`{"Tool":{"server":${stringify(server)},"tool":${stringify(tool)},"args":${json}}}`, made);
   };
 
   const text = (value, what) => {
@@ -242,7 +297,7 @@ export default (host) => {
       },
       apply: (_target, _self, args) => {
         if (path.length === 0) throw new TypeError(`${shown} is a server, not a tool: call ${shown}.<tool>({ … })`);
-        return callTool(server, join(path, "."), args, `${shown}({ name: value })`);
+        return callTool(server, join(path, "."), args, `${shown}({ name: value })`, shown);
       },
       set: refuse,
       defineProperty: refuse,
@@ -260,9 +315,12 @@ export default (host) => {
     return new Proxy(target, traps);
   };
 
-  // Called with the run's servers, before any code of the script. A server never replaces a global that exists.
-  const expose = (list) => {
-    for (const { ident, name } of parse(list)) {
+  // Called with the run's servers and its limit of calls, before any code of the script. A server never replaces a
+  // global that exists.
+  const expose = (run) => {
+    const { servers, calls } = parse(run);
+    callsLeft = calls;
+    for (const { ident, name } of servers) {
       if (ident in globals) continue;
       defineProperty(globals, ident, { value: node(name, ident, []), enumerable: true });
     }
@@ -310,7 +368,37 @@ export default (host) => {
     for (let i = 0; i < concurrency && i < results.length; i++) append(lanes, lane());
     for (const running of lanes) await running;
     errors.sort((a, b) => a.index - b.index);
-    return { results, errors, aborted };
+    return outcomes(results, errors, aborted);
+  };
+
+  // Failed items of `forge.parallel` at whose errors the script has not looked, and the first of them.
+  const unseen = { count: 0, first: undefined };
+
+  // The results, as `Promise.all` has them. The rest stands beside them, where neither JSON nor a loop comes upon it.
+  const outcomes = (results, errors, aborted) => {
+    let isNew = errors.length > 0;
+    if (isNew) {
+      unseen.count += errors.length;
+      unseen.first ??= `[${errors[0].index}] ${errors[0].code}: ${errors[0].message}`;
+    }
+    const get = () => {
+      if (isNew) unseen.count -= errors.length;
+      isNew = false;
+      return errors;
+    };
+    define(results, "results", results);
+    define(results, "aborted", aborted);
+    return defineProperty(results, "errors", { get, configurable: true });
+  };
+
+  const MAX_FIRST = 300;
+
+  // Failed items are nulls among the results: a script that took them for answers is told.
+  const tellUnseen = () => {
+    if (unseen.count === 0) return;
+    const items = unseen.count === 1 ? "1 item failed and is null" : `${unseen.count} items failed and are null`;
+    const first = slice(toWellFormed(unseen.first), 0, MAX_FIRST);
+    host.output(true, `forge.parallel: ${items}; the script did not read \`.errors\`; first: ${first}`);
   };
 
   const stash = {
@@ -319,7 +407,7 @@ export default (host) => {
       const json = toJson(value, "the value cannot be stored");
       return request(`{"StashPut":{"key":${stringify(text(key, "key"))},"value":${json},"ttl_secs":${ttl_secs}}}`);
     },
-    get: (key) => request(stringify({ StashGet: { key: text(key, "key") } })),
+    get: (key) => request(stringify({ StashGet: { key: text(key, "key") } }), "forge.stash.get"),
     delete: (key) => request(stringify({ StashDelete: { key: text(key, "key") } })),
     keys: () => request('"StashKeys"'),
   };
@@ -328,35 +416,37 @@ export default (host) => {
 
   const results = {
     list: () => request('"ResultsList"'),
-    get: (path) => request(stringify({ ResultsGet: { path: text(path, "path") } })),
+    get: (path) => request(stringify({ ResultsGet: { path: text(path, "path") } }), "forge.results.get"),
   };
 
   const forge = {
     callTool: (server, tool, ...args) =>
-      callTool(text(server, "server"), text(tool, "tool"), args, "forge.callTool(server, tool, { name: value })"),
+      callTool(text(server, "server"), text(tool, "tool"), args, "forge.callTool(server, tool, { name: value })", "forge.callTool"),
     server: (name) => node(text(name, "server"), name, []),
     parallel,
     readResource: (server, uri) =>
-      request(stringify({ ReadResource: { server: text(server, "server"), uri: text(uri, "uri") } })),
+      call(stringify({ ReadResource: { server: text(server, "server"), uri: text(uri, "uri") } }), "forge.readResource"),
     prompt: (server, name, ...args) => {
       const json = argumentsJson(args, "forge.prompt(server, name, { name: value })");
       const to = `"server":${stringify(text(server, "server"))},"name":${stringify(text(name, "name"))}`;
-      return request(`{"Prompt":{${to},"args":${json}}}`);
+      return call(`{"Prompt":{${to},"args":${json}}}`, "forge.prompt");
     },
+    callsLeft: () => callsLeft,
+    calls_left: () => callsLeft,
     stash,
     results,
     ls: (path = "/", given = undefined) => {
       const depth = typeof given === "number" ? given : options(given, "forge.ls").depth;
-      return request(stringify({ Ls: { path: text(path, "path"), depth: count(depth, "depth") } }));
+      return request(stringify({ Ls: { path: text(path, "path"), depth: count(depth, "depth") } }), "forge.ls");
     },
     cat: (paths, given) => {
       const lines = typeof given === "string" ? given : options(given, "forge.cat").lines;
-      return request(stringify({ Cat: { paths: texts(paths, "path"), lines: optionalText(lines, "lines") } }));
+      return request(stringify({ Cat: { paths: texts(paths, "path"), lines: optionalText(lines, "lines") } }), "forge.cat");
     },
     search: (queries, given) => {
       const { limit, path } = options(given, "forge.search");
       const fields = { limit: count(limit, "limit"), path: optionalText(path, "path") };
-      return request(stringify({ Search: { queries: texts(queries, "query"), ...fields } }));
+      return request(stringify({ Search: { queries: texts(queries, "query"), ...fields } }), "forge.search");
     },
     ForgeError,
   };
@@ -456,6 +546,8 @@ export default (host) => {
     then(Promise.resolve(), () => callback());
   };
 
+  const web = makeWeb(host);
+
   // ---- the realm ----
 
   // Awaits the script and passes its value or error to the host.
@@ -464,9 +556,11 @@ export default (host) => {
     try {
       value = toJson(await main(), "the result cannot be returned");
     } catch (error) {
+      tellUnseen();
       host.settle(false, describe(error));
       return;
     }
+    tellUnseen();
     host.settle(true, value);
   };
 
@@ -561,6 +655,8 @@ export default (host) => {
     defineProperty(prototype, "segment", { value: segment });
   };
 
+  const api = { forge, manifest, console, ForgeError, setTimeout, clearTimeout, queueMicrotask, ...web };
+
   const UNWANTED = [
     "eval", "WebAssembly", "SharedArrayBuffer", "Atomics", "WeakRef", "FinalizationRegistry", "gc", "performance",
     "Deno", "__bootstrap", "print", "load", "quit", "navigator", "InternalError", "DOMException", "CallSite",
@@ -581,7 +677,7 @@ export default (host) => {
     };
     lockIntrinsics();
     const roots = hiddenIntrinsics();
-    for (const value of [forge, manifest, console, ForgeError, setTimeout, clearTimeout, queueMicrotask]) append(roots, value);
+    for (const key of ownKeys(api)) append(roots, api[key]);
     for (const key of getOwnPropertyNames(globals)) {
       if (!includes(UNWANTED, key)) append(roots, getOwnPropertyDescriptor(globals, key).value);
     }
@@ -623,7 +719,6 @@ export default (host) => {
       if (getOwnPropertyDescriptor(Error, key)?.set) defineProperty(Error, key, { value: undefined, writable: false });
     }
     if (!isPrepared) lockIntrinsics();
-    const api = { forge, manifest, console, ForgeError, setTimeout, clearTimeout, queueMicrotask };
     for (const key of ownKeys(api)) constant(key, api[key]);
     append(roots, getPrototypeOf(globals));
     for (const key of ownKeys(globals)) {

@@ -5,6 +5,7 @@ use wire::{CallError, ErrorCode, Run, ScriptError, ScriptErrorKind};
 
 use super::{PRELUDE_NAME, SCRIPT_NAME};
 use crate::engine::{heap_error, script_error as plain, stack_error};
+use crate::explain::{Scene, explain};
 
 /// Frames kept of a stack.
 const MAX_FRAMES: usize = 10;
@@ -24,6 +25,9 @@ struct Report {
     stack: String,
     call: Option<u64>,
     error: Option<CallError>,
+    /// Functions that made calls, and the shape of the last answer of each.
+    #[serde(default)]
+    answers: Vec<(String, String)>,
 }
 
 #[derive(Deserialize, PartialEq, Eq, Clone, Copy)]
@@ -31,6 +35,8 @@ struct Report {
 enum Kind {
     Call,
     Script,
+    /// The script threw it itself.
+    Stopped,
     Result,
 }
 
@@ -46,6 +52,7 @@ pub(super) fn script_error(run: &Run, report: &str) -> ScriptError {
             ScriptErrorKind::Calls
         }
         (Kind::Call, _) => ScriptErrorKind::Call,
+        (Kind::Stopped, _) => ScriptErrorKind::Stopped,
         (Kind::Script, _) => engine_limit(&report),
     };
     let (line, column, trace) = position(&report.stack);
@@ -58,11 +65,12 @@ pub(super) fn script_error(run: &Run, report: &str) -> ScriptError {
         return ScriptError { line, column, trace, ..error };
     }
     let mut message = match (report.kind, report.name.as_str()) {
-        (Kind::Script, name) if !name.is_empty() => format!("{name}: {}", report.message),
+        (Kind::Script | Kind::Stopped, name) if !name.is_empty() => format!("{name}: {}", report.message),
         _ => report.message,
     };
     message.truncate(message.floor_char_boundary(MAX_MESSAGE));
-    ScriptError { kind, message, line, column, trace, call: report.call, error: report.error }
+    let error = ScriptError { kind, message, line, column, trace, call: report.call, error: report.error, fix: None };
+    explain(&Scene { code: &run.code, is_javascript: true, servers: &run.servers, answers: &report.answers }, error)
 }
 
 /// An unhandled rejection in a script that otherwise succeeded.

@@ -14,6 +14,8 @@ use starlark::values::structs::StructRef;
 use starlark::values::tuple::TupleRef;
 use starlark::values::{Heap, UnpackValue, Value};
 
+use super::parallel::Outcomes;
+
 /// Deepest nesting in either direction; JSON parsers on both sides have the same limit.
 const MAX_DEPTH: usize = 120;
 /// Longest integer, in digits: parsing and printing take quadratic time.
@@ -168,6 +170,8 @@ impl Writer {
             self.items(items.iter(), heap, depth)?;
         } else if let Some(dict) = DictRef::from_value(value) {
             self.entries(dict.iter().map(|(key, value)| Ok((dict_key(key)?, value))), heap, depth)?;
+        } else if let Some(outcomes) = Outcomes::from_value(value) {
+            self.value(outcomes.list(), heap, depth)?;
         } else if let Some(fields) = StructRef::from_value(value) {
             self.entries(fields.iter().map(|(key, value)| Ok((key.as_str().to_owned(), value))), heap, depth)?;
         } else {

@@ -3,7 +3,7 @@
 use starlark::codemap::FileSpan;
 use starlark::values::Heap;
 use starlark::{Error, ErrorKind};
-use wire::{ErrorCode, Run, ScriptError, ScriptErrorKind};
+use wire::{Run, ScriptError, ScriptErrorKind};
 
 use super::session::{CallFailed, Session};
 use crate::engine::{cpu_error, heap_error, script_error as plain, stack_error};
@@ -41,12 +41,11 @@ pub(super) fn script_error(error: &Error) -> ScriptError {
     message.truncate(message.floor_char_boundary(MAX_MESSAGE));
     let failed = CallFailed::of(error);
     let kind = match (error.kind(), failed) {
-        (_, Some(failed)) if failed.call.is_none() && failed.error.code == ErrorCode::LimitExceeded => {
-            ScriptErrorKind::Calls
-        }
+        (_, Some(failed)) if failed.is_limit() => ScriptErrorKind::Calls,
         (_, Some(_)) => ScriptErrorKind::Call,
         (ErrorKind::Parser(_), None) => ScriptErrorKind::Syntax,
         (ErrorKind::StackOverflow(_), None) => ScriptErrorKind::Stack,
+        (ErrorKind::Fail(_), None) => ScriptErrorKind::Stopped,
         (ErrorKind::Internal(_), None) => ScriptErrorKind::Internal,
         _ => ScriptErrorKind::Script,
     };

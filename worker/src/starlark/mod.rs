@@ -7,9 +7,10 @@ mod natives;
 mod nesting;
 mod parallel;
 mod session;
+mod shape;
 
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use starlark::PrintHandler;
 use starlark::codemap::FileSpanRef;
@@ -22,6 +23,7 @@ use wire::{EngineInfo, EngineName, Json, Language, Run, ScriptError, ScriptError
 use self::namespace::Namespace;
 use self::session::Session;
 use crate::engine::{Engine, SharedHost, result_json, script_error};
+use crate::explain::{Scene, explain};
 use crate::watchdog::Interrupt;
 
 /// Version of the dependency, which has no function for it.
@@ -67,12 +69,20 @@ impl Engine for Starlark {
 
     fn run(&mut self, run: &Run, host: &SharedHost) -> Result<Json, ScriptError> {
         let session = Session::new(host, &self.interrupt, run.limits);
-        if let Some(line) = nesting::too_deep(&run.code) {
-            let line = u32::try_from(line).unwrap_or(u32::MAX);
-            return Err(ScriptError { line, ..script_error(ScriptErrorKind::Syntax, "the code is nested too deeply") });
-        }
-        let mut ast = AstModule::parse(errors::SCRIPT_NAME, run.code.clone(), &DIALECT)
-            .map_err(|error| errors::script_error(&error))?;
+        let result = self.run_in(&session, run);
+        let answers = session.shapes();
+        let scene = Scene { code: &run.code, is_javascript: false, servers: &run.servers, answers: &answers };
+        result.map_err(|error| explain(&scene, error))
+    }
+
+    fn heap_bytes(&self) -> u64 {
+        self.heap_bytes as u64
+    }
+}
+
+impl Starlark {
+    fn run_in(&mut self, session: &Session, run: &Run) -> Result<Json, ScriptError> {
+        let mut ast = parse(&run.code)?;
         ast.replace_binary_operators(&self.operators);
         Module::with_temp_heap(|module| {
             for server in &run.servers {
@@ -80,15 +90,32 @@ impl Engine for Starlark {
                     module.set(&server.ident, module.heap().alloc(Namespace::server(&server.ident, &server.name)));
                 }
             }
-            let result = evaluate(run, ast, &module, &self.globals, &session);
+            let result = evaluate(run, ast, &module, &self.globals, session);
+            session.tell_unseen(&run.code);
             self.heap_bytes = module.heap().peak_allocated_bytes();
             result
         })
     }
+}
 
-    fn heap_bytes(&self) -> u64 {
-        self.heap_bytes as u64
+/// True for a name that every script has.
+pub(crate) fn is_global(name: &str) -> bool {
+    static GLOBALS: OnceLock<Globals> = OnceLock::new();
+    GLOBALS.get_or_init(natives::globals).names().any(|global| global.as_str() == name)
+}
+
+/// Parses a script.
+///
+/// # Errors
+/// A `Syntax` error with its place.
+pub(crate) fn parse(code: &str) -> Result<AstModule, ScriptError> {
+    if let Some(line) = nesting::too_deep(code) {
+        let line = u32::try_from(line).unwrap_or(u32::MAX);
+        return Err(ScriptError { line, ..script_error(ScriptErrorKind::Syntax, "the code is nested too deeply") });
     }
+    let scene = Scene { code, is_javascript: false, servers: &[], answers: &[] };
+    let parsed = AstModule::parse(errors::SCRIPT_NAME, code.to_owned(), &DIALECT);
+    parsed.map_err(|error| explain(&scene, errors::script_error(&error)))
 }
 
 fn evaluate<'v>(
@@ -134,7 +161,7 @@ fn result_value<'v>(
 }
 
 /// True if the script's top level, outside functions, names `main`.
-fn calls_main(statement: &ast::AstStmt) -> bool {
+pub(crate) fn calls_main(statement: &ast::AstStmt) -> bool {
     match &statement.node {
         ast::StmtP::Def(_) => false,
         ast::StmtP::Statements(statements) => statements.iter().any(calls_main),

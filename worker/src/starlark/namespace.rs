@@ -78,7 +78,9 @@ impl<'v> StarlarkValue<'v> for Namespace {
         eval: &mut Evaluator<'v, '_, '_>,
     ) -> starlark::Result<Value<'v>> {
         let op = self.op(args, eval.heap())?;
-        Session::of(eval)?.ask(op, eval.heap())
+        let value = Session::of(eval)?.ask(op, eval.heap())?;
+        Session::of(eval)?.answered(&self.shown, value);
+        Ok(value)
     }
 }
 

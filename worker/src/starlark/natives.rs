@@ -14,7 +14,7 @@ use wire::Op;
 
 use super::convert::to_json;
 use super::namespace::keywords;
-use super::parallel::{Deferred, invoke, outcome, parallel as run_parallel};
+use super::parallel::{Deferred, Outcomes, invoke, outcome, parallel as run_parallel};
 use super::session::{Session, argument};
 
 /// Function that `*` in scripts compiles to: no script can write the name.
@@ -39,6 +39,11 @@ pub(super) fn globals() -> Globals {
         })
         .with(calls)
         .with(discovery)
+        .with_namespace("forge", |builder| {
+            forge(builder);
+            calls(builder);
+            discovery(builder);
+        })
         .with_namespace("stash", stash)
         .with_namespace("results", results)
         .with_namespace("json", json)
@@ -146,12 +151,12 @@ fn calls(builder: &mut GlobalsBuilder) {
         Ok(Deferred::new(function, args, kwargs))
     }
 
-    /// Makes deferred calls concurrently and returns a `struct(ok, value, error)` for each.
+    /// Makes deferred calls concurrently; the outcome of each is a `struct(ok, value, error)`.
     fn parallel<'v>(
         #[starlark(require = pos)] tasks: UnpackList<Value<'v>>,
         #[starlark(require = named, default = 8)] concurrency: i32,
         eval: &mut Evaluator<'v, '_, '_>,
-    ) -> starlark::Result<Vec<Value<'v>>> {
+    ) -> starlark::Result<Outcomes<'v>> {
         let Some(concurrency) = usize::try_from(concurrency).ok().filter(|concurrency| *concurrency > 0) else {
             return Err(starlark::Error::new_native(anyhow::anyhow!("concurrency must be a number from 1 up")));
         };
@@ -170,6 +175,15 @@ fn two_names<'v>(
     match texts[..] {
         [server, name] if names.len() == 2 => Ok((server.to_owned(), name.to_owned(), keywords(args, heap)?)),
         _ => Err(starlark::Error::new_native(anyhow::anyhow!("{form} takes two strings and keyword arguments"))),
+    }
+}
+
+/// The script API under the name that it has in JavaScript.
+#[starlark_module]
+fn forge(builder: &mut GlobalsBuilder) {
+    /// Calls of tools, resources and prompts that the run may still make.
+    fn calls_left<'v>(eval: &mut Evaluator<'v, '_, '_>) -> anyhow::Result<u32> {
+        Ok(Session::of(eval)?.calls_left())
     }
 }
 

@@ -8,7 +8,7 @@ use starlark::eval::Evaluator;
 use starlark::starlark_complex_value;
 use starlark::values::dict::DictRef;
 use starlark::values::function::FUNCTION_TYPE;
-use starlark::values::structs::AllocStruct;
+use starlark::values::structs::{AllocStruct, StructRef};
 use starlark::values::tuple::TupleRef;
 use starlark::values::{
     Freeze, Heap, NoSerialize, ProvidesStaticType, StarlarkPagable, StarlarkValue, Trace, Value, ValueLifetimeless,
@@ -51,6 +51,111 @@ impl<'v> Deferred<'v> {
     }
 }
 
+/// Outcomes of `parallel`. It reads as their list, and has `results`, `errors` and `aborted` as in JavaScript.
+#[derive(Debug, Trace, Coerce, Freeze, ProvidesStaticType, NoSerialize, StarlarkPagable, Allocative)]
+#[repr(C)]
+pub(super) struct OutcomesGen<V: ValueLifetimeless> {
+    /// A list of `struct(ok, value, error)`.
+    outcomes: V,
+    /// A list of their values.
+    results: V,
+    /// A list of their errors, each with its index.
+    errors: V,
+}
+
+starlark_complex_value!(pub(super) Outcomes);
+
+impl<V: ValueLifetimeless> fmt::Display for OutcomesGen<V> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(&self.outcomes, f)
+    }
+}
+
+#[starlark_value(type = "outcomes")]
+impl<'v, V: ValueLike<'v>> StarlarkValue<'v> for OutcomesGen<V>
+where
+    Self: ProvidesStaticType<'v>,
+{
+    fn to_bool(&self) -> bool {
+        self.outcomes.to_value().to_bool()
+    }
+
+    fn length(&self) -> starlark::Result<i32> {
+        self.outcomes.to_value().length()
+    }
+
+    fn at(&self, index: Value<'v>, heap: Heap<'v>) -> starlark::Result<Value<'v>> {
+        self.outcomes.to_value().at(index, heap)
+    }
+
+    fn slice(
+        &self,
+        start: Option<Value<'v>>,
+        stop: Option<Value<'v>>,
+        step: Option<Value<'v>>,
+        heap: Heap<'v>,
+    ) -> starlark::Result<Value<'v>> {
+        self.outcomes.to_value().slice(start, stop, step, heap)
+    }
+
+    fn iterate_collect(&self, heap: Heap<'v>) -> starlark::Result<Vec<Value<'v>>> {
+        Ok(self.outcomes.to_value().iterate(heap)?.collect())
+    }
+
+    fn is_in(&self, other: Value<'v>) -> starlark::Result<bool> {
+        self.outcomes.to_value().is_in(other)
+    }
+
+    fn equals(&self, other: Value<'v>) -> starlark::Result<bool> {
+        self.outcomes.to_value().equals(Outcomes::from_value(other).map_or(other, |other| other.outcomes))
+    }
+
+    fn add(&self, rhs: Value<'v>, heap: Heap<'v>) -> Option<starlark::Result<Value<'v>>> {
+        let rhs = Outcomes::from_value(rhs).map_or(rhs, |rhs| rhs.outcomes);
+        Some(self.outcomes.to_value().add(rhs, heap))
+    }
+
+    fn get_attr(&self, attribute: &str, _heap: Heap<'v>) -> Option<Value<'v>> {
+        match attribute {
+            "results" => Some(self.results.to_value()),
+            "errors" => Some(self.errors.to_value()),
+            // Only JavaScript has an option that makes it true.
+            "aborted" => Some(Value::new_bool(false)),
+            _ => None,
+        }
+    }
+
+    fn dir_attr(&self) -> Vec<String> {
+        ["results", "errors", "aborted"].map(str::to_owned).to_vec()
+    }
+}
+
+impl<'v> Outcomes<'v> {
+    /// Outcomes of these `struct(ok, value, error)`.
+    fn new(outcomes: &[Value<'v>], session: &Session, heap: Heap<'v>) -> starlark::Result<Self> {
+        let (mut results, mut errors) = (Vec::with_capacity(outcomes.len()), Vec::new());
+        for (outcome, index) in outcomes.iter().zip(0_i32..) {
+            let field = |name| Ok::<_, starlark::Error>(outcome.get_attr(name, heap)?.unwrap_or_default());
+            results.push(field("value")?);
+            let error = field("error")?;
+            if let Some(fields) = StructRef::from_value(error) {
+                let fields = fields.iter().map(|(name, value)| (name.as_str(), value));
+                errors.push(heap.alloc(AllocStruct([("index", heap.alloc(index))].into_iter().chain(fields))));
+                if errors.len() == 1 {
+                    session.failed_first(index, error, heap)?;
+                }
+            }
+        }
+        session.failed(errors.len());
+        Ok(Self { outcomes: heap.alloc(outcomes.to_vec()), results: heap.alloc(results), errors: heap.alloc(errors) })
+    }
+
+    /// The list of outcomes.
+    pub(super) fn list(&self) -> Value<'v> {
+        self.outcomes
+    }
+}
+
 /// Calls a function with arguments held as values.
 pub(super) fn invoke<'v>(
     function: Value<'v>,
@@ -65,12 +170,12 @@ pub(super) fn invoke<'v>(
     eval.eval_function(function, positional, &named)
 }
 
-/// Runs tasks with at most `concurrency` calls in flight and returns a `struct(ok, value, error)` for each.
+/// Runs tasks with at most `concurrency` calls in flight.
 pub(super) fn parallel<'v>(
     tasks: &[Value<'v>],
     concurrency: usize,
     eval: &mut Evaluator<'v, '_, '_>,
-) -> starlark::Result<Vec<Value<'v>>> {
+) -> starlark::Result<Outcomes<'v>> {
     let session = Session::of(eval)?;
     let mut results: Vec<Option<Value<'v>>> = vec![None; tasks.len()];
     let mut in_flight: Vec<(u64, usize)> = Vec::new();
@@ -93,7 +198,8 @@ pub(super) fn parallel<'v>(
             results[index] = Some(outcome(value, session, eval.heap())?);
         }
     }
-    Ok(results.into_iter().flatten().collect())
+    let results: Vec<_> = results.into_iter().flatten().collect();
+    Outcomes::new(&results, session, eval.heap())
 }
 
 enum Started<'v> {
@@ -158,6 +264,7 @@ pub(super) fn outcome<'v>(
     let (ok, value, error) = match result {
         Ok(value) => (true, value, Value::new_none()),
         Err(error) if session.is_over(heap) || Captured::of(&error).is_some() => return Err(error),
+        Err(error) if CallFailed::of(&error).is_some_and(CallFailed::is_limit) => return Err(error),
         Err(error) => (false, Value::new_none(), error_value(&error, session, heap)?),
     };
     Ok(heap.alloc(AllocStruct([("ok", Value::new_bool(ok)), ("value", value), ("error", error)])))

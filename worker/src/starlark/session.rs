@@ -11,14 +11,20 @@ use starlark::ErrorKind;
 use starlark::any::ProvidesStaticType;
 use starlark::eval::Evaluator;
 use starlark::values::{Heap, Value};
-use wire::{CallError, Json, Limits, Op, Outcome, Stream};
+use wire::{CallError, ErrorCode, Json, Limits, Op, Outcome, Stream};
 
 use super::convert::{from_json, to_json};
+use super::shape::shape_of;
 use crate::engine::SharedHost;
 use crate::watchdog::Interrupt;
 
 /// Largest arguments of a call as JSON, in bytes. The gateway's own limit is smaller.
 const MAX_ARGS: usize = 8 << 20;
+
+/// Most functions whose answers are noted.
+const MAX_ANSWERS: usize = 50;
+/// Most bytes of an error's message in the note about failed items.
+const MAX_FIRST: usize = 300;
 
 /// One run, for natives.
 #[derive(ProvidesStaticType)]
@@ -28,6 +34,11 @@ pub(super) struct Session {
     limits: Limits,
     /// Answers that arrived while another one was awaited.
     answers: RefCell<HashMap<u64, Outcome>>,
+    /// Functions that made calls, as written, and the shape of the last answer of each: for errors.
+    shapes: RefCell<Vec<(String, String)>>,
+    /// Failed items of `parallel`, and the first of them in words.
+    failed: Cell<usize>,
+    first_failed: RefCell<String>,
     /// Send the next request without waiting: `parallel` waits for its answer.
     capture: Cell<bool>,
 }
@@ -51,6 +62,11 @@ impl std::error::Error for CallFailed {}
 impl CallFailed {
     pub(super) fn of(error: &starlark::Error) -> Option<&Self> {
         native(error)
+    }
+
+    /// True if a limit of the run prevented the call.
+    pub(super) fn is_limit(&self) -> bool {
+        self.call.is_none() && self.error.code == ErrorCode::LimitExceeded
     }
 }
 
@@ -89,6 +105,9 @@ impl Session {
             interrupt: Arc::clone(interrupt),
             limits,
             answers: RefCell::default(),
+            shapes: RefCell::default(),
+            failed: Cell::new(0),
+            first_failed: RefCell::default(),
             capture: Cell::new(false),
         }
     }
@@ -117,8 +136,57 @@ impl Session {
         usize::try_from(self.limits.heap_bytes).unwrap_or(usize::MAX)
     }
 
+    pub(super) fn calls_left(&self) -> u32 {
+        self.host.borrow().calls_left()
+    }
+
     pub(super) fn print(&self, text: &str) {
         self.host.borrow_mut().output(Stream::Out, text);
+    }
+
+    /// Notes the answer of a call by its function as written.
+    pub(super) fn answered(&self, form: &str, value: Value<'_>) {
+        let mut shapes = self.shapes.borrow_mut();
+        match shapes.iter().position(|(known, _)| known == form) {
+            Some(position) => shapes[position].1 = shape_of(value),
+            None if shapes.len() < MAX_ANSWERS => shapes.push((form.to_owned(), shape_of(value))),
+            None => {}
+        }
+    }
+
+    pub(super) fn shapes(&self) -> Vec<(String, String)> {
+        self.shapes.take()
+    }
+
+    /// Notes failed items of `parallel`.
+    pub(super) fn failed(&self, items: usize) {
+        self.failed.set(self.failed.get().saturating_add(items));
+    }
+
+    /// Notes the first of them, unless there was one before.
+    pub(super) fn failed_first<'v>(&self, index: i32, error: Value<'v>, heap: Heap<'v>) -> starlark::Result<()> {
+        let mut first = self.first_failed.borrow_mut();
+        if first.is_empty() {
+            let text = |name| Ok::<_, starlark::Error>(error.get_attr(name, heap)?.and_then(|v| v.unpack_str()));
+            let (code, message) = (text("code")?.unwrap_or_default(), text("message")?.unwrap_or_default());
+            *first = format!("[{index}] {code}: {}", &message[..message.floor_char_boundary(MAX_FIRST)]);
+        }
+        Ok(())
+    }
+
+    /// Tells a script that took failed items for answers: `code` never reads an outcome's `ok` or `error`.
+    pub(super) fn tell_unseen(&self, code: &str) {
+        let failed = self.failed.get();
+        if failed == 0 || code.contains(".ok") || code.contains(".error") {
+            return;
+        }
+        let items = match failed {
+            1 => "1 item failed and is None".to_owned(),
+            failed => format!("{failed} items failed and are None"),
+        };
+        let text =
+            format!("parallel: {items}; the script did not read `.errors`; first: {}", self.first_failed.borrow());
+        self.host.borrow_mut().output(Stream::Err, &text);
     }
 
     pub(super) fn send(&self, op: Op) -> Fallible<u64> {

@@ -7,7 +7,7 @@ const known = `AggregateError Array ArrayBuffer AsyncDisposableStack BigInt BigI
   Iterator JSON Map Math NaN Number Object Promise Proxy RangeError ReferenceError Reflect RegExp Set String SuppressedError
   Symbol SyntaxError Temporal TypeError URIError Uint16Array Uint32Array Uint8Array Uint8ClampedArray WeakMap WeakSet
   decodeURI decodeURIComponent encodeURI encodeURIComponent escape globalThis isFinite isNaN parseFloat parseInt undefined
-  unescape ForgeError clearTimeout console forge manifest queueMicrotask setTimeout github my_server
+  unescape ForgeError TextDecoder TextEncoder URL URLSearchParams atob btoa crypto structuredClone clearTimeout console forge manifest queueMicrotask setTimeout github my_server
   Symbol(Symbol.toStringTag)`.split(/\s+/);
 return Reflect.ownKeys(globalThis).map(String).filter((key) => !known.includes(key));
 //# inherited_globals: something that the global object inherits

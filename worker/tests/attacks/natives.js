@@ -97,3 +97,54 @@ return Number('1'.repeat(10000000)) === Infinity;
 //# native_to_fixed: a number with many digits
 //= throws RangeError
 return (1e21).toString(36).length + (0.1).toFixed(101);
+//# atob_of_16_mb: a text over the limit of natives
+//= value "RangeError"
+return tried(() => atob('A'.repeat(16 << 20)));
+//# btoa_within_the_limit: the largest text, there and back
+//= value 8388608
+return atob(btoa('a'.repeat(6 << 20))).length + (2 << 20);
+//# clone_of_depth: a value nested without end
+//= stack
+let deep = [];
+for (let i = 0; i < 1e5; i++) deep = [deep];
+return structuredClone(deep);
+//# clone_of_a_cycle: a value that contains itself
+//= value [true,true,"TypeError","TypeError"]
+const a = { list: [] };
+a.list.push(a);
+const copy = structuredClone(a);
+return [copy !== a, copy.list[0] === copy, tried(() => structuredClone({ f() {} })), tried(() => structuredClone(Promise.resolve()))];
+//# clone_of_proto: a key that would change a prototype
+//= value ["own",true]
+const made = structuredClone(JSON.parse('{"__proto__": {"polluted": 1}}'));
+return [Object.hasOwn(made, '__proto__') ? 'own' : 'lost', ({}).polluted === undefined];
+//# encoder_of_much: bytes over the heap
+//= heap
+const kept = [];
+for (;;) kept.push(new TextEncoder().encode('é'.repeat(4 << 20)));
+//# url_of_1_mb: an address over the limit
+//= value ["TypeError","TypeError","TypeError"]
+const big = 'http://a/' + 'x'.repeat(1 << 20);
+const u = new URL('http://a/');
+return [tried(() => new URL(big)), tried(() => new URL('/', big)), tried(() => { u.pathname = big; })];
+//# url_that_grows: parts that are set without end
+//= value "TypeError"
+const url = new URL('http://a/');
+return tried(() => { for (;;) url.searchParams.append('k', 'x'.repeat(1000)); });
+//# digest_in_a_loop: natives without end
+//= cpu
+const bytes = new Uint8Array(1 << 20);
+for (;;) await crypto.subtle.digest('SHA-512', bytes);
+//# natives_by_name: a method that is not for scripts
+//= value ["undefined","undefined","undefined"]
+return [typeof URL.change, typeof URL.part, typeof URLSearchParams.of];
+//# natives_are_frozen: other scripts' functions cannot be replaced
+//= value ["TypeError","TypeError","TypeError"]
+return [tried(() => { 'use strict'; URL.prototype.toString = 1; }), tried(() => { crypto.subtle.digest = 1; }), tried(() => { TextEncoder.prototype.encode = 1; })];
+//# control_natives: natives work
+//= value ["YQ==","é",[97,195,169],"http://x/b?q=1+2&r=%26","1 2","2cf24dba",true]
+const hash = new Uint8Array(await crypto.subtle.digest('SHA-256', new TextEncoder().encode('hello')));
+const at = new URL('../b?q=1+2', 'http://X:80/a/c');
+at.searchParams.set('r', '&');
+return [btoa('a'), new TextDecoder().decode(new Uint8Array([195, 169])), [...new TextEncoder().encode('aé')], at.href,
+  at.searchParams.get('q'), [...hash.slice(0, 4)].map((b) => b.toString(16).padStart(2, '0')).join(''), URL.canParse('http://a') && !URL.canParse('a')];

@@ -228,7 +228,9 @@ fn is_ending(ending: &str, transcript: &Transcript) -> bool {
         (Err(error), _) => error,
     };
     match what {
-        "throws" => error.kind == ScriptErrorKind::Script && error.message.starts_with(text),
+        "throws" => {
+            matches!(error.kind, ScriptErrorKind::Script | ScriptErrorKind::Stopped) && error.message.starts_with(text)
+        }
         "syntax" => error.kind == ScriptErrorKind::Syntax && error.message.contains(text),
         "call" => {
             let code = error.error.as_ref().and_then(|error| serde_json::to_value(error.code).ok());

@@ -11,7 +11,7 @@ use rquickjs::{
 use wire::{Run, ScriptError, ScriptErrorKind};
 
 use super::super::port::Port;
-use super::super::{Realm, SCRIPT_NAME, report};
+use super::super::{Realm, SCRIPT_NAME, exposed, natives, report};
 use super::compiler::{Bytecode, Compiler, new_runtime};
 use super::memory::Heap;
 use crate::engine::{SharedHost, cpu_error, heap_error, script_error};
@@ -100,9 +100,9 @@ impl Scope {
     pub(super) fn start(&mut self, run: &Run) -> Result<(), ScriptError> {
         let code = self.compiler.compile(SCRIPT_NAME, &run.code)?;
         self.code.push(Rc::clone(&code));
-        let servers = serde_json::to_string(&run.servers).unwrap_or_else(|_| "[]".to_owned());
+        let exposed = exposed(run);
         self.enter(run, |ctx, bridge| {
-            bridge.expose.clone().restore(ctx)?.call::<_, ()>((servers,))?;
+            bridge.expose.clone().restore(ctx)?.call::<_, ()>((exposed,))?;
             let main = load(ctx, &code)?;
             bridge.run.clone().restore(ctx)?.call::<_, Value<'_>>((main,)).map(drop)
         })
@@ -183,6 +183,7 @@ fn host_object<'js>(ctx: &Ctx<'js>, port: &Rc<Port>) -> rquickjs::Result<Object<
             Err(error) => error.into_js(&ctx),
         }
     };
+    host.set("native", Function::new(ctx.clone(), |name: String, text: String| natives::call(&name, &text))?)?;
     host.set("send", Function::new(ctx.clone(), send)?)?;
     let own = Rc::clone(port);
     host.set("output", Function::new(ctx.clone(), move |is_error: bool, text: String| own.output(is_error, &text))?)?;

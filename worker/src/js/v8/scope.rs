@@ -8,7 +8,7 @@ use deno_core::v8::script_compiler::CompileOptions;
 use wire::{Run, ScriptError, ScriptErrorKind};
 
 use super::super::port::Port;
-use super::super::{Realm, SCRIPT_NAME, report};
+use super::super::{Realm, SCRIPT_NAME, exposed, report};
 use super::memory::{Buffers, HeapGuard};
 use super::snapshot::{NO_IMPORTS, Snapshot, compile, default_export, no_dynamic_imports};
 use crate::engine::{cpu_error, heap_error, script_error};
@@ -88,8 +88,8 @@ impl Scope {
         work(scope, &self.bridge)
     }
 
-    fn start(&mut self, code: &str, servers: &str) -> Result<(), Failure> {
-        self.enter(|scope, bridge| start(scope, bridge, code, servers))
+    fn start(&mut self, code: &str, exposed: &str) -> Result<(), Failure> {
+        self.enter(|scope, bridge| start(scope, bridge, code, exposed))
     }
 
     /// Calls a function of the bridge.
@@ -158,8 +158,8 @@ pub(super) struct Turn<'a> {
 impl Turn<'_> {
     /// Compiles the script and calls its function.
     pub(super) fn start(&mut self) -> Result<(), ScriptError> {
-        let servers = serde_json::to_string(&self.run.servers).unwrap_or_else(|_| "[]".to_owned());
-        self.scope.start(&self.run.code, &servers).map_err(|failure| self.script_error(failure))
+        let exposed = exposed(self.run);
+        self.scope.start(&self.run.code, &exposed).map_err(|failure| self.script_error(failure))
     }
 
     fn script_error(&self, failure: Failure) -> ScriptError {
@@ -220,7 +220,7 @@ impl Failure {
     }
 }
 
-fn start(scope: &mut v8::PinScope<'_, '_>, bridge: &Bridge, code: &str, servers: &str) -> Result<(), Failure> {
+fn start(scope: &mut v8::PinScope<'_, '_>, bridge: &Bridge, code: &str, exposed: &str) -> Result<(), Failure> {
     v8::tc_scope!(let scope, scope);
     let Some(module) = compile(scope, SCRIPT_NAME, code, CompileOptions::empty()) else {
         return Err(Failure::of_compiler(scope));
@@ -228,7 +228,7 @@ fn start(scope: &mut v8::PinScope<'_, '_>, bridge: &Bridge, code: &str, servers:
     if module.get_module_requests().length() > 0 {
         return Err(Failure::Syntax { message: NO_IMPORTS.to_owned(), line: 0, column: 0 });
     }
-    start_module(scope, bridge, module, servers).ok_or_else(|| Failure::of_script(scope, bridge))
+    start_module(scope, bridge, module, exposed).ok_or_else(|| Failure::of_script(scope, bridge))
 }
 
 fn call_caught(
@@ -246,10 +246,10 @@ fn start_module<'s>(
     scope: &mut v8::PinScope<'s, '_>,
     bridge: &Bridge,
     module: v8::Local<'s, v8::Module>,
-    servers: &str,
+    exposed: &str,
 ) -> Option<()> {
-    let servers = v8::String::new(scope, servers)?;
-    call(scope, &bridge.expose, &[servers.into()])?;
+    let exposed = v8::String::new(scope, exposed)?;
+    call(scope, &bridge.expose, &[exposed.into()])?;
     let main = default_export(scope, module)?;
     call(scope, &bridge.run, &[main]).map(drop)
 }

@@ -8,7 +8,7 @@ use deno_core::v8::script_compiler::{CompileOptions, NoCacheReason, Source, comp
 use deno_core::v8::{self, MapFnTo};
 
 use super::super::port::Port;
-use super::super::{PRELUDE, PRELUDE_NAME};
+use super::super::{PRELUDE, PRELUDE_NAME, natives};
 
 /// Error of any import.
 pub(super) const NO_IMPORTS: &str = "a script cannot import modules";
@@ -64,6 +64,7 @@ fn call_prelude<'s>(scope: &mut v8::PinScope<'s, '_>) -> Option<v8::Local<'s, v8
         ("output", v8::Function::new(scope, output)?),
         ("timer", v8::Function::new(scope, timer)?),
         ("settle", v8::Function::new(scope, settle)?),
+        ("native", v8::Function::new(scope, native)?),
     ];
     for (name, function) in functions {
         let name = v8::String::new(scope, name)?;
@@ -150,6 +151,7 @@ fn host_functions() -> Cow<'static, [v8::ExternalReference]> {
         v8::ExternalReference { function: output.map_fn_to() },
         v8::ExternalReference { function: timer.map_fn_to() },
         v8::ExternalReference { function: settle.map_fn_to() },
+        v8::ExternalReference { function: native.map_fn_to() },
     ])
 }
 
@@ -190,5 +192,12 @@ fn settle(scope: &mut v8::PinScope<'_, '_>, args: v8::FunctionCallbackArguments<
     let text = args.get(1).to_rust_string_lossy(scope);
     if let Some(port) = port(scope) {
         port.settle(args.get(0).is_true(), text);
+    }
+}
+
+fn native(scope: &mut v8::PinScope<'_, '_>, args: v8::FunctionCallbackArguments<'_>, mut ret: v8::ReturnValue<'_>) {
+    let (name, text) = (args.get(0).to_rust_string_lossy(scope), args.get(1).to_rust_string_lossy(scope));
+    if let Some(answer) = v8::String::new(scope, &natives::call(&name, &text)) {
+        ret.set(answer.into());
     }
 }

@@ -1,0 +1,291 @@
+//! Judges a script before its first call, by what a checker saw in it.
+//!
+//! A mistake is provable: a name, an argument or a rule that is wrong in code that certainly runs. The same elsewhere is a
+//! warning. A call that is judged right here is decided about again when it is made.
+
+mod names;
+mod plan;
+mod reads;
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde::Serialize;
+use serde_json::{Map, Value};
+use stubgen::ToolStub;
+use wire::{Args, How, Known, Language, Outline, Place, Site, Target};
+
+use super::planned::Planned;
+use super::policy::{self, Asked, Reason, Rules};
+use super::taint::TaintSnapshot;
+use super::{Broker, arguments, consent, is_repeatable};
+use crate::config::Approval;
+use crate::error::{Error, ErrorCode, Result, code_name};
+use crate::manifest::ServerEntry;
+use crate::redact::{self, Results, Surface};
+use crate::text::push_visible;
+use crate::upstream::Operation;
+
+pub use names::similar;
+pub use plan::Plan;
+
+/// Longest time that a script is judged. What takes longer is left to the calls.
+const MAX_TIME: Duration = Duration::from_secs(1);
+/// Most mistakes, and most warnings, that are told.
+const MAX_TOLD: usize = 20;
+
+/// Something wrong in a script, found before it ran.
+#[derive(Debug, Clone, Serialize)]
+pub struct Mistake {
+    /// The error that the call would end with.
+    pub code: ErrorCode,
+    /// Message.
+    pub message: String,
+    /// Suggested fix.
+    pub suggested_fix: String,
+    /// Line of the script, from 1.
+    pub line: u32,
+    /// Column in that line, from 1.
+    pub column: u32,
+}
+
+/// What is known of a script before it runs.
+#[derive(Debug, Default)]
+pub struct Judgement {
+    /// Mistakes in code that certainly runs, by place.
+    pub mistakes: Vec<Mistake>,
+    /// Mistakes in code that may run, by place.
+    pub warnings: Vec<Mistake>,
+    /// What the script may do.
+    pub plan: Plan,
+    /// Calls about which the user is asked before it runs.
+    pub(crate) planned: Vec<Planned>,
+}
+
+impl fmt::Display for Mistake {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { code, message, suggested_fix, line, column } = self;
+        write!(f, "line {line}, column {column}: {}: {message}; {suggested_fix}", code_name(*code))
+    }
+}
+
+impl Mistake {
+    /// An error at a place.
+    pub fn new(error: &Error, (line, column): Place) -> Self {
+        let (message, suggested_fix) = (visible(&error.message), visible(error.suggested_fix()));
+        Self { code: error.code, message, suggested_fix, line, column }
+    }
+}
+
+impl Broker {
+    /// Judges a script, and puts the calls that are refused here on record.
+    pub async fn judge(&self, outline: &Outline, language: Language) -> Judgement {
+        let mut judge = Judge {
+            broker: self,
+            rules: (self.context.rules_now)(),
+            language,
+            held: TaintSnapshot::default(),
+            coming: Vec::new(),
+            calls: 0,
+            judgement: Judgement { plan: Plan::new(outline), ..Judgement::default() },
+        };
+        if tokio::time::timeout(MAX_TIME, judge.all(outline)).await.is_err() {
+            tracing::debug!("a script takes too long to judge: the rest is judged call by call");
+        }
+        let mut judgement = judge.judgement;
+        for list in [&mut judgement.mistakes, &mut judgement.warnings] {
+            list.sort_by_key(|mistake| (mistake.line, mistake.column));
+            list.dedup_by(|a, b| (a.line, a.column, &a.message) == (b.line, b.column, &b.message));
+            list.truncate(MAX_TOLD);
+        }
+        judgement
+    }
+}
+
+struct Judge<'b> {
+    broker: &'b Broker,
+    rules: Arc<Rules>,
+    language: Language,
+    /// Data that the script certainly holds by now, and its strict group.
+    held: TaintSnapshot,
+    /// Servers whose data it has once so many calls were made.
+    coming: Vec<(usize, String)>,
+    /// Calls that are certainly made.
+    calls: u32,
+    judgement: Judgement,
+}
+
+impl Judge<'_> {
+    async fn all(&mut self, outline: &Outline) {
+        for (number, site) in (1..).zip(&outline.calls) {
+            let here = self.coming.extract_if(.., |(calls, _)| *calls < number as usize);
+            self.held.labels.extend(here.map(|(_, server)| server));
+            if let Err(error) = self.call(number, site).await {
+                self.tell(&error, site.at, site.is_certain);
+            }
+        }
+        for name in &outline.names {
+            if let Some(error) = names::undefined(&name.name, self.language, &self.broker.context.catalog) {
+                self.tell(&error, name.at, name.is_certain);
+            }
+        }
+    }
+
+    fn tell(&mut self, error: &Error, at: Place, is_certain: bool) {
+        let Judgement { mistakes, warnings, .. } = &mut self.judgement;
+        let list = if is_certain { mistakes } else { warnings };
+        // Places decide which are told in the end, so more are kept.
+        if list.len() < 10 * MAX_TOLD {
+            list.push(Mistake::new(error, at));
+        }
+    }
+
+    /// The first mistake of a call. Those of its answer are told as they are found.
+    async fn call(&mut self, number: u64, site: &Site) -> Result<()> {
+        let catalog = Arc::clone(&self.broker.context.catalog);
+        let (server, tool) = match &site.target {
+            Target::Path(names) => {
+                let Some((root, path)) = names.split_first() else { return Ok(()) };
+                // A name of the language or an unknown one, which is judged as a name.
+                if !catalog.servers().iter().any(|server| server.ident == *root) {
+                    return Ok(());
+                }
+                (root.clone(), path.join("."))
+            }
+            Target::Tool(server, tool) => (server.clone(), tool.clone()),
+            Target::Other(server) => {
+                let entry = known(catalog.server(server))?;
+                if let Some(entry) = entry {
+                    self.judgement.plan.touch(entry, None, site);
+                }
+                return Ok(());
+            }
+        };
+        let refused = match known(catalog.tool(&server, &tool)) {
+            Ok(None) => return Ok(()),
+            Ok(Some((entry, stub))) => {
+                self.judgement.plan.touch(entry, Some(stub), site);
+                self.read(entry, stub, site);
+                self.allowed(entry, stub, site).and(self.fits(entry, stub, site).await)
+            }
+            Err(error) => Err(error),
+        };
+        if let Err(error) = &refused
+            && site.is_certain
+        {
+            self.broker.record_invalid(number, &server, &tool, &shown(&site.args), error.clone());
+        }
+        refused
+    }
+
+    /// Rules and limits, by what the script certainly holds at this call.
+    fn allowed(&mut self, entry: &ServerEntry, stub: &ToolStub, site: &Site) -> Result<()> {
+        policy::reviewed(entry, stub)?;
+        let operation = Operation::Tool {
+            name: stub.name.clone(),
+            definition: stub.full_digest(),
+            arguments: Map::new(),
+            repeatable: is_repeatable(stub),
+        };
+        let asked = Asked { entry, stub: Some(stub), operation: &operation, written: None };
+        policy::decide(&self.broker.context.rules, &asked, &self.held)?;
+        let reasons = policy::decide(&self.rules, &asked, &self.held)?;
+        if let [reason @ Reason::Approval { rule: Approval::Plan, .. }] = reasons.as_slice() {
+            let label = format!("{}.{}", entry.ident, stub.ident);
+            let planned = Planned::new(consent::consent(&asked, reason), label, stub, site);
+            self.judgement.planned.push(planned);
+        }
+        if !site.is_certain {
+            return Ok(());
+        }
+        let limit = self.broker.context.limits.calls;
+        self.calls += 1;
+        if self.calls > limit {
+            let message = format!("the script makes more than {limit} calls, the limit of a run");
+            return Err(Error::new(ErrorCode::BudgetExceeded, message)
+                .hint("make fewer calls, or raise `sandbox.limits.calls` in the configuration"));
+        }
+        policy::admit(&self.rules, &mut self.held.group, &entry.name)?;
+        self.coming.extend(site.answered.map(|calls| (calls, entry.name.clone())));
+        Ok(())
+    }
+
+    async fn fits(&self, entry: &ServerEntry, stub: &ToolStub, site: &Site) -> Result<()> {
+        let (fields, is_open) = match &site.args {
+            Args::Unknown => return Ok(()),
+            Args::Named(fields, is_open) => (fields, *is_open),
+            Args::Positional(count) => {
+                let label = format!("{}.{}", entry.ident, stub.ident);
+                let message = match self.language {
+                    Language::Javascript => format!("{label} takes one object with named arguments"),
+                    Language::Starlark => format!("{label} takes keyword arguments only; got {count} without a name"),
+                };
+                let form = match self.language {
+                    Language::Javascript => "({ name: value })",
+                    Language::Starlark => "(name = value)",
+                };
+                return Err(Error::new(ErrorCode::ScriptError, message)
+                    .hint(format!("call {label}{form}; the signature is {}", stub.signature)));
+            }
+        };
+        let context = &self.broker.context;
+        let known = fields.iter().map(|(name, value)| (name.clone(), settled(value))).collect();
+        let fitted =
+            arguments::fitting_partly(&context.validators, &context.catalog, (entry, stub), known, is_open).await;
+        match fitted {
+            // Too much to check is no mistake.
+            Err(error) if error.code == ErrorCode::InvalidArgs => Err(error),
+            _ => Ok(()),
+        }
+    }
+
+    fn read(&mut self, entry: &ServerEntry, stub: &ToolStub, site: &Site) {
+        let label = format!("{}.{}", entry.ident, stub.ident);
+        for read in &site.reads {
+            let wrong = match read.how {
+                How::OfPromise => Some(reads::of_promise(&label, read)),
+                How::Key | How::Attribute => {
+                    stub.definition.get("outputSchema").and_then(|schema| reads::absent(&label, schema, read))
+                }
+            };
+            if let Some(error) = wrong {
+                self.tell(&error, read.at, site.is_certain && read.is_certain);
+            }
+        }
+    }
+}
+
+/// Foreign text as people and agents see it.
+fn visible(text: &str) -> String {
+    let mut shown = String::with_capacity(text.len());
+    push_visible(&mut shown, &redact::text(Surface::Output(Results::Secrets), text));
+    shown
+}
+
+/// What the catalog says of names, unless it cannot know yet.
+fn known<T>(found: Result<T>) -> Result<Option<T>> {
+    match found {
+        Ok(found) => Ok(Some(found)),
+        Err(error) if matches!(error.code, ErrorCode::ServerNotFound | ErrorCode::ToolNotFound) => Err(error),
+        Err(_) => Ok(None),
+    }
+}
+
+/// A literal as the broker will see it. Placeholders and handles of content are put in later.
+fn settled(value: &Known) -> Known {
+    match value {
+        Known::Json(text) if text.contains("<<") || text.contains("blob:") => Known::Nothing,
+        value => value.clone(),
+    }
+}
+
+/// Arguments for the record, as far as they are known.
+fn shown(args: &Args) -> String {
+    let Args::Named(fields, _) = args else { return "{}".to_owned() };
+    let fields = fields.iter().filter_map(|(name, value)| match value {
+        Known::Json(text) => Some((name.clone(), crate::json::parse(text.as_bytes(), usize::MAX).ok()?)),
+        Known::Type(_) | Known::Nothing => None,
+    });
+    Value::Object(fields.collect()).to_string()
+}

@@ -1,0 +1,91 @@
+//! Reads of answers whose type is declared.
+
+use serde_json::Value;
+use wire::{How, Read};
+
+use crate::error::{Error, ErrorCode, did_you_mean, nearest};
+
+/// Most references that lead to a schema.
+const MAX_REFERENCES: usize = 8;
+/// Most keys in a message.
+const MAX_KEYS: usize = 12;
+/// Keys that every answer may have: content beside structured content.
+const OWN: &[&str] = &["_content"];
+/// Properties that every object of JavaScript has.
+const INHERITED: &[&str] = &["constructor", "hasOwnProperty", "isPrototypeOf", "toString", "toLocaleString", "valueOf"];
+/// Methods of dicts.
+const OF_DICTS: &[&str] = &["clear", "get", "items", "keys", "pop", "popitem", "setdefault", "update", "values"];
+/// Keywords beside which `properties` does not say everything.
+const COMPOSED: &[&str] =
+    &["anyOf", "oneOf", "allOf", "if", "not", "patternProperties", "$dynamicRef", "$recursiveRef", "dependentSchemas"];
+
+/// The error of a read that has no `await`.
+pub(super) fn of_promise(label: &str, read: &Read) -> Error {
+    let what = match read.path.last().map(String::as_str) {
+        Some("[]") | None => "its items are".to_owned(),
+        Some(key) => format!("`.{key}` is"),
+    };
+    Error::new(ErrorCode::ScriptError, format!("{label}(…) is a promise, and {what} read of it"))
+        .hint(format!("wait for the answer first: `(await {label}(…))`"))
+}
+
+/// The error of a key that the declared type of an answer does not have.
+pub(super) fn absent(label: &str, root: &Value, read: &Read) -> Option<Error> {
+    let (last, before) = read.path.split_last()?;
+    let mut schema = root;
+    for step in before {
+        schema = part(plain(root, schema)?, step)?;
+    }
+    let schema = plain(root, schema)?;
+    if schema.get("type")? != "object" || OWN.contains(&last.as_str()) {
+        return None;
+    }
+    let place = before.iter().fold(label.to_owned(), |place, step| match step.as_str() {
+        "[]" => format!("{place}[…]"),
+        key => format!("{place}.{key}"),
+    });
+    if read.how == How::Attribute {
+        return (!OF_DICTS.contains(&last.as_str())).then(|| {
+            Error::new(
+                ErrorCode::ScriptError,
+                format!("an answer of {place} is a dict, which has no attribute `{last}`"),
+            )
+            .hint(format!("write [\"{last}\"]"))
+        });
+    }
+    let properties = schema.get("properties")?.as_object()?;
+    let is_closed = schema.get("additionalProperties") == Some(&Value::Bool(false));
+    if !is_closed || properties.contains_key(last) || INHERITED.contains(&last.as_str()) {
+        return None;
+    }
+    let mut keys: Vec<&str> = properties.keys().map(String::as_str).take(MAX_KEYS).collect();
+    if properties.len() > MAX_KEYS {
+        keys.push("…");
+    }
+    let message = format!("the answer of {place} has no `{last}`: it is {{{}}}", keys.join(", "));
+    let fix = did_you_mean(&nearest(last, properties.keys().map(String::as_str)));
+    Some(Error::new(ErrorCode::ScriptError, message).hint(fix.unwrap_or_else(|| "`cat` the tool's stub".to_owned())))
+}
+
+/// The schema that a chain of references leads to, if it is a plain one.
+fn plain<'s>(root: &'s Value, mut schema: &'s Value) -> Option<&'s Value> {
+    for _ in 0..MAX_REFERENCES {
+        if COMPOSED.iter().any(|keyword| schema.get(keyword).is_some()) {
+            return None;
+        }
+        match schema.get("$ref") {
+            None => return Some(schema),
+            Some(reference) => schema = root.pointer(reference.as_str()?.strip_prefix('#')?)?,
+        }
+    }
+    None
+}
+
+fn part<'s>(schema: &'s Value, step: &str) -> Option<&'s Value> {
+    match step {
+        "[]" if schema.get("type")? == "array" => schema.get("items"),
+        "[]" => None,
+        key if schema.get("type")? == "object" => schema.get("properties")?.get(key),
+        _ => None,
+    }
+}

@@ -1,0 +1,125 @@
+//! `forgefs check`: what is wrong with scripts, and what they may do, without running them.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use clap::{Args, ValueEnum};
+use serde_json::{Value, json};
+
+use super::run::{Lang, language, read};
+use super::ui::Ui;
+use super::workflow::{data, property};
+use super::{Failure, Global};
+use crate::broker::{Judgement as Checked, Mistake};
+use crate::error::code_name;
+use crate::manifest::ServerEntry;
+use crate::principal::Principal;
+
+/// Address of the format's schema.
+const SARIF: &str = "https://json.schemastore.org/sarif-2.1.0.json";
+
+#[derive(Args)]
+pub(super) struct CheckArgs {
+    /// Scripts; `-` reads stdin
+    #[arg(required = true, value_name = "FILE")]
+    files: Vec<PathBuf>,
+    /// Language [default: by each file's extension: .js, .mjs, .ts or .star]
+    #[arg(long, value_enum)]
+    lang: Option<Lang>,
+    /// How findings are printed
+    #[arg(long, value_enum, default_value = "text")]
+    format: Format,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Format {
+    /// For people, with the plan of each script
+    Text,
+    /// One object a file
+    Json,
+    /// Annotations of GitHub workflows
+    Github,
+    /// SARIF 2.1.0
+    Sarif,
+}
+
+/// Exits with 1 if any script has a mistake.
+pub(super) async fn check(global: &Global, args: CheckArgs, ui: Ui) -> Result<ExitCode, Failure> {
+    let mut scripts = Vec::new();
+    for file in &args.files {
+        scripts.push((file.as_path(), language(args.lang, file)?, read(file)?));
+    }
+    let gateway = global.gateway(global.load(true)?)?;
+    let is_named = |server: &ServerEntry| {
+        scripts.iter().any(|(_, _, code)| code.contains(&server.ident) || code.contains(&server.name))
+    };
+    super::settle(&gateway, is_named, super::OTHERS, ui).await;
+    let session = gateway.open_session(Principal::local());
+    let mut found = Vec::new();
+    for (file, language, code) in &scripts {
+        let checked = gateway.execution_context(&session).check(*language, code).await?;
+        found.push((*file, checked));
+    }
+    match args.format {
+        Format::Text => found.iter().for_each(|(file, checked)| text(file, checked, ui)),
+        Format::Json => found.iter().for_each(|(file, checked)| ui.json(&as_json(file, checked).to_string())),
+        Format::Github => found.iter().for_each(|(file, checked)| github(file, checked, ui)),
+        Format::Sarif => ui.json(&sarif(&found).to_string()),
+    }
+    Ok(ExitCode::from(u8::from(found.iter().any(|(_, checked)| !checked.mistakes.is_empty()))))
+}
+
+/// Findings with their level, as SARIF and GitHub name it.
+fn findings(checked: &Checked) -> impl Iterator<Item = (&'static str, &Mistake)> {
+    let errors = checked.mistakes.iter().map(|mistake| ("error", mistake));
+    errors.chain(checked.warnings.iter().map(|mistake| ("warning", mistake)))
+}
+
+fn text(file: &Path, checked: &Checked, ui: Ui) {
+    let file = file.display();
+    for (level, Mistake { code, message, suggested_fix, line, column }) in findings(checked) {
+        ui.out(&format!("{file}:{line}:{column}: {level}: {}: {message}\n  fix: {suggested_fix}", code_name(*code)));
+    }
+    ui.out(&format!("{file}:\n  {}", checked.plan.to_string().replace('\n', "\n  ")));
+}
+
+fn as_json(file: &Path, checked: &Checked) -> Value {
+    json!({
+        "file": file.display().to_string(),
+        "ok": checked.mistakes.is_empty(),
+        "mistakes": checked.mistakes,
+        "warnings": checked.warnings,
+        "plan": checked.plan,
+    })
+}
+
+fn github(file: &Path, checked: &Checked, ui: Ui) {
+    let file = property(&file.display().to_string());
+    for (level, Mistake { code, message, suggested_fix, line, column }) in findings(checked) {
+        let said = data(&format!("{}: {message}; {suggested_fix}", code_name(*code)));
+        ui.out(&format!("::{level} file={file},line={line},col={column}::{said}"));
+    }
+}
+
+fn sarif(found: &[(&Path, Checked)]) -> Value {
+    let result = |file: &Path, level: &str, mistake: &Mistake| {
+        json!({
+            "ruleId": code_name(mistake.code),
+            "level": level,
+            "message": { "text": format!("{}; {}", mistake.message, mistake.suggested_fix) },
+            "locations": [{ "physicalLocation": {
+                "artifactLocation": { "uri": file.display().to_string() },
+                "region": { "startLine": mistake.line.max(1), "startColumn": mistake.column.max(1) },
+            } }],
+        })
+    };
+    let results = found.iter().flat_map(|(file, checked)| findings(checked).map(|(level, m)| result(file, level, m)));
+    json!({
+        "$schema": SARIF,
+        "version": "2.1.0",
+        "runs": [{
+            "tool": { "driver": { "name": "forgefs", "version": env!("CARGO_PKG_VERSION") } },
+            "results": results.collect::<Vec<_>>(),
+        }],
+    })
+}

@@ -1,0 +1,239 @@
+//! Observed shapes: types of tools' results, learned from answers.
+//!
+//! A [`Shape`] has keys and types, and no value. Shapes form a semilattice: [`Shape::join`] is the least shape of both,
+//! so that neither the order of the answers nor an answer seen twice matters. Keys that look like data make the object a
+//! map; depth and size are bounded, the deepest levels going first.
+
+mod keys;
+mod learn;
+mod schema;
+mod store;
+mod text;
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+pub use learn::Given;
+pub use store::{Learned, Shapes};
+
+use text::Text;
+
+/// Levels of objects, lists and texts that are JSON.
+const MAX_DEPTH: usize = 8;
+/// Most keys, lists and maps of one shape. A stub with more would cost more to read than an answer to look at.
+const MAX_NODES: usize = 160;
+/// Most bytes of its keys.
+const MAX_KEY_BYTES: usize = 4 << 10;
+
+/// Type of a result. Empty if nothing was seen, as of the items of an empty list.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Shape {
+    /// Anything: too deep or too large to say more.
+    #[serde(skip_serializing_if = "is_default")]
+    any: bool,
+    #[serde(skip_serializing_if = "is_default")]
+    null: bool,
+    #[serde(skip_serializing_if = "is_default")]
+    bool: bool,
+    #[serde(skip_serializing_if = "is_default")]
+    int: bool,
+    #[serde(skip_serializing_if = "is_default")]
+    float: bool,
+    #[serde(skip_serializing_if = "is_default")]
+    text: Option<Text>,
+    /// Shape of the items.
+    #[serde(skip_serializing_if = "is_default")]
+    list: Option<Box<Shape>>,
+    #[serde(skip_serializing_if = "is_default")]
+    object: Option<Object>,
+}
+
+/// An object.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Object {
+    /// Its keys are names.
+    Fields(BTreeMap<String, Field>),
+    /// Its keys are data; the shape of the values.
+    Map(Box<Shape>),
+}
+
+/// A key of an object.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+struct Field {
+    /// True if it was missing once.
+    #[serde(default, skip_serializing_if = "is_default")]
+    optional: bool,
+    #[serde(flatten)]
+    shape: Shape,
+}
+
+fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
+}
+
+impl Shape {
+    /// Extends it to the least shape that has this one and `other`.
+    fn join(&mut self, other: Self) {
+        self.null |= other.null;
+        self.bool |= other.bool;
+        self.int |= other.int;
+        self.float |= other.float;
+        self.text = match (self.text.take(), other.text) {
+            (Some(ours), Some(theirs)) => Some(ours.join(theirs)),
+            (ours, theirs) => ours.or(theirs),
+        };
+        self.list = joined(self.list.take(), other.list);
+        self.object = match (self.object.take(), other.object) {
+            (Some(ours), Some(theirs)) => Some(ours.join(theirs)),
+            (ours, theirs) => ours.or(theirs),
+        };
+        if self.any || other.any {
+            *self = Self::anything();
+        }
+    }
+
+    fn anything() -> Self {
+        Self { any: true, ..Self::default() }
+    }
+
+    /// Makes maps of the objects whose keys are data, from the inside out.
+    fn settle(&mut self) {
+        if let Some(Text::Json(inner)) = &mut self.text {
+            inner.settle();
+        }
+        if let Some(items) = &mut self.list {
+            items.settle();
+        }
+        match &mut self.object {
+            Some(Object::Fields(fields)) => {
+                fields.values_mut().for_each(|field| field.shape.settle());
+                if keys::are_data(fields) {
+                    let mut value = values(std::mem::take(fields));
+                    value.settle();
+                    self.object = Some(Object::Map(Box::new(value)));
+                }
+            }
+            Some(Object::Map(value)) => value.settle(),
+            None => {}
+        }
+    }
+
+    /// Nodes and bytes of keys in the first `depth` levels.
+    fn size(&self, depth: usize) -> (usize, usize) {
+        let Some(depth) = depth.checked_sub(1) else { return (1, 0) };
+        let mut size = (1, 0);
+        let mut add = |(nodes, bytes): (usize, usize)| size = (size.0 + nodes, size.1 + bytes);
+        match &self.text {
+            Some(Text::Json(inner)) => add(inner.size(depth)),
+            Some(Text::Csv(columns)) => add((columns.len(), columns.iter().map(String::len).sum())),
+            _ => {}
+        }
+        if let Some(items) = &self.list {
+            add(items.size(depth));
+        }
+        match &self.object {
+            Some(Object::Fields(fields)) => {
+                fields.iter().for_each(|(key, field)| {
+                    add((0, key.len()));
+                    add(field.shape.size(depth));
+                });
+            }
+            Some(Object::Map(value)) => add(value.size(depth)),
+            None => {}
+        }
+        size
+    }
+
+    /// Forgets the levels below `depth`.
+    fn prune(&mut self, depth: usize) {
+        let Some(below) = depth.checked_sub(1) else {
+            if let Some(Text::Json(_) | Text::Csv(_)) = &self.text {
+                self.text = Some(Text::Plain);
+            }
+            if let Some(items) = &mut self.list {
+                **items = Self::anything();
+            }
+            if self.object.is_some() {
+                self.object = Some(Object::Map(Box::new(Self::anything())));
+            }
+            return;
+        };
+        if let Some(Text::Json(inner)) = &mut self.text {
+            inner.prune(below);
+        }
+        if let Some(items) = &mut self.list {
+            items.prune(below);
+        }
+        match &mut self.object {
+            Some(Object::Fields(fields)) => fields.values_mut().for_each(|field| field.shape.prune(below)),
+            Some(Object::Map(value)) => value.prune(below),
+            None => {}
+        }
+    }
+
+    /// Settles it, and prunes it to the deepest level at which it is within the limits, and to `depth` at most; returns
+    /// that level.
+    fn bound(&mut self, depth: usize) -> usize {
+        self.settle();
+        let fits = |depth: &usize| {
+            let (nodes, bytes) = self.size(*depth);
+            nodes <= MAX_NODES && bytes <= MAX_KEY_BYTES
+        };
+        let depth = (0..=depth.min(MAX_DEPTH)).rev().find(fits).unwrap_or_default();
+        self.prune(depth);
+        depth
+    }
+}
+
+impl Object {
+    fn join(self, other: Self) -> Self {
+        match (self, other) {
+            (Self::Fields(mut ours), Self::Fields(theirs)) => {
+                for (key, field) in &mut ours {
+                    field.optional |= !theirs.contains_key(key);
+                }
+                for (key, field) in theirs {
+                    match ours.get_mut(&key) {
+                        Some(known) => {
+                            known.optional |= field.optional;
+                            known.shape.join(field.shape);
+                        }
+                        None => drop(ours.insert(key, Field { optional: true, ..field })),
+                    }
+                }
+                Self::Fields(ours)
+            }
+            (Self::Map(mut value), Self::Map(other)) => {
+                value.join(*other);
+                Self::Map(value)
+            }
+            (Self::Map(mut value), Self::Fields(fields)) | (Self::Fields(fields), Self::Map(mut value)) => {
+                value.join(values(fields));
+                Self::Map(value)
+            }
+        }
+    }
+}
+
+/// The shape of all values of an object.
+fn values(fields: BTreeMap<String, Field>) -> Shape {
+    let mut all = Shape::default();
+    fields.into_values().for_each(|field| all.join(field.shape));
+    all
+}
+
+fn joined(ours: Option<Box<Shape>>, theirs: Option<Box<Shape>>) -> Option<Box<Shape>> {
+    match (ours, theirs) {
+        (Some(mut ours), Some(theirs)) => {
+            ours.join(*theirs);
+            Some(ours)
+        }
+        (ours, theirs) => ours.or(theirs),
+    }
+}
+
+#[cfg(test)]
+mod tests;

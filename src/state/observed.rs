@@ -1,0 +1,65 @@
+//! Observed shapes in one private file per server, beside its cached tool list. A lock of its own makes gateways take
+//! turns: the file itself is replaced, so that a reader sees all of the old or all of the new.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::{Error, ErrorCode, Result};
+use crate::files::{self, Keep};
+use crate::json;
+use crate::limits;
+use crate::shapes::Shapes;
+
+/// Changes with the format of the files.
+const FORMAT: u32 = 1;
+/// Most bytes of a file.
+const MAX_BYTES: usize = limits::OBSERVED.max;
+/// Memory that its values may take.
+const MAX_TREE: usize = 32 * MAX_BYTES;
+
+#[derive(Serialize, Deserialize)]
+struct Kept {
+    format: u32,
+    tools: Shapes,
+}
+
+/// Merges further shapes into those of `file`, and returns all of them.
+pub(super) async fn observe(file: &Path, more: Shapes) -> Result<Shapes> {
+    let path = file.to_owned();
+    let merged = tokio::task::spawn_blocking(move || merge(&path, more)).await;
+    merged.unwrap_or_else(|error| Err(io::Error::other(error))).map_err(|error| {
+        Error::new(ErrorCode::Internal, format!("{}: observed shapes cannot be kept: {error}", file.display()))
+    })
+}
+
+fn merge(path: &Path, more: Shapes) -> io::Result<Shapes> {
+    if more.is_empty() {
+        return read(path);
+    }
+    files::make_own_folder(path.parent().unwrap_or(Path::new(".")))?;
+    let lock = PathBuf::from(format!("{}.lock", path.display()));
+    let lock = files::open_private(&lock, files::private().write(true).create(true).truncate(false))?;
+    lock.lock()?;
+    let mut kept = Kept { format: FORMAT, tools: read(path)? };
+    kept.tools.merge(more);
+    let text = serde_json::to_vec(&kept)?;
+    if text.len() > MAX_BYTES {
+        return Err(io::Error::other(format!("{} bytes, over the limit of {MAX_BYTES}", text.len())));
+    }
+    files::replace(path, &text, Keep::Cached)?;
+    Ok(kept.tools)
+}
+
+/// The shapes in a file. One of another format, or damaged, has none.
+fn read(path: &Path) -> io::Result<Shapes> {
+    match files::read_private(path, MAX_BYTES as u64) {
+        Ok(text) => {
+            let kept = json::parse::<Kept>(&text, MAX_TREE).ok().filter(|kept| kept.format == FORMAT);
+            Ok(kept.map(|kept| kept.tools.checked()).unwrap_or_default())
+        }
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Shapes::default()),
+        Err(error) => Err(error),
+    }
+}

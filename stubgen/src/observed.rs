@@ -1,0 +1,74 @@
+//! Results of a tool as they were observed, for stubs of tools that declare none.
+
+use serde_json::Value;
+
+use crate::python::Python;
+use crate::schema::{Ty, columns};
+use crate::text;
+use crate::tool::{ToolStub, shape};
+
+/// Observations of a tool's results: an input of its views beside the definition. No digest counts it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Observed {
+    /// Answers so far.
+    pub answers: u64,
+    /// JSON Schema of them; `None` before the first.
+    pub schema: Option<Value>,
+}
+
+impl Observed {
+    /// The observation in one line. The count is rounded down to a power of two: text that changes with every answer
+    /// would have to be read again.
+    pub(crate) fn words(&self) -> String {
+        let Some(schema) = self.schema.as_ref().filter(|_| self.answers > 0) else {
+            return "result not observed yet".to_owned();
+        };
+        let count = match self.answers.ilog2() {
+            0 => "1 answer".to_owned(),
+            power => format!("{}+ answers", 1_u64 << power),
+        };
+        let contents = match schema.as_object() {
+            Some(text) if text.get("format").is_some_and(|format| format == "lines") => Some("lines".to_owned()),
+            Some(text) => columns(text).filter(|columns| !text::is_directive(columns)),
+            None => None,
+        };
+        format!("result observed in {count}{}", contents.map(|it| format!(": {it}")).unwrap_or_default())
+    }
+}
+
+impl ToolStub {
+    /// True if an observation can add to the definition, which does not describe the result, or as one text.
+    #[must_use]
+    pub fn has_open_result(&self) -> bool {
+        self.is_undescribed() || self.only_text().is_some()
+    }
+
+    /// What counts of an observation: all of it if the definition does not describe the result; if that is one text,
+    /// its contents, should they be JSON or CSV.
+    pub(crate) fn usable<'o>(&self, observed: Option<&'o Observed>) -> Option<&'o Observed> {
+        let tells = |observed: &Observed, key: &str| {
+            let text = observed.schema.as_ref().and_then(|schema| schema.get("properties")?.get(key));
+            text.is_some_and(|text| text.get("contentMediaType").is_some())
+        };
+        observed.filter(|observed| self.is_undescribed() || self.only_text().is_some_and(|key| tells(observed, key)))
+    }
+
+    fn is_undescribed(&self) -> bool {
+        matches!(self.result.as_str(), "Any" | "dict[str, Any]")
+    }
+
+    /// Key of a declared result that is nothing but a text: libraries wrap every text like that.
+    fn only_text(&self) -> Option<&str> {
+        let properties = self.definition.get("outputSchema")?.get("properties")?.as_object()?;
+        let (key, schema) = properties.iter().next().filter(|_| properties.len() == 1)?;
+        (schema.get("type")? == "string").then_some(key)
+    }
+
+    /// Python type of the result, by its name in the stub.
+    #[must_use]
+    pub fn result_of(&self, observed: &Observed) -> Option<String> {
+        let schema = self.usable(Some(observed))?.schema.as_ref()?;
+        let shape = shape(&self.ident, &self.definition, self.definition_bytes, Some(schema));
+        (shape.result != Ty::Any).then(|| Python::new(&shape.named).ty(&shape.result))
+    }
+}

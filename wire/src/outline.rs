@@ -1,0 +1,208 @@
+//! What a script is seen to do without running it: its calls, as far as the text shows them.
+//!
+//! A checker writes it, and the gateway judges it: names against the catalog, literals against schemas, servers against
+//! the policy. It is advice. The broker decides about each call when it is made.
+
+use serde::{Deserialize, Serialize};
+
+/// Most calls of an outline.
+pub const MAX_CALLS: usize = 500;
+/// Most reads of one call's answer, and most undeclared names.
+pub const MAX_READS: usize = 50;
+/// Longest path of names, for tools and for reads.
+pub const MAX_PATH: usize = 8;
+
+/// A line and column, from 1. Columns count UTF-16 units in JavaScript, characters in Starlark.
+pub type Place = (u32, u32);
+
+/// The calls of a script.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Outline {
+    /// In the order in which they are evaluated.
+    pub calls: Vec<Site>,
+    /// Names that the script uses and does not declare, other than globals of Starlark.
+    pub names: Vec<Name>,
+    /// True if there may be calls that are not listed: by computed names, or beyond [`MAX_CALLS`].
+    pub is_partial: bool,
+}
+
+/// One use of an undeclared name.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Name {
+    /// The name.
+    pub name: String,
+    /// Its place.
+    pub at: Place,
+    /// True if the code around it certainly runs.
+    pub is_certain: bool,
+}
+
+/// One call in the text.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Site {
+    /// Its place.
+    pub at: Place,
+    /// The thing that is called.
+    pub target: Target,
+    /// Its arguments.
+    pub args: Args,
+    /// True if it runs, once the script does and nothing before it fails: it stands in no branch, loop, callback or `try`,
+    /// and behind no `return`.
+    pub is_certain: bool,
+    /// True if it may run more than once.
+    pub repeats: bool,
+    /// Calls of the outline when the script certainly has its answer; `None` if the text does not show when.
+    pub answered: Option<usize>,
+    /// Reads of its answer.
+    pub reads: Vec<Read>,
+}
+
+/// The thing that is called.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Target {
+    /// `github.issues.create`: an undeclared name and what follows it.
+    Path(Vec<String>),
+    /// A tool of a server, both by name.
+    Tool(String, String),
+    /// A resource or prompt of a server.
+    Other(String),
+}
+
+/// Arguments of a call.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub enum Args {
+    /// The text does not show them.
+    Unknown,
+    /// By name. Open: there may be more.
+    Named(Vec<(String, Known)>, bool),
+    /// Not by name, so that the call cannot be made; the number of them.
+    Positional(usize),
+}
+
+/// What is known of a value.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub enum Known {
+    /// All of it, as JSON.
+    Json(String),
+    /// Its type, as JSON Schema names it.
+    Type(JsonType),
+    /// Nothing.
+    Nothing,
+}
+
+/// Types of values whose parts are unknown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum JsonType {
+    /// Text.
+    String,
+    /// An object.
+    Object,
+    /// An array.
+    Array,
+}
+
+/// One read of an answer.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Read {
+    /// Its place.
+    pub at: Place,
+    /// The names from the answer on; `[]` is any item.
+    pub path: Vec<String>,
+    /// How it is read.
+    pub how: How,
+    /// True if the code around it certainly runs.
+    pub is_certain: bool,
+}
+
+/// A way to read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum How {
+    /// A key of the answer.
+    Key,
+    /// An attribute, in Starlark, where answers have keys.
+    Attribute,
+    /// A property of the promise, in JavaScript, where `await` is missing.
+    OfPromise,
+}
+
+impl Outline {
+    /// Bytes of its texts.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        let all = |texts: &[String]| texts.iter().map(String::len).sum::<usize>();
+        let calls = self.calls.iter().map(|site| {
+            let values = match &site.args {
+                Args::Named(fields, _) => fields.iter().map(|(_, value)| value.bytes()).sum(),
+                Args::Unknown | Args::Positional(_) => 0,
+            };
+            let reads = site.reads.iter().map(|read| all(&read.path)).sum::<usize>();
+            site.target.bytes() + site.args.names() + values + reads
+        });
+        calls.sum::<usize>() + self.names.iter().map(|name| name.name.len()).sum::<usize>()
+    }
+
+    /// All its places.
+    pub fn places(&mut self) -> impl Iterator<Item = &mut Place> {
+        let calls = self.calls.iter_mut();
+        let of_calls =
+            calls.flat_map(|site| [&mut site.at].into_iter().chain(site.reads.iter_mut().map(|r| &mut r.at)));
+        of_calls.chain(self.names.iter_mut().map(|name| &mut name.at))
+    }
+
+    /// Refuses an outline that no checker of ours makes of so many bytes of code.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub fn judge(&self, code: usize) -> Result<(), &'static str> {
+        let is_long = |path: &[String]| path.len() > MAX_PATH;
+        let is_large = |site: &Site| {
+            let path = if let Target::Path(names) = &site.target { is_long(names) || names.is_empty() } else { false };
+            path || site.reads.len() > MAX_READS || site.reads.iter().any(|read| is_long(&read.path))
+        };
+        if self.calls.len() > MAX_CALLS || self.names.len() > MAX_READS || self.calls.iter().any(is_large) {
+            return Err("the outline has more than a script can have");
+        }
+        if self.bytes() > Self::most_bytes(code) {
+            return Err("the outline is larger than the script allows");
+        }
+        Ok(())
+    }
+
+    /// Bytes that the texts of a script's outline may take: a literal may stand in several calls by its name.
+    #[must_use]
+    pub const fn most_bytes(code: usize) -> usize {
+        code * 4 + (16 << 10)
+    }
+}
+
+impl Known {
+    /// Bytes of its text.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        if let Self::Json(text) = self { text.len() } else { 0 }
+    }
+}
+
+impl Target {
+    /// Bytes of its names.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        match self {
+            Self::Path(names) => names.iter().map(String::len).sum(),
+            Self::Tool(server, tool) => server.len() + tool.len(),
+            Self::Other(server) => server.len(),
+        }
+    }
+}
+
+impl Args {
+    /// Bytes of their names.
+    #[must_use]
+    pub fn names(&self) -> usize {
+        match self {
+            Self::Named(fields, _) => fields.iter().map(|(name, _)| name.len()).sum(),
+            Self::Unknown | Self::Positional(_) => 0,
+        }
+    }
+}

@@ -1,0 +1,179 @@
+//! Reads the calls of a script from its syntax tree: names followed through `const`, literals, and the control around
+//! each call. What is not plain is left out; nothing here has to be complete.
+
+mod javascript;
+mod literal;
+mod starlark;
+
+use wire::{Name, Outline, Place, Site};
+
+pub(super) use javascript::outline as of_javascript;
+pub(super) use starlark::outline as of_starlark;
+
+/// Deepest chain of names that is followed.
+const MAX_LEVELS: usize = 16;
+
+/// Where a value comes from.
+#[derive(Debug, Clone)]
+enum Origin {
+    /// An undeclared name and what follows it; true if a text named the server.
+    Names(Vec<String>, bool),
+    /// Part of the answer of the call with this number; true for its promise.
+    Answer { call: usize, path: Vec<String>, is_promise: bool },
+    /// Several of them, as `Promise.all` gives them; true for the promise.
+    All(Vec<Option<Origin>>, bool),
+}
+
+impl Origin {
+    /// A part of it.
+    fn part(self, name: &str) -> Option<Self> {
+        match self {
+            Self::Names(mut names, is_named) => {
+                push(&mut names, name)?;
+                Some(Self::Names(names, is_named))
+            }
+            Self::Answer { call, mut path, is_promise: false } => {
+                push(&mut path, name)?;
+                Some(Self::Answer { call, path, is_promise: false })
+            }
+            Self::All(items, false) => items.into_iter().nth(name.parse().ok()?)?,
+            Self::Answer { .. } | Self::All(..) => None,
+        }
+    }
+
+    /// Any item of it.
+    fn item(self) -> Option<Self> {
+        if let Self::Answer { .. } = self { self.part(ITEM) } else { None }
+    }
+
+    fn awaited(self) -> Self {
+        match self {
+            Self::Answer { call, path, .. } => Self::Answer { call, path, is_promise: false },
+            Self::All(items, _) => Self::All(items.into_iter().map(|item| item.map(Self::awaited)).collect(), false),
+            names @ Self::Names(..) => names,
+        }
+    }
+}
+
+/// Step of a path that stands for any item.
+const ITEM: &str = "[]";
+
+fn push(path: &mut Vec<String>, name: &str) -> Option<()> {
+    (path.len() < wire::MAX_PATH && name.len() <= 200).then(|| path.push(name.to_owned()))
+}
+
+/// The outline in the making.
+struct Draft {
+    outline: Outline,
+    /// Calls whose answer the script changes: its keys are no longer those of the tool.
+    changed: Vec<usize>,
+    /// Bytes left for names.
+    room: usize,
+}
+
+impl Draft {
+    fn new(code: &str) -> Self {
+        Self { outline: Outline::default(), changed: Vec::new(), room: code.len() + (8 << 10) }
+    }
+
+    /// Takes room for names; a name may stand for a long path, over and over.
+    fn has_room(&mut self, bytes: usize) -> bool {
+        let left = self.room.checked_sub(bytes);
+        self.room = left.unwrap_or(self.room);
+        left.is_some()
+    }
+
+    /// Adds a call, unless there are too many.
+    fn add(&mut self, site: Site) -> Option<usize> {
+        if self.outline.calls.len() >= wire::MAX_CALLS || !self.has_room(site.target.bytes() + site.args.names()) {
+            self.outline.is_partial = true;
+            return None;
+        }
+        self.outline.calls.push(site);
+        Some(self.outline.calls.len() - 1)
+    }
+
+    fn read(&mut self, call: usize, read: wire::Read) {
+        if self.outline.calls.get(call).is_some_and(|site| site.reads.len() < wire::MAX_READS)
+            && self.has_room(read.path.iter().map(String::len).sum())
+            && let Some(site) = self.outline.calls.get_mut(call)
+        {
+            site.reads.push(read);
+        }
+    }
+
+    /// Notes an undeclared name, at the first place that certainly runs.
+    fn name(&mut self, name: &str, at: Place, is_certain: bool) {
+        if let Some(known) = self.outline.names.iter_mut().find(|known| known.name == name) {
+            if is_certain && !known.is_certain {
+                (known.at, known.is_certain) = (at, true);
+            }
+        } else if self.outline.names.len() < wire::MAX_READS && self.has_room(name.len()) {
+            self.outline.names.push(Name { name: name.to_owned(), at, is_certain });
+        }
+    }
+
+    /// Notes that the script certainly has these answers by now.
+    fn wait(&mut self, origin: &Origin) {
+        let now = self.outline.calls.len();
+        match origin {
+            Origin::Answer { call, .. } => {
+                if let Some(site) = self.outline.calls.get_mut(*call) {
+                    site.answered.get_or_insert(now);
+                }
+            }
+            Origin::All(items, _) => items.iter().flatten().for_each(|item| self.wait(item)),
+            Origin::Names(..) => {}
+        }
+    }
+
+    fn finish(mut self) -> Outline {
+        for call in self.changed {
+            if let Some(site) = self.outline.calls.get_mut(call) {
+                site.reads.clear();
+            }
+        }
+        self.outline
+    }
+}
+
+/// The control around a piece of code.
+#[derive(Debug, Clone, Copy)]
+struct Flow {
+    is_certain: bool,
+    repeats: bool,
+}
+
+impl Flow {
+    const STRAIGHT: Self = Self { is_certain: true, repeats: false };
+
+    fn branch(self) -> Self {
+        Self { is_certain: false, ..self }
+    }
+
+    fn repeated(self) -> Self {
+        Self { is_certain: false, repeats: true }
+    }
+}
+
+/// Places of byte offsets.
+struct Lines<'c> {
+    code: &'c str,
+    starts: Vec<usize>,
+}
+
+impl<'c> Lines<'c> {
+    fn new(code: &'c str) -> Self {
+        let starts = std::iter::once(0).chain(code.match_indices('\n').map(|(at, _)| at + 1)).collect();
+        Self { code, starts }
+    }
+
+    /// Columns count UTF-16 units.
+    fn place(&self, offset: u32) -> Place {
+        let offset = self.code.floor_char_boundary(offset as usize);
+        let line = self.starts.partition_point(|start| *start <= offset);
+        let start = self.starts.get(line.saturating_sub(1)).copied().unwrap_or(0);
+        let column = self.code[start..offset].encode_utf16().count() + 1;
+        (u32::try_from(line).unwrap_or(0), u32::try_from(column).unwrap_or(0))
+    }
+}

@@ -1,0 +1,49 @@
+//! The shape of an answer, one level deep, for errors about values that come from it.
+
+use starlark::values::Value;
+use starlark::values::dict::DictRef;
+use starlark::values::list::ListRef;
+
+/// Most keys of a dict.
+const MAX_KEYS: usize = 8;
+/// Most bytes of a key.
+const MAX_KEY: usize = 40;
+
+/// The shape of a value, such as `{orders: […20], next_page: 2}`.
+pub(super) fn shape_of(value: Value<'_>) -> String {
+    if let Some(text) = value.unpack_str() {
+        return format!("text of {} characters", text.chars().count());
+    }
+    match ListRef::from_value(value).map(|list| list.content()) {
+        None => fields(value),
+        Some([]) => "[]".to_owned(),
+        Some(items @ [first, ..]) => format!("[…{}], the first {}", items.len(), fields(*first)),
+    }
+}
+
+fn fields(value: Value<'_>) -> String {
+    let Some(dict) = DictRef::from_value(value) else { return brief(value) };
+    let mut shown: Vec<String> = Vec::new();
+    for (key, item) in dict.iter().take(MAX_KEYS) {
+        let key = key.unpack_str().unwrap_or_default();
+        shown.push(format!("{}: {}", &key[..key.floor_char_boundary(MAX_KEY)], brief(item)));
+    }
+    if dict.len() > MAX_KEYS {
+        shown.push("…".to_owned());
+    }
+    format!("{{{}}}", shown.join(", "))
+}
+
+fn brief(value: Value<'_>) -> String {
+    if value.unpack_str().is_some() {
+        return "\"…\"".to_owned();
+    }
+    if let Some(list) = ListRef::from_value(value) {
+        return format!("[…{}]", list.len());
+    }
+    match value.get_type() {
+        "dict" => "{…}".to_owned(),
+        "int" if value.unpack_i32().is_none() => "int".to_owned(),
+        _ => value.to_string(),
+    }
+}

@@ -1,0 +1,1 @@
+return await forge.parallel([() => github.fail({}), () => github.echo({ n: 2 })]);
