@@ -112,6 +112,8 @@ const CASES: &[(&str, &str, &[&str])] = &[
     ("star", "[shop.no() for x in [1]]", &["~1:2 `no`"]),
     ("star", "def f():\n    if 1 > 2:\n        return 1\n    shop.no()\nf()", &["~4:5 `no`"]),
     ("star", "parallel([defer(shop.no)])", &["~1:11 `no`"]),
+    ("star", "forge.parallel([forge.defer(shop.no)])", &["~1:17 `no`"]),
+    ("star", "forge.call_tool(\"shop\", \"no\")", &["1:1 `no`"]),
     // Functions that are called certainly run.
     ("js", "async function main() { await shop.no() }\nawait main()", &["1:31 `no`"]),
     ("js", "await (async () => { await shop.no() })()", &["1:28 `no`"]),

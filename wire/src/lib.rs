@@ -21,7 +21,8 @@ pub use message::{
 };
 pub use module::{Module, line_lengths, position};
 pub use outline::{
-    Args, How, JsonType, Known, MAX_CALLS, MAX_PATH, MAX_READS, Name, Outline, Place, Read, Site, Target,
+    Args, How, JAVASCRIPT_GLOBALS, JsonType, Known, MAX_CALLS, MAX_PATH, MAX_READS, Name, Outline, Place, Read, Site,
+    Target,
 };
 pub use ready::{EngineInfo, EngineName, Layer, LayerName, Ready};
 

@@ -12,6 +12,21 @@ pub const MAX_READS: usize = 50;
 /// Longest path of names, for tools and for reads.
 pub const MAX_PATH: usize = 8;
 
+/// Globals of JavaScript: calls on them are no calls of tools. A name that an engine lacks ends the script when it is used.
+#[rustfmt::skip]
+pub const JAVASCRIPT_GLOBALS: &[&str] = &[
+    "AggregateError", "Array", "ArrayBuffer", "AsyncDisposableStack", "AsyncIterator", "BigInt", "BigInt64Array",
+    "BigUint64Array", "Boolean", "Buffer", "DOMException", "DataView", "Date", "DisposableStack", "Error", "EvalError",
+    "Float16Array", "Float32Array", "Float64Array", "ForgeError", "Function", "Infinity", "Int16Array", "Int32Array",
+    "Int8Array", "Intl", "Iterator", "JSON", "Map", "Math", "NaN", "Number", "Object", "Promise", "Proxy", "RangeError",
+    "ReferenceError", "Reflect", "RegExp", "Set", "String", "SuppressedError", "Symbol", "SyntaxError", "Temporal",
+    "TextDecoder", "TextEncoder", "TypeError", "URIError", "URL", "URLSearchParams", "Uint16Array", "Uint32Array",
+    "Uint8Array", "Uint8ClampedArray", "WeakMap", "WeakSet", "WeakRef", "FinalizationRegistry", "arguments", "atob",
+    "btoa", "clearInterval", "clearTimeout", "console", "crypto", "decodeURI", "decodeURIComponent", "encodeURI",
+    "encodeURIComponent", "escape", "eval", "forge", "globalThis", "isFinite", "isNaN", "manifest", "parseFloat",
+    "parseInt", "queueMicrotask", "setInterval", "setTimeout", "structuredClone", "undefined", "unescape",
+];
+
 /// A line and column, from 1. Columns count UTF-16 units in JavaScript, characters in Starlark.
 pub type Place = (u32, u32);
 
@@ -35,6 +50,8 @@ pub struct Name {
     pub at: Place,
     /// True if the code around it certainly runs.
     pub is_certain: bool,
+    /// Another way, for a name of Node or Python.
+    pub fix: Option<String>,
 }
 
 /// One call in the text.
@@ -139,7 +156,8 @@ impl Outline {
             let reads = site.reads.iter().map(|read| all(&read.path)).sum::<usize>();
             site.target.bytes() + site.args.names() + values + reads
         });
-        calls.sum::<usize>() + self.names.iter().map(|name| name.name.len()).sum::<usize>()
+        calls.sum::<usize>()
+            + self.names.iter().map(|name| name.name.len() + name.fix.as_ref().map_or(0, String::len)).sum::<usize>()
     }
 
     /// All its places.

@@ -126,7 +126,7 @@ impl Judge<'_> {
             }
         }
         for name in &outline.names {
-            if let Some(error) = names::undefined(&name.name, self.language, &self.broker.context.catalog) {
+            if let Some(error) = names::undefined(name, self.language, &self.broker.context.catalog) {
                 self.tell(&error, name.at, name.is_certain);
             }
         }

@@ -50,7 +50,7 @@ pub(super) fn absent(label: &str, root: &Value, read: &Read) -> Option<Error> {
                 ErrorCode::ScriptError,
                 format!("an answer of {place} is a dict, which has no attribute `{last}`"),
             )
-            .hint(format!("write [\"{last}\"]"))
+            .hint(format!("its keys are read by `[\"{last}\"]` or `.get(\"{last}\")`"))
         });
     }
     let properties = schema.get("properties")?.as_object()?;

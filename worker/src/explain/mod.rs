@@ -3,7 +3,7 @@
 mod habits;
 mod source;
 
-use wire::{ScriptError, ScriptErrorKind, Server};
+use wire::{Language, ScriptError, ScriptErrorKind, Server};
 
 use self::source::{Chain, Origin, Source};
 
@@ -11,7 +11,7 @@ use self::source::{Chain, Origin, Source};
 const MAX_ADDED: usize = 600;
 
 /// A failed script and what is known of its values.
-pub(crate) struct Scene<'s> {
+pub(crate) struct FailedScript<'s> {
     /// The code with the error's positions.
     pub(crate) code: &'s str,
     /// JavaScript; else Starlark.
@@ -23,21 +23,21 @@ pub(crate) struct Scene<'s> {
 }
 
 /// The error with what helps its author.
-pub(crate) fn explain(scene: &Scene<'_>, error: ScriptError) -> ScriptError {
+pub(crate) fn explain(script: &FailedScript<'_>, error: ScriptError) -> ScriptError {
     if !matches!(error.kind, ScriptErrorKind::Script | ScriptErrorKind::Syntax) {
         return error;
     }
-    let source = Source { code: scene.code, is_javascript: scene.is_javascript };
+    let source = Source { code: script.code, is_javascript: script.is_javascript };
     let Some((line, start)) = source.line(error.line) else { return error };
     let column = (error.column.saturating_sub(1)) as usize;
     let at = line.char_indices().nth(column).map_or(line.len(), |(at, _)| at);
-    let look = Look { scene, source, line, start, at };
-    let subject = if scene.is_javascript { look.javascript(&error.message) } else { look.starlark(&error.message) };
+    let look = Look { script, source, line, start, at };
+    let subject = if script.is_javascript { look.javascript(&error.message) } else { look.starlark(&error.message) };
     let mut message = match &subject {
         Some(Subject { message: Some(message), .. }) => message.clone(),
         _ => error.message.clone(),
     };
-    let habit = match scene.is_javascript {
+    let habit = match script.is_javascript {
         true => habits::javascript(&message, line),
         false => habits::starlark(&message, line, &line[at..]),
     };
@@ -50,6 +50,14 @@ pub(crate) fn explain(scene: &Scene<'_>, error: ScriptError) -> ScriptError {
     ScriptError { message, fix, ..error }
 }
 
+/// What to write in place of a name that a script does not have. `line` is the line that it stands in.
+pub(crate) fn of_name(language: Language, name: &str, line: &str) -> Option<String> {
+    match language {
+        Language::Javascript => habits::javascript(&format!("ReferenceError: {name} is not defined"), line),
+        Language::Starlark => habits::starlark(&format!("Variable `{name}` not found"), line, line),
+    }
+}
+
 /// The expression that an error is about, and a better message.
 struct Subject {
     expression: String,
@@ -57,7 +65,7 @@ struct Subject {
 }
 
 struct Look<'s> {
-    scene: &'s Scene<'s>,
+    script: &'s FailedScript<'s>,
     source: Source<'s>,
     line: &'s str,
     /// Offset of the line in the code, and of the error in the line.
@@ -196,8 +204,8 @@ impl<'s> Look<'s> {
 
     /// The same text in the code, which outlives the expression.
     fn name_in_code(&self, name: &str) -> Option<&'s str> {
-        let at = self.scene.code.find(name)?;
-        self.scene.code.get(at..at + name.len())
+        let at = self.script.code.find(name)?;
+        self.script.code.get(at..at + name.len())
     }
 
     fn of_call(
@@ -211,15 +219,15 @@ impl<'s> Look<'s> {
             Some(name) => format!("`{name}` is {what}"),
             None => what,
         };
-        let shape = self.scene.answers.iter().find(|(made, _)| made == form).map(|(_, shape)| shape);
+        let shape = self.script.answers.iter().find(|(made, _)| made == form).map(|(_, shape)| shape);
         let root = form.split_once('.').map_or("", |(root, _)| root);
         let is_call =
-            matches!(root, "forge" | "manifest") || self.scene.servers.iter().any(|server| server.ident == root);
+            matches!(root, "forge" | "manifest") || self.script.servers.iter().any(|server| server.ident == root);
         if !is_awaited && is_call {
             return Some((subject(format!("a promise: `await {call}`")), Some("write the `await`".to_owned())));
         }
         match form {
-            "forge.parallel" if self.scene.is_javascript => {
+            "forge.parallel" if self.script.is_javascript => {
                 let what =
                     "the results of forge.parallel: an array with null where a call failed; its `.errors` say why";
                 Some((subject(what.to_owned()), None))

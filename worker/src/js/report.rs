@@ -5,7 +5,7 @@ use wire::{CallError, ErrorCode, Run, ScriptError, ScriptErrorKind};
 
 use super::{PRELUDE_NAME, SCRIPT_NAME};
 use crate::engine::{heap_error, script_error as plain, stack_error};
-use crate::explain::{Scene, explain};
+use crate::explain::{FailedScript, explain};
 
 /// Frames kept of a stack.
 const MAX_FRAMES: usize = 10;
@@ -70,7 +70,10 @@ pub(super) fn script_error(run: &Run, report: &str) -> ScriptError {
     };
     message.truncate(message.floor_char_boundary(MAX_MESSAGE));
     let error = ScriptError { kind, message, line, column, trace, call: report.call, error: report.error, fix: None };
-    explain(&Scene { code: &run.code, is_javascript: true, servers: &run.servers, answers: &report.answers }, error)
+    explain(
+        &FailedScript { code: &run.code, is_javascript: true, servers: &run.servers, answers: &report.answers },
+        error,
+    )
 }
 
 /// An unhandled rejection in a script that otherwise succeeded.

@@ -23,7 +23,7 @@ use wire::{EngineInfo, EngineName, Json, Language, Run, ScriptError, ScriptError
 use self::namespace::Namespace;
 use self::session::Session;
 use crate::engine::{Engine, SharedHost, result_json, script_error};
-use crate::explain::{Scene, explain};
+use crate::explain::{FailedScript, explain};
 use crate::watchdog::Interrupt;
 
 /// Version of the dependency, which has no function for it.
@@ -71,8 +71,8 @@ impl Engine for Starlark {
         let session = Session::new(host, &self.interrupt, run.limits);
         let result = self.run_in(&session, run);
         let answers = session.shapes();
-        let scene = Scene { code: &run.code, is_javascript: false, servers: &run.servers, answers: &answers };
-        result.map_err(|error| explain(&scene, error))
+        let script = FailedScript { code: &run.code, is_javascript: false, servers: &run.servers, answers: &answers };
+        result.map_err(|error| explain(&script, error))
     }
 
     fn heap_bytes(&self) -> u64 {
@@ -113,9 +113,9 @@ pub(crate) fn parse(code: &str) -> Result<AstModule, ScriptError> {
         let line = u32::try_from(line).unwrap_or(u32::MAX);
         return Err(ScriptError { line, ..script_error(ScriptErrorKind::Syntax, "the code is nested too deeply") });
     }
-    let scene = Scene { code, is_javascript: false, servers: &[], answers: &[] };
+    let script = FailedScript { code, is_javascript: false, servers: &[], answers: &[] };
     let parsed = AstModule::parse(errors::SCRIPT_NAME, code.to_owned(), &DIALECT);
-    parsed.map_err(|error| explain(&scene, errors::script_error(&error)))
+    parsed.map_err(|error| explain(&script, errors::script_error(&error)))
 }
 
 fn evaluate<'v>(

@@ -103,13 +103,16 @@ impl Draft {
     }
 
     /// Notes an undeclared name, at the first place that certainly runs.
-    fn name(&mut self, name: &str, at: Place, is_certain: bool) {
+    fn name(&mut self, name: &str, at: Place, is_certain: bool, fix: impl FnOnce() -> Option<String>) {
         if let Some(known) = self.outline.names.iter_mut().find(|known| known.name == name) {
             if is_certain && !known.is_certain {
                 (known.at, known.is_certain) = (at, true);
             }
-        } else if self.outline.names.len() < wire::MAX_READS && self.has_room(name.len()) {
-            self.outline.names.push(Name { name: name.to_owned(), at, is_certain });
+        } else if self.outline.names.len() < wire::MAX_READS {
+            let fix = fix();
+            if self.has_room(name.len() + fix.as_ref().map_or(0, String::len)) {
+                self.outline.names.push(Name { name: name.to_owned(), at, is_certain, fix });
+            }
         }
     }
 
@@ -168,6 +171,13 @@ impl<'c> Lines<'c> {
         Self { code, starts }
     }
 
+    /// The line of a byte offset.
+    fn line(&self, offset: u32) -> &'c str {
+        let before = self.starts.partition_point(|start| *start <= offset as usize).saturating_sub(1);
+        let start = self.starts.get(before).copied().unwrap_or(0);
+        self.code.get(start..).and_then(|rest| rest.lines().next()).unwrap_or_default()
+    }
+
     /// Columns count UTF-16 units.
     fn place(&self, offset: u32) -> Place {
         let offset = self.code.floor_char_boundary(offset as usize);
@@ -175,5 +185,72 @@ impl<'c> Lines<'c> {
         let start = self.starts.get(line.saturating_sub(1)).copied().unwrap_or(0);
         let column = self.code[start..offset].encode_utf16().count() + 1;
         (u32::try_from(line).unwrap_or(0), u32::try_from(column).unwrap_or(0))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use wire::{Check, Language};
+
+    /// Pieces of scripts that outlines are made of, in an order that need not make sense.
+    const JAVASCRIPT: &[&str] = &[
+        "const a = s;\n",
+        "const { b, c: { d } } = await s.t();\n",
+        "await a.b.c.d.e.f.g.h.i.j.k();\n",
+        "a['x']?.y;\n",
+        "for (const e of s.t()) {\n",
+        "}\n",
+        "if (x) {\n",
+        "try {\n",
+        "} catch {}\n",
+        "await s.t({ a, ...b, 'c': [1, { d: -2 }] });\n",
+        "const f = async () => {\n",
+        "};\n",
+        "await f();\n",
+        "const [g, h] = await Promise.all([s.t(), s.u()]);\n",
+        "g.x.y[0].z;\n",
+        "return g;\n",
+        "h.map((i) => i.j);\n",
+        "r.s = 1;\n",
+        "await forge.callTool('s', 't', {});\n",
+        "`${a}`;\n",
+        "é🎉.x();\n",
+        "const long = '0123456789'.repeat(9);\n",
+        "await s.t({ long, again: long });\n",
+    ];
+    const STARLARK: &[&str] = &[
+        "a = s\n",
+        "b = s.t()\n",
+        "b[\"k\"][0][\"é🎉\"]\n",
+        "def f(x = s.t()):\n",
+        "    return s.t(a = [1, -2, {\"k\": None}])\n",
+        "for c in s.t():\n",
+        "    c[\"k\"]\n",
+        "f()\n",
+        "[d.e for d in b if d]\n",
+        "call_tool(\"s\", \"t\", **b)\n",
+        "b[\"k\"] = 1\n",
+        "try_call(s.t, a = 1)\n",
+        "lambda x: s.t(x)\n",
+        "fail(\"x\")\n",
+        "if a:\n",
+        "    b = 1\n",
+        "x = f\"{s.t()}\"\n",
+        "a, b = s.t(), 1\n",
+    ];
+
+    proptest! {
+        #[test]
+        fn outlines_stay_within_what_a_gateway_takes(picks in proptest::collection::vec(0..100_usize, 1..60), twice in 1..40_usize) {
+            for (language, pieces) in [(Language::Javascript, JAVASCRIPT), (Language::Starlark, STARLARK)] {
+                let code: String = picks.iter().map(|pick| pieces[pick % pieces.len()]).collect::<String>().repeat(twice);
+                let check = Check { check: 0, language, code: code.clone(), max_bytes: 1 << 20, max_levels: 400 };
+                if let Ok(facts) = crate::check::check(&check) {
+                    let judged = facts.outline.judge(code.len());
+                    prop_assert!(judged.is_ok(), "{judged:?} for {code}");
+                }
+            }
+        }
     }
 }

@@ -1,21 +1,22 @@
 //! The calls of Starlark.
 
+mod calls;
+mod names;
+
 use std::collections::{HashMap, HashSet};
 
-use serde_json::{Map, Value};
 use starlark::syntax::AstModule;
 use starlark::syntax::ast::{
     Argument, AssignTarget, AstExpr, AstLiteral, AstNoPayload, AstStmt, BinOp, Clause, DefP, Expr, ForClause,
     Parameter, Stmt,
 };
-use wire::{Args, How, JsonType, Known, Outline, Place, Read, Site, Target};
+use wire::{How, Language, Outline, Place};
 
-use super::{Draft, Flow, MAX_LEVELS, Origin};
+use super::{Draft, Flow, Origin};
+
+use crate::explain::of_name;
 
 type Def = DefP<AstNoPayload>;
-
-/// Names with their own meaning: what hangs on them is no tool.
-const OURS: &[&str] = &["stash", "results", "json", "struct"];
 
 /// Reads the calls of a script.
 pub(in crate::check) fn outline(ast: &AstModule, code: &str) -> Outline {
@@ -88,113 +89,6 @@ impl<'c> Reader<'c> {
         let from_one = |zero_based: usize| u32::try_from(zero_based + 1).unwrap_or(u32::MAX);
         (from_one(begin.line), from_one(begin.column))
     }
-
-    // ---- names ----
-
-    /// Counts the assignments of a block, without those of functions in it.
-    fn declare(&mut self, statement: &'c AstStmt) {
-        match &statement.node {
-            Stmt::Statements(all) => all.iter().for_each(|statement| self.declare(statement)),
-            Stmt::If(_, body) => self.declare(body),
-            Stmt::IfElse(_, branches) => {
-                self.declare(&branches.0);
-                self.declare(&branches.1);
-            }
-            Stmt::For(loops) => {
-                self.assign(&loops.var);
-                self.declare(&loops.body);
-            }
-            Stmt::Assign(assign) => self.assign(&assign.lhs),
-            Stmt::AssignModify(target, ..) => {
-                self.assign(target);
-                self.assign(target);
-            }
-            Stmt::Def(def) => {
-                self.count(&def.name.node.ident);
-                if self.scopes.len() == 1 {
-                    self.functions.insert(&def.name.node.ident, def);
-                }
-            }
-            _ => {}
-        }
-    }
-
-    fn assign(&mut self, target: &'c AssignTarget) {
-        match target {
-            AssignTarget::Tuple(all) => all.iter().for_each(|target| self.assign(target)),
-            AssignTarget::Identifier(name) => self.count(&name.node.ident),
-            AssignTarget::Index(_) | AssignTarget::Dot(..) => {}
-        }
-    }
-
-    fn count(&mut self, name: &'c str) {
-        if let Some(scope) = self.scopes.last_mut() {
-            *scope.assigned.entry(name).or_default() += 1;
-        }
-    }
-
-    /// The scope that a name belongs to; `None` for a name that the script does not give.
-    fn scope(&self, name: &str) -> Option<&Scope<'c>> {
-        self.scopes.iter().rev().find(|scope| scope.assigned.contains_key(name))
-    }
-
-    fn bind(&mut self, target: &'c AssignTarget, origin: Option<Origin>, literal: Option<&'c AstExpr>) {
-        let AssignTarget::Identifier(name) = target else { return };
-        let name = name.node.ident.as_str();
-        let Some(scope) = self.scopes.last_mut() else { return };
-        if scope.assigned.get(name) != Some(&1) {
-            return;
-        }
-        if let Some(origin) = origin {
-            scope.origins.insert(name, origin);
-        }
-        if let Some(literal) = literal {
-            scope.literals.insert(name, literal);
-        }
-    }
-
-    fn origin(&self, expression: &AstExpr) -> Option<Origin> {
-        self.origin_within(expression, MAX_LEVELS)
-    }
-
-    fn origin_within(&self, expression: &AstExpr, levels: usize) -> Option<Origin> {
-        let levels = levels.checked_sub(1)?;
-        match &expression.node {
-            Expr::Identifier(name) => match self.scope(&name.node.ident) {
-                Some(scope) => scope.origins.get(name.node.ident.as_str()).cloned(),
-                None => Some(Origin::Names(vec![name.node.ident.clone()], false)),
-            },
-            Expr::Dot(object, name) => match self.origin_within(object, levels)? {
-                names @ Origin::Names(..) => names.part(&name.node),
-                _ => None,
-            },
-            Expr::Index(both) => {
-                let (object, index) = &**both;
-                match (self.origin_within(object, levels)?, &index.node) {
-                    (Origin::Names(..), _) => None,
-                    (object, Expr::Literal(AstLiteral::String(key))) => object.part(&key.node),
-                    (object, Expr::Literal(AstLiteral::Int(_))) => object.item(),
-                    _ => None,
-                }
-            }
-            Expr::Call(..) => {
-                let call = *self.calls.get(&key(expression))?;
-                Some(Origin::Answer { call, path: Vec::new(), is_promise: false })
-            }
-            _ => None,
-        }
-    }
-
-    fn note_read(&mut self, object: &AstExpr, at: &AstExpr, name: &str, how: How) {
-        let Some(Origin::Answer { call, path, .. }) = self.origin(object) else { return };
-        if path.len() < wire::MAX_PATH {
-            let path = path.iter().map(String::as_str).chain([name]).map(str::to_owned).collect();
-            let (at, is_certain) = (self.place(at), self.is_certain());
-            self.draft.read(call, Read { at, path, how, is_certain });
-        }
-    }
-
-    // ---- statements ----
 
     fn statement(&mut self, statement: &'c AstStmt) {
         match &statement.node {
@@ -289,8 +183,6 @@ impl<'c> Reader<'c> {
         self.has_left = outer_left;
     }
 
-    // ---- expressions ----
-
     fn expression(&mut self, expression: &'c AstExpr) {
         match &expression.node {
             Expr::Call(callee, arguments) => {
@@ -356,7 +248,7 @@ impl<'c> Reader<'c> {
                 if self.scope(name).is_none() && !crate::starlark::is_global(name) {
                     // Names are resolved before anything runs.
                     let at = self.place(expression);
-                    self.draft.name(name, at, true);
+                    self.draft.name(name, at, true, || of_name(Language::Starlark, name, ""));
                 }
             }
             Expr::Literal(_) => {}
@@ -382,138 +274,6 @@ impl<'c> Reader<'c> {
             body.iter().for_each(|part| reader.expression(part));
         });
         self.scopes.pop();
-    }
-
-    // ---- calls ----
-
-    /// True for `try_call` and `defer`, whose first argument is called with the others.
-    fn is_task(&self, callee: &AstExpr) -> bool {
-        matches!(self.origin(callee), Some(Origin::Names(names, _)) if matches!(names.as_slice(), [name] if matches!(name.as_str(), "try_call" | "defer")))
-    }
-
-    fn call(&mut self, expression: &'c AstExpr, callee: &'c AstExpr, arguments: &[&'c Argument], is_later: bool) {
-        let (callee, arguments, flow) = match arguments {
-            [Argument::Positional(task), rest @ ..] if is_later => (task, rest, self.flow.branch()),
-            _ => (callee, arguments, self.flow),
-        };
-        if let Expr::Identifier(name) = &callee.node
-            && self.functions.contains_key(name.node.ident.as_str())
-            && self.scopes.iter().skip(1).all(|scope| !scope.assigned.contains_key(name.node.ident.as_str()))
-        {
-            // Called again, it is read no second time: it may repeat.
-            self.enter_named(&name.node.ident, Flow { repeats: true, ..flow });
-            return;
-        }
-        let Some(Origin::Names(names, _)) = self.origin(callee) else { return };
-        let all: Vec<&str> = names.iter().map(String::as_str).collect();
-        let (target, first) = match all.as_slice() {
-            ["call_tool"] => match (self.text(arguments.first()), self.text(arguments.get(1))) {
-                (Some(server), Some(tool)) => (Target::Tool(server, tool), 2),
-                _ => return self.draft.outline.is_partial = true,
-            },
-            ["read_resource" | "prompt"] => match self.text(arguments.first()) {
-                Some(server) => (Target::Other(server), usize::MAX),
-                None => return self.draft.outline.is_partial = true,
-            },
-            ["fail"] => return self.has_left = true,
-            [_] => return,
-            [root, ..] if OURS.contains(root) => return,
-            _ => (Target::Path(names), 0),
-        };
-        let args = arguments.get(first..).map_or(Args::Unknown, |arguments| self.arguments(arguments));
-        let is_certain = flow.is_certain && !self.has_left;
-        let at = self.place(expression);
-        let site = Site { at, target, args, is_certain, repeats: flow.repeats, answered: None, reads: Vec::new() };
-        if let Some(number) = self.draft.add(site)
-            && !is_later
-        {
-            self.calls.insert(key(expression), number);
-            if is_certain {
-                self.draft.wait(&Origin::Answer { call: number, path: Vec::new(), is_promise: false });
-            }
-        }
-    }
-
-    fn text(&self, argument: Option<&&'c Argument>) -> Option<String> {
-        let Argument::Positional(value) = argument? else { return None };
-        match self.value(value, MAX_LEVELS)? {
-            Value::String(text) => Some(text),
-            _ => None,
-        }
-    }
-
-    fn arguments(&mut self, arguments: &[&'c Argument]) -> Args {
-        let (mut fields, mut is_open, mut positional) = (Vec::new(), false, 0);
-        for argument in arguments {
-            match argument {
-                Argument::Named(name, value) => {
-                    let known = self.known(value);
-                    fields.push((name.node.clone(), known));
-                }
-                Argument::KwArgs(_) => is_open = true,
-                Argument::Positional(_) => positional += 1,
-                Argument::Args(_) => return Args::Unknown,
-            }
-        }
-        if positional > 0 { Args::Positional(positional) } else { Args::Named(fields, is_open) }
-    }
-
-    fn known(&mut self, value: &'c AstExpr) -> Known {
-        if let Some(value) = self.value(value, MAX_LEVELS) {
-            let text = value.to_string();
-            return match self.room.checked_sub(text.len()) {
-                Some(left) => {
-                    self.room = left;
-                    Known::Json(text)
-                }
-                None => Known::Nothing,
-            };
-        }
-        match &value.node {
-            Expr::FString(_) => Known::Type(JsonType::String),
-            Expr::Op(left, BinOp::Add | BinOp::Percent, _)
-                if matches!(left.node, Expr::Literal(AstLiteral::String(_))) =>
-            {
-                Known::Type(JsonType::String)
-            }
-            Expr::List(_) | Expr::ListComprehension(..) | Expr::Tuple(_) => Known::Type(JsonType::Array),
-            Expr::Dict(_) | Expr::DictComprehension(..) => Known::Type(JsonType::Object),
-            _ => Known::Nothing,
-        }
-    }
-
-    fn value(&self, expression: &AstExpr, levels: usize) -> Option<Value> {
-        let levels = levels.checked_sub(1)?;
-        match &expression.node {
-            Expr::Literal(AstLiteral::String(text)) => Some(Value::String(text.node.clone())),
-            Expr::Literal(AstLiteral::Int(number)) => number.node.to_string().parse::<i64>().ok().map(Value::from),
-            Expr::Literal(AstLiteral::Float(number)) => serde_json::Number::from_f64(number.node).map(Value::Number),
-            Expr::Minus(number) => match self.value(number, levels)? {
-                Value::Number(number) => match number.as_i64() {
-                    Some(number) => number.checked_neg().map(Value::from),
-                    None => serde_json::Number::from_f64(-number.as_f64()?).map(Value::Number),
-                },
-                _ => None,
-            },
-            Expr::Identifier(name) => match (self.scope(&name.node.ident), name.node.ident.as_str()) {
-                (None, "True") => Some(Value::Bool(true)),
-                (None, "False") => Some(Value::Bool(false)),
-                (None, "None") => Some(Value::Null),
-                (Some(scope), name) => self.value(scope.literals.get(name)?, levels),
-                (None, _) => None,
-            },
-            Expr::List(items) | Expr::Tuple(items) => {
-                items.iter().map(|item| self.value(item, levels)).collect::<Option<_>>().map(Value::Array)
-            }
-            Expr::Dict(entries) => {
-                let entries = entries.iter().map(|(key, value)| match self.value(key, levels)? {
-                    Value::String(key) => Some((key, self.value(value, levels)?)),
-                    _ => None,
-                });
-                entries.collect::<Option<Map<_, _>>>().map(Value::Object)
-            }
-            _ => None,
-        }
     }
 }
 

@@ -1,0 +1,163 @@
+//! Calls of tools, and functions that are read where they are called.
+
+use oxc_ast::AstKind;
+use oxc_ast::ast::{Argument, ArrayExpressionElement, ArrowFunctionExpression, CallExpression, Expression, Function};
+use oxc_ast_visit::Visit as _;
+use oxc_semantic::SymbolId;
+use wire::{Args, JAVASCRIPT_GLOBALS, Site, Target};
+
+use super::super::{Flow, Origin};
+use super::{EACH, Reader};
+
+impl<'a> Reader<'a, '_> {
+    pub(super) fn target(&self, call: &CallExpression<'a>) -> Option<(Target, usize)> {
+        let text = |at: usize| self.literals.text(call.arguments.get(at)?.as_expression()?);
+        match self.origin(&call.callee)? {
+            Origin::Names(names, true) => {
+                let (server, tool) = names.split_first()?;
+                Some((Target::Tool(server.clone(), tool.join(".")), 0))
+            }
+            Origin::Names(names, false) => {
+                let all: Vec<&str> = names.iter().map(String::as_str).collect();
+                match all.as_slice() {
+                    ["forge", "callTool"] => Some((Target::Tool(text(0)?, text(1)?), 2)),
+                    ["forge", "readResource" | "prompt"] => Some((Target::Other(text(0)?), usize::MAX)),
+                    [root, ..] if JAVASCRIPT_GLOBALS.contains(root) => None,
+                    // What stands alone is a name that nothing has.
+                    [_] | [.., "toString"] => None,
+                    _ => Some((Target::Path(names), 0)),
+                }
+            }
+            Origin::Answer { .. } | Origin::All(..) => None,
+        }
+    }
+
+    pub(super) fn call(&mut self, call: &CallExpression<'a>) {
+        let Some((target, first)) = self.target(call) else {
+            self.draft.outline.is_partial |= self.is_hidden_call(call);
+            return;
+        };
+        let args = call.arguments.get(first..).map_or(Args::Unknown, |arguments| self.literals.arguments(arguments));
+        let site = Site {
+            at: self.lines.place(call.span.start),
+            target,
+            args,
+            is_certain: self.is_certain(),
+            repeats: self.flow.repeats,
+            answered: None,
+            reads: Vec::new(),
+        };
+        if let Some(number) = self.draft.add(site) {
+            self.calls.insert(call.span, number);
+        }
+    }
+
+    /// True for `github[name](…)` and `forge.callTool(name, …)`: calls whose tool the text does not show.
+    pub(super) fn is_hidden_call(&self, call: &CallExpression<'a>) -> bool {
+        match call.callee.get_inner_expression() {
+            Expression::ComputedMemberExpression(member) => {
+                matches!(self.origin(&member.object), Some(Origin::Names(..)))
+            }
+            callee => matches!(self.api(callee), Some(("forge", "callTool" | "readResource" | "prompt"))),
+        }
+    }
+
+    /// Reads a function where it is called: `main()`, or a function expression.
+    pub(super) fn enter_called(&mut self, call: &CallExpression<'a>) -> bool {
+        match call.callee.get_inner_expression() {
+            Expression::FunctionExpression(function) => self.enter(self.flow, |it| it.walk_function(function)),
+            Expression::ArrowFunctionExpression(function) => self.enter(self.flow, |it| it.walk_arrow(function)),
+            Expression::Identifier(name) => match self.symbol(name) {
+                Some(symbol) if self.later.contains(&symbol) => self.enter_named(symbol, self.flow),
+                _ => return false,
+            },
+            _ => return false,
+        }
+        true
+    }
+
+    pub(super) fn enter_named(&mut self, symbol: SymbolId, flow: Flow) {
+        if !self.entered.insert(symbol) {
+            return;
+        }
+        let often = self.semantic.scoping().get_resolved_reference_ids(symbol).len() > 1;
+        let flow = Flow { repeats: flow.repeats || often, ..flow };
+        match self.semantic.symbol_declaration(symbol).kind() {
+            AstKind::Function(function) => self.enter(flow, |it| it.walk_function(function)),
+            AstKind::VariableDeclarator(declared) => match declared.init.as_ref().map(Expression::get_inner_expression)
+            {
+                Some(Expression::FunctionExpression(function)) => self.enter(flow, |it| it.walk_function(function)),
+                Some(Expression::ArrowFunctionExpression(function)) => self.enter(flow, |it| it.walk_arrow(function)),
+                _ => {}
+            },
+            _ => {}
+        }
+    }
+
+    /// Reads the body of a function. A `return` ends only it.
+    pub(super) fn enter(&mut self, flow: Flow, read: impl FnOnce(&mut Self)) {
+        let flow = Flow { is_certain: flow.is_certain && !self.has_left, ..flow };
+        let (outer_left, outer_guard) = (std::mem::take(&mut self.has_left), std::mem::take(&mut self.is_guarded));
+        self.under(flow, read);
+        (self.has_left, self.is_guarded) = (outer_left, outer_guard);
+    }
+
+    pub(super) fn walk_function(&mut self, function: &Function<'a>) {
+        self.visit_formal_parameters(&function.params);
+        if let Some(body) = &function.body {
+            self.visit_function_body(body);
+        }
+    }
+
+    pub(super) fn walk_arrow(&mut self, function: &ArrowFunctionExpression<'a>) {
+        self.visit_formal_parameters(&function.params);
+        self.visit_arrow_function_body(&function.body);
+    }
+
+    pub(super) fn finish_functions(&mut self) {
+        let mut at = 0;
+        while let Some(symbol) = self.later.get(at).copied() {
+            self.enter_named(symbol, Flow::STRAIGHT.repeated());
+            at += 1;
+        }
+    }
+
+    /// Reads the arguments of a call. Functions among them run some other time, and each task of `forge.parallel` once.
+    pub(super) fn visit_arguments(&mut self, call: &CallExpression<'a>) {
+        let is_parallel = self.api(&call.callee) == Some(("forge", "parallel"));
+        let each = match call.callee.get_inner_expression() {
+            Expression::StaticMemberExpression(member) if EACH.contains(&member.property.name.as_str()) => {
+                self.origin(&member.object).and_then(Origin::item)
+            }
+            _ => None,
+        };
+        for argument in &call.arguments {
+            match argument {
+                Argument::ArrayExpression(tasks) if is_parallel => {
+                    for task in &tasks.elements {
+                        match task {
+                            ArrayExpressionElement::ArrowFunctionExpression(task) => {
+                                self.enter(self.flow.branch(), |it| it.walk_arrow(task));
+                            }
+                            other => self.visit_array_expression_element(other),
+                        }
+                    }
+                }
+                Argument::ArrowFunctionExpression(function) => {
+                    if let Some(item) = function.params.items.first() {
+                        self.bind(&item.pattern, each.clone());
+                    }
+                    self.visit_arrow_function_expression(function);
+                }
+                other => self.visit_argument(other),
+            }
+        }
+    }
+
+    pub(super) fn is_function(expression: Option<&Expression<'a>>) -> bool {
+        matches!(
+            expression.map(Expression::get_inner_expression),
+            Some(Expression::ArrowFunctionExpression(_) | Expression::FunctionExpression(_))
+        )
+    }
+}

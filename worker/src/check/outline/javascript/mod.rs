@@ -1,0 +1,298 @@
+//! The calls of JavaScript.
+
+mod calls;
+mod names;
+
+use std::collections::{HashMap, HashSet};
+
+use oxc_ast::ast::{
+    Argument, ArrowFunctionExpression, AssignmentExpression, AssignmentTarget, AwaitExpression, BindingPattern,
+    CallExpression, CatchClause, ChainExpression, ComputedMemberExpression, ConditionalExpression, DoWhileStatement,
+    ExportDefaultDeclarationKind, ForInStatement, ForOfStatement, ForStatement, ForStatementLeft, FormalParameters,
+    Function, IdentifierReference, IfStatement, LogicalExpression, Program, ReturnStatement, Statement,
+    StaticMemberExpression, SwitchStatement, ThrowStatement, TryStatement, UnaryExpression, UpdateExpression,
+    VariableDeclarator, WhileStatement,
+};
+use oxc_ast_visit::{Visit, walk};
+use oxc_semantic::{IsGlobalReference as _, ScopeFlags, Semantic, SymbolId};
+use oxc_span::{GetSpan as _, Span};
+use wire::{Language, Outline};
+
+use super::literal::Literals;
+use super::{Draft, Flow, ITEM, Lines, Origin};
+use crate::explain::of_name;
+
+/// Methods of arrays that call a function with each item first.
+const EACH: &[&str] = &["map", "forEach", "filter", "find", "findIndex", "flatMap", "some", "every"];
+/// Properties of promises.
+const OF_PROMISES: &[&str] = &["then", "catch", "finally", "constructor", "toString"];
+
+/// Reads the calls of the module that a script becomes.
+pub(in crate::check) fn outline<'a>(program: &'a Program<'a>, semantic: &Semantic<'a>, code: &str) -> Outline {
+    let mut reader = Reader {
+        semantic,
+        literals: Literals::new(semantic, code),
+        lines: Lines::new(code),
+        draft: Draft::new(code),
+        origins: HashMap::new(),
+        calls: HashMap::new(),
+        later: Vec::new(),
+        entered: HashSet::new(),
+        flow: Flow::STRAIGHT,
+        has_left: false,
+        is_guarded: false,
+    };
+    if let [Statement::ExportDefaultDeclaration(wrapper)] = program.body.as_slice()
+        && let ExportDefaultDeclarationKind::ArrowFunctionExpression(script) = &wrapper.declaration
+    {
+        reader.visit_arrow_function_body(&script.body);
+    }
+    reader.finish_functions();
+    reader.draft.finish()
+}
+
+struct Reader<'a, 's> {
+    semantic: &'s Semantic<'a>,
+    literals: Literals<'a, 's>,
+    lines: Lines<'s>,
+    draft: Draft,
+    origins: HashMap<SymbolId, Origin>,
+    /// Numbers of calls by their place in the code.
+    calls: HashMap<Span, usize>,
+    /// Named functions that were passed, and are read where they are called first.
+    later: Vec<SymbolId>,
+    entered: HashSet<SymbolId>,
+    flow: Flow,
+    /// True behind a `return` or `throw`, which may be conditional.
+    has_left: bool,
+    /// True where a script asks for what may not be there.
+    is_guarded: bool,
+}
+
+impl<'a> Reader<'a, '_> {
+    fn is_certain(&self) -> bool {
+        self.flow.is_certain && !self.has_left
+    }
+
+    fn under(&mut self, flow: Flow, read: impl FnOnce(&mut Self)) {
+        let outer = std::mem::replace(&mut self.flow, flow);
+        read(self);
+        self.flow = outer;
+    }
+
+    fn guarded(&mut self, read: impl FnOnce(&mut Self)) {
+        let outer = std::mem::replace(&mut self.is_guarded, true);
+        read(self);
+        self.is_guarded = outer;
+    }
+}
+
+impl<'a> Visit<'a> for Reader<'a, '_> {
+    fn visit_identifier_reference(&mut self, it: &IdentifierReference<'a>) {
+        if self.is_guarded || !it.is_global_reference(self.semantic.scoping()) {
+            return;
+        }
+        let (at, is_certain) = (self.lines.place(it.span.start), self.is_certain());
+        let line = self.lines.line(it.span.start);
+        self.draft.name(&it.name, at, is_certain, || of_name(Language::Javascript, &it.name, line));
+    }
+
+    fn visit_call_expression(&mut self, it: &CallExpression<'a>) {
+        // The callee itself is no read of an answer.
+        match it.callee.get_inner_expression() {
+            callee if Self::is_function(Some(callee)) => {}
+            _ => self.visit_expression(&it.callee),
+        }
+        let flow = if it.optional { self.flow.branch() } else { self.flow };
+        self.under(flow, |reader| {
+            reader.visit_arguments(it);
+            if reader.api(&it.callee) == Some(("Object", "assign"))
+                && let Some(object) = it.arguments.first().and_then(Argument::as_expression)
+            {
+                reader.note_change(object);
+            }
+            if !reader.enter_called(it) {
+                reader.call(it);
+            }
+        });
+    }
+
+    fn visit_await_expression(&mut self, it: &AwaitExpression<'a>) {
+        self.visit_expression(&it.argument);
+        if let Some(origin) = self.origin(&it.argument).filter(|_| self.is_certain()) {
+            self.draft.wait(&origin);
+        }
+    }
+
+    fn visit_static_member_expression(&mut self, it: &StaticMemberExpression<'a>) {
+        self.visit_expression(&it.object);
+        if let Some(origin) = self.origin(&it.object).filter(|_| !it.optional) {
+            self.note_read(&origin, &it.property.name, it.property.span);
+        }
+    }
+
+    fn visit_computed_member_expression(&mut self, it: &ComputedMemberExpression<'a>) {
+        walk::walk_computed_member_expression(self, it);
+        if let (Some(origin), Some(key)) = (self.origin(&it.object), it.static_property_name())
+            && !it.optional
+        {
+            self.note_read(&origin, &key, it.expression.span());
+        }
+    }
+
+    fn visit_variable_declarator(&mut self, it: &VariableDeclarator<'a>) {
+        if let (BindingPattern::BindingIdentifier(name), true) = (&it.id, Self::is_function(it.init.as_ref()))
+            && !self.semantic.scoping().symbol_is_mutated(name.symbol_id())
+        {
+            self.later.push(name.symbol_id());
+            return;
+        }
+        if let Some(init) = &it.init {
+            self.visit_expression(init);
+            self.bind(&it.id, self.origin(init));
+        }
+        self.visit_binding_pattern(&it.id);
+    }
+
+    fn visit_function(&mut self, it: &Function<'a>, _: ScopeFlags) {
+        match &it.id {
+            Some(name) if it.is_declaration() => self.later.push(name.symbol_id()),
+            _ => self.enter(self.flow.repeated(), |reader| reader.walk_function(it)),
+        }
+    }
+
+    fn visit_arrow_function_expression(&mut self, it: &ArrowFunctionExpression<'a>) {
+        self.enter(self.flow.repeated(), |reader| reader.walk_arrow(it));
+    }
+
+    fn visit_formal_parameters(&mut self, it: &FormalParameters<'a>) {
+        self.under(self.flow.branch(), |reader| walk::walk_formal_parameters(reader, it));
+    }
+
+    fn visit_assignment_expression(&mut self, it: &AssignmentExpression<'a>) {
+        if let Some(target) = it.left.as_simple_assignment_target() {
+            self.note_target(target);
+        }
+        let flow = if it.operator.is_logical() { self.flow.branch() } else { self.flow };
+        match &it.left {
+            AssignmentTarget::AssignmentTargetIdentifier(name) => self.visit_identifier_reference(name),
+            // A key that is assigned to is not read.
+            target => self.guarded(|reader| reader.visit_assignment_target(target)),
+        }
+        self.under(flow, |reader| reader.visit_expression(&it.right));
+    }
+
+    fn visit_update_expression(&mut self, it: &UpdateExpression<'a>) {
+        self.note_target(&it.argument);
+        walk::walk_update_expression(self, it);
+    }
+
+    fn visit_unary_expression(&mut self, it: &UnaryExpression<'a>) {
+        use oxc_ast::ast::UnaryOperator::{Delete, LogicalNot, Typeof};
+        match it.operator {
+            Delete | Typeof | LogicalNot => self.guarded(|reader| walk::walk_unary_expression(reader, it)),
+            _ => walk::walk_unary_expression(self, it),
+        }
+    }
+
+    fn visit_chain_expression(&mut self, it: &ChainExpression<'a>) {
+        self.guarded(|reader| {
+            let flow = reader.flow.branch();
+            reader.under(flow, |reader| walk::walk_chain_expression(reader, it));
+        });
+    }
+
+    fn visit_logical_expression(&mut self, it: &LogicalExpression<'a>) {
+        self.guarded(|reader| reader.visit_expression(&it.left));
+        self.under(self.flow.branch(), |reader| reader.visit_expression(&it.right));
+    }
+
+    fn visit_conditional_expression(&mut self, it: &ConditionalExpression<'a>) {
+        self.guarded(|reader| reader.visit_expression(&it.test));
+        self.under(self.flow.branch(), |reader| {
+            reader.visit_expression(&it.consequent);
+            reader.visit_expression(&it.alternate);
+        });
+    }
+
+    fn visit_if_statement(&mut self, it: &IfStatement<'a>) {
+        self.guarded(|reader| reader.visit_expression(&it.test));
+        self.under(self.flow.branch(), |reader| {
+            reader.visit_statement(&it.consequent);
+            if let Some(alternate) = &it.alternate {
+                reader.visit_statement(alternate);
+            }
+        });
+    }
+
+    fn visit_switch_statement(&mut self, it: &SwitchStatement<'a>) {
+        self.visit_expression(&it.discriminant);
+        self.under(self.flow.branch(), |reader| it.cases.iter().for_each(|case| reader.visit_switch_case(case)));
+    }
+
+    fn visit_for_statement(&mut self, it: &ForStatement<'a>) {
+        if let Some(init) = &it.init {
+            self.visit_for_statement_init(init);
+        }
+        self.under(self.flow.repeated(), |reader| {
+            it.test.iter().chain(&it.update).for_each(|part| reader.visit_expression(part));
+            reader.visit_statement(&it.body);
+        });
+    }
+
+    fn visit_for_in_statement(&mut self, it: &ForInStatement<'a>) {
+        self.visit_expression(&it.right);
+        self.under(self.flow.repeated(), |reader| reader.visit_statement(&it.body));
+    }
+
+    fn visit_for_of_statement(&mut self, it: &ForOfStatement<'a>) {
+        self.visit_expression(&it.right);
+        let origin = self.origin(&it.right);
+        if let (Some(origin @ Origin::Answer { is_promise: true, .. }), false) = (&origin, it.r#await) {
+            self.note_read(origin, ITEM, it.right.span());
+        }
+        self.under(self.flow.repeated(), |reader| {
+            if let ForStatementLeft::VariableDeclaration(declared) = &it.left
+                && let [declared] = declared.declarations.as_slice()
+            {
+                reader.bind(&declared.id, origin.and_then(Origin::item));
+            }
+            reader.visit_statement(&it.body);
+        });
+    }
+
+    fn visit_while_statement(&mut self, it: &WhileStatement<'a>) {
+        self.under(self.flow.repeated(), |reader| walk::walk_while_statement(reader, it));
+    }
+
+    fn visit_do_while_statement(&mut self, it: &DoWhileStatement<'a>) {
+        self.under(self.flow.repeated(), |reader| walk::walk_do_while_statement(reader, it));
+    }
+
+    fn visit_try_statement(&mut self, it: &TryStatement<'a>) {
+        let flow = if it.handler.is_some() { self.flow.branch() } else { self.flow };
+        self.under(flow, |reader| reader.visit_block_statement(&it.block));
+        self.under(self.flow.branch(), |reader| {
+            it.handler.iter().for_each(|handler| reader.visit_catch_clause(handler));
+            it.finalizer.iter().for_each(|last| reader.visit_block_statement(last));
+        });
+    }
+
+    fn visit_catch_clause(&mut self, it: &CatchClause<'a>) {
+        self.visit_block_statement(&it.body);
+    }
+
+    fn visit_return_statement(&mut self, it: &ReturnStatement<'a>) {
+        walk::walk_return_statement(self, it);
+        self.has_left = true;
+    }
+
+    fn visit_throw_statement(&mut self, it: &ThrowStatement<'a>) {
+        walk::walk_throw_statement(self, it);
+        self.has_left = true;
+    }
+
+    fn visit_assignment_target(&mut self, it: &AssignmentTarget<'a>) {
+        walk::walk_assignment_target(self, it);
+    }
+}

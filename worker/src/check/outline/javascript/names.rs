@@ -1,0 +1,128 @@
+//! Names followed to the calls and answers that they stand for.
+
+use oxc_ast::ast::{
+    ArrayExpressionElement, BindingPattern, CallExpression, Expression, IdentifierReference, SimpleAssignmentTarget,
+};
+use oxc_semantic::{IsGlobalReference as _, SymbolId};
+use oxc_span::{GetSpan as _, Span};
+use wire::{How, Read};
+
+use super::super::{MAX_LEVELS, Origin};
+use super::{OF_PROMISES, Reader};
+
+impl<'a> Reader<'a, '_> {
+    pub(super) fn symbol(&self, name: &IdentifierReference<'a>) -> Option<SymbolId> {
+        self.semantic.scoping().get_reference(name.reference_id()).symbol_id()
+    }
+
+    pub(super) fn origin(&self, expression: &Expression<'a>) -> Option<Origin> {
+        self.origin_within(expression, MAX_LEVELS)
+    }
+
+    pub(super) fn origin_within(&self, expression: &Expression<'a>, levels: usize) -> Option<Origin> {
+        let levels = levels.checked_sub(1)?;
+        match expression.get_inner_expression() {
+            Expression::Identifier(name) => match self.symbol(name) {
+                Some(symbol) => self.origins.get(&symbol).cloned(),
+                None => Some(Origin::Names(vec![name.name.as_str().to_owned()], false)),
+            },
+            Expression::StaticMemberExpression(member) if !member.optional => {
+                self.origin_within(&member.object, levels)?.part(&member.property.name)
+            }
+            Expression::ComputedMemberExpression(member) if !member.optional => {
+                let object = self.origin_within(&member.object, levels)?;
+                match (&member.expression, object) {
+                    (Expression::NumericLiteral(index), all @ Origin::All(..)) => all.part(&index.value.to_string()),
+                    (Expression::NumericLiteral(_), object) => object.item(),
+                    (_, object) => object.part(&member.static_property_name()?),
+                }
+            }
+            Expression::AwaitExpression(awaited) => Some(self.origin_within(&awaited.argument, levels)?.awaited()),
+            Expression::CallExpression(call) => self.origin_of_call(call, levels),
+            _ => None,
+        }
+    }
+
+    pub(super) fn origin_of_call(&self, call: &CallExpression<'a>, levels: usize) -> Option<Origin> {
+        if let Some(number) = self.calls.get(&call.span) {
+            return Some(Origin::Answer { call: *number, path: Vec::new(), is_promise: true });
+        }
+        let (root, method) = self.api(&call.callee)?;
+        let first = call.arguments.first()?.as_expression()?;
+        match (root, method, first.get_inner_expression()) {
+            ("forge", "server", _) => Some(Origin::Names(vec![self.literals.text(first)?], true)),
+            ("Promise", "all", Expression::ArrayExpression(array)) => {
+                let item = |item: &ArrayExpressionElement<'a>| self.origin_within(item.as_expression()?, levels);
+                Some(Origin::All(array.elements.iter().take(100).map(item).collect(), true))
+            }
+            _ => None,
+        }
+    }
+
+    /// A method of a global object, as `forge.server`.
+    pub(super) fn api<'e>(&self, callee: &'e Expression<'a>) -> Option<(&'e str, &'e str)> {
+        let Expression::StaticMemberExpression(member) = callee.get_inner_expression() else { return None };
+        let Expression::Identifier(object) = member.object.get_inner_expression() else { return None };
+        let is_global = object.is_global_reference(self.semantic.scoping());
+        is_global.then(|| (object.name.as_str(), member.property.name.as_str()))
+    }
+
+    pub(super) fn bind(&mut self, pattern: &BindingPattern<'a>, origin: Option<Origin>) {
+        let Some(origin) = origin else { return };
+        match pattern {
+            BindingPattern::BindingIdentifier(name) => {
+                let symbol = name.symbol_id();
+                if !self.semantic.scoping().symbol_is_mutated(symbol) {
+                    self.origins.insert(symbol, origin);
+                }
+            }
+            BindingPattern::ObjectPattern(object) => {
+                for property in &object.properties {
+                    let Some(key) = property.key.static_name().filter(|_| !property.computed) else { continue };
+                    let has_default = matches!(property.value, BindingPattern::AssignmentPattern(_));
+                    if !has_default {
+                        self.note_read(&origin, &key, property.key.span());
+                    }
+                    self.bind(&property.value, origin.clone().part(&key));
+                }
+            }
+            BindingPattern::ArrayPattern(array) => {
+                for (index, element) in array.elements.iter().enumerate() {
+                    let part = match &origin {
+                        Origin::All(..) => origin.clone().part(&index.to_string()),
+                        _ => origin.clone().item(),
+                    };
+                    if let Some(element) = element {
+                        self.bind(element, part);
+                    }
+                }
+            }
+            BindingPattern::AssignmentPattern(with_default) => self.bind(&with_default.left, Some(origin)),
+        }
+    }
+
+    pub(super) fn note_read(&mut self, origin: &Origin, key: &str, span: Span) {
+        let Origin::Answer { call, path, is_promise } = origin else { return };
+        let how = if *is_promise { How::OfPromise } else { How::Key };
+        if (*is_promise && OF_PROMISES.contains(&key)) || self.is_guarded || path.len() >= wire::MAX_PATH {
+            return;
+        }
+        let path = path.iter().map(String::as_str).chain([key]).map(str::to_owned).collect();
+        let (at, is_certain) = (self.lines.place(span.start), self.is_certain());
+        self.draft.read(*call, Read { at, path, how, is_certain });
+    }
+
+    pub(super) fn note_change(&mut self, object: &Expression<'a>) {
+        if let Some(Origin::Answer { call, .. }) = self.origin(object) {
+            self.draft.changed.push(call);
+        }
+    }
+
+    pub(super) fn note_target(&mut self, target: &SimpleAssignmentTarget<'a>) {
+        match target {
+            SimpleAssignmentTarget::StaticMemberExpression(member) => self.note_change(&member.object),
+            SimpleAssignmentTarget::ComputedMemberExpression(member) => self.note_change(&member.object),
+            _ => {}
+        }
+    }
+}

@@ -1,0 +1,152 @@
+//! Calls of tools, and what the text shows of their arguments.
+
+use serde_json::{Map, Value};
+use starlark::syntax::ast::{Argument, AstExpr, AstLiteral, BinOp, Expr};
+use wire::{Args, JsonType, Known, Site, Target};
+
+use super::super::{Flow, MAX_LEVELS, Origin};
+use super::{Reader, key};
+use crate::starlark::is_global;
+
+impl<'c> Reader<'c> {
+    /// True for `try_call` and `defer`, whose first argument is called with the others.
+    pub(super) fn is_task(&self, callee: &AstExpr) -> bool {
+        let Some(Origin::Names(names, _)) = self.origin(callee) else { return false };
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        matches!(names.as_slice(), ["try_call" | "defer"] | ["forge", "try_call" | "defer"])
+    }
+
+    pub(super) fn call(
+        &mut self,
+        expression: &'c AstExpr,
+        callee: &'c AstExpr,
+        arguments: &[&'c Argument],
+        is_later: bool,
+    ) {
+        let (callee, arguments, flow) = match arguments {
+            [Argument::Positional(task), rest @ ..] if is_later => (task, rest, self.flow.branch()),
+            _ => (callee, arguments, self.flow),
+        };
+        if let Expr::Identifier(name) = &callee.node
+            && self.functions.contains_key(name.node.ident.as_str())
+            && self.scopes.iter().skip(1).all(|scope| !scope.assigned.contains_key(name.node.ident.as_str()))
+        {
+            // Called again, it is read no second time: it may repeat.
+            self.enter_named(&name.node.ident, Flow { repeats: true, ..flow });
+            return;
+        }
+        let Some(Origin::Names(names, _)) = self.origin(callee) else { return };
+        let mut all: Vec<&str> = names.iter().map(String::as_str).collect();
+        if let ["forge", _, ..] = all.as_slice() {
+            all.remove(0);
+        }
+        let (target, first) = match all.as_slice() {
+            ["call_tool"] => match (self.text(arguments.first()), self.text(arguments.get(1))) {
+                (Some(server), Some(tool)) => (Target::Tool(server, tool), 2),
+                _ => return self.draft.outline.is_partial = true,
+            },
+            ["read_resource" | "prompt"] => match self.text(arguments.first()) {
+                Some(server) => (Target::Other(server), usize::MAX),
+                None => return self.draft.outline.is_partial = true,
+            },
+            ["fail"] => return self.has_left = true,
+            [_] => return,
+            [root, ..] if is_global(root) => return,
+            _ => (Target::Path(names), 0),
+        };
+        let args = arguments.get(first..).map_or(Args::Unknown, |arguments| self.arguments(arguments));
+        let is_certain = flow.is_certain && !self.has_left;
+        let at = self.place(expression);
+        let site = Site { at, target, args, is_certain, repeats: flow.repeats, answered: None, reads: Vec::new() };
+        if let Some(number) = self.draft.add(site)
+            && !is_later
+        {
+            self.calls.insert(key(expression), number);
+            if is_certain {
+                self.draft.wait(&Origin::Answer { call: number, path: Vec::new(), is_promise: false });
+            }
+        }
+    }
+
+    pub(super) fn text(&self, argument: Option<&&'c Argument>) -> Option<String> {
+        let Argument::Positional(value) = argument? else { return None };
+        match self.value(value, MAX_LEVELS)? {
+            Value::String(text) => Some(text),
+            _ => None,
+        }
+    }
+
+    pub(super) fn arguments(&mut self, arguments: &[&'c Argument]) -> Args {
+        let (mut fields, mut is_open, mut positional) = (Vec::new(), false, 0);
+        for argument in arguments {
+            match argument {
+                Argument::Named(name, value) => {
+                    let known = self.known(value);
+                    fields.push((name.node.clone(), known));
+                }
+                Argument::KwArgs(_) => is_open = true,
+                Argument::Positional(_) => positional += 1,
+                Argument::Args(_) => return Args::Unknown,
+            }
+        }
+        if positional > 0 { Args::Positional(positional) } else { Args::Named(fields, is_open) }
+    }
+
+    pub(super) fn known(&mut self, value: &'c AstExpr) -> Known {
+        if let Some(value) = self.value(value, MAX_LEVELS) {
+            let text = value.to_string();
+            return match self.room.checked_sub(text.len()) {
+                Some(left) => {
+                    self.room = left;
+                    Known::Json(text)
+                }
+                None => Known::Nothing,
+            };
+        }
+        match &value.node {
+            Expr::FString(_) => Known::Type(JsonType::String),
+            Expr::Op(left, BinOp::Add | BinOp::Percent, _)
+                if matches!(left.node, Expr::Literal(AstLiteral::String(_))) =>
+            {
+                Known::Type(JsonType::String)
+            }
+            Expr::List(_) | Expr::ListComprehension(..) | Expr::Tuple(_) => Known::Type(JsonType::Array),
+            Expr::Dict(_) | Expr::DictComprehension(..) => Known::Type(JsonType::Object),
+            _ => Known::Nothing,
+        }
+    }
+
+    pub(super) fn value(&self, expression: &AstExpr, levels: usize) -> Option<Value> {
+        let levels = levels.checked_sub(1)?;
+        match &expression.node {
+            Expr::Literal(AstLiteral::String(text)) => Some(Value::String(text.node.clone())),
+            Expr::Literal(AstLiteral::Int(number)) => number.node.to_string().parse::<i64>().ok().map(Value::from),
+            Expr::Literal(AstLiteral::Float(number)) => serde_json::Number::from_f64(number.node).map(Value::Number),
+            Expr::Minus(number) => match self.value(number, levels)? {
+                Value::Number(number) => match number.as_i64() {
+                    Some(number) => number.checked_neg().map(Value::from),
+                    None => serde_json::Number::from_f64(-number.as_f64()?).map(Value::Number),
+                },
+                _ => None,
+            },
+            Expr::Identifier(name) => match (self.scope(&name.node.ident), name.node.ident.as_str()) {
+                (None, "True") => Some(Value::Bool(true)),
+                (None, "False") => Some(Value::Bool(false)),
+                (None, "None") => Some(Value::Null),
+                (Some(scope), name) => self.value(scope.literals.get(name)?, levels),
+                (None, _) => None,
+            },
+            Expr::List(items) | Expr::Tuple(items) => {
+                items.iter().map(|item| self.value(item, levels)).collect::<Option<_>>().map(Value::Array)
+            }
+            Expr::Dict(entries) => {
+                let entries = entries.iter().map(|(key, value)| match self.value(key, levels)? {
+                    Value::String(key) => Some((key, self.value(value, levels)?)),
+                    _ => None,
+                });
+                entries.collect::<Option<Map<_, _>>>().map(Value::Object)
+            }
+            _ => None,
+        }
+    }
+}

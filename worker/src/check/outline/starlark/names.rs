@@ -1,0 +1,112 @@
+//! Names followed to the calls and answers that they stand for.
+
+use starlark::syntax::ast::{AssignTarget, AstExpr, AstLiteral, AstStmt, Expr, Stmt};
+use wire::{How, Read};
+
+use super::super::{MAX_LEVELS, Origin};
+use super::{Reader, Scope, key};
+
+impl<'c> Reader<'c> {
+    /// Counts the assignments of a block, without those of functions in it.
+    pub(super) fn declare(&mut self, statement: &'c AstStmt) {
+        match &statement.node {
+            Stmt::Statements(all) => all.iter().for_each(|statement| self.declare(statement)),
+            Stmt::If(_, body) => self.declare(body),
+            Stmt::IfElse(_, branches) => {
+                self.declare(&branches.0);
+                self.declare(&branches.1);
+            }
+            Stmt::For(loops) => {
+                self.assign(&loops.var);
+                self.declare(&loops.body);
+            }
+            Stmt::Assign(assign) => self.assign(&assign.lhs),
+            Stmt::AssignModify(target, ..) => {
+                self.assign(target);
+                self.assign(target);
+            }
+            Stmt::Def(def) => {
+                self.count(&def.name.node.ident);
+                if self.scopes.len() == 1 {
+                    self.functions.insert(&def.name.node.ident, def);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    pub(super) fn assign(&mut self, target: &'c AssignTarget) {
+        match target {
+            AssignTarget::Tuple(all) => all.iter().for_each(|target| self.assign(target)),
+            AssignTarget::Identifier(name) => self.count(&name.node.ident),
+            AssignTarget::Index(_) | AssignTarget::Dot(..) => {}
+        }
+    }
+
+    pub(super) fn count(&mut self, name: &'c str) {
+        if let Some(scope) = self.scopes.last_mut() {
+            *scope.assigned.entry(name).or_default() += 1;
+        }
+    }
+
+    /// The scope that a name belongs to; `None` for a name that the script does not give.
+    pub(super) fn scope(&self, name: &str) -> Option<&Scope<'c>> {
+        self.scopes.iter().rev().find(|scope| scope.assigned.contains_key(name))
+    }
+
+    pub(super) fn bind(&mut self, target: &'c AssignTarget, origin: Option<Origin>, literal: Option<&'c AstExpr>) {
+        let AssignTarget::Identifier(name) = target else { return };
+        let name = name.node.ident.as_str();
+        let Some(scope) = self.scopes.last_mut() else { return };
+        if scope.assigned.get(name) != Some(&1) {
+            return;
+        }
+        if let Some(origin) = origin {
+            scope.origins.insert(name, origin);
+        }
+        if let Some(literal) = literal {
+            scope.literals.insert(name, literal);
+        }
+    }
+
+    pub(super) fn origin(&self, expression: &AstExpr) -> Option<Origin> {
+        self.origin_within(expression, MAX_LEVELS)
+    }
+
+    pub(super) fn origin_within(&self, expression: &AstExpr, levels: usize) -> Option<Origin> {
+        let levels = levels.checked_sub(1)?;
+        match &expression.node {
+            Expr::Identifier(name) => match self.scope(&name.node.ident) {
+                Some(scope) => scope.origins.get(name.node.ident.as_str()).cloned(),
+                None => Some(Origin::Names(vec![name.node.ident.clone()], false)),
+            },
+            Expr::Dot(object, name) => match self.origin_within(object, levels)? {
+                names @ Origin::Names(..) => names.part(&name.node),
+                _ => None,
+            },
+            Expr::Index(both) => {
+                let (object, index) = &**both;
+                match (self.origin_within(object, levels)?, &index.node) {
+                    (Origin::Names(..), _) => None,
+                    (object, Expr::Literal(AstLiteral::String(key))) => object.part(&key.node),
+                    (object, Expr::Literal(AstLiteral::Int(_))) => object.item(),
+                    _ => None,
+                }
+            }
+            Expr::Call(..) => {
+                let call = *self.calls.get(&key(expression))?;
+                Some(Origin::Answer { call, path: Vec::new(), is_promise: false })
+            }
+            _ => None,
+        }
+    }
+
+    pub(super) fn note_read(&mut self, object: &AstExpr, at: &AstExpr, name: &str, how: How) {
+        let Some(Origin::Answer { call, path, .. }) = self.origin(object) else { return };
+        if path.len() < wire::MAX_PATH {
+            let path = path.iter().map(String::as_str).chain([name]).map(str::to_owned).collect();
+            let (at, is_certain) = (self.place(at), self.is_certain());
+            self.draft.read(call, Read { at, path, how, is_certain });
+        }
+    }
+}
