@@ -12,6 +12,7 @@ use crate::redact::{self, Surface};
 use crate::session::Session;
 use crate::state::Entry;
 use crate::text::{brief, head};
+use stubgen::ToolStub;
 
 /// Most levels of one `ls`.
 const MAX_DEPTH: u32 = 4;
@@ -135,8 +136,8 @@ impl Discovery<'_> {
         let lowered = self.lowered.clone();
         let find = move |meter: &Meter| {
             let (hidden, unseen, files) = (&hidden, &unseen, Vec::new());
-            let lowered = lowered.as_deref();
-            let mut found = Read { catalog: &catalog, hidden, unseen, meter, lines, lowered, files, bytes: 0 };
+            let (lowered, rooted) = (lowered.as_deref(), BTreeSet::new());
+            let mut found = Read { catalog: &catalog, hidden, unseen, meter, lines, lowered, files, bytes: 0, rooted };
             asked.iter().try_for_each(|asked| found.add(asked))?;
             Ok(found.files)
         };
@@ -186,8 +187,9 @@ impl Discovery<'_> {
         }
     }
 
-    /// One line per hit. Several queries, one per step of a task, share an answer: each line ends with the numbers of
-    /// the queries that found it.
+    /// One line per hit, grouped by query where there are several, one per step of a task. A hit stands once, under the
+    /// query that ranks it best, and ends with the numbers of the others. A query that is a server's name lists the
+    /// server.
     ///
     /// # Errors
     /// `INVALID_ARGS` when there is no query, no such folder, or a limit is exceeded; `LIMIT_EXCEEDED` when it takes
@@ -205,64 +207,131 @@ impl Discovery<'_> {
         let path = path.unwrap_or("/").to_owned();
         let default = if queries.len() == 1 { DEFAULT_HITS } else { HITS_OF_MANY };
         let limit = limit.unwrap_or(default).clamp(1, MAX_HITS) as usize;
-        let (catalog, searched) = (Arc::clone(self.catalog), queries.clone());
-        let place = path.clone();
-        let find = move |meter: &Meter| hits(&catalog, &searched, limit, &place, meter);
-        let mut found = metered_as("search", SEARCH_STEPS, find).await?;
-        found.retain(|hit| self.sees_resource(hit.owner.as_deref()));
-        let with: BTreeSet<usize> = found.iter().flat_map(|hit| &hit.by).copied().collect();
-        let without = queries.iter().enumerate().filter(|(number, _)| !with.contains(number));
-        let without: Vec<String> = without.map(|(_, query)| query.clone()).collect();
-        let mut lines = shown(found, queries.len() > 1);
-        if !without.is_empty() {
-            let catalog = Arc::clone(self.catalog);
-            let say = move |meter: &Meter| {
-                let lines = without.iter().map(|query| Ok(catalog.no_hits(query, &path, meter)?));
-                lines.collect::<Result<Vec<_>, Halt>>()
-            };
-            lines.extend(metered_as("search", SEARCH_STEPS, say).await?);
+        let (catalog, hidden) = (Arc::clone(self.catalog), self.uncounted());
+        let find = move |meter: &Meter| {
+            Search { catalog: &catalog, queries: &queries, limit, path: &path, hidden: &hidden, meter }.groups()
+        };
+        let mut groups = metered_as("search", SEARCH_STEPS, find).await?;
+        for group in &mut groups {
+            group.lines.retain(|line| self.sees_resource(line.owner.as_deref()));
         }
-        Ok(lines.join("\n"))
+        Ok(shown(&groups))
     }
+}
+
+/// Answer to one query.
+struct Group {
+    lines: Vec<Line>,
+    /// True if none of its hits matches well.
+    is_weak: bool,
+    /// The answer if it has no lines.
+    nothing: String,
 }
 
 /// A line of a hit.
 struct Line {
     text: String,
-    /// Numbers of the queries that found it, from 0.
-    by: Vec<usize>,
+    /// Numbers of the other queries that found it, from 0.
+    also: Vec<usize>,
     /// Name of its server, if it is a resource.
     owner: Option<String>,
 }
 
-fn hits(catalog: &Catalog, queries: &[String], limit: usize, path: &str, meter: &Meter) -> Result<Vec<Line>, Halt> {
-    let found = catalog.find_all_metered(queries, limit, path, meter)?;
-    let line = |(hit, by): (Found<'_>, Vec<usize>)| {
-        let owner = match &hit {
-            Found::Offer(node) => catalog.resource_owner(*node).map(str::to_owned),
-            Found::Tool(_) => None,
-        };
-        Line { text: catalog.hit_line(&hit), by, owner }
-    };
-    Ok(found.into_iter().map(line).collect())
+impl Line {
+    fn of(text: String) -> Self {
+        Self { text, also: Vec::new(), owner: None }
+    }
 }
 
-/// The lines that fit.
-fn shown(found: Vec<Line>, several: bool) -> Vec<String> {
-    let (mut lines, mut size, count) = (Vec::new(), 0, found.len());
-    for (position, Line { mut text, by, .. }) in found.into_iter().enumerate() {
-        if several {
-            let numbers: Vec<String> = by.iter().map(|query| (query + 1).to_string()).collect();
-            text = format!("{text} #{}", numbers.join(","));
+/// One search.
+struct Search<'a> {
+    catalog: &'a Catalog,
+    queries: &'a [String],
+    limit: usize,
+    path: &'a str,
+    /// Servers whose number of resources is hidden.
+    hidden: &'a BTreeSet<String>,
+    meter: &'a Meter,
+}
+
+impl Search<'_> {
+    /// A group per query, each hit once: in the group of the query that ranks it best.
+    fn groups(&self) -> Result<Vec<Group>, Halt> {
+        let Self { catalog, queries, path, meter, .. } = *self;
+        let hits = catalog.find_all_metered(queries, self.limit, path, meter)?;
+        let is_hit = |tool: &ToolStub| hits.found.iter().any(|(hit, _)| hit.is(tool));
+        let mut groups = Vec::with_capacity(queries.len());
+        for (number, (query, is_weak)) in queries.iter().zip(&hits.weak).enumerate() {
+            let mut lines = Vec::new();
+            let counts = |server: &str| !self.hidden.contains(server);
+            let named = catalog.named_server(query, path, &counts, meter)?;
+            if let Some((_, listing)) = &named {
+                lines.push(Line::of(listing.clone()));
+            }
+            let is_weak = *is_weak && named.is_none();
+            let own = hits.found.iter().filter(|(_, by)| by.first() == Some(&number));
+            let own = own.filter(|(hit, _)| named.as_ref().is_none_or(|(server, _)| !hit.is_of(server)));
+            for (position, (hit, by)) in own.enumerate() {
+                let mut text = catalog.hit_line(hit);
+                if position == 0 && !is_weak && named.is_none() {
+                    meter.spend(1 + hits.found.len() as u64)?;
+                    let siblings = catalog.siblings(hit, is_hit);
+                    text.push_str(&if siblings.is_empty() { String::new() } else { beside(&siblings) });
+                }
+                let owner = match hit {
+                    Found::Offer(node) => catalog.resource_owner(*node).map(str::to_owned),
+                    Found::Tool(_) => None,
+                };
+                lines.push(Line { text, also: by[1..].to_vec(), owner });
+            }
+            let is_tool = |hit: &Found<'_>| matches!(hit, Found::Tool(_));
+            let elsewhere = hits.found.iter().find(|(hit, by)| is_tool(hit) && by.contains(&number));
+            let nothing = match elsewhere.and_then(|(_, by)| by.first()) {
+                // Lines of resources may be hidden.
+                _ if lines.iter().any(|line| line.owner.is_none()) => String::new(),
+                Some(group) if *group != number => format!("as #{}", group + 1),
+                _ => catalog.no_hits(query, path, meter)?,
+            };
+            groups.push(Group { lines, is_weak, nothing });
         }
-        size += text.len() + 1;
-        if size > MAX_SEARCH_BYTES && position > 0 {
-            lines.push(format!("… {} more hits: narrow with path or limit", count - position));
-            break;
-        }
-        lines.push(text);
+        Ok(groups)
     }
-    lines
+}
+
+fn beside(siblings: &[String]) -> String {
+    format!("  beside it: {}", siblings.join(", "))
+}
+
+/// The lines that fit. Where there are several queries, each has a heading, its number.
+fn shown(groups: &[Group]) -> String {
+    let (mut text, mut size, mut left) = (String::new(), 0, 0);
+    for (number, group) in groups.iter().enumerate() {
+        if groups.len() > 1 {
+            text.push_str(&format!("#{}\n", number + 1));
+        }
+        if group.is_weak && !group.lines.is_empty() {
+            text.push_str("no good match; nearest:\n");
+        }
+        for Line { text: line, also, .. } in &group.lines {
+            size += line.len();
+            if size > MAX_SEARCH_BYTES && size > line.len() {
+                left += 1;
+                continue;
+            }
+            text.push_str(line);
+            also.iter().for_each(|query| text.push_str(&format!(" #{}", query + 1)));
+            text.push('\n');
+        }
+        if group.lines.is_empty() {
+            text.push_str(&group.nothing);
+            text.push('\n');
+        }
+    }
+    if left > 0 {
+        text.push_str(&format!("… {left} more hits: narrow with path or limit"));
+    }
+    text.truncate(text.trim_end().len());
+    text
 }
 
 /// A path of one request.
@@ -286,6 +355,8 @@ struct Read<'a> {
     files: Vec<(File, Option<String>)>,
     /// Bytes of their texts.
     bytes: usize,
+    /// Servers of which it says where their paths lead.
+    rooted: BTreeSet<usize>,
 }
 
 impl Read<'_> {
@@ -328,7 +399,12 @@ impl Read<'_> {
             (Some(lowered), Node::ForgeDts) => after_first_line(&content, &format!("// {lowered}")).into(),
             _ => content,
         };
-        let text = self.cut(&content, &path)?;
+        let mut text = self.cut(&content, &path)?;
+        if let Some((server, paths)) = self.catalog.paths_of(node)
+            && self.rooted.insert(server)
+        {
+            text.insert_str(0, &paths);
+        }
         self.push(path, text, labels, Some(node))
     }
 

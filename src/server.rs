@@ -45,13 +45,13 @@ use resources::{read_error, rpc_error};
 use stdio::Stdio;
 use waiting::Waiting;
 
-pub use tools::{definitions, instructions, render_instructions};
+pub use tools::{definitions, instructions, render_instructions, server_names};
 
 /// Time after the start in which requests wait for starting servers. Nine of ten are up by then; a slower one blocks
 /// nothing after that.
 const GRACE: Duration = Duration::from_secs(5);
-/// TTL of the tool list for clients, in milliseconds: it never changes.
-const LIST_TTL: u64 = 24 * 60 * 60 * 1000;
+/// TTL of the tool list for clients, in milliseconds: only the names of servers in a description change.
+const LIST_TTL: u64 = 60 * 60 * 1000;
 
 /// Serves MCP on stdin and stdout until the client closes them.
 ///
@@ -85,7 +85,7 @@ impl SessionHandler {
 
     /// Definitions of the four tools.
     fn definitions(&self) -> Vec<Tool> {
-        tools::definitions_within(&self.gateway.config().sandbox.limits)
+        tools::definitions_within(&server_names(&self.gateway), &self.gateway.config().sandbox.limits)
     }
 
     /// Notes the client's name.
@@ -183,7 +183,7 @@ impl ServerHandler for ForgeServer {
         let list = ListToolsResult::with_all_items(self.handler.definitions());
         let stateless = context.protocol_version().is_some_and(|version| !version.has_initialize());
         // Revision 2026-07-28 requires both; strict clients of older revisions do not know them.
-        Ok(if stateless { list.with_ttl_ms(LIST_TTL).with_cache_scope(CacheScope::Public) } else { list })
+        Ok(if stateless { list.with_ttl_ms(LIST_TTL).with_cache_scope(CacheScope::Private) } else { list })
     }
 
     async fn call_tool(

@@ -75,7 +75,7 @@ pub fn run(shared: Option<&Path>) -> Result<Report> {
     let names: Vec<String> =
         ["github", "playwright", "sentry", "cloudflare", "notion", "linear"].map(str::to_owned).into();
     let surface =
-        count(&serde_json::to_string(&json!({"tools": definitions()}))?) + count(&render_instructions(&names));
+        count(&serde_json::to_string(&json!({"tools": definitions(&names)}))?) + count(&render_instructions(&names));
     let mut text =
         format!("{}\n\nThe four definitions and the instructions: {surface} tokens (o200k).", circumstances());
     let Some(shared) = shared else {
@@ -153,7 +153,7 @@ fn measure(tasks: &[Task], servers: BTreeMap<String, Vec<Value>>) -> Result<Vec<
     let list = count(&serde_json::to_string(&json!({"tools": list}))?);
     let catalog = Arc::new(Catalog::build(entries(servers))?);
     let idents: Vec<String> = catalog.servers().iter().map(|server| server.ident.clone()).collect();
-    let definitions = serde_json::to_string(&json!({"tools": definitions()}))?;
+    let definitions = serde_json::to_string(&json!({"tools": definitions(&idents)}))?;
     let surface = Cost { input: count(&definitions) + count(&render_instructions(&idents)), output: 0 };
     tasks
         .iter()

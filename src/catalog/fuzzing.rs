@@ -48,6 +48,8 @@ const WORDS: &[&str] = &[
     "isue",
     "tool",
     "xxxxxxxx",
+    "creat isue, ",
+    " and ",
     "createIssue",
     "HTTPServer",
     " ",
@@ -116,11 +118,15 @@ pub fn queries(data: &[u8]) {
 }
 
 fn check_queries(data: &[u8]) {
-    let query = Input::new(data).text(WORDS, limits::QUERY.max);
+    check_query(&Input::new(data).text(WORDS, limits::QUERY.max));
+}
+
+fn check_query(query: &str) {
+    let query = query.to_owned();
     let (meter, catalog) = (Meter::new(PLENTY), catalog());
     let (found, memory) = spent(|| {
         let found = catalog.find_all_metered(std::slice::from_ref(&query), 8, "/", &meter)?;
-        Ok::<_, Halt>((found.len(), catalog.no_hits(&query, "/", &meter)?))
+        Ok::<_, Halt>((found.found.len(), catalog.no_hits(&query, "/", &meter)?))
     });
     let (hits, nothing) = found.unwrap_or_else(|halt| panic!("{} for {query:?}", halt.error("search")));
     let steps = PLENTY - meter.left();
@@ -177,6 +183,7 @@ fn definition(input: &mut Input<'_>, number: usize) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::text::head;
 
     #[test]
     fn of_the_words_that_are_like_an_unknown_one_few_are_looked_at() {
@@ -197,5 +204,17 @@ mod tests {
         let (found, steps, memory) = search();
         assert!(found > 0 && steps < 20_000, "{found} hits in {steps} steps");
         assert!(memory.peak < 1 << 20, "{memory:?}");
+    }
+
+    #[test]
+    fn clauses_that_are_searched_again_stay_within_the_limits_of_a_query() {
+        for part in ["creat isue, ", "creat isue and tols xxxxxxxx. ", "creat isue and tols xxxxxxxx, isue tol but "] {
+            for times in [1, 2, 4, 16, 32, limits::QUERY.max / part.len()] {
+                let query: String = (0..times).map(|number| part.replace("isue", &format!("isue{number}"))).collect();
+                for query in [part.repeat(times), head(&query, limits::QUERY.max).to_owned()] {
+                    warmed(|query| check_query(std::str::from_utf8(query).unwrap_or_default()), query.as_bytes());
+                }
+            }
+        }
     }
 }

@@ -3,11 +3,12 @@
 use std::fmt::Write as _;
 
 use super::vfs::stub_path;
-use super::{Catalog, Found, Node};
+use super::{Catalog, Found, Hit, Node};
 use crate::error::{Result, nearest};
 use crate::manifest::{Layout, ServerEntry};
 use crate::meter::{Halt, Meter, Stopped};
 use crate::text::{brief, head};
+use stubgen::ToolStub;
 
 /// Decides by server name whether the number of its resources may be shown.
 pub(crate) type Counts<'a> = &'a dyn Fn(&str) -> bool;
@@ -18,6 +19,10 @@ const SHOWN_DIGEST: usize = 8;
 const MAX_ENTRIES: usize = 400;
 /// Most characters of a signature in a search hit.
 const MAX_SIGNATURE: usize = 200;
+/// Most siblings that a hit names.
+const MAX_SIBLINGS: usize = 8;
+/// Most bytes of the listing of a server that a query names.
+const MAX_NAMED_SERVER: usize = 3 << 10;
 /// Most words of a failed query for which similar names are searched.
 const MAX_GUESSED_WORDS: usize = 4;
 
@@ -232,18 +237,19 @@ impl Catalog {
         text
     }
 
-    /// One line per hit: path, signature, summary.
+    /// One line per hit: path, state of a server that does not answer, signature, summary.
     #[must_use]
     pub fn hit_line(&self, found: &Found<'_>) -> String {
         let hit = match found {
             Found::Tool(hit) => hit,
-            Found::Offer(node @ Node::Prompt(..)) => {
-                return format!("{}  prompt  {}", self.path(*node), self.offer_summary(*node)).trim_end().to_owned();
-            }
             Found::Offer(node) => {
-                return format!("{}  resource  {}", self.path(*node), self.offer_summary(*node)).trim_end().to_owned();
+                let kind = if let Node::Prompt(..) = node { "prompt" } else { "resource" };
+                let state = state_of(node.server().and_then(|server| self.servers.get(server)).map(|server| &**server));
+                let line = format!("{}{state}  {kind}  {}", self.path(*node), self.offer_summary(*node));
+                return line.trim_end().to_owned();
             }
         };
+        let state = state_of(Some(hit.server));
         let (path, name) = match hit.server.layout {
             Layout::Whole => (format!("/{}/__init__.pyi", hit.server.ident), hit.tool.ident.as_str()),
             Layout::Small | Layout::PerTool => (Self::stub_path(hit.server, hit.tool), ""),
@@ -254,7 +260,39 @@ impl Catalog {
         let observed = hit.server.observed.of(hit.tool);
         let result = observed.and_then(|observed| hit.tool.result_of(&observed));
         let result = result.map(|result| format!(" -> {result}")).unwrap_or_default();
-        format!("{path}  {name}{}{result}  {}", short_signature(hit.tool), hit.tool.summary).trim_end().to_owned()
+        let line = format!("{path}{state}  {name}{}{result}  {}", short_signature(hit.tool), hit.tool.summary);
+        line.trim_end().to_owned()
+    }
+
+    /// Names of the other tools in a hit's server or category, if those are few; without those that `is_hit`.
+    pub(crate) fn siblings(&self, found: &Found<'_>, is_hit: impl Fn(&ToolStub) -> bool) -> Vec<String> {
+        let Found::Tool(Hit { server, tool, .. }) = found else { return Vec::new() };
+        let same = |other: &&ToolStub| other.category == tool.category && !server.quarantine.contains_key(&other.ident);
+        let beside: Vec<&ToolStub> = server.stubs.tools.iter().filter(same).take(MAX_SIBLINGS + 2).collect();
+        if beside.len() > MAX_SIBLINGS + 1 {
+            return Vec::new();
+        }
+        beside.into_iter().filter(|other| !is_hit(other)).map(|other| other.ident.clone()).collect()
+    }
+
+    /// The listing of the server that `query` names in the folder `path`, if it does.
+    pub(crate) fn named_server(
+        &self,
+        query: &str,
+        path: &str,
+        counts: Counts<'_>,
+        meter: &Meter,
+    ) -> Result<Option<(&ServerEntry, String)>, Halt> {
+        let folder = self.folder(path, meter)?;
+        meter.spend(1 + self.servers.len() as u64 / ENTRIES_A_STEP)?;
+        let name = query.trim_matches('/').trim();
+        let Some(position) = self.server_position(name) else { return Ok(None) };
+        if folder != Node::Root && folder != Node::Server(position) {
+            return Ok(None);
+        }
+        let mut lines = Lines::new(MAX_NAMED_SERVER);
+        self.list(Node::Server(position), 1, counts, &mut lines, meter)?;
+        Ok(Some((&self.servers[position], lines.text())))
     }
 
     /// Text for a search without hits: similar names, and where to look.
@@ -278,7 +316,7 @@ impl Catalog {
         let folders: Vec<String> = self.servers.iter().take(20).map(|server| format!("/{}/", server.ident)).collect();
         let guess = if near.is_empty() { String::new() } else { format!("; spelt alike: {}", near.join(" ")) };
         let (query, folders) = (brief(query), folders.join(" "));
-        Ok(format!("nothing matches `{query}`{under}{guess}; try other words, or look in {folders}"))
+        Ok(format!("no good match for `{query}`{under}{guess}; try other words, or look in {folders}"))
     }
 
     /// Path of a tool's stub.
@@ -295,8 +333,8 @@ fn short_signature(tool: &stubgen::ToolStub) -> String {
     for (position, param) in tool.params.iter().enumerate() {
         let separator = if position > 0 { ", " } else { "" };
         let _ = match param.required {
-            true => write!(short, "{separator}{}: {}", param.ident, param.ty),
-            false => write!(short, "{separator}{}?", param.ident),
+            true => write!(short, "{separator}{}{}: {}", param.ident, wire_name(param), param.ty),
+            false => write!(short, "{separator}{}{}?", param.ident, wire_name(param)),
         };
         if short.len() > 4 * MAX_SIGNATURE {
             break;
@@ -307,6 +345,19 @@ fn short_signature(tool: &stubgen::ToolStub) -> String {
         Some((end, _)) => format!("{}…)", &short[..end]),
         None => short,
     }
+}
+
+/// The wire name of a parameter that has another one in stubs: ` "from"`.
+fn wire_name(param: &stubgen::Param) -> String {
+    match param.wire == param.ident {
+        true => String::new(),
+        false => format!(" {:?}", brief(&stubgen::one_line(&param.wire))),
+    }
+}
+
+/// State of a server that does not answer, for a hit.
+fn state_of(server: Option<&ServerEntry>) -> String {
+    server.and_then(ServerEntry::trouble).map(|state| format!("  {state}")).unwrap_or_default()
 }
 
 fn server_line(server: &ServerEntry) -> String {

@@ -18,6 +18,7 @@ use crate::limits;
 use crate::manifest::{Phase, ServerEntry, ServerState};
 use crate::meter::{Halt, Meter};
 use crate::text::brief;
+use index::Ranked;
 use stubgen::ToolStub;
 
 pub use index::{Fields, Ranking};
@@ -29,6 +30,11 @@ pub use vfs::{Node, View};
 const OFFER_SHARE: f32 = 0.5;
 /// One hit in this many may be a resource or prompt.
 const OFFER_PART: usize = 4;
+
+/// Share of its score that a hit of a server that does not answer counts with.
+const SILENT_SHARE: f32 = 0.5;
+/// Most hits of a query that nothing matches well.
+const MAX_WEAK: usize = 2;
 
 /// Added to a rank, from 0, before it is inverted. Small, since the queries of a task are different steps: the best hit
 /// of one beats a middling hit of two.
@@ -64,12 +70,32 @@ pub struct Hit<'a> {
     pub score: f32,
 }
 
+/// Hits of several queries.
+pub(crate) struct Hits<'a> {
+    /// Best first, each with the numbers of the queries that found it, the one that ranks it best first.
+    pub(crate) found: Vec<(Found<'a>, Vec<usize>)>,
+    /// For each query, true if nothing matches it well.
+    pub(crate) weak: Vec<bool>,
+}
+
 /// A hit: tool, resource or prompt.
 pub enum Found<'a> {
     /// A tool.
     Tool(Hit<'a>),
     /// A resource or prompt: its file.
     Offer(Node),
+}
+
+impl Found<'_> {
+    /// True if it is this tool.
+    pub(crate) fn is(&self, tool: &ToolStub) -> bool {
+        matches!(self, Self::Tool(hit) if std::ptr::eq(hit.tool, tool))
+    }
+
+    /// True if it is a tool of this server.
+    pub(crate) fn is_of(&self, server: &ServerEntry) -> bool {
+        matches!(self, Self::Tool(hit) if std::ptr::eq(hit.server, server))
+    }
 }
 
 impl Catalog {
@@ -244,33 +270,72 @@ impl Catalog {
     ) -> Result<Vec<Hit<'_>>, Halt> {
         let folder = self.folder(path, meter)?;
         let keep = |id: usize| self.tools.get(id).is_some_and(|tool| self.is_in(*tool, folder));
-        let found = self.index.search(query, limit, keep, meter)?;
-        Ok(found.into_iter().filter_map(|(id, score)| self.hit(id, score)).collect())
+        let Ranked { mut hits, .. } = self.ranked_hits(query, limit, keep, meter)?;
+        hits.truncate(limit);
+        self.answering_first(&mut hits);
+        Ok(hits.into_iter().filter_map(|(id, score)| self.hit(id, score)).collect())
     }
 
-    /// Documents of the index that match `query` under `folder`: tools, then resources and prompts that match as well.
-    fn find(&self, query: &str, limit: usize, folder: Node, meter: &Meter) -> Result<Vec<(usize, f32)>, Halt> {
+    /// Twice as many hits as asked for, without fillers; those of servers that do not answer count less.
+    fn ranked_hits(
+        &self,
+        query: &str,
+        limit: usize,
+        keep: impl Fn(usize) -> bool,
+        meter: &Meter,
+    ) -> Result<Ranked, Halt> {
+        let mut ranked = self.index.search(query, limit * 2, keep, meter)?;
+        let best = ranked.hits.first().map_or(0.0, |(_, score)| *score);
+        ranked.hits.retain(|(_, score)| *score >= best * self.index.least_share());
+        ranked.hits.truncate(if ranked.is_weak { MAX_WEAK } else { usize::MAX });
+        for (id, score) in &mut ranked.hits {
+            *score *= if self.comes_last(*id) { SILENT_SHARE } else { 1.0 };
+        }
+        ranked.hits.sort_by(|a, b| b.1.total_cmp(&a.1));
+        Ok(ranked)
+    }
+
+    /// Puts hits of servers that answer before those that do not.
+    fn answering_first(&self, hits: &mut [(usize, f32)]) {
+        hits.sort_by_cached_key(|(id, _)| self.comes_last(*id));
+    }
+
+    /// True for a document of the index whose server does not answer.
+    fn comes_last(&self, id: usize) -> bool {
+        let server = match id.checked_sub(self.tools.len()) {
+            None => self.tools.get(id).map(|tool| tool.server),
+            Some(offer) => self.offers.get(offer).and_then(|node| node.server()),
+        };
+        server.and_then(|server| self.servers.get(server)).is_some_and(|server| server.comes_last())
+    }
+
+    /// Documents of the index that match `query` under `folder`: tools, then resources and prompts that match as well;
+    /// and true if none matches well.
+    fn find(&self, query: &str, limit: usize, folder: Node, meter: &Meter) -> Result<(Vec<(usize, f32)>, bool), Halt> {
         let keep = |id: usize| match self.tools.get(id) {
             Some(tool) => self.is_in(*tool, folder),
             None => self.offers.get(id - self.tools.len()).is_some_and(|offer| resource_paths::is_in(*offer, folder)),
         };
-        let found = self.index.search(query, limit * 2, keep, meter)?;
-        let best = found.first().map_or(0.0, |(_, score)| *score);
-        let (tools, others): (Vec<_>, Vec<_>) = found.into_iter().partition(|(id, _)| *id < self.tools.len());
+        let Ranked { hits, is_weak } = self.ranked_hits(query, limit, keep, meter)?;
+        let best = hits.iter().map(|(_, score)| *score).fold(0.0, f32::max);
+        let (mut tools, others): (Vec<_>, Vec<_>) = hits.into_iter().partition(|(id, _)| *id < self.tools.len());
         let mut others: Vec<_> = others.into_iter().filter(|(_, score)| *score >= best * OFFER_SHARE).collect();
         // Callable tools come first; a few resources and prompts follow, more of them where tools are few.
         others.truncate(limit.saturating_sub(tools.len()).max(limit / OFFER_PART));
-        let room = limit - others.len();
-        Ok(tools.into_iter().take(room).chain(others).collect())
+        tools.truncate(limit - others.len());
+        self.answering_first(&mut tools);
+        tools.extend(others);
+        Ok((tools, is_weak))
     }
 
     /// Searches for each step of a task: `limit` hits per query under the folder `path`, fused by reciprocal rank, each
-    /// with the numbers of the queries that found it, from 0.
+    /// with the numbers of the queries that found it, from 0, the one that ranks it best first.
     ///
     /// # Errors
     /// As [`Catalog::search`].
     pub fn find_all(&self, queries: &[String], limit: usize, path: &str) -> Result<Vec<(Found<'_>, Vec<usize>)>> {
-        self.find_all_metered(queries, limit, path, &Meter::new(u64::MAX)).map_err(|halt| halt.error("search"))
+        let hits = self.find_all_metered(queries, limit, path, &Meter::new(u64::MAX));
+        hits.map(|hits| hits.found).map_err(|halt| halt.error("search"))
     }
 
     /// Like [`Catalog::find_all`], metered.
@@ -280,25 +345,33 @@ impl Catalog {
         limit: usize,
         path: &str,
         meter: &Meter,
-    ) -> Result<Vec<(Found<'_>, Vec<usize>)>, Halt> {
+    ) -> Result<Hits<'_>, Halt> {
         let folder = self.folder(path, meter)?;
         let mut positions: HashMap<usize, usize> = HashMap::new();
-        let mut fused: Vec<(Found<'_>, Vec<usize>, f32)> = Vec::new();
+        let mut fused: Vec<(Found<'_>, Vec<(u16, usize)>, f32)> = Vec::new();
+        let mut weak = Vec::with_capacity(queries.len());
         for (number, query) in queries.iter().enumerate() {
-            for (rank, (id, score)) in (0_u16..).zip(self.find(query, limit, folder, meter)?) {
+            let (hits, is_weak) = self.find(query, limit, folder, meter)?;
+            weak.push(is_weak);
+            for (rank, (id, score)) in (0_u16..).zip(hits) {
                 let share = 1.0 / (RANK_OFFSET + f32::from(rank));
                 if let Some((_, queries, sum)) = positions.get(&id).and_then(|position| fused.get_mut(*position)) {
-                    queries.push(number);
+                    queries.push((rank, number));
                     *sum += share;
                 } else if let Some(found) = self.found(id, score) {
                     positions.insert(id, fused.len());
-                    fused.push((found, vec![number], share));
+                    fused.push((found, vec![(rank, number)], share));
                 }
             }
         }
         // Stable: ties, such as the first hits of all queries, keep the order of the queries.
         fused.sort_by(|a, b| b.2.total_cmp(&a.2));
-        Ok(fused.into_iter().map(|(found, queries, _)| (found, queries)).collect())
+        let numbers = |mut queries: Vec<(u16, usize)>| {
+            queries.sort_unstable();
+            queries.into_iter().map(|(_, number)| number).collect()
+        };
+        let found = fused.into_iter().map(|(found, queries, _)| (found, numbers(queries))).collect();
+        Ok(Hits { found, weak })
     }
 
     fn found(&self, id: usize, score: f32) -> Option<Found<'_>> {

@@ -9,7 +9,7 @@ use super::listing::Lines;
 use super::{Catalog, quarantine};
 use crate::error::{Error, ErrorCode, Result, did_you_mean, nearest};
 use crate::limits;
-use crate::manifest::{Offer, ServerEntry};
+use crate::manifest::{Offer, ServerEntry, roots};
 use crate::meter::{Halt, Meter, Stopped};
 use crate::text::brief;
 
@@ -63,7 +63,7 @@ impl Node {
     }
 
     /// Position of its server.
-    fn server(self) -> Option<usize> {
+    pub(super) fn server(self) -> Option<usize> {
         match self {
             Self::Root | Self::ForgePyi | Self::ForgeDts => None,
             Self::Server(server)
@@ -241,6 +241,22 @@ impl Catalog {
         })
     }
 
+    /// A comment above a stub that takes paths: the folders they lead to. With the position of the server.
+    pub(crate) fn paths_of(&self, node: Node) -> Option<(usize, String)> {
+        let (server, comment) = match node {
+            Node::Init(server) | Node::Tool(server, _, View::Pyi) => (server, "#"),
+            Node::Tool(server, _, View::Dts) => (server, "//"),
+            _ => return None,
+        };
+        let entry = self.servers.get(server)?;
+        let takes_paths = match node {
+            Node::Tool(_, tool, _) => entry.stubs.tools.get(tool).is_some_and(roots::takes_paths),
+            _ => entry.stubs.tools.iter().any(roots::takes_paths),
+        };
+        let paths = entry.paths.as_ref().filter(|_| takes_paths)?;
+        Some((server, format!("{comment} paths: {paths}\n")))
+    }
+
     /// Full digest of a node's stub.
     #[must_use]
     pub fn node_digest(&self, node: Node) -> Option<String> {
@@ -273,11 +289,17 @@ impl Catalog {
         let seen: Vec<bool> = self.servers.iter().map(is_seen).collect();
         let found = self.matching(&glob, &seen, meter)?;
         let nothing = || Error::new(ErrorCode::InvalidArgs, format!("nothing matches {}", brief(pattern)));
+        let is_init = |node: &Node| matches!(node, Node::Init(_));
+        let is_stub = |node: &Node| matches!(node, Node::Tool(_, _, View::Pyi));
         match found.len() {
             0 => Err(nothing().hint("`ls` shows what there is; `**` crosses folders").into()),
             many if many > limits::GLOB_FILES.max => {
                 let message = format!("{} matches more than {} files", brief(pattern), limits::GLOB_FILES.max);
                 Err(Error::new(ErrorCode::InvalidArgs, message).hint("narrow it").into())
+            }
+            _ if found.iter().any(is_stub) && found.iter().any(is_init) => {
+                // Its lines would repeat theirs.
+                Ok(found.into_iter().filter(|node| !is_init(node)).collect())
             }
             _ => Ok(found),
         }

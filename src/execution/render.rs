@@ -13,6 +13,8 @@ use crate::json;
 use crate::outcome::Outcome;
 use crate::text::{BYTES_PER_TOKEN, head};
 
+/// Beginnings of lines that follow a value.
+const MARKS: [&str; 3] = ["--- ", "note: ", "too large for an answer"];
 /// Most bytes of a stored result in its preview.
 const PREVIEW: usize = 600;
 /// Most keys of an object in a shape.
@@ -132,7 +134,7 @@ fn may_have_written(call: &CallRecord) -> bool {
 fn fit_value(json: &str, budget: usize) -> Part {
     let text = |text: String| Part::Large(Large { shape: "text".to_owned(), text, is_json: false });
     if json.len() <= budget {
-        return Part::Text(json.to_owned());
+        return Part::Text(plain_text(json).unwrap_or_else(|| json.to_owned()));
     }
     if json::measure(json.as_bytes()).is_ok_and(|found| found.depth > json::MAX_DEPTH) {
         return text(json.to_owned());
@@ -145,6 +147,17 @@ fn fit_value(json: &str, budget: usize) -> Part {
     }
     let shape = shape(json, true).unwrap_or_default();
     Part::Large(Large { shape, text: json::laid_out(json), is_json: true })
+}
+
+/// The text that `json` quotes, unless it could be taken for another value or for the rest of the answer, or has
+/// characters that only quotes show.
+fn plain_text(json: &str) -> Option<String> {
+    let text = json.starts_with('"').then(|| serde_json::from_str::<String>(json).ok()).flatten()?;
+    let is_json = serde_json::from_str::<IgnoredAny>(&text).is_ok();
+    let is_marked = text.lines().any(|line| MARKS.iter().any(|mark| line.starts_with(mark)));
+    let is_hidden = text.chars().any(|c| c.is_control() && !matches!(c, '\n' | '\t'));
+    let has_margin = text.trim().len() < text.trim_end_matches('\n').len();
+    (!text.is_empty() && !is_json && !is_marked && !is_hidden && !has_margin).then_some(text)
 }
 
 fn fit_text(text: &str, shape: &str, budget: usize) -> Part {

@@ -7,6 +7,7 @@ mod offers;
 mod origin;
 mod pin;
 mod refresher;
+pub(crate) mod roots;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -55,6 +56,8 @@ pub struct ServerEntry {
     pub offers: Arc<Offers>,
     /// Files that listings and search hits point at.
     pub layout: Layout,
+    /// Folders below which the paths of its tools lie, in words, if that is known.
+    pub paths: Option<Arc<str>>,
     /// Number of tools that the configuration hides.
     pub hidden: usize,
     /// Instance of this name, counted from 1 in order of start; 0 for a server that is not connected.
@@ -179,6 +182,7 @@ impl ServerEntry {
             Binding::Auto | Binding::Tool => Layout::PerTool,
         };
         let stubs = Arc::new(stubs);
+        let paths = roots::of(&stubs, server).map(Into::into);
         Self {
             name: name.to_owned(),
             ident: ident.to_owned(),
@@ -186,6 +190,7 @@ impl ServerEntry {
             stubs,
             offers,
             hidden,
+            paths,
             layout,
             instance: 0,
             origin: server.map(origin::in_memory).unwrap_or_default().into(),
@@ -273,6 +278,20 @@ impl ServerEntry {
             }
             (state, _) => state.describe(),
         }
+    }
+
+    /// The first words of [`ServerEntry::describe`], unless its tools can be called.
+    #[must_use]
+    pub fn trouble(&self) -> Option<String> {
+        let state = self.describe();
+        let words = state.split([',', ':']).next().unwrap_or_default();
+        (!matches!(words, "ready" | "resting")).then(|| words.to_owned())
+    }
+
+    /// True if its tools come after those of servers that answer.
+    #[must_use]
+    pub fn comes_last(&self) -> bool {
+        self.state != ServerState::Connecting && self.trouble().is_some()
     }
 
     /// The same tools in another state.

@@ -21,6 +21,13 @@ use crate::redact::{self, Surface};
 use crate::text::brief;
 use crate::upstream::Caller;
 
+/// Every request uses them, and deriving the schemas costs more than most answers.
+static DEFINITIONS: LazyLock<Vec<Tool>> = LazyLock::new(define);
+/// Description of `search` after its purpose.
+const SEARCH: &str = "Answers stub paths with signatures.";
+/// Most bytes of server names in it.
+const MAX_SERVER_NAMES: usize = 120;
+
 /// Arguments of `ls`.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -142,18 +149,35 @@ pub(super) fn size(args: &JsonObject) -> usize {
     args.iter().map(|(key, value)| key.len() + of(value)).sum()
 }
 
-/// Definitions of the four tools for clients.
+/// Definitions of the four tools for clients of a gateway with these servers.
 #[must_use]
-pub fn definitions() -> Vec<Tool> {
-    // Every request uses them, and deriving the schemas costs more than most answers.
-    static DEFINITIONS: LazyLock<Vec<Tool>> = LazyLock::new(define);
-    DEFINITIONS.clone()
+pub fn definitions(servers: &[String]) -> Vec<Tool> {
+    let mut tools = DEFINITIONS.clone();
+    if let Some(search) = tools.iter_mut().find(|tool| tool.name == "search") {
+        search.description = Some(format!("Find tools{} by purpose. {SEARCH}", of(servers)).into());
+    }
+    tools
+}
+
+/// Names of servers, as many as fit. Generic descriptions make models reach for a shell instead.
+fn of(servers: &[String]) -> String {
+    let mut named = String::new();
+    for (position, server) in servers.iter().enumerate() {
+        let separator = if position == 0 { " of " } else { ", " };
+        if named.len() + separator.len() + server.len() > MAX_SERVER_NAMES {
+            named.push_str(if position == 0 { "" } else { ", …" });
+            break;
+        }
+        named.push_str(separator);
+        named.push_str(server);
+    }
+    named
 }
 
 /// Definitions of the four tools, with the limits of a run that are set lower than usual.
 #[must_use]
-pub(super) fn definitions_within(limits: &config::Limits) -> Vec<Tool> {
-    let mut tools = definitions();
+pub(super) fn definitions_within(servers: &[String], limits: &config::Limits) -> Vec<Tool> {
+    let mut tools = definitions(servers);
     if let (Some(lowered), Some(execute)) = (limits.lowered(), tools.iter_mut().find(|tool| tool.name == "execute")) {
         let description = execute.description.take().unwrap_or_default();
         execute.description = Some(format!("{description} {lowered}").into());
@@ -163,14 +187,9 @@ pub(super) fn definitions_within(limits: &config::Limits) -> Vec<Tool> {
 
 fn define() -> Vec<Tool> {
     vec![
-        tool::<LsArgs>("ls", "List tools", "List a folder of the tool filesystem: servers, categories, tools.", true),
+        tool::<LsArgs>("ls", "List tools", "List a folder: servers, categories, tools.", true),
         tool::<CatArgs>("cat", "Read tool stubs", "Read stubs, docs (.md) and stored /results.", true),
-        tool::<SearchArgs>(
-            "search",
-            "Search tools",
-            "Find tools by purpose. Answers stub paths with signatures.",
-            true,
-        ),
+        tool::<SearchArgs>("search", "Search tools", SEARCH, true),
         tool::<ExecuteArgs>(
             "execute",
             "Run a script",
@@ -183,18 +202,23 @@ fn define() -> Vec<Tool> {
 /// Instructions for `gateway`'s clients.
 #[must_use]
 pub fn instructions(gateway: &Gateway) -> String {
-    let names: Vec<String> = gateway.catalog().servers().iter().map(|server| server.ident.clone()).collect();
-    render_instructions(&names)
+    render_instructions(&server_names(gateway))
+}
+
+/// Identifiers of a gateway's servers.
+#[must_use]
+pub fn server_names(gateway: &Gateway) -> Vec<String> {
+    gateway.catalog().servers().iter().map(|server| server.ident.clone()).collect()
 }
 
 /// Instructions for clients of a gateway with these servers.
 #[must_use]
 pub fn render_instructions(servers: &[String]) -> String {
-    const SHOWN: usize = 12;
-    let named = match servers {
-        [] => "No MCP servers".to_owned(),
-        few if few.len() <= SHOWN => format!("MCP servers {}", few.join(", ")),
-        many => format!("{} MCP servers ({}, …)", many.len(), many[..SHOWN].join(", ")),
+    // The description of `search` names them.
+    let named = match servers.len() {
+        0 => "No MCP servers".to_owned(),
+        1 => "An MCP server".to_owned(),
+        many => format!("{many} MCP servers"),
     };
     let mut environment = minijinja::Environment::new();
     environment.set_undefined_behavior(minijinja::UndefinedBehavior::Strict);
@@ -265,7 +289,7 @@ fn parse<A: DeserializeOwned + JsonSchema>(tool: &str, args: JsonObject) -> Resu
 }
 
 fn get_properties(tool: &str) -> Vec<String> {
-    let definition = definitions().into_iter().find(|definition| definition.name == tool);
+    let definition = DEFINITIONS.iter().find(|definition| definition.name == tool);
     let properties = definition.and_then(|tool| tool.input_schema.get("properties")?.as_object().cloned());
     properties.into_iter().flatten().map(|(name, _)| name).collect()
 }

@@ -302,7 +302,7 @@ impl Annotations {
         }
     }
 
-    /// All annotations, one word each.
+    /// All annotations, one word each; empty if there are none.
     pub fn words(&self) -> String {
         let said = [
             (self.read_only, "read-only", "writes"),
@@ -312,6 +312,6 @@ impl Annotations {
         ];
         let words: Vec<&str> =
             said.iter().filter_map(|(hint, yes, no)| hint.map(|hint| if hint { *yes } else { *no })).collect();
-        if words.is_empty() { "None given.".to_owned() } else { format!("{}.", words.join(", ")) }
+        if words.is_empty() { String::new() } else { format!("{}.", words.join(", ")) }
     }
 }

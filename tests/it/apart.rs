@@ -165,7 +165,7 @@ async fn what_a_run_may_not_read_it_does_not_replace_and_its_size_does_not_count
              try {{ await forge.stash.put('more', large) }} catch (error) {{ return error.message }}"
         );
         let answer = execute(&service, "javascript", &code).await.expect("it ends");
-        assert!(answer.starts_with("\"the stash is full: 6 entries of 1000, 15728"), "{server}: {answer}");
+        assert!(answer.starts_with("the stash is full: 6 entries of 1000, 15728"), "{server}: {answer}");
     }
     service.cancel().await.expect("the session ends");
 }

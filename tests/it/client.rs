@@ -29,6 +29,12 @@ pub(crate) struct Session {
     pub(crate) pid: u32,
 }
 
+/// The value at the start of an answer's `text`: JSON, else text.
+pub(crate) fn value_of(text: &str) -> Value {
+    let end = ["\n--- ", "\nnote: "].iter().filter_map(|mark| text.find(mark)).min().unwrap_or(text.len());
+    serde_json::from_str(&text[..end]).unwrap_or_else(|_| Value::String(text[..end].to_owned()))
+}
+
 /// Answer of a tool.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Answer {
@@ -64,12 +70,11 @@ impl Session {
         Answer { text: blocks.join("\n"), others, is_error: result.is_error.unwrap_or(false) }
     }
 
-    /// Runs a script that must succeed, and parses the value on the first line of the answer.
+    /// Runs a script that must succeed, and parses the value at the start of the answer: JSON, else text.
     pub(crate) async fn execute(&self, language: &str, code: &str) -> Value {
         let answer = self.call("execute", serde_json::json!({"language": language, "code": code})).await;
         assert!(!answer.is_error, "{language} failed: {}\n{}", answer.text, self.stderr());
-        let value = answer.text.lines().next().unwrap_or_default();
-        serde_json::from_str(value).unwrap_or_else(|e| panic!("{language} answered no JSON ({e}): {}", answer.text))
+        value_of(&answer.text)
     }
 
     /// Runs a script that must fail, and returns the error's text.

@@ -69,7 +69,7 @@ async fn a_server_over_streamable_http_is_listed_called_and_found_again_after_a_
         let code = "web.echo(message='again')";
         let answer = session.call("execute", json!({"language": "starlark", "code": code})).await;
         if !answer.is_error {
-            assert_eq!(answer.text, "\"Echo: again\"");
+            assert_eq!(answer.text, "Echo: again");
             return;
         }
         assert!(Instant::now() < deadline, "{}", answer.text);

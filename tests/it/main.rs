@@ -46,6 +46,7 @@ mod relay;
 mod reload;
 mod results;
 mod reviewed;
+mod search;
 mod shapes;
 mod soak;
 mod spending;

@@ -8,7 +8,7 @@ use rmcp::model::{
 };
 use serde_json::{Value, json};
 
-use crate::client::{Era, Fence, Session};
+use crate::client::{Era, Fence, Session, value_of};
 use crate::real::Real;
 
 #[tokio::test]
@@ -389,8 +389,7 @@ async fn content_of(session: &Session, code: &str) -> (Value, Vec<Value>) {
     let mut blocks = serde_json::to_value(&answer.content).expect("content is JSON");
     let blocks = blocks.as_array_mut().expect("content is a list");
     let text = blocks.remove(0)["text"].as_str().expect("the value is text").to_owned();
-    let value = serde_json::from_str(text.lines().next().unwrap_or_default());
-    (value.unwrap_or_else(|_| panic!("{code}: {text}")), std::mem::take(blocks))
+    (value_of(&text), std::mem::take(blocks))
 }
 
 /// The text of a resource.

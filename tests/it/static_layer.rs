@@ -4,10 +4,9 @@ use std::sync::Arc;
 
 use forgefs::config::Wear;
 use forgefs::sandbox::{Failure, Pool, PoolOptions, Script};
-use serde_json::Value;
 use wire::{Language, ScriptError};
 
-use crate::client::Fence;
+use crate::client::{Fence, value_of};
 
 const CASES: &str = include_str!("static_layer/cases.txt");
 /// Default limit.
@@ -58,8 +57,8 @@ fn cases() -> Vec<Case> {
 fn judge(case: &Case, answer: &str, is_error: bool) -> Result<(), String> {
     let fault = |what: &str| Err(format!("{}: {what}, wanted {:?}, got {answer:?}", case.name, case.expected));
     if let Some(value) = case.expected.strip_prefix("value ") {
-        let got = answer.lines().next().and_then(|line| serde_json::from_str::<Value>(line).ok());
-        return if !is_error && got == serde_json::from_str(value).ok() { Ok(()) } else { fault("another value") };
+        let wanted = serde_json::from_str(value).expect("an expected value is JSON");
+        return if !is_error && value_of(answer) == wanted { Ok(()) } else { fault("another value") };
     }
     if !is_error {
         return fault("it ran");

@@ -75,6 +75,7 @@ impl<'r> Writer<'r> {
         self.add_name_parts(&tool.name, fields.name);
         self.add(&server.name, fields.server);
         self.add(tool.category.as_deref().unwrap_or_default(), fields.category);
+        self.add(server.stubs.description.as_deref().unwrap_or_default(), fields.about);
         for key in ["title", "description"] {
             self.add(tool.definition.get(key).and_then(Value::as_str).unwrap_or_default(), fields.description);
         }

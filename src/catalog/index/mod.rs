@@ -33,6 +33,12 @@ use crate::meter::{Halt, Meter, Stopped};
 /// would be most of the time to the first answer.
 const DOCUMENT_MEMORY: usize = 2 << 10;
 const BUILD_MEMORY: std::ops::RangeInclusive<usize> = (256 << 10)..=(64 << 20);
+/// Least words of a question of one sentence whose clauses are searched on their own, and of a sentence among others:
+/// those are one step each, unless they are long.
+const LONG_QUESTION: usize = 6;
+const LONG_SENTENCE: usize = 16;
+/// Most clauses of a query.
+const MAX_CLAUSES: usize = 16;
 /// Least number of servers for building documents on several threads.
 const MIN_PARALLEL: usize = 16;
 /// Costs in metered steps: a look-up, a character of a word that is searched as misspelt, and postings or documents per
@@ -48,6 +54,14 @@ const MAX_MEANT: usize = 4;
 const MAX_LIKE: usize = 256;
 /// Steps per candidate.
 const LIKE: u64 = 4;
+
+/// Documents that match a query.
+pub(super) struct Ranked {
+    /// Ids and scores, best first.
+    pub(super) hits: Vec<(usize, f32)>,
+    /// True if none matches well.
+    pub(super) is_weak: bool,
+}
 
 /// A read-only index of the tools, resources and prompts of one catalog.
 pub(super) struct Index {
@@ -77,6 +91,11 @@ impl Index {
     /// `INTERNAL` when tantivy fails, which in memory it should not.
     pub(super) fn build(servers: &[Arc<ServerEntry>], previous: Option<&Self>, ranking: Ranking) -> Result<Self> {
         Self::try_build(servers, previous, ranking).map_err(broken)
+    }
+
+    /// Least share of the best score for a hit; others are fillers.
+    pub(super) fn least_share(&self) -> f32 {
+        self.ranking.fillers
     }
 
     /// True if this is the index of `servers` too: at most their states changed.
@@ -128,7 +147,7 @@ impl Index {
         })
     }
 
-    /// Ids of the documents that match `query` and `keep`, best first, ties in order of id.
+    /// The documents that match `query` and `keep`, best first, ties in order of id.
     ///
     /// # Errors
     /// `INTERNAL` when tantivy fails; or the meter stops the work.
@@ -138,55 +157,61 @@ impl Index {
         limit: usize,
         keep: impl Fn(usize) -> bool,
         meter: &Meter,
-    ) -> Result<Vec<(usize, f32)>, Halt> {
-        let parts = match self.ranking.fusion {
-            0 => vec![query],
-            _ => words::sentences(query),
-        };
-        let mut scratch = Scratch::new(self.norms.len());
+    ) -> Result<Ranked, Halt> {
+        let parts = self.parts(query);
+        let mut scratch = Scratch::new(self.norms.len(), self.documents.len());
         let mut total = Scores::new(self.norms.len());
+        let mut fit = 0.0_f32;
         meter.spend(1 + self.norms.len() as u64 / DOCUMENTS_A_STEP)?;
-        for part in &parts {
+        for (part, weight) in &parts {
             let terms = query::terms(part, &self.ranking);
-            self.score(&terms, &mut scratch, meter)?;
+            let perfect = self.score(&terms, &mut scratch, meter)?;
+            fit = fit.max(scratch.all.highest() / perfect);
+            self.favour_matched_servers(&mut scratch);
             self.favour_named_servers(&terms, &mut scratch.all, meter)?;
             let fusion = if parts.len() == 1 { 1 } else { self.ranking.fusion };
-            scratch.all.drain(|document, score| total.add(document, score.powi(fusion)));
+            let even = scratch.all.highest().max(f32::MIN_POSITIVE).powf(self.ranking.even);
+            scratch.all.drain(|document, score| total.add(document, weight * (score / even).powi(fusion)));
         }
         meter.spend(total.count() as u64 / POSTINGS_A_STEP)?;
         let mut best = total.best(limit + self.by_name.len().min(64), |document| keep(document as usize));
-        if self.ranking.names_first {
-            self.names_first(query, &mut best, &keep);
+        if parts.len() > 1 {
+            best.iter_mut().for_each(|(_, score)| *score = score.powf(1.0 / self.ranking.fusion as f32));
         }
+        let is_name = self.ranking.names_first && self.names_first(query, &mut best, &keep);
         best.truncate(limit);
-        Ok(best.into_iter().map(|(document, score)| (document as usize, score)).collect())
+        let hits = best.into_iter().map(|(document, score)| (document as usize, score)).collect();
+        Ok(Ranked { hits, is_weak: !is_name && fit < self.ranking.weak })
     }
 
-    /// Scores each document for `terms`: of a word and its synonyms the best counts, once.
-    fn score(&self, terms: &[query::Term], scratch: &mut Scratch, meter: &Meter) -> Result<(), Halt> {
-        let Scratch { all, of_name, of_term } = scratch;
+    /// Sentences of a query, and the clauses of long ones, each with its weight.
+    fn parts<'q>(&self, query: &'q str) -> Vec<(&'q str, f32)> {
+        if self.ranking.fusion == 0 {
+            return vec![(query, 1.0)];
+        }
+        let sentences = words::sentences(query);
+        let mut parts: Vec<(&str, f32)> = sentences.iter().map(|sentence| (*sentence, 1.0)).collect();
+        if self.ranking.clauses > 0.0 {
+            let least = if sentences.len() == 1 { LONG_QUESTION } else { LONG_SENTENCE };
+            let clauses = sentences.iter().flat_map(|sentence| words::clauses(sentence, least)).take(MAX_CLAUSES);
+            parts.extend(clauses.map(|clause| (clause, self.ranking.clauses)));
+        }
+        parts
+    }
+
+    /// Scores each document for `terms`: of a word and its synonyms the best counts, once. Returns the limit that a
+    /// document with each word many times nears.
+    fn score(&self, terms: &[query::Term], scratch: &mut Scratch, meter: &Meter) -> Result<f32, Halt> {
+        let Scratch { all, of_name, of_term, of_server, of_server_term } = scratch;
+        let mut perfect = f32::MIN_POSITIVE;
         for term in terms {
             let variants = self.variants(term, meter)?;
-            let own = self.rarity_of(&self.words, self.fields[0], &term.stem)?;
-            for (stem, share) in &variants {
-                meter.spend(LOOK_UP)?;
-                let Some(info) = known(&self.words, self.fields[0], stem)? else { continue };
-                meter.spend(u64::from(info.doc_freq) / POSTINGS_A_STEP)?;
-                let rarity = rarity(self.norms.len(), info.doc_freq);
-                let rarity = own.map_or(rarity, |own| own.min(rarity)).powf(self.ranking.rarity);
-                let weight = share * rarity * term.count.powf(self.ranking.repeats) * (self.ranking.k1 + 1.0);
-                let postings = self.words.read_postings_from_terminfo(&info, IndexRecordOption::WithFreqs);
-                let mut postings = postings.map_err(broken)?;
-                let mut document = postings.doc();
-                while document != TERMINATED {
-                    #[expect(clippy::cast_precision_loss, reason = "counts are small")]
-                    let count = postings.term_freq() as f32;
-                    let count = count / self.norms.get(document as usize).copied().unwrap_or(1.0);
-                    of_term.at_least(document, weight * count / (count + self.ranking.k1));
-                    document = postings.advance();
-                }
-            }
-            of_term.drain(|document, score| all.add(document, score));
+            perfect += self.score_term(term, &variants, of_term, meter)?;
+            of_term.drain(|document, score| {
+                all.add(document, score);
+                of_server_term.at_least(self.servers.get(document as usize).copied().unwrap_or(u32::MAX), score);
+            });
+            of_server_term.drain(|server, score| of_server.add(server, score));
             if self.ranking.coverage > 0.0 {
                 self.score_names(&variants, of_term, meter)?;
                 of_term.drain(|document, score| of_name.add(document, score));
@@ -196,7 +221,39 @@ impl Index {
             let whole = self.name_weights.get(document as usize).copied().unwrap_or(f32::MAX);
             all.add(document, self.ranking.coverage * hit * hit / whole);
         });
-        Ok(())
+        Ok(perfect)
+    }
+
+    /// Scores each document for a word and its variants. Returns the limit of such a score.
+    fn score_term(
+        &self,
+        term: &query::Term,
+        variants: &[(String, f32)],
+        of_term: &mut Scores,
+        meter: &Meter,
+    ) -> Result<f32, Halt> {
+        let own = self.rarity_of(&self.words, self.fields[0], &term.stem)?;
+        let rarest = own.unwrap_or_else(|| rarity(self.norms.len(), 0)).powf(self.ranking.rarity);
+        let whole = term.count.powf(self.ranking.repeats) * (self.ranking.k1 + 1.0);
+        for (stem, share) in variants {
+            meter.spend(LOOK_UP)?;
+            let Some(info) = known(&self.words, self.fields[0], stem)? else { continue };
+            meter.spend(u64::from(info.doc_freq) / POSTINGS_A_STEP)?;
+            let rarity = rarity(self.norms.len(), info.doc_freq);
+            let rarity = own.map_or(rarity, |own| own.min(rarity)).powf(self.ranking.rarity);
+            let weight = share * rarity * whole;
+            let postings = self.words.read_postings_from_terminfo(&info, IndexRecordOption::WithFreqs);
+            let mut postings = postings.map_err(broken)?;
+            let mut document = postings.doc();
+            while document != TERMINATED {
+                #[expect(clippy::cast_precision_loss, reason = "counts are small")]
+                let count = postings.term_freq() as f32;
+                let count = count / self.norms.get(document as usize).copied().unwrap_or(1.0);
+                of_term.at_least(document, weight * count / (count + self.ranking.k1));
+                document = postings.advance();
+            }
+        }
+        Ok(rarest * whole)
     }
 
     fn score_names(&self, variants: &[(String, f32)], of_term: &mut Scores, meter: &Meter) -> Result<(), Halt> {
@@ -258,6 +315,19 @@ impl Index {
         Ok(found.into_iter().map(|(_, stem)| stem).collect())
     }
 
+    /// Boosts the tools of servers by the share of the query's words that each has, in whichever of its tools.
+    fn favour_matched_servers(&self, scratch: &mut Scratch) {
+        let Scratch { all, of_server, .. } = scratch;
+        let highest = of_server.highest().max(f32::MIN_POSITIVE);
+        if self.ranking.server_matched > 0.0 && self.server_names.len() > 1 {
+            all.scale(|document| {
+                let server = self.servers.get(document as usize).copied().unwrap_or(u32::MAX);
+                1.0 + self.ranking.server_matched * of_server.get(server) / highest
+            });
+        }
+        of_server.drain(|_, _| {});
+    }
+
     /// Boosts the tools of a server by the share of its name's words in the query.
     fn favour_named_servers(&self, terms: &[query::Term], scores: &mut Scores, meter: &Meter) -> Result<(), Stopped> {
         meter.spend((self.server_names.len() * terms.len()) as u64 / POSTINGS_A_STEP)?;
@@ -277,11 +347,11 @@ impl Index {
     }
 
     /// Puts documents first whose whole name is the query, then those whose name starts with it, if the query reads as
-    /// part of a name.
-    fn names_first(&self, text: &str, best: &mut Vec<(u32, f32)>, keep: &impl Fn(usize) -> bool) {
+    /// part of a name. True if there are any.
+    fn names_first(&self, text: &str, best: &mut Vec<(u32, f32)>, keep: &impl Fn(usize) -> bool) -> bool {
         let wanted = words::squashed(text);
         if wanted.len() < 2 || wanted.len() > 128 {
-            return;
+            return false;
         }
         let reads_as_name = !text.trim().contains(char::is_whitespace) && text.trim().contains(['_', '-', '.']);
         let from = self.by_name.partition_point(|(name, _)| *name < wanted);
@@ -292,9 +362,11 @@ impl Index {
             .map(|(name, document)| (*document, *name == wanted))
             .take(64)
             .collect();
+        let highest = best.first().map_or(1.0, |(_, score)| *score);
         for (document, _) in &first {
-            if !best.iter().any(|(known, _)| known == document) {
-                best.push((*document, 0.0));
+            match best.iter_mut().find(|(known, _)| known == document) {
+                Some((_, score)) => *score = highest,
+                None => best.push((*document, highest)),
             }
         }
         let tier = |document: u32| match first.iter().find(|(known, _)| *known == document) {
@@ -303,6 +375,7 @@ impl Index {
             None => 2,
         };
         best.sort_by_key(|(document, _)| tier(*document));
+        !first.is_empty()
     }
 }
 
@@ -311,12 +384,15 @@ struct Scratch {
     all: Scores,
     of_name: Scores,
     of_term: Scores,
+    /// For each server, the sum over the words of the best score of its tools.
+    of_server: Scores,
+    of_server_term: Scores,
 }
 
 impl Scratch {
-    fn new(documents: usize) -> Self {
-        let scores = || Scores::new(documents);
-        Self { all: scores(), of_name: scores(), of_term: scores() }
+    fn new(documents: usize, servers: usize) -> Self {
+        let [all, of_name, of_term] = [(); 3].map(|()| Scores::new(documents));
+        Self { all, of_name, of_term, of_server: Scores::new(servers), of_server_term: Scores::new(servers) }
     }
 }
 

@@ -30,6 +30,16 @@ pub struct Ranking {
     /// Exponent of a sentence's score when several are summed; over 1 favours a tool that matches one sentence well
     /// over one that matches each a little. 0 takes the whole text as one sentence.
     pub fusion: i32,
+    /// Weight of the clauses of a long sentence, each searched on its own beside the sentence; 0 for none.
+    pub clauses: f32,
+    /// Exponent of a part's best score by which its scores are divided, so that a long part outweighs no short one.
+    pub even: f32,
+    /// Boost for tools of the server that matches most of the words, as a share of their score.
+    pub server_matched: f32,
+    /// Share of the best score under which a hit is a filler.
+    pub fillers: f32,
+    /// Share of a perfect score under which nothing matches well.
+    pub weak: f32,
     /// True if a query that is a tool's name, or its prefix, puts that tool first.
     pub names_first: bool,
 }
@@ -41,6 +51,8 @@ pub struct Fields {
     pub name: u32,
     pub server: u32,
     pub category: u32,
+    /// Description of the server.
+    pub about: u32,
     pub description: u32,
     pub param_names: u32,
     pub param_descriptions: u32,
@@ -58,11 +70,16 @@ impl Default for Ranking {
             repeats: 0.25,
             stems: true,
             stop_words: true,
-            synonyms: 0.5,
+            synonyms: 0.6,
             typos: 0.6,
             coverage: 0.3,
             server_named: 0.2,
             fusion: 2,
+            clauses: 0.6,
+            even: 0.5,
+            server_matched: 1.2,
+            fillers: 0.25,
+            weak: 0.08,
             names_first: true,
         }
     }
@@ -85,6 +102,11 @@ impl Ranking {
             coverage: 0.0,
             server_named: 0.0,
             fusion: 0,
+            clauses: 0.0,
+            even: 0.0,
+            server_matched: 0.0,
+            fillers: 0.0,
+            weak: 0.0,
             names_first: false,
         }
     }
@@ -95,6 +117,7 @@ impl Fields {
         name: 1,
         server: 1,
         category: 1,
+        about: 1,
         description: 1,
         param_names: 1,
         param_descriptions: 1,

@@ -33,12 +33,23 @@ impl Scores {
         }
     }
 
+    pub(super) fn get(&self, document: u32) -> f32 {
+        self.by_document.get(document as usize).copied().unwrap_or_default()
+    }
+
     pub(super) fn scale(&mut self, factor: impl Fn(u32) -> f32) {
         for document in &self.used {
             if let Some(slot) = self.by_document.get_mut(*document as usize) {
                 *slot *= factor(*document);
             }
         }
+    }
+
+    /// The highest score.
+    pub(super) fn highest(&self) -> f32 {
+        let mut highest = 0.0_f32;
+        self.each(|_, score| highest = highest.max(score));
+        highest
     }
 
     /// Number of documents with a score.

@@ -8,6 +8,12 @@ use frostem::{Algorithm, Stemmer};
 const STOP_WORDS: &str = include_str!("stop_words.txt");
 /// Most sentences of a query searched on their own; the rest is one.
 const MAX_SENTENCES: usize = 32;
+/// Least words of a clause.
+const MIN_CLAUSE: usize = 2;
+/// Most ends of clauses in a sentence.
+const MAX_ENDS: usize = 64;
+/// Words between clauses.
+const JOINTS: [&str; 8] = [" and ", " then ", " or ", " after ", " before ", " while ", " so ", " but "];
 /// Least words of a sentence searched on its own.
 const MIN_SENTENCE: usize = 2;
 
@@ -160,6 +166,30 @@ pub(super) fn sentences(text: &str) -> Vec<&str> {
     if sentences.len() > 1 { sentences } else { vec![text] }
 }
 
+/// Clauses of a sentence, each with something to look for; none if it has fewer than `least` words.
+pub(super) fn clauses(sentence: &str, least: usize) -> Vec<&str> {
+    let counts = |text: &str| words(text).iter().filter(|word| !is_stop_word(word)).count();
+    if counts(sentence) < least {
+        return Vec::new();
+    }
+    let mut ends: Vec<usize> =
+        sentence.match_indices([',', ':', ';', '(', ')', '、', '，']).map(|(at, _)| at).collect();
+    ends.extend(JOINTS.iter().flat_map(|joint| sentence.match_indices(joint).map(|(at, _)| at)));
+    ends.sort_unstable();
+    ends.truncate(MAX_ENDS);
+    ends.push(sentence.len());
+    let mut clauses = Vec::new();
+    let mut start = 0;
+    for end in ends {
+        // A clause with too few words goes with the next one.
+        if let Some(clause) = sentence.get(start..end).filter(|clause| counts(clause) >= MIN_CLAUSE) {
+            clauses.push(clause);
+            start = end;
+        }
+    }
+    if clauses.len() > 1 { clauses } else { Vec::new() }
+}
+
 /// Ids for the stems of one index; each word is stemmed once.
 #[derive(Default)]
 pub(super) struct Vocabulary {
@@ -192,7 +222,7 @@ impl Vocabulary {
 
 #[cfg(test)]
 mod tests {
-    use super::{each_wide_word, sentences, words};
+    use super::{clauses, each_wide_word, sentences, words};
 
     #[test]
     fn names_and_prose_are_split_the_same_way_in_both_alphabets() {
@@ -218,6 +248,8 @@ mod tests {
     fn sentences_are_parts_with_something_to_look_for() {
         assert_eq!(sentences("Find the file. Then delete its copies!"), ["Find the file.", " Then delete its copies!"]);
         assert_eq!(sentences("Find file v1.2 please"), ["Find file v1.2 please"]);
+        assert_eq!(clauses("find the file, delete it and tell Ann", 3), ["find the file", ", delete it and tell Ann"]);
+        assert_eq!(clauses("find the file and its copies", 9), [""; 0]);
         assert_eq!(sentences("Hi. I need this: list all open invoices."), ["Hi. I need this: list all open invoices."]);
     }
 }

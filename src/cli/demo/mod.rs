@@ -20,7 +20,7 @@ use crate::config::{Config, Server, Transport};
 use crate::execution::Request;
 use crate::gateway::{Gateway, Options};
 use crate::principal::Principal;
-use crate::server::{definitions, instructions};
+use crate::server::{definitions, instructions, server_names};
 use crate::session::Session;
 
 /// The sample servers.
@@ -127,7 +127,7 @@ impl Walk {
 
     /// Context of every client: four definitions and the instructions.
     fn surface(&mut self) {
-        let definitions = definitions();
+        let definitions = definitions(&server_names(&self.gateway));
         let list = serde_json::to_string(&definitions).unwrap_or_default();
         let instructions = instructions(&self.gateway);
         let mut tokens = self.tokens("tools/list", &list);

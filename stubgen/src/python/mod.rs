@@ -131,6 +131,9 @@ impl<'s> Python<'s> {
         if !short.is_empty() {
             comments.push(short);
         }
+        if comments.is_empty() {
+            comments.extend(field.few_words(MAX_COMMENT));
+        }
         let comment = comments.join("; ");
         flat.push_str(&tail);
         let mut broken = None;

@@ -5,6 +5,8 @@ use serde_json::{Map, Value};
 use super::{Ty, get};
 use crate::text;
 
+/// Most words of a description that is a comment.
+const MAX_FEW: usize = 6;
 /// Longest list of columns in a comment.
 const MAX_COLUMNS: usize = 80;
 
@@ -73,6 +75,23 @@ impl<'a> Field<'a> {
     fn description(&self) -> Option<String> {
         let said = self.facets.iter().filter_map(|facet| get(facet, "description")?.as_str());
         said.map(text::one_line).find(|line| !line.is_empty())
+    }
+
+    /// A description of a few words that says more than the name, for a comment of at most `most` columns.
+    pub(crate) fn few_words(&self, most: usize) -> Option<String> {
+        let said = self.facets.iter().find_map(|facet| get(facet, "description")?.as_str())?;
+        if said.len() > 4 * most {
+            return None;
+        }
+        let line = text::one_line(said);
+        let line = line.trim_end_matches('.');
+        let known = self.wire.to_lowercase();
+        let says = |word: &str| {
+            let word = word.trim_matches(|c: char| !c.is_alphanumeric()).to_lowercase();
+            word.len() > 3 && !known.contains(word.trim_end_matches('s'))
+        };
+        let few = line.split(' ').count() <= MAX_FEW && text::width(line) <= most && line.split(' ').any(says);
+        (few && !line.contains('#') && !text::is_directive(&format!("#{line}"))).then(|| line.to_owned())
     }
 
     /// Description, unless it exceeds the rest of the limit for all of them.

@@ -1,0 +1,134 @@
+//! Search leads to servers that answer, and to the neighbours of a hit; files and values have no more than is to be read.
+
+use std::path::Path;
+
+use serde_json::{Value, json};
+
+use crate::client::{Era, Fence, Session};
+use crate::faulty::samples;
+
+/// Servers known from a file only: their tools are found, and say that they are offline.
+fn offline() -> Value {
+    let tool = |name: &str, description: &str, params: Value| {
+        let required: Vec<&String> = params.as_object().map(|params| params.keys().collect()).unwrap_or_default();
+        json!({"name": name, "description": description,
+               "inputSchema": {"type": "object", "properties": params, "required": required}})
+    };
+    let path = json!({"path": {"type": "string"}});
+    json!({
+        "archive": {"tools": [
+            tool("get_ticket", "Get one ticket by its id.", json!({"id": {"type": "integer"}})),
+            tool("move_parcels", "Moves parcels between depots.", json!({"from": {"type": "string"}, "to": {"type": "string", "description": "login of the agent"}})),
+            tool("weigh_parcel", "Weighs it.", json!({})),
+        ]},
+        "disk": {"tools": [
+            tool("list_allowed_directories", "Lists the folders that may be used.", json!({})),
+            tool("read_zebra", "Reads a zebra.", path.clone()),
+            tool("write_zebra", "Writes a zebra.", path),
+        ]},
+    })
+}
+
+async fn started(fence: &Fence) -> Session {
+    let config = fence.write("forge.toml", &samples());
+    let catalog = fence.write("offline.json", &offline().to_string());
+    let words = [Path::new("--config"), &config, Path::new("--catalog"), &catalog, Path::new("serve")];
+    let session = fence.connect(Era::Modern, fence.forgefs(words)).await;
+    session.ready(&["calendar", "people", "tickets"]).await;
+    session
+}
+
+#[tokio::test]
+async fn hits_say_what_answers_and_what_stands_beside_them() {
+    let fence = Fence::new();
+    let session = started(&fence).await;
+    // Query, beginning of the answer, parts of it, and what it has not.
+    for (query, start, parts, without) in [
+        (
+            json!("get_ticket"),
+            "/tickets/get_ticket.pyi  (",
+            vec!["\n/archive/get_ticket.pyi  offline  (id: int)"],
+            vec!["/calendar/"],
+        ),
+        (
+            json!("move parcels between depots"),
+            "/archive/move_parcels.pyi  offline  (from_ \"from\": str, to: str)  Moves parcels",
+            vec!["  beside it: get_ticket"],
+            vec!["/people/"],
+        ),
+        (json!("Archive"), "/archive/  3 tools", vec!["move_parcels", "weigh_parcel"], vec!["/tickets/"]),
+        (json!("/people/"), "/people/  ", vec!["list_on_call"], vec!["/tickets/"]),
+        (
+            json!(["who is on call", "move parcels", "people on call", "xqzw"]),
+            "#1\n/people/list_on_call.pyi",
+            vec!["\n#2\n/archive/move_parcels.pyi", "\n#4\nno good match for `xqzw`"],
+            vec!["beside it: list_on_call"],
+        ),
+    ] {
+        let hits = session.call("search", json!({ "query": query })).await.text;
+        assert!(hits.starts_with(start), "{query} should start with {start:?}:\n{hits}");
+        parts.iter().for_each(|part| assert!(hits.contains(part), "{query}: no {part:?} in\n{hits}"));
+        without.iter().for_each(|part| assert!(!hits.contains(part), "{query}: {part:?} in\n{hits}"));
+        let mut paths: Vec<&str> = hits.lines().filter_map(|line| line.split("  ").next()).collect();
+        paths.retain(|path| path.ends_with(".pyi"));
+        paths.sort_unstable();
+        let count = paths.len();
+        paths.dedup();
+        assert_eq!(paths.len(), count, "a hit stands once:\n{hits}");
+    }
+    session.close().await;
+}
+
+#[tokio::test]
+async fn files_have_no_more_than_is_to_be_read() {
+    let fence = Fence::new();
+    let session = started(&fence).await;
+    let root = "# paths: below the folders of list_allowed_directories\n";
+    // Path, beginning of the answer, parts of it, and what it has not.
+    for (path, start, parts, without) in [
+        ("/archive/*.pyi", "# /archive/get_ticket.pyi\n", vec!["def move_parcels"], vec!["__init__", "paths:"]),
+        ("/archive/__init__*", "# archive: 3 tools", vec!["def move_parcels"], vec![]),
+        ("/archive/move_parcels.pyi", "# archive.move_parcels", vec!["to: str,  # login of the agent"], vec![]),
+        ("/archive/weigh_parcel.md", "# archive.weigh_parcel", vec!["Weighs it."], vec!["## Errors", "## Hints"]),
+        ("/disk/read_zebra.pyi", root, vec!["def read_zebra"], vec![]),
+        ("/disk/read_zebra.d.ts", &root.replace('#', "//"), vec!["read_zebra"], vec![]),
+        ("/disk/*_zebra.pyi", "# /disk/read_zebra.pyi\n# paths: ", vec!["write_zebra.pyi\n# disk"], vec![]),
+        ("/disk/list_allowed_directories.pyi", "# disk.list_allowed_directories", vec![], vec!["paths:"]),
+        ("/forge.d.ts", "// ", vec!["declare const archive: ForgeServer, calendar: ForgeServer, "], vec![]),
+    ] {
+        let text = session.call("cat", json!({ "path": path })).await.text;
+        assert!(text.starts_with(start), "{path} should start with {start:?}:\n{text}");
+        parts.iter().for_each(|part| assert!(text.contains(part), "{path}: no {part:?} in\n{text}"));
+        without.iter().for_each(|part| assert!(!text.contains(part), "{path}: {part:?} in\n{text}"));
+    }
+    session.close().await;
+}
+
+#[tokio::test]
+async fn a_text_is_written_as_it_is_unless_it_could_be_taken_for_another_value() {
+    let fence = Fence::new();
+    let session = fence.serve("").await;
+    for (text, is_plain) in [
+        ("plain text", true),
+        ("two\nlines, \"quoted\" \u{e4}", true),
+        ("a\tb\n", true),
+        ("42", false),
+        ("null", false),
+        ("{\"a\": 1}", false),
+        ("\"quoted\"", false),
+        ("", false),
+        (" ", false),
+        (" indented", false),
+        ("a\n--- output\nb", false),
+        ("note: it is not", false),
+        ("\u{1b}[0m", false),
+    ] {
+        let value = json!(text);
+        for (language, code) in [("javascript", format!("return {value}")), ("starlark", value.to_string())] {
+            let answer = session.call("execute", json!({"language": language, "code": code})).await;
+            let expected = if is_plain { text.to_owned() } else { value.to_string() };
+            assert_eq!(answer.text.trim_end_matches('\n'), expected.trim_end_matches('\n'), "{language}: {text:?}");
+        }
+    }
+    session.close().await;
+}
