@@ -350,7 +350,7 @@ async fn progress_and_logs_of_servers_reach_the_client() {
             let options = PeerRequestOptions::no_options().with_meta(meta);
             let sent = service.send_request_with_option(request, options).await.expect("sent");
             let answer = serde_json::to_string(&sent.await_response().await.expect("answered")).expect("JSON");
-            assert!(answer.contains(r#"\"error\""#), "{at}: the server was not told the level: {answer}");
+            assert!(answer.contains(r#""text":"error""#), "{at}: the server was not told the level: {answer}");
             // The client's own handlers run concurrently.
             let heard = client.heard_until(|heard| {
                 let logs = heard.iter().filter(|line| line.starts_with("log ")).count();

@@ -57,7 +57,7 @@ fn cases() -> Vec<Case> {
 fn judge(case: &Case, answer: &str, is_error: bool) -> Result<(), String> {
     let fault = |what: &str| Err(format!("{}: {what}, wanted {:?}, got {answer:?}", case.name, case.expected));
     if let Some(value) = case.expected.strip_prefix("value ") {
-        let wanted = serde_json::from_str(value).expect("an expected value is JSON");
+        let wanted: serde_json::Value = serde_json::from_str(value).expect("an expected value is JSON");
         return if !is_error && value_of(answer) == wanted { Ok(()) } else { fault("another value") };
     }
     if !is_error {
