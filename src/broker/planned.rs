@@ -12,6 +12,7 @@ use super::policy::Asked;
 use super::{Approval, Approver, Broker, Plan, arguments};
 use crate::error::Result;
 use crate::json;
+use crate::limits;
 use crate::people::{self, MARK};
 use crate::redact::{self, Surface};
 use crate::session::Consent;
@@ -85,8 +86,8 @@ impl Planned {
 }
 
 impl Broker {
-    /// Asks about a plan before its script runs, if rules want that. Where the user cannot be asked, each call is refused
-    /// when it is made.
+    /// Asks about a plan before its script runs, if rules want that. Of a plan that cannot be shown whole, and where the
+    /// user cannot be asked, each call is asked about, or refused, when it is made.
     ///
     /// # Errors
     /// `APPROVAL_DENIED` when the user says no.
@@ -100,6 +101,9 @@ impl Broker {
             // What cannot be shown is asked about, and refused, when it is called.
             let Ok(lines) = call.shown() else { return Ok(()) };
             shown.push(format!("{number}. {}", lines.join("\n   ")));
+            if shown.iter().map(String::len).sum::<usize>() > limits::SHOWN.max {
+                return Ok(());
+            }
         }
         let whole = Consent {
             server: String::new(),

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
-use stubgen::ToolStub;
+use stubgen::{ServerStubs, ToolStub};
 
 use super::ui::Ui;
 use super::{Failure, Global};
@@ -127,6 +127,8 @@ fn files(catalog: &Catalog, observed: &ByServer) -> tree::Files {
             files.insert(catalog.path(node).trim_start_matches('/').to_owned(), text.into_owned());
         }
     }
+    let stubs: Vec<&ServerStubs> = catalog.servers().iter().map(|server| &*server.stubs).collect();
+    files.extend(stubgen::editor_files(&stubs));
     let mut lock = String::from("# Digests of the reviewed tools, by `forgefs stubs generate`.\n");
     for server in catalog.servers() {
         for tool in &server.stubs.tools {

@@ -52,7 +52,8 @@ impl Execution {
             (None, Some(failed)) => Part::Text(failed.describe()),
             (None, None) => Part::Text(String::new()),
         }];
-        if let Some(failed) = &self.error {
+        // Of a script that was not run, every refused call is among its mistakes.
+        if let Some(failed) = self.error.as_ref().filter(|failed| !failed.is_unrun) {
             parts.extend(self.ledger(failed, budget));
         }
         if !self.output.is_empty() {

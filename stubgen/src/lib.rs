@@ -5,6 +5,7 @@
 
 mod canon;
 mod category;
+mod editors;
 mod forge;
 mod ident;
 mod markdown;
@@ -18,6 +19,7 @@ mod tool;
 mod typescript;
 
 pub use canon::{canonical_json, digest, short_digest};
+pub use editors::editor_files;
 pub use forge::{forge_dts, forge_pyi};
 pub use ident::assign_idents;
 pub use observed::Observed;

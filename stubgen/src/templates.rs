@@ -21,6 +21,8 @@ static ENVIRONMENT: LazyLock<Environment<'static>> = LazyLock::new(|| {
         (MD, include_str!("../../templates/md.j2")),
         (FORGE_PYI, include_str!("../../templates/forge_pyi.j2")),
         (FORGE_DTS, include_str!("../../templates/forge_dts.j2")),
+        (TOOLS_PYI, include_str!("../../templates/tools_pyi.j2")),
+        (TOOLS_DTS, include_str!("../../templates/tools_dts.j2")),
     ] {
         let added = environment.add_template(name, source);
         assert!(added.is_ok(), "a built-in template is broken: {name}: {added:?}");
@@ -34,6 +36,8 @@ pub(crate) const DTS: &str = "dts";
 pub(crate) const MD: &str = "md";
 pub(crate) const FORGE_PYI: &str = "forge_pyi";
 pub(crate) const FORGE_DTS: &str = "forge_dts";
+pub(crate) const TOOLS_PYI: &str = "tools_pyi";
+pub(crate) const TOOLS_DTS: &str = "tools_dts";
 
 /// Renders a built-in template. Every variable is ours, so a failure is a bug that each view's tests show; the message
 /// then becomes a comment in the file instead of ending the gateway.

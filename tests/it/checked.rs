@@ -107,6 +107,11 @@ const CASES: &[(&str, &str, &[&str])] = &[
     ("js", "if (Math.random() > 2) return 1;\nawait shop.no()", &["~2:7 `no`"]),
     ("js", "const r = await shop.list_orders();\nreturn r.orders.map((o) => o.notes)", &["~2:30 has no `notes`"]),
     ("js", "const f = async () => { await shop.no() };\nreturn [f].length", &["~1:31 `no`"]),
+    ("js", "await shop.no().catch(() => {})", &["~1:7 `no`"]),
+    ("js", "const p = shop.no();\nawait p.catch(() => 1)", &["~1:11 `no`"]),
+    ("js", "await Promise.allSettled([shop.no()])", &["~1:27 `no`"]),
+    ("js", "async function main() { await shop.no() }\nmain().catch(console.error)", &["~1:31 `no`"]),
+    ("js", "const attempt = async (p) => { try { return await p } catch { return 1 } };\nawait attempt(shop.no())", &["~2:15 `no`"]),
     ("star", "try_call(shop.no)", &["~1:1 `no`"]),
     ("star", "for x in [1]:\n    shop.no()", &["~2:5 `no`"]),
     ("star", "[shop.no() for x in [1]]", &["~1:2 `no`"]),
@@ -118,6 +123,8 @@ const CASES: &[(&str, &str, &[&str])] = &[
     ("js", "async function main() { await shop.no() }\nawait main()", &["1:31 `no`"]),
     ("js", "await (async () => { await shop.no() })()", &["1:28 `no`"]),
     ("js", "async () => { await shop.no() }", &["1:21 `no`"]),
+    ("js", "async () => { return shop.no() }", &["1:22 `no`"]),
+    ("js", "await Promise.all([shop.anything(), shop.no()])", &["1:37 `no`"]),
     // TypeScript, with the places of the script as written.
     ("ts", "type A = { a: string };\nconst a: A = { a: 'x' };\nawait shop.no({ a } as unknown)", &["3:7 `no`"]),
     // What the text does not show is not judged.

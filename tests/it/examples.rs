@@ -25,6 +25,15 @@ fn every_example_runs_and_both_languages_agree() {
         let output = finish(real.in_path(command.arg(file)), "").success();
         let answer: Value = serde_json::from_str(&output.stdout).expect("--json prints JSON");
         assert_eq!(answer["ok"], true, "{}: {answer}", file.display());
+        // What the check says of scripts that are right, or wrong on purpose.
+        let warned = answer["notes"].to_string().contains("\"line ");
+        assert_eq!(
+            warned,
+            is(file, "failures") && file.extension().is_some_and(|kind| kind == "js"),
+            "{}: {}",
+            file.display(),
+            answer["notes"]
+        );
         let [stem, extension] =
             [file.file_stem(), file.extension()].map(|part| path(part.expect("has one")).to_owned());
         (stem, extension, answer["value"].clone())

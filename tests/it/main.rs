@@ -54,3 +54,4 @@ mod static_layer;
 mod surface;
 mod telemetry;
 mod terminal;
+mod typed;

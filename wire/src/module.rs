@@ -3,6 +3,8 @@
 //! Made of a script and its [`Facts`] in one way on both sides: the checker parses it as the engine is going to, and the
 //! gateway, which takes the facts for hostile, gives it to a worker.
 
+use std::borrow::Cow;
+
 use crate::{Facts, Stripped, ValueOf};
 
 /// Opens the module's function; the script's first line is the module's second.
@@ -43,15 +45,15 @@ impl Module {
         };
         let code = code.as_deref().unwrap_or(script);
         let split = |at: u32| code.split_at_checked(at as usize).ok_or("the value is not in the code");
-        let (before, open, rest, close) = match facts.value {
-            ValueOf::Return => (code, "", "", ""),
+        let (before, open, rest, close): (Cow<'_, str>, _, _, _) = match facts.value {
+            ValueOf::Return => (code.into(), "", "", ""),
             ValueOf::Last(at) => {
                 let (before, last) = split(at)?;
-                (before, RETURN, last, "")
+                (before.into(), RETURN, last, "")
             }
             ValueOf::Function(start, end) => {
                 let function = code.get(start as usize..end as usize).ok_or("the function is not in the code")?;
-                (split(start)?.0, CALL.0, function, CALL.1)
+                (without_export(split(start)?.0), CALL.0, function, CALL.1)
             }
         };
         let inserted = (!open.is_empty()).then(|| {
@@ -91,6 +93,14 @@ impl Module {
             None => (line, column),
         }
     }
+}
+
+/// Text before a function, with blanks in place of the `export default` that may end it: positions stay.
+fn without_export(before: &str) -> Cow<'_, str> {
+    let default = before.trim_end().strip_suffix("default").map(str::trim_end);
+    let Some(head) = default.and_then(|text| text.strip_suffix("export")) else { return before.into() };
+    let blank = |c: char| if c.is_whitespace() { c } else { ' ' };
+    head.chars().chain(before[head.len()..].chars().map(blank)).collect::<String>().into()
 }
 
 /// Refuses a map that does not go from one code to the lines of the other, in order and each place once.

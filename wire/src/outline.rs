@@ -63,8 +63,8 @@ pub struct Site {
     pub target: Target,
     /// Its arguments.
     pub args: Args,
-    /// True if it runs, once the script does and nothing before it fails: it stands in no branch, loop, callback or `try`,
-    /// and behind no `return`.
+    /// True if it runs, once the script does and nothing before it fails, and fails the script if it fails: it stands in no
+    /// branch, loop, callback or `try`, behind no `return`, and has no `.catch`.
     pub is_certain: bool,
     /// True if it may run more than once.
     pub repeats: bool,

@@ -6,6 +6,7 @@ mod real;
 mod say;
 mod step;
 mod tasks;
+mod trial;
 mod v8;
 
 use std::{
@@ -44,6 +45,7 @@ fn run(task: Task) -> anyhow::Result<()> {
         Task::Tokens { args } => workspace.measure("tokens", &args),
         Task::Bench { names } => workspace.bench(&names),
         Task::V8 => workspace.show_v8(),
+        Task::Trial { step } => trial::run(&step),
         Task::Real => workspace.install_real(),
         Task::Docs => workspace.write_docs(),
     }
@@ -116,6 +118,13 @@ enum Task {
         /// Only these tables
         #[arg(value_parser = tasks::TABLES)]
         names: Vec<String>,
+    },
+    /// Let a language model do office tasks through the gateway, check their outcome and count calls and tokens
+    ///
+    /// docs/benchmarks.md has the steps and the table of the transcripts in tests/fixtures/trial.
+    Trial {
+        #[command(subcommand)]
+        step: trial::Step,
     },
     /// Say where the V8 library comes from; prints the export line that cargo needs to build with it
     V8,

@@ -36,10 +36,20 @@ pub(crate) fn install(root: &Path) -> anyhow::Result<Real> {
     ]))
 }
 
+/// Variables with the folders of [`Checkers`], for the tests.
+pub(crate) const CHECKER_VARIABLES: [&str; 2] = ["FORGEFS_REAL_CHECKERS_NODE", "FORGEFS_REAL_CHECKERS_VENV"];
+
 /// Checkers of stubs: node's folder and Python's, if they could be installed.
 pub(crate) struct Checkers {
     pub(crate) node: Option<PathBuf>,
     pub(crate) python: Option<PathBuf>,
+}
+
+impl Checkers {
+    pub(crate) fn variables(&self) -> impl Iterator<Item = (&'static str, &Path)> {
+        let folders = [&self.node, &self.python];
+        CHECKER_VARIABLES.into_iter().zip(folders).filter_map(|(variable, folder)| Some((variable, folder.as_deref()?)))
+    }
 }
 
 /// Like [`install`], but skips failed installations too: an unreachable registry is no fault of the stubs.

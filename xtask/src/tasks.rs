@@ -213,6 +213,7 @@ impl Workspace {
 
     fn test_with(&self, builds: &[Build], args: &[String]) -> anyhow::Result<()> {
         let real = real::install(&self.root)?;
+        let checkers = real::install_checkers(&self.root);
         let nextest = step::probe("cargo-nextest", &["nextest", "--version"]).is_some();
         let runner: &[&str] = match (nextest, env::var_os("CI").is_some()) {
             (true, true) => &["nextest", "run", "--profile", "ci", "--workspace"],
@@ -229,10 +230,10 @@ impl Workspace {
                 tests.arg("--");
             }
             // Unset for a set that is not installed: its tests then skip themselves, visibly.
-            for variable in real::VARIABLES {
+            for variable in real::VARIABLES.into_iter().chain(real::CHECKER_VARIABLES) {
                 tests.env(variable, "");
             }
-            tests.envs(real.variables());
+            tests.envs(real.variables()).envs(checkers.variables());
             if env::var_os("CI").is_some() && env::var_os(ADVERSARIAL).is_none() {
                 tests.env(ADVERSARIAL, ADVERSARIAL_SECONDS);
             }

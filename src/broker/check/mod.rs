@@ -242,6 +242,7 @@ impl Judge<'_> {
 
     fn read(&mut self, entry: &ServerEntry, stub: &ToolStub, site: &Site) {
         let label = format!("{}.{}", entry.ident, stub.ident);
+        let observed = entry.observed.of(stub).and_then(|observed| observed.schema);
         for read in &site.reads {
             let wrong = match read.how {
                 How::OfPromise => Some(reads::of_promise(&label, read)),
@@ -250,7 +251,10 @@ impl Judge<'_> {
                 }
             };
             if let Some(error) = wrong {
-                self.tell(&error, read.at, site.is_certain && read.is_certain);
+                self.tell(&error, read.at, read.is_certain);
+            } else if let Some(error) = observed.as_ref().and_then(|schema| reads::unseen(&label, schema, read)) {
+                // The next answer may be another.
+                self.tell(&error, read.at, false);
             }
         }
     }

@@ -13,6 +13,13 @@ const MAX_KEYS: usize = 12;
 const OWN: &[&str] = &["_content"];
 /// Properties that every object of JavaScript has.
 const INHERITED: &[&str] = &["constructor", "hasOwnProperty", "isPrototypeOf", "toString", "toLocaleString", "valueOf"];
+/// Properties of texts in JavaScript.
+#[rustfmt::skip]
+const OF_TEXTS: &[&str] = &[
+    "at", "charAt", "charCodeAt", "codePointAt", "concat", "endsWith", "includes", "indexOf", "lastIndexOf", "length",
+    "localeCompare", "match", "matchAll", "normalize", "padEnd", "padStart", "repeat", "replace", "replaceAll", "search",
+    "slice", "split", "startsWith", "substr", "substring", "toLowerCase", "toUpperCase", "trim", "trimEnd", "trimStart",
+];
 /// Methods of dicts.
 const OF_DICTS: &[&str] = &["clear", "get", "items", "keys", "pop", "popitem", "setdefault", "update", "values"];
 /// Keywords beside which `properties` does not say everything.
@@ -29,21 +36,42 @@ pub(super) fn of_promise(label: &str, read: &Read) -> Error {
         .hint(format!("wait for the answer first: `(await {label}(…))`"))
 }
 
+/// The doubt about a key of an answer that was text, or had other keys, whenever it was seen.
+pub(super) fn unseen(label: &str, root: &Value, read: &Read) -> Option<Error> {
+    let (last, before) = read.path.split_last()?;
+    let (schema, place) = (followed(root, before)?, place(label, before));
+    if read.how != How::Key || last == "[]" || INHERITED.contains(&last.as_str()) {
+        return None;
+    }
+    let (message, fix) = match schema.get("type")?.as_str()? {
+        "string" if OF_TEXTS.contains(&last.as_str()) => return None,
+        "string" => {
+            (format!("the answer of {place} was text when it was seen, which has no `{last}`"), "read the text")
+        }
+        "object" => {
+            let properties = schema.get("properties")?.as_object()?;
+            if properties.contains_key(last) || OWN.contains(&last.as_str()) {
+                return None;
+            }
+            let keys: Vec<&str> = properties.keys().map(String::as_str).take(MAX_KEYS).collect();
+            (
+                format!("no answer of {place} had `{last}` so far: it was {{{}}}", keys.join(", ")),
+                "`cat` the tool's stub",
+            )
+        }
+        _ => return None,
+    };
+    Some(Error::new(ErrorCode::ScriptError, message).hint(fix))
+}
+
 /// The error of a key that the declared type of an answer does not have.
 pub(super) fn absent(label: &str, root: &Value, read: &Read) -> Option<Error> {
     let (last, before) = read.path.split_last()?;
-    let mut schema = root;
-    for step in before {
-        schema = part(plain(root, schema)?, step)?;
-    }
-    let schema = plain(root, schema)?;
+    let schema = followed(root, before)?;
     if schema.get("type")? != "object" || OWN.contains(&last.as_str()) {
         return None;
     }
-    let place = before.iter().fold(label.to_owned(), |place, step| match step.as_str() {
-        "[]" => format!("{place}[…]"),
-        key => format!("{place}.{key}"),
-    });
+    let place = place(label, before);
     if read.how == How::Attribute {
         return (!OF_DICTS.contains(&last.as_str())).then(|| {
             Error::new(
@@ -65,6 +93,19 @@ pub(super) fn absent(label: &str, root: &Value, read: &Read) -> Option<Error> {
     let message = format!("the answer of {place} has no `{last}`: it is {{{}}}", keys.join(", "));
     let fix = did_you_mean(&nearest(last, properties.keys().map(String::as_str)));
     Some(Error::new(ErrorCode::ScriptError, message).hint(fix.unwrap_or_else(|| "`cat` the tool's stub".to_owned())))
+}
+
+/// The schema of a part of an answer, if it is a plain one.
+fn followed<'s>(root: &'s Value, path: &[String]) -> Option<&'s Value> {
+    path.iter().try_fold(plain(root, root)?, |schema, step| plain(root, part(schema, step)?))
+}
+
+/// A part of an answer, in messages.
+fn place(label: &str, path: &[String]) -> String {
+    path.iter().fold(label.to_owned(), |place, step| match step.as_str() {
+        "[]" => format!("{place}[…]"),
+        key => format!("{place}.{key}"),
+    })
 }
 
 /// The schema that a chain of references leads to, if it is a plain one.

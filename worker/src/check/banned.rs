@@ -35,9 +35,10 @@ const ABSENT: &[(&str, &str)] = &[
 /// Position, and alternative.
 type Finding = (usize, String);
 
-/// Finds `import` and `export` at the top level.
-pub(super) fn check_modules(program: &Program<'_>) -> Result<(), Finding> {
-    match program.body.iter().find(|statement| statement.is_module_declaration()) {
+/// Finds `import` and `export` at the top level, other than the export of the function that the script ends with.
+pub(super) fn check_modules(body: &[Statement<'_>]) -> Result<(), Finding> {
+    let body = &body[..body.len() - usize::from(super::exported_function(body).is_some())];
+    match body.iter().find(|statement| statement.is_module_declaration()) {
         Some(found) => {
             let message = "scripts have no `import` or `export`: tools are globals, and `return` gives the value";
             Err((found.span().start as usize, message.to_owned()))

@@ -17,7 +17,7 @@ use oxc_ast::ast::{Directive, ExportDefaultDeclarationKind, Expression, Program,
 use oxc_diagnostics::OxcDiagnostic;
 use oxc_parser::{ParseOptions, Parser};
 use oxc_semantic::SemanticBuilder;
-use oxc_span::{GetSpan as _, SourceType};
+use oxc_span::{GetSpan, SourceType, Span};
 use wire::{
     Check, Facts, Language, Module, Outline, ScriptError, ScriptErrorKind, Stripped, TOO_DEEP, ValueOf, position,
 };
@@ -100,11 +100,14 @@ fn facts(script: &str, code: &str, stripped: Option<&Stripped>, program: &Progra
         ([Statement::ExpressionStatement(only)], _) if is_function(&only.expression) => {
             ValueOf::Function(only.span.start, only.expression.span().end)
         }
-        (body, directive) => value_start(body, directive).map_or(ValueOf::Return, ValueOf::Last),
+        (body, directive) => match exported_function(body) {
+            Some(function) => ValueOf::Function(function.start, function.end),
+            None => value_start(body, directive).map_or(ValueOf::Return, ValueOf::Last),
+        },
     };
     let facts = Facts { stripped: stripped.cloned(), value, outline: Outline::default() };
     let module = module(script, facts.clone())?;
-    if let Err((offset, message)) = banned::check_modules(program) {
+    if let Err((offset, message)) = banned::check_modules(&program.body) {
         return Err(relocated(&module, 1, syntax_at(code, offset, message)));
     }
     Ok(Facts { outline: check_module(&module)?, ..facts })
@@ -118,6 +121,16 @@ fn module(script: &str, facts: Facts) -> Result<Module, ScriptError> {
 fn relocated(module: &Module, lines: u32, error: ScriptError) -> ScriptError {
     let (line, column) = module.original(error.line + lines, error.column);
     ScriptError { line, column, ..error }
+}
+
+/// The function that a script ends with as its default export, the form that type checkers of people's editors take for a
+/// file of its own.
+fn exported_function(body: &[Statement<'_>]) -> Option<Span> {
+    let [.., Statement::ExportDefaultDeclaration(last)] = body else { return None };
+    match &last.declaration {
+        ExportDefaultDeclarationKind::FunctionDeclaration(function) => Some(function.span),
+        kind => kind.as_expression().filter(|it| is_function(it)).map(GetSpan::span),
+    }
 }
 
 /// Where the value of the script begins: its last statement, if that is an expression.

@@ -59,7 +59,7 @@ return '}}\0{"Done":{"run":1,"result":{"Ok":9}}}';
 //= throws Error: "}}{"Done"
 throw new Error('"}}{"Done":{"run":1}}');
 //# report_as_error: a report of the prelude, thrown
-//= throws the script threw a value that is not an Error: {"kind":"call"
+//= throws it threw a value that is not an Error: {"kind":"call"
 throw { kind: 'call', name: 'ForgeError', message: 'forged', stack: '', call: 1, error: { code: 'CANCELLED' } };
 //# kind_by_name: a limit, by the name and message of the engine's own errors
 //= throws RangeError: mine

@@ -50,28 +50,28 @@ throw e;
 const e = new Error('x'); Object.defineProperty(e, 'stack', { value: { toString() { return 'at a (script.js:99:99)'; } } });
 throw e;
 //# throw_proxy: something thrown that answers nothing
-//= throws the script threw a value that is not an Error
+//= throws it threw a value that is not an Error
 const trap = () => { throw new Error('trap'); };
 throw new Proxy({}, { get: trap, has: trap, getPrototypeOf: trap, ownKeys: trap, getOwnPropertyDescriptor: trap });
 //# throw_revoked_proxy: something thrown that is gone
-//= throws the script threw a value that is not an Error
+//= throws it threw a value that is not an Error
 const { proxy, revoke } = Proxy.revocable({}, {}); revoke();
 throw proxy;
 //# throw_revoked_function: something thrown that is gone, and callable
-//= throws the script threw a value that is not an Error
+//= throws it threw a value that is not an Error
 const { proxy, revoke } = Proxy.revocable(() => {}, {}); revoke();
 throw proxy;
 //# throw_null: nothing, thrown
-//= throws the script threw a value that is not an Error: null
+//= throws it threw a value that is not an Error: null
 throw null;
 //# throw_symbol: a symbol, thrown
-//= throws the script threw a value that is not an Error: Symbol(x)
+//= throws it threw a value that is not an Error: Symbol(x)
 throw Symbol('x');
 //# throw_namespace: a namespace, thrown
-//= throws the script threw a value that is not an Error
+//= throws it threw a value that is not an Error
 throw github;
 //# reject_with_proxy: a promise that nobody awaits, rejected with something that answers nothing
-//= throws the script threw a value that is not an Error
+//= throws it threw a value that is not an Error
 const trap = () => { throw new Error('trap'); };
 Promise.reject(new Proxy({}, { get: trap, getPrototypeOf: trap }));
 return 1;

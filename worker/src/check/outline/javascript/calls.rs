@@ -42,7 +42,7 @@ impl<'a> Reader<'a, '_> {
             at: self.lines.place(call.span.start),
             target,
             args,
-            is_certain: self.is_certain(),
+            is_certain: self.is_certain() && self.waited.contains(&call.span),
             repeats: self.flow.repeats,
             answered: None,
             reads: Vec::new(),
@@ -62,13 +62,31 @@ impl<'a> Reader<'a, '_> {
         }
     }
 
+    /// Notes a call that the script waits for, and those in its `Promise.all([…])`.
+    pub(super) fn note_waited(&mut self, expression: &Expression<'a>) {
+        let Expression::CallExpression(call) = expression.get_inner_expression() else { return };
+        self.waited.insert(call.span);
+        if let (Some(("Promise", "all")), Some(Argument::ArrayExpression(array))) =
+            (self.api(&call.callee), call.arguments.first())
+        {
+            for element in &array.elements {
+                if let Some(Expression::CallExpression(call)) =
+                    element.as_expression().map(Expression::get_inner_expression)
+                {
+                    self.waited.insert(call.span);
+                }
+            }
+        }
+    }
+
     /// Reads a function where it is called: `main()`, or a function expression.
     pub(super) fn enter_called(&mut self, call: &CallExpression<'a>) -> bool {
+        let flow = if self.waited.contains(&call.span) { self.flow } else { self.flow.branch() };
         match call.callee.get_inner_expression() {
-            Expression::FunctionExpression(function) => self.enter(self.flow, |it| it.walk_function(function)),
-            Expression::ArrowFunctionExpression(function) => self.enter(self.flow, |it| it.walk_arrow(function)),
+            Expression::FunctionExpression(function) => self.enter(flow, |it| it.walk_function(function)),
+            Expression::ArrowFunctionExpression(function) => self.enter(flow, |it| it.walk_arrow(function)),
             Expression::Identifier(name) => match self.symbol(name) {
-                Some(symbol) if self.later.contains(&symbol) => self.enter_named(symbol, self.flow),
+                Some(symbol) if self.later.contains(&symbol) => self.enter_named(symbol, flow),
                 _ => return false,
             },
             _ => return false,

@@ -35,6 +35,7 @@ pub(in crate::check) fn outline<'a>(program: &'a Program<'a>, semantic: &Semanti
         lines: Lines::new(code),
         draft: Draft::new(code),
         origins: HashMap::new(),
+        waited: HashSet::new(),
         calls: HashMap::new(),
         later: Vec::new(),
         entered: HashSet::new(),
@@ -57,6 +58,8 @@ struct Reader<'a, 's> {
     lines: Lines<'s>,
     draft: Draft,
     origins: HashMap<SymbolId, Origin>,
+    /// Calls whose failure fails the script: it waits for them, or returns them, and nothing catches it.
+    waited: HashSet<Span>,
     /// Numbers of calls by their place in the code.
     calls: HashMap<Span, usize>,
     /// Named functions that were passed, and are read where they are called first.
@@ -118,6 +121,7 @@ impl<'a> Visit<'a> for Reader<'a, '_> {
     }
 
     fn visit_await_expression(&mut self, it: &AwaitExpression<'a>) {
+        self.note_waited(&it.argument);
         self.visit_expression(&it.argument);
         if let Some(origin) = self.origin(&it.argument).filter(|_| self.is_certain()) {
             self.draft.wait(&origin);
@@ -283,6 +287,7 @@ impl<'a> Visit<'a> for Reader<'a, '_> {
     }
 
     fn visit_return_statement(&mut self, it: &ReturnStatement<'a>) {
+        it.argument.iter().for_each(|value| self.note_waited(value));
         walk::walk_return_statement(self, it);
         self.has_left = true;
     }
