@@ -31,6 +31,9 @@ const OFFER_SHARE: f32 = 0.5;
 /// One hit in this many may be a resource or prompt.
 const OFFER_PART: usize = 4;
 
+/// A hit's rank in each query that found it, with the number of the query.
+type Ranks = Vec<(u16, usize)>;
+
 /// Share of its score that a hit of a server that does not answer counts with.
 const SILENT_SHARE: f32 = 0.5;
 /// Most hits of a query that nothing matches well.
@@ -348,7 +351,7 @@ impl Catalog {
     ) -> Result<Hits<'_>, Halt> {
         let folder = self.folder(path, meter)?;
         let mut positions: HashMap<usize, usize> = HashMap::new();
-        let mut fused: Vec<(Found<'_>, Vec<(u16, usize)>, f32)> = Vec::new();
+        let mut fused: Vec<(Found<'_>, Ranks, f32)> = Vec::new();
         let mut weak = Vec::with_capacity(queries.len());
         for (number, query) in queries.iter().enumerate() {
             let (hits, is_weak) = self.find(query, limit, folder, meter)?;
@@ -366,7 +369,7 @@ impl Catalog {
         }
         // Stable: ties, such as the first hits of all queries, keep the order of the queries.
         fused.sort_by(|a, b| b.2.total_cmp(&a.2));
-        let numbers = |mut queries: Vec<(u16, usize)>| {
+        let numbers = |mut queries: Ranks| {
             queries.sort_unstable();
             queries.into_iter().map(|(_, number)| number).collect()
         };
