@@ -37,6 +37,9 @@ pub fn short_digest(text: &str) -> String {
     hex
 }
 
+/// Deepest indentation, in spaces: a hostile definition nests to make a stub of hundreds of times its size.
+const MAX_INDENT: usize = 40;
+
 /// Pretty-printed JSON with sorted keys, for people; invisible characters are escaped, so that a reviewer sees them.
 pub(crate) fn pretty_json(value: &Value) -> String {
     let mut out = String::new();
@@ -48,7 +51,7 @@ pub(crate) fn pretty_json(value: &Value) -> String {
 fn write_pretty(out: &mut String, value: &Value, indent: usize) {
     let line = |out: &mut String, indent: usize| {
         out.push('\n');
-        out.extend(std::iter::repeat_n(' ', indent));
+        out.extend(std::iter::repeat_n(' ', indent.min(MAX_INDENT)));
     };
     match value {
         Value::Array(items) if items.iter().any(|item| item.is_array() || item.is_object()) => {
@@ -164,4 +167,20 @@ fn write_string(out: &mut String, text: &str) {
     }
     out.push_str(&text[clean..]);
     out.push('"');
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn deep_nesting_is_laid_out_within_a_multiple_of_its_size() {
+        for depth in [1, 20, 100, 120] {
+            let text = format!("{}{}", "[".repeat(depth), "]".repeat(depth));
+            let value: Value = serde_json::from_str(&text).expect("JSON");
+            let pretty = pretty_json(&value);
+            assert!(pretty.len() <= 50 * text.len(), "{} for {depth}", pretty.len());
+            assert_eq!(serde_json::from_str::<Value>(&pretty).expect("JSON"), value);
+        }
+    }
 }
