@@ -200,7 +200,7 @@ impl Gateway {
         self.warming.store(Some(Arc::new(Task::spawn(async move { pool.keep_warm().await }))));
     }
 
-    /// Saves the observed shapes of every server, for [`SAVING`] at most. Before the end: they are saved with a delay.
+    /// Saves the observed shapes of every server, for two seconds at most. Before the end: they are saved with a delay.
     pub async fn save_observed(&self) {
         let _ = tokio::time::timeout(SAVING, self.fleet.save_observed()).await;
     }
