@@ -293,12 +293,8 @@ impl Broker {
 
     /// Steps 4 and 5: decides about a call. `taint` is that of the execution when the call was dispatched.
     async fn admit(&self, call: &mut Call<'_>, asked: &Asked<'_>, taint: TaintSnapshot) -> Result<Admitted> {
-        let mut reasons = policy::decide(&self.context.rules, asked, &taint)?;
         let rules = (self.context.rules_now)();
-        if !Arc::ptr_eq(&rules, &self.context.rules) {
-            let more = policy::decide_anew(&rules, asked, &taint)?;
-            reasons.extend(more.into_iter().filter(|reason| !reasons.contains(reason)).collect::<Vec<_>>());
-        }
+        let reasons = self.decide(&rules, asked, &taint)?;
         call.admitted(match reasons.is_empty() {
             true => Verdict::Allowed,
             false if self.is_dry => Verdict::WouldAsk(policy::all_of(&reasons)),
@@ -310,6 +306,16 @@ impl Broker {
         let is_planned = self.is_dry && !(reasons.is_empty() && asked.is_read());
         let is_vouched = (asked.stub.is_some() && asked.entry.is_pinned) || !reasons.is_empty();
         Ok(Admitted { is_planned, is_vouched, rules, taint, reasons })
+    }
+
+    /// Reasons to ask the user, by the rules that the execution began with and those in force now.
+    fn decide(&self, rules: &Arc<Rules>, asked: &Asked<'_>, taint: &TaintSnapshot) -> Result<Vec<Reason>> {
+        let mut reasons = policy::decide(&self.context.rules, asked, taint)?;
+        if !Arc::ptr_eq(rules, &self.context.rules) {
+            let more = policy::decide_anew(rules, asked, taint)?;
+            reasons.extend(more.into_iter().filter(|reason| !reasons.contains(reason)).collect::<Vec<_>>());
+        }
+        Ok(reasons)
     }
 
     /// Decides again just before the call is sent: approval, payment and waiting for a slot take time.

@@ -3,7 +3,8 @@
 //! It covers the planned calls of tools with `approval = "plan"`: each as often as its text calls it, with the arguments that
 //! the user saw. What a checker says is not trusted: the broker compares each call, and asks about one beyond the plan.
 
-use serde_json::{Map, Value};
+use serde::Serialize;
+use serde_json::{Map, Value, json};
 use stubgen::ToolStub;
 use wire::{Args, Known, Site};
 
@@ -19,7 +20,7 @@ use crate::session::Consent;
 use crate::upstream::Operation;
 
 /// One planned call, or several alike.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize)]
 pub(crate) struct Planned {
     /// The tool, and the rule that asks.
     consent: Consent,
@@ -96,32 +97,37 @@ impl Broker {
         if planned.is_empty() || self.is_dry || self.context.approver == Approver::Operator {
             return Ok(());
         }
-        let mut shown = Vec::new();
+        let (mut shown, mut bytes) = (Vec::new(), 0);
         for (call, number) in planned.iter().zip(1..) {
             // What cannot be shown is asked about, and refused, when it is called.
             let Ok(lines) = call.shown() else { return Ok(()) };
-            shown.push(format!("{number}. {}", lines.join("\n   ")));
-            if shown.iter().map(String::len).sum::<usize>() > limits::SHOWN.max {
+            let lines = format!("{number}. {}", lines.join("\n   "));
+            bytes += lines.len();
+            if bytes > limits::SHOWN.max {
                 return Ok(());
             }
+            shown.push(lines);
         }
+        let about = plan.to_string();
         let whole = Consent {
             server: String::new(),
             origin: "".into(),
             tool: "plan".to_owned(),
-            digest: stubgen::digest(&format!("{planned:?}")),
-            rule: plan.to_string(),
+            digest: stubgen::digest(&stubgen::canonical_json(&json!([planned, about]))),
+            rule: String::new(),
         };
         if !self.context.session.approvals.has(&whole).await? {
             let mut message = "ForgeFS asks: may this script run?".to_owned();
             let lines = shown.iter().flat_map(|call| call.lines()).map(str::to_owned);
-            let about = plan.to_string();
             for line in ["It would call:".to_owned()]
                 .into_iter()
                 .chain(lines)
                 .chain(about.lines().map(|line| people::line(line).into_owned()))
             {
                 message.push_str(&format!("\n{MARK}{line}"));
+            }
+            if message.len() > limits::SHOWN.max {
+                return Ok(());
             }
             match self.decision(&**caller, message, "the plan of this script").await {
                 Decision::Granted(Approval::Session) => self.context.session.approvals.grant(&whole).await?,

@@ -77,7 +77,7 @@ fn findings(checked: &Checked) -> impl Iterator<Item = (&'static str, &Mistake)>
 
 fn text(file: &Path, checked: &Checked, ui: Ui) {
     let file = file.display();
-    for (level, Mistake { code, message, suggested_fix, line, column }) in findings(checked) {
+    for (level, Mistake { code, message, suggested_fix, line, column, .. }) in findings(checked) {
         ui.out(&format!("{file}:{line}:{column}: {level}: {}: {message}\n  fix: {suggested_fix}", code_name(*code)));
     }
     ui.out(&format!("{file}:\n  {}", checked.plan.to_string().replace('\n', "\n  ")));
@@ -95,7 +95,7 @@ fn as_json(file: &Path, checked: &Checked) -> Value {
 
 fn github(file: &Path, checked: &Checked, ui: Ui) {
     let file = property(&file.display().to_string());
-    for (level, Mistake { code, message, suggested_fix, line, column }) in findings(checked) {
+    for (level, Mistake { code, message, suggested_fix, line, column, .. }) in findings(checked) {
         let said = data(&format!("{}: {message}; {suggested_fix}", code_name(*code)));
         ui.out(&format!("::{level} file={file},line={line},col={column}::{said}"));
     }

@@ -20,6 +20,8 @@ const MAX_LINE: usize = 160;
 
 /// Most bytes of a message.
 const MAX_MESSAGE: usize = 4000;
+/// Most bytes of the mistakes behind the first one.
+const MAX_OTHERS: usize = 8 << 10;
 /// Most bytes of a suggestion.
 const MAX_FIX: usize = 1000;
 
@@ -162,7 +164,7 @@ impl Failed {
             line,
             column,
             source_line: source_line(source, line, column),
-            call: records.into_iter().find(|record| record.error.as_deref() == Some(first.message.as_str())),
+            call: first.call.and_then(|number| records.into_iter().find(|record| record.call == number)),
             data: serde_json::to_value(all).ok().map(|mistakes| json!({ "mistakes": mistakes })),
             is_unrun: true,
             ..Self::plain(first.code, first.message.clone(), Some(&first.suggested_fix))
@@ -186,6 +188,7 @@ impl Failed {
     fn others(&self) -> String {
         let all = self.data.as_ref().and_then(|data| data.get("mistakes")?.as_array()).map_or(&[][..], Vec::as_slice);
         let rest: String = all.iter().skip(1).filter_map(mistake).collect();
+        let rest = shortened(rest, MAX_OTHERS);
         match rest.is_empty() {
             true => "\nfound before the script ran: no call was made".to_owned(),
             false => format!("\nand {} more:{rest}\nfound before the script ran: no call was made", all.len() - 1),

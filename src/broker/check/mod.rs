@@ -24,7 +24,7 @@ use crate::config::Approval;
 use crate::error::{Error, ErrorCode, Result, code_name};
 use crate::manifest::ServerEntry;
 use crate::redact::{self, Results, Surface};
-use crate::text::push_visible;
+use crate::text::{head, push_visible};
 use crate::upstream::Operation;
 
 pub use names::similar;
@@ -34,6 +34,10 @@ pub use plan::Plan;
 const MAX_TIME: Duration = Duration::from_secs(1);
 /// Most mistakes, and most warnings, that are told.
 const MAX_TOLD: usize = 20;
+/// Most of them that are kept until their places are known.
+const MAX_KEPT: usize = 10 * MAX_TOLD;
+/// Most bytes of a message, and of a fix.
+const MAX_TEXT: usize = 4000;
 
 /// Something wrong in a script, found before it ran.
 #[derive(Debug, Clone, Serialize)]
@@ -48,6 +52,9 @@ pub struct Mistake {
     pub line: u32,
     /// Column in that line, from 1.
     pub column: u32,
+    /// Number of its call on record.
+    #[serde(skip)]
+    pub call: Option<u64>,
 }
 
 /// What is known of a script before it runs.
@@ -65,7 +72,7 @@ pub struct Judgement {
 
 impl fmt::Display for Mistake {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { code, message, suggested_fix, line, column } = self;
+        let Self { code, message, suggested_fix, line, column, call: _ } = self;
         write!(f, "line {line}, column {column}: {}: {message}; {suggested_fix}", code_name(*code))
     }
 }
@@ -73,8 +80,9 @@ impl fmt::Display for Mistake {
 impl Mistake {
     /// An error at a place.
     pub fn new(error: &Error, (line, column): Place) -> Self {
-        let (message, suggested_fix) = (visible(&error.message), visible(error.suggested_fix()));
-        Self { code: error.code, message, suggested_fix, line, column }
+        let text = |text: &str| head(&visible(text), MAX_TEXT).to_owned();
+        let (message, suggested_fix) = (text(&error.message), text(error.suggested_fix()));
+        Self { code: error.code, message, suggested_fix, line, column, call: None }
     }
 }
 
@@ -122,22 +130,24 @@ impl Judge<'_> {
             let here = self.coming.extract_if(.., |(calls, _)| *calls < number as usize);
             self.held.labels.extend(here.map(|(_, server)| server));
             if let Err(error) = self.call(number, site).await {
-                self.tell(&error, site.at, site.is_certain);
+                self.tell(&error, site.at, site.is_certain, Some(number).filter(|_| site.is_certain));
             }
+            // Suggestions take a millisecond or two each.
+            tokio::task::yield_now().await;
         }
         for name in &outline.names {
+            tokio::task::yield_now().await;
             if let Some(error) = names::undefined(name, self.language, &self.broker.context.catalog) {
-                self.tell(&error, name.at, name.is_certain);
+                self.tell(&error, name.at, name.is_certain, None);
             }
         }
     }
 
-    fn tell(&mut self, error: &Error, at: Place, is_certain: bool) {
+    fn tell(&mut self, error: &Error, at: Place, is_certain: bool, call: Option<u64>) {
         let Judgement { mistakes, warnings, .. } = &mut self.judgement;
         let list = if is_certain { mistakes } else { warnings };
-        // Places decide which are told in the end, so more are kept.
-        if list.len() < 10 * MAX_TOLD {
-            list.push(Mistake::new(error, at));
+        if list.len() < MAX_KEPT {
+            list.push(Mistake { call, ..Mistake::new(error, at) });
         }
     }
 
@@ -167,7 +177,10 @@ impl Judge<'_> {
             Ok(Some((entry, stub))) => {
                 self.judgement.plan.touch(entry, Some(stub), site);
                 self.read(entry, stub, site);
-                self.allowed(entry, stub, site).and(self.fits(entry, stub, site).await)
+                match self.allowed(entry, stub, site) {
+                    Ok(()) => self.fits(entry, stub, site).await,
+                    refused => refused,
+                }
             }
             Err(error) => Err(error),
         };
@@ -189,8 +202,7 @@ impl Judge<'_> {
             repeatable: is_repeatable(stub),
         };
         let asked = Asked { entry, stub: Some(stub), operation: &operation, written: None };
-        policy::decide(&self.broker.context.rules, &asked, &self.held)?;
-        let reasons = policy::decide(&self.rules, &asked, &self.held)?;
+        let reasons = self.broker.decide(&self.rules, &asked, &self.held)?;
         if let [reason @ Reason::Approval { rule: Approval::Plan, .. }] = reasons.as_slice() {
             let label = format!("{}.{}", entry.ident, stub.ident);
             let planned = Planned::new(consent::consent(&asked, reason), label, stub, site);
@@ -241,6 +253,10 @@ impl Judge<'_> {
     }
 
     fn read(&mut self, entry: &ServerEntry, stub: &ToolStub, site: &Site) {
+        let Judgement { mistakes, warnings, .. } = &self.judgement;
+        if site.reads.is_empty() || mistakes.len().max(warnings.len()) >= MAX_KEPT {
+            return;
+        }
         let label = format!("{}.{}", entry.ident, stub.ident);
         let observed = entry.observed.of(stub).and_then(|observed| observed.schema);
         for read in &site.reads {
@@ -251,10 +267,10 @@ impl Judge<'_> {
                 }
             };
             if let Some(error) = wrong {
-                self.tell(&error, read.at, read.is_certain);
+                self.tell(&error, read.at, read.is_certain, None);
             } else if let Some(error) = observed.as_ref().and_then(|schema| reads::unseen(&label, schema, read)) {
                 // The next answer may be another.
-                self.tell(&error, read.at, false);
+                self.tell(&error, read.at, false, None);
             }
         }
     }

@@ -16,7 +16,7 @@ pub struct Plan {
     /// Tools, and servers whose resources or prompts are read, in the order of their first call.
     pub steps: Vec<Step>,
     /// Servers whose answers may reach another server that is written to: from, to.
-    pub flows: Vec<(String, String)>,
+    pub flows: BTreeSet<(String, String)>,
     /// Most calls of one run; `None` if nothing bounds them.
     pub most_calls: Option<usize>,
     /// True if there may be calls that the text does not show.
@@ -51,12 +51,8 @@ impl Plan {
         // What was called before, or may come round again, may be in the arguments.
         if writes {
             let from: BTreeSet<&String> = self.steps.iter().map(|step| &step.server).collect();
-            for from in from.into_iter().filter(|from| *from != server) {
-                let flow = (from.clone(), server.clone());
-                if !self.flows.contains(&flow) {
-                    self.flows.push(flow);
-                }
-            }
+            let others = from.into_iter().filter(|from| *from != server);
+            self.flows.extend(others.map(|from| (from.clone(), server.clone())));
         }
         self.most_calls = self.most_calls.filter(|_| !site.repeats).map(|calls| calls + 1);
         match self.steps.iter_mut().find(|step| step.server == *server && step.tool.as_ref() == tool) {

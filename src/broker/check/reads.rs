@@ -4,11 +4,14 @@ use serde_json::Value;
 use wire::{How, Read};
 
 use crate::error::{Error, ErrorCode, did_you_mean, nearest};
+use crate::text::head;
 
 /// Most references that lead to a schema.
 const MAX_REFERENCES: usize = 8;
 /// Most keys in a message.
 const MAX_KEYS: usize = 12;
+/// Most bytes of such a key.
+const MAX_KEY: usize = 80;
 /// Keys that every answer may have: content beside structured content.
 const OWN: &[&str] = &["_content"];
 /// Properties that every object of JavaScript has.
@@ -53,7 +56,7 @@ pub(super) fn unseen(label: &str, root: &Value, read: &Read) -> Option<Error> {
             if properties.contains_key(last) || OWN.contains(&last.as_str()) {
                 return None;
             }
-            let keys: Vec<&str> = properties.keys().map(String::as_str).take(MAX_KEYS).collect();
+            let keys: Vec<&str> = properties.keys().map(|key| head(key, MAX_KEY)).take(MAX_KEYS).collect();
             (
                 format!("no answer of {place} had `{last}` so far: it was {{{}}}", keys.join(", ")),
                 "`cat` the tool's stub",
@@ -86,7 +89,7 @@ pub(super) fn absent(label: &str, root: &Value, read: &Read) -> Option<Error> {
     if !is_closed || properties.contains_key(last) || INHERITED.contains(&last.as_str()) {
         return None;
     }
-    let mut keys: Vec<&str> = properties.keys().map(String::as_str).take(MAX_KEYS).collect();
+    let mut keys: Vec<&str> = properties.keys().map(|key| head(key, MAX_KEY)).take(MAX_KEYS).collect();
     if properties.len() > MAX_KEYS {
         keys.push("…");
     }
