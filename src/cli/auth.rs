@@ -10,7 +10,8 @@ use tokio::io::{AsyncBufReadExt as _, BufReader};
 use super::ui::Ui;
 use super::{Failure, Global};
 use crate::auth::{Account, Grant, Listener, Login, Record, login_command};
-use crate::config::{Config, Transport};
+use crate::config::{self, Config, Transport};
+use crate::state::{Embedded, State};
 
 /// Timeout of a login in the browser.
 const PATIENCE: Duration = Duration::from_secs(600);
@@ -54,11 +55,11 @@ pub(super) async fn auth(global: &Global, args: AuthArgs, ui: Ui) -> Result<Exit
     match args.command {
         AuthCommand::Login(args) => login(&config, args, ui).await,
         AuthCommand::Status { server: None } => {
-            status(&config, ui);
+            status(&config, ui).await;
             Ok(ExitCode::SUCCESS)
         }
         AuthCommand::Status { server: Some(server) } => {
-            let (state, usable) = state(&config, &server);
+            let (state, usable) = state(&config, &server).await;
             ui.out(&format!("{server}: {state}"));
             known(&config, &server)?;
             Ok(ExitCode::from(u8::from(!usable)))
@@ -111,11 +112,11 @@ async fn logout(config: &Config, server: &str, ui: Ui) -> Result<ExitCode, Failu
     Ok(ExitCode::SUCCESS)
 }
 
-fn status(config: &Config, ui: Ui) {
+async fn status(config: &Config, ui: Ui) {
     let on_http = |name: &&String| !matches!(config.servers[*name].transport, Transport::Stdio { .. });
     let names: Vec<&String> = config.servers.keys().filter(on_http).collect();
     for name in &names {
-        ui.out(&format!("{name}: {}", state(config, name).0));
+        ui.out(&format!("{name}: {}", state(config, name).await.0));
     }
     if names.is_empty() {
         ui.out("no server on HTTP is configured");
@@ -123,12 +124,12 @@ fn status(config: &Config, ui: Ui) {
 }
 
 /// State of a login without network access, and whether it is usable.
-fn state(config: &Config, name: &str) -> (String, bool) {
+async fn state(config: &Config, name: &str) -> (String, bool) {
     let Some(server) = config.servers.get(name) else { return ("no such server".to_owned(), false) };
     if !server.enabled {
         return ("disabled".to_owned(), false);
     }
-    let Some(account) = Account::of(name, server) else {
+    let Some(account) = of(name, server) else {
         return match &server.transport {
             Transport::Http { headers, .. } if headers.contains_key("authorization") => {
                 ("an Authorization header is configured".to_owned(), true)
@@ -139,7 +140,7 @@ fn state(config: &Config, name: &str) -> (String, bool) {
     if account.grant() == Grant::Program {
         return ("logs in by itself, with a client secret".to_owned(), true);
     }
-    match account.record() {
+    match account.record().await {
         Ok(Some(record)) => describe(&record),
         Ok(None) => (format!("not logged in ({})", login_command(name)), false),
         Err(error) => (error.message, false),
@@ -177,13 +178,18 @@ fn known(config: &Config, name: &str) -> Result<(), Failure> {
     })
 }
 
+/// The login of a server.
+fn of(name: &str, server: &config::Server) -> Option<Arc<Account>> {
+    Account::of(name, server, &(Arc::new(Embedded::default()) as Arc<dyn State>))
+}
+
 fn account(config: &Config, name: &str) -> Result<Arc<Account>, Failure> {
     known(config, name)?;
     let server = &config.servers[name];
     if !server.enabled {
         return Err(Failure::usage(format!("{name} is disabled")));
     }
-    Account::of(name, server).ok_or_else(|| match &server.transport {
+    of(name, server).ok_or_else(|| match &server.transport {
         Transport::Stdio { .. } => Failure::usage(format!("{name} is started here: it needs no login of this kind")),
         Transport::Http { headers, .. } if headers.contains_key("authorization") => {
             Failure::usage(format!("{name} has an Authorization header in its `headers`"))

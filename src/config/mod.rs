@@ -44,7 +44,6 @@ pub(crate) use file::read as read_text;
 pub use patterns::{Matcher, Patterns, PerTool};
 pub use policy::{Approval, Flow, FlowAction, Group, Isolation, Party, Policy, Relay, Relays};
 use raw::{Raw, RawRedaction};
-pub(crate) use sensitive::sounds_secret;
 pub use spending::{Amount, Budgets, Rate, ToolRule};
 pub use telemetry::{Metrics, Telemetry};
 pub(crate) use transport::is_loopback;
