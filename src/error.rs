@@ -83,7 +83,7 @@ pub struct Behaviour {
     pub fix: &'static str,
     /// Meaning, for the documentation.
     pub means: &'static str,
-    /// Exit code of the command line (DESIGN section 9 in short: 1 script or check, 3 upstream, 4 internal).
+    /// Exit code of the command line (1 script or check, 3 server, 4 internal).
     pub exit: u8,
 }
 
@@ -106,7 +106,8 @@ impl Behaviour {
                 row(false, false, 1, means, "the configuration denies this tool; use another one")
             }
             ErrorCode::ToolChanged => {
-                let means = "the server defines the tool, resource or prompt otherwise than when it was listed; nothing was sent";
+                let means =
+                    "the definition of the tool, resource or prompt has changed since it was listed; nothing was sent";
                 row(true, false, 1, means, "`cat` its stub again, and call it as it is now")
             }
             ErrorCode::GroupPolicyDenied => {
@@ -117,7 +118,8 @@ impl Behaviour {
                 row(false, false, 1, "the user said no, or could not be asked", "ask the user before trying again")
             }
             ErrorCode::RateLimit => {
-                let means = "too many calls in a time; `data.retry_after_secs` says how long to wait";
+                let means =
+                    "the rate limit of the server or tool is used up; `data.retry_after_secs` says how long to wait";
                 row(true, false, 1, means, "wait before calling again, or make fewer calls")
             }
             ErrorCode::BudgetExceeded => {
@@ -125,14 +127,15 @@ impl Behaviour {
                 row(false, false, 1, means, "make fewer or smaller calls in one script")
             }
             ErrorCode::CircuitOpen => {
-                let means = "the server failed repeatedly and is left alone; `data.retry_after_secs` says how long";
+                let means = "the server failed repeatedly, and its circuit breaker is open; `data.retry_after_secs` says how long";
                 row(true, false, 3, means, "the server keeps failing; try again later")
             }
             ErrorCode::Timeout => {
-                row(true, true, 3, "time ran out", "ask for less, or raise `timeout` in the configuration")
+                let means = "a call or the run took longer than its timeout";
+                row(true, true, 3, means, "ask for less, or raise `timeout` in the configuration")
             }
             ErrorCode::AuthRequired => {
-                let means = "the server wants a login by a person, or one that covers more";
+                let means = "the server requires a login, or one with more scopes";
                 row(false, false, 3, means, "ask the user to run `forgefs auth login <server>`")
             }
             ErrorCode::TransportDead => {
@@ -156,11 +159,13 @@ impl Behaviour {
                 row(false, false, 1, "the script failed by itself", fix)
             }
             ErrorCode::LimitExceeded => {
-                let means = "the script met a limit of the sandbox";
+                let means =
+                    "the script met a limit of the sandbox, or an input takes more work or memory than its limit";
                 row(false, false, 1, means, "do less in one script, or filter data earlier")
             }
             ErrorCode::Busy => {
-                row(true, false, 1, "all places for scripts are taken", "wait for a running script to end")
+                let means = "the maximum of concurrent scripts is running, and the queue is full";
+                row(true, false, 1, means, "wait for a running script to end")
             }
             ErrorCode::Internal => {
                 row(false, true, 4, "a defect of ForgeFS", "this is a defect of ForgeFS; please report it")

@@ -164,7 +164,7 @@ pub const METRICS_HEADERS: Limit = Limit::new("headers of a request for metrics"
 /// Connections at once.
 pub const METRICS_CONNECTIONS: Limit = Limit::new("connections for metrics", 32, Unit::Items, "`/metrics`");
 /// A tool list in a file.
-pub const LIST_FILE: Limit = Limit::new("file of a tool list", 256 << 20, Unit::Bytes, "`manifest.file`");
+pub const LIST_FILE: Limit = Limit::new("file of a tool list", 256 << 20, Unit::Bytes, "`--catalog`, `--from`");
 /// Cached list of a server.
 pub const CACHED_LIST: Limit = Limit::new("cached list of a server", 64 << 20, Unit::Bytes, "the cache of lists");
 /// Observed shapes of a server's tools; each has at most 160 nodes in 8 levels, with 4 KiB of keys.
@@ -172,16 +172,23 @@ pub const OBSERVED: Limit = Limit::new("observed shapes of a server", 16 << 20, 
 /// The configuration file.
 pub const CONFIGURATION: Limit = Limit::new("configuration", 4 << 20, Unit::Bytes, "`forge.toml`");
 /// A script that is read; `sandbox.limits.code` is checked afterwards.
-pub const SCRIPT_FILE: Limit = Limit::new("script read from a file or stdin", 16 << 20, Unit::Bytes, "`forgefs run`");
+pub const SCRIPT_FILE: Limit =
+    Limit::new("script read from a file or stdin", 16 << 20, Unit::Bytes, "`forgefs run`, `forgefs check`");
 /// Levels of the syntax tree of a script.
-pub const SCRIPT_NESTING: Limit = Limit::new("nesting of JavaScript", 500, Unit::Levels, "`execute`, `forgefs run`");
+pub const SCRIPT_NESTING: Limit =
+    Limit::new("nesting of JavaScript", 500, Unit::Levels, "`execute`, `forgefs run`, `forgefs check`");
 /// Parsing one script.
-pub const PARSING: Limit = Limit::new("parsing JavaScript", 10, Unit::Seconds, "`execute`, `forgefs run`");
+pub const PARSING: Limit =
+    Limit::new("parsing a script", 10, Unit::Seconds, "`execute`, `forgefs run`, `forgefs check`");
 /// Requests of one script that are not answered yet, together.
 pub const IN_FLIGHT: Limit = Limit::new("requests of a script under way", 64 << 20, Unit::Bytes, "calls of scripts");
-/// Catalog requests of one script.
-pub const DISCOVERY: Limit =
-    Limit::new("`ls`, `cat` and `search` of one script", 500, Unit::Items, "`forge.ls`, `forge.cat`, `forge.search`");
+/// Requests of one script that are not calls.
+pub const DISCOVERY: Limit = Limit::new(
+    "requests of one script besides calls",
+    500,
+    Unit::Items,
+    "`ls`, `cat`, `search`, `manifest`, stash and results in scripts",
+);
 /// Results of one session; the oldest are dropped first.
 pub const RESULTS: Limit =
     Limit::new("stored results of a session", 64 << 20, Unit::Bytes, "results too large to answer with");

@@ -64,8 +64,9 @@ impl Script {
 /// A `Syntax` error without a position.
 pub(super) fn measure(code: &str, max_bytes: usize) -> Result<(), Box<ScriptError>> {
     if code.len() > max_bytes {
-        let message = format!("the script has {} bytes, over the limit of {max_bytes}", code.len());
-        return Err(syntax(message, 0, 0));
+        let message = format!("the script has {} bytes, over the limit of {max_bytes} bytes", code.len());
+        let fix = Some("shorten it, or raise `sandbox.limits.code` in the configuration".to_owned());
+        return Err(Box::new(ScriptError { fix, ..*syntax(message, 0, 0) }));
     }
     if code.trim().is_empty() {
         return Err(syntax("the script is empty".to_owned(), 0, 0));
