@@ -23,7 +23,7 @@ pub(super) struct CheckArgs {
     /// Scripts; `-` reads stdin
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
-    /// Language [default: by each file's extension: .js, .mjs, .ts or .star]
+    /// Language [default: by each file's extension: .js, .mjs, .ts, .star or .py]
     #[arg(long, value_enum)]
     lang: Option<Lang>,
     /// How findings are printed

@@ -23,7 +23,7 @@ const MAX_READ: u64 = limits::SCRIPT_FILE.max as u64;
 pub(super) struct RunArgs {
     /// Script; `-` reads stdin
     file: PathBuf,
-    /// Language [default: by the file's extension: .js, .mjs, .ts or .star]
+    /// Language [default: by the extension: .js, .mjs, .ts, .star or .py]
     #[arg(long, value_enum)]
     lang: Option<Lang>,
     /// Print one JSON object: ok, value or error, output, calls, stats
