@@ -122,7 +122,7 @@ pub fn run(shared: Option<&Path>) -> Result<Report> {
         by_task.push(std::iter::once(task.name.clone()).chain(numbers).collect());
     }
     text.push_str(&table(&by_task));
-    text.push_str("\n\nHow a search hit could be written, tokens a hit over all queries of the tasks:\n\n");
+    text.push_str("\n\nFormats of a search hit, tokens a hit over all queries of the tasks:\n\n");
     text.push_str(&table(&formats(&tasks, all)?));
     Ok(Report { name: "tokens", text, failed: false })
 }

@@ -1,12 +1,14 @@
 //! Failures of a server in the gateway's terms, and whether the server may have acted on the request.
 
 use std::error::Error as StdError;
+use std::time::SystemTime;
 
 use rmcp::ErrorData;
 use rmcp::service::{ClientInitializeError, ServiceError};
 use rmcp::transport::streamable_http_client::StreamableHttpError;
 use serde_json::{Value, json};
 
+use super::http_client::retry_after;
 use crate::auth;
 use crate::error::{Error, ErrorCode, chain};
 use crate::upstream::reconnect::Fault;
@@ -90,7 +92,11 @@ pub(super) fn of_http(name: &str, error: &HttpError) -> Fault {
             let error = Error::new(ErrorCode::RateLimit, format!("{name} allows no more requests now (HTTP 429)"));
             Fault::unsent(match status.retry_after.as_deref().map(str::trim) {
                 Some(when) => {
-                    error.hint(format!("try again {}", retry_words(when))).data(json!({ "retry_after": when }))
+                    let error = error.hint(format!("try again {}", retry_words(when)));
+                    match retry_after(when, SystemTime::now()) {
+                        Some(wait) => error.data(json!({ "retry_after_secs": wait.as_secs_f64() })),
+                        None => error,
+                    }
                 }
                 None => error,
             })
