@@ -221,7 +221,8 @@ export default (host) => {
     const value = parse(text);
     if (ok) {
       const { form } = waiting;
-      if (mapSize(answers) < MAX_ANSWERS || mapGet(answers, form) !== undefined) mapSet(answers, form, shapeOf(value));
+      const hasRoom = mapSize(answers) < MAX_ANSWERS || mapGet(answers, form) !== undefined;
+      if (form !== undefined && hasRoom) mapSet(answers, form, shapeOf(value));
       waiting.resolve(value);
     }
     else waiting.reject(fail(waiting.site, value, call));
