@@ -88,7 +88,8 @@ impl CallHealth {
             CircuitState::Closed => format!("its last {} calls failed: {last}", circuit.faults),
             CircuitState::Open(until) => {
                 let seconds = until.saturating_duration_since(Instant::now()).as_secs_f64().ceil();
-                format!("left alone for {seconds}s after {} faults in a row: {last}", circuit.faults)
+                let wait = if seconds > 0.0 { format!("for {seconds}s") } else { "until the next call".to_owned() };
+                format!("circuit breaker open {wait} after {} faults in a row: {last}", circuit.faults)
             }
             CircuitState::Probing => format!("being tried again after {} faults in a row: {last}", circuit.faults),
         })
@@ -263,7 +264,7 @@ mod tests {
         assert_eq!((error.code, server.calls()), (ErrorCode::CircuitOpen, 3));
         assert!(error.message.contains("TRANSPORT_DEAD: no") && error.message.contains("in 10.0s"), "{error}");
         assert_eq!(error.data.as_deref(), Some(&json!({"retry_after_secs": 10.0})));
-        assert!(breaker.health.complaint().is_some_and(|words| words.contains("left alone for 10s")));
+        assert!(breaker.health.complaint().is_some_and(|words| words.contains("circuit breaker open for 10s")));
     }
 
     #[tokio::test(start_paused = true)]

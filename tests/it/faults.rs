@@ -353,7 +353,7 @@ async fn a_server_that_keeps_failing_is_left_alone_and_found_again() {
     let message = refused["message"].as_str().unwrap_or_default();
     assert!(message.contains("failed 3 times") && message.contains("tried again in"), "{message}");
     let state = state(&session, "faulty").await;
-    assert!(state.contains("failing, left alone for") && state.contains("TRANSPORT_DEAD"), "{state}");
+    assert!(state.contains("failing, circuit breaker open for") && state.contains("TRANSPORT_DEAD"), "{state}");
     tokio::time::sleep(Duration::from_secs(15)).await;
     assert_eq!(act(&session, "act", "5", "none").await, "5");
     assert_eq!((log.count("call 4"), log.count("call 5")), (0, 1));
