@@ -168,7 +168,8 @@ impl Behaviour {
                 row(true, false, 1, means, "wait for a running script to end")
             }
             ErrorCode::Internal => {
-                row(false, true, 4, "a defect of ForgeFS", "this is a defect of ForgeFS; please report it")
+                let means = "a defect of ForgeFS, or a file of the gateway that cannot be read or written";
+                row(false, true, 4, means, "this is a defect of ForgeFS; please report it")
             }
         }
     }
