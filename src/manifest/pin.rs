@@ -22,7 +22,6 @@ const DIGITS: usize = 64;
 /// Reviewed definitions.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Pin {
-    folder: String,
     /// By server and tool identifier.
     tools: BTreeMap<(String, String), Reviewed>,
 }
@@ -64,7 +63,7 @@ impl Pin {
         let tree = Tree::open(folder).map_err(no_tree)?;
         let lock = tree.read(LOCK, limits::PIN_TREE.max as u64).map_err(no_tree)?;
         let lock = String::from_utf8(lock).map_err(|_| wrong(LOCK, "it is not text".to_owned()))?;
-        let mut pin = Self { folder: folder.display().to_string(), tools: BTreeMap::new() };
+        let mut pin = Self::default();
         let (mut left, mut names) = (limits::PIN_TREE.max, HashSet::new());
         for (number, line) in lock.lines().enumerate().filter(|(_, line)| !is_comment(line)) {
             if pin.tools.len() >= limits::PIN_TOOLS.max {
@@ -86,14 +85,10 @@ impl Pin {
 
     /// Tools of a server that differ from their review, by identifier.
     pub(super) fn quarantined(&self, server: &ServerStubs) -> BTreeMap<String, Quarantined> {
-        let folder = &self.folder;
         let held = |tool: &stubgen::ToolStub| match self.tools.get(&(server.ident.clone(), tool.ident.clone())) {
-            None => Some(Quarantined {
-                reason: format!("it is not among the reviewed stubs in {folder}"),
-                is_reviewed: false,
-            }),
+            None => Some(Quarantined { reason: "it is not among the reviewed stubs".to_owned(), is_reviewed: false }),
             Some(reviewed) if reviewed.digest != tool.full_digest() => {
-                Some(Quarantined { reason: format!("it is not what was reviewed in {folder}"), is_reviewed: true })
+                Some(Quarantined { reason: "it is not what was reviewed".to_owned(), is_reviewed: true })
             }
             Some(_) => None,
         };
