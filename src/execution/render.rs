@@ -94,8 +94,10 @@ impl Execution {
             true => text.push_str(", all ok"),
             false => {
                 let running = count(|call| call.outcome == Outcome::Running);
-                let failed = self.calls.len() - ok - running;
-                for (number, what) in [(ok, "ok"), (failed, "failed"), (running, "without an answer")] {
+                let planned = count(|call| call.outcome == Outcome::Planned);
+                let failed = self.calls.len() - ok - running - planned;
+                let all = [(ok, "ok"), (planned, "planned"), (failed, "failed"), (running, "without an answer")];
+                for (number, what) in all {
                     if number > 0 {
                         let _ = write!(text, ", {number} {what}");
                     }
