@@ -79,7 +79,8 @@ impl Failed {
                     false => format!("; still waiting for {}", running.join(", ")),
                 };
                 let message = format!("the script was stopped after {limit:?}{waiting}");
-                let fix = Some("ask for less, or raise `timeout_secs`");
+                let fix =
+                    Some("ask for less, or raise the timeout: at most `sandbox.limits.wall` of the configuration");
                 Self { limit: Some("wall"), ..Self::plain(ErrorCode::Timeout, message, fix) }
             }
             Failure::Cpu(limit) => {
