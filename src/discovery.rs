@@ -442,7 +442,8 @@ pub async fn cut(content: String, lines: Lines, path: &str) -> Result<String> {
     metered_as("cut the text", CAT_STEPS, cut).await
 }
 
-/// Joins several files, given as path and text, with a line of the path before each; returns how many fit.
+/// Joins several files, given as path and text, with a line of the path before each that does not name its tool; returns
+/// how many fit.
 #[must_use]
 pub fn concatenate(files: &[(String, String)]) -> (String, usize) {
     let many = files.len() > 1;
@@ -455,13 +456,34 @@ pub fn concatenate(files: &[(String, String)]) -> (String, usize) {
             text.push_str(&if more > 0 { format!(" and {more} more\n") } else { "\n".to_owned() });
             return (text, position);
         }
-        if many {
+        if many && !names_itself(path, content) {
             text.push_str(&format!("# {path}\n"));
         }
         text.push_str(content.trim_end_matches('\n'));
         text.push('\n');
     }
     (text, files.len())
+}
+
+/// True for a tool's stub whose header is in `text`: `# server.tool`.
+fn names_itself(path: &str, text: &str) -> bool {
+    let comment = match path.rsplit_once('.') {
+        Some((stem, "pyi")) => Some((stem, "# ")),
+        Some((stem, "ts")) => stem.strip_suffix(".d").map(|stem| (stem, "// ")),
+        _ => None,
+    };
+    let Some((stem, comment)) = comment else { return false };
+    let mut parts = stem.trim_start_matches('/').split('/');
+    let (Some(server), Some(tool)) = (parts.next(), parts.next_back()) else { return false };
+    if parts.next().is_some_and(|folder| matches!(folder, "resources" | "prompts")) {
+        return false;
+    }
+    let comments = text.lines().map_while(|line| line.strip_prefix(comment));
+    comments.into_iter().any(|line| {
+        line.strip_prefix(server)
+            .and_then(|rest| rest.strip_prefix('.')?.strip_prefix(tool))
+            .is_some_and(|rest| rest.starts_with(' '))
+    })
 }
 
 fn is_results(path: &str) -> bool {

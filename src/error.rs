@@ -154,10 +154,7 @@ impl Behaviour {
                 let fix = "change the marked place and run it again: nothing of it ran";
                 row(false, false, 1, "the script is not valid in its language", fix)
             }
-            ErrorCode::ScriptError => {
-                let fix = "change the marked line; calls before it were made, so do not repeat those that wrote";
-                row(false, false, 1, "the script failed by itself", fix)
-            }
+            ErrorCode::ScriptError => row(false, false, 1, "the script failed by itself", "change the marked line"),
             ErrorCode::LimitExceeded => {
                 let means =
                     "the script met a limit of the sandbox, or an input takes more work or memory than its limit";

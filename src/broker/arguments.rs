@@ -7,7 +7,7 @@ use parking_lot::Mutex;
 use serde_json::{Map, Value};
 use stubgen::ToolStub;
 
-use wire::Known;
+use wire::{Known, Language};
 
 use super::schema::{Check, Dialect, Halt, MAX_LEVELS, Patterns, Problem, Problems};
 use crate::catalog::Catalog;
@@ -24,6 +24,8 @@ const MAX_KNOWN: usize = 4096;
 const MAX_COMPARED: usize = 500;
 /// Most bytes of a signature in a hint.
 const MAX_SIGNATURE: usize = 4 << 10;
+/// Most bytes of a definition whose signature is made for the hint; larger ones have that of the stub.
+const MAX_SIGNED: usize = 32 << 10;
 
 /// Step limit for fitting `args` bytes of arguments to a definition of `definition` bytes.
 pub(super) fn allowed(args: usize, definition: usize) -> u64 {
@@ -44,6 +46,7 @@ pub(super) async fn fitting(
     (entry, stub): (&ServerEntry, &ToolStub),
     args: &str,
     max_bytes: usize,
+    language: Option<Language>,
 ) -> Result<Map<String, Value>> {
     within(args, max_bytes)?;
     let bytes = stub.definition_bytes;
@@ -55,7 +58,7 @@ pub(super) async fn fitting(
         let (validators, catalog, args) = (Arc::clone(validators), Arc::clone(catalog), args.to_owned());
         let (server, tool) = (entry.name.clone(), stub.name.clone());
         move |meter: &Meter| match catalog.tool(&server, &tool) {
-            Ok((entry, stub)) => validators.fit(entry, stub, &args, meter),
+            Ok((entry, stub)) => validators.fit(entry, stub, &args, language, meter),
             Err(error) => Ok(Err(error)),
         }
     };
@@ -82,6 +85,7 @@ pub(super) async fn fitting_partly(
     (entry, stub): (&ServerEntry, &ToolStub),
     known: Vec<(String, Known)>,
     is_open: bool,
+    language: Language,
 ) -> Result<()> {
     if stub.definition_bytes > limits::DEFINITION.max {
         return Ok(());
@@ -91,7 +95,7 @@ pub(super) async fn fitting_partly(
         let (validators, catalog) = (Arc::clone(validators), Arc::clone(catalog));
         let (server, tool) = (entry.name.clone(), stub.name.clone());
         move |meter: &Meter| match catalog.tool(&server, &tool) {
-            Ok((entry, stub)) => validators.fit_partly(entry, stub, &known, is_open, meter),
+            Ok((entry, stub)) => validators.fit_partly(entry, stub, (&known, is_open), language, meter),
             Err(error) => Ok(Err(error)),
         }
     };
@@ -145,6 +149,7 @@ impl Validators {
         entry: &ServerEntry,
         stub: &ToolStub,
         args: &str,
+        language: Option<Language>,
         meter: &Meter,
     ) -> Result<Result<Map<String, Value>>, Stopped> {
         meter.spend(args.len() as u64 / 4)?;
@@ -152,6 +157,7 @@ impl Validators {
             Ok(written) => written,
             Err(error) => return Ok(Err(error)),
         };
+        let spelling = Spelling::new(stub, written.keys().map(String::as_str), language);
         let root = stub.definition.get("inputSchema").unwrap_or(&Value::Null);
         let dialect = self.dialect(entry, stub, root, meter)?;
         let arguments = match self.by_wire_name(stub, root, dialect, written, meter)? {
@@ -171,7 +177,7 @@ impl Validators {
             }
         }
         let Value::Object(arguments) = arguments else { return Ok(Ok(Map::new())) };
-        Ok(if problems.told.is_empty() { Ok(arguments) } else { Err(refusal(stub, problems)) })
+        Ok(if problems.told.is_empty() { Ok(arguments) } else { Err(refusal(entry, stub, problems, &spelling)) })
     }
 
     /// Checks known arguments by the parts of the schema that hold whatever the others are.
@@ -179,8 +185,8 @@ impl Validators {
         &self,
         entry: &ServerEntry,
         stub: &ToolStub,
-        known: &[(String, Known)],
-        is_open: bool,
+        (known, is_open): (&[(String, Known)], bool),
+        language: Language,
         meter: &Meter,
     ) -> Result<Result<()>, Stopped> {
         let is_whole = !is_open && known.iter().all(|(_, value)| matches!(value, Known::Json(_)));
@@ -197,8 +203,9 @@ impl Validators {
         }
         if is_whole {
             let args = Value::Object(written).to_string();
-            return Ok(self.fit(entry, stub, &args, meter)?.map(drop));
+            return Ok(self.fit(entry, stub, &args, Some(language), meter)?.map(drop));
         }
+        let spelling = Spelling::new(stub, known.iter().map(|(name, _)| name.as_str()), Some(language));
         let root = stub.definition.get("inputSchema").unwrap_or(&Value::Null);
         let Some(dialect) = self.dialect(entry, stub, root, meter)? else { return Ok(Ok(())) };
         let Ok(arguments) = self.by_wire_name(stub, root, Some(dialect), written, meter)? else { return Ok(Ok(())) };
@@ -232,7 +239,7 @@ impl Validators {
             Err(Halt::Stopped(stopped)) => return Err(stopped),
             Err(_) => {}
         }
-        Ok(if problems.told.is_empty() { Ok(()) } else { Err(refusal(stub, problems)) })
+        Ok(if problems.told.is_empty() { Ok(()) } else { Err(refusal(entry, stub, problems, &spelling)) })
     }
 
     /// Dialect of a schema; `None` if the schema is invalid.
@@ -353,8 +360,59 @@ fn unknown_parameters(stub: &ToolStub, arguments: &Map<String, Value>, meter: &M
     Ok(problems)
 }
 
-fn refusal(stub: &ToolStub, problems: Problems) -> Error {
+/// The language of a script, and the names by which it calls parameters that have others on the wire.
+struct Spelling {
+    language: Option<Language>,
+    /// Wire name, and the name in the script.
+    said: Vec<(String, String)>,
+}
+
+impl Spelling {
+    /// By the names of the arguments as written. In Starlark, a parameter that is missing has its identifier.
+    fn new<'n>(stub: &ToolStub, written: impl Iterator<Item = &'n str>, language: Option<Language>) -> Self {
+        let renamed = || stub.params.iter().take(MAX_COMPARED).filter(|param| param.ident != param.wire);
+        let written: HashSet<&str> = if renamed().next().is_some() { written.collect() } else { HashSet::new() };
+        let is_said = |ident: &str, wire: &str| {
+            written.contains(ident) || language == Some(Language::Starlark) && !written.contains(wire)
+        };
+        let said = renamed().filter(|param| is_said(&param.ident, &param.wire));
+        Self { language, said: said.map(|param| (param.wire.clone(), param.ident.clone())).collect() }
+    }
+
+    /// The text of a problem, which begins with the parameter or says that it is missing.
+    fn of(&self, text: String) -> String {
+        let (before, rest) = match text.split_once('`') {
+            Some((before @ ("" | "argument "), rest)) => (before, rest),
+            _ => return text,
+        };
+        for (wire, ident) in &self.said {
+            let behind = rest.strip_prefix(wire.as_str()).filter(|behind| behind.starts_with(['`', '.']));
+            if let Some(behind) = behind {
+                return format!("{before}`{ident}{behind}");
+            }
+        }
+        text
+    }
+}
+
+/// The signature of a tool as a script in this language calls it; Python's where there is no script.
+pub(super) fn signature(entry: &ServerEntry, stub: &ToolStub, language: Option<Language>) -> String {
+    if stub.definition_bytes > MAX_SIGNED {
+        return head(&stub.signature, MAX_SIGNATURE).to_owned();
+    }
+    let observed = entry.observed.of(stub);
+    let signature = match language {
+        Some(Language::Javascript) => stub.javascript_signature(observed.as_ref()),
+        Some(Language::Starlark) | None => stub.signature_with(observed.as_ref()).into_owned(),
+    };
+    head(&signature, MAX_SIGNATURE).to_owned()
+}
+
+fn refusal(entry: &ServerEntry, stub: &ToolStub, mut problems: Problems, spelling: &Spelling) -> Error {
     let idents = || stub.params.iter().take(MAX_COMPARED).map(|param| param.ident.as_str());
+    for problem in &mut problems.told {
+        problem.text = spelling.of(std::mem::take(&mut problem.text));
+    }
     let line = problems.line();
     let meant: Vec<String> = problems
         .told
@@ -364,7 +422,7 @@ fn refusal(stub: &ToolStub, problems: Problems) -> Error {
             None => problem.meant,
         })
         .collect();
-    let signature = head(&stub.signature, MAX_SIGNATURE);
+    let signature = signature(entry, stub, spelling.language);
     let hint = match did_you_mean(&meant) {
         Some(meant) => format!("{meant} The signature is {signature}"),
         None => format!("the signature is {signature}"),

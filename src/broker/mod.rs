@@ -108,6 +108,8 @@ pub struct Broker {
     consents: Consents,
     /// True for a dry run.
     is_dry: bool,
+    /// Language of the script, if there is one.
+    language: Option<Language>,
     stash: Stash,
     pause: Arc<Pause>,
     account: Account,
@@ -122,7 +124,8 @@ impl Broker {
     #[must_use]
     pub fn of_script(context: Arc<ExecutionContext>, language: Language, code: &str, is_dry: bool) -> Self {
         let placeholders = Placeholders::new(context.placeholders, || Mentions::of(code));
-        let broker = Self::new(context, Subject::script(language, code, is_dry), placeholders);
+        let subject = Subject::script(language, code, is_dry);
+        let broker = Self { language: Some(language), ..Self::new(context, subject, placeholders) };
         match is_dry {
             true => {
                 let stash = broker.stash.within(Arc::new(DryRun::new(Arc::clone(broker.stash.state()))));
@@ -152,6 +155,7 @@ impl Broker {
             attachments: Attachments::default(),
             consents: Consents::default(),
             is_dry: false,
+            language: None,
             stash: context.session.stash.clone(),
             pause: Arc::default(),
             trace: Trace::begin(context.telemetry.traces.as_ref(), client_trace.as_ref()),
@@ -202,7 +206,8 @@ impl Broker {
             filled.as_deref().map_or(Ok(()), |filled| self.small_enough(filled))?;
             let sent = filled.as_deref().unwrap_or(sent);
             let (validators, catalog) = (&self.context.validators, &self.context.catalog);
-            let arguments = arguments::fitting(validators, catalog, (entry, stub), sent, max_bytes).await?;
+            let arguments =
+                arguments::fitting(validators, catalog, (entry, stub), sent, max_bytes, self.language).await?;
             Ok::<_, Error>((entry, stub, arguments, filled.is_some()))
         };
         let (entry, stub, arguments, is_filled) = match fit.await {

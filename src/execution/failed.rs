@@ -138,6 +138,9 @@ impl Failed {
             }
             _ => (error.message.clone(), fix),
         };
+        let wrote = broker.ledger().records().iter().any(|call| call.sent && call.is_write);
+        let again = "change the marked line; do not repeat the calls that may have written";
+        let fix = fix.or_else(|| (code == ErrorCode::ScriptError && wrote).then(|| again.to_owned()));
         let mut failed = Self::plain(code, message, fix.as_deref());
         failed.limit = limit_of(error.kind);
         // What a worker says of itself is bounded like everything else that it says.

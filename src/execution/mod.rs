@@ -146,12 +146,12 @@ impl ExecutionContext {
         let run = context.session.results.begin();
         let mut audit = Audit::begin(Arc::clone(&broker));
         let prepared = context.pool.prepare(request.language, &request.code, context.limits.code_bytes).await;
-        let (mut plan, mut warnings) = (None, Vec::new());
+        let (mut plan, mut warnings, mut reads) = (None, Vec::new(), Vec::new());
         let (result, report) = match prepared {
             Err(failure) => (Err(Failed::new(failure, &request.code, None, &broker)), None),
             Ok(script) => {
                 let judged = broker.judge(&script.outline, request.language).await;
-                warnings = judged.warnings;
+                (warnings, reads) = (judged.warnings, judged.reads);
                 plan = request.dry_run.then(|| judged.plan.clone());
                 match judged.mistakes.first() {
                     Some(first) => (Err(Failed::unrun(first, &judged.mistakes, &request.code, &broker)), None),
@@ -173,6 +173,10 @@ impl ExecutionContext {
         if let Some(asked) = request.timeout.filter(|asked| *asked > wall) {
             execution.notes.push(format!("the timeout of {asked:?} was cut to {wall:?}, `sandbox.limits.wall`"));
         }
+        let late = broker.reread(&reads, request.language);
+        let is_new = |late: &Mistake| !warnings.iter().any(|told| (told.line, told.column) == (late.line, late.column));
+        let late: Vec<Mistake> = late.into_iter().filter(is_new).collect();
+        warnings.extend(late);
         execution.notes.extend(warnings.iter().take(MAX_WARNINGS).map(Mistake::to_string));
         if warnings.len() > MAX_WARNINGS {
             execution.notes.push(format!("{} more like this", warnings.len() - MAX_WARNINGS));

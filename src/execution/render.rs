@@ -72,8 +72,16 @@ impl Execution {
     #[must_use]
     pub fn dry_calls(&self) -> String {
         let not_made = self.calls.iter().filter(|call| !call.sent).count();
+        let counted = match (self.calls.len(), not_made) {
+            (0, _) => "no calls".to_owned(),
+            (1, 0) => "1 call, made".to_owned(),
+            (1, _) => "1 call, not made".to_owned(),
+            (all, 0) => format!("{all} calls, all made"),
+            (all, none) if all == none => format!("{all} calls, none made"),
+            (all, some) => format!("{all} calls, {some} not made"),
+        };
         let mut plan = self.plan.as_ref().map(|plan| format!("--- plan\n{plan}\n")).unwrap_or_default();
-        let _ = write!(plan, "--- dry run: {not_made} of {} calls not made", self.calls.len());
+        let _ = write!(plan, "--- dry run: {counted}");
         for (call, number) in self.calls.iter().zip(1..) {
             let CallRecord { server, tool, args, outcome, verdict, .. } = call;
             let _ = write!(plan, "\n{number}. {server}.{tool}({args}) → {verdict}; {outcome}");

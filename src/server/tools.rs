@@ -193,7 +193,7 @@ fn define() -> Vec<Tool> {
         tool::<ExecuteArgs>(
             "execute",
             "Run a script",
-            "Run one script that calls any number of tools; returns its value and captured output. No network, files or imports; tools are the only way out.",
+            "Run one script that calls any number of tools; returns its value and captured output. No network, files or imports.",
             false,
         ),
     ]

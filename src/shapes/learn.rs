@@ -97,7 +97,7 @@ impl Learner<'_> {
             return;
         }
         let kind = match self.json.checked_sub(text.len()) {
-            _ if !json::is_composed(text) => Text::of(text),
+            _ if !json::is_composed(text) => Text::of(text, self.given),
             None => Text::Unknown,
             Some(left) => {
                 self.json = left;
@@ -107,7 +107,7 @@ impl Learner<'_> {
                         self.see(&mut inner, &value, depth.saturating_sub(1));
                         Text::Json(Box::new(inner))
                     }
-                    Err(_) => Text::of(text),
+                    Err(_) => Text::of(text, self.given),
                 }
             }
         };

@@ -128,7 +128,7 @@ impl Shape {
         let mut add = |(nodes, bytes): (usize, usize)| size = (size.0 + nodes, size.1 + bytes);
         match &self.text {
             Some(Text::Json(inner)) => add(inner.size(depth)),
-            Some(Text::Csv(columns)) => add((columns.len(), columns.iter().map(String::len).sum())),
+            Some(Text::Csv(names) | Text::Named(names)) => add((names.len(), names.iter().map(String::len).sum())),
             _ => {}
         }
         if let Some(items) = &self.list {
@@ -150,7 +150,7 @@ impl Shape {
     /// Forgets the levels below `depth`.
     fn prune(&mut self, depth: usize) {
         let Some(below) = depth.checked_sub(1) else {
-            if let Some(Text::Json(_) | Text::Csv(_)) = &self.text {
+            if let Some(Text::Json(_) | Text::Csv(_) | Text::Named(_)) = &self.text {
                 self.text = Some(Text::Plain);
             }
             if let Some(items) = &mut self.list {

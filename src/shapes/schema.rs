@@ -32,6 +32,9 @@ fn of_text(text: &Text) -> Value {
     match text {
         Text::Unknown | Text::Plain => json!({"type": "string"}),
         Text::Lines => json!({"type": "string", "format": "lines"}),
+        Text::Named(names) => {
+            json!({"type": "string", "format": "lines", "contentSchema": {"type": "object", "required": names}})
+        }
         Text::Json(inner) => {
             json!({"type": "string", "contentMediaType": "application/json", "contentSchema": inner.schema()})
         }

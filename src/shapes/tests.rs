@@ -1,3 +1,5 @@
+use std::collections::BTreeSet;
+
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -60,6 +62,11 @@ fn a_stub_says_what_the_answers_had_in_common() {
             "class Result(TypedDict):\n    id: int\n    name: str | None\n    tags: NotRequired[list[str]]\n-> Result",
         ),
         (
+            vec![json!({"results": [{"id": 1}]})],
+            "1 answer",
+            "class Result(TypedDict):\n    results: list[ResultItem]\nclass ResultItem(TypedDict):\n    id: int\n-> Result",
+        ),
+        (
             vec![json!({"result": "[{\"id\": 1}]"}), json!({"result": "[]"})],
             "2+ answers",
             "class Result(TypedDict):\n    result: str  # JSON of list[ResultItem]\nclass ResultItem(TypedDict):\n    id: int\n-> Result",
@@ -67,6 +74,22 @@ fn a_stub_says_what_the_answers_had_in_common() {
         (vec![json!("id,name,price\n1,pen,2.50\n2,\"a, b\",3")], "1 answer: CSV: id, name, price", "-> str"),
         (vec![json!("id,name\n1,x"), json!("id,title\n1,x")], "2+ answers: lines", "-> str"),
         (vec![json!("a.txt\nb.txt"), json!("")], "2+ answers: lines", "-> str"),
+        (
+            vec![json!("version: 3\nname: Ann Lee\ndue: 2026-01-02\n---\nseats: 4")],
+            "1 answer: lines, with due: N, version: N",
+            "-> str",
+        ),
+        (
+            vec![json!("version: 3\nowner: 7\n\nx"), json!("version: 4\n\ntext")],
+            "2+ answers: lines, with version: N",
+            "-> str",
+        ),
+        (vec![json!("version: 3\n\nx"), json!("owner: 7\n\nx")], "2+ answers: lines", "-> str"),
+        (
+            vec![json!("ann: 5 pens\nbob: 2 books\n7f3a9c21: 1\nAnn: 3\n\nx"), json!("ann: 5\nbob: 2")],
+            "2+ answers: lines",
+            "-> str",
+        ),
         (vec![json!("a.txt\nb.txt"), json!("No files.")], "2+ answers", "-> str"),
         (vec![json!({})], "1 answer", "-> dict[str, Any]"),
         (
@@ -202,9 +225,12 @@ fn no_first_row_of_data_passes_for_a_header() {
         "name,age\nAnn,30,x",
         "name,\"age\nAnn,30",
     ] {
-        let kind = Text::of(text);
+        let kind = Text::of(text, &BTreeSet::new());
         assert!(!matches!(kind, Text::Csv(_)), "{text:?}: {kind:?}");
     }
+    // What the caller named is not learned.
+    let asked = |name: &str| Text::of("version: 3\n\ntext", &BTreeSet::from([name.to_owned()]));
+    assert_eq!((asked("version"), asked("page")), (Text::Lines, Text::Named(vec!["version".to_owned()])));
 }
 
 #[test]

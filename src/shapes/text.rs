@@ -1,5 +1,7 @@
 //! Kinds of texts: JSON, CSV with its header, lines, any.
 
+use std::collections::BTreeSet;
+
 use serde::{Deserialize, Serialize};
 
 use super::{Shape, keys};
@@ -10,6 +12,9 @@ const MAX_LOOKED_AT: usize = 16 << 10;
 const MAX_LINES: usize = 32;
 /// Most columns.
 const MAX_COLUMNS: usize = 40;
+/// Most named lines, and longest name of one in bytes.
+const MAX_NAMED: usize = 8;
+const MAX_NAME: usize = 32;
 
 /// Kind of a text.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -23,6 +28,8 @@ pub(super) enum Text {
     Csv(Vec<String>),
     /// Several lines.
     Lines,
+    /// Several lines, the first of them with these names: `version: 3`. Sorted.
+    Named(Vec<String>),
     /// Any text.
     Plain,
 }
@@ -37,13 +44,17 @@ impl Text {
                 Self::Json(ours)
             }
             (Self::Csv(ours), Self::Csv(theirs)) if ours == theirs => Self::Csv(ours),
-            (Self::Csv(_) | Self::Lines, Self::Csv(_) | Self::Lines) => Self::Lines,
+            (Self::Named(mut ours), Self::Named(theirs)) => {
+                ours.retain(|name| theirs.contains(name));
+                if ours.is_empty() { Self::Lines } else { Self::Named(ours) }
+            }
+            (Self::Csv(_) | Self::Lines | Self::Named(_), Self::Csv(_) | Self::Lines | Self::Named(_)) => Self::Lines,
             _ => Self::Plain,
         }
     }
 
-    /// Kind of a text that is not JSON.
-    pub(super) fn of(text: &str) -> Self {
+    /// Kind of a text that is not JSON. Names that the caller gave are data.
+    pub(super) fn of(text: &str, given: &BTreeSet<String>) -> Self {
         let text = text.trim();
         if text.is_empty() {
             return Self::Unknown;
@@ -51,8 +62,36 @@ impl Text {
         if !text.contains('\n') {
             return Self::Plain;
         }
-        columns(text).map_or(Self::Lines, Self::Csv)
+        let mut names = named(text);
+        names.retain(|name| !given.contains(name));
+        match columns(text) {
+            Some(columns) => Self::Csv(columns),
+            None if names.is_empty() => Self::Lines,
+            None => Self::Named(names),
+        }
     }
+}
+
+/// Names of the lines `name: value` before an empty one or `---`, where the value is a number, date or truth value in one
+/// word: what stands before words may be a person.
+fn named(text: &str) -> Vec<String> {
+    let is_word = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || matches!(c, '_' | '-');
+    let is_plain = |value: &str| is_value(value) && !value.contains([' ', '@', '/']);
+    let mut names = Vec::new();
+    let lines = crate::text::head(text, MAX_LOOKED_AT).lines().take(MAX_LINES);
+    for line in lines.skip_while(|line| *line == "---") {
+        if line.is_empty() || line == "---" {
+            names.truncate(MAX_NAMED);
+            names.sort_unstable();
+            names.dedup();
+            return names;
+        }
+        let Some((name, value)) = line.split_once(": ") else { break };
+        if name.len() <= MAX_NAME && name.chars().all(is_word) && !keys::is_data(name) && is_plain(value.trim()) {
+            names.push(name.to_owned());
+        }
+    }
+    Vec::new()
 }
 
 /// Columns of CSV with a header. The first line is a header, not data, only if every cell of it is a name, and a column

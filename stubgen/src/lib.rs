@@ -3,6 +3,7 @@
 //! The output depends on the input alone: no clock, no I/O, no map order. The same `tools/list` entry gives the same
 //! bytes on every machine, build and feature set.
 
+mod call;
 mod canon;
 mod category;
 mod editors;

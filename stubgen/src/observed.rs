@@ -1,11 +1,14 @@
 //! Results of a tool as they were observed, for stubs of tools that declare none.
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use crate::python::Python;
 use crate::schema::{Ty, columns};
 use crate::text;
-use crate::tool::{ToolStub, shape};
+use crate::tool::{Annotations, ToolStub, shape};
+
+/// Most names of lines that are shown.
+const MAX_NAMED: usize = 8;
 
 /// Observations of a tool's results: an input of its views beside the definition. No digest counts it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -19,21 +22,32 @@ pub struct Observed {
 impl Observed {
     /// The observation in one line. The count is rounded down to a power of two: text that changes with every answer
     /// would have to be read again.
-    pub(crate) fn words(&self) -> String {
+    pub(crate) fn words(&self, annotations: Annotations) -> String {
         let Some(schema) = self.schema.as_ref().filter(|_| self.answers > 0) else {
-            return "result not observed yet".to_owned();
+            // A call that may write is no way to look.
+            let look = if annotations.read_only == Some(true) { ": return one to see it" } else { "" };
+            return format!("result not observed yet{look}");
         };
         let count = match self.answers.ilog2() {
             0 => "1 answer".to_owned(),
             power => format!("{}+ answers", 1_u64 << power),
         };
         let contents = match schema.as_object() {
-            Some(text) if text.get("format").is_some_and(|format| format == "lines") => Some("lines".to_owned()),
+            Some(text) if text.get("format").is_some_and(|format| format == "lines") => Some(lines(text)),
             Some(text) => columns(text).filter(|columns| !text::is_directive(columns)),
             None => None,
         };
         format!("result observed in {count}{}", contents.map(|it| format!(": {it}")).unwrap_or_default())
     }
+}
+
+/// Lines in words, with the names that the first of them have.
+fn lines(text: &Map<String, Value>) -> String {
+    let names = text.get("contentSchema").and_then(|schema| schema.get("required")?.as_array());
+    let is_name = |name: &&str| name.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-'));
+    let named = names.into_iter().flatten().filter_map(Value::as_str).filter(is_name).take(MAX_NAMED);
+    let named: Vec<String> = named.map(|name| format!("{name}: N")).collect();
+    if named.is_empty() { "lines".to_owned() } else { format!("lines, with {}", named.join(", ")) }
 }
 
 impl ToolStub {

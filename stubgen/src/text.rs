@@ -9,6 +9,12 @@ use unicode_width::UnicodeWidthStr as _;
 pub(crate) const MAX_DESCRIPTION: usize = 16_000;
 /// Longest one-line summary, in characters.
 const MAX_SUMMARY: usize = 120;
+/// Longest sentence that follows it in a docstring, and longest docstring, in bytes.
+const MAX_FURTHER: usize = 80;
+const MAX_DOCSTRING: usize = 160;
+/// First words of sections that parameters and result have elsewhere.
+const SECTIONS: [&str; 8] =
+    ["Args:", "Arguments:", "Parameters:", "Params:", "Returns:", "Example:", "Examples:", "Usage:"];
 
 /// Control, bidi, zero-width and tag characters: a model would read them and a reviewer cannot see them.
 pub(crate) fn is_invisible(c: char) -> bool {
@@ -95,6 +101,31 @@ pub fn many_lines(text: &str) -> Vec<String> {
 
 /// The first sentence of a description on one line, cut at a word.
 pub(crate) fn summary(text: &str) -> String {
+    cut(first_sentence(&beginning(text)), MAX_SUMMARY).into_owned()
+}
+
+/// The summary with the sentences behind it, up to the first that is long: they say what a call requires.
+pub(crate) fn doc(text: &str) -> String {
+    let line = beginning(text);
+    let summary = first_sentence(&line);
+    let mut end = summary.len();
+    if let Cow::Owned(cut) = cut(summary, MAX_SUMMARY) {
+        return cut;
+    }
+    loop {
+        let rest = &line[end..];
+        let next = first_sentence(rest.trim_start());
+        let through = end + (rest.len() - rest.trim_start().len()) + next.len();
+        let is_prose = next.starts_with(char::is_alphanumeric) && !SECTIONS.iter().any(|word| next.starts_with(word));
+        if !is_prose || next.len() > MAX_FURTHER || through > MAX_DOCSTRING {
+            return line[..end].to_owned();
+        }
+        end = through;
+    }
+}
+
+/// The beginning of the first paragraph with a word, on one line.
+fn beginning(text: &str) -> String {
     let mut paragraph = "";
     for line in text.split(['\n', '\u{2028}', '\u{2029}']) {
         let line =
@@ -108,8 +139,7 @@ pub(crate) fn summary(text: &str) -> String {
         }
     }
     // Nothing beyond this is shown, and a description may be megabytes.
-    let line = one_line(head(paragraph, 8 * MAX_SUMMARY));
-    cut(first_sentence(&line), MAX_SUMMARY).into_owned()
+    one_line(head(paragraph, 8 * MAX_SUMMARY))
 }
 
 /// Text up to the first full stop that ends a sentence.

@@ -17,6 +17,9 @@ pub(crate) const MAX_DESCRIPTIONS: usize = 512 << 10;
 
 /// Result section for a tool without answers so far: the cheapest way to its type.
 const UNOBSERVED: &str = "Not observed yet: after the first call, this file and the stub have the type.";
+/// The same for a tool that only reads.
+const UNOBSERVED_READ: &str =
+    "Not observed yet: a script that returns one answer shows it, and then this file and the stub have the type.";
 
 /// One tool, for scripts and for the model.
 #[derive(Clone, Debug)]
@@ -106,7 +109,7 @@ impl ToolStub {
             definition_bytes,
             full_digest,
             notes: shape.notes.clone(),
-            summary: summary(raw),
+            summary: told(raw, text::summary),
             ident,
             definition: Arc::clone(&definition),
         };
@@ -124,7 +127,7 @@ impl ToolStub {
     fn pyi_of(&self, shape: &Shape<'_>, idents: &[String], observed: Option<&Observed>) -> String {
         let mut python = Python::new(&shape.named);
         let blocks: Vec<String> = shape.named.iter().map(|named| python.class(named)).collect();
-        let definition = python.definition(shape, &self.ident, idents, &self.summary);
+        let definition = python.definition(shape, &self.ident, idents, &self.doc());
         templates::render(
             templates::PYI,
             context! {
@@ -132,13 +135,18 @@ impl ToolStub {
                 header => header(&self.server, &self.ident, self.annotations, &self.digest),
                 imports => python.imports().unwrap_or_default(),
                 blocks,
-                result => observed.map(Observed::words),
+                result => observed.map(|observed| observed.words(self.annotations)),
                 definition,
             },
         )
     }
 
-    fn shape<'a>(&'a self, observed: Option<&'a Observed>) -> Shape<'a> {
+    /// The summary, and short sentences behind it.
+    fn doc(&self) -> String {
+        told(&self.definition, text::doc)
+    }
+
+    pub(crate) fn shape<'a>(&'a self, observed: Option<&'a Observed>) -> Shape<'a> {
         let schema = observed.and_then(|observed| observed.schema.as_ref());
         shape(&self.ident, &self.definition, self.definition_bytes, schema)
     }
@@ -166,8 +174,8 @@ impl ToolStub {
                 above => above(&self.name, &self.ident, &shape.notes),
                 header => header(&self.server, &self.ident, self.annotations, &self.digest),
                 blocks => shape.named.iter().map(|named| typescript.interface(named)).collect::<Vec<_>>(),
-                result => observed.map(Observed::words),
-                definition => typescript.definition(&shape, &self.ident, &self.summary),
+                result => observed.map(|observed| observed.words(self.annotations)),
+                definition => typescript.definition(&shape, &self.ident, &self.doc()),
             },
         )
     }
@@ -191,8 +199,13 @@ impl ToolStub {
             .map(|named| context! { name => named.name.as_str(), lines => markdown::named(named, &mut python, &mut letters) })
             .collect();
         let result = match (observed, self.definition.get("outputSchema")) {
+            (Some(Observed { schema: None, .. }), _) if self.annotations.read_only == Some(true) => {
+                UNOBSERVED_READ.to_owned()
+            }
             (Some(Observed { schema: None, .. }), _) => UNOBSERVED.to_owned(),
-            (Some(observed), _) => format!("{}, {}.", markdown::code(&python.ty(&shape.result)), observed.words()),
+            (Some(observed), _) => {
+                format!("{}, {}.", markdown::code(&python.ty(&shape.result)), observed.words(self.annotations))
+            }
             (None, Some(_)) => markdown::code(&python.ty(&shape.result)),
             (None, None) => "Not described: JSON if the tool answers with JSON, else text.".to_owned(),
         };
@@ -241,14 +254,15 @@ fn param_idents(shape: &Shape<'_>) -> Vec<String> {
     ident::assign_param_idents(&wires)
 }
 
-fn summary(raw: &Value) -> String {
+/// The first of a definition's texts of which `part` is not empty.
+fn told(raw: &Value, part: fn(&str) -> String) -> String {
     let annotated = raw.get("annotations").and_then(|annotations| annotations.get("title"));
     [raw.get("description"), raw.get("title"), annotated]
         .into_iter()
         .flatten()
         .filter_map(Value::as_str)
-        .map(text::summary)
-        .find(|summary| !summary.is_empty())
+        .map(part)
+        .find(|part| !part.is_empty())
         .unwrap_or_default()
 }
 

@@ -11,18 +11,25 @@ const MAX_COMMENT: usize = 120;
 /// Prints the types of one tool.
 pub(crate) struct TypeScript<'s> {
     named: &'s [Named<'s>],
+    /// True for signatures in messages, where no named type is defined.
+    is_brief: bool,
 }
 
 impl<'s> TypeScript<'s> {
     pub(crate) fn new(named: &'s [Named<'s>]) -> TypeScript<'s> {
-        TypeScript { named }
+        TypeScript { named, is_brief: false }
     }
 
-    /// Definition of a tool, with `summary` above it.
-    pub(crate) fn definition(&self, shape: &Shape<'_>, name: &str, summary: &str) -> String {
+    /// Types without names: objects are `object`.
+    pub(crate) fn brief(named: &'s [Named<'s>]) -> TypeScript<'s> {
+        TypeScript { named, is_brief: true }
+    }
+
+    /// Definition of a tool, with `doc` above it.
+    pub(crate) fn definition(&self, shape: &Shape<'_>, name: &str, doc: &str) -> String {
         let mut out = String::new();
-        if !summary.is_empty() {
-            out.push_str(&format!("/** {} */\n", text::jsdoc(summary)));
+        if !doc.is_empty() {
+            out.push_str(&format!("/** {} */\n", text::jsdoc(doc)));
         }
         let optional = if shape.params.iter().any(|field| field.required) { "" } else { "?" };
         let result = self.ty(&shape.result);
@@ -151,6 +158,11 @@ impl<'s> TypeScript<'s> {
             Ty::Bool => out.push_str("boolean"),
             Ty::Int | Ty::Float => out.push_str("number"),
             Ty::Str => out.push_str("string"),
+            Ty::Named(id) if self.is_brief => match &self.named[*id].body {
+                Body::Alias(Ty::Literal(literals)) => self.flat(out, &Ty::Literal(literals.clone())),
+                Body::Class { .. } | Body::Alias(Ty::Dict(..)) => out.push_str("object"),
+                Body::Alias(_) | Body::Open => out.push_str("any"),
+            },
             Ty::Named(id) => out.push_str(&self.named[*id].name),
             Ty::Literal(_) | Ty::Union(_) => {
                 for (at, member) in members(ty).iter().enumerate() {
@@ -345,7 +357,7 @@ fn members(ty: &Ty) -> Vec<Member<'_>> {
 }
 
 /// A property key, quoted only where prettier quotes it (identifiers of ES5, so no astral letters).
-fn key(wire: &str) -> String {
+pub(crate) fn key(wire: &str) -> String {
     let start = |c: char| matches!(c, '_' | '$') || c <= '\u{ffff}' && unicode_ident::is_xid_start(c);
     let rest = |c: char| c == '$' || c <= '\u{ffff}' && unicode_ident::is_xid_continue(c) && !text::is_invisible(c);
     let mut chars = wire.chars();

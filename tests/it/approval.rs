@@ -347,7 +347,7 @@ fn a_dry_run_sends_no_write_and_lists_what_would_happen() {
     assert_eq!(reached(&fence), ["vault look {\"text\": \"c\"}"; 2]);
     // Without --json the plan goes to stderr.
     let shown = run(&js, &["--dry-run"]);
-    assert!(shown.stderr.contains("--- dry run: 5 of 6 calls not made\n1. chat.make("), "{shown:?}");
+    assert!(shown.stderr.contains("--- dry run: 6 calls, 5 not made\n1. chat.make("), "{shown:?}");
 }
 
 #[tokio::test]
@@ -363,7 +363,7 @@ async fn a_dry_run_is_one_for_agents_too_and_keeps_nothing() {
     let answer = call(&service, "execute", arguments).await.expect("planned");
     assert_eq!(
         answer,
-        "[\"k\"]\n--- plan\nmay write chat.send\nat most 1 calls\n--- dry run: 1 of 1 calls not made\n1. chat.send({\"text\":\"x\"}) → would be asked: chat asks \
+        "[\"k\"]\n--- plan\nmay write chat.send\nat most 1 call\n--- dry run: 1 call, not made\n1. chat.send({\"text\":\"x\"}) → would be asked: chat asks \
          before anything that may write; planned"
     );
     assert_eq!(execute(&service, "starlark", "stash.keys()").await.expect("keys"), "[\"kept\"]");

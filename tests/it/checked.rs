@@ -44,7 +44,10 @@ fn shop() -> Value {
             },
         },
         {"name": "anything", "inputSchema": {"type": "object"}},
-    ]}, "bank": {"tools": [{"name": "pay", "inputSchema": {"type": "object"}}]}})
+    ]}, "bank": {"tools": [
+        {"name": "pay", "inputSchema": {"type": "object"}},
+        {"name": "send", "inputSchema": {"type": "object", "properties": {"from": text}, "required": ["from"]}},
+    ]}})
 }
 
 /// Scripts with what is found in them: `line:column` and a part of the message, warnings behind `~`.
@@ -79,6 +82,11 @@ const CASES: &[(&str, &str, &[&str])] = &[
     ("js", "async function f(x) { return x }\nconst n = await f(1);\nawait shop.create_order({ item: n, tags: ['a', 1] })", &["3:7 argument `quantity` is missing; `tags.1`: 1 is not of type"]),
     ("js", "async function f(x) { return x }\nconst n = await f(1);\nawait shop.create_order({ item: n, quantity: `${n}` })", &["3:7 `quantity`: type \"integer\" was expected, not \"string\""]),
     ("js", "async function f(x) { return x }\nconst n = await f({});\nawait shop.create_order({ ...n, sped: 'fast' })", &["3:7 there is no parameter `sped`"]),
+    ("js", "await shop.create_order({ item: 'tea', quantity: 1, from: 2 })", &["1:7 `from`: 2 is not of type"]),
+    ("js", "await shop.create_order({ item: 'tea', quantity: 1, from_: 2 })", &["1:7 `from_`: 2 is not of type"]),
+    ("star", "shop.create_order(item = \"tea\", quantity = 1, from_ = 2)", &["1:1 `from_`: 2 is not of type"]),
+    ("star", "bank.send()", &["1:1 argument `from_` is missing"]),
+    ("js", "await bank.send()", &["1:7 argument `from` is missing"]),
     ("star", "shop.create_order(item = \"tea\")", &["1:1 argument `quantity` is missing"]),
     ("star", "q = 0\nshop.create_order(item = \"tea\", quantity = q)", &["2:1 `quantity`: 0 is less than"]),
     ("star", "shop.create_order(\"tea\", 1)", &["1:1 takes keyword arguments only; got 2"]),
@@ -183,6 +191,30 @@ fn what_is_provably_wrong_is_found_at_its_place() {
         }
     }
     assert!(wrong.is_empty(), "{wrong}");
+}
+
+#[test]
+fn a_fix_has_the_signature_in_the_language_of_the_script() {
+    let fence = Fence::new();
+    fs::write(fence.work().join("tools.json"), shop().to_string()).expect("written");
+    for (name, code, signature) in [
+        (
+            "a.js",
+            "await shop.create_order({ itm: 'tea' })",
+            "the signature is create_order({ item: string, quantity: number, from?: string, speed?: \"slow\" | \"fast\", \
+             tags?: string[] }): Promise<any>",
+        ),
+        (
+            "b.js",
+            "await shop.list_orders(1)",
+            "list_orders({ page?: number }): Promise<{ next?: string, orders?: object[] }>",
+        ),
+        ("c.star", "shop.create_order(itm = \"tea\")", "the signature is create_order(*, item: str, quantity: int, "),
+    ] {
+        fs::write(fence.work().join(name), code).expect("written");
+        let output = finish(&mut fence.forgefs(["--catalog", "tools.json", "check", name]), "");
+        assert!(output.stdout.to_lowercase().contains(&signature.to_lowercase()), "{name}: {}", output.stdout);
+    }
 }
 
 #[tokio::test]

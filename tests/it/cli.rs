@@ -283,12 +283,14 @@ fn a_dry_run_says_how_many_calls_were_not_made_and_that_they_cost_nothing() {
     let fence = Fence::new();
     fence.write("forge.toml", &samples());
     let cases = [
-        ("try_call(tickets.delete_ticket, id=1)\ntry_call(tickets.get_ticket, idd=1)\n1", "2 of 2"),
-        ("tickets.get_ticket(id=1)\ntickets.delete_ticket(id=1)\n1", "1 of 2"),
+        ("try_call(tickets.delete_ticket, id=1)\ntry_call(tickets.get_ticket, idd=1)\n1", "2 calls, none made"),
+        ("tickets.get_ticket(id=1)\ntickets.delete_ticket(id=1)\n1", "2 calls, 1 not made"),
+        ("tickets.get_ticket(id=1)\n1", "1 call, made"),
+        ("1", "no calls"),
     ];
-    for (script, not_made) in cases {
+    for (script, counted) in cases {
         let output = fence.run_with_input(["run", "--dry-run", "--lang", "starlark", "-"], script).success();
-        assert!(output.stderr.contains(&format!("--- dry run: {not_made} calls not made")), "{script}: {output:?}");
+        assert!(output.stderr.contains(&format!("--- dry run: {counted}")), "{script}: {output:?}");
     }
     let planned = ["run", "--json", "--dry-run", "--lang", "starlark", "-"];
     let output = fence.run_with_input(planned, "tickets.delete_ticket(id=1)").success().stdout;

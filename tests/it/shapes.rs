@@ -39,9 +39,9 @@ fn orders() -> Value {
 fn every_way_to_call_a_tool_teaches_its_stub() {
     let Some((fence, _)) = shop(&orders(), "") else { return };
     let before = cat(&fence, "/shop/orders.pyi");
-    assert!(before.contains("# result not observed yet\ndef orders() -> Any:"), "{before}");
+    assert!(before.contains("# result not observed yet: return one to see it\ndef orders() -> Any:"), "{before}");
     let docs = cat(&fence, "/shop/orders.md");
-    assert!(docs.contains("Not observed yet: after the first call, this file and the stub have the type."), "{docs}");
+    assert!(docs.contains("Not observed yet: a script that returns one answer shows it, and then this file"), "{docs}");
 
     fence.run(["call", "shop", "orders"]).success();
     let once = cat(&fence, "/shop/orders.pyi");
@@ -125,7 +125,9 @@ async fn a_session_reads_what_its_calls_taught_and_nothing_is_announced() {
         session.call("execute", json!({"language": "javascript", "code": code, "dry_run": true})).await.text
     };
     assert!(dry().await.starts_with("null"), "{}", dry().await);
-    assert!(cat("/shop/put_order.pyi").await.contains("not observed yet"));
+    // Nothing suggests a write to see what comes back.
+    assert!(cat("/shop/put_order.pyi").await.contains("# result not observed yet\n"));
+    assert!(cat("/shop/put_order.md").await.contains("Not observed yet: after the first call"));
     session.execute("javascript", "return await shop.put_order({})").await;
     assert!(dry().await.starts_with("{\"id\":0}"), "{}", dry().await);
     assert!(cat("/shop/put_order.pyi").await.contains("observed in 1 answer\n"));
@@ -228,4 +230,45 @@ fn a_reviewed_tree_has_shapes_only_when_asked() {
     let broken = fence.run(["stubs", "check", "observed"]);
     assert_eq!(broken.code, Some(2), "{broken:?}");
     assert!(broken.stderr.contains("observed.json: "), "{}", broken.stderr);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_property_that_is_read_of_a_text_is_told_before_and_after_the_run() {
+    let page = |version: u32| text(&format!("version: {version}\nauthor: Ann Lee\n---\nTea: 7"));
+    let answers = json!({ "page": [page(3), page(4)], "words": [text("all is well")] });
+    let Some((fence, config)) = shop(&answers, "") else { return };
+    let session = fence.serve(&config).await;
+    session.ready(&["shop"]).await;
+    let told = "every answer of shop.page so far was text: `.version` of it is undefined; its line `version: …` is \
+                `/^version: (.*)$/m.exec(text)[1]`";
+    // Nothing is known before the first run, and the shape before the second.
+    for run in ["first", "second"] {
+        let code = "const page = await shop.page({});\nreturn `version ${page.version}`";
+        let answer = session.call("execute", json!({"language": "javascript", "code": code})).await.text;
+        assert_eq!(answer.matches("note: line 2, column 24: ").count(), 1, "{run}: {answer}");
+        assert!(answer.starts_with("version undefined\n") && answer.contains(told), "{run}: {answer}");
+    }
+    let stub = session.call("cat", json!({"path": "/shop/page.pyi"})).await.text;
+    assert!(stub.contains("# result observed in 2+ answers: lines, with version: N\n"), "{stub}");
+    for (language, code, part) in [
+        (
+            "javascript",
+            "return (await shop.words({})).count",
+            "so far was text: `.count` of it is undefined; use the answer",
+        ),
+        ("javascript", "return (await shop.page({})).author", "take it from the lines: `text.split(\"\\n\")`"),
+        (
+            "starlark",
+            "try_call(shop.page)\nshop.page()[\"version\"]",
+            "for l in text.splitlines() if l.startswith(\"version: \")][0]`",
+        ),
+    ] {
+        let answer = session.call("execute", json!({ "language": language, "code": code })).await.text;
+        assert!(answer.contains(part), "{code}: {answer}");
+    }
+    for code in ["return (await shop.page({})).length", "return (await shop.page({})).split('\\n').version"] {
+        let answer = session.call("execute", json!({"language": "javascript", "code": code})).await.text;
+        assert!(!answer.contains("so far was text"), "{code}: {answer}");
+    }
+    session.close().await;
 }

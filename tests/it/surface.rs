@@ -76,7 +76,9 @@ async fn paths_are_forgiving_and_hits_lead_to_stubs() {
         assert_eq!(session.call("cat", json!({ "path": path })).await, stub, "{path}");
     }
     let several = session.call("cat", json!({"path": ["/tickets/get_ticket.d.ts", "/people/*_user.pyi"]})).await.text;
-    assert!(several.contains("# /tickets/get_ticket.d.ts") && several.contains("# /people/get_user.pyi"), "{several}");
+    assert!(several.starts_with("// tickets.get_ticket ") && several.contains("\n# people.get_user "), "{several}");
+    let docs = session.call("cat", json!({"path": ["/tickets/get_ticket.json", "/people/get_user.md"]})).await.text;
+    assert!(docs.starts_with("# /tickets/get_ticket.json\n") && docs.contains("\n# /people/get_user.md\n"), "{docs}");
     let hits = session.call("search", json!({"query": ["who is on call", "book a meeting"]})).await.text;
     for line in hits.lines().filter(|line| !line.starts_with('#')) {
         let path = line.split_whitespace().next().expect("a line has words");

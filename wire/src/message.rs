@@ -374,7 +374,7 @@ pub enum ScriptErrorKind {
     Heap,
     /// Call stack too deep.
     Stack,
-    /// The final value is too large or has no JSON form.
+    /// The final value is too large.
     Result,
     /// Too many calls.
     Calls,

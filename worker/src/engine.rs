@@ -102,6 +102,23 @@ pub(crate) fn result_json(run: &Run, text: String) -> Result<Json, ScriptError> 
     RawValue::from_string(text).map_err(|error| script_error(ScriptErrorKind::Internal, format!("result: {error}")))
 }
 
+/// Error: a value of the script has no JSON form.
+pub(crate) fn no_json_error(message: String) -> ScriptError {
+    let fix = no_json_fix(&message);
+    ScriptError { fix: Some(fix.to_owned()), ..script_error(ScriptErrorKind::Script, message) }
+}
+
+/// What to do about a value that has no JSON form.
+pub(crate) fn no_json_fix(message: &str) -> &'static str {
+    let is_number = [" is NaN", " is Infinity", " is -Infinity", "nan has no", "inf has no"];
+    match is_number.iter().any(|part| message.contains(part)) {
+        true => {
+            "look at where the number is computed (arithmetic with undefined or text, a division by 0), or use null"
+        }
+        false => "use plain values: objects, lists, text, numbers, booleans and null",
+    }
+}
+
 /// Error of a script's invalid call.
 pub(crate) fn invalid_call_error(message: String) -> CallError {
     CallError { code: ErrorCode::InvalidArgs, message, retryable: false, suggested_fix: None, data: None }

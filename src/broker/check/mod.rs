@@ -7,6 +7,7 @@ mod names;
 mod plan;
 mod reads;
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,7 +15,7 @@ use std::time::Duration;
 use serde::Serialize;
 use serde_json::{Map, Value};
 use stubgen::ToolStub;
-use wire::{Args, How, Known, Language, Outline, Place, Site, Target};
+use wire::{Args, How, Known, Language, Outline, Place, Read, Site, Target};
 
 use super::planned::Planned;
 use super::policy::{self, Asked, Reason, Rules};
@@ -23,6 +24,7 @@ use super::{Broker, arguments, consent, is_repeatable};
 use crate::config::Approval;
 use crate::error::{Error, ErrorCode, Result, code_name};
 use crate::manifest::ServerEntry;
+use crate::outcome::Outcome;
 use crate::redact::{self, Results, Surface};
 use crate::text::{head, push_visible};
 use crate::upstream::Operation;
@@ -68,6 +70,8 @@ pub struct Judgement {
     pub plan: Plan,
     /// Calls about which the user is asked before it runs.
     pub(crate) planned: Vec<Planned>,
+    /// Reads of answers, with the server and tool of each.
+    pub(crate) reads: Vec<(String, String, Vec<Read>)>,
 }
 
 impl fmt::Display for Mistake {
@@ -108,6 +112,27 @@ impl Broker {
             list.truncate(MAX_TOLD);
         }
         judgement
+    }
+
+    /// Reads of answers that were text in this run, of which nothing was known before it.
+    pub fn reread(&self, reads: &[(String, String, Vec<Read>)], language: Language) -> Vec<Mistake> {
+        let records = self.ledger().records();
+        let answered: BTreeSet<(&str, &str)> = records
+            .iter()
+            .filter(|call| call.outcome == Outcome::Ok)
+            .map(|call| (call.server.as_str(), call.tool.as_str()))
+            .collect();
+        let mut doubts = Vec::new();
+        for (server, tool, reads) in
+            reads.iter().filter(|(server, tool, _)| answered.contains(&(server.as_str(), tool.as_str())))
+        {
+            let Ok((entry, stub)) = self.context.catalog.tool(server, tool) else { continue };
+            let Some(schema) = entry.observed.of(stub).and_then(|observed| observed.schema) else { continue };
+            let label = format!("{}.{}", entry.ident, stub.ident);
+            let doubt = |read: &Read| Some(Mistake::new(&reads::of_text(&label, &schema, read, language)?, read.at));
+            doubts.extend(reads.iter().filter_map(doubt).take(MAX_TOLD.saturating_sub(doubts.len())));
+        }
+        doubts
     }
 }
 
@@ -237,14 +262,23 @@ impl Judge<'_> {
                     Language::Javascript => "({ name: value })",
                     Language::Starlark => "(name = value)",
                 };
-                return Err(Error::new(ErrorCode::ScriptError, message)
-                    .hint(format!("call {label}{form}; the signature is {}", stub.signature)));
+                return Err(Error::new(ErrorCode::ScriptError, message).hint(format!(
+                    "call {label}{form}; the signature is {}",
+                    arguments::signature(entry, stub, Some(self.language))
+                )));
             }
         };
         let context = &self.broker.context;
         let known = fields.iter().map(|(name, value)| (name.clone(), settled(value))).collect();
-        let fitted =
-            arguments::fitting_partly(&context.validators, &context.catalog, (entry, stub), known, is_open).await;
+        let fitted = arguments::fitting_partly(
+            &context.validators,
+            &context.catalog,
+            (entry, stub),
+            known,
+            is_open,
+            self.language,
+        )
+        .await;
         match fitted {
             // Too much to check is no mistake.
             Err(error) if error.code == ErrorCode::InvalidArgs => Err(error),
@@ -257,6 +291,9 @@ impl Judge<'_> {
         if site.reads.is_empty() || mistakes.len().max(warnings.len()) >= MAX_KEPT {
             return;
         }
+        if stub.has_open_result() {
+            self.judgement.reads.push((entry.ident.clone(), stub.ident.clone(), site.reads.clone()));
+        }
         let label = format!("{}.{}", entry.ident, stub.ident);
         let observed = entry.observed.of(stub).and_then(|observed| observed.schema);
         for read in &site.reads {
@@ -268,7 +305,9 @@ impl Judge<'_> {
             };
             if let Some(error) = wrong {
                 self.tell(&error, read.at, read.is_certain, None);
-            } else if let Some(error) = observed.as_ref().and_then(|schema| reads::unseen(&label, schema, read)) {
+            } else if let Some(error) =
+                observed.as_ref().and_then(|schema| reads::unseen(&label, schema, read, self.language))
+            {
                 // The next answer may be another.
                 self.tell(&error, read.at, false, None);
             }

@@ -1,7 +1,7 @@
 //! Reads of answers whose type is declared.
 
 use serde_json::Value;
-use wire::{How, Read};
+use wire::{How, Language, Read};
 
 use crate::error::{Error, ErrorCode, did_you_mean, nearest};
 use crate::text::head;
@@ -40,29 +40,56 @@ pub(super) fn of_promise(label: &str, read: &Read) -> Error {
 }
 
 /// The doubt about a key of an answer that was text, or had other keys, whenever it was seen.
-pub(super) fn unseen(label: &str, root: &Value, read: &Read) -> Option<Error> {
+pub(super) fn unseen(label: &str, root: &Value, read: &Read, language: Language) -> Option<Error> {
     let (last, before) = read.path.split_last()?;
     let (schema, place) = (followed(root, before)?, place(label, before));
     if read.how != How::Key || last == "[]" || INHERITED.contains(&last.as_str()) {
         return None;
     }
-    let (message, fix) = match schema.get("type")?.as_str()? {
-        "string" if OF_TEXTS.contains(&last.as_str()) => return None,
-        "string" => {
-            (format!("the answer of {place} was text when it was seen, which has no `{last}`"), "read the text")
+    if schema.get("type")? != "object" {
+        return of_text(label, root, read, language);
+    }
+    let properties = schema.get("properties")?.as_object()?;
+    if properties.contains_key(last) || OWN.contains(&last.as_str()) {
+        return None;
+    }
+    let keys: Vec<&str> = properties.keys().map(|key| head(key, MAX_KEY)).take(MAX_KEYS).collect();
+    let message = format!("no answer of {place} had `{last}` so far: it was {{{}}}", keys.join(", "));
+    Some(Error::new(ErrorCode::ScriptError, message).hint("`cat` the tool's stub"))
+}
+
+/// The doubt about a key that is read of a text.
+pub(super) fn of_text(label: &str, root: &Value, read: &Read, language: Language) -> Option<Error> {
+    let (last, before) = read.path.split_last()?;
+    let schema = followed(root, before)?;
+    let is_own = OF_TEXTS.contains(&last.as_str()) || INHERITED.contains(&last.as_str());
+    if read.how != How::Key || schema.get("type")? != "string" || last == "[]" || is_own {
+        return None;
+    }
+    let instead = match language {
+        Language::Javascript => format!("`.{last}` of it is undefined"),
+        Language::Starlark => "a text has no keys".to_owned(),
+    };
+    let message = format!("every answer of {} so far was text: {instead}", place(label, before));
+    let contents = |keyword: &str| schema.get(keyword).and_then(Value::as_str).unwrap_or_default();
+    let named = schema.get("contentSchema").and_then(|schema| schema.get("required")?.as_array());
+    let is_named = named.is_some_and(|names| names.iter().any(|name| name == last));
+    let fix = match (language, contents("contentMediaType"), contents("format")) {
+        (Language::Javascript, _, "lines") if is_named => {
+            format!("its line `{last}: …` is `/^{last}: (.*)$/m.exec(text)[1]`")
         }
-        "object" => {
-            let properties = schema.get("properties")?.as_object()?;
-            if properties.contains_key(last) || OWN.contains(&last.as_str()) {
-                return None;
-            }
-            let keys: Vec<&str> = properties.keys().map(|key| head(key, MAX_KEY)).take(MAX_KEYS).collect();
-            (
-                format!("no answer of {place} had `{last}` so far: it was {{{}}}", keys.join(", ")),
-                "`cat` the tool's stub",
-            )
+        (Language::Starlark, _, "lines") if is_named => {
+            format!("its line `{last}: …` is `[l for l in text.splitlines() if l.startswith(\"{last}: \")][0]`")
         }
-        _ => return None,
+        (Language::Javascript, "application/json", _) => "it is JSON: `JSON.parse(text)`".to_owned(),
+        (Language::Starlark, "application/json", _) => "it is JSON: `json.decode(text)`".to_owned(),
+        (Language::Javascript, _, "lines") | (Language::Javascript, "text/csv", _) => {
+            "take it from the lines: `text.split(\"\\n\")`".to_owned()
+        }
+        (Language::Starlark, _, "lines") | (Language::Starlark, "text/csv", _) => {
+            "take it from the lines: `text.splitlines()`".to_owned()
+        }
+        _ => "use the answer itself: it is the text".to_owned(),
     };
     Some(Error::new(ErrorCode::ScriptError, message).hint(fix))
 }

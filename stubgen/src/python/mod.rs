@@ -94,8 +94,8 @@ impl<'s> Python<'s> {
         out
     }
 
-    /// Definition of a tool, with `summary` as the docstring.
-    pub(crate) fn definition(&mut self, shape: &Shape<'_>, name: &str, idents: &[String], summary: &str) -> String {
+    /// Definition of a tool, with `doc` as the docstring.
+    pub(crate) fn definition(&mut self, shape: &Shape<'_>, name: &str, idents: &[String], doc: &str) -> String {
         let mut params = Vec::with_capacity(shape.params.len() + 1);
         for (field, ident) in shape.params.iter().zip(idents) {
             params.push(self.param(field, ident));
@@ -107,11 +107,8 @@ impl<'s> Python<'s> {
         }
         let mut result = String::new();
         self.flat(&mut result, &shape.result);
-        let body = if summary.is_empty() {
-            " ...".to_owned()
-        } else {
-            format!("\n    \"\"\"{}\"\"\"", text::docstring(summary))
-        };
+        let body =
+            if doc.is_empty() { " ...".to_owned() } else { format!("\n    \"\"\"{}\"\"\"", text::docstring(doc)) };
         let mut out = format!("def {name}");
         lay_out_def(&mut out, &params, &rest, &result, &body);
         out

@@ -59,6 +59,15 @@ impl<'p> Path<'p> {
         }
     }
 
+    /// True for an item of a list.
+    fn is_item(&self) -> bool {
+        match self.step {
+            Step::Item => true,
+            Step::Member => self.parent.is_some_and(Path::is_item),
+            Step::Root(_) | Step::Property(_) | Step::Value => false,
+        }
+    }
+
     /// Name of the next enclosing property, to make a name unique.
     fn enclosing(&self) -> Option<String> {
         let mut path = self;
@@ -96,7 +105,10 @@ impl Names {
             return name;
         }
         if let Some(outer) = path.enclosing() {
-            let longer = clip(format!("{outer}{name}"));
+            let longer = match outer == name {
+                true => clip(format!("{name}{}", if path.is_item() { "Item" } else { "Value" })),
+                false => clip(format!("{outer}{name}")),
+            };
             if longer.len() < MAX_NAME && self.take(&longer) {
                 return longer;
             }

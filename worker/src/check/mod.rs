@@ -23,6 +23,7 @@ use wire::{
 };
 
 use crate::engine::script_error;
+use crate::explain::of_syntax;
 use crate::starlark;
 
 pub(crate) use serve::{STACK, serve};
@@ -36,6 +37,15 @@ pub(crate) fn check(check: &Check) -> Result<Facts, ScriptError> {
     if check.language == Language::Starlark {
         let ast = starlark::parse(script)?;
         return Ok(Facts { outline: outline::of_starlark(&ast, script), ..Facts::default() });
+    }
+    javascript(check).map_err(|error| of_syntax(script, error))
+}
+
+fn javascript(check: &Check) -> Result<Facts, ScriptError> {
+    let script = check.code.as_str();
+    if script.trim_start().starts_with("```") {
+        // To JavaScript it is a tagged template.
+        return Err(syntax_at(script, 0, "the script begins with the fence of a Markdown block"));
     }
     if let Some(at) = script.find('\0') {
         return Err(syntax_at(script, at, "the script contains a NUL character: write `\\0` in a string"));

@@ -271,7 +271,9 @@ fn reserved(word: &str, line: &str, rest: &str) -> Option<String> {
 }
 
 fn syntax(what: &str, line: &str) -> Option<String> {
-    let way = if what.contains("keyword 'for'") && what.contains("symbol ':'") {
+    let way = if line.trim_start().starts_with("```") {
+        "send the code alone, without the ``` lines around it"
+    } else if what.contains("keyword 'for'") && what.contains("symbol ':'") {
         "there are no set comprehensions: write `set([… for … in …])`"
     } else if what.contains("keyword 'for'") {
         "there are no generator expressions: write `[… for … in …]`"
@@ -298,6 +300,11 @@ fn operation(message: &str) -> Option<String> {
         "fields of a struct are read by `.name`; the value of an outcome is `.value`"
     } else if message.starts_with("Operation `[]` not supported for types `list` and `string`") {
         "this is a list: take an item by its number, or loop over it"
+    } else if message.contains("format character")
+        || message.contains("format string")
+        || message.contains("format spec")
+    {
+        "`%` knows `%s`, `%r`, `%d` and `%f` without width or decimals: round first, `\"%s\" % (int(x * 100 + 0.5) / 100)`"
     } else if message.starts_with("Key ") {
         "read keys that may be missing by `.get(key)`"
     } else if message.contains("mutates an iterable") {

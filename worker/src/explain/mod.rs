@@ -2,6 +2,7 @@
 
 mod habits;
 mod source;
+mod syntax;
 
 use wire::{Language, ScriptError, ScriptErrorKind, Server};
 
@@ -48,6 +49,19 @@ pub(crate) fn explain(script: &FailedScript<'_>, error: ScriptError) -> ScriptEr
     }
     let fix = error.fix.or(habit).or(about.and_then(|(_, fix)| fix));
     ScriptError { message, fix, ..error }
+}
+
+/// A syntax error of JavaScript with what to write instead.
+pub(crate) fn of_syntax(code: &str, error: ScriptError) -> ScriptError {
+    let source = Source { code, is_javascript: true };
+    if error.fix.is_some() || error.kind != ScriptErrorKind::Syntax {
+        return error;
+    }
+    let Some((line, _)) = source.line(error.line) else { return error };
+    let column = error.column.saturating_sub(1) as usize;
+    let at = line.char_indices().nth(column).map_or(line.len(), |(at, _)| at);
+    let fix = syntax::javascript(code, &error.message, line, at);
+    ScriptError { fix, ..error }
 }
 
 /// What to write in place of a name that a script does not have. `line` is the line that it stands in.

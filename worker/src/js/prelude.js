@@ -331,7 +331,13 @@ export default (host) => {
 
   const plainError = (index, error) => {
     const origin = (typeof error === "object" && error !== null) ? weakGet(origins, error) : undefined;
-    if (origin !== undefined) return { index, ...origin.error };
+    if (origin !== undefined) {
+      const { code, message, retryable, suggested_fix, data } = origin.error;
+      const told = { index, code, message, retryable, data };
+      // It can be read; with every item of an answer it would only be noise.
+      define(told, "suggested_fix", suggested_fix);
+      return told;
+    }
     const message = safe(() => (error instanceof Error ? String(error.message) : inspect(error)), "unknown error");
     return { index, code: "SCRIPT_ERROR", message, retryable: false };
   };

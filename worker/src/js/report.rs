@@ -4,7 +4,7 @@ use serde::Deserialize;
 use wire::{CallError, ErrorCode, Run, ScriptError, ScriptErrorKind};
 
 use super::{PRELUDE_NAME, SCRIPT_NAME};
-use crate::engine::{heap_error, script_error as plain, stack_error};
+use crate::engine::{heap_error, no_json_fix, script_error as plain, stack_error};
 use crate::explain::{FailedScript, explain};
 
 /// Frames kept of a stack.
@@ -37,6 +37,7 @@ enum Kind {
     Script,
     /// The script threw it itself.
     Stopped,
+    /// A value without JSON form.
     Result,
 }
 
@@ -47,7 +48,7 @@ pub(super) fn script_error(run: &Run, report: &str) -> ScriptError {
         Err(error) => return plain(ScriptErrorKind::Internal, format!("the error report is not readable: {error}")),
     };
     let kind = match (report.kind, &report.error) {
-        (Kind::Result, _) => ScriptErrorKind::Result,
+        (Kind::Result, _) => ScriptErrorKind::Script,
         (Kind::Call, Some(error)) if report.call.is_none() && error.code == ErrorCode::LimitExceeded => {
             ScriptErrorKind::Calls
         }
@@ -69,7 +70,8 @@ pub(super) fn script_error(run: &Run, report: &str) -> ScriptError {
         _ => report.message,
     };
     message.truncate(message.floor_char_boundary(MAX_MESSAGE));
-    let error = ScriptError { kind, message, line, column, trace, call: report.call, error: report.error, fix: None };
+    let fix = (report.kind == Kind::Result).then(|| no_json_fix(&message).to_owned());
+    let error = ScriptError { kind, message, line, column, trace, call: report.call, error: report.error, fix };
     explain(
         &FailedScript { code: &run.code, is_javascript: true, servers: &run.servers, answers: &report.answers },
         error,

@@ -152,6 +152,18 @@ struct Writer {
     max_bytes: usize,
 }
 
+/// A value over the limit in bytes.
+#[derive(Debug)]
+pub(super) struct TooLarge(usize);
+
+impl fmt::Display for TooLarge {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the value is over the limit of {} bytes of JSON", self.0)
+    }
+}
+
+impl std::error::Error for TooLarge {}
+
 impl Writer {
     fn value<'v>(&mut self, value: Value<'v>, heap: Heap<'v>, depth: usize) -> anyhow::Result<()> {
         if depth > MAX_DEPTH {
@@ -248,7 +260,7 @@ impl Writer {
 
     fn room_for(&self, bytes: usize) -> anyhow::Result<()> {
         if self.json.len().saturating_add(bytes) > self.max_bytes {
-            anyhow::bail!("the value is over the limit of {} bytes of JSON", self.max_bytes);
+            return Err(TooLarge(self.max_bytes).into());
         }
         Ok(())
     }

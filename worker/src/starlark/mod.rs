@@ -22,7 +22,7 @@ use wire::{EngineInfo, EngineName, Json, Language, Run, ScriptError, ScriptError
 
 use self::namespace::Namespace;
 use self::session::Session;
-use crate::engine::{Engine, SharedHost, result_json, script_error};
+use crate::engine::{Engine, SharedHost, no_json_error, result_json, script_error};
 use crate::explain::{FailedScript, explain};
 use crate::watchdog::Interrupt;
 
@@ -139,8 +139,13 @@ fn evaluate<'v>(
         .and_then(|last| result_value(last, calls_main, &mut eval));
     let value = value.map_err(|error| errors::run_error(run, &error, session, module.heap()))?;
     let max_bytes = usize::try_from(run.limits.result_bytes).unwrap_or(usize::MAX);
-    let json = convert::to_json(value, module.heap(), max_bytes)
-        .map_err(|error| script_error(ScriptErrorKind::Result, format!("the result cannot be returned: {error}")))?;
+    let json = convert::to_json(value, module.heap(), max_bytes).map_err(|error| {
+        let message = format!("the result cannot be returned: {error}");
+        match error.is::<convert::TooLarge>() {
+            true => script_error(ScriptErrorKind::Result, message),
+            false => no_json_error(message),
+        }
+    })?;
     result_json(run, json)
 }
 

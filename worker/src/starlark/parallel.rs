@@ -139,7 +139,9 @@ impl<'v> Outcomes<'v> {
             results.push(field("value")?);
             let error = field("error")?;
             if let Some(fields) = StructRef::from_value(error) {
-                let fields = fields.iter().map(|(name, value)| (name.as_str(), value));
+                // The outcome has the fix; with every error of an answer it would only be noise.
+                let shown = |name: &str, value| if name == "suggested_fix" { Value::new_none() } else { value };
+                let fields = fields.iter().map(|(name, value)| (name.as_str(), shown(name.as_str(), value)));
                 errors.push(heap.alloc(AllocStruct([("index", heap.alloc(index))].into_iter().chain(fields))));
                 if errors.len() == 1 {
                     session.failed_first(index, error, heap)?;
@@ -180,9 +182,19 @@ pub(super) fn parallel<'v>(
     let mut results: Vec<Option<Value<'v>>> = vec![None; tasks.len()];
     let mut in_flight: Vec<(u64, usize)> = Vec::new();
     let mut started = 0;
+    // Digests of the calls that functions of the script make.
+    let mut made: Vec<Option<u64>> = Vec::new();
     while started < tasks.len() || !in_flight.is_empty() {
         if started < tasks.len() && in_flight.len() < concurrency {
-            match start(tasks[started], session, eval)? {
+            let is_of_script = tasks[started].parameters_spec().is_some();
+            if is_of_script {
+                session.watch();
+            }
+            let begun = start(tasks[started], session, eval)?;
+            if is_of_script {
+                made.push(session.watched());
+            }
+            match begun {
                 Started::Call(call) => in_flight.push((call, started)),
                 Started::Ended(result) => results[started] = Some(result),
             }
@@ -197,6 +209,13 @@ pub(super) fn parallel<'v>(
             let value = answer.and_then(|json| Ok(session.read_json(json.get(), eval.heap())?));
             results[index] = Some(outcome(value, session, eval.heap())?);
         }
+    }
+    if let [first, rest @ ..] = made.as_slice()
+        && first.is_some()
+        && !rest.is_empty()
+        && rest.iter().all(|calls| calls == first)
+    {
+        session.tell_alike(made.len());
     }
     let results: Vec<_> = results.into_iter().flatten().collect();
     Outcomes::new(&results, session, eval.heap())

@@ -3,6 +3,7 @@
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::fmt;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -41,6 +42,8 @@ pub(super) struct Session {
     first_failed: RefCell<String>,
     /// Send the next request without waiting: `parallel` waits for its answer.
     capture: Cell<bool>,
+    /// Digest of the requests of a function, while one is watched; 0 for none.
+    requests: Cell<Option<u64>>,
 }
 
 /// Error of a call, on its way out of the script.
@@ -109,6 +112,7 @@ impl Session {
             failed: Cell::new(0),
             first_failed: RefCell::default(),
             capture: Cell::new(false),
+            requests: Cell::new(None),
         }
     }
 
@@ -189,7 +193,31 @@ impl Session {
         self.host.borrow_mut().output(Stream::Err, &text);
     }
 
+    /// Begins to digest requests.
+    pub(super) fn watch(&self) {
+        self.requests.set(Some(0));
+    }
+
+    /// Digest of the requests since then; `None` without any.
+    pub(super) fn watched(&self) -> Option<u64> {
+        self.requests.take().filter(|digest| *digest != 0)
+    }
+
+    /// Tells of functions for `parallel` that made the same calls.
+    pub(super) fn tell_alike(&self, functions: usize) {
+        let text = format!(
+            "parallel: {functions} functions made the same calls: a `lambda` in a loop sees the last value of the \
+             loop's name; write `defer(server.tool, name = x)`, which keeps the value"
+        );
+        self.host.borrow_mut().output(Stream::Err, &text);
+    }
+
     pub(super) fn send(&self, op: Op) -> Fallible<u64> {
+        if let Some(before) = self.requests.get() {
+            let mut digest = DefaultHasher::new();
+            (before, format!("{op:?}")).hash(&mut digest);
+            self.requests.set(Some(digest.finish()));
+        }
         self.host.borrow_mut().send(op).map_err(|error| CallFailed { call: None, error })
     }
 

@@ -82,5 +82,5 @@ return 'x'.repeat(2000000);
 //= result or heap
 return ['x'.repeat(2e7), 'y'.repeat(1e7)];
 //# function_result: a result that is a function
-//= result
+//= throws the result cannot be returned
 return github.echo;

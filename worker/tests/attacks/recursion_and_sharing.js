@@ -90,5 +90,5 @@ let a = new Map([[1, 1]]); for (let i = 0; i < 60; i++) a = new Map([[1, a], [2,
 //= stack
 const level = () => ({ get a() { return level(); } }); return level();
 //# circular_result: a result that holds itself
-//= result
+//= throws the result cannot be returned
 const a = []; a.push(a); return a;
