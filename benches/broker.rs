@@ -127,7 +127,7 @@ impl Setup {
             redaction: self.config.redaction,
             placeholders: self.config.placeholders,
             caller: None,
-            rules_now: Arc::new(move || Arc::clone(&rules)),
+            rules_now: Arc::new(move |_| Arc::clone(&rules)),
             rules: Arc::clone(&self.rules),
             approver: Approver::default(),
         };
