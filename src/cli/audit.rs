@@ -23,7 +23,7 @@ pub(super) struct AuditArgs {
 enum Command {
     /// List executions, the last ones last
     List {
-        /// How many
+        /// Number of executions
         #[arg(long, default_value_t = 20)]
         limit: usize,
         /// One JSON object a line, whole

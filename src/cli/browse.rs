@@ -33,7 +33,7 @@ pub(super) struct CatArgs {
 
 #[derive(Args)]
 pub(super) struct SearchArgs {
-    /// What the tool should do; several queries are answered one after the other
+    /// Purpose of the tool; several queries are answered one after the other
     #[arg(required = true)]
     queries: Vec<String>,
     /// Hits a query

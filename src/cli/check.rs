@@ -26,7 +26,7 @@ pub(super) struct CheckArgs {
     /// Language [default: by each file's extension: .js, .mjs, .ts, .star or .py]
     #[arg(long, value_enum)]
     lang: Option<Lang>,
-    /// How findings are printed
+    /// Format of findings
     #[arg(long, value_enum, default_value = "text")]
     format: Format,
 }

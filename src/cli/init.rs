@@ -38,7 +38,7 @@ pub(super) struct InitArgs {
     /// With --import: write ${NAME} in place of credentials, and say what to export
     #[arg(long, requires = "import")]
     no_secrets: bool,
-    /// Where to write [default: the file of --config, else ./forge.toml]
+    /// File to write [default: the file of --config, else ./forge.toml]
     path: Option<PathBuf>,
 }
 

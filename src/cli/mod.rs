@@ -42,7 +42,7 @@ use ui::Ui;
 const SETTLE: Duration = Duration::from_secs(3_700);
 /// Timeout of a command for servers that it does not name.
 const OTHERS: Duration = Duration::from_secs(10);
-/// How long servers that are our processes may take to end by themselves when we do.
+/// Time for servers that are our processes to end by themselves when we do.
 const SERVERS_END: Duration = Duration::from_secs(2);
 
 /// Time to send the last spans at shutdown.
@@ -99,7 +99,7 @@ enum Command {
     Stubs(stubs::StubsArgs),
     /// Log in to servers on HTTP, see and end logins
     Auth(auth::AuthArgs),
-    /// Have running gateways take up an edited forge.toml
+    /// Make running gateways apply an edited forge.toml
     Reload,
     /// Check configuration, servers and sandbox
     Doctor,
@@ -263,7 +263,7 @@ async fn settle(gateway: &Gateway, is_named: impl Fn(&ServerEntry) -> bool, othe
     }
 }
 
-/// Who consents to calls that need it: the operator at the command line, or no one.
+/// The one who consents to calls that need it: the operator at the command line, or no one.
 fn approver(yes: bool) -> Approver {
     if yes { Approver::Operator } else { Approver::User }
 }

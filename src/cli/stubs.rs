@@ -47,7 +47,7 @@ enum StubsCommand {
         /// Tool list from a file instead of the configured servers; may be repeated
         #[arg(long, value_name = "FILE")]
         from: Vec<PathBuf>,
-        /// How differences are printed
+        /// Format of differences
         #[arg(long, value_enum, default_value = "text")]
         format: report::Format,
     },

@@ -10,10 +10,10 @@ use super::{Failure, Ui};
 use crate::cli::workflow::{data, property};
 use crate::text::push_visible;
 
-/// How drift is printed.
+/// Format of drift.
 #[derive(Clone, Copy, clap::ValueEnum)]
 pub(super) enum Format {
-    /// What changed in words, then unified diffs
+    /// The changes in words, then unified diffs
     Text,
     /// One JSON object
     Json,

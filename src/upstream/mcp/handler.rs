@@ -4,8 +4,8 @@
 use rmcp::model::{
     ClientCapabilities, ClientConfig, CreateMessageRequestParams, CreateMessageResult, ElicitRequestParams,
     ElicitResult, ElicitationCapability, ErrorCode as RpcCode, FormElicitationCapability, Implementation,
-    ListRootsResult, LoggingMessageNotificationParam, ProgressNotificationParam, RootsCapabilities, SamplingCapability,
-    UrlElicitationCapability,
+    ListRootsResult, LoggingMessageNotificationParam, ProgressNotificationParam, ProtocolVersion, RootsCapabilities,
+    SamplingCapability, UrlElicitationCapability,
 };
 use rmcp::service::{InboundStreamOrigin, NotificationContext, RequestContext, RoleClient};
 use rmcp::{ClientHandler, ErrorData};
@@ -77,7 +77,9 @@ impl ClientHandler for Handler {
         abilities.elicitation = (self.relays.elicitation == Relay::Ask).then_some(elicitation);
         abilities.sampling = (self.relays.sampling == Relay::Ask).then(SamplingCapability::default);
         abilities.roots = Some(RootsCapabilities::default());
-        ClientConfig::new(abilities, Implementation::new("forgefs", env!("CARGO_PKG_VERSION")))
+        let config = ClientConfig::new(abilities, Implementation::new("forgefs", env!("CARGO_PKG_VERSION")));
+        // Sent in `initialize` alone, which the latest revision no longer has.
+        config.with_protocol_version(ProtocolVersion::LATEST_WITH_INITIALIZE)
     }
 
     async fn create_elicitation(
