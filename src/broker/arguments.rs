@@ -387,7 +387,8 @@ impl Spelling {
         };
         for (wire, ident) in &self.said {
             let behind = rest.strip_prefix(wire.as_str()).filter(|behind| behind.starts_with(['`', '.']));
-            if let Some(behind) = behind {
+            // An argument that is missing in another one has its name there.
+            if let Some(behind) = behind.filter(|behind| before.is_empty() || *behind == "` is missing") {
                 return format!("{before}`{ident}{behind}");
             }
         }

@@ -1,4 +1,5 @@
-//! Writes the stubs of catalog files as a tree, for type checkers and formatters.
+//! Writes the stubs of catalog files as trees, for type checkers and formatters: `tree` as agents read them, and `editors`
+//! with the files that `forgefs stubs generate` adds for people's editors.
 //!
 //! `write_stubs OUT FILE…`, where each file is a `tools/list` result, an array of tools or one tool, and names its
 //! server.
@@ -22,12 +23,20 @@ fn main() -> Result<(), Box<dyn Error>> {
     }
     let names: Vec<&str> = servers.iter().map(|server| server.name.as_str()).collect();
     let idents = stubgen::assign_idents(&names);
-    fs::create_dir_all(&out)?;
+    let (tree, editors) = (out.join("tree"), out.join("editors"));
+    fs::create_dir_all(&tree)?;
+    fs::create_dir_all(&editors)?;
     let pairs: Vec<(&str, &str)> = idents.iter().map(String::as_str).zip(names.iter().copied()).collect();
-    fs::write(out.join("forge.pyi"), stubgen::forge_pyi(&pairs))?;
-    fs::write(out.join("forge.d.ts"), stubgen::forge_dts(&pairs))?;
-    for (server, ident) in servers.iter().zip(&idents) {
-        write_server(&out, &stubgen::generate(server, ident))?;
+    fs::write(tree.join("forge.pyi"), stubgen::forge_pyi(&pairs))?;
+    fs::write(tree.join("forge.d.ts"), stubgen::forge_dts(&pairs))?;
+    let stubs: Vec<ServerStubs> =
+        servers.iter().zip(&idents).map(|(server, ident)| stubgen::generate(server, ident)).collect();
+    for server in &stubs {
+        write_server(&tree, server)?;
+        write_server(&editors, server)?;
+    }
+    for (name, text) in stubgen::editor_files(&stubs.iter().collect::<Vec<_>>()) {
+        fs::write(editors.join(name), text)?;
     }
     Ok(())
 }

@@ -16,19 +16,24 @@ pub(crate) fn run(root: &Path) -> anyhow::Result<()> {
     let out = root.join("target/check-stubs");
     let tree = out.join("tree");
     let inputs = inputs(root)?;
-    if tree.exists() {
-        fs::remove_dir_all(&tree).with_context(|| format!("cannot empty {}", tree.display()))?;
+    for old in [&tree, &out.join("editors")] {
+        if old.exists() {
+            fs::remove_dir_all(old).with_context(|| format!("cannot empty {}", old.display()))?;
+        }
     }
     fs::create_dir_all(&out)?;
     let mut write = example("write_stubs");
-    capture("write_stubs", write.arg(&tree).args(&inputs).current_dir(root))?;
+    capture("write_stubs", write.arg(&out).args(&inputs).current_dir(root))?;
     fs::write(out.join("pyrightconfig.json"), PYRIGHT)?;
     fs::write(out.join("tsconfig.json"), TSC)?;
+    fs::write(out.join("editors.pyright.json"), EDITORS_PYRIGHT)?;
+    fs::write(out.join("editors.tsconfig.json"), EDITORS_TSC)?;
 
     let found = real::install_checkers(root);
     let checkers = Checkers { python: found.python, node: found.node, scripts: root.join("stubgen/checks"), out };
     let files = Files::below(&tree)?;
     let mut rows = checkers.check_tree(&files)?;
+    rows.extend(checkers.check_editors()?);
     let judged = checkers.check_arguments(&mut rows)?;
     let tokens = capture("count_tokens", example("count_tokens").args(&inputs).current_dir(root))?;
 
@@ -57,6 +62,16 @@ const PYRIGHT: &str = r#"{
 
 const TSC: &str = r#"{
   "include": ["tree/**/*.d.ts"],
+  "compilerOptions": { "strict": true, "noEmit": true, "target": "esnext", "lib": ["esnext"], "types": [] }
+}
+"#;
+
+/// The types for people's editors, which lead to those of every tool.
+const EDITORS_PYRIGHT: &str = r#"{ "include": ["editors/tools.pyi"], "reportMissingModuleSource": false }
+"#;
+
+const EDITORS_TSC: &str = r#"{
+  "files": ["editors/tools.d.ts"],
   "compilerOptions": { "strict": true, "noEmit": true, "target": "esnext", "lib": ["esnext"], "types": [] }
 }
 "#;
@@ -162,6 +177,42 @@ impl Checkers {
         if let Some(mut prettier) = self.node("prettier/bin/prettier.cjs") {
             prettier.args(["--no-config", "--no-editorconfig", "--list-different", "tree/**/*.d.ts"]);
             rows.push(self.count("prettier", ".d.ts", files.typescript, &mut prettier)?);
+        }
+        Ok(rows)
+    }
+
+    /// The files for people's editors: `tools` and `forge` in both languages.
+    fn check_editors(&self) -> anyhow::Result<Vec<Row>> {
+        let mut rows = Vec::new();
+        if let Some(mut ruff) = self.python("ruff") {
+            ruff.args(["format", "--check", "--isolated", "--no-cache", "--no-respect-gitignore"]);
+            ruff.args(["editors/tools.pyi", "editors/forge.pyi"]);
+            rows.push(self.count("ruff format on editors", "Would reformat", 2, &mut ruff)?);
+        }
+        if let Some(mut mypy) = self.python("mypy") {
+            mypy.args(["--strict", "--namespace-packages", "--explicit-package-bases", "--config-file="]);
+            rows.push(self.count("mypy on editors", ": error:", 1, mypy.arg("editors/tools.pyi"))?);
+        }
+        if let Some(mut ty) = self.python("ty") {
+            ty.args(["check", "--output-format", "concise", "--no-progress", "--no-respect-ignore-files"]);
+            rows.push(self.count(
+                "ty on editors",
+                ": error[",
+                1,
+                ty.args(["--error-on-warning", "editors/tools.pyi"]),
+            )?);
+        }
+        if let Some(mut pyright) = self.node("pyright/index.js") {
+            pyright.args(["--project", "editors.pyright.json"]);
+            rows.push(self.count("pyright on editors", " - error:", 1, &mut pyright)?);
+        }
+        if let Some(mut tsc) = self.node("typescript/bin/tsc") {
+            rows.push(self.count("tsc on editors", "error TS", 2, tsc.args(["--project", "editors.tsconfig.json"]))?);
+        }
+        if let Some(mut prettier) = self.node("prettier/bin/prettier.cjs") {
+            prettier.args(["--no-config", "--no-editorconfig", "--list-different"]);
+            prettier.args(["editors/tools.d.ts", "editors/forge.d.ts"]);
+            rows.push(self.count("prettier on editors", ".d.ts", 2, &mut prettier)?);
         }
         Ok(rows)
     }

@@ -44,9 +44,9 @@ fn python(line: &str, here: &str) -> Option<&'static str> {
         Some("write a function as `(x) => …`")
     } else if here.starts_with("for ") && line.contains(" in ") {
         Some("there are no comprehensions: write `items.map((x) => …)` and `items.filter((x) => …)`")
-    } else if ["and ", "or ", "not "].iter().any(|word| here.starts_with(word)) || line.contains(" not in ") {
+    } else if ["and ", "or ", "not "].iter().any(|word| here.starts_with(word)) {
         Some("write `&&`, `||` and `!` for `and`, `or` and `not`")
-    } else if line.contains("f\"") || line.contains("f'") {
+    } else if has_f_string(line) {
         Some("text with values stands in backticks: `` `${x} of ${y}` ``")
     } else if here.starts_with("**") || line.contains("(**") {
         Some("pass the values of an object by `{ ...object }`")
@@ -55,19 +55,28 @@ fn python(line: &str, here: &str) -> Option<&'static str> {
     }
 }
 
+/// True for `f"` or `f'` where a value can begin.
+fn has_f_string(line: &str) -> bool {
+    line.match_indices('f').any(|(at, _)| {
+        let before = &line[..at];
+        let is_value = before.is_empty() || before.ends_with([' ', '(', '[', '{', ',', '=', '+', ':']);
+        is_value && line[at + 1..].starts_with(['"', '\''])
+    })
+}
+
 fn of_message(message: &str, line: &str, at: usize) -> Option<&'static str> {
     let before = line[..at].trim_end();
-    if line.contains("</") || line[at..].starts_with('<') && line[at + 1..].starts_with(char::is_alphabetic) {
+    if message.contains("unterminated") && (message.contains("template") || line.contains('`')) {
+        Some("close the text with a backtick and each `${` with `}`; a backtick in the text is written \\`")
+    } else if message.contains("unterminated string") {
+        Some("close the text on its line; text over several lines stands in backticks")
+    } else if line.contains("</") || line[at..].starts_with('<') && line[at + 1..].starts_with(char::is_alphabetic) {
         Some("there is no JSX here: build text with backticks")
     } else if message.contains("await") {
         Some(
             "make the function around it async: `async (x) => …`; for each item: \
              `await Promise.all(items.map(async (x) => …))`",
         )
-    } else if message.contains("unterminated") && (message.contains("template") || line.contains('`')) {
-        Some("close the text with a backtick and each `${` with `}`; a backtick in the text is written \\`")
-    } else if message.contains("unterminated string") {
-        Some("close the text on its line; text over several lines stands in backticks")
     } else if message.contains("unterminated regular expression") {
         Some("close it with `/`; a slash in it is written \\/")
     } else if message.contains("already been declared") {
