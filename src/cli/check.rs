@@ -1,5 +1,6 @@
 //! `forgefs check`: what is wrong with scripts, and what they may do, without running them.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -43,7 +44,7 @@ enum Format {
     Sarif,
 }
 
-/// Exits with 1 if any script has a mistake.
+/// Exits with 1 if any script has a mistake, with 3 if none has and a server whose tools are not known is called.
 pub(super) async fn check(global: &Global, args: CheckArgs, ui: Ui) -> Result<ExitCode, Failure> {
     let mut scripts = Vec::new();
     for file in &args.files {
@@ -66,7 +67,16 @@ pub(super) async fn check(global: &Global, args: CheckArgs, ui: Ui) -> Result<Ex
         Format::Github => found.iter().for_each(|(file, checked)| github(file, checked, ui)),
         Format::Sarif => ui.json(&sarif(&found).to_string()),
     }
-    Ok(ExitCode::from(u8::from(found.iter().any(|(_, checked)| !checked.mistakes.is_empty()))))
+    let unknown: BTreeSet<&String> = found.iter().flat_map(|(_, checked)| &checked.plan.unknown).collect();
+    for server in &unknown {
+        let state = gateway.catalog().server(server).map(|entry| format!(" ({})", entry.state.describe()));
+        ui.note(&format!("{server}: its calls were not checked, its tools are not known{}", state.unwrap_or_default()));
+    }
+    Ok(ExitCode::from(match found.iter().any(|(_, checked)| !checked.mistakes.is_empty()) {
+        true => 1,
+        false if !unknown.is_empty() => 3,
+        false => 0,
+    }))
 }
 
 /// Findings with their level, as SARIF and GitHub name it.

@@ -217,6 +217,24 @@ fn a_fix_has_the_signature_in_the_language_of_the_script() {
     }
 }
 
+#[test]
+fn a_server_whose_tools_are_not_known_is_told() {
+    let fence = Fence::new();
+    fence.write("forge.toml", "[servers.dead]\ncommand = \"no-such-program-anywhere\"\n");
+    for (name, code, plan, exit) in [
+        ("a.js", "return await dead.stop({})", "calls dead, whose tools are not known\n  at most 1 call", 3),
+        ("b.star", "[dead.stop() for _ in range(3)]", "nothing in the text bounds the number of calls", 3),
+        ("c.js", "await dead.stop(); return missing.tool()", "calls dead, whose tools are not known", 1),
+        ("d.js", "return 'dead'", "calls no tool", 0),
+    ] {
+        fs::write(fence.work().join(name), code).expect("written");
+        let output = finish(&mut fence.forgefs(["check", name]), "");
+        let told = (output.code, output.stdout.contains(plan));
+        assert_eq!(told, (Some(exit), true), "{name}: {} {}", output.stdout, output.stderr);
+        assert_eq!(output.stderr.contains("dead: its calls were not checked"), exit != 0, "{name}: {}", output.stderr);
+    }
+}
+
 #[tokio::test]
 async fn a_script_with_a_mistake_makes_no_call_and_is_on_record() {
     let fence = Fence::new();

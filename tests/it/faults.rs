@@ -309,6 +309,19 @@ async fn five_dead_servers_of_twenty_harm_nobody() {
     }
 }
 
+#[tokio::test]
+async fn a_server_that_reads_nothing_for_long_is_started_once() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let starts = folder.path().join("starts");
+    // Longer than `server/discover` is waited for: the server answers it after `initialize` was sent.
+    let Some(config) = faulty(&[&format!("slow={}", starts.display())]) else { return };
+    let fence = Fence::new();
+    let session = fence.serve(&config).await;
+    session.ready(&["faulty"]).await;
+    assert_eq!(act(&session, "act", "x", "").await, json!("x"));
+    assert_eq!(std::fs::read_to_string(&starts).expect("it was started"), "started\n");
+}
+
 /// Calls a misbehaving tool: its answer, or the error's code, message and suggested fix.
 async fn act(session: &Session, tool: &str, nonce: &str, fault: &str) -> Value {
     let code = format!(

@@ -205,6 +205,11 @@ def main():
         sys.exit("no credentials: set FAULTY_TOKEN")
     if "never" in sys.argv:
         time.sleep(3600)
+    for argument in sys.argv[1:]:
+        if argument.startswith("slow="):
+            with open(argument[len("slow="):], "a") as starts:
+                starts.write("started\n")
+            time.sleep(12)
     if "junk" in sys.argv:
         print("Welcome to faulty!", flush=True)
         print('{"level": "info", "message": "json, but not JSON-RPC"}', flush=True)

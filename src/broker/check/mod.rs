@@ -198,7 +198,10 @@ impl Judge<'_> {
             }
         };
         let refused = match known(catalog.tool(&server, &tool)) {
-            Ok(None) => return Ok(()),
+            Ok(None) => {
+                self.judgement.plan.touch_unknown(&server, site);
+                return Ok(());
+            }
             Ok(Some((entry, stub))) => {
                 self.judgement.plan.touch(entry, Some(stub), site);
                 self.read(entry, stub, site);

@@ -15,6 +15,9 @@ use crate::manifest::ServerEntry;
 pub struct Plan {
     /// Tools, and servers whose resources or prompts are read, in the order of their first call.
     pub steps: Vec<Step>,
+    /// Servers that are called, and whose tools are not known: their calls are not judged.
+    #[serde(skip_serializing_if = "BTreeSet::is_empty")]
+    pub unknown: BTreeSet<String>,
     /// Servers whose answers may reach another server that is written to: from, to.
     pub flows: BTreeSet<(String, String)>,
     /// Most calls of one run; `None` if nothing bounds them.
@@ -42,6 +45,12 @@ pub struct Step {
 impl Plan {
     pub(super) fn new(outline: &Outline) -> Self {
         Self { most_calls: (!outline.is_partial).then_some(0), is_partial: outline.is_partial, ..Self::default() }
+    }
+
+    /// Adds a call to a server whose tools are not known.
+    pub(super) fn touch_unknown(&mut self, server: &str, site: &Site) {
+        self.most_calls = self.most_calls.filter(|_| !site.repeats).map(|calls| calls + 1);
+        self.unknown.insert(server.to_owned());
     }
 
     /// Adds a call.
@@ -73,10 +82,11 @@ impl Plan {
 
 impl fmt::Display for Plan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.steps.is_empty() && !self.is_partial {
+        if self.steps.is_empty() && self.unknown.is_empty() && !self.is_partial {
             return f.write_str("calls no tool");
         }
-        for (is_first, step) in std::iter::once(true).chain(std::iter::repeat(false)).zip(&self.steps) {
+        let mut lines = Vec::new();
+        for step in &self.steps {
             let verb = if step.writes { "may write" } else { "reads" };
             let Step { server, places, .. } = step;
             let tool = step.tool.as_ref().map_or_else(|| " resources or prompts".to_owned(), |tool| format!(".{tool}"));
@@ -85,8 +95,10 @@ impl fmt::Display for Plan {
                 (false, 1) => String::new(),
                 (false, places) => format!(", in {places} places"),
             };
-            write!(f, "{}{verb} {server}{tool}{often}", if is_first { "" } else { "\n" })?;
+            lines.push(format!("{verb} {server}{tool}{often}"));
         }
+        lines.extend(self.unknown.iter().map(|server| format!("calls {server}, whose tools are not known")));
+        f.write_str(&lines.join("\n"))?;
         for (from, to) in &self.flows {
             write!(f, "\ndata of {from} may reach {to}")?;
         }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use rmcp::RoleClient;
-use rmcp::model::{ClientJsonRpcMessage, ClientNotification, ServerJsonRpcMessage};
+use rmcp::model::{ClientJsonRpcMessage, ClientNotification, ClientRequest, RequestId, ServerJsonRpcMessage};
 use rmcp::transport::Transport;
 use tokio::io::{AsyncWriteExt as _, BufReader};
 use tokio::process::Command;
@@ -91,7 +91,16 @@ impl Program<'_> {
         let (tell, received) = mpsc::channel(QUEUE);
         let reading = Task::spawn(read(messages, tell, Arc::clone(&ended)));
         let waiting = VecDeque::new();
-        Ok(StdioTransport { stdin, received, waiting, pending, ended, _reading: reading, process: Some(process) })
+        Ok(StdioTransport {
+            stdin,
+            received,
+            waiting,
+            pending,
+            discovery: None,
+            ended,
+            _reading: reading,
+            process: Some(process),
+        })
     }
 
     fn cannot_start(&self, error: &std::io::Error) -> Error {
@@ -130,6 +139,9 @@ pub(super) struct StdioTransport {
     /// The rest of a batch.
     waiting: VecDeque<ServerJsonRpcMessage>,
     pending: Pending,
+    /// Id of `server/discover`, and true once `initialize` was sent in its place: a server that takes long to start
+    /// answers both, and the handshake ends at an answer that it does not wait for.
+    discovery: Option<(RequestId, bool)>,
     ended: Arc<AtomicBool>,
     /// Aborted on drop: a process that the server left behind may keep its stdout open.
     _reading: Task,
@@ -148,7 +160,16 @@ impl Transport<RoleClient> for StdioTransport {
 
     fn send(&mut self, message: ClientJsonRpcMessage) -> impl Future<Output = std::io::Result<()>> + Send + 'static {
         match &message {
-            ClientJsonRpcMessage::Request(request) => self.pending.insert(request.id.clone()),
+            ClientJsonRpcMessage::Request(request) => {
+                self.pending.insert(request.id.clone());
+                match &request.request {
+                    ClientRequest::DiscoverRequest(_) => self.discovery = Some((request.id.clone(), false)),
+                    ClientRequest::InitializeRequest(_) => {
+                        self.discovery.iter_mut().for_each(|(_, is_replaced)| *is_replaced = true);
+                    }
+                    _ => {}
+                }
+            }
             ClientJsonRpcMessage::Notification(notice) => {
                 if let ClientNotification::CancelledNotification(cancelled) = &notice.notification
                     && let Some(id) = &cancelled.params.request_id
@@ -170,10 +191,21 @@ impl Transport<RoleClient> for StdioTransport {
     }
 
     async fn receive(&mut self) -> Option<ServerJsonRpcMessage> {
-        while self.waiting.is_empty() {
-            self.waiting.extend(self.received.recv().await?);
+        loop {
+            while self.waiting.is_empty() {
+                self.waiting.extend(self.received.recv().await?);
+            }
+            let message = self.waiting.pop_front()?;
+            let answered = match &message {
+                ServerJsonRpcMessage::Response(response) => Some(&response.id),
+                ServerJsonRpcMessage::Error(error) => error.id.as_ref(),
+                _ => None,
+            };
+            match (&self.discovery, answered) {
+                (Some((id, true)), Some(answered)) if id == answered => self.discovery = None,
+                _ => return Some(message),
+            }
         }
-        self.waiting.pop_front()
     }
 
     /// Returns at once, so that calls in flight fail early; the process is ended in the background.
