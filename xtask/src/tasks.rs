@@ -52,7 +52,7 @@ impl Build {
 /// Tests without a JavaScript engine: one build runs them.
 const WITHOUT_ENGINE: &str = "package(forgefs-stubgen) | package(forgefs-wire) | package(forgefs-measure) | package(xtask) \
     | (binary_id(forgefs) & not test(/sandbox/)) | (binary_id(forgefs::it) & test(/^(access|admission|adversarial|apart|edge|\
-    approval|asking|audit|auth|cli|config|docs|errors|faults|generated|hostile_files|hostile_input|hostile_logins|hostile_schemas|\
+    approval|asking|audit|auth|cli|config|container|docs|errors|faults|generated|hostile_files|hostile_input|hostile_logins|hostile_schemas|\
     http|identity|import|lifecycle|newest|packages|people|policy|processes|real_servers|redaction|redaction_corpus|relay|reload|reviewed|\
     spending|telemetry|terminal)::/))";
 
