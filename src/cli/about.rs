@@ -31,11 +31,7 @@ pub(super) fn platform() -> String {
     } else {
         ""
     };
-    let lacks = match (cfg!(target_os = "linux"), cfg!(unix)) {
-        (true, _) => "",
-        (false, true) => "; without sandbox layers, which need Linux",
-        (false, false) => "; without sandbox layers and signals, which need Linux",
-    };
+    let lacks = if cfg!(target_os = "linux") { "" } else { "; without sandbox layers, which need Linux" };
     format!("{} {}{c_library}{lacks}", consts::OS, consts::ARCH)
 }
 

@@ -95,7 +95,7 @@ async fn tell_newest(index: &str, ui: Ui) -> bool {
         Ok(Newest::Other(version)) => {
             ui.out(&format!("release  {version} is newer: {}/releases", about::REPOSITORY));
         }
-        Err(error) => ui.out(&format!("release  cannot be found out: {error}; see {}/releases", about::REPOSITORY)),
+        Err(error) => ui.out(&format!("release  the check failed: {error}; see {}/releases", about::REPOSITORY)),
     }
     asked.is_ok()
 }

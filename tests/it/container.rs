@@ -74,12 +74,14 @@ fn the_steps_of_the_image_work_on_a_bare_debian() {
     if let Ok(resolver) = fs::read("/etc/resolv.conf") {
         fs::write(debian.join("etc/resolv.conf"), resolver).expect("names are resolved");
     }
-    finish(Command::new("chroot").args([path(&debian), "/bin/sh", "-ec", step("RUN")]), "").success();
+    let bare = ["/usr/bin/env", "-i", "PATH=/usr/sbin:/usr/bin:/sbin:/bin", "/bin/sh", "-ec", step("RUN")];
+    finish(Command::new("chroot").arg(&debian).args(bare), "").success();
     let target = step("COPY").rsplit(' ').next().expect("a path").trim_start_matches('/');
     fs::copy(env!("CARGO_BIN_EXE_forgefs"), debian.join(target)).expect("copied");
     // Mounts of its own, which end with it.
     let enter = format!(
-        "mount -t proc proc {0}/proc && exec chroot --userspec={1} {0} /usr/bin/env -i HOME={2} /bin/sh -c 'cd {2} && /{3} \"$0\"' \"$0\"",
+        "mount -t proc proc {0}/proc && exec chroot --userspec={1} {0} \
+         /usr/bin/env -i HOME={2} /bin/sh -c 'cd {2} && /{3} \"$0\"' \"$0\"",
         path(&debian),
         step("USER"),
         step("WORKDIR"),
