@@ -2,14 +2,28 @@
 
 use std::process::ExitCode;
 
+use clap::Args;
+
+use super::newest::{self, Newest};
 use super::ui::Ui;
-use super::{Failure, Global};
+use super::{Failure, Global, about};
 use crate::audit;
 use crate::config::exposures;
 use crate::manifest::ServerState;
 
-pub(super) async fn doctor(global: &Global, ui: Ui) -> Result<ExitCode, Failure> {
-    ui.out(&format!("forgefs {}", env!("CARGO_PKG_VERSION")));
+#[derive(Args)]
+pub(super) struct DoctorArgs {
+    /// Ask the package registry for a newer release; without this, doctor connects to configured servers only
+    #[arg(long)]
+    online: bool,
+    /// Index of releases, for a mirror of the registry
+    #[arg(long, hide = true, value_name = "URL", default_value = newest::INDEX)]
+    index: String,
+}
+
+pub(super) async fn doctor(global: &Global, args: &DoctorArgs, ui: Ui) -> Result<ExitCode, Failure> {
+    ui.out(&format!("forgefs {}", about::VERSION));
+    ui.out(&format!("build    {}; {}", about::engines(), about::platform()));
     let config = global.load(true)?;
     match &config.path {
         Some(path) => ui.out(&format!("config   {}", path.display())),
@@ -67,5 +81,21 @@ pub(super) async fn doctor(global: &Global, ui: Ui) -> Result<ExitCode, Failure>
     if gateway.catalog().servers().is_empty() {
         ui.out("server   none configured");
     }
+    if args.online && !tell_newest(&args.index, ui).await && exit == 0 {
+        exit = 3;
+    }
     Ok(ExitCode::from(exit))
+}
+
+/// Tells of a newer release; false if the registry did not answer.
+async fn tell_newest(index: &str, ui: Ui) -> bool {
+    let asked = newest::newest(index).await;
+    match &asked {
+        Ok(Newest::This) => ui.out("release  this is the newest"),
+        Ok(Newest::Other(version)) => {
+            ui.out(&format!("release  {version} is newer: {}/releases", about::REPOSITORY));
+        }
+        Err(error) => ui.out(&format!("release  the check failed: {error}; see {}/releases", about::REPOSITORY)),
+    }
+    asked.is_ok()
 }

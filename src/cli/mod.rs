@@ -1,5 +1,6 @@
 //! The command line: arguments → gateway → output. Only `ui` writes to stdout and stderr.
 
+mod about;
 mod audit;
 mod auth;
 mod browse;
@@ -7,7 +8,9 @@ mod call;
 mod check;
 mod demo;
 mod doctor;
+mod generate;
 pub mod init;
+mod newest;
 mod reload;
 mod run;
 mod serve;
@@ -20,7 +23,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
 use crate::broker::Approver;
 use crate::config::{Config, ConfigError, Start, process_env};
@@ -102,13 +105,18 @@ enum Command {
     /// Make running gateways apply an edited forge.toml
     Reload,
     /// Check configuration, servers and sandbox
-    Doctor,
+    Doctor(doctor::DoctorArgs),
     /// Show executions, their calls, and the stubs read before
     Audit(audit::AuditArgs),
     /// Write a first forge.toml, with the servers of other MCP hosts if asked to
     Init(init::InitArgs),
     /// Walk through ForgeFS with a built-in sample server; needs no network and no configuration
     Demo(demo::DemoArgs),
+    /// Print a script with which a shell completes the command line
+    Completions(generate::CompletionsArgs),
+    /// Write man pages
+    #[command(hide = true)]
+    Man(generate::ManArgs),
     /// The sample MCP server of `demo`
     #[command(hide = true)]
     DemoServer(demo::ServerArgs),
@@ -131,7 +139,9 @@ Exit codes: 0 done, 1 the script or the check failed, 2 usage or configuration,
 /// Parses `args` and runs the command; everything is printed here. `engines` are the JavaScript engines of this build.
 pub fn run(args: impl Iterator<Item = std::ffi::OsString>, engines: &[&str]) -> ExitCode {
     let ui = Ui;
-    let cli = match Cli::try_parse_from(args) {
+    about::set_engines(engines);
+    let matches = Cli::command().long_version(about::long_version()).try_get_matches_from(args);
+    let cli = match matches.and_then(|matches| Cli::from_arg_matches(&matches)) {
         Ok(cli) => cli,
         Err(error) => return ui.usage(&error),
     };
@@ -186,9 +196,11 @@ async fn dispatch(cli: Cli, ui: Ui) -> Result<ExitCode, Failure> {
         Command::Stubs(args) => stubs::run(global, args, ui).await,
         Command::Auth(args) => auth::auth(global, args, ui).await,
         Command::Reload => reload::reload(global, ui),
-        Command::Doctor => doctor::doctor(global, ui).await,
+        Command::Doctor(args) => doctor::doctor(global, &args, ui).await,
         Command::Audit(args) => audit::audit(global, args, ui),
         Command::Demo(args) => demo::demo(global, args, ui).await,
+        Command::Completions(args) => Ok(generate::completions(&args, ui)),
+        Command::Man(args) => generate::man(&args, ui),
         Command::DemoServer(args) => demo::serve(args).await,
         Command::Init(args) => init::init(global, &args, ui),
     }

@@ -146,6 +146,8 @@ pub const LOGIN_REQUESTS: Limit = Limit::new("requests of one login", 32, Unit::
 /// Response of an authorization server.
 pub const LOGIN_ANSWER: Limit =
     Limit::new("answer of an authorization server", 1 << 20, Unit::Bytes, "logins to servers");
+/// The registry's list of releases.
+pub const RELEASES: Limit = Limit::new("list of releases", 8 << 20, Unit::Bytes, "`doctor --online`");
 /// Redirect of a browser.
 pub const LOGIN_REDIRECT: Limit =
     Limit::new("request that ends a login", 16 << 10, Unit::Bytes, "the address that a browser is sent back to");
@@ -336,6 +338,7 @@ pub(super) const ALL: &[&Limit] = &[
     &ROUNDS,
     &LOGIN_REQUESTS,
     &LOGIN_ANSWER,
+    &RELEASES,
     &LOGIN_REDIRECT,
     &LOGIN_HEADERS,
     &LOGIN_CONNECTIONS,

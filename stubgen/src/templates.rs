@@ -15,14 +15,14 @@ static ENVIRONMENT: LazyLock<Environment<'static>> = LazyLock::new(|| {
         Err(error) => debug_assert!(false, "{error}"),
     }
     for (name, source) in [
-        (PYI, include_str!("../../templates/pyi.j2")),
-        (INIT, include_str!("../../templates/init_pyi.j2")),
-        (DTS, include_str!("../../templates/dts.j2")),
-        (MD, include_str!("../../templates/md.j2")),
-        (FORGE_PYI, include_str!("../../templates/forge_pyi.j2")),
-        (FORGE_DTS, include_str!("../../templates/forge_dts.j2")),
-        (TOOLS_PYI, include_str!("../../templates/tools_pyi.j2")),
-        (TOOLS_DTS, include_str!("../../templates/tools_dts.j2")),
+        (PYI, include_str!("../templates/pyi.j2")),
+        (INIT, include_str!("../templates/init_pyi.j2")),
+        (DTS, include_str!("../templates/dts.j2")),
+        (MD, include_str!("../templates/md.j2")),
+        (FORGE_PYI, include_str!("../templates/forge_pyi.j2")),
+        (FORGE_DTS, include_str!("../templates/forge_dts.j2")),
+        (TOOLS_PYI, include_str!("../templates/tools_pyi.j2")),
+        (TOOLS_DTS, include_str!("../templates/tools_dts.j2")),
     ] {
         let added = environment.add_template(name, source);
         assert!(added.is_ok(), "a built-in template is broken: {name}: {added:?}");

@@ -2,6 +2,7 @@
 
 mod check_stubs;
 mod conformance;
+mod package;
 mod real;
 mod say;
 mod step;
@@ -48,6 +49,7 @@ fn run(task: Task) -> anyhow::Result<()> {
         Task::Trial { step } => trial::run(&step),
         Task::Real => workspace.install_real(),
         Task::Docs => workspace.write_docs(),
+        Task::Package { executables, out } => workspace.package(&executables, out.as_deref()),
     }
 }
 
@@ -132,6 +134,18 @@ enum Task {
     Real,
     /// Write the pages of docs/ that are made from tables of the code, and the tokens that the demo shows
     Docs,
+    /// Make the files of a release from built executables: npm packages, wheels, archives, checksums
+    ///
+    /// Each executable is of another platform, which is read from it. The same executables give the same bytes on every
+    /// machine.
+    Package {
+        /// Built `forgefs` executables, each for another platform
+        #[arg(required = true, value_name = "FORGEFS")]
+        executables: Vec<PathBuf>,
+        /// Folder for the files [default: target/packages]
+        #[arg(long, value_name = "FOLDER")]
+        out: Option<PathBuf>,
+    },
 }
 
 #[derive(Args)]

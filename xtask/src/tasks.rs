@@ -8,7 +8,7 @@ use std::{
 
 use anyhow::bail;
 
-use crate::{check_stubs, conformance, real, say, step, v8::V8};
+use crate::{check_stubs, conformance, package, real, say, step, v8::V8};
 
 /// Requested JavaScript engine of a task.
 #[derive(Clone, Copy)]
@@ -52,9 +52,9 @@ impl Build {
 /// Tests without a JavaScript engine: one build runs them.
 const WITHOUT_ENGINE: &str = "package(forgefs-stubgen) | package(forgefs-wire) | package(forgefs-measure) | package(xtask) \
     | (binary_id(forgefs) & not test(/sandbox/)) | (binary_id(forgefs::it) & test(/^(access|admission|adversarial|apart|edge|\
-    approval|asking|audit|auth|cli|config|docs|errors|faults|hostile_files|hostile_input|hostile_logins|hostile_schemas|\
-    http|identity|import|lifecycle|people|policy|processes|real_servers|redaction|redaction_corpus|relay|reload|reviewed|\
-    spending|telemetry|terminal)::/))";
+    approval|asking|audit|auth|cli|config|container|docs|errors|faults|generated|hostile_files|hostile_input|\
+    hostile_logins|hostile_schemas|http|identity|import|lifecycle|newest|packages|people|policy|processes|real_servers|\
+    redaction|redaction_corpus|relay|reload|reviewed|spending|telemetry|terminal)::/))";
 
 /// Duration of randomised requests in seconds: short by default, one minute in CI.
 const ADVERSARIAL: &str = "FORGEFS_ADVERSARIAL_SECONDS";
@@ -169,6 +169,12 @@ impl Workspace {
         let mut command = Build::QuickJs.cargo(&["test", "--workspace", "--test", "it", "--", "docs::"]);
         step::run(command.env("FORGEFS_WRITE_DOCS", "1").current_dir(&self.root))?;
         Ok(())
+    }
+
+    /// Makes the files of a release, by default in target/packages.
+    pub(crate) fn package(&self, executables: &[PathBuf], out: Option<&Path>) -> anyhow::Result<()> {
+        let default = self.root.join("target/packages");
+        package::run(&self.root, executables, out.unwrap_or(&default))
     }
 
     pub(crate) fn install_real(&self) -> anyhow::Result<()> {

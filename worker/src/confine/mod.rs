@@ -17,7 +17,7 @@ use wire::{Layer, LayerName};
 pub(crate) use linux::{after_threads, apply, before_threads};
 #[cfg(target_os = "linux")]
 pub(crate) use memory::DataLimit;
-#[cfg(feature = "v8")]
+#[cfg(all(target_os = "linux", feature = "v8"))]
 pub(crate) use memory::{OVERHEAD, data_bytes};
 #[cfg(target_os = "linux")]
 pub(crate) use syscalls::{filter_by_allow_list, filter_by_deny_list};

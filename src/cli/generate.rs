@@ -1,0 +1,44 @@
+//! `forgefs completions` and `forgefs man`: files for shells and for `man`, made of the command line's own definition.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Args, CommandFactory as _};
+use clap_complete::Shell;
+
+use super::ui::Ui;
+use super::{Cli, Failure};
+
+#[derive(Args)]
+pub(super) struct CompletionsArgs {
+    /// Shell to complete the command line of
+    shell: Shell,
+}
+
+#[derive(Args)]
+pub(super) struct ManArgs {
+    /// Folder to write into, created if it is missing
+    folder: PathBuf,
+}
+
+/// Prints a completion script.
+pub(super) fn completions(args: &CompletionsArgs, ui: Ui) -> ExitCode {
+    let mut script = Vec::new();
+    clap_complete::generate(args.shell, &mut Cli::command(), "forgefs", &mut script);
+    ui.out(&String::from_utf8_lossy(&script));
+    ExitCode::SUCCESS
+}
+
+/// Writes a man page for each command.
+pub(super) fn man(args: &ManArgs, ui: Ui) -> Result<ExitCode, Failure> {
+    let folder = &args.folder;
+    let written = std::fs::create_dir_all(folder).and_then(|()| clap_mangen::generate_to(Cli::command(), folder));
+    match written {
+        Ok(()) => {
+            ui.note(&format!("man pages are in {}", folder.display()));
+            Ok(ExitCode::SUCCESS)
+        }
+        Err(error) => Err(Failure::usage(format!("man pages cannot be written to {}: {error}", folder.display()))
+            .hint("name a folder that you can write to")),
+    }
+}
