@@ -1,5 +1,7 @@
 //! MCP clients: their configuration files, and the form of a server in them.
 
+pub(super) mod parse;
+
 use std::path::{Path, PathBuf};
 
 use crate::config::Env;

@@ -298,7 +298,8 @@ fn program() -> Result<String, Failure> {
 /// Arguments of the gateway. The user's configuration needs no name, unless only the variables of this shell lead to it.
 fn serve(config: Option<&Path>, default: Option<&Path>) -> Result<Vec<String>, Failure> {
     let folder = process_env("XDG_CONFIG_HOME").filter(|folder| !folder.is_empty());
-    let is_usual = folder.is_none_or(|folder| default.is_some_and(|default| default.starts_with(folder)));
+    let is_usual =
+        folder.is_none_or(|folder| default.and_then(|file| file.ancestors().nth(2)) == Some(Path::new(&folder)));
     let named = config.filter(|config| !is_usual || Some(*config) != default);
     let named = named.map(text).transpose()?.map(|config| ["--config".to_owned(), config]);
     Ok(["serve".to_owned()].into_iter().chain(named.into_iter().flatten()).collect())

@@ -289,8 +289,8 @@ fn lock(folder: &Path) -> io::Result<Option<File>> {
             Err(TryLockError::Error(_)) => return Ok(None),
             Err(TryLockError::WouldBlock) if Instant::now() < deadline => std::thread::sleep(LOCK_PAUSE),
             Err(TryLockError::WouldBlock) => {
-                let what = format!("another process edits files in {} and does not end", folder.display());
-                return Err(io::Error::new(ErrorKind::ResourceBusy, what));
+                let what = format!("another process locks {} for over 10 s", folder.display());
+                return Err(io::Error::new(ErrorKind::TimedOut, what));
             }
         }
     }

@@ -231,6 +231,27 @@ fn an_entry_of_an_older_configuration_is_updated_and_keeps_its_other_keys() {
     }
 }
 
+#[test]
+fn the_configuration_in_use_is_named_unless_the_gateway_finds_it_anywhere() {
+    let fence = Fence::new();
+    let usual = put(&fence, ".config/forgefs/forge.toml", "");
+    let other = put(&fence, "xdg/forgefs/forge.toml", "");
+    let here = fence.work().join("forge.toml");
+    let args = |variable: &str, value: &Path, named: &[&str]| {
+        let mut command = fence.forgefs([named, &["connect", "windsurf", "--yes"]].concat());
+        finish(command.env(variable, value), "").success();
+        parsed(&home(&fence).join(".codeium/windsurf/mcp_config.json"))["mcpServers"]["forgefs"]["args"].clone()
+    };
+    let xdg = |folder: &str| home(&fence).join(folder);
+    assert_eq!(args("XDG_CONFIG_HOME", &xdg(".config"), &[]), json!(["serve"]));
+    assert_eq!(args("XDG_CONFIG_HOME", &xdg("xdg"), &[]), json!(["serve", "--config", other]));
+    assert_eq!(args("FORGEFS_CONFIG", &usual, &[]), json!(["serve"]));
+    assert_eq!(args("FORGEFS_CONFIG", &other, &[]), json!(["serve", "--config", other]));
+    fs::write(&here, "").expect("written");
+    assert_eq!(args("A", Path::new("b"), &[]), json!(["serve", "--config", here]));
+    assert_eq!(args("A", Path::new("b"), &["--config", path(&usual)]), json!(["serve"]));
+}
+
 /// Wrong contents of Cursor's file, with the reason that is told.
 const BROKEN: &[(&str, &str)] = &[
     ("{\"mcpServers\": {}", "Unterminated object"),

@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 use similar::TextDiff;
 
 use super::{json, toml};
-use crate::cli::clients::{Client, Form};
+use crate::cli::clients::{Client, Form, parse};
 use crate::text;
 
 /// Name of ForgeFS among a client's servers.
@@ -172,7 +172,7 @@ pub(super) fn new(client: &Client, entry: &Value) -> Result<String, String> {
 
 fn value(client: &Client, text: &str) -> Result<Value, String> {
     match client.form {
-        Form::Toml => toml::value(text),
+        Form::Toml => parse::toml(text),
         Form::Plain | Form::Typed | Form::Local => json::value(text),
     }
 }

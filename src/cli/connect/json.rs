@@ -3,30 +3,18 @@
 use jsonc_parser::ast;
 use jsonc_parser::common::Ranged as _;
 use jsonc_parser::cst::{CstInputValue, CstNode, CstObject, CstRootNode};
-use jsonc_parser::errors::ParseError;
-use jsonc_parser::{CollectOptions, CommentCollectionStrategy, ParseOptions, parse_to_ast, parse_to_serde_value};
+use jsonc_parser::{CollectOptions, CommentCollectionStrategy, parse_to_ast};
 use serde_json::Value;
 
 use super::document::OWN;
-
-/// What clients accept. The parser's other leniency would hide mistakes.
-const OPTIONS: ParseOptions = ParseOptions {
-    allow_comments: true,
-    allow_trailing_commas: true,
-    allow_loose_object_property_names: false,
-    allow_missing_commas: false,
-    allow_single_quoted_strings: false,
-    allow_hexadecimal_numbers: false,
-    allow_unary_plus_numbers: false,
-    allow_bare_decimal_point_numbers: false,
-    allow_non_finite_numbers: false,
-    allow_extended_string_escapes: false,
-};
+use crate::cli::clients::parse;
 
 /// Parses the text; an empty one is an empty object.
 pub(super) fn value(text: &str) -> Result<Value, String> {
-    let value: Option<Value> = parse_to_serde_value(text, &OPTIONS).map_err(|error| explain(&error))?;
-    Ok(value.unwrap_or_else(|| Value::Object(serde_json::Map::new())))
+    Ok(match parse::json(text)? {
+        Value::Null => Value::Object(serde_json::Map::new()),
+        value => value,
+    })
 }
 
 /// Adds or updates a server. Keys of it that are not in `entry` stay.
@@ -72,7 +60,9 @@ pub(super) fn without(text: &str, table: &[&str], names: &[&str]) -> Result<Stri
 /// Finds the values and comments outside of the server at `path`, as byte ranges.
 pub(super) fn foreign(text: &str, path: &[&str]) -> Vec<std::ops::Range<usize>> {
     let collect = CollectOptions { comments: CommentCollectionStrategy::Separate, tokens: false };
-    let Ok(parsed) = parse_to_ast(text, &collect, &OPTIONS) else { return vec![0..text.len()] };
+    let Ok(parsed) = parse_to_ast(text, &collect, &parse::JSON) else {
+        return std::iter::once(0..text.len()).collect();
+    };
     let mut found = Vec::new();
     let comments = parsed.comments.iter().flat_map(|comments| comments.values());
     found.extend(comments.flat_map(|comments| comments.iter()).map(|comment| comment.start()..comment.end()));
@@ -104,7 +94,7 @@ fn leaves(value: &ast::Value<'_>, path: Option<&[&str]>, found: &mut Vec<std::op
 }
 
 fn parse(text: &str) -> Result<CstRootNode, String> {
-    let root = CstRootNode::parse(text, &OPTIONS).map_err(|error| explain(&error))?;
+    let root = CstRootNode::parse(text, &parse::JSON).map_err(|error| parse::json_mistake(&error))?;
     match root.to_string() == text {
         true => Ok(root),
         false => Err("it cannot be edited without loss".to_owned()),
@@ -132,8 +122,4 @@ fn input(value: &Value) -> CstInputValue {
             CstInputValue::Object(fields.iter().map(|(key, value)| (key.clone(), input(value))).collect())
         }
     }
-}
-
-fn explain(error: &ParseError) -> String {
-    format!("{}:{}: {}", error.line_display(), error.column_display(), error.kind())
 }

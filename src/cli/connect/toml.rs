@@ -6,13 +6,7 @@ use serde_json::Value;
 use toml_edit::{Array, Document, DocumentMut, Formatted, InlineTable, Item, Table, TableLike};
 
 use super::document::OWN;
-use crate::config::{Position, position};
-
-/// Parses the text.
-pub(super) fn value(text: &str) -> Result<Value, String> {
-    let table: toml::Table = toml::from_str(text).map_err(|error| explain(text, error.message(), error.span()))?;
-    serde_json::to_value(table).map_err(|error| error.to_string())
-}
+use crate::cli::clients::parse;
 
 /// Adds or updates a server. Keys of it that are not in `entry` stay.
 pub(super) fn with(text: &str, path: &[&str], name: &str, entry: &Value) -> Result<String, String> {
@@ -73,7 +67,7 @@ pub(super) fn without(text: &str, path: &[&str], names: &[&str]) -> Result<Strin
 
 /// Finds the values and comments outside of the server at `path`, as byte ranges.
 pub(super) fn foreign(text: &str, path: &[&str]) -> Vec<Range<usize>> {
-    let Ok(document) = Document::parse(text) else { return vec![0..text.len()] };
+    let Ok(document) = Document::parse(text) else { return std::iter::once(0..text.len()).collect() };
     let (mut found, mut ours) = (Vec::new(), Vec::new());
     leaves(document.as_item(), Some(path), &mut found, &mut ours);
     // Besides the values there are keys, headers and comments.
@@ -116,7 +110,7 @@ fn leaves(item: &Item, path: Option<&[&str]>, found: &mut Vec<Range<usize>>, our
 
 fn parse(text: &str) -> Result<DocumentMut, String> {
     let document: DocumentMut =
-        text.parse().map_err(|error: toml_edit::TomlError| explain(text, error.message(), error.span()))?;
+        text.parse().map_err(|error: toml_edit::TomlError| parse::toml_mistake(text, error.message(), error.span()))?;
     match render(&document, text) == text {
         true => Ok(document),
         false => Err("it cannot be edited without loss".to_owned()),
@@ -138,13 +132,5 @@ fn input(value: &Value) -> Result<toml_edit::Value, String> {
         Value::String(text) => Ok(toml_edit::Value::from(text.as_str())),
         Value::Array(items) => items.iter().map(input).collect::<Result<Array, _>>().map(toml_edit::Value::Array),
         other => Err(format!("{other} has no form in TOML")),
-    }
-}
-
-fn explain(text: &str, message: &str, span: Option<Range<usize>>) -> String {
-    let message = message.replace('\n', "; ");
-    match span.map(|span| position(text, span.start)) {
-        Some(Position { line, column }) => format!("{line}:{column}: {message}"),
-        None => message,
     }
 }
