@@ -6,6 +6,8 @@ mod auth;
 mod browse;
 mod call;
 mod check;
+mod clients;
+mod connect;
 mod demo;
 mod doctor;
 mod generate;
@@ -110,6 +112,8 @@ enum Command {
     Audit(audit::AuditArgs),
     /// Write a first forge.toml, with the servers of other MCP hosts if asked to
     Init(init::InitArgs),
+    /// Connect MCP clients on this machine: Claude, Codex, Cursor, VS Code and others
+    Connect(connect::ConnectArgs),
     /// Walk through ForgeFS with a built-in sample server; needs no network and no configuration
     Demo(demo::DemoArgs),
     /// Print a script with which a shell completes the command line
@@ -127,6 +131,7 @@ Examples:
   forgefs init                          write a starter forge.toml
   forgefs init --import                 write one with the servers of Claude, Cursor, VS Code …
   forgefs doctor                        check configuration, servers and sandbox
+  forgefs connect                       connect Claude, Codex, Cursor, VS Code …
   forgefs ls /github                    list the tools of a server
   forgefs search 'create issue'         find a tool
   forgefs run triage.star --json        run a script
@@ -203,6 +208,7 @@ async fn dispatch(cli: Cli, ui: Ui) -> Result<ExitCode, Failure> {
         Command::Man(args) => generate::man(&args, ui),
         Command::DemoServer(args) => demo::serve(args).await,
         Command::Init(args) => init::init(global, &args, ui),
+        Command::Connect(args) => connect::connect(global, &args, ui),
     }
 }
 

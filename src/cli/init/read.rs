@@ -3,12 +3,11 @@
 use std::io::ErrorKind;
 use std::path::Path;
 
-use jsonc_parser::{ParseOptions, parse_to_serde_value};
 use serde_json::{Map, Value};
 
-use super::places::{Host, Place};
+use super::places::Place;
 use super::references::Input;
-use crate::config::{Position, position};
+use crate::cli::clients::{Host, parse};
 use crate::files;
 
 /// Most bytes of a project's file, and of a user's: Claude Code keeps its history beside the servers.
@@ -51,19 +50,24 @@ pub(super) fn read(place: &Place, cwd: &Path) -> Result<Contents, String> {
     })?;
     let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
     let is_toml = place.path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("toml"));
-    let root = if is_toml { toml_value(text)? } else { json_value(text)? };
+    let root = if is_toml { parse::toml(text)? } else { parse::json(text)? };
     let Some(root) = root.as_object() else {
         return Err("not an object with servers in it".to_owned());
     };
     let mut contents = Contents::default();
     contents.notes.extend(link(place));
     let inputs = inputs(root);
-    for key in ["mcpServers", "servers", "mcp_servers"] {
+    for key in ["mcpServers", "servers", "mcp_servers", "context_servers"] {
         collect(place, root.get(key), &inputs, &mut contents);
     }
     // VS Code once kept its servers in settings.json.
     if let Some(nested) = root.get("mcp").and_then(Value::as_object) {
         collect(place, nested.get("servers"), &self::inputs(nested), &mut contents);
+    }
+    if place.host == Host::OpenCode {
+        let mut flat = root.get("mcp").cloned();
+        flat.as_mut().and_then(Value::as_object_mut).map(|flat| flat.remove("servers"));
+        collect(place, flat.as_ref(), &[], &mut contents);
     }
     if place.host == Host::ClaudeCode {
         projects(place, root, cwd, &mut contents);
@@ -80,37 +84,6 @@ fn link(place: &Place) -> Option<String> {
     let real = place.path.canonicalize().ok().filter(|_| is_link)?;
     let folder = place.project.as_deref().or(place.path.parent())?.canonicalize().ok()?;
     (!real.starts_with(folder)).then(|| format!("a link to {}, outside of its folder", real.display()))
-}
-
-fn json_value(text: &str) -> Result<Value, String> {
-    // Hosts accept comments and trailing commas; the parser's other leniency would hide mistakes.
-    let options = ParseOptions {
-        allow_comments: true,
-        allow_trailing_commas: true,
-        allow_loose_object_property_names: false,
-        allow_missing_commas: false,
-        allow_single_quoted_strings: false,
-        allow_hexadecimal_numbers: false,
-        allow_unary_plus_numbers: false,
-        allow_bare_decimal_point_numbers: false,
-        allow_non_finite_numbers: false,
-        allow_extended_string_escapes: false,
-    };
-    parse_to_serde_value(text, &options).map_err(|error| {
-        let (line, column) = (error.line_display(), error.column_display());
-        format!("{line}:{column}: {}", error.kind())
-    })
-}
-
-fn toml_value(text: &str) -> Result<Value, String> {
-    let table: toml::Table = toml::from_str(text).map_err(|error| {
-        let message = error.message().replace('\n', "; ");
-        match error.span().map(|span| position(text, span.start)) {
-            Some(Position { line, column }) => format!("{line}:{column}: {message}"),
-            None => message,
-        }
-    })?;
-    serde_json::to_value(table).map_err(|error| error.to_string())
 }
 
 fn collect(place: &Place, servers: Option<&Value>, inputs: &[Input], contents: &mut Contents) {
