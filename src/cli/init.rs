@@ -169,11 +169,13 @@ pub enum InitError {
 }
 
 const IMPORTED: &str = "\
+#:schema https://raw.githubusercontent.com/forgefs/forgefs/main/docs/forge.schema.json
 # ForgeFS configuration, made from those of other MCP hosts. Every key is explained in forge.toml.example.
 # A server inherits only PATH, HOME, LANG and the like: what else it needs belongs into its `env`.
 ";
 
-const STARTER: &str = r#"# ForgeFS configuration. Every key is explained in forge.toml.example.
+const STARTER: &str = r#"#:schema https://raw.githubusercontent.com/forgefs/forgefs/main/docs/forge.schema.json
+# ForgeFS configuration. Every key is explained in forge.toml.example.
 # Lines that start with `#` and no space are settings: remove the `#` to use them. `forgefs doctor` checks the result.
 
 # A server that is started here and spoken to on stdin and stdout.
