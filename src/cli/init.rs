@@ -9,6 +9,7 @@ mod read;
 mod references;
 mod spelling;
 mod translate;
+mod typed;
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write as _};
@@ -22,6 +23,7 @@ use super::{Failure, Global};
 use crate::config::{process_env, read_text};
 use crate::files;
 use import::{Imported, Sources, import};
+pub(super) use typed::{Surroundings, Typed, Words, masked};
 
 #[derive(Args)]
 pub(super) struct InitArgs {

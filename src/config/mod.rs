@@ -17,6 +17,7 @@ use crate::redact::{self, Results};
 mod auth;
 mod diff;
 mod document;
+mod edit;
 mod error;
 mod expand;
 mod exposure;
@@ -39,12 +40,14 @@ pub(crate) use auth::is_private;
 pub use diff::Widened;
 pub(crate) use document::position;
 use document::{Document, KeyPath};
+pub(crate) use edit::{Edit, NewServer};
 pub use error::{ConfigError, Position};
 pub use exposure::exposures;
-pub(crate) use file::read as read_text;
+pub(crate) use file::{check_text, read as read_text};
 pub use patterns::{Matcher, Patterns, PerTool};
 pub use policy::{Approval, Flow, FlowAction, Group, Isolation, Party, Policy, Relay, Relays};
 use raw::{Raw, RawRedaction};
+pub(crate) use schema::ADDRESS as SCHEMA_ADDRESS;
 pub use schema::schema;
 pub(crate) use sensitive::sounds_secret;
 pub use spending::{Amount, Budgets, Rate, ToolRule};
@@ -96,6 +99,13 @@ pub fn process_env(name: &str) -> Option<String> {
     std::env::var(name).ok()
 }
 
+/// Variables of this process's environment that hold a credential by their name, with their values.
+pub(crate) fn secret_variables() -> Vec<(String, String)> {
+    let texts =
+        std::env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
+    texts.filter(|(name, value)| sounds_secret(name) && expand::is_name(name) && !value.is_empty()).collect()
+}
+
 impl Config {
     /// Reads and resolves a file.
     ///
@@ -128,6 +138,13 @@ impl Config {
     /// A file given explicitly does not exist.
     pub fn find(explicit: Option<&Path>, env: Env<'_>, cwd: &Path) -> Result<Option<PathBuf>, ConfigError> {
         file::find(explicit, env, cwd)
+    }
+
+    /// Finds the file to write to: like [`Config::find`], but it need not exist. Without one it is that of the user,
+    /// which is found from every folder.
+    #[must_use]
+    pub fn place(explicit: Option<&Path>, env: Env<'_>, cwd: &Path) -> PathBuf {
+        file::place(explicit, env, cwd)
     }
 
     /// Defaults, without servers.
