@@ -79,6 +79,13 @@ struct InForce {
     traces: Option<Arc<Traces>>,
 }
 
+impl InForce {
+    /// Rules for a principal: the same for all, as long as there is one profile.
+    fn rules(&self, _principal: &Principal) -> Arc<Rules> {
+        Arc::clone(&self.rules)
+    }
+}
+
 /// Settings that a worker pool depends on.
 fn pool_needs(sandbox: &config::Sandbox) -> (usize, Wear, usize, usize, &[LayerName]) {
     (sandbox.workers, sandbox.wear, sandbox.limits.runs, sandbox.limits.queue, &sandbox.require)
@@ -343,7 +350,7 @@ impl Gateway {
     #[must_use]
     pub fn execution_context(&self, session: &Arc<Session>) -> ExecutionContext {
         let in_force = self.in_force.load_full();
-        let InForce { config, rules, router, pool, audit, spending, traces } = &*in_force;
+        let InForce { config, router, pool, audit, spending, traces, .. } = &*in_force;
         let now = Arc::clone(&self.in_force);
         ExecutionContext {
             catalog: self.catalog(),
@@ -358,8 +365,8 @@ impl Gateway {
             redaction: config.redaction,
             placeholders: config.placeholders,
             caller: None,
-            rules: Arc::clone(rules),
-            rules_now: Arc::new(move || Arc::clone(&now.load().rules)),
+            rules: in_force.rules(session.principal()),
+            rules_now: Arc::new(move |principal| now.load().rules(principal)),
             approver: Approver::default(),
         }
     }

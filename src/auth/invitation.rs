@@ -6,9 +6,10 @@ use std::time::Duration;
 
 use tokio::sync::{Mutex, watch};
 
-use super::{Account, Grant, Listener, Login, Version};
+use super::{Account, Grant, Listener, Login};
 use crate::error::{Error, ErrorCode, Result};
 use crate::random;
+use crate::state::LoginVersion;
 use crate::task::Task;
 
 /// Validity of an address.
@@ -49,7 +50,7 @@ impl Invitations {
 
     /// Version of the stored login.
     #[must_use]
-    pub fn version(&self) -> Option<Version> {
+    pub fn version(&self) -> Option<LoginVersion> {
         self.account.version()
     }
 

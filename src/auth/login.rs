@@ -55,7 +55,7 @@ impl Login {
             scopes = manager.select_initial_scopes(&[]).await;
         }
         if !more.is_empty() {
-            let granted = store.load().ok().flatten().map(|record| record.credentials.granted_scopes);
+            let granted = store.load().await.ok().flatten().map(|record| record.credentials.granted_scopes);
             scopes.extend(granted.unwrap_or_default());
             scopes.extend(more.iter().cloned());
         }
@@ -117,7 +117,7 @@ impl Login {
             callback.issuer.as_deref(),
         );
         exchange.await.map_err(failed)?;
-        let stored = self.store.load().map_err(failed)?;
+        let stored = self.store.load().await.map_err(failed)?;
         stored.ok_or_else(|| refused(&server, "the tokens were not stored"))
     }
 }

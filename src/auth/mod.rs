@@ -1,6 +1,6 @@
 //! Logins to MCP servers on HTTP: OAuth 2.1 as in the MCP authorization specification.
 //!
-//! A person logs in with `forgefs auth login`, which stores a [`Record`] in a file; every running gateway reads and
+//! A person logs in with `forgefs auth login`, which keeps a [`Record`] in the state; every running gateway reads and
 //! renews it there, one process at a time. A program (`type = "client_credentials"`) gets its tokens itself and keeps
 //! them in memory. rmcp implements the protocol; this module decides storage, renewal, and refusals.
 
@@ -23,8 +23,8 @@ use url::Url;
 
 use crate::config::{self, Auth, OAuth, Transport};
 use crate::error::Result;
-use crate::files;
 use crate::redact::secret;
+use crate::state::{LoginVersion, State};
 
 use discovery::Issuer;
 pub use explain::{error, login_command, needs_login, needs_login_by, needs_scope};
@@ -63,7 +63,7 @@ impl Account {
     /// The login of a server; `None` without one: not on HTTP, with credentials in its headers, or on plain HTTP, where
     /// tokens must not travel.
     #[must_use]
-    pub fn of(name: &str, server: &config::Server) -> Option<Arc<Self>> {
+    pub fn of(name: &str, server: &config::Server, state: &Arc<dyn State>) -> Option<Arc<Self>> {
         let (grant, oauth) = match &server.auth {
             Auth::None => return None,
             Auth::Login(oauth) => (Grant::Person, oauth),
@@ -73,7 +73,7 @@ impl Account {
             Transport::Http { url, .. } => Url::parse(url).ok()?,
             Transport::Stdio { .. } => return None,
         };
-        let store = oauth.store.as_ref().map(|folder| Arc::new(Store::new(folder, name, &url)));
+        let store = oauth.store.as_ref().map(|folder| Arc::new(Store::new(Arc::clone(state), folder, name, &url)));
         Some(Arc::new(Self {
             server: name.to_owned(),
             url,
@@ -107,8 +107,8 @@ impl Account {
     ///
     /// # Errors
     /// The file cannot be read.
-    pub fn record(&self) -> Result<Option<Record>> {
-        self.stored().map_err(|failed| error(&self.server, &failed))
+    pub async fn record(&self) -> Result<Option<Record>> {
+        self.stored().await.map_err(|failed| error(&self.server, &failed))
     }
 
     /// The current token, renewed if it is about to expire. `None` without a login: the request goes out without a
@@ -118,7 +118,7 @@ impl Account {
     /// There is a login, and its renewal failed for a temporary reason.
     pub async fn token(self: &Arc<Self>) -> Result<Option<String>, AuthError> {
         let held = match self.grant {
-            Grant::Person => match self.stored()? {
+            Grant::Person => match self.stored().await? {
                 Some(record) => record.credentials,
                 None => return Ok(None),
             },
@@ -179,8 +179,8 @@ impl Account {
 
     /// Version of the stored login.
     #[must_use]
-    pub fn version(&self) -> Option<Version> {
-        self.store.as_ref().and_then(|store| store.version()).map(Version)
+    pub fn version(&self) -> Option<LoginVersion> {
+        self.store.as_ref().and_then(|store| store.version())
     }
 
     /// Deletes the login, after revoking it at the authorization server if possible. `None` if there was none, else
@@ -192,9 +192,9 @@ impl Account {
         let failed = |failed: AuthError| error(&self.server, &failed);
         let Some(store) = &self.store else { return Ok(None) };
         let _lock = store.lock().await.map_err(failed)?;
-        let Some(record) = store.load().map_err(failed)? else { return Ok(None) };
+        let Some(record) = store.load().await.map_err(failed)? else { return Ok(None) };
         let revoked = discovery::revoke(&self.url, &self.oauth, &record, self.client_secret(&record)).await;
-        store.clear().map_err(failed)?;
+        store.clear().await.map_err(failed)?;
         Ok(Some(revoked))
     }
 
@@ -202,8 +202,11 @@ impl Account {
         self.renewed.lock().clone()
     }
 
-    fn stored(&self) -> Result<Option<Record>, AuthError> {
-        self.store.as_ref().map_or(Ok(None), |store| store.load())
+    async fn stored(&self) -> Result<Option<Record>, AuthError> {
+        match &self.store {
+            Some(store) => store.load().await,
+            None => Ok(None),
+        }
     }
 
     /// Client secret of a login: the configured one, if it is the same client.
@@ -218,7 +221,7 @@ impl Account {
         let _one_here = self.renewal.lock().await;
         let Some(store) = &self.store else { return Ok(None) };
         let _one_anywhere = store.lock().await?;
-        let Some(record) = store.load()? else { return Ok(None) };
+        let Some(record) = store.load().await? else { return Ok(None) };
         let Some(current) = record::access(&record.credentials).map(str::to_owned) else { return Ok(None) };
         if Some(current.as_str()) != refused && record::lasts(&record.credentials) {
             return Ok(Some(current));
@@ -230,7 +233,7 @@ impl Account {
         let mut manager = discovery::manager_of_record(&self.url, &self.oauth, &record, secret).await?;
         manager.set_credential_store(Keep::new(Arc::clone(store), record));
         match manager.refresh_token().await {
-            Ok(_) => Ok(store.load()?.and_then(|record| record::access(&record.credentials).map(str::to_owned))),
+            Ok(_) => Ok(store.load().await?.and_then(|record| record::access(&record.credentials).map(str::to_owned))),
             Err(AuthError::AuthorizationRequired | AuthError::TokenRefreshRejected(_)) => Ok(None),
             Err(error) => Err(error),
         }
@@ -266,10 +269,6 @@ impl Account {
         token.ok_or(AuthError::AuthorizationRequired)
     }
 }
-
-/// Version of a stored login.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Version(files::Version);
 
 /// Lists a new value for redaction.
 fn hide(value: &str) {

@@ -49,3 +49,10 @@ pub struct ExecutionContext {
     /// Approves the calls that need it.
     pub approver: Approver,
 }
+
+impl ExecutionContext {
+    /// Policy in force for the session's principal.
+    pub(super) fn rules_now(&self) -> Arc<Rules> {
+        (self.rules_now)(self.session.principal())
+    }
+}

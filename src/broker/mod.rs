@@ -293,7 +293,7 @@ impl Broker {
 
     /// Steps 4 and 5: decides about a call. `taint` is that of the execution when the call was dispatched.
     async fn admit(&self, call: &mut Call<'_>, asked: &Asked<'_>, taint: TaintSnapshot) -> Result<Admitted> {
-        let rules = (self.context.rules_now)();
+        let rules = self.context.rules_now();
         let reasons = self.decide(&rules, asked, &taint)?;
         call.admitted(match reasons.is_empty() {
             true => Verdict::Allowed,
@@ -320,7 +320,7 @@ impl Broker {
 
     /// Decides again just before the call is sent: approval, payment and waiting for a slot take time.
     fn still_admitted(&self, asked: &Asked<'_>, admitted: &Admitted) -> Result<()> {
-        let rules = (self.context.rules_now)();
+        let rules = self.context.rules_now();
         if Arc::ptr_eq(&rules, &admitted.rules) {
             return Ok(());
         }

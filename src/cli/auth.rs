@@ -12,7 +12,8 @@ use super::shapes::{self, Format};
 use super::ui::Ui;
 use super::{Failure, Global};
 use crate::auth::{Account, Grant, Listener, Login, Record, login_command};
-use crate::config::{Config, Transport};
+use crate::config::{self, Config, Transport};
+use crate::state::{Embedded, State};
 
 /// Timeout of a login in the browser.
 const PATIENCE: Duration = Duration::from_secs(600);
@@ -58,14 +59,14 @@ pub(super) async fn auth(global: &Global, args: AuthArgs, ui: Ui) -> Result<Exit
     match args.command {
         AuthCommand::Login(args) => login(&config, args, ui).await,
         AuthCommand::Status { server: None, format } => {
-            status(&config, format, ui);
+            status(&config, format, ui).await;
             Ok(ExitCode::SUCCESS)
         }
         AuthCommand::Status { server: Some(server), format } => {
             known(&config, &server)?;
-            let (text, usable) = state(&config, &server);
+            let (text, usable) = state(&config, &server).await;
             match format.json {
-                true => shapes::print(json!({ "servers": [shape(&config, &server)] }), ui),
+                true => shapes::print(json!({ "servers": [shape(&config, &server).await] }), ui),
                 false => ui.out(&format!("{server}: {text}")),
             }
             Ok(ExitCode::from(u8::from(!usable)))
@@ -126,20 +127,23 @@ impl AuthArgs {
 }
 
 /// State of a login as JSON.
-fn shape(config: &Config, name: &str) -> Value {
-    let (detail, usable) = state(config, name);
+async fn shape(config: &Config, name: &str) -> Value {
+    let (detail, usable) = state(config, name).await;
     json!({ "name": name, "usable": usable, "detail": detail })
 }
 
-fn status(config: &Config, format: Format, ui: Ui) {
+async fn status(config: &Config, format: Format, ui: Ui) {
     let on_http = |name: &&String| !matches!(config.servers[*name].transport, Transport::Stdio { .. });
     let names: Vec<&String> = config.servers.keys().filter(on_http).collect();
     if format.json {
-        let servers: Vec<Value> = names.iter().map(|name| shape(config, name)).collect();
+        let mut servers = Vec::new();
+        for name in &names {
+            servers.push(shape(config, name).await);
+        }
         return shapes::print(json!({ "servers": servers }), ui);
     }
     for name in &names {
-        ui.out(&format!("{name}: {}", state(config, name).0));
+        ui.out(&format!("{name}: {}", state(config, name).await.0));
     }
     if names.is_empty() {
         ui.out("no server on HTTP is configured");
@@ -147,12 +151,12 @@ fn status(config: &Config, format: Format, ui: Ui) {
 }
 
 /// State of a login without network access, and whether it is usable.
-fn state(config: &Config, name: &str) -> (String, bool) {
+async fn state(config: &Config, name: &str) -> (String, bool) {
     let Some(server) = config.servers.get(name) else { return ("no such server".to_owned(), false) };
     if !server.enabled {
         return ("disabled".to_owned(), false);
     }
-    let Some(account) = Account::of(name, server) else {
+    let Some(account) = of(name, server) else {
         return match &server.transport {
             Transport::Http { headers, .. } if headers.contains_key("authorization") => {
                 ("an Authorization header is configured".to_owned(), true)
@@ -163,7 +167,7 @@ fn state(config: &Config, name: &str) -> (String, bool) {
     if account.grant() == Grant::Program {
         return ("logs in by itself, with a client secret".to_owned(), true);
     }
-    match account.record() {
+    match account.record().await {
         Ok(Some(record)) => describe(&record),
         Ok(None) => (format!("not logged in ({})", login_command(name)), false),
         Err(error) => (error.message, false),
@@ -201,13 +205,18 @@ fn known(config: &Config, name: &str) -> Result<(), Failure> {
     })
 }
 
+/// The login of a server.
+fn of(name: &str, server: &config::Server) -> Option<Arc<Account>> {
+    Account::of(name, server, &(Arc::new(Embedded::default()) as Arc<dyn State>))
+}
+
 fn account(config: &Config, name: &str) -> Result<Arc<Account>, Failure> {
     known(config, name)?;
     let server = &config.servers[name];
     if !server.enabled {
         return Err(Failure::usage(format!("{name} is disabled")));
     }
-    Account::of(name, server).ok_or_else(|| match &server.transport {
+    of(name, server).ok_or_else(|| match &server.transport {
         Transport::Stdio { .. } => Failure::usage(format!("{name} is started here: it needs no login of this kind")),
         Transport::Http { headers, .. } if headers.contains_key("authorization") => {
             Failure::usage(format!("{name} has an Authorization header in its `headers`"))

@@ -49,7 +49,6 @@ pub use policy::{Approval, Flow, FlowAction, Group, Isolation, Party, Policy, Re
 use raw::{Raw, RawRedaction};
 pub(crate) use schema::ADDRESS as SCHEMA_ADDRESS;
 pub use schema::schema;
-pub(crate) use sensitive::sounds_secret;
 pub use spending::{Amount, Budgets, Rate, ToolRule};
 pub use telemetry::{Metrics, Telemetry};
 pub(crate) use transport::is_loopback;
@@ -103,7 +102,7 @@ pub fn process_env(name: &str) -> Option<String> {
 pub(crate) fn secret_variables() -> Vec<(String, String)> {
     let texts =
         std::env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
-    texts.filter(|(name, value)| sounds_secret(name) && expand::is_name(name) && !value.is_empty()).collect()
+    texts.filter(|(name, value)| redact::sounds_secret(name) && expand::is_name(name) && !value.is_empty()).collect()
 }
 
 impl Config {

@@ -8,28 +8,20 @@ use url::Url;
 
 use super::expand::Expanded;
 use crate::redact::secret::{self, Secret};
+use crate::redact::{sounds_secret, variable_sounds_secret};
 
 /// A value of `env`. Listed if it came from the environment, if its name sounds like a credential or if it is a
 /// connection string with a password, but not if the variable describes the machine.
 pub(super) fn variable(name: &str, value: Expanded) -> Secret {
-    let is_named = names_secret(name);
+    let is_named = variable_sounds_secret(name);
     let is_secret = |(variable, part): &&(String, String)| {
-        is_named || names_secret(variable) || !(describes_machine(variable) || is_setting(part))
+        is_named || variable_sounds_secret(variable) || !(describes_machine(variable) || is_setting(part))
     };
     let mut taken = value.taken.iter().filter(is_secret).peekable();
     let listed = taken.peek().is_some() || is_named;
     taken.for_each(|(_, part)| secret::list(part));
     list_password(&value.text);
     if listed { Secret::new(value.text) } else { Secret::unlisted(value.text) }
-}
-
-/// True if the name of a variable of `env` is that of a credential; more names count than for options and parameters.
-fn names_secret(name: &str) -> bool {
-    const WORDS: &[&str] = &["JWT", "MNEMONIC", "OTP", "PASSCODE", "PASSPHRASE", "PIN", "PSK", "SALT", "SEED", "TOTP"];
-    let upper = name.to_ascii_uppercase();
-    let ends_in_pass = upper.ends_with("PASS") && !upper.ends_with("BYPASS") && !upper.ends_with("COMPASS");
-    let mut words = upper.split(|c: char| !c.is_ascii_alphanumeric());
-    ends_in_pass || sounds_secret(name) || words.any(|word| WORDS.contains(&word))
 }
 
 /// True for the value of a setting, which stands in ordinary text.
@@ -123,16 +115,6 @@ fn list_password(value: &str) {
         secret::list(password);
         secret::list(value);
     }
-}
-
-/// True if the name of a variable, option or parameter sounds like a credential.
-pub(crate) fn sounds_secret(name: &str) -> bool {
-    const PARTS: &[&str] = &["TOKEN", "SECRET", "PASSW", "CREDENTIAL", "BEARER", "COOKIE", "PRIVATE"];
-    const WORDS: &[&str] = &["AUTH", "AUTHORIZATION", "DSN", "KEY", "KEYS", "PASS", "PAT", "PWD"];
-    let name = name.to_ascii_uppercase();
-    PARTS.iter().any(|part| name.contains(part))
-        || name.ends_with("KEY")
-        || name.split(|c: char| !c.is_ascii_alphanumeric()).any(|word| WORDS.contains(&word))
 }
 
 /// True for variables that describe the machine or user.

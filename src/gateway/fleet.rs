@@ -9,6 +9,7 @@ use parking_lot::Mutex;
 use serde_json::Value;
 use tokio::sync::{Semaphore, watch};
 
+use crate::auth::Account;
 use crate::catalog::Catalog;
 use crate::config::{self, Config, Manifest};
 use crate::error::{Error, ErrorCode, Result};
@@ -232,12 +233,15 @@ impl Fleet {
         let (refresh, cache) = (*refresh, Cache::new(cache.clone()));
         let file = cache.shapes(name, &config).map(Arc::from);
         let observed = if *observe { Observed::new(Arc::clone(&self.state), file) } else { Observed::default() };
-        let Connection { upstream, health, events, event_sender } = upstream::build(name, &config, refresh);
+        let account = Account::of(name, &config, &self.state);
+        let Connection { upstream, health, events, event_sender } =
+            upstream::build(name, &config, account.clone(), refresh);
         let source = RefreshedServer {
             name: name.to_owned(),
             ident: ident.clone(),
             instance,
             server: config.clone(),
+            account,
             health,
             pin,
             cache,

@@ -55,6 +55,8 @@ pub struct RefreshedServer {
     pub instance: u64,
     /// Its configuration.
     pub server: config::Server,
+    /// Its login.
+    pub account: Option<Arc<Account>>,
     /// Health.
     pub health: Health,
     /// Reviewed stubs that its tools must match.
@@ -170,7 +172,7 @@ impl Refresher {
     /// Waits for the next reason to act; `reading` is the last one taken.
     async fn next_reason(&mut self, wait: Option<Duration>, state: &ServerState, reading: u64) -> Reason {
         let account = match state {
-            ServerState::NeedsLogin { .. } => Account::of(&self.source.name, &self.source.server),
+            ServerState::NeedsLogin { .. } => self.source.account.clone(),
             _ => None,
         };
         // A login in another process takes effect at once.
@@ -311,6 +313,7 @@ mod tests {
             ident: "s".to_owned(),
             instance: 1,
             server,
+            account: None,
             health: Health::default(),
             pin: None,
             cache: Cache::default(),

@@ -1,4 +1,6 @@
-//! Classifies names of fields: `DB_PASSWORD`, `api-key`, `nextPageToken`.
+//! Names that sound like a credential: `DB_PASSWORD`, `api-key`, not `nextPageToken`. Three widths: a field of foreign
+//! data ([`label`]), a name in a configuration ([`sounds_secret`]), a variable of `env` ([`variable_sounds_secret`]). The
+//! more of the text near a name is configured, the less a false alarm costs.
 
 use super::scan::spent;
 
@@ -84,6 +86,33 @@ pub(super) fn label(name: &str) -> Option<&'static str> {
         return Some("authorization");
     }
     ENDINGS.iter().find(|(ending, _)| plain.ends_with(ending)).map(|(_, label)| *label)
+}
+
+/// Parts of a name in a configuration, anywhere in it.
+const PARTS: &[&str] = &["token", "secret", "passw", "credential", "bearer", "cookie", "private"];
+/// Words of a name in a configuration.
+const WORDS: &[&str] = &["auth", "authorization", "dsn", "key", "keys", "pass", "pat", "pwd"];
+/// Further words of a variable's name.
+const VARIABLE_WORDS: &[&str] = &["jwt", "mnemonic", "otp", "pin", "psk", "salt", "seed", "totp"];
+
+/// True if the name of a header, option or parameter sounds like a credential.
+pub(crate) fn sounds_secret(name: &str) -> bool {
+    let lower = name.to_ascii_lowercase();
+    PARTS.iter().any(|part| lower.contains(part))
+        || lower.ends_with("key")
+        || has_word(&lower, WORDS)
+        || label(name).is_some()
+}
+
+/// True if the name of a variable of `env` sounds like a credential.
+pub(crate) fn variable_sounds_secret(name: &str) -> bool {
+    let lower = name.to_ascii_lowercase();
+    let ends_in_pass = lower.ends_with("pass") && !lower.ends_with("bypass") && !lower.ends_with("compass");
+    ends_in_pass || sounds_secret(name) || has_word(&lower, VARIABLE_WORDS)
+}
+
+fn has_word(name: &str, words: &[&str]) -> bool {
+    name.split(|c: char| !c.is_ascii_alphanumeric()).any(|word| words.contains(&word))
 }
 
 /// Fields of an object under a secret name that describe the secret.

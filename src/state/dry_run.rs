@@ -8,7 +8,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use parking_lot::Mutex;
 
-use super::{Charge, Collection, Counter, Embedded, Entry, New, Spent, State};
+use super::{Charge, Collection, Counter, Embedded, Entry, LoginLock, LoginVersion, New, Spent, State};
 use crate::config::{Amount, Rate};
 use crate::error::Result;
 use crate::labels::Labels;
@@ -79,6 +79,22 @@ impl State for DryRun {
 
     async fn observe(&self, file: &Path, more: Shapes) -> Result<Shapes> {
         self.inner.observe(file, more).await
+    }
+
+    async fn login(&self, file: &Path) -> Result<Option<Vec<u8>>> {
+        self.inner.login(file).await
+    }
+
+    fn login_version(&self, file: &Path) -> Option<LoginVersion> {
+        self.inner.login_version(file)
+    }
+
+    async fn keep_login(&self, file: &Path, login: Option<Vec<u8>>) -> Result<()> {
+        self.inner.keep_login(file, login).await
+    }
+
+    async fn lock_login(&self, file: &Path) -> Result<LoginLock> {
+        self.inner.lock_login(file).await
     }
 
     fn end(&self, counter: &Counter) {

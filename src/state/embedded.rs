@@ -11,13 +11,14 @@ use parking_lot::Mutex;
 use super::day::{self, Day};
 use super::entries::Entries;
 use super::rates::Bucket;
-use super::{Charge, Collection, Counter, Entry, New, Spent, State, observed};
+use super::{Charge, Collection, Counter, Entry, LoginLock, LoginVersion, New, Spent, State, logins, observed};
 use crate::config::{Amount, Rate};
-use crate::error::Result;
+use crate::error::{Error, ErrorCode, Result};
+use crate::files;
 use crate::labels::Labels;
 use crate::shapes::Shapes;
 
-/// State in memory; daily sums and observed shapes in private files, which other gateways share.
+/// State in memory; daily sums, logins and observed shapes in private files, which other gateways share.
 #[derive(Debug, Default)]
 pub struct Embedded {
     collections: Mutex<HashMap<Collection, Entries>>,
@@ -117,12 +118,36 @@ impl State for Embedded {
         observed::observe(file, more).await
     }
 
+    async fn login(&self, file: &Path) -> Result<Option<Vec<u8>>> {
+        let file = file.to_owned();
+        blocking(move || logins::read(&file)).await
+    }
+
+    fn login_version(&self, file: &Path) -> Option<LoginVersion> {
+        files::Version::of(file).map(LoginVersion)
+    }
+
+    async fn keep_login(&self, file: &Path, login: Option<Vec<u8>>) -> Result<()> {
+        let file = file.to_owned();
+        blocking(move || logins::keep(&file, login.as_deref())).await
+    }
+
+    async fn lock_login(&self, file: &Path) -> Result<LoginLock> {
+        Ok(Box::new(logins::lock(file).await?))
+    }
+
     fn end(&self, counter: &Counter) {
         self.sums.lock().remove(counter);
         if let Counter::Session(session) = counter {
             self.collections.lock().retain(|collection, _| collection.session != *session);
         }
     }
+}
+
+/// Reads or writes files off the async threads.
+async fn blocking<T: Send + 'static>(work: impl FnOnce() -> Result<T> + Send + 'static) -> Result<T> {
+    let done = tokio::task::spawn_blocking(work).await;
+    done.unwrap_or_else(|error| Err(Error::new(ErrorCode::Internal, error.to_string())))
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! State that outlives a request, behind one trait.
 //!
-//! Shapes of tools' results are in one file per server. Stash, results and approvals are [entries](Entry) in the [`Collection`]s of a session; budgets are [`Counter`]s;
-//! rate limits are token buckets. [`Embedded`] is the state of one gateway process: memory, and a private file for
+//! Stash, results and approvals are [entries](Entry) in the [`Collection`]s of a session; budgets are [`Counter`]s; rate
+//! limits are token buckets; logins and observed shapes are in one file per server. [`Embedded`] is the state of one gateway process: memory, and a private file for
 //! state shared by several gateways. Replicas need another implementation, so every operation is one
 //! round trip and documents whether it is atomic. When the state is unavailable, an operation fails without effect.
 
@@ -9,9 +9,11 @@ mod day;
 mod dry_run;
 mod embedded;
 mod entries;
+mod logins;
 mod observed;
 mod rates;
 
+use std::any::Any;
 use std::fmt::Debug;
 use std::path::Path;
 use std::sync::Arc;
@@ -21,6 +23,7 @@ use async_trait::async_trait;
 
 use crate::config::{Amount, Limits, Rate};
 use crate::error::Result;
+use crate::files;
 use crate::labels::Labels;
 use crate::limits;
 use crate::shapes::Shapes;
@@ -70,9 +73,37 @@ pub trait State: Debug + Send + Sync {
     /// `INTERNAL` when the file cannot be read or written: nothing was merged.
     async fn observe(&self, file: &Path, more: Shapes) -> Result<Shapes>;
 
+    /// The login kept in a file, as it was stored; `None` without one.
+    ///
+    /// # Errors
+    /// `INTERNAL` when it cannot be read, or others can.
+    async fn login(&self, file: &Path) -> Result<Option<Vec<u8>>>;
+
+    /// Version of a login, if known without waiting; `None` without one.
+    fn login_version(&self, file: &Path) -> Option<LoginVersion>;
+
+    /// Replaces a login; `None` removes it. Atomic.
+    ///
+    /// # Errors
+    /// `INTERNAL` when it cannot be written: the old one stays.
+    async fn keep_login(&self, file: &Path, login: Option<Vec<u8>>) -> Result<()>;
+
+    /// Waits until no other renews a login, and locks it until dropped.
+    ///
+    /// # Errors
+    /// `INTERNAL` when it is not released in time.
+    async fn lock_login(&self, file: &Path) -> Result<LoginLock>;
+
     /// Drops the counter of a finished run or session, and the session's collections.
     fn end(&self, counter: &Counter);
 }
+
+/// Version of a login.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LoginVersion(files::Version);
+
+/// Lock of a login, held until dropped.
+pub type LoginLock = Box<dyn Any + Send>;
 
 /// Entries of one kind in one session.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]

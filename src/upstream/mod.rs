@@ -251,14 +251,19 @@ pub struct Health {
 
 /// Builds the stack of one server, outside in: invitation to log in, circuit breaker, timeout, reconnection. The last
 /// replaces a dead connection before the next call, and sends a call only if the connection lists the definition that
-/// the caller knows. `refresh` bounds how long a list stays valid for servers without sessions.
+/// the caller knows. `account` is its login. `refresh` bounds how long a list stays valid for servers without sessions.
 #[must_use]
-pub fn build(name: &str, server: &config::Server, refresh: Option<Duration>) -> Connection {
+pub fn build(
+    name: &str,
+    server: &config::Server,
+    account: Option<Arc<Account>>,
+    refresh: Option<Duration>,
+) -> Connection {
     let is_process = matches!(server.transport, config::Transport::Stdio { .. });
     let (health, stderr) = (Arc::default(), Stderr::default());
     let (event_sender, events) = events();
     let limits = timeout::Limits { call: server.timeout, most: server.max_timeout, connect: server.connect_timeout };
-    let connector = mcp::Connector::new(name, server, stderr.clone(), event_sender.clone());
+    let connector = mcp::Connector::new(name, server, account.clone(), stderr.clone(), event_sender.clone());
     let (connect, list, idle_stop) = (server.connect_timeout, server.timeout, server.idle_stop);
     let (reconnect, max_backoff) = (server.reconnect, server.max_reconnect_backoff);
     let settings = reconnect::ConnectionSettings { connect, list, refresh, idle_stop, reconnect, max_backoff };
@@ -266,7 +271,7 @@ pub fn build(name: &str, server: &config::Server, refresh: Option<Duration>) -> 
     let timeout = timeout::Timeout::new(name, client, limits);
     let breaker = breaker::Breaker::new(name, timeout, server.breaker, Arc::clone(&health));
     let health = Health { health, stderr: is_process.then_some(stderr) };
-    let upstream: Arc<dyn Upstream> = match Account::of(name, server).and_then(Invitations::new) {
+    let upstream: Arc<dyn Upstream> = match account.and_then(Invitations::new) {
         Some(logins) => Arc::new(invite::Invite::new(breaker, logins)),
         None => Arc::new(breaker),
     };

@@ -18,8 +18,8 @@ use tokio::time::Instant;
 use super::events::{Changes, Event, EventSender};
 use super::reading::{Reading, changed};
 use super::{Answer, Listing, Operation, Progress, Upstream};
-use crate::auth::Version;
 use crate::error::{Error, ErrorCode, Result};
+use crate::state::LoginVersion;
 use crate::task::Task;
 
 /// Delay after the first failed attempt; each further failure doubles it, up to [`ConnectionSettings::max_backoff`].
@@ -34,7 +34,7 @@ pub(super) trait Connect: Send + Sync + 'static {
     type Link: Link;
 
     /// Version of the login. A new version retries a failed attempt at once.
-    fn version(&self) -> Option<Version> {
+    fn version(&self) -> Option<LoginVersion> {
         None
     }
 
@@ -185,7 +185,7 @@ enum LinkState<L> {
         pause: Duration,
         retry_at: Option<Instant>,
         /// Login version of the attempt.
-        version: Option<Version>,
+        version: Option<LoginVersion>,
         /// The connection, if only the list failed.
         link: Option<Arc<L>>,
     },
@@ -389,7 +389,7 @@ impl<C: Connect> Shared<C> {
         *self.idle_stop.lock() = Some(idle_stop);
     }
 
-    fn settle(&self, attempt: &Result<Live<C::Link>, Failure<C::Link>>, version: Option<Version>) {
+    fn settle(&self, attempt: &Result<Live<C::Link>, Failure<C::Link>>, version: Option<LoginVersion>) {
         let mut state = self.state.lock();
         let pause = if let LinkState::Connecting { pause, .. } = &*state { *pause } else { FIRST_PAUSE };
         *state = match attempt {

@@ -91,7 +91,7 @@ impl Broker {
     pub async fn judge(&self, outline: &Outline, language: Language) -> Judgement {
         let mut judge = Judge {
             broker: self,
-            rules: (self.context.rules_now)(),
+            rules: self.context.rules_now(),
             language,
             held: TaintSnapshot::default(),
             coming: Vec::new(),

@@ -30,6 +30,7 @@ use crate::config::{self, Approval, Config, Flow, Isolation, PerTool, Relays, To
 use crate::error::{Error, Result};
 use crate::labels::Labels;
 use crate::manifest::ServerEntry;
+use crate::principal::Principal;
 use crate::upstream::Operation;
 
 use access::Grants;
@@ -50,8 +51,8 @@ pub struct Rules {
     relays: HashMap<String, Relays>,
 }
 
-/// Returns the rules in force.
-pub type RulesNow = Arc<dyn Fn() -> Arc<Rules> + Send + Sync>;
+/// Returns the rules in force for a principal.
+pub type RulesNow = Arc<dyn Fn(&Principal) -> Arc<Rules> + Send + Sync>;
 
 /// Approvals of one server.
 #[derive(Debug)]

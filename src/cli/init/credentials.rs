@@ -3,7 +3,8 @@
 use super::hidden::{Span, in_text, is_plausible, is_random, merged};
 use super::references::variable_name;
 use super::spelling::Known;
-use crate::config::{Env, sounds_secret};
+use crate::config::Env;
+use crate::redact::sounds_secret;
 
 /// Handling of credentials in a host's file.
 #[derive(Clone, Copy)]

@@ -11,7 +11,8 @@ use super::places::{Host, Place};
 use super::read::Found;
 use super::spelling::Known;
 use super::translate;
-use crate::config::{Env, sounds_secret};
+use crate::config::Env;
+use crate::redact::sounds_secret;
 
 /// Fewest bytes of a variable's value that is replaced by a reference: a shorter one occurs by chance.
 const SHORTEST: usize = 8;

@@ -11,24 +11,19 @@ use rmcp::transport::streamable_http_client::{
 
 use super::failure::{HttpError, http_status};
 use super::http_client::{Events, Headers, HttpClient};
-use crate::auth::{Account, Grant, Version};
-use crate::config;
+use crate::auth::{Account, Grant};
+use crate::state::LoginVersion;
 
 /// The login for requests to one server.
 #[derive(Clone)]
 pub(super) struct Authorization {
     /// `None` without a login; the server's refusal is then passed on as it is.
-    account: Option<Arc<Account>>,
+    pub(super) account: Option<Arc<Account>>,
 }
 
 impl Authorization {
-    /// The login of a server.
-    pub(super) fn of(name: &str, server: &config::Server) -> Self {
-        Self { account: Account::of(name, server) }
-    }
-
     /// Version of the login.
-    pub(super) fn version(&self) -> Option<Version> {
+    pub(super) fn version(&self) -> Option<LoginVersion> {
         self.account.as_ref().and_then(|account| account.version())
     }
 

@@ -45,10 +45,11 @@ use super::events::{Changes, EventSender};
 use super::reconnect::{Connect, Fault, Link, Rounds};
 use super::stderr::Stderr;
 use super::{Answer, Block, Listing, Operation, Progress, Subject, ToolAnswer};
-use crate::auth::Version;
+use crate::auth::Account;
 use crate::config::{self, HttpKind, Transport};
 use crate::error::{Error, ErrorCode, Result};
 use crate::redact::secret::Secret;
+use crate::state::LoginVersion;
 use crate::task::{self, Task};
 
 use handler::Handler;
@@ -67,9 +68,15 @@ pub(super) struct Connector {
 }
 
 impl Connector {
-    /// Keeps a process's stderr in `stderr`, and sends a connection's events to `events`.
-    pub(super) fn new(name: &str, server: &config::Server, stderr: Stderr, events: EventSender) -> Self {
-        let (name, authorization) = (name.to_owned(), Authorization::of(name, server));
+    /// `account` is the server's login. Keeps a process's stderr in `stderr`, and sends a connection's events to `events`.
+    pub(super) fn new(
+        name: &str,
+        server: &config::Server,
+        account: Option<Arc<Account>>,
+        stderr: Stderr,
+        events: EventSender,
+    ) -> Self {
+        let (name, authorization) = (name.to_owned(), Authorization { account });
         let (transport, relays) = (server.transport.clone(), server.relays);
         // They count for the time to connect, and must leave some of it.
         let patience = listing::PATIENCE.min(server.connect_timeout / 2);
@@ -81,7 +88,7 @@ impl Connector {
 impl Connect for Connector {
     type Link = Client;
 
-    fn version(&self) -> Option<Version> {
+    fn version(&self) -> Option<LoginVersion> {
         self.authorization.version()
     }
 

@@ -55,6 +55,8 @@ const FORGE: &[(&str, &str)] = &[
 ];
 const FORGE_HAS: &str =
     "forge has callTool, server, parallel, callsLeft, readResource, prompt, stash, results, ls, cat and search";
+const NO_PART_OF_FORGE: &str =
+    "servers are globals: `await server.tool({…})` without `forge.`, or `forge.callTool(server, tool, {…})`";
 const CONSOLE_HAS: &str = "console has log, info, debug, dir, table, warn, error and trace";
 const CRYPTO_HAS: &str = "crypto has `subtle.digest` only, for SHA-256, SHA-384 and SHA-512";
 
@@ -76,6 +78,9 @@ pub(super) fn javascript(message: &str, line: &str) -> Option<String> {
     }
     if text.contains("read-only") || text.starts_with("Assignment to constant") {
         return Some("declare it with `let` instead of `const`".to_owned());
+    }
+    if text.starts_with("`forge.") && text.contains("` is undefined, it has no") {
+        return Some(NO_PART_OF_FORGE.to_owned());
     }
     let called = text.strip_prefix('`')?.split_once("` is not a function")?.0;
     let (owner, member) = called.split_once('.')?;
@@ -235,6 +240,10 @@ pub(super) fn starlark(message: &str, line: &str, rest: &str) -> Option<String> 
                     }
                 })
             }
+            "namespace" if rest.starts_with("forge.") => Some(
+                "servers are globals: `server.tool(name = value)` without `forge.`, or `call_tool(server, tool, name = value)`"
+                    .to_owned(),
+            ),
             "NoneType" => Some("test it first: `if x != None:`".to_owned()),
             _ => way(METHODS, attribute),
         };

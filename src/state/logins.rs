@@ -1,0 +1,67 @@
+//! Logins in one private file each, replaced as a whole, changed by one process at a time.
+
+use std::fs::{self, File, TryLockError};
+use std::io;
+use std::path::Path;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use crate::error::{Error, ErrorCode, Result};
+use crate::files::{self, Keep};
+use crate::limits;
+
+/// Timeout for another process's renewal.
+const LOCK_LIMIT: Duration = Duration::from_secs(90);
+/// Interval of attempts to get a lock.
+const LOCK_PAUSE: Duration = Duration::from_millis(25);
+/// Most bytes of a login's file.
+const LARGEST: u64 = limits::LOGIN_FILE.max as u64;
+
+/// Reads a login; `None` without one.
+pub(super) fn read(file: &Path) -> Result<Option<Vec<u8>>> {
+    match files::read_private(file, LARGEST) {
+        Ok(login) => Ok(Some(login)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(failed(file, "is not used", &error)),
+    }
+}
+
+/// Replaces a login, or removes it.
+pub(super) fn keep(file: &Path, login: Option<&[u8]>) -> Result<()> {
+    match login {
+        Some(login) => {
+            files::replace(file, login, Keep::Synced).map_err(|error| failed(file, "cannot be written", &error))
+        }
+        None => match fs::remove_file(file) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(failed(file, "cannot be removed", &error)),
+            _ => Ok(()),
+        },
+    }
+}
+
+/// Locks a login against changes by other processes, and other sessions of this one, until dropped.
+pub(super) async fn lock(file: &Path) -> Result<File> {
+    if let Some(folder) = file.parent() {
+        files::make_own_folder(folder).map_err(|error| failed(file, "cannot be written", &error))?;
+    }
+    let path = file.with_extension("lock");
+    let lock = files::open_private(&path, files::private().create(true).truncate(false).write(true));
+    let lock = lock.map_err(|error| failed(file, "cannot be locked", &error))?;
+    let deadline = Instant::now() + LOCK_LIMIT;
+    loop {
+        match lock.try_lock() {
+            Ok(()) => return Ok(lock),
+            Err(TryLockError::WouldBlock) if Instant::now() < deadline => tokio::time::sleep(LOCK_PAUSE).await,
+            Err(TryLockError::WouldBlock) => {
+                let held = io::Error::new(io::ErrorKind::TimedOut, "another process does not release it");
+                return Err(failed(file, "cannot be locked", &held));
+            }
+            Err(TryLockError::Error(error)) => return Err(failed(file, "cannot be locked", &error)),
+        }
+    }
+}
+
+fn failed(file: &Path, what: &str, error: &io::Error) -> Error {
+    Error::new(ErrorCode::Internal, format!("{} {what}: {error}", file.display()))
+}
