@@ -91,8 +91,10 @@ pub(super) async fn search(global: &Global, args: SearchArgs, ui: Ui) -> Result<
     let answer = gateway.search(&Arc::default(), &args.queries, args.limit, args.path.as_deref()).await?;
     if args.format.json {
         let (catalog, limit) = (gateway.catalog(), args.limit.unwrap_or(HITS).clamp(1, MOST_HITS) as usize);
-        let found = catalog.find_all(&args.queries, limit, args.path.as_deref().unwrap_or("/"))?;
-        shapes::print_foreign(&gateway, shapes::hits(&catalog, &args.queries, &found), ui);
+        let queries = args.queries.iter().map(|query| query.trim().to_owned()).filter(|query| !query.is_empty());
+        let queries: Vec<String> = queries.collect();
+        let found = catalog.find_all(&queries, limit, args.path.as_deref().unwrap_or("/"))?;
+        shapes::print_foreign(&gateway, shapes::hits(&catalog, &queries, &found), ui);
         return Ok(ExitCode::SUCCESS);
     }
     ui.out(&answer);

@@ -161,8 +161,7 @@ impl<'t> Edit<'t> {
         let next =
             siblings.and_then(|siblings| siblings.first().filter(|first| first.span == pair.span).and(siblings.get(1)));
         let gap = next.map(|next| pair.span.end..next.span.start);
-        let is_bare = |gap: &Range<usize>| self.text.get(gap.clone()).is_some_and(|gap| !gap.contains('#'));
-        match (on, siblings, gap.filter(is_bare)) {
+        match (on, siblings, gap.filter(|gap| self.is_plain(gap))) {
             (true, None, _) if is_alone => self.replaced(lines, ""),
             (true, Some(_), Some(gap)) => self.replaced(pair.span.start..gap.end, ""),
             _ => self.replaced(pair.value.clone(), if on { "true" } else { "false" }),
@@ -238,15 +237,37 @@ impl<'t> Edit<'t> {
         let is_table = section.header.is_empty() && pair.path == [SERVERS];
         let Some(members) = pair.members.as_ref().filter(|_| is_table) else { return Vec::new() };
         let is_own = |member: &Pair| member.path.first().is_some_and(|first| first == name);
-        if members.iter().all(is_own) {
-            return vec![pair.value.start + 1..pair.value.end - 1];
+        let inner = pair.value.start + 1..pair.value.end - 1;
+        if members.iter().all(is_own) && self.is_plain(&inner) {
+            return vec![inner];
         }
         let own = members.iter().enumerate().filter(|(_, member)| is_own(member));
-        let cut = |(index, member): (usize, &Pair)| match index.checked_sub(1).map(|before| &members[before]) {
-            Some(before) => before.span.end..member.span.end,
-            None => member.span.start..members.get(1).map_or(member.span.end, |next| next.span.start),
-        };
-        own.map(cut).collect()
+        own.map(|(index, _)| self.member(members, index, inner.end)).collect()
+    }
+
+    /// Cut of one pair of an inline table that ends at `end`, with one comma, and without the comments around it.
+    fn member(&self, members: &[Pair], index: usize, end: usize) -> Range<usize> {
+        let Pair { span, .. } = &members[index];
+        if let Some(before) = index.checked_sub(1).and_then(|before| members.get(before))
+            && self.is_plain(&(before.span.end..span.start))
+        {
+            return before.span.end..span.end;
+        }
+        let next = members.get(index + 1).map(|next| next.span.start);
+        let after = span.end..next.unwrap_or(end);
+        match (self.text[after.clone()].find(','), next) {
+            (Some(_), Some(next)) if self.is_plain(&after) => span.start..next,
+            // A comma may stand in a comment.
+            (Some(comma), _) if self.is_plain(&(after.start..after.start + comma)) => {
+                span.start..after.start + comma + 1
+            }
+            _ => span.clone(),
+        }
+    }
+
+    /// True if there is no comment in a span.
+    fn is_plain(&self, span: &Range<usize>) -> bool {
+        !self.text[span.clone()].contains('#')
     }
 
     /// Lines of a section, with the comments directly above its header, and with the empty line before them if none

@@ -4,6 +4,7 @@
 //! string or applies a default.
 
 use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -98,11 +99,14 @@ pub fn process_env(name: &str) -> Option<String> {
     std::env::var(name).ok()
 }
 
-/// Variables of this process's environment that hold a credential by their name, with their values.
+/// Variables of this process's environment that hold a credential by their name, with their values. A path is none.
 pub(crate) fn secret_variables() -> Vec<(String, String)> {
-    let texts =
-        std::env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
-    texts.filter(|(name, value)| redact::sounds_secret(name) && expand::is_name(name) && !value.is_empty()).collect()
+    let text = |(name, value): (OsString, OsString)| Some((name.into_string().ok()?, value.into_string().ok()?));
+    let is_secret = |(name, value): &(String, String)| {
+        let is_path = Path::new(value).is_absolute();
+        redact::sounds_secret(name) && !sensitive::describes_machine(name) && expand::is_name(name) && !is_path
+    };
+    std::env::vars_os().filter_map(text).filter(is_secret).collect()
 }
 
 impl Config {

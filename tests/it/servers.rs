@@ -139,6 +139,11 @@ fn a_credential_is_written_as_a_reference() {
         .success();
     assert!(text(&fence).contains("env.GH = \"Bearer ${MY_TOKEN}\"\nenv.LEVEL = \"debug\""), "{}", text(&fence));
     assert!(known.stderr.contains("it refers to MY_TOKEN"), "{}", known.stderr);
+    // Where we are is no credential, whatever the variable is called.
+    let here = fence.work().display().to_string();
+    let mut path = fence.forgefs(["--config", "forge.toml", "add", "here", "--no-check", "--", "server", &here]);
+    finish(path.env("MY_TOKEN", TOKEN).env("PWD", &here).env("KEY_FILE_PATH", &here), "").success();
+    assert!(text(&fence).contains(&format!("args = [{here:?}]")), "{}", text(&fence));
     // Its value is known to this command alone.
     let given = run(&[&["two", "--env", "API_KEY=sk-abcdefgh12345678"], &sample[..]].concat()).success();
     assert!(text(&fence).contains("enabled = false\n") && text(&fence).contains("env.API_KEY = \"${API_KEY}\""));

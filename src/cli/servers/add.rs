@@ -95,6 +95,9 @@ pub(in crate::cli) async fn add(global: &Global, args: AddArgs, ui: Ui) -> Resul
     let config = alone(&typed, &target, args.no_check)?;
     let is_asked = ui.is_interactive() && !args.yes;
     if let Some(config) = config {
+        if ui.is_interactive() {
+            ui.note(&format!("trying {}; the first start of a server may take a while", args.name));
+        }
         match Tried::new(global, &args.name, config).await?.tell(ui) {
             Verdict::Answers => {}
             Verdict::Interrupted => return Ok(ExitCode::from(130)),

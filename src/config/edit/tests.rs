@@ -67,6 +67,8 @@ fn what_is_switched_off_and_on_again_leaves_the_bytes_as_they_were() {
     assert!(seen > 15, "{seen}");
 }
 
+const INLINE: &str = "servers = {\n  # the first\n  a = { command = \"x\" }, # a\n  # the second\n  b = { command = \"y\" } # b, still\n}\n";
+
 #[test]
 fn of_a_removed_server_nothing_stays_and_of_the_others_everything() {
     for (text, name, left) in [
@@ -94,6 +96,8 @@ fn of_a_removed_server_nothing_stays_and_of_the_others_everything() {
         ),
         ("servers = { a.command = \"x\" } # all", "a", "servers = {} # all"),
         ("servers.a.command = \"x\"\nservers.a-b.command = \"y\"\n", "a", "servers.a-b.command = \"y\"\n"),
+        (INLINE, "a", "servers = {\n  # the first\n   # a\n  # the second\n  b = { command = \"y\" } # b, still\n}\n"),
+        (INLINE, "b", "servers = {\n  # the first\n  a = { command = \"x\" }, # a\n  # the second\n   # b, still\n}\n"),
     ] {
         assert_eq!(edit(text).without(name).as_deref(), Ok(left), "{text}");
     }
