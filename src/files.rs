@@ -1,12 +1,17 @@
-//! Files on disk: bounded reads of foreign files; private files of the gateway, replaced atomically; versions of files.
+//! Files on disk: bounded reads of foreign files; edits of people's files; private files of the gateway, replaced
+//! atomically; versions of files.
 
 use std::fs::{self, DirBuilder, File, Metadata, OpenOptions};
 use std::io::{self, Read as _, Write as _};
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
+mod edited;
+mod layout;
 mod private;
 
+pub(crate) use edited::Edited;
+pub(crate) use layout::Layout;
 pub(crate) use private::{check_file, check_folder, open_private, read_private};
 
 /// Longest wait of [`at_rest`] for a file that keeps changing.

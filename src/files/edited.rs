@@ -1,0 +1,359 @@
+//! Edits of files that belong to people. The old content is kept in a backup beside the file, a change by another program
+//! is never overwritten, and a crash leaves the old content or the new.
+
+use std::fs::{self, File, Metadata, TryLockError};
+use std::io::{self, ErrorKind, Write as _};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant, SystemTime};
+
+use sha2::{Digest as _, Sha256};
+use tempfile::NamedTempFile;
+
+/// Timeout for another edit in the same folder.
+const LOCK_LIMIT: Duration = Duration::from_secs(10);
+/// Interval of attempts to get the lock.
+const LOCK_PAUSE: Duration = Duration::from_millis(25);
+/// Most attempts to put back what another program wrote in the last moment.
+const EXCHANGES: usize = 100;
+/// Start of the names of temporary files.
+const TEMPORARY: &str = ".forgefs-new-";
+/// End of the names of backups.
+const BACKUP: &str = ".forgefs-backup";
+/// Most backups of one file and one second.
+const BACKUPS: usize = 100;
+
+/// A file as it was read, to be replaced as a whole.
+#[derive(Debug)]
+pub(crate) struct Edited {
+    /// The file itself: links are resolved.
+    path: PathBuf,
+    /// Content; `None` without a file.
+    before: Option<Vec<u8>>,
+    /// Most bytes.
+    max: u64,
+}
+
+impl Edited {
+    /// Reads the file at `path`, or the one that a link there leads to. It need not exist.
+    ///
+    /// # Errors
+    /// As [`super::read_regular`]; and for a link that leads nowhere.
+    pub(crate) fn read(path: &Path, max: u64) -> io::Result<Self> {
+        let path = resolve(path)?;
+        let before = match super::read_regular(&path, max) {
+            Ok(content) => Some(content),
+            Err(error) if error.kind() == ErrorKind::NotFound => None,
+            Err(error) => return Err(error),
+        };
+        Ok(Self { path, before, max })
+    }
+
+    /// Content; `None` without a file.
+    pub(crate) fn content(&self) -> Option<&[u8]> {
+        self.before.as_deref()
+    }
+
+    /// Path of the file itself: links are resolved.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Writes the file with this content, and the old content into a backup beside it, whose path it returns. Mode and
+    /// owner stay as they are; a new file is private.
+    ///
+    /// # Errors
+    /// `ResourceBusy` when another program changed the file since it was read: read it again. Otherwise the reason why it
+    /// cannot be replaced. The file and the backups are as before then.
+    pub(crate) fn replace(&self, content: &[u8]) -> io::Result<Option<PathBuf>> {
+        super::make_private_folder(self.folder()).map_err(|error| self.unwritable(&error))?;
+        let _lock = self.lock()?;
+        let old = self.check()?;
+        let new = self.temporary(content, old.as_ref())?;
+        let backup = match &self.before {
+            Some(before) => Some(self.back_up(before, content, old.as_ref())?),
+            None => None,
+        };
+        let put = self.put(new, content);
+        if let (Err(_), Some(backup)) = (&put, &backup) {
+            let _ = fs::remove_file(backup);
+        }
+        put.map(|()| backup)
+    }
+
+    /// Newest backup of the state before the present content was written; `None` when the file was changed since, or
+    /// did not exist before.
+    ///
+    /// # Errors
+    /// When the folder cannot be read.
+    pub(crate) fn backup(&self) -> io::Result<Option<PathBuf>> {
+        let Some(content) = &self.before else { return Ok(None) };
+        let (start, end) = (format!("{}.", self.name()), format!("-{}", digest(content)));
+        let mut found = Vec::new();
+        for entry in fs::read_dir(self.folder())? {
+            let name = entry?.file_name();
+            let stem = name.to_str().and_then(|name| name.strip_prefix(&start)?.strip_suffix(BACKUP));
+            // `<time>-<digest>`, and a number after a second one in the same second.
+            if let Some((time, _)) = stem.and_then(|stem| stem.split_once(&end))
+                && let Some(stem) = stem
+            {
+                let number = stem.rsplit_once('.').and_then(|(_, number)| number.parse().ok()).unwrap_or(0_usize);
+                found.push((time.to_owned(), number, self.folder().join(&name)));
+            }
+        }
+        Ok(found.into_iter().max().map(|(_, _, path)| path))
+    }
+
+    /// Puts a backup's content back, and removes the backup: nothing else is in it.
+    ///
+    /// # Errors
+    /// As [`Self::replace`].
+    pub(crate) fn restore(&self, backup: &Path) -> io::Result<()> {
+        let content = super::read_regular(backup, self.max)?;
+        let _lock = self.lock()?;
+        let old = self.check()?;
+        self.put(self.temporary(&content, old.as_ref())?, &content)?;
+        fs::remove_file(backup)
+    }
+
+    /// Removes the file.
+    ///
+    /// # Errors
+    /// As [`Self::replace`].
+    pub(crate) fn remove(&self) -> io::Result<()> {
+        let _lock = self.lock()?;
+        let old = self.check()?;
+        // Moved away first: what another program wrote in the last moment can be put back.
+        let aside = self.temporary(b"", old.as_ref())?.into_temp_path();
+        fs::rename(&self.path, &aside)?;
+        if !self.is_before(&aside) {
+            fs::hard_link(&aside, &self.path)?;
+            return Err(changed());
+        }
+        aside.close()?;
+        sync(self.folder())
+    }
+
+    /// Locks the folder, and removes temporary files of edits that were killed.
+    fn lock(&self) -> io::Result<Option<File>> {
+        let lock = lock(self.folder())?;
+        if lock.is_some() {
+            for entry in fs::read_dir(self.folder())?.flatten() {
+                if entry.file_name().to_str().is_some_and(|name| name.starts_with(TEMPORARY)) {
+                    let _ = fs::remove_file(entry.path());
+                }
+            }
+        }
+        Ok(lock)
+    }
+
+    fn folder(&self) -> &Path {
+        self.path.parent().unwrap_or(Path::new("/"))
+    }
+
+    fn name(&self) -> String {
+        self.path.file_name().unwrap_or_default().to_string_lossy().into_owned()
+    }
+
+    /// True if the file at `path` has the content that was read.
+    fn is_before(&self, path: &Path) -> bool {
+        super::read_regular(path, self.max).ok() == self.before
+    }
+
+    /// Checks that the file has not changed and can be replaced without loss.
+    fn check(&self) -> io::Result<Option<Metadata>> {
+        let now = match super::read_regular(&self.path, self.max) {
+            Ok(content) => Some(content),
+            Err(error) if error.kind() == ErrorKind::NotFound => None,
+            Err(error) => return Err(error),
+        };
+        if now != self.before || self.path.is_symlink() {
+            return Err(changed());
+        }
+        if self.before.is_none() {
+            return Ok(None);
+        }
+        let metadata = fs::metadata(&self.path)?;
+        check_replaceable(&metadata)?;
+        Ok(Some(metadata))
+    }
+
+    /// A temporary file in the same folder, on disk, with the mode and the owner of the old file.
+    fn temporary(&self, content: &[u8], old: Option<&Metadata>) -> io::Result<NamedTempFile> {
+        let new = tempfile::Builder::new().prefix(TEMPORARY).tempfile_in(self.folder());
+        let mut new = new.map_err(|error| self.unwritable(&error))?;
+        new.write_all(content)?;
+        if let Some(old) = old {
+            take_over(new.as_file(), old)
+                .map_err(|error| io::Error::new(error.kind(), format!("its owner and mode cannot be kept: {error}")))?;
+        }
+        new.as_file().sync_all()?;
+        Ok(new)
+    }
+
+    /// Puts the new file, with this content, in the place of the old one, unless another program changed that.
+    fn put(&self, new: NamedTempFile, content: &[u8]) -> io::Result<()> {
+        let Some(before) = &self.before else {
+            new.persist_noclobber(&self.path).map_err(|error| match error.error.kind() {
+                ErrorKind::AlreadyExists => changed(),
+                _ => error.error,
+            })?;
+            return sync(self.folder());
+        };
+        if !self.is_before(&self.path) {
+            return Err(changed());
+        }
+        // Exchanged, so that a change of the last moment is seen, and put back.
+        let (mut expected, mut placed) = (Some(before.clone()), Some(content.to_vec()));
+        for turn in 0..EXCHANGES {
+            match exchange(new.path(), &self.path) {
+                Ok(()) => {}
+                Err(error) if error.kind() == ErrorKind::NotFound => return Err(changed()),
+                // Not every file system exchanges files.
+                Err(_) if turn == 0 => {
+                    new.persist(&self.path).map_err(|error| error.error)?;
+                    return sync(self.folder());
+                }
+                Err(error) => return Err(error),
+            }
+            let displaced = super::read_regular(new.path(), self.max).ok();
+            if displaced == expected {
+                new.close()?;
+                sync(self.folder())?;
+                return if turn == 0 { Ok(()) } else { Err(changed()) };
+            }
+            expected = std::mem::replace(&mut placed, displaced);
+        }
+        Err(changed())
+    }
+
+    /// Writes the backup, named after the time and the content that comes instead.
+    fn back_up(&self, before: &[u8], after: &[u8], old: Option<&Metadata>) -> io::Result<PathBuf> {
+        let time = humantime::format_rfc3339_seconds(SystemTime::now()).to_string().replace(['-', ':'], "");
+        let stem = format!("{}.{time}-{}", self.name(), digest(after));
+        let new = self.temporary(before, old)?;
+        let mut new = new.into_temp_path();
+        for number in 0..BACKUPS {
+            let number = if number == 0 { String::new() } else { format!(".{number}") };
+            let path = self.folder().join(format!("{stem}{number}{BACKUP}"));
+            match new.persist_noclobber(&path) {
+                Ok(()) => return sync(self.folder()).map(|()| path),
+                Err(error) if error.error.kind() == ErrorKind::AlreadyExists => new = error.path,
+                Err(error) => return Err(error.error),
+            }
+        }
+        let what = format!("it has {BACKUPS} backups of this second; remove some");
+        Err(io::Error::new(ErrorKind::AlreadyExists, what))
+    }
+
+    /// Explains why nothing can be written beside the file.
+    fn unwritable(&self, error: &io::Error) -> io::Error {
+        io::Error::new(error.kind(), format!("its folder {} cannot be written: {error}", self.folder().display()))
+    }
+}
+
+/// The file that `path` leads to.
+fn resolve(path: &Path) -> io::Result<PathBuf> {
+    match fs::canonicalize(path) {
+        Err(error) if error.kind() == ErrorKind::NotFound => {}
+        result => return result,
+    }
+    if let Ok(target) = fs::read_link(path) {
+        let what = format!("it is a link to {}, which does not exist; remove the link", target.display());
+        return Err(io::Error::new(ErrorKind::InvalidInput, what));
+    }
+    let path = std::path::absolute(path)?;
+    // The folder may be a link too.
+    match (path.parent().map(fs::canonicalize), path.file_name()) {
+        (Some(Ok(folder)), Some(name)) => Ok(folder.join(name)),
+        _ => Ok(path),
+    }
+}
+
+fn changed() -> io::Error {
+    io::Error::new(ErrorKind::ResourceBusy, "another program changed it in the meantime; try again")
+}
+
+/// Digest of a content, for names of backups.
+fn digest(content: &[u8]) -> String {
+    Sha256::digest(content).iter().take(6).map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// Locks a folder against other edits, until dropped. `None` where folders cannot be locked, as on NFS: the content is
+/// compared in any case.
+fn lock(folder: &Path) -> io::Result<Option<File>> {
+    let Ok(file) = File::open(folder) else { return Ok(None) };
+    let deadline = Instant::now() + LOCK_LIMIT;
+    loop {
+        match file.try_lock() {
+            Ok(()) => return Ok(Some(file)),
+            Err(TryLockError::Error(_)) => return Ok(None),
+            Err(TryLockError::WouldBlock) if Instant::now() < deadline => std::thread::sleep(LOCK_PAUSE),
+            Err(TryLockError::WouldBlock) => {
+                let what = format!("another process edits files in {} and does not end", folder.display());
+                return Err(io::Error::new(ErrorKind::ResourceBusy, what));
+            }
+        }
+    }
+}
+
+/// Has the names of a folder written to disk.
+fn sync(folder: &Path) -> io::Result<()> {
+    #[cfg(unix)]
+    File::open(folder)?.sync_all()?;
+    let _ = folder;
+    Ok(())
+}
+
+#[cfg(all(target_os = "linux", target_env = "gnu"))]
+fn exchange(one: &Path, other: &Path) -> io::Result<()> {
+    use nix::fcntl::{AT_FDCWD, RenameFlags, renameat2};
+    Ok(renameat2(AT_FDCWD, one, AT_FDCWD, other, RenameFlags::RENAME_EXCHANGE)?)
+}
+
+#[cfg(not(all(target_os = "linux", target_env = "gnu")))]
+fn exchange(_: &Path, _: &Path) -> io::Result<()> {
+    Err(ErrorKind::Unsupported.into())
+}
+
+/// Refuses a file that its owner made read-only, another user's, and one with several names, of which a replacement
+/// would change one only.
+fn check_replaceable(metadata: &Metadata) -> io::Result<()> {
+    let denied = |what: String| Err(io::Error::new(ErrorKind::PermissionDenied, what));
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::MetadataExt as _;
+        let (user, mode) = (nix::unistd::geteuid(), metadata.mode() & 0o7777);
+        if mode & 0o200 == 0 {
+            return denied(format!("it is read-only (mode {mode:04o}); `chmod u+w` it to have it edited"));
+        }
+        if metadata.uid() != user.as_raw() && !user.is_root() {
+            return denied(format!("it belongs to another user (uid {}, this is uid {user})", metadata.uid()));
+        }
+        if metadata.nlink() > 1 {
+            return denied(format!("it has {} names (hard links), and only one would be edited", metadata.nlink()));
+        }
+        Ok(())
+    }
+    #[cfg(not(unix))]
+    match metadata.permissions().readonly() {
+        true => denied("it is read-only".to_owned()),
+        false => Ok(()),
+    }
+}
+
+/// Gives a new file the mode and the owner of the old one.
+fn take_over(new: &File, old: &Metadata) -> io::Result<()> {
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::{MetadataExt as _, fchown};
+        let now = new.metadata()?;
+        if (now.uid(), now.gid()) != (old.uid(), old.gid()) {
+            fchown(new, Some(old.uid()), Some(old.gid()))?;
+        }
+    }
+    // After the owner: a change of owner resets bits of the mode.
+    new.set_permissions(old.permissions())
+}
+
+#[cfg(test)]
+mod tests;
