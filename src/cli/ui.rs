@@ -1,7 +1,7 @@
 //! The only writer to stdout and stderr of the command line. Text affects a terminal only by lines and tabs; in a pipe
 //! it reads the same.
 
-use std::io::Write as _;
+use std::io::{IsTerminal as _, Write as _};
 use std::process::ExitCode;
 
 use super::Failure;
@@ -26,6 +26,19 @@ impl Ui {
     pub(super) fn note(self, text: &str) {
         let text = people::visible(text);
         let _ = writeln!(std::io::stderr(), "{}", text.strip_suffix('\n').unwrap_or(&text));
+    }
+
+    /// True if a person reads the notes and can answer.
+    pub(super) fn is_interactive(self) -> bool {
+        std::io::stdin().is_terminal() && std::io::stderr().is_terminal()
+    }
+
+    /// Asks a question; only a clear yes is one.
+    pub(super) fn asks(self, question: &str) -> bool {
+        let _ = write!(std::io::stderr(), "{} [y/N] ", people::visible(question));
+        let mut answer = String::new();
+        let is_read = std::io::stdin().read_line(&mut answer).is_ok();
+        is_read && matches!(answer.trim().to_lowercase().as_str(), "y" | "yes")
     }
 
     /// A failure and its exit code.

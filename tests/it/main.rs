@@ -13,6 +13,7 @@ mod checked;
 mod cli;
 mod client;
 mod config;
+mod connect;
 mod docs;
 mod edge;
 mod errors;
