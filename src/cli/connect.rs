@@ -92,8 +92,9 @@ pub(super) fn connect(global: &Global, args: &ConnectArgs, ui: Ui) -> Result<Exi
     if config.is_none() && !args.undo && !args.import {
         ui.note("note: there is no forge.toml yet; `forgefs init` writes one");
     }
+    let config = config.or_else(|| default.clone().filter(|_| args.import));
     let serve = serve(config.as_deref(), default.as_deref())?;
-    let connector = Connector { args, home, config: config.or(default), program: program()?, serve, ui };
+    let connector = Connector { args, home, config, program: program()?, serve, ui };
     if args.clients.is_empty() {
         let names: Vec<&str> = found.iter().map(|(client, _)| client.name).collect();
         ui.note(&format!("found: {}", names.join(", ")));
@@ -241,7 +242,10 @@ impl Connector<'_> {
     fn sum_up(&self, outcomes: &[Outcome]) {
         let left = outcomes.iter().filter(|outcome| **outcome == Outcome::Left).count();
         if left > 0 && !self.ui.is_interactive() {
-            self.ui.note("nothing of this was written; --yes writes it");
+            self.ui.note(match self.args.import {
+                false => "nothing of this was written; --yes writes it",
+                true => "nothing of this was written: --import asks first, on a terminal",
+            });
         }
         if outcomes.contains(&Outcome::Written) && !self.args.undo {
             self.ui.note("restart the client to have it read its file; `forgefs connect --undo` takes all back");
@@ -293,7 +297,9 @@ fn program() -> Result<String, Failure> {
 
 /// Arguments of the gateway. The user's configuration needs no name, unless only the variables of this shell lead to it.
 fn serve(config: Option<&Path>, default: Option<&Path>) -> Result<Vec<String>, Failure> {
-    let named = config.filter(|config| Some(*config) != default);
+    let folder = process_env("XDG_CONFIG_HOME").filter(|folder| !folder.is_empty());
+    let is_usual = folder.is_none_or(|folder| default.is_some_and(|default| default.starts_with(folder)));
+    let named = config.filter(|config| !is_usual || Some(*config) != default);
     let named = named.map(text).transpose()?.map(|config| ["--config".to_owned(), config]);
     Ok(["serve".to_owned()].into_iter().chain(named.into_iter().flatten()).collect())
 }
