@@ -33,8 +33,8 @@ pub(super) struct InitArgs {
     /// Add to an existing file
     #[arg(long, requires = "import", conflicts_with = "force")]
     append: bool,
-    /// Take over the servers of Claude Code, Claude Desktop, Codex, Cursor, VS Code and Windsurf: from
-    /// FILE, or from wherever they keep them
+    /// Take over the servers of Claude Code, Claude Desktop, Codex, Cursor, VS Code, Windsurf, Zed,
+    /// Gemini CLI and opencode: from FILE, or from wherever they keep them
     #[arg(long, value_name = "FILE", num_args = 0..)]
     import: Option<Vec<PathBuf>>,
     /// With --import: write ${NAME} in place of credentials, and say what to export
@@ -70,6 +70,7 @@ pub(super) fn init(global: &Global, args: &InitArgs, ui: Ui) -> Result<ExitCode,
         target: path,
         existing: servers(&existing),
         leave_out: args.no_secrets,
+        is_move: false,
     });
     imported.report.iter().for_each(|line| ui.note(&entry::plain(line)));
     if imported.count == 0 {
@@ -94,6 +95,35 @@ fn report(imported: &Imported, path: &Path, ui: Ui) {
         ui.note(&format!("warning: credentials in plain text in {file}: {count}; keep it out of version control"));
     }
     ui.note(&format!("servers written to {file}: {}; `forgefs doctor` checks them", imported.count));
+}
+
+/// Servers of one client's file, to be moved into `forge.toml`.
+pub(super) struct Moved {
+    /// The whole new `forge.toml`.
+    pub(super) text: String,
+    /// Names of the servers in the client's file that work behind ForgeFS as they did there.
+    pub(super) names: Vec<String>,
+    /// Remarks for the user, one per line.
+    pub(super) report: Vec<String>,
+    /// Number of copied credentials.
+    pub(super) secrets: usize,
+}
+
+/// Imports the servers of `file` as `init --import` does, into a `forge.toml` that holds `existing`.
+pub(super) fn take_over(file: &Path, target: &Path, existing: &str) -> Moved {
+    let imported = import(Sources {
+        files: &[file.to_owned()],
+        env: &process_env,
+        cwd: &std::env::current_dir().unwrap_or_default(),
+        target,
+        existing: servers(existing),
+        leave_out: false,
+        is_move: true,
+    });
+    let start = if existing.is_empty() { IMPORTED.to_owned() } else { format!("{existing}\n") };
+    let text = if imported.count == 0 { existing.to_owned() } else { start + &imported.text };
+    let report = imported.report.iter().map(|line| entry::plain(line)).collect();
+    Moved { text, names: imported.taken_over, report, secrets: imported.secrets }
 }
 
 /// Servers of an existing configuration. `doctor` explains invalid TOML.

@@ -5,6 +5,8 @@ mod auth;
 mod browse;
 mod call;
 mod check;
+mod clients;
+mod connect;
 mod demo;
 mod doctor;
 pub mod init;
@@ -119,6 +121,8 @@ enum Command {
     Audit(audit::AuditArgs),
     /// Write a first forge.toml, with the servers of other MCP hosts if asked to
     Init(init::InitArgs),
+    /// Connect MCP clients on this machine: Claude, Codex, Cursor, VS Code and others
+    Connect(connect::ConnectArgs),
     /// Walk through ForgeFS with a built-in sample server; needs no network and no configuration
     Demo(demo::DemoArgs),
     /// The sample MCP server of `demo`
@@ -133,6 +137,7 @@ Examples:
   forgefs init                          write a starter forge.toml
   forgefs init --import                 write one with the servers of Claude, Cursor, VS Code …
   forgefs doctor                        check configuration, servers and sandbox
+  forgefs connect                       connect Claude, Codex, Cursor, VS Code …
   forgefs ls /github                    list the tools of a server
   forgefs search 'create issue'         find a tool
   forgefs run triage.star --json        run a script
@@ -239,6 +244,7 @@ async fn dispatch_command(global: &Global, command: Command, ui: Ui) -> Result<E
         Command::Demo(args) => demo::demo(global, args, ui).await,
         Command::DemoServer(args) => demo::serve(args).await,
         Command::Init(args) => init::init(global, &args, ui),
+        Command::Connect(args) => connect::connect(global, &args, ui),
     }
 }
 

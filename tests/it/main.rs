@@ -14,6 +14,7 @@ mod cli;
 mod client;
 mod config;
 mod config_schema;
+mod connect;
 mod docs;
 mod edge;
 mod errors;

@@ -8,6 +8,8 @@ use std::fmt::Write as _;
 pub(super) struct Entry {
     /// Name in `forge.toml`.
     pub(super) name: String,
+    /// Names in the source files.
+    pub(super) called: Vec<String>,
     /// Source files.
     pub(super) origins: Vec<String>,
     pub(super) transport: Transport,

@@ -5,10 +5,11 @@ use std::path::{Path, PathBuf};
 
 use super::credentials::Credentials;
 use super::entry::Entry;
-use super::places::{self, Host, Os, Place};
+use super::places::{self, Place};
 use super::read::{Found, read};
 use super::spelling::Known;
 use super::translate;
+use crate::cli::clients::{Host, Os, home, show};
 use crate::config::{Config, Env};
 
 /// Sources of an import.
@@ -25,6 +26,8 @@ pub(super) struct Sources<'a> {
     pub(super) existing: toml::Table,
     /// Write references in place of credentials.
     pub(super) leave_out: bool,
+    /// Leave out the servers of single projects: they go where the user's own servers go.
+    pub(super) is_move: bool,
 }
 
 /// Result of an import.
@@ -38,19 +41,22 @@ pub(super) struct Imported {
     pub(super) count: usize,
     /// Number of copied credentials.
     pub(super) secrets: usize,
+    /// Names in the source files of servers that work in the target as they did there.
+    pub(super) taken_over: Vec<String>,
     /// Number of unreadable files.
     pub(super) broken: usize,
 }
 
 /// Reads all sources and builds the entries.
 pub(super) fn import(sources: Sources<'_>) -> Imported {
-    let home = places::home(sources.env);
+    let home = home(sources.env);
     let places = match sources.files {
         [] => places::all(Os::current(), sources.env, sources.cwd),
         files => files.iter().map(|file| Place::named(file, home.as_deref())).collect(),
     };
     let mut imported = Imported::default();
-    let found = gather(&places, &sources, home.as_deref(), &mut imported);
+    let mut found = gather(&places, &sources, home.as_deref(), &mut imported);
+    found.retain(|found| !sources.is_move || found.place.project.is_none());
     let entries = entries(&found, &sources, home.as_deref(), &mut imported);
     for entry in &entries {
         write(entry, &sources, &mut imported);
@@ -121,13 +127,16 @@ fn entries(found: &[Found], sources: &Sources<'_>, home: Option<&Path>, imported
             }
         };
         (entry.is_shared, entry.position) = (found.place.is_shared, position);
-        if let Some(name) = sources.existing.iter().find(|(_, table)| entry.is_at(table)).map(|(name, _)| name) {
+        if let Some((name, table)) = sources.existing.iter().find(|(_, table)| entry.is_at(table)) {
+            let is_on = table.get("enabled").and_then(toml::Value::as_bool).unwrap_or(true);
+            imported.taken_over.extend(is_on.then(|| found.name.clone()));
             imported.report.push(format!("  {}: left out, {name} in this file is the same server", found.name));
             continue;
         }
         let same = |other: &&mut Entry| other.transport == entry.transport && other.auth == entry.auth;
         if let Some(known) = entries.iter_mut().find(same) {
             known.join(&entry);
+            known.called.push(found.name.clone());
             match known.origins.contains(&origin) {
                 true => {}
                 false if known.position < position => known.origins.push(origin),
@@ -149,6 +158,7 @@ fn entries(found: &[Found], sources: &Sources<'_>, home: Option<&Path>, imported
             imported.report.push(format!("  {} is called {} here", found.name, entry.name));
         }
         entry.origins.push(origin);
+        entry.called.push(found.name.clone());
         entries.push(entry);
     }
     entries.sort_by_key(|entry| entry.position);
@@ -182,6 +192,9 @@ fn write(entry: &Entry, sources: &Sources<'_>, imported: &mut Imported) {
     imported.text.push('\n');
     imported.text.push_str(&entry.render(reason.as_deref()));
     imported.count += 1;
+    if reason.is_none() && entry.unset.is_empty() && !entry.is_doubtful {
+        imported.taken_over.extend(entry.called.iter().cloned());
+    }
     let name = &entry.name;
     let mut say = |text: String| imported.report.push(format!("  {name}: {text}"));
     match &reason {
@@ -197,14 +210,6 @@ fn write(entry: &Entry, sources: &Sources<'_>, imported: &mut Imported) {
     entry.notes.iter().filter(|note| !note.starts_with("Called ")).for_each(|note| say(note.clone()));
     entry.secrets.iter().for_each(|secret| say(format!("{secret} is a credential and was copied as it is")));
     imported.secrets += entry.secrets.len();
-}
-
-/// A path with `~` for the home folder.
-fn show(path: &Path, home: Option<&Path>) -> String {
-    match home.and_then(|home| path.strip_prefix(home).ok()) {
-        Some(rest) => Path::new("~").join(rest).display().to_string(),
-        None => path.display().to_string(),
-    }
 }
 
 #[cfg(test)]

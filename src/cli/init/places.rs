@@ -2,38 +2,13 @@
 
 use std::path::{Path, PathBuf};
 
+use crate::cli::clients::{Base, CLIENTS, Host, Os, project_folders};
 use crate::config::Env;
 
-/// A host whose configuration can be imported.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Host {
-    ClaudeCode,
-    ClaudeDesktop,
-    Codex,
-    Cursor,
-    VsCode,
-    Windsurf,
-    /// A file of the usual `mcpServers` form from elsewhere.
-    Unknown,
-}
-
 impl Host {
-    /// Display name.
-    pub(super) fn name(self) -> &'static str {
-        match self {
-            Self::ClaudeCode => "Claude Code",
-            Self::ClaudeDesktop => "Claude Desktop",
-            Self::Codex => "Codex",
-            Self::Cursor => "Cursor",
-            Self::VsCode => "VS Code",
-            Self::Windsurf => "Windsurf",
-            Self::Unknown => "MCP configuration",
-        }
-    }
-
     /// True if the host expands `${…}` in its values.
     pub(super) fn expands(self) -> bool {
-        !matches!(self, Self::ClaudeDesktop | Self::Codex)
+        !matches!(self, Self::ClaudeDesktop | Self::Codex | Self::Zed | Self::OpenCode)
     }
 
     /// Guesses a file's host from its name and folder.
@@ -46,6 +21,9 @@ impl Host {
             (".cursor", _) => Self::Cursor,
             (".vscode" | "user", _) => Self::VsCode,
             (_, "mcp_config.json") => Self::Windsurf,
+            ("zed" | ".zed", "settings.json") => Self::Zed,
+            (".gemini", "settings.json") => Self::Gemini,
+            (_, "opencode.json" | "opencode.jsonc") => Self::OpenCode,
             (_, name) if name.ends_with(".toml") => Self::Codex,
             _ => Self::Unknown,
         }
@@ -84,31 +62,6 @@ impl Place {
     }
 }
 
-/// Operating systems with different conventions.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Os {
-    Linux,
-    Mac,
-    Windows,
-}
-
-impl Os {
-    /// The current one.
-    pub(super) fn current() -> Self {
-        match std::env::consts::OS {
-            "macos" => Self::Mac,
-            "windows" => Self::Windows,
-            _ => Self::Linux,
-        }
-    }
-}
-
-/// The home folder.
-pub(super) fn home(env: Env<'_>) -> Option<PathBuf> {
-    let set = |name| env(name).filter(|value| !value.is_empty()).map(PathBuf::from);
-    set("HOME").or_else(|| set("USERPROFILE"))
-}
-
 /// All places to search, those of the project around `cwd` first.
 pub(super) fn all(os: Os, env: Env<'_>, cwd: &Path) -> Vec<Place> {
     let mut places = Vec::new();
@@ -124,35 +77,14 @@ pub(super) fn all(os: Os, env: Env<'_>, cwd: &Path) -> Vec<Place> {
         add(Host::VsCode, folder.join(".vscode").join("mcp.json"), Some(folder));
         add(Host::Codex, folder.join(".codex").join("config.toml"), Some(folder));
     }
-    let set = |name| env(name).filter(|value| !value.is_empty()).map(PathBuf::from);
-    let Some(home) = home(env) else { return places };
-    // Settings folder of desktop programs.
-    let settings = match os {
-        Os::Linux => set("XDG_CONFIG_HOME").unwrap_or_else(|| home.join(".config")),
-        Os::Mac => home.join("Library").join("Application Support"),
-        Os::Windows => set("APPDATA").unwrap_or_else(|| home.join("AppData").join("Roaming")),
-    };
-    match set("CLAUDE_CONFIG_DIR") {
-        Some(folder) => add(Host::ClaudeCode, folder.join(".claude.json"), None),
-        None => add(Host::ClaudeCode, home.join(".claude.json"), None),
+    for client in CLIENTS {
+        for file in client.files.iter().filter(|file| file.base != Base::Project) {
+            for base in file.base.folders(os, env, cwd) {
+                add(client.host, base.join(file.path), None);
+            }
+        }
     }
-    add(Host::ClaudeDesktop, settings.join("Claude").join("claude_desktop_config.json"), None);
-    add(Host::Cursor, home.join(".cursor").join("mcp.json"), None);
-    for edition in ["Code", "Code - Insiders", "VSCodium"] {
-        add(Host::VsCode, settings.join(edition).join("User").join("mcp.json"), None);
-    }
-    let codex = set("CODEX_HOME").unwrap_or_else(|| home.join(".codex"));
-    add(Host::Codex, codex.join("config.toml"), None);
-    add(Host::Windsurf, home.join(".codeium").join("windsurf").join("mcp_config.json"), None);
     places
-}
-
-/// `cwd` and its parents up to the root of its repository; `cwd` alone outside of one.
-fn project_folders(cwd: &Path) -> Vec<&Path> {
-    match cwd.ancestors().position(|folder| folder.join(".git").exists()) {
-        Some(root) => cwd.ancestors().take(root + 1).collect(),
-        None => vec![cwd],
-    }
 }
 
 #[cfg(test)]
@@ -188,6 +120,10 @@ mod tests {
                 "VS Code: /home/me/.config/VSCodium/User/mcp.json",
                 "Codex: /home/me/.codex/config.toml",
                 "Windsurf: /home/me/.codeium/windsurf/mcp_config.json",
+                "Zed: /home/me/.config/zed/settings.json",
+                "Gemini CLI: /home/me/.gemini/settings.json",
+                "opencode: /home/me/.config/opencode/opencode.json",
+                "opencode: /home/me/.config/opencode/opencode.jsonc",
             ]
         );
         let mac = shown(Os::Mac, &[("HOME", "/Users/me")]);

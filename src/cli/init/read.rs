@@ -6,8 +6,9 @@ use std::path::Path;
 use jsonc_parser::{ParseOptions, parse_to_serde_value};
 use serde_json::{Map, Value};
 
-use super::places::{Host, Place};
+use super::places::Place;
 use super::references::Input;
+use crate::cli::clients::Host;
 use crate::config::{Position, position};
 use crate::files;
 
@@ -58,12 +59,17 @@ pub(super) fn read(place: &Place, cwd: &Path) -> Result<Contents, String> {
     let mut contents = Contents::default();
     contents.notes.extend(link(place));
     let inputs = inputs(root);
-    for key in ["mcpServers", "servers", "mcp_servers"] {
+    for key in ["mcpServers", "servers", "mcp_servers", "context_servers"] {
         collect(place, root.get(key), &inputs, &mut contents);
     }
     // VS Code once kept its servers in settings.json.
     if let Some(nested) = root.get("mcp").and_then(Value::as_object) {
         collect(place, nested.get("servers"), &self::inputs(nested), &mut contents);
+    }
+    if place.host == Host::OpenCode {
+        let mut flat = root.get("mcp").cloned();
+        flat.as_mut().and_then(Value::as_object_mut).map(|flat| flat.remove("servers"));
+        collect(place, flat.as_ref(), &[], &mut contents);
     }
     if place.host == Host::ClaudeCode {
         projects(place, root, cwd, &mut contents);

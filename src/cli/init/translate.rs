@@ -9,9 +9,9 @@ use serde_json::{Map, Value};
 
 use super::credentials::{self, Credentials};
 use super::entry::{Entry, Transport, array, string};
-use super::places::Host;
 use super::read::Found;
 use super::references::Scope;
+use crate::cli::clients::Host;
 use values::without;
 
 /// Translates one server. `base` is the folder of the file to write.
@@ -52,6 +52,7 @@ struct Translator<'a> {
 
 impl Translator<'_> {
     fn server(&mut self) -> Result<(), String> {
+        self.other_forms()?;
         let kind = self.text("type")?.or(self.text("transport")?).or(self.text("transportType")?);
         let url = self.text("url")?.or(self.text("serverUrl")?);
         let command = self.text("command")?;
@@ -81,6 +82,35 @@ impl Translator<'_> {
                 "envFile" => "`envFile` is not imported: export what that file sets, or list it as env".to_owned(),
                 _ => format!("`{name}` is not imported"),
             });
+        }
+        Ok(())
+    }
+
+    /// Brings the forms of opencode and Gemini CLI into the usual one.
+    fn other_forms(&mut self) -> Result<(), String> {
+        let fields = &mut self.fields;
+        if let Some(Value::Array(words)) = fields.get_mut("command").filter(|_| self.found.place.host == Host::OpenCode)
+        {
+            let mut words = std::mem::take(words).into_iter();
+            fields.insert("command".to_owned(), words.next().unwrap_or(Value::Null));
+            fields.insert("args".to_owned(), words.collect());
+        }
+        if let Some(variables) = fields.remove("environment") {
+            fields.insert("env".to_owned(), variables);
+        }
+        if self.found.place.host == Host::OpenCode {
+            let text = Value::Object(fields.clone()).to_string();
+            if ["{env:", "{file:"].iter().any(|form| text.contains(form)) {
+                return Err("it uses `{env:…}` or `{file:…}`; write it with ${NAME}".to_owned());
+            }
+        }
+        if self.found.place.host == Host::Gemini {
+            match fields.remove("httpUrl") {
+                Some(url) => drop(fields.insert("url".to_owned(), url)),
+                // There `url` is for SSE alone.
+                None if fields.contains_key("url") => drop(fields.insert("type".to_owned(), "sse".into())),
+                None => {}
+            }
         }
         Ok(())
     }

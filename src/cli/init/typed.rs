@@ -7,10 +7,11 @@ use serde_json::{Map, Value, json};
 
 use super::credentials::{self, Credentials};
 use super::entry::{Entry, key};
-use super::places::{Host, Place};
+use super::places::Place;
 use super::read::Found;
 use super::spelling::Known;
 use super::translate;
+use crate::cli::clients::Host;
 use crate::config::Env;
 use crate::redact::sounds_secret;
 

@@ -1,0 +1,313 @@
+//! `forgefs connect`: ForgeFS in the configurations of MCP clients.
+
+mod change;
+mod document;
+mod json;
+mod toml;
+
+use std::io::{self, ErrorKind};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use clap::Args;
+use clap::builder::PossibleValuesParser;
+
+use super::clients::{CLIENTS, Client, Located, Os, home, show};
+use super::ui::Ui;
+use super::{Failure, Global, init};
+use crate::config::{Config, process_env};
+use crate::files::{Edited, Layout};
+use crate::limits;
+use change::{Plan, Undo};
+
+/// Attempts to edit a file that another program changes at the same time.
+const ATTEMPTS: usize = 20;
+/// Reason when all of them failed.
+const BUSY: &str = "another program changed it during each of 20 attempts; close the client";
+
+#[derive(Args)]
+#[command(after_help = CLIENTS_HELP)]
+pub(super) struct ConnectArgs {
+    /// Clients [default: those that are installed]
+    #[arg(value_name = "CLIENT", value_parser = PossibleValuesParser::new(CLIENTS.iter().map(|client| client.id)))]
+    clients: Vec<String>,
+    /// Write without asking
+    #[arg(long)]
+    yes: bool,
+    /// Take ForgeFS out again: the file as it was before, or without the entry if it was edited since
+    #[arg(long)]
+    undo: bool,
+    /// Move the client's other servers behind ForgeFS: into forge.toml, credentials too, and out of the client's file
+    #[arg(long, conflicts_with_all = ["yes", "undo"])]
+    import: bool,
+}
+
+const CLIENTS_HELP: &str = "\
+On a terminal it shows the change and asks. Elsewhere it shows the change, and writes only with --yes.
+The old file is kept beside the new one, as FILE.<time>-<digest>.forgefs-backup.";
+
+/// What to write, and how to decide.
+struct Connector<'a> {
+    args: &'a ConnectArgs,
+    home: Option<PathBuf>,
+    /// The configuration in use, or the one to make.
+    config: Option<PathBuf>,
+    /// Path of this executable.
+    program: String,
+    /// Its arguments.
+    serve: Vec<String>,
+    ui: Ui,
+}
+
+/// Result for one client.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Outcome {
+    Written,
+    /// Nothing to do.
+    Same,
+    /// Shown only, or declined.
+    Left,
+    Failed,
+}
+
+pub(super) fn connect(global: &Global, args: &ConnectArgs, ui: Ui) -> Result<ExitCode, Failure> {
+    let cwd = std::env::current_dir().unwrap_or_default();
+    let chosen = |client: &&Client| args.clients.is_empty() || args.clients.iter().any(|id| id == client.id);
+    let mut found: Vec<(&Client, Located)> = Vec::new();
+    for client in CLIENTS.iter().filter(chosen) {
+        let located = client.locate(Os::current(), &process_env, &cwd);
+        found.extend(located.map(|located| (client, located)));
+    }
+    if args.clients.is_empty() {
+        found.retain(|(_, located)| located.is_found);
+    }
+    if found.is_empty() {
+        let ids: Vec<&str> = CLIENTS.iter().map(|client| client.id).collect();
+        let failure = Failure { exit: 1, ..Failure::usage("no MCP client is installed here".to_owned()) };
+        return Err(failure.hint(&format!("name one of {}, and its file is made", ids.join(", "))));
+    }
+    let home = home(&process_env);
+    let default = home.as_ref().map(|home| home.join(".config/forgefs/forge.toml"));
+    let config = Config::find(global.config.as_deref(), &process_env, &cwd)?.map(|config| cwd.join(config));
+    if config.is_none() && !args.undo && !args.import {
+        ui.note("note: there is no forge.toml yet; `forgefs init` writes one");
+    }
+    let config = config.or_else(|| default.clone().filter(|_| args.import));
+    let serve = serve(config.as_deref(), default.as_deref())?;
+    let connector = Connector { args, home, config, program: program()?, serve, ui };
+    if args.clients.is_empty() {
+        let names: Vec<&str> = found.iter().map(|(client, _)| client.name).collect();
+        ui.note(&format!("found: {}", names.join(", ")));
+    }
+    let outcomes: Vec<Outcome> = found
+        .iter()
+        .map(|(client, located)| match args.undo {
+            false => connector.connect(client, located),
+            true => connector.undo(client, located),
+        })
+        .collect();
+    connector.sum_up(&outcomes);
+    Ok(ExitCode::from(u8::from(outcomes.contains(&Outcome::Failed))))
+}
+
+impl Connector<'_> {
+    /// Adds ForgeFS to a client's file.
+    fn connect(&self, client: &Client, located: &Located) -> Outcome {
+        let entry = document::entry(client, &self.program, &self.serve);
+        let by_hand = |problem: String| {
+            let outcome = self.fail(client, &located.path, &problem);
+            self.paste(client, &located.path, &entry);
+            outcome
+        };
+        let mut taken_over = match self.args.import.then(|| self.take_over(client, &located.path)).transpose() {
+            Ok(taken_over) => taken_over.flatten(),
+            Err(problem) => return self.fail(client, &located.path, &problem),
+        };
+        let names = taken_over.as_ref().map(|taken_over| taken_over.names.clone()).unwrap_or_default();
+        let question = match &taken_over {
+            None => format!("Connect {}?", client.name),
+            Some(to) => format!("Move {} to {}, and connect {}?", names.join(", "), to.shown, client.name),
+        };
+        let mut is_agreed = self.args.yes;
+        for _ in 0..ATTEMPTS {
+            let plan = match Plan::connect(client, located, &entry, &names) {
+                Ok(Some(plan)) => plan,
+                Ok(None) => {
+                    self.ui.note(&format!("{}: connected already, in {}", client.name, self.show(&located.path)));
+                    return Outcome::Same;
+                }
+                Err(problem) => return by_hand(problem),
+            };
+            is_agreed = is_agreed || self.agrees(client, &plan, &question);
+            if !is_agreed {
+                return Outcome::Left;
+            }
+            // First: a server in both files is better than one in none.
+            if let Some(taken_over) = taken_over.take()
+                && let Err(error) = taken_over.write(self.ui)
+            {
+                return self.fail(client, taken_over.file.path(), &error.to_string());
+            }
+            match plan.apply() {
+                Ok(backup) => {
+                    let kept = backup.map(|backup| format!("the old file is {}", self.show(&backup)));
+                    let kept = kept.unwrap_or_else(|| "the file is new".to_owned());
+                    self.ui.note(&format!("{}: connected in {}; {kept}", client.name, self.show(plan.path())));
+                    return Outcome::Written;
+                }
+                Err(error) if error.kind() == ErrorKind::ResourceBusy => {}
+                Err(error) => return by_hand(error.to_string()),
+            }
+        }
+        self.fail(client, &located.path, BUSY)
+    }
+
+    /// Takes ForgeFS out of a client's file.
+    fn undo(&self, client: &Client, located: &Located) -> Outcome {
+        let (mut is_agreed, mut is_written) = (self.args.yes, false);
+        for _ in 0..ATTEMPTS {
+            let plan = match Plan::undo(client, located) {
+                // Before the edit that was undone there was another one, or none.
+                Ok(next) if is_written && next.as_ref().is_none_or(|next| next.undo_kind() != Undo::Restore) => {
+                    return Outcome::Written;
+                }
+                Ok(Some(plan)) => plan,
+                Ok(None) => {
+                    self.ui.note(&format!("{}: not connected, in {}", client.name, self.show(&located.path)));
+                    return Outcome::Same;
+                }
+                Err(problem) => return self.fail(client, &located.path, &problem),
+            };
+            is_agreed = is_agreed || self.agrees(client, &plan, &format!("Take ForgeFS out of {}?", client.name));
+            if !is_agreed {
+                return Outcome::Left;
+            }
+            match plan.apply() {
+                Ok(backup) => {
+                    let backup = backup.map(|backup| self.show(&backup)).unwrap_or_default();
+                    let what = match plan.undo_kind() {
+                        Undo::Restore => "is as it was before".to_owned(),
+                        Undo::Remove => "is removed, which `connect` had made".to_owned(),
+                        Undo::Entry => {
+                            format!("was edited since, so only the entry is taken out; the old file is {backup}")
+                        }
+                    };
+                    self.ui.note(&format!("{}: {} {what}", client.name, self.show(plan.path())));
+                    is_written = true;
+                }
+                Err(error) if error.kind() == ErrorKind::ResourceBusy => {}
+                Err(error) => return self.fail(client, &located.path, &error.to_string()),
+            }
+        }
+        self.fail(client, &located.path, BUSY)
+    }
+
+    fn fail(&self, client: &Client, path: &Path, problem: &str) -> Outcome {
+        self.ui.note(&format!("error: {}: {} was not edited: {problem}", client.name, self.show(path)));
+        Outcome::Failed
+    }
+
+    /// Shows a change, and asks on a terminal; elsewhere the answer is no.
+    fn agrees(&self, client: &Client, plan: &Plan, question: &str) -> bool {
+        self.ui.note(&format!("{}, {}:", client.name, self.show(plan.path())));
+        self.ui.out(plan.difference());
+        self.ui.is_interactive() && self.ui.asks(question)
+    }
+
+    /// Shows what to write by hand.
+    fn paste(&self, client: &Client, path: &Path, entry: &serde_json::Value) {
+        if let Ok(text) = document::new(client, entry) {
+            self.ui.note(&format!("to connect {} by hand, merge this into {}:", client.name, self.show(path)));
+            self.ui.out(&text);
+            self.ui.note(&format!("its documentation: {}", client.docs));
+        }
+    }
+
+    /// Prepares to move the client's servers into the configuration; `None` when there are none.
+    fn take_over(&self, client: &Client, path: &Path) -> Result<Option<TakeOver>, String> {
+        let target = self.config.as_deref().ok_or("no home folder for a forge.toml")?;
+        let file = Edited::read(target, limits::CONFIGURATION.max as u64)
+            .map_err(|error| format!("{}: {error}", self.show(target)))?;
+        let layout = Layout::of(file.content().unwrap_or_default()).map_err(|error| error.to_string())?;
+        let moved = init::take_over(path, target, layout.plain());
+        moved.report.iter().for_each(|line| self.ui.note(line));
+        if moved.names.is_empty() {
+            self.ui.note(&format!("{}: no server to move", client.name));
+            return Ok(None);
+        }
+        let text = layout.render(&moved.text);
+        Ok(Some(TakeOver { names: moved.names, secrets: moved.secrets, file, text, shown: self.show(target) }))
+    }
+
+    fn sum_up(&self, outcomes: &[Outcome]) {
+        let left = outcomes.iter().filter(|outcome| **outcome == Outcome::Left).count();
+        if left > 0 && !self.ui.is_interactive() {
+            self.ui.note(match self.args.import {
+                false => "nothing of this was written; --yes writes it",
+                true => "nothing of this was written: --import asks first, on a terminal",
+            });
+        }
+        if outcomes.contains(&Outcome::Written) && !self.args.undo {
+            self.ui.note("restart the client to have it read its file; `forgefs connect --undo` takes all back");
+        }
+    }
+
+    fn show(&self, path: &Path) -> String {
+        show(path, self.home.as_deref())
+    }
+}
+
+/// A client's servers on their way behind ForgeFS.
+struct TakeOver {
+    names: Vec<String>,
+    /// Number of credentials among them.
+    secrets: usize,
+    /// The configuration.
+    file: Edited,
+    /// Its new content.
+    text: String,
+    /// Its path for people.
+    shown: String,
+}
+
+impl TakeOver {
+    /// Writes the configuration, readable by its owner only: not every credential is recognised.
+    fn write(&self, ui: Ui) -> io::Result<()> {
+        if self.file.content() != Some(self.text.as_bytes()) {
+            self.file.replace(self.text.as_bytes())?;
+        }
+        #[cfg(unix)]
+        std::fs::set_permissions(self.file.path(), std::os::unix::fs::PermissionsExt::from_mode(0o600))?;
+        if self.secrets > 0 {
+            let (count, file) = (self.secrets, &self.shown);
+            ui.note(&format!("warning: credentials in plain text in {file}: {count}; keep it out of version control"));
+        }
+        Ok(())
+    }
+}
+
+/// Absolute path of this executable, as text for a client's file.
+fn program() -> Result<String, Failure> {
+    let path = std::env::current_exe().map_err(|error| Failure::internal(format!("this executable: {error}")))?;
+    if !path.exists() {
+        return Err(Failure::internal(format!("this executable was replaced: {} is gone", path.display())));
+    }
+    text(&path)
+}
+
+/// Arguments of the gateway. The user's configuration needs no name, unless only the variables of this shell lead to it.
+fn serve(config: Option<&Path>, default: Option<&Path>) -> Result<Vec<String>, Failure> {
+    let folder = process_env("XDG_CONFIG_HOME").filter(|folder| !folder.is_empty());
+    let is_usual = folder.is_none_or(|folder| default.is_some_and(|default| default.starts_with(folder)));
+    let named = config.filter(|config| !is_usual || Some(*config) != default);
+    let named = named.map(text).transpose()?.map(|config| ["--config".to_owned(), config]);
+    Ok(["serve".to_owned()].into_iter().chain(named.into_iter().flatten()).collect())
+}
+
+fn text(path: &Path) -> Result<String, Failure> {
+    let text = path.to_str().map(str::to_owned);
+    text.ok_or_else(|| Failure::usage(format!("{}: not UTF-8, which a client's file must be", path.display())))
+}
+
+#[cfg(test)]
+mod tests;

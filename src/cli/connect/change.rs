@@ -1,0 +1,130 @@
+//! One edit of one client's file: planned, shown, then applied.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+
+use super::document::{self, Document, NAME};
+use crate::cli::clients::{Client, Located};
+use crate::files::{self, Edited, Layout};
+
+/// An edit of a file as it was read.
+pub(super) struct Plan {
+    file: Edited,
+    after: After,
+    difference: String,
+}
+
+/// What becomes of the file.
+enum After {
+    Content(String),
+    /// The content of this backup.
+    Backup(PathBuf),
+    Removed,
+}
+
+/// Ways to undo.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Undo {
+    /// The bytes from before.
+    Restore,
+    /// No file, as before.
+    Remove,
+    /// The present file without the entry.
+    Entry,
+}
+
+impl Plan {
+    /// Plans to add ForgeFS, and to remove the servers that it takes over; `None` when there is nothing to do.
+    ///
+    /// # Errors
+    /// Why the file cannot be edited.
+    pub(super) fn connect(
+        client: &Client,
+        located: &Located,
+        entry: &Value,
+        taken_over: &[String],
+    ) -> Result<Option<Self>, String> {
+        let file = read(located)?;
+        let layout = layout(&file)?;
+        let document = Document::parse(client, layout.plain())?;
+        let names: Vec<&str> = taken_over.iter().map(String::as_str).collect();
+        if document.has(entry) && names.is_empty() {
+            return Ok(None);
+        }
+        let text = match file.content() {
+            Some(_) => Document::parse(client, &document.without(&names)?)?.with(entry)?,
+            None => document::new(client, entry)?,
+        };
+        let difference = document.difference(&text, file.path());
+        Ok(Some(Self { after: After::Content(layout.render(&text)), difference, file }))
+    }
+
+    /// Plans to take ForgeFS out; `None` when it is not there.
+    ///
+    /// # Errors
+    /// Why the file cannot be edited.
+    pub(super) fn undo(client: &Client, located: &Located) -> Result<Option<Self>, String> {
+        let file = read(located)?;
+        let layout = layout(&file)?;
+        let document = Document::parse(client, layout.plain())?;
+        let Some(entry) = document.entry() else { return Ok(None) };
+        if let Some(backup) = file.backup().map_err(|error| error.to_string())? {
+            let content = files::read_regular(&backup, located.max).map_err(|error| error.to_string())?;
+            let before = Layout::of(&content).map_err(|error| error.to_string())?;
+            let difference = document.difference(before.plain(), file.path());
+            return Ok(Some(Self { after: After::Backup(backup), difference, file }));
+        }
+        let is_all = document::new(client, entry).is_ok_and(|new| Some(new.as_bytes()) == file.content());
+        let (text, after) = match is_all {
+            true => (String::new(), After::Removed),
+            false => {
+                let text = document.without(&[NAME])?;
+                let content = layout.render(&text);
+                (text, After::Content(content))
+            }
+        };
+        let difference = document.difference(&text, file.path());
+        Ok(Some(Self { after, difference, file }))
+    }
+
+    /// The file itself: links are resolved.
+    pub(super) fn path(&self) -> &Path {
+        self.file.path()
+    }
+
+    /// A unified diff for people.
+    pub(super) fn difference(&self) -> &str {
+        &self.difference
+    }
+
+    /// The way to undo that this is.
+    pub(super) fn undo_kind(&self) -> Undo {
+        match &self.after {
+            After::Backup(_) => Undo::Restore,
+            After::Removed => Undo::Remove,
+            After::Content(_) => Undo::Entry,
+        }
+    }
+
+    /// Writes the file; returns the backup.
+    ///
+    /// # Errors
+    /// As [`Edited::replace`].
+    pub(super) fn apply(&self) -> io::Result<Option<PathBuf>> {
+        match &self.after {
+            After::Content(content) => self.file.replace(content.as_bytes()),
+            After::Backup(backup) => self.file.restore(backup).map(|()| None),
+            After::Removed => self.file.remove().map(|()| None),
+        }
+    }
+}
+
+fn read(located: &Located) -> Result<Edited, String> {
+    Edited::read(&located.path, located.max).map_err(|error| error.to_string())
+}
+
+fn layout(file: &Edited) -> Result<Layout, String> {
+    Layout::of(file.content().unwrap_or_default()).map_err(|error| error.to_string())
+}
