@@ -217,7 +217,7 @@ fn survive_limits() {
 async fn dispatch(cli: Cli, ui: Ui) -> Result<ExitCode, Failure> {
     let global = &cli.global;
     match cli.command {
-        None if ui.is_interactive() && global.is_unconfigured() => return Ok(serve::welcome(ui)),
+        None if ui.is_interactive() && global.is_unconfigured() => Ok(serve::welcome(ui)),
         command => dispatch_command(global, command.unwrap_or(Command::Serve), ui).await,
     }
 }

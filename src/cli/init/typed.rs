@@ -145,7 +145,7 @@ fn fields(words: &Words<'_>, around: &Surroundings<'_>) -> Result<Map<String, Va
             "--env and --cwd are for a command; a server on HTTP takes its credentials from --header".to_owned()
         );
     }
-    if !on_http && !(headers.is_empty() && !words.sse) {
+    if !on_http && (!headers.is_empty() || words.sse) {
         return Err("--header and --sse are for a URL; a command takes its credentials from --env".to_owned());
     }
     if !env.is_empty() {

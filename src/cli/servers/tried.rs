@@ -84,6 +84,7 @@ impl Tried {
         for line in lines.iter().skip(lines.len().saturating_sub(STDERR)).filter(|line| !state.contains(**line)) {
             let _ = write!(message, "\n  its stderr: {}", people::line(line));
         }
+        let message = message.redacted(Surface::Error);
         Failure { exit: 3, ..Failure::usage(message) }.hint("--no-check writes it all the same")
     }
 
