@@ -5,8 +5,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
+use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt as _, BufReader};
 
+use super::shapes::{self, Format};
 use super::ui::Ui;
 use super::{Failure, Global};
 use crate::auth::{Account, Grant, Listener, Login, Record, login_command};
@@ -30,6 +32,8 @@ enum AuthCommand {
     Status {
         /// Server
         server: Option<String>,
+        #[command(flatten)]
+        format: Format,
     },
     /// Revoke and forget the login to a server
     Logout {
@@ -54,14 +58,17 @@ pub(super) async fn auth(global: &Global, args: AuthArgs, ui: Ui) -> Result<Exit
     let config = global.load(false)?;
     match args.command {
         AuthCommand::Login(args) => login(&config, args, ui).await,
-        AuthCommand::Status { server: None } => {
-            status(&config, ui).await;
+        AuthCommand::Status { server: None, format } => {
+            status(&config, format, ui).await;
             Ok(ExitCode::SUCCESS)
         }
-        AuthCommand::Status { server: Some(server) } => {
-            let (state, usable) = state(&config, &server).await;
-            ui.out(&format!("{server}: {state}"));
+        AuthCommand::Status { server: Some(server), format } => {
             known(&config, &server)?;
+            let (text, usable) = state(&config, &server).await;
+            match format.json {
+                true => shapes::print(json!({ "servers": [shape(&config, &server).await] }), ui),
+                false => ui.out(&format!("{server}: {text}")),
+            }
             Ok(ExitCode::from(u8::from(!usable)))
         }
         AuthCommand::Logout { server } => logout(&config, &server, ui).await,
@@ -112,9 +119,29 @@ async fn logout(config: &Config, server: &str, ui: Ui) -> Result<ExitCode, Failu
     Ok(ExitCode::SUCCESS)
 }
 
-async fn status(config: &Config, ui: Ui) {
+impl AuthArgs {
+    /// True if it prints JSON.
+    pub(super) fn json(&self) -> bool {
+        matches!(&self.command, AuthCommand::Status { format, .. } if format.json)
+    }
+}
+
+/// State of a login as JSON.
+async fn shape(config: &Config, name: &str) -> Value {
+    let (detail, usable) = state(config, name).await;
+    json!({ "name": name, "usable": usable, "detail": detail })
+}
+
+async fn status(config: &Config, format: Format, ui: Ui) {
     let on_http = |name: &&String| !matches!(config.servers[*name].transport, Transport::Stdio { .. });
     let names: Vec<&String> = config.servers.keys().filter(on_http).collect();
+    if format.json {
+        let mut servers = Vec::new();
+        for name in &names {
+            servers.push(shape(config, name).await);
+        }
+        return shapes::print(json!({ "servers": servers }), ui);
+    }
     for name in &names {
         ui.out(&format!("{name}: {}", state(config, name).await.0));
     }

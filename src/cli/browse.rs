@@ -6,10 +6,17 @@ use std::time::Duration;
 
 use clap::Args;
 
+use serde_json::json;
+
+use super::shapes::{self, Format};
 use super::ui::Ui;
 use super::{Failure, Global, OTHERS};
 use crate::gateway::Gateway;
 use crate::manifest::ServerEntry;
+
+/// Hits a query with `--json`, by default and at most.
+const HITS: u32 = 8;
+const MOST_HITS: u32 = 50;
 
 #[derive(Args)]
 pub(super) struct LsArgs {
@@ -19,6 +26,8 @@ pub(super) struct LsArgs {
     /// Levels to list
     #[arg(long, short)]
     depth: Option<u32>,
+    #[command(flatten)]
+    pub(super) format: Format,
 }
 
 #[derive(Args)]
@@ -29,6 +38,8 @@ pub(super) struct CatArgs {
     /// Lines, such as 10-40
     #[arg(long)]
     lines: Option<String>,
+    #[command(flatten)]
+    pub(super) format: Format,
 }
 
 #[derive(Args)]
@@ -42,24 +53,51 @@ pub(super) struct SearchArgs {
     /// Folder to stay in
     #[arg(long)]
     path: Option<String>,
+    #[command(flatten)]
+    pub(super) format: Format,
 }
 
 pub(super) async fn ls(global: &Global, args: LsArgs, ui: Ui) -> Result<ExitCode, Failure> {
     let gateway = started(global, &[&args.path], ui).await?;
-    ui.out(&gateway.ls(&Arc::default(), &args.path, args.depth).await?);
+    // With --json too, for its errors and limits.
+    let listing = gateway.ls(&Arc::default(), &args.path, args.depth).await?;
+    match args.format.json {
+        true => shapes::print_foreign(&gateway, shapes::entries(&gateway.catalog(), &args.path)?, ui),
+        false => ui.out(&listing),
+    }
     Ok(ExitCode::SUCCESS)
 }
 
 pub(super) async fn cat(global: &Global, args: CatArgs, ui: Ui) -> Result<ExitCode, Failure> {
     let paths: Vec<&str> = args.paths.iter().map(String::as_str).collect();
     let gateway = started(global, &paths, ui).await?;
-    ui.out(&gateway.cat(&Arc::default(), &args.paths, args.lines.as_deref()).await?);
+    let (session, lines) = (Arc::default(), args.lines.as_deref());
+    if args.format.json {
+        let mut files = Vec::new();
+        for path in &args.paths {
+            let text = gateway.cat(&session, std::slice::from_ref(path), lines).await?;
+            files.push(json!({ "path": path, "text": text }));
+        }
+        shapes::print(json!({ "files": files }), ui);
+        return Ok(ExitCode::SUCCESS);
+    }
+    ui.out(&gateway.cat(&session, &args.paths, lines).await?);
     Ok(ExitCode::SUCCESS)
 }
 
 pub(super) async fn search(global: &Global, args: SearchArgs, ui: Ui) -> Result<ExitCode, Failure> {
     let gateway = started(global, &[args.path.as_deref().unwrap_or("/")], ui).await?;
-    ui.out(&gateway.search(&Arc::default(), &args.queries, args.limit, args.path.as_deref()).await?);
+    // With --json too, for its errors and limits.
+    let answer = gateway.search(&Arc::default(), &args.queries, args.limit, args.path.as_deref()).await?;
+    if args.format.json {
+        let (catalog, limit) = (gateway.catalog(), args.limit.unwrap_or(HITS).clamp(1, MOST_HITS) as usize);
+        let queries = args.queries.iter().map(|query| query.trim().to_owned()).filter(|query| !query.is_empty());
+        let queries: Vec<String> = queries.collect();
+        let found = catalog.find_all(&queries, limit, args.path.as_deref().unwrap_or("/"))?;
+        shapes::print_foreign(&gateway, shapes::hits(&catalog, &queries, &found), ui);
+        return Ok(ExitCode::SUCCESS);
+    }
+    ui.out(&answer);
     Ok(ExitCode::SUCCESS)
 }
 

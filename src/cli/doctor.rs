@@ -3,13 +3,16 @@
 use std::process::ExitCode;
 
 use clap::Args;
+use serde_json::{Map, Value, json};
 
 use super::newest::{self, Newest};
+use super::shapes::{self, Format};
 use super::ui::Ui;
 use super::{Failure, Global, about};
 use crate::audit;
 use crate::config::exposures;
-use crate::manifest::ServerState;
+use crate::gateway::Gateway;
+use crate::manifest::{ServerEntry, ServerState};
 
 #[derive(Args)]
 pub(super) struct DoctorArgs {
@@ -19,83 +22,132 @@ pub(super) struct DoctorArgs {
     /// Index of releases, for a mirror of the registry
     #[arg(long, hide = true, value_name = "URL", default_value = newest::INDEX)]
     index: String,
+    #[command(flatten)]
+    pub(super) format: Format,
 }
 
 pub(super) async fn doctor(global: &Global, args: &DoctorArgs, ui: Ui) -> Result<ExitCode, Failure> {
-    ui.out(&format!("forgefs {}", about::VERSION));
-    ui.out(&format!("build    {}; {}", about::engines(), about::platform()));
+    let mut report = Report { ui, found: args.format.json.then(Map::new) };
+    report.one("version", &format!("forgefs {}", about::VERSION), about::VERSION.into());
+    report.one("platform", &format!("build    {}; {}", about::engines(), about::platform()), about::platform().into());
     let config = global.load(true)?;
     match &config.path {
-        Some(path) => ui.out(&format!("config   {}", path.display())),
-        None => ui.out("config   none found; `forgefs init` writes one"),
+        Some(path) => report.one("config", &format!("config   {}", path.display()), path.display().to_string().into()),
+        None => report.one("config", "config   none found; `forgefs add` or `forgefs init` writes one", Value::Null),
     }
+    report.many("warnings");
     for exposure in exposures(&config, std::env::current_exe().ok().as_deref()) {
-        ui.out(&format!("warning  {exposure}"));
+        report.push("warnings", &format!("warning  {exposure}"), exposure.into());
     }
     if let Err(error) = audit::Log::open(&config.audit).probe() {
         let then = if config.audit.required { ", calls are refused until it can" } else { "" };
-        ui.out(&format!("audit    records cannot be written: {error}{then}"));
+        let text = format!("records cannot be written: {error}{then}");
+        report.push("warnings", &format!("audit    {text}"), format!("audit: {text}").into());
     }
     let gateway = global.gateway(config)?;
-    let mut exit = 0;
-    match gateway.pool().describe().await {
-        Ok(ready) => {
-            for engine in &ready.engines {
-                ui.out(&format!(
-                    "engine   {}: {} {}",
-                    engine.language.as_str(),
-                    engine.engine.as_str(),
-                    engine.version
-                ));
-            }
-            for layer in &ready.confinement {
-                ui.out(&format!(
-                    "sandbox  {}: {}",
-                    layer.name,
-                    if layer.active { layer.detail.clone() } else { format!("NOT ACTIVE, {}", layer.detail) }
-                ));
-            }
-        }
-        Err(error) => {
-            ui.out(&format!("sandbox  {error}"));
-            exit = 4;
-        }
-    }
+    let mut exit = sandbox(&gateway, &mut report).await;
     gateway.settle(super::SETTLE).await;
+    report.many("servers");
     for server in gateway.catalog().servers() {
-        let state = match &server.state {
-            ServerState::Ready { protocol } => {
-                let hidden = match server.hidden {
-                    0 => String::new(),
-                    hidden => format!(" and {hidden} hidden"),
-                };
-                format!("ready, {} tools{hidden}, protocol {protocol}", server.stubs.tools.len())
-            }
-            other => other.describe(),
-        };
-        ui.out(&format!("server   {}: {state}", server.name));
+        report.push("servers", &format!("server   {}: {}", server.name, state(server)), shapes::server(server));
         if matches!(server.state, ServerState::Failed { .. } | ServerState::NeedsLogin { .. }) && exit == 0 {
             exit = 3;
         }
     }
-    if gateway.catalog().servers().is_empty() {
+    if gateway.catalog().servers().is_empty() && !args.format.json {
         ui.out("server   none configured");
     }
-    if args.online && !tell_newest(&args.index, ui).await && exit == 0 {
+    if args.online && !tell_newest(&args.index, &mut report).await && exit == 0 {
         exit = 3;
+    }
+    if let Some(mut found) = report.found {
+        found.insert("healthy".to_owned(), (exit == 0).into());
+        shapes::print_foreign(&gateway, found.into(), ui);
     }
     Ok(ExitCode::from(exit))
 }
 
 /// Tells of a newer release; false if the registry did not answer.
-async fn tell_newest(index: &str, ui: Ui) -> bool {
+async fn tell_newest(index: &str, report: &mut Report) -> bool {
     let asked = newest::newest(index).await;
-    match &asked {
-        Ok(Newest::This) => ui.out("release  this is the newest"),
+    let (line, found) = match &asked {
+        Ok(Newest::This) => ("this is the newest".to_owned(), json!({ "newer": null })),
         Ok(Newest::Other(version)) => {
-            ui.out(&format!("release  {version} is newer: {}/releases", about::REPOSITORY));
+            (format!("{version} is newer: {}/releases", about::REPOSITORY), json!({ "newer": version }))
         }
-        Err(error) => ui.out(&format!("release  the check failed: {error}; see {}/releases", about::REPOSITORY)),
-    }
+        Err(error) => (
+            format!("the check failed: {error}; see {}/releases", about::REPOSITORY),
+            json!({ "error": error.to_string() }),
+        ),
+    };
+    report.one("release", &format!("release  {line}"), found);
     asked.is_ok()
+}
+
+/// Engines and layers of the sandbox; the exit code.
+async fn sandbox(gateway: &Gateway, report: &mut Report) -> u8 {
+    report.many("engines");
+    report.many("sandbox");
+    let ready = match gateway.pool().describe().await {
+        Ok(ready) => ready,
+        Err(error) => {
+            let layer = json!({ "name": "sandbox", "active": false, "detail": error.to_string() });
+            report.push("sandbox", &format!("sandbox  {error}"), layer);
+            return 4;
+        }
+    };
+    for engine in &ready.engines {
+        let (language, name, version) = (engine.language.as_str(), engine.engine.as_str(), &engine.version);
+        let object = json!({ "language": language, "engine": name, "version": version });
+        report.push("engines", &format!("engine   {language}: {name} {version}"), object);
+    }
+    for layer in &ready.confinement {
+        let state = if layer.active { layer.detail.clone() } else { format!("NOT ACTIVE, {}", layer.detail) };
+        let object = json!({ "name": layer.name, "active": layer.active, "detail": layer.detail });
+        report.push("sandbox", &format!("sandbox  {}: {state}", layer.name), object);
+    }
+    0
+}
+
+fn state(server: &ServerEntry) -> String {
+    match &server.state {
+        ServerState::Ready { protocol } => {
+            let hidden = match server.hidden {
+                0 => String::new(),
+                hidden => format!(" and {hidden} hidden"),
+            };
+            format!("ready, {} tools{hidden}, protocol {protocol}", server.stubs.tools.len())
+        }
+        other => other.describe(),
+    }
+}
+
+/// Findings: lines that are printed as they come, or an object that is printed at the end.
+struct Report {
+    ui: Ui,
+    found: Option<Map<String, Value>>,
+}
+
+impl Report {
+    fn one(&mut self, key: &str, line: &str, value: Value) {
+        match &mut self.found {
+            Some(found) => drop(found.insert(key.to_owned(), value)),
+            None => self.ui.out(line),
+        }
+    }
+
+    /// Begins a list, which may stay empty.
+    fn many(&mut self, key: &str) {
+        if let Some(found) = &mut self.found {
+            found.insert(key.to_owned(), Value::Array(Vec::new()));
+        }
+    }
+
+    fn push(&mut self, key: &str, line: &str, value: Value) {
+        match self.found.as_mut().map(|found| found.get_mut(key)) {
+            Some(Some(Value::Array(list))) => list.push(value),
+            Some(_) => {}
+            None => self.ui.out(line),
+        }
+    }
 }

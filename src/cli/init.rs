@@ -9,6 +9,7 @@ mod read;
 mod references;
 mod spelling;
 mod translate;
+mod typed;
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write as _};
@@ -22,6 +23,7 @@ use super::{Failure, Global};
 use crate::config::{process_env, read_text};
 use crate::files;
 use import::{Imported, Sources, import};
+pub(super) use typed::{Surroundings, Typed, Words, masked};
 
 #[derive(Args)]
 pub(super) struct InitArgs {
@@ -199,11 +201,13 @@ pub enum InitError {
 }
 
 const IMPORTED: &str = "\
+#:schema https://raw.githubusercontent.com/forgefs/forgefs/main/docs/forge.schema.json
 # ForgeFS configuration, made from those of other MCP hosts. Every key is explained in forge.toml.example.
 # A server inherits only PATH, HOME, LANG and the like: what else it needs belongs into its `env`.
 ";
 
-const STARTER: &str = r#"# ForgeFS configuration. Every key is explained in forge.toml.example.
+const STARTER: &str = r#"#:schema https://raw.githubusercontent.com/forgefs/forgefs/main/docs/forge.schema.json
+# ForgeFS configuration. Every key is explained in forge.toml.example.
 # Lines that start with `#` and no space are settings: remove the `#` to use them. `forgefs doctor` checks the result.
 
 # A server that is started here and spoken to on stdin and stdout.

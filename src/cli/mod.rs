@@ -16,6 +16,8 @@ mod newest;
 mod reload;
 mod run;
 mod serve;
+mod servers;
+mod shapes;
 mod signals;
 mod stubs;
 mod ui;
@@ -104,7 +106,17 @@ enum Command {
     Stubs(stubs::StubsArgs),
     /// Log in to servers on HTTP, see and end logins
     Auth(auth::AuthArgs),
-    /// Make running gateways apply an edited forge.toml
+    /// Try a server, and write it into the configuration
+    Add(servers::AddArgs),
+    /// Remove a server from the configuration
+    Remove(servers::NameArgs),
+    /// Switch a server on
+    Enable(servers::NameArgs),
+    /// Switch a server off, and keep its entry
+    Disable(servers::NameArgs),
+    /// List the servers of the configuration
+    List(servers::ListArgs),
+    /// Have running gateways apply an edited forge.toml
     Reload,
     /// Check configuration, servers and sandbox
     Doctor(doctor::DoctorArgs),
@@ -128,6 +140,8 @@ enum Command {
 
 const EXAMPLES: &str = "\
 Examples:
+  forgefs add files -- npx -y @modelcontextprotocol/server-filesystem .
+                                        try a server, and write it into forge.toml
   forgefs init                          write a starter forge.toml
   forgefs init --import                 write one with the servers of Claude, Cursor, VS Code …
   forgefs doctor                        check configuration, servers and sandbox
@@ -145,15 +159,20 @@ Exit codes: 0 done, 1 the script or the check failed, 2 usage or configuration,
 pub fn run(args: impl Iterator<Item = std::ffi::OsString>, engines: &[&str]) -> ExitCode {
     let ui = Ui;
     about::set_engines(engines);
+    let args: Vec<_> = args.collect();
+    let wants_json = args.iter().take_while(|arg| *arg != "--").any(|arg| arg == "--json");
     let matches = Cli::command().long_version(about::long_version()).try_get_matches_from(args);
     let cli = match matches.and_then(|matches| Cli::from_arg_matches(&matches)) {
         Ok(cli) => cli,
+        Err(error) if wants_json && error.use_stderr() => return shapes::failure(&Failure::mistyped(&error), ui),
         Err(error) => return ui.usage(&error),
     };
+    let json = cli.command.as_ref().is_some_and(Command::prints_json);
+    let fail = |failure: &Failure| if json { shapes::failure(failure, ui) } else { ui.failure(failure) };
     if let Some(engine) = cli.global.engine.as_deref().filter(|engine| !engines.contains(engine)) {
         let has = if engines.is_empty() { "none".to_owned() } else { engines.join(" and ") };
         let failure = Failure::usage(format!("--engine: this build has no JavaScript engine `{engine}`; it has {has}"));
-        return ui.failure(&failure.hint("`cargo build --features v8` links V8"));
+        return fail(&failure.hint("`cargo build --features v8` links V8"));
     }
     #[cfg(unix)]
     spawner::close_on_exec();
@@ -163,7 +182,7 @@ pub fn run(args: impl Iterator<Item = std::ffi::OsString>, engines: &[&str]) -> 
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(task::threads()).enable_all().build();
     let runtime = match runtime {
         Ok(runtime) => runtime,
-        Err(error) => return ui.failure(&Failure::internal(format!("no async runtime: {error}"))),
+        Err(error) => return fail(&Failure::internal(format!("no async runtime: {error}"))),
     };
     let result = runtime.block_on(async {
         survive_limits();
@@ -175,7 +194,24 @@ pub fn run(args: impl Iterator<Item = std::ffi::OsString>, engines: &[&str]) -> 
     runtime.shutdown_timeout(BLOCKING_END);
     match result {
         Ok(code) => code,
-        Err(failure) => ui.failure(&failure),
+        Err(failure) => fail(&failure),
+    }
+}
+
+impl Command {
+    /// True if it prints JSON: its errors are JSON too then.
+    fn prints_json(&self) -> bool {
+        match self {
+            Self::Ls(args) => args.format.json,
+            Self::Cat(args) => args.format.json,
+            Self::Search(args) => args.format.json,
+            Self::List(args) => args.format.json,
+            Self::Doctor(args) => args.format.json,
+            Self::Auth(args) => args.json(),
+            Self::Audit(args) => args.json(),
+            Self::Run(args) => args.json,
+            _ => false,
+        }
     }
 }
 
@@ -190,8 +226,15 @@ fn survive_limits() {
 
 async fn dispatch(cli: Cli, ui: Ui) -> Result<ExitCode, Failure> {
     let global = &cli.global;
-    match cli.command.unwrap_or(Command::Serve) {
-        Command::Serve => serve::serve(global).await,
+    match cli.command {
+        None if ui.is_interactive() && global.is_unconfigured() => Ok(serve::welcome(ui)),
+        command => dispatch_command(global, command.unwrap_or(Command::Serve), ui).await,
+    }
+}
+
+async fn dispatch_command(global: &Global, command: Command, ui: Ui) -> Result<ExitCode, Failure> {
+    match command {
+        Command::Serve => serve::serve(global, ui).await,
         Command::Run(args) => run::run(global, args, ui).await,
         Command::Check(args) => check::check(global, args, ui).await,
         Command::Ls(args) => browse::ls(global, args, ui).await,
@@ -200,6 +243,11 @@ async fn dispatch(cli: Cli, ui: Ui) -> Result<ExitCode, Failure> {
         Command::Call(args) => call::call(global, args, ui).await,
         Command::Stubs(args) => stubs::run(global, args, ui).await,
         Command::Auth(args) => auth::auth(global, args, ui).await,
+        Command::Add(args) => servers::add(global, args, ui).await,
+        Command::Remove(args) => servers::remove(global, &args, ui),
+        Command::Enable(args) => servers::switch(global, &args, true, ui),
+        Command::Disable(args) => servers::switch(global, &args, false, ui),
+        Command::List(args) => servers::list(global, args, ui).await,
         Command::Reload => reload::reload(global, ui),
         Command::Doctor(args) => doctor::doctor(global, &args, ui).await,
         Command::Audit(args) => audit::audit(global, args, ui),
@@ -232,6 +280,12 @@ fn log_to_stderr(cli: &Cli) {
 }
 
 impl Global {
+    /// True if there is no configuration, and none is named.
+    fn is_unconfigured(&self) -> bool {
+        let cwd = std::env::current_dir().unwrap_or_default();
+        self.catalog.is_empty() && matches!(Config::find(self.config.as_deref(), &process_env, &cwd), Ok(None))
+    }
+
     /// Loads the configuration; without a file, an error unless there are catalogs or `optional` is set.
     fn load(&self, optional: bool) -> Result<Config, Failure> {
         let cwd = std::env::current_dir().unwrap_or_default();
@@ -240,8 +294,7 @@ impl Global {
             Some(_) if !self.catalog.is_empty() && self.config.is_none() => Ok(Config::empty()),
             Some(path) => Ok(Config::load(&path, &process_env)?),
             None if optional || !self.catalog.is_empty() => Ok(Config::empty()),
-            None => Err(Failure::usage("there is no forge.toml here or in ~/.config/forgefs".to_owned())
-                .hint("`forgefs init` writes one, `forgefs demo` needs none")),
+            None => Err(Failure::unconfigured()),
         }
     }
 
@@ -254,12 +307,18 @@ impl Global {
 
     /// Starts a gateway; an error here is one of the configuration or the catalogs.
     fn gateway(&self, config: Config) -> Result<Gateway, Failure> {
-        let started = Gateway::start(Options {
-            config,
-            catalogs: self.catalog.clone(),
-            worker: own_executable()?,
-            worker_args: self.worker_args(),
-        });
+        self.start(config, self.catalog.clone())
+    }
+
+    /// A gateway on `config` alone that starts every server.
+    fn alone(&self, mut config: Config) -> Result<Gateway, Failure> {
+        config.servers.values_mut().for_each(|server| server.start = Start::Eager);
+        self.start(config, Vec::new())
+    }
+
+    fn start(&self, config: Config, catalogs: Vec<PathBuf>) -> Result<Gateway, Failure> {
+        let started =
+            Gateway::start(Options { config, catalogs, worker: own_executable()?, worker_args: self.worker_args() });
         started.map_err(|error| Failure { exit: 2, ..Failure::from(error) })
     }
 
@@ -305,6 +364,23 @@ struct Failure {
 impl Failure {
     fn usage(message: String) -> Self {
         Self { exit: 2, message, hint: None }
+    }
+
+    /// There is no configuration.
+    fn unconfigured() -> Self {
+        Self::usage("there is no forge.toml here or in ~/.config/forgefs".to_owned())
+            .hint("`forgefs add` or `forgefs init` writes one, `forgefs demo` needs none")
+    }
+
+    /// A command line that clap refuses.
+    fn mistyped(error: &clap::Error) -> Self {
+        let text = error.to_string();
+        let (message, rest) = text.split_once("\n\n").unwrap_or((&text, ""));
+        let failure = Self::usage(message.trim_start_matches("error: ").to_owned());
+        match rest.lines().find_map(|line| line.trim().strip_prefix("tip: ")) {
+            Some(tip) => failure.hint(tip),
+            None => failure.hint("--help shows what is valid"),
+        }
     }
 
     fn internal(message: String) -> Self {

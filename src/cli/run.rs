@@ -28,7 +28,7 @@ pub(super) struct RunArgs {
     lang: Option<Lang>,
     /// Print one JSON object: ok, value or error, output, calls, stats
     #[arg(long)]
-    json: bool,
+    pub(super) json: bool,
     /// Wall clock in seconds, up to `sandbox.limits.wall` of the configuration
     #[arg(long, value_name = "SECONDS", allow_negative_numbers = true)]
     timeout: Option<f64>,

@@ -4,6 +4,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::ui::Ui;
 use super::{Failure, Global, signals};
 use crate::config::{exposures, process_env};
 use crate::{panics, reload, server, telemetry};
@@ -11,8 +12,30 @@ use crate::{panics, reload, server, telemetry};
 /// Delay before panicked background work is restarted.
 const AGAIN: Duration = Duration::from_secs(1);
 
-pub(super) async fn serve(global: &Global) -> Result<ExitCode, Failure> {
+/// First steps, for a person who has no configuration.
+const FIRST_STEPS: &str = "\
+ForgeFS has no configuration yet: there is no forge.toml here, nor in ~/.config/forgefs. To begin:
+
+  forgefs init --import         take over the servers of Claude, Codex, Cursor, VS Code and Windsurf
+  forgefs add NAME -- COMMAND   or add one that is started here
+  forgefs add NAME URL          or add one on HTTP
+  forgefs connect               then connect your MCP clients to it
+
+`forgefs demo` shows what an agent sees; it needs no configuration. `forgefs --help` has the rest.";
+
+/// Says how to begin.
+pub(super) fn welcome(ui: Ui) -> ExitCode {
+    ui.note(FIRST_STEPS);
+    ExitCode::from(2)
+}
+
+pub(super) async fn serve(global: &Global, ui: Ui) -> Result<ExitCode, Failure> {
     let config = global.load(false)?;
+    if ui.is_interactive() {
+        ui.note(
+            "note: this serves MCP on the terminal; clients start it by themselves. The end of input (Ctrl-D) ends it",
+        );
+    }
     let path = config.path.clone();
     for exposure in exposures(&config, std::env::current_exe().ok().as_deref()) {
         tracing::warn!("{exposure}");

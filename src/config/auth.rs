@@ -10,13 +10,14 @@ use super::{Auth, OAuth, Transport, is_loopback};
 use crate::redact::secret::Secret;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kind {
+pub(super) enum Kind {
     OAuth,
     ClientCredentials,
     None,
 }
 
-const KINDS: &[(&str, Kind)] =
+/// Values of `type`.
+pub(super) const KINDS: &[(&str, Kind)] =
     &[("oauth", Kind::OAuth), ("client_credentials", Kind::ClientCredentials), ("none", Kind::None)];
 
 /// Resolves the authentication of a server. Without a table a person may log in, unless the server is not on HTTP, has

@@ -24,11 +24,24 @@ pub(super) fn find(explicit: Option<&Path>, env: Env<'_>, cwd: &Path) -> Result<
     if cwd.join("forge.toml").exists() {
         return Ok(Some(cwd.join("forge.toml")));
     }
-    // The XDG specification ignores relative paths, and defines the default.
+    Ok(of_user(env).filter(|path| path.exists()))
+}
+
+/// File to write to: that of [`find`], else the user's.
+pub(super) fn place(explicit: Option<&Path>, env: Env<'_>, cwd: &Path) -> PathBuf {
+    let named = explicit.map(Path::to_owned);
+    let named = named.or_else(|| env("FORGEFS_CONFIG").filter(|value| !value.is_empty()).map(PathBuf::from));
+    let found = || find(None, env, cwd).ok().flatten();
+    named.or_else(found).or_else(|| of_user(env)).unwrap_or_else(|| cwd.join("forge.toml"))
+}
+
+/// The user's file. The XDG specification ignores relative paths, and defines the default.
+fn of_user(env: Env<'_>) -> Option<PathBuf> {
+    let variable = |name| env(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     let home = variable("XDG_CONFIG_HOME")
         .filter(|path| path.is_absolute())
         .or_else(|| variable("HOME").map(|home| home.join(".config")));
-    Ok(home.map(|home| home.join("forgefs").join("forge.toml")).filter(|path| path.exists()))
+    home.map(|home| home.join("forgefs").join("forge.toml"))
 }
 
 /// A file given explicitly must exist.
@@ -54,6 +67,11 @@ pub(crate) fn read(path: &Path) -> Result<String, ConfigError> {
         };
         fault(path, message)
     })?;
+    check_text(path, bytes)
+}
+
+/// The content of a file as text.
+pub(crate) fn check_text(path: &Path, bytes: Vec<u8>) -> Result<String, ConfigError> {
     if bytes.starts_with(&[0xff, 0xfe]) || bytes.starts_with(&[0xfe, 0xff]) {
         return Err(fault(path, "this is UTF-16 text".to_owned()).with_hint("save it as UTF-8"));
     }

@@ -4,6 +4,7 @@
 //! string or applies a default.
 
 use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -17,6 +18,7 @@ use crate::redact::{self, Results};
 mod auth;
 mod diff;
 mod document;
+mod edit;
 mod error;
 mod expand;
 mod exposure;
@@ -25,6 +27,7 @@ mod patterns;
 mod policy;
 mod raw;
 mod sandbox;
+mod schema;
 mod sensitive;
 mod server;
 mod spending;
@@ -38,12 +41,15 @@ pub(crate) use auth::is_private;
 pub use diff::Widened;
 pub(crate) use document::position;
 use document::{Document, KeyPath};
+pub(crate) use edit::{Edit, NewServer};
 pub use error::{ConfigError, Position};
 pub use exposure::exposures;
-pub(crate) use file::read as read_text;
+pub(crate) use file::{check_text, read as read_text};
 pub use patterns::{Matcher, Patterns, PerTool};
 pub use policy::{Approval, Flow, FlowAction, Group, Isolation, Party, Policy, Relay, Relays};
 use raw::{Raw, RawRedaction};
+pub(crate) use schema::ADDRESS as SCHEMA_ADDRESS;
+pub use schema::schema;
 pub use spending::{Amount, Budgets, Rate, ToolRule};
 pub use telemetry::{Metrics, Telemetry};
 pub(crate) use transport::is_loopback;
@@ -93,6 +99,16 @@ pub fn process_env(name: &str) -> Option<String> {
     std::env::var(name).ok()
 }
 
+/// Variables of this process's environment that hold a credential by their name, with their values. A path is none.
+pub(crate) fn secret_variables() -> Vec<(String, String)> {
+    let text = |(name, value): (OsString, OsString)| Some((name.into_string().ok()?, value.into_string().ok()?));
+    let is_secret = |(name, value): &(String, String)| {
+        let is_path = Path::new(value).is_absolute();
+        redact::sounds_secret(name) && !sensitive::describes_machine(name) && expand::is_name(name) && !is_path
+    };
+    std::env::vars_os().filter_map(text).filter(is_secret).collect()
+}
+
 impl Config {
     /// Reads and resolves a file.
     ///
@@ -125,6 +141,13 @@ impl Config {
     /// A file given explicitly does not exist.
     pub fn find(explicit: Option<&Path>, env: Env<'_>, cwd: &Path) -> Result<Option<PathBuf>, ConfigError> {
         file::find(explicit, env, cwd)
+    }
+
+    /// Finds the file to write to: like [`Config::find`], but it need not exist. Without one it is that of the user,
+    /// which is found from every folder.
+    #[must_use]
+    pub fn place(explicit: Option<&Path>, env: Env<'_>, cwd: &Path) -> PathBuf {
+        file::place(explicit, env, cwd)
     }
 
     /// Defaults, without servers.

@@ -106,10 +106,14 @@ pub enum Relay {
     Never,
 }
 
-const RELAYS: &[(&str, Relay)] = &[("ask", Relay::Ask), ("never", Relay::Never)];
-const ISOLATIONS: &[(&str, Isolation)] = &[("strict", Isolation::Strict), ("open", Isolation::Open)];
-const ACTIONS: &[(&str, FlowAction)] = &[("deny", FlowAction::Deny), ("approve", FlowAction::Approve)];
-const APPROVALS: &[(&str, Approval)] =
+/// Values of `elicitation` and `sampling`.
+pub(super) const RELAYS: &[(&str, Relay)] = &[("ask", Relay::Ask), ("never", Relay::Never)];
+/// Values of `isolation`.
+pub(super) const ISOLATIONS: &[(&str, Isolation)] = &[("strict", Isolation::Strict), ("open", Isolation::Open)];
+/// Values of `action`.
+pub(super) const ACTIONS: &[(&str, FlowAction)] = &[("deny", FlowAction::Deny), ("approve", FlowAction::Approve)];
+/// Values of `approval`.
+pub(super) const APPROVALS: &[(&str, Approval)] =
     &[("never", Approval::Never), ("plan", Approval::Plan), ("writes", Approval::Writes), ("always", Approval::Always)];
 
 /// Checks groups and flows against the configured servers.

@@ -1,14 +1,19 @@
 //! Raw types of the file: every key, all optional, checked only by type.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
 
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, de};
 
-#[derive(Debug, Default, Deserialize)]
+use super::schema;
+
+#[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, expecting = "a table")]
 pub(super) struct Raw {
     #[serde(default)]
+    #[schemars(schema_with = "schema::names::<RawServer>")]
     pub(super) servers: BTreeMap<String, RawServer>,
     #[serde(default)]
     pub(super) sandbox: RawSandbox,
@@ -32,9 +37,10 @@ pub(super) struct Raw {
     pub(super) flows: Vec<RawFlow>,
 }
 
-#[derive(Debug, Default, Deserialize)]
+#[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default, expecting = "a table of server settings")]
 pub(super) struct RawServer {
+    #[schemars(schema_with = "schema::kind")]
     pub(super) transport: Option<String>,
     pub(super) command: Option<String>,
     pub(super) args: Option<Vec<String>>,
@@ -50,22 +56,28 @@ pub(super) struct RawServer {
     pub(super) reconnect: Option<bool>,
     pub(super) max_reconnect_backoff: Option<DurationText>,
     pub(super) breaker: RawBreaker,
+    #[schemars(schema_with = "schema::names::<Vec<String>>")]
     pub(super) categories: BTreeMap<String, Vec<String>>,
+    #[schemars(schema_with = "schema::binding")]
     pub(super) binding: Option<String>,
     pub(super) allow: Option<Vec<String>>,
     pub(super) deny: Option<Vec<String>>,
+    #[schemars(schema_with = "schema::start")]
     pub(super) start: Option<String>,
     pub(super) idle_stop: Option<DurationText>,
     pub(super) auth: Option<RawAuth>,
     pub(super) rate: Option<RawRate>,
     pub(super) cost: Option<Number>,
+    #[schemars(schema_with = "schema::approval")]
     pub(super) approval: Option<String>,
+    #[schemars(schema_with = "schema::relay")]
     pub(super) elicitation: Option<String>,
+    #[schemars(schema_with = "schema::relay")]
     pub(super) sampling: Option<String>,
     pub(super) tools: BTreeMap<String, RawTool>,
 }
 
-#[derive(Debug, Default, Deserialize)]
+#[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default, expecting = "a table such as { calls = 60, per = \"1m\" }")]
 pub(super) struct RawRate {
     pub(super) calls: Option<i64>,
@@ -73,40 +85,44 @@ pub(super) struct RawRate {
     pub(super) burst: Option<i64>,
 }
 
-#[derive(Debug, Default, Deserialize)]
+#[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default, expecting = "a table of settings for a tool")]
 pub(super) struct RawTool {
     pub(super) rate: Option<RawRate>,
     pub(super) cost: Option<Number>,
+    #[schemars(schema_with = "schema::approval")]
     pub(super) approval: Option<String>,
 }
 
-#[derive(Debug, Default, Deserialize)]
+#[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default, expecting = "a table with `servers`")]
 pub(super) struct RawGroup {
     pub(super) servers: Option<Vec<String>>,
+    #[schemars(schema_with = "schema::isolation")]
     pub(super) isolation: Option<String>,
 }
 
-#[derive(Debug, Default, Deserialize)]
+#[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default, expecting = "a table with `from`, `to` and `action`")]
 pub(super) struct RawFlow {
     pub(super) from: Option<String>,
     pub(super) to: Option<String>,
+    #[schemars(schema_with = "schema::action")]
     pub(super) action: Option<String>,
 }
 
-#[derive(Debug, Default, Deserialize)]
+#[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default, expecting = "a table")]
 pub(super) struct RawBreaker {
     pub(super) faults: Option<i64>,
     pub(super) pause: Option<DurationText>,
 }
 
-#[derive(Debug, Default, Deserialize)]
+#[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default, expecting = "a table")]
 pub(super) struct RawAuth {
     #[serde(rename = "type")]
+    #[schemars(schema_with = "schema::login")]
     pub(super) kind: Option<String>,
     pub(super) scopes: Option<Vec<String>>,
     pub(super) client_id: Option<String>,
@@ -116,18 +132,19 @@ pub(super) struct RawAuth {
     pub(super) issuer: Option<String>,
 }
 
-#[derive(Debug, Default, Deserialize)]
+#[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default, expecting = "a table")]
 pub(super) struct RawSandbox {
     pub(super) workers: Option<i64>,
     pub(super) worker_scripts: Option<i64>,
     pub(super) worker_age: Option<DurationText>,
     pub(super) worker_growth: Option<SizeText>,
+    #[schemars(schema_with = "schema::layers")]
     pub(super) require: Option<Vec<String>>,
     pub(super) limits: RawLimits,
 }
 
-#[derive(Debug, Default, Deserialize)]
+#[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default, expecting = "a table")]
 pub(super) struct RawLimits {
     pub(super) cpu: Option<DurationText>,
@@ -148,7 +165,7 @@ pub(super) struct RawLimits {
     pub(super) stash_value: Option<SizeText>,
 }
 
-#[derive(Debug, Default, Deserialize)]
+#[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default, expecting = "a table")]
 pub(super) struct RawMemory {
     pub(super) answers: Option<SizeText>,
@@ -157,7 +174,7 @@ pub(super) struct RawMemory {
     pub(super) list: Option<SizeText>,
 }
 
-#[derive(Debug, Default, Deserialize)]
+#[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default, expecting = "a table")]
 pub(super) struct RawManifest {
     pub(super) refresh: Option<DurationText>,
@@ -167,9 +184,10 @@ pub(super) struct RawManifest {
     pub(super) observe: Option<bool>,
 }
 
-#[derive(Debug, Default, Deserialize)]
+#[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default, expecting = "a table")]
 pub(super) struct RawAudit {
+    #[schemars(schema_with = "schema::audit_to")]
     pub(super) to: Option<String>,
     pub(super) path: Option<String>,
     pub(super) max_size: Option<SizeText>,
@@ -178,14 +196,15 @@ pub(super) struct RawAudit {
     pub(super) required: Option<bool>,
 }
 
-#[derive(Debug, Default, Deserialize)]
+#[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default, expecting = "a table")]
 pub(super) struct RawRedaction {
+    #[schemars(schema_with = "schema::results")]
     pub(super) results: Option<String>,
     pub(super) placeholders: Option<bool>,
 }
 
-#[derive(Debug, Default, Deserialize)]
+#[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default, expecting = "a table")]
 pub(super) struct RawBudgets {
     pub(super) run: Option<Number>,
@@ -193,14 +212,14 @@ pub(super) struct RawBudgets {
     pub(super) day: Option<Number>,
 }
 
-#[derive(Debug, Default, Deserialize)]
+#[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default, expecting = "a table")]
 pub(super) struct RawMetrics {
     pub(super) listen: Option<String>,
     pub(super) allow_remote: Option<bool>,
 }
 
-#[derive(Debug, Default, Deserialize)]
+#[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default, expecting = "a table")]
 pub(super) struct RawTelemetry {
     pub(super) endpoint: Option<String>,
@@ -210,6 +229,16 @@ pub(super) struct RawTelemetry {
 /// A number, integer or float.
 #[derive(Debug)]
 pub(super) struct Number(pub(super) f64);
+
+impl JsonSchema for Number {
+    fn schema_name() -> Cow<'static, str> {
+        "Number".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({ "type": "number" })
+    }
+}
 
 impl<'de> Deserialize<'de> for Number {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
@@ -235,9 +264,19 @@ impl<'de> Deserialize<'de> for Number {
 
 /// A string whose type error shows the expected form.
 macro_rules! text {
-    ($name:ident, $expecting:literal) => {
+    ($name:ident, $expecting:literal, $schema:path) => {
         #[derive(Debug)]
         pub(super) struct $name(pub(super) String);
+
+        impl JsonSchema for $name {
+            fn schema_name() -> Cow<'static, str> {
+                stringify!($name).into()
+            }
+
+            fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+                $schema(generator)
+            }
+        }
 
         impl<'de> Deserialize<'de> for $name {
             fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
@@ -259,5 +298,5 @@ macro_rules! text {
     };
 }
 
-text!(DurationText, "a duration in quotes, such as \"30s\"");
-text!(SizeText, "a size in quotes, such as \"64MiB\"");
+text!(DurationText, "a duration in quotes, such as \"30s\"", schema::duration);
+text!(SizeText, "a size in quotes, such as \"64MiB\"", schema::size);

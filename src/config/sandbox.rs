@@ -42,8 +42,7 @@ pub(super) fn sandbox(values: Values<'_>, raw: RawSandbox) -> Result<Sandbox, Co
 
 /// Names of layers; `all` stands for every layer.
 fn require(values: Values<'_>, key: &KeyPath, raw: Vec<String>) -> Result<Vec<LayerName>, ConfigError> {
-    let words = LayerName::ALL.iter().map(|name| (name.as_str(), slice::from_ref(name)));
-    let words: Vec<_> = words.chain([("all", LayerName::ALL.as_slice())]).collect();
+    let words = layers();
     let mut required = Vec::new();
     for (index, name) in raw.into_iter().enumerate() {
         required.extend(values.word(&key.index(index), name, &words)?.unwrap_or_default());
@@ -51,6 +50,12 @@ fn require(values: Values<'_>, key: &KeyPath, raw: Vec<String>) -> Result<Vec<La
     required.sort_unstable();
     required.dedup();
     Ok(required)
+}
+
+/// Values of `require`.
+pub(super) fn layers() -> Vec<(&'static str, &'static [LayerName])> {
+    let words = LayerName::ALL.iter().map(|name| (name.as_str(), slice::from_ref(name)));
+    words.chain([("all", LayerName::ALL.as_slice())]).collect()
 }
 
 fn limits(values: Values<'_>, table: &KeyPath, raw: RawLimits) -> Result<Limits, ConfigError> {
@@ -106,8 +111,11 @@ pub(super) fn memory(values: Values<'_>, raw: RawMemory) -> Result<Memory, Confi
     Ok(memory)
 }
 
+/// Values of `audit.to`.
+pub(super) const AUDIT_WORDS: &[(&str, AuditTo)] =
+    &[("file", AuditTo::File), ("stderr", AuditTo::Stderr), ("off", AuditTo::Off)];
+
 pub(super) fn audit(values: Values<'_>, raw: RawAudit) -> Result<Audit, ConfigError> {
-    const WORDS: &[(&str, AuditTo)] = &[("file", AuditTo::File), ("stderr", AuditTo::Stderr), ("off", AuditTo::Off)];
     let key = KeyPath::root("audit");
     let default = Audit::default();
     // A configured destination makes records required; by default the log gets records that the file cannot take.
@@ -117,7 +125,7 @@ pub(super) fn audit(values: Values<'_>, raw: RawAudit) -> Result<Audit, ConfigEr
         None => values.own_folder("XDG_STATE_HOME", ".local/state").map(|folder| folder.join("audit.jsonl")),
     };
     let to = match raw.to {
-        Some(word) => values.word(&key.key("to"), word, WORDS)?.unwrap_or(default.to),
+        Some(word) => values.word(&key.key("to"), word, AUDIT_WORDS)?.unwrap_or(default.to),
         None if path.is_some() => AuditTo::File,
         None => default.to,
     };

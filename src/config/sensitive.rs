@@ -118,7 +118,7 @@ fn list_password(value: &str) {
 }
 
 /// True for variables that describe the machine or user.
-fn describes_machine(name: &str) -> bool {
+pub(super) fn describes_machine(name: &str) -> bool {
     const NAMES: &[&str] = &[
         "APPDATA",
         "DISPLAY",

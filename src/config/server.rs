@@ -142,9 +142,12 @@ fn breaker(values: &Values<'_>, key: &KeyPath, raw: RawBreaker) -> Result<Breake
     })
 }
 
-const STARTS: &[(&str, Start)] = &[("eager", Start::Eager), ("lazy", Start::Lazy)];
+/// Values of `start`.
+pub(super) const STARTS: &[(&str, Start)] = &[("eager", Start::Eager), ("lazy", Start::Lazy)];
 
-const BINDINGS: &[(&str, Binding)] = &[("tool", Binding::Tool), ("server", Binding::Server), ("auto", Binding::Auto)];
+/// Values of `binding`.
+pub(super) const BINDINGS: &[(&str, Binding)] =
+    &[("tool", Binding::Tool), ("server", Binding::Server), ("auto", Binding::Auto)];
 
 /// Checks a name that becomes a folder in the virtual filesystem.
 fn check_name(values: &Values<'_>, key: &KeyPath, name: &str, what: &str, taken: &[&str]) -> Result<(), ConfigError> {

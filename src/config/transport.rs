@@ -39,13 +39,15 @@ pub(super) fn transport(values: &Values<'_>, key: &KeyPath, raw: RawServer) -> R
     }
 }
 
+/// A transport by name.
 #[derive(Clone, Copy)]
-enum Kind {
+pub(super) enum Kind {
     Stdio,
     Http(HttpKind),
 }
 
-const KINDS: &[(&str, Kind)] =
+/// Values of `transport`.
+pub(super) const KINDS: &[(&str, Kind)] =
     &[("stdio", Kind::Stdio), ("http", Kind::Http(HttpKind::Streamable)), ("sse", Kind::Http(HttpKind::Sse))];
 
 /// The transport given by name, also under other tools' names.

@@ -17,6 +17,16 @@ const SIZES: &[(&str, u64)] = &[
     ("GB", 1_000_000_000),
 ];
 
+/// Units of durations.
+pub(super) fn duration_units() -> Vec<&'static str> {
+    DURATIONS.iter().map(|(unit, _)| *unit).collect()
+}
+
+/// Units of sizes.
+pub(super) fn size_units() -> Vec<&'static str> {
+    SIZES.iter().map(|(unit, _)| *unit).collect()
+}
+
 /// Form of a duration, for errors.
 pub(super) const DURATION_FORM: &str = "write a number and ms, s, m or h, such as \"30s\", \"500ms\" or \"1m30s\"";
 

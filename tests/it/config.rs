@@ -185,9 +185,10 @@ fn the_file_is_looked_for_in_order() {
 
 const EXAMPLE: &str = include_str!("../../forge.toml.example");
 
-/// Uncomments settings: in the example and in the starter file they directly follow their `#`, prose follows a space.
+/// Uncomments settings: in the example and in the starter file they directly follow their `#`, prose follows a space, and
+/// directives to editors a colon.
 fn uncommented(text: &str) -> String {
-    let prose = |rest: &str| rest.is_empty() || rest.starts_with(' ');
+    let prose = |rest: &str| rest.is_empty() || rest.starts_with([' ', ':']);
     text.lines()
         .map(|line| line.strip_prefix('#').filter(|rest| !prose(rest)).unwrap_or(line).to_owned() + "\n")
         .collect()

@@ -14,6 +14,7 @@ const WRITE: &str = "FORGEFS_WRITE_DOCS";
 fn the_pages_are_what_the_tables_say() {
     is_current("docs/errors.md", &forgefs::error::documentation());
     is_current("docs/limits.md", &forgefs::limits::documentation());
+    is_current("docs/forge.schema.json", &forgefs::config::schema());
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! One `[servers.<name>]` entry to write.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 /// A server in terms of `forge.toml`. Texts are in its syntax, references included.
@@ -24,6 +25,8 @@ pub(super) struct Entry {
     pub(super) secrets: Vec<String>,
     /// Credentials behind variables.
     pub(super) hidden: Vec<String>,
+    /// Variables in place of credentials, with their values.
+    pub(super) variables: BTreeMap<String, String>,
     /// Required variables that are not set.
     pub(super) unset: Vec<String>,
     /// Position among all servers found.
@@ -52,10 +55,13 @@ impl Default for Transport {
 impl Entry {
     /// The entry's keys under its table header, without comments.
     pub(super) fn table(&self) -> String {
-        let mut out = format!("[servers.{}]\n", key(&self.name));
-        let mut line = |key: &str, value: String| {
-            let _infallible = writeln!(out, "{key} = {value}");
-        };
+        format!("[servers.{}]\n{}\n", key(&self.name), self.pairs().join("\n"))
+    }
+
+    /// The entry's keys with their values.
+    pub(super) fn pairs(&self) -> Vec<String> {
+        let mut pairs = Vec::new();
+        let mut line = |key: &str, value: String| pairs.push(format!("{key} = {value}"));
         if self.is_off() {
             line("enabled", "false".to_owned());
         }
@@ -90,7 +96,7 @@ impl Entry {
         }
         self.tools.iter().for_each(|(name, tools)| line(name, array(tools)));
         self.auth.iter().for_each(|(name, value)| line(&format!("auth.{name}"), value.clone()));
-        out
+        pairs
     }
 
     /// Merges the rules of the same server from another file, which never allow more: denied stays denied, disabled
@@ -167,7 +173,7 @@ fn turns(c: char) -> bool {
 }
 
 /// A TOML key.
-fn key(name: &str) -> String {
+pub(super) fn key(name: &str) -> String {
     let bare = !name.is_empty() && name.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-'));
     if bare { name.to_owned() } else { string(name) }
 }

@@ -30,6 +30,7 @@ pub(super) fn entry(found: &Found, credentials: Credentials<'_>, base: &Path) ->
     let mut translator = Translator { found, fields, scope, credentials, base, entry, named };
     translator.server()?;
     let mut entry = translator.entry;
+    entry.variables = translator.named;
     entry.notes.dedup();
     if credentials.leave_out {
         entry.notes.iter_mut().for_each(|note| *note = without(note, credentials.known));
@@ -332,7 +333,8 @@ fn is_this_gateway(command: &str, args: &[String]) -> bool {
     };
     let program = stem(command);
     let launcher = matches!(program.as_str(), "cargo" | "cmd" | "env" | "npx" | "sh" | "bash" | "sudo" | "wsl");
-    program == "forgefs" || (launcher && args.iter().any(|arg| stem(arg) == "forgefs"))
+    let is_sample = args.first().is_some_and(|arg| arg == "demo-server");
+    (program == "forgefs" && !is_sample) || (launcher && args.iter().any(|arg| stem(arg) == "forgefs"))
 }
 
 fn home_instead_of_tilde(path: &str) -> String {

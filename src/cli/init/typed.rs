@@ -1,0 +1,229 @@
+//! An entry from the words of a command line. Credentials among them become references to variables.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+use serde_json::{Map, Value, json};
+
+use super::credentials::{self, Credentials};
+use super::entry::{Entry, key};
+use super::places::Place;
+use super::read::Found;
+use super::spelling::Known;
+use super::translate;
+use crate::cli::clients::Host;
+use crate::config::Env;
+use crate::redact::sounds_secret;
+
+/// Fewest bytes of a variable's value that is replaced by a reference: a shorter one occurs by chance.
+const SHORTEST: usize = 8;
+
+/// Words of `forgefs add`.
+pub(in crate::cli) struct Words<'a> {
+    pub(in crate::cli) name: &'a str,
+    /// Program with its arguments; empty for a server on HTTP.
+    pub(in crate::cli) command: &'a [String],
+    pub(in crate::cli) url: Option<&'a str>,
+    /// `NAME=VALUE`, or `NAME` for a reference to the variable.
+    pub(in crate::cli) env: &'a [String],
+    /// `NAME: VALUE`.
+    pub(in crate::cli) headers: &'a [String],
+    pub(in crate::cli) cwd: Option<&'a Path>,
+    pub(in crate::cli) sse: bool,
+    pub(in crate::cli) description: Option<&'a str>,
+}
+
+/// Surroundings of the words.
+pub(in crate::cli) struct Surroundings<'a> {
+    /// The environment.
+    pub(in crate::cli) env: Env<'a>,
+    /// Its variables that hold credentials, with their values.
+    pub(in crate::cli) secrets: &'a [(String, String)],
+    /// The current folder.
+    pub(in crate::cli) cwd: &'a Path,
+    /// The file to write.
+    pub(in crate::cli) target: &'a Path,
+    /// Write credentials as they are.
+    pub(in crate::cli) in_clear: bool,
+}
+
+/// An entry to write, with what is to be said of it.
+pub(in crate::cli) struct Typed {
+    entry: Entry,
+}
+
+impl Typed {
+    /// Translates the words.
+    ///
+    /// # Errors
+    /// A mistake in them. Values, which may be credentials, are not repeated.
+    pub(in crate::cli) fn new(words: &Words<'_>, around: &Surroundings<'_>) -> Result<Self, String> {
+        let place =
+            Place { host: Host::Unknown, path: PathBuf::new(), project: Some(around.cwd.into()), is_shared: false };
+        let fields = fields(words, around)?;
+        let found = Found { place, name: words.name.to_owned(), fields, inputs: Vec::new(), disabled: false };
+        let base = around.target.parent().unwrap_or(around.cwd);
+        let nothing = Known::default();
+        let mut credentials = Credentials { env: around.env, leave_out: !around.in_clear, known: &nothing };
+        // A credential in one value must not be visible in another.
+        let first = translate::entry(&found, credentials, base)?;
+        let known = Known::new(first.hidden.iter());
+        credentials.known = &known;
+        let mut entry = translate::entry(&found, credentials, base)?;
+        entry.notes.retain(|note| !note.is_empty());
+        Ok(Self { entry })
+    }
+
+    /// The name as a TOML key.
+    pub(in crate::cli) fn key(&self) -> String {
+        key(&self.entry.name)
+    }
+
+    /// The entry's keys with their values, to write.
+    pub(in crate::cli) fn pairs(&self) -> Vec<String> {
+        self.entry.pairs()
+    }
+
+    /// The entry as a configuration of its own, enabled.
+    pub(in crate::cli) fn alone(&self) -> String {
+        Entry { unset: Vec::new(), ..self.entry.clone() }.table()
+    }
+
+    /// Variables that the entry refers to in place of given credentials, with their values.
+    pub(in crate::cli) fn variables(&self) -> &BTreeMap<String, String> {
+        &self.entry.variables
+    }
+
+    /// Variables that it refers to and that are not set. It is written as disabled then.
+    pub(in crate::cli) fn unset(&self) -> &[String] {
+        &self.entry.unset
+    }
+
+    /// Variables that hold credentials and that the entry refers to.
+    pub(in crate::cli) fn references(&self) -> Vec<String> {
+        let text = self.pairs().join("\n");
+        let names = text.split("${").skip(1).filter_map(|rest| rest.split(['}', ':']).next());
+        let is_secret = |name: &&str| sounds_secret(name) || self.variables().contains_key(*name);
+        let names: BTreeSet<&str> = names.filter(is_secret).collect();
+        names.into_iter().map(str::to_owned).collect()
+    }
+
+    /// Keys whose values are credentials in clear.
+    pub(in crate::cli) fn in_clear(&self) -> &[String] {
+        &self.entry.secrets
+    }
+
+    /// Remarks.
+    pub(in crate::cli) fn notes(&self) -> &[String] {
+        &self.entry.notes
+    }
+}
+
+/// The words in the form of hosts' files.
+fn fields(words: &Words<'_>, around: &Surroundings<'_>) -> Result<Map<String, Value>, String> {
+    let referring = |text: &str| referring(text, around);
+    let mut fields = Map::new();
+    match (words.command, words.url) {
+        ([program, args @ ..], None) => {
+            fields.insert("command".to_owned(), program.as_str().into());
+            fields.insert("args".to_owned(), args.iter().map(|arg| referring(arg)).collect());
+        }
+        ([], Some(url)) if url.contains("://") => {
+            fields.insert("url".to_owned(), referring(url).into());
+            fields.insert("type".to_owned(), if words.sse { "sse" } else { "http" }.into());
+        }
+        ([], Some(word)) => {
+            let name = words.name;
+            return Err(format!("`{word}` is not a URL; a command follows `--`: forgefs add {name} -- {word}"));
+        }
+        _ => return Err("a server is a command or a URL, not both".to_owned()),
+    }
+    let (env, headers) = (variables(words.env, around)?, headers(words.headers, around)?);
+    let on_http = words.url.is_some();
+    if on_http && !(env.is_empty() && words.cwd.is_none()) {
+        return Err(
+            "--env and --cwd are for a command; a server on HTTP takes its credentials from --header".to_owned()
+        );
+    }
+    if !on_http && (!headers.is_empty() || words.sse) {
+        return Err("--header and --sse are for a URL; a command takes its credentials from --env".to_owned());
+    }
+    if !env.is_empty() {
+        fields.insert("env".to_owned(), env.into());
+    }
+    if !headers.is_empty() {
+        fields.insert("headers".to_owned(), headers.into());
+    }
+    if let Some(cwd) = words.cwd {
+        let cwd = around.cwd.join(cwd);
+        let cwd = cwd.to_str().ok_or_else(|| format!("--cwd: {} is not Unicode", cwd.display()))?;
+        fields.insert("cwd".to_owned(), cwd.into());
+    }
+    if let Some(description) = words.description {
+        fields.insert("description".to_owned(), json!(description));
+    }
+    Ok(fields)
+}
+
+fn variables(given: &[String], around: &Surroundings<'_>) -> Result<Map<String, Value>, String> {
+    let mut variables = Map::new();
+    for text in given {
+        let (name, value) = match text.split_once('=') {
+            Some((name, value)) => (name, referring(value, around)),
+            None => (text.as_str(), format!("${{{text}}}")),
+        };
+        let is_name = !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
+        if !is_name || name.starts_with(|c: char| c.is_ascii_digit()) {
+            return Err("--env: give NAME=VALUE, or NAME for a variable of this environment".to_owned());
+        }
+        if variables.insert(name.to_owned(), value.into()).is_some() {
+            return Err(format!("--env: {name} is given twice"));
+        }
+    }
+    Ok(variables)
+}
+
+fn headers(given: &[String], around: &Surroundings<'_>) -> Result<Map<String, Value>, String> {
+    let mut headers = Map::new();
+    for text in given {
+        let (name, value) = text.split_once(':').unwrap_or_default();
+        let (name, value) = (name.trim(), value.trim());
+        if name.is_empty() || value.is_empty() {
+            return Err("--header: give 'NAME: VALUE', such as 'Authorization: Bearer ${TOKEN}'".to_owned());
+        }
+        if headers.insert(name.to_owned(), referring(value, around).into()).is_some() {
+            return Err(format!("--header: {name} is given twice"));
+        }
+    }
+    Ok(headers)
+}
+
+/// The text with references in place of values of variables: a shell has expanded `$TOKEN` before we see it.
+fn referring(text: &str, around: &Surroundings<'_>) -> String {
+    let mut text = text.to_owned();
+    if around.in_clear {
+        return text;
+    }
+    let mut secrets: Vec<_> = around.secrets.iter().filter(|(_, value)| value.len() >= SHORTEST).collect();
+    secrets.sort_by_key(|(_, value)| std::cmp::Reverse(value.len()));
+    for (name, value) in secrets {
+        text = text.replace(value, &format!("${{{name}}}"));
+    }
+    text
+}
+
+/// Words of a written server without the credentials among them.
+pub(in crate::cli) fn masked(words: &[&str]) -> Vec<String> {
+    let before = |index: usize| index.checked_sub(1).and_then(|before| words.get(before)).copied();
+    let mask = |(index, word): (usize, &&str)| {
+        let mut shown = (*word).to_owned();
+        for part in credentials::in_argument(before(index), word).into_iter().rev() {
+            // A reference is none.
+            if !part.value.contains("${") {
+                shown.replace_range(part.start..part.end, "[redacted]");
+            }
+        }
+        shown
+    };
+    words.iter().enumerate().map(mask).collect()
+}

@@ -1,0 +1,177 @@
+//! `forgefs add`: tries a server, shows what it offers, and writes it into the configuration.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Args, ValueEnum};
+
+use super::target::{self, Target};
+use super::tried::{Tried, Verdict};
+use crate::cli::init::{Surroundings, Typed, Words};
+use crate::cli::ui::Ui;
+use crate::cli::{Failure, Global};
+use crate::config::{Config, Edit, NewServer, process_env, secret_variables};
+
+#[derive(Args)]
+#[command(after_help = EXAMPLES)]
+pub(in crate::cli) struct AddArgs {
+    /// Name of the server: its tools appear under /NAME/
+    name: String,
+    /// URL of a server on HTTP
+    #[arg(required_unless_present = "command", conflicts_with = "command")]
+    url: Option<String>,
+    /// Program that is the server, with its arguments
+    #[arg(last = true)]
+    command: Vec<String>,
+    /// Variable of the program; NAME alone refers to the one of this environment; may be repeated
+    #[arg(long, short, value_name = "NAME[=VALUE]")]
+    env: Vec<String>,
+    /// Header of every request; may be repeated
+    #[arg(long, short = 'H', value_name = "NAME: VALUE")]
+    header: Vec<String>,
+    /// Working directory of the program
+    #[arg(long, value_name = "DIR")]
+    cwd: Option<PathBuf>,
+    /// Speak HTTP+SSE, the transport before Streamable HTTP
+    #[arg(long)]
+    sse: bool,
+    /// One line for `ls /`, in place of the server's own description
+    #[arg(long, value_name = "TEXT")]
+    description: Option<String>,
+    /// Calls that ask the user for approval: never, plan, writes or always
+    #[arg(long, value_enum)]
+    approval: Option<When>,
+    /// Write it without trying it
+    #[arg(long)]
+    no_check: bool,
+    /// Write credentials as they are, in place of references to variables
+    #[arg(long)]
+    in_clear: bool,
+    /// Ask nothing, on a terminal too
+    #[arg(long, short)]
+    yes: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum When {
+    Never,
+    Plan,
+    Writes,
+    Always,
+}
+
+impl When {
+    fn word(self) -> &'static str {
+        match self {
+            Self::Never => "never",
+            Self::Plan => "plan",
+            Self::Writes => "writes",
+            Self::Always => "always",
+        }
+    }
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  forgefs add files -- npx -y @modelcontextprotocol/server-filesystem .
+  forgefs add github https://api.githubcopilot.com/mcp/ -H \"Authorization: Bearer $GITHUB_TOKEN\"
+  forgefs add sentry https://mcp.sentry.dev/mcp        then log in: forgefs auth login sentry
+
+The server is started or reached, and its tools are shown, before anything is written: one that does
+not answer is not. A credential becomes a reference such as ${GITHUB_TOKEN} to a variable.";
+
+pub(in crate::cli) async fn add(global: &Global, args: AddArgs, ui: Ui) -> Result<ExitCode, Failure> {
+    let target = Target::any(global);
+    let typed = typed(&args, &target)?;
+    let mut pairs = typed.pairs();
+    pairs.extend(args.approval.map(|when| format!("approval = \"{}\"", when.word())));
+    let comments = match typed.unset() {
+        [] => Vec::new(),
+        unset => vec![format!("Export {}, then `forgefs enable {}`.", unset.join(", "), args.name)],
+    };
+    let new = NewServer { name: &args.name, key: &typed.key(), comments: &comments, pairs: &pairs };
+    // First, so that nothing is started for a file that cannot be edited.
+    drop(Edit::parse(target.path(), &target.text()?)?.with(&new)?);
+    let config = alone(&typed, &target, args.no_check)?;
+    let is_asked = ui.is_interactive() && !args.yes;
+    if let Some(config) = config {
+        if ui.is_interactive() {
+            ui.note(&format!("trying {}; the first start of a server may take a while", args.name));
+        }
+        match Tried::new(global, &args.name, config).await?.tell(ui) {
+            Verdict::Answers => {}
+            Verdict::Interrupted => return Ok(ExitCode::from(130)),
+            Verdict::Failed(failure) => return Err(failure),
+        }
+        if is_asked && !ui.asks(&format!("Write {} to {}?", args.name, target.shown())) {
+            ui.note("nothing was written");
+            return Ok(ExitCode::from(1));
+        }
+    }
+    let backup = target.edit(|edit| edit.with(&new).map(Some))?;
+    report(&args, &typed, &target, ui);
+    target::tell_backup(backup.as_deref(), ui);
+    Ok(ExitCode::SUCCESS)
+}
+
+fn typed(args: &AddArgs, target: &Target) -> Result<Typed, Failure> {
+    let words = Words {
+        name: &args.name,
+        command: &args.command,
+        url: args.url.as_deref(),
+        env: &args.env,
+        headers: &args.header,
+        cwd: args.cwd.as_deref(),
+        sse: args.sse,
+        description: args.description.as_deref(),
+    };
+    let around = Surroundings {
+        env: &process_env,
+        secrets: &secret_variables(),
+        cwd: &std::env::current_dir().unwrap_or_default(),
+        target: target.path(),
+        in_clear: args.in_clear,
+    };
+    Typed::new(&words, &around).map_err(Failure::usage)
+}
+
+/// The entry as a configuration of its own. Without a check, `None`, and its variables may be unset.
+fn alone(typed: &Typed, target: &Target, unchecked: bool) -> Result<Option<Config>, Failure> {
+    let known = |name: &str| typed.variables().get(name).cloned().or_else(|| process_env(name));
+    let lenient = |name: &str| known(name).or_else(|| unchecked.then(|| "unset".to_owned()));
+    match Config::parse(&typed.alone(), target.path(), &lenient) {
+        Ok(_) if unchecked => Ok(None),
+        Ok(config) => Ok(Some(config)),
+        Err(error) => {
+            let key = if error.key.is_empty() { String::new() } else { format!("{}: ", error.key) };
+            let failure = Failure::usage(format!("{key}{}; nothing was written", error.message));
+            Err(match error.hint {
+                Some(hint) => failure.hint(&hint),
+                None => failure,
+            })
+        }
+    }
+}
+
+fn report(args: &AddArgs, typed: &Typed, target: &Target, ui: Ui) {
+    typed.notes().iter().for_each(|note| ui.note(&format!("note: {note}")));
+    for key in typed.in_clear() {
+        ui.note(&format!("warning: {key} is a credential in plain text; keep the file out of version control"));
+    }
+    let (name, file) = (&args.name, target.shown());
+    match typed.unset() {
+        [] => ui.note(&format!("added {name} to {file}; {}", target::RELOAD)),
+        unset => {
+            let list = unset.join(", ");
+            ui.note(&format!(
+                "added {name} to {file}, disabled: it refers to {list}, not set here, in place of a credential\n\
+                 export {list} where forgefs is started, then `forgefs enable {name}`"
+            ));
+        }
+    }
+    let mut set = typed.references();
+    set.retain(|name| !typed.unset().contains(name));
+    if !set.is_empty() {
+        ui.note(&format!("it refers to {}: the environment that starts forgefs must have it", set.join(", ")));
+    }
+}

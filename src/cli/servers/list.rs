@@ -1,0 +1,129 @@
+//! `forgefs list`: the servers of the configuration, as they are written.
+
+use std::process::ExitCode;
+
+use clap::Args;
+use serde_json::{Value, json};
+use toml::Value as Toml;
+
+use super::target::Target;
+use crate::cli::init::masked;
+use crate::cli::shapes::{self, Format};
+use crate::cli::ui::Ui;
+use crate::cli::{Failure, Global, SETTLE};
+use crate::config::{Config, Edit, process_env};
+use crate::people;
+
+#[derive(Args)]
+pub(in crate::cli) struct ListArgs {
+    /// Start or reach each server, and show its state
+    #[arg(long)]
+    check: bool,
+    #[command(flatten)]
+    pub(in crate::cli) format: Format,
+}
+
+pub(in crate::cli) async fn list(global: &Global, args: ListArgs, ui: Ui) -> Result<ExitCode, Failure> {
+    let target = Target::existing(global)?;
+    let text = target.text()?;
+    let edit = Edit::parse(target.path(), &text)?;
+    let mut servers: Vec<Listed> = edit.servers().map(|(name, entry)| Listed::new(name, entry)).collect();
+    let config = Config::parse(&text, target.path(), &process_env);
+    let exit = match (&config, args.check) {
+        (Err(error), _) => {
+            ui.note(&format!("warning: this configuration is not valid: {error}"));
+            2
+        }
+        (Ok(_), false) => 0,
+        (Ok(config), true) => check(global, config.clone(), &mut servers).await?,
+    };
+    if args.format.json {
+        let servers: Vec<Value> = servers.iter().map(Listed::json).collect();
+        shapes::print(json!({ "config": target.shown(), "servers": servers }), ui);
+        return Ok(ExitCode::from(exit));
+    }
+    let width = servers.iter().map(|server| server.name.chars().count()).max().unwrap_or_default().min(32);
+    for server in &servers {
+        ui.out(&server.line(width));
+    }
+    if servers.is_empty() {
+        ui.note(&format!("no server is configured in {}; `forgefs add` adds one", target.shown()));
+    }
+    Ok(ExitCode::from(exit))
+}
+
+/// Fills in the servers' states; the exit code.
+async fn check(global: &Global, config: Config, servers: &mut [Listed]) -> Result<u8, Failure> {
+    let gateway = global.alone(config)?;
+    gateway.settle(SETTLE).await;
+    let catalog = gateway.catalog();
+    let mut exit = 0;
+    for entry in catalog.servers() {
+        if let Some(server) = servers.iter_mut().find(|server| server.name == entry.name) {
+            server.state = Some((entry.state.word(), entry.describe(), entry.stubs.tools.len()));
+        }
+        if matches!(entry.state.word(), "failed" | "needs_login") {
+            exit = 3;
+        }
+    }
+    Ok(exit)
+}
+
+/// A server as it is written, without credentials.
+struct Listed {
+    name: String,
+    enabled: bool,
+    transport: &'static str,
+    /// URL, or program and arguments.
+    words: Vec<String>,
+    /// One word, a description, and the number of tools.
+    state: Option<(&'static str, String, usize)>,
+}
+
+impl Listed {
+    fn new(name: &str, entry: &Toml) -> Self {
+        let text = |key: &str| entry.get(key).and_then(Toml::as_str);
+        let transport = match (text("transport"), text("url").is_some()) {
+            (Some("sse"), _) => "sse",
+            (Some("http"), _) | (None, true) => "http",
+            _ => "stdio",
+        };
+        let args = entry.get("args").and_then(Toml::as_array).into_iter().flatten().filter_map(Toml::as_str);
+        let words: Vec<&str> = text("url").or(text("command")).into_iter().chain(args).collect();
+        Self {
+            name: name.to_owned(),
+            enabled: entry.get("enabled").and_then(Toml::as_bool).unwrap_or(true),
+            transport,
+            words: masked(&words),
+            state: None,
+        }
+    }
+
+    fn line(&self, width: usize) -> String {
+        let name = people::line(&self.name);
+        let state = match (&self.state, self.enabled) {
+            (Some((word, described, tools)), true) if *word == "ready" => format!("{described}, {tools} tools"),
+            (Some((_, described, _)), true) => people::line(described).into_owned(),
+            (None, true) => "enabled".to_owned(),
+            (_, false) => "disabled".to_owned(),
+        };
+        let words: Vec<_> = self.words.iter().map(|word| people::line(word)).collect();
+        format!("{name:<width$}  {:<5}  {state:<8}  {}", self.transport, words.join(" ")).trim_end().to_owned()
+    }
+
+    fn json(&self) -> Value {
+        let (state, detail, tools) = match &self.state {
+            Some((word, detail, tools)) => (Some(*word), Some(detail), Some(*tools)),
+            None => (None, None, None),
+        };
+        json!({
+            "name": self.name,
+            "enabled": self.enabled,
+            "transport": self.transport,
+            "words": self.words,
+            "state": state,
+            "detail": detail,
+            "tools": tools,
+        })
+    }
+}

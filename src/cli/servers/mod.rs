@@ -1,0 +1,51 @@
+//! `forgefs add`, `remove`, `enable`, `disable` and `list`: the servers of the configuration file.
+
+mod add;
+mod list;
+mod target;
+mod tried;
+
+use std::process::ExitCode;
+
+use clap::Args;
+
+use super::ui::Ui;
+use super::{Failure, Global};
+use target::Target;
+
+pub(super) use add::{AddArgs, add};
+pub(super) use list::{ListArgs, list};
+
+#[derive(Args)]
+pub(super) struct NameArgs {
+    /// Name of the server
+    name: String,
+}
+
+pub(super) fn remove(global: &Global, args: &NameArgs, ui: Ui) -> Result<ExitCode, Failure> {
+    let (name, target) = (&args.name, Target::existing(global)?);
+    let backup = target.edit(|edit| edit.without(name).map(Some))?;
+    ui.note(&format!("removed {name} from {}", target.shown()));
+    target::tell_backup(backup.as_deref(), ui);
+    Ok(ExitCode::SUCCESS)
+}
+
+pub(super) fn switch(global: &Global, args: &NameArgs, on: bool, ui: Ui) -> Result<ExitCode, Failure> {
+    let (name, target) = (&args.name, Target::existing(global)?);
+    let is_edited = std::cell::Cell::new(false);
+    let backup = target.edit(|edit| {
+        let text = edit.switched(name, on)?;
+        is_edited.set(text.is_some());
+        Ok(text)
+    })?;
+    let (word, file) = (if on { "enabled" } else { "disabled" }, target.shown());
+    match is_edited.get() {
+        true => ui.note(&format!("{word} {name} in {file}")),
+        false => ui.note(&format!("{name} is {word} in {file} already; nothing was changed")),
+    }
+    target::tell_backup(backup.as_deref(), ui);
+    if on && is_edited.get() {
+        ui.note(target::RELOAD);
+    }
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,160 @@
+//! A server on trial: connected and listed as the gateway does it, and shown.
+
+use std::fmt::Write as _;
+use std::sync::Arc;
+use std::time::Duration;
+
+use stubgen::{Annotations, ToolStub};
+
+use crate::cli::ui::Ui;
+use crate::cli::{Failure, Global, SETTLE, signals};
+use crate::config::{Config, Transport};
+use crate::gateway::Gateway;
+use crate::manifest::{ServerEntry, ServerState};
+use crate::people;
+use crate::redact::{Outgoing as _, Results, Surface};
+use crate::text::head;
+
+/// Least timeout of the first start: a launcher such as npx downloads the server then.
+const FIRST_START: Duration = Duration::from_secs(180);
+/// Most tools that are listed, and most bytes of what one does.
+const MOST: usize = 40;
+const SUMMARY: usize = 80;
+/// Most lines of its stderr in an error.
+const STDERR: usize = 8;
+
+/// A server with the gateway that runs it.
+pub(super) struct Tried {
+    gateway: Gateway,
+    name: String,
+    is_interrupted: bool,
+}
+
+/// Outcome of the trial.
+pub(super) enum Verdict {
+    /// It answers, or asks for a login.
+    Answers,
+    /// It does not answer.
+    Failed(Failure),
+    /// The operator ended the trial.
+    Interrupted,
+}
+
+impl Tried {
+    /// Starts a gateway with this server alone, and waits until it is listed or has failed.
+    pub(super) async fn new(global: &Global, name: &str, mut config: Config) -> Result<Self, Failure> {
+        // What is not written yet leaves nothing behind.
+        config.manifest.cache = None;
+        for server in config.servers.values_mut() {
+            server.connect_timeout = server.connect_timeout.max(FIRST_START);
+        }
+        let gateway = global.alone(config)?;
+        let is_interrupted = tokio::select! {
+            _ = gateway.settle(SETTLE) => false,
+            () = signals::interrupted() => true,
+        };
+        Ok(Self { gateway, name: name.to_owned(), is_interrupted })
+    }
+
+    /// Shows what the server offers, and what it may do by its own account.
+    pub(super) fn tell(&self, ui: Ui) -> Verdict {
+        if self.is_interrupted {
+            return Verdict::Interrupted;
+        }
+        let catalog = self.gateway.catalog();
+        let Some(server) = catalog.servers().first() else { return Verdict::Failed(self.failed("it is gone", None)) };
+        match &server.state {
+            ServerState::Ready { protocol } => {
+                ui.out(&self.offers(server, protocol).redacted(Surface::Answer(Results::Secrets)));
+                Verdict::Answers
+            }
+            ServerState::NeedsLogin { command } => {
+                ui.out(&format!("{} answers, and wants a login before it lists its tools: {command}", self.name));
+                Verdict::Answers
+            }
+            ServerState::Failed { reason } => Verdict::Failed(self.failed(reason, server.stderr())),
+            other => Verdict::Failed(self.failed(&other.describe(), server.stderr())),
+        }
+    }
+
+    fn failed(&self, state: &str, stderr: Option<String>) -> Failure {
+        let mut message = format!("{} does not answer, nothing was written: {state}", self.name);
+        let lines: Vec<&str> = stderr.as_deref().unwrap_or_default().lines().collect();
+        // The last lines, which the error may have already.
+        for line in lines.iter().skip(lines.len().saturating_sub(STDERR)).filter(|line| !state.contains(**line)) {
+            let _ = write!(message, "\n  its stderr: {}", people::line(line));
+        }
+        let message = message.redacted(Surface::Error);
+        Failure { exit: 3, ..Failure::usage(message) }.hint("--no-check writes it all the same")
+    }
+
+    fn offers(&self, server: &Arc<ServerEntry>, protocol: &str) -> String {
+        let (stubs, offers) = (&server.stubs, &server.offers);
+        let mut text = format!(
+            "{}: tools {}, resources {}, prompts {} (protocol {})\n",
+            self.name,
+            stubs.tools.len(),
+            offers.resources.len() + offers.templates.len(),
+            offers.prompts.len(),
+            people::line(protocol),
+        );
+        let width =
+            stubs.tools.iter().take(MOST).map(|tool| tool.name.chars().count()).max().unwrap_or_default().min(40);
+        for tool in stubs.tools.iter().take(MOST) {
+            let (word, name) = (effect(tool.annotations).word(), people::line(&tool.name));
+            let summary = head(&tool.summary, SUMMARY);
+            let more = if summary.len() < tool.summary.len() { "…" } else { "" };
+            let _ = writeln!(text, "  {word:<11}  {name:<width$}  {}{more}", people::line(summary));
+        }
+        if stubs.tools.len() > MOST {
+            let _ = writeln!(text, "  and {} more", stubs.tools.len() - MOST);
+        }
+        text.push_str(&self.powers(&stubs.tools));
+        text
+    }
+
+    /// Summary of what it may do.
+    fn powers(&self, tools: &[ToolStub]) -> String {
+        let count = |wanted: Effect| tools.iter().filter(|tool| effect(tool.annotations) == wanted).count();
+        let [reads, writes, destroys, unsaid] =
+            [Effect::Reads, Effect::Writes, Effect::Destroys, Effect::Unsaid].map(count);
+        let place = match self.gateway.config().servers.get(&self.name).map(|server| &server.transport) {
+            Some(Transport::Http { url, .. }) => format!("arguments of its tools are sent to {url}"),
+            _ => "it runs as a program of yours, with your rights, outside the sandbox of scripts".to_owned(),
+        };
+        let place = place.redacted(Surface::Answer(Results::Secrets));
+        format!(
+            "By its own account: read-only {reads}, writing {writes}, destructive {destroys}, no word {unsaid}.\n\
+             What it may do: {place}.\n"
+        )
+    }
+}
+
+/// Effect of a tool by its annotations, which are claims.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Effect {
+    Reads,
+    Writes,
+    Destroys,
+    Unsaid,
+}
+
+impl Effect {
+    fn word(self) -> &'static str {
+        match self {
+            Self::Reads => "read-only",
+            Self::Writes => "writes",
+            Self::Destroys => "destructive",
+            Self::Unsaid => "no word",
+        }
+    }
+}
+
+fn effect(annotations: Annotations) -> Effect {
+    match (annotations.read_only, annotations.destructive) {
+        (Some(true), _) => Effect::Reads,
+        (_, Some(true)) => Effect::Destroys,
+        (Some(false), _) | (_, Some(false)) => Effect::Writes,
+        (None, None) => Effect::Unsaid,
+    }
+}

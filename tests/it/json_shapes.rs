@@ -1,0 +1,110 @@
+//! `--json`: every command prints the shape that docs/json.md shows, and its errors are JSON too.
+
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+
+use crate::client::{Fence, Output};
+use crate::faulty::samples;
+
+const PAGE: &str = include_str!("../../docs/json.md");
+
+/// Examples of the page: the words of the command, and the object.
+fn examples() -> Vec<(Vec<&'static str>, Value)> {
+    let blocks = PAGE.split("```json ").skip(1).map(|block| block.split("```").next().unwrap_or_default());
+    let examples = blocks.map(|block| {
+        let (words, text) = block.split_once('\n').expect("a line with the command");
+        let value = serde_json::from_str(text).unwrap_or_else(|error| panic!("{words}: {error}"));
+        (words.split(' ').collect(), value)
+    });
+    examples.collect()
+}
+
+/// Paths of all keys of a value.
+fn keys(value: &Value, path: &str, found: &mut BTreeSet<String>) {
+    match value {
+        Value::Object(object) => object.iter().for_each(|(key, value)| {
+            found.insert(format!("{path}.{key}"));
+            keys(value, &format!("{path}.{key}"), found);
+        }),
+        Value::Array(items) => items.iter().for_each(|item| keys(item, &format!("{path}[]"), found)),
+        _ => {}
+    }
+}
+
+fn shape(value: &Value) -> BTreeSet<String> {
+    let mut found = BTreeSet::new();
+    keys(value, "", &mut found);
+    found
+}
+
+/// The one object on standard output.
+fn object(output: &Output) -> Value {
+    serde_json::from_str(&output.stdout).unwrap_or_else(|error| panic!("{error}: {output:?}"))
+}
+
+/// The sample servers, and one on HTTP that is switched off.
+fn fence() -> Fence {
+    let fence = Fence::new();
+    fence.write(
+        "forge.toml",
+        &format!("{}\n[servers.web]\nenabled = false\nurl = \"https://example.com/mcp\"\n", samples()),
+    );
+    fence
+}
+
+#[test]
+fn every_command_prints_the_shape_that_the_page_shows() {
+    let fence = fence();
+    let mut seen = Vec::new();
+    for (words, shown) in examples() {
+        if words == ["error"] {
+            continue;
+        }
+        let output = fence.run([&words[..], &["--json"]].concat()).success();
+        let printed = object(&output);
+        assert_eq!(printed["ok"], true, "{words:?}");
+        // Warnings are texts, and there may be none.
+        assert_eq!(shape(&printed), shape(&shown), "{words:?}: {printed:#}");
+        seen.push(words[0]);
+    }
+    seen.dedup();
+    assert_eq!(seen, ["list", "ls", "cat", "search", "doctor", "auth"]);
+    for (words, first) in [
+        (&["ls", "/tickets/get_ticket.pyi", "--json"][..], "/tickets/get_ticket.pyi"),
+        (&["ls", "/tickets/README.md", "--json"], "/tickets/README.md"),
+        (&["ls", "/web", "--json"], ""),
+    ] {
+        let printed = object(&fence.run(words).success());
+        assert_eq!(printed["entries"][0]["path"].as_str().unwrap_or_default(), first, "{words:?}");
+    }
+}
+
+#[test]
+fn an_error_is_an_object_as_well() {
+    let (_, shown) = examples().into_iter().find(|(words, _)| words == &["error"]).expect("the shape of errors");
+    let fence = fence();
+    let empty = Fence::new();
+    empty.write("broken.toml", "[servers.a]\ncomand = 1\n");
+    let cases: &[(&Fence, &[&str], i32, &str)] = &[
+        (&empty, &["ls", "--json"], 2, "there is no forge.toml"),
+        (&empty, &["list", "--json"], 2, "there is no forge.toml"),
+        (&empty, &["--config", "broken.toml", "doctor", "--json"], 2, "servers.a.comand"),
+        (&empty, &["run", "nowhere.js", "--json"], 2, "nowhere.js"),
+        (&fence, &["ls", "/nowhere", "--json"], 1, "there is no /nowhere"),
+        (&fence, &["cat", "/tickets/nothing.pyi", "--json"], 1, "nothing"),
+        (&fence, &["search", " ", "--json"], 1, "needs words"),
+        (&fence, &["search", "--json", "--no-such-option"], 2, "--no-such-option"),
+        (&fence, &["auth", "status", "nobody", "--json"], 2, "no server is called `nobody`"),
+        (&fence, &["audit", "show", "nothing", "--json"], 2, "no record"),
+        (&fence, &["ls", "--json", "--engine", "v9"], 2, "no JavaScript engine"),
+    ];
+    for (fence, words, code, says) in cases {
+        let output = fence.run(*words);
+        let printed = object(&output);
+        assert_eq!(output.code, Some(*code), "{words:?}: {output:?}");
+        assert_eq!(shape(&printed), shape(&shown), "{words:?}: {printed}");
+        assert_eq!(printed["error"]["exit"], *code, "{words:?}");
+        assert!(printed["error"]["message"].as_str().is_some_and(|text| text.contains(says)), "{words:?}: {printed}");
+    }
+}
