@@ -35,7 +35,7 @@ async fn main() {
     let session = gateway.open_session(Principal::local());
     let mut rows = vec![["milliseconds a check", "median", "p99"].map(str::to_owned).to_vec()];
     for (name, language, block) in SCRIPTS {
-        for lines in [100, 1000] {
+        for lines in [100, 500] {
             let code: String = (0..lines / BLOCK).map(block).collect();
             let mut times: Vec<Duration> = Vec::new();
             for _ in 0..WARM_UP + rounds() {

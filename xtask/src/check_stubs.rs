@@ -181,17 +181,14 @@ impl Checkers {
         Ok(rows)
     }
 
-    /// The files for people's editors: `tools` and `forge` in both languages.
+    /// The files for people's editors: `tools` and `forge` in both languages. mypy takes minutes for one file with every tool
+    /// of the corpus.
     fn check_editors(&self) -> anyhow::Result<Vec<Row>> {
         let mut rows = Vec::new();
         if let Some(mut ruff) = self.python("ruff") {
             ruff.args(["format", "--check", "--isolated", "--no-cache", "--no-respect-gitignore"]);
             ruff.args(["editors/tools.pyi", "editors/forge.pyi"]);
             rows.push(self.count("ruff format on editors", "Would reformat", 2, &mut ruff)?);
-        }
-        if let Some(mut mypy) = self.python("mypy") {
-            mypy.args(["--strict", "--namespace-packages", "--explicit-package-bases", "--config-file="]);
-            rows.push(self.count("mypy on editors", ": error:", 1, mypy.arg("editors/tools.pyi"))?);
         }
         if let Some(mut ty) = self.python("ty") {
             ty.args(["check", "--output-format", "concise", "--no-progress", "--no-respect-ignore-files"]);
