@@ -115,7 +115,7 @@ impl Catalog {
                     self.nested(Node::Server(position), depth - 1, "  ", counts, lines, meter)?;
                 }
                 if self.servers.is_empty() {
-                    lines.push("no servers are configured: add one to forge.toml");
+                    lines.push("no servers are configured: `forgefs add` adds one");
                 }
             }
             Node::Server(_) | Node::Category(..) => {

@@ -442,7 +442,7 @@ fn tool_file(entry: &ServerEntry, server: usize, segment: &str) -> Option<Node> 
     };
     let lower = segment.to_ascii_lowercase();
     let suffixed = View::ALL.iter().find_map(|(suffix, view)| {
-        let name = lower.strip_suffix(suffix).and(segment.get(..segment.len() - suffix.len()))?;
+        let name = segment.get(..lower.strip_suffix(suffix)?.len())?;
         Some(Node::Tool(server, position(name)?, *view))
     });
     suffixed.or_else(|| Some(Node::Tool(server, position(segment)?, View::Pyi)))

@@ -52,10 +52,10 @@ struct Connector<'a> {
     home: Option<PathBuf>,
     /// The configuration in use, or the one to make.
     config: Option<PathBuf>,
-    /// Path of this executable.
+    /// Command that starts the gateway.
     program: String,
     /// Its arguments.
-    serve: Vec<String>,
+    args_of_program: Vec<String>,
     ui: Ui,
 }
 
@@ -89,12 +89,18 @@ pub(super) fn connect(global: &Global, args: &ConnectArgs, ui: Ui) -> Result<Exi
     let home = home(&process_env);
     let default = home.as_ref().map(|home| home.join(".config/forgefs/forge.toml"));
     let config = Config::find(global.config.as_deref(), &process_env, &cwd)?.map(|config| cwd.join(config));
-    if config.is_none() && !args.undo && !args.import {
-        ui.note("note: there is no forge.toml yet; `forgefs init` writes one");
-    }
-    let config = config.or_else(|| default.clone().filter(|_| args.import));
-    let serve = serve(config.as_deref(), default.as_deref())?;
-    let connector = Connector { args, home, config, program: program()?, serve, ui };
+    let config = match (config, default) {
+        (None, Some(default)) => {
+            if !args.undo && !args.import {
+                ui.note(&format!("note: there is no {} yet; `forgefs add` makes it", default.display()));
+            }
+            Some(default)
+        }
+        (config, _) => config,
+    };
+    let (program, mut args_of_program) = program()?;
+    args_of_program.extend(serve(config.as_deref())?);
+    let connector = Connector { args, home, config, program, args_of_program, ui };
     if args.clients.is_empty() {
         let names: Vec<&str> = found.iter().map(|(client, _)| client.name).collect();
         ui.note(&format!("found: {}", names.join(", ")));
@@ -113,7 +119,7 @@ pub(super) fn connect(global: &Global, args: &ConnectArgs, ui: Ui) -> Result<Exi
 impl Connector<'_> {
     /// Adds ForgeFS to a client's file.
     fn connect(&self, client: &Client, located: &Located) -> Outcome {
-        let entry = document::entry(client, &self.program, &self.serve);
+        let entry = document::entry(client, &self.program, &self.args_of_program);
         let by_hand = |problem: String| {
             let outcome = self.fail(client, &located.path, &problem);
             self.paste(client, &located.path, &entry);
@@ -153,6 +159,10 @@ impl Connector<'_> {
                     let kept = backup.map(|backup| format!("the old file is {}", self.show(&backup)));
                     let kept = kept.unwrap_or_else(|| "the file is new".to_owned());
                     self.ui.note(&format!("{}: connected in {}; {kept}", client.name, self.show(plan.path())));
+                    if !self.args.import && plan.has_others() {
+                        let others = "its other servers are still its own; `--import` moves them behind ForgeFS";
+                        self.ui.note(&format!("{}: {others}", client.name));
+                    }
                     return Outcome::Written;
                 }
                 Err(error) if error.kind() == ErrorKind::ResourceBusy => {}
@@ -286,22 +296,37 @@ impl TakeOver {
     }
 }
 
-/// Absolute path of this executable, as text for a client's file.
-fn program() -> Result<String, Failure> {
+/// Command that starts this executable, as text for a client's file, and its first arguments: its absolute path; npx or
+/// uvx if it is in their cache, which may be emptied at any time.
+fn program() -> Result<(String, Vec<String>), Failure> {
     let path = std::env::current_exe().map_err(|error| Failure::internal(format!("this executable: {error}")))?;
     if !path.exists() {
         return Err(Failure::internal(format!("this executable was replaced: {} is gone", path.display())));
     }
-    text(&path)
+    Ok(match launcher(&path) {
+        Some((launcher, args)) => (launcher.to_owned(), args.iter().map(|arg| (*arg).to_owned()).collect()),
+        None => (text(&path)?, Vec::new()),
+    })
 }
 
-/// Arguments of the gateway. The user's configuration needs no name, unless only the variables of this shell lead to it.
-fn serve(config: Option<&Path>, default: Option<&Path>) -> Result<Vec<String>, Failure> {
-    let folder = process_env("XDG_CONFIG_HOME").filter(|folder| !folder.is_empty());
-    let is_usual =
-        folder.is_none_or(|folder| default.and_then(|file| file.ancestors().nth(2)) == Some(Path::new(&folder)));
-    let named = config.filter(|config| !is_usual || Some(*config) != default);
-    let named = named.map(text).transpose()?.map(|config| ["--config".to_owned(), config]);
+/// The command that installed an executable into a cache, and its arguments.
+fn launcher(executable: &Path) -> Option<(&'static str, &'static [&'static str])> {
+    let parts: Vec<_> = executable.components().filter_map(|part| part.as_os_str().to_str()).collect();
+    let is_uv =
+        |pair: &[&str]| pair[0] == "uv" && (pair[1].starts_with("archive-v") || pair[1].starts_with("environments-v"));
+    if parts.contains(&"_npx") {
+        Some(("npx", &["-y", "forgefs"]))
+    } else if parts.windows(2).any(is_uv) {
+        Some(("uvx", &["forgefs"]))
+    } else {
+        None
+    }
+}
+
+/// Arguments of the gateway. The configuration is always named: a client may start it in a folder that has a `forge.toml`
+/// of its own, whose servers would be started.
+fn serve(config: Option<&Path>) -> Result<Vec<String>, Failure> {
+    let named = config.map(text).transpose()?.map(|config| ["--config".to_owned(), config]);
     Ok(["serve".to_owned()].into_iter().chain(named.into_iter().flatten()).collect())
 }
 

@@ -55,7 +55,7 @@ pub(super) fn init(global: &Global, args: &InitArgs, ui: Ui) -> Result<ExitCode,
     let refused = |error: InitError| Failure::usage(error.to_string());
     let Some(files) = &args.import else {
         write(path, args.force).map_err(refused)?;
-        ui.note(&format!("wrote {}; `forgefs doctor` checks it", path.display()));
+        ui.note(&format!("wrote {}; `forgefs add` adds servers, `forgefs connect` connects clients", path.display()));
         return Ok(ExitCode::SUCCESS);
     };
     // First, so that there is no report of a file that is not written.
@@ -94,7 +94,10 @@ fn report(imported: &Imported, path: &Path, ui: Ui) {
         let count = imported.secrets;
         ui.note(&format!("warning: credentials in plain text in {file}: {count}; keep it out of version control"));
     }
-    ui.note(&format!("servers written to {file}: {}; `forgefs doctor` checks them", imported.count));
+    ui.note(&format!(
+        "servers written to {file}: {}; `forgefs doctor` checks them, `forgefs connect` connects clients",
+        imported.count
+    ));
 }
 
 /// Servers of one client's file, to be moved into `forge.toml`.

@@ -33,7 +33,7 @@ use crate::broker::Approver;
 use crate::config::{Config, ConfigError, Start, process_env};
 use crate::error::Error;
 use crate::gateway::{Gateway, Options};
-use crate::manifest::ServerEntry;
+use crate::manifest::{ServerEntry, ServerState};
 use crate::memory;
 use crate::panics;
 use crate::people;
@@ -90,10 +90,22 @@ struct Global {
 enum Command {
     /// Serve MCP on stdin and stdout (the default)
     Serve,
-    /// Run a script: its value on stdout, captured output on stderr
-    Run(run::RunArgs),
-    /// Find what is wrong with scripts, and what they may do, without running them
-    Check(check::CheckArgs),
+    /// Try a server, and write it into the configuration
+    Add(servers::AddArgs),
+    /// Connect MCP clients on this machine: Claude, Codex, Cursor, VS Code and others
+    Connect(connect::ConnectArgs),
+    /// List the servers of the configuration
+    List(servers::ListArgs),
+    /// Switch a server on
+    Enable(servers::NameArgs),
+    /// Switch a server off, and keep its entry
+    Disable(servers::NameArgs),
+    /// Remove a server from the configuration
+    Remove(servers::NameArgs),
+    /// Check configuration, servers and sandbox
+    Doctor(doctor::DoctorArgs),
+    /// Walk through ForgeFS with a built-in sample server; needs no network and no configuration
+    Demo(demo::DemoArgs),
     /// List servers, categories or tools
     Ls(browse::LsArgs),
     /// Read stubs and documentation
@@ -102,32 +114,20 @@ enum Command {
     Search(browse::SearchArgs),
     /// Call one tool
     Call(call::CallArgs),
+    /// Run a script: its value on stdout, captured output on stderr
+    Run(run::RunArgs),
+    /// Find what is wrong with scripts, and what they may do, without running them
+    Check(check::CheckArgs),
     /// Write or check the stub tree
     Stubs(stubs::StubsArgs),
-    /// Log in to servers on HTTP, see and end logins
-    Auth(auth::AuthArgs),
-    /// Try a server, and write it into the configuration
-    Add(servers::AddArgs),
-    /// Remove a server from the configuration
-    Remove(servers::NameArgs),
-    /// Switch a server on
-    Enable(servers::NameArgs),
-    /// Switch a server off, and keep its entry
-    Disable(servers::NameArgs),
-    /// List the servers of the configuration
-    List(servers::ListArgs),
-    /// Have running gateways apply an edited forge.toml
-    Reload,
-    /// Check configuration, servers and sandbox
-    Doctor(doctor::DoctorArgs),
     /// Show executions, their calls, and the stubs read before
     Audit(audit::AuditArgs),
+    /// Log in to servers on HTTP, see and end logins
+    Auth(auth::AuthArgs),
+    /// Have running gateways apply an edited forge.toml
+    Reload,
     /// Write a first forge.toml, with the servers of other MCP hosts if asked to
     Init(init::InitArgs),
-    /// Connect MCP clients on this machine: Claude, Codex, Cursor, VS Code and others
-    Connect(connect::ConnectArgs),
-    /// Walk through ForgeFS with a built-in sample server; needs no network and no configuration
-    Demo(demo::DemoArgs),
     /// Print a script with which a shell completes the command line
     Completions(generate::CompletionsArgs),
     /// Write man pages
@@ -333,11 +333,20 @@ impl Global {
 /// Waits until the servers that `is_named` are ready or have failed, and for the others as long as `others`; says
 /// which of those still start.
 async fn settle(gateway: &Gateway, is_named: impl Fn(&ServerEntry) -> bool, others: Duration, ui: Ui) {
-    let (_, starting) =
-        tokio::join!(gateway.settle_those(&is_named, SETTLE), gateway.settle_those(|server| !is_named(server), others));
+    let all = async {
+        tokio::join!(gateway.settle_those(&is_named, SETTLE), gateway.settle_those(|server| !is_named(server), others))
+    };
+    let (_, starting) = ui.waiting(|| self::starting(gateway), all).await;
     if !starting.is_empty() && !others.is_zero() {
         ui.note(&format!("note: still starting after {}s: {}", others.as_secs(), starting.join(", ")));
     }
+}
+
+/// Names of the servers that start, as a line for people.
+fn starting(gateway: &Gateway) -> String {
+    let catalog = gateway.catalog();
+    let starting = catalog.servers().iter().filter(|server| matches!(server.state, ServerState::Connecting));
+    format!("starting {}", starting.map(|server| server.name.as_str()).collect::<Vec<_>>().join(", "))
 }
 
 /// The one who consents to calls that need it: the operator at the command line, or no one.

@@ -1,11 +1,21 @@
 //! The only writer to stdout and stderr of the command line. Text affects a terminal only by lines and tabs; in a pipe
 //! it reads the same.
 
+use std::convert::Infallible;
 use std::io::{IsTerminal as _, Write as _};
+use std::pin::pin;
 use std::process::ExitCode;
+use std::time::Duration;
+
+use indicatif::{ProgressBar, ProgressFinish, ProgressStyle};
+use tokio::time::sleep;
 
 use super::Failure;
 use crate::people;
+
+/// Time before a terminal shows that something takes long, and how often it is drawn.
+const PATIENCE: Duration = Duration::from_secs(1);
+const FRAME: Duration = Duration::from_millis(120);
 
 /// Output: results to stdout, everything else to stderr.
 #[derive(Clone, Copy)]
@@ -26,6 +36,37 @@ impl Ui {
     pub(super) fn note(self, text: &str) {
         let text = people::visible(text);
         let _ = writeln!(std::io::stderr(), "{}", text.strip_suffix('\n').unwrap_or(&text));
+    }
+
+    /// Waits for `work`. If it takes long, a terminal shows what it waits for.
+    pub(super) async fn waiting<T>(self, for_what: impl Fn() -> String, work: impl Future<Output = T>) -> T {
+        if !std::io::stderr().is_terminal() {
+            return work.await;
+        }
+        let mut work = pin!(work);
+        if let Ok(done) = tokio::time::timeout(PATIENCE, &mut work).await {
+            return done;
+        }
+        let bar = ProgressBar::new_spinner().with_finish(ProgressFinish::AndClear);
+        if let Ok(style) = ProgressStyle::with_template("{spinner} {wide_msg} {elapsed}") {
+            bar.set_style(style);
+        }
+        let drawing = async {
+            loop {
+                // One line, whatever a server is called.
+                bar.set_message(people::visible(&for_what()).replace(['\n', '\t'], " "));
+                bar.tick();
+                sleep(FRAME).await;
+            }
+        };
+        let done: Result<T, Infallible> = tokio::select! {
+            done = work => Ok(done),
+            never = drawing => Err(never),
+        };
+        bar.finish_and_clear();
+        match done {
+            Ok(done) => done,
+        }
     }
 
     /// True if a person reads the notes and can answer.

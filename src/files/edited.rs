@@ -103,6 +103,22 @@ impl Edited {
         Ok(found.into_iter().max().map(|(_, _, path)| path))
     }
 
+    /// Removes every backup of the file but this one.
+    ///
+    /// # Errors
+    /// When the folder cannot be read.
+    pub(crate) fn forget_backups(&self, but: &Path) -> io::Result<()> {
+        let start = format!("{}.", self.name());
+        for entry in fs::read_dir(self.folder())?.flatten() {
+            let (name, path) = (entry.file_name(), entry.path());
+            let is_backup = |name: &str| name.starts_with(&start) && name.ends_with(BACKUP);
+            if name.to_str().is_some_and(is_backup) && path != but {
+                fs::remove_file(path)?;
+            }
+        }
+        Ok(())
+    }
+
     /// Puts a backup's content back, and removes the backup: nothing else is in it.
     ///
     /// # Errors

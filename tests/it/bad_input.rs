@@ -72,7 +72,7 @@ const CASES: &[Case] = &[
         name: "wrong types",
         language: JS,
         code: "await tickets.get_ticket({id: 'one'})",
-        says: &["INVALID_ARGS", "`id`", "\"one\"", "integer", "id: int"],
+        says: &["INVALID_ARGS", "`id`", "\"one\"", "integer", "id: number"],
     },
     Case {
         name: "wrong types",

@@ -13,29 +13,49 @@ use crate::real::{Real, path};
 
 /// A client: name, file in the home folder, place of the entry, and the entry; `@` stands for the executable.
 const CLIENTS: &[(&str, &str, &str, &str)] = &[
-    ("claude-code", ".claude.json", "/mcpServers/forgefs", r#"{"type": "stdio", "command": "@", "args": ["serve"]}"#),
+    (
+        "claude-code",
+        ".claude.json",
+        "/mcpServers/forgefs",
+        r#"{"type": "stdio", "command": "@", "args": ["serve", "--config", "~"]}"#,
+    ),
     (
         "claude-desktop",
         ".config/Claude/claude_desktop_config.json",
         "/mcpServers/forgefs",
-        r#"{"command": "@", "args": ["serve"]}"#,
+        r#"{"command": "@", "args": ["serve", "--config", "~"]}"#,
     ),
-    ("cursor", ".cursor/mcp.json", "/mcpServers/forgefs", r#"{"command": "@", "args": ["serve"]}"#),
+    ("cursor", ".cursor/mcp.json", "/mcpServers/forgefs", r#"{"command": "@", "args": ["serve", "--config", "~"]}"#),
     (
         "vscode",
         ".config/Code/User/mcp.json",
         "/servers/forgefs",
-        r#"{"type": "stdio", "command": "@", "args": ["serve"]}"#,
+        r#"{"type": "stdio", "command": "@", "args": ["serve", "--config", "~"]}"#,
     ),
-    ("codex", ".codex/config.toml", "/mcp_servers/forgefs", r#"{"command": "@", "args": ["serve"]}"#),
-    ("windsurf", ".codeium/windsurf/mcp_config.json", "/mcpServers/forgefs", r#"{"command": "@", "args": ["serve"]}"#),
-    ("zed", ".config/zed/settings.json", "/context_servers/forgefs", r#"{"command": "@", "args": ["serve"]}"#),
-    ("gemini", ".gemini/settings.json", "/mcpServers/forgefs", r#"{"command": "@", "args": ["serve"]}"#),
+    ("codex", ".codex/config.toml", "/mcp_servers/forgefs", r#"{"command": "@", "args": ["serve", "--config", "~"]}"#),
+    (
+        "windsurf",
+        ".codeium/windsurf/mcp_config.json",
+        "/mcpServers/forgefs",
+        r#"{"command": "@", "args": ["serve", "--config", "~"]}"#,
+    ),
+    (
+        "zed",
+        ".config/zed/settings.json",
+        "/context_servers/forgefs",
+        r#"{"command": "@", "args": ["serve", "--config", "~"]}"#,
+    ),
+    (
+        "gemini",
+        ".gemini/settings.json",
+        "/mcpServers/forgefs",
+        r#"{"command": "@", "args": ["serve", "--config", "~"]}"#,
+    ),
     (
         "opencode",
         ".config/opencode/opencode.json",
         "/mcp/forgefs",
-        r#"{"type": "local", "command": ["@", "serve"], "enabled": true}"#,
+        r#"{"type": "local", "command": ["@", "serve", "--config", "~"], "enabled": true}"#,
     ),
 ];
 
@@ -131,7 +151,9 @@ fn every_client_is_connected_as_documented_once_and_gets_its_bytes_back() {
             let output = connect(&fence, &[client, "--yes"]).success();
             assert!(output.stderr.contains("connected in ~/"), "{}", output.stderr);
             let after = fs::read_to_string(&path).expect("a file");
-            let expected = entry.replace('@', env!("CARGO_BIN_EXE_forgefs"));
+            let config = home(&fence).join(".config/forgefs/forge.toml");
+            let expected =
+                entry.replace('@', env!("CARGO_BIN_EXE_forgefs")).replace('~', &config.display().to_string());
             let expected: Value = serde_json::from_str(&expected).expect("JSON");
             assert_eq!(parsed(&path).pointer(place), Some(&expected), "{client}: {after}");
             // Every line of before is there, in its order; the last line of a table may have got a comma.
@@ -150,6 +172,27 @@ fn every_client_is_connected_as_documented_once_and_gets_its_bytes_back() {
             connect(&fence, &[client, "--undo", "--yes"]).success();
             assert_eq!(files(&fence), old, "{client}: other bytes came back");
         }
+    }
+}
+
+#[test]
+fn an_executable_in_a_cache_is_started_by_what_put_it_there() {
+    let npx = ".npm/_npx/0a1b/node_modules/@forgefs/linux-x64/bin";
+    for (folder, command, args) in
+        [(npx, "npx", vec!["-y", "forgefs"]), (".cache/uv/archive-v0/Xy_9/bin", "uvx", vec!["forgefs"])]
+    {
+        let fence = Fence::new();
+        let folder = home(&fence).join(folder);
+        fs::create_dir_all(&folder).expect("a folder");
+        let program = folder.join("forgefs");
+        fs::copy(env!("CARGO_BIN_EXE_forgefs"), &program).expect("a copy");
+        let mut connect = std::process::Command::new(program);
+        fence.enclose(connect.args(["connect", "cursor", "--yes"]).current_dir(fence.work()));
+        finish(&mut connect, "").success();
+        let entry = parsed(&home(&fence).join(".cursor/mcp.json"))["mcpServers"]["forgefs"].clone();
+        let config = home(&fence).join(".config/forgefs/forge.toml");
+        let args: Vec<&str> = args.into_iter().chain(["serve", "--config", path(&config)]).collect();
+        assert_eq!((&entry["command"], &entry["args"]), (&json!(command), &json!(args)));
     }
 }
 
@@ -243,13 +286,13 @@ fn the_configuration_in_use_is_named_unless_the_gateway_finds_it_anywhere() {
         parsed(&home(&fence).join(".codeium/windsurf/mcp_config.json"))["mcpServers"]["forgefs"]["args"].clone()
     };
     let xdg = |folder: &str| home(&fence).join(folder);
-    assert_eq!(args("XDG_CONFIG_HOME", &xdg(".config"), &[]), json!(["serve"]));
+    assert_eq!(args("XDG_CONFIG_HOME", &xdg(".config"), &[]), json!(["serve", "--config", usual]));
     assert_eq!(args("XDG_CONFIG_HOME", &xdg("xdg"), &[]), json!(["serve", "--config", other]));
-    assert_eq!(args("FORGEFS_CONFIG", &usual, &[]), json!(["serve"]));
+    assert_eq!(args("FORGEFS_CONFIG", &usual, &[]), json!(["serve", "--config", usual]));
     assert_eq!(args("FORGEFS_CONFIG", &other, &[]), json!(["serve", "--config", other]));
     fs::write(&here, "").expect("written");
     assert_eq!(args("A", Path::new("b"), &[]), json!(["serve", "--config", here]));
-    assert_eq!(args("A", Path::new("b"), &["--config", path(&usual)]), json!(["serve"]));
+    assert_eq!(args("A", Path::new("b"), &["--config", path(&usual)]), json!(["serve", "--config", usual]));
 }
 
 /// Wrong contents of Cursor's file, with the reason that is told.
@@ -532,35 +575,40 @@ fn the_official_client_works_through_the_very_configuration_that_connect_wrote()
         let path_of_client = put(&fence, file, &before);
         connect(&fence, &[client, "--yes"]).success();
         let entry = parsed(&path_of_client).pointer(place).expect("the entry").clone();
-        let words = |value: &Value| -> Vec<String> {
-            let words = value.as_array().into_iter().flatten().filter_map(Value::as_str);
-            words.map(str::to_owned).collect()
-        };
-        let (command, args) = match entry["command"].as_str() {
-            Some(command) => (command.to_owned(), words(&entry["args"])),
-            None => {
-                let mut all = words(&entry["command"]);
-                (all.remove(0), all)
-            }
-        };
-        let script = "time.get_current_time(timezone='UTC')['timezone']";
-        let asked = json!({
-            "mode": "auto", "command": command, "args": args,
-            // A client starts it anywhere, with little of an environment.
-            "cwd": "/", "env": {}, "ready": servers.map(up),
-            "calls": [{"tool": "execute", "arguments": {"language": "starlark", "code": script}}],
-        });
-        let official = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/clients/official_client.py");
-        let mut python = Command::new(real.venv.join("bin/python"));
-        fence.enclose(python.arg(official));
-        let seen = finish(&mut python, &asked.to_string()).success();
-        let seen: Value = serde_json::from_str(&seen.stdout).expect("the client prints JSON");
-        let mut tools: Vec<&str> = seen["tools"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
-        tools.sort_unstable();
-        assert_eq!(tools, ["cat", "execute", "ls", "search"], "{client}");
-        assert_eq!(seen["answers"][0]["is_error"], false, "{client}: {seen}");
-        assert!(seen["answers"][0]["text"].as_str().is_some_and(|text| text.contains("UTC")), "{client}: {seen}");
+        works(&real, &fence, &entry, &servers);
         connect(&fence, &[client, "--undo", "--yes"]).success();
         assert_eq!(fs::read_to_string(&path_of_client).expect("a file"), before, "{client}");
     }
+}
+
+/// The official client starts the gateway of an entry, lists its tools and runs a script over `time`.
+pub(crate) fn works(real: &Real, fence: &Fence, entry: &Value, servers: &[&str]) {
+    let words = |value: &Value| -> Vec<String> {
+        let words = value.as_array().into_iter().flatten().filter_map(Value::as_str);
+        words.map(str::to_owned).collect()
+    };
+    let (command, args) = match entry["command"].as_str() {
+        Some(command) => (command.to_owned(), words(&entry["args"])),
+        None => {
+            let mut all = words(&entry["command"]);
+            (all.remove(0), all)
+        }
+    };
+    let script = "time.get_current_time(timezone='UTC')['timezone']";
+    let asked = json!({
+        "mode": "auto", "command": command, "args": args,
+        // A client starts it anywhere, with little of an environment.
+        "cwd": "/", "env": {}, "ready": servers.iter().map(|server| up(server)).collect::<Vec<_>>(),
+        "calls": [{"tool": "execute", "arguments": {"language": "starlark", "code": script}}],
+    });
+    let official = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/clients/official_client.py");
+    let mut python = Command::new(real.venv.join("bin/python"));
+    fence.enclose(python.arg(official));
+    let seen = finish(&mut python, &asked.to_string()).success();
+    let seen: Value = serde_json::from_str(&seen.stdout).expect("the client prints JSON");
+    let mut tools: Vec<&str> = seen["tools"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+    tools.sort_unstable();
+    assert_eq!(tools, ["cat", "execute", "ls", "search"], "{entry}");
+    assert_eq!(seen["answers"][0]["is_error"], false, "{entry}: {seen}");
+    assert!(seen["answers"][0]["text"].as_str().is_some_and(|text| text.contains("UTC")), "{entry}: {seen}");
 }

@@ -18,8 +18,9 @@ use serde_json::json;
 
 use crate::{
     client::{Era, Fence, finish},
+    connect::works,
     faulty::samples,
-    real::{path, skipped},
+    real::{Real, path, skipped},
 };
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");
@@ -33,6 +34,7 @@ async fn installed_packages_are_the_executable() {
     for program in [npm, wheel].into_iter().flatten() {
         runs_as_the_executable(&fence, &program);
         serves(&fence, &program).await;
+        walks(&program);
         for (signal, code) in [(Signal::SIGTERM, Some(0)), (Signal::SIGUSR2, None)] {
             let ended = ended_by(&fence, &program, signal);
             assert_eq!(ended.code(), code, "{}: {signal} ends it: {ended}", program.display());
@@ -87,6 +89,35 @@ async fn serves(fence: &Fence, program: &Path) {
         assert_eq!(session.execute("starlark", "tickets.get_ticket(id=1)['id']").await, 1);
         session.close().await;
     }
+}
+
+/// A new user's first minute: two real servers are added, a client is connected and works, all is taken back.
+fn walks(program: &Path) {
+    let Some(real) = Real::find() else { return };
+    let fence = Fence::new();
+    let run = |args: &[&str]| {
+        let mut command = Command::new(program);
+        command.args(args).current_dir(fence.work());
+        fence.enclose(&mut command);
+        finish(&mut command, "").success().stdout
+    };
+    let (memory, time) = (real.npm("memory"), real.venv.join("bin/mcp-server-time"));
+    let file = format!("MEMORY_FILE_PATH={}", fence.work().join("memory.jsonl").display());
+    run(&["add", "memory", "--env", &file, "--", path(&memory)]);
+    run(&["add", "time", "--", path(&time)]);
+    let listed = run(&["list"]);
+    assert!(listed.contains("memory") && listed.contains("time"), "{listed}");
+    run(&["connect", "cursor", "--yes"]);
+    let client = fence.work().join("../home/.cursor/mcp.json");
+    let written: serde_json::Value =
+        serde_json::from_str(&fs::read_to_string(&client).expect("a file")).expect("plain JSON");
+    works(&real, &fence, &written["mcpServers"]["forgefs"], &["memory", "time"]);
+    fence.write("now.star", "time.get_current_time(timezone = 'UTC')['timezone']");
+    assert!(run(&["run", "now.star"]).contains("UTC"));
+    run(&["connect", "cursor", "--undo", "--yes"]);
+    assert!(!client.exists(), "it was made by connect");
+    run(&["remove", "time"]);
+    assert!(!run(&["list"]).contains("time"));
 }
 
 /// How the program ends by this signal while it serves.

@@ -187,7 +187,10 @@ impl Worker {
                 exit(EXIT_INTERNAL)
             }
         };
-        say_if_unawaited(&mut *host.borrow_mut());
+        // A failed script ends while others of its calls are answered: its record has their outcome.
+        if result.is_ok() {
+            say_if_unawaited(&mut *host.borrow_mut());
+        }
         self.wire.done(run, result, stats);
         engine.prepare();
     }

@@ -14,6 +14,7 @@ pub(super) struct Plan {
     file: Edited,
     after: After,
     difference: String,
+    has_others: bool,
 }
 
 /// What becomes of the file.
@@ -57,8 +58,8 @@ impl Plan {
             Some(_) => Document::parse(client, &document.without(&names)?)?.with(entry)?,
             None => document::new(client, entry)?,
         };
-        let difference = document.difference(&text, file.path());
-        Ok(Some(Self { after: After::Content(layout.render(&text)), difference, file }))
+        let (difference, has_others) = (document.difference(&text, file.path()), document.has_others());
+        Ok(Some(Self { after: After::Content(layout.render(&text)), difference, has_others, file }))
     }
 
     /// Plans to take ForgeFS out; `None` when it is not there.
@@ -70,11 +71,12 @@ impl Plan {
         let layout = layout(&file)?;
         let document = Document::parse(client, layout.plain())?;
         let Some(entry) = document.entry() else { return Ok(None) };
+        let has_others = document.has_others();
         if let Some(backup) = file.backup().map_err(|error| error.to_string())? {
             let content = files::read_regular(&backup, located.max).map_err(|error| error.to_string())?;
             let before = Layout::of(&content).map_err(|error| error.to_string())?;
             let difference = document.difference(before.plain(), file.path());
-            return Ok(Some(Self { after: After::Backup(backup), difference, file }));
+            return Ok(Some(Self { after: After::Backup(backup), difference, has_others, file }));
         }
         let is_all = document::new(client, entry).is_ok_and(|new| Some(new.as_bytes()) == file.content());
         let (text, after) = match is_all {
@@ -86,7 +88,12 @@ impl Plan {
             }
         };
         let difference = document.difference(&text, file.path());
-        Ok(Some(Self { after, difference, file }))
+        Ok(Some(Self { after, difference, has_others, file }))
+    }
+
+    /// True if the client has servers besides ForgeFS.
+    pub(super) fn has_others(&self) -> bool {
+        self.has_others
     }
 
     /// The file itself: links are resolved.

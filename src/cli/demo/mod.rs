@@ -164,8 +164,7 @@ impl Walk {
         let execution = self.gateway.execute(&self.session, request).await;
         let answer = execution.answer(&self.session, self.gateway.config().sandbox.limits.result_tokens).await;
         let asked = serde_json::json!({ "language": language, "code": code }).to_string();
-        let shown =
-            format!("{}\n→ {answer}\n({} calls, {:.1} ms)", code.trim_end(), execution.calls.len(), execution.stats.ms);
+        let shown = format!("{}\n→ {answer}\n({:.1} ms)", code.trim_end(), execution.stats.ms);
         self.charge(title, &asked, &answer, &shown);
         execution.ok
     }

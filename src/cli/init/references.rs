@@ -140,10 +140,12 @@ fn input(id: &str, scope: &Scope<'_>, out: &mut Text) {
 
 fn folder(inner: &str, scope: &Scope<'_>, out: &mut Text) {
     let Some(project) = scope.project else {
-        out.text.push_str(&format!("$${{{inner}}}"));
-        return out
-            .notes
-            .push(format!("`${{{inner}}}` means another folder in each project; write the one that is meant"));
+        // Disabled until someone says which folder.
+        need(&variable_name(inner), out);
+        return out.notes.push(format!(
+            "`${{{inner}}}` means another folder in each project; set {} or write the one that is meant",
+            variable_name(inner)
+        ));
     };
     let path = match inner {
         "workspaceFolder" => project.to_string_lossy(),

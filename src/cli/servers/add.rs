@@ -13,7 +13,7 @@ use crate::cli::{Failure, Global};
 use crate::config::{Config, Edit, NewServer, process_env, secret_variables};
 
 #[derive(Args)]
-#[command(after_help = EXAMPLES)]
+#[command(after_help = EXAMPLES, override_usage = USAGE)]
 pub(in crate::cli) struct AddArgs {
     /// Name of the server: its tools appear under /NAME/
     name: String,
@@ -71,6 +71,8 @@ impl When {
     }
 }
 
+const USAGE: &str = "forgefs add [OPTIONS] <NAME> -- <COMMAND> [ARGS]...\n       forgefs add [OPTIONS] <NAME> <URL>";
+
 const EXAMPLES: &str = "\
 Examples:
   forgefs add files -- npx -y @modelcontextprotocol/server-filesystem .
@@ -98,7 +100,7 @@ pub(in crate::cli) async fn add(global: &Global, args: AddArgs, ui: Ui) -> Resul
         if ui.is_interactive() {
             ui.note(&format!("trying {}; the first start of a server may take a while", args.name));
         }
-        match Tried::new(global, &args.name, config).await?.tell(ui) {
+        match Tried::new(global, &args.name, config, ui).await?.tell(ui) {
             Verdict::Answers => {}
             Verdict::Interrupted => return Ok(ExitCode::from(130)),
             Verdict::Failed(failure) => return Err(failure),
@@ -110,6 +112,9 @@ pub(in crate::cli) async fn add(global: &Global, args: AddArgs, ui: Ui) -> Resul
     }
     let backup = target.edit(|edit| edit.with(&new).map(Some))?;
     report(&args, &typed, &target, ui);
+    if backup.is_none() {
+        ui.note("next: `forgefs connect` connects Claude, Codex, Cursor, VS Code and others to it");
+    }
     target::tell_backup(backup.as_deref(), ui);
     Ok(ExitCode::SUCCESS)
 }

@@ -35,7 +35,7 @@ pub(in crate::cli) async fn list(global: &Global, args: ListArgs, ui: Ui) -> Res
             2
         }
         (Ok(_), false) => 0,
-        (Ok(config), true) => check(global, config.clone(), &mut servers).await?,
+        (Ok(config), true) => check(global, config.clone(), &mut servers, ui).await?,
     };
     if args.format.json {
         let servers: Vec<Value> = servers.iter().map(Listed::json).collect();
@@ -53,9 +53,9 @@ pub(in crate::cli) async fn list(global: &Global, args: ListArgs, ui: Ui) -> Res
 }
 
 /// Fills in the servers' states; the exit code.
-async fn check(global: &Global, config: Config, servers: &mut [Listed]) -> Result<u8, Failure> {
+async fn check(global: &Global, config: Config, servers: &mut [Listed], ui: Ui) -> Result<u8, Failure> {
     let gateway = global.alone(config)?;
-    gateway.settle(SETTLE).await;
+    ui.waiting(|| super::super::starting(&gateway), gateway.settle(SETTLE)).await;
     let catalog = gateway.catalog();
     let mut exit = 0;
     for entry in catalog.servers() {

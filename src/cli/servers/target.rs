@@ -76,7 +76,13 @@ impl Target {
             let Some(after) = change(&Edit::parse(&self.path, &before)?)? else { return Ok(None) };
             self.check(&before, &after)?;
             match edited.replace(after.as_bytes()) {
-                Ok(backup) => return Ok(backup),
+                Ok(backup) => {
+                    // The last one is enough to go back, and what was removed is to be gone.
+                    if let Some(backup) = &backup {
+                        let _ = edited.forget_backups(backup);
+                    }
+                    return Ok(backup);
+                }
                 Err(error) if error.kind() == io::ErrorKind::ResourceBusy => {}
                 Err(error) => {
                     return Err(Failure::usage(format!("cannot write {}: {error}", self.shown())));

@@ -42,7 +42,7 @@ pub(super) enum Verdict {
 
 impl Tried {
     /// Starts a gateway with this server alone, and waits until it is listed or has failed.
-    pub(super) async fn new(global: &Global, name: &str, mut config: Config) -> Result<Self, Failure> {
+    pub(super) async fn new(global: &Global, name: &str, mut config: Config, ui: Ui) -> Result<Self, Failure> {
         // What is not written yet leaves nothing behind.
         config.manifest.cache = None;
         for server in config.servers.values_mut() {
@@ -50,7 +50,7 @@ impl Tried {
         }
         let gateway = global.alone(config)?;
         let is_interrupted = tokio::select! {
-            _ = gateway.settle(SETTLE) => false,
+            _ = ui.waiting(|| super::super::starting(&gateway), gateway.settle(SETTLE)) => false,
             () = signals::interrupted() => true,
         };
         Ok(Self { gateway, name: name.to_owned(), is_interrupted })
