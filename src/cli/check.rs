@@ -15,6 +15,7 @@ use crate::broker::{Judgement as Checked, Mistake};
 use crate::error::code_name;
 use crate::manifest::ServerEntry;
 use crate::principal::Principal;
+use crate::redact::{Outgoing as _, Results, Surface};
 
 /// Address of the format's schema.
 const SARIF: &str = "https://json.schemastore.org/sarif-2.1.0.json";
@@ -70,6 +71,7 @@ pub(super) async fn check(global: &Global, args: CheckArgs, ui: Ui) -> Result<Ex
     let unknown: BTreeSet<&String> = found.iter().flat_map(|(_, checked)| &checked.plan.unknown).collect();
     for server in &unknown {
         let state = gateway.catalog().server(server).map(|entry| format!(" ({})", entry.state.describe()));
+        let state = state.map(|state| state.redacted(Surface::Output(Results::Secrets)));
         ui.note(&format!("{server}: its calls were not checked, its tools are not known{}", state.unwrap_or_default()));
     }
     Ok(ExitCode::from(match found.iter().any(|(_, checked)| !checked.mistakes.is_empty()) {

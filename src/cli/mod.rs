@@ -410,8 +410,8 @@ impl From<Error> for Failure {
 }
 
 impl From<ConfigError> for Failure {
-    fn from(error: ConfigError) -> Self {
-        // Its own Display has the hint.
-        Self { exit: 2, message: error.to_string(), hint: None }
+    fn from(mut error: ConfigError) -> Self {
+        let hint = error.hint.take();
+        Self { exit: 2, message: error.to_string(), hint }
     }
 }

@@ -278,7 +278,9 @@ impl<'t> Edit<'t> {
         let above = |at: usize| at.checked_sub(1).map(|end| self.lines(&(end..end)).start);
         let line = |at: usize| self.text.get(at..).and_then(|rest| rest.lines().next()).unwrap_or_default().trim();
         let mut top = lines.start;
-        while let Some(start) = above(top).filter(|start| line(*start).starts_with('#')) {
+        while let Some(start) =
+            above(top).filter(|start| line(*start).starts_with('#') && !is_commented_out(line(*start)))
+        {
             top = start;
         }
         if above(top).is_some_and(|start| line(start).is_empty()) {
@@ -397,6 +399,14 @@ fn read(text: &str) -> Option<Table> {
 
 fn fault(file: &Path, key: &str, message: String) -> ConfigError {
     ConfigError { file: file.to_owned(), position: None, key: key.to_owned(), message, hint: None }
+}
+
+/// True if a comment is a table or a pair that is switched off.
+fn is_commented_out(comment: &str) -> bool {
+    let rest = comment.trim_start_matches('#').trim();
+    let is_key =
+        |key: &str| key.trim().chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.' | '"'));
+    rest.starts_with('[') || rest.split_once('=').is_some_and(|(key, _)| !key.trim().is_empty() && is_key(key))
 }
 
 #[cfg(test)]

@@ -90,6 +90,7 @@ fn an_error_is_an_object_as_well() {
         (&empty, &["ls", "--json"], 2, "there is no forge.toml"),
         (&empty, &["list", "--json"], 2, "there is no forge.toml"),
         (&empty, &["--config", "broken.toml", "doctor", "--json"], 2, "servers.a.comand"),
+        (&empty, &["--config", "broken.toml", "list", "--json"], 2, "servers.a.comand"),
         (&empty, &["run", "nowhere.js", "--json"], 2, "nowhere.js"),
         (&fence, &["ls", "/nowhere", "--json"], 1, "there is no /nowhere"),
         (&fence, &["cat", "/tickets/nothing.pyi", "--json"], 1, "nothing"),

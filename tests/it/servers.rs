@@ -144,6 +144,10 @@ fn a_credential_is_written_as_a_reference() {
     let mut path = fence.forgefs(["--config", "forge.toml", "add", "here", "--no-check", "--", "server", &here]);
     finish(path.env("MY_TOKEN", TOKEN).env("PWD", &here).env("KEY_FILE_PATH", &here), "").success();
     assert!(text(&fence).contains(&format!("args = [{here:?}]")), "{}", text(&fence));
+    // A reference stays one, also where another variable holds its name.
+    let named = ["--config", "forge.toml", "add", "named", "--no-check", "--env", "X=${MY_TOKEN}", "--", "server"];
+    finish(fence.forgefs(named).env("MY_TOKEN", TOKEN).env("SECRET_NAME", "MY_TOKEN"), "").success();
+    assert!(text(&fence).contains("env.X = \"${MY_TOKEN}\"\n"), "{}", text(&fence));
     // Its value is known to this command alone.
     let given = run(&[&["two", "--env", "API_KEY=sk-abcdefgh12345678"], &sample[..]].concat()).success();
     assert!(text(&fence).contains("enabled = false\n") && text(&fence).contains("env.API_KEY = \"${API_KEY}\""));

@@ -75,6 +75,10 @@ async fn paths_are_forgiving_and_hits_lead_to_stubs() {
     ] {
         assert_eq!(session.call("cat", json!({ "path": path })).await, stub, "{path}");
     }
+    for short in ["/tickets/x", "/tickets/é", "/tickets/get", "/tickets/.md"] {
+        let refused = session.call("cat", json!({ "path": short })).await.text;
+        assert!(refused.contains(&format!("there is no {short}")), "{refused}");
+    }
     let several = session.call("cat", json!({"path": ["/tickets/get_ticket.d.ts", "/people/*_user.pyi"]})).await.text;
     assert!(several.starts_with("// tickets.get_ticket ") && several.contains("\n# people.get_user "), "{several}");
     let docs = session.call("cat", json!({"path": ["/tickets/get_ticket.json", "/people/get_user.md"]})).await.text;

@@ -200,16 +200,33 @@ fn headers(given: &[String], around: &Surroundings<'_>) -> Result<Map<String, Va
 
 /// The text with references in place of values of variables: a shell has expanded `$TOKEN` before we see it.
 fn referring(text: &str, around: &Surroundings<'_>) -> String {
-    let mut text = text.to_owned();
     if around.in_clear {
-        return text;
+        return text.to_owned();
     }
     let mut secrets: Vec<_> = around.secrets.iter().filter(|(_, value)| value.len() >= SHORTEST).collect();
     secrets.sort_by_key(|(_, value)| std::cmp::Reverse(value.len()));
-    for (name, value) in secrets {
-        text = text.replace(value, &format!("${{{name}}}"));
+    // Once from left to right: the value of one variable may be the name of another, in a reference.
+    let (mut out, mut rest) = (String::with_capacity(text.len()), text);
+    while let Some(first) = rest.chars().next() {
+        let reference = rest.strip_prefix("${").and_then(|inner| inner.find('}')).map(|end| end + "${}".len());
+        let secret = secrets.iter().find(|(_, value)| rest.starts_with(value.as_str()));
+        let taken = match (reference, secret) {
+            (Some(end), _) => {
+                out.push_str(&rest[..end]);
+                end
+            }
+            (None, Some((name, value))) => {
+                out.push_str(&format!("${{{name}}}"));
+                value.len()
+            }
+            (None, None) => {
+                out.push(first);
+                first.len_utf8()
+            }
+        };
+        rest = &rest[taken..];
     }
-    text
+    out
 }
 
 /// Words of a written server without the credentials among them.

@@ -13,6 +13,7 @@ use crate::cli::ui::Ui;
 use crate::cli::{Failure, Global, SETTLE};
 use crate::config::{Config, Edit, process_env};
 use crate::people;
+use crate::redact::{Outgoing as _, Results, Surface};
 
 #[derive(Args)]
 pub(in crate::cli) struct ListArgs {
@@ -30,6 +31,7 @@ pub(in crate::cli) async fn list(global: &Global, args: ListArgs, ui: Ui) -> Res
     let mut servers: Vec<Listed> = edit.servers().map(|(name, entry)| Listed::new(name, entry)).collect();
     let config = Config::parse(&text, target.path(), &process_env);
     let exit = match (&config, args.check) {
+        (Err(_), _) if args.format.json => return config.map(|_| ExitCode::SUCCESS).map_err(Failure::from),
         (Err(error), _) => {
             ui.note(&format!("warning: this configuration is not valid: {error}"));
             2
@@ -60,7 +62,11 @@ async fn check(global: &Global, config: Config, servers: &mut [Listed], ui: Ui) 
     let mut exit = 0;
     for entry in catalog.servers() {
         if let Some(server) = servers.iter_mut().find(|server| server.name == entry.name) {
-            server.state = Some((entry.state.word(), entry.describe(), entry.stubs.tools.len()));
+            server.state = Some((
+                entry.state.word(),
+                entry.describe().redacted(Surface::Answer(Results::Secrets)),
+                entry.stubs.tools.len(),
+            ));
         }
         if matches!(entry.state.word(), "failed" | "needs_login") {
             exit = 3;

@@ -101,7 +101,7 @@ impl Tried {
         let width =
             stubs.tools.iter().take(MOST).map(|tool| tool.name.chars().count()).max().unwrap_or_default().min(40);
         for tool in stubs.tools.iter().take(MOST) {
-            let (word, name) = (effect(tool.annotations).word(), people::line(&tool.name));
+            let (word, name) = (effect(tool.annotations).word(), people::line(head(&tool.name, SUMMARY)));
             let summary = head(&tool.summary, SUMMARY);
             let more = if summary.len() < tool.summary.len() { "…" } else { "" };
             let _ = writeln!(text, "  {word:<11}  {name:<width$}  {}{more}", people::line(summary));

@@ -73,6 +73,11 @@ const INLINE: &str = "servers = {\n  # the first\n  a = { command = \"x\" }, # a
 fn of_a_removed_server_nothing_stays_and_of_the_others_everything() {
     for (text, name, left) in [
         ("# top\n[servers.a]\ncommand = \"x\"\n", "a", "# top\n"),
+        (
+            "x = 1\n\n#[servers.z]\n#command = \"z\"\n[servers.a]\ncommand = \"x\"\n",
+            "a",
+            "x = 1\n\n#[servers.z]\n#command = \"z\"\n",
+        ),
         ("# top\n\n# of a\n[servers.a]\ncommand = \"x\"\n\n[sandbox]\n", "a", "# top\n\n[sandbox]\n"),
         (
             "[servers.b]\ncommand = \"y\"\n#args = []\n[servers.a]\ncommand = \"x\"\n",
