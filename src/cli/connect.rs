@@ -179,6 +179,11 @@ impl Connector<'_> {
             let plan = match Plan::undo(client, located) {
                 // Before the edit that was undone there was another one, or none.
                 Ok(next) if is_written && next.as_ref().is_none_or(|next| next.undo_kind() != Undo::Restore) => {
+                    if next.is_some() {
+                        let path = self.show(&located.path);
+                        let what = "still connected, by an entry from before that; `connect --undo` again takes it out";
+                        self.ui.note(&format!("{}: {path} is {what}", client.name));
+                    }
                     return Outcome::Written;
                 }
                 Ok(Some(plan)) => plan,

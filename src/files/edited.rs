@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime};
 
 use sha2::{Digest as _, Sha256};
-use tempfile::NamedTempFile;
+use tempfile::{NamedTempFile, TempPath};
 
 /// Timeout for another edit in the same folder.
 const LOCK_LIMIT: Duration = Duration::from_secs(10);
@@ -21,6 +21,12 @@ const TEMPORARY: &str = ".forgefs-new-";
 const BACKUP: &str = ".forgefs-backup";
 /// Most backups of one file and one second.
 const BACKUPS: usize = 100;
+/// Attribute with the access control list of a file.
+#[cfg(target_os = "linux")]
+const ACL: &str = "system.posix_acl_access";
+/// Most bytes of an extended attribute, and of the list of their names: the limit of Linux.
+#[cfg(target_os = "linux")]
+const ATTRIBUTE: usize = 1 << 16;
 
 /// A file as it was read, to be replaced as a whole.
 #[derive(Debug)]
@@ -65,10 +71,14 @@ impl Edited {
     /// `ResourceBusy` when another program changed the file since it was read: read it again. Otherwise the reason why it
     /// cannot be replaced. The file and the backups are as before then.
     pub(crate) fn replace(&self, content: &[u8]) -> io::Result<Option<PathBuf>> {
-        super::make_private_folder(self.folder()).map_err(|error| self.unwritable(&error))?;
+        let heir = make_folder(self.folder()).map_err(|error| self.unwritable(&error))?;
         let _lock = self.lock()?;
         let old = self.check()?;
         let new = self.temporary(content, old.as_ref())?;
+        #[cfg(unix)]
+        if let (None, Some((uid, gid))) = (&old, heir) {
+            std::os::unix::fs::fchown(new.as_file(), Some(uid), Some(gid))?;
+        }
         let backup = match &self.before {
             Some(before) => Some(self.back_up(before, content, old.as_ref())?),
             None => None,
@@ -81,7 +91,7 @@ impl Edited {
     }
 
     /// Newest backup of the state before the present content was written; `None` when the file was changed since, or
-    /// did not exist before.
+    /// did not exist before. A link, and a file of another owner, is no backup: a repository may bring one along.
     ///
     /// # Errors
     /// When the folder cannot be read.
@@ -90,17 +100,40 @@ impl Edited {
         let (start, end) = (format!("{}.", self.name()), format!("-{}", digest(content)));
         let mut found = Vec::new();
         for entry in fs::read_dir(self.folder())? {
-            let name = entry?.file_name();
+            let entry = entry?;
+            let name = entry.file_name();
             let stem = name.to_str().and_then(|name| name.strip_prefix(&start)?.strip_suffix(BACKUP));
             // `<time>-<digest>`, and a number after a second one in the same second.
             if let Some((time, _)) = stem.and_then(|stem| stem.split_once(&end))
                 && let Some(stem) = stem
+                && self.is_own(&entry)
             {
                 let number = stem.rsplit_once('.').and_then(|(_, number)| number.parse().ok()).unwrap_or(0_usize);
                 found.push((time.to_owned(), number, self.folder().join(&name)));
             }
         }
         Ok(found.into_iter().max().map(|(_, _, path)| path))
+    }
+
+    /// True if anything in the folder is named like a backup of the file: it existed before an edit.
+    ///
+    /// # Errors
+    /// When the folder cannot be read.
+    pub(crate) fn has_backups(&self) -> io::Result<bool> {
+        let start = format!("{}.", self.name());
+        let is_backup = |name: &str| name.starts_with(&start) && name.ends_with(BACKUP);
+        let mut entries = fs::read_dir(self.folder())?.flatten();
+        Ok(entries.any(|entry| entry.file_name().to_str().is_some_and(is_backup)))
+    }
+
+    /// Reads a backup, without following a link.
+    ///
+    /// # Errors
+    /// As [`super::read_regular`]; and for a link.
+    pub(crate) fn read_backup(&self, backup: &Path) -> io::Result<Vec<u8>> {
+        super::check_regular(&fs::symlink_metadata(backup)?)?;
+        let (mut file, metadata) = super::private::open_itself(backup)?;
+        super::read_bounded(&mut file, &metadata, self.max)
     }
 
     /// Removes every backup of the file but this one.
@@ -119,15 +152,17 @@ impl Edited {
         Ok(())
     }
 
-    /// Puts a backup's content back, and removes the backup: nothing else is in it.
+    /// Puts back the content of a backup as [`Self::read_backup`] read it, and removes the backup: nothing else is in it.
     ///
     /// # Errors
-    /// As [`Self::replace`].
-    pub(crate) fn restore(&self, backup: &Path) -> io::Result<()> {
-        let content = super::read_regular(backup, self.max)?;
+    /// As [`Self::replace`]; and when the backup has another content by now.
+    pub(crate) fn restore(&self, backup: &Path, content: &[u8]) -> io::Result<()> {
         let _lock = self.lock()?;
         let old = self.check()?;
-        self.put(self.temporary(&content, old.as_ref())?, &content)?;
+        if self.read_backup(backup)? != content {
+            return Err(changed());
+        }
+        self.put(self.temporary(content, old.as_ref())?, content)?;
         fs::remove_file(backup)
     }
 
@@ -142,11 +177,41 @@ impl Edited {
         let aside = self.temporary(b"", old.as_ref())?.into_temp_path();
         fs::rename(&self.path, &aside)?;
         if !self.is_before(&aside) {
-            fs::hard_link(&aside, &self.path)?;
-            return Err(changed());
+            return Err(match fs::hard_link(&aside, &self.path) {
+                Ok(()) => changed(),
+                Err(error) => self.keep_aside(aside, &error),
+            });
         }
         aside.close()?;
         sync(self.folder())
+    }
+
+    /// Keeps what another program wrote and what cannot be put back, under a name that no later edit removes.
+    fn keep_aside(&self, aside: TempPath, error: &io::Error) -> io::Error {
+        let content = super::read_regular(&aside, self.max).unwrap_or_default();
+        let kept = self.folder().join(format!("{}.{}-{}{BACKUP}", self.name(), now(), digest(&content)));
+        let kept = match aside.persist_noclobber(&kept) {
+            Ok(()) => kept,
+            Err(failed) => {
+                let path = failed.path.to_path_buf();
+                failed.path.keep().unwrap_or(path)
+            }
+        };
+        let what = format!(
+            "another program changed it in the meantime, and that cannot be put back: {error}; it is in {}: move it back",
+            kept.display()
+        );
+        io::Error::other(what)
+    }
+
+    /// True if an entry of the folder is a regular file of the file's owner.
+    fn is_own(&self, entry: &fs::DirEntry) -> bool {
+        let (Ok(found), Ok(file)) = (entry.metadata(), fs::metadata(&self.path)) else { return false };
+        #[cfg(unix)]
+        let is_same = std::os::unix::fs::MetadataExt::uid(&found) == std::os::unix::fs::MetadataExt::uid(&file);
+        #[cfg(not(unix))]
+        let is_same = file.is_file();
+        found.is_file() && is_same
     }
 
     /// Locks the folder, and removes temporary files of edits that were killed.
@@ -199,8 +264,9 @@ impl Edited {
         let mut new = new.map_err(|error| self.unwritable(&error))?;
         new.write_all(content)?;
         if let Some(old) = old {
-            take_over(new.as_file(), old)
-                .map_err(|error| io::Error::new(error.kind(), format!("its owner and mode cannot be kept: {error}")))?;
+            take_over(new.as_file(), old, &self.path).map_err(|error| {
+                io::Error::new(error.kind(), format!("its owner, mode and attributes cannot be kept: {error}"))
+            })?;
         }
         new.as_file().sync_all()?;
         Ok(new)
@@ -244,8 +310,7 @@ impl Edited {
 
     /// Writes the backup, named after the time and the content that comes instead.
     fn back_up(&self, before: &[u8], after: &[u8], old: Option<&Metadata>) -> io::Result<PathBuf> {
-        let time = humantime::format_rfc3339_seconds(SystemTime::now()).to_string().replace(['-', ':'], "");
-        let stem = format!("{}.{time}-{}", self.name(), digest(after));
+        let stem = format!("{}.{}-{}", self.name(), now(), digest(after));
         let new = self.temporary(before, old)?;
         let mut new = new.into_temp_path();
         for number in 0..BACKUPS {
@@ -287,6 +352,11 @@ fn resolve(path: &Path) -> io::Result<PathBuf> {
 
 fn changed() -> io::Error {
     io::Error::new(ErrorKind::ResourceBusy, "another program changed it in the meantime; try again")
+}
+
+/// The time, for names of backups.
+fn now() -> String {
+    humantime::format_rfc3339_seconds(SystemTime::now()).to_string().replace(['-', ':'], "")
 }
 
 /// Digest of a content, for names of backups.
@@ -357,8 +427,26 @@ fn check_replaceable(metadata: &Metadata) -> io::Result<()> {
     }
 }
 
-/// Gives a new file the mode and the owner of the old one.
-fn take_over(new: &File, old: &Metadata) -> io::Result<()> {
+/// Creates a folder and missing parents, private to their owner. For root in the folder of another user, that user owns
+/// them, and is returned: root's own files could not be read by the programs of that user.
+fn make_folder(folder: &Path) -> io::Result<Option<(u32, u32)>> {
+    #[cfg(unix)]
+    if nix::unistd::geteuid().is_root() {
+        use std::os::unix::fs::{MetadataExt as _, lchown};
+        let missing: Vec<&Path> = folder.ancestors().take_while(|folder| !folder.exists()).collect();
+        let nearest = folder.ancestors().nth(missing.len()).map(fs::metadata).transpose()?;
+        let heir = nearest.map(|nearest| (nearest.uid(), nearest.gid())).filter(|(uid, _)| *uid != 0);
+        super::make_private_folder(folder)?;
+        if let Some((uid, gid)) = heir {
+            missing.iter().try_for_each(|made| lchown(made, Some(uid), Some(gid)))?;
+        }
+        return Ok(heir);
+    }
+    super::make_private_folder(folder).map(|()| None)
+}
+
+/// Gives a new file the mode, the owner and the attributes of the old one at `path`.
+fn take_over(new: &File, old: &Metadata, path: &Path) -> io::Result<()> {
     #[cfg(unix)]
     {
         use std::os::unix::fs::{MetadataExt as _, fchown};
@@ -367,8 +455,36 @@ fn take_over(new: &File, old: &Metadata) -> io::Result<()> {
             fchown(new, Some(old.uid()), Some(old.gid()))?;
         }
     }
+    // Before the mode, which is the mask of an access control list: the group must not get the rights of all.
+    #[cfg(target_os = "linux")]
+    copy_attributes(new, path)?;
+    let _ = path;
     // After the owner: a change of owner resets bits of the mode.
     new.set_permissions(old.permissions())
+}
+
+/// Copies the access control list and the attributes of users. A list that the folder gave to the new file goes.
+#[cfg(target_os = "linux")]
+fn copy_attributes(new: &File, path: &Path) -> io::Result<()> {
+    use rustix::fs::{XattrFlags, fremovexattr, fsetxattr, getxattr, listxattr};
+    use rustix::io::Errno;
+    let mut buffer = vec![0; ATTRIBUTE];
+    let length = match listxattr(path, &mut buffer[..]) {
+        Err(Errno::NOTSUP) => return Ok(()),
+        length => length?,
+    };
+    let names: Vec<Vec<u8>> = buffer[..length].split(|byte| *byte == 0).map(<[u8]>::to_vec).collect();
+    for name in names.iter().filter(|name| **name == ACL.as_bytes() || name.starts_with(b"user.")) {
+        let length = getxattr(path, &name[..], &mut buffer[..])?;
+        fsetxattr(new, &name[..], &buffer[..length], XattrFlags::empty())?;
+    }
+    if names.iter().any(|name| *name == ACL.as_bytes()) {
+        return Ok(());
+    }
+    match fremovexattr(new, ACL) {
+        Err(Errno::NODATA | Errno::NOTSUP) => Ok(()),
+        result => Ok(result?),
+    }
 }
 
 #[cfg(test)]

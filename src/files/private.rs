@@ -46,6 +46,14 @@ pub(crate) fn check_file(metadata: &Metadata) -> io::Result<()> {
     check_owner(metadata, &[user(), 0])
 }
 
+/// Opens a regular file to read, without following a link or blocking.
+///
+/// # Errors
+/// It cannot be opened, is a link, or is not a regular file.
+pub(super) fn open_itself(path: &Path) -> io::Result<(File, Metadata)> {
+    open(path, OpenOptions::new().read(true))
+}
+
 fn open(path: &Path, options: &mut OpenOptions) -> io::Result<(File, Metadata)> {
     if let Ok(metadata) = fs::metadata(path) {
         super::check_regular(&metadata)?;

@@ -612,3 +612,114 @@ pub(crate) fn works(real: &Real, fence: &Fence, entry: &Value, servers: &[&str])
     assert_eq!(seen["answers"][0]["is_error"], false, "{entry}: {seen}");
     assert!(seen["answers"][0]["text"].as_str().is_some_and(|text| text.contains("UTC")), "{entry}: {seen}");
 }
+
+/// Name of a backup that was made before this content was written.
+#[cfg(unix)]
+fn backup_of(file: &Path, content: &str) -> PathBuf {
+    use sha2::{Digest as _, Sha256};
+    let digest: String = Sha256::digest(content).iter().take(6).map(|byte| format!("{byte:02x}")).collect();
+    PathBuf::from(format!("{}.20260101T000000Z-{digest}.forgefs-backup", path(file)))
+}
+
+#[cfg(unix)]
+#[test]
+fn a_planted_backup_brings_no_other_file_into_the_clients() {
+    let content = "{\"mcpServers\":{\"forgefs\":{\"command\":\"forgefs\",\"args\":[\"serve\"]}},\"a\":1}\n";
+    let fence = Fence::new();
+    let secret = put(&fence, "secret", "planted=1\n");
+    let file = put(&fence, ".cursor/mcp.json", content);
+    let backup = backup_of(&file, content);
+    std::os::unix::fs::symlink(&secret, &backup).expect("a link");
+    let output = connect(&fence, &["cursor", "--undo", "--yes"]).success();
+    assert!(output.stderr.contains("only the entry is taken out"), "{}", output.stderr);
+    assert_eq!(parsed(&file), json!({"mcpServers": {}, "a": 1}));
+    // A copy of it is not the client's document.
+    fs::write(&file, content).expect("written");
+    fs::remove_file(&backup).expect("removed");
+    fs::copy(&secret, &backup).expect("a copy");
+    let output = connect(&fence, &["cursor", "--undo", "--yes"]);
+    assert_eq!(output.code, Some(1), "{}", output.stderr);
+    assert!(output.stderr.contains("is not one of this file") && output.stderr.contains("remove it"));
+    assert!(!format!("{}{}", output.stdout, output.stderr).contains("planted"), "{}", output.stderr);
+    assert_eq!(fs::read_to_string(&file).expect("a file"), content);
+}
+
+#[test]
+fn a_file_that_was_there_before_is_never_removed() {
+    for (client, file, _, _) in CLIENTS {
+        let fence = Fence::new();
+        let before = if *client == "codex" { "" } else { "{}" };
+        let path = put(&fence, file, before);
+        connect(&fence, &[client, "--yes"]).success();
+        let written = fs::read_to_string(&path).expect("a file");
+        let touched = written + "\n";
+        fs::write(&path, touched).expect("written");
+        connect(&fence, &[client, "--undo", "--yes"]).success();
+        let left = fs::read_to_string(&path).unwrap_or_else(|error| panic!("{client}: {error}"));
+        assert!(!left.contains("forgefs"), "{client}: {left}");
+    }
+}
+
+#[test]
+fn undo_says_when_an_older_entry_is_still_there() {
+    let fence = Fence::new();
+    let file = put(&fence, ".cursor/mcp.json", "{\"x\": 1}\n");
+    let other = fence.write("other.toml", "");
+    connect(&fence, &["cursor", "--yes"]).success();
+    fs::write(&file, fs::read_to_string(&file).expect("a file") + "\n").expect("written");
+    finish(&mut fence.forgefs(["--config", path(&other), "connect", "cursor", "--yes"]), "").success();
+    let first = connect(&fence, &["cursor", "--undo", "--yes"]).success();
+    assert!(first.stderr.contains("still connected"), "{}", first.stderr);
+    let second = connect(&fence, &["cursor", "--undo", "--yes"]).success();
+    assert!(!second.stderr.contains("still connected"), "{}", second.stderr);
+    assert_eq!(parsed(&file), json!({"x": 1, "mcpServers": {}}));
+}
+
+/// Codex's file with an entry of ForgeFS, and without it.
+const TAKEN_OUT: &[(&str, &str)] = &[
+    (
+        "# License\n\n# [mcp_servers.old]\n# command = \"precious\"\n\n[mcp_servers.forgefs]\ncommand = \"x\"\n\n# b\n\
+         [mcp_servers.b]\ncommand = \"y\"\n",
+        "# License\n\n# [mcp_servers.old]\n# command = \"precious\"\n\n# b\n[mcp_servers.b]\ncommand = \"y\"\n",
+    ),
+    ("# License\n\n# ours\n[mcp_servers.forgefs]\ncommand = \"x\"\n", "# License\n"),
+    (
+        "a = 1\n\n# [mcp_servers.old]\n# command = \"precious\"\n[mcp_servers.forgefs]\ncommand = \"x\"\n",
+        "a = 1\n\n# [mcp_servers.old]\n# command = \"precious\"\n",
+    ),
+    (
+        "a = 1\n\n[mcp_servers.forgefs]\ncommand = \"x\"\n\n# mine\n\n[mcp_servers.forgefs.env]\nA = \"1\"\n[b]\n",
+        "a = 1\n\n# mine\n\n[b]\n",
+    ),
+];
+
+#[test]
+fn comments_about_other_things_stay_in_toml() {
+    for (before, after) in TAKEN_OUT {
+        let fence = Fence::new();
+        let file = put(&fence, ".codex/config.toml", before);
+        connect(&fence, &["codex", "--undo", "--yes"]).success();
+        assert_eq!(fs::read_to_string(&file).expect("a file"), *after, "of {before}");
+    }
+    let fence = Fence::new();
+    let file = put(&fence, ".codex/config.toml", "[mcp_servers.forgefs]\ncommand = \"old\" # c\nargs = [] # d\n");
+    connect(&fence, &["codex", "--yes"]).success();
+    let after = fs::read_to_string(&file).expect("a file");
+    assert!(after.contains("\" # c\n") && after.contains("] # d\n") && !after.contains("old"), "{after}");
+}
+
+#[test]
+fn one_line_with_many_members_is_edited_at_once() {
+    let members: Vec<String> = (0..20_000).map(|at| format!("\"a{at}\":{{}}")).collect();
+    let members = members.join(",");
+    for text in [format!("{{\"mcpServers\":{{{members},}}}}"), format!("{{{members} /* c */}}")] {
+        let fence = Fence::new();
+        let file = put(&fence, ".cursor/mcp.json", &text);
+        let started = std::time::Instant::now();
+        connect(&fence, &["cursor", "--yes"]).success();
+        assert!(started.elapsed() < Duration::from_secs(20), "{:?}", started.elapsed());
+        assert!(parsed(&file).pointer("/mcpServers/forgefs/command").is_some());
+        connect(&fence, &["cursor", "--undo", "--yes"]).success();
+        assert_eq!(fs::read_to_string(&file).expect("a file"), text);
+    }
+}

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::document::{self, Document, NAME};
 use crate::cli::clients::{Client, Located};
-use crate::files::{self, Edited, Layout};
+use crate::files::{Edited, Layout};
 
 /// An edit of a file as it was read.
 pub(super) struct Plan {
@@ -20,8 +20,8 @@ pub(super) struct Plan {
 /// What becomes of the file.
 enum After {
     Content(String),
-    /// The content of this backup.
-    Backup(PathBuf),
+    /// The content of this backup, as it was shown.
+    Backup(PathBuf, Vec<u8>),
     Removed,
 }
 
@@ -73,12 +73,19 @@ impl Plan {
         let Some(entry) = document.entry() else { return Ok(None) };
         let has_others = document.has_others();
         if let Some(backup) = file.backup().map_err(|error| error.to_string())? {
-            let content = files::read_regular(&backup, located.max).map_err(|error| error.to_string())?;
-            let before = Layout::of(&content).map_err(|error| error.to_string())?;
+            let wrong = |problem: String| {
+                format!("its backup {} is not one of this file: {problem}; check it, and remove it", backup.display())
+            };
+            let content = file.read_backup(&backup).map_err(|error| wrong(error.to_string()))?;
+            let before = Layout::of(&content).map_err(|error| wrong(error.to_string()))?;
+            Document::parse(client, before.plain()).map_err(wrong)?;
             let difference = document.difference(before.plain(), file.path());
-            return Ok(Some(Self { after: After::Backup(backup), difference, has_others, file }));
+            return Ok(Some(Self { after: After::Backup(backup, content), difference, has_others, file }));
         }
-        let is_all = document::new(client, entry).is_ok_and(|new| Some(new.as_bytes()) == file.content());
+        // A file with a backup existed before.
+        let is_made = !file.has_backups().map_err(|error| error.to_string())?;
+        let is_all =
+            is_made && document::new(client, entry).is_ok_and(|new| Some(new.as_bytes()) == file.content());
         let (text, after) = match is_all {
             true => (String::new(), After::Removed),
             false => {
@@ -109,7 +116,7 @@ impl Plan {
     /// The way to undo that this is.
     pub(super) fn undo_kind(&self) -> Undo {
         match &self.after {
-            After::Backup(_) => Undo::Restore,
+            After::Backup(..) => Undo::Restore,
             After::Removed => Undo::Remove,
             After::Content(_) => Undo::Entry,
         }
@@ -122,7 +129,7 @@ impl Plan {
     pub(super) fn apply(&self) -> io::Result<Option<PathBuf>> {
         match &self.after {
             After::Content(content) => self.file.replace(content.as_bytes()),
-            After::Backup(backup) => self.file.restore(backup).map(|()| None),
+            After::Backup(backup, content) => self.file.restore(backup, content).map(|()| None),
             After::Removed => self.file.remove().map(|()| None),
         }
     }

@@ -9,6 +9,9 @@ use serde_json::Value;
 use super::document::OWN;
 use crate::cli::clients::parse;
 
+/// Most members of an object of one line that is written anew as several lines.
+const LONG: usize = 100;
+
 /// Parses the text; an empty one is an empty object.
 pub(super) fn value(text: &str) -> Result<Value, String> {
     Ok(match parse::json(text)? {
@@ -21,8 +24,12 @@ pub(super) fn value(text: &str) -> Result<Value, String> {
 pub(super) fn with(text: &str, table: &[&str], name: &str, entry: &Value) -> Result<String, String> {
     let root = parse(text)?;
     let mut servers = root.object_value_or_create().ok_or("it holds something else than an object")?;
-    for key in table {
+    for (depth, key) in table.iter().enumerate() {
         servers = once(&servers, key)?;
+        if servers.get(key).is_none() && is_long(&servers) {
+            let (above, below) = table.split_at(depth);
+            return insert(text, above, &[below, &[name]].concat(), entry);
+        }
         servers = servers.object_value_or_create(key).ok_or_else(|| format!("its `{key}` is not an object"))?;
     }
     once(&servers, name)?;
@@ -37,9 +44,31 @@ pub(super) fn with(text: &str, table: &[&str], name: &str, entry: &Value) -> Res
             }
         }
         _ if servers.get(name).is_some() => return Err(format!("its `{name}` is not an object")),
+        _ if is_long(&servers) => return insert(text, table, &[name], entry),
         _ => drop(servers.append(name, input(entry))),
     }
     Ok(root.to_string())
+}
+
+/// True for an object of one line with many members. Another one would break the line at each of them, in a time that is
+/// quadratic in their number.
+fn is_long(object: &CstObject) -> bool {
+    object.properties().len() > LONG && !object.children().iter().any(CstNode::is_newline)
+}
+
+/// Inserts members that lead to a value, each in the one before, behind the last member of the object at `path`.
+fn insert(text: &str, path: &[&str], keys: &[&str], value: &Value) -> Result<String, String> {
+    let parsed = parse_to_ast(text, &CollectOptions::default(), &parse::JSON);
+    let parsed = parsed.map_err(|error| parse::json_mistake(&error))?;
+    let mut object = parsed.value.as_ref().and_then(ast::Value::as_object);
+    for key in path {
+        object = object.and_then(|object| object.get_object(key));
+    }
+    let last = object.and_then(|object| object.properties.last()).ok_or("it cannot be edited without loss")?;
+    let (key, inner) = keys.split_first().ok_or("it cannot be edited without loss")?;
+    let value = inner.iter().rev().fold(value.clone(), |value, key| serde_json::json!({ *key: value }));
+    let (before, after) = text.split_at(last.end());
+    Ok(format!("{before},{}:{value}{after}", Value::from(*key)))
 }
 
 /// Removes servers.

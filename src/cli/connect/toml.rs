@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use serde_json::Value;
-use toml_edit::{Array, Document, DocumentMut, Formatted, InlineTable, Item, Table, TableLike};
+use toml_edit::{Array, Document, DocumentMut, Formatted, InlineTable, Item, RawString, Table, TableLike};
 
 use super::document::OWN;
 use crate::cli::clients::parse;
@@ -28,7 +28,15 @@ pub(super) fn with(text: &str, path: &[&str], name: &str, entry: &Value) -> Resu
         Some(server) => {
             let server = server.as_table_like_mut().ok_or_else(|| format!("its `{name}` is not a table"))?;
             for (key, value) in fields {
-                server.insert(key, Item::Value(input(value)?));
+                let mut new = input(value)?;
+                if let Some(old) = server.get(key).and_then(Item::as_value) {
+                    if is_same(old, &new) {
+                        continue;
+                    }
+                    // The comment behind it.
+                    *new.decor_mut() = old.decor().clone();
+                }
+                server.insert(key, Item::Value(new));
             }
         }
         None if is_inline => {
@@ -52,7 +60,19 @@ pub(super) fn with(text: &str, path: &[&str], name: &str, entry: &Value) -> Resu
     Ok(render(&document, text))
 }
 
-/// Removes servers.
+/// True if two values are the same but for white space and comments.
+fn is_same(one: &toml_edit::Value, other: &toml_edit::Value) -> bool {
+    match (one, other) {
+        (toml_edit::Value::String(one), toml_edit::Value::String(other)) => one.value() == other.value(),
+        (toml_edit::Value::Boolean(one), toml_edit::Value::Boolean(other)) => one.value() == other.value(),
+        (toml_edit::Value::Array(one), toml_edit::Value::Array(other)) => {
+            one.len() == other.len() && one.iter().zip(other).all(|(one, other)| is_same(one, other))
+        }
+        _ => false,
+    }
+}
+
+/// Removes servers. Comments above them stay, but for those right above that describe them.
 pub(super) fn without(text: &str, path: &[&str], names: &[&str]) -> Result<String, String> {
     let mut document = parse(text)?;
     let mut servers: Option<&mut dyn TableLike> = Some(document.as_table_mut());
@@ -60,9 +80,84 @@ pub(super) fn without(text: &str, path: &[&str], names: &[&str]) -> Result<Strin
         servers = servers.and_then(|servers| servers.get_mut(key)).and_then(Item::as_table_like_mut);
     }
     if let Some(servers) = servers {
-        names.iter().for_each(|name| drop(servers.remove(name)));
+        let removed: Vec<Item> = names.iter().filter_map(|name| servers.remove(name)).collect();
+        for item in &removed {
+            headers(item, &mut |position, prefix| {
+                let kept = foreign_comments(prefix);
+                if !kept.is_empty() {
+                    keep(&mut document, position, kept);
+                }
+            });
+        }
     }
     Ok(render(&document, text))
+}
+
+/// Visits the place in the document of each table with a header, and the text above it.
+fn headers(item: &Item, visit: &mut dyn FnMut(isize, &str)) {
+    let mut table = |table: &Table| {
+        if let (Some(position), false) = (table.position(), table.is_implicit() || table.is_dotted()) {
+            visit(position, table.decor().prefix().and_then(RawString::as_str).unwrap_or_default());
+        }
+        table.iter().for_each(|(_, item)| headers(item, visit));
+    };
+    match item {
+        Item::Table(one) => table(one),
+        Item::ArrayOfTables(tables) => tables.iter().for_each(table),
+        Item::None | Item::Value(_) => {}
+    }
+}
+
+/// The comments above a header that are not about its table: all but the block right above it, and that too when it is
+/// TOML that is commented out.
+fn foreign_comments(prefix: &str) -> &str {
+    // The last line is what stands before the header in its line.
+    let lines = prefix.rfind('\n').map_or("", |end| &prefix[..=end]);
+    let starts = lines.split_inclusive('\n').rev().take_while(|line| line.trim_start().starts_with('#'));
+    let (before, block) = lines.split_at(lines.len() - starts.map(str::len).sum::<usize>());
+    let inner: String = block.lines().map(|line| format!("{}\n", line.trim_start().trim_start_matches('#'))).collect();
+    let is_toml = inner.parse::<DocumentMut>().is_ok_and(|inner| !inner.is_empty());
+    let kept = if is_toml { lines } else { before };
+    if kept.contains('#') { kept } else { "" }
+}
+
+/// Moves comments from above a header that was at `position` to the next one, or to the end of the document.
+fn keep(document: &mut DocumentMut, position: isize, comments: &str) {
+    let mut next: Option<isize> = None;
+    headers(document.as_item(), &mut |place, _| {
+        if place > position && next.is_none_or(|next| place < next) {
+            next = Some(place);
+        }
+    });
+    let join = |after: &str| match after.is_empty() || after.starts_with('\n') {
+        true => format!("{}\n{after}", comments.trim_end()),
+        false => format!("{comments}{after}"),
+    };
+    match next.and_then(|next| header(document.as_item_mut(), next)) {
+        Some(table) => {
+            let prefix = join(table.decor().prefix().and_then(RawString::as_str).unwrap_or_default());
+            table.decor_mut().set_prefix(prefix);
+        }
+        None => {
+            let trailing = join(document.trailing().as_str().unwrap_or_default());
+            document.set_trailing(trailing);
+        }
+    }
+}
+
+/// The table with a header at `position`.
+fn header(item: &mut Item, position: isize) -> Option<&mut Table> {
+    fn within(table: &mut Table, position: isize) -> Option<&mut Table> {
+        if table.position() == Some(position) && !table.is_implicit() && !table.is_dotted() {
+            return Some(table);
+        }
+        table.iter_mut().find_map(|(_, item)| header(item, position))
+    }
+    match item {
+        Item::Table(table) => within(table, position),
+        Item::ArrayOfTables(tables) => tables.iter_mut().find_map(|table| within(table, position)),
+        Item::None | Item::Value(_) => None,
+    }
 }
 
 /// Finds the values and comments outside of the server at `path`, as byte ranges.

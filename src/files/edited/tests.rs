@@ -62,7 +62,7 @@ fn an_edit_keeps_mode_owner_and_link_and_leaves_a_backup_that_brings_the_old_con
     // The very bytes come back, and nothing is left behind.
     let now = Edited::read(&link, MAX).expect("read");
     assert_eq!(now.backup().expect("looked for").as_ref(), Some(&backup));
-    now.restore(&backup).expect("restored");
+    now.restore(&backup, b"old").expect("restored");
     assert_eq!((fs::read(&file).expect("a file"), mode_of(&file), owner(&file)), (b"old".to_vec(), 0o640, before));
     assert_eq!(names(&real), ["mcp.json"]);
 }
