@@ -65,10 +65,30 @@ impl Edited {
     /// `ResourceBusy` when another program changed the file since it was read: read it again. Otherwise the reason why it
     /// cannot be replaced. The file and the backups are as before then.
     pub(crate) fn replace(&self, content: &[u8]) -> io::Result<Option<PathBuf>> {
+        self.write(content, false)
+    }
+
+    /// Does the same as [`Self::replace`], but the new file is readable by its owner only, from its first byte.
+    ///
+    /// # Errors
+    /// As [`Self::replace`].
+    pub(crate) fn replace_private(&self, content: &[u8]) -> io::Result<Option<PathBuf>> {
+        self.write(content, true)
+    }
+
+    /// True if the file is still as it was read.
+    pub(crate) fn is_current(&self) -> bool {
+        match super::read_regular(&self.path, self.max) {
+            Ok(now) => self.before == Some(now),
+            Err(error) => error.kind() == ErrorKind::NotFound && self.before.is_none(),
+        }
+    }
+
+    fn write(&self, content: &[u8], is_private: bool) -> io::Result<Option<PathBuf>> {
         super::make_private_folder(self.folder()).map_err(|error| self.unwritable(&error))?;
         let _lock = self.lock()?;
         let old = self.check()?;
-        let new = self.temporary(content, old.as_ref())?;
+        let new = self.temporary(content, old.as_ref(), is_private)?;
         let backup = match &self.before {
             Some(before) => Some(self.back_up(before, content, old.as_ref())?),
             None => None,
@@ -127,7 +147,7 @@ impl Edited {
         let content = super::read_regular(backup, self.max)?;
         let _lock = self.lock()?;
         let old = self.check()?;
-        self.put(self.temporary(&content, old.as_ref())?, &content)?;
+        self.put(self.temporary(&content, old.as_ref(), false)?, &content)?;
         fs::remove_file(backup)
     }
 
@@ -139,7 +159,7 @@ impl Edited {
         let _lock = self.lock()?;
         let old = self.check()?;
         // Moved away first: what another program wrote in the last moment can be put back.
-        let aside = self.temporary(b"", old.as_ref())?.into_temp_path();
+        let aside = self.temporary(b"", old.as_ref(), false)?.into_temp_path();
         fs::rename(&self.path, &aside)?;
         if !self.is_before(&aside) {
             fs::hard_link(&aside, &self.path)?;
@@ -193,13 +213,13 @@ impl Edited {
         Ok(Some(metadata))
     }
 
-    /// A temporary file in the same folder, on disk, with the mode and the owner of the old file.
-    fn temporary(&self, content: &[u8], old: Option<&Metadata>) -> io::Result<NamedTempFile> {
+    /// A temporary file in the same folder, on disk, with the owner and, unless it is private, the mode of the old file.
+    fn temporary(&self, content: &[u8], old: Option<&Metadata>, is_private: bool) -> io::Result<NamedTempFile> {
         let new = tempfile::Builder::new().prefix(TEMPORARY).tempfile_in(self.folder());
         let mut new = new.map_err(|error| self.unwritable(&error))?;
         new.write_all(content)?;
         if let Some(old) = old {
-            take_over(new.as_file(), old)
+            take_over(new.as_file(), old, is_private)
                 .map_err(|error| io::Error::new(error.kind(), format!("its owner and mode cannot be kept: {error}")))?;
         }
         new.as_file().sync_all()?;
@@ -246,7 +266,7 @@ impl Edited {
     fn back_up(&self, before: &[u8], after: &[u8], old: Option<&Metadata>) -> io::Result<PathBuf> {
         let time = humantime::format_rfc3339_seconds(SystemTime::now()).to_string().replace(['-', ':'], "");
         let stem = format!("{}.{time}-{}", self.name(), digest(after));
-        let new = self.temporary(before, old)?;
+        let new = self.temporary(before, old, false)?;
         let mut new = new.into_temp_path();
         for number in 0..BACKUPS {
             let number = if number == 0 { String::new() } else { format!(".{number}") };
@@ -357,8 +377,8 @@ fn check_replaceable(metadata: &Metadata) -> io::Result<()> {
     }
 }
 
-/// Gives a new file the mode and the owner of the old one.
-fn take_over(new: &File, old: &Metadata) -> io::Result<()> {
+/// Gives a new file the owner of the old one, and its mode unless it is to be private, as it was made.
+fn take_over(new: &File, old: &Metadata, is_private: bool) -> io::Result<()> {
     #[cfg(unix)]
     {
         use std::os::unix::fs::{MetadataExt as _, fchown};
@@ -368,7 +388,10 @@ fn take_over(new: &File, old: &Metadata) -> io::Result<()> {
         }
     }
     // After the owner: a change of owner resets bits of the mode.
-    new.set_permissions(old.permissions())
+    match is_private {
+        true => Ok(()),
+        false => new.set_permissions(old.permissions()),
+    }
 }
 
 #[cfg(test)]
