@@ -63,6 +63,8 @@ struct Connector<'a> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Outcome {
     Written,
+    /// Written, and servers were moved.
+    Moved,
     /// Nothing to do.
     Same,
     /// Shown only, or declined.
@@ -122,21 +124,24 @@ impl Connector<'_> {
         let entry = document::entry(client, &self.program, &self.args_of_program);
         let by_hand = |problem: String| {
             let outcome = self.fail(client, &located.path, &problem);
-            self.paste(client, &located.path, &entry);
+            if !self.args.import {
+                self.paste(client, &located.path, &entry);
+            }
             outcome
         };
-        let mut taken_over = match self.args.import.then(|| self.take_over(client, &located.path)).transpose() {
+        let taken_over = match self.args.import.then(|| self.take_over(client, located)).transpose() {
             Ok(taken_over) => taken_over.flatten(),
             Err(problem) => return self.fail(client, &located.path, &problem),
         };
-        let names = taken_over.as_ref().map(|taken_over| taken_over.names.clone()).unwrap_or_default();
+        let servers = taken_over.as_ref().map(|taken_over| taken_over.servers.as_slice()).unwrap_or_default();
         let question = match &taken_over {
             None => format!("Connect {}?", client.name),
-            Some(to) => format!("Move {} to {}, and connect {}?", names.join(", "), to.shown, client.name),
+            Some(taken_over) => format!("{}, and connect {}?", taken_over.question(), client.name),
         };
+        let mut is_taken_over = false;
         let mut is_agreed = self.args.yes;
         for _ in 0..ATTEMPTS {
-            let plan = match Plan::connect(client, located, &entry, &names) {
+            let plan = match Plan::connect(client, located, &entry, servers) {
                 Ok(Some(plan)) => plan,
                 Ok(None) => {
                     self.ui.note(&format!("{}: connected already, in {}", client.name, self.show(&located.path)));
@@ -149,10 +154,15 @@ impl Connector<'_> {
                 return Outcome::Left;
             }
             // First: a server in both files is better than one in none.
-            if let Some(taken_over) = taken_over.take()
-                && let Err(error) = taken_over.write(self.ui)
-            {
-                return self.fail(client, taken_over.file.path(), &error.to_string());
+            if let Some(taken_over) = taken_over.as_ref().filter(|_| !is_taken_over) {
+                // While the question was open, another program may have written.
+                if !plan.is_current() {
+                    continue;
+                }
+                if let Err(error) = taken_over.write(self) {
+                    return self.fail(client, taken_over.file.path(), &error.to_string());
+                }
+                is_taken_over = true;
             }
             match plan.apply() {
                 Ok(backup) => {
@@ -163,7 +173,13 @@ impl Connector<'_> {
                         let others = "its other servers are still its own; `--import` moves them behind ForgeFS";
                         self.ui.note(&format!("{}: {others}", client.name));
                     }
-                    return Outcome::Written;
+                    return match &taken_over {
+                        None => Outcome::Written,
+                        Some(taken_over) => {
+                            self.ui.note(&format!("{}: {}", client.name, taken_over.way_back(client)));
+                            Outcome::Moved
+                        }
+                    };
                 }
                 Err(error) if error.kind() == ErrorKind::ResourceBusy => {}
                 Err(error) => return by_hand(error.to_string()),
@@ -239,19 +255,23 @@ impl Connector<'_> {
     }
 
     /// Prepares to move the client's servers into the configuration; `None` when there are none.
-    fn take_over(&self, client: &Client, path: &Path) -> Result<Option<TakeOver>, String> {
+    fn take_over(&self, client: &Client, located: &Located) -> Result<Option<TakeOver>, String> {
         let target = self.config.as_deref().ok_or("no home folder for a forge.toml")?;
         let file = Edited::read(target, limits::CONFIGURATION.max as u64)
             .map_err(|error| format!("{}: {error}", self.show(target)))?;
         let layout = Layout::of(file.content().unwrap_or_default()).map_err(|error| error.to_string())?;
-        let moved = init::take_over(path, target, layout.plain());
+        // Before the import reads them: they are compared once more before they are removed.
+        let servers = change::servers(client, located)?;
+        let moved = init::take_over(&located.path, target, layout.plain())?;
         moved.report.iter().for_each(|line| self.ui.note(line));
-        if moved.names.is_empty() {
+        if moved.names.is_empty() && moved.known.is_empty() {
             self.ui.note(&format!("{}: no server to move", client.name));
             return Ok(None);
         }
+        let names = moved.names.iter().chain(&moved.known);
+        let servers = names.map(|name| (name.clone(), servers.get(name).cloned())).collect();
         let text = layout.render(&moved.text);
-        Ok(Some(TakeOver { names: moved.names, secrets: moved.secrets, file, text, shown: self.show(target) }))
+        Ok(Some(TakeOver { moved, servers, file, text, shown: self.show(target) }))
     }
 
     fn sum_up(&self, outcomes: &[Outcome]) {
@@ -262,7 +282,12 @@ impl Connector<'_> {
                 true => "nothing of this was written: --import asks first, on a terminal",
             });
         }
-        if outcomes.contains(&Outcome::Written) && !self.args.undo {
+        if self.args.undo {
+            return;
+        }
+        if outcomes.contains(&Outcome::Moved) {
+            self.ui.note("restart the client to have it read its file");
+        } else if outcomes.contains(&Outcome::Written) {
             self.ui.note("restart the client to have it read its file; `forgefs connect --undo` takes all back");
         }
     }
@@ -274,9 +299,9 @@ impl Connector<'_> {
 
 /// A client's servers on their way behind ForgeFS.
 struct TakeOver {
-    names: Vec<String>,
-    /// Number of credentials among them.
-    secrets: usize,
+    moved: init::Moved,
+    /// The servers to remove from the client's file, with the values that were read there.
+    servers: Vec<(String, Option<serde_json::Value>)>,
     /// The configuration.
     file: Edited,
     /// Its new content.
@@ -286,16 +311,41 @@ struct TakeOver {
 }
 
 impl TakeOver {
-    /// Writes the configuration, readable by its owner only: not every credential is recognised.
-    fn write(&self, ui: Ui) -> io::Result<()> {
-        if self.file.content() != Some(self.text.as_bytes()) {
-            self.file.replace(self.text.as_bytes())?;
+    /// What is asked for, without an end.
+    fn question(&self) -> String {
+        let (new, known, file) = (self.moved.names.join(", "), self.moved.known.join(", "), &self.shown);
+        match (new.as_str(), known.as_str()) {
+            (_, "") => format!("Move {new} to {file}"),
+            ("", _) => format!("Take out {known}, which {file} has already"),
+            _ => format!("Move {new} to {file}, take out {known}, which it has already"),
         }
-        #[cfg(unix)]
-        std::fs::set_permissions(self.file.path(), std::os::unix::fs::PermissionsExt::from_mode(0o600))?;
-        if self.secrets > 0 {
-            let (count, file) = (self.secrets, &self.shown);
-            ui.note(&format!("warning: credentials in plain text in {file}: {count}; keep it out of version control"));
+    }
+
+    /// Says what `--undo` brings back and what it leaves.
+    fn way_back(&self, client: &Client) -> String {
+        let undo = format!("`forgefs connect {} --undo` brings its servers back, unless its file is edited", client.id);
+        match self.moved.written.as_slice() {
+            [] => undo,
+            written => format!("{undo}; in {} stay, until you remove them: {}", self.shown, written.join(", ")),
+        }
+    }
+
+    /// Writes the configuration, readable by its owner only: not every credential is recognised.
+    fn write(&self, connector: &Connector<'_>) -> io::Result<()> {
+        if self.file.content() == Some(self.text.as_bytes()) {
+            return match self.file.is_current() {
+                true => Ok(()),
+                false => Err(io::Error::new(ErrorKind::ResourceBusy, "another program changed it; try again")),
+            };
+        }
+        let backup = self.file.replace_private(self.text.as_bytes())?;
+        let kept = backup.map(|backup| format!("the old file is {}", connector.show(&backup)));
+        let kept = kept.unwrap_or_else(|| "the file is new".to_owned());
+        connector.ui.note(&format!("{}: added {}; {kept}", self.shown, self.moved.written.join(", ")));
+        if self.moved.secrets > 0 {
+            let (count, file) = (self.moved.secrets, &self.shown);
+            let text = format!("warning: credentials in plain text in {file}: {count}; keep it out of version control");
+            connector.ui.note(&text);
         }
         Ok(())
     }

@@ -20,7 +20,7 @@ use clap::Args;
 
 use super::ui::Ui;
 use super::{Failure, Global};
-use crate::config::{process_env, read_text};
+use crate::config::{Config, process_env, read_text};
 use crate::files;
 use import::{Imported, Sources, import};
 pub(super) use typed::{Surroundings, Typed, Words, masked};
@@ -63,6 +63,7 @@ pub(super) fn init(global: &Global, args: &InitArgs, ui: Ui) -> Result<ExitCode,
         return Err(refused(InitError::Exists { path: path.clone() }).hint("--append adds to it"));
     }
     let existing = if args.append && path.exists() { read_text(path)? } else { String::new() };
+    check(&existing, path).map_err(Failure::usage)?;
     let imported = import(Sources {
         files,
         env: &process_env,
@@ -79,6 +80,7 @@ pub(super) fn init(global: &Global, args: &InitArgs, ui: Ui) -> Result<ExitCode,
             ..Failure::usage("nothing to import".into())
         });
     }
+    check_appended(&existing, &imported, path).map_err(Failure::usage)?;
     match existing.is_empty() {
         true => write_text(path, args.force || args.append, &format!("{IMPORTED}{}", imported.text)),
         false => append(path, &imported),
@@ -104,8 +106,12 @@ fn report(imported: &Imported, path: &Path, ui: Ui) {
 pub(super) struct Moved {
     /// The whole new `forge.toml`.
     pub(super) text: String,
-    /// Names of the servers in the client's file that work behind ForgeFS as they did there.
+    /// Names of the servers in the client's file that work behind ForgeFS as they did there, and are added.
     pub(super) names: Vec<String>,
+    /// Names of the servers in the client's file that `forge.toml` has already.
+    pub(super) known: Vec<String>,
+    /// Names of the servers that are added to `forge.toml`.
+    pub(super) written: Vec<String>,
     /// Remarks for the user, one per line.
     pub(super) report: Vec<String>,
     /// Number of copied credentials.
@@ -113,7 +119,11 @@ pub(super) struct Moved {
 }
 
 /// Imports the servers of `file` as `init --import` does, into a `forge.toml` that holds `existing`.
-pub(super) fn take_over(file: &Path, target: &Path, existing: &str) -> Moved {
+///
+/// # Errors
+/// `existing` is invalid, or would be with them.
+pub(super) fn take_over(file: &Path, target: &Path, existing: &str) -> Result<Moved, String> {
+    check(existing, target)?;
     let imported = import(Sources {
         files: &[file.to_owned()],
         env: &process_env,
@@ -123,10 +133,31 @@ pub(super) fn take_over(file: &Path, target: &Path, existing: &str) -> Moved {
         leave_out: false,
         is_move: true,
     });
+    check_appended(existing, &imported, target)?;
     let start = if existing.is_empty() { IMPORTED.to_owned() } else { format!("{existing}\n") };
     let text = if imported.count == 0 { existing.to_owned() } else { start + &imported.text };
     let report = imported.report.iter().map(|line| entry::plain(line)).collect();
-    Moved { text, names: imported.taken_over, report, secrets: imported.secrets }
+    let Imported { taken_over: names, known, written, secrets, .. } = imported;
+    Ok(Moved { text, names, known, written, report, secrets })
+}
+
+/// Refuses to add to an invalid configuration.
+fn check(existing: &str, target: &Path) -> Result<(), String> {
+    let parsed = Config::parse(existing, target, &process_env);
+    parsed
+        .map(drop)
+        .map_err(|error| format!("nothing can be added to an invalid configuration; correct it first: {error}"))
+}
+
+/// Refuses to make a configuration invalid.
+fn check_appended(existing: &str, imported: &Imported, target: &Path) -> Result<(), String> {
+    let text = format!("{existing}\n{}", imported.text);
+    let Err(error) = Config::parse(&text, target, &process_env) else { return Ok(()) };
+    let hint = match toml::from_str::<toml::Table>(&text) {
+        Ok(_) => "",
+        Err(_) => "; write the servers that are there as tables `[servers.NAME]` first",
+    };
+    Err(format!("nothing was written, as the configuration would be invalid then: {error}{hint}"))
 }
 
 /// Servers of an existing configuration. `doctor` explains invalid TOML.

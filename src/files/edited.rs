@@ -71,10 +71,30 @@ impl Edited {
     /// `ResourceBusy` when another program changed the file since it was read: read it again. Otherwise the reason why it
     /// cannot be replaced. The file and the backups are as before then.
     pub(crate) fn replace(&self, content: &[u8]) -> io::Result<Option<PathBuf>> {
+        self.write(content, false)
+    }
+
+    /// Does the same as [`Self::replace`], but the new file is readable by its owner only, from its first byte.
+    ///
+    /// # Errors
+    /// As [`Self::replace`].
+    pub(crate) fn replace_private(&self, content: &[u8]) -> io::Result<Option<PathBuf>> {
+        self.write(content, true)
+    }
+
+    /// True if the file is still as it was read.
+    pub(crate) fn is_current(&self) -> bool {
+        match super::read_regular(&self.path, self.max) {
+            Ok(now) => self.before == Some(now),
+            Err(error) => error.kind() == ErrorKind::NotFound && self.before.is_none(),
+        }
+    }
+
+    fn write(&self, content: &[u8], is_private: bool) -> io::Result<Option<PathBuf>> {
         let heir = make_folder(self.folder()).map_err(|error| self.unwritable(&error))?;
         let _lock = self.lock()?;
         let old = self.check()?;
-        let new = self.temporary(content, old.as_ref())?;
+        let new = self.temporary(content, old.as_ref(), is_private)?;
         #[cfg(unix)]
         if let (None, Some((uid, gid))) = (&old, heir) {
             std::os::unix::fs::fchown(new.as_file(), Some(uid), Some(gid))?;
@@ -162,7 +182,7 @@ impl Edited {
         if self.read_backup(backup)? != content {
             return Err(changed());
         }
-        self.put(self.temporary(content, old.as_ref())?, content)?;
+        self.put(self.temporary(content, old.as_ref(), false)?, content)?;
         fs::remove_file(backup)
     }
 
@@ -174,7 +194,7 @@ impl Edited {
         let _lock = self.lock()?;
         let old = self.check()?;
         // Moved away first: what another program wrote in the last moment can be put back.
-        let aside = self.temporary(b"", old.as_ref())?.into_temp_path();
+        let aside = self.temporary(b"", old.as_ref(), false)?.into_temp_path();
         fs::rename(&self.path, &aside)?;
         if !self.is_before(&aside) {
             return Err(match fs::hard_link(&aside, &self.path) {
@@ -258,13 +278,13 @@ impl Edited {
         Ok(Some(metadata))
     }
 
-    /// A temporary file in the same folder, on disk, with the mode and the owner of the old file.
-    fn temporary(&self, content: &[u8], old: Option<&Metadata>) -> io::Result<NamedTempFile> {
+    /// A temporary file in the same folder, on disk, with the owner and, unless it is private, the mode of the old file.
+    fn temporary(&self, content: &[u8], old: Option<&Metadata>, is_private: bool) -> io::Result<NamedTempFile> {
         let new = tempfile::Builder::new().prefix(TEMPORARY).tempfile_in(self.folder());
         let mut new = new.map_err(|error| self.unwritable(&error))?;
         new.write_all(content)?;
         if let Some(old) = old {
-            take_over(new.as_file(), old, &self.path).map_err(|error| {
+            take_over(new.as_file(), old, &self.path, is_private).map_err(|error| {
                 io::Error::new(error.kind(), format!("its owner, mode and attributes cannot be kept: {error}"))
             })?;
         }
@@ -311,7 +331,7 @@ impl Edited {
     /// Writes the backup, named after the time and the content that comes instead.
     fn back_up(&self, before: &[u8], after: &[u8], old: Option<&Metadata>) -> io::Result<PathBuf> {
         let stem = format!("{}.{}-{}", self.name(), now(), digest(after));
-        let new = self.temporary(before, old)?;
+        let new = self.temporary(before, old, false)?;
         let mut new = new.into_temp_path();
         for number in 0..BACKUPS {
             let number = if number == 0 { String::new() } else { format!(".{number}") };
@@ -445,8 +465,9 @@ fn make_folder(folder: &Path) -> io::Result<Option<(u32, u32)>> {
     super::make_private_folder(folder).map(|()| None)
 }
 
-/// Gives a new file the mode, the owner and the attributes of the old one at `path`.
-fn take_over(new: &File, old: &Metadata, path: &Path) -> io::Result<()> {
+/// Gives a new file the owner of the old one at `path`, and its mode and attributes unless it is to be private, as it was
+/// made.
+fn take_over(new: &File, old: &Metadata, path: &Path, is_private: bool) -> io::Result<()> {
     #[cfg(unix)]
     {
         use std::os::unix::fs::{MetadataExt as _, fchown};
@@ -455,10 +476,13 @@ fn take_over(new: &File, old: &Metadata, path: &Path) -> io::Result<()> {
             fchown(new, Some(old.uid()), Some(old.gid()))?;
         }
     }
+    let _ = path;
+    if is_private {
+        return Ok(());
+    }
     // Before the mode, which is the mask of an access control list: the group must not get the rights of all.
     #[cfg(target_os = "linux")]
     copy_attributes(new, path)?;
-    let _ = path;
     // After the owner: a change of owner resets bits of the mode.
     new.set_permissions(old.permissions())
 }

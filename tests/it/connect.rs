@@ -546,6 +546,137 @@ fn the_servers_of_a_client_move_behind_the_gateway_when_asked_to_on_a_terminal()
 }
 
 #[test]
+fn only_a_server_that_works_the_same_behind_the_gateway_leaves_its_client() {
+    use std::os::unix::fs::PermissionsExt as _;
+    // Configuration, server of the client, whether it stays there, and what is said.
+    let cases = [
+        (
+            "command = 's'\nenv.TOKEN = 'one'",
+            json!({"command": "s", "env": {"TOKEN": "one"}}),
+            false,
+            "Take out gh, which",
+        ),
+        (
+            "command = 's'\nenv.TOKEN = 'one'",
+            json!({"command": "s", "env": {"TOKEN": "two"}}),
+            true,
+            "gh: stays where it is",
+        ),
+        ("command = 's'\ncwd = '/one'", json!({"command": "s", "cwd": "/two"}), true, "gh: stays where it is"),
+        (
+            "url = 'https://h.test/mcp'\nheaders.X-Team = 'one'",
+            json!({"url": "https://h.test/mcp", "headers": {"X-Team": "two"}}),
+            true,
+            "gh: stays where it is",
+        ),
+        ("command = 's'\nenabled = false", json!({"command": "s"}), true, "is disabled"),
+        ("command = 'other'", json!({"command": "s", "args": ["${workspaceFolder}"]}), true, "no server to move"),
+    ];
+    for (existing, server, stays, said) in cases {
+        let Some(fence) = has_python("a terminal") else { return };
+        let forge = put(&fence, ".config/forgefs/forge.toml", format!("[servers.mine]\n{existing}\n"));
+        fs::set_permissions(&forge, fs::Permissions::from_mode(0o644)).expect("a mode");
+        let before = fs::read_to_string(&forge).expect("a file");
+        let path = put(&fence, ".cursor/mcp.json", json!({"mcpServers": {"gh": server}}).to_string());
+        let output = on_a_terminal(&fence, "y\\n", &["cursor", "--import"]).success();
+        assert!(output.stdout.contains(said), "{existing}: {}", output.stdout);
+        let after = parsed(&path);
+        assert!(after.pointer("/mcpServers/forgefs").is_some(), "{existing}: {}", output.stdout);
+        assert_eq!(after.pointer("/mcpServers/gh").is_some(), stays, "{existing}: {}", output.stdout);
+        assert_eq!(fs::read_to_string(&forge).expect("a file"), before, "{existing}");
+        assert_eq!(fs::metadata(&forge).expect("it is there").permissions().mode() & 0o777, 0o644, "{existing}");
+    }
+    // One that moves makes the file private, and is named as what an undo leaves.
+    let Some(fence) = has_python("a terminal") else { return };
+    let forge = put(&fence, ".config/forgefs/forge.toml", "[servers.mine]\ncommand = 'x'\n");
+    fs::set_permissions(&forge, fs::Permissions::from_mode(0o644)).expect("a mode");
+    put(&fence, ".cursor/mcp.json", json!({"mcpServers": {"gh": {"command": "s"}}}).to_string());
+    let output = on_a_terminal(&fence, "y\\n", &["cursor", "--import"]).success();
+    assert_eq!(fs::metadata(&forge).expect("it is there").permissions().mode() & 0o777, 0o600);
+    for said in ["forge.toml: added gh; the old file is", "stay, until you remove them: gh"] {
+        assert!(output.stdout.contains(said), "{}", output.stdout);
+    }
+    assert!(!output.stdout.contains("takes all back"), "{}", output.stdout);
+}
+
+#[test]
+fn no_server_leaves_its_client_for_a_configuration_that_is_or_would_be_invalid() {
+    for (existing, said) in [
+        ("nonsense = 1\n", "correct it first"),
+        ("[servers.mine\n", "correct it first"),
+        ("servers = { mine = { command = 'x' } }\n", "[servers.NAME]"),
+    ] {
+        let Some(fence) = has_python("a terminal") else { return };
+        put(&fence, ".config/forgefs/forge.toml", existing);
+        put(&fence, ".cursor/mcp.json", json!({"mcpServers": {"gh": {"command": "s"}}}).to_string());
+        let old = files(&fence);
+        let output = on_a_terminal(&fence, "y\\n", &["cursor", "--import"]);
+        assert_eq!(output.code, Some(1), "{existing}: {}", output.stdout);
+        assert!(output.stdout.contains(said), "{existing}: {}", output.stdout);
+        assert_eq!(files(&fence), old, "{existing}");
+        let forge = fence.write("forge.toml", existing);
+        fence.write("servers.json", &json!({"mcpServers": {"gh": {"command": "s"}}}).to_string());
+        let output = fence.run(["init", "--import", "servers.json", "--append"]);
+        assert_eq!(output.code, Some(2), "{existing}: {}", output.stderr);
+        assert!(output.stderr.contains(said), "{existing}: {}", output.stderr);
+        assert_eq!(fs::read_to_string(&forge).expect("a file"), existing);
+    }
+}
+
+/// Runs `forgefs` on a terminal, writes a file when it asks, and agrees.
+const MEANWHILE: &str = "\
+import os, pty, sys
+pid, terminal = pty.fork()
+if pid == 0:
+    os.execv(sys.argv[3], sys.argv[3:])
+seen = b''
+while True:
+    try:
+        read = os.read(terminal, 65536)
+    except OSError:
+        break
+    if not read:
+        break
+    os.write(1, read)
+    if b'[y/N]' not in seen and b'[y/N]' in seen + read:
+        with open(sys.argv[1], 'w') as file:
+            file.write(sys.argv[2])
+        os.write(terminal, b'y\\n')
+    seen += read
+sys.exit(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
+";
+
+#[test]
+fn a_server_that_its_client_changes_while_the_question_is_open_is_not_moved_in_its_old_form() {
+    for (later, moves) in [
+        (json!({"mcpServers": {"gh": {"command": "s", "env": {"TOKEN": "new"}}}}), false),
+        (json!({"mcpServers": {}}), false),
+        // What else the client writes is no reason.
+        (json!({"mcpServers": {"gh": {"command": "s"}}, "starts": 2}), true),
+    ] {
+        let Some(fence) = has_python("a terminal") else { return };
+        let path = put(&fence, ".cursor/mcp.json", json!({"mcpServers": {"gh": {"command": "s"}}}).to_string());
+        let mut python = Command::new("python3");
+        python
+            .args(["-c", MEANWHILE, self::path(&path), &later.to_string(), env!("CARGO_BIN_EXE_forgefs")])
+            .args(["connect", "cursor", "--import"])
+            .current_dir(fence.work());
+        fence.enclose(&mut python);
+        let output = finish(&mut python, "");
+        assert_eq!(output.code, Some(i32::from(!moves)), "{later}: {}", output.stdout);
+        assert_eq!(home(&fence).join(".config/forgefs/forge.toml").exists(), moves, "{later}: {}", output.stdout);
+        let now = parsed(&path);
+        if moves {
+            assert_eq!(now["starts"], 2);
+            assert!(now.pointer("/mcpServers/gh").is_none() && now.pointer("/mcpServers/forgefs").is_some(), "{now}");
+        } else {
+            assert_eq!(now, later);
+            assert!(output.stdout.contains("changed its server gh in the meantime; try again"), "{}", output.stdout);
+        }
+    }
+}
+
+#[test]
 fn where_no_client_is_installed_it_says_which_it_knows() {
     let fence = Fence::new();
     let output = connect(&fence, &["--yes"]);

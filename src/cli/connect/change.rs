@@ -3,7 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::document::{self, Document, NAME};
 use crate::cli::clients::{Client, Located};
@@ -37,20 +37,25 @@ pub(super) enum Undo {
 }
 
 impl Plan {
-    /// Plans to add ForgeFS, and to remove the servers that it takes over; `None` when there is nothing to do.
+    /// Plans to add ForgeFS, and to remove the servers that it takes over, with their values; `None` when there is
+    /// nothing to do.
     ///
     /// # Errors
-    /// Why the file cannot be edited.
+    /// Why the file cannot be edited; a server that it takes over has another value now.
     pub(super) fn connect(
         client: &Client,
         located: &Located,
         entry: &Value,
-        taken_over: &[String],
+        taken_over: &[(String, Option<Value>)],
     ) -> Result<Option<Self>, String> {
         let file = read(located)?;
         let layout = layout(&file)?;
         let document = Document::parse(client, layout.plain())?;
-        let names: Vec<&str> = taken_over.iter().map(String::as_str).collect();
+        let now = |name: &str| document.servers().and_then(|servers| servers.get(name));
+        if let Some((name, _)) = taken_over.iter().find(|(name, value)| now(name) != value.as_ref()) {
+            return Err(format!("another program changed its server {name} in the meantime; try again"));
+        }
+        let names: Vec<&str> = taken_over.iter().map(|(name, _)| name.as_str()).collect();
         if document.has(entry) && names.is_empty() {
             return Ok(None);
         }
@@ -84,8 +89,7 @@ impl Plan {
         }
         // A file with a backup existed before.
         let is_made = !file.has_backups().map_err(|error| error.to_string())?;
-        let is_all =
-            is_made && document::new(client, entry).is_ok_and(|new| Some(new.as_bytes()) == file.content());
+        let is_all = is_made && document::new(client, entry).is_ok_and(|new| Some(new.as_bytes()) == file.content());
         let (text, after) = match is_all {
             true => (String::new(), After::Removed),
             false => {
@@ -96,6 +100,11 @@ impl Plan {
         };
         let difference = document.difference(&text, file.path());
         Ok(Some(Self { after, difference, has_others, file }))
+    }
+
+    /// True if the file is still as it was when this was planned.
+    pub(super) fn is_current(&self) -> bool {
+        self.file.is_current()
     }
 
     /// True if the client has servers besides ForgeFS.
@@ -133,6 +142,16 @@ impl Plan {
             After::Removed => self.file.remove().map(|()| None),
         }
     }
+}
+
+/// The servers in a client's file, by name.
+///
+/// # Errors
+/// Why the file cannot be read.
+pub(super) fn servers(client: &Client, located: &Located) -> Result<Map<String, Value>, String> {
+    let file = read(located)?;
+    let layout = layout(&file)?;
+    Ok(Document::parse(client, layout.plain())?.servers().cloned().unwrap_or_default())
 }
 
 fn read(located: &Located) -> Result<Edited, String> {

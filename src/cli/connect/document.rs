@@ -93,7 +93,8 @@ impl<'a> Document<'a> {
         }
     }
 
-    fn servers(&self) -> Option<&Map<String, Value>> {
+    /// Its servers by name.
+    pub(super) fn servers(&self) -> Option<&Map<String, Value>> {
         self.table.iter().try_fold(&self.value, |value, key| value.get(key))?.as_object()
     }
 

@@ -132,6 +132,24 @@ impl Entry {
         }
     }
 
+    /// True if a configuration table starts or reaches the server in the same way, as the same user, and allows no more.
+    pub(super) fn is_same(&self, table: &toml::Value) -> bool {
+        let Ok(own) = toml::from_str::<toml::Table>(&self.pairs().join("\n")) else { return false };
+        let said = |value: Option<&toml::Value>| {
+            let is_empty = |value: &toml::Value| match value {
+                toml::Value::Array(items) => items.is_empty(),
+                toml::Value::Table(pairs) => pairs.is_empty(),
+                _ => false,
+            };
+            value.filter(|value| !is_empty(value)).cloned()
+        };
+        let is_sse = |value: Option<&toml::Value>| value.and_then(toml::Value::as_str) == Some("sse");
+        let keys = ["command", "args", "cwd", "env", "url", "headers", "auth"];
+        keys.iter().all(|key| said(own.get(*key)) == said(table.get(*key)))
+            && is_sse(own.get("transport")) == is_sse(table.get("transport"))
+            && ["allow", "deny"].iter().all(|key| own.get(*key).is_none_or(|rule| table.get(*key) == Some(rule)))
+    }
+
     /// True if it is written as disabled.
     pub(super) fn is_off(&self) -> bool {
         self.disabled || self.is_doubtful || !self.unset.is_empty()

@@ -41,8 +41,12 @@ pub(super) struct Imported {
     pub(super) count: usize,
     /// Number of copied credentials.
     pub(super) secrets: usize,
-    /// Names in the source files of servers that work in the target as they did there.
+    /// Names in the source files of new entries that work in the target as they did there.
     pub(super) taken_over: Vec<String>,
+    /// Names in the source files of servers that the target has already, the very same.
+    pub(super) known: Vec<String>,
+    /// Names of the new entries in the target, without commented ones.
+    pub(super) written: Vec<String>,
     /// Number of unreadable files.
     pub(super) broken: usize,
 }
@@ -127,10 +131,8 @@ fn entries(found: &[Found], sources: &Sources<'_>, home: Option<&Path>, imported
             }
         };
         (entry.is_shared, entry.position) = (found.place.is_shared, position);
-        if let Some((name, table)) = sources.existing.iter().find(|(_, table)| entry.is_at(table)) {
-            let is_on = table.get("enabled").and_then(toml::Value::as_bool).unwrap_or(true);
-            imported.taken_over.extend(is_on.then(|| found.name.clone()));
-            imported.report.push(format!("  {}: left out, {name} in this file is the same server", found.name));
+        if let Some(report) = existing(&entry, found, sources, imported) {
+            imported.report.push(format!("  {}: {report}", found.name));
             continue;
         }
         let same = |other: &&mut Entry| other.transport == entry.transport && other.auth == entry.auth;
@@ -165,6 +167,23 @@ fn entries(found: &[Found], sources: &Sources<'_>, home: Option<&Path>, imported
     entries
 }
 
+/// Looks for the server in the target; says what becomes of it if it is there.
+fn existing(entry: &Entry, found: &Found, sources: &Sources<'_>, imported: &mut Imported) -> Option<String> {
+    let is_on = |table: &toml::Value| table.get("enabled").and_then(toml::Value::as_bool).unwrap_or(true);
+    let there: Vec<_> = sources.existing.iter().filter(|(_, table)| entry.is_at(table)).collect();
+    let same = there.iter().find(|(_, table)| entry.is_same(table) && is_on(table));
+    let (name, table) = same.or(there.first())?;
+    imported.known.extend(same.map(|_| found.name.clone()));
+    Some(match (sources.is_move, same) {
+        (false, _) | (true, Some(_)) => format!("left out, {name} in this file is the same server"),
+        (true, None) if entry.is_same(table) => format!("stays where it is, as {name} in this file is disabled"),
+        (true, None) => {
+            let what = "with another `env`, `cwd`, `headers`, `auth` or rule for tools";
+            format!("stays where it is: {name} in this file is the same server {what}")
+        }
+    })
+}
+
 /// A free name that `forge.toml` allows: other characters become `-`, a number is added.
 fn free_name(wanted: &str, taken: &mut BTreeSet<String>) -> String {
     let valid = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '-');
@@ -195,6 +214,7 @@ fn write(entry: &Entry, sources: &Sources<'_>, imported: &mut Imported) {
     if reason.is_none() && entry.unset.is_empty() && !entry.is_doubtful {
         imported.taken_over.extend(entry.called.iter().cloned());
     }
+    imported.written.extend(reason.is_none().then(|| entry.name.clone()));
     let name = &entry.name;
     let mut say = |text: String| imported.report.push(format!("  {name}: {text}"));
     match &reason {
