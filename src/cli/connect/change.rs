@@ -84,8 +84,7 @@ impl Plan {
         }
         // A file with a backup existed before.
         let is_made = !file.has_backups().map_err(|error| error.to_string())?;
-        let is_all =
-            is_made && document::new(client, entry).is_ok_and(|new| Some(new.as_bytes()) == file.content());
+        let is_all = is_made && document::new(client, entry).is_ok_and(|new| Some(new.as_bytes()) == file.content());
         let (text, after) = match is_all {
             true => (String::new(), After::Removed),
             false => {
