@@ -129,17 +129,18 @@ fn keep(document: &mut DocumentMut, position: isize, comments: &str) {
             next = Some(place);
         }
     });
-    let join = |after: &str| match after.is_empty() || after.starts_with('\n') {
+    let join = |after: &str, is_end: bool| match is_end || after.starts_with('\n') {
         true => format!("{}\n{after}", comments.trim_end()),
         false => format!("{comments}{after}"),
     };
     match next.and_then(|next| header(document.as_item_mut(), next)) {
         Some(table) => {
-            let prefix = join(table.decor().prefix().and_then(RawString::as_str).unwrap_or_default());
+            let prefix = join(table.decor().prefix().and_then(RawString::as_str).unwrap_or_default(), false);
             table.decor_mut().set_prefix(prefix);
         }
         None => {
-            let trailing = join(document.trailing().as_str().unwrap_or_default());
+            let after = document.trailing().as_str().unwrap_or_default();
+            let trailing = join(after, after.is_empty());
             document.set_trailing(trailing);
         }
     }
