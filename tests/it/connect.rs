@@ -257,9 +257,17 @@ fn an_entry_of_an_older_configuration_is_updated_and_keeps_its_other_keys() {
         let fence = Fence::new();
         let config = fence.write("forge.toml", "");
         let old = match *client {
-            "codex" => "[mcp_servers.forgefs]\ncommand = \"old\"\nenv = { A = \"planted\" } # mine\n".to_owned(),
-            "opencode" => r#"{"mcp": {"forgefs": {"command": ["old"], "environment": {"A": "planted"}}}}"#.to_owned(),
-            _ => format!(r#"{{"{}": {{"forgefs": {{"command": "old", "env": {{"A": "planted"}}}}}}}}"#, table(place)),
+            "codex" => "[mcp_servers.forgefs]\ncommand = \"old\"\nargs = [\"--token\", \"planted-word-1234\"]\n\
+                        env = { A = \"planted\" } # mine\n"
+                .to_owned(),
+            "opencode" => {
+                r#"{"mcp": {"forgefs": {"command": ["old", "--token", "planted-word-1234"], "environment": {"A": "planted"}}}}"#
+                    .to_owned()
+            }
+            _ => format!(
+                r#"{{"{}": {{"forgefs": {{"command": "old", "args": ["--token", "planted-word-1234"], "env": {{"A": "planted"}}}}}}}}"#,
+                table(place)
+            ),
         };
         let path = put(&fence, file, &old);
         let output = connect(&fence, &[client]).success();

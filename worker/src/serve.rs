@@ -187,18 +187,21 @@ impl Worker {
                 exit(EXIT_INTERNAL)
             }
         };
-        // A failed script ends while others of its calls are answered: its record has their outcome.
-        if result.is_ok() {
-            say_if_unawaited(&mut *host.borrow_mut());
-        }
+        say_if_unawaited(&mut *host.borrow_mut(), result.is_ok());
         self.wire.done(run, result, stats);
         engine.prepare();
     }
 }
 
-fn say_if_unawaited(host: &mut dyn Host) {
+/// Tells of calls without an answer. Those of a failed script may be awaited, by `Promise.all` that ends with the first
+/// failure, and their outcome is on record.
+fn say_if_unawaited(host: &mut dyn Host, is_ok: bool) {
     let text = match host.in_flight() {
         0 => return,
+        _ if !is_ok => {
+            "[the script failed before all of its calls were answered: `await` each, or all by `Promise.allSettled`]"
+                .to_owned()
+        }
         1 => "[1 call was not awaited: it was sent, its outcome is unknown]".to_owned(),
         calls => format!("[{calls} calls were not awaited: they were sent, their outcome is unknown]"),
     };

@@ -8,6 +8,7 @@ use serde_json::Value;
 
 use super::document::OWN;
 use crate::cli::clients::parse;
+use crate::cli::init::masked;
 
 /// Most members of an object of one line that is written anew as several lines.
 const LONG: usize = 100;
@@ -112,7 +113,7 @@ fn leaves(value: &ast::Value<'_>, path: Option<&[&str]>, found: &mut Vec<std::op
                 match path.and_then(|path| path.split_first()) {
                     Some((first, rest)) if name == *first => leaves(&property.value, Some(rest), found),
                     // The server itself: only `env` and the like may hold credentials.
-                    None if path.is_some() && OWN.contains(&name) => {}
+                    None if path.is_some() && OWN.contains(&name) => secret_words(&property.value, found),
                     _ => leaves(&property.value, None, found),
                 }
             }
@@ -120,6 +121,16 @@ fn leaves(value: &ast::Value<'_>, path: Option<&[&str]>, found: &mut Vec<std::op
         ast::Value::Array(array) => array.elements.iter().for_each(|element| leaves(element, None, found)),
         leaf => found.push(leaf.start()..leaf.end()),
     }
+}
+
+/// Places of the words of a command that are credentials.
+fn secret_words(value: &ast::Value<'_>, found: &mut Vec<std::ops::Range<usize>>) {
+    let ast::Value::Array(array) = value else { return };
+    let words = array.elements.iter().map(|element| element.as_string_lit().map_or("", |word| &word.value));
+    let words: Vec<&str> = words.collect();
+    let shown = masked(&words);
+    let secret = array.elements.iter().zip(words.iter().zip(&shown)).filter(|(_, (word, shown))| *word != shown);
+    found.extend(secret.map(|(element, _)| element.start()..element.end()));
 }
 
 fn parse(text: &str) -> Result<CstRootNode, String> {

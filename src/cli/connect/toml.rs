@@ -7,6 +7,7 @@ use toml_edit::{Array, Document, DocumentMut, Formatted, InlineTable, Item, RawS
 
 use super::document::OWN;
 use crate::cli::clients::parse;
+use crate::cli::init::masked;
 
 /// Adds or updates a server. Keys of it that are not in `entry` stay.
 pub(super) fn with(text: &str, path: &[&str], name: &str, entry: &Value) -> Result<String, String> {
@@ -191,7 +192,10 @@ fn leaves(item: &Item, path: Option<&[&str]>, found: &mut Vec<Range<usize>>, our
         for (key, item) in table.iter() {
             match path.and_then(|path| path.split_first()) {
                 Some((first, rest)) if key == *first => leaves(item, Some(rest), found, ours),
-                None if path.is_some() && OWN.contains(&key) => ours.extend(item.span()),
+                None if path.is_some() && OWN.contains(&key) => {
+                    ours.extend(item.span());
+                    found.extend(secret_words(item));
+                }
                 _ => leaves(item, None, found, ours),
             }
         }
@@ -202,6 +206,15 @@ fn leaves(item: &Item, path: Option<&[&str]>, found: &mut Vec<Range<usize>>, our
     } else {
         found.extend(item.span());
     }
+}
+
+/// Places of the words of a command that are credentials.
+fn secret_words(item: &Item) -> Vec<Range<usize>> {
+    let words: Vec<&toml_edit::Value> = item.as_array().into_iter().flatten().collect();
+    let plain: Vec<&str> = words.iter().map(|word| word.as_str().unwrap_or_default()).collect();
+    let shown = masked(&plain);
+    let secret = words.iter().zip(plain.iter().zip(&shown)).filter(|(_, (word, shown))| *word != shown);
+    secret.filter_map(|(word, _)| word.span()).collect()
 }
 
 fn parse(text: &str) -> Result<DocumentMut, String> {
