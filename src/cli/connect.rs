@@ -46,7 +46,7 @@ const CLIENTS_HELP: &str = "\
 On a terminal it shows the change and asks. Elsewhere it shows the change, and writes only with --yes.
 The old file is kept beside the new one, as FILE.<time>-<digest>.forgefs-backup.";
 
-/// What to write, and how to decide.
+/// Settings of one run of the command.
 struct Connector<'a> {
     args: &'a ConnectArgs,
     home: Option<PathBuf>,
@@ -311,7 +311,7 @@ struct TakeOver {
 }
 
 impl TakeOver {
-    /// What is asked for, without an end.
+    /// Start of the question.
     fn question(&self) -> String {
         let (new, known, file) = (self.moved.names.join(", "), self.moved.known.join(", "), &self.shown);
         match (new.as_str(), known.as_str()) {

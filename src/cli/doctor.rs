@@ -46,7 +46,7 @@ pub(super) async fn doctor(global: &Global, args: &DoctorArgs, ui: Ui) -> Result
     }
     let gateway = global.gateway(config)?;
     let mut exit = sandbox(&gateway, &mut report).await;
-    ui.waiting(|| super::starting(&gateway), gateway.settle(super::SETTLE)).await;
+    super::settle_all(&gateway, ui).await;
     report.many("servers");
     for server in gateway.catalog().servers() {
         report.push("servers", &format!("server   {}: {}", server.name, state(server)), shapes::server(server));

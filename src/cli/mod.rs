@@ -342,6 +342,11 @@ async fn settle(gateway: &Gateway, is_named: impl Fn(&ServerEntry) -> bool, othe
     }
 }
 
+/// Waits until every server is ready or has failed.
+async fn settle_all(gateway: &Gateway, ui: Ui) {
+    ui.waiting(|| starting(gateway), gateway.settle(SETTLE)).await;
+}
+
 /// Names of the servers that start, as a line for people.
 fn starting(gateway: &Gateway) -> String {
     let catalog = gateway.catalog();

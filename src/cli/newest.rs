@@ -24,7 +24,7 @@ const MAX_ANSWER: usize = limits::RELEASES.max;
 /// Most memory of the values in one line.
 const MAX_LINE: usize = 1 << 20;
 
-/// How this build compares with the newest release.
+/// Comparison of this build with the newest release.
 pub(super) enum Newest {
     /// There is none that is newer.
     This,

@@ -46,12 +46,7 @@ impl Edited {
     /// As [`super::read_regular`]; and for a link that leads nowhere.
     pub(crate) fn read(path: &Path, max: u64) -> io::Result<Self> {
         let path = resolve(path)?;
-        let before = match super::read_regular(&path, max) {
-            Ok(content) => Some(content),
-            Err(error) if error.kind() == ErrorKind::NotFound => None,
-            Err(error) => return Err(error),
-        };
-        Ok(Self { path, before, max })
+        Ok(Self { before: content(&path, max)?, path, max })
     }
 
     /// Content; `None` without a file.
@@ -84,10 +79,7 @@ impl Edited {
 
     /// True if the file is still as it was read.
     pub(crate) fn is_current(&self) -> bool {
-        match super::read_regular(&self.path, self.max) {
-            Ok(now) => self.before == Some(now),
-            Err(error) => error.kind() == ErrorKind::NotFound && self.before.is_none(),
-        }
+        content(&self.path, self.max).is_ok_and(|now| now == self.before)
     }
 
     fn write(&self, content: &[u8], is_private: bool) -> io::Result<Option<PathBuf>> {
@@ -140,10 +132,7 @@ impl Edited {
     /// # Errors
     /// When the folder cannot be read.
     pub(crate) fn has_backups(&self) -> io::Result<bool> {
-        let start = format!("{}.", self.name());
-        let is_backup = |name: &str| name.starts_with(&start) && name.ends_with(BACKUP);
-        let mut entries = fs::read_dir(self.folder())?.flatten();
-        Ok(entries.any(|entry| entry.file_name().to_str().is_some_and(is_backup)))
+        Ok(self.backups()?.next().is_some())
     }
 
     /// Reads a backup, without following a link.
@@ -161,15 +150,16 @@ impl Edited {
     /// # Errors
     /// When the folder cannot be read.
     pub(crate) fn forget_backups(&self, but: &Path) -> io::Result<()> {
+        self.backups()?.filter(|path| path != but).try_for_each(fs::remove_file)
+    }
+
+    /// Everything in the folder that is named like a backup of the file.
+    fn backups(&self) -> io::Result<impl Iterator<Item = PathBuf>> {
         let start = format!("{}.", self.name());
-        for entry in fs::read_dir(self.folder())?.flatten() {
-            let (name, path) = (entry.file_name(), entry.path());
-            let is_backup = |name: &str| name.starts_with(&start) && name.ends_with(BACKUP);
-            if name.to_str().is_some_and(is_backup) && path != but {
-                fs::remove_file(path)?;
-            }
-        }
-        Ok(())
+        let is_backup = move |entry: &fs::DirEntry| {
+            entry.file_name().to_str().is_some_and(|name| name.starts_with(&start) && name.ends_with(BACKUP))
+        };
+        Ok(fs::read_dir(self.folder())?.flatten().filter(is_backup).map(|entry| entry.path()))
     }
 
     /// Puts back the content of a backup as [`Self::read_backup`] read it, and removes the backup: nothing else is in it.
@@ -262,12 +252,7 @@ impl Edited {
 
     /// Checks that the file has not changed and can be replaced without loss.
     fn check(&self) -> io::Result<Option<Metadata>> {
-        let now = match super::read_regular(&self.path, self.max) {
-            Ok(content) => Some(content),
-            Err(error) if error.kind() == ErrorKind::NotFound => None,
-            Err(error) => return Err(error),
-        };
-        if now != self.before || self.path.is_symlink() {
+        if content(&self.path, self.max)? != self.before || self.path.is_symlink() {
             return Err(changed());
         }
         if self.before.is_none() {
@@ -349,6 +334,15 @@ impl Edited {
     /// Explains why nothing can be written beside the file.
     fn unwritable(&self, error: &io::Error) -> io::Error {
         io::Error::new(error.kind(), format!("its folder {} cannot be written: {error}", self.folder().display()))
+    }
+}
+
+/// Content of a file; `None` without one.
+fn content(path: &Path, max: u64) -> io::Result<Option<Vec<u8>>> {
+    match super::read_regular(path, max) {
+        Ok(content) => Ok(Some(content)),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error),
     }
 }
 

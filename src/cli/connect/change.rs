@@ -17,7 +17,7 @@ pub(super) struct Plan {
     has_others: bool,
 }
 
-/// What becomes of the file.
+/// State of the file after the edit.
 enum After {
     Content(String),
     /// The content of this backup, as it was shown.

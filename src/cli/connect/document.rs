@@ -7,6 +7,7 @@ use similar::TextDiff;
 
 use super::{json, toml};
 use crate::cli::clients::{Client, Form, parse};
+use crate::cli::init::masked;
 use crate::text;
 
 /// Name of ForgeFS among a client's servers.
@@ -163,6 +164,12 @@ pub(super) fn entry(client: &Client, program: &str, args: &[String]) -> Value {
             json!({"type": "local", "command": command, "enabled": true})
         }
     }
+}
+
+/// Positions of the words of a command that are credentials.
+pub(super) fn secret_words(words: &[&str]) -> Vec<usize> {
+    let shown = masked(words);
+    (0..words.len()).filter(|at| words[*at] != shown[*at]).collect()
 }
 
 /// A new document with this entry of ForgeFS alone.

@@ -6,9 +6,8 @@ use jsonc_parser::cst::{CstInputValue, CstNode, CstObject, CstRootNode};
 use jsonc_parser::{CollectOptions, CommentCollectionStrategy, parse_to_ast};
 use serde_json::Value;
 
-use super::document::OWN;
+use super::document::{self, OWN};
 use crate::cli::clients::parse;
-use crate::cli::init::masked;
 
 /// Most members of an object of one line that is written anew as several lines.
 const LONG: usize = 100;
@@ -128,9 +127,8 @@ fn secret_words(value: &ast::Value<'_>, found: &mut Vec<std::ops::Range<usize>>)
     let ast::Value::Array(array) = value else { return };
     let words = array.elements.iter().map(|element| element.as_string_lit().map_or("", |word| &word.value));
     let words: Vec<&str> = words.collect();
-    let shown = masked(&words);
-    let secret = array.elements.iter().zip(words.iter().zip(&shown)).filter(|(_, (word, shown))| *word != shown);
-    found.extend(secret.map(|(element, _)| element.start()..element.end()));
+    let secret = document::secret_words(&words).into_iter().map(|at| &array.elements[at]);
+    found.extend(secret.map(|element| element.start()..element.end()));
 }
 
 fn parse(text: &str) -> Result<CstRootNode, String> {

@@ -5,9 +5,8 @@ use std::ops::Range;
 use serde_json::Value;
 use toml_edit::{Array, Document, DocumentMut, Formatted, InlineTable, Item, RawString, Table, TableLike};
 
-use super::document::OWN;
+use super::document::{self, OWN};
 use crate::cli::clients::parse;
-use crate::cli::init::masked;
 
 /// Adds or updates a server. Keys of it that are not in `entry` stay.
 pub(super) fn with(text: &str, path: &[&str], name: &str, entry: &Value) -> Result<String, String> {
@@ -212,9 +211,7 @@ fn leaves(item: &Item, path: Option<&[&str]>, found: &mut Vec<Range<usize>>, our
 fn secret_words(item: &Item) -> Vec<Range<usize>> {
     let words: Vec<&toml_edit::Value> = item.as_array().into_iter().flatten().collect();
     let plain: Vec<&str> = words.iter().map(|word| word.as_str().unwrap_or_default()).collect();
-    let shown = masked(&plain);
-    let secret = words.iter().zip(plain.iter().zip(&shown)).filter(|(_, (word, shown))| *word != shown);
-    secret.filter_map(|(word, _)| word.span()).collect()
+    document::secret_words(&plain).into_iter().filter_map(|at| words[at].span()).collect()
 }
 
 fn parse(text: &str) -> Result<DocumentMut, String> {

@@ -10,7 +10,7 @@ use super::target::Target;
 use crate::cli::init::masked;
 use crate::cli::shapes::{self, Format};
 use crate::cli::ui::Ui;
-use crate::cli::{Failure, Global, SETTLE};
+use crate::cli::{Failure, Global, settle_all};
 use crate::config::{Config, Edit, process_env};
 use crate::people;
 use crate::redact::{Outgoing as _, Results, Surface};
@@ -29,9 +29,11 @@ pub(in crate::cli) async fn list(global: &Global, args: ListArgs, ui: Ui) -> Res
     let text = target.text()?;
     let edit = Edit::parse(target.path(), &text)?;
     let mut servers: Vec<Listed> = edit.servers().map(|(name, entry)| Listed::new(name, entry)).collect();
-    let config = Config::parse(&text, target.path(), &process_env);
+    let config = match Config::parse(&text, target.path(), &process_env) {
+        Err(error) if args.format.json => return Err(error.into()),
+        parsed => parsed,
+    };
     let exit = match (&config, args.check) {
-        (Err(_), _) if args.format.json => return config.map(|_| ExitCode::SUCCESS).map_err(Failure::from),
         (Err(error), _) => {
             ui.note(&format!("warning: this configuration is not valid: {error}"));
             2
@@ -57,7 +59,7 @@ pub(in crate::cli) async fn list(global: &Global, args: ListArgs, ui: Ui) -> Res
 /// Fills in the servers' states; the exit code.
 async fn check(global: &Global, config: Config, servers: &mut [Listed], ui: Ui) -> Result<u8, Failure> {
     let gateway = global.alone(config)?;
-    ui.waiting(|| super::super::starting(&gateway), gateway.settle(SETTLE)).await;
+    settle_all(&gateway, ui).await;
     let catalog = gateway.catalog();
     let mut exit = 0;
     for entry in catalog.servers() {

@@ -7,7 +7,7 @@ use std::time::Duration;
 use stubgen::{Annotations, ToolStub};
 
 use crate::cli::ui::Ui;
-use crate::cli::{Failure, Global, SETTLE, signals};
+use crate::cli::{Failure, Global, settle_all, signals};
 use crate::config::{Config, Transport};
 use crate::gateway::Gateway;
 use crate::manifest::{ServerEntry, ServerState};
@@ -50,7 +50,7 @@ impl Tried {
         }
         let gateway = global.alone(config)?;
         let is_interrupted = tokio::select! {
-            _ = ui.waiting(|| super::super::starting(&gateway), gateway.settle(SETTLE)) => false,
+            () = settle_all(&gateway, ui) => false,
             () = signals::interrupted() => true,
         };
         Ok(Self { gateway, name: name.to_owned(), is_interrupted })
