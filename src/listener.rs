@@ -1,6 +1,7 @@
 //! Small HTTP server: one request per connection, with bounds on head, time and connections.
 
 use std::convert::Infallible;
+use std::net::IpAddr;
 use std::sync::OnceLock;
 use std::time::Duration;
 
@@ -30,6 +31,20 @@ pub(crate) struct Bounds {
 
 /// An answer; with a value that ends [`serve`] once the answer is sent.
 pub(crate) type Answer<T> = (Response<String>, Option<T>);
+
+/// The name in a `Host` header, without its port.
+pub(crate) fn host_name(host: &str) -> &str {
+    let name = match host.rsplit_once(':') {
+        Some((name, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => name,
+        _ => host,
+    };
+    name.trim_start_matches('[').trim_end_matches(']')
+}
+
+/// True if a name is `localhost` or an address: no web page can have it resolve to this machine (DNS rebinding).
+pub(crate) fn is_own_name(name: &str) -> bool {
+    name.eq_ignore_ascii_case("localhost") || name.parse::<IpAddr>().is_ok()
+}
 
 /// Answers the requests of `listener` until an answer ends it.
 pub(crate) async fn serve<T: Send + Sync + 'static>(

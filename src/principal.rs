@@ -4,6 +4,9 @@ use std::sync::Arc;
 
 use crate::random;
 
+/// Client of this machine's user: on stdio, on the command line, and on HTTP without tokens.
+pub const LOCAL: &str = "local";
+
 /// Principal of a request: policy, budgets, audit, metrics and state take it from here. A session belongs to a client,
 /// a client has a profile.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -21,7 +24,13 @@ impl Principal {
     /// A new session of the client `local`.
     #[must_use]
     pub fn local() -> Self {
-        Self { client: "local".into(), profile: "default".into(), session: random::id().into() }
+        Self::of(LOCAL)
+    }
+
+    /// A new session of a client.
+    #[must_use]
+    pub fn of(client: &str) -> Self {
+        Self { client: client.into(), profile: "default".into(), session: random::id().into() }
     }
 }
 

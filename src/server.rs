@@ -4,6 +4,7 @@
 mod admission;
 mod caller;
 mod changes;
+mod http;
 mod input_rounds;
 mod message;
 mod notices;
@@ -13,16 +14,17 @@ mod tools;
 mod waiting;
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use parking_lot::Mutex;
 use rmcp::model::{
     CacheScope, CallToolRequestParams, CallToolResponse, CallToolResult, CompleteRequestParams, CompleteResult,
-    GetPromptRequestParams, GetPromptResponse, GetPromptResult, Implementation, InputResponses, ListPromptsResult,
-    ListResourceTemplatesResult, ListResourcesResult, ListToolsResult, PaginatedRequestParams,
-    ReadResourceRequestParams, ReadResourceResponse, ReadResourceResult, ServerCapabilities, ServerConfig,
-    SetLevelRequestMethod, SetLevelRequestParams, SubscribeRequestParams, SubscriptionFilter, Tool,
-    UnsubscribeRequestParams,
+    GetPromptRequestParams, GetPromptResponse, GetPromptResult, Implementation, InitializeRequestParams,
+    InitializeResult, InputResponses, ListPromptsResult, ListResourceTemplatesResult, ListResourcesResult,
+    ListToolsResult, PaginatedRequestParams, ReadResourceRequestParams, ReadResourceResponse, ReadResourceResult,
+    ServerCapabilities, ServerConfig, SetLevelRequestMethod, SetLevelRequestParams, SubscribeRequestParams,
+    SubscriptionFilter, Tool, UnsubscribeRequestParams,
 };
 use rmcp::service::{NotificationContext, RequestContext, RoleServer, ServiceExt as _, SubscriptionContext};
 use rmcp::{ErrorData, ServerHandler};
@@ -45,6 +47,7 @@ use resources::{read_error, rpc_error};
 use stdio::Stdio;
 use waiting::Waiting;
 
+pub use http::{HttpListener, serve_http};
 pub use tools::{definitions, instructions, render_instructions, server_names};
 
 /// Time after the start in which requests wait for starting servers. Nine of ten are up by then; a slower one blocks
@@ -102,6 +105,8 @@ impl SessionHandler {
 /// One connection.
 struct ForgeServer {
     handler: SessionHandler,
+    /// True once a client of the older revisions introduced itself.
+    is_initialized: AtomicBool,
     /// Log level of the client, if it set one for the connection.
     level: Mutex<Level>,
     calls: InputRounds<CallToolResult>,
@@ -119,6 +124,7 @@ impl ForgeServer {
         let level = Mutex::new(Level::Warning);
         Self {
             handler,
+            is_initialized: AtomicBool::new(false),
             level,
             calls: InputRounds::default(),
             prompts: InputRounds::default(),
@@ -279,6 +285,19 @@ impl ServerHandler for ForgeServer {
         let level = level.map_err(|error| ErrorData::invalid_params(error.to_string(), None))?;
         *self.level.lock() = level;
         Ok(())
+    }
+
+    async fn initialize(
+        &self,
+        request: InitializeRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<InitializeResult, ErrorData> {
+        if self.is_initialized.swap(true, Ordering::AcqRel) {
+            return Err(ErrorData::invalid_request("this session is initialized already", None));
+        }
+        let answer = self.negotiate_initialize(&request)?;
+        context.peer.set_peer_info(request);
+        Ok(answer)
     }
 
     async fn on_initialized(&self, context: NotificationContext<RoleServer>) {

@@ -20,6 +20,7 @@ mod servers;
 mod shapes;
 mod signals;
 mod stubs;
+mod tokens;
 mod ui;
 mod workflow;
 
@@ -88,8 +89,8 @@ struct Global {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Serve MCP on stdin and stdout (the default)
-    Serve,
+    /// Serve MCP on stdin and stdout (the default), or on HTTP
+    Serve(serve::ServeArgs),
     /// Try a server, and write it into the configuration
     Add(servers::AddArgs),
     /// Connect MCP clients on this machine: Claude, Codex, Cursor, VS Code and others
@@ -122,6 +123,8 @@ enum Command {
     Stubs(stubs::StubsArgs),
     /// Show executions, their calls, and the stubs read before
     Audit(audit::AuditArgs),
+    /// Clients of `serve --http` and their tokens
+    Clients(tokens::ClientsArgs),
     /// Log in to servers on HTTP, see and end logins
     Auth(auth::AuthArgs),
     /// Have running gateways apply an edited forge.toml
@@ -208,6 +211,7 @@ impl Command {
             Self::List(args) => args.format.json,
             Self::Doctor(args) => args.format.json,
             Self::Auth(args) => args.json(),
+            Self::Clients(args) => args.json(),
             Self::Audit(args) => args.json(),
             Self::Run(args) => args.json,
             _ => false,
@@ -228,13 +232,15 @@ async fn dispatch(cli: Cli, ui: Ui) -> Result<ExitCode, Failure> {
     let global = &cli.global;
     match cli.command {
         None if ui.is_interactive() && global.is_unconfigured() => Ok(serve::welcome(ui)),
-        command => dispatch_command(global, command.unwrap_or(Command::Serve), ui).await,
+        command => {
+            dispatch_command(global, command.unwrap_or_else(|| Command::Serve(serve::ServeArgs::default())), ui).await
+        }
     }
 }
 
 async fn dispatch_command(global: &Global, command: Command, ui: Ui) -> Result<ExitCode, Failure> {
     match command {
-        Command::Serve => serve::serve(global, ui).await,
+        Command::Serve(args) => serve::serve(global, &args, ui).await,
         Command::Run(args) => run::run(global, args, ui).await,
         Command::Check(args) => check::check(global, args, ui).await,
         Command::Ls(args) => browse::ls(global, args, ui).await,
@@ -242,6 +248,7 @@ async fn dispatch_command(global: &Global, command: Command, ui: Ui) -> Result<E
         Command::Search(args) => browse::search(global, args, ui).await,
         Command::Call(args) => call::call(global, args, ui).await,
         Command::Stubs(args) => stubs::run(global, args, ui).await,
+        Command::Clients(args) => tokens::clients(global, &args, ui),
         Command::Auth(args) => auth::auth(global, args, ui).await,
         Command::Add(args) => servers::add(global, args, ui).await,
         Command::Remove(args) => servers::remove(global, &args, ui),
@@ -261,7 +268,7 @@ async fn dispatch_command(global: &Global, command: Command, ui: Ui) -> Result<E
 }
 
 fn log_to_stderr(cli: &Cli) {
-    let serving = matches!(cli.command, None | Some(Command::Serve));
+    let serving = matches!(cli.command, None | Some(Command::Serve(_)));
     // What rmcp says of a server that is down is said here in other words.
     let default = if serving { "warn,forgefs::audit=info,rmcp=off" } else { "error,rmcp=off" };
     let wanted = cli.global.log.clone().or_else(|| process_env("RUST_LOG")).filter(|filter| !filter.is_empty());

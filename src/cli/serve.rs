@@ -1,12 +1,15 @@
-//! `forgefs serve`: MCP on stdin and stdout.
+//! `forgefs serve`: MCP on stdin and stdout, or on HTTP.
 
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
+use clap::Args;
+
 use super::ui::Ui;
 use super::{Failure, Global, signals};
-use crate::config::{exposures, process_env};
+use crate::config::{Config, LISTEN_FORM, exposures, parse_listen, process_env};
+use crate::server::HttpListener;
 use crate::{panics, reload, server, telemetry};
 
 /// Delay before panicked background work is restarted.
@@ -29,9 +32,29 @@ pub(super) fn welcome(ui: Ui) -> ExitCode {
     ExitCode::from(2)
 }
 
-pub(super) async fn serve(global: &Global, ui: Ui) -> Result<ExitCode, Failure> {
+#[derive(Args, Default)]
+pub(super) struct ServeArgs {
+    /// Serve Streamable HTTP at /mcp, in place of stdin and stdout [default: http.listen, else 127.0.0.1:7333]
+    #[arg(long, value_name = "ADDRESS", num_args = 0..=1)]
+    http: Option<Option<String>>,
+}
+
+impl ServeArgs {
+    /// Binds the address of `--http`; `None` without the option.
+    async fn listener(&self, config: &Config) -> Result<Option<HttpListener>, Failure> {
+        let Some(address) = &self.http else { return Ok(None) };
+        let fault = |fault| Failure::usage(format!("--http: {fault}")).hint(LISTEN_FORM);
+        let address = address.as_deref().map(parse_listen).transpose().map_err(fault)?;
+        let listener = HttpListener::bind(config, address).await;
+        listener.map(Some).map_err(|error| Failure { exit: 2, ..Failure::from(error) })
+    }
+}
+
+pub(super) async fn serve(global: &Global, args: &ServeArgs, ui: Ui) -> Result<ExitCode, Failure> {
     let config = global.load(false)?;
-    if ui.is_interactive() {
+    let http = args.listener(&config).await?;
+    let url = http.as_ref().map(HttpListener::url);
+    if http.is_none() && ui.is_interactive() {
         ui.note(
             "note: this serves MCP on the terminal; clients start it by themselves. The end of input (Ctrl-D) ends it",
         );
@@ -48,11 +71,28 @@ pub(super) async fn serve(global: &Global, ui: Ui) -> Result<ExitCode, Failure> 
     });
     let (wanted, told) = (gateway.metrics_wanted(), Arc::clone(&gateway));
     let text: telemetry::Text = Arc::new(move || told.metrics_text());
+    let drain = http.as_ref().map_or(Duration::ZERO, |_| gateway.config().http.drain);
+    if let Some(url) = url {
+        ui.note(&format!("MCP is served at {url}"));
+    }
+    let serving = async {
+        match http {
+            None => {
+                tokio::select! {
+                    served = server::serve_stdio(Arc::clone(&gateway)) => served,
+                    () = signals::asked_to_end(drain) => Ok(()),
+                }
+            }
+            Some(http) => {
+                server::serve_http(Arc::clone(&gateway), http, signals::asked_to_end(drain)).await;
+                Ok(())
+            }
+        }
+    };
     let served = tokio::select! {
-        served = server::serve_stdio(Arc::clone(&gateway)) => served,
+        served = serving => served,
         () = following => Ok(()),
         () = kept_up(async || telemetry::serve(wanted.clone(), Arc::clone(&text)).await) => Ok(()),
-        () = signals::asked_to_end() => Ok(()),
     };
     gateway.save_observed().await;
     served?;

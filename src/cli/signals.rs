@@ -10,12 +10,12 @@ const ENDING: Duration = Duration::from_millis(2_500);
 
 /// Waits for Ctrl-C.
 pub(super) async fn interrupted() {
-    waited_for(Which::Interrupt).await;
+    waited_for(Which::Interrupt, Duration::ZERO).await;
 }
 
-/// Waits for Ctrl-C or SIGTERM.
-pub(super) async fn asked_to_end() {
-    waited_for(Which::Any).await;
+/// Waits for Ctrl-C or SIGTERM, after which what is under way has `drain` to end.
+pub(super) async fn asked_to_end(drain: Duration) {
+    waited_for(Which::Any, drain).await;
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -24,7 +24,7 @@ enum Which {
     Any,
 }
 
-async fn waited_for(which: Which) {
+async fn waited_for(which: Which, drain: Duration) {
     let (tell, told) = oneshot::channel();
     let wait = move || {
         let Ok(runtime) = tokio::runtime::Builder::new_current_thread().enable_all().build() else { return };
@@ -34,7 +34,7 @@ async fn waited_for(which: Which) {
                 return;
             }
             tokio::select! {
-                () = tokio::time::sleep(ENDING) => tracing::error!("still busy after {ENDING:?}: ended by force"),
+                () = tokio::time::sleep(drain + ENDING) => tracing::error!("still busy after {:?}: ended by force", drain + ENDING),
                 () = next(which) => {}
             }
             end_by_force();

@@ -1,6 +1,7 @@
 //! Edits of servers in the text of a configuration file. An edit cuts or inserts whole entries, so that every other
 //! byte stays: comments, order, spelling, line ends. The result is parsed again, and must differ by the edit alone.
 
+mod clients;
 mod layout;
 
 use std::ops::Range;

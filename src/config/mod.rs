@@ -23,6 +23,7 @@ mod error;
 mod expand;
 mod exposure;
 mod file;
+mod http;
 mod patterns;
 mod policy;
 mod raw;
@@ -45,6 +46,8 @@ pub(crate) use edit::{Edit, NewServer};
 pub use error::{ConfigError, Position};
 pub use exposure::exposures;
 pub(crate) use file::{check_text, read as read_text};
+pub use http::{Client, Http, Tls};
+pub(crate) use http::{LISTEN_FORM, is_client_name, parse_listen, token_digest};
 pub use patterns::{Matcher, Patterns, PerTool};
 pub use policy::{Approval, Flow, FlowAction, Group, Isolation, Party, Policy, Relay, Relays};
 use raw::{Raw, RawRedaction};
@@ -80,6 +83,10 @@ pub struct Config {
     pub telemetry: Option<Telemetry>,
     /// Groups and flows of servers.
     pub policy: Policy,
+    /// Endpoint of `forgefs serve --http`.
+    pub http: Http,
+    /// Clients that may use it, by name. Without any, only this machine may.
+    pub clients: BTreeMap<String, Client>,
     /// Source file; `None` for [`Config::empty`].
     pub path: Option<PathBuf>,
 }
@@ -165,6 +172,8 @@ impl Config {
             metrics: None,
             telemetry: None,
             policy: Policy::default(),
+            http: Http::default(),
+            clients: BTreeMap::new(),
             path: None,
         }
     }
@@ -172,7 +181,8 @@ impl Config {
     /// Lists the gateway's own files and hosts for redaction.
     fn list_places(&self) {
         let files = [&self.path, &self.manifest.cache, &self.manifest.pin, &self.audit.path];
-        files.into_iter().flatten().for_each(|path| redact::list_path(path));
+        let tls = self.http.tls.iter().flat_map(|tls| [&tls.cert, &tls.key]);
+        files.into_iter().flatten().chain(tls).for_each(|path| redact::list_path(path));
         for server in self.servers.values() {
             if let Transport::Http { url, .. } = &server.transport
                 && let Ok(url) = url::Url::parse(url)
@@ -217,6 +227,8 @@ impl Config {
             metrics: telemetry::metrics(values, raw.metrics)?,
             telemetry: telemetry::telemetry(values, raw.telemetry)?,
             policy,
+            http: http::http(values, raw.http)?,
+            clients: http::clients(values, raw.clients)?,
             path: Some(path.to_owned()),
         };
         config.list_places();

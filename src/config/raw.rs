@@ -35,6 +35,11 @@ pub(super) struct Raw {
     pub(super) groups: BTreeMap<String, RawGroup>,
     #[serde(default)]
     pub(super) flows: Vec<RawFlow>,
+    #[serde(default)]
+    pub(super) http: RawHttp,
+    #[serde(default)]
+    #[schemars(schema_with = "schema::names::<RawClient>")]
+    pub(super) clients: BTreeMap<String, RawClient>,
 }
 
 #[derive(Debug, Default, Deserialize, JsonSchema)]
@@ -224,6 +229,30 @@ pub(super) struct RawMetrics {
 pub(super) struct RawTelemetry {
     pub(super) endpoint: Option<String>,
     pub(super) headers: Option<BTreeMap<String, String>>,
+}
+
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default, expecting = "a table")]
+pub(super) struct RawHttp {
+    pub(super) listen: Option<String>,
+    pub(super) allowed_hosts: Option<Vec<String>>,
+    pub(super) allowed_origins: Option<Vec<String>>,
+    pub(super) tls_cert: Option<String>,
+    pub(super) tls_key: Option<String>,
+    pub(super) trusted_proxies: Option<Vec<String>>,
+    pub(super) metrics: Option<bool>,
+    pub(super) max_sessions: Option<i64>,
+    pub(super) max_client_sessions: Option<i64>,
+    pub(super) max_connections: Option<i64>,
+    pub(super) idle: Option<DurationText>,
+    pub(super) drain: Option<DurationText>,
+}
+
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default, expecting = "a table with `token` or `token_sha256`")]
+pub(super) struct RawClient {
+    pub(super) token: Option<String>,
+    pub(super) token_sha256: Option<String>,
 }
 
 /// A number, integer or float.

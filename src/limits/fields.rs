@@ -109,6 +109,17 @@ pub const SUBSCRIBED: Limit = Limit::new("resource subscriptions", 1000, Unit::I
 pub const SUBSCRIBED_URI: Limit =
     Limit::new("URI of a resource subscription", 8 << 10, Unit::Bytes, "one client's connection");
 
+/// Events that a session on HTTP keeps for clients that come back after a broken connection.
+pub const EVENTS: Limit = Limit::new("events kept of a session", 4 << 20, Unit::Bytes, "sessions on HTTP");
+/// Open `GET` streams of one session.
+pub const GET_STREAMS: Limit = Limit::new("open `GET` streams", 8, Unit::Items, "sessions on HTTP");
+/// The head of a request on HTTP.
+pub const HTTP_HEAD: Limit = Limit::new("head of a request", 64 << 10, Unit::Bytes, "`serve --http`");
+/// Headers of a request on HTTP.
+pub const HTTP_HEADERS: Limit = Limit::new("headers of a request", 100, Unit::Items, "`serve --http`");
+/// Connections on HTTP without an accepted request; one more ends the oldest.
+pub const STRANGERS: Limit = Limit::new("connections without an accepted request", 256, Unit::Items, "`serve --http`");
+
 /// One message of a server: a line, a body or an event.
 pub const MESSAGE_OF_SERVER: Limit =
     Limit::new("message of a server", 16 << 20, Unit::Bytes, "lines, bodies and events of servers");
@@ -314,6 +325,11 @@ pub(super) const ALL: &[&Limit] = &[
     &STREAMS,
     &SUBSCRIBED,
     &SUBSCRIBED_URI,
+    &EVENTS,
+    &GET_STREAMS,
+    &HTTP_HEAD,
+    &HTTP_HEADERS,
+    &STRANGERS,
     &READS,
     &READ_BYTES,
     &CONSENTS,

@@ -53,6 +53,16 @@ impl Drop for HeldBytes {
 }
 
 impl Admission {
+    /// Admission of another session of the same client: both share its bytes.
+    pub(super) fn sharing_bytes(&self) -> Self {
+        Self { requests: Arc::default(), bytes: Arc::clone(&self.bytes) }
+    }
+
+    /// Requests in flight.
+    pub(super) fn count(&self) -> usize {
+        self.requests.lock().len()
+    }
+
     /// Holds `bytes`.
     ///
     /// # Errors
@@ -78,6 +88,22 @@ impl Admission {
                 }
                 Ok(())
             }
+            _ => Ok(()),
+        }
+    }
+
+    /// Admits a message that is known by another id than its own.
+    ///
+    /// # Errors
+    /// As [`Admission::admit`].
+    pub(super) fn admit_as(
+        &self,
+        id: &RequestId,
+        message: &ClientJsonRpcMessage,
+        held: HeldBytes,
+    ) -> Result<(), Error> {
+        match message {
+            JsonRpcMessage::Request(request) => self.begin(id, &request.request, held),
             _ => Ok(()),
         }
     }

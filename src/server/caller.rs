@@ -8,9 +8,10 @@ use async_trait::async_trait;
 use parking_lot::Mutex;
 use rmcp::model::{
     CancelledNotificationParam, ClientCapabilities, ClientResult, CreateMessageRequest, CreateMessageResult,
-    ElicitRequest, ElicitResult, InputRequest, ListRootsRequest, ListRootsResult, RequestId, ServerRequest,
+    ElicitRequest, ElicitResult, GetExtensions as _, InputRequest, ListRootsRequest, ListRootsResult, RequestId,
+    ServerRequest,
 };
-use rmcp::service::{Peer, PeerRequestOptions, RequestContext, RoleServer, ServiceError};
+use rmcp::service::{OriginatingRequestId, Peer, PeerRequestOptions, RequestContext, RoleServer, ServiceError};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use tokio::sync::{mpsc, oneshot};
@@ -44,8 +45,9 @@ pub(super) struct ClientCaller {
 
 /// Channel for questions.
 enum Channel {
-    /// As requests, in the revisions with a handshake.
-    Requests(Peer<RoleServer>),
+    /// As requests, in the revisions with a handshake; with the id of the client's request, on whose stream they go over
+    /// HTTP.
+    Requests(Peer<RoleServer>, RequestId),
     /// As the answer to the client's own request, which it then repeats, since 2026-07-28.
     Rounds(mpsc::Sender<Asked>),
 }
@@ -68,7 +70,7 @@ impl ClientCaller {
         let (ask, asked) = mpsc::channel(limits::QUESTIONS.max);
         let channel = match is_stateless(context) {
             true => Channel::Rounds(ask),
-            false => Channel::Requests(context.peer.clone()),
+            false => Channel::Requests(context.peer.clone(), context.id.clone()),
         };
         let notices = Notices::new(context.peer.clone());
         let trace = trace(context);
@@ -82,7 +84,7 @@ impl ClientCaller {
     /// Continues with a further request of the client for the same work.
     pub(super) fn resume(&self, context: &RequestContext<RoleServer>, level: Option<Level>) {
         *self.abilities.lock() = context.client_capabilities().unwrap_or_default();
-        self.notices.resume(context.meta.get_progress_token(), level);
+        self.notices.resume(context.peer.clone(), context.meta.get_progress_token(), level);
     }
 
     /// Flushes notices, and sends none until [`ClientCaller::resume`].
@@ -114,7 +116,7 @@ impl ClientCaller {
     /// Asks the client, by request or in a round as its revision has it.
     async fn put(&self, name: Option<String>, request: InputRequest) -> Result<Value> {
         match &self.channel {
-            Channel::Requests(peer) => by_request(peer, request).await,
+            Channel::Requests(peer, about) => by_request(peer, about, request).await,
             Channel::Rounds(ask) => {
                 let (answer, answered) = oneshot::channel();
                 // While the client thinks about other questions, this one waits for a slot.
@@ -235,13 +237,15 @@ impl Kind {
 }
 
 /// Asks by a request; dropping the future withdraws the question.
-async fn by_request(peer: &Peer<RoleServer>, request: InputRequest) -> Result<Value> {
-    let request = match request {
+async fn by_request(peer: &Peer<RoleServer>, about: &RequestId, request: InputRequest) -> Result<Value> {
+    let mut request = match request {
         InputRequest::CreateMessage(request) => ServerRequest::CreateMessageRequest(request),
         InputRequest::Elicitation(request) => ServerRequest::ElicitRequest(request),
         InputRequest::ListRoots(request) => ServerRequest::ListRootsRequest(request),
         _ => return Err(denied("it is a question of an unknown kind")),
     };
+    // rmcp knows it in the task of the request alone.
+    request.extensions_mut().insert(OriginatingRequestId(about.clone()));
     let failed = |error: ServiceError| match error {
         ServiceError::McpError(data) => denied(format!("the client refused: {}", data.message)),
         other => denied(format!("the client could not be asked: {other}")),

@@ -43,12 +43,13 @@ pub(super) struct Notices {
 }
 
 enum Notice {
-    Send(Box<ServerNotification>),
+    Send(Peer<RoleServer>, Box<ServerNotification>),
     Flush(oneshot::Sender<()>),
 }
 
-#[derive(Default)]
 struct NoticeState {
+    /// Of the current request: over HTTP each has a stream of its own.
+    peer: Peer<RoleServer>,
     token: Option<ProgressToken>,
     level: Option<Level>,
     /// Last progress sent.
@@ -60,6 +61,12 @@ struct NoticeState {
     is_busy: bool,
 }
 
+impl NoticeState {
+    fn new(peer: Peer<RoleServer>, token: Option<ProgressToken>, level: Option<Level>) -> Self {
+        Self { peer, token, level, sent: 0.0, held: None, dropped: 0, is_busy: false }
+    }
+}
+
 impl Notices {
     pub(super) fn new(peer: Peer<RoleServer>) -> Self {
         let (queue, mut notices) = mpsc::channel(QUEUE);
@@ -67,20 +74,20 @@ impl Notices {
             while let Some(notice) = notices.recv().await {
                 match notice {
                     // A client that is gone needs no notices.
-                    Notice::Send(notice) => drop(peer.send_notification(*notice).await),
+                    Notice::Send(peer, notice) => drop(peer.send_notification(*notice).await),
                     Notice::Flush(done) => drop(done.send(())),
                 }
             }
         });
         let room = |at_once| RateLimiter::direct(Quota::per_second(PER_SECOND).allow_burst(at_once));
-        Self { queue, state: Mutex::default(), reports: room(REPORTS), entries: room(ENTRIES) }
+        let state = Mutex::new(NoticeState::new(peer, None, None));
+        Self { queue, state, reports: room(REPORTS), entries: room(ENTRIES) }
     }
 
     /// Switches to a request with this token and this level.
-    pub(super) fn resume(&self, token: Option<ProgressToken>, level: Option<Level>) {
-        let mut state = self.state.lock();
+    pub(super) fn resume(&self, peer: Peer<RoleServer>, token: Option<ProgressToken>, level: Option<Level>) {
         // Progress belongs to its token, and restarts with another.
-        *state = NoticeState { token, level, ..NoticeState::default() };
+        *self.state.lock() = NoticeState::new(peer, token, level);
     }
 
     pub(super) fn level(&self) -> Option<Level> {
@@ -103,7 +110,7 @@ impl Notices {
         let mut params = ProgressNotificationParam::new(token, state.sent);
         params.message = Some(message);
         state.is_busy = true;
-        let _ = self.send(ServerNotification::ProgressNotification(ProgressNotification::new(params)));
+        let _ = self.send(state, ServerNotification::ProgressNotification(ProgressNotification::new(params)));
     }
 
     pub(super) fn log(&self, server: &str, LogEntry { level, logger, data }: LogEntry) {
@@ -116,26 +123,26 @@ impl Notices {
             );
             entry(level, logger, bounded(data))
         };
-        if self.entries.check().is_err() || notice().is_some_and(|notice| !self.send(notice)) {
+        if self.entries.check().is_err() || notice().is_some_and(|notice| !self.send(&state, notice)) {
             state.dropped += 1;
         }
     }
 
     /// True if the queue has room: a client that does not read misses notices and does not block the work.
-    fn send(&self, notice: ServerNotification) -> bool {
-        self.queue.try_send(Notice::Send(Box::new(notice))).is_ok()
+    fn send(&self, state: &NoticeState, notice: ServerNotification) -> bool {
+        self.queue.try_send(Notice::Send(state.peer.clone(), Box::new(notice))).is_ok()
     }
 
     /// Sends the held report, waits until all is sent, then stays silent: notices belong to a request, and none may
     /// follow its answer.
     pub(super) async fn pause(&self) {
-        let (dropped, is_busy) = {
+        let (peer, dropped, is_busy) = {
             let mut state = self.state.lock();
             if let Some(step) = state.held.take() {
                 self.report(&mut state, step);
             }
             (state.token, state.level) = (None, None);
-            (std::mem::take(&mut state.dropped), std::mem::take(&mut state.is_busy))
+            (state.peer.clone(), std::mem::take(&mut state.dropped), std::mem::take(&mut state.is_busy))
         };
         if !is_busy {
             return;
@@ -143,7 +150,7 @@ impl Notices {
         if dropped > 0 {
             let words = format!("{dropped} log entries were dropped: more than a client can take");
             if let Some(words) = entry(Level::Warning, "forgefs".to_owned(), Value::String(words)) {
-                let _ = self.queue.send(Notice::Send(Box::new(words))).await;
+                let _ = self.queue.send(Notice::Send(peer, Box::new(words))).await;
             }
         }
         let (done, flushed) = oneshot::channel();

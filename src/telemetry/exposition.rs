@@ -12,7 +12,7 @@ use tokio::sync::watch;
 
 use crate::config;
 use crate::limits;
-use crate::listener::{self, Answer, Bounds};
+use crate::listener::{self, Answer, Bounds, host_name, is_own_name};
 
 const BOUNDS: Bounds = Bounds {
     connections: limits::METRICS_CONNECTIONS.max,
@@ -70,7 +70,7 @@ fn answer<B>(request: &Request<B>, own: IpAddr, text: &Text) -> Response<String>
     let host = request.headers().get(header::HOST).map(|host| String::from_utf8_lossy(host.as_bytes()));
     let (status, kind, body) = match *request.method() {
         // DNS rebinding: a web page whose name resolves to this machine must not read the metrics.
-        _ if own.is_loopback() && !host.as_deref().is_none_or(is_own_name) => {
+        _ if own.is_loopback() && !host.as_deref().is_none_or(|host| is_own_name(host_name(host))) => {
             (StatusCode::FORBIDDEN, PLAIN, "not by this name\n".to_owned())
         }
         Method::GET | Method::HEAD if request.uri().path() == "/metrics" => (StatusCode::OK, METRICS, text()),
@@ -81,16 +81,6 @@ fn answer<B>(request: &Request<B>, own: IpAddr, text: &Text) -> Response<String>
     *response.status_mut() = status;
     response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(kind));
     response
-}
-
-/// True if a `Host` names this machine as local.
-fn is_own_name(host: &str) -> bool {
-    let name = match host.rsplit_once(':') {
-        Some((name, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => name,
-        _ => host,
-    };
-    let name = name.trim_start_matches('[').trim_end_matches(']');
-    name.eq_ignore_ascii_case("localhost") || name.parse::<IpAddr>().is_ok()
 }
 
 #[cfg(test)]

@@ -195,7 +195,7 @@ fn uncommented(text: &str) -> String {
 }
 
 fn anything(name: &str) -> Option<String> {
-    Some(if name == "HOME" { "/home/somebody" } else { "dummy" }.to_owned())
+    Some(if name == "HOME" { "/home/somebody" } else { "dummy-of-16-or-more" }.to_owned())
 }
 
 #[test]

@@ -63,6 +63,16 @@ impl Real {
         tables.collect::<Vec<_>>().join("\n")
     }
 
+    /// Node modules of the pinned servers.
+    pub(crate) fn modules(&self) -> PathBuf {
+        self.node.join("node_modules")
+    }
+
+    /// Python packages on version 1 of the SDK.
+    pub(crate) fn testkit(&self) -> &Path {
+        &self.testkit
+    }
+
     /// The examples' configuration, for a slow machine.
     pub(crate) fn forge_toml_of_examples(fence: &Fence) -> PathBuf {
         let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/forge.toml");

@@ -11,7 +11,7 @@ use clap::Args;
 
 use super::ui::Ui;
 use super::{Failure, Global};
-use target::Target;
+pub(super) use target::{RELOAD, Target, tell_backup};
 
 pub(super) use add::{AddArgs, add};
 pub(super) use list::{ListArgs, list};

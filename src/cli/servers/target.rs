@@ -15,19 +15,19 @@ const LONGEST: u64 = limits::CONFIGURATION.max as u64;
 const ATTEMPTS: usize = 20;
 
 /// Note on an edit that widens rights.
-pub(super) const RELOAD: &str = "a gateway that runs takes it up at `forgefs reload`";
+pub(in crate::cli) const RELOAD: &str = "a gateway that runs takes it up at `forgefs reload`";
 
 /// First line of a new file.
 const HEADER: &str = "# ForgeFS configuration. Every key is explained in forge.toml.example.\n";
 
 /// A configuration file of a person.
-pub(super) struct Target {
+pub(in crate::cli) struct Target {
     path: PathBuf,
 }
 
 impl Target {
     /// The file in force.
-    pub(super) fn existing(global: &Global) -> Result<Self, Failure> {
+    pub(in crate::cli) fn existing(global: &Global) -> Result<Self, Failure> {
         let cwd = std::env::current_dir().unwrap_or_default();
         match Config::find(global.config.as_deref(), &process_env, Path::new(""))? {
             Some(path) => Ok(Self { path: cwd.join(path) }),
@@ -36,23 +36,23 @@ impl Target {
     }
 
     /// The file in force, else that of the user, which need not exist.
-    pub(super) fn any(global: &Global) -> Self {
+    pub(in crate::cli) fn any(global: &Global) -> Self {
         let cwd = std::env::current_dir().unwrap_or_default();
         Self { path: cwd.join(Config::place(global.config.as_deref(), &process_env, &cwd)) }
     }
 
     /// Absolute path.
-    pub(super) fn path(&self) -> &Path {
+    pub(in crate::cli) fn path(&self) -> &Path {
         &self.path
     }
 
     /// The path for people.
-    pub(super) fn shown(&self) -> String {
+    pub(in crate::cli) fn shown(&self) -> String {
         self.path.display().to_string()
     }
 
     /// The present text; empty without a file.
-    pub(super) fn text(&self) -> Result<String, Failure> {
+    pub(in crate::cli) fn text(&self) -> Result<String, Failure> {
         let edited = Edited::read(&self.path, LONGEST).map_err(|error| self.unreadable(&error))?;
         self.text_of(&edited)
     }
@@ -63,7 +63,7 @@ impl Target {
 
     /// Edits the file, and returns the backup of the old one, if there was one; `None` of `change` leaves it as it is. An
     /// edit that would make a valid configuration invalid is refused.
-    pub(super) fn edit(
+    pub(in crate::cli) fn edit(
         &self,
         change: impl Fn(&Edit<'_>) -> Result<Option<String>, ConfigError>,
     ) -> Result<Option<PathBuf>, Failure> {
@@ -107,7 +107,7 @@ impl Target {
 }
 
 /// Says where the old file is.
-pub(super) fn tell_backup(backup: Option<&Path>, ui: Ui) {
+pub(in crate::cli) fn tell_backup(backup: Option<&Path>, ui: Ui) {
     if let Some(backup) = backup {
         ui.note(&format!("the file as it was: {}", backup.display()));
     }

@@ -29,7 +29,8 @@ impl Widened {
     pub fn between(now: &Config, next: &Config) -> Self {
         #[rustfmt::skip]
         let Config {
-            servers, sandbox, memory, manifest, audit, redaction, placeholders, budgets, metrics, telemetry, policy, path: _,
+            servers, sandbox, memory, manifest, audit, redaction, placeholders, budgets, metrics, telemetry, policy,
+            http, clients, path: _,
         } = now;
         let mut widened = Self::default();
         widened.servers(servers, &next.servers);
@@ -47,6 +48,13 @@ impl Widened {
         widened.budgets(budgets, &next.budgets);
         widened.add("metrics", "a new address", next.metrics.is_some() && next.metrics != *metrics);
         widened.add("telemetry", "a new receiver", next.telemetry.is_some() && next.telemetry != *telemetry);
+        // Addresses, names, certificates and bounds have no common order.
+        widened.add("http", "another endpoint", next.http != *http);
+        for (name, client) in &next.clients {
+            let key = format!("clients.{name}");
+            widened.add(key, "a new client or token", clients.get(name) != Some(client));
+        }
+        widened.add("clients", "none left: no token is asked for", next.clients.is_empty() && !clients.is_empty());
         if next.policy != *policy {
             flows::compare(now, next, &mut widened);
         }

@@ -1,0 +1,132 @@
+//! Connections: bounded in number, in the time that each step may take, and in what a stranger can hold.
+
+use std::collections::VecDeque;
+use std::convert::Infallible;
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use hyper::Request;
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use parking_lot::Mutex;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpStream;
+use tokio::sync::watch;
+use tokio::task::AbortHandle;
+use tokio_io_timeout::TimeoutStream;
+use tokio_rustls::TlsAcceptor;
+
+use super::edge::{Connection, Edge};
+use crate::limits;
+use crate::panics;
+
+/// Time for the head of a request, and between two requests.
+const HEAD: Duration = Duration::from_secs(15);
+/// Time for a TLS handshake.
+const HANDSHAKE: Duration = Duration::from_secs(10);
+/// Time in which a client must read something of what is sent to it.
+const WRITE: Duration = Duration::from_secs(60);
+
+/// The connections of one listener.
+pub(super) struct Connections {
+    edge: Arc<Edge>,
+    tls: Option<TlsAcceptor>,
+    /// Connections without an accepted request, oldest first.
+    strangers: Mutex<VecDeque<(AbortHandle, Arc<AtomicBool>)>>,
+    open: Arc<AtomicUsize>,
+    /// True once each ends after the request under way.
+    ends: watch::Receiver<bool>,
+}
+
+/// An open connection, until dropped.
+struct OpenConnection(Arc<AtomicUsize>);
+
+impl Drop for OpenConnection {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+impl Connections {
+    pub(super) fn new(edge: Arc<Edge>, tls: Option<TlsAcceptor>, ends: watch::Receiver<bool>) -> Self {
+        Self { edge, tls, strangers: Mutex::default(), open: Arc::default(), ends }
+    }
+
+    /// Serves a connection in the background, unless there are `most` already. One without an accepted request makes
+    /// room for the next such one, so that strangers cannot keep clients out.
+    pub(super) fn serve(&self, stream: TcpStream, peer: SocketAddr, most: usize) {
+        let open = OpenConnection(Arc::clone(&self.open));
+        let is_known = Arc::new(AtomicBool::new(false));
+        let mut strangers = self.strangers.lock();
+        strangers.retain(|(task, is_known)| !task.is_finished() && !is_known.load(Ordering::Acquire));
+        if self.open.fetch_add(1, Ordering::AcqRel) >= most || strangers.len() >= limits::STRANGERS.max {
+            match strangers.pop_front() {
+                Some((oldest, _)) => oldest.abort(),
+                // Closed without a word: all are clients in use.
+                None => return,
+            }
+        }
+        // Answers are small, and waited for.
+        let _ = stream.set_nodelay(true);
+        let from = Connection { peer: peer.ip().to_canonical(), is_known: Arc::clone(&is_known) };
+        let (edge, tls, ends) = (Arc::clone(&self.edge), self.tls.clone(), self.ends.clone());
+        let task = tokio::spawn(async move {
+            let _open = open;
+            match tls {
+                None => converse(stream, edge, from, ends).await,
+                Some(tls) => match tokio::time::timeout(HANDSHAKE, tls.accept(stream)).await {
+                    Ok(Ok(stream)) => converse(stream, edge, from, ends).await,
+                    // A stranger's handshake is not worth a word.
+                    Ok(Err(_)) | Err(_) => {}
+                },
+            }
+        });
+        strangers.push_back((task.abort_handle(), is_known));
+    }
+
+    /// Waits until all are closed.
+    pub(super) async fn closed(&self) {
+        while self.open.load(Ordering::Acquire) > 0 {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    }
+}
+
+/// Answers the requests of one connection.
+async fn converse(
+    stream: impl AsyncRead + AsyncWrite + Send + 'static,
+    edge: Arc<Edge>,
+    from: Connection,
+    mut ends: watch::Receiver<bool>,
+) {
+    let mut stream = TimeoutStream::new(stream);
+    stream.set_write_timeout(Some(WRITE));
+    let stream: Pin<Box<TimeoutStream<_>>> = Box::pin(stream);
+    let service = service_fn(move |request: Request<Incoming>| {
+        let (edge, from) = (Arc::clone(&edge), from.clone());
+        async move { Ok::<_, Infallible>(answered(&edge, request, from).await) }
+    });
+    let connection = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEAD)
+        .max_buf_size(limits::HTTP_HEAD.max)
+        .max_headers(limits::HTTP_HEADERS.max)
+        .serve_connection(TokioIo::new(stream), service);
+    let mut connection = std::pin::pin!(connection);
+    tokio::select! {
+        // A broken connection has nobody to tell.
+        _ = connection.as_mut() => return,
+        _ = ends.wait_for(|ends| *ends) => connection.as_mut().graceful_shutdown(),
+    }
+    let _ = connection.await;
+}
+
+async fn answered(edge: &Edge, request: Request<Incoming>, from: Connection) -> super::reply::Reply {
+    let answer = panics::caught(edge.answer(request, from)).await;
+    answer.unwrap_or_else(|defect| super::reply::defect(&defect))
+}

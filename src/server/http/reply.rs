@@ -1,0 +1,129 @@
+//! Answers over HTTP that are not rmcp's.
+
+use std::convert::Infallible;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use http_body::{Body, Frame, SizeHint};
+use http_body_util::combinators::BoxBody;
+use http_body_util::{BodyExt as _, Full};
+use hyper::header::{self, HeaderValue};
+use hyper::{Response, StatusCode};
+use rmcp::ErrorData;
+use rmcp::model::{ErrorCode as RpcCode, JsonRpcMessage, RequestId, ServerJsonRpcMessage};
+use serde_json::json;
+
+use crate::error::Error;
+
+/// An answer.
+pub(super) type Reply = Response<BoxBody<Bytes, Infallible>>;
+
+const JSON: HeaderValue = HeaderValue::from_static("application/json");
+const PLAIN: HeaderValue = HeaderValue::from_static("text/plain; charset=utf-8");
+const METRICS: HeaderValue = HeaderValue::from_static("application/openmetrics-text; version=1.0.0; charset=utf-8");
+/// Code of refusals.
+const REFUSED: RpcCode = RpcCode(-32000);
+/// Seconds after which a refused client may try again.
+const AGAIN: HeaderValue = HeaderValue::from_static("1");
+
+fn reply(status: StatusCode, kind: HeaderValue, body: impl Into<Bytes>) -> Reply {
+    let mut reply = Response::new(Full::new(body.into()).boxed());
+    *reply.status_mut() = status;
+    reply.headers_mut().insert(header::CONTENT_TYPE, kind);
+    if matches!(status, StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE) {
+        reply.headers_mut().insert(header::RETRY_AFTER, AGAIN);
+    }
+    reply
+}
+
+/// A plain text.
+pub(super) fn text(status: StatusCode, text: &'static str) -> Reply {
+    reply(status, PLAIN, text)
+}
+
+/// Metrics.
+pub(super) fn metrics(text: String) -> Reply {
+    reply(StatusCode::OK, METRICS, text)
+}
+
+/// A JSON-RPC error.
+pub(super) fn error(status: StatusCode, id: Option<RequestId>, error: ErrorData) -> Reply {
+    let message: ServerJsonRpcMessage = JsonRpcMessage::error(error, id);
+    reply(status, JSON, serde_json::to_vec(&message).unwrap_or_default())
+}
+
+/// A refusal: what was wrong, and what to do.
+pub(super) fn refused(status: StatusCode, id: Option<RequestId>, what: &str, fix: &str) -> Reply {
+    error(status, id, ErrorData::new(REFUSED, what.to_owned(), Some(json!({ "suggestedFix": fix }))))
+}
+
+/// The answer after a panic.
+pub(super) fn defect(error: &Error) -> Reply {
+    refused(StatusCode::INTERNAL_SERVER_ERROR, None, &error.message, &error.suggested_fix())
+}
+
+/// A request without a valid token, with the challenge that the specification asks for.
+pub(super) fn unauthorized(challenge: &'static str, what: &str) -> Reply {
+    let fix = "send `Authorization: Bearer TOKEN`; `forgefs clients add NAME` makes a token";
+    let mut reply = refused(StatusCode::UNAUTHORIZED, None, what, fix);
+    reply.headers_mut().insert(header::WWW_AUTHENTICATE, HeaderValue::from_static(challenge));
+    reply
+}
+
+/// What a page of an allowed origin may send.
+pub(super) fn preflight() -> Reply {
+    let mut reply = reply(StatusCode::NO_CONTENT, PLAIN, "");
+    let headers = reply.headers_mut();
+    headers.insert(header::ACCESS_CONTROL_ALLOW_METHODS, HeaderValue::from_static("GET, POST, DELETE"));
+    // Of the specification, and what browsers do not send unasked.
+    let allowed = "authorization, content-type, accept, last-event-id, mcp-session-id, mcp-protocol-version, mcp-method, \
+                   mcp-name";
+    headers.insert(header::ACCESS_CONTROL_ALLOW_HEADERS, HeaderValue::from_static(allowed));
+    headers.insert(header::ACCESS_CONTROL_MAX_AGE, HeaderValue::from_static("600"));
+    reply
+}
+
+/// Lets a page of an allowed origin read an answer.
+pub(super) fn readable_by(mut reply: Reply, origin: HeaderValue) -> Reply {
+    let headers = reply.headers_mut();
+    headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, origin);
+    headers.insert(header::ACCESS_CONTROL_EXPOSE_HEADERS, HeaderValue::from_static("mcp-session-id, www-authenticate"));
+    headers.append(header::VARY, HeaderValue::from_static("origin"));
+    reply
+}
+
+/// Keeps `held` until the answer was read or its reader is gone.
+pub(super) fn holding<H: Send + Sync + 'static>(reply: Reply, held: H) -> Reply {
+    reply.map(|body| Holding { body, _held: Unpinned(held) }.boxed())
+}
+
+/// Held, and never looked at.
+struct Unpinned<H>(H);
+
+impl<H> Unpin for Unpinned<H> {}
+
+struct Holding<H> {
+    body: BoxBody<Bytes, Infallible>,
+    _held: Unpinned<H>,
+}
+
+impl<H> Body for Holding<H> {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        Pin::new(&mut self.body).poll_frame(context)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}

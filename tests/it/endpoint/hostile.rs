@@ -1,0 +1,213 @@
+//! Hostile requests over HTTP: each is refused as the specification says, and nothing of it stays.
+
+use std::time::{Duration, Instant};
+
+use reqwest::{Method, StatusCode};
+use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+
+use super::{Served, call, initialize};
+use crate::client::Fence;
+use crate::faulty::{faulty, samples};
+
+const JSON: (&str, &str) = ("content-type", "application/json");
+const BOTH: (&str, &str) = ("accept", "application/json, text/event-stream");
+
+#[tokio::test]
+async fn every_bad_request_is_refused_with_its_reason() {
+    let served = Served::start(Fence::new(), &samples()).await;
+    let id = served.session(None).await;
+    let session = ("mcp-session-id", id.as_str());
+    let ping = json!({"jsonrpc": "2.0", "id": 1, "method": "ping"}).to_string();
+    let deep = format!(
+        "{{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"x\",\"params\":{}1{}}}",
+        "[".repeat(5000),
+        "]".repeat(5000)
+    );
+    let modern = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {"_meta": {
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientInfo": {"name": "t", "version": "1"},
+        "io.modelcontextprotocol/clientCapabilities": {}}}})
+    .to_string();
+    let again = initialize("2025-11-25").to_string();
+    type Case<'a> = (&'a str, &'a str, &'a [(&'a str, &'a str)], &'a str, u16, &'a str);
+    let cases: &[Case<'_>] = &[
+        ("POST", "/mcp", &[JSON, BOTH], "", 400, "not a JSON-RPC"),
+        ("POST", "/mcp", &[JSON, BOTH, session], "{", 400, ""),
+        ("POST", "/mcp", &[JSON, BOTH, session], "[]", 400, "batches"),
+        ("POST", "/mcp", &[JSON, BOTH, session], &deep, 400, ""),
+        ("POST", "/mcp", &[JSON, BOTH, session], &again, 400, "initialized already"),
+        ("POST", "/mcp", &[JSON, BOTH, ("mcp-session-id", "nobody")], &ping, 404, ""),
+        ("POST", "/mcp", &[JSON, BOTH], &ping, 400, "Session ID"),
+        ("POST", "/mcp", &[JSON, session], &ping, 406, ""),
+        ("POST", "/mcp", &[BOTH, session, ("content-type", "text/plain")], &ping, 415, ""),
+        ("POST", "/mcp", &[JSON, BOTH, session, ("mcp-protocol-version", "1999-01-01")], &ping, 400, ""),
+        ("POST", "/mcp", &[JSON, BOTH], &modern, 400, ""),
+        (
+            "POST",
+            "/mcp",
+            &[JSON, BOTH, ("mcp-protocol-version", "2026-07-28"), ("mcp-method", "tools/call")],
+            &modern,
+            400,
+            "",
+        ),
+        ("POST", "/mcp", &[JSON, BOTH, session, ("host", "evil.example")], &ping, 403, "allowed_hosts"),
+        ("POST", "/mcp", &[JSON, BOTH, session, ("origin", "https://evil.example")], &ping, 403, "allowed_origins"),
+        ("POST", "/mcp", &[JSON, BOTH, session, ("x-forwarded-for", "203.0.113.9")], &ping, 403, "[clients]"),
+        ("OPTIONS", "/mcp", &[("origin", "https://evil.example")], "", 403, "allowed_origins"),
+        ("GET", "/mcp", &[("accept", "text/event-stream")], "", 400, "Session ID"),
+        ("GET", "/mcp", &[("accept", "text/html"), session], "", 406, ""),
+        ("PUT", "/mcp", &[], "", 405, ""),
+        ("GET", "/metrics", &[], "", 404, ""),
+        ("GET", "/../etc/passwd", &[], "", 404, ""),
+        ("GET", "/healthz", &[("host", "evil.example")], "", 403, ""),
+    ];
+    let mut wrong = Vec::new();
+    for (method, path, headers, body, status, says) in cases {
+        let method = Method::from_bytes(method.as_bytes()).expect("a method");
+        let request = served.raw(method.clone(), path).body((*body).to_owned());
+        let request = headers.iter().fold(request, |request, (name, value)| request.header(*name, *value));
+        let answer = request.timeout(Duration::from_secs(20)).send().await.expect("an answer");
+        let (found, head) = (answer.status().as_u16(), body.chars().take(60).collect::<String>());
+        let text = answer.text().await.expect("a body");
+        if found != *status || !text.contains(says) {
+            wrong.push(format!("{method} {path} {headers:?} {head}: {found} {text}"));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    let answer = served.message(Some(&id), &json!({"jsonrpc": "2.0", "id": 1, "method": "ping"})).send().await;
+    assert_eq!(answer.expect("an answer").status(), StatusCode::OK, "the session goes on");
+}
+
+#[tokio::test]
+async fn an_id_in_use_is_refused_and_free_again_after_its_answer() {
+    let Some(config) = faulty(&[]) else { return };
+    let served = Served::start(Fence::new(), &config).await;
+    let id = served.session(None).await;
+    let slow = json!({"language": "javascript", "code": "await faulty.slow({ms: 1500}); return 'slow'"});
+    let first = served.message(Some(&id), &call(5, "execute", slow)).send().await.expect("a stream");
+    let ls = call(5, "ls", json!({}));
+    let twice = served.message(Some(&id), &ls).send().await.expect("an answer");
+    assert_eq!(twice.status(), StatusCode::BAD_REQUEST);
+    assert!(twice.text().await.expect("a body").contains("the id 5 is under way"));
+    assert!(first.text().await.expect("a body").contains("slow"));
+    let after = served.message(Some(&id), &ls).send().await.expect("an answer").text().await.expect("a body");
+    assert!(after.contains("faulty/"), "{after}");
+}
+
+#[tokio::test]
+async fn what_is_too_large_is_not_read() {
+    let served = Served::start(Fence::new(), &samples()).await;
+    let id = served.session(None).await;
+    let head = format!(
+        "POST /mcp HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\naccept: application/json, \
+         text/event-stream\r\nmcp-session-id: {id}\r\n"
+    );
+    // A body over the limit, with its length told and without.
+    for framing in ["content-length: 99999999\r\n\r\n", "transfer-encoding: chunked\r\n\r\n"] {
+        let mut stream = TcpStream::connect(("127.0.0.1", served.port)).await.expect("it listens");
+        stream.write_all(format!("{head}{framing}").as_bytes()).await.expect("taken");
+        let chunk = if framing.contains("chunked") {
+            format!("100000\r\n{}\r\n", "x".repeat(1 << 20))
+        } else {
+            "x".repeat(1 << 20)
+        };
+        let mut sent = 0;
+        // It answers, or closes the connection, before it has all.
+        while sent < 60 && stream.write_all(chunk.as_bytes()).await.is_ok() {
+            sent += 1;
+        }
+        assert!(sent < 40, "{sent} MiB were taken: {framing}");
+    }
+    // A head over the limit.
+    let mut stream = TcpStream::connect(("127.0.0.1", served.port)).await.expect("it listens");
+    let long = format!("GET /healthz HTTP/1.1\r\nhost: localhost\r\nx: {}\r\n\r\n", "y".repeat(200 << 10));
+    let _ = stream.write_all(long.as_bytes()).await;
+    let mut answer = String::new();
+    let _ = tokio::time::timeout(Duration::from_secs(20), stream.read_to_string(&mut answer)).await;
+    assert!(answer.is_empty() || answer.starts_with("HTTP/1.1 431"), "{answer}");
+}
+
+#[tokio::test]
+async fn strangers_that_say_nothing_keep_no_client_out() {
+    let served = Served::start(Fence::new(), &format!("{}[http]\nmax_connections = 300\n", samples())).await;
+    let client = served.client(crate::client::Era::Legacy, None).await;
+    let mut silent = Vec::new();
+    for number in 0..600 {
+        let mut stream = TcpStream::connect(("127.0.0.1", served.port)).await.expect("it listens");
+        // Half of them begin a request, and never end it.
+        if number % 2 == 0 {
+            let _ = stream.write_all(b"POST /mcp HTTP/1.1\r\nhost: localhost\r\n").await;
+        }
+        silent.push(stream);
+    }
+    let started = Instant::now();
+    assert!(super::answer(&client, "ls", json!({})).await.contains("people/"));
+    let other = served.client(crate::client::Era::Modern, None).await;
+    assert!(super::answer(&other, "ls", json!({})).await.contains("people/"));
+    assert!(started.elapsed() < Duration::from_secs(30));
+    // Those that are left are closed once their head took too long.
+    let mut byte = [0; 1];
+    let last = silent.last_mut().expect("one");
+    let closed = tokio::time::timeout(Duration::from_secs(40), last.read(&mut byte)).await;
+    assert!(closed.is_ok_and(|read| !matches!(read, Ok(1..)) || byte[0] == b'H'), "a silent connection stays open");
+}
+
+#[tokio::test]
+async fn streams_and_requests_of_a_session_are_bounded() {
+    let Some(config) = faulty(&[]) else { return };
+    let served = Served::start(Fence::new(), &config).await;
+    let id = served.session(None).await;
+    let mut streams = Vec::new();
+    let mut refused = 0;
+    for _ in 0..12 {
+        let stream =
+            served.raw(Method::GET, "/mcp").header("mcp-session-id", &id).header("accept", "text/event-stream");
+        let stream = stream.send().await.expect("an answer");
+        match stream.status() {
+            StatusCode::OK => streams.push(stream),
+            StatusCode::TOO_MANY_REQUESTS => refused += 1,
+            other => panic!("{other}"),
+        }
+    }
+    assert_eq!((streams.len(), refused), (8, 4));
+    drop(streams);
+    let started = Instant::now();
+    loop {
+        let stream =
+            served.raw(Method::GET, "/mcp").header("mcp-session-id", &id).header("accept", "text/event-stream");
+        if stream.send().await.expect("an answer").status() == StatusCode::OK {
+            break;
+        }
+        assert!(started.elapsed() < Duration::from_secs(10), "closed streams count on");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+}
+
+#[tokio::test]
+async fn a_disconnect_cancels_a_request_of_2026_07_28() {
+    let fence = Fence::new();
+    let (logged, setting) = crate::faulty::log(&fence);
+    let Some(config) = faulty(&[]) else { return };
+    let served = Served::start(fence, &format!("{config}{setting}")).await;
+    let meta = json!({"io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientInfo": {"name": "t", "version": "1"},
+        "io.modelcontextprotocol/clientCapabilities": {}});
+    // A long body takes another way through the gateway.
+    for padding in [0, 300_000] {
+        let code = format!("/*{}*/ await faulty.slow({{ms: 60000}})", "x".repeat(if padding > 0 { 40_000 } else { 0 }));
+        let mut message = call(1, "execute", json!({"language": "javascript", "code": code}));
+        message["params"]["_meta"] = meta.clone();
+        message["params"]["_meta"]["x"] = Value::String("y".repeat(padding));
+        let request = served.message(None, &message).header("mcp-protocol-version", "2026-07-28");
+        let request = request.header("mcp-method", "tools/call").header("mcp-name", "execute");
+        let before = logged.count("cancelled");
+        let _ = tokio::time::timeout(Duration::from_secs(3), async { request.send().await?.text().await }).await;
+        let started = Instant::now();
+        while logged.count("cancelled") == before {
+            assert!(started.elapsed() < Duration::from_secs(20), "{padding}: it goes on: {}", served.log());
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    }
+}
