@@ -18,7 +18,7 @@ use forgefs::error::Result;
 use forgefs::manifest::{Observed, ServerEntry, ServerState};
 use forgefs::redact::{self, Results, Surface};
 use forgefs::router::{Route, Router};
-use forgefs::sandbox::{Pool, PoolOptions};
+use forgefs::sandbox::{Pool, PoolOptions, Turn};
 use forgefs::session::Session;
 use forgefs::spending::Spending;
 use forgefs::state::Embedded;
@@ -120,6 +120,7 @@ impl Setup {
             session: Arc::clone(session),
             validators: Arc::clone(&self.validators),
             pool: Arc::clone(&self.pool),
+            turn: Turn { party: "bench".into(), most: self.config.sandbox.limits.runs },
             limits: self.config.sandbox.limits.clone(),
             spending: Arc::clone(&self.spending),
             telemetry: Telemetry::default(),

@@ -25,7 +25,7 @@ use crate::panics;
 use crate::principal::Principal;
 use crate::redact::{self, Outgoing as _, Surface};
 use crate::router::Router;
-use crate::sandbox::{Pool, PoolOptions};
+use crate::sandbox::{Pool, PoolOptions, Turn};
 use crate::session::Session;
 use crate::spending::Spending;
 use crate::state::{Embedded, State};
@@ -358,6 +358,7 @@ impl Gateway {
             session: Arc::clone(session),
             validators: Arc::clone(&self.validators),
             pool: Arc::clone(pool),
+            turn: turn(config, session.principal()),
             limits: config.sandbox.limits.clone(),
             spending: Arc::clone(spending),
             telemetry: Telemetry { metrics: Arc::clone(&self.metrics), traces: traces.clone() },
@@ -370,4 +371,12 @@ impl Gateway {
             approver: Approver::default(),
         }
     }
+}
+
+/// Turn of a session among those who run scripts. Where there are several clients, none gets more than half of the
+/// places.
+fn turn(config: &Config, principal: &Principal) -> Turn {
+    let runs = config.sandbox.limits.runs;
+    let most = if config.clients.len() > 1 { runs.div_ceil(2) } else { runs };
+    Turn { party: principal.named().map_or_else(|| Arc::clone(&principal.session), Into::into), most }
 }

@@ -27,6 +27,12 @@ impl Principal {
         Self::of(LOCAL)
     }
 
+    /// The client's name; `None` for [`LOCAL`].
+    #[must_use]
+    pub fn named(&self) -> Option<&str> {
+        Some(&*self.client).filter(|client| *client != LOCAL)
+    }
+
     /// A new session of a client.
     #[must_use]
     pub fn of(client: &str) -> Self {

@@ -85,6 +85,9 @@ struct Record {
     /// Client name, as the client gives it.
     #[serde(skip_serializing_if = "Option::is_none")]
     client: Option<String>,
+    /// Client whose token it came with; absent for this machine's user.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    principal: Option<String>,
     #[serde(flatten)]
     subject: Subject,
     /// Outcome.
@@ -164,6 +167,7 @@ impl Audit {
             session: session.id().to_owned(),
             trace: self.broker.trace.id(),
             client: session.client(),
+            principal: session.principal().named().map(str::to_owned),
             subject: self.broker.recorder.subject.clone(),
             outcome,
             ms: millis(self.started),

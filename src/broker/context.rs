@@ -8,7 +8,7 @@ use crate::catalog::Catalog;
 use crate::config::Limits;
 use crate::redact;
 use crate::router::Router;
-use crate::sandbox::Pool;
+use crate::sandbox::{Pool, Turn};
 use crate::session::Session;
 use crate::spending::Spending;
 use crate::telemetry::Telemetry;
@@ -28,6 +28,8 @@ pub struct ExecutionContext {
     pub validators: Arc<Validators>,
     /// Workers that scripts run in.
     pub pool: Arc<Pool>,
+    /// Its turn among those who run scripts.
+    pub turn: Turn,
     /// Limits of one execution.
     pub limits: Limits,
     /// Rate limits and budgets.

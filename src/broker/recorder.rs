@@ -60,6 +60,8 @@ struct Begun<'a> {
     trace: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     client: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    principal: Option<&'a str>,
     #[serde(flatten)]
     subject: &'a Subject,
     #[serde(flatten)]
@@ -108,7 +110,8 @@ impl Recorder {
         let begun = is_first.then(|| {
             let (read, texts) = Read::take(session);
             objects = texts;
-            Begun { session: session.id(), trace, client: session.client(), subject: &self.subject, read }
+            let (client, principal) = (session.client(), session.principal().named());
+            Begun { session: session.id(), trace, client, principal, subject: &self.subject, read }
         });
         let sent = Sent {
             event: "sent",

@@ -131,6 +131,7 @@ fn show(record: &Value) -> String {
     put("time", text(record, "time"));
     put("session", text(record, "session"));
     put("client", text(record, "client"));
+    put("token of", text(record, "principal"));
     put("trace", text(record, "trace"));
     put("request", text(record, "request"));
     put("language", text(record, "language"));

@@ -212,7 +212,7 @@ impl ExecutionContext {
         audit: &mut Audit,
     ) -> (Result<Json, Failed>, Option<Report>) {
         let wall = request.timeout.unwrap_or(self.limits.wall).min(self.limits.wall);
-        let mut report = self.pool.run(self.run_frame(script), &**broker, wall).await;
+        let mut report = self.pool.run(self.run_frame(script), &**broker, wall, self.turn.clone()).await;
         audit.ran_in(&report);
         let result = std::mem::replace(&mut report.result, Err(sandbox::Failure::Timeout(wall)));
         let failed = |failure| Failed::new(failure, &request.code, Some(script), broker);

@@ -11,6 +11,7 @@ mod conversation;
 pub mod fuzzing;
 mod metrics;
 mod pipes;
+mod places;
 mod pool;
 mod process;
 mod script;
@@ -27,6 +28,7 @@ use crate::pause::Pause;
 
 pub use conversation::Captured;
 pub use metrics::Metrics;
+pub use places::Turn;
 pub use pool::{Pool, PoolOptions};
 pub use script::Script;
 

@@ -3,14 +3,14 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use tokio::sync::{Semaphore, SemaphorePermit};
+use tokio::sync::Semaphore;
 use wire::{Language, LayerName, Ready, Run, ScriptErrorKind, Stats};
 
 use super::checkers::Checkers;
 use super::metrics::{Counter, Metrics};
+use super::places::{Place, Places, Turn};
 use super::process::{Spec, Worker};
 use super::script::{self, Script};
 use super::warm::Warm;
@@ -51,9 +51,8 @@ pub struct Pool {
     queue: usize,
     workers: Arc<Warm>,
     checkers: Checkers,
-    places: Semaphore,
+    places: Places,
     parking: Semaphore,
-    waiting: AtomicUsize,
 }
 
 impl Pool {
@@ -68,9 +67,8 @@ impl Pool {
             queue,
             checkers: Checkers::new(Spec { args: checks, ..spec.clone() }, runs),
             workers: Warm::new(spec, warm, runs),
-            places: Semaphore::new(runs),
+            places: Places::new(runs),
             parking: Semaphore::new(MAX_PARKED),
-            waiting: AtomicUsize::new(0),
         })
     }
 
@@ -104,10 +102,10 @@ impl Pool {
         let count = |number: usize| number as u64;
         Metrics {
             idle: count(self.workers.idle()),
-            busy: count(self.runs.saturating_sub(self.places.available_permits())),
+            busy: count(self.places.busy()),
             idle_checkers: count(self.checkers.warm.idle()),
             killed_checkers: self.checkers.warm.counters.killed.get(),
-            waiting: count(self.waiting.load(Ordering::Relaxed)),
+            waiting: count(self.places.waiting()),
             ..self.workers.counters.read()
         }
     }
@@ -122,8 +120,8 @@ impl Pool {
     }
 
     /// Runs a script. Dropping the future kills the worker that runs it.
-    pub async fn run(&self, run: Run, host: &dyn Host, wall: Duration) -> Report {
-        let place = match self.place(wall).await {
+    pub async fn run(&self, run: Run, host: &dyn Host, wall: Duration, turn: Turn) -> Report {
+        let place = match self.place(wall, &turn).await {
             Ok(place) => place,
             Err(error) => return not_run(error),
         };
@@ -137,12 +135,12 @@ impl Pool {
             }
             report
         };
-        self.in_place(place, host.pause(), attempts).await
+        self.in_place(place, &turn, host.pause(), attempts).await
     }
 
     /// Does `work` in a slot, and frees the slot while a person is asked, so that a slow answer blocks no other run.
     /// After the answer the work takes the next free slot.
-    async fn in_place<'a, T>(&'a self, place: SemaphorePermit<'a>, pause: &Pause, work: impl Future<Output = T>) -> T {
+    async fn in_place<T>(&self, place: Place, turn: &Turn, pause: &Pause, work: impl Future<Output = T>) -> T {
         let mut work = std::pin::pin!(work);
         let (mut place, mut parked) = (Some(place), None);
         loop {
@@ -152,7 +150,7 @@ impl Pool {
             };
             let back = async {
                 pause.until(false).await;
-                self.places.acquire().await.ok()
+                self.places.wait(turn, usize::MAX).await
             };
             tokio::select! {
                 biased;
@@ -188,40 +186,20 @@ impl Pool {
     }
 
     /// A slot for a run; waits in a bounded queue, no longer than a run may take.
-    async fn place(&self, wait: Duration) -> Result<SemaphorePermit<'_>> {
-        if let Ok(place) = self.places.try_acquire() {
+    async fn place(&self, wait: Duration, turn: &Turn) -> Result<Place> {
+        if let Some(place) = self.places.take(turn) {
             return Ok(place);
         }
-        let busy = |what: String| {
-            self.workers.counters.refused.add();
-            Error::new(ErrorCode::Busy, what)
-        };
-        let Some(_waiting) = Waiting::enter(&self.waiting, self.queue) else {
-            let (runs, queue) = (self.runs, self.queue);
-            return Err(busy(format!("all {runs} places for scripts are taken and {queue} wait already")));
-        };
         self.workers.counters.waited.add();
-        match tokio::time::timeout(wait, self.places.acquire()).await {
-            Ok(Ok(place)) => Ok(place),
-            Ok(Err(_)) => Err(Error::new(ErrorCode::Internal, "the sandbox is shut down")),
-            Err(_) => Err(busy(format!("no place for a script became free within {wait:?}"))),
-        }
-    }
-}
-
-/// Counts waiting runs, also when they are cancelled.
-struct Waiting<'a>(&'a AtomicUsize);
-
-impl<'a> Waiting<'a> {
-    fn enter(waiting: &'a AtomicUsize, limit: usize) -> Option<Self> {
-        let entered = waiting.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |n| (n < limit).then_some(n + 1));
-        entered.is_ok().then_some(Self(waiting))
-    }
-}
-
-impl Drop for Waiting<'_> {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
+        let waited = tokio::time::timeout(wait, self.places.wait(turn, self.queue)).await;
+        let (runs, queue) = (self.runs, self.queue);
+        let what = match waited {
+            Ok(Some(place)) => return Ok(place),
+            Ok(None) => format!("all {runs} places for scripts are taken and {queue} wait already"),
+            Err(_) => format!("no place for a script became free within {wait:?}"),
+        };
+        self.workers.counters.refused.add();
+        Err(Error::new(ErrorCode::Busy, what))
     }
 }
 

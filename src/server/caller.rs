@@ -72,7 +72,7 @@ impl ClientCaller {
             true => Channel::Rounds(ask),
             false => Channel::Requests(context.peer.clone(), context.id.clone()),
         };
-        let notices = Notices::new(context.peer.clone());
+        let notices = Notices::new(context.peer.clone(), context.id.clone());
         let trace = trace(context);
         let number = waiting.number();
         let caller =
@@ -84,7 +84,7 @@ impl ClientCaller {
     /// Continues with a further request of the client for the same work.
     pub(super) fn resume(&self, context: &RequestContext<RoleServer>, level: Option<Level>) {
         *self.abilities.lock() = context.client_capabilities().unwrap_or_default();
-        self.notices.resume(context.peer.clone(), context.meta.get_progress_token(), level);
+        self.notices.resume(context, level);
     }
 
     /// Flushes notices, and sends none until [`ClientCaller::resume`].

@@ -8,10 +8,10 @@ use std::time::Duration;
 use governor::{DefaultDirectRateLimiter, Quota, RateLimiter};
 use parking_lot::Mutex;
 use rmcp::model::{
-    LoggingMessageNotification, LoggingMessageNotificationParam, ProgressNotification, ProgressNotificationParam,
-    ProgressToken, ServerNotification,
+    GetExtensions as _, LoggingMessageNotification, LoggingMessageNotificationParam, ProgressNotification,
+    ProgressNotificationParam, ProgressToken, RequestId, ServerNotification,
 };
-use rmcp::service::{Peer, RoleServer};
+use rmcp::service::{OriginatingRequestId, Peer, RequestContext, RoleServer};
 use serde_json::{Value, json};
 use tokio::sync::{mpsc, oneshot};
 
@@ -48,8 +48,9 @@ enum Notice {
 }
 
 struct NoticeState {
-    /// Of the current request: over HTTP each has a stream of its own.
+    /// Of the current request, with its id: over HTTP each has a stream of its own.
     peer: Peer<RoleServer>,
+    about: RequestId,
     token: Option<ProgressToken>,
     level: Option<Level>,
     /// Last progress sent.
@@ -62,13 +63,13 @@ struct NoticeState {
 }
 
 impl NoticeState {
-    fn new(peer: Peer<RoleServer>, token: Option<ProgressToken>, level: Option<Level>) -> Self {
-        Self { peer, token, level, sent: 0.0, held: None, dropped: 0, is_busy: false }
+    fn new(peer: Peer<RoleServer>, about: RequestId, token: Option<ProgressToken>, level: Option<Level>) -> Self {
+        Self { peer, about, token, level, sent: 0.0, held: None, dropped: 0, is_busy: false }
     }
 }
 
 impl Notices {
-    pub(super) fn new(peer: Peer<RoleServer>) -> Self {
+    pub(super) fn new(peer: Peer<RoleServer>, about: RequestId) -> Self {
         let (queue, mut notices) = mpsc::channel(QUEUE);
         tokio::spawn(async move {
             while let Some(notice) = notices.recv().await {
@@ -80,14 +81,15 @@ impl Notices {
             }
         });
         let room = |at_once| RateLimiter::direct(Quota::per_second(PER_SECOND).allow_burst(at_once));
-        let state = Mutex::new(NoticeState::new(peer, None, None));
+        let state = Mutex::new(NoticeState::new(peer, about, None, None));
         Self { queue, state, reports: room(REPORTS), entries: room(ENTRIES) }
     }
 
     /// Switches to a request with this token and this level.
-    pub(super) fn resume(&self, peer: Peer<RoleServer>, token: Option<ProgressToken>, level: Option<Level>) {
+    pub(super) fn resume(&self, context: &RequestContext<RoleServer>, level: Option<Level>) {
+        let token = context.meta.get_progress_token();
         // Progress belongs to its token, and restarts with another.
-        *self.state.lock() = NoticeState::new(peer, token, level);
+        *self.state.lock() = NoticeState::new(context.peer.clone(), context.id.clone(), token, level);
     }
 
     pub(super) fn level(&self) -> Option<Level> {
@@ -129,27 +131,30 @@ impl Notices {
     }
 
     /// True if the queue has room: a client that does not read misses notices and does not block the work.
-    fn send(&self, state: &NoticeState, notice: ServerNotification) -> bool {
+    fn send(&self, state: &NoticeState, mut notice: ServerNotification) -> bool {
+        notice.extensions_mut().insert(OriginatingRequestId(state.about.clone()));
         self.queue.try_send(Notice::Send(state.peer.clone(), Box::new(notice))).is_ok()
     }
 
     /// Sends the held report, waits until all is sent, then stays silent: notices belong to a request, and none may
     /// follow its answer.
     pub(super) async fn pause(&self) {
-        let (peer, dropped, is_busy) = {
+        let (peer, about, dropped, is_busy) = {
             let mut state = self.state.lock();
             if let Some(step) = state.held.take() {
                 self.report(&mut state, step);
             }
             (state.token, state.level) = (None, None);
-            (state.peer.clone(), std::mem::take(&mut state.dropped), std::mem::take(&mut state.is_busy))
+            let (dropped, is_busy) = (std::mem::take(&mut state.dropped), std::mem::take(&mut state.is_busy));
+            (state.peer.clone(), state.about.clone(), dropped, is_busy)
         };
         if !is_busy {
             return;
         }
         if dropped > 0 {
             let words = format!("{dropped} log entries were dropped: more than a client can take");
-            if let Some(words) = entry(Level::Warning, "forgefs".to_owned(), Value::String(words)) {
+            if let Some(mut words) = entry(Level::Warning, "forgefs".to_owned(), Value::String(words)) {
+                words.extensions_mut().insert(OriginatingRequestId(about));
                 let _ = self.queue.send(Notice::Send(peer, Box::new(words))).await;
             }
         }

@@ -27,7 +27,14 @@ const auth = [];
 if (scenario.startsWith("auth/client-credentials-basic")) auth.push('type = "client_credentials"');
 const client = scenario === "auth/basic-cimd" ? DOCUMENT : context.client_id;
 if (client) auth.push(`client_id = ${JSON.stringify(client)}`);
-if (context.client_secret) auth.push(`client_secret = ${JSON.stringify(context.client_secret)}`);
+if (context.client_secret) {
+  // A secret goes only to an issuer that the operator names: the one that the server names is right here.
+  const document = new URL(`/.well-known/oauth-protected-resource${new URL(url).pathname}`, url);
+  const named = await fetch(document).then((answer) => (answer.ok ? answer.json() : {}), () => ({}));
+  const issuer = named.authorization_servers?.[0];
+  auth.push(`client_secret = ${JSON.stringify(context.client_secret)}`);
+  if (issuer) auth.push(`issuer = ${JSON.stringify(issuer)}`);
+}
 const section = auth.length > 0 ? `[servers.suite.auth]\n${auth.join("\n")}\n` : "";
 fs.writeFileSync(config, `[servers.suite]\nurl = ${JSON.stringify(url)}\n${section}`);
 

@@ -70,6 +70,7 @@ ENUMS = {
 # Tools that answer at once, with this content.
 CONTENT = {
     "test_simple_text": [text("This is a simple text response for testing.")],
+    "test_reconnection": [text("The stream of this call may be resumed.")],
     "test_image_content": [IMAGE],
     "test_audio_content": [AUDIO],
     "test_embedded_resource": [resource("test://embedded-resource", "This is an embedded resource content.")],

@@ -36,12 +36,15 @@ pub(crate) fn run(root: &Path, forgefs: &Path) -> anyhow::Result<()> {
     fs::write(&config, format!("[servers.fixture]\ncommand = \"python3\"\nargs = [{fixture:?}]\n"))?;
     let suite = suite.join("node_modules/@modelcontextprotocol/conformance");
     let mut wrong = client::run(&files, &target, &suite, &node, forgefs)?;
+    let free = || anyhow::Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?.port().to_string());
     for revision in REVISIONS {
-        let port = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
-        let mut shim = Command::new(&node);
-        shim.arg(files.join("shim.mjs")).args([&port.to_string(), revision]);
-        shim.arg(forgefs).arg("--config").arg(&config).arg("serve");
-        let _shim = Shim::start(&mut shim)?;
+        let (gateway, port) = (free()?, free()?);
+        let mut serve = Command::new(forgefs);
+        serve.arg("--config").arg(&config).args(["serve", "--http", &format!("127.0.0.1:{gateway}")]);
+        let _gateway = Started::new(&mut serve, "MCP is served at")?;
+        let mut rewriter = Command::new(&node);
+        rewriter.arg(files.join("rewriter.mjs")).args([&port, &gateway]);
+        let _rewriter = Started::new(&mut rewriter, "listening")?;
         let mut command = Command::new(&node);
         command.arg(suite.join("dist/index.js"));
         command.args(["server", "--url", &format!("http://127.0.0.1:{port}/mcp"), "--requirements", revision]);
@@ -80,28 +83,29 @@ fn node(files: &Path, target: &Path) -> anyhow::Result<Option<PathBuf>> {
     Ok(Some(Path::new(&folder).join(if cfg!(windows) { "node.exe" } else { "bin/node" })))
 }
 
-/// The shim, ended on drop; the gateway behind it ends with its stdin.
-struct Shim(Child);
+/// A process that listens, ended on drop.
+struct Started(Child);
 
-impl Shim {
-    fn start(command: &mut Command) -> anyhow::Result<Self> {
-        let mut child = command.stderr(Stdio::piped()).spawn().context("the shim does not start")?;
+impl Started {
+    /// Starts it, and waits until a line of its stderr begins with `listens`.
+    fn new(command: &mut Command, listens: &str) -> anyhow::Result<Self> {
+        let mut child = command.stderr(Stdio::piped()).spawn().context("it does not start")?;
         let mut stderr = BufReader::new(child.stderr.take().context("stderr is piped")?);
-        let shim = Self(child);
+        let started = Self(child);
         let mut line = String::new();
-        while !line.starts_with("listening") {
+        while !line.starts_with(listens) {
             line.clear();
             if stderr.read_line(&mut line)? == 0 {
-                bail!("the shim ended before it listened");
+                bail!("{command:?} ended before it listened");
             }
         }
-        // Drains the gateway's log, so that it never blocks.
+        // Drains the log, so that it never blocks.
         std::thread::spawn(move || std::io::copy(&mut stderr, &mut std::io::sink()));
-        Ok(shim)
+        Ok(started)
     }
 }
 
-impl Drop for Shim {
+impl Drop for Started {
     fn drop(&mut self) {
         let _ = self.0.kill();
         let _ = self.0.wait();

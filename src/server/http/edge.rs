@@ -394,7 +394,10 @@ fn check_names(config: &Config, headers: &HeaderMap, authority: Option<&str>) ->
         return forbidden("the name", "allowed_hosts", &name);
     }
     let mut origins = headers.get_all(header::ORIGIN).iter().map(|origin| String::from_utf8_lossy(origin.as_bytes()));
-    let is_allowed = |origin: &str| config.http.allowed_origins.iter().any(|allowed| allowed.as_str() == origin);
+    // A page of this very address: its name was checked.
+    let is_same = |origin: &str| origin.split_once("://").is_some_and(|(_, rest)| rest.eq_ignore_ascii_case(&host));
+    let is_allowed =
+        |origin: &str| is_same(origin) || config.http.allowed_origins.iter().any(|allowed| allowed.as_str() == origin);
     match origins.find(|origin| !is_allowed(origin)) {
         Some(origin) => forbidden("the origin", "allowed_origins", &origin),
         None => Ok(()),
@@ -423,7 +426,10 @@ mod tests {
             ("localhost.evil.example", None, false),
             ("", None, false),
             ("127.0.0.1", Some("https://evil.example"), false),
+            ("127.0.0.1:7333", Some("http://127.0.0.1:7333"), true),
             ("127.0.0.1", Some("http://127.0.0.1:7333"), false),
+            ("127.0.0.1:7333", Some("http://127.0.0.1:6274"), false),
+            ("evil.example", Some("http://evil.example"), false),
             ("127.0.0.1", Some("null"), false),
             ("127.0.0.1", Some("https://app.example.evil"), false),
             ("127.0.0.1", Some(""), false),

@@ -3,16 +3,18 @@
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
+use std::task::Poll;
 use std::time::{Duration, Instant};
 
-use futures::Stream;
+use futures::{Stream, StreamExt as _};
 use parking_lot::Mutex;
-use rmcp::model::{ClientJsonRpcMessage, JsonRpcMessage, ServerJsonRpcMessage};
-use rmcp::service::{RoleServer, RxJsonRpcMessage, TxJsonRpcMessage};
+use rmcp::model::{ClientJsonRpcMessage, JsonRpcMessage, RequestId, ServerJsonRpcMessage, ServerNotification};
+use rmcp::service::{OriginatingRequestId, RoleServer, RxJsonRpcMessage, TxJsonRpcMessage};
 use rmcp::transport::Transport;
 use rmcp::transport::streamable_http_server::SessionManager;
 use rmcp::transport::streamable_http_server::session::local::{LocalSessionManager, LocalSessionManagerError};
 use rmcp::transport::streamable_http_server::session::{EventStream, ServerSseMessage, SessionId};
+use tokio::sync::mpsc;
 
 use super::super::admission::Admission;
 use super::super::{ForgeServer, SessionHandler};
@@ -28,6 +30,9 @@ const INITIALIZE: Duration = Duration::from_secs(30);
 
 /// The event id of rmcp's first event on a `GET` stream, before any of the session's own.
 const FIRST_EVENT: &str = "0";
+
+/// Log entries of a request that wait for its stream; further ones go on the session's `GET` stream.
+const ASIDE: usize = 64;
 
 /// Sessions of a gateway.
 pub(super) struct Sessions {
@@ -52,6 +57,8 @@ pub(super) struct HttpSession {
     pub(super) admission: Admission,
     /// Open `GET` streams.
     streams: Arc<AtomicUsize>,
+    /// Log entries of the requests whose streams are open.
+    asides: Asides,
     usage: Arc<Usage>,
 }
 
@@ -263,11 +270,12 @@ impl SessionManager for OwnSessions {
             local,
             admission: self.client.admission.sharing_bytes(),
             streams: Arc::default(),
+            asides: Arc::default(),
             usage: Arc::default(),
         });
-        let admission = session.admission.clone();
+        let (admission, asides) = (session.admission.clone(), Arc::clone(&session.asides));
         self.all.sessions.lock().insert(SessionId::clone(&id), session);
-        Ok((id, Counted { inner: transport, admission }))
+        Ok((id, Counted { inner: transport, admission, asides }))
     }
 
     async fn initialize_session(&self, id: &SessionId, message: ClientJsonRpcMessage) -> Found<ServerJsonRpcMessage> {
@@ -291,7 +299,19 @@ impl SessionManager for OwnSessions {
         message: ClientJsonRpcMessage,
     ) -> Found<impl Stream<Item = ServerSseMessage> + Send + Sync + 'static> {
         let session = self.own(id)?;
-        let stream: EventStream = Box::pin(session.local.create_stream(id, message).await?);
+        let aside = match &message {
+            JsonRpcMessage::Request(request) => Some(Aside::open(&session.asides, request.id.clone())),
+            _ => None,
+        };
+        let answers: EventStream = Box::pin(session.local.create_stream(id, message).await?);
+        let mut answers = answers.fuse();
+        let mut aside = aside;
+        let stream: EventStream = Box::pin(futures::stream::poll_fn(move |context| {
+            if let Some(Poll::Ready(Some(entry))) = aside.as_mut().map(|aside| aside.entries.poll_recv(context)) {
+                return Poll::Ready(Some(ServerSseMessage::from_message(entry)));
+            }
+            answers.poll_next_unpin(context)
+        }));
         Ok(stream)
     }
 
@@ -323,10 +343,46 @@ impl SessionManager for OwnSessions {
     }
 }
 
-/// A session's transport: a request is in flight until its answer was sent.
+/// Receivers of log entries by request.
+type Asides = Arc<Mutex<HashMap<RequestId, mpsc::Sender<ServerJsonRpcMessage>>>>;
+
+/// Log entries of one request on its own stream: rmcp would send them on the session's `GET` stream. They are not kept
+/// for a resumed stream.
+struct Aside {
+    asides: Asides,
+    id: RequestId,
+    entries: mpsc::Receiver<ServerJsonRpcMessage>,
+}
+
+impl Aside {
+    fn open(asides: &Asides, id: RequestId) -> Self {
+        let (tell, entries) = mpsc::channel(ASIDE);
+        asides.lock().insert(id.clone(), tell);
+        Self { asides: Arc::clone(asides), id, entries }
+    }
+}
+
+impl Drop for Aside {
+    fn drop(&mut self) {
+        self.asides.lock().remove(&self.id);
+    }
+}
+
+/// A session's transport: a request is in flight until its answer was sent, and its log entries go on its stream.
 pub(super) struct Counted<T> {
     inner: T,
     admission: Admission,
+    asides: Asides,
+}
+
+impl<T> Counted<T> {
+    /// The receiver of a log entry.
+    fn aside(&self, message: &ServerJsonRpcMessage) -> Option<mpsc::Sender<ServerJsonRpcMessage>> {
+        let JsonRpcMessage::Notification(notice) = message else { return None };
+        let ServerNotification::LoggingMessageNotification(entry) = &notice.notification else { return None };
+        let about = entry.extensions.get::<OriginatingRequestId>()?;
+        self.asides.lock().get(&about.0).cloned()
+    }
 }
 
 impl<T: Transport<RoleServer>> Transport<RoleServer> for Counted<T> {
@@ -342,8 +398,13 @@ impl<T: Transport<RoleServer>> Transport<RoleServer> for Counted<T> {
             _ => None,
         };
         let admission = self.admission.clone();
-        let sending = self.inner.send(message);
+        let message = match self.aside(&message) {
+            Some(aside) => aside.try_send(message).map_or_else(|unsent| Some(unsent.into_inner()), |()| None),
+            None => Some(message),
+        };
+        let sending = message.map(|message| self.inner.send(message));
         async move {
+            let Some(sending) = sending else { return Ok(()) };
             let sent = sending.await;
             if let Some(id) = &answered {
                 admission.end(id);
