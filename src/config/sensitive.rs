@@ -81,17 +81,37 @@ pub(super) fn is_credential(name: &str, value: &Expanded) -> bool {
     sounds_secret(name) || value.taken.iter().any(|(variable, _)| !describes_machine(variable))
 }
 
-/// Lists credentials in an argument: `--api-key=…`, the argument after `--api-key`, connection strings, and the values
-/// of [`list_named`].
+/// Lists credentials in an argument: `--api-key=…`, `API_KEY=…`, the argument after `--api-key`, a header such as
+/// `Authorization: Bearer …`, connection strings, and the values of [`list_named`].
 pub(super) fn list_in_argument(previous: Option<&str>, argument: &Expanded) {
     list_named(argument);
     list_password(&argument.text);
+    list_header(&argument.text);
     match argument.text.split_once('=') {
-        Some((name, value)) if name.starts_with('-') && sounds_secret(name) => secret::list(value),
+        Some((name, value)) if is_name(name) && sounds_secret(name) => secret::list(value),
         _ if previous.is_some_and(|name| name.starts_with('-') && !name.contains('=') && sounds_secret(name)) => {
             secret::list(&argument.text);
         }
         _ => {}
+    }
+}
+
+/// True for the name of an option or a variable.
+fn is_name(name: &str) -> bool {
+    name.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-'))
+}
+
+/// Lists the value of a header such as `Authorization: Bearer …`, also without its scheme.
+fn list_header(argument: &str) {
+    let header =
+        argument.rsplit_once('=').filter(|(option, _)| option.starts_with('-')).map_or(argument, |(_, rest)| rest);
+    let Some((name, value)) = header.split_once(':') else { return };
+    let value = value.trim();
+    if is_name(name) && sounds_secret(name) && !value.starts_with("//") {
+        secret::list(value);
+        if let Some((_scheme, credential)) = value.split_once(' ') {
+            secret::list(credential);
+        }
     }
 }
 
@@ -219,10 +239,16 @@ mod tests {
         list_in_argument(Some("--token"), &literal("argument-two"));
         list_in_argument(Some("--root"), &literal("argument-three"));
         list_in_argument(None, &taken("MY_SECRET", "argument-four"));
+        list_in_argument(Some("-e"), &literal("DB_PASSWORD=argument-five"));
+        list_in_argument(Some("--header"), &literal("Authorization: Bearer arg6"));
+        list_in_argument(None, &literal("--header=X-Api-Key:argument-seven"));
+        list_in_argument(None, &literal("https://example.com/argument-eight"));
         let url = literal("https://example.com/mcp?apiKey=query%20one&page=query-two");
         list_in_url(&Url::parse(&url.text).expect("a URL"), &url);
-        let text = "argument-one argument-two argument-three argument-four query one query-two";
-        let clean = "[redacted] [redacted] argument-three [redacted] [redacted] query-two";
+        let text = "argument-one argument-two argument-three argument-four argument-five arg6 argument-seven argument-eight \
+                    query one query-two";
+        let clean = "[redacted] [redacted] argument-three [redacted] [redacted] [redacted] [redacted] argument-eight \
+                     [redacted] query-two";
         assert_eq!(secret::redact(text), clean);
     }
 }
