@@ -22,6 +22,7 @@ use super::ui::Ui;
 use super::{Failure, Global};
 use crate::config::{Config, process_env, read_text};
 use crate::files;
+pub(super) use entry::key;
 use import::{Imported, Sources, import};
 pub(super) use typed::{Surroundings, Typed, Words, masked};
 

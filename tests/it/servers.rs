@@ -176,7 +176,9 @@ fn a_credential_is_written_as_a_reference() {
         "{}",
         text(&fence)
     );
-    for description in [&format!("for {TOKEN}"), "log in with password=hunter2secret", "ghp_9z8Y7x6W5v4U3t2S1r0Q9p8O7n6M5l4K3j2I"] {
+    for description in
+        [&format!("for {TOKEN}"), "log in with password=hunter2secret", "ghp_9z8Y7x6W5v4U3t2S1r0Q9p8O7n6M5l4K3j2I"]
+    {
         let refused = run(&["seven", "--no-check", "--description", description, "--", "server"]);
         assert!(
             refused.code == Some(2) && refused.stderr.contains("--description: it has a credential"),
@@ -322,4 +324,19 @@ fn a_name_that_scripts_cannot_write_is_told_with_the_one_that_they_can() {
     // The exact spelling takes the identifier of the other one.
     let told = add("git_1");
     assert!(told.contains("call git-1 `git_1_2` from now on, not `git_1`") && !told.contains("call git_1 "), "{told}");
+}
+
+#[test]
+fn a_server_is_added_to_a_group() {
+    let fence = Fence::new();
+    let add = |name: &str, group: &str| on_file(&fence, &["add", name, "--no-check", "--group", group, "--", "x"]);
+    add("mail", "private").success();
+    add("chat", "private").success();
+    assert!(text(&fence).contains("\n[groups.private]\nservers = [\"mail\", \"chat\"]\n"), "{}", text(&fence));
+    let before = text(&fence);
+    for (group, says) in [("mail", "not usable as the name of a group"), ("*", "not usable"), ("", "--group")] {
+        let refused = add("web", group);
+        assert!(refused.code == Some(2) && refused.stderr.contains(says), "{group}: {refused:?}");
+        assert_eq!(text(&fence), before, "{group}");
+    }
 }

@@ -8,11 +8,11 @@ use serde_json::{Value, json};
 
 use super::target::{self, Target};
 use super::tried::{State, Tried, Verdict};
-use crate::cli::init::{Surroundings, Typed, Words, reading};
+use crate::cli::init::{Surroundings, Typed, Words, key, reading};
 use crate::cli::shapes::{self, Format};
 use crate::cli::ui::Ui;
 use crate::cli::{Failure, Global};
-use crate::config::{Config, Edit, NewServer, process_env, secret_variables};
+use crate::config::{Config, Edit, InGroup, NewServer, process_env, secret_variables};
 
 #[derive(Args)]
 #[command(after_help = EXAMPLES, override_usage = USAGE)]
@@ -40,6 +40,9 @@ pub(in crate::cli) struct AddArgs {
     /// One line for `ls /`, in place of the server's own description
     #[arg(long, value_name = "TEXT")]
     description: Option<String>,
+    /// Group to put it into, made if there is none: a script that has called one strict group calls no other
+    #[arg(long, value_name = "GROUP", value_parser = clap::builder::NonEmptyStringValueParser::new())]
+    group: Option<String>,
     /// Calls that ask the user for approval: never, plan, writes or always
     #[arg(long, value_enum)]
     approval: Option<When>,
@@ -95,7 +98,9 @@ pub(in crate::cli) async fn add(global: &Global, args: AddArgs, ui: Ui) -> Resul
         [] => Vec::new(),
         unset => vec![format!("Export {}, then `forgefs enable {}`.", unset.join(", "), args.name)],
     };
-    let new = NewServer { name: &args.name, key: &typed.key(), comments: &comments, pairs: &pairs };
+    let group_key = args.group.as_deref().map(key).unwrap_or_default();
+    let group = args.group.as_deref().map(|name| InGroup { name, key: &group_key });
+    let new = NewServer { name: &args.name, key: &typed.key(), comments: &comments, pairs: &pairs, group };
     // First, so that nothing is started for a file that cannot be edited.
     let text = target.text()?;
     let edit = Edit::parse(target.path(), &text)?;
