@@ -86,7 +86,7 @@ pub(super) fn is_credential(name: &str, value: &Expanded) -> bool {
 pub(super) fn list_in_argument(previous: Option<&str>, argument: &Expanded) {
     list_named(argument);
     list_password(&argument.text);
-    list_header(&argument.text);
+    list_header(previous, &argument.text);
     match argument.text.split_once('=') {
         Some((name, value)) if is_name(name) && sounds_secret(name) => secret::list(value),
         _ if previous.is_some_and(|name| name.starts_with('-') && !name.contains('=') && sounds_secret(name)) => {
@@ -96,18 +96,21 @@ pub(super) fn list_in_argument(previous: Option<&str>, argument: &Expanded) {
     }
 }
 
-/// True for the name of an option or a variable.
+/// True for an option, or a variable such as `API_KEY`: other pairs, such as `key=name`, are settings.
 fn is_name(name: &str) -> bool {
-    name.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-'))
+    let is_part = |byte: u8| byte.is_ascii_uppercase() || byte.is_ascii_digit() || byte == b'_';
+    name.starts_with('-') || name.bytes().all(is_part)
 }
 
-/// Lists the value of a header such as `Authorization: Bearer …`, also without its scheme.
-fn list_header(argument: &str) {
-    let header =
-        argument.rsplit_once('=').filter(|(option, _)| option.starts_with('-')).map_or(argument, |(_, rest)| rest);
+/// Lists the header of an option, such as `Authorization: Bearer …` behind `--header`, also without its scheme.
+fn list_header(previous: Option<&str>, argument: &str) {
+    let (option, header) = match argument.split_once('=') {
+        Some((option, rest)) if option.starts_with('-') => (Some(option), rest),
+        _ => (previous, argument),
+    };
     let Some((name, value)) = header.split_once(':') else { return };
-    let value = value.trim();
-    if is_name(name) && sounds_secret(name) && !value.starts_with("//") {
+    if matches!(option, Some("-H" | "--header" | "--headers")) && sounds_secret(name.trim()) {
+        let value = value.trim();
         secret::list(value);
         if let Some((_scheme, credential)) = value.split_once(' ') {
             secret::list(credential);
@@ -241,12 +244,12 @@ mod tests {
         list_in_argument(None, &taken("MY_SECRET", "argument-four"));
         list_in_argument(Some("-e"), &literal("DB_PASSWORD=argument-five"));
         list_in_argument(Some("--header"), &literal("Authorization: Bearer arg6"));
-        list_in_argument(None, &literal("--header=X-Api-Key:argument-seven"));
-        list_in_argument(None, &literal("https://example.com/argument-eight"));
+        list_in_argument(None, &literal("--header=X-Api-Key:argument-seven=="));
+        list_in_argument(Some("--sort"), &literal("key=argument-eight"));
         let url = literal("https://example.com/mcp?apiKey=query%20one&page=query-two");
         list_in_url(&Url::parse(&url.text).expect("a URL"), &url);
-        let text = "argument-one argument-two argument-three argument-four argument-five arg6 argument-seven argument-eight \
-                    query one query-two";
+        let text = "argument-one argument-two argument-three argument-four argument-five arg6 argument-seven== \
+                    argument-eight query one query-two";
         let clean = "[redacted] [redacted] argument-three [redacted] [redacted] [redacted] [redacted] argument-eight \
                      [redacted] query-two";
         assert_eq!(secret::redact(text), clean);
