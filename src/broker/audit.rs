@@ -8,6 +8,7 @@ use serde::Serialize;
 use wire::{EngineInfo, Language, Layer, LayerName};
 
 use super::ledger::StashUse;
+use super::record::preview;
 use super::recorder::{Read, line, rfc3339};
 use super::{Broker, CallRecord, millis};
 use crate::audit::Entry;
@@ -92,6 +93,9 @@ struct Record {
     subject: Subject,
     /// Outcome.
     outcome: Outcome,
+    /// Message of the error that ended it, redacted and cut.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<String>,
     /// Duration in milliseconds.
     ms: f64,
     /// Engine and version; absent if no script ran.
@@ -130,11 +134,11 @@ impl Audit {
         self.ran_in = report.engine.clone().map(|engine| RanIn { engine, layers, warm: report.warm });
     }
 
-    /// Completes and logs the record; returns its calls.
-    pub async fn finish(mut self, outcome: Outcome) -> Vec<CallRecord> {
+    /// Completes and logs the record, with the message of the error that ended it; returns its calls.
+    pub async fn finish(mut self, outcome: Outcome, error: Option<&str>) -> Vec<CallRecord> {
         // Everything awaited below completes even if this future is dropped.
         self.finished = true;
-        let Some((record, entry)) = self.complete(outcome) else { return Vec::new() };
+        let Some((record, entry)) = self.complete(outcome, error) else { return Vec::new() };
         if self.broker.recorder.log.write(entry).await.is_err() {
             self.broker.context.session.give_back_reads(record.read.read);
         }
@@ -143,7 +147,7 @@ impl Audit {
 
     /// The record and its log entry; `None` for a request without calls, unless its session has read so much that some
     /// of it would be forgotten before the next record.
-    fn complete(&self, outcome: Outcome) -> Option<(Record, Entry)> {
+    fn complete(&self, outcome: Outcome, error: Option<&str>) -> Option<(Record, Entry)> {
         let calls = self.broker.ledger.records();
         let is_request = matches!(self.broker.recorder.subject, Subject::Request { .. });
         if calls.is_empty() && is_request && !self.broker.context.session.is_record_due() {
@@ -170,6 +174,7 @@ impl Audit {
             principal: session.principal().named().map(str::to_owned),
             subject: self.broker.recorder.subject.clone(),
             outcome,
+            error: error.map(|error| preview(&self.broker.without_restored(error))),
             ms: millis(self.started),
             engine: self.ran_in.as_ref().map(|ran| ran.engine.to_string()),
             warm: self.ran_in.as_ref().map(|ran| ran.warm),
@@ -231,7 +236,7 @@ impl Drop for Audit {
         if self.finished {
             return;
         }
-        if let Some((record, entry)) = self.complete(Outcome::Failed(ErrorCode::Cancelled))
+        if let Some((record, entry)) = self.complete(Outcome::Failed(ErrorCode::Cancelled), None)
             && self.broker.recorder.log.write_now(&entry).is_err()
         {
             self.broker.context.session.give_back_reads(record.read.read);

@@ -53,7 +53,7 @@ impl AuditArgs {
 }
 
 pub(super) fn audit(global: &Global, args: AuditArgs, ui: Ui) -> Result<ExitCode, Failure> {
-    let config = global.load(true)?;
+    let config = global.load(false)?;
     let Some(path) = config.audit.path.filter(|_| config.audit.to == crate::config::AuditTo::File) else {
         return Err(Failure::usage("audit records do not go to a file".to_owned())
             .hint("set `to = \"file\"` in [audit] of forge.toml"));
@@ -137,6 +137,7 @@ fn show(record: &Value) -> String {
     put("language", text(record, "language"));
     put("engine", text(record, "engine"));
     put("outcome", &outcome(record));
+    put("error", text(record, "error"));
     put("cost", &record.get("cost").map(Value::to_string).unwrap_or_default());
     put("confined", &words(&record["confined"]));
     put("unconfined", &words(&record["unconfined"]));
@@ -156,6 +157,7 @@ fn show(record: &Value) -> String {
             }
             None => put("", &format!("on record before it was sent, {sent} bytes; what came of it is unknown")),
         }
+        put("  error", text(call, "error"));
         put("  verdict", text(call, "verdict"));
         put("  holding", &words(&call["labels"]));
     }

@@ -4,7 +4,9 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Args;
+use serde_json::json;
 
+use super::shapes::{self, Format};
 use super::ui::Ui;
 use super::{Failure, Global};
 use crate::broker::ExecutionContext;
@@ -23,10 +25,12 @@ pub(super) struct CallArgs {
     /// Consent to the call if it needs approval
     #[arg(long)]
     yes: bool,
+    #[command(flatten)]
+    pub(super) format: Format,
 }
 
 pub(super) async fn call(global: &Global, args: CallArgs, ui: Ui) -> Result<ExitCode, Failure> {
-    let CallArgs { server, tool, args, yes } = args;
+    let CallArgs { server, tool, args, yes, format } = args;
     let gateway = global.eager(global.load(false)?)?;
     super::settle(&gateway, |entry| entry.is_called(&server), Duration::ZERO, ui).await;
     let session = gateway.open_session(Principal::local());
@@ -36,6 +40,9 @@ pub(super) async fn call(global: &Global, args: CallArgs, ui: Ui) -> Result<Exit
         () = super::signals::interrupted() => return Ok(ExitCode::from(130)),
     };
     gateway.save_observed().await;
-    ui.json(&value.redacted(Surface::Answer(gateway.config().redaction)).to_string());
+    match format.json {
+        true => shapes::print_foreign(&gateway, json!({ "value": value }), ui),
+        false => ui.json(&value.redacted(Surface::Answer(gateway.config().redaction)).to_string()),
+    }
     Ok(ExitCode::SUCCESS)
 }

@@ -8,6 +8,7 @@ use clap::{Args, ValueEnum};
 use serde_json::{Value, json};
 
 use super::run::{Lang, language, read};
+use super::shapes;
 use super::ui::Ui;
 use super::workflow::{data, property};
 use super::{Failure, Global};
@@ -31,13 +32,23 @@ pub(super) struct CheckArgs {
     /// Format of findings
     #[arg(long, value_enum, default_value = "text")]
     format: Format,
+    /// The same as --format json
+    #[arg(long, conflicts_with = "format")]
+    json: bool,
+}
+
+impl CheckArgs {
+    /// True if it prints JSON.
+    pub(super) fn json(&self) -> bool {
+        self.json || self.format == Format::Json
+    }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Format {
     /// For people, with the plan of each script
     Text,
-    /// One object a file
+    /// One object, errors too
     Json,
     /// Annotations of GitHub workflows
     Github,
@@ -62,23 +73,27 @@ pub(super) async fn check(global: &Global, args: CheckArgs, ui: Ui) -> Result<Ex
         let checked = gateway.execution_context(&session).check(*language, code).await?;
         found.push((*file, checked));
     }
-    match args.format {
-        Format::Text => found.iter().for_each(|(file, checked)| text(file, checked, ui)),
-        Format::Json => found.iter().for_each(|(file, checked)| ui.json(&as_json(file, checked).to_string())),
-        Format::Github => found.iter().for_each(|(file, checked)| github(file, checked, ui)),
-        Format::Sarif => ui.json(&sarif(&found).to_string()),
-    }
     let unknown: BTreeSet<&String> = found.iter().flat_map(|(_, checked)| &checked.plan.unknown).collect();
     for server in &unknown {
         let state = gateway.catalog().server(server).map(|entry| format!(" ({})", entry.state.describe()));
         let state = state.map(|state| state.redacted(Surface::Output(Results::Secrets)));
         ui.note(&format!("{server}: its calls were not checked, its tools are not known{}", state.unwrap_or_default()));
     }
-    Ok(ExitCode::from(match found.iter().any(|(_, checked)| !checked.mistakes.is_empty()) {
+    let exit = match found.iter().any(|(_, checked)| !checked.mistakes.is_empty()) {
         true => 1,
         false if !unknown.is_empty() => 3,
         false => 0,
-    }))
+    };
+    match args.format {
+        _ if args.json() => {
+            let files: Vec<Value> = found.iter().map(|(file, checked)| as_json(file, checked)).collect();
+            shapes::print(json!({ "passed": exit == 0, "files": files, "unknown": unknown }), ui);
+        }
+        Format::Github => found.iter().for_each(|(file, checked)| github(file, checked, ui)),
+        Format::Sarif => ui.json(&sarif(&found).to_string()),
+        Format::Text | Format::Json => found.iter().for_each(|(file, checked)| text(file, checked, ui)),
+    }
+    Ok(ExitCode::from(exit))
 }
 
 /// Findings with their level, as SARIF and GitHub name it.
@@ -98,7 +113,7 @@ fn text(file: &Path, checked: &Checked, ui: Ui) {
 fn as_json(file: &Path, checked: &Checked) -> Value {
     json!({
         "file": file.display().to_string(),
-        "ok": checked.mistakes.is_empty(),
+        "passed": checked.mistakes.is_empty(),
         "mistakes": checked.mistakes,
         "warnings": checked.warnings,
         "plan": checked.plan,

@@ -3,6 +3,7 @@
 mod change;
 mod document;
 mod json;
+mod report;
 mod toml;
 
 use std::io::{self, ErrorKind};
@@ -13,12 +14,14 @@ use clap::Args;
 use clap::builder::PossibleValuesParser;
 
 use super::clients::{CLIENTS, Client, Located, Os, home, show};
+use super::shapes::{self, Format};
 use super::ui::Ui;
 use super::{Failure, Global, init};
 use crate::config::{Config, process_env};
 use crate::files::{Edited, Layout};
 use crate::limits;
 use change::{Plan, Undo};
+use report::{Outcome, Report};
 
 /// Attempts to edit a file that another program changes at the same time.
 const ATTEMPTS: usize = 20;
@@ -38,12 +41,15 @@ pub(super) struct ConnectArgs {
     #[arg(long)]
     undo: bool,
     /// Move the client's other servers behind ForgeFS: into forge.toml, credentials too, and out of the client's file
-    #[arg(long, conflicts_with_all = ["yes", "undo"])]
+    #[arg(long, conflicts_with_all = ["yes", "undo", "json"])]
     import: bool,
+    #[command(flatten)]
+    pub(super) format: Format,
 }
 
 const CLIENTS_HELP: &str = "\
-On a terminal it shows the change and asks. Elsewhere it shows the change, and writes only with --yes.
+On a terminal it shows the change and asks. Elsewhere, and with --json, it shows the change, and writes only
+with --yes.
 The old file is kept beside the new one, as FILE.<time>-<digest>.forgefs-backup.";
 
 /// Settings of one run of the command.
@@ -57,19 +63,6 @@ struct Connector<'a> {
     /// Its arguments.
     args_of_program: Vec<String>,
     ui: Ui,
-}
-
-/// Result for one client.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Outcome {
-    Written,
-    /// Written, and servers were moved.
-    Moved,
-    /// Nothing to do.
-    Same,
-    /// Shown only, or declined.
-    Left,
-    Failed,
 }
 
 pub(super) fn connect(global: &Global, args: &ConnectArgs, ui: Ui) -> Result<ExitCode, Failure> {
@@ -107,27 +100,33 @@ pub(super) fn connect(global: &Global, args: &ConnectArgs, ui: Ui) -> Result<Exi
         let names: Vec<&str> = found.iter().map(|(client, _)| client.name).collect();
         ui.note(&format!("found: {}", names.join(", ")));
     }
-    let outcomes: Vec<Outcome> = found
+    let reports: Vec<Report> = found
         .iter()
         .map(|(client, located)| match args.undo {
             false => connector.connect(client, located),
             true => connector.undo(client, located),
         })
         .collect();
+    let outcomes: Vec<Outcome> = reports.iter().map(|report| report.outcome).collect();
     connector.sum_up(&outcomes);
+    if args.format.json {
+        let clients = found.iter().zip(&reports).map(|((client, located), report)| report.json(client, &located.path));
+        let config = connector.config.as_deref().map(|config| config.display().to_string());
+        shapes::print(serde_json::json!({ "config": config, "clients": clients.collect::<Vec<_>>() }), ui);
+    }
     Ok(ExitCode::from(u8::from(outcomes.contains(&Outcome::Failed))))
 }
 
 impl Connector<'_> {
     /// Adds ForgeFS to a client's file.
-    fn connect(&self, client: &Client, located: &Located) -> Outcome {
+    fn connect(&self, client: &Client, located: &Located) -> Report {
         let entry = document::entry(client, &self.program, &self.args_of_program);
         let by_hand = |problem: String| {
-            let outcome = self.fail(client, &located.path, &problem);
+            let mut report = self.fail(client, &located.path, &problem);
             if !self.args.import {
-                self.paste(client, &located.path, &entry);
+                report.paste = self.paste(client, &located.path, &entry);
             }
-            outcome
+            report
         };
         let taken_over = match self.args.import.then(|| self.take_over(client, located)).transpose() {
             Ok(taken_over) => taken_over.flatten(),
@@ -145,13 +144,14 @@ impl Connector<'_> {
                 Ok(Some(plan)) => plan,
                 Ok(None) => {
                     self.ui.note(&format!("{}: connected already, in {}", client.name, self.show(&located.path)));
-                    return Outcome::Same;
+                    return Outcome::Same.into();
                 }
                 Err(problem) => return by_hand(problem),
             };
+            let report = Report { difference: plan.difference().to_owned(), ..Outcome::Left.into() };
             is_agreed = is_agreed || self.agrees(client, &plan, &question);
             if !is_agreed {
-                return Outcome::Left;
+                return report;
             }
             // First: a server in both files is better than one in none.
             if let Some(taken_over) = taken_over.as_ref().filter(|_| !is_taken_over) {
@@ -166,20 +166,21 @@ impl Connector<'_> {
             }
             match plan.apply() {
                 Ok(backup) => {
-                    let kept = backup.map(|backup| format!("the old file is {}", self.show(&backup)));
+                    let kept = backup.as_ref().map(|backup| format!("the old file is {}", self.show(backup)));
                     let kept = kept.unwrap_or_else(|| "the file is new".to_owned());
                     self.ui.note(&format!("{}: connected in {}; {kept}", client.name, self.show(plan.path())));
                     if !self.args.import && plan.has_others() {
                         let others = "its other servers are still its own; `--import` moves them behind ForgeFS";
                         self.ui.note(&format!("{}: {others}", client.name));
                     }
-                    return match &taken_over {
+                    let outcome = match &taken_over {
                         None => Outcome::Written,
                         Some(taken_over) => {
                             self.ui.note(&format!("{}: {}", client.name, taken_over.way_back(client)));
                             Outcome::Moved
                         }
                     };
+                    return Report { outcome, backup, ..report };
                 }
                 Err(error) if error.kind() == ErrorKind::ResourceBusy => {}
                 Err(error) => return by_hand(error.to_string()),
@@ -189,7 +190,8 @@ impl Connector<'_> {
     }
 
     /// Takes ForgeFS out of a client's file.
-    fn undo(&self, client: &Client, located: &Located) -> Outcome {
+    fn undo(&self, client: &Client, located: &Located) -> Report {
+        let mut report = Report::from(Outcome::Left);
         let (mut is_agreed, mut is_written) = (self.args.yes, false);
         for _ in 0..ATTEMPTS {
             let plan = match Plan::undo(client, located) {
@@ -200,21 +202,24 @@ impl Connector<'_> {
                         let what = "still connected, by an entry from before that; `connect --undo` again takes it out";
                         self.ui.note(&format!("{}: {path} is {what}", client.name));
                     }
-                    return Outcome::Written;
+                    return report;
                 }
                 Ok(Some(plan)) => plan,
                 Ok(None) => {
                     self.ui.note(&format!("{}: not connected, in {}", client.name, self.show(&located.path)));
-                    return Outcome::Same;
+                    return Outcome::Same.into();
                 }
                 Err(problem) => return self.fail(client, &located.path, &problem),
             };
             is_agreed = is_agreed || self.agrees(client, &plan, &format!("Take ForgeFS out of {}?", client.name));
             if !is_agreed {
-                return Outcome::Left;
+                return Report { difference: plan.difference().to_owned(), ..report };
             }
             match plan.apply() {
                 Ok(backup) => {
+                    report.outcome = Outcome::Written;
+                    report.difference.push_str(plan.difference());
+                    report.backup.clone_from(&backup);
                     let backup = backup.map(|backup| self.show(&backup)).unwrap_or_default();
                     let what = match plan.undo_kind() {
                         Undo::Restore => "is as it was before".to_owned(),
@@ -233,25 +238,30 @@ impl Connector<'_> {
         self.fail(client, &located.path, BUSY)
     }
 
-    fn fail(&self, client: &Client, path: &Path, problem: &str) -> Outcome {
+    fn fail(&self, client: &Client, path: &Path, problem: &str) -> Report {
         self.ui.note(&format!("error: {}: {} was not edited: {problem}", client.name, self.show(path)));
-        Outcome::Failed
+        Report { error: Some(problem.to_owned()), ..Outcome::Failed.into() }
     }
 
-    /// Shows a change, and asks on a terminal; elsewhere the answer is no.
+    /// Shows a change, and asks on a terminal; elsewhere the answer is no, and so it is with `--json`.
     fn agrees(&self, client: &Client, plan: &Plan, question: &str) -> bool {
+        if self.args.format.json {
+            return false;
+        }
         self.ui.note(&format!("{}, {}:", client.name, self.show(plan.path())));
         self.ui.out(plan.difference());
         self.ui.is_interactive() && self.ui.asks(question)
     }
 
-    /// Shows what to write by hand.
-    fn paste(&self, client: &Client, path: &Path, entry: &serde_json::Value) {
-        if let Ok(text) = document::new(client, entry) {
+    /// Shows what to write by hand, and returns it.
+    fn paste(&self, client: &Client, path: &Path, entry: &serde_json::Value) -> Option<String> {
+        let text = document::new(client, entry).ok()?;
+        if !self.args.format.json {
             self.ui.note(&format!("to connect {} by hand, merge this into {}:", client.name, self.show(path)));
             self.ui.out(&text);
             self.ui.note(&format!("its documentation: {}", client.docs));
         }
+        Some(text)
     }
 
     /// Prepares to move the client's servers into the configuration; `None` when there are none.
@@ -276,7 +286,7 @@ impl Connector<'_> {
 
     fn sum_up(&self, outcomes: &[Outcome]) {
         let left = outcomes.iter().filter(|outcome| **outcome == Outcome::Left).count();
-        if left > 0 && !self.ui.is_interactive() {
+        if left > 0 && (self.args.format.json || !self.ui.is_interactive()) {
             self.ui.note(match self.args.import {
                 false => "nothing of this was written; --yes writes it",
                 true => "nothing of this was written: --import asks first, on a terminal",

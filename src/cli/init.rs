@@ -22,6 +22,7 @@ use super::ui::Ui;
 use super::{Failure, Global};
 use crate::config::{Config, process_env, read_text};
 use crate::files;
+pub(super) use entry::key;
 use import::{Imported, Sources, import};
 pub(super) use typed::{Surroundings, Typed, Words, masked};
 
@@ -40,22 +41,17 @@ pub(super) struct InitArgs {
     /// With --import: write ${NAME} in place of credentials, and say what to export
     #[arg(long, requires = "import")]
     no_secrets: bool,
-    /// File to write [default: the file of --config, else ./forge.toml]
+    /// File to write [default: the file of --config or $FORGEFS_CONFIG, else ./forge.toml]
     path: Option<PathBuf>,
 }
 
 pub(super) fn init(global: &Global, args: &InitArgs, ui: Ui) -> Result<ExitCode, Failure> {
-    let path = &match (&args.path, &global.config) {
-        (Some(path), Some(config)) if path != config => {
-            let (path, config) = (path.display(), config.display());
-            return Err(Failure::usage(format!("two files to write: {path}, and {config} by --config")));
-        }
-        (path, config) => path.clone().or_else(|| config.clone()).unwrap_or_else(|| "forge.toml".into()),
-    };
+    let path = &target(global, args)?;
     let refused = |error: InitError| Failure::usage(error.to_string());
     let Some(files) = &args.import else {
         write(path, args.force).map_err(refused)?;
         ui.note(&format!("wrote {}; `forgefs add` adds servers, `forgefs connect` connects clients", path.display()));
+        ui.note(&reading(path));
         return Ok(ExitCode::SUCCESS);
     };
     // First, so that there is no report of a file that is not written.
@@ -90,6 +86,55 @@ pub(super) fn init(global: &Global, args: &InitArgs, ui: Ui) -> Result<ExitCode,
     Ok(ExitCode::SUCCESS)
 }
 
+/// The file to write.
+fn target(global: &Global, args: &InitArgs) -> Result<PathBuf, Failure> {
+    let named = match (&args.path, &global.config) {
+        (Some(path), Some(config)) if path != config => {
+            let (path, config) = (path.display(), config.display());
+            return Err(Failure::usage(format!("two files to write: {path}, and {config} by --config")));
+        }
+        (path, config) => path.clone().or_else(|| config.clone()),
+    };
+    let variable = || process_env("FORGEFS_CONFIG").filter(|value| !value.is_empty()).map(PathBuf::from);
+    if let Some(path) = named.or_else(variable) {
+        return Ok(path);
+    }
+    let path = PathBuf::from(HERE);
+    // One that nobody asked for would hide it.
+    match Config::find(None, &process_env, Path::new("")) {
+        Ok(Some(other)) if other != path => {
+            let other = other.display();
+            let message =
+                format!("there is a configuration already, {other}; a {HERE} here would hide it in this folder");
+            Err(Failure::usage(message).hint(&match &args.import {
+                None => format!("`forgefs add` adds servers to it; `forgefs init {HERE}` writes one for this folder"),
+                Some(_) => format!(
+                    "`forgefs --config {other} init --append --import` adds to it; `forgefs init {HERE} --import` writes one \
+                     for this folder"
+                ),
+            }))
+        }
+        _ => Ok(path),
+    }
+}
+
+/// Says where forgefs reads a file that was written.
+pub(super) fn reading(path: &Path) -> String {
+    let cwd = std::env::current_dir().unwrap_or_default();
+    let path = cwd.join(path);
+    let found = Config::find(None, &process_env, &cwd).ok().flatten();
+    if found.is_none_or(|found| cwd.join(found) != path) {
+        return format!("forgefs reads it with --config {}", path.display());
+    }
+    if process_env("FORGEFS_CONFIG").is_some_and(|value| !value.is_empty()) {
+        return "forgefs reads it, as FORGEFS_CONFIG names it".to_owned();
+    }
+    match path == cwd.join(HERE) {
+        true => format!("forgefs reads it in this folder only; elsewhere name it: --config {}", path.display()),
+        false => format!("forgefs reads it in every folder that has no {HERE}"),
+    }
+}
+
 fn report(imported: &Imported, path: &Path, ui: Ui) {
     let file = path.display();
     if imported.secrets > 0 {
@@ -100,6 +145,7 @@ fn report(imported: &Imported, path: &Path, ui: Ui) {
         "servers written to {file}: {}; `forgefs doctor` checks them, `forgefs connect` connects clients",
         imported.count
     ));
+    ui.note(&reading(path));
 }
 
 /// Servers of one client's file, to be moved into `forge.toml`.
@@ -233,6 +279,9 @@ pub enum InitError {
         source: io::Error,
     },
 }
+
+/// File to write if none is named.
+const HERE: &str = "forge.toml";
 
 const IMPORTED: &str = "\
 #:schema https://raw.githubusercontent.com/forgefs/forgefs/main/docs/forge.schema.json

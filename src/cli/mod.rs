@@ -214,6 +214,11 @@ impl Command {
             Self::Clients(args) => args.json(),
             Self::Audit(args) => args.json(),
             Self::Run(args) => args.json,
+            Self::Check(args) => args.json(),
+            Self::Call(args) => args.format.json,
+            Self::Connect(args) => args.format.json,
+            Self::Add(args) => args.format.json,
+            Self::Enable(args) | Self::Disable(args) | Self::Remove(args) => args.format.json,
             _ => false,
         }
     }

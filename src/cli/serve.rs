@@ -52,6 +52,9 @@ impl ServeArgs {
 
 pub(super) async fn serve(global: &Global, args: &ServeArgs, ui: Ui) -> Result<ExitCode, Failure> {
     let config = global.load(false)?;
+    let drain = args.http.as_ref().map_or(Duration::ZERO, |_| config.http.drain);
+    // Before the first answer, after which a client may end its server at any time.
+    let end = signals::Watch::for_the_end(drain);
     let http = args.listener(&config).await?;
     let url = http.as_ref().map(HttpListener::url);
     if http.is_none() && ui.is_interactive() {
@@ -71,7 +74,6 @@ pub(super) async fn serve(global: &Global, args: &ServeArgs, ui: Ui) -> Result<E
     });
     let (wanted, told) = (gateway.metrics_wanted(), Arc::clone(&gateway));
     let text: telemetry::Text = Arc::new(move || told.metrics_text());
-    let drain = http.as_ref().map_or(Duration::ZERO, |_| gateway.config().http.drain);
     if let Some(url) = url {
         ui.note(&format!("MCP is served at {url}"));
     }
@@ -80,11 +82,11 @@ pub(super) async fn serve(global: &Global, args: &ServeArgs, ui: Ui) -> Result<E
             None => {
                 tokio::select! {
                     served = server::serve_stdio(Arc::clone(&gateway)) => served,
-                    () = signals::asked_to_end(drain) => Ok(()),
+                    () = end.asked() => Ok(()),
                 }
             }
             Some(http) => {
-                server::serve_http(Arc::clone(&gateway), http, signals::asked_to_end(drain)).await;
+                server::serve_http(Arc::clone(&gateway), http, end.asked()).await;
                 Ok(())
             }
         }

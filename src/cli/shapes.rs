@@ -1,5 +1,6 @@
 //! JSON of the commands that print data: one shape each, which `docs/json.md` shows.
 
+use std::path::Path;
 use std::process::ExitCode;
 
 use clap::Args;
@@ -28,6 +29,13 @@ pub(super) fn print(object: Value, ui: Ui) {
         whole.extend(object);
     }
     ui.json(&Value::Object(whole).to_string());
+}
+
+/// An edit of one server in the configuration. `enabled` is its state after it, `None` if it is removed; `backup` is the
+/// file as it was.
+pub(super) fn edit(config: &str, name: &str, enabled: Option<bool>, changed: bool, backup: Option<&Path>) -> Value {
+    let backup = backup.map(|path| path.display().to_string());
+    json!({ "config": config, "name": name, "enabled": enabled, "changed": changed, "backup": backup })
 }
 
 /// Prints an object with texts of servers, redacted as for the agent.

@@ -10,12 +10,29 @@ const ENDING: Duration = Duration::from_millis(2_500);
 
 /// Waits for Ctrl-C.
 pub(super) async fn interrupted() {
-    waited_for(Which::Interrupt, Duration::ZERO).await;
+    watch(Which::Interrupt, Duration::ZERO).asked().await;
 }
 
-/// Waits for Ctrl-C or SIGTERM, after which what is under way has `drain` to end.
-pub(super) async fn asked_to_end(drain: Duration) {
-    waited_for(Which::Any, drain).await;
+/// A thread that waits for signals, from the moment that this value is there.
+pub(super) struct Watch(Option<oneshot::Receiver<()>>);
+
+impl Watch {
+    /// Waits for Ctrl-C or SIGTERM, after which what is under way has `drain` to end. Neither ends the process by itself
+    /// from now on.
+    pub(super) fn for_the_end(drain: Duration) -> Self {
+        watch(Which::Any, drain)
+    }
+
+    /// Waits for the first signal.
+    pub(super) async fn asked(self) {
+        let is_asked = match self.0 {
+            Some(asked) => asked.await.is_ok(),
+            None => false,
+        };
+        if !is_asked {
+            std::future::pending::<()>().await;
+        }
+    }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -24,25 +41,35 @@ enum Which {
     Any,
 }
 
-async fn waited_for(which: Which, drain: Duration) {
+/// Starts the thread, and returns when its handlers are installed.
+fn watch(which: Which, drain: Duration) -> Watch {
     let (tell, told) = oneshot::channel();
+    let (install, installed) = std::sync::mpsc::channel();
     let wait = move || {
         let Ok(runtime) = tokio::runtime::Builder::new_current_thread().enable_all().build() else { return };
         runtime.block_on(async {
-            next(which).await;
+            let mut signals = Signals::install(which);
+            drop(install);
+            signals.next().await;
             if tell.send(()).is_err() {
                 return;
             }
             tokio::select! {
-                () = tokio::time::sleep(drain + ENDING) => tracing::error!("still busy after {:?}: ended by force", drain + ENDING),
-                () = next(which) => {}
+                () = tokio::time::sleep(drain + ENDING) => {
+                    tracing::error!("still busy after {:?}: ended by force", drain + ENDING);
+                }
+                () = signals.next() => {}
             }
             end_by_force();
         });
     };
-    let spawned = std::thread::Builder::new().name("signals".to_owned()).spawn(wait);
-    if spawned.is_err() || told.await.is_err() {
-        std::future::pending::<()>().await;
+    match std::thread::Builder::new().name("signals".to_owned()).spawn(wait) {
+        Ok(_) => {
+            // Ends with the sender: nothing is ever sent.
+            let _: Result<(), _> = installed.recv();
+            Watch(Some(told))
+        }
+        Err(_) => Watch(None),
     }
 }
 
@@ -51,24 +78,50 @@ fn end_by_force() {
     std::process::exit(130);
 }
 
-async fn next(which: Which) {
-    tokio::select! {
-        _ = tokio::signal::ctrl_c() => {}
-        () = terminated(), if which == Which::Any => {}
+/// Handlers of signals.
+#[cfg(unix)]
+struct Signals {
+    interrupt: Option<tokio::signal::unix::Signal>,
+    terminate: Option<tokio::signal::unix::Signal>,
+}
+
+#[cfg(unix)]
+impl Signals {
+    fn install(which: Which) -> Self {
+        use tokio::signal::unix::{SignalKind, signal};
+        let terminate = (which == Which::Any).then(|| signal(SignalKind::terminate()).ok()).flatten();
+        Self { interrupt: signal(SignalKind::interrupt()).ok(), terminate }
+    }
+
+    /// Waits for the next one.
+    async fn next(&mut self) {
+        tokio::select! {
+            () = received(&mut self.interrupt) => {}
+            () = received(&mut self.terminate) => {}
+        }
     }
 }
 
-/// Waits for SIGTERM.
 #[cfg(unix)]
-async fn terminated() {
-    use tokio::signal::unix::{SignalKind, signal};
-    match signal(SignalKind::terminate()) {
-        Ok(mut signal) => drop(signal.recv().await),
-        Err(_) => std::future::pending().await,
+async fn received(signal: &mut Option<tokio::signal::unix::Signal>) {
+    match signal {
+        Some(signal) => drop(signal.recv().await),
+        None => std::future::pending().await,
     }
 }
+
+/// Handlers of signals: Ctrl-C alone.
+#[cfg(not(unix))]
+struct Signals;
 
 #[cfg(not(unix))]
-async fn terminated() {
-    std::future::pending().await
+impl Signals {
+    fn install(_: Which) -> Self {
+        Self
+    }
+
+    /// Waits for the next one.
+    async fn next(&mut self) {
+        let _ = tokio::signal::ctrl_c().await;
+    }
 }

@@ -2,6 +2,7 @@
 //! byte stays: comments, order, spelling, line ends. The result is parsed again, and must differ by the edit alone.
 
 mod clients;
+mod groups;
 mod layout;
 
 use std::ops::Range;
@@ -12,6 +13,7 @@ use toml::Table;
 use super::document::Document;
 use super::error::ConfigError;
 use crate::error::{did_you_mean, nearest};
+pub(crate) use groups::InGroup;
 use layout::{Pair, Section, sections};
 
 /// Table of the servers.
@@ -39,6 +41,8 @@ pub(crate) struct NewServer<'a> {
     pub(crate) comments: &'a [String],
     /// Its pairs as TOML, without line ends around them.
     pub(crate) pairs: &'a [String],
+    /// Group that it joins.
+    pub(crate) group: Option<InGroup<'a>>,
 }
 
 impl<'t> Edit<'t> {
@@ -85,7 +89,11 @@ impl<'t> Edit<'t> {
         if let Some(servers) = servers.as_table_mut() {
             servers.insert(new.name.to_owned(), entry.into());
         }
-        self.checked(new.name, text, |table| *table == expected)
+        let text = self.checked(new.name, text, |table| *table == expected)?;
+        match new.group {
+            Some(group) => Edit::parse(self.file, &text)?.grouped(new.name, group),
+            None => Ok(text),
+        }
     }
 
     /// The text without a server: its sections with the comments directly above them, and its pairs elsewhere.

@@ -42,7 +42,7 @@ pub(crate) use auth::is_private;
 pub use diff::Widened;
 pub(crate) use document::position;
 use document::{Document, KeyPath};
-pub(crate) use edit::{Edit, NewServer};
+pub(crate) use edit::{Edit, InGroup, NewServer};
 pub use error::{ConfigError, Position};
 pub use exposure::exposures;
 pub(crate) use file::{check_text, read as read_text};

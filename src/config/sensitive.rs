@@ -81,17 +81,40 @@ pub(super) fn is_credential(name: &str, value: &Expanded) -> bool {
     sounds_secret(name) || value.taken.iter().any(|(variable, _)| !describes_machine(variable))
 }
 
-/// Lists credentials in an argument: `--api-key=…`, the argument after `--api-key`, connection strings, and the values
-/// of [`list_named`].
+/// Lists credentials in an argument: `--api-key=…`, `API_KEY=…`, the argument after `--api-key`, a header such as
+/// `Authorization: Bearer …`, connection strings, and the values of [`list_named`].
 pub(super) fn list_in_argument(previous: Option<&str>, argument: &Expanded) {
     list_named(argument);
     list_password(&argument.text);
+    list_header(previous, &argument.text);
     match argument.text.split_once('=') {
-        Some((name, value)) if name.starts_with('-') && sounds_secret(name) => secret::list(value),
+        Some((name, value)) if is_name(name) && sounds_secret(name) => secret::list(value),
         _ if previous.is_some_and(|name| name.starts_with('-') && !name.contains('=') && sounds_secret(name)) => {
             secret::list(&argument.text);
         }
         _ => {}
+    }
+}
+
+/// True for an option, or a variable such as `API_KEY`: other pairs, such as `key=name`, are settings.
+fn is_name(name: &str) -> bool {
+    let is_part = |byte: u8| byte.is_ascii_uppercase() || byte.is_ascii_digit() || byte == b'_';
+    name.starts_with('-') || name.bytes().all(is_part)
+}
+
+/// Lists the header of an option, such as `Authorization: Bearer …` behind `--header`, also without its scheme.
+fn list_header(previous: Option<&str>, argument: &str) {
+    let (option, header) = match argument.split_once('=') {
+        Some((option, rest)) if option.starts_with('-') => (Some(option), rest),
+        _ => (previous, argument),
+    };
+    let Some((name, value)) = header.split_once(':') else { return };
+    if matches!(option, Some("-H" | "--header" | "--headers")) && sounds_secret(name.trim()) {
+        let value = value.trim();
+        secret::list(value);
+        if let Some((_scheme, credential)) = value.split_once(' ') {
+            secret::list(credential);
+        }
     }
 }
 
@@ -219,10 +242,16 @@ mod tests {
         list_in_argument(Some("--token"), &literal("argument-two"));
         list_in_argument(Some("--root"), &literal("argument-three"));
         list_in_argument(None, &taken("MY_SECRET", "argument-four"));
+        list_in_argument(Some("-e"), &literal("DB_PASSWORD=argument-five"));
+        list_in_argument(Some("--header"), &literal("Authorization: Bearer arg6"));
+        list_in_argument(None, &literal("--header=X-Api-Key:argument-seven=="));
+        list_in_argument(Some("--sort"), &literal("key=argument-eight"));
         let url = literal("https://example.com/mcp?apiKey=query%20one&page=query-two");
         list_in_url(&Url::parse(&url.text).expect("a URL"), &url);
-        let text = "argument-one argument-two argument-three argument-four query one query-two";
-        let clean = "[redacted] [redacted] argument-three [redacted] [redacted] query-two";
+        let text = "argument-one argument-two argument-three argument-four argument-five arg6 argument-seven== \
+                    argument-eight query one query-two";
+        let clean = "[redacted] [redacted] argument-three [redacted] [redacted] [redacted] [redacted] argument-eight \
+                     [redacted] query-two";
         assert_eq!(secret::redact(text), clean);
     }
 }

@@ -188,6 +188,14 @@ impl Failed {
         }
     }
 
+    /// Message and place, in one line.
+    pub(super) fn summary(&self) -> String {
+        match self.line {
+            0 => self.message.clone(),
+            line => format!("line {line}, column {}: {}", self.column, self.message),
+        }
+    }
+
     /// The mistakes behind the first one, and that nothing ran.
     fn others(&self) -> String {
         let all = self.data.as_ref().and_then(|data| data.get("mistakes")?.as_array()).map_or(&[][..], Vec::as_slice);

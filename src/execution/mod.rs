@@ -132,7 +132,7 @@ impl ExecutionContext {
         let broker = Arc::new(Broker::of_request(Arc::new(self), request));
         let audit = Audit::begin(Arc::clone(&broker));
         let answer = ask(&broker).await;
-        audit.finish(Outcome::of(&answer)).await;
+        audit.finish(Outcome::of(&answer), answer.as_ref().err().map(|error| error.message.as_str())).await;
         let writer = broker.placeholder_writer();
         answer.map(|answer| answer.redacted(Surface::Answer(redaction).with_placeholders(writer.as_ref())))
     }
@@ -165,7 +165,7 @@ impl ExecutionContext {
             }
         };
         let outcome = result.as_ref().map_or_else(|failed| Outcome::Failed(failed.code), |_| Outcome::Ok);
-        let calls = audit.finish(outcome).await;
+        let calls = audit.finish(outcome, result.as_ref().err().map(Failed::summary).as_deref()).await;
         let (result, _room) = held(result, &request.code, &broker).await;
         let size = result.as_ref().map_or(0, |value| value.get().len());
         let mut execution = task::work_on(size, || context.conclude(result, report, calls, &broker, started));

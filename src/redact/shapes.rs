@@ -75,13 +75,27 @@ pub(super) fn jwt(text: &str, start: usize) -> (Option<Found>, usize) {
     (if is_jwt { shape(start, start + token.len(), "jwt") } else { None }, start + length)
 }
 
+/// Fewest characters of a token after `Bearer`: in prose, and as the value of an `Authorization` header.
+const BEARER: usize = 16;
+const BEARER_OF_HEADER: usize = 8;
+
 /// Finds `Bearer` with its token.
 pub(super) fn bearer(text: &str, start: usize) -> (Option<Found>, usize) {
     let Some(at) = after_scheme(text, start, "bearer".len()) else { return (None, start + 1) };
     let length = run(text, at, LONG, |byte| dotted(byte) || matches!(byte, b'~' | b'+' | b'/' | b'=' | b':' | b'|'));
     let credential = text[at..at + length].trim_end_matches(['.', ':']);
-    let fits = credential.len() >= 16 && is_random(credential) && !named::is_slug(credential);
+    let least = if is_header(text, start) { BEARER_OF_HEADER } else { BEARER };
+    let fits = credential.len() >= least && is_random(credential) && !named::is_slug(credential);
     (if fits { shape(at, at + credential.len(), "bearer-token") } else { None }, at + length)
+}
+
+/// True if a text before `start` names the `Authorization` header: `Authorization: `, `"authorization": ["`.
+fn is_header(text: &str, start: usize) -> bool {
+    const NAME: &[u8] = b"authorization";
+    let between = run_before(text, start, 8, |byte| b" \t\"'\\:=[,>".contains(&byte));
+    let end = start - between;
+    let name = end.checked_sub(NAME.len()).and_then(|from| text.as_bytes().get(from..end));
+    between > 0 && name.is_some_and(|name| name.eq_ignore_ascii_case(NAME))
 }
 
 /// Finds `Basic` with base64 of `user:password`.

@@ -74,6 +74,15 @@ async fn a_record_says_who_ran_what_where_and_after_reading_what() {
             records.iter().map(|r| r["outcome"].clone()).collect::<Vec<_>>(),
             ["ok", "TOOL_ERROR", "SYNTAX_ERROR"]
         );
+        let errors: Vec<&Value> = records.iter().map(|record| &record["error"]).collect();
+        assert!(errors[0].is_null(), "{errors:?}");
+        for (error, says) in
+            errors[1..].iter().zip(["line 1, column 1: people.get_user: there is no user nobody", "line 1, column 6: "])
+        {
+            assert!(error.as_str().is_some_and(|error| error.starts_with(says)), "{says}: {errors:?}");
+        }
+        let failed = fence.run(["audit", "show", records[1]["id"].as_str().expect("an id")]).success().stdout;
+        assert_eq!(failed.matches("there is no user nobody").count(), 2, "{failed}");
         let ids: BTreeSet<&str> = records.iter().filter_map(|record| record["id"].as_str()).collect();
         let sessions: BTreeSet<&str> = records.iter().filter_map(|record| record["session"].as_str()).collect();
         assert_eq!((ids.len(), sessions.len()), (3, 1));
@@ -103,6 +112,8 @@ async fn a_record_says_who_ran_what_where_and_after_reading_what() {
 #[test]
 fn every_entry_point_is_on_record() {
     let fence = Fence::new();
+    let nothing = fence.run(["audit", "list"]);
+    assert!(nothing.code == Some(2) && nothing.stderr.starts_with("error: there is no forge.toml"), "{nothing:?}");
     fence.write("forge.toml", &samples());
     assert!(fence.run(["audit", "list"]).success().stderr.contains("nothing is on record"));
     fence.run_with_input(["run", "-", "--lang", "starlark"], "people.list_teams()").success();

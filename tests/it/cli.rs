@@ -206,6 +206,27 @@ fn init_writes_a_file_that_loads_and_never_overwrites() {
 }
 
 #[test]
+fn init_and_add_say_where_their_file_is_read_and_make_no_second_one_unasked() {
+    let fence = Fence::new();
+    let made = fence.run(["add", "one", "--no-check", "--", "x"]).success().stderr;
+    assert!(made.contains(".config/forgefs/forge.toml is new: forgefs reads it in every folder that has no"), "{made}");
+    for args in [&["init"][..], &["init", "--force"], &["init", "--import"]] {
+        let refused = fence.run(args);
+        assert!(refused.code == Some(2) && refused.stderr.contains("would hide it"), "{args:?}: {refused:?}");
+        assert!(!fence.work().join("forge.toml").exists(), "{args:?}");
+    }
+    let asked = fence.run(["init", "forge.toml"]).success().stderr;
+    assert!(asked.contains("forgefs reads it in this folder only"), "{asked}");
+    let added = fence.run(["add", "two", "--no-check", "--", "x"]).success().stderr;
+    assert!(added.contains(&format!("added two to {}", fence.work().join("forge.toml").display())), "{added}");
+    let other = fence.run(["init", "other.toml"]).success().stderr;
+    assert!(other.contains("forgefs reads it with --config /"), "{other}");
+    let mut named = fence.forgefs(["init"]);
+    let named = crate::client::finish(named.env("FORGEFS_CONFIG", fence.work().join("named.toml")), "").success();
+    assert!(named.stderr.contains("named.toml") && named.stderr.contains("FORGEFS_CONFIG names it"), "{named:?}");
+}
+
+#[test]
 fn doctor_explains_a_server_that_does_not_start() {
     let Some(config) = faulty(&["die"]) else { return };
     let fence = Fence::new();

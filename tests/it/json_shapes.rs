@@ -50,6 +50,7 @@ fn fence() -> Fence {
         "forge.toml",
         &format!("{}\n[servers.web]\nenabled = false\nurl = \"https://example.com/mcp\"\n", samples()),
     );
+    fence.write("teams.star", "people.list_teams()");
     fence
 }
 
@@ -61,15 +62,32 @@ fn every_command_prints_the_shape_that_the_page_shows() {
         if words == ["error"] {
             continue;
         }
-        let output = fence.run([&words[..], &["--json"]].concat()).success();
+        let end = words.iter().position(|word| *word == "--").unwrap_or(words.len());
+        let output = fence.run([&words[..end], &["--json"], &words[end..]].concat()).success();
         let printed = object(&output);
         assert_eq!(printed["ok"], true, "{words:?}");
         // Warnings are texts, and there may be none.
         assert_eq!(shape(&printed), shape(&shown), "{words:?}: {printed:#}");
         seen.push(words[0]);
+        if words[0] == "add" {
+            let removed = object(&fence.run(["remove", words[1], "--json"]).success());
+            assert!(removed["changed"] == true && removed["enabled"].is_null(), "{removed}");
+            assert!(
+                printed
+                    .as_object()
+                    .is_some_and(|added| shape(&removed).iter().all(|key| added.contains_key(&key[1..])))
+            );
+        }
     }
     seen.dedup();
-    assert_eq!(seen, ["list", "ls", "cat", "search", "doctor", "auth"]);
+    assert_eq!(seen, ["list", "disable", "add", "connect", "call", "check", "ls", "cat", "search", "doctor", "auth"]);
+    // The same by another name, and the same keys of another edit.
+    let check = |args: &[&str]| object(&fence.run([&["check", "teams.star"], args].concat()).success());
+    assert_eq!(check(&["--json"]), check(&["--format", "json"]));
+    let enable = || object(&fence.run(["enable", "calendar", "--json"]).success());
+    assert_eq!(enable()["changed"], true);
+    let again = enable();
+    assert!(again["changed"] == false && again["enabled"] == true && again["backup"].is_null(), "{again}");
     for (words, first) in [
         (&["ls", "/tickets/get_ticket.pyi", "--json"][..], "/tickets/get_ticket.pyi"),
         (&["ls", "/tickets/README.md", "--json"], "/tickets/README.md"),
@@ -99,6 +117,13 @@ fn an_error_is_an_object_as_well() {
         (&fence, &["auth", "status", "nobody", "--json"], 2, "no server is called `nobody`"),
         (&fence, &["audit", "show", "nothing", "--json"], 2, "no record"),
         (&fence, &["ls", "--json", "--engine", "v9"], 2, "no JavaScript engine"),
+        (&fence, &["call", "people", "list_teams", "{\"x\": 1}", "--json"], 1, "no parameter `x`"),
+        (&fence, &["remove", "nobody", "--json"], 2, "no server is called `nobody`"),
+        (&fence, &["disable", "nobody", "--json"], 2, "no server is called `nobody`"),
+        (&fence, &["add", "desk", "--json", "--", "no-such-program"], 3, "does not answer, nothing was written"),
+        (&fence, &["check", "nowhere.star", "--format", "json"], 2, "nowhere.star"),
+        (&fence, &["connect", "--json"], 1, "no MCP client is installed here"),
+        (&fence, &["connect", "cursor", "--json", "--import"], 2, "--import"),
     ];
     for (fence, words, code, says) in cases {
         let output = fence.run(*words);

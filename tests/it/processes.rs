@@ -1,8 +1,12 @@
 //! Child servers: none is left behind after any end of the gateway, and their stderr is readable.
 
 use std::fs;
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::process::Stdio;
 use std::time::Duration;
 
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use serde_json::json;
 
 use crate::client::{Era, Fence, Session};
@@ -127,4 +131,25 @@ async fn descriptors_that_a_client_left_open_reach_neither_servers_nor_workers()
     let looked_into: Vec<_> = started().filter_map(|pid| Some((pid, has_it(pid)?))).collect();
     assert!(looked_into.len() >= 3, "three servers at least: {looked_into:?}");
     assert!(looked_into.iter().all(|(_, has_it)| !has_it), "{looked_into:?}");
+}
+
+#[test]
+fn a_signal_right_behind_the_first_answer_ends_the_gateway_cleanly() {
+    let fence = Fence::new();
+    fence.write("forge.toml", &samples());
+    let client = json!({"name": "test", "version": "1"});
+    let hello = json!({"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": client});
+    let hello = json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": hello}).to_string();
+    for round in 0..10 {
+        let mut command = fence.forgefs(["serve"]);
+        let mut child =
+            command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().expect("started");
+        let mut stdin = child.stdin.take().expect("a pipe");
+        writeln!(stdin, "{hello}").expect("it reads");
+        let mut answer = String::new();
+        BufReader::new(child.stdout.take().expect("a pipe")).read_line(&mut answer).expect("it answers");
+        kill(Pid::from_raw(child.id().try_into().expect("a process number")), Signal::SIGTERM).expect("it runs");
+        let ended = child.wait().expect("it ends");
+        assert_eq!(ended.code(), Some(0), "round {round}: {ended}, after {answer}");
+    }
 }

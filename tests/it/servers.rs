@@ -169,6 +169,23 @@ fn a_credential_is_written_as_a_reference() {
     ])
     .success();
     run(&["four", "--no-check", "--", "server", "--token", "argument-token"]).success();
+    // In the program's own path and folder too, but agents read a description.
+    run(&["six", "--no-check", "--cwd", &format!("/srv/{TOKEN}"), "--", &format!("/opt/{TOKEN}/server")]).success();
+    assert!(
+        text(&fence).contains("command = \"/opt/${MY_TOKEN}/server\"\ncwd = \"/srv/${MY_TOKEN}\""),
+        "{}",
+        text(&fence)
+    );
+    for description in
+        [&format!("for {TOKEN}"), "log in with password=hunter2secret", "ghp_9z8Y7x6W5v4U3t2S1r0Q9p8O7n6M5l4K3j2I"]
+    {
+        let refused = run(&["seven", "--no-check", "--description", description, "--", "server"]);
+        assert!(
+            refused.code == Some(2) && refused.stderr.contains("--description: it has a credential"),
+            "{refused:?}"
+        );
+        assert!(!refused.stderr.contains(description) && !text(&fence).contains("servers.seven"), "{refused:?}");
+    }
     for secret in [TOKEN, "sk-abcdefgh12345678", "k3y-of-three", "h3ader-token", "argument-token"] {
         assert!(!text(&fence).contains(secret), "{}", text(&fence));
     }
@@ -290,5 +307,36 @@ fn on_a_terminal_it_asks_before_it_writes() {
         let Some(output) = on_terminal(&fence, &add, typed) else { return };
         assert!(output.stdout.contains("Write desk to"), "{output:?}");
         assert_eq!(Path::exists(&file(&fence)), is_written, "{typed:?}: {output:?}");
+    }
+}
+
+#[test]
+fn a_name_that_scripts_cannot_write_is_told_with_the_one_that_they_can() {
+    let fence = Fence::new();
+    let add = |name: &str| on_file(&fence, &["add", name, "--no-check", "--", "x"]).success().stderr;
+    assert!(!add("plain").contains("scripts and paths"));
+    for (name, identifier) in [("git-1", "git_1"), ("forge", "forge_"), ("2fa", "_2fa")] {
+        let told = add(name);
+        let says = format!("call {name} `{identifier}`: {identifier}.TOOL(…), /{identifier}/");
+        assert!(told.contains(&says), "no {says:?} in {told}");
+        assert!(on_file(&fence, &["ls"]).stdout.contains(&format!("{identifier}/")), "{name}");
+    }
+    // The exact spelling takes the identifier of the other one.
+    let told = add("git_1");
+    assert!(told.contains("call git-1 `git_1_2` from now on, not `git_1`") && !told.contains("call git_1 "), "{told}");
+}
+
+#[test]
+fn a_server_is_added_to_a_group() {
+    let fence = Fence::new();
+    let add = |name: &str, group: &str| on_file(&fence, &["add", name, "--no-check", "--group", group, "--", "x"]);
+    add("mail", "private").success();
+    add("chat", "private").success();
+    assert!(text(&fence).contains("\n[groups.private]\nservers = [\"mail\", \"chat\"]\n"), "{}", text(&fence));
+    let before = text(&fence);
+    for (group, says) in [("mail", "not usable as the name of a group"), ("*", "not usable"), ("", "--group")] {
+        let refused = add("web", group);
+        assert!(refused.code == Some(2) && refused.stderr.contains(says), "{group}: {refused:?}");
+        assert_eq!(text(&fence), before, "{group}");
     }
 }

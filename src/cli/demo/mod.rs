@@ -30,6 +30,10 @@ const ROLES: [(&str, &str); 3] =
 /// The task, once in each language.
 const JAVASCRIPT: &str = include_str!("task.js");
 const STARLARK: &str = include_str!("task.star");
+/// Commands to go on with.
+const NEXT: &str = "\
+next: `forgefs add NAME -- COMMAND` or `forgefs init --import` sets up your own servers,
+      `forgefs connect` connects Claude, Codex, Cursor, VS Code and others to them";
 /// A script with a mistake.
 const MISTAKE: &str = "const t = await tickets.get_tiket({id: 1})\nreturn t.title";
 
@@ -65,6 +69,9 @@ pub(super) async fn demo(global: &Global, args: DemoArgs, ui: Ui) -> Result<Exit
     let starlark = walk.execute("execute, Starlark", Language::Starlark, STARLARK).await;
     let mistake = walk.execute("execute, with a mistake", Language::Javascript, MISTAKE).await;
     walk.compare(task);
+    if walk.texts.is_none() {
+        ui.note(NEXT);
+    }
     if let Some(texts) = walk.texts {
         ui.out(&Value::Object(texts).to_string());
     }

@@ -191,7 +191,7 @@ fn turns(c: char) -> bool {
 }
 
 /// A TOML key.
-pub(super) fn key(name: &str) -> String {
+pub(in crate::cli) fn key(name: &str) -> String {
     let bare = !name.is_empty() && name.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-'));
     if bare { name.to_owned() } else { string(name) }
 }

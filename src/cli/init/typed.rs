@@ -125,7 +125,7 @@ fn fields(words: &Words<'_>, around: &Surroundings<'_>) -> Result<Map<String, Va
     let mut fields = Map::new();
     match (words.command, words.url) {
         ([program, args @ ..], None) => {
-            fields.insert("command".to_owned(), program.as_str().into());
+            fields.insert("command".to_owned(), referring(program).into());
             fields.insert("args".to_owned(), args.iter().map(|arg| referring(arg)).collect());
         }
         ([], Some(url)) if url.contains("://") => {
@@ -157,9 +157,13 @@ fn fields(words: &Words<'_>, around: &Surroundings<'_>) -> Result<Map<String, Va
     if let Some(cwd) = words.cwd {
         let cwd = around.cwd.join(cwd);
         let cwd = cwd.to_str().ok_or_else(|| format!("--cwd: {} is not Unicode", cwd.display()))?;
-        fields.insert("cwd".to_owned(), cwd.into());
+        fields.insert("cwd".to_owned(), referring(cwd).into());
     }
     if let Some(description) = words.description {
+        // A reference would show it to agents all the same.
+        if referring(description) != description || !credentials::in_value(description).is_empty() {
+            return Err("--description: it has a credential in it, and agents read it; leave that out".to_owned());
+        }
         fields.insert("description".to_owned(), json!(description));
     }
     Ok(fields)

@@ -4,13 +4,15 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Args, ValueEnum};
+use serde_json::{Value, json};
 
 use super::target::{self, Target};
-use super::tried::{Tried, Verdict};
-use crate::cli::init::{Surroundings, Typed, Words};
+use super::tried::{State, Tried, Verdict};
+use crate::cli::init::{Surroundings, Typed, Words, key, reading};
+use crate::cli::shapes::{self, Format};
 use crate::cli::ui::Ui;
 use crate::cli::{Failure, Global};
-use crate::config::{Config, Edit, NewServer, process_env, secret_variables};
+use crate::config::{Config, Edit, InGroup, NewServer, process_env, secret_variables};
 
 #[derive(Args)]
 #[command(after_help = EXAMPLES, override_usage = USAGE)]
@@ -38,6 +40,9 @@ pub(in crate::cli) struct AddArgs {
     /// One line for `ls /`, in place of the server's own description
     #[arg(long, value_name = "TEXT")]
     description: Option<String>,
+    /// Group to put it into, made if there is none: a script that has called one strict group calls no other
+    #[arg(long, value_name = "GROUP", value_parser = clap::builder::NonEmptyStringValueParser::new())]
+    group: Option<String>,
     /// Calls that ask the user for approval: never, plan, writes or always
     #[arg(long, value_enum)]
     approval: Option<When>,
@@ -50,6 +55,8 @@ pub(in crate::cli) struct AddArgs {
     /// Ask nothing, on a terminal too
     #[arg(long, short)]
     yes: bool,
+    #[command(flatten)]
+    pub(in crate::cli) format: Format,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -91,16 +98,25 @@ pub(in crate::cli) async fn add(global: &Global, args: AddArgs, ui: Ui) -> Resul
         [] => Vec::new(),
         unset => vec![format!("Export {}, then `forgefs enable {}`.", unset.join(", "), args.name)],
     };
-    let new = NewServer { name: &args.name, key: &typed.key(), comments: &comments, pairs: &pairs };
+    let group_key = args.group.as_deref().map(key).unwrap_or_default();
+    let group = args.group.as_deref().map(|name| InGroup { name, key: &group_key });
+    let new = NewServer { name: &args.name, key: &typed.key(), comments: &comments, pairs: &pairs, group };
     // First, so that nothing is started for a file that cannot be edited.
-    drop(Edit::parse(target.path(), &target.text()?)?.with(&new)?);
+    let text = target.text()?;
+    let edit = Edit::parse(target.path(), &text)?;
+    drop(edit.with(&new)?);
+    let names = Names::of(&edit, &args.name);
     let config = alone(&typed, &target, args.no_check)?;
-    let is_asked = ui.is_interactive() && !args.yes;
+    let json = args.format.json;
+    let is_asked = ui.is_interactive() && !args.yes && !json;
+    let mut state = None;
     if let Some(config) = config {
         if ui.is_interactive() {
             ui.note(&format!("trying {}; the first start of a server may take a while", args.name));
         }
-        match Tried::new(global, &args.name, config, ui).await?.tell(ui) {
+        let tried = Tried::new(global, &args.name, config, ui).await?;
+        state = tried.state();
+        match tried.tell(json, ui) {
             Verdict::Answers => {}
             Verdict::Interrupted => return Ok(ExitCode::from(130)),
             Verdict::Failed(failure) => return Err(failure),
@@ -111,12 +127,59 @@ pub(in crate::cli) async fn add(global: &Global, args: AddArgs, ui: Ui) -> Resul
         }
     }
     let backup = target.edit(|edit| edit.with(&new).map(Some))?;
+    if json {
+        let edit = shapes::edit(&target.shown(), &args.name, Some(typed.unset().is_empty()), true, backup.as_deref());
+        shapes::print(object(edit, &typed, &names, state), ui);
+        return Ok(ExitCode::SUCCESS);
+    }
     report(&args, &typed, &target, ui);
+    names.notes.iter().for_each(|note| ui.note(&format!("note: {note}")));
     if backup.is_none() {
+        ui.note(&format!("{} is new: {}", target.shown(), reading(target.path())));
         ui.note("next: `forgefs connect` connects Claude, Codex, Cursor, VS Code and others to it");
     }
     target::tell_backup(backup.as_deref(), ui);
     Ok(ExitCode::SUCCESS)
+}
+
+/// Names of servers in scripts and paths.
+struct Names {
+    /// The new server's.
+    identifier: String,
+    /// Names that differ from the configuration's, or differ from now on.
+    notes: Vec<String>,
+}
+
+impl Names {
+    fn of(edit: &Edit<'_>, new: &str) -> Self {
+        let old: Vec<&str> = edit.servers().map(|(name, _)| name.as_str()).collect();
+        let before = stubgen::assign_idents(&old);
+        let all: Vec<&str> = old.iter().copied().chain([new]).collect();
+        let mut after = stubgen::assign_idents(&all);
+        let identifier = after.pop().unwrap_or_default();
+        let mut notes = Vec::new();
+        if identifier != new {
+            notes.push(format!("scripts and paths call {new} `{identifier}`: {identifier}.TOOL(…), /{identifier}/"));
+        }
+        for ((name, before), after) in old.iter().zip(before).zip(after).filter(|((_, before), after)| before != after)
+        {
+            notes.push(format!("scripts and paths call {name} `{after}` from now on, not `{before}`"));
+        }
+        Self { identifier, notes }
+    }
+}
+
+/// The shape of `add` in `docs/json.md`.
+fn object(mut edit: Value, typed: &Typed, names: &Names, state: Option<State>) -> Value {
+    edit["identifier"] = names.identifier.as_str().into();
+    edit["state"] = json!(state.as_ref().map(|state| state.word));
+    edit["tools"] = json!(state.as_ref().map(|state| state.tools));
+    edit["detail"] = json!(state.map(|state| state.detail));
+    edit["references"] = json!(typed.references());
+    edit["unset"] = json!(typed.unset());
+    edit["in_clear"] = json!(typed.in_clear());
+    edit["notes"] = typed.notes().iter().chain(&names.notes).map(String::as_str).collect();
+    edit
 }
 
 fn typed(args: &AddArgs, target: &Target) -> Result<Typed, Failure> {

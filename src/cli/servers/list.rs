@@ -7,13 +7,13 @@ use serde_json::{Value, json};
 use toml::Value as Toml;
 
 use super::target::Target;
+use super::tried::State;
 use crate::cli::init::masked;
 use crate::cli::shapes::{self, Format};
 use crate::cli::ui::Ui;
 use crate::cli::{Failure, Global, settle_all};
 use crate::config::{Config, Edit, process_env};
 use crate::people;
-use crate::redact::{Outgoing as _, Results, Surface};
 
 #[derive(Args)]
 pub(in crate::cli) struct ListArgs {
@@ -28,7 +28,12 @@ pub(in crate::cli) async fn list(global: &Global, args: ListArgs, ui: Ui) -> Res
     let target = Target::existing(global)?;
     let text = target.text()?;
     let edit = Edit::parse(target.path(), &text)?;
-    let mut servers: Vec<Listed> = edit.servers().map(|(name, entry)| Listed::new(name, entry)).collect();
+    let names: Vec<&str> = edit.servers().map(|(name, _)| name.as_str()).collect();
+    let mut servers: Vec<Listed> = edit
+        .servers()
+        .zip(stubgen::assign_idents(&names))
+        .map(|((name, entry), identifier)| Listed::new(name, identifier, entry))
+        .collect();
     let config = match Config::parse(&text, target.path(), &process_env) {
         Err(error) if args.format.json => return Err(error.into()),
         parsed => parsed,
@@ -64,11 +69,7 @@ async fn check(global: &Global, config: Config, servers: &mut [Listed], ui: Ui) 
     let mut exit = 0;
     for entry in catalog.servers() {
         if let Some(server) = servers.iter_mut().find(|server| server.name == entry.name) {
-            server.state = Some((
-                entry.state.word(),
-                entry.describe().redacted(Surface::Answer(Results::Secrets)),
-                entry.stubs.tools.len(),
-            ));
+            server.state = Some(State::of(entry));
         }
         if matches!(entry.state.word(), "failed" | "needs_login") {
             exit = 3;
@@ -80,16 +81,18 @@ async fn check(global: &Global, config: Config, servers: &mut [Listed], ui: Ui) 
 /// A server as it is written, without credentials.
 struct Listed {
     name: String,
+    /// Name in scripts.
+    identifier: String,
     enabled: bool,
     transport: &'static str,
+    is_url: bool,
     /// URL, or program and arguments.
     words: Vec<String>,
-    /// One word, a description, and the number of tools.
-    state: Option<(&'static str, String, usize)>,
+    state: Option<State>,
 }
 
 impl Listed {
-    fn new(name: &str, entry: &Toml) -> Self {
+    fn new(name: &str, identifier: String, entry: &Toml) -> Self {
         let text = |key: &str| entry.get(key).and_then(Toml::as_str);
         let transport = match (text("transport"), text("url").is_some()) {
             (Some("sse"), _) => "sse",
@@ -100,6 +103,8 @@ impl Listed {
         let words: Vec<&str> = text("url").or(text("command")).into_iter().chain(args).collect();
         Self {
             name: name.to_owned(),
+            identifier,
+            is_url: text("url").is_some(),
             enabled: entry.get("enabled").and_then(Toml::as_bool).unwrap_or(true),
             transport,
             words: masked(&words),
@@ -110,8 +115,8 @@ impl Listed {
     fn line(&self, width: usize) -> String {
         let name = people::line(&self.name);
         let state = match (&self.state, self.enabled) {
-            (Some((word, described, tools)), true) if *word == "ready" => format!("{described}, {tools} tools"),
-            (Some((_, described, _)), true) => people::line(described).into_owned(),
+            (Some(State { word, detail, tools }), true) if *word == "ready" => format!("{detail}, {tools} tools"),
+            (Some(State { detail, .. }), true) => people::line(detail).into_owned(),
             (None, true) => "enabled".to_owned(),
             (_, false) => "disabled".to_owned(),
         };
@@ -120,18 +125,23 @@ impl Listed {
     }
 
     fn json(&self) -> Value {
-        let (state, detail, tools) = match &self.state {
-            Some((word, detail, tools)) => (Some(*word), Some(detail), Some(*tools)),
+        let state = self.state.as_ref();
+        let (url, command, args) = match self.words.split_first() {
+            Some((url, _)) if self.is_url => (Some(url), None, None),
+            Some((command, args)) => (None, Some(command), Some(args)),
             None => (None, None, None),
         };
         json!({
             "name": self.name,
+            "identifier": self.identifier,
             "enabled": self.enabled,
             "transport": self.transport,
-            "words": self.words,
-            "state": state,
-            "detail": detail,
-            "tools": tools,
+            "url": url,
+            "command": command,
+            "args": args,
+            "state": state.map(|state| state.word),
+            "detail": state.map(|state| &state.detail),
+            "tools": state.map(|state| state.tools),
         })
     }
 }

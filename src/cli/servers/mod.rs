@@ -9,6 +9,7 @@ use std::process::ExitCode;
 
 use clap::Args;
 
+use super::shapes::{self, Format};
 use super::ui::Ui;
 use super::{Failure, Global};
 pub(super) use target::{RELOAD, Target, tell_backup};
@@ -20,11 +21,17 @@ pub(super) use list::{ListArgs, list};
 pub(super) struct NameArgs {
     /// Name of the server
     name: String,
+    #[command(flatten)]
+    pub(super) format: Format,
 }
 
 pub(super) fn remove(global: &Global, args: &NameArgs, ui: Ui) -> Result<ExitCode, Failure> {
     let (name, target) = (&args.name, Target::existing(global)?);
     let backup = target.edit(|edit| edit.without(name).map(Some))?;
+    if args.format.json {
+        shapes::print(shapes::edit(&target.shown(), name, None, true, backup.as_deref()), ui);
+        return Ok(ExitCode::SUCCESS);
+    }
     ui.note(&format!("removed {name} from {}", target.shown()));
     target::tell_backup(backup.as_deref(), ui);
     Ok(ExitCode::SUCCESS)
@@ -38,6 +45,10 @@ pub(super) fn switch(global: &Global, args: &NameArgs, on: bool, ui: Ui) -> Resu
         is_edited.set(text.is_some());
         Ok(text)
     })?;
+    if args.format.json {
+        shapes::print(shapes::edit(&target.shown(), name, Some(on), is_edited.get(), backup.as_deref()), ui);
+        return Ok(ExitCode::SUCCESS);
+    }
     let (word, file) = (if on { "enabled" } else { "disabled" }, target.shown());
     match is_edited.get() {
         true => ui.note(&format!("{word} {name} in {file}")),

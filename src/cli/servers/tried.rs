@@ -30,6 +30,23 @@ pub(super) struct Tried {
     is_interrupted: bool,
 }
 
+/// State of a server that was started or reached.
+pub(super) struct State {
+    /// One word.
+    pub(super) word: &'static str,
+    /// A description, redacted.
+    pub(super) detail: String,
+    /// Number of its tools.
+    pub(super) tools: usize,
+}
+
+impl State {
+    pub(super) fn of(entry: &ServerEntry) -> Self {
+        let detail = entry.describe().redacted(Surface::Answer(Results::Secrets));
+        Self { word: entry.state.word(), detail, tools: entry.stubs.tools.len() }
+    }
+}
+
 /// Outcome of the trial.
 pub(super) enum Verdict {
     /// It answers, or asks for a login.
@@ -56,14 +73,20 @@ impl Tried {
         Ok(Self { gateway, name: name.to_owned(), is_interrupted })
     }
 
-    /// Shows what the server offers, and what it may do by its own account.
-    pub(super) fn tell(&self, ui: Ui) -> Verdict {
+    /// State of the server: one word, a description, and the number of its tools.
+    pub(super) fn state(&self) -> Option<State> {
+        self.gateway.catalog().servers().first().map(|server| State::of(server))
+    }
+
+    /// Shows what the server offers, and what it may do by its own account, unless it is `quiet`.
+    pub(super) fn tell(&self, quiet: bool, ui: Ui) -> Verdict {
         if self.is_interrupted {
             return Verdict::Interrupted;
         }
         let catalog = self.gateway.catalog();
         let Some(server) = catalog.servers().first() else { return Verdict::Failed(self.failed("it is gone", None)) };
         match &server.state {
+            ServerState::Ready { .. } | ServerState::NeedsLogin { .. } if quiet => Verdict::Answers,
             ServerState::Ready { protocol } => {
                 ui.out(&self.offers(server, protocol).redacted(Surface::Answer(Results::Secrets)));
                 Verdict::Answers

@@ -7,7 +7,7 @@ fn edit(text: &str) -> Edit<'_> {
 }
 
 fn entry<'a>(name: &'a str, key: &'a str, pairs: &'a [String]) -> NewServer<'a> {
-    NewServer { name, key, comments: &[], pairs }
+    NewServer { name, key, comments: &[], pairs, group: None }
 }
 
 fn pairs() -> Vec<String> {
@@ -184,5 +184,42 @@ mod random {
                 }
             }
         }
+    }
+}
+
+#[test]
+fn a_server_joins_its_group_and_every_other_byte_stays() {
+    let new = "[servers.new]\ncommand = \"npx\"\n";
+    let group = |members: &str| format!("[groups.g]\nservers = {members}\n");
+    let cases = [
+        ("[sandbox]\nworkers = 2\n".to_owned(), None),
+        (group("[]"), Some(group("[\"new\"]"))),
+        (group("[ \"a\" ] # why"), Some(group("[ \"a\", \"new\" ] # why"))),
+        (group("[\n    \"a\", # one\n    \"b\",\n]"), Some(group("[\n    \"a\", # one\n    \"b\", \"new\",\n]"))),
+        (
+            "groups.g = { servers = [\"a\"] }\n".to_owned(),
+            Some("groups.g = { servers = [\"a\", \"new\"] }\n".to_owned()),
+        ),
+    ];
+    let pairs = vec!["command = \"npx\"".to_owned()];
+    let join = |before: &str| {
+        edit(before).with(&NewServer { group: Some(InGroup { name: "g", key: "g" }), ..entry("new", "new", &pairs) })
+    };
+    for (before, after) in cases {
+        let expected = match after {
+            Some(after) => format!("{after}\n{new}"),
+            None => format!("{before}\n{new}\n[groups.g]\nservers = [\"new\"]\n"),
+        };
+        assert_eq!(join(&before).unwrap_or_else(|error| panic!("{error}\n{before}")), expected);
+    }
+    for before in [
+        group("[\n    \"a\" # last\n]"),
+        group("3"),
+        "[groups.g]\nisolation = \"open\"\n".to_owned(),
+        "groups = { h = { servers = [\"a\"] } }\n".to_owned(),
+        "groups = 3\n".to_owned(),
+    ] {
+        let error = join(&before).expect_err(&before).to_string();
+        assert!(error.contains("without loss"), "{before}: {error}");
     }
 }
