@@ -65,7 +65,7 @@ const ADVERSARIAL_SECONDS: &str = "60";
 const SKIPPED: &str = "FORGEFS_SKIPPED";
 
 /// The tables of docs/benchmarks.md, in its order.
-pub(crate) const TABLES: [&str; 7] = ["eval", "tokens", "catalog", "broker", "check", "gateway", "hostile"];
+pub(crate) const TABLES: [&str; 8] = ["eval", "tokens", "catalog", "broker", "check", "gateway", "endpoint", "hostile"];
 
 /// A checkout of ForgeFS.
 pub(crate) struct Workspace {

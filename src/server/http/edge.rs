@@ -108,6 +108,12 @@ impl Edge {
         match *request.method() {
             Method::POST => self.post(config, request, client).await,
             Method::GET => self.stream(request, client).await,
+            Method::DELETE => {
+                let answered = self.pass(request.map(|_| Full::default()), &client, None).await;
+                // rmcp says that it will end; it has, and clients warn of the difference.
+                let has_ended = answered.status() == StatusCode::ACCEPTED;
+                if has_ended { reply::text(StatusCode::NO_CONTENT, "") } else { answered }
+            }
             _ => self.pass(request.map(|_| Full::default()), &client, None).await,
         }
     }
