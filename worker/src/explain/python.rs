@@ -247,7 +247,7 @@ const WAYS: &[(&str, &str)] = &[
     ),
     ("`to_join` doesn't match", "turn the items into text: `\", \".join([str(x) for x in items])`"),
     ("as an integer in base 10", "read a number with a fraction by `float(text)`, then `int(…)`"),
-    ("Invalid character", "round first: `\"{}\".format(int(x * 100 + 0.5) / 100)`"),
+    ("inside replacement field", "round first: `\"{}\".format(int(x * 100 + 0.5) / 100)`"),
     ("empty iterable", "test it first: `max(items) if items else 0`"),
     ("`default` extra named parameter(s) for call to m", "test it first: `max(items) if items else 0`"),
     ("`default` extra named", "give the other value without a name: `d.get(key, value)`"),
@@ -272,7 +272,9 @@ fn operation(message: &str, line: &str) -> Option<String> {
     } else if any(&["`end` extra named", "`sep` extra named", "`file` extra named"]) {
         "`print` takes values only: join them first, as in `print(\", \".join(items))`"
     } else {
-        WAYS.iter().find(|(part, _)| message.contains(part))?.1
+        // What follows is the value itself.
+        let said = message.split(" (repr: ").next().unwrap_or_default();
+        WAYS.iter().find(|(part, _)| said.contains(part))?.1
     };
     Some(way.to_owned())
 }
