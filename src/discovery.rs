@@ -1,9 +1,12 @@
 //! `ls`, `cat` and `search`, shared by the agent's tools, scripts and the command line.
 
+mod lines;
+mod search;
+
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use crate::catalog::{Catalog, Found, Node, Remote};
+use crate::catalog::{Catalog, Node, Remote};
 use crate::error::{Error, ErrorCode, Result};
 use crate::labels::Labels;
 use crate::limits;
@@ -11,8 +14,10 @@ use crate::meter::{Halt, Meter, metered_as};
 use crate::redact::{self, Surface};
 use crate::session::Session;
 use crate::state::Entry;
-use crate::text::{brief, head};
-use stubgen::ToolStub;
+use crate::text::brief;
+
+pub use self::lines::Lines;
+use self::search::Search;
 
 /// Most levels of one `ls`.
 const MAX_DEPTH: u32 = 4;
@@ -22,12 +27,6 @@ const DEFAULT_HITS: u32 = 8;
 const HITS_OF_MANY: u32 = 4;
 /// Most hits per query.
 const MAX_HITS: u32 = 50;
-/// Most bytes of one answer; a longer file is read further by lines.
-const MAX_BYTES: usize = 64 << 10;
-
-/// Most bytes of the hits of one search, about 3,000 tokens.
-const MAX_SEARCH_BYTES: usize = 12 << 10;
-
 /// Bytes of several files after which no further one starts, about 6,000 tokens.
 const MAX_CAT_BYTES: usize = 24 << 10;
 /// Most names of files that did not fit.
@@ -55,13 +54,6 @@ pub enum File {
     },
     /// A resource, to be read from its server.
     Resource(Remote),
-}
-
-/// Range of lines of a file, counted from 1, both ends included.
-#[derive(Debug, Clone, Copy)]
-pub struct Lines {
-    from: usize,
-    to: usize,
 }
 
 /// Discovery of one session.
@@ -215,123 +207,8 @@ impl Discovery<'_> {
         for group in &mut groups {
             group.lines.retain(|line| self.sees_resource(line.owner.as_deref()));
         }
-        Ok(shown(&groups))
+        Ok(search::shown(&groups))
     }
-}
-
-/// Answer to one query.
-struct Group {
-    lines: Vec<Line>,
-    /// True if none of its hits matches well.
-    is_weak: bool,
-    /// The answer if it has no lines.
-    nothing: String,
-}
-
-/// A line of a hit.
-struct Line {
-    text: String,
-    /// Numbers of the other queries that found it, from 0.
-    also: Vec<usize>,
-    /// Name of its server, if it is a resource.
-    owner: Option<String>,
-}
-
-impl Line {
-    fn of(text: String) -> Self {
-        Self { text, also: Vec::new(), owner: None }
-    }
-}
-
-/// One search.
-struct Search<'a> {
-    catalog: &'a Catalog,
-    queries: &'a [String],
-    limit: usize,
-    path: &'a str,
-    /// Servers whose number of resources is hidden.
-    hidden: &'a BTreeSet<String>,
-    meter: &'a Meter,
-}
-
-impl Search<'_> {
-    /// A group per query, each hit once: in the group of the query that ranks it best.
-    fn groups(&self) -> Result<Vec<Group>, Halt> {
-        let Self { catalog, queries, path, meter, .. } = *self;
-        let hits = catalog.find_all_metered(queries, self.limit, path, meter)?;
-        let is_hit = |tool: &ToolStub| hits.found.iter().any(|(hit, _)| hit.is(tool));
-        let mut groups = Vec::with_capacity(queries.len());
-        for (number, (query, is_weak)) in queries.iter().zip(&hits.weak).enumerate() {
-            let mut lines = Vec::new();
-            let counts = |server: &str| !self.hidden.contains(server);
-            let named = catalog.named_server(query, path, &counts, meter)?;
-            if let Some((_, listing)) = &named {
-                lines.push(Line::of(listing.clone()));
-            }
-            let is_weak = *is_weak && named.is_none();
-            let own = hits.found.iter().filter(|(_, by)| by.first() == Some(&number));
-            let own = own.filter(|(hit, _)| named.as_ref().is_none_or(|(server, _)| !hit.is_of(server)));
-            for (position, (hit, by)) in own.enumerate() {
-                let mut text = catalog.hit_line(hit);
-                if position == 0 && !is_weak && named.is_none() {
-                    meter.spend(1 + hits.found.len() as u64)?;
-                    let siblings = catalog.siblings(hit, is_hit);
-                    text.push_str(&if siblings.is_empty() { String::new() } else { beside(&siblings) });
-                }
-                let owner = match hit {
-                    Found::Offer(node) => catalog.resource_owner(*node).map(str::to_owned),
-                    Found::Tool(_) => None,
-                };
-                lines.push(Line { text, also: by[1..].to_vec(), owner });
-            }
-            let is_tool = |hit: &Found<'_>| matches!(hit, Found::Tool(_));
-            let elsewhere = hits.found.iter().find(|(hit, by)| is_tool(hit) && by.contains(&number));
-            let nothing = match elsewhere.and_then(|(_, by)| by.first()) {
-                // Lines of resources may be hidden.
-                _ if lines.iter().any(|line| line.owner.is_none()) => String::new(),
-                Some(group) if *group != number => format!("as #{}", group + 1),
-                _ => catalog.no_hits(query, path, meter)?,
-            };
-            groups.push(Group { lines, is_weak, nothing });
-        }
-        Ok(groups)
-    }
-}
-
-fn beside(siblings: &[String]) -> String {
-    format!("  beside it: {}", siblings.join(", "))
-}
-
-/// The lines that fit. Where there are several queries, each has a heading, its number.
-fn shown(groups: &[Group]) -> String {
-    let (mut text, mut size, mut left) = (String::new(), 0, 0);
-    for (number, group) in groups.iter().enumerate() {
-        if groups.len() > 1 {
-            text.push_str(&format!("#{}\n", number + 1));
-        }
-        if group.is_weak && !group.lines.is_empty() {
-            text.push_str("no good match; nearest:\n");
-        }
-        for Line { text: line, also, .. } in &group.lines {
-            size += line.len();
-            if size > MAX_SEARCH_BYTES && size > line.len() {
-                left += 1;
-                continue;
-            }
-            text.push_str(line);
-            also.iter().for_each(|query| text.push_str(&format!(" #{}", query + 1)));
-            text.push('\n');
-        }
-        if group.lines.is_empty() {
-            text.push_str(&group.nothing);
-            text.push('\n');
-        }
-    }
-    if left > 0 {
-        text.push_str(&format!("… {left} more hits: narrow with path or limit"));
-    }
-    text.truncate(text.trim_end().len());
-    text
 }
 
 /// A path of one request.
@@ -420,7 +297,7 @@ impl Read<'_> {
 
     fn cut(&self, content: &str, path: &str) -> Result<String, Halt> {
         self.meter.spend(1 + content.len() as u64 / BYTES_A_STEP)?;
-        Ok(slice(content, self.lines, path))
+        Ok(self.lines.of(content, path))
     }
 }
 
@@ -437,7 +314,7 @@ pub async fn cut(content: String, lines: Lines, path: &str) -> Result<String> {
     let path = path.to_owned();
     let cut = move |meter: &Meter| {
         meter.spend(1 + content.len() as u64 / BYTES_A_STEP)?;
-        Ok(slice(&content, lines, &path))
+        Ok(lines.of(&content, &path))
     };
     metered_as("cut the text", CAT_STEPS, cut).await
 }
@@ -489,60 +366,4 @@ fn names_itself(path: &str, text: &str) -> bool {
 fn is_results(path: &str) -> bool {
     let path = path.trim_start_matches('/');
     path == "results" || path.starts_with("results/")
-}
-
-impl Lines {
-    /// Parses `10-40`, `10-`, `-40` or `10`; `None` means all lines.
-    ///
-    /// # Errors
-    /// `INVALID_ARGS` when it is not a range of lines.
-    pub fn parse(text: Option<&str>) -> Result<Self> {
-        let Some(text) = text else { return Ok(Self { from: 1, to: usize::MAX }) };
-        limits::LINES.check(text.len())?;
-        let wrong = || {
-            let message = format!("`{text}` is not a range of lines");
-            Error::new(ErrorCode::InvalidArgs, message).hint("write it as `10-40`")
-        };
-        let number = |part: &str, default| match part.trim() {
-            "" => Ok(default),
-            digits => digits.parse::<usize>().map_err(|_| wrong()),
-        };
-        let (from, to) = match text.split_once('-') {
-            Some((from, to)) => (number(from, 1)?, number(to, usize::MAX)?),
-            None => (number(text, 0)?, number(text, 0)?),
-        };
-        if from == 0 || to < from { Err(wrong()) } else { Ok(Self { from, to }) }
-    }
-}
-
-/// Requested lines of a file, with a note on the rest when the answer would be too long.
-fn slice(content: &str, Lines { from, to }: Lines, path: &str) -> String {
-    let mut text = String::new();
-    let mut number = 0;
-    for line in content.lines() {
-        number += 1;
-        if number < from {
-            continue;
-        }
-        if number > to {
-            break;
-        }
-        if text.len() + line.len() > MAX_BYTES {
-            let total = content.lines().count();
-            let room = MAX_BYTES.saturating_sub(text.len());
-            text.push_str(head(line, room));
-            text.push_str(&format!(
-                "\n… cut in line {number} of {total} ({} bytes in all); read on with cat(\"{path}\", lines=\"{}-\")",
-                content.len(),
-                number + 1
-            ));
-            return text;
-        }
-        text.push_str(line);
-        text.push('\n');
-    }
-    if text.is_empty() && from > 1 {
-        return format!("{path} has {number} lines");
-    }
-    text
 }

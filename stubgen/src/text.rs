@@ -143,7 +143,7 @@ fn beginning(text: &str) -> String {
 }
 
 /// Text up to the first full stop that ends a sentence.
-fn first_sentence(line: &str) -> &str {
+pub(crate) fn first_sentence(line: &str) -> &str {
     const ABBREVIATIONS: [&str; 9] = ["e.g", "i.e", "etc", "vs", "approx", "incl", "no", "cf", "resp"];
     for (at, c) in line.char_indices() {
         if matches!(c, '。' | '！' | '？') {

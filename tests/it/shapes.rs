@@ -258,6 +258,18 @@ async fn a_property_that_is_read_of_a_text_is_told_before_and_after_the_run() {
         ),
         ("javascript", "return (await shop.page({})).author", "take it from the lines: `text.split(\"\\n\")`"),
         (
+            "javascript",
+            "const all = await shop.words({});\nreturn String(all[0].count)",
+            "note: line 2, column 22: SCRIPT_ERROR: every answer of shop.words so far was text: `[…].count` of it is undefined",
+        ),
+        ("javascript", "return (await shop.words({}))[\"count\"]", "so far was text: `.count` of it is undefined"),
+        (
+            "javascript",
+            "for (const word of await shop.words({})) console.log(word.count)",
+            "so far was text: `[…].count` of it is undefined",
+        ),
+        ("starlark", "shop.words()[0][\"count\"]", "every answer of shop.words so far was text: a text has no keys"),
+        (
             "starlark",
             "try_call(shop.page)\nshop.page()[\"version\"]",
             "for l in text.splitlines() if l.startswith(\"version: \")][0]`",
@@ -266,7 +278,11 @@ async fn a_property_that_is_read_of_a_text_is_told_before_and_after_the_run() {
         let answer = session.call("execute", json!({ "language": language, "code": code })).await.text;
         assert!(answer.contains(part), "{code}: {answer}");
     }
-    for code in ["return (await shop.page({})).length", "return (await shop.page({})).split('\\n').version"] {
+    for code in [
+        "return (await shop.page({})).length",
+        "return (await shop.page({}))[0].length",
+        "return (await shop.page({})).split('\\n').version",
+    ] {
         let answer = session.call("execute", json!({"language": "javascript", "code": code})).await.text;
         assert!(!answer.contains("so far was text"), "{code}: {answer}");
     }

@@ -111,11 +111,12 @@ pub(crate) fn no_json_error(message: String) -> ScriptError {
 /// What to do about a value that has no JSON form.
 pub(crate) fn no_json_fix(message: &str) -> &'static str {
     let is_number = [" is NaN", " is Infinity", " is -Infinity", "nan has no", "inf has no"];
-    match is_number.iter().any(|part| message.contains(part)) {
-        true => {
-            "look at where the number is computed (arithmetic with undefined or text, a division by 0), or use null"
-        }
-        false => "use plain values: objects, lists, text, numbers, booleans and null",
+    if is_number.iter().any(|part| message.contains(part)) {
+        "look at where the number is computed (arithmetic with undefined or text, a division by 0), or use null"
+    } else if message.contains(" is a promise") {
+        "`await` it; for each item of a list: `await Promise.all(items.map(async (x) => …))`"
+    } else {
+        "use plain values: objects, lists, text, numbers, booleans and null"
     }
 }
 

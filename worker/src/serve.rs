@@ -202,8 +202,14 @@ fn say_if_unawaited(host: &mut dyn Host, is_ok: bool) {
             "[the script failed before all of its calls were answered: `await` each, or all by `Promise.allSettled`]"
                 .to_owned()
         }
-        1 => "[1 call was not awaited: it was sent, its outcome is unknown]".to_owned(),
-        calls => format!("[{calls} calls were not awaited: they were sent, their outcome is unknown]"),
+        calls => {
+            let (calls, were) =
+                if calls == 1 { ("1 call".to_owned(), "was") } else { (format!("{calls} calls"), "were") };
+            format!(
+                "[{calls} {were} not awaited, so the outcome is unknown: `await` each; those of a list by \
+                 `await Promise.all(items.map(async (x) => …))`, since `forEach` and `filter` do not wait]"
+            )
+        }
     };
     host.output(Stream::Err, &text);
 }

@@ -42,13 +42,12 @@ pub(super) fn of_promise(label: &str, read: &Read) -> Error {
 /// The doubt about a key of an answer that was text, or had other keys, whenever it was seen.
 pub(super) fn unseen(label: &str, root: &Value, read: &Read, language: Language) -> Option<Error> {
     let (last, before) = read.path.split_last()?;
-    let (schema, place) = (followed(root, before)?, place(label, before));
     if read.how != How::Key || last == "[]" || INHERITED.contains(&last.as_str()) {
         return None;
     }
-    if schema.get("type")? != "object" {
-        return of_text(label, root, read, language);
-    }
+    let schema = followed(root, before).filter(|schema| schema.get("type") == Some(&Value::from("object")));
+    let Some(schema) = schema else { return of_text(label, root, read, language) };
+    let place = place(label, before);
     let properties = schema.get("properties")?.as_object()?;
     if properties.contains_key(last) || OWN.contains(&last.as_str()) {
         return None;
@@ -58,19 +57,24 @@ pub(super) fn unseen(label: &str, root: &Value, read: &Read, language: Language)
     Some(Error::new(ErrorCode::ScriptError, message).hint("`cat` the tool's stub"))
 }
 
-/// The doubt about a key that is read of a text.
+/// The doubt about a key that is read of a text, or of a character of one.
 pub(super) fn of_text(label: &str, root: &Value, read: &Read, language: Language) -> Option<Error> {
     let (last, before) = read.path.split_last()?;
-    let schema = followed(root, before)?;
+    // Items of a list have a schema of their own, the characters of a text have none.
+    let whole = before.iter().rposition(|step| step != "[]").map_or(0, |at| at + 1);
+    let ends = [before.len(), whole];
+    let (of, schema) = ends.into_iter().find_map(|end| Some((&before[..end], followed(root, &before[..end])?)))?;
     let is_own = OF_TEXTS.contains(&last.as_str()) || INHERITED.contains(&last.as_str());
     if read.how != How::Key || schema.get("type")? != "string" || last == "[]" || is_own {
         return None;
     }
     let instead = match language {
-        Language::Javascript => format!("`.{last}` of it is undefined"),
+        Language::Javascript => {
+            format!("`{}.{last}` of it is undefined", "[…]".repeat(before.len() - of.len()))
+        }
         Language::Starlark => "a text has no keys".to_owned(),
     };
-    let message = format!("every answer of {} so far was text: {instead}", place(label, before));
+    let message = format!("every answer of {} so far was text: {instead}", place(label, of));
     let contents = |keyword: &str| schema.get(keyword).and_then(Value::as_str).unwrap_or_default();
     let named = schema.get("contentSchema").and_then(|schema| schema.get("required")?.as_array());
     let is_named = named.is_some_and(|names| names.iter().any(|name| name == last));

@@ -128,9 +128,11 @@ impl<'s> Python<'s> {
         if !short.is_empty() {
             comments.push(short);
         }
-        if comments.is_empty() {
-            comments.extend(field.few_words(MAX_COMMENT));
-        }
+        let used: usize = comments.iter().map(|comment| text::width(comment) + 2).sum();
+        comments.extend(match used {
+            0 => field.few_words(MAX_COMMENT),
+            used => field.how_written(MAX_COMMENT.saturating_sub(used)),
+        });
         let comment = comments.join("; ");
         flat.push_str(&tail);
         let mut broken = None;

@@ -2,11 +2,13 @@
 
 use serde_json::{Map, Value};
 
-use super::{Ty, get};
+use super::{Ty, clause, get};
 use crate::text;
 
 /// Most words of a description that is a comment.
 const MAX_FEW: usize = 6;
+/// Most bytes of a description that are looked at for a comment.
+const MAX_LOOKED: usize = 400;
 /// Longest list of columns in a comment.
 const MAX_COLUMNS: usize = 80;
 
@@ -77,21 +79,38 @@ impl<'a> Field<'a> {
         said.map(text::one_line).find(|line| !line.is_empty())
     }
 
-    /// A description of a few words that says more than the name, for a comment of at most `most` columns.
+    /// A description of a few words that says more than the name, else its clause on how the value is written, for a
+    /// comment of at most `most` columns.
     pub(crate) fn few_words(&self, most: usize) -> Option<String> {
-        let said = self.facets.iter().find_map(|facet| get(facet, "description")?.as_str())?;
-        if said.len() > 4 * most {
-            return None;
+        let line = self.beginning()?;
+        if line.split(' ').count() > MAX_FEW || text::width(&line) > most {
+            return self.how_written(most);
         }
-        let line = text::one_line(said);
-        let line = line.trim_end_matches('.');
         let known = self.wire.to_lowercase();
         let says = |word: &str| {
             let word = word.trim_matches(|c: char| !c.is_alphanumeric()).to_lowercase();
             word.len() > 3 && !known.contains(word.trim_end_matches('s'))
         };
-        let few = line.split(' ').count() <= MAX_FEW && text::width(line) <= most && line.split(' ').any(says);
-        (few && !line.contains('#') && !text::is_directive(&format!("#{line}"))).then(|| line.to_owned())
+        (line.split(' ').any(says) && is_plain(&line)).then_some(line)
+    }
+
+    /// The description's clause on how the value is written, unless the type or a constraint says it.
+    pub(crate) fn how_written(&self, most: usize) -> Option<String> {
+        if shows_values(&self.ty) || ["format", "pattern"].iter().any(|keyword| self.first(keyword).is_some()) {
+            return None;
+        }
+        clause::how_written(&self.beginning()?, most).filter(|clause| is_plain(clause))
+    }
+
+    /// The beginning of the description on one line.
+    fn beginning(&self) -> Option<String> {
+        let said = self.facets.iter().find_map(|facet| get(facet, "description")?.as_str())?;
+        let mut line = text::one_line(text::head(said, MAX_LOOKED));
+        line.truncate(line.trim_end_matches('.').len());
+        if said.len() > MAX_LOOKED {
+            line.push('…');
+        }
+        Some(line)
     }
 
     /// Description, unless it exceeds the rest of the limit for all of them.
@@ -172,6 +191,20 @@ impl<'a> Field<'a> {
         let edge = number.as_i64().is_some_and(|number| number.unsigned_abs() >= (1 << 53) - 1);
         let text = number.to_string();
         (!edge && text.len() <= 24).then_some(text)
+    }
+}
+
+/// True for text that a comment can have: no directive, and nothing that could be one.
+fn is_plain(text: &str) -> bool {
+    !text.contains('#') && !text::is_directive(&format!("#{text}"))
+}
+
+/// True for types that list all their values.
+fn shows_values(ty: &Ty) -> bool {
+    match ty {
+        Ty::Null | Ty::Bool | Ty::Literal(_) => true,
+        Ty::Union(members) => members.iter().all(shows_values),
+        _ => false,
     }
 }
 

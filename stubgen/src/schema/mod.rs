@@ -2,6 +2,7 @@
 
 mod budget;
 mod choices;
+mod clause;
 mod facets;
 mod field;
 mod names;

@@ -25,6 +25,8 @@ pub(super) enum Origin<'s> {
     Part(&'s str),
     /// An item of this expression.
     Item(&'s str),
+    /// A key of this expression: `for (const name in items)`.
+    Key(&'s str),
     /// Taken out of it by a pattern.
     Taken(Box<Origin<'s>>),
 }
@@ -119,7 +121,8 @@ impl<'s> Source<'s> {
             if let Some(items) = next.strip_prefix(word)
                 && self.is_loop(at)
             {
-                return Some(self.item(items));
+                let key = Self::chains(items).first().copied().filter(|_| self.is_javascript && word == "in ");
+                return Some(key.map_or_else(|| self.item(items), |of| Origin::Key(of.text)));
             }
         }
         if !self.is_javascript {
@@ -201,7 +204,7 @@ impl<'s> Source<'s> {
                     Origin::Part(of) => Self::chains(of).first().map(|chain| chain.root()),
                     _ => None,
                 },
-                Origin::Call { .. } => None,
+                Origin::Call { .. } | Origin::Key(_) => None,
             };
             trail.push((name, origin));
             match next {
@@ -242,7 +245,7 @@ fn chain_end(text: &str) -> usize {
 }
 
 /// Length of the parenthesised text that begins here, with both parentheses; strings in it are skipped.
-fn closing(text: &str) -> Option<usize> {
+pub(super) fn closing(text: &str) -> Option<usize> {
     let text = &text[..text.floor_char_boundary(MAX_CALL)];
     let (mut depth, mut quote, mut escaped) = (0_usize, None, false);
     for (at, c) in text.char_indices() {
@@ -279,6 +282,7 @@ mod tests {
             ("const [a] = b;\na", "a", "Taken Part b"),
             ("b.items.map((a, i) => a", "a", "Item b.items"),
             ("for (const a of b.items) a", "a", "Item b.items"),
+            ("for (const a in b.items) a", "a", "Key b.items"),
             ("const a = await s.t().x;\na", "a", "none"),
             ("a === 1; x.a = 2; ba = 3;\na", "a", "none"),
             ("const a = (await s.t({}));\na", "a", "Call s.t"),
@@ -291,6 +295,7 @@ mod tests {
                     Some(Origin::Call { form, .. }) => format!("Call {form}, not awaited"),
                     Some(Origin::Part(of)) => format!("Part {of}"),
                     Some(Origin::Item(of)) => format!("Item {of}"),
+                    Some(Origin::Key(of)) => format!("Key {of}"),
                     Some(Origin::Taken(of)) => format!("Taken {}", shown(Some(*of))),
                 }
             }

@@ -233,7 +233,7 @@ export default (host) => {
     if (isArray(value)) return "an array";
     if (isPromise(value)) return "a promise (is an `await` missing?)";
     if (typeof value !== "object") return typeof value === "undefined" ? "undefined" : `a ${typeof value}`;
-    return "an object that is not plain";
+    return isPlain(value) ? "an object" : "an object that is not plain";
   };
 
   const isPlain = (value) => {
@@ -427,8 +427,13 @@ export default (host) => {
   };
 
   const forge = {
-    callTool: (server, tool, ...args) =>
-      callTool(text(server, "server"), text(tool, "tool"), args, "forge.callTool(server, tool, { name: value })", "forge.callTool"),
+    callTool: (server, tool, ...args) => {
+      const form = "forge.callTool(server, tool, { name: value })";
+      if (typeof server !== "string" || typeof tool !== "string") {
+        throw new TypeError(`it is ${form}, with the server and the tool as two texts; got ${kindOf(server)} and ${kindOf(tool)}`);
+      }
+      return callTool(server, tool, args, form, "forge.callTool");
+    },
     server: (name) => node(text(name, "server"), name, []),
     parallel,
     readResource: (server, uri) =>

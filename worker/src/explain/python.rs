@@ -1,99 +1,4 @@
-//! Habits of Python and of Node, and how it is done here.
-
-/// Globals of Node and of browsers, and of clients of MCP: the other way.
-const NODE: &[(&str, &str)] = &[
-    ("require", "there are no modules here; tools are called as `server.tool({…})`"),
-    ("module", "there are no modules here; `return` gives the value"),
-    ("exports", "there are no modules here; `return` gives the value"),
-    ("fs", "there are no files here; call a tool of a server that has files, or keep values with `forge.stash`"),
-    ("path", "there are no modules here; join paths by `[a, b].join(\"/\")`"),
-    ("os", "there is no operating system here; tools are the only way out"),
-    ("__dirname", "there are no files here"),
-    ("__filename", "there are no files here"),
-    ("Buffer", "use `btoa(text)`, `atob(base64)`, `new TextEncoder().encode(text)` or a Uint8Array"),
-    ("fetch", "there is no network here; call a tool that fetches"),
-    ("axios", "there are no packages here; call a tool that fetches"),
-    ("_", "there are no packages here; use the methods of Array and Object, such as `Object.groupBy`"),
-    ("lodash", "there are no packages here; use the methods of Array and Object, such as `Object.groupBy`"),
-    ("moment", "there are no packages here; use `Date` and `Intl.DateTimeFormat`"),
-    ("dayjs", "there are no packages here; use `Date`"),
-    ("z", "there are no packages here; the gateway checks arguments by each tool's schema"),
-    ("Headers", "there is no network here; call a tool that fetches"),
-    ("AbortController", "a call cannot be aborted from here; `timeout_secs` of `execute` ends a run"),
-    ("setInterval", "use a loop with `await new Promise((done) => setTimeout(done, ms))`"),
-    ("clearInterval", "use a loop with `await new Promise((done) => setTimeout(done, ms))`"),
-    ("setImmediate", "use `setTimeout(f, 0)`"),
-    ("performance", "use `Date.now()`"),
-    ("navigator", "there is no browser here"),
-    ("alert", "there is no browser here; `console.log` writes to the answer"),
-    ("prompt", "no person can be asked from here; prompts of servers are `forge.prompt(server, name, {…})`"),
-    ("print", "use `console.log(…)`"),
-    ("mcp", "tools are methods of their server: `await server.tool({…})`, or `forge.callTool(server, tool, {…})`"),
-    ("tools", "tools are methods of their server: `await server.tool({…})`, or `forge.callTool(server, tool, {…})`"),
-    ("client", "tools are methods of their server: `await server.tool({…})`, or `forge.callTool(server, tool, {…})`"),
-    ("callTool", "it is `await forge.callTool(server, tool, {…})`"),
-    ("call_tool", "it is `await forge.callTool(server, tool, {…})`; `call_tool` is its name in Starlark"),
-    ("parallel", "it is `await forge.parallel([() => …])`"),
-    ("try_call", "use `try { … } catch (error) { … }`; `try_call` is Starlark"),
-    ("stash", "it is `forge.stash`"),
-    ("None", "it is `null`"),
-    ("True", "it is `true`"),
-    ("False", "it is `false`"),
-];
-
-/// Members of the script API that are called otherwise.
-const FORGE: &[(&str, &str)] = &[
-    ("call_tool", "did you mean `forge.callTool`?"),
-    ("call", "did you mean `forge.callTool`?"),
-    ("tool", "did you mean `forge.callTool`?"),
-    ("read_resource", "did you mean `forge.readResource`?"),
-    ("tryCall", "use `try { … } catch (error) { … }`; `error.code` and `error.message` say what failed"),
-    ("try_call", "use `try { … } catch (error) { … }`; `error.code` and `error.message` say what failed"),
-    ("all", "did you mean `forge.parallel`?"),
-    ("sleep", "use `await new Promise((done) => setTimeout(done, ms))`"),
-    ("log", "did you mean `console.log`?"),
-];
-const FORGE_HAS: &str =
-    "forge has callTool, server, parallel, callsLeft, readResource, prompt, stash, results, ls, cat and search";
-const NO_PART_OF_FORGE: &str =
-    "servers are globals: `await server.tool({…})` without `forge.`, or `forge.callTool(server, tool, {…})`";
-const CONSOLE_HAS: &str = "console has log, info, debug, dir, table, warn, error and trace";
-const CRYPTO_HAS: &str = "crypto has `subtle.digest` only, for SHA-256, SHA-384 and SHA-512";
-
-/// What to write in JavaScript instead.
-pub(super) fn javascript(message: &str, line: &str) -> Option<String> {
-    let (kind, text) = message.split_once(": ")?;
-    if kind == "ReferenceError" {
-        if text.contains("initializ") {
-            return Some("move its `const` or `let` above this line".to_owned());
-        }
-        let name = text.split_once(" is not defined")?.0.trim_matches('\'');
-        let known = NODE.iter().find(|(known, _)| *known == name).map(|(_, way)| (*way).to_owned());
-        let assigned = line.trim_start().strip_prefix(name).map(str::trim_start);
-        let is_assigned = assigned.is_some_and(|rest| rest.starts_with('=') && !rest.starts_with("=="));
-        return known.or_else(|| is_assigned.then(|| format!("declare it: `let {name} = …`")));
-    }
-    if kind == "SyntaxError" && line.contains("JSON.parse(") {
-        return Some("the answer of a call is a value already: leave out `JSON.parse`".to_owned());
-    }
-    if text.contains("read-only") || text.starts_with("Assignment to constant") {
-        return Some("declare it with `let` instead of `const`".to_owned());
-    }
-    if text.starts_with("`forge.") && text.contains("` is undefined, it has no") {
-        return Some(NO_PART_OF_FORGE.to_owned());
-    }
-    let called = text.strip_prefix('`')?.split_once("` is not a function")?.0;
-    let (owner, member) = called.split_once('.')?;
-    match owner {
-        "forge" => {
-            let meant = FORGE.iter().find(|(known, _)| *known == member);
-            Some(meant.map_or(FORGE_HAS, |(_, way)| way).to_owned())
-        }
-        "console" => Some(CONSOLE_HAS.to_owned()),
-        "crypto" => Some(CRYPTO_HAS.to_owned()),
-        _ => None,
-    }
-}
+//! Habits of Python, and how it is done in Starlark.
 
 /// Reserved words of Starlark: the other way.
 const WORDS: &[(&str, &str)] = &[
@@ -119,6 +24,7 @@ const WORDS: &[(&str, &str)] = &[
 
 /// Names of Python and of its modules.
 const NAMES: &[(&str, &str)] = &[
+    ("__name__", "leave out this `if`: a function `main()` is called by itself"),
     ("sum", "add in a loop: `total = 0`, then `for x in items: total += x`"),
     ("round", "use `int(x + 0.5)`, or `\"%s\" % x` for text"),
     ("pow", "multiply: `x * x`"),
@@ -214,7 +120,7 @@ const METHODS: &[(&str, &str)] = &[
 ];
 
 /// What to write in Starlark instead; `rest` is the line from the error on.
-pub(super) fn starlark(message: &str, line: &str, rest: &str) -> Option<String> {
+pub(super) fn habit(message: &str, line: &str, rest: &str) -> Option<String> {
     let way = |table: &[(&str, &str)], name: &str| {
         table.iter().find(|(known, _)| *known == name).map(|(_, way)| (*way).to_owned())
     };
@@ -244,11 +150,14 @@ pub(super) fn starlark(message: &str, line: &str, rest: &str) -> Option<String> 
                 "servers are globals: `server.tool(name = value)` without `forge.`, or `call_tool(server, tool, name = value)`"
                     .to_owned(),
             ),
-            "NoneType" => Some("test it first: `if x != None:`".to_owned()),
+            "NoneType" => Some(OF_NONE.to_owned()),
+            "list" if matches!(attribute, "items" | "keys" | "values" | "get") => {
+                Some("this is a list: `for x in items:`, with numbers `for i, x in enumerate(items):`".to_owned())
+            }
             _ => way(METHODS, attribute),
         };
     }
-    operation(message)
+    operation(message, line)
 }
 
 /// Words whose way depends on what follows.
@@ -281,6 +190,22 @@ fn syntax(what: &str, line: &str) -> Option<String> {
         "an f-string takes no format: use `\"%s\" % x`, or round before it: `int(x * 100 + 0.5) / 100`"
     } else if what.contains("symbol ','") && what.contains("symbol ':'") {
         "there are no set literals: write `set([…])`"
+    } else if what.contains("symbol ':'") && line.contains(":=") {
+        "there is no `:=`: give the value its name on a line before"
+    } else if what.contains("symbol '**', expected expression") {
+        "merge dicts by `a | b`: `{**a, \"y\": 2}` is `a | {\"y\": 2}`"
+    } else if what.contains("symbol '*', expected expression") {
+        "join lists by `a + b`: `[*a, x]` is `a + [x]`"
+    } else if what.contains("symbol '**'") {
+        "there is no power: multiply, `x * x`"
+    } else if what.contains("comparisons are not associative") {
+        "write `a < x and x < b`"
+    } else if what.contains("expected keyword 'else'") {
+        "name both values: `a if test else None`"
+    } else if what.contains("unexpected string literal") {
+        "join texts by `+`"
+    } else if what.contains("invalid input `@`") {
+        "there are no decorators: call the function"
     } else if line.trim_start().starts_with("const ") || line.trim_start().starts_with("let ") {
         "this is JavaScript: pass `language: \"javascript\"`, or write `x = 1` without `const`"
     } else {
@@ -289,37 +214,67 @@ fn syntax(what: &str, line: &str) -> Option<String> {
     Some(way.to_owned())
 }
 
-fn operation(message: &str) -> Option<String> {
-    let way = if message.starts_with("Operation `+`") && message.contains("`string`") {
+/// What to do about a value that is missing.
+const OF_NONE: &str = "test it first: `if x != None:`, or take another value: `x or []`";
+
+/// Parts of messages, and what to do; the first that a message has.
+const WAYS: &[(&str, &str)] = &[
+    ("`return` cannot be used outside", "leave out `return`: the value of the last line is the result"),
+    ("unparenthesized tuple", "a list is taken apart by slices: `first, rest = items[0], items[1:]`"),
+    ("`NoneType`", OF_NONE),
+    ("Operation `+` not supported for types `dict`", "merge dicts by `a | b`"),
+    (
+        "Operation `(iter)` not supported on type `string`",
+        "the characters of a text are `.elems()`, its lines `.splitlines()`",
+    ),
+    ("Operation `(iter)` not supported on type `int`", "count by `for i in range(n):`"),
+    ("Operation `cmp()`", "values of one type compare: give `sorted` a `key = lambda x: str(x)`"),
+    (
+        "Operation `[]` not supported for types `struct`",
+        "fields of a struct are read by `.name`; the value of an outcome is `.value`",
+    ),
+    (
+        "Operation `[]` not supported for types `list` and `string`",
+        "this is a list: take an item by its number, or loop over it",
+    ),
+    (
+        "expected `int`, actual `string",
+        "this is text, not a dict: a loop over a dict gives its keys, `.values()` its values; JSON is read by `json.decode(text)`",
+    ),
+    (
+        "`text` doesn't match, expected `str`, actual",
+        "the answer of a call is a value already: leave out `json.decode` and `json.loads`",
+    ),
+    ("`to_join` doesn't match", "turn the items into text: `\", \".join([str(x) for x in items])`"),
+    ("as an integer in base 10", "read a number with a fraction by `float(text)`, then `int(…)`"),
+    ("inside replacement field", "round first: `\"{}\".format(int(x * 100 + 0.5) / 100)`"),
+    ("empty iterable", "test it first: `max(items) if items else 0`"),
+    ("`default` extra named parameter(s) for call to m", "test it first: `max(items) if items else 0`"),
+    ("`default` extra named", "give the other value without a name: `d.get(key, value)`"),
+    ("Index `", "there are fewer items: test `len(items)` first"),
+    ("Key ", "read keys that may be missing by `.get(key)`"),
+    ("mutates an iterable", "loop over a copy: `for k in list(d):`"),
+    ("extra positional argument(s) for call to sorted", "name the function: `sorted(items, key = f, reverse = True)`"),
+    ("for call to dumps", "`json.encode(value)` takes the value only; return the value itself, it is written as JSON"),
+    ("for call to encode", "`json.encode(value)` takes the value only; return the value itself, it is written as JSON"),
+];
+
+fn operation(message: &str, line: &str) -> Option<String> {
+    let any = |parts: &[&str]| parts.iter().any(|part| message.contains(part));
+    let way = if message.starts_with("Key `\"content\"`") || message.starts_with("Key `\"structuredContent\"`") {
+        "the answer of a call is its value already, without `content`"
+    } else if message.starts_with("Operation `+`") && message.contains("`string`") && !message.contains("NoneType") {
         "turn the other into text: `str(x)`, or `\"%s: %s\" % (a, b)`"
-    } else if message.starts_with("Operation `(iter)` not supported on type `string`") {
-        "the characters of a text are `.elems()`, its lines `.splitlines()`"
-    } else if message.starts_with("Operation `cmp()`") {
-        "values of one type compare: give `sorted` a `key = lambda x: str(x)`"
-    } else if message.starts_with("Operation `[]` not supported for types `struct`") {
-        "fields of a struct are read by `.name`; the value of an outcome is `.value`"
-    } else if message.starts_with("Operation `[]` not supported for types `list` and `string`") {
-        "this is a list: take an item by its number, or loop over it"
-    } else if message.contains("format character")
-        || message.contains("format string")
-        || message.contains("format spec")
-    {
+    } else if message.starts_with("Operation `len()`") && line.trim_start().starts_with("for ") {
+        "number the items by `for i, x in enumerate(items):`; pairs of a dict are `.items()`"
+    } else if any(&["format character", "format string", "format spec"]) {
         "`%` knows `%s`, `%r`, `%d` and `%f` without width or decimals: round first, `\"%s\" % (int(x * 100 + 0.5) / 100)`"
-    } else if message.starts_with("Key ") {
-        "read keys that may be missing by `.get(key)`"
-    } else if message.contains("mutates an iterable") {
-        "loop over a copy: `for k in list(d):`"
-    } else if message.contains("extra positional argument(s) for call to sorted") {
-        "name the function: `sorted(items, key = f, reverse = True)`"
-    } else if message.contains("`end` extra named")
-        || message.contains("`sep` extra named")
-        || message.contains("`file` extra named")
-    {
+    } else if any(&["`end` extra named", "`sep` extra named", "`file` extra named"]) {
         "`print` takes values only: join them first, as in `print(\", \".join(items))`"
-    } else if message.contains("for call to dumps") || message.contains("for call to encode") {
-        "`json.encode(value)` takes the value only; return the value itself, it is written as JSON"
     } else {
-        return None;
+        // What follows is the value itself.
+        let said = message.split(" (repr: ").next().unwrap_or_default();
+        WAYS.iter().find(|(part, _)| said.contains(part))?.1
     };
     Some(way.to_owned())
 }
