@@ -82,10 +82,10 @@ impl Edit<'_> {
         let is_plain = |range: Range<usize>| self.is_plain(&range);
         if own.windows(2).all(|pair| is_plain(pair[0].span.end..pair[1].span.start)) {
             if let Some(before) = before.filter(|before| is_plain(*before..first.span.start)) {
-                return Vec::from([before..last.span.end]);
+                return std::iter::once(before..last.span.end).collect();
             }
             if let Some(next) = next.filter(|next| is_plain(last.span.end..*next)) {
-                return Vec::from([first.span.start..next]);
+                return std::iter::once(first.span.start..next).collect();
             }
         }
         let cuts = run.map(|at| {
