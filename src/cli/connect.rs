@@ -169,7 +169,7 @@ impl Connector<'_> {
                     let kept = backup.as_ref().map(|backup| format!("the old file is {}", self.show(backup)));
                     let kept = kept.unwrap_or_else(|| "the file is new".to_owned());
                     self.ui.note(&format!("{}: connected in {}; {kept}", client.name, self.show(plan.path())));
-                    if !self.args.import && plan.has_others() {
+                    if !self.args.import && change::has_others(client, located) {
                         let others = "its other servers are still its own; `--import` moves them behind ForgeFS";
                         self.ui.note(&format!("{}: {others}", client.name));
                     }

@@ -4,6 +4,7 @@ mod credentials;
 mod entry;
 mod hidden;
 mod import;
+mod loss;
 mod places;
 mod read;
 mod references;
@@ -11,8 +12,7 @@ mod spelling;
 mod translate;
 mod typed;
 
-use std::fs::{self, OpenOptions};
-use std::io::{self, Write as _};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -20,15 +20,20 @@ use clap::Args;
 
 use super::ui::Ui;
 use super::{Failure, Global};
-use crate::config::{Config, process_env, read_text};
-use crate::files;
+use crate::cli::servers::tell_backup;
+use crate::config::{Config, process_env};
+use crate::files::{Edited, Layout};
+use crate::limits;
 pub(super) use entry::key;
 use import::{Imported, Sources, import};
 pub(super) use typed::{Surroundings, Typed, Words, masked};
 
+/// Most bytes of a file.
+const LONGEST: u64 = limits::CONFIGURATION.max as u64;
+
 #[derive(Args)]
 pub(super) struct InitArgs {
-    /// Overwrite an existing file
+    /// Overwrite an existing file; the old one is kept beside it
     #[arg(long)]
     force: bool,
     /// Add to an existing file
@@ -49,40 +54,43 @@ pub(super) fn init(global: &Global, args: &InitArgs, ui: Ui) -> Result<ExitCode,
     let path = &target(global, args)?;
     let refused = |error: InitError| Failure::usage(error.to_string());
     let Some(files) = &args.import else {
-        write(path, args.force).map_err(refused)?;
+        let backup = write(path, args.force).map_err(refused)?;
         ui.note(&format!("wrote {}; `forgefs add` adds servers, `forgefs connect` connects clients", path.display()));
         ui.note(&reading(path));
+        tell_backup(backup.as_deref(), ui);
         return Ok(ExitCode::SUCCESS);
     };
+    let unreadable = |source| refused(InitError::Unreadable { path: path.clone(), source });
+    let file = Edited::read(path, LONGEST).map_err(unreadable)?;
     // First, so that there is no report of a file that is not written.
-    if path.exists() && !args.force && !args.append {
+    if file.content().is_some() && !args.force && !args.append {
         return Err(refused(InitError::Exists { path: path.clone() }).hint("--append adds to it"));
     }
-    let existing = if args.append && path.exists() { read_text(path)? } else { String::new() };
-    check(&existing, path).map_err(Failure::usage)?;
+    let content = file.content().filter(|_| args.append).unwrap_or_default();
+    let layout = Layout::of(content).map_err(unreadable)?;
+    let existing = layout.plain();
+    check(existing, path).map_err(Failure::usage)?;
     let imported = import(Sources {
         files,
         env: &process_env,
         cwd: &std::env::current_dir().unwrap_or_default(),
         target: path,
-        existing: servers(&existing),
+        existing: servers(existing),
         leave_out: args.no_secrets,
         is_move: false,
     });
-    imported.report.iter().for_each(|line| ui.note(&entry::plain(line)));
+    imported.report.iter().for_each(|remark| ui.note(&entry::plain(&remark.text)));
     if imported.count == 0 {
         return Err(Failure {
             exit: if imported.broken > 0 { 2 } else { 1 },
             ..Failure::usage("nothing to import".into())
         });
     }
-    check_appended(&existing, &imported, path).map_err(Failure::usage)?;
-    match existing.is_empty() {
-        true => write_text(path, args.force || args.append, &format!("{IMPORTED}{}", imported.text)),
-        false => append(path, &imported),
-    }
-    .map_err(refused)?;
+    check_appended(existing, &imported, path).map_err(Failure::usage)?;
+    let text = layout.render(&appended(existing, &imported));
+    let backup = replace(&file, &text, path).map_err(refused)?;
     report(&imported, path, ui);
+    tell_backup(backup.as_deref(), ui);
     Ok(ExitCode::SUCCESS)
 }
 
@@ -135,6 +143,15 @@ pub(super) fn reading(path: &Path) -> String {
     }
 }
 
+/// The configuration with the imported servers at its end.
+fn appended(existing: &str, imported: &Imported) -> String {
+    match (imported.count, existing) {
+        (0, existing) => existing.to_owned(),
+        (_, "") => format!("{IMPORTED}{}", imported.text),
+        (_, existing) => format!("{existing}\n{}", imported.text),
+    }
+}
+
 fn report(imported: &Imported, path: &Path, ui: Ui) {
     let file = path.display();
     if imported.secrets > 0 {
@@ -180,9 +197,8 @@ pub(super) fn take_over(file: &Path, target: &Path, existing: &str) -> Result<Mo
         is_move: true,
     });
     check_appended(existing, &imported, target)?;
-    let start = if existing.is_empty() { IMPORTED.to_owned() } else { format!("{existing}\n") };
-    let text = if imported.count == 0 { existing.to_owned() } else { start + &imported.text };
-    let report = imported.report.iter().map(|line| entry::plain(line)).collect();
+    let text = appended(existing, &imported);
+    let report = imported.report.iter().map(|remark| entry::plain(&remark.text)).collect();
     let Imported { taken_over: names, known, written, secrets, .. } = imported;
     Ok(Moved { text, names, known, written, report, secrets })
 }
@@ -221,44 +237,30 @@ pub fn starter_config() -> &'static str {
     STARTER
 }
 
-/// Writes [`starter_config`], readable by its owner only: people put tokens into such files.
+/// Writes [`starter_config`], readable by its owner only, and returns the backup of the file that was there.
 ///
 /// # Errors
 /// The file exists and `force` is not given, or it cannot be written.
-pub fn write(path: &Path, force: bool) -> Result<(), InitError> {
+pub fn write(path: &Path, force: bool) -> Result<Option<PathBuf>, InitError> {
     write_text(path, force, STARTER)
 }
 
-fn write_text(path: &Path, force: bool, text: &str) -> Result<(), InitError> {
+fn write_text(path: &Path, force: bool, text: &str) -> Result<Option<PathBuf>, InitError> {
     let failed = |source| InitError::Failed { path: path.to_owned(), source };
-    if let Some(folder) = path.parent() {
-        fs::create_dir_all(folder).map_err(failed)?;
+    let file = Edited::read(path, LONGEST).map_err(failed)?;
+    match file.content() {
+        Some(_) if !force => Err(InitError::Exists { path: path.to_owned() }),
+        _ => replace(&file, text, path),
     }
-    let mut options = files::private();
-    // `create_new` checks and creates in one step, so that no file made in between is lost.
-    match force {
-        true => options.write(true).create(true).truncate(true),
-        false => options.write(true).create_new(true),
-    };
-    let (mut file, _) = files::open_regular(path, &mut options).map_err(|source| match source.kind() {
-        io::ErrorKind::AlreadyExists => InitError::Exists { path: path.to_owned() },
-        _ => failed(source),
-    })?;
-    // The mode above is for a new file; an overwritten one keeps its own.
-    #[cfg(unix)]
-    file.set_permissions(std::os::unix::fs::PermissionsExt::from_mode(0o600)).map_err(failed)?;
-    file.write_all(text.as_bytes()).and_then(|()| file.flush()).map_err(failed)
 }
 
-/// Appends the entries to a file, which becomes private: not every credential is recognised.
-fn append(path: &Path, imported: &Imported) -> Result<(), InitError> {
-    let failed = |source| InitError::Failed { path: path.to_owned(), source };
-    let (mut file, _) = files::open_regular(path, OpenOptions::new().append(true)).map_err(failed)?;
-    #[cfg(unix)]
-    {
-        file.set_permissions(std::os::unix::fs::PermissionsExt::from_mode(0o600)).map_err(failed)?;
-    }
-    file.write_all(format!("\n{}", imported.text).as_bytes()).and_then(|()| file.flush()).map_err(failed)
+/// Writes the file, readable by its owner only: people put tokens into it, and not every credential is recognised.
+fn replace(file: &Edited, text: &str, path: &Path) -> Result<Option<PathBuf>, InitError> {
+    file.replace_private(text.as_bytes()).map_err(|source| match (source.kind(), file.content()) {
+        // Another program made it in between.
+        (io::ErrorKind::ResourceBusy, None) => InitError::Exists { path: path.to_owned() },
+        _ => InitError::Failed { path: path.to_owned(), source },
+    })
 }
 
 /// Reason why no file was written.
@@ -269,6 +271,14 @@ pub enum InitError {
     Exists {
         /// The file.
         path: PathBuf,
+    },
+    /// The file cannot be read, so that it is not added to.
+    #[error("cannot read {}: {source}", path.display())]
+    Unreadable {
+        /// The file.
+        path: PathBuf,
+        /// The cause.
+        source: io::Error,
     },
     /// An I/O error.
     #[error("cannot write {}: {source}", path.display())]

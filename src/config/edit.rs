@@ -4,6 +4,7 @@
 mod clients;
 mod groups;
 mod layout;
+mod removal;
 
 use std::ops::Range;
 use std::path::Path;
@@ -16,7 +17,7 @@ use crate::error::{did_you_mean, nearest};
 pub(crate) use groups::InGroup;
 use layout::{Pair, Section, sections};
 
-/// Table of the servers.
+/// Table of the servers in `forge.toml`.
 const SERVERS: &str = "servers";
 /// Key that switches a server off.
 const ENABLED: &str = "enabled";
@@ -24,6 +25,8 @@ const ENABLED: &str = "enabled";
 /// A valid TOML text to edit.
 pub(crate) struct Edit<'t> {
     file: &'t Path,
+    /// Name of the table of servers.
+    servers: &'t str,
     /// Byte order mark, if there is one.
     mark: &'t str,
     text: &'t str,
@@ -51,16 +54,24 @@ impl<'t> Edit<'t> {
     /// # Errors
     /// The text is not TOML.
     pub(crate) fn parse(file: &'t Path, text: &'t str) -> Result<Self, ConfigError> {
+        Self::of_table(file, text, SERVERS)
+    }
+
+    /// Reads a text whose servers are in the table `servers`.
+    ///
+    /// # Errors
+    /// The text is not TOML.
+    pub(crate) fn of_table(file: &'t Path, text: &'t str, servers: &'t str) -> Result<Self, ConfigError> {
         drop(Document::parse(file, text)?);
         let plain = text.strip_prefix('\u{feff}').unwrap_or(text);
         let mark = &text[..text.len() - plain.len()];
         let table = read(plain).ok_or_else(|| fault(file, "", "not valid TOML".to_owned()))?;
-        Ok(Self { file, mark, text: plain, sections: sections(plain), table })
+        Ok(Self { file, servers, mark, text: plain, sections: sections(plain), table })
     }
 
     /// Servers as they are written, by name.
     pub(crate) fn servers(&self) -> impl Iterator<Item = (&String, &toml::Value)> {
-        self.table.get(SERVERS).and_then(toml::Value::as_table).into_iter().flatten()
+        self.table.get(self.servers).and_then(toml::Value::as_table).into_iter().flatten()
     }
 
     /// The text with another server at its end, or in the inline table that has all servers.
@@ -72,9 +83,17 @@ impl<'t> Edit<'t> {
             let message = format!("there is a server `{taken}` already");
             return Err(self.fault(new.name, message).with_hint(format!("`forgefs remove {taken}` first")));
         }
+        self.added(new)
+    }
+
+    /// Does the same as [`Self::with`], where names that differ in case are two servers.
+    ///
+    /// # Errors
+    /// The file cannot be edited.
+    pub(crate) fn added(&self, new: &NewServer<'_>) -> Result<String, ConfigError> {
         let pairs = new.pairs.join("\n");
         let entry = read(&pairs).ok_or_else(|| self.fault(new.name, "not an entry of TOML".to_owned()))?;
-        let text = match self.root(&[SERVERS]) {
+        let text = match self.root(&[self.servers]) {
             Some(Pair { members: Some(members), value, .. }) => {
                 let member = format!("{} = {{ {} }}", new.key, new.pairs.join(", "));
                 match members.last() {
@@ -85,7 +104,7 @@ impl<'t> Edit<'t> {
             _ => self.appended(new),
         };
         let mut expected = self.table.clone();
-        let servers = expected.entry(SERVERS).or_insert_with(|| Table::new().into());
+        let servers = expected.entry(self.servers).or_insert_with(|| Table::new().into());
         if let Some(servers) = servers.as_table_mut() {
             servers.insert(new.name.to_owned(), entry.into());
         }
@@ -96,101 +115,97 @@ impl<'t> Edit<'t> {
         }
     }
 
-    /// The text without a server: its sections with the comments directly above them, and its pairs elsewhere.
-    ///
-    /// # Errors
-    /// There is no such server, or the file cannot be edited.
-    pub(crate) fn without(&self, name: &str) -> Result<String, ConfigError> {
-        self.known(name)?;
-        let mut cuts: Vec<Range<usize>> = Vec::new();
-        for section in &self.sections {
-            let is_whole = section.header.starts_with(&[SERVERS.to_owned(), name.to_owned()]);
-            if is_whole {
-                cuts.push(self.extent(section));
-                continue;
-            }
-            for pair in &section.pairs {
-                match self.whole(section, pair, name) {
-                    true => cuts.push(self.lines(&pair.span)),
-                    false => cuts.extend(self.members_of(section, pair, name)),
-                }
-            }
-        }
-        let mut text = String::with_capacity(self.text.len());
-        let mut done = 0;
-        for cut in cuts {
-            text.push_str(self.text.get(done..cut.start).unwrap_or_default());
-            done = done.max(cut.end);
-        }
-        text.push_str(self.text.get(done..).unwrap_or_default());
-        let mut expected = self.table.clone();
-        if let Some(servers) = expected.get_mut(SERVERS).and_then(toml::Value::as_table_mut) {
-            servers.remove(name);
-        }
-        let filled = |table: &Table| {
-            let is_empty = table.get(SERVERS).and_then(toml::Value::as_table).is_some_and(Table::is_empty);
-            let rest = table.iter().filter(|(key, _)| !(is_empty && *key == SERVERS));
-            rest.map(|(key, value)| (key.clone(), value.clone())).collect::<Table>()
-        };
-        self.checked(name, text, |table| filled(table) == filled(&expected))
-    }
-
     /// The text with a server switched on or off; `None` if it is so already. A line `enabled = false` that stands
-    /// alone disappears when the server is switched on.
+    /// alone disappears when the server is switched on. A value that is neither true nor false is replaced.
     ///
     /// # Errors
     /// There is no such server, or the file cannot be edited.
     pub(crate) fn switched(&self, name: &str, on: bool) -> Result<Option<String>, ConfigError> {
         self.known(name)?;
-        let is_on = |table: &Table| table.get(SERVERS)?.get(name)?.get(ENABLED)?.as_bool();
-        if is_on(&self.table).unwrap_or(true) == on {
+        if self.is_on(name) == Some(on) {
             return Ok(None);
         }
-        let text = match (self.found(&[SERVERS, name, ENABLED]), on) {
-            (Some(place), _) => self.set(&place, on),
-            (None, false) => self.off(name).ok_or_else(|| self.unclear(name))?,
+        let text = match (self.found(&[self.servers, name, ENABLED]), on) {
+            (Some(place), true) if self.is_on(name).is_some() => self.switched_on(&place),
+            (Some(place), _) => self.replaced(place.pair.value.clone(), if on { "true" } else { "false" }),
+            (None, false) => self.put(name, ENABLED, "false").ok_or_else(|| self.unclear(name))?,
             (None, true) => return Err(self.unclear(name)),
         };
-        let rest = |table: &Table| {
-            let mut table = table.clone();
-            if let Some(server) = table.get_mut(SERVERS).and_then(|servers| servers.get_mut(name)) {
-                server.as_table_mut().map(|server| server.remove(ENABLED));
-            }
-            table
-        };
-        let is_same = |table: &Table| is_on(table).unwrap_or(true) == on && rest(table) == rest(&self.table);
-        self.checked(name, text, is_same).map(Some)
+        self.pair_checked(name, ENABLED, text, |value| value.map_or(on, |value| value.as_bool() == Some(on))).map(Some)
     }
 
-    /// Text with the value of `enabled` replaced, or with the pair removed where nothing else is said by it.
-    fn set(&self, place: &Place<'_>, on: bool) -> String {
+    /// True for a server that is on, also without `enabled`; `None` if that is neither true nor false.
+    pub(crate) fn is_on(&self, name: &str) -> Option<bool> {
+        let server = self.servers().find(|(known, _)| *known == name).map(|(_, server)| server);
+        server.and_then(|server| server.get(ENABLED)).map_or(Some(true), toml::Value::as_bool)
+    }
+
+    /// The text with this value of a server's key, written as TOML.
+    ///
+    /// # Errors
+    /// There is no such server, or the file cannot be edited.
+    pub(crate) fn with_value(&self, name: &str, key: &str, value: &str) -> Result<String, ConfigError> {
+        self.known(name)?;
+        let expected = read(&format!("{key} = {value}")).and_then(|mut table| table.remove(key));
+        let text = match self.found(&[self.servers, name, key]) {
+            Some(place) => self.replaced(place.pair.value.clone(), value),
+            None => self.put(name, key, value).ok_or_else(|| self.unclear(name))?,
+        };
+        self.pair_checked(name, key, text, |value| value.is_some() && value == expected.as_ref())
+    }
+
+    /// The edited text, if one key of the server alone has changed, as it should.
+    fn pair_checked(
+        &self,
+        name: &str,
+        key: &str,
+        text: String,
+        is_right: impl Fn(Option<&toml::Value>) -> bool,
+    ) -> Result<String, ConfigError> {
+        let split = |table: &Table| {
+            let mut table = table.clone();
+            let server = table.get_mut(self.servers).and_then(|servers| servers.get_mut(name));
+            let value = server.and_then(toml::Value::as_table_mut).and_then(|server| server.remove(key));
+            (table, value)
+        };
+        let (rest, _) = split(&self.table);
+        self.checked(name, text, |table| {
+            let (after, value) = split(table);
+            after == rest && is_right(value.as_ref())
+        })
+    }
+
+    /// Text without `enabled = false`, or with `true` in its place where that is not all of a line.
+    fn switched_on(&self, place: &Place<'_>) -> String {
         let Place { pair, siblings } = place;
         let lines = self.lines(&pair.span);
         let is_alone = self.text.get(pair.span.end..lines.end).is_some_and(|rest| rest.trim().is_empty());
         let next =
             siblings.and_then(|siblings| siblings.first().filter(|first| first.span == pair.span).and(siblings.get(1)));
         let gap = next.map(|next| pair.span.end..next.span.start);
-        match (on, siblings, gap.filter(|gap| self.is_plain(gap))) {
-            (true, None, _) if is_alone => self.replaced(lines, ""),
-            (true, Some(_), Some(gap)) => self.replaced(pair.span.start..gap.end, ""),
-            _ => self.replaced(pair.value.clone(), if on { "true" } else { "false" }),
+        match (siblings, gap.filter(|gap| self.is_plain(gap))) {
+            (None, _) if is_alone => self.replaced(lines, ""),
+            (Some(_), Some(gap)) => self.replaced(pair.span.start..gap.end, ""),
+            _ => self.replaced(pair.value.clone(), "true"),
         }
     }
 
-    /// Text with `enabled = false` added to a server.
-    fn off(&self, name: &str) -> Option<String> {
-        let header = |section: &&Section| section.header == [SERVERS, name] && !section.is_element;
+    /// Text with a pair added to a server.
+    fn put(&self, name: &str, key: &str, value: &str) -> Option<String> {
+        let header = |section: &&Section| section.header == [self.servers, name] && !section.is_element;
         if let Some(section) = self.sections.iter().find(header) {
             let indent = section.pairs.first().map(|pair| self.indent(pair.span.start)).unwrap_or_default();
             let end = self.lines(&section.span).end;
             let is_open = !self.text[..end].ends_with('\n');
             let (before, after) = if is_open { (self.line_end(), "") } else { ("", self.line_end()) };
-            return Some(self.inserted(end, &format!("{before}{indent}{ENABLED} = false{after}")));
+            return Some(self.inserted(end, &format!("{before}{indent}{key} = {value}{after}")));
         }
-        if let Some(Place { pair: Pair { members: Some(members), value, .. }, .. }) = self.found(&[SERVERS, name]) {
+        if let Some(Place { pair: Pair { members: Some(members), value: table, .. }, .. }) =
+            self.found(&[self.servers, name])
+        {
             return Some(match members.first() {
-                Some(first) => self.inserted(first.span.start, &format!("{ENABLED} = false, ")),
-                None => self.inserted(value.start + 1, &format!(" {ENABLED} = false ")),
+                Some(first) => self.inserted(first.span.start, &format!("{key} = {value}, ")),
+                None => self.inserted(table.start + 1, &format!(" {key} = {value} ")),
             });
         }
         // Dotted keys: one more beside the first one.
@@ -198,8 +213,8 @@ impl<'t> Edit<'t> {
         let prefix = self.text.get(pair.span.start..*pair.ends.get(part)?)?;
         let indent = self.indent(pair.span.start);
         Some(match is_line {
-            true => self.inserted(pair.span.start, &format!("{prefix}.{ENABLED} = false{}{indent}", self.line_end())),
-            false => self.inserted(pair.span.start, &format!("{prefix}.{ENABLED} = false, ")),
+            true => self.inserted(pair.span.start, &format!("{prefix}.{key} = {value}{}{indent}", self.line_end())),
+            false => self.inserted(pair.span.start, &format!("{prefix}.{key} = {value}, ")),
         })
     }
 
@@ -209,10 +224,10 @@ impl<'t> Edit<'t> {
             let above = section.header.len();
             for pair in &section.pairs {
                 let full: Vec<&str> = section.header.iter().chain(&pair.path).map(String::as_str).collect();
-                if full.starts_with(&[SERVERS, name]) && above < 2 {
+                if full.starts_with(&[self.servers, name]) && above < 2 {
                     return Some(Dotted { pair, part: 1 - above, is_line: true });
                 }
-                if full == [SERVERS]
+                if full == [self.servers]
                     && let Some(member) = pair.members.iter().flatten().find(|member| member.path[0] == name)
                 {
                     return Some(Dotted { pair: member, part: 0, is_line: false });
@@ -235,71 +250,9 @@ impl<'t> Edit<'t> {
         self.sections.first()?.pairs.iter().find(|pair| pair.path == path)
     }
 
-    /// True if a pair belongs to the server as a whole.
-    fn whole(&self, section: &Section, pair: &Pair, name: &str) -> bool {
-        let full: Vec<&str> = section.header.iter().chain(&pair.path).map(String::as_str).collect();
-        full.starts_with(&[SERVERS, name])
-    }
-
-    /// Cuts of the server's members in the inline table of all servers.
-    fn members_of(&self, section: &Section, pair: &Pair, name: &str) -> Vec<Range<usize>> {
-        let is_table = section.header.is_empty() && pair.path == [SERVERS];
-        let Some(members) = pair.members.as_ref().filter(|_| is_table) else { return Vec::new() };
-        let is_own = |member: &Pair| member.path.first().is_some_and(|first| first == name);
-        let inner = pair.value.start + 1..pair.value.end - 1;
-        if members.iter().all(is_own) && self.is_plain(&inner) {
-            return vec![inner];
-        }
-        let own = members.iter().enumerate().filter(|(_, member)| is_own(member));
-        own.map(|(index, _)| self.member(members, index, inner.end)).collect()
-    }
-
-    /// Cut of one pair of an inline table that ends at `end`, with one comma, and without the comments around it.
-    fn member(&self, members: &[Pair], index: usize, end: usize) -> Range<usize> {
-        let Pair { span, .. } = &members[index];
-        if let Some(before) = index.checked_sub(1).and_then(|before| members.get(before))
-            && self.is_plain(&(before.span.end..span.start))
-        {
-            return before.span.end..span.end;
-        }
-        let next = members.get(index + 1).map(|next| next.span.start);
-        let after = span.end..next.unwrap_or(end);
-        match (self.text[after.clone()].find(','), next) {
-            (Some(_), Some(next)) if self.is_plain(&after) => span.start..next,
-            // A comma may stand in a comment.
-            (Some(comma), _) if self.is_plain(&(after.start..after.start + comma)) => {
-                span.start..after.start + comma + 1
-            }
-            _ => span.clone(),
-        }
-    }
-
     /// True if there is no comment in a span.
     fn is_plain(&self, span: &Range<usize>) -> bool {
         !self.text[span.clone()].contains('#')
-    }
-
-    /// Lines of a section, with the comments directly above its header, and with the empty line before them if none
-    /// would separate its neighbours otherwise. A comment that could belong to something else stays.
-    fn extent(&self, section: &Section) -> Range<usize> {
-        let last = section.pairs.last().map_or(section.span.end, |pair| pair.span.end);
-        let mut lines = self.lines(&(section.span.start..last));
-        let above = |at: usize| at.checked_sub(1).map(|end| self.lines(&(end..end)).start);
-        let line = |at: usize| self.text.get(at..).and_then(|rest| rest.lines().next()).unwrap_or_default().trim();
-        let mut top = lines.start;
-        while let Some(start) =
-            above(top).filter(|start| line(*start).starts_with('#') && !is_commented_out(line(*start)))
-        {
-            top = start;
-        }
-        if above(top).is_some_and(|start| line(start).is_empty()) {
-            lines.start = top;
-        }
-        let is_end = lines.end == self.text.len() || line(lines.end).is_empty();
-        if let Some(start) = above(lines.start).filter(|start| is_end && line(*start).is_empty()) {
-            lines.start = start;
-        }
-        lines
     }
 
     /// The whole lines around a span, with their line end.
@@ -326,7 +279,7 @@ impl<'t> Edit<'t> {
     fn appended(&self, new: &NewServer<'_>) -> String {
         let end = self.line_end();
         let mut lines: Vec<String> = new.comments.iter().map(|comment| format!("# {comment}")).collect();
-        lines.push(format!("[{SERVERS}.{}]", new.key));
+        lines.push(format!("[{}.{}]", self.servers, new.key));
         lines.extend(new.pairs.iter().map(|pair| pair.replace('\n', end)));
         let between = match self.text {
             "" => String::new(),
@@ -363,7 +316,7 @@ impl<'t> Edit<'t> {
     }
 
     fn fault(&self, name: &str, message: String) -> ConfigError {
-        fault(self.file, &format!("{SERVERS}.{name}"), message)
+        fault(self.file, &format!("{}.{name}", self.servers), message)
     }
 
     fn unclear(&self, name: &str) -> ConfigError {
@@ -408,14 +361,6 @@ fn read(text: &str) -> Option<Table> {
 
 fn fault(file: &Path, key: &str, message: String) -> ConfigError {
     ConfigError { file: file.to_owned(), position: None, key: key.to_owned(), message, hint: None }
-}
-
-/// True if a comment is a table or a pair that is switched off.
-fn is_commented_out(comment: &str) -> bool {
-    let rest = comment.trim_start_matches('#').trim();
-    let is_key =
-        |key: &str| key.trim().chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.' | '"'));
-    rest.starts_with('[') || rest.split_once('=').is_some_and(|(key, _)| !key.trim().is_empty() && is_key(key))
 }
 
 #[cfg(test)]

@@ -45,7 +45,7 @@ use document::{Document, KeyPath};
 pub(crate) use edit::{Edit, InGroup, NewServer};
 pub use error::{ConfigError, Position};
 pub use exposure::exposures;
-pub(crate) use file::{check_text, read as read_text};
+pub(crate) use file::check_text;
 pub use http::{Client, Http, Tls};
 pub(crate) use http::{LISTEN_FORM, is_client_name, parse_listen, token_digest};
 pub use patterns::{Matcher, Patterns, PerTool};

@@ -1,13 +1,18 @@
 //! Edits of files that belong to people. The old content is kept in a backup beside the file, a change by another program
 //! is never overwritten, and a crash leaves the old content or the new.
 
+mod attributes;
+mod backups;
+
 use std::fs::{self, File, Metadata, TryLockError};
 use std::io::{self, ErrorKind, Write as _};
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 
-use sha2::{Digest as _, Sha256};
 use tempfile::{NamedTempFile, TempPath};
+
+use attributes::{check_replaceable, make_folder, take_over};
+use backups::Kind;
 
 /// Timeout for another edit in the same folder.
 const LOCK_LIMIT: Duration = Duration::from_secs(10);
@@ -17,16 +22,9 @@ const LOCK_PAUSE: Duration = Duration::from_millis(25);
 const EXCHANGES: usize = 100;
 /// Start of the names of temporary files.
 const TEMPORARY: &str = ".forgefs-new-";
-/// End of the names of backups.
-const BACKUP: &str = ".forgefs-backup";
-/// Most backups of one file and one second.
-const BACKUPS: usize = 100;
-/// Attribute with the access control list of a file.
-#[cfg(target_os = "linux")]
-const ACL: &str = "system.posix_acl_access";
-/// Most bytes of an extended attribute, and of the list of their names: the limit of Linux.
-#[cfg(target_os = "linux")]
-const ATTRIBUTE: usize = 1 << 16;
+
+/// Exchanges the files at two paths in one step.
+type Exchange<'a> = &'a dyn Fn(&Path, &Path) -> io::Result<()>;
 
 /// A file as it was read, to be replaced as a whole.
 #[derive(Debug)]
@@ -66,15 +64,16 @@ impl Edited {
     /// `ResourceBusy` when another program changed the file since it was read: read it again. Otherwise the reason why it
     /// cannot be replaced. The file and the backups are as before then.
     pub(crate) fn replace(&self, content: &[u8]) -> io::Result<Option<PathBuf>> {
-        self.write(content, false)
+        self.write(content, Kind::Edit, &exchange)
     }
 
-    /// Does the same as [`Self::replace`], but the new file is readable by its owner only, from its first byte.
+    /// Does the same as [`Self::replace`], but the new file is readable by its owner only, from its first byte, and
+    /// [`Self::forget_backups`] keeps the backup.
     ///
     /// # Errors
     /// As [`Self::replace`].
     pub(crate) fn replace_private(&self, content: &[u8]) -> io::Result<Option<PathBuf>> {
-        self.write(content, true)
+        self.write(content, Kind::Import, &exchange)
     }
 
     /// True if the file is still as it was read.
@@ -82,84 +81,28 @@ impl Edited {
         content(&self.path, self.max).is_ok_and(|now| now == self.before)
     }
 
-    fn write(&self, content: &[u8], is_private: bool) -> io::Result<Option<PathBuf>> {
+    fn write(&self, content: &[u8], kind: Kind, exchange: Exchange<'_>) -> io::Result<Option<PathBuf>> {
         let heir = make_folder(self.folder()).map_err(|error| self.unwritable(&error))?;
         let _lock = self.lock()?;
         let old = self.check()?;
-        let new = self.temporary(content, old.as_ref(), is_private)?;
+        let new = self.temporary(content, old.as_ref(), kind == Kind::Import)?;
         #[cfg(unix)]
         if let (None, Some((uid, gid))) = (&old, heir) {
             std::os::unix::fs::fchown(new.as_file(), Some(uid), Some(gid))?;
         }
         let backup = match &self.before {
-            Some(before) => Some(self.back_up(before, content, old.as_ref())?),
+            Some(before) => Some(self.back_up(before, content, old.as_ref(), kind)?),
             None => None,
         };
-        let put = self.put(new, content);
-        if let (Err(_), Some(backup)) = (&put, &backup) {
+        let put = self.put(new, content, exchange);
+        // The new content may be there in spite of an error.
+        let is_as_before = || self::content(&self.path, self.max).is_ok_and(|now| now.as_deref() != Some(content));
+        if let (Err(_), Some(backup)) = (&put, &backup)
+            && is_as_before()
+        {
             let _ = fs::remove_file(backup);
         }
         put.map(|()| backup)
-    }
-
-    /// Newest backup of the state before the present content was written; `None` when the file was changed since, or
-    /// did not exist before. A link, and a file of another owner, is no backup: a repository may bring one along.
-    ///
-    /// # Errors
-    /// When the folder cannot be read.
-    pub(crate) fn backup(&self) -> io::Result<Option<PathBuf>> {
-        let Some(content) = &self.before else { return Ok(None) };
-        let (start, end) = (format!("{}.", self.name()), format!("-{}", digest(content)));
-        let mut found = Vec::new();
-        for entry in fs::read_dir(self.folder())? {
-            let entry = entry?;
-            let name = entry.file_name();
-            let stem = name.to_str().and_then(|name| name.strip_prefix(&start)?.strip_suffix(BACKUP));
-            // `<time>-<digest>`, and a number after a second one in the same second.
-            if let Some((time, _)) = stem.and_then(|stem| stem.split_once(&end))
-                && let Some(stem) = stem
-                && self.is_own(&entry)
-            {
-                let number = stem.rsplit_once('.').and_then(|(_, number)| number.parse().ok()).unwrap_or(0_usize);
-                found.push((time.to_owned(), number, self.folder().join(&name)));
-            }
-        }
-        Ok(found.into_iter().max().map(|(_, _, path)| path))
-    }
-
-    /// True if anything in the folder is named like a backup of the file: it existed before an edit.
-    ///
-    /// # Errors
-    /// When the folder cannot be read.
-    pub(crate) fn has_backups(&self) -> io::Result<bool> {
-        Ok(self.backups()?.next().is_some())
-    }
-
-    /// Reads a backup, without following a link.
-    ///
-    /// # Errors
-    /// As [`super::read_regular`]; and for a link.
-    pub(crate) fn read_backup(&self, backup: &Path) -> io::Result<Vec<u8>> {
-        super::check_regular(&fs::symlink_metadata(backup)?)?;
-        let (mut file, metadata) = super::private::open_itself(backup)?;
-        super::read_bounded(&mut file, &metadata, self.max)
-    }
-
-    /// Removes every backup of the file but this one.
-    ///
-    /// # Errors
-    /// When the folder cannot be read.
-    pub(crate) fn forget_backups(&self, but: &Path) -> io::Result<()> {
-        self.backups()?.filter(|path| path != but).try_for_each(fs::remove_file)
-    }
-
-    /// Everything in the folder that is named like a backup of the file.
-    fn backups(&self) -> io::Result<impl Iterator<Item = PathBuf>> {
-        let start = format!("{}.", self.name());
-        let is_backup = move |entry: &fs::DirEntry| {
-            entry.file_name().to_str().is_some_and(|name| name.starts_with(&start) && name.ends_with(BACKUP))
-        };
-        Ok(fs::read_dir(self.folder())?.flatten().filter(is_backup).map(|entry| entry.path()))
     }
 
     /// Puts back the content of a backup as [`Self::read_backup`] read it, and removes the backup: nothing else is in it.
@@ -172,7 +115,7 @@ impl Edited {
         if self.read_backup(backup)? != content {
             return Err(changed());
         }
-        self.put(self.temporary(content, old.as_ref(), false)?, content)?;
+        self.put(self.temporary(content, old.as_ref(), false)?, content, &exchange)?;
         fs::remove_file(backup)
     }
 
@@ -194,34 +137,6 @@ impl Edited {
         }
         aside.close()?;
         sync(self.folder())
-    }
-
-    /// Keeps what another program wrote and what cannot be put back, under a name that no later edit removes.
-    fn keep_aside(&self, aside: TempPath, error: &io::Error) -> io::Error {
-        let content = super::read_regular(&aside, self.max).unwrap_or_default();
-        let kept = self.folder().join(format!("{}.{}-{}{BACKUP}", self.name(), now(), digest(&content)));
-        let kept = match aside.persist_noclobber(&kept) {
-            Ok(()) => kept,
-            Err(failed) => {
-                let path = failed.path.to_path_buf();
-                failed.path.keep().unwrap_or(path)
-            }
-        };
-        let what = format!(
-            "another program changed it in the meantime, and that cannot be put back: {error}; it is in {}: move it back",
-            kept.display()
-        );
-        io::Error::other(what)
-    }
-
-    /// True if an entry of the folder is a regular file of the file's owner.
-    fn is_own(&self, entry: &fs::DirEntry) -> bool {
-        let (Ok(found), Ok(file)) = (entry.metadata(), fs::metadata(&self.path)) else { return false };
-        #[cfg(unix)]
-        let is_same = std::os::unix::fs::MetadataExt::uid(&found) == std::os::unix::fs::MetadataExt::uid(&file);
-        #[cfg(not(unix))]
-        let is_same = file.is_file();
-        found.is_file() && is_same
     }
 
     /// Locks the folder, and removes temporary files of edits that were killed.
@@ -278,7 +193,7 @@ impl Edited {
     }
 
     /// Puts the new file, with this content, in the place of the old one, unless another program changed that.
-    fn put(&self, new: NamedTempFile, content: &[u8]) -> io::Result<()> {
+    fn put(&self, new: NamedTempFile, content: &[u8], exchange: Exchange<'_>) -> io::Result<()> {
         let Some(before) = &self.before else {
             new.persist_noclobber(&self.path).map_err(|error| match error.error.kind() {
                 ErrorKind::AlreadyExists => changed(),
@@ -289,46 +204,41 @@ impl Edited {
         if !self.is_before(&self.path) {
             return Err(changed());
         }
-        // Exchanged, so that a change of the last moment is seen, and put back.
-        let (mut expected, mut placed) = (Some(before.clone()), Some(content.to_vec()));
+        self.exchange(new.into_temp_path(), before, content, exchange)
+    }
+
+    /// Exchanges the new file with the old one, so that a change of the last moment is seen, and puts that back.
+    fn exchange(&self, new: TempPath, before: &[u8], content: &[u8], exchange: Exchange<'_>) -> io::Result<()> {
+        let (mut expected, mut placed) = (Some(before.to_vec()), Some(content.to_vec()));
         for turn in 0..EXCHANGES {
-            match exchange(new.path(), &self.path) {
+            match exchange(&new, &self.path) {
                 Ok(()) => {}
+                // `new` is now what another program wrote.
+                Err(error) if turn > 0 => return Err(self.keep_aside(new, &error)),
                 Err(error) if error.kind() == ErrorKind::NotFound => return Err(changed()),
                 // Not every file system exchanges files.
-                Err(_) if turn == 0 => {
+                Err(_) => {
                     new.persist(&self.path).map_err(|error| error.error)?;
                     return sync(self.folder());
                 }
-                Err(error) => return Err(error),
             }
-            let displaced = super::read_regular(new.path(), self.max).ok();
+            let displaced = super::read_regular(&new, self.max).ok();
             if displaced == expected {
-                new.close()?;
+                if displaced.is_none() {
+                    let unknown = io::Error::other("it cannot be read, so it cannot be compared");
+                    return Err(self.keep_aside(new, &unknown));
+                }
+                drop(new);
                 sync(self.folder())?;
                 return if turn == 0 { Ok(()) } else { Err(changed()) };
             }
             expected = std::mem::replace(&mut placed, displaced);
         }
-        Err(changed())
-    }
-
-    /// Writes the backup, named after the time and the content that comes instead.
-    fn back_up(&self, before: &[u8], after: &[u8], old: Option<&Metadata>) -> io::Result<PathBuf> {
-        let stem = format!("{}.{}-{}", self.name(), now(), digest(after));
-        let new = self.temporary(before, old, false)?;
-        let mut new = new.into_temp_path();
-        for number in 0..BACKUPS {
-            let number = if number == 0 { String::new() } else { format!(".{number}") };
-            let path = self.folder().join(format!("{stem}{number}{BACKUP}"));
-            match new.persist_noclobber(&path) {
-                Ok(()) => return sync(self.folder()).map(|()| path),
-                Err(error) if error.error.kind() == ErrorKind::AlreadyExists => new = error.path,
-                Err(error) => return Err(error.error),
-            }
+        if placed.is_some_and(|placed| placed == content) {
+            return Err(changed());
         }
-        let what = format!("it has {BACKUPS} backups of this second; remove some");
-        Err(io::Error::new(ErrorKind::AlreadyExists, what))
+        let endless = io::Error::other(format!("it was changed again during each of {EXCHANGES} attempts"));
+        Err(self.keep_aside(new, &endless))
     }
 
     /// Explains why nothing can be written beside the file.
@@ -368,16 +278,6 @@ fn changed() -> io::Error {
     io::Error::new(ErrorKind::ResourceBusy, "another program changed it in the meantime; try again")
 }
 
-/// The time, for names of backups.
-fn now() -> String {
-    humantime::format_rfc3339_seconds(SystemTime::now()).to_string().replace(['-', ':'], "")
-}
-
-/// Digest of a content, for names of backups.
-fn digest(content: &[u8]) -> String {
-    Sha256::digest(content).iter().take(6).map(|byte| format!("{byte:02x}")).collect()
-}
-
 /// Locks a folder against other edits, until dropped. `None` where folders cannot be locked, as on NFS: the content is
 /// compared in any case.
 fn lock(folder: &Path) -> io::Result<Option<File>> {
@@ -413,96 +313,6 @@ fn exchange(one: &Path, other: &Path) -> io::Result<()> {
 #[cfg(not(all(target_os = "linux", target_env = "gnu")))]
 fn exchange(_: &Path, _: &Path) -> io::Result<()> {
     Err(ErrorKind::Unsupported.into())
-}
-
-/// Refuses a file that its owner made read-only, another user's, and one with several names, of which a replacement
-/// would change one only.
-fn check_replaceable(metadata: &Metadata) -> io::Result<()> {
-    let denied = |what: String| Err(io::Error::new(ErrorKind::PermissionDenied, what));
-    #[cfg(unix)]
-    {
-        use std::os::unix::fs::MetadataExt as _;
-        let (user, mode) = (nix::unistd::geteuid(), metadata.mode() & 0o7777);
-        if mode & 0o200 == 0 {
-            return denied(format!("it is read-only (mode {mode:04o}); `chmod u+w` it to have it edited"));
-        }
-        if metadata.uid() != user.as_raw() && !user.is_root() {
-            return denied(format!("it belongs to another user (uid {}, this is uid {user})", metadata.uid()));
-        }
-        if metadata.nlink() > 1 {
-            return denied(format!("it has {} names (hard links), and only one would be edited", metadata.nlink()));
-        }
-        Ok(())
-    }
-    #[cfg(not(unix))]
-    match metadata.permissions().readonly() {
-        true => denied("it is read-only".to_owned()),
-        false => Ok(()),
-    }
-}
-
-/// Creates a folder and missing parents, private to their owner. For root in the folder of another user, that user owns
-/// them, and is returned: root's own files could not be read by the programs of that user.
-fn make_folder(folder: &Path) -> io::Result<Option<(u32, u32)>> {
-    #[cfg(unix)]
-    if nix::unistd::geteuid().is_root() {
-        use std::os::unix::fs::{MetadataExt as _, lchown};
-        let missing: Vec<&Path> = folder.ancestors().take_while(|folder| !folder.exists()).collect();
-        let nearest = folder.ancestors().nth(missing.len()).map(fs::metadata).transpose()?;
-        let heir = nearest.map(|nearest| (nearest.uid(), nearest.gid())).filter(|(uid, _)| *uid != 0);
-        super::make_private_folder(folder)?;
-        if let Some((uid, gid)) = heir {
-            missing.iter().try_for_each(|made| lchown(made, Some(uid), Some(gid)))?;
-        }
-        return Ok(heir);
-    }
-    super::make_private_folder(folder).map(|()| None)
-}
-
-/// Gives a new file the owner of the old one at `path`, and its mode and attributes unless it is to be private, as it was
-/// made.
-fn take_over(new: &File, old: &Metadata, path: &Path, is_private: bool) -> io::Result<()> {
-    #[cfg(unix)]
-    {
-        use std::os::unix::fs::{MetadataExt as _, fchown};
-        let now = new.metadata()?;
-        if (now.uid(), now.gid()) != (old.uid(), old.gid()) {
-            fchown(new, Some(old.uid()), Some(old.gid()))?;
-        }
-    }
-    let _ = path;
-    if is_private {
-        return Ok(());
-    }
-    // Before the mode, which is the mask of an access control list: the group must not get the rights of all.
-    #[cfg(target_os = "linux")]
-    copy_attributes(new, path)?;
-    // After the owner: a change of owner resets bits of the mode.
-    new.set_permissions(old.permissions())
-}
-
-/// Copies the access control list and the attributes of users. A list that the folder gave to the new file goes.
-#[cfg(target_os = "linux")]
-fn copy_attributes(new: &File, path: &Path) -> io::Result<()> {
-    use rustix::fs::{XattrFlags, fremovexattr, fsetxattr, getxattr, listxattr};
-    use rustix::io::Errno;
-    let mut buffer = vec![0; ATTRIBUTE];
-    let length = match listxattr(path, &mut buffer[..]) {
-        Err(Errno::NOTSUP) => return Ok(()),
-        length => length?,
-    };
-    let names: Vec<Vec<u8>> = buffer[..length].split(|byte| *byte == 0).map(<[u8]>::to_vec).collect();
-    for name in names.iter().filter(|name| **name == ACL.as_bytes() || name.starts_with(b"user.")) {
-        let length = getxattr(path, &name[..], &mut buffer[..])?;
-        fsetxattr(new, &name[..], &buffer[..length], XattrFlags::empty())?;
-    }
-    if names.iter().any(|name| *name == ACL.as_bytes()) {
-        return Ok(());
-    }
-    match fremovexattr(new, ACL) {
-        Err(Errno::NODATA | Errno::NOTSUP) => Ok(()),
-        result => Ok(result?),
-    }
 }
 
 #[cfg(test)]

@@ -18,6 +18,7 @@ mod connect;
 mod container;
 mod docs;
 mod edge;
+mod edits;
 mod endpoint;
 mod errors;
 mod examples;

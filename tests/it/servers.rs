@@ -232,6 +232,39 @@ fn a_file_that_cannot_be_edited_safely_stays_as_it_is() {
     on_file(&fence, &["ls"]).success();
 }
 
+#[test]
+fn a_switch_that_is_neither_true_nor_false_is_replaced_and_the_user_is_told() {
+    for (word, value) in [("enable", "true"), ("disable", "false")] {
+        let fence = Fence::new();
+        let with = |value: &str| format!("[servers.old]\nenabled = {value} # why\ncommand = \"x\"\n");
+        fence.write("forge.toml", &with("\"${ON}\""));
+        let output = on_file(&fence, &[word, "old"]).success();
+        let said = format!("wrote `enabled = {value}` over a value that is not true or false");
+        assert!(output.stderr.contains(&said), "{}", output.stderr);
+        assert_eq!(text(&fence), with(value));
+        on_file(&fence, &["list"]).success();
+    }
+}
+
+#[test]
+fn a_server_in_several_neighbouring_members_is_removed_as_a_whole() {
+    for (before, after) in [
+        (
+            "servers = { old.command = \"x\", old.args = [], new = { command = \"y\" } }",
+            "{ new = { command = \"y\" } }",
+        ),
+        (
+            "servers = { new = { command = \"y\" }, old.command = \"x\", old.args = [] }",
+            "{ new = { command = \"y\" } }",
+        ),
+    ] {
+        let fence = Fence::new();
+        fence.write("forge.toml", before);
+        on_file(&fence, &["remove", "old"]).success();
+        assert_eq!(text(&fence), format!("servers = {after}"));
+    }
+}
+
 #[cfg(unix)]
 #[test]
 fn links_modes_and_read_only_files_are_kept() {

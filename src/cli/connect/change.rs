@@ -14,7 +14,6 @@ pub(super) struct Plan {
     file: Edited,
     after: After,
     difference: String,
-    has_others: bool,
 }
 
 /// State of the file after the edit.
@@ -63,8 +62,8 @@ impl Plan {
             Some(_) => Document::parse(client, &document.without(&names)?)?.with(entry)?,
             None => document::new(client, entry)?,
         };
-        let (difference, has_others) = (document.difference(&text, file.path()), document.has_others());
-        Ok(Some(Self { after: After::Content(layout.render(&text)), difference, has_others, file }))
+        let difference = document.difference(&text, file.path());
+        Ok(Some(Self { after: After::Content(layout.render(&text)), difference, file }))
     }
 
     /// Plans to take ForgeFS out; `None` when it is not there.
@@ -76,7 +75,6 @@ impl Plan {
         let layout = layout(&file)?;
         let document = Document::parse(client, layout.plain())?;
         let Some(entry) = document.entry() else { return Ok(None) };
-        let has_others = document.has_others();
         if let Some(backup) = file.backup().map_err(|error| error.to_string())? {
             let wrong = |problem: String| {
                 format!("its backup {} is not one of this file: {problem}; check it, and remove it", backup.display())
@@ -85,7 +83,7 @@ impl Plan {
             let before = Layout::of(&content).map_err(|error| wrong(error.to_string()))?;
             Document::parse(client, before.plain()).map_err(wrong)?;
             let difference = document.difference(before.plain(), file.path());
-            return Ok(Some(Self { after: After::Backup(backup, content), difference, has_others, file }));
+            return Ok(Some(Self { after: After::Backup(backup, content), difference, file }));
         }
         // A file with a backup existed before.
         let is_made = !file.has_backups().map_err(|error| error.to_string())?;
@@ -99,17 +97,12 @@ impl Plan {
             }
         };
         let difference = document.difference(&text, file.path());
-        Ok(Some(Self { after, difference, has_others, file }))
+        Ok(Some(Self { after, difference, file }))
     }
 
     /// True if the file is still as it was when this was planned.
     pub(super) fn is_current(&self) -> bool {
         self.file.is_current()
-    }
-
-    /// True if the client has servers besides ForgeFS.
-    pub(super) fn has_others(&self) -> bool {
-        self.has_others
     }
 
     /// The file itself: links are resolved.
@@ -152,6 +145,11 @@ pub(super) fn servers(client: &Client, located: &Located) -> Result<Map<String, 
     let file = read(located)?;
     let layout = layout(&file)?;
     Ok(Document::parse(client, layout.plain())?.servers().cloned().unwrap_or_default())
+}
+
+/// True if the client has servers besides ForgeFS.
+pub(super) fn has_others(client: &Client, located: &Located) -> bool {
+    servers(client, located).is_ok_and(|servers| servers.keys().any(|name| name != NAME))
 }
 
 fn read(located: &Located) -> Result<Edited, String> {

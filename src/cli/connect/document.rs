@@ -49,11 +49,6 @@ impl<'a> Document<'a> {
         self.servers()?.get(NAME)
     }
 
-    /// True if there are servers besides ForgeFS.
-    pub(super) fn has_others(&self) -> bool {
-        self.servers().is_some_and(|servers| servers.keys().any(|name| name != NAME))
-    }
-
     /// True if ForgeFS is there with every value of `entry`.
     pub(super) fn has(&self, entry: &Value) -> bool {
         let Some(wanted) = entry.as_object() else { return false };

@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
+use super::loss::Loss;
+
 /// A server in terms of `forge.toml`. Texts are in its syntax, references included.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Entry {
@@ -29,6 +31,10 @@ pub(super) struct Entry {
     pub(super) variables: BTreeMap<String, String>,
     /// Required variables that are not set.
     pub(super) unset: Vec<String>,
+    /// What it has not of the server: it may not work as it did.
+    pub(super) lost: Vec<Loss>,
+    /// Position of its file among those that are read.
+    pub(super) file: usize,
     /// Position among all servers found.
     pub(super) position: usize,
     /// True if another server has its name: the user should check it first.
@@ -117,6 +123,13 @@ impl Entry {
                 None => self.tools.push((kind, tools.clone())),
             }
         }
+    }
+
+    /// True if another entry is on and off, allows tools and waits in the same way.
+    pub(super) fn has_rules_of(&self, other: &Self) -> bool {
+        let rules =
+            |entry: &Self| (entry.disabled, entry.tools.clone(), entry.timeout.clone(), entry.connect_timeout.clone());
+        rules(self) == rules(other)
     }
 
     /// True if a configuration table is of the same server.

@@ -35,8 +35,8 @@ pub(super) struct Sources<'a> {
 pub(super) struct Imported {
     /// The entries as TOML, with comments.
     pub(super) text: String,
-    /// Remarks for the user, one per line.
-    pub(super) report: Vec<String>,
+    /// Remarks for the user, those on a file and its servers together.
+    pub(super) report: Vec<Remark>,
     /// Number of entries, commented ones included.
     pub(super) count: usize,
     /// Number of copied credentials.
@@ -49,6 +49,28 @@ pub(super) struct Imported {
     pub(super) written: Vec<String>,
     /// Number of unreadable files.
     pub(super) broken: usize,
+}
+
+/// A line for the user.
+pub(super) struct Remark {
+    /// Position of the file among those that are read.
+    file: usize,
+    /// Position of the server among all that were found; `None` for the file.
+    server: Option<usize>,
+    /// The line.
+    pub(super) text: String,
+}
+
+impl Imported {
+    /// Adds a line on a file.
+    fn say_of_file(&mut self, file: usize, text: String) {
+        self.report.push(Remark { file, server: None, text });
+    }
+
+    /// Adds a line on a server.
+    fn say(&mut self, file: usize, server: usize, text: &str) {
+        self.report.push(Remark { file, server: Some(server), text: format!("  {text}") });
+    }
 }
 
 /// Reads all sources and builds the entries.
@@ -67,8 +89,9 @@ pub(super) fn import(sources: Sources<'_>) -> Imported {
     }
     if entries.is_empty() && imported.broken == 0 {
         let looked: Vec<String> = places.iter().map(|place| show(&place.path, home.as_deref())).collect();
-        imported.report.push(format!("no servers found; looked at {}", looked.join(", ")));
+        imported.say_of_file(places.len(), format!("no servers found; looked at {}", looked.join(", ")));
     }
+    imported.report.sort_by_key(|remark| (remark.file, remark.server));
     imported
 }
 
@@ -76,24 +99,25 @@ pub(super) fn import(sources: Sources<'_>) -> Imported {
 fn gather(places: &[Place], sources: &Sources<'_>, home: Option<&Path>, imported: &mut Imported) -> Vec<Found> {
     let mut found = Vec::new();
     let mut switched_off = Vec::new();
-    for place in places {
+    for (index, place) in places.iter().enumerate() {
         // A file given by name must exist; a searched one need not.
         if sources.files.is_empty() && !place.path.exists() {
             continue;
         }
         let file = show(&place.path, home);
         match read(place, sources.cwd) {
-            Ok(contents) => {
+            Ok(mut contents) => {
+                contents.servers.iter_mut().for_each(|found| found.file = index);
                 let names: Vec<&str> = contents.servers.iter().map(|found| found.name.as_str()).collect();
                 let names = if names.is_empty() { "no servers".to_owned() } else { names.join(", ") };
-                imported.report.push(format!("{}, {file}: {names}", place.host.name()));
-                imported.report.extend(contents.notes.iter().map(|note| format!("  {file}: {note}")));
+                imported.say_of_file(index, format!("{}, {file}: {names}", place.host.name()));
+                contents.notes.iter().for_each(|note| imported.say_of_file(index, format!("  {file}: {note}")));
                 switched_off.extend(contents.switched_off);
                 found.extend(contents.servers);
             }
             Err(error) => {
                 imported.broken += 1;
-                imported.report.push(format!("not read: {file}: {error}"));
+                imported.say_of_file(index, format!("not read: {file}: {error}"));
             }
         }
     }
@@ -126,16 +150,27 @@ fn entries(found: &[Found], sources: &Sources<'_>, home: Option<&Path>, imported
         let mut entry = match translate::entry(found, credentials, base) {
             Ok(entry) => entry,
             Err(reason) => {
-                imported.report.push(format!("  {}: left out, {reason}", found.name));
+                imported.say(found.file, position, &format!("{}: left out, {reason}", found.name));
                 continue;
             }
         };
-        (entry.is_shared, entry.position) = (found.place.is_shared, position);
-        if let Some(report) = existing(&entry, found, sources, imported) {
-            imported.report.push(format!("  {}: {report}", found.name));
+        (entry.is_shared, entry.file, entry.position) = (found.place.is_shared, found.file, position);
+        if sources.is_move && !entry.lost.is_empty() {
+            for loss in &entry.lost {
+                let text = format!("{}: stays where it is: {}", found.name, loss.stays());
+                imported.say(found.file, position, &text);
+            }
             continue;
         }
-        let same = |other: &&mut Entry| other.transport == entry.transport && other.auth == entry.auth;
+        if let Some(report) = existing(&entry, found, sources, imported) {
+            imported.say(found.file, position, &format!("{}: {report}", found.name));
+            continue;
+        }
+        let same = |other: &&mut Entry| {
+            let is_same = other.transport == entry.transport && other.auth == entry.auth;
+            // Two servers of one client that allow different tools are two behind the gateway too.
+            is_same && (!sources.is_move || other.has_rules_of(&entry))
+        };
         if let Some(known) = entries.iter_mut().find(same) {
             known.join(&entry);
             known.called.push(found.name.clone());
@@ -145,6 +180,7 @@ fn entries(found: &[Found], sources: &Sources<'_>, home: Option<&Path>, imported
                 false => known.origins.insert(0, origin),
             }
             known.position = known.position.min(position);
+            known.file = known.file.min(found.file);
             continue;
         }
         let is_taken = taken.contains(&found.name.to_lowercase());
@@ -157,7 +193,7 @@ fn entries(found: &[Found], sources: &Sources<'_>, home: Option<&Path>, imported
         }
         if entry.name != found.name {
             entry.notes.insert(0, format!("Called `{}` there.", found.name));
-            imported.report.push(format!("  {} is called {} here", found.name, entry.name));
+            imported.say(found.file, position, &format!("{} is called {} here", found.name, entry.name));
         }
         entry.origins.push(origin);
         entry.called.push(found.name.clone());
@@ -216,7 +252,7 @@ fn write(entry: &Entry, sources: &Sources<'_>, imported: &mut Imported) {
     }
     imported.written.extend(reason.is_none().then(|| entry.name.clone()));
     let name = &entry.name;
-    let mut say = |text: String| imported.report.push(format!("  {name}: {text}"));
+    let mut say = |text: String| imported.say(entry.file, entry.position, &format!("{name}: {text}"));
     match &reason {
         Some(reason) => say(format!("written as a comment, {reason}")),
         None => {

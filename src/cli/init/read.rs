@@ -26,6 +26,8 @@ pub(super) struct Found {
     pub(super) inputs: Vec<Input>,
     /// True if it is disabled elsewhere than in its own fields.
     pub(super) disabled: bool,
+    /// Position of its file among those that are read.
+    pub(super) file: usize,
 }
 
 /// Contents of one file.
@@ -100,6 +102,7 @@ fn collect(place: &Place, servers: Option<&Value>, inputs: &[Input], contents: &
                 fields: fields.clone(),
                 inputs: inputs.to_vec(),
                 disabled: false,
+                file: 0,
             }),
             None => contents.notes.push(format!("{name}: not an object, left out")),
         }

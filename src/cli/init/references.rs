@@ -59,6 +59,10 @@ pub(super) struct Text {
     pub(super) needs: Vec<String>,
     /// Notes for the user.
     pub(super) notes: Vec<String>,
+    /// References that stay as text, without their braces.
+    pub(super) unknown: Vec<String>,
+    /// Variables with a default, in place of answers that the user gave the editor.
+    pub(super) answers: Vec<String>,
 }
 
 /// Translates one value.
@@ -128,7 +132,10 @@ fn input(id: &str, scope: &Scope<'_>, out: &mut Text) {
         .and_then(|input| input.default.as_deref())
         .filter(|default| !default.contains(['}', '$']) && !scope.is_hidden(id, default))
     {
-        Some(default) => out.text.push_str(&format!("${{{name}:-{default}}}")),
+        Some(default) => {
+            out.text.push_str(&format!("${{{name}:-{default}}}"));
+            out.answers.push(name.clone());
+        }
         None => need(&name, out),
     }
     let asked = known.and_then(|input| input.description.as_deref());
@@ -156,7 +163,7 @@ fn folder(inner: &str, scope: &Scope<'_>, out: &mut Text) {
 
 fn literal(inner: &str, out: &mut Text) {
     out.text.push_str(&format!("$${{{inner}}}"));
-    out.notes.push(format!("`${{{inner}}}` is not known here and stays as text"));
+    out.unknown.push(inner.to_owned());
 }
 
 /// Makes a name for an environment variable from any text.
@@ -218,8 +225,21 @@ mod tests {
     #[test]
     fn a_host_that_replaces_nothing_means_its_text_literally() {
         let scope = Scope { expands: false, project: None, inputs: &[], hides: false };
-        let text = translate("${TOKEN}", &scope);
-        assert_eq!((text.text.as_str(), text.needs.len()), ("$${TOKEN}", 0));
+        let text = translate("${TOKEN} ${file:/x}", &scope);
+        assert_eq!((text.text.as_str(), text.needs.len()), ("$${TOKEN} $${file:/x}", 0));
+        assert!(text.unknown.is_empty(), "its own text is no loss");
+    }
+
+    #[test]
+    fn what_is_not_known_here_is_told_apart_from_text() {
+        for (value, unknown) in [
+            ("${command:pick} ${file:/x} ${a b}", &["command:pick", "file:/x", "a b"][..]),
+            ("$${TOKEN}", &["TOKEN"]),
+            ("${TOKEN} ${env:B} ${userHome} ${C:-d} ${unclosed", &[]),
+        ] {
+            assert_eq!(run(value).unknown, unknown, "{value}");
+        }
+        assert_eq!(run("${input:host} ${input:api-key}").answers, ["HOST"]);
     }
 
     #[test]

@@ -9,6 +9,7 @@ use serde_json::{Map, Value};
 
 use super::credentials::{self, Credentials};
 use super::entry::{Entry, Transport, array, string};
+use super::loss::Loss;
 use super::read::Found;
 use super::references::Scope;
 use crate::cli::clients::Host;
@@ -65,7 +66,14 @@ impl Translator<'_> {
             (kind, ..) => return Err(format!("its transport `{kind}` is not one that ForgeFS speaks")),
         };
         self.switches()?;
-        for (theirs, ours) in [("enabled_tools", "allow"), ("disabled_tools", "deny"), ("disabledTools", "deny")] {
+        let lists = [
+            ("enabled_tools", "allow"),
+            ("includeTools", "allow"),
+            ("disabled_tools", "deny"),
+            ("disabledTools", "deny"),
+            ("excludeTools", "deny"),
+        ];
+        for (theirs, ours) in lists {
             let tools = self.list(theirs)?;
             let tools: Vec<_> = tools.iter().map(|tool| self.plain(theirs, tool)).collect();
             if !tools.is_empty() {
@@ -78,10 +86,10 @@ impl Translator<'_> {
             self.entry.description = Some(self.plain("description", &description));
         }
         for (name, _) in std::mem::take(&mut self.fields) {
-            self.entry.notes.push(match name.as_str() {
-                "envFile" => "`envFile` is not imported: export what that file sets, or list it as env".to_owned(),
-                _ => format!("`{name}` is not imported"),
-            });
+            match Loss::of_key(&name) {
+                Some(loss) => self.lose(loss),
+                None => self.entry.notes.push(format!("`{name}` is not imported")),
+            }
         }
         Ok(())
     }
@@ -107,10 +115,11 @@ impl Translator<'_> {
         if self.found.place.host == Host::Gemini {
             match fields.remove("httpUrl") {
                 Some(url) => drop(fields.insert("url".to_owned(), url)),
-                // There `url` is for SSE alone.
+                // There `url` is for SSE alone, and `$NAME` refers to a variable too.
                 None if fields.contains_key("url") => drop(fields.insert("type".to_owned(), "sse".into())),
                 None => {}
             }
+            fields.values_mut().for_each(with_braces);
         }
         Ok(())
     }
@@ -148,9 +157,7 @@ impl Translator<'_> {
         for name in self.names("env_vars")? {
             match self.credentials.env(&name) {
                 Some(_) => env.push((name.clone(), format!("${{{name}}}"))),
-                None => {
-                    self.entry.notes.push(format!("it passes {name} on, which is not set; add it to `env` if needed"))
-                }
+                None => self.lose(Loss::Passed(name)),
             }
         }
         Ok(Transport::Stdio { command, args: written, env, cwd })
@@ -191,10 +198,13 @@ impl Translator<'_> {
             // The range of forge.toml; a host's larger value means "long".
             Some(format!("{}ms", value.clamp(10.0, 3_600_000.0).round()))
         };
-        let start = time("startup_timeout_sec", 1000.0).or_else(|| time("startup_timeout_ms", 1.0));
+        let mut start = time("startup_timeout_sec", 1000.0).or_else(|| time("startup_timeout_ms", 1.0));
+        if self.found.place.host == Host::OpenCode {
+            start = start.or_else(|| time("timeout", 1.0));
+        }
         let call = time("tool_timeout_sec", 1000.0);
         let call = match self.found.place.host {
-            Host::ClaudeCode => call.or_else(|| time("timeout", 1.0)),
+            Host::ClaudeCode | Host::Gemini => call.or_else(|| time("timeout", 1.0)),
             _ => call,
         };
         (self.entry.connect_timeout, self.entry.timeout) = (start, call);
@@ -235,7 +245,7 @@ impl Translator<'_> {
                     let scopes: Vec<_> = scopes.iter().filter_map(Value::as_str).map(str::to_owned).collect();
                     self.entry.auth.push(("scopes", array(&scopes)));
                 }
-                _ => self.entry.notes.push(format!("`{name}` of its login is not imported")),
+                _ => self.lose(Loss::Login(name)),
             }
         }
         Ok(())
@@ -313,6 +323,26 @@ impl Translator<'_> {
             }
         }
         Ok(values)
+    }
+}
+
+/// Writes `$NAME` in the texts of a value as `${NAME}`.
+fn with_braces(value: &mut Value) {
+    match value {
+        Value::String(text) => {
+            let (mut out, mut rest) = (String::new(), text.as_str());
+            while let Some((before, after)) = rest.split_once('$') {
+                let length = after.bytes().take_while(|byte| byte.is_ascii_alphanumeric() || *byte == b'_').count();
+                let is_name = after.starts_with(|first: char| first.is_ascii_alphabetic() || first == '_');
+                let (name, behind) = after.split_at(if is_name { length } else { 0 });
+                out.push_str(&if is_name { format!("{before}${{{name}}}") } else { format!("{before}$") });
+                rest = behind;
+            }
+            *text = out + rest;
+        }
+        Value::Array(items) => items.iter_mut().for_each(with_braces),
+        Value::Object(fields) => fields.values_mut().for_each(with_braces),
+        Value::Null | Value::Bool(_) | Value::Number(_) => {}
     }
 }
 

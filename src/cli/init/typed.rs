@@ -61,7 +61,7 @@ impl Typed {
         let place =
             Place { host: Host::Unknown, path: PathBuf::new(), project: Some(around.cwd.into()), is_shared: false };
         let fields = fields(words, around)?;
-        let found = Found { place, name: words.name.to_owned(), fields, inputs: Vec::new(), disabled: false };
+        let found = Found { place, name: words.name.to_owned(), fields, inputs: Vec::new(), disabled: false, file: 0 };
         let base = around.target.parent().unwrap_or(around.cwd);
         let nothing = Known::default();
         let mut credentials = Credentials { env: around.env, leave_out: !around.in_clear, known: &nothing };

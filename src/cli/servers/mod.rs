@@ -5,6 +5,7 @@ mod list;
 mod target;
 mod tried;
 
+use std::cell::Cell;
 use std::process::ExitCode;
 
 use clap::Args;
@@ -27,7 +28,7 @@ pub(super) struct NameArgs {
 
 pub(super) fn remove(global: &Global, args: &NameArgs, ui: Ui) -> Result<ExitCode, Failure> {
     let (name, target) = (&args.name, Target::existing(global)?);
-    let backup = target.edit(|edit| edit.without(name).map(Some))?;
+    let backup = target.edit(|edit| edit.without(&[name]).map(Some))?;
     if args.format.json {
         shapes::print(shapes::edit(&target.shown(), name, None, true, backup.as_deref()), ui);
         return Ok(ExitCode::SUCCESS);
@@ -39,10 +40,11 @@ pub(super) fn remove(global: &Global, args: &NameArgs, ui: Ui) -> Result<ExitCod
 
 pub(super) fn switch(global: &Global, args: &NameArgs, on: bool, ui: Ui) -> Result<ExitCode, Failure> {
     let (name, target) = (&args.name, Target::existing(global)?);
-    let is_edited = std::cell::Cell::new(false);
+    let (is_edited, was) = (Cell::new(false), Cell::new(None));
     let backup = target.edit(|edit| {
         let text = edit.switched(name, on)?;
         is_edited.set(text.is_some());
+        was.set(edit.is_on(name));
         Ok(text)
     })?;
     if args.format.json {
@@ -50,9 +52,12 @@ pub(super) fn switch(global: &Global, args: &NameArgs, on: bool, ui: Ui) -> Resu
         return Ok(ExitCode::SUCCESS);
     }
     let (word, file) = (if on { "enabled" } else { "disabled" }, target.shown());
-    match is_edited.get() {
-        true => ui.note(&format!("{word} {name} in {file}")),
-        false => ui.note(&format!("{name} is {word} in {file} already; nothing was changed")),
+    match (is_edited.get(), was.get()) {
+        (true, Some(_)) => ui.note(&format!("{word} {name} in {file}")),
+        (true, None) => {
+            ui.note(&format!("{word} {name} in {file}: wrote `enabled = {on}` over a value that is not true or false"));
+        }
+        (false, _) => ui.note(&format!("{name} is {word} in {file} already; nothing was changed")),
     }
     target::tell_backup(backup.as_deref(), ui);
     if on && is_edited.get() {

@@ -1,8 +1,6 @@
 //! Edits of `[clients]`.
 
-use toml_edit::{DocumentMut, Item, Table, value};
-
-use super::Edit;
+use super::{Edit, NewServer};
 use crate::config::error::ConfigError;
 use crate::error::{did_you_mean, nearest};
 
@@ -19,19 +17,13 @@ impl Edit<'_> {
             let error = self.client_fault(name, format!("there is a client `{taken}` already"));
             return Err(error.with_hint(format!("`forgefs clients remove {taken}` first: its token ends with it")));
         }
-        let mut document = self.document(name)?;
-        let clients = document.entry(CLIENTS).or_insert_with(|| {
-            let mut clients = Table::new();
-            clients.set_implicit(true);
-            Item::Table(clients)
-        });
-        let Some(clients) = clients.as_table_like_mut() else {
-            return Err(self.client_fault(name, "`clients` is not a table".to_owned()));
-        };
-        let mut client = Table::new();
-        client.insert("token_sha256", value(token_sha256));
-        clients.insert(name, Item::Table(client));
-        Ok(format!("{}{document}", self.mark))
+        let is_bare = name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte));
+        // A JSON string is one of TOML.
+        let key = if is_bare { name.to_owned() } else { serde_json::Value::from(name).to_string() };
+        let pairs = [format!("token_sha256 = \"{token_sha256}\"")];
+        let entry = NewServer { name, key: &key, comments: &[], pairs: &pairs, group: None };
+        let text = Edit::of_table(self.file, self.text, CLIENTS)?.added(&entry)?;
+        Ok(format!("{}{text}", self.mark))
     }
 
     /// The text without a client.
@@ -44,11 +36,8 @@ impl Edit<'_> {
             let hint = did_you_mean(&nearest(name, self.clients().map(String::as_str)));
             return Err(error.with_hint(hint.unwrap_or_else(|| "`forgefs clients list` shows those there are".into())));
         }
-        let mut document = self.document(name)?;
-        if let Some(clients) = document.get_mut(CLIENTS).and_then(Item::as_table_like_mut) {
-            clients.remove(name);
-        }
-        Ok(format!("{}{document}", self.mark))
+        let text = Edit::of_table(self.file, self.text, CLIENTS)?.without(&[name])?;
+        Ok(format!("{}{text}", self.mark))
     }
 
     /// Names of the clients.
@@ -58,10 +47,6 @@ impl Edit<'_> {
 
     fn client_fault(&self, name: &str, message: String) -> ConfigError {
         super::fault(self.file, &format!("{CLIENTS}.{name}"), message)
-    }
-
-    fn document(&self, name: &str) -> Result<DocumentMut, ConfigError> {
-        self.text.parse().map_err(|error: toml_edit::TomlError| self.client_fault(name, error.message().to_owned()))
     }
 }
 

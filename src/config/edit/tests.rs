@@ -40,7 +40,7 @@ fn what_is_added_and_removed_again_leaves_the_bytes_as_they_were() {
     for text in FORMS {
         let added = edit(text).with(&entry("new.one", "\"new.one\"", &pairs())).expect("added");
         assert!(added.contains("\"new.one\""), "{added}");
-        let removed = edit(&added).without("new.one").expect("removed");
+        let removed = edit(&added).without(&["new.one"]).expect("removed");
         // A missing line end is the only thing that is added for good.
         let is_open = !text.is_empty() && !text.ends_with('\n') && !text.starts_with("servers = ");
         assert_eq!(removed, format!("{text}{}", if is_open { "\n" } else { "" }), "by way of\n{added}");
@@ -100,11 +100,76 @@ fn of_a_removed_server_nothing_stays_and_of_the_others_everything() {
             "servers = { b = { command = \"y\" } }",
         ),
         ("servers = { a.command = \"x\" } # all", "a", "servers = {} # all"),
+        ("servers = { b = {}, a.url = \"http://x/#\", a.args = [\"#\"] }", "a", "servers = { b = {} }"),
+        (
+            "servers = { a.command = \"x\", a.args = [], b = { command = \"y\" } }",
+            "a",
+            "servers = { b = { command = \"y\" } }",
+        ),
+        (
+            "servers = { b = { command = \"y\" }, a.command = \"x\", a.args = [], a.env = {} }",
+            "a",
+            "servers = { b = { command = \"y\" } }",
+        ),
+        (
+            "servers = { b.command = \"y\", a.command = \"x\", a.args = [], b.args = [] }",
+            "a",
+            "servers = { b.command = \"y\", b.args = [] }",
+        ),
+        (
+            "servers = {\n  b = {}, # b, not a\n  a.command = \"x\", # one, two\n  a.args = [] # three,\n  , # four\n  c = {}\n}\n",
+            "a",
+            "servers = {\n  b = {}, # b, not a\n   # one, two\n   # three,\n   # four\n  c = {}\n}\n",
+        ),
         ("servers.a.command = \"x\"\nservers.a-b.command = \"y\"\n", "a", "servers.a-b.command = \"y\"\n"),
         (INLINE, "a", "servers = {\n  # the first\n   # a\n  # the second\n  b = { command = \"y\" } # b, still\n}\n"),
         (INLINE, "b", "servers = {\n  # the first\n  a = { command = \"x\" }, # a\n  # the second\n   # b, still\n}\n"),
     ] {
-        assert_eq!(edit(text).without(name).as_deref(), Ok(left), "{text}");
+        assert_eq!(edit(text).without(&[name]).as_deref(), Ok(left), "{text}");
+    }
+}
+
+#[test]
+fn several_servers_are_removed_at_once() {
+    for (text, left) in [
+        ("[servers.a]\nx = 1\n\n[servers.c]\nx = 1\n\n[servers.b]\nx = 1\n", "\n[servers.c]\nx = 1\n"),
+        ("x = 1\n\n[servers.a]\nx = 1\n\n# b\n[servers.b]\nx = 1\n\n[y]\n", "x = 1\n\n[y]\n"),
+        ("servers = { a = {}, b.x = 1, b.y = 1, c = {} }", "servers = { c = {} }"),
+        ("servers = { c = {}, a = {}, b = {} }", "servers = { c = {} }"),
+        ("[servers]\na = {}\nc = {}\nb.x = 1\n", "[servers]\nc = {}\n"),
+    ] {
+        assert_eq!(edit(text).without(&["a", "b"]).as_deref(), Ok(left), "{text}");
+    }
+}
+
+#[test]
+fn a_switch_that_is_neither_true_nor_false_is_replaced_by_one_that_is() {
+    for text in [
+        "[servers.a]\nenabled = VALUE # why\ncommand = \"x\"\n",
+        "servers = { a = { enabled = VALUE, command = \"x\" } }",
+        "servers.a.command = \"x\"\nservers.a.enabled = VALUE",
+    ] {
+        for value in ["\"${ON}\"", "1", "[]"] {
+            let before = text.replace("VALUE", value);
+            assert_eq!(edit(&before).is_on("a"), None, "{before}");
+            for on in [true, false] {
+                let after = edit(&before).switched("a", on).expect("switched").expect("an edit");
+                assert_eq!(after, text.replace("VALUE", &on.to_string()));
+            }
+        }
+    }
+}
+
+#[test]
+fn a_value_of_a_server_is_written_where_the_server_is() {
+    for (text, after) in [
+        ("[servers.a]\ncommand = \"x\" # c\n", "[servers.a]\ncommand = \"new\" # c\n"),
+        ("[servers.a]\nargs = []\n", "[servers.a]\ncommand = \"new\"\nargs = []\n"),
+        ("servers = { a = { args = [] } }", "servers = { a = { command = \"new\", args = [] } }"),
+        ("[servers]\n# c\na.args = []\n", "[servers]\n# c\na.command = \"new\"\na.args = []\n"),
+        ("[servers]\n# c\na = { command = 'x' } # d\n", "[servers]\n# c\na = { command = \"new\" } # d\n"),
+    ] {
+        assert_eq!(edit(text).with_value("a", "command", "\"new\"").as_deref(), Ok(after), "{text}");
     }
 }
 
@@ -123,7 +188,7 @@ fn a_file_that_is_not_toml_or_cannot_be_edited_is_refused() {
     }
     let taken = edit("[servers.Files]\n").with(&entry("files", "files", &pairs())).expect_err("taken");
     assert!(taken.to_string().contains("a server `Files` already"), "{taken}");
-    let unknown = edit("[servers.files]\n").without("flies").expect_err("unknown");
+    let unknown = edit("[servers.files]\n").without(&["flies"]).expect_err("unknown");
     assert!(unknown.to_string().contains("did you mean `files`?"), "{unknown}");
     let unclear = edit("[servers.a.env]\nX = \"1\"\n").switched("a", false).expect_err("no place for the key");
     assert!(unclear.to_string().contains("cannot be edited without loss"), "{unclear}");
@@ -133,11 +198,11 @@ fn a_file_that_is_not_toml_or_cannot_be_edited_is_refused() {
 fn a_long_file_and_deep_values_are_edited_in_good_time() {
     let many: String = (0..40_000).map(|n| format!("[servers.s{n}]\ncommand = \"x\"\nargs = [\"{n}\"]\n\n")).collect();
     let deep = format!("[x]\ny = {}1{}\n{many}", "[".repeat(70), "]".repeat(70));
-    let removed = edit(&deep).without("s20000").expect("removed");
+    let removed = edit(&deep).without(&["s20000"]).expect("removed");
     assert_eq!(removed.len() + "[servers.s20000]\ncommand = \"x\"\nargs = [\"20000\"]\n\n".len(), deep.len());
     let inline =
         format!("servers = {{ {} }}", (0..40_000).map(|n| format!("s{n} = {{}}")).collect::<Vec<_>>().join(", "));
-    assert!(edit(&inline).without("s39999").expect("removed").ends_with("s39998 = {} }"));
+    assert!(edit(&inline).without(&["s39999"]).expect("removed").ends_with("s39998 = {} }"));
 }
 
 mod random {
@@ -171,12 +236,12 @@ mod random {
             let added = edit(&text).with(&entry("new", "new", &pairs())).expect("added");
             prop_assert!(added.starts_with(&text));
             prop_assert_eq!(crlf, !added.replace("\r\n", "").contains('\n'));
-            let removed = edit(&added).without("new").expect("removed");
+            let removed = edit(&added).without(&["new"]).expect("removed");
             prop_assert_eq!(&removed, &text);
             for name in ["a", "bee", "c-3"] {
                 let off = edit(&text).switched(name, false).expect("switched").unwrap_or_else(|| text.clone());
-                let without = edit(&off).without(name).expect("removed");
-                prop_assert_eq!(&without, &edit(&text).without(name).expect("removed"));
+                let without = edit(&off).without(&[name]).expect("removed");
+                prop_assert_eq!(&without, &edit(&text).without(&[name]).expect("removed"));
                 // Each line that is left was there, in this order.
                 let mut lines = text.trim_start_matches('\u{feff}').lines();
                 for line in without.trim_start_matches('\u{feff}').lines() {

@@ -224,3 +224,93 @@ fn no_version_of_a_program_that_knows_no_lock_is_lost() {
         ends.store(true, Ordering::Relaxed);
     });
 }
+
+#[cfg(all(target_os = "linux", target_env = "gnu"))]
+#[test]
+fn what_another_program_wrote_in_the_last_moment_is_kept_when_it_cannot_be_put_back() {
+    // What happens when its content is to be put back, and what is left at the path.
+    type Case<'a> = (&'a str, fn(&Path) -> io::Result<()>, Option<&'a str>);
+    let cases: [Case<'_>; 3] = [
+        ("Input/output error", |_| Err(io::Error::from_raw_os_error(5)), Some("ours")),
+        ("No such file", |path| fs::remove_file(path).and(Err(io::Error::from_raw_os_error(2))), None),
+        ("Permission denied", |_| Err(io::Error::from_raw_os_error(13)), Some("ours")),
+    ];
+    for (reason, fails, left) in cases {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("settings.json");
+        fs::write(&path, "before").expect("a file");
+        let turns = AtomicUsize::new(0);
+        let failing = |one: &Path, other: &Path| {
+            if turns.fetch_add(1, Ordering::Relaxed) > 0 {
+                return fails(other);
+            }
+            fs::write(other, "theirs").expect("their file");
+            exchange(one, other)
+        };
+        let file = Edited::read(&path, MAX).expect("read");
+        let error = file.write(b"ours", Kind::Edit, &failing).expect_err("their bytes are in the way").to_string();
+        assert!(error.contains("another program changed it in the meantime") && error.contains(reason), "{error}");
+        assert_eq!(fs::read_to_string(&path).ok().as_deref(), left, "{reason}");
+        let aside = |names: Vec<String>| names.into_iter().find(|name| name.contains(".aside.")).expect("kept aside");
+        let kept = folder.path().join(aside(names(folder.path())));
+        assert!(error.contains(&kept.display().to_string()), "{error}");
+        assert_eq!(fs::read(&kept).expect("their content"), b"theirs", "{reason}");
+        // What was there before is lost neither: the new content is in its place.
+        let kept_before = names(folder.path()).iter().any(|name| {
+            !name.contains(".aside.") && fs::read(folder.path().join(name)).is_ok_and(|content| content == b"before")
+        });
+        assert_eq!(kept_before, left.is_some(), "{reason}: {:?}", names(folder.path()));
+        // Later edits leave it alone, and it is no backup to go back to.
+        let backup = Edited::read(&path, MAX).and_then(|file| file.replace(b"theirs")).expect("edited");
+        let file = Edited::read(&path, MAX).expect("read");
+        file.forget_backups(backup.as_deref().unwrap_or(Path::new(""))).expect("forgotten");
+        assert_eq!(file.backup().expect("looked for"), backup, "{reason}");
+        assert_eq!(fs::read(&kept).expect("their content"), b"theirs", "{reason}");
+        let others = names(folder.path()).iter().filter(|name| name.starts_with(TEMPORARY)).count();
+        assert_eq!(others, 0, "{:?}", names(folder.path()));
+    }
+}
+
+#[cfg(all(target_os = "linux", target_env = "gnu"))]
+#[test]
+fn of_a_program_that_writes_at_every_moment_the_last_two_versions_are_there() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("settings.json");
+    fs::write(&path, "before").expect("a file");
+    let turns = AtomicUsize::new(0);
+    let restless = |one: &Path, other: &Path| {
+        let turn = turns.fetch_add(1, Ordering::Relaxed);
+        fs::write(other, format!("theirs {turn}")).expect("their file");
+        exchange(one, other)
+    };
+    let file = Edited::read(&path, MAX).expect("read");
+    let error = file.write(b"ours", Kind::Edit, &restless).expect_err("no end").to_string();
+    assert!(error.contains("during each of 100 attempts"), "{error}");
+    let contents = names(folder.path()).into_iter().map(|name| fs::read(folder.path().join(name)).expect("a file"));
+    let mut contents: Vec<String> = contents.map(|content| String::from_utf8(content).expect("text")).collect();
+    contents.sort();
+    assert_eq!(contents, ["theirs 98", "theirs 99"]);
+}
+
+#[test]
+fn the_backup_of_an_import_outlasts_those_of_edits() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("forge.toml");
+    fs::write(&path, "0").expect("a file");
+    let step = |content: &[u8], is_import: bool| {
+        let file = Edited::read(&path, MAX).expect("read");
+        let written = if is_import { file.replace_private(content) } else { file.replace(content) };
+        let backup = written.expect("edited").expect("a backup");
+        file.forget_backups(&backup).expect("forgotten");
+        backup
+    };
+    let foreign = folder.path().join("forge.toml.mine.forgefs-backup");
+    fs::write(&foreign, "mine").expect("a file");
+    let (import, first, last) = (step(b"1", true), step(b"2", false), step(b"3", false));
+    assert_eq!(fs::read(&import).expect("the backup that was named"), b"0");
+    assert!(!first.exists() && last.exists() && foreign.exists(), "{:?}", names(folder.path()));
+    // It brings the old content back too.
+    fs::write(&path, "1").expect("a file");
+    let found = Edited::read(&path, MAX).and_then(|file| file.backup()).expect("looked for");
+    assert_eq!(found, Some(import));
+}

@@ -25,7 +25,7 @@ const TELLING: &[&str] = &[
     "comma separated",
 ];
 /// Words behind which it is told.
-const ANNOUNCING: &[&str] = &["e.g", "for example", "format:", "one of"];
+const ANNOUNCING: &[&str] = &["format:"];
 /// Fewest columns that are worth a clause.
 const MIN_COLUMNS: usize = 10;
 

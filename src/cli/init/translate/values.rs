@@ -2,6 +2,7 @@
 
 use super::super::credentials::{self, Part};
 use super::super::hidden::{in_text, merged};
+use super::super::loss::Loss;
 use super::super::references::{references, translate};
 use super::super::spelling::Known;
 use super::Translator;
@@ -60,6 +61,14 @@ impl Translator<'_> {
         for note in &text.notes {
             self.entry.notes.push(format!("{label}: {note}"));
         }
+        for inner in text.unknown {
+            self.lose(Loss::Reference { label: label.to_owned(), inner });
+        }
+        for variable in text.answers {
+            if self.credentials.env(&variable).is_none() {
+                self.lose(Loss::Answer { label: label.to_owned(), variable });
+            }
+        }
         for name in &text.needs {
             self.need(name);
         }
@@ -83,6 +92,12 @@ impl Translator<'_> {
     pub(super) fn reference(&mut self, variable: &str) -> String {
         self.need(variable);
         format!("${{{variable}}}")
+    }
+
+    /// Notes a part that the entry has not.
+    pub(super) fn lose(&mut self, loss: Loss) {
+        self.entry.notes.push(loss.to_string());
+        self.entry.lost.push(loss);
     }
 
     pub(super) fn need(&mut self, variable: &str) {
