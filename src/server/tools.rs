@@ -188,12 +188,12 @@ pub(super) fn definitions_within(servers: &[String], limits: &config::Limits) ->
 fn define() -> Vec<Tool> {
     vec![
         tool::<LsArgs>("ls", "List tools", "List a folder: servers, categories, tools.", true),
-        tool::<CatArgs>("cat", "Read tool stubs", "Read stubs, docs (.md) and stored /results.", true),
+        tool::<CatArgs>("cat", "Read tool stubs", "Read stubs, docs (.md) and /results.", true),
         tool::<SearchArgs>("search", "Search tools", SEARCH, true),
         tool::<ExecuteArgs>(
             "execute",
             "Run a script",
-            "Run one script that calls any number of tools; returns its value and captured output. No network, files or imports.",
+            "Run one script that calls any number of tools; returns its value and output. No network, files or imports.",
             false,
         ),
     ]
