@@ -66,18 +66,18 @@ impl Router {
         progress: &Progress,
     ) -> Result<Answer> {
         let route = self.route(server)?;
-        let tenant = tenant.filter(|_| !matches!(operation, Operation::List | Operation::Connect));
-        match self.instance(&server.name, route, tenant)? {
+        match self.instance(&server.name, route, choosing(tenant, operation))? {
             Some(instance) => instance.call(operation, progress).await,
             None => route.upstream.call(operation, progress).await,
         }
     }
 
-    /// What the instance that serves a session is for, in one word; `None` for the one that gave the catalog its lists.
+    /// What the instance that serves an operation of a session is for, in one word; `None` for the one that gave the
+    /// catalog its lists.
     #[must_use]
-    pub fn scope(&self, server: &ServerEntry, tenant: Option<&Tenant>) -> Option<&'static str> {
+    pub fn scope(&self, server: &ServerEntry, tenant: Option<&Tenant>, operation: &Operation) -> Option<&'static str> {
         let route = self.route(server).ok()?;
-        let (tenant, blueprint) = (tenant?, route.blueprint.as_ref()?);
+        let (tenant, blueprint) = (choosing(tenant, operation)?, route.blueprint.as_ref()?);
         let scope = blueprint.server.share.scope(tenant.principal());
         let has_own = tenant.own(&server.name, self).is_ok_and(|own| own.is_some());
         match scope {
@@ -111,6 +111,11 @@ impl Router {
         }
         tenant.instances().find_or_start(name, route.instance, blueprint, scope, own, tenant.principal()).map(Some)
     }
+}
+
+/// The tenant, for operations that are served by its instance: lists are of the first one, as the catalog is.
+fn choosing<'t>(tenant: Option<&'t Tenant>, operation: &Operation) -> Option<&'t Tenant> {
+    tenant.filter(|_| !matches!(operation, Operation::List | Operation::Connect))
 }
 
 /// The error of a call to a server that was replaced.

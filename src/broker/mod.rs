@@ -278,7 +278,7 @@ impl Broker {
     /// Steps 3 to 7, for every kind of operation.
     async fn dispatch(&self, number: u64, asked: &Asked<'_>) -> Result<Value> {
         let taint = self.taint.now();
-        let instance = self.context.router.scope(asked.entry, self.context.session.tenant());
+        let instance = self.context.router.scope(asked.entry, self.context.session.tenant(), asked.operation);
         let record = CallRecord { instance, ..CallRecord::new(number, asked, taint.labels.clone()) };
         let mut call = self.ledger.open(record)?;
         let answer = match self.admit(&mut call, asked, taint).await {

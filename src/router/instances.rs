@@ -332,19 +332,19 @@ mod tests {
             |client: &str, count: usize| -> Vec<Tenant> { (0..count).map(|_| tenant(&instances, client)).collect() };
         let one = sessions("one", limits::SERVER_INSTANCES.max + 1);
         let (last, within) = one.split_last().expect("some");
-        within.iter().for_each(|tenant| drop(uses(tenant, 1, Share::Session).expect("within")));
+        for (tenant, of) in within.iter().flat_map(|tenant| [(tenant, 1), (tenant, 2)]) {
+            uses(tenant, of, Share::Session).expect("within");
+        }
         assert!(
             refused(last, 1).starts_with("not called: `s1` needs an instance of its own; instances of a server: 33")
         );
-        within.iter().for_each(|tenant| drop(uses(tenant, 2, Share::Session).expect("within")));
         assert!(refused(last, 3).contains("instances of servers for a client: 65 items"), "{}", refused(last, 3));
         uses(&within[0], 1, Share::Session).expect("it has one");
         let others: Vec<_> = ["two", "three", "four", "five"].map(|client| sessions(client, 32)).into_iter().collect();
-        for (of, sessions) in [(3, &others[0]), (4, &others[1]), (5, &others[2]), (6, &others[3])] {
-            sessions.iter().for_each(|tenant| drop(uses(tenant, of, Share::Session).expect("within")));
-        }
-        for (of, sessions) in [(7, &others[0]), (8, &others[1])] {
-            sessions.iter().for_each(|tenant| drop(uses(tenant, of, Share::Session).expect("within")));
+        for (of, number) in [(3, 0), (4, 1), (5, 2), (6, 3), (7, 0), (8, 1)] {
+            for tenant in &others[number] {
+                uses(tenant, of, Share::Session).expect("within");
+            }
         }
         let error = uses(&others[3][0], 9, Share::Session).expect_err("over the bound");
         assert!(error.message.ends_with("instances of servers: 257 items, over the limit of 256 items"), "{error:?}");
