@@ -13,7 +13,7 @@ use async_trait::async_trait;
 use forgefs::audit;
 use forgefs::broker::{Approver, Broker, ExecutionContext, Rules, Validators};
 use forgefs::catalog::Catalog;
-use forgefs::config::{Audit, AuditTo, Config, Wear};
+use forgefs::config::{Audit, AuditTo, Config, References, Wear};
 use forgefs::error::Result;
 use forgefs::manifest::{Observed, ServerEntry, ServerState};
 use forgefs::redact::{self, Results, Surface};
@@ -93,7 +93,10 @@ impl Setup {
         let upstream: Arc<dyn Upstream> = Arc::new(Memory(answer.clone()));
         Self {
             catalog: Arc::new(Catalog::build(vec![Arc::new(entry)]).unwrap()),
-            router: Arc::new(Router::new(HashMap::from([("github".to_owned(), Route { instance: 0, upstream })]))),
+            router: Arc::new(Router::new(
+                HashMap::from([("github".to_owned(), Route { instance: 0, upstream, blueprint: None })]),
+                References::default(),
+            )),
             validators: Arc::default(),
             spending: Spending::new(&config, Arc::new(Embedded::default())),
             rules: Arc::new(Rules::new(&config)),

@@ -32,7 +32,7 @@ async fn main() {
     let gateway =
         Gateway::start(Options { config, catalogs: vec![catalog], worker, worker_args: vec!["worker".into()] })
             .unwrap();
-    let session = gateway.open_session(Principal::local());
+    let session = gateway.open_only_session(Principal::local());
     let mut rows = vec![["milliseconds a check", "median", "p99"].map(str::to_owned).to_vec()];
     for (name, language, block) in SCRIPTS {
         for lines in [100, 500] {

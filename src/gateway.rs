@@ -14,7 +14,7 @@ use wire::LayerName;
 use crate::audit;
 use crate::broker::{Approver, ExecutionContext, Rules, Validators};
 use crate::catalog::Catalog;
-use crate::config::{self, Config, Wear};
+use crate::config::{self, Config, Environment, Wear};
 use crate::discovery::Discovery;
 use crate::error::Result;
 use crate::execution::{Execution, Request};
@@ -24,7 +24,7 @@ use crate::memory;
 use crate::panics;
 use crate::principal::Principal;
 use crate::redact::{self, Outgoing as _, Surface};
-use crate::router::Router;
+use crate::router::{Router, Tenant};
 use crate::sandbox::{Pool, PoolOptions, Turn};
 use crate::session::Session;
 use crate::spending::Spending;
@@ -316,11 +316,13 @@ impl Gateway {
     /// Metrics as text.
     #[must_use]
     pub fn metrics_text(&self) -> String {
+        let instances = self.fleet.instances().count();
         let server = |entry: &Arc<ServerEntry>| ServerState {
             server: entry.ident.clone(),
             state: entry.state.word(),
             breaker: entry.breaker(),
             tools: entry.stubs.tools.len(),
+            instances: instances.get(&entry.name).copied().unwrap_or_default(),
         };
         let now = Snapshot {
             pool: self.pool().metrics(),
@@ -335,10 +337,29 @@ impl Gateway {
         self.metrics.text(now).unwrap_or_default()
     }
 
-    /// Opens a session.
+    /// Opens one of several sessions, with the gateway's own values of the variables that the configuration refers to.
     #[must_use]
     pub fn open_session(&self, principal: Principal) -> Arc<Session> {
+        self.open(principal, None)
+    }
+
+    /// Opens a session of a client of the same user that has values of its own for these variables, which may choose
+    /// the programs of servers. A variable without a value is unset: the gateway's own value is not used.
+    #[must_use]
+    pub fn open_attached(&self, principal: Principal, environment: Environment) -> Arc<Session> {
+        self.open(principal, Some(environment))
+    }
+
+    /// Opens the only session of this gateway: no other shares its servers, so it needs no instances of its own.
+    #[must_use]
+    pub fn open_only_session(&self, principal: Principal) -> Arc<Session> {
         Arc::new(Session::new(principal, &self.state))
+    }
+
+    fn open(&self, principal: Principal, environment: Option<Environment>) -> Arc<Session> {
+        let tenant = Tenant::new(principal.clone(), environment, self.fleet.instances());
+        self.in_force.load().router.prepare(&tenant);
+        Arc::new(Session::new(principal, &self.state).with_tenant(tenant))
     }
 
     /// Runs a script.

@@ -61,7 +61,7 @@ const LIST_TTL: u64 = 60 * 60 * 1000;
 /// # Errors
 /// `INTERNAL` when the transport fails in a way other than ending.
 pub async fn serve_stdio(gateway: Arc<Gateway>) -> Result<()> {
-    let service = ForgeServer::new(SessionHandler { session: gateway.open_session(Principal::local()), gateway });
+    let service = ForgeServer::new(SessionHandler { session: gateway.open_only_session(Principal::local()), gateway });
     let broken = |what: String| Error::new(ErrorCode::Internal, format!("the MCP connection failed: {what}"));
     let transport = Stdio::open().map_err(|error| broken(error.to_string()))?;
     match service.serve(transport).await {

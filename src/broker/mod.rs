@@ -278,7 +278,9 @@ impl Broker {
     /// Steps 3 to 7, for every kind of operation.
     async fn dispatch(&self, number: u64, asked: &Asked<'_>) -> Result<Value> {
         let taint = self.taint.now();
-        let mut call = self.ledger.open(CallRecord::new(number, asked, taint.labels.clone()))?;
+        let instance = self.context.router.scope(asked.entry, self.context.session.tenant(), asked.operation);
+        let record = CallRecord { instance, ..CallRecord::new(number, asked, taint.labels.clone()) };
+        let mut call = self.ledger.open(record)?;
         let answer = match self.admit(&mut call, asked, taint).await {
             Err(error) => Err(call.refused(error)),
             Ok(admitted) if admitted.is_planned => {
@@ -435,16 +437,17 @@ impl Broker {
         room: &upstream::ReservedMemory,
     ) -> Result<Answer> {
         let &Asked { entry, operation, .. } = asked;
+        let tenant = self.context.session.tenant();
         let Some(caller) = &self.context.caller else {
             let progress = Progress::default().traced(told).in_room(room.clone());
-            return self.context.router.call(entry, operation, &progress).await;
+            return self.context.router.call(entry, tenant, operation, &progress).await;
         };
         let progress = Progress::made_for(self.reachable(caller), &entry.ident, Arc::clone(&self.pause))
             .relaying(self.context.rules.relays(&entry.name))
             .traced(told)
             .in_room(room.clone());
         let mut reports = progress.watch();
-        let mut answer = std::pin::pin!(self.context.router.call(entry, operation, &progress));
+        let mut answer = std::pin::pin!(self.context.router.call(entry, tenant, operation, &progress));
         loop {
             tokio::select! {
                 answer = &mut answer => return answer,

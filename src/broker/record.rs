@@ -47,6 +47,9 @@ pub struct CallRecord {
     pub server: String,
     /// The tool's identifier, or the operation for resources and prompts.
     pub tool: String,
+    /// What the server's instance is for, unless it is the first one: `session`, `client` or `environment`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub instance: Option<&'static str>,
     /// Arguments, redacted and cut.
     pub args: String,
     /// Full digest of the arguments in canonical form, or of their text if invalid.
@@ -150,6 +153,7 @@ impl CallRecord {
             method: None,
             server,
             tool,
+            instance: None,
             args: preview(args),
             args_hash: stubgen::digest(args),
             args_bytes: args.len(),

@@ -33,7 +33,7 @@ pub(super) async fn call(global: &Global, args: CallArgs, ui: Ui) -> Result<Exit
     let CallArgs { server, tool, args, yes, format } = args;
     let gateway = global.eager(global.load(false)?)?;
     super::settle(&gateway, |entry| entry.is_called(&server), Duration::ZERO, ui).await;
-    let session = gateway.open_session(Principal::local());
+    let session = gateway.open_only_session(Principal::local());
     let context = ExecutionContext { approver: super::approver(yes), ..gateway.execution_context(&session) };
     let value = tokio::select! {
         value = context.request("call", async |broker| broker.call_tool(1, &server, &tool, &args).await) => value?,

@@ -67,7 +67,7 @@ pub(super) async fn check(global: &Global, args: CheckArgs, ui: Ui) -> Result<Ex
         scripts.iter().any(|(_, _, code)| code.contains(&server.ident) || code.contains(&server.name))
     };
     super::settle(&gateway, is_named, super::OTHERS, ui).await;
-    let session = gateway.open_session(Principal::local());
+    let session = gateway.open_only_session(Principal::local());
     let mut found = Vec::new();
     for (file, language, code) in &scripts {
         let checked = gateway.execution_context(&session).check(*language, code).await?;

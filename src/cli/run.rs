@@ -56,7 +56,7 @@ pub(super) async fn run(global: &Global, args: RunArgs, ui: Ui) -> Result<ExitCo
     // Whatever else it may call by names that it puts together.
     let is_named = |server: &ServerEntry| code.contains(&server.ident) || code.contains(&server.name);
     super::settle(&gateway, is_named, super::OTHERS, ui).await;
-    let session = gateway.open_session(Principal::local());
+    let session = gateway.open_only_session(Principal::local());
     let request = Request { language, code, timeout, dry_run: args.dry_run };
     let context = ExecutionContext { approver: super::approver(args.yes), ..gateway.execution_context(&session) };
     let execution = tokio::select! {

@@ -60,6 +60,15 @@ impl Expanded {
     }
 }
 
+/// Names in the references of `text`.
+pub(super) fn names(text: &str) -> impl Iterator<Item = &str> {
+    let references = text.match_indices("${").filter(|(at, _)| !text[..*at].ends_with('$'));
+    let inside = references.filter_map(|(at, _)| text[at + 2..].split_once('}'));
+    inside
+        .map(|(reference, _)| reference.split_once(":-").map_or(reference, |(name, _)| name))
+        .filter(|name| is_name(name))
+}
+
 /// True if the value has a reference.
 pub(super) fn has_reference(text: &str) -> bool {
     text.contains("${")

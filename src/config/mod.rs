@@ -27,10 +27,12 @@ mod http;
 mod patterns;
 mod policy;
 mod raw;
+mod references;
 mod sandbox;
 mod schema;
 mod sensitive;
 mod server;
+mod share;
 mod spending;
 mod suggest;
 mod telemetry;
@@ -51,8 +53,11 @@ pub(crate) use http::{LISTEN_FORM, is_client_name, parse_listen, token_digest};
 pub use patterns::{Matcher, Patterns, PerTool};
 pub use policy::{Approval, Flow, FlowAction, Group, Isolation, Party, Policy, Relay, Relays};
 use raw::{Raw, RawRedaction};
+pub use references::{Environment, References};
 pub(crate) use schema::ADDRESS as SCHEMA_ADDRESS;
 pub use schema::schema;
+pub(crate) use share::keeps_session;
+pub use share::{Scope, Share};
 pub use spending::{Amount, Budgets, Rate, ToolRule};
 pub use telemetry::{Metrics, Telemetry};
 pub(crate) use transport::is_loopback;
@@ -87,6 +92,8 @@ pub struct Config {
     pub http: Http,
     /// Clients that may use it, by name. Without any, only this machine may.
     pub clients: BTreeMap<String, Client>,
+    /// References of servers to variables.
+    pub references: References,
     /// Source file; `None` for [`Config::empty`].
     pub path: Option<PathBuf>,
 }
@@ -174,6 +181,7 @@ impl Config {
             policy: Policy::default(),
             http: Http::default(),
             clients: BTreeMap::new(),
+            references: References::default(),
             path: None,
         }
     }
@@ -229,6 +237,7 @@ impl Config {
             policy,
             http: http::http(values, raw.http)?,
             clients: http::clients(values, raw.clients)?,
+            references: References::of(text, path, base, env),
             path: Some(path.to_owned()),
         };
         config.list_places();
@@ -301,6 +310,8 @@ pub struct Server {
     pub start: Start,
     /// Idle time after which it is stopped; the next call starts it again. `None` keeps it running.
     pub idle_stop: Option<Duration>,
+    /// Clients that share one instance of it.
+    pub share: Share,
     /// Authentication.
     pub auth: Auth,
     /// Rate limit.

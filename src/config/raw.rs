@@ -70,6 +70,8 @@ pub(super) struct RawServer {
     #[schemars(schema_with = "schema::start")]
     pub(super) start: Option<String>,
     pub(super) idle_stop: Option<DurationText>,
+    #[schemars(schema_with = "schema::share")]
+    pub(super) share: Option<String>,
     pub(super) auth: Option<RawAuth>,
     pub(super) rate: Option<RawRate>,
     pub(super) cost: Option<Number>,

@@ -7,7 +7,7 @@ use schemars::{Schema, SchemaGenerator, json_schema};
 use serde_json::{Value, json};
 
 use super::raw::Raw;
-use super::{auth, policy, sandbox, server, transport, units};
+use super::{auth, policy, sandbox, server, share, transport, units};
 
 /// Address of the schema of the newest release.
 pub(crate) const ADDRESS: &str = "https://raw.githubusercontent.com/forgefs/forgefs/main/docs/forge.schema.json";
@@ -147,6 +147,7 @@ words! {
     kind: transport::KINDS;
     binding: server::BINDINGS;
     start: server::STARTS;
+    share: share::SHARES;
     approval: policy::APPROVALS;
     relay: policy::RELAYS;
     isolation: policy::ISOLATIONS;

@@ -9,6 +9,7 @@ use super::document::KeyPath;
 use super::error::ConfigError;
 use super::patterns::Patterns;
 use super::raw::{RawBreaker, RawServer};
+use super::share::{SHARES, Share};
 use super::spending;
 use super::transport::transport;
 use super::values::Values;
@@ -45,6 +46,7 @@ impl Server {
             binding: Binding::default(),
             start: Start::default(),
             idle_stop: None,
+            share: Share::default(),
             auth: Auth::None,
             rate: None,
             cost: Amount::ONE,
@@ -89,6 +91,10 @@ pub(super) fn server(mut values: Values<'_>, name: &str, mut raw: RawServer) -> 
         None => None,
         given => Some(values.duration(&key.key("idle_stop"), given, CALL, IDLE)?),
     };
+    let share = match raw.share.take() {
+        Some(word) => values.word(&key.key("share"), word, SHARES)?,
+        None => None,
+    };
     let description = match raw.description.take() {
         Some(text) => Some(values.text(&key.key("description"), text)?.text).filter(|text| !text.trim().is_empty()),
         None => None,
@@ -109,6 +115,7 @@ pub(super) fn server(mut values: Values<'_>, name: &str, mut raw: RawServer) -> 
     let login = raw.auth.take();
     let transport = transport(&values, &key, raw)?;
     let auth = auth(&values, &key, login, &transport)?;
+    let share = share.unwrap_or_else(|| Share::of(&transport));
     Ok(Server {
         transport,
         description,
@@ -124,6 +131,7 @@ pub(super) fn server(mut values: Values<'_>, name: &str, mut raw: RawServer) -> 
         binding,
         start,
         idle_stop,
+        share,
         auth,
         rate,
         cost,

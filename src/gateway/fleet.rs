@@ -15,7 +15,7 @@ use crate::config::{self, Config, Manifest};
 use crate::error::{Error, ErrorCode, Result};
 use crate::manifest::{Cache, Observed, Phase, Pin, RefreshedServer, Refresher, ServerEntry, ServerState, load_file};
 use crate::memory;
-use crate::router::{Route, Router};
+use crate::router::{Blueprint, Instances, Route, Router};
 use crate::state::State;
 use crate::task::Task;
 use crate::upstream::{self, Connection, Event, EventSender, Listing, Offline, Upstream};
@@ -26,6 +26,8 @@ pub(super) struct Fleet {
     files: BTreeMap<String, (Vec<Value>, String)>,
     running: Mutex<Running>,
     state: Arc<dyn State>,
+    /// Instances beside the first of each server.
+    instances: Arc<Instances>,
     catalog: Arc<ArcSwap<Catalog>>,
     phase: watch::Receiver<Phase>,
     /// Entries of the servers, from which the catalog is built.
@@ -55,6 +57,7 @@ struct Server {
     ident: String,
     instance: u64,
     upstream: Option<(Arc<dyn Upstream>, EventSender)>,
+    blueprint: Option<Arc<Blueprint>>,
     observed: Observed,
     _tasks: Option<[Task; 2]>,
 }
@@ -113,6 +116,7 @@ impl Fleet {
         let mut fleet = Self {
             files,
             running: Mutex::new(running),
+            instances: Instances::new(Arc::clone(&state)),
             state,
             catalog: Arc::clone(&catalog),
             phase,
@@ -149,7 +153,9 @@ impl Fleet {
         let mut reloaded = Reloaded::default();
         // At once: news of servers waits meanwhile.
         self.known.send_modify(|known| reloaded = self.change(known, config, prepared));
-        (reloaded, Arc::new(self.route(&self.running.lock())))
+        let running = self.running.lock();
+        self.instances.keep(running.servers.values().map(|server| server.instance).collect());
+        (reloaded, Arc::new(self.route(&running, config)))
     }
 
     /// Lists every server again.
@@ -164,6 +170,10 @@ impl Fleet {
         let observed: Vec<Observed> =
             self.running.lock().servers.values().map(|server| server.observed.clone()).collect();
         futures::future::join_all(observed.iter().map(Observed::save)).await;
+    }
+
+    pub(super) fn instances(&self) -> &Arc<Instances> {
+        &self.instances
     }
 
     pub(super) fn catalog(&self) -> &ArcSwap<Catalog> {
@@ -227,7 +237,10 @@ impl Fleet {
         if !config.enabled {
             let entry = ServerEntry::empty(name, &ident, Some(&config), ServerState::Disabled);
             let observed = Observed::default();
-            return (Server { config, ident, instance, upstream: None, observed, _tasks: None }, entry);
+            return (
+                Server { config, ident, instance, upstream: None, blueprint: None, observed, _tasks: None },
+                entry,
+            );
         }
         let Manifest { refresh, cache, observe, .. } = &running.manifest;
         let (refresh, cache) = (*refresh, Cache::new(cache.clone()));
@@ -236,6 +249,7 @@ impl Fleet {
         let account = Account::of(name, &config, &self.state);
         let Connection { upstream, health, events, event_sender } =
             upstream::build(name, &config, account.clone(), refresh);
+        let blueprint = Blueprint { server: config.clone(), account: account.clone(), refresh };
         let source = RefreshedServer {
             name: name.to_owned(),
             ident: ident.clone(),
@@ -263,18 +277,20 @@ impl Fleet {
         }));
         let tasks = Some([refreshing, Task::spawn(observed.clone().keep())]);
         let upstream = Some((upstream, event_sender));
-        (Server { config, ident, instance, upstream, observed, _tasks: tasks }, entry)
+        let blueprint = Some(Arc::new(blueprint));
+        (Server { config, ident, instance, upstream, blueprint, observed, _tasks: tasks }, entry)
     }
 
-    fn route(&self, running: &Running) -> Router {
+    fn route(&self, running: &Running, config: &Config) -> Router {
         let offline = self.files.iter().map(|(name, (_, file))| {
-            (name.clone(), Route { instance: 0, upstream: Arc::new(Offline { file: file.clone() }) })
+            (name.clone(), Route { instance: 0, upstream: Arc::new(Offline { file: file.clone() }), blueprint: None })
         });
         let live = running.servers.iter().filter_map(|(name, server)| {
             let (upstream, _) = server.upstream.as_ref()?;
-            Some((name.clone(), Route { instance: server.instance, upstream: Arc::clone(upstream) }))
+            let (upstream, blueprint) = (Arc::clone(upstream), server.blueprint.clone());
+            Some((name.clone(), Route { instance: server.instance, upstream, blueprint }))
         });
-        Router::new(offline.chain(live).collect())
+        Router::new(offline.chain(live).collect(), config.references.clone())
     }
 }
 

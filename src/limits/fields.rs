@@ -273,6 +273,21 @@ pub const SECRET_BYTES: Limit = Limit::new(
     Unit::Bytes,
     "configurations; the one that goes beyond is not valid",
 );
+/// Redacted values that attached clients have for variables, in all their forms.
+pub const LEASED: Limit =
+    Limit::new("values of clients to redact", 10_000, Unit::Items, "environments of attached clients");
+/// The same in bytes.
+pub const LEASED_BYTES: Limit =
+    Limit::new("values of clients to redact, together", 1 << 20, Unit::Bytes, "environments of attached clients");
+/// Instances of one server beside the first.
+pub const SERVER_INSTANCES: Limit =
+    Limit::new("instances of a server", 32, Unit::Items, "servers that clients or sessions do not share");
+/// The same of all servers for one client.
+pub const CLIENT_INSTANCES: Limit =
+    Limit::new("instances of servers for a client", 64, Unit::Items, "servers that clients or sessions do not share");
+/// The same for all clients.
+pub const INSTANCES: Limit =
+    Limit::new("instances of servers", 256, Unit::Items, "servers that clients or sessions do not share");
 /// Redacted paths and hosts of configurations.
 pub const PLACES: Limit =
     Limit::new("paths and hosts to redact", 1000, Unit::Items, "configurations; the one that goes beyond is not valid");
@@ -341,6 +356,11 @@ pub(super) const ALL: &[&Limit] = &[
     &SECRETS,
     &SECRET_BYTES,
     &PLACES,
+    &LEASED,
+    &LEASED_BYTES,
+    &SERVER_INSTANCES,
+    &CLIENT_INSTANCES,
+    &INSTANCES,
     &MESSAGE_OF_SERVER,
     &OFFERS,
     &OFFER_ID,

@@ -3,7 +3,8 @@
 //! Creating a [`Secret`] lists its value; [`redact`] replaces every listed value.
 
 use std::borrow::Cow;
-use std::collections::BTreeSet;
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock, OnceLock};
@@ -12,6 +13,7 @@ use aho_corasick::AhoCorasick;
 use parking_lot::{Mutex, RwLock};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
+use crate::error::{ErrorCode, Result};
 use crate::kept::{self, Kept};
 use crate::limits;
 use crate::redact::scan::{Found, merge, rank};
@@ -69,6 +71,9 @@ impl fmt::Display for Secret {
 /// in URLs. `left_out` counts values over the bounds: their configuration must not come into force.
 pub fn list(value: &str) {
     let forms = forms(value);
+    if LEASING.with_borrow_mut(|leasing| leasing.as_mut().map(|leasing| leasing.extend(forms.clone())).is_some()) {
+        return;
+    }
     if !forms.is_empty() {
         let mut listed = LISTED.write();
         let listed = Arc::make_mut(&mut listed);
@@ -87,6 +92,77 @@ pub fn list_token(value: &str) {
             let mut listed = LISTED.write();
             Arc::make_mut(&mut listed).exchange(form, &gone);
         }
+    }
+}
+
+/// Does `work`, which lists values, and returns a lease on them: they are redacted as long as it lives.
+///
+/// # Errors
+/// `LIMIT_EXCEEDED` when the leased values are over the bounds.
+pub(crate) fn leased<T>(work: impl FnOnce() -> T) -> Result<(T, Lease)> {
+    /// Ends it on a panic too.
+    struct Leasing;
+    impl Drop for Leasing {
+        fn drop(&mut self) {
+            LEASING.set(None);
+        }
+    }
+    LEASING.set(Some(BTreeSet::new()));
+    let leasing = Leasing;
+    let done = work();
+    let forms = LEASING.take().unwrap_or_default();
+    drop(leasing);
+    Ok((done, Lease::new(forms)?))
+}
+
+/// Values that are redacted as long as it lives, such as those of one client.
+pub(crate) struct Lease(BTreeSet<String>);
+
+impl Lease {
+    fn new(forms: BTreeSet<String>) -> Result<Self> {
+        let mut listed = LISTED.write();
+        let listed = Arc::make_mut(&mut listed);
+        let (mut count, mut bytes) = (listed.leased.len(), listed.leased_bytes);
+        for form in forms.iter().filter(|form| !listed.leased.contains_key(*form)) {
+            (count, bytes) = (count + 1, bytes + form.len());
+        }
+        for (limit, size) in [(&limits::LEASED, count), (&limits::LEASED_BYTES, bytes)] {
+            if size > limit.max {
+                let hint = "end sessions that are not needed; the values of a session are forgotten with it";
+                return Err(limit.exceeded(ErrorCode::LimitExceeded, size).hint(hint));
+            }
+        }
+        for form in &forms {
+            let holders = listed.leased.entry(form.clone()).or_default();
+            *holders += 1;
+            if *holders == 1 {
+                listed.finder = OnceLock::new();
+            }
+        }
+        listed.leased_bytes = bytes;
+        Ok(Self(forms))
+    }
+}
+
+impl Drop for Lease {
+    fn drop(&mut self) {
+        let mut listed = LISTED.write();
+        let listed = Arc::make_mut(&mut listed);
+        for form in &self.0 {
+            let Some(holders) = listed.leased.get_mut(form) else { continue };
+            *holders -= 1;
+            if *holders == 0 {
+                listed.leased.remove(form);
+                listed.leased_bytes -= form.len();
+                listed.finder = OnceLock::new();
+            }
+        }
+    }
+}
+
+impl fmt::Debug for Lease {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Lease on {} values", self.0.len())
     }
 }
 
@@ -123,6 +199,11 @@ pub(crate) fn places(text: &str) -> Vec<Found> {
     listed.places(text)
 }
 
+thread_local! {
+    /// Values listed by the work of [`leased`].
+    static LEASING: RefCell<Option<BTreeSet<String>>> = const { RefCell::new(None) };
+}
+
 static LISTED: LazyLock<RwLock<Arc<Listed>>> = LazyLock::new(RwLock::default);
 static TOKENS: LazyLock<Mutex<Kept<String, ()>>> = LazyLock::new(|| Mutex::new(Kept::new(&kept::TOKENS)));
 static LEFT_OUT: AtomicU64 = AtomicU64::new(0);
@@ -135,6 +216,9 @@ struct Listed {
     bytes: usize,
     /// Values obtained at run time.
     tokens: BTreeSet<String>,
+    /// Values of clients, with the number of their leases.
+    leased: BTreeMap<String, usize>,
+    leased_bytes: usize,
     finder: OnceLock<Option<AhoCorasick>>,
 }
 
@@ -160,7 +244,7 @@ impl Listed {
     }
 
     fn all(&self) -> impl Iterator<Item = &String> {
-        self.values.union(&self.tokens)
+        self.values.union(&self.tokens).chain(self.leased.keys())
     }
 
     fn redact<'t>(&self, text: &'t str) -> Cow<'t, str> {
@@ -287,6 +371,25 @@ mod tests {
         let before = left_out();
         list(&"x".repeat(limits::SECRET_BYTES.max));
         assert!(left_out() > before);
+    }
+
+    #[test]
+    fn leased_values_are_redacted_until_the_last_lease_ends() {
+        let lease = || leased(|| Secret::new("value-of/a-client")).expect("within the bounds");
+        let ((first, one), (_, two)) = (lease(), lease());
+        assert_eq!(redact("value-of/a-client value-of%2Fa-client"), "[redacted] [redacted]");
+        drop(one);
+        assert_eq!(redact("value-of/a-client"), "[redacted]");
+        drop(two);
+        assert_eq!(redact("value-of/a-client"), "value-of/a-client");
+        assert_eq!(first.expose(), "value-of/a-client");
+        let many = || (0..=limits::LEASED.max).for_each(|number| list(&format!("leased-{number}")));
+        let error = leased(many).expect_err("too many");
+        assert_eq!(error.code, ErrorCode::LimitExceeded);
+        assert_eq!(redact("leased-0"), "leased-0");
+        assert!(std::panic::catch_unwind(|| leased(|| panic!("a defect"))).is_err());
+        list("listed-after-a-panic");
+        assert_eq!(redact("listed-after-a-panic"), "[redacted]");
     }
 
     #[test]

@@ -19,6 +19,7 @@ use serde::Serialize;
 use crate::kept::{Kept, READS, UNRECORDED};
 use crate::principal::Principal;
 use crate::redact::PlaceholderTable;
+use crate::router::Tenant;
 use crate::state::{Collection, Counter, Embedded, Kind, State};
 
 /// One session.
@@ -27,6 +28,7 @@ pub struct Session {
     client: Mutex<Option<String>>,
     reads: Mutex<Reads>,
     placeholders: PlaceholderTable,
+    tenant: Option<Tenant>,
     /// Results too large to answer with.
     pub results: Results,
     /// Data that its scripts keep for later ones.
@@ -111,11 +113,26 @@ impl Session {
             client: Mutex::default(),
             reads: Mutex::default(),
             placeholders: PlaceholderTable::default(),
+            tenant: None,
             results: Results { state: state(), collection: collection(Kind::Results), runs: AtomicU64::new(0) },
             stash: Stash { state: state(), collection: collection(Kind::Stash) },
             approvals: Approvals { state: state(), collection: collection(Kind::Approvals) },
             principal,
         }
+    }
+
+    /// The same session, served by the instances of servers that are `tenant`'s. Without one it is served by the first
+    /// instance of each server, as the only session of a gateway is.
+    #[must_use]
+    pub fn with_tenant(mut self, tenant: Tenant) -> Self {
+        self.tenant = Some(tenant);
+        self
+    }
+
+    /// The session as the router sees it.
+    #[must_use]
+    pub fn tenant(&self) -> Option<&Tenant> {
+        self.tenant.as_ref()
     }
 
     /// Owner of the session.

@@ -150,6 +150,8 @@ pub struct ServerState {
     pub server: String,
     /// State in one word.
     pub state: &'static str,
+    /// Instances beside the first.
+    pub instances: usize,
     /// State of its circuit breaker in one word.
     pub breaker: &'static str,
     /// Number of tools that agents see.
@@ -162,12 +164,15 @@ impl Snapshot {
         let state = Family::<Labels<2>, Gauge>::default();
         let breaker = Family::<Labels<2>, Gauge>::default();
         let tools = Family::<Labels<1>, Gauge>::default();
+        let instances = Family::<Labels<1>, Gauge>::default();
         for server in &self.servers {
             let name = || ("server", server.server.clone());
             state.get_or_create(&[name(), ("state", server.state.to_owned())]).set(1);
             breaker.get_or_create(&[name(), ("state", server.breaker.to_owned())]).set(1);
             tools.get_or_create(&[name()]).set(i64::try_from(server.tools).unwrap_or(i64::MAX));
+            instances.get_or_create(&[name()]).set(i64::try_from(server.instances).unwrap_or(i64::MAX));
         }
+        registry.register("server_instances", "Instances of a server beside the first", instances);
         registry.register("server_state", "The state that a server is in", state);
         registry.register("server_breaker", "The state that a server's breaker is in", breaker);
         registry.register("catalog_tools", "Tools that agents see", tools);

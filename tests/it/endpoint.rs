@@ -2,6 +2,7 @@
 
 mod hostile;
 mod official;
+mod shared;
 
 use std::process::{Child, Stdio};
 use std::sync::Arc;

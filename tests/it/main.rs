@@ -58,6 +58,7 @@ mod reviewed;
 mod search;
 mod servers;
 mod shapes;
+mod sharing;
 mod soak;
 mod spending;
 mod static_layer;

@@ -20,7 +20,7 @@ const BASE: &str = r#"
 [servers.files]
 command = "sleep"
 args = ["1000"]
-env = { MODE = "one" }
+env = { MODE = "one", FOUND = "${HOME:-none}" }
 cwd = "."
 timeout = "10s"
 max_timeout = "20s"
@@ -102,6 +102,9 @@ const EDITS: &[Edit] = &[
     ("cost = 2", "cost = 2\ndescription = \"Now ${PATH}\"", Some("${PATH} (not read before)")),
     ("cost = 2", "cost = 2\ndescription = \"Files\"\nbinding = \"tool\"", None),
     ("cost = 2", "cost = 2\ncategories = { reading = [\"read_*\"] }\nidle_stop = \"1h\"\nstart = \"lazy\"", None),
+    ("cost = 2", "cost = 2\nshare = \"session\"", None),
+    ("cost = 2", "cost = 2\nshare = \"all\"", Some("servers.files.share (with more clients)")),
+    ("${HOME:-none}", "${HOME:-sh}", Some("servers.files (other references)")),
     // Tools.
     ("\"read_*\", \"list\"", "\"read_*\"", None),
     ("\"read_*\", \"list\"", "\"list\", \"read_*\"", None),

@@ -127,6 +127,27 @@ fn a_server_that_does_not_answer_is_not_written_unless_it_must_be() {
 }
 
 #[test]
+fn a_server_that_keeps_a_session_is_written_with_its_share() {
+    let fence = Fence::new();
+    for (name, package, is_kept) in [
+        ("browser", "@playwright/mcp@latest", true),
+        ("devtools", "chrome-devtools-mcp", true),
+        ("thinking", "@modelcontextprotocol/server-sequential-thinking", true),
+        ("files", "@modelcontextprotocol/server-filesystem", false),
+    ] {
+        on_file(&fence, &["add", name, "--no-check", "--", "npx", "-y", package]).success();
+        let written = text(&fence);
+        let (before, entry) = written.split_once(&format!("[servers.{name}]")).expect("written");
+        assert_eq!(entry.contains("share = \"session\""), is_kept, "{entry}");
+        assert_eq!(
+            before.trim_end().lines().last().is_some_and(|line| line.starts_with("# It keeps a session")),
+            is_kept
+        );
+    }
+    on_file(&fence, &["list"]).success();
+}
+
+#[test]
 fn a_credential_is_written_as_a_reference() {
     let fence = Fence::new();
     let sample = ["--", FORGEFS, "demo-server", "tickets"];

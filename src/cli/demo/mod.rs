@@ -112,7 +112,7 @@ impl Walk {
         let engines = gateway.pool().describe().await?.engines;
         let engines: Vec<&str> = engines.iter().map(|engine| engine.engine.as_str()).collect();
         let texts = texts.then(Map::new);
-        let session = gateway.open_session(Principal::local());
+        let session = gateway.open_only_session(Principal::local());
         let walk = Self { ui, gateway, session, total: Tokens::default(), texts };
         walk.say(&format!("ForgeFS {}, engines: {}", env!("CARGO_PKG_VERSION"), engines.join(", ")));
         walk.say("Three sample MCP servers run behind it. This is what an agent sees.\n\n");

@@ -4,6 +4,11 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use super::loss::Loss;
+use crate::config::keeps_session;
+
+/// Comment on `share = "session"`.
+pub(super) const OWN_SESSION: &str =
+    "It keeps a session, such as an open browser: each session of a client has its own instance.";
 
 /// A server in terms of `forge.toml`. Texts are in its syntax, references included.
 #[derive(Debug, Clone, Default)]
@@ -90,6 +95,9 @@ impl Entry {
                 headers.iter().for_each(|(name, value)| line(&format!("headers.{}", key(name)), string(value)));
             }
         }
+        if self.keeps_session() {
+            line("share", string("session"));
+        }
         let texts = [
             ("description", &self.description),
             ("timeout", &self.timeout),
@@ -163,6 +171,11 @@ impl Entry {
             && ["allow", "deny"].iter().all(|key| own.get(*key).is_none_or(|rule| table.get(*key) == Some(rule)))
     }
 
+    /// True if it is known to keep a session in its process.
+    pub(super) fn keeps_session(&self) -> bool {
+        matches!(&self.transport, Transport::Stdio { command, args, .. } if keeps_session(command, args))
+    }
+
     /// True if it is written as disabled.
     pub(super) fn is_off(&self) -> bool {
         self.disabled || self.is_doubtful || !self.unset.is_empty()
@@ -180,6 +193,9 @@ impl Entry {
         }
         if !self.unset.is_empty() {
             comment(format!("Export {}, then remove `enabled = false`.", self.unset.join(", ")));
+        }
+        if self.keeps_session() {
+            comment(OWN_SESSION.to_owned());
         }
         self.notes.iter().for_each(|note| comment(note.clone()));
         if let Some(reason) = refused {

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use serde_json::{Map, Value, json};
 
 use super::credentials::{self, Credentials};
-use super::entry::{Entry, key};
+use super::entry::{Entry, OWN_SESSION, key};
 use super::places::Place;
 use super::read::Found;
 use super::spelling::Known;
@@ -111,6 +111,16 @@ impl Typed {
     /// Keys whose values are credentials in clear.
     pub(in crate::cli) fn in_clear(&self) -> &[String] {
         &self.entry.secrets
+    }
+
+    /// Comments to write above it.
+    pub(in crate::cli) fn comments(&self) -> Vec<String> {
+        let own_session = self.entry.keeps_session().then(|| OWN_SESSION.to_owned());
+        let unset = match self.unset() {
+            [] => None,
+            unset => Some(format!("Export {}, then `forgefs enable {}`.", unset.join(", "), self.entry.name)),
+        };
+        own_session.into_iter().chain(unset).collect()
     }
 
     /// Remarks.

@@ -94,10 +94,7 @@ pub(in crate::cli) async fn add(global: &Global, args: AddArgs, ui: Ui) -> Resul
     let typed = typed(&args, &target)?;
     let mut pairs = typed.pairs();
     pairs.extend(args.approval.map(|when| format!("approval = \"{}\"", when.word())));
-    let comments = match typed.unset() {
-        [] => Vec::new(),
-        unset => vec![format!("Export {}, then `forgefs enable {}`.", unset.join(", "), args.name)],
-    };
+    let comments = typed.comments();
     let group_key = args.group.as_deref().map(key).unwrap_or_default();
     let group = args.group.as_deref().map(|name| InGroup { name, key: &group_key });
     let new = NewServer { name: &args.name, key: &typed.key(), comments: &comments, pairs: &pairs, group };

@@ -30,10 +30,13 @@ impl Widened {
         #[rustfmt::skip]
         let Config {
             servers, sandbox, memory, manifest, audit, redaction, placeholders, budgets, metrics, telemetry, policy,
-            http, clients, path: _,
+            http, clients, references, path: _,
         } = now;
         let mut widened = Self::default();
         widened.servers(servers, &next.servers);
+        for name in references.changed(&next.references).filter(|name| servers.contains_key(*name)) {
+            widened.add(format!("servers.{name}"), "other references", true);
+        }
         widened.sandbox(sandbox, &next.sandbox);
         widened.memory(memory, &next.memory);
         widened.manifest(manifest, &next.manifest);

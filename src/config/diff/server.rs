@@ -11,7 +11,7 @@ pub(super) fn compare(key: &str, now: &Server, next: &Server, widened: &mut Wide
     let Server {
         transport, description: _, enabled, timeout, max_timeout, connect_timeout, reconnect,
         max_reconnect_backoff, breaker, categories: _, access,
-        binding: _, start: _, idle_stop: _, auth, rate, cost, approval, relays, tools,
+        binding: _, start: _, idle_stop: _, share, auth, rate, cost, approval, relays, tools,
     } = now;
     if !next.enabled {
         return;
@@ -31,6 +31,7 @@ pub(super) fn compare(key: &str, now: &Server, next: &Server, widened: &mut Wide
         ("max_reconnect_backoff", "lowered", next.max_reconnect_backoff < *max_reconnect_backoff),
         ("breaker.faults", "raised", next.breaker.faults > *faults),
         ("breaker.pause", "lowered", next.breaker.pause < *pause),
+        ("share", "with more clients", next.share > *share),
         ("auth", "changed", next.auth != *auth),
         ("rate", "raised", is_raised(*rate, next.rate)),
         ("cost", "lowered", next.cost < *cost),

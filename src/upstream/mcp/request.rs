@@ -32,8 +32,10 @@ use crate::upstream::{Ask, Level, Progress, Question, Report, TraceContext};
 const MAX_ROUNDS: usize = limits::ROUNDS.max;
 /// Delay before a retry when the server gave neither answer nor question.
 const NOT_READY: Duration = Duration::from_millis(200);
-/// Time that an answered request is remembered, since notifications sent before the answer are handled concurrently.
+/// Time that an answered request is remembered, since messages sent before the answer are handled concurrently.
 const RECENT: Duration = Duration::from_millis(200);
+/// Time that a request which was given up is remembered: the server may go on with it, and ask or tell something.
+const GIVEN_UP: Duration = Duration::from_secs(60);
 /// Timeout for sending a cancellation.
 const CANCEL: Duration = Duration::from_secs(5);
 
@@ -106,6 +108,7 @@ impl Client {
         let mut unanswered = Unanswered { peer: handle.peer.clone(), id: Some(handle.id.clone()) };
         let answer = handle.await_response().await;
         unanswered.id = None;
+        listening.is_answered = true;
         let answer = match answer {
             Ok(ServerResult::CustomResult(CustomResult(Value::String(text)))) if json::is_composed(&text) => {
                 values(text, progress).await
@@ -225,6 +228,8 @@ struct InFlight {
     requests: Vec<Entry>,
     /// Number of requests so far.
     count: u64,
+    /// Clients of requests that ended, each until the server can have nothing more to say of them.
+    former: Vec<(Principal, Instant)>,
     /// Least severe log level requested from the server.
     log_level: Option<Level>,
 }
@@ -234,8 +239,58 @@ struct Entry {
     /// Progress token and id of the request; `None` until it is sent.
     names: Option<(ProgressToken, RequestId)>,
     progress: Progress,
-    /// Time of the answer; notifications sent before it may still be on their way.
+    /// Time of the end; notifications sent before it may still be on their way.
     ended: Option<Instant>,
+}
+
+/// Reason why a message of a server reaches no client.
+const AMBIGUOUS: &str = "calls of several clients are in flight, and it does not say which one it belongs to";
+
+impl InFlight {
+    /// Drops what is too long ago.
+    fn forget(&mut self) {
+        let now = Instant::now();
+        self.requests.retain(|entry| entry.ended.is_none_or(|ended| now - ended < RECENT));
+        self.former.retain(|(_, until)| now < *until);
+    }
+
+    /// Ends a request. One that was given up may go on at the server.
+    fn end(&mut self, number: u64, is_answered: bool) {
+        let now = Instant::now();
+        let Some(entry) = self.requests.iter_mut().find(|entry| entry.number == number) else { return };
+        entry.ended = Some(now);
+        let asker = entry.progress.caller().map(|caller| caller.principal().clone());
+        if let Some(asker) = asker {
+            let until = now + if is_answered { RECENT } else { GIVEN_UP };
+            match self.former.iter_mut().find(|(known, _)| *known == asker) {
+                Some((_, known)) => *known = until.max(*known),
+                None => self.former.push((asker, until)),
+            }
+        }
+        self.forget();
+    }
+
+    /// Those of `entries` that a message can belong to, oldest first: they must be of one session, and no other may
+    /// have had a call a moment ago.
+    fn of_one_session<'e>(&self, entries: impl Iterator<Item = &'e Entry>) -> Result<Vec<Progress>, &'static str> {
+        let mut asker: Option<Principal> = None;
+        let (mut calls, mut others) = (Vec::new(), Vec::new());
+        for Entry { progress, .. } in entries {
+            let Some(caller) = progress.caller() else {
+                others.push(progress.clone());
+                continue;
+            };
+            if asker.get_or_insert_with(|| caller.principal().clone()) != caller.principal() {
+                return Err(AMBIGUOUS);
+            }
+            calls.push(progress.clone());
+        }
+        if asker.is_some_and(|asker| self.former.iter().any(|(former, _)| *former != asker)) {
+            return Err(AMBIGUOUS);
+        }
+        // Calls of the gateway itself and of the command line have no client, and refuse questions for that reason.
+        Ok(if calls.is_empty() { others } else { calls })
+    }
 }
 
 impl Reports {
@@ -244,52 +299,48 @@ impl Reports {
         in_flight.count += 1;
         let number = in_flight.count;
         in_flight.requests.push(Entry { number, names: None, progress: progress.clone(), ended: None });
-        Listening { reports: self, number }
+        Listening { reports: self, number, is_answered: false }
     }
 
-    /// Forwards a progress report to the call of its request.
+    /// Forwards a progress report to the call of its request. A quick server reports on a request that has no token
+    /// here yet.
     pub(super) fn pass_on(&self, report: ProgressNotificationParam) {
-        let in_flight = self.0.lock();
-        let named = |entry: &&Entry| entry.names.as_ref().is_some_and(|(token, _)| *token == report.progress_token);
-        let unnamed = |entry: &&Entry| entry.names.is_none();
-        let requests = &in_flight.requests;
-        if let Some(entry) = requests.iter().find(named).or_else(|| requests.iter().find(unnamed)) {
+        let mut in_flight = self.0.lock();
+        in_flight.forget();
+        let is_named = |entry: &&Entry| entry.names.as_ref().is_some_and(|(token, _)| *token == report.progress_token);
+        let call = match in_flight.requests.iter().find(is_named) {
+            Some(entry) => Some(entry.progress.clone()),
+            None => {
+                let unnamed = in_flight.requests.iter().filter(|entry| entry.names.is_none());
+                in_flight.of_one_session(unnamed).ok().and_then(|calls| calls.into_iter().next())
+            }
+        };
+        drop(in_flight);
+        if let Some(call) = call {
             let ProgressNotificationParam { progress: so_far, total, message, .. } = report;
-            entry.progress.report(Report { progress: so_far, total, message });
+            call.report(Report { progress: so_far, total, message });
         }
     }
 
     /// Calls that a message of the server can belong to, oldest first: the call of `request` if given, else the calls
     /// of the only session that has any. The error gives the reason for none.
     pub(super) fn in_flight(&self, request: Option<&RequestId>) -> Result<Vec<Progress>, &'static str> {
-        self.calls(request, false)
-    }
-
-    /// Like [`Reports::in_flight`], with calls that were answered a moment ago.
-    pub(super) fn recent(&self) -> Result<Vec<Progress>, &'static str> {
-        self.calls(None, true)
-    }
-
-    fn calls(&self, request: Option<&RequestId>, with_ended: bool) -> Result<Vec<Progress>, &'static str> {
-        let in_flight = self.0.lock();
-        let mut asker: Option<Principal> = None;
-        let (mut calls, mut others) = (Vec::new(), Vec::new());
-        for Entry { progress, names, ended, .. } in &in_flight.requests {
-            let is_another = request.is_some_and(|request| names.as_ref().is_some_and(|(_, own)| own != request));
-            if is_another || (ended.is_some() && !with_ended) {
-                continue;
-            }
-            let Some(caller) = progress.caller() else {
-                others.push(progress.clone());
-                continue;
-            };
-            if asker.get_or_insert_with(|| caller.principal().clone()) != caller.principal() {
-                return Err("calls of several clients are in flight, and it does not say which one it belongs to");
-            }
-            calls.push(progress.clone());
+        let mut in_flight = self.0.lock();
+        in_flight.forget();
+        let going = || in_flight.requests.iter().filter(|entry| entry.ended.is_none());
+        let Some(request) = request else { return in_flight.of_one_session(going()) };
+        let is_named = |entry: &&Entry| entry.names.as_ref().is_some_and(|(_, own)| own == request);
+        match going().find(is_named) {
+            Some(entry) => Ok(vec![entry.progress.clone()]),
+            None => in_flight.of_one_session(going().filter(|entry| entry.names.is_none())),
         }
-        // Calls of the gateway itself and of the command line have no client, and refuse questions for that reason.
-        Ok(if calls.is_empty() { others } else { calls })
+    }
+
+    /// Like [`Reports::in_flight`] without a request, with calls that ended a moment ago.
+    pub(super) fn recent(&self) -> Result<Vec<Progress>, &'static str> {
+        let mut in_flight = self.0.lock();
+        in_flight.forget();
+        in_flight.of_one_session(in_flight.requests.iter())
     }
 
     /// True if `level` is below the level requested so far.
@@ -306,6 +357,7 @@ impl Reports {
 struct Listening<'a> {
     reports: &'a Reports,
     number: u64,
+    is_answered: bool,
 }
 
 impl Listening<'_> {
@@ -319,12 +371,6 @@ impl Listening<'_> {
 
 impl Drop for Listening<'_> {
     fn drop(&mut self) {
-        let now = Instant::now();
-        self.reports.0.lock().requests.retain_mut(|entry| {
-            if entry.number == self.number {
-                entry.ended = Some(now);
-            }
-            entry.ended.is_none_or(|ended| now - ended < RECENT)
-        });
+        self.reports.0.lock().end(self.number, self.is_answered);
     }
 }
