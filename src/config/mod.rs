@@ -16,6 +16,7 @@ use crate::redact::secret::{self, Secret};
 use crate::redact::{self, Results};
 
 mod auth;
+mod daemon;
 mod diff;
 mod document;
 mod edit;
@@ -39,6 +40,7 @@ mod units;
 mod values;
 
 pub(crate) use auth::is_private;
+pub use daemon::Daemon;
 pub use diff::Widened;
 pub(crate) use document::position;
 use document::{Document, KeyPath};
@@ -87,6 +89,8 @@ pub struct Config {
     pub http: Http,
     /// Clients that may use it, by name. Without any, only this machine may.
     pub clients: BTreeMap<String, Client>,
+    /// The gateway that clients share.
+    pub daemon: Daemon,
     /// Source file; `None` for [`Config::empty`].
     pub path: Option<PathBuf>,
 }
@@ -174,6 +178,7 @@ impl Config {
             policy: Policy::default(),
             http: Http::default(),
             clients: BTreeMap::new(),
+            daemon: Daemon::default(),
             path: None,
         }
     }
@@ -229,6 +234,7 @@ impl Config {
             policy,
             http: http::http(values, raw.http)?,
             clients: http::clients(values, raw.clients)?,
+            daemon: daemon::daemon(values, raw.daemon)?,
             path: Some(path.to_owned()),
         };
         config.list_places();
