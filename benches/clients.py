@@ -3,6 +3,7 @@
     python3 benches/clients.py target/release/forgefs
 """
 
+import itertools
 import json
 import os
 import subprocess
@@ -12,6 +13,8 @@ import time
 
 CLIENTS, SERVERS = 3, 10
 ROLES = ["calendar", "people", "tickets"]
+NUMBERS = itertools.count(1)
+UNFINISHED = ["starting", " 0 tools", "connecting"]
 
 
 def say(client, message):
@@ -26,7 +29,8 @@ def answer(client, number):
             return message
 
 
-def listed(client, number):
+def listed(client):
+    number = next(NUMBERS)
     say(client, {"id": number, "method": "tools/call", "params": {"name": "ls", "arguments": {}}})
     return answer(client, number)["result"]["content"][0]["text"]
 
@@ -76,19 +80,18 @@ def measure(exe, mode):
         name, value = marker.split("=")
         environment = {"cwd": folder, "env": {"PATH": os.environ["PATH"], "HOME": folder, name: value}}
         rows = []
-        for round in ["first", "again"]:
+        for round in ["first", "second"]:
             began = time.monotonic()
             clients = [start(exe, environment) for _ in range(CLIENTS)]
             for client in clients:
                 answer(client, 0)
                 say(client, {"method": "notifications/initialized"})
-            texts = [listed(client, 1) for client in clients]
+            texts = [listed(client) for client in clients]
             took = time.monotonic() - began
             assert all(f"{SERVERS} servers" in text for text in texts), texts
-            deadline, number = time.monotonic() + 60, 2
-            while any(state in listed(client, number) for client in clients for state in ["starting", " 0 tools", "connecting"]):
+            deadline = time.monotonic() + 60
+            while any(word in text for text in map(listed, clients) for word in UNFINISHED):
                 assert time.monotonic() < deadline, texts
-                number += 1
                 time.sleep(0.1)
             time.sleep(3)
             count, pss = processes(marker)

@@ -278,6 +278,48 @@ async fn kill_9_under_load_is_a_reconnect_and_no_call_is_made_twice() {
     assert_eq!(processes(&config.to_string_lossy()), BTreeSet::new(), "no process is left");
 }
 
+#[tokio::test]
+async fn a_client_that_does_not_read_keeps_its_proxy_small_and_gets_one_answer_a_request() {
+    const REQUESTS: u64 = 600;
+    let place = Place::new(&format!("{AUTO}{}", samples()));
+    let mut command = place.fence.forgefs(["serve"]);
+    let mut child =
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().expect("it starts");
+    let (mut stdin, stdout) = (child.stdin.take().expect("piped"), child.stdout.take().expect("piped"));
+    let writing = std::thread::spawn(move || {
+        let info = json!({"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}});
+        let initialize = json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": info});
+        let initialized = json!({"jsonrpc": "2.0", "method": "notifications/initialized"});
+        write!(stdin, "{initialize}\n{initialized}\n").expect("it reads");
+        for id in 1..=REQUESTS {
+            let call = json!({"name": "cat", "arguments": {"path": "/forge.d.ts"}});
+            let request = json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": call});
+            writeln!(stdin, "{request}").expect("it reads");
+        }
+        stdin
+    });
+    tokio::time::sleep(Duration::from_secs(3)).await;
+    let status = fs::read_to_string(format!("/proc/{}/status", child.id())).expect("it runs");
+    let resident = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("a size");
+    let resident: u64 = resident.trim().trim_end_matches(" kB").parse().expect("a number");
+    assert!(resident < 100 << 10, "{resident} KiB");
+    signal(place.pid(), Signal::SIGKILL);
+    let (mut answered, mut lost) = (BTreeSet::new(), 0);
+    for line in BufReader::new(stdout).lines() {
+        let message: Value = serde_json::from_str(&line.expect("text")).expect("whole lines");
+        if let Some(id) = message["id"].as_u64() {
+            assert!(answered.insert(id), "{id} twice");
+            lost += u64::from(message.get("error").is_some());
+        }
+        if answered.len() as u64 == REQUESTS + 1 {
+            break;
+        }
+    }
+    assert!(lost > 0 && lost < REQUESTS, "{lost} of {REQUESTS} were under way");
+    drop(writing.join().expect("it wrote"));
+    assert!(child.wait().expect("it ends with its input").success());
+}
+
 #[test]
 fn a_daemon_that_is_stopped_is_started_again_by_the_next_request_and_not_before() {
     let config = format!("{AUTO}{}", samples());
