@@ -12,6 +12,8 @@ pub mod broker;
 pub mod catalog;
 pub mod cli;
 pub mod config;
+#[cfg(unix)]
+mod daemon;
 pub mod discovery;
 pub mod error;
 pub mod execution;

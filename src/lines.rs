@@ -1,5 +1,6 @@
 //! Bounded reader of JSON lines from another process, a client or a server.
 
+use std::io::{self, BufRead};
 use std::sync::LazyLock;
 
 use regex::bytes::{Captures, Regex};
@@ -16,6 +17,27 @@ pub(crate) enum Line {
         tail: Vec<u8>,
         bytes: usize,
     },
+}
+
+/// Reads lines of at most `limit` bytes until the input ends, or until `take` returns `None`.
+///
+/// # Errors
+/// When the input cannot be read.
+pub(crate) fn read(mut input: impl BufRead, limit: usize, mut take: impl FnMut(Line) -> Option<()>) -> io::Result<()> {
+    let mut lines = Lines::new(limit);
+    loop {
+        let read = match input.fill_buf() {
+            Ok([]) => return Ok(()),
+            Ok(read) => read,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            Err(error) => return Err(error),
+        };
+        let (used, line) = lines.take(read);
+        input.consume(used);
+        if line.is_some_and(|line| take(line).is_none()) {
+            return Ok(());
+        }
+    }
 }
 
 /// Assembles lines from chunks. A line over the limit is skipped while it is read.

@@ -70,7 +70,10 @@ pub async fn follow(gateway: Arc<Gateway>, path: PathBuf, env: fn(&str) -> Optio
 }
 
 /// The configuration of a file, and the variables that it refers to.
-fn read(path: &std::path::Path, env: Env<'_>) -> Result<(Config, BTreeSet<String>), ConfigError> {
+///
+/// # Errors
+/// The first error in the file.
+pub(crate) fn read(path: &std::path::Path, env: Env<'_>) -> Result<(Config, BTreeSet<String>), ConfigError> {
     let variables = RefCell::new(BTreeSet::new());
     let noting = |name: &str| {
         if !OWN_VARIABLES.contains(&name) {

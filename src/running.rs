@@ -92,7 +92,7 @@ fn is_held(path: &Path) -> io::Result<bool> {
 
 /// True if the process with this id is this user's and runs this program, which may have been replaced meanwhile.
 #[cfg(target_os = "linux")]
-fn is_gateway(pid: u32) -> bool {
+pub(crate) fn is_gateway(pid: u32) -> bool {
     use std::os::unix::fs::MetadataExt as _;
     let process = PathBuf::from(format!("/proc/{pid}"));
     let is_own = fs::metadata(&process).is_ok_and(|found| found.uid() == nix::unistd::geteuid().as_raw());
@@ -105,7 +105,7 @@ fn is_gateway(pid: u32) -> bool {
 }
 
 #[cfg(not(target_os = "linux"))]
-fn is_gateway(_: u32) -> bool {
+pub(crate) fn is_gateway(_: u32) -> bool {
     true
 }
 

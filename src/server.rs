@@ -29,6 +29,7 @@ use rmcp::model::{
 use rmcp::service::{NotificationContext, RequestContext, RoleServer, ServiceExt as _, SubscriptionContext};
 use rmcp::{ErrorData, ServerHandler};
 use serde_json::json;
+use tokio::io::AsyncWrite;
 
 use crate::broker::ExecutionContext;
 use crate::catalog::Catalog;
@@ -44,10 +45,11 @@ use caller::is_stateless;
 use changes::Subscribed;
 use input_rounds::{InputRounds, RoundRequest};
 use resources::{read_error, rpc_error};
-use stdio::Stdio;
+use stdio::LineTransport;
 use waiting::Waiting;
 
 pub use http::{HttpListener, serve_http};
+pub use stdio::{Closing, GOODBYE, output};
 pub use tools::{definitions, instructions, render_instructions, server_names};
 
 /// Time after the start in which requests wait for starting servers. Nine of ten are up by then; a slower one blocks
@@ -61,15 +63,37 @@ const LIST_TTL: u64 = 60 * 60 * 1000;
 /// # Errors
 /// `INTERNAL` when the transport fails in a way other than ending.
 pub async fn serve_stdio(gateway: Arc<Gateway>) -> Result<()> {
-    let service = ForgeServer::new(SessionHandler { session: gateway.open_only_session(Principal::local()), gateway });
+    let (_switch, closing) = Closing::switch();
+    let session = gateway.open_only_session(Principal::local());
+    serve_lines(gateway, session, std::io::stdin(), output(), closing).await
+}
+
+/// Serves MCP to one client in lines of any stream, until it ends or `closing` wants it to.
+///
+/// # Errors
+/// As [`serve_stdio`].
+pub async fn serve_lines(
+    gateway: Arc<Gateway>,
+    session: Arc<Session>,
+    input: impl std::io::Read + Send + 'static,
+    output: impl AsyncWrite + Send + Unpin + 'static,
+    closing: Closing,
+) -> Result<()> {
+    let service = ForgeServer::new(SessionHandler { gateway, session });
     let broken = |what: String| Error::new(ErrorCode::Internal, format!("the MCP connection failed: {what}"));
-    let transport = Stdio::open().map_err(|error| broken(error.to_string()))?;
+    let transport = LineTransport::open(input, output, closing).map_err(|error| broken(error.to_string()))?;
     match service.serve(transport).await {
         Ok(running) => running.waiting().await.map(drop).map_err(|error| broken(error.to_string())),
         // A client that leaves before the handshake needs no error.
         Err(rmcp::service::ServerInitializeError::ConnectionClosed(_)) => Ok(()),
         Err(error) => Err(broken(error.to_string())),
     }
+}
+
+/// Answer to a line over the limit of a client's messages, of which both ends are left; `None` if it was no request.
+#[must_use]
+pub fn too_long(head: &[u8], tail: &[u8], bytes: usize) -> Option<Vec<u8>> {
+    message::too_long(head, tail, bytes)
 }
 
 /// State that a session's requests are answered from.

@@ -2,17 +2,17 @@
 
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::time::Duration;
 
 use clap::Args;
 
 use serde_json::json;
 
+use super::remote::{self, Answer, Piece, Request};
 use super::shapes::{self, Format};
 use super::ui::Ui;
-use super::{Failure, Global, OTHERS};
+use super::{Failure, Global};
 use crate::gateway::Gateway;
-use crate::manifest::ServerEntry;
+use crate::session::Session;
 
 /// Hits a query with `--json`, by default and at most.
 const HITS: u32 = 8;
@@ -58,58 +58,75 @@ pub(super) struct SearchArgs {
 }
 
 pub(super) async fn ls(global: &Global, args: LsArgs, ui: Ui) -> Result<ExitCode, Failure> {
-    let gateway = started(global, &[&args.path], ui).await?;
-    // With --json too, for its errors and limits.
-    let listing = gateway.ls(&Arc::default(), &args.path, args.depth).await?;
-    match args.format.json {
-        true => shapes::print_foreign(&gateway, shapes::entries(&gateway.catalog(), &args.path)?, ui),
-        false => ui.out(&listing),
-    }
-    Ok(ExitCode::SUCCESS)
+    let LsArgs { path, depth, format } = args;
+    let request = Request::Ls { path, depth, json: format.json };
+    remote::answer(global, request, false, |config| global.eager(config), ui).await
 }
 
 pub(super) async fn cat(global: &Global, args: CatArgs, ui: Ui) -> Result<ExitCode, Failure> {
-    let paths: Vec<&str> = args.paths.iter().map(String::as_str).collect();
-    let gateway = started(global, &paths, ui).await?;
-    let (session, lines) = (Arc::default(), args.lines.as_deref());
-    if args.format.json {
-        let mut files = Vec::new();
-        for path in &args.paths {
-            let text = gateway.cat(&session, std::slice::from_ref(path), lines).await?;
-            files.push(json!({ "path": path, "text": text }));
-        }
-        shapes::print(json!({ "files": files }), ui);
-        return Ok(ExitCode::SUCCESS);
-    }
-    ui.out(&gateway.cat(&session, &args.paths, lines).await?);
-    Ok(ExitCode::SUCCESS)
+    let CatArgs { paths, lines, format } = args;
+    let request = Request::Cat { paths, lines, json: format.json };
+    remote::answer(global, request, false, |config| global.eager(config), ui).await
 }
 
 pub(super) async fn search(global: &Global, args: SearchArgs, ui: Ui) -> Result<ExitCode, Failure> {
-    let gateway = started(global, &[args.path.as_deref().unwrap_or("/")], ui).await?;
-    // With --json too, for its errors and limits.
-    let answer = gateway.search(&Arc::default(), &args.queries, args.limit, args.path.as_deref()).await?;
-    if args.format.json {
-        let (catalog, limit) = (gateway.catalog(), args.limit.unwrap_or(HITS).clamp(1, MOST_HITS) as usize);
-        let queries = args.queries.iter().map(|query| query.trim().to_owned()).filter(|query| !query.is_empty());
-        let queries: Vec<String> = queries.collect();
-        let found = catalog.find_all(&queries, limit, args.path.as_deref().unwrap_or("/"))?;
-        shapes::print_foreign(&gateway, shapes::hits(&catalog, &queries, &found), ui);
-        return Ok(ExitCode::SUCCESS);
-    }
-    ui.out(&answer);
-    Ok(ExitCode::SUCCESS)
+    let SearchArgs { queries, limit, path, format } = args;
+    let request = Request::Search { queries, limit, path, json: format.json };
+    remote::answer(global, request, false, |config| global.eager(config), ui).await
 }
 
-/// A gateway whose servers are up as far as `paths` need them: only those that they name, or all as long as they start in
-/// good time.
-async fn started(global: &Global, paths: &[&str], ui: Ui) -> Result<Gateway, Failure> {
-    let gateway = global.eager(global.load(false)?)?;
-    let names: Vec<&str> =
-        paths.iter().map(|path| path.trim_start_matches('/').split('/').next().unwrap_or("")).collect();
-    let is_named = |server: &ServerEntry| names.iter().any(|name| server.is_called(name));
-    let catalog = gateway.catalog();
-    let all_named = names.iter().all(|name| catalog.servers().iter().any(|server| server.is_called(name)));
-    super::settle(&gateway, is_named, if all_named { Duration::ZERO } else { OTHERS }, ui).await;
-    Ok(gateway)
+/// Lists a folder.
+pub(super) async fn list(
+    gateway: &Gateway,
+    session: &Arc<Session>,
+    path: &str,
+    depth: Option<u32>,
+    json: bool,
+) -> Result<Answer, Failure> {
+    // With --json too, for its errors and limits.
+    let listing = gateway.ls(session, path, depth).await?;
+    Ok(Answer::of(match json {
+        true => Piece::Json(shapes::foreign(gateway, shapes::entries(&gateway.catalog(), path)?)),
+        false => Piece::Out(listing),
+    }))
+}
+
+/// Reads files.
+pub(super) async fn read(
+    gateway: &Gateway,
+    session: &Arc<Session>,
+    paths: &[String],
+    lines: Option<&str>,
+    json: bool,
+) -> Result<Answer, Failure> {
+    if !json {
+        return Ok(Answer::of(Piece::Out(gateway.cat(session, paths, lines).await?)));
+    }
+    let mut files = Vec::new();
+    for path in paths {
+        let text = gateway.cat(session, std::slice::from_ref(path), lines).await?;
+        files.push(json!({ "path": path, "text": text }));
+    }
+    Ok(Answer::of(Piece::Json(shapes::whole(json!({ "files": files })))))
+}
+
+/// Searches the stubs.
+pub(super) async fn find(
+    gateway: &Gateway,
+    session: &Arc<Session>,
+    queries: &[String],
+    limit: Option<u32>,
+    path: Option<&str>,
+    json: bool,
+) -> Result<Answer, Failure> {
+    // With --json too, for its errors and limits.
+    let answer = gateway.search(session, queries, limit, path).await?;
+    if !json {
+        return Ok(Answer::of(Piece::Out(answer)));
+    }
+    let (catalog, limit) = (gateway.catalog(), limit.unwrap_or(HITS).clamp(1, MOST_HITS) as usize);
+    let queries = queries.iter().map(|query| query.trim().to_owned()).filter(|query| !query.is_empty());
+    let queries: Vec<String> = queries.collect();
+    let found = catalog.find_all(&queries, limit, path.unwrap_or("/"))?;
+    Ok(Answer::of(Piece::Json(shapes::foreign(gateway, shapes::hits(&catalog, &queries, &found)))))
 }

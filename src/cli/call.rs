@@ -1,17 +1,19 @@
 //! `forgefs call`: one tool, through the same broker as scripts.
 
 use std::process::ExitCode;
-use std::time::Duration;
+use std::sync::Arc;
 
 use clap::Args;
 use serde_json::json;
 
+use super::remote::{self, Answer, Piece, Request};
 use super::shapes::{self, Format};
 use super::ui::Ui;
 use super::{Failure, Global};
 use crate::broker::ExecutionContext;
-use crate::principal::Principal;
+use crate::gateway::Gateway;
 use crate::redact::{Outgoing as _, Surface};
+use crate::session::Session;
 
 #[derive(Args)]
 pub(super) struct CallArgs {
@@ -31,18 +33,24 @@ pub(super) struct CallArgs {
 
 pub(super) async fn call(global: &Global, args: CallArgs, ui: Ui) -> Result<ExitCode, Failure> {
     let CallArgs { server, tool, args, yes, format } = args;
-    let gateway = global.eager(global.load(false)?)?;
-    super::settle(&gateway, |entry| entry.is_called(&server), Duration::ZERO, ui).await;
-    let session = gateway.open_only_session(Principal::local());
-    let context = ExecutionContext { approver: super::approver(yes), ..gateway.execution_context(&session) };
-    let value = tokio::select! {
-        value = context.request("call", async |broker| broker.call_tool(1, &server, &tool, &args).await) => value?,
-        () = super::signals::interrupted() => return Ok(ExitCode::from(130)),
-    };
-    gateway.save_observed().await;
-    match format.json {
-        true => shapes::print_foreign(&gateway, json!({ "value": value }), ui),
-        false => ui.json(&value.redacted(Surface::Answer(gateway.config().redaction)).to_string()),
-    }
-    Ok(ExitCode::SUCCESS)
+    let request = Request::Call { server, tool, args, yes, json: format.json };
+    remote::answer(global, request, false, |config| global.eager(config), ui).await
+}
+
+/// Calls a tool.
+pub(super) async fn made(
+    gateway: &Gateway,
+    session: &Arc<Session>,
+    server: &str,
+    tool: &str,
+    args: &str,
+    yes: bool,
+    json: bool,
+) -> Result<Answer, Failure> {
+    let context = ExecutionContext { approver: super::approver(yes), ..gateway.execution_context(session) };
+    let value = context.request("call", async |broker| broker.call_tool(1, server, tool, args).await).await?;
+    Ok(Answer::of(Piece::Json(match json {
+        true => shapes::foreign(gateway, json!({ "value": value })),
+        false => value.redacted(Surface::Answer(gateway.config().redaction)).to_string(),
+    })))
 }

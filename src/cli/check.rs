@@ -66,7 +66,7 @@ pub(super) async fn check(global: &Global, args: CheckArgs, ui: Ui) -> Result<Ex
     let is_named = |server: &ServerEntry| {
         scripts.iter().any(|(_, _, code)| code.contains(&server.ident) || code.contains(&server.name))
     };
-    super::settle(&gateway, is_named, super::OTHERS, ui).await;
+    super::wait_for(&gateway, is_named, super::OTHERS, ui).await;
     let session = gateway.open_only_session(Principal::local());
     let mut found = Vec::new();
     for (file, language, code) in &scripts {

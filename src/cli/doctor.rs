@@ -62,7 +62,7 @@ pub(super) async fn doctor(global: &Global, args: &DoctorArgs, ui: Ui) -> Result
     }
     if let Some(mut found) = report.found {
         found.insert("healthy".to_owned(), (exit == 0).into());
-        shapes::print_foreign(&gateway, found.into(), ui);
+        ui.json(&shapes::foreign(&gateway, found.into()));
     }
     Ok(ExitCode::from(exit))
 }

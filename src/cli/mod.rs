@@ -8,12 +8,15 @@ mod call;
 mod check;
 mod clients;
 mod connect;
+#[cfg(unix)]
+mod daemon;
 mod demo;
 mod doctor;
 mod generate;
 pub mod init;
 mod newest;
 mod reload;
+mod remote;
 mod run;
 mod serve;
 mod servers;
@@ -29,6 +32,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::{Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
+use serde::{Deserialize, Serialize};
 
 use crate::broker::Approver;
 use crate::config::{Config, ConfigError, Start, process_env};
@@ -129,6 +133,9 @@ enum Command {
     Auth(auth::AuthArgs),
     /// Have running gateways apply an edited forge.toml
     Reload,
+    /// Run one gateway for all clients of a configuration, in the background
+    #[cfg(unix)]
+    Daemon(daemon::DaemonArgs),
     /// Write a first forge.toml, with the servers of other MCP hosts if asked to
     Init(init::InitArgs),
     /// Print a script with which a shell completes the command line
@@ -190,7 +197,7 @@ pub fn run(args: impl Iterator<Item = std::ffi::OsString>, engines: &[&str]) -> 
     let result = runtime.block_on(async {
         survive_limits();
         let result = panics::caught(dispatch(cli, ui)).await.unwrap_or_else(|defect| Err(defect.into()));
-        tokio::join!(upstream::end_all(SERVERS_END), telemetry::end_all(SPANS_END));
+        tokio::join!(end_servers(), telemetry::end_all(SPANS_END));
         result
     });
     // Reading stdin blocks a thread and cannot be interrupted: do not wait for it.
@@ -219,9 +226,16 @@ impl Command {
             Self::Connect(args) => args.format.json,
             Self::Add(args) => args.format.json,
             Self::Enable(args) | Self::Disable(args) | Self::Remove(args) => args.format.json,
+            #[cfg(unix)]
+            Self::Daemon(args) => args.json(),
             _ => false,
         }
     }
+}
+
+/// Ends the servers that are processes of this one.
+async fn end_servers() {
+    upstream::end_all(SERVERS_END).await;
 }
 
 /// Makes a write over the file size limit (RLIMIT_FSIZE) fail, instead of ending the process.
@@ -261,6 +275,8 @@ async fn dispatch_command(global: &Global, command: Command, ui: Ui) -> Result<E
         Command::Disable(args) => servers::switch(global, &args, false, ui),
         Command::List(args) => servers::list(global, args, ui).await,
         Command::Reload => reload::reload(global, ui),
+        #[cfg(unix)]
+        Command::Daemon(args) => daemon::daemon(global, args, ui).await,
         Command::Doctor(args) => doctor::doctor(global, &args, ui).await,
         Command::Audit(args) => audit::audit(global, args, ui),
         Command::Demo(args) => demo::demo(global, args, ui).await,
@@ -273,9 +289,14 @@ async fn dispatch_command(global: &Global, command: Command, ui: Ui) -> Result<E
 }
 
 fn log_to_stderr(cli: &Cli) {
-    let serving = matches!(cli.command, None | Some(Command::Serve(_)));
+    let serving = match &cli.command {
+        None | Some(Command::Serve(_)) => true,
+        #[cfg(unix)]
+        Some(Command::Daemon(args)) => args.serves(),
+        Some(_) => false,
+    };
     // What rmcp says of a server that is down is said here in other words.
-    let default = if serving { "warn,forgefs::audit=info,rmcp=off" } else { "error,rmcp=off" };
+    let default = if serving { "warn,forgefs::audit=info,forgefs::daemon=info,rmcp=off" } else { "error,rmcp=off" };
     let wanted = cli.global.log.clone().or_else(|| process_env("RUST_LOG")).filter(|filter| !filter.is_empty());
     let filter = tracing_subscriber::EnvFilter::new(wanted.as_deref().unwrap_or(default));
     // What rmcp tells of logins in detail has codes and tokens in it.
@@ -342,15 +363,24 @@ impl Global {
     }
 }
 
-/// Waits until the servers that `is_named` are ready or have failed, and for the others as long as `others`; says
-/// which of those still start.
-async fn settle(gateway: &Gateway, is_named: impl Fn(&ServerEntry) -> bool, others: Duration, ui: Ui) {
-    let all = async {
-        tokio::join!(gateway.settle_those(&is_named, SETTLE), gateway.settle_those(|server| !is_named(server), others))
-    };
-    let (_, starting) = ui.waiting(|| self::starting(gateway), all).await;
-    if !starting.is_empty() && !others.is_zero() {
-        ui.note(&format!("note: still starting after {}s: {}", others.as_secs(), starting.join(", ")));
+/// Waits until the servers that `is_named` are ready or have failed, and for the others as long as `others`; names of
+/// those that still start.
+async fn settle(gateway: &Gateway, is_named: impl Fn(&ServerEntry) -> bool, others: Duration) -> Vec<String> {
+    let unnamed = |server: &ServerEntry| !is_named(server);
+    tokio::join!(gateway.settle_those(&is_named, SETTLE), gateway.settle_those(unnamed, others)).1
+}
+
+/// Says which servers still start after `others`.
+fn still_starting(starting: &[String], others: Duration) -> Option<String> {
+    let is_told = !starting.is_empty() && !others.is_zero();
+    is_told.then(|| format!("note: still starting after {}s: {}", others.as_secs(), starting.join(", ")))
+}
+
+/// Like [`settle`]; a terminal shows what it waits for.
+async fn wait_for(gateway: &Gateway, is_named: impl Fn(&ServerEntry) -> bool, others: Duration, ui: Ui) {
+    let starting = ui.waiting(|| self::starting(gateway), settle(gateway, is_named, others)).await;
+    if let Some(note) = still_starting(&starting, others) {
+        ui.note(&note);
     }
 }
 
@@ -381,6 +411,7 @@ fn own_executable() -> Result<PathBuf, Failure> {
 }
 
 /// Failure of a command, for people.
+#[derive(Serialize, Deserialize)]
 struct Failure {
     exit: u8,
     message: String,

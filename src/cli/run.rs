@@ -3,18 +3,20 @@
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use wire::Language;
 
+use super::remote::{self, Answer, Piece};
 use super::ui::Ui;
 use super::{Failure, Global};
 use crate::broker::ExecutionContext;
 use crate::execution::{Execution, Request};
+use crate::gateway::Gateway;
 use crate::limits;
-use crate::manifest::ServerEntry;
-use crate::principal::Principal;
+use crate::session::Session;
 
 /// Most bytes read of a script; the configured limit is usually lower.
 const MAX_READ: u64 = limits::SCRIPT_FILE.max as u64;
@@ -52,22 +54,22 @@ pub(super) async fn run(global: &Global, args: RunArgs, ui: Ui) -> Result<ExitCo
     let language = language(args.lang, &args.file)?;
     let code = read(&args.file)?;
     let timeout = args.timeout.map(timeout).transpose()?;
-    let gateway = global.gateway(global.load(true)?)?;
-    // Whatever else it may call by names that it puts together.
-    let is_named = |server: &ServerEntry| code.contains(&server.ident) || code.contains(&server.name);
-    super::settle(&gateway, is_named, super::OTHERS, ui).await;
-    let session = gateway.open_only_session(Principal::local());
-    let request = Request { language, code, timeout, dry_run: args.dry_run };
-    let context = ExecutionContext { approver: super::approver(args.yes), ..gateway.execution_context(&session) };
-    let execution = tokio::select! {
-        execution = context.execute(request) => Some(execution),
-        // Leaving this branch kills the script and its calls.
-        () = super::signals::interrupted() => None,
-    };
-    gateway.save_observed().await;
-    let Some(execution) = execution else { return Ok(ExitCode::from(130)) };
-    print(&execution, args.json, ui)?;
-    Ok(exit_code(&execution))
+    let RunArgs { json, dry_run, yes, .. } = args;
+    let request = remote::Request::Run { language, code, timeout, dry_run, yes, json };
+    remote::answer(global, request, true, |config| global.gateway(config), ui).await
+}
+
+/// Runs a script.
+pub(super) async fn ran(
+    gateway: &Gateway,
+    session: &Arc<Session>,
+    request: Request,
+    yes: bool,
+    json: bool,
+) -> Result<Answer, Failure> {
+    let context = ExecutionContext { approver: super::approver(yes), ..gateway.execution_context(session) };
+    let execution = context.execute(request).await;
+    Ok(Answer { pieces: pieces(&execution, json)?, exit: exit_code(&execution) })
 }
 
 fn timeout(seconds: f64) -> Result<Duration, Failure> {
@@ -99,29 +101,27 @@ pub(super) fn read(file: &Path) -> Result<String, Failure> {
 }
 
 /// With `--json` one object on stdout; else the value on stdout and the rest on stderr.
-fn print(execution: &Execution, json: bool, ui: Ui) -> Result<(), Failure> {
+fn pieces(execution: &Execution, json: bool) -> Result<Vec<Piece>, Failure> {
     if json {
         let text = serde_json::to_string(execution).map_err(|error| Failure::internal(error.to_string()))?;
-        ui.json(&text);
-        return Ok(());
+        return Ok(vec![Piece::Json(text)]);
     }
+    let mut pieces = Vec::new();
     if !execution.output.is_empty() {
-        ui.note(&execution.output);
+        pieces.push(Piece::Note(execution.output.clone()));
     }
-    for note in &execution.notes {
-        ui.note(&format!("note: {note}"));
-    }
+    pieces.extend(execution.notes.iter().map(|note| Piece::Note(format!("note: {note}"))));
     if execution.dry_run {
-        ui.note(&execution.dry_calls());
+        pieces.push(Piece::Note(execution.dry_calls()));
     }
     match (&execution.value, &execution.error) {
-        (Some(value), _) => ui.json(value.get()),
-        (None, Some(failed)) => ui.note(&format!("error: {}", failed.describe())),
+        (Some(value), _) => pieces.push(Piece::Json(value.get().to_owned())),
+        (None, Some(failed)) => pieces.push(Piece::Note(format!("error: {}", failed.describe()))),
         (None, None) => {}
     }
-    Ok(())
+    Ok(pieces)
 }
 
-fn exit_code(execution: &Execution) -> ExitCode {
-    execution.error.as_ref().map_or(ExitCode::SUCCESS, |failed| ExitCode::from(failed.exit()))
+fn exit_code(execution: &Execution) -> u8 {
+    execution.error.as_ref().map_or(0, |failed| failed.exit())
 }

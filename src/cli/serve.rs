@@ -9,6 +9,7 @@ use clap::Args;
 use super::ui::Ui;
 use super::{Failure, Global, signals};
 use crate::config::{Config, LISTEN_FORM, exposures, parse_listen, process_env};
+use crate::gateway::Gateway;
 use crate::server::HttpListener;
 use crate::{panics, reload, server, telemetry};
 
@@ -54,7 +55,7 @@ pub(super) async fn serve(global: &Global, args: &ServeArgs, ui: Ui) -> Result<E
     let config = global.load(false)?;
     let drain = args.http.as_ref().map_or(Duration::ZERO, |_| config.http.drain);
     // Before the first answer, after which a client may end its server at any time.
-    let end = signals::Watch::for_the_end(drain);
+    let mut end = signals::Watch::for_the_end(drain);
     let http = args.listener(&config).await?;
     let url = http.as_ref().map(HttpListener::url);
     if http.is_none() && ui.is_interactive() {
@@ -62,18 +63,11 @@ pub(super) async fn serve(global: &Global, args: &ServeArgs, ui: Ui) -> Result<E
             "note: this serves MCP on the terminal; clients start it by themselves. The end of input (Ctrl-D) ends it",
         );
     }
-    let path = config.path.clone();
-    for exposure in exposures(&config, std::env::current_exe().ok().as_deref()) {
-        tracing::warn!("{exposure}");
+    #[cfg(unix)]
+    if http.is_none() && config.daemon.auto && super::daemon::attached(global, &config, &mut end).await? {
+        return Ok(ExitCode::SUCCESS);
     }
-    let gateway = Arc::new(global.gateway(config)?);
-    gateway.warm_up();
-    let following = kept_up(async || match path.clone() {
-        Some(path) => reload::follow(Arc::clone(&gateway), path, process_env).await,
-        None => std::future::pending().await,
-    });
-    let (wanted, told) = (gateway.metrics_wanted(), Arc::clone(&gateway));
-    let text: telemetry::Text = Arc::new(move || told.metrics_text());
+    let gateway = Arc::new(started(global, config)?);
     if let Some(url) = url {
         ui.note(&format!("MCP is served at {url}"));
     }
@@ -93,12 +87,33 @@ pub(super) async fn serve(global: &Global, args: &ServeArgs, ui: Ui) -> Result<E
     };
     let served = tokio::select! {
         served = serving => served,
-        () = following => Ok(()),
-        () = kept_up(async || telemetry::serve(wanted.clone(), Arc::clone(&text)).await) => Ok(()),
+        () = kept_current(&gateway) => Ok(()),
     };
     gateway.save_observed().await;
     served?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// A gateway that serves, with warnings of what others could change.
+pub(super) fn started(global: &Global, config: Config) -> Result<Gateway, Failure> {
+    for exposure in exposures(&config, std::env::current_exe().ok().as_deref()) {
+        tracing::warn!("{exposure}");
+    }
+    let gateway = global.gateway(config)?;
+    gateway.warm_up();
+    Ok(gateway)
+}
+
+/// Follows the configuration file, and serves metrics. It does not end.
+pub(super) async fn kept_current(gateway: &Arc<Gateway>) {
+    let path = gateway.config().path.clone();
+    let following = kept_up(async || match path.clone() {
+        Some(path) => reload::follow(Arc::clone(gateway), path, process_env).await,
+        None => std::future::pending().await,
+    });
+    let (wanted, told) = (gateway.metrics_wanted(), Arc::clone(gateway));
+    let text: telemetry::Text = Arc::new(move || told.metrics_text());
+    tokio::join!(following, kept_up(async || telemetry::serve(wanted.clone(), Arc::clone(&text)).await));
 }
 
 /// Runs work to its end, and restarts it after a panic.

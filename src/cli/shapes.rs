@@ -24,11 +24,16 @@ pub(super) struct Format {
 
 /// Prints an object as `{"ok": true, …}`.
 pub(super) fn print(object: Value, ui: Ui) {
+    ui.json(&whole(object));
+}
+
+/// An object as `{"ok": true, …}`.
+pub(super) fn whole(object: Value) -> String {
     let mut whole = Map::from_iter([("ok".to_owned(), true.into())]);
     if let Value::Object(object) = object {
         whole.extend(object);
     }
-    ui.json(&Value::Object(whole).to_string());
+    Value::Object(whole).to_string()
 }
 
 /// An edit of one server in the configuration. `enabled` is its state after it, `None` if it is removed; `backup` is the
@@ -38,9 +43,9 @@ pub(super) fn edit(config: &str, name: &str, enabled: Option<bool>, changed: boo
     json!({ "config": config, "name": name, "enabled": enabled, "changed": changed, "backup": backup })
 }
 
-/// Prints an object with texts of servers, redacted as for the agent.
-pub(super) fn print_foreign(gateway: &Gateway, object: Value, ui: Ui) {
-    print(object.redacted(Surface::Answer(gateway.config().redaction)), ui);
+/// Like [`whole`], with texts of servers, redacted as for the agent.
+pub(super) fn foreign(gateway: &Gateway, object: Value) -> String {
+    whole(object.redacted(Surface::Answer(gateway.config().redaction)))
 }
 
 /// Prints a failure as `{"ok": false, "error": …}`, and returns its exit code.
@@ -147,4 +152,22 @@ pub(super) fn hits(catalog: &Catalog, queries: &[String], found: &[(Found<'_>, V
         Some(hit)
     };
     json!({ "queries": queries, "hits": found.iter().filter_map(hit).collect::<Vec<_>>() })
+}
+
+/// State of the daemon, if one runs.
+#[cfg(unix)]
+pub(super) fn daemon(place: &crate::daemon::Place, state: Option<&Value>) -> Value {
+    let of = |key: &str| state.map_or(Value::Null, |state| state[key].clone());
+    json!({
+        "running": state.is_some(),
+        "config": place.config,
+        "socket": place.socket(),
+        "log": place.log(),
+        "pid": of("pid"),
+        "version": of("version"),
+        "uptime_secs": of("uptime_secs"),
+        "idle_exit_secs": of("idle_exit_secs"),
+        "clients": of("clients"),
+        "servers": of("servers"),
+    })
 }

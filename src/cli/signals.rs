@@ -24,8 +24,8 @@ impl Watch {
     }
 
     /// Waits for the first signal.
-    pub(super) async fn asked(self) {
-        let is_asked = match self.0 {
+    pub(super) async fn asked(&mut self) {
+        let is_asked = match &mut self.0 {
             Some(asked) => asked.await.is_ok(),
             None => false,
         };

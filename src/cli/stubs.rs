@@ -82,7 +82,7 @@ async fn current(global: &Global, from: Vec<PathBuf>, ui: Ui) -> Result<Arc<Cata
             // A review shows the servers' current lists, whatever was reviewed before.
             config.manifest.pin = None;
             let gateway = global.eager(config)?;
-            super::settle(&gateway, |_| true, Duration::ZERO, ui).await;
+            super::wait_for(&gateway, |_| true, Duration::ZERO, ui).await;
             gateway
         }
         false => {

@@ -16,6 +16,7 @@ use crate::redact::secret::{self, Secret};
 use crate::redact::{self, Results};
 
 mod auth;
+mod daemon;
 mod diff;
 mod document;
 mod edit;
@@ -41,6 +42,7 @@ mod units;
 mod values;
 
 pub(crate) use auth::is_private;
+pub use daemon::Daemon;
 pub use diff::Widened;
 pub(crate) use document::position;
 use document::{Document, KeyPath};
@@ -94,6 +96,8 @@ pub struct Config {
     pub clients: BTreeMap<String, Client>,
     /// References of servers to variables.
     pub references: References,
+    /// The gateway that clients share.
+    pub daemon: Daemon,
     /// Source file; `None` for [`Config::empty`].
     pub path: Option<PathBuf>,
 }
@@ -182,6 +186,7 @@ impl Config {
             http: Http::default(),
             clients: BTreeMap::new(),
             references: References::default(),
+            daemon: Daemon::default(),
             path: None,
         }
     }
@@ -238,6 +243,7 @@ impl Config {
             http: http::http(values, raw.http)?,
             clients: http::clients(values, raw.clients)?,
             references: References::of(text, path, base, env),
+            daemon: daemon::daemon(values, raw.daemon)?,
             path: Some(path.to_owned()),
         };
         config.list_places();

@@ -32,6 +32,8 @@ pub(super) struct Raw {
     #[serde(default)]
     pub(super) telemetry: RawTelemetry,
     #[serde(default)]
+    pub(super) daemon: RawDaemon,
+    #[serde(default)]
     pub(super) groups: BTreeMap<String, RawGroup>,
     #[serde(default)]
     pub(super) flows: Vec<RawFlow>,
@@ -255,6 +257,14 @@ pub(super) struct RawHttp {
 pub(super) struct RawClient {
     pub(super) token: Option<String>,
     pub(super) token_sha256: Option<String>,
+}
+
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default, expecting = "a table")]
+pub(super) struct RawDaemon {
+    #[schemars(schema_with = "schema::daemon_start")]
+    pub(super) start: Option<String>,
+    pub(super) idle_exit: Option<DurationText>,
 }
 
 /// A number, integer or float.

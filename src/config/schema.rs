@@ -7,7 +7,7 @@ use schemars::{Schema, SchemaGenerator, json_schema};
 use serde_json::{Value, json};
 
 use super::raw::Raw;
-use super::{auth, policy, sandbox, server, share, transport, units};
+use super::{auth, daemon, policy, sandbox, server, share, transport, units};
 
 /// Address of the schema of the newest release.
 pub(crate) const ADDRESS: &str = "https://raw.githubusercontent.com/forgefs/forgefs/main/docs/forge.schema.json";
@@ -154,6 +154,7 @@ words! {
     action: policy::ACTIONS;
     login: auth::KINDS;
     audit_to: sandbox::AUDIT_WORDS;
+    daemon_start: daemon::STARTS;
     results: super::RESULTS;
 }
 

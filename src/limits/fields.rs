@@ -101,6 +101,18 @@ pub const CLIENT_VALUES: Limit =
 pub const UNDER_WAY: Limit = Limit::new("bytes under way", 64 << 20, Unit::Bytes, "one client's connection");
 /// Requests of one client in flight.
 pub const REQUESTS: Limit = Limit::new("requests under way", 1024, Unit::Items, "one client's connection");
+/// First line of a connection to the daemon, with the values of variables.
+pub const HANDSHAKE: Limit = Limit::new("handshake", 2 << 20, Unit::Bytes, "connections to the daemon");
+/// Connections to the daemon.
+pub const DAEMON_CONNECTIONS: Limit = Limit::new("connections", 256, Unit::Items, "connections to the daemon");
+/// Request of the command line to the daemon: a script, as JSON.
+pub const DAEMON_REQUEST: Limit =
+    Limit::new("request of the command line", 128 << 20, Unit::Bytes, "connections to the daemon");
+/// Message of the daemon to a client of its own, or answer to the command line.
+pub const DAEMON_ANSWER: Limit =
+    Limit::new("message of the daemon", 256 << 20, Unit::Bytes, "`serve`, the command line");
+/// A message that a proxy keeps, to send it again to the next daemon.
+pub const KEPT_MESSAGE: Limit = Limit::new("message kept for the next daemon", 64 << 10, Unit::Bytes, "`serve`");
 /// Open streams of changes of one client.
 pub const STREAMS: Limit = Limit::new("open `subscriptions/listen`", 64, Unit::Items, "one client's connection");
 /// URIs that one client subscribes to, in all its streams.
@@ -337,6 +349,11 @@ pub(super) const ALL: &[&Limit] = &[
     &CLIENT_VALUES,
     &UNDER_WAY,
     &REQUESTS,
+    &HANDSHAKE,
+    &DAEMON_CONNECTIONS,
+    &DAEMON_REQUEST,
+    &DAEMON_ANSWER,
+    &KEPT_MESSAGE,
     &STREAMS,
     &SUBSCRIBED,
     &SUBSCRIBED_URI,

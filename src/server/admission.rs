@@ -129,6 +129,11 @@ impl Admission {
         Ok(())
     }
 
+    /// True if no request waits for its answer; a stream of changes has none.
+    pub(super) fn is_idle(&self) -> bool {
+        self.requests.lock().values().all(|request| request.uris.is_some())
+    }
+
     /// Ends a request.
     pub(super) fn end(&self, id: &RequestId) {
         self.requests.lock().remove(id);

@@ -1,7 +1,7 @@
 //! Parses a line of a client into a message, measured first.
 
 use rmcp::ErrorData;
-use rmcp::model::{ClientJsonRpcMessage, ErrorCode as RpcCode, RequestId};
+use rmcp::model::{ClientJsonRpcMessage, ErrorCode as RpcCode, RequestId, ServerJsonRpcMessage};
 use serde::de::IgnoredAny;
 use serde_json::error::Category;
 use serde_json::json;
@@ -47,6 +47,14 @@ pub(super) fn read(line: &[u8], mut held: HeldBytes) -> Read {
 pub(super) fn skipped(head: &[u8], tail: &[u8], bytes: usize) -> Read {
     let error = limits::CLIENT_MESSAGE.exceeded(ErrorCode::LimitExceeded, bytes);
     Read::Refused(number(head, tail), refusal(&error))
+}
+
+/// Reply to a line over the limit, as a line without its end; `None` if it was no request.
+pub(super) fn too_long(head: &[u8], tail: &[u8], bytes: usize) -> Option<Vec<u8>> {
+    match skipped(head, tail, bytes) {
+        Read::Refused(id, error) => serde_json::to_vec(&ServerJsonRpcMessage::error(error, id)).ok(),
+        Read::Message(..) | Read::Nothing => None,
+    }
 }
 
 /// Reply to a line that is not parsed.

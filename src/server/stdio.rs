@@ -1,17 +1,18 @@
-//! MCP on stdin and stdout. A dedicated thread reads lines. Large lines are parsed elsewhere, one at a time, and
-//! requests that arrive meanwhile overtake them. Everything else keeps its order: a cancellation stays behind its
-//! request.
+//! MCP in lines: on stdin and stdout, or on a socket. A dedicated thread reads lines. Large lines are parsed elsewhere,
+//! one at a time, and requests that arrive meanwhile overtake them. Everything else keeps its order: a cancellation
+//! stays behind its request.
 
-use std::io::{self, BufRead, BufReader};
+use std::io::{self, BufRead, BufReader, Read as Input};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use rmcp::model::{
     ClientJsonRpcMessage, ContentBlock, JsonRpcMessage, RequestId, ResourceContents, ServerJsonRpcMessage, ServerResult,
 };
 use rmcp::service::RoleServer;
 use rmcp::transport::Transport;
-use tokio::io::{AsyncWriteExt as _, Stdout};
+use tokio::io::{AsyncWrite, AsyncWriteExt as _, Stdout};
 use tokio::runtime::Handle;
 use tokio::sync::{Mutex, mpsc, watch};
 
@@ -19,7 +20,7 @@ use super::admission::{Admission, HeldBytes};
 use super::message::{self, Read, refusal};
 use crate::json;
 use crate::limits;
-use crate::lines::{Line, Lines, trim};
+use crate::lines::{self, Line, trim};
 use crate::meter;
 use crate::task::{self, Task};
 
@@ -27,36 +28,76 @@ use crate::task::{self, Task};
 const QUEUE: usize = 16;
 /// Read buffer in bytes.
 const BUFFER: usize = 64 << 10;
+/// Polling interval of a connection that is to end, for its last answer.
+const LOOK: Duration = Duration::from_millis(20);
 /// Least bytes that an unsent message counts for: as many may wait as there may be requests.
 const LEAST_UNSENT: usize = limits::UNDER_WAY.max / limits::REQUESTS.max;
 
+/// Last message on a connection that the gateway ends after its last answer, for a proxy in between.
+pub const GOODBYE: &str = "notifications/forgefs/closing";
+
+/// Output of this process to its client.
+#[must_use]
+pub fn output() -> Stdout {
+    tokio::io::stdout()
+}
+
+/// Tells connections to end once their requests are answered.
+#[derive(Clone)]
+pub struct Closing(watch::Receiver<bool>);
+
+impl Closing {
+    /// A switch, and its connections' end of it.
+    #[must_use]
+    pub fn switch() -> (watch::Sender<bool>, Self) {
+        let (switch, closing) = watch::channel(false);
+        (switch, Self(closing))
+    }
+
+    /// Waits until it is wanted; never, once the switch is gone.
+    async fn wanted(&mut self) {
+        if self.0.wait_for(|wanted| *wanted).await.is_err() {
+            std::future::pending().await
+        }
+    }
+
+    fn is_wanted(&self) -> bool {
+        *self.0.borrow()
+    }
+}
+
 /// The transport.
-pub(super) struct Stdio {
+pub(super) struct LineTransport {
     received: mpsc::Receiver<ClientJsonRpcMessage>,
     outgoing: Outgoing,
+    closing: Closing,
     _apart: Task,
 }
 
-impl Stdio {
+impl LineTransport {
     /// Starts reading.
     ///
     /// # Errors
     /// When no thread can be started.
-    pub(super) fn open() -> io::Result<Self> {
-        let outgoing = Outgoing::new();
+    pub(super) fn open(
+        input: impl Input + Send + 'static,
+        output: impl AsyncWrite + Send + Unpin + 'static,
+        closing: Closing,
+    ) -> io::Result<Self> {
+        let outgoing = Outgoing::new(output);
         let (deliver, received) = mpsc::channel(QUEUE);
         let inlet = Inlet { deliver, outgoing: outgoing.clone() };
         let (reader, waiting) = Reader::new(inlet.clone(), Handle::current());
         let apart = Task::spawn(one_by_one(waiting, inlet, Arc::clone(&reader.ahead)));
         // A read cannot be interrupted; a detached thread does not delay the end of the process.
         std::thread::Builder::new()
-            .name("stdin".to_owned())
-            .spawn(move || reader.read(BufReader::with_capacity(BUFFER, io::stdin().lock())))?;
-        Ok(Self { received, outgoing, _apart: apart })
+            .name("client".to_owned())
+            .spawn(move || reader.read(BufReader::with_capacity(BUFFER, input)))?;
+        Ok(Self { received, outgoing, closing, _apart: apart })
     }
 }
 
-impl Transport<RoleServer> for Stdio {
+impl Transport<RoleServer> for LineTransport {
     type Error = io::Error;
 
     fn send(&mut self, message: ServerJsonRpcMessage) -> impl Future<Output = io::Result<()>> + Send + 'static {
@@ -64,15 +105,27 @@ impl Transport<RoleServer> for Stdio {
     }
 
     async fn receive(&mut self) -> Option<ClientJsonRpcMessage> {
-        self.received.recv().await
+        let answered = async {
+            self.closing.wanted().await;
+            while !self.outgoing.admission.is_idle() {
+                tokio::time::sleep(LOOK).await;
+            }
+        };
+        tokio::select! {
+            message = self.received.recv() => message,
+            () = answered => None,
+        }
     }
 
     async fn close(&mut self) -> io::Result<()> {
-        Ok(())
+        if !self.closing.is_wanted() {
+            return Ok(());
+        }
+        self.outgoing.write(format!("{{\"jsonrpc\":\"2.0\",\"method\":\"{GOODBYE}\"}}\n").as_bytes()).await
     }
 }
 
-/// Reads stdin.
+/// Reads lines.
 struct Reader {
     inlet: Inlet,
     waiting: mpsc::Sender<Waiting>,
@@ -93,21 +146,10 @@ impl Reader {
         (Self { inlet, waiting, ahead: Arc::default(), runtime }, queue)
     }
 
-    /// Reads until the end of stdin, or until the receiver is gone.
-    fn read(self, mut stdin: impl BufRead) {
-        let mut lines = Lines::new(limits::CLIENT_MESSAGE.max);
-        loop {
-            let read = match stdin.fill_buf() {
-                Ok([]) => return,
-                Ok(read) => read,
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-                Err(error) => return tracing::error!(%error, "stdin cannot be read"),
-            };
-            let (used, line) = lines.take(read);
-            stdin.consume(used);
-            if line.is_some_and(|line| self.take(line).is_none()) {
-                return;
-            }
+    /// Reads until the end of the input, or until the receiver is gone.
+    fn read(self, input: impl BufRead) {
+        if let Err(error) = lines::read(input, limits::CLIENT_MESSAGE.max, |line| self.take(line)) {
+            tracing::error!(%error, "the client's messages cannot be read");
         }
     }
 
@@ -201,16 +243,16 @@ fn id(message: &ClientJsonRpcMessage) -> Option<RequestId> {
 /// Output to the client.
 #[derive(Clone)]
 struct Outgoing {
-    stdout: Arc<Mutex<Stdout>>,
+    output: Arc<Mutex<Box<dyn AsyncWrite + Send + Unpin>>>,
     admission: Admission,
     /// Bytes of unsent messages; over the limit nothing is read. Answers of cancelled requests may be among them.
     unsent: watch::Sender<usize>,
 }
 
 impl Outgoing {
-    fn new() -> Self {
-        let stdout = Arc::new(Mutex::new(tokio::io::stdout()));
-        Self { stdout, admission: Admission::default(), unsent: watch::Sender::default() }
+    fn new(output: impl AsyncWrite + Send + Unpin + 'static) -> Self {
+        let output: Box<dyn AsyncWrite + Send + Unpin> = Box::new(output);
+        Self { output: Arc::new(Mutex::new(output)), admission: Admission::default(), unsent: watch::Sender::default() }
     }
 
     /// Waits until the client has read its output.
@@ -239,9 +281,9 @@ impl Outgoing {
     }
 
     async fn write(&self, line: &[u8]) -> io::Result<()> {
-        let mut stdout = self.stdout.lock().await;
-        stdout.write_all(line).await?;
-        stdout.flush().await
+        let mut output = self.output.lock().await;
+        output.write_all(line).await?;
+        output.flush().await
     }
 }
 
@@ -299,7 +341,7 @@ mod tests {
     #[tokio::test(flavor = "multi_thread")]
     async fn requests_overtake_a_large_line_and_nothing_else_does() {
         let (deliver, mut received) = mpsc::channel(QUEUE);
-        let inlet = Inlet { deliver, outgoing: Outgoing::new() };
+        let inlet = Inlet { deliver, outgoing: Outgoing::new(tokio::io::sink()) };
         let (reader, waiting) = Reader::new(inlet.clone(), Handle::current());
         let ahead = Arc::clone(&reader.ahead);
         let large = format!(

@@ -16,6 +16,8 @@ mod config;
 mod config_schema;
 mod connect;
 mod container;
+#[cfg(unix)]
+mod daemon;
 mod docs;
 mod edge;
 mod edits;

@@ -30,7 +30,8 @@ impl Widened {
         #[rustfmt::skip]
         let Config {
             servers, sandbox, memory, manifest, audit, redaction, placeholders, budgets, metrics, telemetry, policy,
-            http, clients, references, path: _,
+            // Who shares a gateway is no right of a server or script.
+            http, clients, references, daemon: _, path: _,
         } = now;
         let mut widened = Self::default();
         widened.servers(servers, &next.servers);

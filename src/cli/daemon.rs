@@ -1,0 +1,377 @@
+//! `forgefs daemon`: one gateway for all clients of a configuration, in the background.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::io::{Read as _, Seek as _, SeekFrom};
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+
+use clap::{Args, Subcommand};
+use nix::sys::signal::{Signal, kill};
+use serde_json::Value;
+
+use super::shapes::{self, Format};
+use super::ui::Ui;
+use super::{Failure, Global, own_executable, remote, serve, signals};
+use crate::config::{Config, process_env, state_folder};
+use crate::daemon::{self, Answering, DRAIN, Hello, Host, Launch, LinkError, Place, Proxy, Purpose, Started};
+use crate::{files, reload, running, server};
+
+/// Time for a daemon to drain its connections and end, and then for each signal.
+const END: Duration = Duration::from_secs(20);
+const END_AFTER_SIGNAL: Duration = Duration::from_secs(6);
+/// Time for another daemon of the same configuration to end.
+const HANDOVER: Duration = Duration::from_secs(20);
+/// Time until it is asked again.
+const ASK_AGAIN: Duration = Duration::from_secs(1);
+/// Polling interval.
+const LOOK: Duration = Duration::from_millis(100);
+/// Most bytes of the log that `logs` looks through.
+const LOG: u64 = 1 << 20;
+
+#[derive(Args)]
+pub(super) struct DaemonArgs {
+    #[command(subcommand)]
+    command: DaemonCommand,
+}
+
+#[derive(Subcommand)]
+enum DaemonCommand {
+    /// Start it in the background, and wait until it answers
+    Start,
+    /// End it: clients get their last answers first
+    Stop,
+    /// Show it with its clients and servers; exit code 1 if none runs
+    Status(StatusArgs),
+    /// Print the end of its log
+    Logs(LogsArgs),
+    /// Run it in the foreground, for a service manager
+    Run(DaemonRunArgs),
+}
+
+#[derive(Args)]
+struct StatusArgs {
+    #[command(flatten)]
+    format: Format,
+}
+
+#[derive(Args)]
+struct LogsArgs {
+    /// Lines to print
+    #[arg(long, short = 'n', default_value_t = 100)]
+    lines: usize,
+    /// Go on with lines that are logged later
+    #[arg(long, short)]
+    follow: bool,
+}
+
+#[derive(Args)]
+struct DaemonRunArgs {
+    /// Standard error is its log, and no terminal controls it
+    #[arg(long, hide = true)]
+    detached: bool,
+}
+
+impl DaemonArgs {
+    /// True if it prints JSON.
+    pub(super) fn json(&self) -> bool {
+        matches!(&self.command, DaemonCommand::Status(args) if args.format.json)
+    }
+
+    /// True if the process is a gateway.
+    pub(super) fn serves(&self) -> bool {
+        matches!(self.command, DaemonCommand::Run(_))
+    }
+}
+
+pub(super) async fn daemon(global: &Global, args: DaemonArgs, ui: Ui) -> Result<ExitCode, Failure> {
+    if !global.catalog.is_empty() {
+        return Err(Failure::usage("--catalog: a daemon serves a configuration file, not tool lists".to_owned()));
+    }
+    let cwd = std::env::current_dir().unwrap_or_default();
+    let path = Config::find(global.config.as_deref(), &process_env, &cwd)?.ok_or_else(Failure::unconfigured)?;
+    let place = place(&path)?;
+    match args.command {
+        DaemonCommand::Start => start(global, &place, ui).await,
+        DaemonCommand::Stop => stop(&place, ui).await,
+        DaemonCommand::Status(args) => status(&place, args.format, ui).await,
+        DaemonCommand::Logs(args) => logs(&place, &args, ui).await,
+        DaemonCommand::Run(args) => run(global, place, args.detached, ui).await,
+    }
+}
+
+/// The place of the daemon of a configuration file.
+fn place(config: &std::path::Path) -> Result<Place, Failure> {
+    let state = state_folder(&process_env)
+        .ok_or_else(|| Failure::internal("the daemon has no place: HOME and XDG_STATE_HOME are not set".to_owned()))?;
+    Place::of(&state, config).map_err(|error| Failure::usage(error.to_string()))
+}
+
+/// Arguments of a further `forgefs` with the same options.
+fn again(global: &Global, place: &Place, words: &[&str]) -> Vec<OsString> {
+    let mut args: Vec<OsString> = vec!["--config".into(), place.config.clone().into()];
+    for (option, value) in [("--engine", &global.engine), ("--log", &global.log)] {
+        args.extend(value.iter().flat_map(|value| [option.into(), value.into()]));
+    }
+    args.extend(words.iter().map(OsString::from));
+    args
+}
+
+async fn start(global: &Global, place: &Place, ui: Ui) -> Result<ExitCode, Failure> {
+    // Its errors are told here, not in a log.
+    Config::load(&place.config, &process_env)?;
+    let launch = Launch { exe: own_executable()?, args: again(global, place, &["daemon", "run", "--detached"]) };
+    let starting = || "starting the daemon".to_owned();
+    let (word, state) = match ui.waiting(starting, daemon::start(place, &launch)).await {
+        Ok(Started::New(state)) => ("started", state),
+        Ok(Started::Ran(state)) => ("runs already", state),
+        Err(why) => return Err(Failure::internal(why).hint("`forgefs daemon logs` has more")),
+    };
+    let version = state["version"].as_str().unwrap_or_default();
+    ui.out(&format!("{word}: process {}, forgefs {version}", state["pid"]));
+    ui.out(&format!("configuration: {}\nsocket: {}", place.config.display(), place.socket().display()));
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Asks the daemon for its state.
+async fn state(place: &Place, purpose: Purpose) -> Result<Option<Value>, LinkError> {
+    daemon::ask(place, &Hello::new(purpose, BTreeMap::new()), None).await
+}
+
+fn none(place: &Place) -> String {
+    format!("no daemon runs for {}", place.config.display())
+}
+
+async fn stop(place: &Place, ui: Ui) -> Result<ExitCode, Failure> {
+    let failed = |error: std::io::Error| Failure::internal(format!("the daemon cannot be stopped: {error}"));
+    let Some(pid) = place.holder().map_err(failed)? else {
+        ui.note(&none(place));
+        return Ok(ExitCode::from(1));
+    };
+    let ending = async {
+        let deadline = tokio::time::Instant::now() + END;
+        // Asked again: a daemon that starts does not listen yet.
+        while tokio::time::Instant::now() < deadline {
+            if let Err(error) = state(place, Purpose::Stop).await {
+                ui.note(&error.to_string());
+                break;
+            }
+            if daemon::ended(place, ASK_AGAIN).await? {
+                return Ok(true);
+            }
+        }
+        for signal in [Signal::SIGTERM, Signal::SIGKILL] {
+            let is_ours = u32::try_from(pid.as_raw()).is_ok_and(|pid| pid > 1 && running::is_gateway(pid));
+            if is_ours && place.holder()? == Some(pid) {
+                ui.note(&format!("sending {signal} to process {pid}"));
+                let _ = kill(pid, signal);
+            }
+            if daemon::ended(place, END_AFTER_SIGNAL).await? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    };
+    match ui.waiting(|| format!("waiting for process {pid}"), ending).await.map_err(failed)? {
+        true => ui.out(&format!("stopped: process {pid}")),
+        false => return Err(Failure::internal(format!("process {pid} does not end"))),
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+async fn status(place: &Place, format: Format, ui: Ui) -> Result<ExitCode, Failure> {
+    let state = state(place, Purpose::Status).await.map_err(|error| Failure::internal(error.to_string()))?;
+    let exit = ExitCode::from(u8::from(state.is_none()));
+    if format.json {
+        shapes::print(shapes::daemon(place, state.as_ref()), ui);
+        return Ok(exit);
+    }
+    match state {
+        None => ui.out(&none(place)),
+        Some(state) => ui.out(&described(place, &state)),
+    }
+    Ok(exit)
+}
+
+/// The state of a daemon, for people.
+fn described(place: &Place, state: &Value) -> String {
+    let text = |value: &Value| value.as_str().unwrap_or("-").to_owned();
+    let time = |value: &Value| humantime::format_duration(Duration::from_secs(value.as_u64().unwrap_or(0))).to_string();
+    let version = text(&state["version"]);
+    let mut lines = vec![
+        format!("process {}, forgefs {version}, up {}", state["pid"], time(&state["uptime_secs"])),
+        format!("configuration: {}", place.config.display()),
+        format!("socket: {}", place.socket().display()),
+        format!("log: {}", place.log().display()),
+        format!("ends after {} without clients", time(&state["idle_exit_secs"])),
+    ];
+    if version != env!("CARGO_PKG_VERSION") {
+        lines.push(format!("note: this is forgefs {}; the next daemon will be, too", env!("CARGO_PKG_VERSION")));
+    }
+    let clients = state["clients"].as_array().map(Vec::as_slice).unwrap_or_default();
+    lines.push(format!("clients: {}", clients.len()));
+    for client in clients {
+        let (name, since, session) = (text(&client["name"]), time(&client["since_secs"]), text(&client["session"]));
+        let other = text(&client["version"]);
+        let differs = if other == version { String::new() } else { format!(", forgefs {other}") };
+        lines.push(format!("  {name}  process {}, since {since}, session {session}{differs}", client["pid"]));
+    }
+    let servers = state["servers"].as_array().map(Vec::as_slice).unwrap_or_default();
+    lines.push(format!("servers: {}", servers.len()));
+    for server in servers {
+        let (name, detail) = (text(&server["name"]), text(&server["detail"]));
+        lines.push(format!("  {name}  {} tools, {detail}", server["tools"]));
+    }
+    lines.join("\n")
+}
+
+async fn logs(place: &Place, args: &LogsArgs, ui: Ui) -> Result<ExitCode, Failure> {
+    let path = place.log();
+    let failed = |error: std::io::Error| Failure::internal(format!("{}: {error}", path.display()));
+    let mut at = match std::fs::symlink_metadata(&path) {
+        Ok(metadata) => metadata.len().saturating_sub(LOG),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            ui.note(&format!("there is no log yet: {}", path.display()));
+            return Ok(ExitCode::from(1));
+        }
+        Err(error) => return Err(failed(error)),
+    };
+    let text = read_from(&path, &mut at).map_err(failed)?;
+    let lines: Vec<&str> = text.lines().collect();
+    let end = &lines[lines.len().saturating_sub(args.lines)..];
+    if !end.is_empty() {
+        ui.out(&end.join("\n"));
+    }
+    if !args.follow {
+        return Ok(ExitCode::SUCCESS);
+    }
+    loop {
+        tokio::time::sleep(LOOK).await;
+        // A new file begins when the log is rotated.
+        if std::fs::symlink_metadata(&path).is_ok_and(|metadata| metadata.len() < at) {
+            at = 0;
+        }
+        let more = read_from(&path, &mut at).unwrap_or_default();
+        if !more.is_empty() {
+            ui.out(&more);
+        }
+    }
+}
+
+/// Reads whole lines from a position on, and moves it behind them.
+fn read_from(path: &std::path::Path, at: &mut u64) -> std::io::Result<String> {
+    let mut file = files::open_private(path, files::private().read(true))?;
+    file.seek(SeekFrom::Start(*at))?;
+    let mut bytes = Vec::new();
+    file.take(LOG).read_to_end(&mut bytes)?;
+    let end = bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
+    bytes.truncate(end);
+    *at += end as u64;
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+/// The daemon itself.
+async fn run(global: &Global, place: Place, detached: bool, ui: Ui) -> Result<ExitCode, Failure> {
+    let failed = |error: std::io::Error| Failure::internal(format!("the daemon cannot run: {error}"));
+    if detached {
+        // No terminal, and no client that ends its own group of processes, ends it.
+        let _ = nix::unistd::setsid();
+    }
+    #[cfg(target_os = "linux")]
+    let _ = nix::sys::prctl::set_name(c"forgefs");
+    let mut end = signals::Watch::for_the_end(DRAIN);
+    let deadline = tokio::time::Instant::now() + HANDOVER;
+    let held = loop {
+        if let Some(held) = place.hold().map_err(failed)? {
+            break held;
+        }
+        if matches!(state(&place, Purpose::Status).await, Ok(Some(_))) {
+            ui.note(&format!("a daemon runs already for {}", place.config.display()));
+            return Ok(ExitCode::from(if detached { 0 } else { 1 }));
+        }
+        if tokio::time::Instant::now() >= deadline {
+            return Err(Failure::internal("another daemon of this configuration does not end".to_owned()));
+        }
+        tokio::time::sleep(LOOK).await;
+    };
+    let config = Config::load(&place.config, &process_env)?;
+    let gateway = Arc::new(serve::started(global, config)?);
+    let listener = place.listen(&held).map_err(failed)?;
+    tracing::info!(target: "forgefs::daemon", socket = %place.socket().display(), "the daemon listens");
+    let answering: Answering = Arc::new(|gateway, session, request| {
+        Box::pin(async move { remote::answer_json(&gateway, &session, request).await })
+    });
+    let host = Host::new(Arc::clone(&gateway), place.clone(), answering);
+    tokio::select! {
+        () = host.serve(listener, end.asked()) => {}
+        () = serve::kept_current(&gateway) => {}
+        () = daemon::keep_log_short(&place), if detached => {}
+    }
+    gateway.save_observed().await;
+    drop(gateway);
+    // Until the servers have ended: who waits for this lock finds none of them.
+    super::end_servers().await;
+    drop(held);
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Values of the variables that the configuration references.
+fn environment(place: &Place) -> BTreeMap<String, String> {
+    let variables = reload::read(&place.config, &process_env).map(|(_, variables)| variables).unwrap_or_default();
+    variables.into_iter().filter_map(|name| process_env(&name).map(|value| (name, value))).collect()
+}
+
+/// True if options keep a command from the daemon: it has a configuration and an engine of its own.
+fn is_apart(global: &Global) -> bool {
+    !global.catalog.is_empty() || global.engine.is_some()
+}
+
+/// Serves stdio through the daemon, which is started if needed; false if this process has to serve by itself.
+pub(super) async fn attached(global: &Global, config: &Config, end: &mut signals::Watch) -> Result<bool, Failure> {
+    let Some(path) = config.path.as_deref().filter(|_| !is_apart(global)) else { return Ok(false) };
+    let place = place(path)?;
+    let starter = Launch { exe: own_executable()?, args: again(global, &place, &["daemon", "start"]) };
+    let opened = tokio::select! {
+        opened = Proxy::open(place.clone(), environment(&place), starter) => opened,
+        () = end.asked() => return Ok(true),
+    };
+    let proxy = match opened {
+        Ok(proxy) => proxy,
+        Err(why) => {
+            tracing::warn!("serving without the daemon: {why}");
+            return Ok(false);
+        }
+    };
+    tokio::select! {
+        served = proxy.serve(std::io::stdin(), server::output()) => {
+            served.map_err(|error| Failure::internal(format!("the client cannot be reached: {error}")))?;
+        }
+        () = end.asked() => {}
+    }
+    Ok(true)
+}
+
+/// Has the daemon answer a request; `None` if none runs, or another version.
+pub(super) async fn ask(
+    global: &Global,
+    config: &Config,
+    request: &remote::Request,
+    ui: Ui,
+) -> Result<Option<remote::Answer>, Failure> {
+    let Some(path) = config.path.as_deref().filter(|_| !is_apart(global)) else { return Ok(None) };
+    let Ok(place) = place(path) else { return Ok(None) };
+    let failed = |what: String| Failure::internal(what).hint("`forgefs daemon stop` ends the daemon");
+    let request = serde_json::to_value(request).map_err(|error| failed(error.to_string()))?;
+    let hello = Hello::new(Purpose::Ask, environment(&place));
+    let asked = daemon::ask(&place, &hello, Some(&request));
+    match ui.waiting(|| "waiting for the daemon".to_owned(), asked).await {
+        Ok(None) => Ok(None),
+        Ok(Some(answer)) => remote::read(answer).map(Some),
+        Err(LinkError::Refused(why)) => {
+            ui.note(&format!("note: without the daemon, which refuses this process: {why}"));
+            Ok(None)
+        }
+        Err(error @ LinkError::Io(_)) => Err(failed(error.to_string())),
+    }
+}

@@ -1,0 +1,208 @@
+//! Requests of `ls`, `cat`, `search`, `call` and `run`, answered by a gateway of the command's own, or by the daemon of
+//! its configuration if one runs. Printing stays with the command.
+
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use wire::Language;
+
+use super::ui::Ui;
+use super::{Failure, Global, browse, call, run};
+use crate::config::Config;
+use crate::gateway::Gateway;
+use crate::manifest::ServerEntry;
+use crate::principal::Principal;
+use crate::session::Session;
+
+/// A command's request.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub(super) enum Request {
+    /// `forgefs ls`.
+    Ls { path: String, depth: Option<u32>, json: bool },
+    /// `forgefs cat`.
+    Cat { paths: Vec<String>, lines: Option<String>, json: bool },
+    /// `forgefs search`.
+    Search { queries: Vec<String>, limit: Option<u32>, path: Option<String>, json: bool },
+    /// `forgefs call`.
+    Call { server: String, tool: String, args: String, yes: bool, json: bool },
+    /// `forgefs run`.
+    Run { language: Language, code: String, timeout: Option<Duration>, dry_run: bool, yes: bool, json: bool },
+}
+
+/// One piece of output.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Piece {
+    /// A result.
+    Out(String),
+    /// A JSON result.
+    Json(String),
+    /// A note.
+    Note(String),
+}
+
+/// Answer to a request.
+#[derive(Debug, Default, Serialize, Deserialize)]
+pub(super) struct Answer {
+    pub(super) pieces: Vec<Piece>,
+    pub(super) exit: u8,
+}
+
+impl Answer {
+    /// An answer of one piece.
+    pub(super) fn of(piece: Piece) -> Self {
+        Self { pieces: vec![piece], exit: 0 }
+    }
+
+    fn print(self, ui: Ui) -> ExitCode {
+        for piece in self.pieces {
+            match piece {
+                Piece::Out(text) => ui.out(&text),
+                Piece::Json(text) => ui.json(&text),
+                Piece::Note(text) => ui.note(&text),
+            }
+        }
+        ExitCode::from(self.exit)
+    }
+}
+
+/// Has a request answered, and prints the answer. `optional` allows for no configuration; `start` makes a gateway of
+/// the command's own.
+pub(super) async fn answer(
+    global: &Global,
+    request: Request,
+    optional: bool,
+    start: impl FnOnce(Config) -> Result<Gateway, Failure>,
+    ui: Ui,
+) -> Result<ExitCode, Failure> {
+    let config = global.load(optional)?;
+    let answered = async {
+        #[cfg(unix)]
+        if let Some(answer) = super::daemon::ask(global, &config, &request, ui).await? {
+            return Ok(answer);
+        }
+        request.by(&start(config)?, ui).await
+    };
+    if !request.is_stoppable() {
+        return Ok(answered.await?.print(ui));
+    }
+    tokio::select! {
+        answer = answered => Ok(answer?.print(ui)),
+        // Leaving this branch kills the script and its calls, here or in the daemon.
+        () = super::signals::interrupted() => Ok(ExitCode::from(130)),
+    }
+}
+
+/// Answers a request of another process, as JSON.
+#[cfg(unix)]
+pub(super) async fn answer_json(gateway: &Gateway, session: &Arc<Session>, request: Value) -> Value {
+    let answered = async {
+        let request: Request = serde_json::from_value(request)
+            .map_err(|error| Failure::internal(format!("the daemon does not know this request: {error}")))?;
+        let mut answer = Answer::default();
+        answer.pieces.extend(settled_note(&request.settle(gateway).await, request.patience(gateway)));
+        let Answer { pieces, exit } = request.answer(gateway, session).await?;
+        answer.pieces.extend(pieces);
+        Ok::<_, Failure>(Answer { exit, ..answer })
+    };
+    match answered.await {
+        Ok(answer) => json!({ "answer": answer }),
+        Err(failure) => json!({ "failure": failure }),
+    }
+}
+
+/// Reads an answer of [`answer_json`].
+#[cfg(unix)]
+pub(super) fn read(mut answer: Value) -> Result<Answer, Failure> {
+    let odd = |error: serde_json::Error| Failure::internal(format!("the daemon's answer is not understood: {error}"));
+    match answer["failure"].take() {
+        Value::Null => serde_json::from_value(answer["answer"].take()).map_err(odd),
+        failure => Err(serde_json::from_value(failure).map_err(odd)?),
+    }
+}
+
+impl Request {
+    /// True if Ctrl-C stops it in an orderly way, since it may be calling servers.
+    fn is_stoppable(&self) -> bool {
+        matches!(self, Self::Call { .. } | Self::Run { .. })
+    }
+
+    /// Answer by a gateway of this process.
+    async fn by(&self, gateway: &Gateway, ui: Ui) -> Result<Answer, Failure> {
+        let starting = ui.waiting(|| super::starting(gateway), self.settle(gateway)).await;
+        if let Some(Piece::Note(note)) = settled_note(&starting, self.patience(gateway)) {
+            ui.note(&note);
+        }
+        let session = gateway.open_only_session(Principal::local());
+        let answer = self.answer(gateway, &session).await;
+        gateway.save_observed().await;
+        answer
+    }
+
+    /// Answer in a session of the command's own.
+    async fn answer(&self, gateway: &Gateway, session: &Arc<Session>) -> Result<Answer, Failure> {
+        match self.clone() {
+            Self::Ls { path, depth, json } => browse::list(gateway, session, &path, depth, json).await,
+            Self::Cat { paths, lines, json } => browse::read(gateway, session, &paths, lines.as_deref(), json).await,
+            Self::Search { queries, limit, path, json } => {
+                browse::find(gateway, session, &queries, limit, path.as_deref(), json).await
+            }
+            Self::Call { server, tool, args, yes, json } => {
+                call::made(gateway, session, &server, &tool, &args, yes, json).await
+            }
+            Self::Run { language, code, timeout, dry_run, yes, json } => {
+                let request = crate::execution::Request { language, code, timeout, dry_run };
+                run::ran(gateway, session, request, yes, json).await
+            }
+        }
+    }
+
+    /// Waits for the servers that it needs, and for the others as long as it has patience; names of the others that
+    /// still start.
+    async fn settle(&self, gateway: &Gateway) -> Vec<String> {
+        let others = self.patience(gateway);
+        super::settle(gateway, |server| self.names(server), others).await
+    }
+
+    /// True if the request needs this server.
+    fn names(&self, server: &ServerEntry) -> bool {
+        match self {
+            Self::Call { server: name, .. } => server.is_called(name),
+            // Whatever else it may call by names that it puts together.
+            Self::Run { code, .. } => code.contains(&server.ident) || code.contains(&server.name),
+            _ => self.folders().iter().any(|name| server.is_called(name)),
+        }
+    }
+
+    /// Time for servers that it does not name.
+    fn patience(&self, gateway: &Gateway) -> Duration {
+        let catalog = gateway.catalog();
+        let is_server = |name: &&str| catalog.servers().iter().any(|server| server.is_called(name));
+        let is_enough = match self {
+            Self::Call { .. } => true,
+            Self::Run { .. } => false,
+            _ => self.folders().iter().all(is_server),
+        };
+        if is_enough { Duration::ZERO } else { super::OTHERS }
+    }
+
+    /// First folders of its paths.
+    fn folders(&self) -> Vec<&str> {
+        let paths = match self {
+            Self::Ls { path, .. } => vec![path.as_str()],
+            Self::Cat { paths, .. } => paths.iter().map(String::as_str).collect(),
+            Self::Search { path, .. } => vec![path.as_deref().unwrap_or("/")],
+            Self::Call { .. } | Self::Run { .. } => Vec::new(),
+        };
+        paths.into_iter().map(|path| path.trim_start_matches('/').split('/').next().unwrap_or("")).collect()
+    }
+}
+
+/// Says which servers still start after `others`.
+fn settled_note(starting: &[String], others: Duration) -> Option<Piece> {
+    super::still_starting(starting, others).map(Piece::Note)
+}

@@ -1,0 +1,19 @@
+//! One gateway for all clients of one configuration file, in a process of its own on a private Unix socket.
+//!
+//! `place.rs` has its files, `handshake.rs` the lines in which a process says what it wants, `host.rs` is the daemon,
+//! `link.rs` reaches it, `launch.rs` starts it, and `proxy.rs` stands between a client on stdio and the daemon.
+
+mod handshake;
+mod host;
+mod launch;
+mod link;
+mod place;
+mod proxy;
+mod traffic;
+
+pub(crate) use handshake::{Hello, Purpose};
+pub(crate) use host::{Answering, DRAIN, Host};
+pub(crate) use launch::{Launch, Started, ended, keep_log_short, start};
+pub(crate) use link::{LinkError, ask};
+pub(crate) use place::Place;
+pub(crate) use proxy::Proxy;
