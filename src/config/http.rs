@@ -266,7 +266,7 @@ mod tests {
         for (token, is_its) in [("correct-horse-battery", true), ("correct-horse-batter", false), ("", false)] {
             assert_eq!(client.has(token), is_its, "{token}");
         }
-        assert!(client.has(&"correct-horse-battery".to_owned()) && !client.has(&text), "the digest is no token");
+        assert!(!client.has(&text), "the digest is no token");
         for text in ["", "zz", &text[1..], &format!("{text}0"), &"é".repeat(32)] {
             assert_eq!(parse_digest(text), None, "{text}");
         }

@@ -5,6 +5,7 @@ mod edge;
 mod events;
 mod reply;
 mod sessions;
+mod who;
 
 use std::net::SocketAddr;
 use std::sync::Arc;

@@ -79,11 +79,12 @@ impl Connections {
             let _open = open;
             match tls {
                 None => converse(stream, edge, from, ends).await,
-                Some(tls) => match tokio::time::timeout(HANDSHAKE, tls.accept(stream)).await {
-                    Ok(Ok(stream)) => converse(stream, edge, from, ends).await,
-                    // A stranger's handshake is not worth a word.
-                    Ok(Err(_)) | Err(_) => {}
-                },
+                // A stranger's handshake is not worth a word.
+                Some(tls) => {
+                    if let Ok(Ok(stream)) = tokio::time::timeout(HANDSHAKE, tls.accept(stream)).await {
+                        converse(stream, edge, from, ends).await;
+                    }
+                }
             }
         });
         strangers.push_back((task.abort_handle(), is_known));

@@ -8,7 +8,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use http_body_util::{BodyExt as _, Full};
 use hyper::body::{Body as _, Incoming};
-use hyper::header::{self, HeaderMap, HeaderName, HeaderValue};
+use hyper::header::{self, HeaderName};
 use hyper::{Method, Request, StatusCode};
 use rmcp::model::{ClientJsonRpcMessage, ClientRequest, JsonRpcMessage, RequestId};
 use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService};
@@ -18,30 +18,24 @@ use super::super::admission::{Admission, HeldBytes};
 use super::super::message::{self, Read};
 use super::reply::{self, Reply};
 use super::sessions::{Full as FullOf, HttpClient, HttpSession, OwnSessions, Sessions, new_server};
+use super::who;
 use crate::config::Config;
 use crate::error::{Error, ErrorCode};
 use crate::gateway::Gateway;
 use crate::limits;
 use crate::lines::trim;
-use crate::listener::{host_name, is_own_name};
 use crate::manifest::Phase;
 use crate::meter;
 use crate::panics;
-use crate::principal::LOCAL;
 use crate::random;
 use crate::task;
-use crate::text;
 
 /// Time for the body of a request.
 const BODY: Duration = Duration::from_secs(60);
 /// Delay after which a client may reconnect a broken stream.
 const RETRY: Duration = Duration::from_secs(3);
-/// Most bytes of a name in an error.
-const NAME: usize = 200;
 /// First revision whose clients know an event without data.
 const PRIMED: &str = "2025-11-25";
-/// Headers by which a proxy passes on who asks.
-const FORWARDED: [&str; 4] = ["forwarded", "x-forwarded-for", "x-forwarded-host", "x-real-ip"];
 const SESSION_ID: HeaderName = HeaderName::from_static("mcp-session-id");
 
 /// The endpoint.
@@ -70,7 +64,7 @@ impl Edge {
     pub(super) async fn answer(&self, request: Request<Incoming>, from: Connection) -> Reply {
         let config = self.gateway.config();
         let origin = request.headers().get(header::ORIGIN).cloned();
-        if let Err(refused) = check_names(&config, request.headers(), request.uri().host()) {
+        if let Some(refused) = who::misnamed(&config, request.headers(), request.uri().host()) {
             return refused;
         }
         let answered = self.routed(&config, request, from).await;
@@ -92,9 +86,9 @@ impl Edge {
             "/metrics" if config.http.metrics && is_read => {}
             _ => return reply::text(StatusCode::NOT_FOUND, "MCP is at /mcp\n"),
         }
-        let client = match self.client(config, request.headers(), from.peer) {
+        let client = match who::client(config, request.headers(), from.peer, self.is_tls) {
             Ok(client) => client,
-            Err(refused) => return refused,
+            Err(refused) => return *refused,
         };
         from.is_known.store(true, Ordering::Release);
         if path == "/metrics" {
@@ -125,36 +119,6 @@ impl Edge {
             (false, false) => reply::text(StatusCode::SERVICE_UNAVAILABLE, "servers are starting\n"),
             (false, true) => reply::text(StatusCode::OK, "ready\n"),
         }
-    }
-
-    /// The client that asks.
-    fn client(&self, config: &Config, headers: &HeaderMap, peer: IpAddr) -> Result<String, Reply> {
-        let is_proxy = config.http.trusted_proxies.iter().any(|net| net.contains(&peer));
-        if !self.is_tls && !is_proxy && !peer.is_loopback() {
-            let fix = "use https, or the address of the proxy in front";
-            return Err(reply::refused(StatusCode::FORBIDDEN, None, "plain HTTP is for trusted proxies alone", fix));
-        }
-        if config.clients.is_empty() {
-            let is_forwarded = FORWARDED.iter().any(|name| headers.contains_key(*name));
-            return match peer.is_loopback() && !is_forwarded {
-                true => Ok(LOCAL.to_owned()),
-                false => {
-                    let what = "without [clients] in forge.toml only this machine is served";
-                    Err(reply::refused(StatusCode::FORBIDDEN, None, what, "`forgefs clients add NAME` makes a token"))
-                }
-            };
-        }
-        let Some(token) = headers.get(header::AUTHORIZATION).map(bearer) else {
-            return Err(reply::unauthorized("Bearer realm=\"forgefs\"", "a token is needed"));
-        };
-        // Each is compared, so that the time tells nothing of which one it is.
-        let found = token.and_then(|token| {
-            let matching = config.clients.iter().filter(|(_, client)| client.has(token));
-            matching.map(|(name, _)| name.clone()).last()
-        });
-        let wrong =
-            || reply::unauthorized("Bearer realm=\"forgefs\", error=\"invalid_token\"", "no client has this token");
-        found.ok_or_else(wrong)
     }
 
     /// A message of a client.
@@ -373,93 +337,4 @@ fn no_room(full: FullOf, id: Option<RequestId>) -> Reply {
         }
     };
     reply::refused(status, id, &what, &format!("end sessions that are not needed by DELETE, or raise `{key}`"))
-}
-
-/// The token of `Authorization: Bearer`.
-fn bearer(value: &HeaderValue) -> Option<&str> {
-    let (scheme, token) = value.to_str().ok()?.split_once(' ')?;
-    scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
-}
-
-/// Checks the names by which a request was sent. DNS rebinding: a web page whose name resolves to this machine must not
-/// reach it, so a name has to be configured; addresses and `localhost` cannot be rebound. A page of another origin must
-/// be configured too.
-fn check_names(config: &Config, headers: &HeaderMap, authority: Option<&str>) -> Result<(), Reply> {
-    let forbidden = |what: &str, key: &str, value: &str| {
-        let what = format!("{what} `{}` is not allowed", text::head(value, NAME));
-        Err(reply::refused(StatusCode::FORBIDDEN, None, &what, &format!("add it to `http.{key}` in forge.toml")))
-    };
-    let mut hosts = headers.get_all(header::HOST).iter();
-    let host = match (hosts.next(), hosts.next()) {
-        (Some(host), None) => String::from_utf8_lossy(host.as_bytes()),
-        (None, None) => authority.unwrap_or_default().into(),
-        (_, Some(_)) => return Err(reply::refused(StatusCode::BAD_REQUEST, None, "two Host headers", "send one")),
-    };
-    let name = host_name(&host).to_ascii_lowercase();
-    if !(is_own_name(&name) || config.http.allowed_hosts.contains(&name)) {
-        return forbidden("the name", "allowed_hosts", &name);
-    }
-    let mut origins = headers.get_all(header::ORIGIN).iter().map(|origin| String::from_utf8_lossy(origin.as_bytes()));
-    // A page of this very address: its name was checked.
-    let is_same = |origin: &str| origin.split_once("://").is_some_and(|(_, rest)| rest.eq_ignore_ascii_case(&host));
-    let is_allowed =
-        |origin: &str| is_same(origin) || config.http.allowed_origins.iter().any(|allowed| allowed.as_str() == origin);
-    match origins.find(|origin| !is_allowed(origin)) {
-        Some(origin) => forbidden("the origin", "allowed_origins", &origin),
-        None => Ok(()),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_page_of_another_name_or_origin_is_refused() {
-        let mut config = Config::empty();
-        config.http.allowed_hosts = vec!["forge.example".to_owned()];
-        config.http.allowed_origins = vec!["https://app.example".to_owned()];
-        for (host, origin, is_allowed) in [
-            ("127.0.0.1:7333", None, true),
-            ("localhost", None, true),
-            ("LOCALHOST:7333", None, true),
-            ("[::1]:7333", None, true),
-            ("10.1.2.3", None, true),
-            ("forge.example:443", None, true),
-            ("Forge.Example", Some("https://app.example"), true),
-            ("evil.example", None, false),
-            ("127.0.0.1.evil.example", None, false),
-            ("localhost.evil.example", None, false),
-            ("", None, false),
-            ("127.0.0.1", Some("https://evil.example"), false),
-            ("127.0.0.1:7333", Some("http://127.0.0.1:7333"), true),
-            ("127.0.0.1", Some("http://127.0.0.1:7333"), false),
-            ("127.0.0.1:7333", Some("http://127.0.0.1:6274"), false),
-            ("evil.example", Some("http://evil.example"), false),
-            ("127.0.0.1", Some("null"), false),
-            ("127.0.0.1", Some("https://app.example.evil"), false),
-            ("127.0.0.1", Some(""), false),
-        ] {
-            let mut headers = HeaderMap::new();
-            headers.insert(header::HOST, HeaderValue::from_str(host).expect("a value"));
-            if let Some(origin) = origin {
-                headers.insert(header::ORIGIN, HeaderValue::from_str(origin).expect("a value"));
-            }
-            assert_eq!(check_names(&config, &headers, None).is_ok(), is_allowed, "{host} {origin:?}");
-        }
-        assert!(check_names(&config, &HeaderMap::new(), None).is_err(), "no name at all");
-    }
-
-    #[test]
-    fn a_token_is_read_from_its_header() {
-        for (value, token) in [
-            ("Bearer abc", Some("abc")),
-            ("bearer  abc ", Some("abc")),
-            ("Basic abc", None),
-            ("Bearer", None),
-            ("abc", None),
-        ] {
-            assert_eq!(bearer(&HeaderValue::from_static(value)), token, "{value}");
-        }
-    }
 }

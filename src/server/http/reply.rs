@@ -60,7 +60,7 @@ pub(super) fn refused(status: StatusCode, id: Option<RequestId>, what: &str, fix
 
 /// The answer after a panic.
 pub(super) fn defect(error: &Error) -> Reply {
-    refused(StatusCode::INTERNAL_SERVER_ERROR, None, &error.message, &error.suggested_fix())
+    refused(StatusCode::INTERNAL_SERVER_ERROR, None, &error.message, error.suggested_fix())
 }
 
 /// A request without a valid token, with the challenge that the specification asks for.
