@@ -329,6 +329,7 @@ impl Gateway {
             servers: self.catalog().servers().iter().map(server).collect(),
             day: self.in_force.load().spending.today(),
             redactions: redact::replaced(),
+            sessions: self.fleet.instances().sessions(),
             panics: panics::count(),
             kept: kept::held(),
             results: memory::RESULTS.taken(),

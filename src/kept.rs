@@ -9,6 +9,10 @@ use crate::limits::{self, Limit};
 
 /// Bytes that an entry counts for beside its own.
 const ENTRY: usize = 256;
+/// Full maps of one kind from which each may hold less.
+const MANY: usize = 8;
+/// Share of its limit that a map may hold then.
+const SHARE: usize = 16;
 
 /// Stubs read by sessions.
 pub(crate) static READS: Kind = Kind::new("reads", &limits::READS, &limits::READ_BYTES);
@@ -21,9 +25,12 @@ pub(crate) static PATTERNS: Kind = Kind::new("patterns", &limits::PATTERNS, &lim
 /// Tokens of logins, for redaction.
 pub(crate) static TOKENS: Kind = Kind::new("tokens", &limits::TOKENS, &limits::TOKEN_BYTES);
 
+/// Events of streams over HTTP, for clients that resume one.
+pub(crate) static EVENTS: Kind = Kind::new("events", &limits::EVENT_COUNT, &limits::ALL_EVENTS);
+
 /// Usage of every kind.
 pub(crate) fn held() -> Vec<Usage> {
-    [&READS, &UNRECORDED, &CONSENTS, &PATTERNS, &TOKENS].map(Kind::held).into()
+    [&READS, &UNRECORDED, &CONSENTS, &PATTERNS, &TOKENS, &EVENTS].map(Kind::held).into()
 }
 
 /// A kind of state: the limits of each map, and the usage of all maps of the process.
@@ -56,6 +63,21 @@ impl Kind {
         self.entries.fetch_add(1, Ordering::Relaxed);
         self.bytes.fetch_add(bytes, Ordering::Relaxed);
         Counted { kind: self, bytes }
+    }
+
+    /// Limits of one map in entries and bytes: smaller where all maps together hold much, since a client can have many
+    /// sessions.
+    fn limits(&self) -> (usize, usize) {
+        let (entries, bytes) = (self.most_entries.max, self.most_bytes.max);
+        let held = self.held();
+        let is_crowded = held.entries > MANY * entries || held.bytes > MANY * bytes;
+        if is_crowded { (entries / SHARE, bytes / SHARE) } else { (entries, bytes) }
+    }
+
+    /// True if all maps together have more than one of them may have.
+    pub(crate) fn is_full(&self) -> bool {
+        let held = self.held();
+        held.entries > self.most_entries.max || held.bytes > self.most_bytes.max
     }
 
     pub(crate) fn held(&self) -> Usage {
@@ -120,7 +142,8 @@ impl<K: Clone + Eq + Hash, V> Kept<K, V> {
         self.kind.entries.fetch_add(1, Ordering::Relaxed);
         self.kind.bytes.fetch_add(bytes, Ordering::Relaxed);
         let mut gone = Vec::new();
-        while self.bytes > self.kind.most_bytes.max || self.entries.len() > self.kind.most_entries.max {
+        let (most_entries, most_bytes) = self.kind.limits();
+        while self.entries.len() > 1 && (self.bytes > most_bytes || self.entries.len() > most_entries) {
             let Some((_, oldest)) = self.order.first_key_value() else { break };
             let oldest = oldest.clone();
             self.remove(&oldest);
@@ -172,6 +195,26 @@ impl<K, V> Drop for Kept<K, V> {
 mod tests {
     use super::*;
     use crate::limits::Unit;
+
+    #[test]
+    fn many_maps_hold_less_each() {
+        static MOST: Limit = Limit { field: "things", max: 160, unit: Unit::Items, place: "", key: None };
+        static BYTES: Limit = Limit { field: "bytes", max: 1 << 20, unit: Unit::Bytes, place: "", key: None };
+        static THINGS: Kind = Kind::new("things", &MOST, &BYTES);
+        let mut maps: Vec<Kept<u32, ()>> = (0..50).map(|_| Kept::new(&THINGS)).collect();
+        for map in &mut maps {
+            for key in 0..200 {
+                map.insert(key, (), 0);
+            }
+        }
+        let all = MANY * MOST.max + maps.len() * (MOST.max / SHARE) + MOST.max;
+        assert!((MANY * MOST.max..all).contains(&THINGS.held().entries), "{}", THINGS.held().entries);
+        maps.truncate(1);
+        for key in 0..200 {
+            maps[0].insert(key, (), 0);
+        }
+        assert_eq!(THINGS.held().entries, MOST.max, "alone it has its own again");
+    }
 
     #[test]
     fn the_oldest_go_by_count_and_by_bytes() {

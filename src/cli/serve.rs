@@ -70,6 +70,11 @@ pub(super) async fn serve(global: &Global, args: &ServeArgs, ui: Ui) -> Result<E
     let gateway = Arc::new(started(global, config)?);
     if let Some(url) = url {
         ui.note(&format!("MCP is served at {url}"));
+        if ui.is_interactive() {
+            let has_tokens = !gateway.config().clients.is_empty();
+            let token = if has_tokens { " --header \"Authorization: Bearer TOKEN\"" } else { "" };
+            ui.note(&format!("to connect a client: claude mcp add --transport http forgefs {url}{token}"));
+        }
     }
     let serving = async {
         match http {

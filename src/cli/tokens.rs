@@ -58,7 +58,15 @@ pub(super) fn clients(global: &Global, args: &ClientsArgs, ui: Ui) -> Result<Exi
             let backup = target.edit(|edit| edit.without_client(name).map(Some))?;
             match format.json {
                 true => shapes::print(json!({ "name": name, "file": target.shown() }), ui),
-                false => ui.note(&format!("removed {name} from {}; a gateway that runs follows", target.shown())),
+                false => {
+                    ui.note(&format!(
+                        "removed {name} from {}; its token ends at once where a gateway runs",
+                        target.shown()
+                    ));
+                    if Edit::parse(target.path(), &target.text()?)?.clients().next().is_none() {
+                        ui.note("it was the last: `forgefs reload` serves this machine without a token again");
+                    }
+                }
             }
             tell_backup(backup.as_deref(), ui);
         }

@@ -94,6 +94,8 @@ pub struct Config {
     pub http: Http,
     /// Clients that may use it, by name. Without any, only this machine may.
     pub clients: BTreeMap<String, Client>,
+    /// True if requests on HTTP need a token: there are clients, or the last one was revoked and nothing else confirmed.
+    pub needs_token: bool,
     /// References of servers to variables.
     pub references: References,
     /// The gateway that clients share.
@@ -185,10 +187,21 @@ impl Config {
             policy: Policy::default(),
             http: Http::default(),
             clients: BTreeMap::new(),
+            needs_token: false,
             references: References::default(),
             daemon: Daemon::default(),
             path: None,
         }
+    }
+
+    /// This configuration without the clients that `next` lacks or gives another token; `None` if there are none. It may
+    /// come into force before the rest of `next` is confirmed.
+    #[must_use]
+    pub fn revoked(&self, next: &Self) -> Option<Self> {
+        let stays = |(name, client): &(&String, &Client)| next.clients.get(*name) == Some(*client);
+        let clients: BTreeMap<_, _> =
+            self.clients.iter().filter(stays).map(|(name, client)| (name.clone(), client.clone())).collect();
+        (clients != self.clients).then(|| Self { clients, ..self.clone() })
     }
 
     /// Lists the gateway's own files and hosts for redaction.
@@ -226,6 +239,7 @@ impl Config {
         let manifest = sandbox::manifest(values, raw.manifest)?;
         let audit = sandbox::audit(values, raw.audit)?;
         let (redaction, placeholders) = redaction(values, raw.redaction)?;
+        let clients = http::clients(values, raw.clients)?;
         let names: Vec<&str> = servers.keys().map(String::as_str).collect();
         let policy = policy::policy(values, &names, raw.groups, raw.flows)?;
         let config = Self {
@@ -241,7 +255,8 @@ impl Config {
             telemetry: telemetry::telemetry(values, raw.telemetry)?,
             policy,
             http: http::http(values, raw.http)?,
-            clients: http::clients(values, raw.clients)?,
+            needs_token: !clients.is_empty(),
+            clients,
             references: References::of(text, path, base, env),
             daemon: daemon::daemon(values, raw.daemon)?,
             path: Some(path.to_owned()),

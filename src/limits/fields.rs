@@ -121,8 +121,16 @@ pub const SUBSCRIBED: Limit = Limit::new("resource subscriptions", 1000, Unit::I
 pub const SUBSCRIBED_URI: Limit =
     Limit::new("URI of a resource subscription", 8 << 10, Unit::Bytes, "one client's connection");
 
+/// The first request of a session on HTTP, which is kept as long as the session.
+pub const INITIALIZE: Limit = Limit::new("`initialize`", 64 << 10, Unit::Bytes, "sessions on HTTP");
+/// The id of a request, and its progress token.
+pub const REQUEST_ID: Limit = Limit::new("id or progress token", 1 << 10, Unit::Bytes, "requests of clients");
 /// Events that a session on HTTP keeps for clients that come back after a broken connection.
 pub const EVENTS: Limit = Limit::new("events kept of a session", 4 << 20, Unit::Bytes, "sessions on HTTP");
+/// Events of all sessions.
+pub const ALL_EVENTS: Limit = Limit::new("events kept of all sessions", 64 << 20, Unit::Bytes, "sessions on HTTP");
+/// Their number.
+pub const EVENT_COUNT: Limit = Limit::new("number of events kept", 100_000, Unit::Items, "sessions on HTTP");
 /// Open `GET` streams of one session.
 pub const GET_STREAMS: Limit = Limit::new("open `GET` streams", 8, Unit::Items, "sessions on HTTP");
 /// The head of a request on HTTP.
@@ -357,7 +365,11 @@ pub(super) const ALL: &[&Limit] = &[
     &STREAMS,
     &SUBSCRIBED,
     &SUBSCRIBED_URI,
+    &INITIALIZE,
+    &REQUEST_ID,
     &EVENTS,
+    &ALL_EVENTS,
+    &EVENT_COUNT,
     &GET_STREAMS,
     &HTTP_HEAD,
     &HTTP_HEADERS,

@@ -120,6 +120,12 @@ impl Instances {
         drop(gone);
     }
 
+    /// Number of open sessions.
+    #[must_use]
+    pub fn sessions(&self) -> usize {
+        self.held.lock().sessions.len()
+    }
+
     /// Number of instances by server name.
     #[must_use]
     pub fn count(&self) -> BTreeMap<String, usize> {

@@ -58,9 +58,14 @@ impl Admission {
         Self { requests: Arc::default(), bytes: Arc::clone(&self.bytes) }
     }
 
-    /// Requests in flight.
+    /// Requests in flight, streams of changes included.
     pub(super) fn count(&self) -> usize {
         self.requests.lock().len()
+    }
+
+    /// Requests in flight that will be answered.
+    pub(super) fn unanswered(&self) -> usize {
+        self.requests.lock().values().filter(|request| request.uris.is_none()).count()
     }
 
     /// Holds `bytes`.
@@ -72,13 +77,14 @@ impl Admission {
         held.grow(bytes).map(|()| held)
     }
 
-    /// Admits a message: a request is in flight until it is answered or cancelled.
+    /// Admits a message: a request is in flight until it is answered or cancelled. Returns the bytes of any other, to be
+    /// held until it is delivered.
     ///
     /// # Errors
     /// The reason for a refusal.
-    pub(super) fn admit(&self, message: &ClientJsonRpcMessage, held: HeldBytes) -> Result<(), Error> {
+    pub(super) fn admit(&self, message: &ClientJsonRpcMessage, held: HeldBytes) -> Result<Option<HeldBytes>, Error> {
         match message {
-            JsonRpcMessage::Request(request) => self.begin(&request.id, &request.request, held),
+            JsonRpcMessage::Request(request) => self.begin(&request.id, &request.request, held).map(|()| None),
             JsonRpcMessage::Notification(notice) => {
                 if let ClientNotification::CancelledNotification(cancelled) = &notice.notification
                     && let Some(id) = &cancelled.params.request_id
@@ -86,9 +92,9 @@ impl Admission {
                     // There will be no answer.
                     self.end(id);
                 }
-                Ok(())
+                Ok(Some(held))
             }
-            _ => Ok(()),
+            _ => Ok(Some(held)),
         }
     }
 
@@ -157,9 +163,9 @@ mod tests {
             serde_json::from_str(r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#).expect("a request");
         let held = admission.hold(max - 10).expect("there is room");
         assert!(admission.hold(11).is_err() && admission.hold(10).is_ok());
-        admission.admit(&ping, held).expect("it is the only one");
+        assert!(admission.admit(&ping, held).is_ok_and(|held| held.is_none()), "it is the only one");
         let again = admission.hold(0).expect("nothing");
-        assert!(admission.admit(&ping, again).expect_err("twice").message.contains("the id 1 is under way"));
+        assert!(admission.admit(&ping, again).map(drop).expect_err("twice").message.contains("the id 1 is under way"));
         let error = admission.hold(11).map(drop).expect_err("the first is under way");
         assert_eq!(error.message, format!("bytes under way: {} bytes, over the limit of {max} bytes", max + 1));
         admission.end(&RequestId::Number(1));

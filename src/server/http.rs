@@ -112,12 +112,13 @@ pub async fn serve_http(gateway: Arc<Gateway>, listener: HttpListener, ends: imp
         // Measured before rmcp sees it.
         .with_max_request_body_bytes(limits::CLIENT_MESSAGE.max);
     let stopped = settings.cancellation_token.clone();
-    let sessions = Sessions::new(Arc::clone(&gateway));
+    let sessions = Sessions::new(Arc::clone(&gateway), stopped.clone());
     let _looking = Task::spawn(sessions::look_after(Arc::downgrade(&sessions), LOOK));
     let edge = Arc::new(Edge {
         gateway: Arc::clone(&gateway),
         sessions: Arc::clone(&sessions),
         settings,
+        places: Arc::default(),
         draining: AtomicBool::new(false),
         is_tls: tls.is_some(),
     });

@@ -1,7 +1,9 @@
 //! Parses a line of a client into a message, measured first.
 
 use rmcp::ErrorData;
-use rmcp::model::{ClientJsonRpcMessage, ErrorCode as RpcCode, RequestId, ServerJsonRpcMessage};
+use rmcp::model::{
+    ClientJsonRpcMessage, ErrorCode as RpcCode, GetMeta as _, JsonRpcMessage, RequestId, ServerJsonRpcMessage,
+};
 use serde::de::IgnoredAny;
 use serde_json::error::Category;
 use serde_json::json;
@@ -38,8 +40,26 @@ pub(super) fn read(line: &[u8], mut held: HeldBytes) -> Read {
         return refused(line, &error);
     }
     match serde_json::from_slice(line) {
-        Ok(message) => Read::Message(Box::new(message), held),
+        Ok(message) => match names_fit(&message) {
+            Ok(()) => Read::Message(Box::new(message), held),
+            Err(error) => Read::Refused(None, refusal(&error)),
+        },
         Err(error) => odd(line, &error),
+    }
+}
+
+/// Checks what is repeated in answers and reports: the id of a request, and its progress token.
+fn names_fit(message: &ClientJsonRpcMessage) -> Result<(), Error> {
+    let JsonRpcMessage::Request(request) = message else { return Ok(()) };
+    let length = |name: &RequestId| match name {
+        RequestId::String(name) => name.len(),
+        RequestId::Number(_) => 0,
+    };
+    let token = request.request.get_meta().get_progress_token().map_or(0, |token| length(&token.0));
+    let longest = token.max(length(&request.id));
+    match longest <= limits::REQUEST_ID.max {
+        true => Ok(()),
+        false => Err(limits::REQUEST_ID.exceeded(ErrorCode::LimitExceeded, longest)),
     }
 }
 

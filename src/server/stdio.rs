@@ -223,7 +223,7 @@ impl Inlet {
     async fn pass(&self, read: Read) -> Option<()> {
         let (id, error) = match read {
             Read::Message(message, held) => match self.outgoing.admission.admit(&message, held) {
-                Ok(()) => return self.deliver.send(*message).await.ok(),
+                Ok(_) => return self.deliver.send(*message).await.ok(),
                 Err(error) => (id(&message), refusal(&error)),
             },
             Read::Refused(id, error) => (id, error),
@@ -311,7 +311,7 @@ fn line(message: &ServerJsonRpcMessage) -> io::Result<Vec<u8>> {
 }
 
 /// Estimated bytes of a message: of texts and data in large answers, a constant for rare ones.
-pub(super) fn length(message: &ServerJsonRpcMessage) -> usize {
+fn length(message: &ServerJsonRpcMessage) -> usize {
     let JsonRpcMessage::Response(response) = message else { return 0 };
     let contents = |contents: &ResourceContents| match contents {
         ResourceContents::TextResourceContents { text, .. } => text.len(),

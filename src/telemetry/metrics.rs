@@ -133,6 +133,8 @@ pub struct Snapshot {
     pub day: Option<(Amount, Amount)>,
     /// Number of redactions by kind.
     pub redactions: Vec<(&'static str, u64)>,
+    /// Open sessions of clients that share the gateway.
+    pub sessions: usize,
     /// Panics since the start.
     pub panics: u64,
     /// Bounded maps that outlive a request.
@@ -177,6 +179,8 @@ impl Snapshot {
         registry.register("server_breaker", "The state that a server's breaker is in", breaker);
         registry.register("catalog_tools", "Tools that agents see", tools);
         let count = |number: u64| ConstGauge::new(i64::try_from(number).unwrap_or(i64::MAX));
+        let sessions = count(self.sessions as u64);
+        registry.register("sessions", "Open sessions of clients that share the gateway", sessions);
         registry.register("workers_idle", "Workers that wait for a script", count(self.pool.idle));
         registry.register("checkers_idle", "Checkers that wait for a script", count(self.pool.idle_checkers));
         registry.register("workers_busy", "Workers that run a script", count(self.pool.busy));

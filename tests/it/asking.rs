@@ -21,7 +21,7 @@ use crate::real::Real;
 
 /// A client that answers every question, and notes what it received.
 #[derive(Clone)]
-struct Client {
+pub(crate) struct Client {
     abilities: ClientCapabilities,
     heard: Arc<Mutex<Vec<String>>>,
 }
@@ -32,7 +32,7 @@ impl Client {
         Self { abilities, heard: Arc::default() }
     }
 
-    fn able() -> Self {
+    pub(crate) fn able() -> Self {
         Self::new(json!({"elicitation": {"form": {}, "url": {}}, "sampling": {}, "roots": {}}))
     }
 
@@ -40,7 +40,7 @@ impl Client {
         self.heard.lock().expect("not poisoned").push(what);
     }
 
-    fn heard(&self) -> Vec<String> {
+    pub(crate) fn heard(&self) -> Vec<String> {
         std::mem::take(&mut *self.heard.lock().expect("not poisoned"))
     }
 

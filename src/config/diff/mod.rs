@@ -31,7 +31,7 @@ impl Widened {
         let Config {
             servers, sandbox, memory, manifest, audit, redaction, placeholders, budgets, metrics, telemetry, policy,
             // Who shares a gateway is no right of a server or script.
-            http, clients, references, daemon: _, path: _,
+            http, clients, needs_token, references, daemon: _, path: _,
         } = now;
         let mut widened = Self::default();
         widened.servers(servers, &next.servers);
@@ -58,7 +58,7 @@ impl Widened {
             let key = format!("clients.{name}");
             widened.add(key, "a new client or token", clients.get(name) != Some(client));
         }
-        widened.add("clients", "none left: no token is asked for", next.clients.is_empty() && !clients.is_empty());
+        widened.add("clients", "none left: no token is asked for", *needs_token && !next.needs_token);
         if next.policy != *policy {
             flows::compare(now, next, &mut widened);
         }

@@ -73,7 +73,8 @@ impl Connections {
         }
         // Answers are small, and waited for.
         let _ = stream.set_nodelay(true);
-        let from = Connection { peer: peer.ip().to_canonical(), is_known: Arc::clone(&is_known) };
+        let peer = peer.ip().to_canonical();
+        let from = Connection { peer, is_known: Arc::clone(&is_known), place: Arc::default() };
         let (edge, tls, ends) = (Arc::clone(&self.edge), self.tls.clone(), self.ends.clone());
         let task = tokio::spawn(async move {
             let _open = open;

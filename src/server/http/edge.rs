@@ -1,5 +1,6 @@
 //! One request over HTTP: who asks, may they, and is it of a bearable size? What passes goes to rmcp's service.
 
+use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -8,10 +9,12 @@ use std::time::Duration;
 use bytes::Bytes;
 use http_body_util::{BodyExt as _, Full};
 use hyper::body::{Body as _, Incoming};
-use hyper::header::{self, HeaderName};
+use hyper::header::{self, HeaderMap, HeaderName};
 use hyper::{Method, Request, StatusCode};
-use rmcp::model::{ClientJsonRpcMessage, ClientRequest, JsonRpcMessage, RequestId};
+use parking_lot::Mutex;
+use rmcp::model::{ClientJsonRpcMessage, ClientRequest, GetMeta as _, JsonRpcMessage, RequestId};
 use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService};
+use tokio_util::sync::CancellationToken;
 
 use super::super::ForgeServer;
 use super::super::admission::{Admission, HeldBytes};
@@ -36,6 +39,9 @@ const BODY: Duration = Duration::from_secs(60);
 const RETRY: Duration = Duration::from_secs(3);
 /// First revision whose clients know an event without data.
 const PRIMED: &str = "2025-11-25";
+/// First revision without sessions.
+const MODERN: &str = "2026-07-28";
+const REVISION: HeaderName = HeaderName::from_static("mcp-protocol-version");
 const SESSION_ID: HeaderName = HeaderName::from_static("mcp-session-id");
 
 /// The endpoint.
@@ -44,6 +50,8 @@ pub(super) struct Edge {
     pub(super) sessions: Arc<Sessions>,
     /// Settings of rmcp's service. Its checks of `Host` and `Origin` are off: they stand here, for every path.
     pub(super) settings: StreamableHttpServerConfig,
+    /// Connections of each client.
+    pub(super) places: Arc<Mutex<HashMap<String, usize>>>,
     /// True once the gateway ends.
     pub(super) draining: AtomicBool,
     /// True if the connections are encrypted here.
@@ -57,6 +65,47 @@ pub(super) struct Connection {
     pub(super) peer: IpAddr,
     /// Set by the first accepted request.
     pub(super) is_known: Arc<AtomicBool>,
+    /// Place of the connection among those of its client.
+    pub(super) place: Arc<Mutex<Option<ClientPlace>>>,
+}
+
+/// A connection of a client, until dropped.
+pub(super) struct ClientPlace {
+    places: Arc<Mutex<HashMap<String, usize>>>,
+    client: String,
+}
+
+impl Drop for ClientPlace {
+    fn drop(&mut self) {
+        let mut places = self.places.lock();
+        if let Some(count) = places.get_mut(&self.client) {
+            *count -= 1;
+            if *count == 0 {
+                places.remove(&self.client);
+            }
+        }
+    }
+}
+
+impl Connection {
+    /// Counts the connection among those of its client; false if these are too many.
+    fn enter(&self, places: &Arc<Mutex<HashMap<String, usize>>>, client: &str, most: usize) -> bool {
+        let mut place = self.place.lock();
+        if place.as_ref().is_some_and(|place| place.client == client) {
+            return true;
+        }
+        {
+            let mut counts = places.lock();
+            let count = counts.entry(client.to_owned()).or_default();
+            if *count >= most {
+                return false;
+            }
+            *count += 1;
+        }
+        *place = Some(ClientPlace { places: Arc::clone(places), client: client.to_owned() });
+        self.is_known.store(true, Ordering::Release);
+        true
+    }
 }
 
 impl Edge {
@@ -64,7 +113,7 @@ impl Edge {
     pub(super) async fn answer(&self, request: Request<Incoming>, from: Connection) -> Reply {
         let config = self.gateway.config();
         let origin = request.headers().get(header::ORIGIN).cloned();
-        if let Some(refused) = who::misnamed(&config, request.headers(), request.uri().host()) {
+        if let Some(refused) = who::misnamed(&config, request.headers(), request.uri().host(), self.is_tls) {
             return refused;
         }
         let answered = self.routed(&config, request, from).await;
@@ -90,7 +139,13 @@ impl Edge {
             Ok(client) => client,
             Err(refused) => return *refused,
         };
-        from.is_known.store(true, Ordering::Release);
+        // The rest is for others, and for probes.
+        let most = (config.http.max_connections * 3 / 4).max(1);
+        if !from.enter(&self.places, &client, most) {
+            let what = format!("this client has {most} connections");
+            let fix = "use fewer connections, or raise `http.max_connections`";
+            return reply::closing(reply::refused(StatusCode::TOO_MANY_REQUESTS, None, &what, fix));
+        }
         if path == "/metrics" {
             return reply::metrics(self.gateway.metrics_text());
         }
@@ -103,6 +158,10 @@ impl Edge {
             Method::POST => self.post(config, request, client).await,
             Method::GET => self.stream(request, client).await,
             Method::DELETE => {
+                let id = request.headers().get(SESSION_ID).and_then(|id| id.to_str().ok());
+                if id.is_some_and(|id| self.sessions.session(id, &client).is_none()) {
+                    return reply::text(StatusCode::NOT_FOUND, "Not Found: Session not found");
+                }
                 let answered = self.pass(request.map(|_| Full::default()), &client, None).await;
                 // rmcp says that it will end; it has, and clients warn of the difference.
                 let has_ended = answered.status() == StatusCode::ACCEPTED;
@@ -143,6 +202,10 @@ impl Edge {
                 return reply::refused(StatusCode::BAD_REQUEST, None, "not a JSON-RPC message", "send one, as JSON");
             }
         };
+        // Sessions are of the older revisions: rmcp looks for none, whatever the header says.
+        let session = session.filter(|_| !is_modern(&message, &parts.headers));
+        let admission = session.as_ref().map_or(&client.admission, |session| &session.admission).clone();
+        let size = body.len();
         let request = Request::from_parts(parts, Full::new(body));
         match (initialized_revision(&message), session) {
             (Some(_), _) if session_id.is_some() => {
@@ -150,12 +213,17 @@ impl Edge {
                 let fix = "end it by DELETE, or send `initialize` without Mcp-Session-Id for another session";
                 reply::refused(StatusCode::BAD_REQUEST, request_id(&message), what, fix)
             }
-            (Some(revision), _) => match self.sessions.make_room(&client, &config.http).await {
+            // It is kept as long as the session.
+            (Some(_), _) if size > limits::INITIALIZE.max => {
+                let error = limits::INITIALIZE.exceeded(ErrorCode::LimitExceeded, size);
+                reply::error(StatusCode::PAYLOAD_TOO_LARGE, request_id(&message), message::refusal(&error))
+            }
+            (Some(revision), _) => match self.sessions.make_room(&client, &config.http) {
                 Ok(()) => reply::holding(self.pass(request, &client, Some(revision)).await, client.hold()),
                 Err(full) => no_room(full, request_id(&message)),
             },
             (None, Some(session)) => match admission.admit(&message, held) {
-                Ok(()) => self.in_session(request, &client, &session, request_id(&message)).await,
+                Ok(held) => self.in_session(request, &client, &session, request_id(&message), held).await,
                 Err(error) => not_admitted(&error, request_id(&message)),
             },
             (None, None) => match InFlight::new(admission, &message, held) {
@@ -176,11 +244,13 @@ impl Edge {
         client: &Arc<HttpClient>,
         session: &Arc<HttpSession>,
         id: Option<RequestId>,
+        held: Option<HeldBytes>,
     ) -> Reply {
         let (hold, admission) = (session.hold(), session.admission.clone());
-        let service = self.service(client, None);
+        let service = self.service(client, None, session.ended.child_token());
         let passing = tokio::spawn(async move {
             let answered = handled(&service, request).await;
+            drop(held);
             if let Some(id) = id.filter(|_| !answered.status().is_success()) {
                 admission.end(&id);
             }
@@ -202,23 +272,26 @@ impl Edge {
             Ok(open) => open,
             Err(error) => return not_admitted(&error, None),
         };
-        let answered = self.pass(request.map(|_| Full::default()), &client, None).await;
+        let service = self.service(&client, None, session.ended.child_token());
+        let answered = handled(&service, request.map(|_| Full::default())).await;
         reply::holding(answered, (open, session.hold()))
     }
 
     /// Has rmcp answer a request whose body was read. `revision` is that of a new session.
     async fn pass(&self, request: Request<Full<Bytes>>, client: &Arc<HttpClient>, revision: Option<String>) -> Reply {
-        handled(&self.service(client, revision), request).await
+        handled(&self.service(client, revision, client.ended.child_token()), request).await
     }
 
-    /// rmcp's service for one request of a client. `revision` is that of a new session.
-    fn service(&self, client: &Arc<HttpClient>, revision: Option<String>) -> Service {
+    /// rmcp's service for one request of a client. `revision` is that of a new session; `ended` ends it, or the request.
+    fn service(&self, client: &Arc<HttpClient>, revision: Option<String>, ended: CancellationToken) -> Service {
         let is_new = revision.is_some();
         let retry = revision.is_none_or(|revision| revision.as_str() >= PRIMED).then_some(RETRY);
         let (gateway, of) = (Arc::clone(&self.gateway), Arc::clone(client));
         let factory = move || Ok(if is_new { new_server(&gateway, &of.name) } else { of.stateless(&gateway) });
-        let own = OwnSessions { all: Arc::clone(&self.sessions), client: Arc::clone(client), retry };
-        StreamableHttpService::new(factory, Arc::new(own), self.settings.clone().with_sse_retry(retry))
+        let own =
+            OwnSessions { all: Arc::clone(&self.sessions), client: Arc::clone(client), ended: ended.clone(), retry };
+        let settings = self.settings.clone().with_sse_retry(retry).with_cancellation_token(ended);
+        StreamableHttpService::new(factory, Arc::new(own), settings)
     }
 }
 
@@ -300,6 +373,19 @@ fn request_id(message: &ClientJsonRpcMessage) -> Option<RequestId> {
     match message {
         JsonRpcMessage::Request(request) => Some(request.id.clone()),
         _ => None,
+    }
+}
+
+/// True for a message of 2026-07-28 or later, as its body says, else its header.
+fn is_modern(message: &ClientJsonRpcMessage, headers: &HeaderMap) -> bool {
+    let in_body = match message {
+        JsonRpcMessage::Request(request) => request.request.get_meta().protocol_version(),
+        _ => None,
+    };
+    let in_header = || headers.get(REVISION).and_then(|revision| revision.to_str().ok());
+    match in_body {
+        Some(revision) => revision.as_str() >= MODERN,
+        None => in_header().is_some_and(|revision| revision >= MODERN),
     }
 }
 

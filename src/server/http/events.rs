@@ -12,13 +12,13 @@ use rmcp::model::ServerJsonRpcMessage;
 use rmcp::transport::streamable_http_server::session::{EventStore, EventStoreError, EventStream, ServerSseMessage};
 use tokio::sync::watch;
 
-use super::super::stdio::length;
+use crate::kept::{self, Counted};
 use crate::limits;
 
 /// Time that the events of a finished stream are kept.
 const KEEP: Duration = Duration::from_secs(5 * 60);
-/// Bytes that a message counts for whose size is not worth finding out.
-const ODD: usize = 64 << 10;
+/// Most streams of a session; one more drops the oldest. Requests that were cancelled have no answer, and end nothing.
+const STREAMS: usize = 256;
 /// Bytes that each event counts for beside its text.
 const EVENT: usize = 256;
 
@@ -39,7 +39,7 @@ struct Stream {
     name: String,
     /// Number of the first kept event.
     first: u64,
-    events: VecDeque<(ServerSseMessage, usize)>,
+    events: VecDeque<(ServerSseMessage, usize, Counted)>,
     /// Set once the answer of its request is among the events: nothing follows.
     done: Option<Instant>,
     /// Tells of each new event.
@@ -68,17 +68,28 @@ impl Streams {
     fn forget(&mut self, number: u64) {
         if let Some(stream) = self.streams.remove(&number) {
             self.numbers.remove(&stream.name);
-            self.bytes -= stream.events.iter().map(|(_, bytes)| bytes).sum::<usize>();
+            self.bytes -= stream.events.iter().map(|(_, bytes, _)| bytes).sum::<usize>();
         }
     }
 
-    /// Drops what is over the bounds: whole finished streams first, then the oldest events of the stream with most.
-    fn make_room(&mut self) {
+    /// Drops the events of streams that ended long ago.
+    fn tidy(&mut self) {
         let is_old = |stream: &Stream| stream.done.is_some_and(|done| done.elapsed() > KEEP);
         let old: Vec<u64> =
             self.streams.iter().filter(|(_, stream)| is_old(stream)).map(|(number, _)| *number).collect();
         old.into_iter().for_each(|number| self.forget(number));
-        while self.bytes > limits::EVENTS.max {
+    }
+
+    /// Drops what is over the bounds of this session and of all: whole finished streams first, then the oldest events of
+    /// the stream with most.
+    fn make_room(&mut self) {
+        self.tidy();
+        while self.streams.len() > STREAMS {
+            let ended = self.streams.iter().find(|(_, stream)| stream.done.is_some()).map(|(number, _)| *number);
+            let Some(oldest) = ended.or_else(|| self.streams.keys().next().copied()) else { break };
+            self.forget(oldest);
+        }
+        while self.bytes > limits::EVENTS.max || kept::EVENTS.is_full() {
             if let Some(number) =
                 self.streams.iter().find(|(_, stream)| stream.done.is_some()).map(|(number, _)| *number)
             {
@@ -86,7 +97,7 @@ impl Streams {
                 continue;
             }
             let fullest = self.streams.values_mut().max_by_key(|stream| stream.events.len());
-            let Some((stream, (_, bytes))) =
+            let Some((stream, (_, bytes, _))) =
                 fullest.and_then(|stream| stream.events.pop_front().map(|event| (stream, event)))
             else {
                 return;
@@ -97,13 +108,38 @@ impl Streams {
     }
 }
 
+/// Bytes of a message as JSON.
+fn size(message: &ServerJsonRpcMessage) -> usize {
+    struct Count(usize);
+    impl std::io::Write for Count {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            self.0 += bytes.len();
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+    let mut count = Count(0);
+    // Counting cannot fail.
+    let _ = serde_json::to_writer(&mut count, message);
+    count.0
+}
+
+impl Events {
+    /// Drops the events of streams that ended long ago.
+    pub(super) fn tidy(&self) {
+        self.0.lock().tidy();
+    }
+}
+
 #[async_trait]
 impl EventStore for Events {
     async fn store_event(&self, stream: &str, event: &ServerSseMessage) -> Result<String, EventStoreError> {
         let mut streams = self.0.lock();
         let number = streams.stream(stream);
-        let bytes = EVENT + event.message.as_deref().map_or(0, |message| length(message).min(limits::EVENTS.max));
-        let bytes = if bytes > limits::EVENTS.max { ODD } else { bytes };
+        let bytes = EVENT + event.message.as_deref().map_or(0, size);
         let Some(stream) = streams.streams.get_mut(&number) else { return Err("a stream was lost".into()) };
         let id = format!("{number}-{}", stream.first + stream.events.len() as u64);
         let mut event = event.clone();
@@ -113,7 +149,7 @@ impl EventStore for Events {
             Some(ServerJsonRpcMessage::Response(_) | ServerJsonRpcMessage::Error(_))
         );
         stream.done = is_answer.then(Instant::now);
-        stream.events.push_back((event, bytes));
+        stream.events.push_back((event, bytes, kept::EVENTS.count(bytes)));
         stream.news.send_replace(());
         streams.bytes += bytes;
         streams.make_room();
@@ -162,7 +198,7 @@ impl Reader {
         let stream = streams.streams.get(&self.number)?;
         let at = usize::try_from(self.next.checked_sub(stream.first)?).ok()?;
         match stream.events.get(at) {
-            Some((event, _)) => Some(Some(event.clone())),
+            Some((event, ..)) => Some(Some(event.clone())),
             None if stream.done.is_some() => None,
             None => Some(None),
         }
@@ -226,7 +262,7 @@ mod tests {
         assert!(streams.bytes <= limits::EVENTS.max);
         assert_eq!(
             streams.bytes,
-            streams.streams.values().flat_map(|s| &s.events).map(|(_, bytes)| bytes).sum::<usize>()
+            streams.streams.values().flat_map(|s| &s.events).map(|(_, bytes, _)| bytes).sum::<usize>()
         );
     }
 }

@@ -58,6 +58,12 @@ pub(super) fn refused(status: StatusCode, id: Option<RequestId>, what: &str, fix
     error(status, id, ErrorData::new(REFUSED, what.to_owned(), Some(json!({ "suggestedFix": fix }))))
 }
 
+/// An answer behind which the connection is closed.
+pub(super) fn closing(mut reply: Reply) -> Reply {
+    reply.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+    reply
+}
+
 /// The answer after a panic.
 pub(super) fn defect(error: &Error) -> Reply {
     refused(StatusCode::INTERNAL_SERVER_ERROR, None, &error.message, error.suggested_fix())

@@ -12,18 +12,22 @@ use rmcp::model::{ClientJsonRpcMessage, JsonRpcMessage, RequestId, ServerJsonRpc
 use rmcp::service::{OriginatingRequestId, RoleServer, RxJsonRpcMessage, TxJsonRpcMessage};
 use rmcp::transport::Transport;
 use rmcp::transport::streamable_http_server::SessionManager;
-use rmcp::transport::streamable_http_server::session::local::{LocalSessionManager, LocalSessionManagerError};
+use rmcp::transport::streamable_http_server::session::local::{
+    LocalSessionManager, LocalSessionManagerError, SessionError,
+};
 use rmcp::transport::streamable_http_server::session::{EventStream, ServerSseMessage, SessionId};
 use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
 
 use super::super::admission::Admission;
 use super::super::{ForgeServer, SessionHandler};
 use super::events::Events;
-use crate::config::Http;
+use crate::config::{self, Http};
 use crate::error::{Error, ErrorCode};
 use crate::gateway::Gateway;
 use crate::limits;
 use crate::principal::{LOCAL, Principal};
+use crate::task::Task;
 
 /// Time between `Mcp-Session-Id` and `initialize` reaching the session.
 const INITIALIZE: Duration = Duration::from_secs(30);
@@ -33,10 +37,16 @@ const FIRST_EVENT: &str = "0";
 
 /// Log entries of a request that wait for its stream; further ones go on the session's `GET` stream.
 const ASIDE: usize = 64;
+/// Events that a reader may be behind.
+const BEHIND: usize = 64;
+/// Time after which a session ends whose client is gone with a request in flight, and does not come back for it.
+const ABANDONED: Duration = Duration::from_secs(120);
 
 /// Sessions of a gateway.
 pub(super) struct Sessions {
     gateway: Arc<Gateway>,
+    /// Ends everything.
+    ended: CancellationToken,
     sessions: Mutex<HashMap<SessionId, Arc<HttpSession>>>,
     clients: Mutex<HashMap<Arc<str>, Arc<HttpClient>>>,
 }
@@ -44,6 +54,10 @@ pub(super) struct Sessions {
 /// One client: its load, and its session of 2026-07-28.
 pub(super) struct HttpClient {
     pub(super) name: Arc<str>,
+    /// Its token; none where none is asked for.
+    token: Option<config::Client>,
+    /// Ends everything of it.
+    pub(super) ended: CancellationToken,
     /// Bytes in flight of all its sessions, and requests of 2026-07-28.
     pub(super) admission: Admission,
     stateless: OnceLock<Arc<ForgeServer>>,
@@ -53,7 +67,10 @@ pub(super) struct HttpClient {
 /// A session of the older revisions.
 pub(super) struct HttpSession {
     client: Arc<HttpClient>,
+    /// Ends its worker and its streams.
+    pub(super) ended: CancellationToken,
     local: LocalSessionManager,
+    events: Arc<Events>,
     pub(super) admission: Admission,
     /// Open `GET` streams.
     streams: Arc<AtomicUsize>,
@@ -145,8 +162,10 @@ impl HttpSession {
         Ok(open)
     }
 
+    /// True if it is unused for `limit`, or its client is gone with a request in flight.
     fn is_idle(&self, limit: Duration) -> bool {
-        self.admission.count() == 0 && self.usage.idle().is_some_and(|idle| idle >= limit)
+        let limit = if self.admission.count() == 0 { limit } else { limit.max(ABANDONED) };
+        self.usage.idle().is_some_and(|idle| idle >= limit)
     }
 }
 
@@ -157,19 +176,26 @@ pub(super) fn new_server(gateway: &Arc<Gateway>, client: &str) -> Arc<ForgeServe
 }
 
 impl Sessions {
-    pub(super) fn new(gateway: Arc<Gateway>) -> Arc<Self> {
-        Arc::new(Self { gateway, sessions: Mutex::default(), clients: Mutex::default() })
+    /// No sessions yet. `ended` ends all of them.
+    pub(super) fn new(gateway: Arc<Gateway>, ended: CancellationToken) -> Arc<Self> {
+        Arc::new(Self { gateway, ended, sessions: Mutex::default(), clients: Mutex::default() })
     }
 
-    /// The client with this name.
+    /// The client with this name. With another token it is another client.
     pub(super) fn client(&self, name: &str) -> Arc<HttpClient> {
+        let token = self.gateway.config().clients.get(name).cloned();
         let mut clients = self.clients.lock();
-        if let Some(client) = clients.get(name) {
+        if let Some(client) = clients.get(name).filter(|client| client.token == token && !client.ended.is_cancelled()) {
             return Arc::clone(client);
+        }
+        if let Some(before) = clients.remove(name) {
+            before.ended.cancel();
         }
         let name: Arc<str> = name.into();
         let client = HttpClient {
             name: Arc::clone(&name),
+            token,
+            ended: self.ended.child_token(),
             admission: Admission::default(),
             stateless: OnceLock::new(),
             usage: Arc::default(),
@@ -179,19 +205,19 @@ impl Sessions {
 
     /// The session with this id, if it is the client's: an id is no right.
     pub(super) fn session(&self, id: &str, client: &HttpClient) -> Option<Arc<HttpSession>> {
-        self.sessions.lock().get(id).filter(|session| session.client.name == client.name).cloned()
+        self.sessions.lock().get(id).filter(|session| std::ptr::eq(&*session.client, client)).cloned()
     }
 
-    /// Requests in flight.
+    /// Requests in flight that will be answered.
     pub(super) fn requests(&self) -> usize {
-        let sessions: usize = self.sessions.lock().values().map(|session| session.admission.count()).sum();
-        let clients: usize = self.clients.lock().values().map(|client| client.admission.count()).sum();
+        let sessions: usize = self.sessions.lock().values().map(|session| session.admission.unanswered()).sum();
+        let clients: usize = self.clients.lock().values().map(|client| client.admission.unanswered()).sum();
         sessions + clients
     }
 
     /// Makes sure that a client may have one more session. Where it has as many as it may, its longest unused one ends:
     /// clients that crash never end theirs.
-    pub(super) async fn make_room(&self, client: &HttpClient, settings: &Http) -> Result<(), Full> {
+    pub(super) fn make_room(&self, client: &HttpClient, settings: &Http) -> Result<(), Full> {
         let unused = {
             let sessions = self.sessions.lock();
             let own: Vec<_> = sessions.iter().filter(|(_, session)| session.client.name == client.name).collect();
@@ -204,35 +230,35 @@ impl Sessions {
             let oldest = unused.max_by_key(|(_, session)| session.usage.idle());
             oldest.map(|(id, _)| SessionId::clone(id)).ok_or(full)?
         };
-        self.end(&unused).await;
+        self.end(&unused);
         Ok(())
     }
 
-    /// Ends a session.
-    async fn end(&self, id: &SessionId) {
+    /// Ends a session: its worker and its streams are dropped, whatever they wait for.
+    fn end(&self, id: &SessionId) {
         let session = self.sessions.lock().remove(id);
         if let Some(session) = session {
-            let _ = session.local.close_session(id).await;
+            session.ended.cancel();
         }
     }
 
     /// Ends the sessions that are unused for too long, and those of clients that are gone from the configuration.
-    pub(super) async fn end_unused(&self, settings: &Http, is_client: impl Fn(&str) -> bool) {
-        let over = |session: &HttpSession| session.is_idle(settings.idle) || !is_client(&session.client.name);
+    fn end_unused(&self, settings: &Http, is_client: impl Fn(&HttpClient) -> bool) {
+        let over = |session: &HttpSession| session.is_idle(settings.idle) || !is_client(&session.client);
         let ended: Vec<SessionId> = {
             let sessions = self.sessions.lock();
+            sessions.values().for_each(|session| session.events.tidy());
             sessions.iter().filter(|(_, session)| over(session)).map(|(id, _)| SessionId::clone(id)).collect()
         };
-        for id in ended {
-            self.end(&id).await;
-        }
+        ended.iter().for_each(|id| self.end(id));
         let is_over = |client: &Arc<HttpClient>| {
             let is_idle =
                 client.admission.count() == 0 && client.usage.idle().is_some_and(|idle| idle >= settings.idle);
             // Its sessions hold it too.
-            Arc::strong_count(client) == 1 && (is_idle || !is_client(&client.name))
+            !is_client(client) || Arc::strong_count(client) == 1 && is_idle
         };
-        self.clients.lock().retain(|_, client| !is_over(client));
+        let over = self.clients.lock().extract_if(|_, client| is_over(client)).collect::<Vec<_>>();
+        over.iter().for_each(|(_, client)| client.ended.cancel());
     }
 }
 
@@ -240,6 +266,8 @@ impl Sessions {
 pub(super) struct OwnSessions {
     pub(super) all: Arc<Sessions>,
     pub(super) client: Arc<HttpClient>,
+    /// Ends a new session.
+    pub(super) ended: CancellationToken,
     /// Delay for clients that know the event before the first (revision 2025-11-25).
     pub(super) retry: Option<Duration>,
 }
@@ -259,7 +287,13 @@ impl SessionManager for OwnSessions {
     type Transport = Counted<<LocalSessionManager as SessionManager>::Transport>;
 
     async fn create_session(&self) -> Found<(SessionId, Self::Transport)> {
-        let mut local = LocalSessionManager::default().with_event_store(Arc::new(Events::default()));
+        let settings = &self.all.gateway.config().http;
+        // Several may have been let in at once.
+        if self.all.sessions.lock().len() > settings.max_sessions + settings.max_client_sessions {
+            return Err(SessionError::Io(std::io::Error::other("too many sessions")).into());
+        }
+        let events = Arc::new(Events::default());
+        let mut local = LocalSessionManager::default().with_event_store(Arc::<Events>::clone(&events));
         // Idle sessions end by `Sessions::end_unused`: rmcp would also end one whose request takes long.
         local.session_config.keep_alive = None;
         local.session_config.init_timeout = Some(INITIALIZE);
@@ -267,7 +301,9 @@ impl SessionManager for OwnSessions {
         let (id, transport) = local.create_session().await?;
         let session = Arc::new(HttpSession {
             client: Arc::clone(&self.client),
+            ended: self.ended.clone(),
             local,
+            events,
             admission: self.client.admission.sharing_bytes(),
             streams: Arc::default(),
             asides: Arc::default(),
@@ -288,7 +324,7 @@ impl SessionManager for OwnSessions {
 
     async fn close_session(&self, id: &SessionId) -> Found<()> {
         if self.own(id).is_ok() {
-            self.all.end(id).await;
+            self.all.end(id);
         }
         Ok(())
     }
@@ -303,8 +339,7 @@ impl SessionManager for OwnSessions {
             JsonRpcMessage::Request(request) => Some(Aside::open(&session.asides, request.id.clone())),
             _ => None,
         };
-        let answers: EventStream = Box::pin(session.local.create_stream(id, message).await?);
-        let mut answers = answers.fuse();
+        let mut answers = pumped(session.local.create_stream(id, message).await?).fuse();
         let mut aside = aside;
         let stream: EventStream = Box::pin(futures::stream::poll_fn(move |context| {
             if let Some(Poll::Ready(Some(entry))) = aside.as_mut().map(|aside| aside.entries.poll_recv(context)) {
@@ -324,8 +359,7 @@ impl SessionManager for OwnSessions {
         id: &SessionId,
     ) -> Found<impl Stream<Item = ServerSseMessage> + Send + Sync + 'static> {
         let session = self.own(id)?;
-        let stream: EventStream = Box::pin(session.local.create_standalone_stream(id).await?);
-        Ok(stream)
+        Ok(pumped(session.local.create_standalone_stream(id).await?))
     }
 
     async fn resume(
@@ -336,11 +370,28 @@ impl SessionManager for OwnSessions {
         let session = self.own(id)?;
         let stream: EventStream = match last.as_str() {
             // It saw nothing of the session's own yet.
-            FIRST_EVENT => Box::pin(session.local.create_standalone_stream(id).await?),
+            FIRST_EVENT => pumped(session.local.create_standalone_stream(id).await?),
             _ => Box::pin(session.local.resume(id, last).await?),
         };
         Ok(stream)
     }
+}
+
+/// A stream whose events never wait for its reader: the session's worker serves all its streams in turn. One that falls
+/// behind is cut off, and its reader can resume it.
+fn pumped(mut events: impl Stream<Item = ServerSseMessage> + Send + Unpin + 'static) -> EventStream {
+    let (tell, mut told) = mpsc::channel(BEHIND);
+    let pump = Task::spawn(async move {
+        while let Some(event) = events.next().await {
+            if tell.try_send(event).is_err() {
+                return;
+            }
+        }
+    });
+    Box::pin(futures::stream::poll_fn(move |context| {
+        let _pump = &pump;
+        told.poll_recv(context)
+    }))
 }
 
 /// Receivers of log entries by request.
@@ -428,10 +479,10 @@ pub(super) async fn look_after(sessions: Weak<Sessions>, every: Duration) {
         tokio::time::sleep(every).await;
         let Some(sessions) = sessions.upgrade() else { return };
         let config = sessions.gateway.config();
-        let is_client = |name: &str| match config.clients.is_empty() {
-            true => name == LOCAL,
-            false => config.clients.contains_key(name),
+        let is_client = |client: &HttpClient| match config.needs_token {
+            true => client.token.is_some() && config.clients.get(&*client.name) == client.token.as_ref(),
+            false => *client.name == *LOCAL,
         };
-        sessions.end_unused(&config.http, is_client).await;
+        sessions.end_unused(&config.http, is_client);
     }
 }

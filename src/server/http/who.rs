@@ -13,8 +13,8 @@ use crate::text;
 
 /// Most bytes of a name in an error.
 const NAME: usize = 200;
-/// Headers by which a proxy passes on who asks.
-const FORWARDED: [&str; 4] = ["forwarded", "x-forwarded-for", "x-forwarded-host", "x-real-ip"];
+/// Headers by which a proxy passes on who asks, beside `X-Forwarded-…`.
+const FORWARDED: [&str; 6] = ["forwarded", "via", "x-real-ip", "x-client-ip", "true-client-ip", "cf-connecting-ip"];
 
 /// The client that asks.
 pub(super) fn client(config: &Config, headers: &HeaderMap, peer: IpAddr, is_tls: bool) -> Result<String, Box<Reply>> {
@@ -28,8 +28,9 @@ pub(super) fn client(config: &Config, headers: &HeaderMap, peer: IpAddr, is_tls:
             fix,
         )));
     }
-    if config.clients.is_empty() {
-        let is_forwarded = FORWARDED.iter().any(|name| headers.contains_key(*name));
+    if !config.needs_token {
+        let is_forwarded = headers.keys().any(|name| name.as_str().starts_with("x-forwarded-"))
+            || FORWARDED.iter().any(|name| headers.contains_key(*name));
         return match peer.is_loopback() && !is_forwarded {
             true => Ok(LOCAL.to_owned()),
             false => {
@@ -65,7 +66,7 @@ fn bearer(value: &HeaderValue) -> Option<&str> {
 /// Refuses a request that was sent by another name. DNS rebinding: a web page whose name resolves to this machine must not
 /// reach it, so a name has to be configured; addresses and `localhost` cannot be rebound. A page of another origin must
 /// be configured too.
-pub(super) fn misnamed(config: &Config, headers: &HeaderMap, authority: Option<&str>) -> Option<Reply> {
+pub(super) fn misnamed(config: &Config, headers: &HeaderMap, authority: Option<&str>, is_tls: bool) -> Option<Reply> {
     let forbidden = |what: &str, key: &str, value: &str| {
         let what = format!("{what} `{}` is not allowed", text::head(value, NAME));
         Some(reply::refused(StatusCode::FORBIDDEN, None, &what, &format!("add it to `http.{key}` in forge.toml")))
@@ -82,7 +83,8 @@ pub(super) fn misnamed(config: &Config, headers: &HeaderMap, authority: Option<&
     }
     let mut origins = headers.get_all(header::ORIGIN).iter().map(|origin| String::from_utf8_lossy(origin.as_bytes()));
     // A page of this very address: its name was checked.
-    let is_same = |origin: &str| origin.split_once("://").is_some_and(|(_, rest)| rest.eq_ignore_ascii_case(&host));
+    let own = format!("{}://{host}", if is_tls { "https" } else { "http" });
+    let is_same = |origin: &str| origin.eq_ignore_ascii_case(&own);
     let is_allowed =
         |origin: &str| is_same(origin) || config.http.allowed_origins.iter().any(|allowed| allowed.as_str() == origin);
     match origins.find(|origin| !is_allowed(origin)) {
@@ -117,6 +119,9 @@ mod tests {
             ("127.0.0.1", Some("http://127.0.0.1:7333"), false),
             ("127.0.0.1:7333", Some("http://127.0.0.1:6274"), false),
             ("evil.example", Some("http://evil.example"), false),
+            ("127.0.0.1:7333", Some("https://127.0.0.1:7333"), false),
+            ("127.0.0.1", Some("chrome-extension://127.0.0.1"), false),
+            ("127.0.0.1", Some("://127.0.0.1"), false),
             ("127.0.0.1", Some("null"), false),
             ("127.0.0.1", Some("https://app.example.evil"), false),
             ("127.0.0.1", Some(""), false),
@@ -126,9 +131,9 @@ mod tests {
             if let Some(origin) = origin {
                 headers.insert(header::ORIGIN, HeaderValue::from_str(origin).expect("a value"));
             }
-            assert_eq!(misnamed(&config, &headers, None).is_none(), is_allowed, "{host} {origin:?}");
+            assert_eq!(misnamed(&config, &headers, None, false).is_none(), is_allowed, "{host} {origin:?}");
         }
-        assert!(misnamed(&config, &HeaderMap::new(), None).is_some(), "no name at all");
+        assert!(misnamed(&config, &HeaderMap::new(), None, false).is_some(), "no name at all");
     }
 
     #[test]

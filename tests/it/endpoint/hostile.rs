@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
+use super::revoked::modern;
 use super::{Served, call, initialize};
 use crate::client::Fence;
 use crate::faulty::{faulty, samples};
@@ -25,12 +26,16 @@ async fn every_bad_request_is_refused_with_its_reason() {
         "[".repeat(5000),
         "]".repeat(5000)
     );
-    let modern = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {"_meta": {
+    let listed = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {"_meta": {
         "io.modelcontextprotocol/protocolVersion": "2026-07-28",
         "io.modelcontextprotocol/clientInfo": {"name": "t", "version": "1"},
         "io.modelcontextprotocol/clientCapabilities": {}}}})
     .to_string();
     let again = initialize("2025-11-25").to_string();
+    let mut large = initialize("2025-11-25");
+    large["params"]["clientInfo"]["title"] = Value::String("x".repeat(100_000));
+    let large = large.to_string();
+    let long = json!({"jsonrpc": "2.0", "id": "i".repeat(2000), "method": "ping"}).to_string();
     type Case<'a> = (&'a str, &'a str, &'a [(&'a str, &'a str)], &'a str, u16, &'a str);
     let cases: &[Case<'_>] = &[
         ("POST", "/mcp", &[JSON, BOTH], "", 400, "not a JSON-RPC"),
@@ -38,17 +43,20 @@ async fn every_bad_request_is_refused_with_its_reason() {
         ("POST", "/mcp", &[JSON, BOTH, session], "[]", 400, "batches"),
         ("POST", "/mcp", &[JSON, BOTH, session], &deep, 400, ""),
         ("POST", "/mcp", &[JSON, BOTH, session], &again, 400, "initialized already"),
+        ("POST", "/mcp", &[JSON, BOTH], &large, 413, "`initialize`"),
+        ("POST", "/mcp", &[JSON, BOTH, session], &long, 400, "id or progress token"),
+        ("DELETE", "/mcp", &[("mcp-session-id", "nobody")], "", 404, ""),
         ("POST", "/mcp", &[JSON, BOTH, ("mcp-session-id", "nobody")], &ping, 404, ""),
         ("POST", "/mcp", &[JSON, BOTH], &ping, 400, "Session ID"),
         ("POST", "/mcp", &[JSON, session], &ping, 406, ""),
         ("POST", "/mcp", &[BOTH, session, ("content-type", "text/plain")], &ping, 415, ""),
         ("POST", "/mcp", &[JSON, BOTH, session, ("mcp-protocol-version", "1999-01-01")], &ping, 400, ""),
-        ("POST", "/mcp", &[JSON, BOTH], &modern, 400, ""),
+        ("POST", "/mcp", &[JSON, BOTH], &listed, 400, ""),
         (
             "POST",
             "/mcp",
             &[JSON, BOTH, ("mcp-protocol-version", "2026-07-28"), ("mcp-method", "tools/call")],
-            &modern,
+            &listed,
             400,
             "",
         ),
@@ -94,6 +102,43 @@ async fn an_id_in_use_is_refused_and_free_again_after_its_answer() {
     assert!(first.text().await.expect("a body").contains("slow"));
     let after = served.message(Some(&id), &ls).send().await.expect("an answer").text().await.expect("a body");
     assert!(after.contains("faulty/"), "{after}");
+}
+
+/// rmcp serves it apart from the session, whatever the header says.
+#[tokio::test]
+async fn a_request_of_2026_07_28_in_a_session_leaves_nothing_in_it() {
+    let served = Served::start(Fence::new(), &samples()).await;
+    let id = served.session(None).await;
+    for _ in 0..3 {
+        let request = served.message(Some(&id), &modern(call(77, "ls", json!({}))));
+        let request = request.header("mcp-protocol-version", "2026-07-28").header("mcp-method", "tools/call");
+        let answer = request.header("mcp-name", "ls").send().await.expect("an answer");
+        let status = answer.status();
+        let text = answer.text().await.expect("a body");
+        assert!(status == StatusCode::OK && text.contains("people/"), "{status} {text}");
+    }
+    let answer = served.message(Some(&id), &call(77, "ls", json!({}))).send().await.expect("an answer");
+    assert!(answer.text().await.expect("a body").contains("people/"));
+}
+
+#[tokio::test]
+async fn one_client_leaves_connections_to_others_and_to_probes() {
+    let served = Served::start(Fence::new(), &format!("{}[http]\nmax_connections = 20\n", samples())).await;
+    let head = "POST /mcp HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\naccept: application/json, \
+                text/event-stream\r\ncontent-length: 50000\r\n\r\n{";
+    let mut held = Vec::new();
+    let mut refused = 0;
+    for _ in 0..19 {
+        let mut stream = TcpStream::connect(("127.0.0.1", served.port)).await.expect("it listens");
+        stream.write_all(head.as_bytes()).await.expect("taken");
+        let mut answer = [0; 64];
+        let read = tokio::time::timeout(Duration::from_millis(300), stream.read(&mut answer)).await;
+        refused += usize::from(read.is_ok_and(|read| read.is_ok_and(|n| answer[..n].starts_with(b"HTTP/1.1 429"))));
+        held.push(stream);
+    }
+    assert!(refused >= 4, "{refused}");
+    let probe = served.raw(Method::GET, "/healthz").send().await.expect("an answer");
+    assert_eq!(probe.status(), StatusCode::OK);
 }
 
 #[tokio::test]

@@ -65,10 +65,16 @@ impl<'s> Look<'s> {
             let dotted = text.strip_prefix(&dotted);
             dotted.is_some_and(|rest| !rest.starts_with(|c: char| c.is_alphanumeric())) || text.starts_with(&indexed)
         };
-        let chains = Source::chains(self.line).into_iter().filter(|chain| chain.start + chain.text.len() >= self.at);
-        for chain in chains.take(MAX_CHAINS) {
-            // `items.find((x) => x.name).name`: the answer of the call, not what its function reads.
-            let closed = closing(chain.rest).filter(|_| chain.rest.starts_with('('));
+        let call = |chain: &Chain<'_>| closing(chain.rest).filter(|_| chain.rest.starts_with('('));
+        let end = |chain: &Chain<'_>| chain.start + chain.text.len();
+        let is_near = |chain: &Chain<'_>| {
+            let behind = call(chain).map(|closed| end(chain) + closed);
+            end(chain) >= self.at || behind.is_some_and(|behind| (behind..=behind + 1).contains(&self.at))
+        };
+        for chain in Source::chains(self.line).into_iter().filter(is_near).take(MAX_CHAINS) {
+            // `items.find((x) => x.name).name`: the answer of the call, not what its function reads. V8's place is behind
+            // the call, that of QuickJS before it.
+            let closed = call(&chain);
             let is_method = chain.text.contains('.') || self.line[..chain.start].ends_with('.');
             if is_method && closed.is_some_and(|closed| reads(&chain.rest[closed..])) {
                 let (expression, shown) = self.whole(chain, chain.base());
