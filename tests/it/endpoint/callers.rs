@@ -12,9 +12,10 @@ use crate::faulty::python;
 async fn what_a_server_tells_and_asks_reaches_its_caller_alone() {
     for server in ["legacy", "modern"] {
         let Some(config) = python("asking", "asking.py", &[server]) else { return };
-        let served = Served::start(Fence::new(), &format!("{config}share = \"all\"\n{CLIENTS}")).await;
         for (one_era, other_era) in [(Era::Legacy, Era::Legacy), (Era::Legacy, Era::Modern), (Era::Modern, Era::Modern)]
         {
+            // A question that was given up is remembered for a minute, lest it reach another.
+            let served = Served::start(Fence::new(), &format!("{config}share = \"all\"\n{CLIENTS}")).await;
             let (one, other) = (Client::able(), Client::able());
             let caller = served.client_with(one.clone(), one_era, LAPTOP).await;
             let bystander = served.client_with(other.clone(), other_era, CI).await;
