@@ -126,7 +126,7 @@ async fn sessions(folder: &Path, table: &mut Vec<Vec<String>>) {
         for round in 0..ROUNDS {
             times.push(timed(&open[round * 7 % open.len()], "ls", &json!({})).await);
         }
-        table.push(row(&format!("… `ls` of one of them"), times));
+        table.push(row("… `ls` of one of them", times));
     }
 }
 
@@ -193,7 +193,12 @@ async fn serve_http(config: &Path) -> (Served, String) {
 async fn stdio(folder: &Path, config: &Path) -> Session {
     let mut command = forgefs(folder, config);
     command.arg("serve");
-    ().serve_with_lifecycle(TokioChildProcess::new(command.into()).unwrap(), Era::Legacy.lifecycle()).await.unwrap()
+    ().serve_with_lifecycle(
+        TokioChildProcess::new(tokio::process::Command::from(command)).unwrap(),
+        Era::Legacy.lifecycle(),
+    )
+    .await
+    .unwrap()
 }
 
 async fn connect(url: &str, era: Era, token: Option<&str>) -> Session {
