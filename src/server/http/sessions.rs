@@ -162,9 +162,9 @@ impl HttpSession {
         Ok(open)
     }
 
-    /// True if it is unused for `limit`, or its client is gone with a request in flight.
+    /// True if it is unused for `limit`, or its client left a request in flight long ago.
     fn is_idle(&self, limit: Duration) -> bool {
-        let limit = if self.admission.count() == 0 { limit } else { limit.max(ABANDONED) };
+        let limit = if self.admission.count() == 0 { limit } else { ABANDONED };
         self.usage.idle().is_some_and(|idle| idle >= limit)
     }
 }
