@@ -335,12 +335,11 @@ impl SessionManager for OwnSessions {
         message: ClientJsonRpcMessage,
     ) -> Found<impl Stream<Item = ServerSseMessage> + Send + Sync + 'static> {
         let session = self.own(id)?;
-        let aside = match &message {
+        let mut aside = match &message {
             JsonRpcMessage::Request(request) => Some(Aside::open(&session.asides, request.id.clone())),
             _ => None,
         };
         let mut answers = pumped(session.local.create_stream(id, message).await?).fuse();
-        let mut aside = aside;
         let stream: EventStream = Box::pin(futures::stream::poll_fn(move |context| {
             if let Some(Poll::Ready(Some(entry))) = aside.as_mut().map(|aside| aside.entries.poll_recv(context)) {
                 return Poll::Ready(Some(ServerSseMessage::from_message(entry)));
