@@ -33,7 +33,9 @@ pub(crate) fn run(root: &Path, forgefs: &Path) -> anyhow::Result<()> {
     let expected = Expected::read(&files.join("expected.txt"))?;
     let config = target.join("forge.toml");
     let fixture = files.join("fixture.py");
-    fs::write(&config, format!("[servers.fixture]\ncommand = \"python3\"\nargs = [{fixture:?}]\n"))?;
+    // A log entry names no call: right after a call of another session on the same instance it has no recipient.
+    let server = format!("[servers.fixture]\ncommand = \"python3\"\nargs = [{fixture:?}]\nshare = \"session\"\n");
+    fs::write(&config, server)?;
     let suite = suite.join("node_modules/@modelcontextprotocol/conformance");
     let mut wrong = client::run(&files, &target, &suite, &node, forgefs)?;
     let free = || anyhow::Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?.port().to_string());
