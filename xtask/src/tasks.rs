@@ -50,11 +50,12 @@ impl Build {
 }
 
 /// Tests without a JavaScript engine: one build runs them.
-const WITHOUT_ENGINE: &str = "package(forgefs-stubgen) | package(forgefs-wire) | package(forgefs-measure) | package(xtask) \
-    | (binary_id(forgefs) & not test(/sandbox/)) | (binary_id(forgefs::it) & test(/^(access|admission|adversarial|apart|edge|\
-    approval|asking|audit|auth|cli|config|config_schema|connect|container|docs|errors|faults|generated|hostile_files|hostile_input|\
-    hostile_logins|hostile_schemas|http|identity|import|json_shapes|lifecycle|newest|packages|people|policy|processes|real_servers|\
-    redaction|redaction_corpus|relay|reload|reviewed|servers|spending|telemetry|terminal)::/))";
+const WITHOUT_ENGINE: &str = "package(forgefs-stubgen) | package(forgefs-wire) | package(forgefs-measure) | \
+    package(xtask) | (binary_id(forgefs) & not test(/sandbox/)) | (binary_id(forgefs::it) & test(/^(access|\
+    admission|adversarial|apart|edge|approval|asking|audit|auth|cli|config|config_schema|connect|container|daemon|\
+    docs|edits|endpoint|errors|faults|generated|hostile_files|hostile_input|hostile_logins|hostile_schemas|http|\
+    identity|import|json_shapes|lifecycle|newest|packages|people|policy|processes|real_servers|redaction|\
+    redaction_corpus|relay|reload|reviewed|servers|sharing|spending|telemetry|terminal)::/))";
 
 /// Duration of randomised requests in seconds: short by default, one minute in CI.
 const ADVERSARIAL: &str = "FORGEFS_ADVERSARIAL_SECONDS";
