@@ -25,6 +25,7 @@ pub(crate) fn number() -> u32 {
     u32::from_le_bytes(bytes)
 }
 
-fn hex(bytes: &[u8]) -> String {
+/// Bytes in hexadecimal digits.
+pub(crate) fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }

@@ -15,6 +15,7 @@ use super::error::ConfigError;
 use super::raw::{RawClient, RawHttp};
 use super::values::Values;
 use crate::principal::LOCAL;
+use crate::random;
 use crate::redact::secret;
 
 /// Shortest token: 128 bits in hexadecimal digits have twice as many.
@@ -96,7 +97,7 @@ fn digest(token: &str) -> [u8; 32] {
 
 /// The digest of a token as `token_sha256` has it.
 pub(crate) fn token_digest(token: &str) -> String {
-    digest(token).iter().map(|byte| format!("{byte:02x}")).collect()
+    random::hex(&digest(token))
 }
 
 pub(super) fn clients(

@@ -311,7 +311,7 @@ fn line(message: &ServerJsonRpcMessage) -> io::Result<Vec<u8>> {
 }
 
 /// Estimated bytes of a message: of texts and data in large answers, a constant for rare ones.
-fn length(message: &ServerJsonRpcMessage) -> usize {
+pub(super) fn length(message: &ServerJsonRpcMessage) -> usize {
     let JsonRpcMessage::Response(response) = message else { return 0 };
     let contents = |contents: &ResourceContents| match contents {
         ResourceContents::TextResourceContents { text, .. } => text.len(),

@@ -5,7 +5,7 @@ use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use hyper::Request;
@@ -21,7 +21,7 @@ use tokio::task::AbortHandle;
 use tokio_io_timeout::TimeoutStream;
 use tokio_rustls::TlsAcceptor;
 
-use super::edge::{Connection, Edge};
+use super::edge::{Connection, Edge, Place};
 use crate::limits;
 use crate::panics;
 
@@ -37,7 +37,7 @@ pub(super) struct Connections {
     edge: Arc<Edge>,
     tls: Option<TlsAcceptor>,
     /// Connections without an accepted request, oldest first.
-    strangers: Mutex<VecDeque<(AbortHandle, Arc<AtomicBool>)>>,
+    strangers: Mutex<VecDeque<(AbortHandle, Place)>>,
     open: Arc<AtomicUsize>,
     /// True once each ends after the request under way.
     ends: watch::Receiver<bool>,
@@ -61,9 +61,9 @@ impl Connections {
     /// room for the next such one, so that strangers cannot keep clients out.
     pub(super) fn serve(&self, stream: TcpStream, peer: SocketAddr, most: usize) {
         let open = OpenConnection(Arc::clone(&self.open));
-        let is_known = Arc::new(AtomicBool::new(false));
+        let place = Place::default();
         let mut strangers = self.strangers.lock();
-        strangers.retain(|(task, is_known)| !task.is_finished() && !is_known.load(Ordering::Acquire));
+        strangers.retain(|(task, place)| !task.is_finished() && place.lock().is_none());
         if self.open.fetch_add(1, Ordering::AcqRel) >= most || strangers.len() >= limits::STRANGERS.max {
             match strangers.pop_front() {
                 Some((oldest, _)) => oldest.abort(),
@@ -73,8 +73,7 @@ impl Connections {
         }
         // Answers are small, and waited for.
         let _ = stream.set_nodelay(true);
-        let peer = peer.ip().to_canonical();
-        let from = Connection { peer, is_known: Arc::clone(&is_known), place: Arc::default() };
+        let from = Connection { peer: peer.ip().to_canonical(), place: Arc::clone(&place) };
         let (edge, tls, ends) = (Arc::clone(&self.edge), self.tls.clone(), self.ends.clone());
         let task = tokio::spawn(async move {
             let _open = open;
@@ -88,7 +87,7 @@ impl Connections {
                 }
             }
         });
-        strangers.push_back((task.abort_handle(), is_known));
+        strangers.push_back((task.abort_handle(), place));
     }
 
     /// Waits until all are closed.

@@ -63,11 +63,12 @@ pub(super) struct Edge {
 pub(super) struct Connection {
     /// Address of the peer.
     pub(super) peer: IpAddr,
-    /// Set by the first accepted request.
-    pub(super) is_known: Arc<AtomicBool>,
-    /// Place of the connection among those of its client.
-    pub(super) place: Arc<Mutex<Option<ClientPlace>>>,
+    /// Its place among those of its client, from the first accepted request on.
+    pub(super) place: Place,
 }
+
+/// Place of a connection; none before its first accepted request.
+pub(super) type Place = Arc<Mutex<Option<ClientPlace>>>;
 
 /// A connection of a client, until dropped.
 pub(super) struct ClientPlace {
@@ -103,7 +104,6 @@ impl Connection {
             *count += 1;
         }
         *place = Some(ClientPlace { places: Arc::clone(places), client: client.to_owned() });
-        self.is_known.store(true, Ordering::Release);
         true
     }
 }

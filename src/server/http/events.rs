@@ -12,8 +12,11 @@ use rmcp::model::ServerJsonRpcMessage;
 use rmcp::transport::streamable_http_server::session::{EventStore, EventStoreError, EventStream, ServerSseMessage};
 use tokio::sync::watch;
 
+use super::super::stdio::length;
+use crate::json;
 use crate::kept::{self, Counted};
 use crate::limits;
+use crate::task;
 
 /// Time that the events of a finished stream are kept.
 const KEEP: Duration = Duration::from_secs(5 * 60);
@@ -110,21 +113,7 @@ impl Streams {
 
 /// Bytes of a message as JSON.
 fn size(message: &ServerJsonRpcMessage) -> usize {
-    struct Count(usize);
-    impl std::io::Write for Count {
-        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-            self.0 += bytes.len();
-            Ok(bytes.len())
-        }
-
-        fn flush(&mut self) -> std::io::Result<()> {
-            Ok(())
-        }
-    }
-    let mut count = Count(0);
-    // Counting cannot fail.
-    let _ = serde_json::to_writer(&mut count, message);
-    count.0
+    task::work_on(length(message), || json::written(message))
 }
 
 impl Events {
