@@ -36,7 +36,7 @@ pub(super) struct Entry {
     pub(super) variables: BTreeMap<String, String>,
     /// Required variables that are not set.
     pub(super) unset: Vec<String>,
-    /// What it has not of the server: it may not work as it did.
+    /// Parts of the server that the entry lacks: it may not work as it did.
     pub(super) lost: Vec<Loss>,
     /// Position of its file among those that are read.
     pub(super) file: usize,

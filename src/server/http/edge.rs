@@ -185,9 +185,9 @@ impl Edge {
         let session_id =
             request.headers().get(SESSION_ID).map(|id| String::from_utf8_lossy(id.as_bytes()).into_owned());
         let session = session_id.as_deref().and_then(|id| self.sessions.session(id, &client));
-        let admission = session.as_ref().map_or(&client.admission, |session| &session.admission).clone();
         let (parts, body) = request.into_parts();
-        let (body, held) = match received(body, &admission).await {
+        // All sessions of a client share its bytes.
+        let (body, held) = match received(body, &client.admission).await {
             Ok(received) => received,
             Err(refused) => return refused,
         };
