@@ -149,6 +149,10 @@ impl Behaviour {
             ErrorCode::ToolError => {
                 row(false, false, 1, "the tool reported an error", "the tool ran and failed; read what it said")
             }
+            ErrorCode::MaybeDone => {
+                let means = "a resumed run meets a call that an earlier one sent, and whose answer is not known";
+                row(false, false, 1, means, "find out by a call that reads; calling again makes the call")
+            }
             ErrorCode::Cancelled => row(true, false, 1, "the run was cancelled", "run it again"),
             ErrorCode::SyntaxError => {
                 let fix = "change the marked place and run it again: nothing of it ran";
@@ -173,7 +177,7 @@ impl Behaviour {
 }
 
 /// Every code, in the order of the documentation.
-pub const CODES: [ErrorCode; 21] = [
+pub const CODES: [ErrorCode; 22] = [
     ErrorCode::ServerNotFound,
     ErrorCode::ToolNotFound,
     ErrorCode::InvalidArgs,
@@ -189,6 +193,7 @@ pub const CODES: [ErrorCode; 21] = [
     ErrorCode::TransportDead,
     ErrorCode::UpstreamError,
     ErrorCode::ToolError,
+    ErrorCode::MaybeDone,
     ErrorCode::Cancelled,
     ErrorCode::SyntaxError,
     ErrorCode::ScriptError,

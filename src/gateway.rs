@@ -18,6 +18,7 @@ use crate::config::{self, Config, Environment, Wear};
 use crate::discovery::Discovery;
 use crate::error::Result;
 use crate::execution::{Execution, Request};
+use crate::journal::Journals;
 use crate::kept;
 use crate::manifest::{Phase, ServerEntry};
 use crate::memory;
@@ -76,6 +77,7 @@ struct InForce {
     pool: Arc<Pool>,
     audit: Arc<audit::Log>,
     spending: Arc<Spending>,
+    journals: Option<Arc<Journals>>,
     traces: Option<Arc<Traces>>,
 }
 
@@ -131,6 +133,7 @@ impl Gateway {
             pool: workers.pool(&config.sandbox),
             audit: audit::Log::open(&config.audit),
             spending: Spending::new(&config, Arc::clone(&state)),
+            journals: Journals::new(&config, &state),
             traces,
             config: Arc::new(config),
         };
@@ -167,6 +170,10 @@ impl Gateway {
             false => audit::Log::open(&config.audit),
         };
         let (rules, spending) = (Arc::new(Rules::new(&config)), Spending::new(&config, Arc::clone(&self.state)));
+        let journals = match before.config.journal == config.journal {
+            true => before.journals.clone(),
+            false => Journals::new(&config, &self.state),
+        };
         // Infallible from here on.
         memory::configure(&config.memory);
         let (reloaded, router) = self.fleet.reload(&config, prepared);
@@ -178,6 +185,7 @@ impl Gateway {
             pool,
             audit,
             spending,
+            journals,
             traces,
         }));
         if !is_same_pool && self.warming.load().is_some() {
@@ -372,7 +380,7 @@ impl Gateway {
     #[must_use]
     pub fn execution_context(&self, session: &Arc<Session>) -> ExecutionContext {
         let in_force = self.in_force.load_full();
-        let InForce { config, router, pool, audit, spending, traces, .. } = &*in_force;
+        let InForce { config, router, pool, audit, spending, journals, traces, .. } = &*in_force;
         let now = Arc::clone(&self.in_force);
         ExecutionContext {
             catalog: self.catalog(),
@@ -383,6 +391,7 @@ impl Gateway {
             turn: turn(config, session.principal()),
             limits: config.sandbox.limits.clone(),
             spending: Arc::clone(spending),
+            journals: journals.clone(),
             telemetry: Telemetry { metrics: Arc::clone(&self.metrics), traces: traces.clone() },
             audit: Arc::clone(audit),
             redaction: config.redaction,

@@ -21,6 +21,7 @@ mod files;
 #[cfg(any(test, feature = "fuzzing"))]
 pub mod fuzzing;
 pub mod gateway;
+pub mod journal;
 pub mod json;
 mod kept;
 pub mod labels;

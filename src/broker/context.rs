@@ -6,6 +6,7 @@ use super::{Approver, Rules, RulesNow, Validators};
 use crate::audit;
 use crate::catalog::Catalog;
 use crate::config::Limits;
+use crate::journal::Journals;
 use crate::redact;
 use crate::router::Router;
 use crate::sandbox::{Pool, Turn};
@@ -34,6 +35,8 @@ pub struct ExecutionContext {
     pub limits: Limits,
     /// Rate limits and budgets.
     pub spending: Arc<Spending>,
+    /// Journals of runs, unless they are off.
+    pub journals: Option<Arc<Journals>>,
     /// Metrics and traces.
     pub telemetry: Telemetry,
     /// The audit log.

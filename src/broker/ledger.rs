@@ -38,6 +38,8 @@ pub struct Ledger {
     closed: AtomicUsize,
     charged: AtomicU32,
     discovered: AtomicU32,
+    /// Calls that an earlier run may answer.
+    inherited: AtomicUsize,
     max_calls: u32,
     max_discovery: u32,
 }
@@ -50,9 +52,15 @@ impl Ledger {
             closed: AtomicUsize::new(0),
             charged: AtomicU32::new(0),
             discovered: AtomicU32::new(0),
+            inherited: AtomicUsize::new(0),
             max_calls,
             max_discovery,
         }
+    }
+
+    /// Makes room for the records of calls that an earlier run answers.
+    pub(super) fn expect_inherited(&self, calls: usize) {
+        self.inherited.store(calls, Ordering::Relaxed);
     }
 
     /// Records so far.
@@ -90,7 +98,7 @@ impl Ledger {
     /// # Errors
     /// `BUDGET_EXCEEDED` when the run has too many refused calls; its last record says so.
     pub(super) fn open(&self, mut record: CallRecord) -> Result<Call<'_>> {
-        let limit = self.max_calls as usize + MAX_REFUSED;
+        let limit = self.max_calls as usize + MAX_REFUSED + self.inherited.load(Ordering::Relaxed);
         let mut calls = self.calls.lock();
         if calls.len() < limit {
             let record = Arc::new(Mutex::new(record));
@@ -121,6 +129,12 @@ impl Call<'_> {
     /// The record as it is now.
     pub(super) fn record(&self) -> CallRecord {
         self.record.lock().clone()
+    }
+
+    /// Number of the call, and digest of its arguments.
+    pub(super) fn key(&self) -> (u64, String) {
+        let record = self.record.lock();
+        (record.call, record.args_hash.clone())
     }
 
     /// Charges the call to the run's call limit.

@@ -16,6 +16,7 @@ mod audit;
 mod check;
 mod consent;
 mod context;
+mod evidence;
 #[cfg(any(test, feature = "fuzzing"))]
 pub(crate) mod fuzzing;
 mod ledger;
@@ -31,7 +32,7 @@ mod sample;
 mod schema;
 mod taint;
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
 use serde_json::Value;
@@ -41,6 +42,7 @@ use wire::Language;
 
 use crate::config::Amount;
 use crate::error::{Error, ErrorCode, Result};
+use crate::journal::RunOp;
 use crate::json;
 use crate::labels::Labels;
 use crate::limits;
@@ -61,6 +63,7 @@ pub use audit::Audit;
 pub use check::{Judgement, Mistake, Plan, similar};
 pub use consent::{Approval, Approver};
 pub use context::ExecutionContext;
+pub use evidence::Evidence;
 pub use ledger::Ledger;
 pub use ops::call_error;
 pub use policy::{Rules, RulesNow};
@@ -68,6 +71,7 @@ pub use record::{CallRecord, Verdict};
 
 use audit::Subject;
 use consent::Consents;
+use evidence::Inherited;
 use ledger::Call;
 use normalise::Origin;
 use placeholders::{Placeholders, hidden};
@@ -95,12 +99,15 @@ struct Admitted {
     taint: TaintSnapshot,
     /// Reasons for which the user was asked.
     reasons: Vec<Reason>,
+    /// Call of an earlier run in whose place it is made.
+    again: Option<RunOp>,
 }
 
 /// Enforcement point of one execution.
 pub struct Broker {
     context: Arc<ExecutionContext>,
     recorder: Recorder,
+    evidence: OnceLock<Evidence>,
     slots: Semaphore,
     ledger: Ledger,
     taint: Taint,
@@ -149,6 +156,7 @@ impl Broker {
         Self {
             account: context.spending.account(&recorder.id, context.session.principal()),
             recorder,
+            evidence: OnceLock::new(),
             slots: Semaphore::new(context.limits.concurrency),
             ledger: Ledger::new(context.limits.calls, MAX_DISCOVERY),
             taint: Taint::new(Arc::clone(&context.rules)),
@@ -281,14 +289,18 @@ impl Broker {
         let instance = self.context.router.scope(asked.entry, self.context.session.tenant(), asked.operation);
         let record = CallRecord { instance, ..CallRecord::new(number, asked, taint.labels.clone()) };
         let mut call = self.ledger.open(record)?;
-        let answer = match self.admit(&mut call, asked, taint).await {
+        let answer = match self.inherit(&mut call, asked, &taint) {
             Err(error) => Err(call.refused(error)),
-            Ok(admitted) if admitted.is_planned => {
-                call.planned();
-                self.taint.receive(&asked.entry.name);
-                Ok(self.sample(asked))
-            }
-            Ok(admitted) => self.pay_and_send(&mut call, asked, &admitted).await,
+            Ok(Inherited::Answer(value)) => Ok(value),
+            Ok(Inherited::Nothing(again)) => match self.admit(&mut call, asked, taint).await {
+                Err(error) => Err(call.refused(error)),
+                Ok(admitted) if admitted.is_planned => {
+                    call.planned();
+                    self.taint.receive(&asked.entry.name);
+                    Ok(self.sample(asked))
+                }
+                Ok(admitted) => self.pay_and_send(&mut call, asked, &Admitted { again, ..admitted }).await,
+            },
         };
         call.close(&answer, |message| self.without_restored(message));
         if let Some(caller) = &self.context.caller {
@@ -312,7 +324,7 @@ impl Broker {
         call.charge()?;
         let is_planned = self.is_dry && !(reasons.is_empty() && asked.is_read());
         let is_vouched = (asked.stub.is_some() && asked.entry.is_pinned) || !reasons.is_empty();
-        Ok(Admitted { is_planned, is_vouched, rules, taint, reasons })
+        Ok(Admitted { is_planned, is_vouched, rules, taint, reasons, again: None })
     }
 
     /// Reasons to ask the user, by the rules that the execution began with and those in force now.
@@ -369,7 +381,8 @@ impl Broker {
     /// Puts a call on record, and sends it if it is still admitted.
     async fn send(&self, call: &mut Call<'_>, asked: &Asked<'_>, admitted: &Admitted) -> Result<Value> {
         let recorded = self.recorder.sent(&call.record(), &self.context.session, self.trace.id()).await;
-        if let Err(error) = recorded.and_then(|()| self.still_admitted(asked, admitted)) {
+        let is_admitted = recorded.and_then(|()| self.still_admitted(asked, admitted));
+        if let Err(error) = is_admitted.and_then(|()| self.write_sent(call, asked, admitted.again.clone())) {
             return Err(call.refused(error));
         }
         match self.perform(call, asked).await {

@@ -26,10 +26,17 @@ use crate::task;
 #[async_trait]
 impl Host for Broker {
     async fn call(&self, call: u64, op: Op) -> Outcome {
-        match self.perform_op(call, op).await {
+        if let Some(evidence) = self.evidence() {
+            evidence.asked(call, &op);
+        }
+        let outcome = match self.perform_op(call, op).await {
             Ok(json) => Outcome::Ok(json),
             Err(error) => Outcome::Err(call_error(&error)),
+        };
+        if let Some(evidence) = self.evidence() {
+            evidence.answered(call, &outcome, self.labels());
         }
+        outcome
     }
 
     fn pause(&self) -> &Pause {

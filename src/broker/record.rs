@@ -83,6 +83,8 @@ pub enum Verdict {
     Allowed,
     /// The user or the operator consented.
     Approved(Approval),
+    /// An earlier run made it, and answers it.
+    Inherited(String),
     /// A dry run planned it instead of asking; with the reasons to ask.
     WouldAsk(String),
     /// Policy or the user refused it.
@@ -109,6 +111,7 @@ impl fmt::Display for Verdict {
             Self::Undecided => Ok(()),
             Self::Allowed => f.write_str("allowed"),
             Self::Approved(how) => write!(f, "approved {how}"),
+            Self::Inherited(run) => write!(f, "answered by run {run}"),
             Self::WouldAsk(why) => write!(f, "would be asked: {why}"),
             Self::Denied(why) => write!(f, "denied: {why}"),
             Self::Refused(code, why) => write!(f, "refused: {}: {why}", code_name(*code)),
@@ -123,6 +126,12 @@ impl Serialize for Verdict {
 }
 
 impl CallRecord {
+    /// True if a resumed run need not make it again.
+    #[must_use]
+    pub fn is_evidence(&self) -> bool {
+        self.sent || matches!(self.verdict, Verdict::Inherited(_))
+    }
+
     /// The record as it may go there.
     #[must_use]
     pub fn redacted(self, redaction: Redaction<'_>) -> Self {

@@ -12,6 +12,7 @@ use wire::Language;
 use super::ui::Ui;
 use super::{Failure, Global, browse, call, run};
 use crate::config::Config;
+use crate::execution::Wanted;
 use crate::gateway::Gateway;
 use crate::manifest::ServerEntry;
 use crate::principal::Principal;
@@ -30,7 +31,16 @@ pub(super) enum Request {
     /// `forgefs call`.
     Call { server: String, tool: String, args: String, yes: bool, json: bool },
     /// `forgefs run`.
-    Run { language: Language, code: String, timeout: Option<Duration>, dry_run: bool, yes: bool, json: bool },
+    Run {
+        language: Option<Language>,
+        code: Option<String>,
+        timeout: Option<Duration>,
+        dry_run: bool,
+        resume: Option<String>,
+        fresh: Vec<String>,
+        yes: bool,
+        json: bool,
+    },
 }
 
 /// One piece of output.
@@ -154,9 +164,9 @@ impl Request {
             Self::Call { server, tool, args, yes, json } => {
                 call::made(gateway, session, &server, &tool, &args, yes, json).await
             }
-            Self::Run { language, code, timeout, dry_run, yes, json } => {
-                let request = crate::execution::Request { language, code, timeout, dry_run };
-                run::ran(gateway, session, request, yes, json).await
+            Self::Run { language, code, timeout, dry_run, resume, fresh, yes, json } => {
+                let wanted = Wanted { language, code, timeout, dry_run, resume, fresh };
+                run::ran(gateway, session, wanted, yes, json).await
             }
         }
     }
@@ -173,7 +183,8 @@ impl Request {
         match self {
             Self::Call { server: name, .. } => server.is_called(name),
             // Whatever else it may call by names that it puts together.
-            Self::Run { code, .. } => code.contains(&server.ident) || code.contains(&server.name),
+            Self::Run { code: Some(code), .. } => code.contains(&server.ident) || code.contains(&server.name),
+            Self::Run { code: None, .. } => false,
             _ => self.folders().iter().any(|name| server.is_called(name)),
         }
     }

@@ -13,7 +13,7 @@ use super::remote::{self, Answer, Piece};
 use super::ui::Ui;
 use super::{Failure, Global};
 use crate::broker::ExecutionContext;
-use crate::execution::{Execution, Request};
+use crate::execution::{Execution, Wanted};
 use crate::gateway::Gateway;
 use crate::limits;
 use crate::session::Session;
@@ -23,8 +23,9 @@ const MAX_READ: u64 = limits::SCRIPT_FILE.max as u64;
 
 #[derive(Args)]
 pub(super) struct RunArgs {
-    /// Script; `-` reads stdin
-    file: PathBuf,
+    /// Script; `-` reads stdin [default: that of the resumed run]
+    #[arg(required_unless_present = "resume")]
+    file: Option<PathBuf>,
     /// Language [default: by the extension: .js, .mjs, .ts, .star or .py]
     #[arg(long, value_enum)]
     lang: Option<Lang>,
@@ -37,6 +38,12 @@ pub(super) struct RunArgs {
     /// Write nothing: calls that may write are planned only, and listed with what would come of them
     #[arg(long)]
     dry_run: bool,
+    /// Continue a run that failed: calls that it made are answered from its journal; `last` is the newest run
+    #[arg(long, value_name = "RUN")]
+    resume: Option<String>,
+    /// Tool whose calls are made again, as server.tool; repeatable
+    #[arg(long, value_name = "TOOL", requires = "resume")]
+    fresh: Vec<String>,
     /// Consent to every call that needs approval
     #[arg(long)]
     yes: bool,
@@ -51,11 +58,11 @@ pub(super) enum Lang {
 }
 
 pub(super) async fn run(global: &Global, args: RunArgs, ui: Ui) -> Result<ExitCode, Failure> {
-    let language = language(args.lang, &args.file)?;
-    let code = read(&args.file)?;
+    let script = |file: &PathBuf| Ok::<_, Failure>((language(args.lang, file)?, read(file)?));
+    let (language, code) = args.file.as_ref().map(script).transpose()?.unzip();
     let timeout = args.timeout.map(timeout).transpose()?;
-    let RunArgs { json, dry_run, yes, .. } = args;
-    let request = remote::Request::Run { language, code, timeout, dry_run, yes, json };
+    let RunArgs { json, dry_run, resume, fresh, yes, .. } = args;
+    let request = remote::Request::Run { language, code, timeout, dry_run, resume, fresh, yes, json };
     remote::answer(global, request, true, |config| global.gateway(config), ui).await
 }
 
@@ -63,11 +70,12 @@ pub(super) async fn run(global: &Global, args: RunArgs, ui: Ui) -> Result<ExitCo
 pub(super) async fn ran(
     gateway: &Gateway,
     session: &Arc<Session>,
-    request: Request,
+    wanted: Wanted,
     yes: bool,
     json: bool,
 ) -> Result<Answer, Failure> {
     let context = ExecutionContext { approver: super::approver(yes), ..gateway.execution_context(session) };
+    let request = context.script(wanted).await.map_err(Failure::from)?;
     let execution = context.execute(request).await;
     Ok(Answer { pieces: pieces(&execution, json)?, exit: exit_code(&execution) })
 }
@@ -119,6 +127,11 @@ fn pieces(execution: &Execution, json: bool) -> Result<Vec<Piece>, Failure> {
         (None, Some(failed)) => pieces.push(Piece::Note(format!("error: {}", failed.describe()))),
         (None, None) => {}
     }
+    pieces.extend(execution.resume.iter().map(|run| {
+        Piece::Note(format!(
+            "resume: `forgefs run --resume {run}`, with an edited FILE or without, repeats no call that was made"
+        ))
+    }));
     Ok(pieces)
 }
 

@@ -25,6 +25,7 @@ mod expand;
 mod exposure;
 mod file;
 mod http;
+mod journal;
 mod patterns;
 mod policy;
 mod raw;
@@ -52,6 +53,7 @@ pub use exposure::exposures;
 pub(crate) use file::check_text;
 pub use http::{Client, Http, Tls};
 pub(crate) use http::{LISTEN_FORM, is_client_name, parse_listen, token_digest};
+pub use journal::Journal;
 pub use patterns::{Matcher, Patterns, PerTool};
 pub use policy::{Approval, Flow, FlowAction, Group, Isolation, Party, Policy, Relay, Relays};
 use raw::{Raw, RawRedaction};
@@ -78,6 +80,8 @@ pub struct Config {
     pub manifest: Manifest,
     /// Audit log.
     pub audit: Audit,
+    /// Journals of runs.
+    pub journal: Journal,
     /// Redaction of results, beside configured values.
     pub redaction: Results,
     /// True if redacted values get placeholders, which are restored in arguments.
@@ -179,6 +183,7 @@ impl Config {
             memory: Memory::default(),
             manifest: Manifest::default(),
             audit: Audit::default(),
+            journal: Journal::default(),
             redaction: Results::default(),
             placeholders: false,
             budgets: Budgets::default(),
@@ -238,6 +243,7 @@ impl Config {
         let memory = sandbox::memory(values, raw.memory)?;
         let manifest = sandbox::manifest(values, raw.manifest)?;
         let audit = sandbox::audit(values, raw.audit)?;
+        let journal = journal::journal(values, raw.journal)?;
         let (redaction, placeholders) = redaction(values, raw.redaction)?;
         let clients = http::clients(values, raw.clients)?;
         let names: Vec<&str> = servers.keys().map(String::as_str).collect();
@@ -248,6 +254,7 @@ impl Config {
             memory,
             manifest,
             audit,
+            journal,
             redaction,
             placeholders,
             budgets: spending::budgets(values, raw.budgets)?,

@@ -24,6 +24,8 @@ pub(super) struct Raw {
     #[serde(default)]
     pub(super) audit: RawAudit,
     #[serde(default)]
+    pub(super) journal: RawJournal,
+    #[serde(default)]
     pub(super) redaction: RawRedaction,
     #[serde(default)]
     pub(super) budgets: RawBudgets,
@@ -203,6 +205,15 @@ pub(super) struct RawAudit {
     pub(super) keep: Option<i64>,
     pub(super) fsync: Option<bool>,
     pub(super) required: Option<bool>,
+}
+
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default, expecting = "a table")]
+pub(super) struct RawJournal {
+    pub(super) on: Option<bool>,
+    pub(super) keep: Option<DurationText>,
+    pub(super) max_size: Option<SizeText>,
+    pub(super) fsync: Option<bool>,
 }
 
 #[derive(Debug, Default, Deserialize, JsonSchema)]

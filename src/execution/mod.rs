@@ -1,6 +1,7 @@
 //! Executes a script: a value or an explained failure, and a record of its calls.
 
 mod failed;
+mod journaled;
 mod render;
 
 use std::borrow::Cow;
@@ -11,9 +12,10 @@ use serde::Serialize;
 use serde_json::Value;
 use wire::{Json, Language, Limits, Run, Server, Stats};
 
-use crate::broker::{Audit, Broker, CallRecord, ExecutionContext, Judgement, Mistake, Plan};
+use crate::broker::{Audit, Broker, CallRecord, Evidence, ExecutionContext, Judgement, Mistake, Plan};
 use crate::catalog::Catalog;
 use crate::error::Error;
+use crate::journal::Past;
 use crate::json;
 use crate::labels::Labels;
 use crate::memory;
@@ -24,6 +26,8 @@ use crate::session::Session;
 use crate::task;
 
 pub use failed::Failed;
+use journaled::Seed;
+pub use journaled::Wanted;
 use render::Part;
 
 /// Note in the first answer with placeholders.
@@ -34,7 +38,7 @@ const PLACEHOLDERS: &str = "`<<EMAIL:1>>` and the like stand for values that are
 const MAX_WARNINGS: usize = 3;
 
 /// What is to be run.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub struct Request {
     /// Language of the script.
     pub language: Language,
@@ -44,6 +48,8 @@ pub struct Request {
     pub timeout: Option<Duration>,
     /// Dry run: nothing is written. See [`Broker::of_script`].
     pub dry_run: bool,
+    /// What the runs did that it continues.
+    pub past: Option<Past>,
 }
 
 /// Outcome of an execution. Serialised, it is the object that `run --json` prints.
@@ -66,6 +72,9 @@ pub struct Execution {
     /// Further notes for the script's author.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
+    /// Id for resuming it, if it failed after calls that need not be made again.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub resume: Option<String>,
     /// True for a dry run.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub dry_run: bool,
@@ -138,7 +147,7 @@ impl ExecutionContext {
     }
 
     /// Runs a script. Dropping the future kills it; the audit record is written in any case.
-    pub async fn execute(self, request: Request) -> Execution {
+    pub async fn execute(self, mut request: Request) -> Execution {
         let started = Instant::now();
         let context = Arc::new(self);
         let broker = Broker::of_script(Arc::clone(&context), request.language, &request.code, request.dry_run);
@@ -156,7 +165,7 @@ impl ExecutionContext {
                 match judged.mistakes.first() {
                     Some(first) => (Err(Failed::unrun(first, &judged.mistakes, &request.code, &broker)), None),
                     None => match broker.approve_plan(judged.planned, &judged.plan).await {
-                        Ok(()) => context.run_script(&script, &request, &broker, &mut audit).await,
+                        Ok(()) => context.run_script(&script, &mut request, &broker, &mut audit).await,
                         Err(error) => {
                             (Err(Failed::new(sandbox::Failure::NotRun(error), &request.code, None, &broker)), None)
                         }
@@ -207,19 +216,27 @@ impl ExecutionContext {
     async fn run_script(
         &self,
         script: &sandbox::Script,
-        request: &Request,
+        request: &mut Request,
         broker: &Arc<Broker>,
         audit: &mut Audit,
     ) -> (Result<Json, Failed>, Option<Report>) {
+        let failed = |failure, code: &str| Failed::new(failure, code, Some(script), broker);
+        let seed = match self.begin_journal(request, broker).await {
+            Ok(seed) => seed,
+            Err(error) => return (Err(failed(sandbox::Failure::NotRun(error), &request.code)), None),
+        };
         let wall = request.timeout.unwrap_or(self.limits.wall).min(self.limits.wall);
-        let mut report = self.pool.run(self.run_frame(script), &**broker, wall, self.turn.clone()).await;
+        let inherited = broker.evidence().map_or(0, Evidence::expected);
+        let frame = self.run_frame(script, &seed, inherited);
+        let mut report = self.pool.run(frame, &**broker, wall, self.turn.clone()).await;
         audit.ran_in(&report);
         let result = std::mem::replace(&mut report.result, Err(sandbox::Failure::Timeout(wall)));
-        let failed = |failure| Failed::new(failure, &request.code, Some(script), broker);
-        (result.map_err(failed), Some(report))
+        let result = result.map_err(|failure| failed(failure, &request.code));
+        journaled::end(broker, &report, &result);
+        (result, Some(report))
     }
 
-    fn run_frame(&self, script: &sandbox::Script) -> Run {
+    fn run_frame(&self, script: &sandbox::Script, _seed: &Seed, inherited: usize) -> Run {
         let millis = |duration: Duration| u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
         let servers = self.catalog.servers().iter();
         Run {
@@ -233,7 +250,7 @@ impl ExecutionContext {
                 output_bytes: self.limits.output_bytes as u64,
                 // A value must fit a frame with all its escapes; one too large for the answer is stored.
                 result_bytes: (wire::MAX_FRAME / 2) as u64,
-                calls: self.limits.calls,
+                calls: self.limits.calls.saturating_add(u32::try_from(inherited).unwrap_or(u32::MAX)),
             },
         }
     }
@@ -274,8 +291,10 @@ impl ExecutionContext {
         if placeholder_writer.is_some() && self.session.placeholders().is_news() {
             notes.push(PLACEHOLDERS.to_owned());
         }
+        let can_resume = error.is_some() && broker.evidence().is_some_and(Evidence::is_written);
         Execution {
             ok: error.is_none(),
+            resume: (can_resume && calls.iter().any(CallRecord::is_evidence)).then(|| broker.id().to_owned()),
             attachments: settled.blocks.into_iter().map(|block| redact::json(shown, block)).collect(),
             value,
             error,

@@ -61,6 +61,9 @@ impl Execution {
             parts.push(fit_text(self.output.trim_end(), "output", budget));
         }
         parts.extend(self.notes.iter().map(|note| Part::Text(format!("\nnote: {note}"))));
+        parts.extend(self.resume.as_ref().map(|run| {
+            Part::Text(format!("\nresume: execute(resume=\"{run}\", code=…) repeats no call that was made"))
+        }));
         if self.dry_run {
             parts.push(Part::Text("\n".to_owned()));
             parts.push(fit_text(&self.dry_calls(), "output", budget));

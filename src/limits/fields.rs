@@ -228,6 +228,13 @@ pub const RESULTS: Limit =
 /// Their number.
 pub const RESULT_COUNT: Limit =
     Limit::new("number of stored results", 1000, Unit::Items, "results too large to answer with");
+/// Answers that the journal of one run keeps; further calls are in it without their answers.
+pub const JOURNAL_ANSWERS: Limit =
+    Limit::new("answers in the journal of a run", 64 << 20, Unit::Bytes, "answers to scripts");
+/// Journals of one chain of resumed runs that are read at once.
+pub const JOURNAL_READ: Limit = Limit::new("journal", 512 << 20, Unit::Bytes, "`resume`, `forgefs runs`");
+/// Runs in a chain, each the continuation of the one before.
+pub const JOURNAL_CHAIN: Limit = Limit::new("runs in a chain", 1000, Unit::Items, "`resume`");
 /// Images, audio and resources of one script that have handles.
 pub const CONTENT: Limit =
     Limit::new("content of one script", 32 << 20, Unit::Bytes, "images and resources in answers");
@@ -422,6 +429,9 @@ pub(super) const ALL: &[&Limit] = &[
     &DISCOVERY,
     &RESULTS,
     &RESULT_COUNT,
+    &JOURNAL_ANSWERS,
+    &JOURNAL_READ,
+    &JOURNAL_CHAIN,
     &CONTENT,
     &CONTENT_BLOCKS,
     &CONTENT_BYTES,

@@ -43,6 +43,12 @@ impl Mentions {
         }
     }
 
+    /// True if there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        matches!(self, Self::Only(all) if all.is_empty())
+    }
+
     fn has(&self, token: Token) -> bool {
         match self {
             Self::Everything => true,

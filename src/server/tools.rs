@@ -14,7 +14,7 @@ use wire::Language;
 use super::{GRACE, SessionHandler};
 use crate::config;
 use crate::error::{Error, ErrorCode, Result, did_you_mean, nearest};
-use crate::execution::Request;
+use crate::execution::Wanted;
 use crate::gateway::Gateway;
 use crate::limits;
 use crate::redact::{self, Surface};
@@ -60,11 +60,15 @@ struct SearchArgs {
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct ExecuteArgs {
-    #[schemars(extend("enum" = ["javascript", "starlark"]), with = "String")]
-    language: Language,
-    code: String,
+    #[schemars(extend("enum" = ["javascript", "starlark"]), with = "Option<String>")]
+    language: Option<Language>,
+    code: Option<String>,
     timeout_secs: Option<f64>,
     dry_run: Option<bool>,
+    /// Failed run
+    resume: Option<String>,
+    /// Tools to call again
+    fresh: Option<Vec<String>>,
 }
 
 #[derive(Deserialize, JsonSchema)]
@@ -104,11 +108,13 @@ impl SessionHandler {
     }
 
     async fn execute(&self, args: JsonObject, caller: Arc<dyn Caller>) -> Result<CallToolResult> {
-        let ExecuteArgs { language, code, timeout_secs, dry_run } = parse("execute", args)?;
+        let ExecuteArgs { language, code, timeout_secs, dry_run, resume, fresh } = parse("execute", args)?;
         let timeout = timeout_secs.map(timeout).transpose()?;
         self.gateway.usable_since_start(GRACE).await;
-        let request = Request { language, code, timeout, dry_run: dry_run.unwrap_or(false) };
-        let execution = self.execution_context(caller).execute(request).await;
+        let (dry_run, fresh) = (dry_run.unwrap_or(false), fresh.unwrap_or_default());
+        let context = self.execution_context(caller);
+        let request = context.script(Wanted { language, code, timeout, dry_run, resume, fresh }).await?;
+        let execution = context.execute(request).await;
         let budget = self.gateway.config().sandbox.limits.result_tokens;
         let mut content = vec![ContentBlock::text(execution.answer(&self.session, budget).await)];
         content.extend(execution.attachments.into_iter().filter_map(|block| serde_json::from_value(block).ok()));

@@ -113,7 +113,7 @@ impl Day {
 }
 
 /// Identity of a configuration file: its resolved path; for one with several hard links, its device and inode.
-fn identity(config: &Path) -> String {
+pub(super) fn identity(config: &Path) -> String {
     #[cfg(unix)]
     if let Ok(metadata) = fs::metadata(config) {
         use std::os::unix::fs::MetadataExt as _;

@@ -8,7 +8,10 @@ use std::time::Duration;
 use async_trait::async_trait;
 use parking_lot::Mutex;
 
-use super::{Charge, Collection, Counter, Embedded, Entry, LoginLock, LoginVersion, New, Spent, State};
+use super::{
+    BeginJournal, Charge, Collection, Counter, Embedded, Entry, Journal, JournalFile, LoginLock, LoginVersion, New,
+    Spent, State,
+};
 use crate::config::{Amount, Rate};
 use crate::error::Result;
 use crate::labels::Labels;
@@ -95,6 +98,30 @@ impl State for DryRun {
 
     async fn lock_login(&self, file: &Path) -> Result<LoginLock> {
         self.inner.lock_login(file).await
+    }
+
+    async fn begin_journal(&self, begin: BeginJournal) -> Result<Arc<dyn Journal>> {
+        self.inner.begin_journal(begin).await
+    }
+
+    async fn journals(&self, folder: &Path) -> Result<Vec<JournalFile>> {
+        self.inner.journals(folder).await
+    }
+
+    async fn journal(&self, folder: &Path, id: &str) -> Result<Option<JournalFile>> {
+        self.inner.journal(folder, id).await
+    }
+
+    async fn journal_lines(&self, folder: &Path, id: &str, max: usize) -> Result<Vec<u8>> {
+        self.inner.journal_lines(folder, id, max).await
+    }
+
+    async fn remove_journal(&self, folder: &Path, id: &str) -> Result<bool> {
+        self.inner.remove_journal(folder, id).await
+    }
+
+    async fn prune_journals(&self, folder: &Path, keep: Duration, max_bytes: u64) {
+        self.inner.prune_journals(folder, keep, max_bytes).await;
     }
 
     fn end(&self, counter: &Counter) {

@@ -11,7 +11,10 @@ use parking_lot::Mutex;
 use super::day::{self, Day};
 use super::entries::Entries;
 use super::rates::Bucket;
-use super::{Charge, Collection, Counter, Entry, LoginLock, LoginVersion, New, Spent, State, logins, observed};
+use super::{
+    BeginJournal, Charge, Collection, Counter, Entry, Journal, JournalFile, LoginLock, LoginVersion, New, Spent, State,
+    journals, logins, observed,
+};
 use crate::config::{Amount, Rate};
 use crate::error::{Error, ErrorCode, Result};
 use crate::files;
@@ -134,6 +137,36 @@ impl State for Embedded {
 
     async fn lock_login(&self, file: &Path) -> Result<LoginLock> {
         Ok(Box::new(logins::lock(file).await?))
+    }
+
+    async fn begin_journal(&self, begin: BeginJournal) -> Result<Arc<dyn Journal>> {
+        blocking(move || journals::begin(&begin)).await
+    }
+
+    async fn journals(&self, folder: &Path) -> Result<Vec<JournalFile>> {
+        let folder = folder.to_owned();
+        blocking(move || journals::list(&folder)).await
+    }
+
+    async fn journal(&self, folder: &Path, id: &str) -> Result<Option<JournalFile>> {
+        let (folder, id) = (folder.to_owned(), id.to_owned());
+        blocking(move || journals::find(&folder, &id)).await
+    }
+
+    async fn journal_lines(&self, folder: &Path, id: &str, max: usize) -> Result<Vec<u8>> {
+        let (folder, id) = (folder.to_owned(), id.to_owned());
+        blocking(move || journals::lines(&folder, &id, max)).await
+    }
+
+    async fn remove_journal(&self, folder: &Path, id: &str) -> Result<bool> {
+        let (folder, id) = (folder.to_owned(), id.to_owned());
+        blocking(move || journals::remove(&folder, &id)).await
+    }
+
+    async fn prune_journals(&self, folder: &Path, keep: Duration, max_bytes: u64) {
+        let folder = folder.to_owned();
+        let pruned = blocking(move || journals::prune(&folder, keep, max_bytes)).await;
+        pruned.unwrap_or_else(|error| tracing::warn!(%error, "old journals stay"));
     }
 
     fn end(&self, counter: &Counter) {

@@ -9,6 +9,7 @@ mod day;
 mod dry_run;
 mod embedded;
 mod entries;
+mod journals;
 mod logins;
 mod observed;
 mod rates;
@@ -31,6 +32,8 @@ use crate::shapes::Shapes;
 pub(crate) use day::day_file;
 pub use dry_run::DryRun;
 pub use embedded::Embedded;
+pub(crate) use journals::journal_folder;
+pub use journals::{BeginJournal, Journal, JournalFile};
 
 /// State that outlives a request.
 #[async_trait]
@@ -93,6 +96,42 @@ pub trait State: Debug + Send + Sync {
     /// # Errors
     /// `INTERNAL` when it is not released in time.
     async fn lock_login(&self, file: &Path) -> Result<LoginLock>;
+
+    /// Begins a journal with its first line; its [`Journal`] holds it open for this process alone. With `after`, marks
+    /// that journal as continued by this one. Atomic: of several that continue one journal, one begins.
+    ///
+    /// # Errors
+    /// `BUSY` when `after` is still written, `INVALID_ARGS` when another continues it, `INTERNAL` when the journal
+    /// cannot be written.
+    async fn begin_journal(&self, begin: BeginJournal) -> Result<Arc<dyn Journal>>;
+
+    /// Journals in a folder, oldest first.
+    ///
+    /// # Errors
+    /// `INTERNAL` when the folder cannot be read.
+    async fn journals(&self, folder: &Path) -> Result<Vec<JournalFile>>;
+
+    /// One of them; `None` if there is none with this id.
+    ///
+    /// # Errors
+    /// `INTERNAL` when it cannot be read.
+    async fn journal(&self, folder: &Path, id: &str) -> Result<Option<JournalFile>>;
+
+    /// Lines of a journal, without half a line at its end; at most `max` bytes.
+    ///
+    /// # Errors
+    /// `INTERNAL` when it cannot be read, `BUDGET_EXCEEDED` when it is larger.
+    async fn journal_lines(&self, folder: &Path, id: &str, max: usize) -> Result<Vec<u8>>;
+
+    /// Removes a journal that is not being written; false if there is none.
+    ///
+    /// # Errors
+    /// `BUSY` while it is written, `INTERNAL` when it cannot be removed.
+    async fn remove_journal(&self, folder: &Path, id: &str) -> Result<bool>;
+
+    /// Removes journals that changed last before `keep`, and the oldest while all are over `max_bytes`; none that is
+    /// being written.
+    async fn prune_journals(&self, folder: &Path, keep: Duration, max_bytes: u64);
 
     /// Drops the counter of a finished run or session, and the session's collections.
     fn end(&self, counter: &Counter);

@@ -72,7 +72,8 @@ async fn one(gateway: &Gateway, session: &Arc<Session>, number: usize) -> Result
         true => "def f():\n    for _ in range(8000000):\n        for _ in range(8000000):\n            pass\nf()",
         false => code,
     };
-    let running = gateway.execute(session, Request { language, code: code.to_owned(), timeout, dry_run: false });
+    let running =
+        gateway.execute(session, Request { language, code: code.to_owned(), timeout, dry_run: false, past: None });
     if endless && timeout.is_none() {
         // The caller cancels.
         return match tokio::time::timeout(Duration::from_millis(50), running).await {

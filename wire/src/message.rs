@@ -279,6 +279,8 @@ pub enum ErrorCode {
     UpstreamError,
     /// The tool itself reported an error.
     ToolError,
+    /// An earlier run may have made the call.
+    MaybeDone,
     /// The run was cancelled.
     Cancelled,
     /// The script is not valid in its language.

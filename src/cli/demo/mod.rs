@@ -167,7 +167,7 @@ impl Walk {
     }
 
     async fn execute(&mut self, title: &str, language: Language, code: &str) -> bool {
-        let request = Request { language, code: code.to_owned(), timeout: None, dry_run: false };
+        let request = Request { language, code: code.to_owned(), timeout: None, dry_run: false, past: None };
         let execution = self.gateway.execute(&self.session, request).await;
         let answer = execution.answer(&self.session, self.gateway.config().sandbox.limits.result_tokens).await;
         let asked = serde_json::json!({ "language": language, "code": code }).to_string();

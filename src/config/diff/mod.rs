@@ -10,7 +10,7 @@ mod server;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use super::{Audit, AuditTo, Budgets, Config, Limits, Manifest, Memory, Sandbox, Server, Wear};
+use super::{Audit, AuditTo, Budgets, Config, Journal, Limits, Manifest, Memory, Sandbox, Server, Wear};
 use crate::redact::Results;
 use crate::text::{head, push_visible};
 
@@ -29,7 +29,7 @@ impl Widened {
     pub fn between(now: &Config, next: &Config) -> Self {
         #[rustfmt::skip]
         let Config {
-            servers, sandbox, memory, manifest, audit, redaction, placeholders, budgets, metrics, telemetry, policy,
+            servers, sandbox, memory, manifest, audit, journal, redaction, placeholders, budgets, metrics, telemetry, policy,
             // Who shares a gateway is no right of a server or script.
             http, clients, needs_token, references, daemon: _, path: _,
         } = now;
@@ -42,6 +42,7 @@ impl Widened {
         widened.memory(memory, &next.memory);
         widened.manifest(manifest, &next.manifest);
         widened.audit(audit, &next.audit);
+        widened.journal(journal, &next.journal);
         let strength = |results: &Results| match results {
             Results::Off => 0,
             Results::Secrets => 1,
@@ -172,6 +173,14 @@ impl Widened {
         self.add("manifest.pin", "changed", next.pin != *pin);
         self.add("manifest.cache", "changed", next.cache != *cache);
         self.add("manifest.observe", "turned on", next.observe && !observe);
+    }
+
+    fn journal(&mut self, now: &Journal, next: &Journal) {
+        let Journal { folder, keep, max_bytes, fsync } = now;
+        self.add("journal.on", "turned off", folder.is_some() && next.folder.is_none());
+        self.add("journal.keep", "lowered", next.keep < *keep);
+        self.add("journal.max_size", "lowered", next.max_bytes < *max_bytes);
+        self.add("journal.fsync", "turned off", *fsync && !next.fsync);
     }
 
     fn audit(&mut self, now: &Audit, next: &Audit) {

@@ -1,0 +1,209 @@
+//! The journal of a run, written by the broker before the script hears of anything; and the past of a resumed run, from
+//! which the same calls are answered.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::SystemTime;
+
+use parking_lot::Mutex;
+use serde_json::Value;
+use wire::{Json, Op, Outcome};
+
+use super::ledger::Call;
+use super::policy::Asked;
+use super::record::Verdict;
+use super::taint::TaintSnapshot;
+use super::{Broker, is_repeatable};
+use crate::error::{Error, ErrorCode, Result};
+use crate::journal::{Answered, Doubt, End, Found, Past, RunOp, Sent, Writer, unix_ms};
+use crate::labels::Labels;
+use crate::task;
+use crate::upstream::Operation;
+
+/// Journal of one run.
+#[derive(Debug)]
+pub struct Evidence {
+    /// `None` for a dry run, which leaves no evidence.
+    writer: Option<Writer>,
+    past: Option<Past>,
+    /// Requests of the script that no line has yet, by number.
+    asks: Mutex<HashMap<u64, Json>>,
+    /// Calls answered from the past, by number, with the script's clock then.
+    inherited: Mutex<HashMap<u64, (RunOp, u64)>>,
+    /// The script's clock, in Unix milliseconds. It never goes back.
+    now_ms: AtomicU64,
+    has_ended: Mutex<bool>,
+}
+
+/// Past of one call.
+pub(super) enum Inherited {
+    /// It was done, with this answer.
+    Answer(Value),
+    /// It has to be made, in place of that earlier call if there is one.
+    Nothing(Option<RunOp>),
+}
+
+impl Evidence {
+    /// The journal of a run whose clock begins at `now_ms`, with the past that it continues.
+    #[must_use]
+    pub fn new(writer: Option<Writer>, past: Option<Past>, now_ms: u64) -> Self {
+        let (asks, inherited, has_ended) = (Mutex::default(), Mutex::default(), Mutex::new(false));
+        Self { writer, past, asks, inherited, now_ms: AtomicU64::new(now_ms), has_ended }
+    }
+
+    /// Takes a request of the script.
+    pub(super) fn asked(&self, op: u64, request: &Op) {
+        // A request has come from JSON.
+        if let Ok(ask) = serde_json::value::to_raw_value(request) {
+            self.asks.lock().insert(op, ask);
+        }
+    }
+
+    /// Writes an answer, and returns the script's clock with it.
+    pub(super) fn answered(&self, op: u64, outcome: &Outcome, labels: Labels) -> u64 {
+        let ask = self.asks.lock().remove(&op);
+        let (from, then) = self.inherited.lock().remove(&op).unzip();
+        let past = || self.past.as_ref()?.time_of(ask.as_ref()?.get());
+        let now_ms = then.or_else(past).unwrap_or_else(|| unix_ms(SystemTime::now()));
+        let now_ms = self.now_ms.fetch_max(now_ms, Ordering::Relaxed).max(now_ms);
+        if let Some(writer) = &self.writer {
+            writer.answered(Answered { op, now_ms, ask, answer: Some(outcome), left_out: None, labels, from });
+        }
+        now_ms
+    }
+
+    /// Writes the end of the run; a second end is ignored.
+    pub fn ended(&self, end: End) {
+        let has_ended = std::mem::replace(&mut *self.has_ended.lock(), true);
+        if let Some(writer) = self.writer.as_ref().filter(|_| !has_ended) {
+            writer.ended(end);
+        }
+    }
+
+    /// True if the run can be resumed.
+    #[must_use]
+    pub fn is_written(&self) -> bool {
+        self.writer.is_some()
+    }
+
+    /// Calls that an earlier run may answer.
+    #[must_use]
+    pub fn expected(&self) -> usize {
+        self.past.as_ref().map_or(0, Past::calls)
+    }
+}
+
+/// A run that was given up, as by its client.
+impl Drop for Evidence {
+    fn drop(&mut self) {
+        let outcome = crate::error::code_name(ErrorCode::Cancelled);
+        let at_ms = unix_ms(SystemTime::now());
+        self.ended(End { at_ms, outcome, engine: None, value: None, error: None, output: String::new() });
+    }
+}
+
+impl Broker {
+    /// Writes what the run does to a journal from now on.
+    pub fn keep_evidence(&self, evidence: Evidence) {
+        self.ledger.expect_inherited(evidence.expected());
+        // One run has one journal.
+        let _ = self.evidence.set(evidence);
+    }
+
+    /// Identifier of the run, in its records and its journal.
+    #[must_use]
+    pub fn id(&self) -> &str {
+        &self.recorder.id
+    }
+
+    /// Its journal, if it has one.
+    #[must_use]
+    pub fn evidence(&self) -> Option<&Evidence> {
+        self.evidence.get()
+    }
+
+    /// Writes that a call goes out.
+    ///
+    /// # Errors
+    /// `INTERNAL` when it cannot be written.
+    pub(super) fn write_sent(&self, call: &Call<'_>, asked: &Asked<'_>, again: Option<RunOp>) -> Result<()> {
+        let Some((evidence, writer)) = self.evidence().and_then(|evidence| Some((evidence, evidence.writer.as_ref()?)))
+        else {
+            return Ok(());
+        };
+        let record = call.record();
+        writer.sent(Sent {
+            op: record.call,
+            at_ms: unix_ms(SystemTime::now()),
+            method: asked.operation.method().to_owned(),
+            server: asked.entry.name.clone(),
+            tool: asked.operation.name().into_owned(),
+            definition: definition(asked).to_owned(),
+            args_hash: record.args_hash,
+            again,
+            ask: evidence.asks.lock().remove(&record.call),
+        })
+    }
+
+    /// The answer of an earlier run to this call, under the rules of now.
+    ///
+    /// # Errors
+    /// The code of the rule that refuses it; `MAYBE_DONE` when nobody knows whether it was done, and it may change
+    /// something.
+    pub(super) fn inherit(&self, call: &mut Call<'_>, asked: &Asked<'_>, taint: &TaintSnapshot) -> Result<Inherited> {
+        let Some((evidence, past)) = self.evidence().and_then(|evidence| Some((evidence, evidence.past.as_ref()?)))
+        else {
+            return Ok(Inherited::Nothing(None));
+        };
+        let Operation::Tool { name, .. } = asked.operation else { return Ok(Inherited::Nothing(None)) };
+        let (op, args_hash) = call.key();
+        match past.take(&asked.entry.name, name, &asked.label(), &args_hash, definition(asked)) {
+            Found::Nothing => Ok(Inherited::Nothing(None)),
+            Found::Doubtful { origin, doubt, .. } if doubt == Doubt::Fresh || asked.stub.is_some_and(is_repeatable) => {
+                Ok(Inherited::Nothing(Some(origin)))
+            }
+            Found::Doubtful { origin, at_ms, doubt } => Err(maybe_done(asked, &origin, at_ms, doubt)),
+            Found::Done { origin, answer, now_ms } => {
+                let rules = self.context.rules_now();
+                self.decide(&rules, asked, taint)?;
+                self.taint.enter(&asked.entry.name)?;
+                self.taint.receive(&asked.entry.name);
+                let parse = || serde_json::from_str::<Value>(answer.get());
+                let Ok(value) = task::work_on(answer.get().len(), parse) else {
+                    return Err(maybe_done(asked, &origin, 0, Doubt::LeftOut));
+                };
+                call.admitted(Verdict::Inherited(origin.run.clone()));
+                call.received(answer.get().len());
+                evidence.inherited.lock().insert(op, (origin, now_ms));
+                Ok(Inherited::Answer(value))
+            }
+        }
+    }
+}
+
+fn definition<'a>(asked: &Asked<'a>) -> &'a str {
+    match asked.operation {
+        Operation::Tool { definition, .. } => definition,
+        _ => "",
+    }
+}
+
+fn maybe_done(asked: &Asked<'_>, origin: &RunOp, at_ms: u64, doubt: Doubt) -> Error {
+    let at = std::time::UNIX_EPOCH + std::time::Duration::from_millis(at_ms);
+    let (label, run) = (asked.label(), &origin.run);
+    let at = humantime::format_rfc3339_seconds(at);
+    let message = match doubt {
+        Doubt::Unanswered | Doubt::Fresh => format!(
+            "{label} was sent with these arguments by run {run} at {at}, and no answer came: it may be done or not"
+        ),
+        Doubt::LeftOut => format!(
+            "{label} was done with these arguments by run {run} at {at}; its answer was too large for the journal"
+        ),
+        Doubt::Changed => {
+            format!("{label} was done with these arguments by run {run} at {at}, and its definition has changed since")
+        }
+    };
+    Error::new(ErrorCode::MaybeDone, message).hint(
+        "find out by a call that reads; then go on without this one, or catch this error and call again to repeat it",
+    )
+}

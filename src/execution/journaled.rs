@@ -1,0 +1,142 @@
+//! The journal of a run: begun before its script, ended with it, and read when the run is resumed.
+
+use std::time::SystemTime;
+
+use wire::{Json, Language};
+
+use super::{Failed, Request};
+use crate::broker::{Broker, Evidence, ExecutionContext};
+use crate::error::{Error, ErrorCode, Result, code_name};
+use crate::journal::{End, Head, Past, VERSION, unix_ms};
+use crate::outcome::Outcome;
+use crate::random;
+use crate::redact::Mentions;
+use crate::sandbox::Report;
+
+/// A script as a client asks for it.
+#[derive(Debug, Default)]
+pub struct Wanted {
+    /// Language; by default that of the resumed run.
+    pub language: Option<Language>,
+    /// The script; by default that of the resumed run.
+    pub code: Option<String>,
+    /// Wall-clock timeout.
+    pub timeout: Option<std::time::Duration>,
+    /// Dry run.
+    pub dry_run: bool,
+    /// Run to be resumed: its id, or `last`.
+    pub resume: Option<String>,
+    /// Tools (`server.tool`) whose calls are made again.
+    pub fresh: Vec<String>,
+}
+
+/// What makes a script's clock and random numbers.
+#[derive(Debug, Clone)]
+pub(super) struct Seed {
+    /// Seed of its random numbers, in hexadecimal digits.
+    pub(super) random: String,
+    /// Its clock at its begin, in Unix milliseconds.
+    pub(super) now_ms: u64,
+}
+
+impl ExecutionContext {
+    /// The script to run for a client, with the past of the run that it resumes.
+    ///
+    /// # Errors
+    /// `INVALID_ARGS` when a part is missing, or the client has no such run; `BUSY` while that run is running.
+    pub async fn script(&self, wanted: Wanted) -> Result<Request> {
+        let Wanted { language, code, timeout, dry_run, resume, fresh } = wanted;
+        let past = match &resume {
+            Some(run) => Some(self.past(run, fresh, code.as_deref()).await?),
+            None if fresh.is_empty() => None,
+            None => {
+                return Err(Error::new(ErrorCode::InvalidArgs, "`fresh` without `resume`")
+                    .hint("`fresh` names tools that a resumed run calls again"));
+            }
+        };
+        let head = past.as_ref().map(|past| &past.head);
+        let missing = |what: &str| {
+            Error::new(ErrorCode::InvalidArgs, format!("`{what}` is missing")).hint("only a resumed run has its own")
+        };
+        let language = language.or(head.map(|head| head.language)).ok_or_else(|| missing("language"))?;
+        let code = code.or_else(|| head.map(|head| head.code.clone())).ok_or_else(|| missing("code"))?;
+        Ok(Request { language, code, timeout, dry_run, past })
+    }
+
+    async fn past(&self, run: &str, fresh: Vec<String>, code: Option<&str>) -> Result<Past> {
+        let Some(journals) = &self.journals else {
+            return Err(Error::new(ErrorCode::InvalidArgs, "no run can be resumed: journals are off")
+                .hint("`on = true` in [journal] of the configuration"));
+        };
+        let principal = self.session.principal();
+        let past = journals.past(&principal.client, run, fresh).await?;
+        let is_strange = past.head.session != *principal.session;
+        if is_strange && past.head.placeholders && code.is_none() && !Mentions::of(&past.head.code).is_empty() {
+            let what = "the script of that run names placeholders of another session";
+            return Err(Error::new(ErrorCode::InvalidArgs, what).hint(
+                "placeholders of a session have no meaning in another one: give `code` with values of your own",
+            ));
+        }
+        Ok(past)
+    }
+
+    /// Begins the journal of a run. Without a disk to write to, a run that continues none runs without one.
+    ///
+    /// # Errors
+    /// Why the run that it resumes cannot be continued.
+    pub(super) async fn begin_journal(&self, request: &mut Request, broker: &Broker) -> Result<Seed> {
+        let past = request.past.take();
+        let seed = match &past {
+            Some(past) => Seed { random: past.head.seed.clone(), now_ms: past.head.now_ms },
+            None => {
+                Seed { random: format!("{}{}", random::token(), random::token()), now_ms: unix_ms(SystemTime::now()) }
+            }
+        };
+        let principal = self.session.principal();
+        let writer = match &self.journals {
+            Some(journals) if !request.dry_run => {
+                let head = Head {
+                    version: VERSION,
+                    forgefs: env!("CARGO_PKG_VERSION").to_owned(),
+                    run: broker.id().to_owned(),
+                    after: past.as_ref().map(|past| past.chain.clone()).unwrap_or_default(),
+                    at_ms: unix_ms(SystemTime::now()),
+                    client: principal.client.to_string(),
+                    session: principal.session.to_string(),
+                    language: request.language,
+                    code: request.code.clone(),
+                    seed: seed.random.clone(),
+                    now_ms: seed.now_ms,
+                    placeholders: self.placeholders,
+                };
+                match journals.begin(head).await {
+                    Ok(writer) => Some(writer),
+                    Err(error) if past.is_some() => return Err(error),
+                    Err(error) => {
+                        tracing::warn!(%error, "a run has no journal");
+                        None
+                    }
+                }
+            }
+            _ => None,
+        };
+        if writer.is_some() || past.is_some() {
+            broker.keep_evidence(Evidence::new(writer, past, seed.now_ms));
+        }
+        Ok(seed)
+    }
+}
+
+/// Writes the end of a run.
+pub(super) fn end(broker: &Broker, report: &Report, result: &Result<Json, Failed>) {
+    let Some(evidence) = broker.evidence() else { return };
+    let outcome = result.as_ref().map_or_else(|failed| code_name(failed.code), |_| Outcome::Ok.name().into_owned());
+    evidence.ended(End {
+        at_ms: unix_ms(SystemTime::now()),
+        outcome,
+        engine: report.engine.as_ref().map(ToString::to_string),
+        value: result.as_ref().ok().cloned(),
+        error: result.as_ref().err().map(Failed::summary),
+        output: report.output.text.clone(),
+    });
+}

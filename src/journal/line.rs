@@ -1,0 +1,134 @@
+//! Lines of a journal: one JSON object each, of one key that names its kind.
+
+use serde::{Deserialize, Serialize};
+use wire::{Json, Language};
+
+use crate::labels::Labels;
+
+/// Version of the format. A journal of another version is refused.
+pub const VERSION: u32 = 1;
+
+/// A line. `A` is the answer: owned when read, borrowed when written.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", bound(deserialize = "A: Deserialize<'de>"))]
+pub enum Line<A = wire::Outcome> {
+    /// The first line.
+    Begun(Box<Head>),
+    /// A call goes out; written before it does.
+    Sent(Sent),
+    /// A request of the script is answered; written before the script gets it. Their order is that of the answers.
+    Answered(Answered<A>),
+    /// The run ended.
+    Ended(Box<End>),
+}
+
+/// Facts of a run at its beginning.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Head {
+    /// [`VERSION`].
+    pub version: u32,
+    /// ForgeFS that wrote it.
+    pub forgefs: String,
+    /// Id of the run, that of its audit record.
+    pub run: String,
+    /// Runs that it continues, each the continuation of the one before.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub after: Vec<String>,
+    /// Begin, in Unix milliseconds.
+    pub at_ms: u64,
+    /// Client that the run belongs to.
+    pub client: String,
+    /// Its session.
+    pub session: String,
+    /// Language of the script.
+    pub language: Language,
+    /// The script.
+    pub code: String,
+    /// Seed of the script's random numbers, in hexadecimal digits.
+    pub seed: String,
+    /// The script's clock at its begin, in Unix milliseconds.
+    pub now_ms: u64,
+    /// True if values were kept from the agent behind placeholders of the session.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub placeholders: bool,
+}
+
+/// An operation of a run.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct RunOp {
+    /// The run.
+    pub run: String,
+    /// Number of the operation in it.
+    pub op: u64,
+}
+
+/// A call that goes out.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Sent {
+    /// Number of the operation, from 1.
+    pub op: u64,
+    /// Time, in Unix milliseconds.
+    pub at_ms: u64,
+    /// MCP method.
+    pub method: String,
+    /// The server's name.
+    pub server: String,
+    /// Wire name of the tool, or what is read.
+    pub tool: String,
+    /// Whole digest of its definition; empty where there is none.
+    pub definition: String,
+    /// Whole digest of the arguments that go out, in canonical form.
+    pub args_hash: String,
+    /// The call of an earlier run in whose place it is made.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub again: Option<RunOp>,
+    /// The request as the script wrote it, if no earlier line has it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ask: Option<Json>,
+}
+
+/// An answered request.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(bound(deserialize = "A: Deserialize<'de>"))]
+pub struct Answered<A = wire::Outcome> {
+    /// Number of the operation, from 1.
+    pub op: u64,
+    /// The script's clock from here on, in Unix milliseconds.
+    pub now_ms: u64,
+    /// The request as the script wrote it, if no earlier line has it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ask: Option<Json>,
+    /// What the script got; `None` where it was too large to keep.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub answer: Option<A>,
+    /// Bytes of an answer that is not kept.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub left_out: Option<usize>,
+    /// Servers whose data the run held then.
+    #[serde(default, skip_serializing_if = "Labels::is_empty")]
+    pub labels: Labels,
+    /// The call of an earlier run that the answer is from.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub from: Option<RunOp>,
+}
+
+/// End of a run.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct End {
+    /// Time, in Unix milliseconds.
+    pub at_ms: u64,
+    /// Name of its outcome.
+    pub outcome: String,
+    /// Engine that ran it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub engine: Option<String>,
+    /// The value, if there is one that can be kept.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub value: Option<Json>,
+    /// The error in its place, as the agent got it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+    /// Captured output.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub output: String,
+}

@@ -1,0 +1,301 @@
+//! Journals of runs: evidence that is written before the run hears of it, and read again to resume and replay it.
+//!
+//! A journal has a first line with the script, one line for each call before it goes out, one for each answer before
+//! the script gets it, and one for the end. A call without an answer may have been made or not; nobody knows.
+
+mod line;
+mod past;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use parking_lot::Mutex;
+use tokio::time::Instant;
+
+use crate::config::Config;
+use crate::error::{Error, ErrorCode, Result};
+use crate::state::{self, BeginJournal, JournalFile, State, journal_folder};
+use crate::{limits, task};
+
+pub use line::{Answered, End, Head, Line, RunOp, Sent, VERSION};
+pub use past::{Doubt, Found, Past};
+
+/// Interval at which old journals are removed.
+const PRUNING: Duration = Duration::from_secs(600);
+
+/// The journals of a configuration.
+#[derive(Debug)]
+pub struct Journals {
+    state: Arc<dyn State>,
+    folder: std::path::PathBuf,
+    keep: Duration,
+    max_bytes: u64,
+    fsync: bool,
+    pruned: Mutex<Option<Instant>>,
+}
+
+/// A run in its journal.
+#[derive(Debug)]
+pub struct Run {
+    /// First line.
+    pub head: Head,
+    /// The file.
+    pub file: JournalFile,
+}
+
+impl Journals {
+    /// Journals of a configuration; `None` where none are written.
+    #[must_use]
+    pub fn new(config: &Config, state: &Arc<dyn State>) -> Option<Arc<Self>> {
+        let folder = config.journal.folder.as_deref()?;
+        let path = config.path.clone().unwrap_or_default();
+        Some(Arc::new(Self {
+            state: Arc::clone(state),
+            folder: journal_folder(folder, &path),
+            keep: config.journal.keep,
+            max_bytes: config.journal.max_bytes as u64,
+            fsync: config.journal.fsync,
+            pruned: Mutex::default(),
+        }))
+    }
+
+    /// Begins the journal of a run.
+    ///
+    /// # Errors
+    /// `INTERNAL` when it cannot be written, `BUSY` when another request continues the same run.
+    pub async fn begin(&self, head: Head) -> Result<Writer> {
+        self.prune().await;
+        let first = serde_json::to_string(&Line::<wire::Outcome>::Begun(Box::new(head.clone()))).map_err(not_json)?;
+        let begin =
+            BeginJournal { folder: self.folder.clone(), id: head.run, first, after: head.after, fsync: self.fsync };
+        let journal = self.state.begin_journal(begin).await?;
+        Ok(Writer { journal, kept: AtomicUsize::new(0) })
+    }
+
+    /// The end of the chain that a run of `client` is in, to be continued. `run` is an id, or `last` for the client's
+    /// newest run.
+    ///
+    /// # Errors
+    /// `INVALID_ARGS` when the client has no such run, `BUSY` while the chain's last run is running, `INTERNAL` when a
+    /// journal is damaged.
+    pub async fn past(&self, client: &str, run: &str, fresh: Vec<String>) -> Result<Past> {
+        let mut last = match run {
+            "last" => self.newest(client).await?,
+            id => self.find(Some(client), id).await?,
+        };
+        for _ in 0..limits::JOURNAL_CHAIN.max {
+            let Some(next) = &last.file.next else { break };
+            // The run that continues it may have been removed.
+            match self.state.journal(&self.folder, next).await? {
+                Some(file) => last = Run { head: head(&file)?, file },
+                None => return Err(gone(next)),
+            }
+        }
+        if last.file.is_running {
+            let what = format!("run {} is still running", last.file.id);
+            return Err(Error::new(ErrorCode::Busy, what).hint("wait for its end, or cancel it first"));
+        }
+        limits::JOURNAL_CHAIN.check(last.head.after.len() + 1)?;
+        let (mut readers, mut left) = (Vec::new(), limits::JOURNAL_READ.max);
+        let chain = last.head.after.iter().chain([&last.head.run]);
+        for id in chain {
+            let Some(_) = self.state.journal(&self.folder, id).await? else { return Err(gone(id)) };
+            let lines = self.state.journal_lines(&self.folder, id, left).await?;
+            left -= lines.len();
+            readers.push(Reader::new(id, lines));
+        }
+        let size = limits::JOURNAL_READ.max - left;
+        task::work_on(size, || Past::read(readers, last.head, fresh))
+    }
+
+    /// Runs with a journal, oldest first; of one client, or of all.
+    ///
+    /// # Errors
+    /// `INTERNAL` when the folder cannot be read.
+    pub async fn list(&self, client: Option<&str>) -> Result<Vec<Run>> {
+        let files = self.state.journals(&self.folder).await?;
+        let mut runs = Vec::with_capacity(files.len());
+        for file in files {
+            match head(&file) {
+                Ok(head) if client.is_none_or(|client| client == head.client) => runs.push(Run { head, file }),
+                Ok(_) => {}
+                Err(error) => tracing::warn!(%error, run = file.id, "a journal is left out"),
+            }
+        }
+        Ok(runs)
+    }
+
+    /// One run; of one client, or of any.
+    ///
+    /// # Errors
+    /// `INVALID_ARGS` when there is none: another client's run is not there.
+    pub async fn find(&self, client: Option<&str>, id: &str) -> Result<Run> {
+        if let Some(file) = self.state.journal(&self.folder, id).await? {
+            let head = head(&file)?;
+            if client.is_none_or(|client| client == head.client) {
+                return Ok(Run { head, file });
+            }
+        }
+        let id = crate::text::brief(id);
+        Err(Error::new(ErrorCode::InvalidArgs, format!("there is no run `{id}` that can be resumed"))
+            .hint("the answer of a run that failed names its id; journals are kept as long as `[journal] keep` says"))
+    }
+
+    /// Lines of a run.
+    ///
+    /// # Errors
+    /// `INTERNAL` when they cannot be read, `BUDGET_EXCEEDED` when they are too many.
+    pub async fn read(&self, run: &Run) -> Result<Reader> {
+        let lines = self.state.journal_lines(&self.folder, &run.file.id, limits::JOURNAL_READ.max).await?;
+        Ok(Reader::new(&run.file.id, lines))
+    }
+
+    /// Removes a run's journal; false if there is none.
+    ///
+    /// # Errors
+    /// `BUSY` while it is running, `INTERNAL` when it cannot be removed.
+    pub async fn remove(&self, id: &str) -> Result<bool> {
+        self.state.remove_journal(&self.folder, id).await
+    }
+
+    async fn newest(&self, client: &str) -> Result<Run> {
+        let newest = self.list(Some(client)).await?.pop();
+        newest.ok_or_else(|| {
+            Error::new(ErrorCode::InvalidArgs, "there is no run that can be resumed").hint("run the script anew")
+        })
+    }
+
+    async fn prune(&self) {
+        let now = Instant::now();
+        let is_due = {
+            let mut pruned = self.pruned.lock();
+            let is_due = pruned.is_none_or(|last| now.duration_since(last) > PRUNING);
+            if is_due {
+                *pruned = Some(now);
+            }
+            is_due
+        };
+        if is_due {
+            self.state.prune_journals(&self.folder, self.keep, self.max_bytes).await;
+        }
+    }
+}
+
+/// The first line of a journal.
+fn head(file: &JournalFile) -> Result<Head> {
+    let damaged = || {
+        Error::new(ErrorCode::Internal, format!("the journal of run {} has no first line of this version", file.id))
+            .hint("run the script anew; `forgefs runs delete` removes the journal")
+    };
+    match serde_json::from_str::<Line>(&file.first) {
+        Ok(Line::Begun(head)) if head.version == VERSION && head.run == file.id => Ok(*head),
+        _ => Err(damaged()),
+    }
+}
+
+fn gone(id: &str) -> Error {
+    Error::new(ErrorCode::InvalidArgs, format!("run {id} of the same chain is gone"))
+        .hint("what it did is not known any more: look at what is done, then run a script for the rest")
+}
+
+fn not_json(error: serde_json::Error) -> Error {
+    Error::new(ErrorCode::Internal, format!("a journal's line has no JSON form: {error}"))
+}
+
+/// Writes the journal of one run.
+#[derive(Debug)]
+pub struct Writer {
+    journal: Arc<dyn state::Journal>,
+    /// Bytes of answers so far.
+    kept: AtomicUsize,
+}
+
+impl Writer {
+    /// Writes that a call goes out.
+    ///
+    /// # Errors
+    /// `INTERNAL` when it cannot be written: the call must not go out.
+    pub fn sent(&self, sent: Sent) -> Result<()> {
+        self.write(&Line::<wire::Outcome>::Sent(sent)).map_err(|error| {
+            let what = format!("the call is not made: it cannot be put into the journal of the run ({error})");
+            Error::new(ErrorCode::Internal, what).hint("the operator has to see to the disk; then resume the run")
+        })
+    }
+
+    /// Writes an answer. One that is too large is left out; one that cannot be written is missing, and its call counts
+    /// as unknown.
+    pub fn answered(&self, answered: Answered<&wire::Outcome>) {
+        let size = match answered.answer {
+            Some(wire::Outcome::Ok(value)) => value.get().len(),
+            _ => 0,
+        };
+        let has_room = |kept: usize| kept.checked_add(size).filter(|kept| *kept <= limits::JOURNAL_ANSWERS.max);
+        let fits = self.kept.fetch_update(Ordering::Relaxed, Ordering::Relaxed, has_room).is_ok();
+        let line = match fits {
+            true => Line::Answered(answered),
+            false => Line::Answered(Answered { answer: None, left_out: Some(size), ..answered }),
+        };
+        task::work_on(size, || self.write(&line))
+            .unwrap_or_else(|error| tracing::error!(%error, "an answer is missing in the journal of its run"));
+    }
+
+    /// Writes the end of the run.
+    pub fn ended(&self, mut end: End) {
+        let size = end.value.as_ref().map_or(0, |value| value.get().len()) + end.output.len();
+        if self.kept.load(Ordering::Relaxed) + size > limits::JOURNAL_ANSWERS.max {
+            end.value = None;
+        }
+        let line = Line::<wire::Outcome>::Ended(Box::new(end));
+        task::work_on(size, || self.write(&line))
+            .unwrap_or_else(|error| tracing::error!(%error, "the end is missing in the journal of a run"));
+    }
+
+    fn write<A: serde::Serialize>(&self, line: &Line<A>) -> std::io::Result<()> {
+        let mut bytes = serde_json::to_vec(line)?;
+        bytes.push(b'\n');
+        self.journal.append(&bytes)
+    }
+}
+
+/// Reads the lines of one journal.
+#[derive(Debug)]
+pub struct Reader {
+    run: String,
+    lines: Vec<u8>,
+    position: usize,
+    number: usize,
+}
+
+impl Reader {
+    fn new(run: &str, lines: Vec<u8>) -> Self {
+        Self { run: run.to_owned(), lines, position: 0, number: 0 }
+    }
+
+    /// Id of the run.
+    #[must_use]
+    pub fn run(&self) -> &str {
+        &self.run
+    }
+
+    /// The next line; `None` at the end.
+    ///
+    /// # Errors
+    /// `INTERNAL` when it is damaged.
+    pub fn next(&mut self) -> Result<Option<Line>> {
+        let rest = self.lines.get(self.position..).unwrap_or_default();
+        let Some(length) = rest.iter().position(|byte| *byte == b'\n') else { return Ok(None) };
+        self.number += 1;
+        self.position += length + 1;
+        serde_json::from_slice(&rest[..length]).map(Some).map_err(|unfit| {
+            let what = format!("the journal of run {} is damaged in line {}: {unfit}", self.run, self.number);
+            Error::new(ErrorCode::Internal, what).hint("what the run did is not known: look at what is done")
+        })
+    }
+}
+
+/// A time as journals have it.
+#[must_use]
+pub fn unix_ms(time: SystemTime) -> u64 {
+    time.duration_since(UNIX_EPOCH).map_or(0, |since| u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
+}

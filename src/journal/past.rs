@@ -1,0 +1,201 @@
+//! What the runs of a chain have done: a resumed run takes the answers of the same calls from here.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use wire::{ErrorCode, Json, Outcome};
+
+use super::Reader;
+use super::line::{Answered, Head, Line, RunOp, Sent};
+use crate::error::Result;
+
+/// The same calls: server, wire name of the tool, digest of the arguments.
+type Key = (String, String, String);
+
+/// The past of a run that continues a chain.
+#[derive(Debug)]
+pub struct Past {
+    /// Ids of the chain, oldest first.
+    pub chain: Vec<String>,
+    /// First line of the last run.
+    pub head: Head,
+    calls: Mutex<HashMap<Key, VecDeque<Call>>>,
+    /// Times of answers to requests other than calls, by the request.
+    times: Mutex<HashMap<String, VecDeque<u64>>>,
+    fresh: Vec<String>,
+}
+
+/// One call that an earlier run sent.
+#[derive(Debug)]
+struct Call {
+    origin: RunOp,
+    at_ms: u64,
+    definition: String,
+    ended: Ended,
+}
+
+#[derive(Debug)]
+enum Ended {
+    /// With a value, the script's clock, and the value unless it was too large to keep.
+    Done(u64, Option<Json>),
+    /// With an error that says that it had no effect, or that the server refused it.
+    Refused,
+    /// Nobody knows.
+    Unknown,
+}
+
+/// The past of one call.
+#[derive(Debug)]
+pub enum Found {
+    /// It was not made, or without effect.
+    Nothing,
+    /// It was done.
+    Done {
+        /// The earlier call.
+        origin: RunOp,
+        /// What the script got.
+        answer: Json,
+        /// The script's clock then, in Unix milliseconds.
+        now_ms: u64,
+    },
+    /// It was sent, and its answer is not to be had.
+    Doubtful {
+        /// The earlier call.
+        origin: RunOp,
+        /// Time it was sent, in Unix milliseconds.
+        at_ms: u64,
+        /// Why.
+        doubt: Doubt,
+    },
+}
+
+/// Reason for which an answer is not to be had.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Doubt {
+    /// It was sent, and no answer came.
+    Unanswered,
+    /// It was done; the answer was too large to keep.
+    LeftOut,
+    /// It was done, and the definition of the tool has changed since.
+    Changed,
+    /// It was done, and is to be made again.
+    Fresh,
+}
+
+impl Past {
+    /// Reads the journals of a chain, oldest first. Calls of tools in `fresh` (`server.tool`) are made again.
+    ///
+    /// # Errors
+    /// When a line cannot be read.
+    pub(super) fn read(readers: Vec<Reader>, head: Head, fresh: Vec<String>) -> Result<Self> {
+        let chain = readers.iter().map(|reader| reader.run().to_owned()).collect();
+        let mut calls: HashMap<Key, VecDeque<Call>> = HashMap::new();
+        let mut times: HashMap<String, VecDeque<u64>> = HashMap::new();
+        for reader in readers {
+            let run = read_run(reader)?;
+            for again in &run.again {
+                calls.values_mut().for_each(|calls| calls.retain(|call| call.origin != *again));
+            }
+            for (key, call) in run.calls {
+                calls.entry(key).or_default().push_back(call);
+            }
+            for (ask, more) in run.times {
+                let known = times.entry(ask).or_default();
+                if known.len() < more.len() {
+                    *known = more;
+                }
+            }
+        }
+        calls.values_mut().for_each(|calls| calls.retain(|call| !matches!(call.ended, Ended::Refused)));
+        Ok(Self { chain, head, calls: Mutex::new(calls), times: Mutex::new(times), fresh })
+    }
+
+    /// Takes the next call of this kind. `tool` is its wire name, `label` what `fresh` calls it.
+    pub fn take(&self, server: &str, tool: &str, label: &str, args_hash: &str, definition: &str) -> Found {
+        let key = (server.to_owned(), tool.to_owned(), args_hash.to_owned());
+        let Some(call) = self.calls.lock().get_mut(&key).and_then(VecDeque::pop_front) else { return Found::Nothing };
+        let Call { origin, at_ms, definition: known, ended } = call;
+        let doubt = match ended {
+            Ended::Refused => return Found::Nothing,
+            Ended::Unknown => Doubt::Unanswered,
+            Ended::Done(..) if self.fresh.iter().any(|fresh| fresh == label) => Doubt::Fresh,
+            Ended::Done(..) if known != definition => Doubt::Changed,
+            Ended::Done(_, None) => Doubt::LeftOut,
+            Ended::Done(now_ms, Some(answer)) => return Found::Done { origin, answer, now_ms },
+        };
+        Found::Doubtful { origin, at_ms, doubt }
+    }
+
+    /// Calls that were sent.
+    #[must_use]
+    pub fn calls(&self) -> usize {
+        self.calls.lock().values().map(VecDeque::len).sum()
+    }
+
+    /// The script's clock when the next request like this, other than a call, was answered.
+    pub fn time_of(&self, ask: &str) -> Option<u64> {
+        self.times.lock().get_mut(ask).and_then(VecDeque::pop_front)
+    }
+}
+
+/// What one run did.
+struct Run {
+    calls: Vec<(Key, Call)>,
+    times: HashMap<String, VecDeque<u64>>,
+    again: Vec<RunOp>,
+}
+
+fn read_run(mut reader: Reader) -> Result<Run> {
+    let run: Arc<str> = reader.run().into();
+    let mut calls: Vec<(Key, Call)> = Vec::new();
+    let mut open: HashMap<u64, usize> = HashMap::new();
+    let (mut times, mut again): (HashMap<String, VecDeque<u64>>, _) = (HashMap::new(), Vec::new());
+    while let Some(line) = reader.next()? {
+        match line {
+            Line::Sent(sent) if sent.method == "tools/call" => {
+                let Sent { op, at_ms, server, tool, definition, args_hash, again: other, .. } = sent;
+                again.extend(other);
+                open.insert(op, calls.len());
+                let origin = RunOp { run: run.to_string(), op };
+                calls.push(((server, tool, args_hash), Call { origin, at_ms, definition, ended: Ended::Unknown }));
+            }
+            Line::Answered(Answered { op, now_ms, ask, answer, left_out, from: None, .. }) => {
+                match (open.remove(&op).and_then(|position| calls.get_mut(position)), ask) {
+                    (Some((_, call)), _) => call.ended = ended(now_ms, answer, left_out),
+                    (None, Some(ask)) => times.entry(ask.get().to_owned()).or_default().push_back(now_ms),
+                    (None, None) => {}
+                }
+            }
+            Line::Begun(_) | Line::Sent(_) | Line::Answered(_) | Line::Ended(_) => {}
+        }
+    }
+    Ok(Run { calls, times, again })
+}
+
+fn ended(now_ms: u64, answer: Option<Outcome>, left_out: Option<usize>) -> Ended {
+    match answer {
+        // Content behind handles is not in the journal.
+        Some(Outcome::Ok(value)) if value.get().contains(r#""handle":"blob:"#) => Ended::Done(now_ms, None),
+        Some(Outcome::Ok(value)) => Ended::Done(now_ms, Some(value)),
+        Some(Outcome::Err(error)) if settles(error.code) => Ended::Refused,
+        None if left_out.is_some() => Ended::Done(now_ms, None),
+        Some(Outcome::Err(_)) | None => Ended::Unknown,
+    }
+}
+
+/// True if an error with this code tells how a call that was sent has ended: refused on the way, or by the server.
+fn settles(code: ErrorCode) -> bool {
+    matches!(
+        code,
+        ErrorCode::ToolError
+            | ErrorCode::UpstreamError
+            | ErrorCode::InvalidArgs
+            | ErrorCode::ToolNotFound
+            | ErrorCode::ToolChanged
+            | ErrorCode::ToolDenied
+            | ErrorCode::RateLimit
+            | ErrorCode::CircuitOpen
+            | ErrorCode::AuthRequired
+    )
+}

@@ -1,0 +1,291 @@
+//! Journals of runs: one append-only private file each, locked by its writer. Who continues a run is a file beside it,
+//! which only one can create.
+
+use std::fmt::Debug;
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::io::{self, BufRead as _, BufReader, ErrorKind, Read as _, Write as _};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use parking_lot::Mutex;
+
+use super::day::identity;
+use crate::error::{Error, ErrorCode, Result};
+use crate::{files, task};
+
+/// Extension of a journal.
+const JOURNAL: &str = "jsonl";
+/// Extension of the file that names the run which continues it.
+const NEXT: &str = "next";
+/// Most bytes of a first line: it has the script.
+const FIRST: u64 = 8 << 20;
+/// Digits of an id.
+const ID: usize = 12;
+
+/// A journal that is being written.
+pub trait Journal: Debug + Send + Sync {
+    /// Appends whole lines: when it returns, they survive the end of this process. What was appended before is there
+    /// before it.
+    ///
+    /// # Errors
+    /// When they cannot be written; then none of them is there.
+    fn append(&self, lines: &[u8]) -> io::Result<()>;
+}
+
+/// Beginning of a journal.
+#[derive(Debug)]
+pub struct BeginJournal {
+    /// Folder of the configuration's journals.
+    pub folder: PathBuf,
+    /// Id of the run.
+    pub id: String,
+    /// First line, without its end.
+    pub first: String,
+    /// Runs that it continues, each the continuation of the one before.
+    pub after: Vec<String>,
+    /// True if each line is on disk before [`Journal::append`] returns.
+    pub fsync: bool,
+}
+
+/// A journal at rest, or being written.
+#[derive(Debug, Clone)]
+pub struct JournalFile {
+    /// Id of the run.
+    pub id: String,
+    /// First line.
+    pub first: String,
+    /// Size in bytes.
+    pub bytes: u64,
+    /// Time of its last line.
+    pub changed: SystemTime,
+    /// True while a process writes it.
+    pub is_running: bool,
+    /// Run that continues it.
+    pub next: Option<String>,
+}
+
+/// Folder of the journals of one configuration file, below the state folder.
+pub(crate) fn journal_folder(state: &Path, config: &Path) -> PathBuf {
+    state.join(format!("journals-{}", stubgen::short_digest(&identity(config))))
+}
+
+#[derive(Debug)]
+struct JournalWriter {
+    open: Mutex<Open>,
+    fsync: bool,
+}
+
+#[derive(Debug)]
+struct Open {
+    file: File,
+    bytes: u64,
+    /// True if half a line may be at the end, which nothing may follow.
+    is_torn: bool,
+}
+
+impl Journal for JournalWriter {
+    fn append(&self, lines: &[u8]) -> io::Result<()> {
+        let work = || {
+            let mut open = self.open.lock();
+            if open.is_torn {
+                return Err(io::Error::other("an earlier line is torn"));
+            }
+            let written = open.file.write_all(lines).and_then(|()| match self.fsync {
+                true => open.file.sync_data(),
+                false => Ok(()),
+            });
+            match written {
+                Ok(()) => open.bytes += lines.len() as u64,
+                Err(_) => open.is_torn = open.file.set_len(open.bytes).is_err(),
+            }
+            written
+        };
+        task::work_on(if self.fsync { usize::MAX } else { lines.len() }, work)
+    }
+}
+
+/// Begins a journal, see [`super::State::begin_journal`].
+pub(super) fn begin(begin: &BeginJournal) -> Result<Arc<dyn Journal>> {
+    let path = begin.folder.join(&begin.id).with_extension(JOURNAL);
+    let failed = |error: io::Error| internal(&path, "cannot be begun", &error);
+    files::make_own_folder(&begin.folder).map_err(failed)?;
+    let mut file =
+        files::open_private(&path, files::private().create_new(true).append(true).read(true)).map_err(failed)?;
+    file.lock().map_err(failed)?;
+    let line = format!("{}\n", begin.first);
+    let written = file.write_all(line.as_bytes());
+    let written = written.and_then(|()| if begin.fsync { file.sync_data() } else { Ok(()) }).map_err(failed);
+    let marked = written.and_then(|()| begin.after.last().map_or(Ok(()), |after| mark(begin, after)));
+    if let Err(error) = marked {
+        let _ = fs::remove_file(&path);
+        return Err(error);
+    }
+    let open = Open { file, bytes: line.len() as u64, is_torn: false };
+    Ok(Arc::new(JournalWriter { open: Mutex::new(open), fsync: begin.fsync }))
+}
+
+/// Marks `after` as continued by this run, unless another one continues it.
+fn mark(begin: &BeginJournal, after: &str) -> Result<()> {
+    let path = journal_path(&begin.folder, after)?;
+    let failed = |error: io::Error| internal(&path, "cannot be continued", &error);
+    if is_running(&path).map_err(failed)? {
+        return Err(running(after));
+    }
+    let mut file = tempfile::Builder::new().prefix(".new-").tempfile_in(&begin.folder).map_err(failed)?;
+    file.write_all(begin.id.as_bytes()).map_err(failed)?;
+    if begin.fsync {
+        file.as_file().sync_all().map_err(failed)?;
+    }
+    match file.persist_noclobber(path.with_extension(NEXT)) {
+        Ok(_) => {
+            // All of a chain is as old as its last run: a later one needs all of it.
+            for id in &begin.after {
+                let path = journal_path(&begin.folder, id)?;
+                let touched = files::open_private(&path, OpenOptions::new().append(true))
+                    .and_then(|file| file.set_modified(SystemTime::now()));
+                touched
+                    .unwrap_or_else(|error| tracing::warn!(%error, path = %path.display(), "a journal keeps its age"));
+            }
+            Ok(())
+        }
+        Err(error) if error.error.kind() == ErrorKind::AlreadyExists => {
+            let what = format!("run {after} is being resumed by another request");
+            Err(Error::new(ErrorCode::Busy, what).hint("resume it again when that one has ended"))
+        }
+        Err(error) => Err(failed(error.error)),
+    }
+}
+
+/// Journals in a folder, oldest first.
+pub(super) fn list(folder: &Path) -> Result<Vec<JournalFile>> {
+    let failed = |error: io::Error| internal(folder, "cannot be read", &error);
+    let entries = match fs::read_dir(folder) {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
+        entries => entries.map_err(failed)?,
+    };
+    let mut found = Vec::new();
+    for entry in entries {
+        let path = entry.map_err(failed)?.path();
+        if path.extension().is_some_and(|extension| extension == JOURNAL)
+            && let Some(id) = path.file_stem().and_then(|stem| stem.to_str()).filter(|id| is_id(id))
+        {
+            // One that was removed meanwhile is no error.
+            found.extend(look(folder, id).unwrap_or_else(|error| {
+                tracing::warn!(%error, path = %path.display(), "a journal is left out");
+                None
+            }));
+        }
+    }
+    found.sort_by(|a, b| (a.changed, &a.id).cmp(&(b.changed, &b.id)));
+    Ok(found)
+}
+
+/// One journal.
+pub(super) fn find(folder: &Path, id: &str) -> Result<Option<JournalFile>> {
+    if !is_id(id) {
+        return Ok(None);
+    }
+    look(folder, id).map_err(|error| internal(&folder.join(id), "cannot be read", &error))
+}
+
+fn look(folder: &Path, id: &str) -> io::Result<Option<JournalFile>> {
+    let path = folder.join(id).with_extension(JOURNAL);
+    let file = match files::open_private(&path, OpenOptions::new().read(true)) {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+        file => file?,
+    };
+    let metadata = file.metadata()?;
+    let is_running = is_locked(&file)?;
+    let mut first = String::new();
+    BufReader::new(file.take(FIRST)).read_line(&mut first)?;
+    let next = match files::read_private(&path.with_extension(NEXT), ID as u64) {
+        Err(error) if error.kind() == ErrorKind::NotFound => None,
+        next => Some(String::from_utf8_lossy(&next?).into_owned()).filter(|id| is_id(id)),
+    };
+    let changed = metadata.modified()?;
+    Ok(Some(JournalFile { id: id.to_owned(), first, bytes: metadata.len(), changed, is_running, next }))
+}
+
+/// Lines of a journal, without half a line at its end.
+pub(super) fn lines(folder: &Path, id: &str, max: usize) -> Result<Vec<u8>> {
+    let path = journal_path(folder, id)?;
+    let read = || {
+        let file = files::open_private(&path, OpenOptions::new().read(true))?;
+        let mut bytes = Vec::new();
+        file.take(max as u64 + 1).read_to_end(&mut bytes)?;
+        Ok(bytes)
+    };
+    let mut bytes = read().map_err(|error| internal(&path, "cannot be read", &error))?;
+    if bytes.len() > max {
+        let what = format!("the journal of run {id} has over {} MiB, too many to be read at once", max >> 20);
+        return Err(Error::new(ErrorCode::BudgetExceeded, what).hint("run the script anew"));
+    }
+    let whole = bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
+    bytes.truncate(whole);
+    Ok(bytes)
+}
+
+/// Removes a journal.
+pub(super) fn remove(folder: &Path, id: &str) -> Result<bool> {
+    let path = journal_path(folder, id)?;
+    let failed = |error: io::Error| internal(&path, "cannot be removed", &error);
+    match is_running(&path) {
+        Ok(true) => return Err(running(id)),
+        Ok(false) => {}
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(false),
+        Err(error) => return Err(failed(error)),
+    }
+    fs::remove_file(&path).map_err(failed)?;
+    match fs::remove_file(path.with_extension(NEXT)) {
+        Err(error) if error.kind() != ErrorKind::NotFound => Err(failed(error)),
+        _ => Ok(true),
+    }
+}
+
+/// Removes old journals, see [`super::State::prune_journals`].
+pub(super) fn prune(folder: &Path, keep: Duration, max_bytes: u64) -> Result<()> {
+    let journals = list(folder)?;
+    let mut all: u64 = journals.iter().map(|journal| journal.bytes).sum();
+    for journal in journals {
+        let is_old = journal.changed.elapsed().is_ok_and(|age| age > keep);
+        if !journal.is_running && (is_old || all > max_bytes) && remove(folder, &journal.id)? {
+            all -= journal.bytes;
+        }
+    }
+    Ok(())
+}
+
+fn journal_path(folder: &Path, id: &str) -> Result<PathBuf> {
+    match is_id(id) {
+        true => Ok(folder.join(id).with_extension(JOURNAL)),
+        false => Err(Error::new(ErrorCode::InvalidArgs, "that is not the id of a run")
+            .hint("an id has twelve digits; `forgefs runs list` lists them")),
+    }
+}
+
+fn is_running(path: &Path) -> io::Result<bool> {
+    is_locked(&files::open_private(path, OpenOptions::new().read(true))?)
+}
+
+/// True if another handle holds the lock of a journal's writer.
+fn is_locked(file: &File) -> io::Result<bool> {
+    match file.try_lock_shared() {
+        Ok(()) => file.unlock().map(|()| false),
+        Err(TryLockError::WouldBlock) => Ok(true),
+        Err(TryLockError::Error(error)) => Err(error),
+    }
+}
+
+fn is_id(id: &str) -> bool {
+    id.len() == ID && id.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
+}
+
+fn running(id: &str) -> Error {
+    Error::new(ErrorCode::Busy, format!("run {id} is still running")).hint("wait for its end, or cancel it first")
+}
+
+fn internal(path: &Path, what: &str, error: &io::Error) -> Error {
+    Error::new(ErrorCode::Internal, format!("the journal {} {what}: {error}", path.display()))
+        .hint("see to the disk; `on = false` in [journal] runs scripts without one")
+}
