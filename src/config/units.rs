@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-const DURATIONS: &[(&str, u64)] = &[("ms", 1), ("s", 1_000), ("m", 60_000), ("h", 3_600_000)];
+const DURATIONS: &[(&str, u64)] = &[("ms", 1), ("s", 1_000), ("m", 60_000), ("h", 3_600_000), ("d", 86_400_000)];
 
 const SIZES: &[(&str, u64)] = &[
     ("B", 1),
@@ -28,7 +28,7 @@ pub(super) fn size_units() -> Vec<&'static str> {
 }
 
 /// Form of a duration, for errors.
-pub(super) const DURATION_FORM: &str = "write a number and ms, s, m or h, such as \"30s\", \"500ms\" or \"1m30s\"";
+pub(super) const DURATION_FORM: &str = "write a number and ms, s, m, h or d, such as \"30s\", \"500ms\" or \"1m30s\"";
 
 /// Form of a size, for errors.
 pub(super) const SIZE_FORM: &str = "write a whole number and a unit, such as \"64MiB\" or \"256KiB\"";

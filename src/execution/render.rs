@@ -62,7 +62,8 @@ impl Execution {
         }
         parts.extend(self.notes.iter().map(|note| Part::Text(format!("\nnote: {note}"))));
         parts.extend(self.resume.as_ref().map(|run| {
-            Part::Text(format!("\nresume: execute(resume=\"{run}\", code=…) repeats no call that was made"))
+            let line = format!("\nresume: execute(resume=\"{run}\", code=…) repeats no call that was made");
+            Part::Text(line + "; fresh=[\"server.tool\"] names tools to call again")
         }));
         if self.dry_run {
             parts.push(Part::Text("\n".to_owned()));

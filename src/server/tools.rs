@@ -65,9 +65,7 @@ struct ExecuteArgs {
     code: Option<String>,
     timeout_secs: Option<f64>,
     dry_run: Option<bool>,
-    /// Failed run
     resume: Option<String>,
-    /// Tools to call again
     fresh: Option<Vec<String>>,
 }
 

@@ -37,6 +37,7 @@ mod hostile_servers;
 mod http;
 mod identity;
 mod import;
+mod journal;
 mod json_shapes;
 mod kept;
 mod lifecycle;

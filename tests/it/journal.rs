@@ -1,0 +1,239 @@
+//! Journals of runs: what is written, and runs that are resumed from it.
+
+mod crashes;
+mod damaged;
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::Command;
+
+use serde_json::{Value, json};
+
+use super::client::{Fence, Output};
+use super::faulty::has_python;
+
+/// A ledger's server, called `bank`, in a fence.
+pub(super) struct Bank {
+    pub(super) fence: Fence,
+    ledger: PathBuf,
+}
+
+impl Bank {
+    /// With more of a configuration; `None`, visibly, without Python.
+    pub(super) fn new(more: &str) -> Option<Self> {
+        let fence = has_python("tests/servers/ledger.py")?;
+        let ledger = fence.work().join("ledger");
+        let bank = Self { fence, ledger };
+        bank.configure(more);
+        Some(bank)
+    }
+
+    /// Writes its configuration, with more of it.
+    pub(super) fn configure(&self, more: &str) {
+        let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/servers/ledger.py");
+        let server = |name: &str, file: &str| {
+            let ledger = self.ledger.with_file_name(file);
+            format!("[servers.{name}]\ncommand = \"python3\"\nargs = [{script:?}, {ledger:?}]\n")
+        };
+        self.fence.write("forge.toml", &format!("{}{}{more}", server("post", "post"), server("bank", "ledger")));
+    }
+
+    /// Numbers paid, in order.
+    pub(super) fn paid(&self) -> Vec<u64> {
+        let text = fs::read_to_string(&self.ledger).unwrap_or_default();
+        text.lines().map(|line| line.parse().expect("a number")).collect()
+    }
+
+    /// Writes what its server reads beside the ledger.
+    pub(super) fn tell(&self, extension: &str, text: &str) {
+        fs::write(self.ledger.with_extension(extension), text).expect("the file can be written");
+    }
+
+    /// `forgefs run` of this script.
+    pub(super) fn command(&self, args: &[&str], language: &str, code: &str) -> Command {
+        let file = self.fence.write(if language == "starlark" { "script.star" } else { "script.js" }, code);
+        let mut command = self.fence.forgefs(["run"]);
+        command.args(args).arg(file);
+        command
+    }
+
+    /// Runs a JavaScript to its end.
+    pub(super) fn run(&self, args: &[&str], code: &str) -> Output {
+        super::client::finish(&mut self.command(args, "javascript", code), "")
+    }
+
+    /// Runs a JavaScript, and parses the object that `--json` prints.
+    pub(super) fn json(&self, args: &[&str], code: &str) -> Value {
+        let args: Vec<&str> = ["--json"].into_iter().chain(args.iter().copied()).collect();
+        let output = self.run(&args, code);
+        serde_json::from_str(&output.stdout).unwrap_or_else(|_| panic!("no JSON: {output:?}"))
+    }
+
+    /// Folder of the journals.
+    pub(super) fn journals(&self) -> PathBuf {
+        let state = self.fence.audit().with_file_name("");
+        let mut folders = fs::read_dir(state).expect("a state folder").flatten().map(|entry| entry.path());
+        folders.find(|path| path.to_string_lossy().contains("journals-")).expect("a folder of journals")
+    }
+
+    /// Path of a run's journal.
+    pub(super) fn journal(&self, run: &str) -> PathBuf {
+        self.journals().join(run).with_extension("jsonl")
+    }
+}
+
+/// Id for resuming, and the error's code and message.
+fn failure(answer: &Value) -> (String, String, String) {
+    let text = |pointer: &str| answer.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned();
+    assert_eq!(answer["ok"], json!(false), "{answer}");
+    (text("/resume"), text("/error/code"), text("/error/message"))
+}
+
+fn verdicts(answer: &Value) -> Vec<String> {
+    let calls = answer["calls"].as_array().expect("calls");
+    calls.iter().map(|call| call["verdict"].as_str().unwrap_or_default().to_owned()).collect()
+}
+
+#[test]
+fn a_failed_run_is_resumed_after_an_edit_and_repeats_no_call() {
+    let Some(bank) = Bank::new("") else { return };
+    let broken = "for (const n of [1, 2, 3]) await bank.pay({n});\nthrow new Error('typo');";
+    let (run, code, _) = failure(&bank.json(&[], broken));
+    assert_eq!(code, "SCRIPT_ERROR");
+    let edited = "const all = await Promise.all([1, 2, 3, 4].map(n => bank.pay({n})));\nreturn all.map(x => x.paid);";
+    let answer = bank.json(&["--resume", &run], edited);
+    assert_eq!(answer["value"], json!([1, 2, 3, 4]), "{answer}");
+    assert_eq!(verdicts(&answer)[..3], vec![format!("answered by run {run}"); 3][..]);
+    assert_eq!(bank.paid(), [1, 2, 3, 4]);
+    // The chain goes on from its end, and has all of its calls; the n-th of a kind is the n-th of its kind.
+    let again = bank.json(&["--resume", &run], "for (const n of [4, 3, 2, 1, 1]) await bank.pay({n}); return 'all'");
+    assert_eq!((&again["value"], again.get("resume")), (&json!("all"), None), "{again}");
+    assert_eq!(bank.paid(), [1, 2, 3, 4, 1]);
+}
+
+#[test]
+fn a_resumed_run_has_the_script_of_its_run() {
+    let Some(bank) = Bank::new("") else { return };
+    let code =
+        "await bank.pay({n: 1});\nif (!(await bank.list()).includes(7)) throw new Error('not yet');\nreturn 'ok'";
+    let (run, ..) = failure(&bank.json(&[], code));
+    // What was read is known too, until it is read again.
+    let resume = |fresh: &[&str]| {
+        let output = bank.fence.run([&["run", "--json", "--resume", "last"], fresh].concat());
+        serde_json::from_str::<Value>(&output.stdout).unwrap_or_else(|_| panic!("{output:?}"))
+    };
+    bank.json(&[], "await bank.pay({n: 7}); return 0");
+    let (_, code, message) = failure(&bank.json(&["--resume", &run], code));
+    assert_eq!((&*code, &*message), ("SCRIPT_ERROR", "the script stopped itself: not yet"));
+    let answer = resume(&["--fresh", "bank.list"]);
+    assert_eq!(answer["value"], json!("ok"), "{answer}");
+    assert_eq!(bank.paid(), [1, 7]);
+}
+
+#[test]
+fn the_rules_of_now_decide_about_answers_of_then() {
+    let Some(bank) = Bank::new("") else { return };
+    let code = "await bank.pay({n: 1});\nawait post.note({text: 'x'});\nthrow new Error('end')";
+    for (rules, expected) in [
+        ("deny = [\"pay\"]\n", "TOOL_NOT_FOUND"),
+        ("[[flows]]\nfrom = \"bank\"\nto = \"post\"\naction = \"deny\"\n", "GROUP_POLICY_DENIED"),
+        (
+            "[groups.a]\nservers = [\"bank\"]\nisolation = \"strict\"\n[groups.b]\nservers = [\"post\"]\nisolation = \"strict\"\n",
+            "GROUP_POLICY_DENIED",
+        ),
+    ] {
+        bank.configure("");
+        let (run, first, _) = failure(&bank.json(&[], code));
+        assert_eq!(first, "SCRIPT_ERROR");
+        let paid = bank.paid().len();
+        bank.configure(rules);
+        let (_, code, message) = failure(&bank.json(&["--resume", &run], code));
+        assert_eq!((&*code, bank.paid().len()), (expected, paid), "{rules}: {message}");
+    }
+}
+
+#[test]
+fn answers_of_then_cost_nothing() {
+    let budgets = "cost = 1\n[budgets]\nrun = 2\n[sandbox.limits]\ncalls = 3\n";
+    let Some(bank) = Bank::new(budgets) else { return };
+    let code = "for (const n of [1, 2, 3, 4, 5]) await bank.pay({n}); return 'ok'";
+    let (run, first, _) = failure(&bank.json(&[], code));
+    assert_eq!((&*first, bank.paid().len()), ("BUDGET_EXCEEDED", 2));
+    let (_, second, _) = failure(&bank.json(&["--resume", &run], code));
+    assert_eq!((&*second, bank.paid().len()), ("BUDGET_EXCEEDED", 4));
+    assert_eq!(bank.json(&["--resume", &run], code)["value"], json!("ok"));
+    assert_eq!(bank.paid(), [1, 2, 3, 4, 5]);
+}
+
+#[test]
+fn a_call_that_may_be_done_is_told_and_left_to_the_script() {
+    let Some(bank) = Bank::new("") else { return };
+    bank.tell("kill", "server-done 1");
+    let code = "await bank.pay({n: 1}); await bank.pay({n: 2}); return 'ok'";
+    let (run, first, _) = failure(&bank.json(&[], code));
+    assert_eq!((&*first, bank.paid()), ("TRANSPORT_DEAD", vec![1, 2]));
+    let (_, second, message) = failure(&bank.json(&["--resume", &run], code));
+    assert_eq!(second, "MAYBE_DONE", "{message}");
+    assert!(message.contains(&format!("was sent with these arguments by run {run} at 2")), "{message}");
+    let decide = "await bank.pay({n: 1});\ntry { await bank.pay({n: 2}) } catch (e) { if (e.code !== 'MAYBE_DONE') throw e }\nawait bank.pay({n: 2});\nreturn 'twice'";
+    assert_eq!(bank.json(&["--resume", &run], decide)["value"], json!("twice"));
+    assert_eq!(bank.paid(), [1, 2, 2]);
+}
+
+#[test]
+fn an_answer_under_another_definition_is_none() {
+    let Some(bank) = Bank::new("") else { return };
+    let code = "const a = await bank.pay({n: 1}); throw new Error('end')";
+    let (run, ..) = failure(&bank.json(&[], code));
+    bank.tell("about", " And now something else.");
+    let (_, code, message) = failure(&bank.json(&["--resume", &run], code));
+    assert_eq!((&*code, bank.paid()), ("MAYBE_DONE", vec![1]), "{message}");
+    assert!(message.contains("its definition has changed since"), "{message}");
+}
+
+#[test]
+fn a_run_is_continued_once() {
+    let Some(bank) = Bank::new("") else { return };
+    let code = "await bank.pay({n: 1}); await bank.pay({n: 2}); throw new Error('end')";
+    let (run, ..) = failure(&bank.json(&[], code));
+    bank.tell("slow", "0.7");
+    let more = "await bank.pay({n: 1}); await bank.pay({n: 3}); return 'ok'";
+    let spawn = || {
+        let mut command = bank.command(&["--json", "--resume", &run], "javascript", more);
+        std::thread::spawn(move || super::client::finish(&mut command, ""))
+    };
+    let outputs: Vec<Output> = [spawn(), spawn(), spawn()].map(|run| run.join().expect("no panic")).into();
+    let done = outputs.iter().filter(|output| output.code == Some(0)).count();
+    let busy = outputs
+        .iter()
+        .filter(|output| {
+            format!("{output:?}").contains("still running") || format!("{output:?}").contains("is being resumed")
+        })
+        .count();
+    // One that came after the end of the first continues it, and finds everything done.
+    assert!(done >= 1 && done + busy == 3, "{outputs:?}");
+    assert_eq!(bank.paid(), [1, 2, 3], "{outputs:?}");
+}
+
+#[test]
+fn without_journals_nothing_is_resumed_or_kept() {
+    let Some(bank) = Bank::new("[journal]\non = false\n") else { return };
+    let answer = bank.json(&[], "await bank.pay({n: 1}); throw new Error('end')");
+    assert_eq!(failure(&answer).0, "", "{answer}");
+    let output = bank.run(&["--resume", "last"], "return 1");
+    assert_eq!(output.code, Some(1));
+    assert!(output.stderr.contains("journals are off"), "{}", output.stderr);
+}
+
+#[test]
+fn a_dry_run_continues_nothing_and_shows_what_is_left() {
+    let Some(bank) = Bank::new("") else { return };
+    let (run, ..) = failure(&bank.json(&[], "await bank.pay({n: 1}); throw new Error('end')"));
+    let rest = "await bank.pay({n: 1}); await bank.pay({n: 2}); return 'ok'";
+    let answer = bank.json(&["--resume", &run, "--dry-run"], rest);
+    assert_eq!(answer["value"], json!("ok"));
+    assert_eq!(verdicts(&answer), [format!("answered by run {run}"), "allowed".to_owned()]);
+    assert_eq!(answer.pointer("/calls/1/outcome"), Some(&json!("planned")), "{answer}");
+    assert_eq!(bank.json(&["--resume", &run], rest)["value"], json!("ok"));
+    assert_eq!(bank.paid(), [1, 2]);
+}

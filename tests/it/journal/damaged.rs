@@ -1,0 +1,112 @@
+//! Full disks; torn, foreign, older and huge journals.
+
+use std::fmt::Write as _;
+use std::fs;
+
+use serde_json::{Value, json};
+
+use super::{Bank, failure};
+use crate::client::finish;
+
+const CODE: &str = "for (const n of [1, 2, 3, 4, 5, 6, 7, 8]) await bank.pay({n}); return 'ok'";
+
+#[test]
+fn a_full_disk_stops_the_next_call_and_loses_none() {
+    let Some(bank) = Bank::new("[audit]\nto = \"off\"\n") else { return };
+    // Blocks of 512 bytes that a file may have: less than the journal needs, each time a little more of it.
+    let mut refused = 0;
+    for blocks in 2..=8 {
+        let args = if refused == 0 { vec![] } else { vec!["--resume", "last"] };
+        let command = bank.command(&args, "javascript", CODE);
+        let mut limited = std::process::Command::new("sh");
+        bank.fence.enclose(&mut limited);
+        let script = format!("ulimit -f {blocks}; exec \"$@\"");
+        limited.arg("-c").arg(script).arg("sh").arg(command.get_program()).args(command.get_args());
+        let output = finish(limited.current_dir(bank.fence.work()), "");
+        if output.code != Some(0) && output.stderr.contains("cannot be put into the journal") {
+            refused += 1;
+        }
+    }
+    assert!(refused >= 2, "{refused}");
+    let output = finish(&mut bank.command(&["--resume", "last"], "javascript", CODE), "").success();
+    assert_eq!(output.stdout.trim(), "\"ok\"");
+    assert_eq!(bank.paid(), [1, 2, 3, 4, 5, 6, 7, 8]);
+}
+
+#[test]
+fn what_is_not_the_journal_of_a_run_is_told_and_touched_no_further() {
+    let Some(bank) = Bank::new("") else { return };
+    let (run, ..) = failure(&bank.json(&[], "await bank.pay({n: 1}); throw new Error('end')"));
+    let path = bank.journal(&run);
+    let whole = fs::read_to_string(&path).expect("a journal");
+    let lines: Vec<&str> = whole.lines().collect();
+    let other = whole.replacen("\"version\":1", "\"version\":0", 1);
+    let swapped = format!("{}\n{}\n{}\n", lines[0], "{\"sent\":{}}", lines[2]);
+    for (what, text, expected) in [
+        ("older", other.as_str(), "has no first line of this version"),
+        ("foreign", "not a journal\n", "has no first line of this version"),
+        ("empty", "", "has no first line of this version"),
+        ("damaged", &swapped, "is damaged in line 2"),
+    ] {
+        fs::write(&path, text).expect("writable");
+        let output = bank.run(&["--resume", &run], "return await bank.pay({n: 1})");
+        assert!(output.code != Some(0) && output.stderr.contains(expected), "{what}: {output:?}");
+        assert_eq!((fs::read_to_string(&path).expect("a journal"), bank.paid()), (text.to_owned(), vec![1]), "{what}");
+    }
+    for id in ["000000000000", "../../etc/passwd", "", "a", "LAST"] {
+        let output = bank.run(&["--resume", id], "return 1");
+        assert!(output.code == Some(1) && output.stderr.contains("there is no run"), "{id:?}: {output:?}");
+    }
+}
+
+#[test]
+fn a_journal_that_is_torn_anywhere_makes_no_call_twice() {
+    let Some(bank) = Bank::new("") else { return };
+    let code = "await bank.pay({n: 1}); throw new Error('end')";
+    let (run, ..) = failure(&bank.json(&[], code));
+    let path = bank.journal(&run);
+    let whole = fs::read(&path).expect("a journal");
+    let ends: Vec<usize> = whole.iter().enumerate().filter(|(_, byte)| **byte == b'\n').map(|(at, _)| at + 1).collect();
+    let next = path.with_extension("next");
+    // Behind the first line, the call, the answer; within each, and at the last byte of each.
+    for (cut, expected) in [
+        (ends[0], "SCRIPT_ERROR"),
+        (ends[0] + 9, "SCRIPT_ERROR"),
+        (ends[1] - 1, "SCRIPT_ERROR"),
+        (ends[1], "MAYBE_DONE"),
+        (ends[1] + 20, "MAYBE_DONE"),
+        (ends[2] - 1, "MAYBE_DONE"),
+        (ends[2], "SCRIPT_ERROR"),
+        (ends[3] - 1, "SCRIPT_ERROR"),
+    ] {
+        let _ = fs::remove_file(&next);
+        fs::write(&path, &whole[..cut]).expect("writable");
+        let before = bank.paid().len();
+        let (_, code, message) = failure(&bank.json(&["--resume", &run], code));
+        let is_lost = cut < ends[1];
+        assert_eq!((&*code, bank.paid().len() - before), (expected, usize::from(is_lost)), "{cut}: {message}");
+    }
+}
+
+#[test]
+fn a_journal_of_a_hundred_thousand_calls_is_resumed() {
+    let Some(bank) = Bank::new("") else { return };
+    let (run, ..) = failure(&bank.json(&[], "await bank.note({text: 'x'}); throw new Error('end')"));
+    let path = bank.journal(&run);
+    let text = fs::read_to_string(&path).expect("a journal");
+    let mut lines = text.lines();
+    let mut long = format!("{}\n", lines.next().expect("a first line"));
+    let (sent, answered) = (lines.next().expect("a call"), lines.next().expect("an answer"));
+    let parse = |line: &str| serde_json::from_str::<Value>(line).expect("JSON");
+    let (mut sent, mut answered) = (parse(sent), parse(answered));
+    for op in 1..=100_000 {
+        sent["sent"]["op"] = json!(op);
+        answered["answered"]["op"] = json!(op);
+        let _ = writeln!(long, "{sent}\n{answered}");
+    }
+    fs::write(&path, long).expect("writable");
+    let code =
+        "const all = []; for (let i = 0; i < 300; i++) all.push(await bank.note({text: 'x'})); return all.length";
+    assert_eq!(bank.json(&["--resume", &run], code)["value"], json!(300));
+    assert!(bank.paid().is_empty());
+}
