@@ -157,7 +157,7 @@ impl Broker {
         };
         let Operation::Tool { name, .. } = asked.operation else { return Ok(Inherited::Nothing(None)) };
         let (op, args_hash) = call.key();
-        match past.take(&asked.entry.name, name, &asked.label(), &args_hash, definition(asked)) {
+        match past.take(&asked.entry.name, name, &args_hash, definition(asked)) {
             Found::Nothing => Ok(Inherited::Nothing(None)),
             Found::Doubtful { origin, doubt, .. } if doubt == Doubt::Fresh || asked.stub.is_some_and(is_repeatable) => {
                 Ok(Inherited::Nothing(Some(origin)))

@@ -15,7 +15,7 @@ pub struct Journal {
     pub folder: Option<PathBuf>,
     /// Age at which a journal is removed, counted from its last change.
     pub keep: Duration,
-    /// Bytes of all journals of a configuration; over it the oldest are removed.
+    /// Bytes of all journals of a client; over it the oldest are removed.
     pub max_bytes: usize,
     /// True if each line is on disk before the run continues.
     pub fsync: bool,

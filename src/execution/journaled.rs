@@ -43,7 +43,8 @@ impl ExecutionContext {
     /// The script to run for a client, with the past of the run that it resumes.
     ///
     /// # Errors
-    /// `INVALID_ARGS` when a part is missing, or the client has no such run; `BUSY` while that run is running.
+    /// `INVALID_ARGS` when a part is missing, or the client has no such run; `TOOL_NOT_FOUND` for an unknown tool in
+    /// `fresh`; `BUSY` while that run is running.
     pub async fn script(&self, wanted: Wanted) -> Result<Request> {
         let Wanted { language, code, timeout, dry_run, resume, fresh } = wanted;
         let past = match &resume {
@@ -68,6 +69,12 @@ impl ExecutionContext {
             return Err(Error::new(ErrorCode::InvalidArgs, "no run can be resumed: journals are off")
                 .hint("`on = true` in [journal] of the configuration"));
         };
+        let tools = fresh.iter().map(|tool| {
+            let (server, tool) = tool.split_once('.').unwrap_or((tool, ""));
+            let (server, tool) = self.catalog.tool(server, tool)?;
+            Ok((server.name.clone(), tool.name.clone()))
+        });
+        let fresh = tools.collect::<Result<_>>()?;
         let principal = self.session.principal();
         let past = journals.past(&principal.client, run, fresh).await?;
         let is_strange = past.head.session != *principal.session;

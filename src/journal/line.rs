@@ -82,7 +82,7 @@ pub struct Sent {
     /// The call of an earlier run in whose place it is made.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub again: Option<RunOp>,
-    /// The request as the script wrote it, if no earlier line has it.
+    /// The request as the script wrote it, unless an earlier line has it or it was too large to keep.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ask: Option<Json>,
 }
@@ -95,7 +95,7 @@ pub struct Answered<A = wire::Outcome> {
     pub op: u64,
     /// The script's clock from here on, in Unix milliseconds.
     pub now_ms: u64,
-    /// The request as the script wrote it, if no earlier line has it.
+    /// The request as the script wrote it, unless an earlier line has it or it was too large to keep.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ask: Option<Json>,
     /// What the script got; `None` where it was too large to keep.

@@ -6,8 +6,9 @@
 mod line;
 mod past;
 
+use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use parking_lot::Mutex;
@@ -23,16 +24,21 @@ pub use past::{Doubt, Found, Past};
 
 /// Interval at which old journals are removed.
 const PRUNING: Duration = Duration::from_secs(600);
+/// Part of the size of all journals after which old ones are removed before.
+const PART: u64 = 8;
 
 /// The journals of a configuration.
 #[derive(Debug)]
 pub struct Journals {
     state: Arc<dyn State>,
-    folder: std::path::PathBuf,
+    /// Has a folder for each client.
+    folder: PathBuf,
     keep: Duration,
     max_bytes: u64,
     fsync: bool,
     pruned: Mutex<Option<Instant>>,
+    /// Bytes written since then.
+    written: Arc<AtomicU64>,
 }
 
 /// A run in its journal.
@@ -57,6 +63,7 @@ impl Journals {
             max_bytes: config.journal.max_bytes as u64,
             fsync: config.journal.fsync,
             pruned: Mutex::default(),
+            written: Arc::default(),
         }))
     }
 
@@ -70,7 +77,7 @@ impl Journals {
         let begin =
             BeginJournal { folder: self.folder.clone(), id: head.run, first, after: head.after, fsync: self.fsync };
         let journal = self.state.begin_journal(begin).await?;
-        Ok(Writer { journal, kept: AtomicUsize::new(0) })
+        Ok(Writer { journal, kept: AtomicUsize::new(0), written: Arc::clone(&self.written) })
     }
 
     /// The end of the chain that a run of `client` is in, to be continued. `run` is an id, or `last` for the client's
@@ -79,7 +86,8 @@ impl Journals {
     /// # Errors
     /// `INVALID_ARGS` when the client has no such run, `BUSY` while the chain's last run is running, `INTERNAL` when a
     /// journal is damaged.
-    pub async fn past(&self, client: &str, run: &str, fresh: Vec<String>) -> Result<Past> {
+    pub async fn past(&self, client: &str, run: &str, fresh: Vec<(String, String)>) -> Result<Past> {
+        let folder = self.of(client);
         let mut last = match run {
             "last" => self.newest(client).await?,
             id => self.find(Some(client), id).await?,
@@ -87,8 +95,8 @@ impl Journals {
         for _ in 0..limits::JOURNAL_CHAIN.max {
             let Some(next) = &last.file.next else { break };
             // The run that continues it may have been removed.
-            match self.state.journal(&self.folder, next).await? {
-                Some(file) => last = Run { head: head(&file)?, file },
+            match self.state.journal(&folder, next).await? {
+                Some(file) => last = Run { head: head(&file, client)?, file },
                 None => return Err(gone(next)),
             }
         }
@@ -100,8 +108,8 @@ impl Journals {
         let (mut readers, mut left) = (Vec::new(), limits::JOURNAL_READ.max);
         let chain = last.head.after.iter().chain([&last.head.run]);
         for id in chain {
-            let Some(_) = self.state.journal(&self.folder, id).await? else { return Err(gone(id)) };
-            let lines = self.state.journal_lines(&self.folder, id, left).await?;
+            let Some(_) = self.state.journal(&folder, id).await? else { return Err(gone(id)) };
+            let lines = self.state.journal_lines(&folder, id, left).await?;
             left -= lines.len();
             readers.push(Reader::new(id, lines));
         }
@@ -114,15 +122,16 @@ impl Journals {
     /// # Errors
     /// `INTERNAL` when the folder cannot be read.
     pub async fn list(&self, client: Option<&str>) -> Result<Vec<Run>> {
-        let files = self.state.journals(&self.folder).await?;
-        let mut runs = Vec::with_capacity(files.len());
-        for file in files {
-            match head(&file) {
-                Ok(head) if client.is_none_or(|client| client == head.client) => runs.push(Run { head, file }),
-                Ok(_) => {}
-                Err(error) => tracing::warn!(%error, run = file.id, "a journal is left out"),
+        let mut runs = Vec::new();
+        for owner in self.owners(client).await? {
+            for file in self.state.journals(&self.of(&owner)).await? {
+                match head(&file, &owner) {
+                    Ok(head) => runs.push(Run { head, file }),
+                    Err(error) => tracing::warn!(%error, run = file.id, "a journal is left out"),
+                }
             }
         }
+        runs.sort_by(|a, b| (a.file.changed, &a.file.id).cmp(&(b.file.changed, &b.file.id)));
         Ok(runs)
     }
 
@@ -131,10 +140,9 @@ impl Journals {
     /// # Errors
     /// `INVALID_ARGS` when there is none: another client's run is not there.
     pub async fn find(&self, client: Option<&str>, id: &str) -> Result<Run> {
-        if let Some(file) = self.state.journal(&self.folder, id).await? {
-            let head = head(&file)?;
-            if client.is_none_or(|client| client == head.client) {
-                return Ok(Run { head, file });
+        for owner in self.owners(client).await? {
+            if let Some(file) = self.state.journal(&self.of(&owner), id).await? {
+                return Ok(Run { head: head(&file, &owner)?, file });
             }
         }
         let id = crate::text::brief(id);
@@ -147,16 +155,29 @@ impl Journals {
     /// # Errors
     /// `INTERNAL` when they cannot be read, `BUDGET_EXCEEDED` when they are too many.
     pub async fn read(&self, run: &Run) -> Result<Reader> {
-        let lines = self.state.journal_lines(&self.folder, &run.file.id, limits::JOURNAL_READ.max).await?;
+        let folder = self.of(&run.head.client);
+        let lines = self.state.journal_lines(&folder, &run.file.id, limits::JOURNAL_READ.max).await?;
         Ok(Reader::new(&run.file.id, lines))
     }
 
-    /// Removes a run's journal; false if there is none.
+    /// Removes a run's journal; false if it is gone already.
     ///
     /// # Errors
     /// `BUSY` while it is running, `INTERNAL` when it cannot be removed.
-    pub async fn remove(&self, id: &str) -> Result<bool> {
-        self.state.remove_journal(&self.folder, id).await
+    pub async fn remove(&self, run: &Run) -> Result<bool> {
+        self.state.remove_journal(&self.of(&run.head.client), &run.file.id).await
+    }
+
+    /// Folder of a client. Names of clients are names of files.
+    fn of(&self, client: &str) -> PathBuf {
+        self.folder.join(client)
+    }
+
+    async fn owners(&self, client: Option<&str>) -> Result<Vec<String>> {
+        match client {
+            Some(client) => Ok(vec![client.to_owned()]),
+            None => self.state.journal_folders(&self.folder).await,
+        }
     }
 
     async fn newest(&self, client: &str) -> Result<Run> {
@@ -170,26 +191,29 @@ impl Journals {
         let now = Instant::now();
         let is_due = {
             let mut pruned = self.pruned.lock();
-            let is_due = pruned.is_none_or(|last| now.duration_since(last) > PRUNING);
+            let is_due = pruned.is_none_or(|last| now.duration_since(last) > PRUNING)
+                || self.written.load(Ordering::Relaxed) > self.max_bytes / PART;
             if is_due {
                 *pruned = Some(now);
+                self.written.store(0, Ordering::Relaxed);
             }
             is_due
         };
-        if is_due {
-            self.state.prune_journals(&self.folder, self.keep, self.max_bytes).await;
+        let owners = if is_due { self.owners(None).await.unwrap_or_default() } else { Vec::new() };
+        for owner in owners {
+            self.state.prune_journals(&self.of(&owner), self.keep, self.max_bytes).await;
         }
     }
 }
 
 /// The first line of a journal.
-fn head(file: &JournalFile) -> Result<Head> {
+fn head(file: &JournalFile, owner: &str) -> Result<Head> {
     let damaged = || {
         Error::new(ErrorCode::Internal, format!("the journal of run {} has no first line of this version", file.id))
             .hint("run the script anew; `forgefs runs delete` removes the journal")
     };
     match serde_json::from_str::<Line>(&file.first) {
-        Ok(Line::Begun(head)) if head.version == VERSION && head.run == file.id => Ok(*head),
+        Ok(Line::Begun(head)) if (head.version, &*head.run, &*head.client) == (VERSION, &*file.id, owner) => Ok(*head),
         _ => Err(damaged()),
     }
 }
@@ -207,17 +231,22 @@ fn not_json(error: serde_json::Error) -> Error {
 #[derive(Debug)]
 pub struct Writer {
     journal: Arc<dyn state::Journal>,
-    /// Bytes of answers so far.
+    /// Bytes of requests and answers so far.
     kept: AtomicUsize,
+    /// Bytes of all journals since old ones were removed.
+    written: Arc<AtomicU64>,
 }
 
 impl Writer {
-    /// Writes that a call goes out.
+    /// Writes that a call goes out; a request that is too large is left out.
     ///
     /// # Errors
     /// `INTERNAL` when it cannot be written: the call must not go out.
-    pub fn sent(&self, sent: Sent) -> Result<()> {
-        self.write(&Line::<wire::Outcome>::Sent(sent)).map_err(|error| {
+    pub fn sent(&self, mut sent: Sent) -> Result<()> {
+        let size = sent.ask.as_ref().map_or(0, |ask| ask.get().len());
+        sent.ask = sent.ask.filter(|_| self.has_room(size));
+        let written = task::work_on(size, || self.write(&Line::<wire::Outcome>::Sent(sent)));
+        written.map_err(|error| {
             let what = format!("the call is not made: it cannot be put into the journal of the run ({error})");
             Error::new(ErrorCode::Internal, what).hint("the operator has to see to the disk; then resume the run")
         })
@@ -226,24 +255,28 @@ impl Writer {
     /// Writes an answer. One that is too large is left out; one that cannot be written is missing, and its call counts
     /// as unknown.
     pub fn answered(&self, answered: Answered<&wire::Outcome>) {
+        let asked = answered.ask.as_ref().map_or(0, |ask| ask.get().len());
         let size = match answered.answer {
             Some(wire::Outcome::Ok(value)) => value.get().len(),
             _ => 0,
         };
-        let has_room = |kept: usize| kept.checked_add(size).filter(|kept| *kept <= limits::JOURNAL_ANSWERS.max);
-        let fits = self.kept.fetch_update(Ordering::Relaxed, Ordering::Relaxed, has_room).is_ok();
-        let line = match fits {
-            true => Line::Answered(answered),
-            false => Line::Answered(Answered { answer: None, left_out: Some(size), ..answered }),
+        let line = match self.has_room(asked + size) {
+            true => answered,
+            false => Answered { ask: None, answer: None, left_out: Some(asked + size), ..answered },
         };
-        task::work_on(size, || self.write(&line))
+        task::work_on(asked + size, || self.write(&Line::Answered(line)))
             .unwrap_or_else(|error| tracing::error!(%error, "an answer is missing in the journal of its run"));
+    }
+
+    fn has_room(&self, bytes: usize) -> bool {
+        let has_room = |kept: usize| kept.checked_add(bytes).filter(|kept| *kept <= limits::JOURNAL_KEPT.max);
+        self.kept.fetch_update(Ordering::Relaxed, Ordering::Relaxed, has_room).is_ok()
     }
 
     /// Writes the end of the run.
     pub fn ended(&self, mut end: End) {
         let size = end.value.as_ref().map_or(0, |value| value.get().len()) + end.output.len();
-        if self.kept.load(Ordering::Relaxed) + size > limits::JOURNAL_ANSWERS.max {
+        if !self.has_room(size) {
             end.value = None;
         }
         let line = Line::<wire::Outcome>::Ended(Box::new(end));
@@ -254,6 +287,7 @@ impl Writer {
     fn write<A: serde::Serialize>(&self, line: &Line<A>) -> std::io::Result<()> {
         let mut bytes = serde_json::to_vec(line)?;
         bytes.push(b'\n');
+        self.written.fetch_add(bytes.len() as u64, Ordering::Relaxed);
         self.journal.append(&bytes)
     }
 }

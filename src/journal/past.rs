@@ -23,7 +23,8 @@ pub struct Past {
     calls: Mutex<HashMap<Key, VecDeque<Call>>>,
     /// Times of answers to requests other than calls, by the request.
     times: Mutex<HashMap<String, VecDeque<u64>>>,
-    fresh: Vec<String>,
+    /// Server and wire name of the tools whose calls are made again.
+    fresh: Vec<(String, String)>,
 }
 
 /// One call that an earlier run sent.
@@ -84,11 +85,12 @@ pub enum Doubt {
 }
 
 impl Past {
-    /// Reads the journals of a chain, oldest first. Calls of tools in `fresh` (`server.tool`) are made again.
+    /// Reads the journals of a chain, oldest first. Calls of the tools in `fresh`, each a server and a wire name, are made
+    /// again.
     ///
     /// # Errors
     /// When a line cannot be read.
-    pub(super) fn read(readers: Vec<Reader>, head: Head, fresh: Vec<String>) -> Result<Self> {
+    pub(super) fn read(readers: Vec<Reader>, head: Head, fresh: Vec<(String, String)>) -> Result<Self> {
         let chain = readers.iter().map(|reader| reader.run().to_owned()).collect();
         let mut calls: HashMap<Key, VecDeque<Call>> = HashMap::new();
         let mut times: HashMap<String, VecDeque<u64>> = HashMap::new();
@@ -111,15 +113,15 @@ impl Past {
         Ok(Self { chain, head, calls: Mutex::new(calls), times: Mutex::new(times), fresh })
     }
 
-    /// Takes the next call of this kind. `tool` is its wire name, `label` what `fresh` calls it.
-    pub fn take(&self, server: &str, tool: &str, label: &str, args_hash: &str, definition: &str) -> Found {
+    /// Takes the next call of this kind. `tool` is its wire name.
+    pub fn take(&self, server: &str, tool: &str, args_hash: &str, definition: &str) -> Found {
         let key = (server.to_owned(), tool.to_owned(), args_hash.to_owned());
         let Some(call) = self.calls.lock().get_mut(&key).and_then(VecDeque::pop_front) else { return Found::Nothing };
         let Call { origin, at_ms, definition: known, ended } = call;
         let doubt = match ended {
             Ended::Refused => return Found::Nothing,
             Ended::Unknown => Doubt::Unanswered,
-            Ended::Done(..) if self.fresh.iter().any(|fresh| fresh == label) => Doubt::Fresh,
+            Ended::Done(..) if self.fresh.iter().any(|(s, t)| (&**s, &**t) == (server, tool)) => Doubt::Fresh,
             Ended::Done(..) if known != definition => Doubt::Changed,
             Ended::Done(_, None) => Doubt::LeftOut,
             Ended::Done(now_ms, Some(answer)) => return Found::Done { origin, answer, now_ms },

@@ -228,9 +228,9 @@ pub const RESULTS: Limit =
 /// Their number.
 pub const RESULT_COUNT: Limit =
     Limit::new("number of stored results", 1000, Unit::Items, "results too large to answer with");
-/// Answers that the journal of one run keeps; further calls are in it without their answers.
-pub const JOURNAL_ANSWERS: Limit =
-    Limit::new("answers in the journal of a run", 64 << 20, Unit::Bytes, "answers to scripts");
+/// Requests and answers that the journal of one run keeps; further ones are in it without their content.
+pub const JOURNAL_KEPT: Limit =
+    Limit::new("content of the journal of a run", 64 << 20, Unit::Bytes, "requests of scripts, and their answers");
 /// Journals of one chain of resumed runs that are read at once.
 pub const JOURNAL_READ: Limit = Limit::new("journal", 512 << 20, Unit::Bytes, "`resume`, `forgefs runs`");
 /// Runs in a chain, each the continuation of the one before.
@@ -429,7 +429,7 @@ pub(super) const ALL: &[&Limit] = &[
     &DISCOVERY,
     &RESULTS,
     &RESULT_COUNT,
-    &JOURNAL_ANSWERS,
+    &JOURNAL_KEPT,
     &JOURNAL_READ,
     &JOURNAL_CHAIN,
     &CONTENT,

@@ -104,6 +104,10 @@ impl State for DryRun {
         self.inner.begin_journal(begin).await
     }
 
+    async fn journal_folders(&self, folder: &Path) -> Result<Vec<String>> {
+        self.inner.journal_folders(folder).await
+    }
+
     async fn journals(&self, folder: &Path) -> Result<Vec<JournalFile>> {
         self.inner.journals(folder).await
     }

@@ -143,6 +143,11 @@ impl State for Embedded {
         blocking(move || journals::begin(&begin)).await
     }
 
+    async fn journal_folders(&self, folder: &Path) -> Result<Vec<String>> {
+        let folder = folder.to_owned();
+        blocking(move || journals::folders(&folder)).await
+    }
+
     async fn journals(&self, folder: &Path) -> Result<Vec<JournalFile>> {
         let folder = folder.to_owned();
         blocking(move || journals::list(&folder)).await

@@ -36,7 +36,7 @@ pub trait Journal: Debug + Send + Sync {
 /// Beginning of a journal.
 #[derive(Debug)]
 pub struct BeginJournal {
-    /// Folder of the configuration's journals.
+    /// Folder of the client's journals.
     pub folder: PathBuf,
     /// Id of the run.
     pub id: String,
@@ -155,6 +155,24 @@ fn mark(begin: &BeginJournal, after: &str) -> Result<()> {
         }
         Err(error) => Err(failed(error.error)),
     }
+}
+
+/// Names of the folders in a folder.
+pub(super) fn folders(folder: &Path) -> Result<Vec<String>> {
+    let failed = |error: io::Error| internal(folder, "cannot be read", &error);
+    let entries = match fs::read_dir(folder) {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
+        entries => entries.map_err(failed)?,
+    };
+    let mut names = Vec::new();
+    for entry in entries {
+        let entry = entry.map_err(failed)?;
+        if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+            names.extend(entry.file_name().into_string());
+        }
+    }
+    names.sort_unstable();
+    Ok(names)
 }
 
 /// Journals in a folder, oldest first.

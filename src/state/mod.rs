@@ -105,6 +105,12 @@ pub trait State: Debug + Send + Sync {
     /// cannot be written.
     async fn begin_journal(&self, begin: BeginJournal) -> Result<Arc<dyn Journal>>;
 
+    /// Names of the folders of journals below one.
+    ///
+    /// # Errors
+    /// `INTERNAL` when it cannot be read.
+    async fn journal_folders(&self, folder: &Path) -> Result<Vec<String>>;
+
     /// Journals in a folder, oldest first.
     ///
     /// # Errors

@@ -73,7 +73,7 @@ impl Bank {
     pub(super) fn journals(&self) -> PathBuf {
         let state = self.fence.audit().with_file_name("");
         let mut folders = fs::read_dir(state).expect("a state folder").flatten().map(|entry| entry.path());
-        folders.find(|path| path.to_string_lossy().contains("journals-")).expect("a folder of journals")
+        folders.find(|path| path.to_string_lossy().contains("journals-")).expect("a folder of journals").join("local")
     }
 
     /// Path of a run's journal.
