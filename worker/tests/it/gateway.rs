@@ -40,6 +40,11 @@ pub(crate) struct Engine {
 pub(crate) const LIMITS: Limits =
     Limits { cpu_ms: 2000, heap_bytes: 64 << 20, output_bytes: 64 << 10, result_bytes: 1 << 20, calls: 50 };
 
+/// Seed of a run, unless a test has its own.
+pub(crate) const SEED: [u8; 32] = [7; 32];
+/// Start of a run, unless a test has its own.
+pub(crate) const NOW_MS: u64 = 1_750_000_000_000;
+
 /// A worker process.
 pub(crate) struct Worker {
     child: Child,
@@ -124,7 +129,7 @@ impl Worker {
         let servers = ["github", "console", "my_server"]
             .map(|ident| Server { ident: ident.to_owned(), name: ident.replace("my_server", "my-server") })
             .to_vec();
-        let run = Run { run: self.runs, language: self.language, code, servers, limits };
+        let run = Run { run: self.runs, language: self.language, code, servers, limits, seed: SEED, now_ms: NOW_MS };
         self.send(&ToWorker::Run(Box::new(run)));
     }
 
@@ -231,10 +236,11 @@ impl Worker {
             Op::Search { queries, .. } => (0, ok(json!(format!("hits for {}", queries.join(" and "))))),
             Op::SearchTools { query, .. } => (0, ok(json!([{"server": "github", "tool": query}]))),
             Op::ToolInfo { server, tool } => (0, ok(json!({"server": server, "name": tool}))),
+            Op::Sleep { ms } => (u64::from(ms), ok(Value::Null)),
             Op::ReadResource { uri, .. } => (0, ok(json!({"uri": uri, "text": "content"}))),
             Op::Prompt { name, args, .. } => (0, ok(json!({"prompt": name, "args": args}))),
         };
-        (Duration::from_millis(millis), Reply { run: call.run, call: call.call, outcome })
+        (Duration::from_millis(millis), Reply { run: call.run, call: call.call, outcome, now_ms: NOW_MS })
     }
 }
 
