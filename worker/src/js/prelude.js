@@ -199,13 +199,19 @@ export default (host) => {
     const sent = host.send(op);
     return new Promise((resolve, reject) => {
       if (typeof sent !== "string") return mapSet(pending, sent, { resolve, reject, site, form });
-      const error = parse(sent);
-      fail(site, error, undefined);
       // A limit of the run ends it here, whatever catches errors around the call. Any other call that cannot be sent
       // fails like a refused one: by its promise.
-      if (error.code === "LIMIT_EXCEEDED") host.settle(false, describe(site));
-      else reject(site);
+      if (!isLimit(site, sent)) reject(site);
     });
+  };
+
+  // Makes an error of a request that was not sent, and ends the run if it met a limit.
+  const isLimit = (site, unsent) => {
+    const error = parse(unsent);
+    fail(site, error, undefined);
+    if (error.code !== "LIMIT_EXCEEDED") return false;
+    host.settle(false, describe(site));
+    return true;
   };
 
   const call = (op, form) => {
@@ -537,7 +543,9 @@ export default (host) => {
     timersMade += 1;
     const id = timersMade;
     mapSet(timers, id, () => apply(callback, undefined, args));
-    host.timer(id, ms > 0 ? ms : 0);
+    const site = new ForgeError("INTERNAL", "");
+    const unsent = host.timer(id, ms > 0 ? ms : 0);
+    if (typeof unsent === "string" && !isLimit(site, unsent)) throw site;
     return id;
   };
 
@@ -634,6 +642,74 @@ export default (host) => {
     defineProperty(globals, "ArrayBuffer", { value: Fixed });
   };
 
+  // Time and chance of a run come from the host. The native constructor, which reads the system's clock, stays out of
+  // reach behind a proxy.
+  const fixClock = () => {
+    const Native = globals.Date;
+    const { construct } = Reflect;
+    const source = String(Native);
+    defineProperty(Native, "now", { value: host.now });
+    defineProperty(globals.Math, "random", { value: host.random });
+    const Clocked = new Proxy(Native, {
+      __proto__: null,
+      apply: () => String(new Clocked()),
+      construct: (_target, args, target) => construct(Native, args.length === 0 ? [host.now()] : args, target),
+    });
+    // Some engines name the time zone here.
+    for (const key of ["toString", "toTimeString"]) {
+      const native = uncurry(Native.prototype[key]);
+      if (!includes(split(native(new Native(0)), ""), "(")) continue;
+      const plain = { [key]() { return split(native(this), " (")[0]; } };
+      defineProperty(Native.prototype, key, { value: plain[key] });
+    }
+    if (String(Clocked) !== source) define(Native, "toString", { toString: () => source }.toString);
+    defineProperty(Native.prototype, "constructor", { value: Clocked });
+    defineProperty(globals, "Date", { value: Clocked });
+  };
+
+  // Formats that take the present for a missing date.
+  const fixFormats = () => {
+    const prototype = globals.Intl?.DateTimeFormat?.prototype;
+    if (prototype === undefined) return;
+    const given = (date) => (date === undefined ? host.now() : date);
+    const native = uncurry(getOwnPropertyDescriptor(prototype, "format").get);
+    const nativeParts = uncurry(prototype.formatToParts);
+    const bound = new WeakMap();
+    const { get } = getOwnPropertyDescriptor({
+      get format() {
+        const format = native(this);
+        if (weakGet(bound, this) === undefined) weakSet(bound, this, (date) => format(given(date)));
+        return weakGet(bound, this);
+      },
+    }, "format");
+    const { formatToParts } = { formatToParts(date) { return nativeParts(this, given(date)); } };
+    defineProperty(prototype, "format", { get });
+    defineProperty(prototype, "formatToParts", { value: formatToParts });
+  };
+
+  // `Temporal.Now`, which V8 adds to a realm that it copies.
+  let isTemporalFixed = false;
+  const fixTemporal = () => {
+    const { Temporal } = globals;
+    if (isTemporalFixed || Temporal?.Now === undefined) return;
+    isTemporalFixed = true;
+    const { fromEpochMilliseconds } = Temporal.Instant;
+    const toZoned = uncurry(Temporal.Instant.prototype.toZonedDateTimeISO);
+    const zoned = (zone = "UTC") => toZoned(fromEpochMilliseconds(host.now()), zone);
+    const { toPlainDate, toPlainTime, toPlainDateTime } = Temporal.ZonedDateTime.prototype;
+    const now = {
+      instant: () => fromEpochMilliseconds(host.now()),
+      timeZoneId: () => "UTC",
+      zonedDateTimeISO: (zone) => zoned(zone),
+      plainDateISO: (zone) => apply(toPlainDate, zoned(zone), []),
+      plainTimeISO: (zone) => apply(toPlainTime, zoned(zone), []),
+      plainDateTimeISO: (zone) => apply(toPlainDateTime, zoned(zone), []),
+    };
+    for (const key of ownKeys(Temporal.Now)) {
+      if (typeof key !== "symbol") defineProperty(Temporal.Now, key, { value: now[key] });
+    }
+  };
+
   // Prototypes that no walk from the globals reaches: only syntax and natives create their instances.
   const hiddenIntrinsics = () => {
     const made = [
@@ -710,6 +786,9 @@ export default (host) => {
 
   const lockIntrinsics = () => {
     fixBuffers();
+    fixClock();
+    fixFormats();
+    fixTemporal();
     lockSegments();
     allowOverride(Object.prototype);
     for (const key of ["Error", "EvalError", "RangeError", "ReferenceError", "SyntaxError", "TypeError", "URIError"]) {
@@ -720,6 +799,7 @@ export default (host) => {
 
   // Called before any code of the script.
   const lock = () => {
+    fixTemporal();
     const roots = isPrepared ? extended() : hiddenIntrinsics();
     for (const key of UNWANTED) {
       // The engine still creates some of these, such as QuickJS's InternalError.
