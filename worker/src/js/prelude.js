@@ -687,29 +687,6 @@ export default (host) => {
     defineProperty(prototype, "formatToParts", { value: formatToParts });
   };
 
-  // `Temporal.Now`, which V8 adds to a realm that it copies.
-  let isTemporalFixed = false;
-  const fixTemporal = () => {
-    const { Temporal } = globals;
-    if (isTemporalFixed || Temporal?.Now === undefined) return;
-    isTemporalFixed = true;
-    const { fromEpochMilliseconds } = Temporal.Instant;
-    const toZoned = uncurry(Temporal.Instant.prototype.toZonedDateTimeISO);
-    const zoned = (zone = "UTC") => toZoned(fromEpochMilliseconds(host.now()), zone);
-    const { toPlainDate, toPlainTime, toPlainDateTime } = Temporal.ZonedDateTime.prototype;
-    const now = {
-      instant: () => fromEpochMilliseconds(host.now()),
-      timeZoneId: () => "UTC",
-      zonedDateTimeISO: (zone) => zoned(zone),
-      plainDateISO: (zone) => apply(toPlainDate, zoned(zone), []),
-      plainTimeISO: (zone) => apply(toPlainTime, zoned(zone), []),
-      plainDateTimeISO: (zone) => apply(toPlainDateTime, zoned(zone), []),
-    };
-    for (const key of ownKeys(Temporal.Now)) {
-      if (typeof key !== "symbol") defineProperty(Temporal.Now, key, { value: now[key] });
-    }
-  };
-
   // Prototypes that no walk from the globals reaches: only syntax and natives create their instances.
   const hiddenIntrinsics = () => {
     const made = [
@@ -747,7 +724,7 @@ export default (host) => {
 
   const UNWANTED = [
     "eval", "WebAssembly", "SharedArrayBuffer", "Atomics", "WeakRef", "FinalizationRegistry", "gc", "performance",
-    "Deno", "__bootstrap", "print", "load", "quit", "navigator", "InternalError", "DOMException", "CallSite",
+    "Temporal", "Deno", "__bootstrap", "print", "load", "quit", "navigator", "InternalError", "DOMException", "CallSite",
   ];
   // Most of `lock`, for an engine that copies realms: done before they are copied. When V8 makes a realm from a snapshot,
   // it adds features of its flags to the globals, constructors, prototypes and namespaces: these are frozen
@@ -788,7 +765,6 @@ export default (host) => {
     fixBuffers();
     fixClock();
     fixFormats();
-    fixTemporal();
     lockSegments();
     allowOverride(Object.prototype);
     for (const key of ["Error", "EvalError", "RangeError", "ReferenceError", "SyntaxError", "TypeError", "URIError"]) {
@@ -799,7 +775,6 @@ export default (host) => {
 
   // Called before any code of the script.
   const lock = () => {
-    fixTemporal();
     const roots = isPrepared ? extended() : hiddenIntrinsics();
     for (const key of UNWANTED) {
       // The engine still creates some of these, such as QuickJS's InternalError.
