@@ -18,14 +18,14 @@ use crate::limits;
 use crate::manifest::ServerEntry;
 use crate::meter::{Meter, metered_as};
 use crate::pause::Pause;
-use crate::sandbox::Host;
+use crate::sandbox::{Answer, Host, now_ms};
 use crate::session;
 use crate::state::{Entry, Room};
 use crate::task;
 
 #[async_trait]
 impl Host for Broker {
-    async fn call(&self, call: u64, op: Op) -> Outcome {
+    async fn call(&self, call: u64, op: Op) -> Answer {
         if let Some(evidence) = self.evidence() {
             evidence.asked(call, &op);
         }
@@ -33,10 +33,9 @@ impl Host for Broker {
             Ok(json) => Outcome::Ok(json),
             Err(error) => Outcome::Err(call_error(&error)),
         };
-        if let Some(evidence) = self.evidence() {
-            evidence.answered(call, &outcome, self.labels());
-        }
-        outcome
+        let evidence = self.evidence();
+        let now_ms = evidence.map_or_else(now_ms, |evidence| evidence.answered(call, &outcome, self.labels()));
+        Answer { outcome, now_ms }
     }
 
     fn pause(&self) -> &Pause {
@@ -64,7 +63,7 @@ impl Broker {
 
     async fn perform_op(&self, call: u64, op: Op) -> Result<Json> {
         let discovery = self.discovery(Some(self));
-        if !matches!(op, Op::Tool { .. } | Op::ReadResource { .. } | Op::Prompt { .. }) {
+        if !matches!(op, Op::Tool { .. } | Op::ReadResource { .. } | Op::Prompt { .. } | Op::Sleep { .. }) {
             self.ledger.charge_discovery()?;
         }
         match op {
@@ -127,6 +126,11 @@ impl Broker {
             Op::StashKeys => json_text(&self.stash.keys(|labels| self.sees(labels)).await?),
             Op::ResultsList => json_text(&self.results().await?),
             Op::ResultsGet { path } => self.result(&discovery, &path).await,
+            // The wall clock of the run bounds it.
+            Op::Sleep { ms } => {
+                tokio::time::sleep(Duration::from_millis(u64::from(ms))).await;
+                json_text(&Value::Null)
+            }
         }
     }
 

@@ -33,7 +33,7 @@ pub struct Wanted {
 /// What makes a script's clock and random numbers.
 #[derive(Debug, Clone)]
 pub(super) struct Seed {
-    /// Seed of its random numbers, in hexadecimal digits.
+    /// Text of which the seed of its random numbers is the digest.
     pub(super) random: String,
     /// Its clock at its begin, in Unix milliseconds.
     pub(super) now_ms: u64,

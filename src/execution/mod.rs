@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use serde::Serialize;
 use serde_json::Value;
+use sha2::{Digest as _, Sha256};
 use wire::{Json, Language, Limits, Run, Server, Stats};
 
 use crate::broker::{Audit, Broker, CallRecord, Evidence, ExecutionContext, Judgement, Mistake, Plan};
@@ -236,7 +237,7 @@ impl ExecutionContext {
         (result, Some(report))
     }
 
-    fn run_frame(&self, script: &sandbox::Script, _seed: &Seed, inherited: usize) -> Run {
+    fn run_frame(&self, script: &sandbox::Script, seed: &Seed, inherited: usize) -> Run {
         let millis = |duration: Duration| u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
         let servers = self.catalog.servers().iter();
         Run {
@@ -252,6 +253,8 @@ impl ExecutionContext {
                 result_bytes: (wire::MAX_FRAME / 2) as u64,
                 calls: self.limits.calls.saturating_add(u32::try_from(inherited).unwrap_or(u32::MAX)),
             },
+            seed: Sha256::digest(&seed.random).into(),
+            now_ms: seed.now_ms,
         }
     }
 

@@ -5,7 +5,7 @@
 
 use std::collections::HashMap;
 
-use wire::{Call, FromWorker, Json, Limits, MAX_IN_FLIGHT, MAX_LOCAL_OPS, ScriptError, Stats, Stream};
+use wire::{Call, FromWorker, Json, Limits, MAX_IN_FLIGHT, MAX_LOCAL_OPS, MAX_SLEEPS, Op, ScriptError, Stats, Stream};
 
 use super::Failure;
 use super::pipes::Frame;
@@ -21,11 +21,13 @@ const MAX_IN_FLIGHT_BYTES: usize = limits::IN_FLIGHT.max;
 pub(super) struct Conversation {
     run: u64,
     calls_left: u64,
+    sleeps_left: u64,
     lines_left: u64,
     last_call: u64,
     is_untouched: bool,
     output: Captured,
     stats: Stats,
+    /// Calls in flight with their bytes, timers aside: those are few and small.
     in_flight: HashMap<u64, usize>,
     in_flight_bytes: usize,
 }
@@ -72,6 +74,7 @@ impl Conversation {
         Self {
             run,
             calls_left: u64::from(limits.calls) + u64::from(MAX_LOCAL_OPS),
+            sleeps_left: u64::from(MAX_SLEEPS),
             lines_left: limits.output_bytes.saturating_add(REMARKS),
             last_call: 0,
             is_untouched: true,
@@ -108,11 +111,15 @@ impl Conversation {
                 if call.call != self.last_call + 1 {
                     return Err(Failure::Protocol(format!("call {} after call {}", call.call, self.last_call)));
                 }
+                self.last_call = call.call;
+                if matches!(call.op, Op::Sleep { .. }) {
+                    self.sleeps_left = take(self.sleeps_left, "timers")?;
+                    return Ok(Step::Call(call));
+                }
                 if self.in_flight.len() >= MAX_IN_FLIGHT {
                     return Err(Failure::Protocol(format!("more than {MAX_IN_FLIGHT} calls at once")));
                 }
                 self.calls_left = take(self.calls_left, "calls")?;
-                self.last_call = call.call;
                 self.in_flight.insert(call.call, bytes);
                 self.in_flight_bytes += bytes;
                 Ok(Step::Call(call))

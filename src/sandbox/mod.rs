@@ -18,7 +18,7 @@ mod script;
 mod warm;
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use async_trait::async_trait;
 use wire::{EngineInfo, Json, Layer, Op, Outcome, ScriptError, Stats};
@@ -35,11 +35,28 @@ pub use script::Script;
 /// Answers a script's calls. Production has one implementation, the broker.
 #[async_trait]
 pub trait Host: Send + Sync {
-    /// Answers one call; several run concurrently.
-    async fn call(&self, call: u64, op: Op) -> Outcome;
+    /// Answers one call; several run concurrently. The script gets answers in the order in which these futures end: the
+    /// order, the times and the outcomes are all that it learns of the world.
+    async fn call(&self, call: u64, op: Op) -> Answer;
 
     /// Time that does not count for the wall clock.
     fn pause(&self) -> &Pause;
+}
+
+/// Answer to a script's call.
+#[derive(Debug)]
+pub struct Answer {
+    /// Value or error.
+    pub outcome: Outcome,
+    /// Time for the script's clock: see [`now_ms`].
+    pub now_ms: u64,
+}
+
+/// The system's time in milliseconds since 1970, as scripts see it.
+#[must_use]
+pub fn now_ms() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
 }
 
 /// Result of a run.

@@ -19,7 +19,7 @@ use wire::{
 
 use super::conversation::{Conversation, Step};
 use super::pipes::{Frame, last_words, read_frames, write_frames};
-use super::{Failure, Host, Report};
+use super::{Answer, Failure, Host, Report, now_ms};
 use crate::config::Wear;
 use crate::error::{Error, ErrorCode, Result};
 use crate::{random, spawner};
@@ -310,21 +310,22 @@ impl Drop for Worker {
 /// Answers one call. A panic is a bug of the gateway that hostile arguments have found: it fails the call.
 async fn answer(host: &dyn Host, call: Call) -> Reply {
     let answered = AssertUnwindSafe(host.call(call.call, call.op)).catch_unwind().await;
-    let outcome = answered.unwrap_or_else(|_| {
-        Outcome::Err(CallError {
+    let Answer { outcome, now_ms } = answered.unwrap_or_else(|_| {
+        let error = CallError {
             code: ErrorCode::Internal,
             message: "the gateway failed at this call; its log says where".to_owned(),
             retryable: false,
             suggested_fix: None,
             data: None,
-        })
+        };
+        Answer { outcome: Outcome::Err(error), now_ms: now_ms() }
     });
-    Reply { run: call.run, call: call.call, outcome }
+    Reply { run: call.run, call: call.call, outcome, now_ms }
 }
 
 /// Encodes an answer. One too large for a frame becomes the call's error, and is no fault of the worker.
 fn encode(reply: Reply) -> Result<Vec<u8>, Failure> {
-    let (run, call) = (reply.run, reply.call);
+    let (run, call, now_ms) = (reply.run, reply.call, reply.now_ms);
     let encoded = wire::encode(&ToWorker::Reply(reply)).or_else(|error| {
         let error = CallError {
             code: ErrorCode::LimitExceeded,
@@ -333,7 +334,7 @@ fn encode(reply: Reply) -> Result<Vec<u8>, Failure> {
             suggested_fix: Some("ask the tool for less at a time".to_owned()),
             data: None,
         };
-        wire::encode(&ToWorker::Reply(Reply { run, call, outcome: Outcome::Err(error) }))
+        wire::encode(&ToWorker::Reply(Reply { run, call, outcome: Outcome::Err(error), now_ms }))
     });
     encoded.map_err(|error| Failure::Protocol(error.to_string()))
 }

@@ -94,6 +94,8 @@ const BEHAVIOURS: &[(&str, Verdict)] = &[
     ("large_output", Value("\"said\"")),
     ("call_flood", Fails(BROKE, "")),
     ("tool_flood", Value("980")),
+    ("sleep_flood", Fails(BROKE, "more timers than the limits of the run allow")),
+    ("ends_asleep", Value("true")),
     ("heavy_call_flood", Survives),
     ("deaf", Fails(ErrorCode::Timeout, "stopped after 6s")),
     ("stash_flood", Value("true")),

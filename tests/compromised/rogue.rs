@@ -140,6 +140,16 @@ fn misbehave(behaviour: &str, run: u64) {
             let answers = (1..=1000).map(|_| reply()).filter(|answer| answer.contains("BUDGET_EXCEEDED")).count();
             done(run, json!(answers));
         }
+        "sleep_flood" => {
+            (1..=1001).for_each(|number| call(run, number, &Op::Sleep { ms: u32::MAX }));
+            hang();
+        }
+        "ends_asleep" => {
+            (1..=1000).for_each(|number| call(run, number, &Op::Sleep { ms: u32::MAX }));
+            call(run, 1001, &Op::Servers);
+            let answer = reply();
+            done(run, json!(answer.contains("1001")));
+        }
         "heavy_call_flood" => {
             let text = format!(r#"{{"text":"{}"}}"#, "x".repeat(20 << 20));
             (1..=100).for_each(|number| call(run, number, &tool("demo", "echo", &text)));

@@ -83,6 +83,29 @@ fn run_json_is_one_object() {
 }
 
 #[test]
+fn the_clock_of_a_script_moves_with_its_timers_and_each_run_has_its_own_chance() {
+    let fence = Fence::new();
+    fence.write("forge.toml", &format!("{}\n[sandbox.limits]\ncalls = 1\n", samples()));
+    let script = "const start = Date.now();
+        for (let i = 0; i < 200000; i++);
+        const still = Date.now() - start;
+        await Promise.all([30, 90, 120].map((ms) => new Promise((done) => setTimeout(done, ms))));
+        return { start, still, waited: Date.now() - start, chance: Math.random() }";
+    let unix_ms = || std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).expect("a clock").as_millis();
+    let run = || {
+        let before = unix_ms();
+        let output = fence.run_with_input(["run", "--json", "--lang", "js", "-"], script).success();
+        let run: serde_json::Value = serde_json::from_str(&output.stdout).expect("one object");
+        let value = &run["value"];
+        let (start, waited) = (value["start"].as_u64().map_or(0, u128::from), value["waited"].as_u64().unwrap_or(0));
+        assert!(before <= start && start <= unix_ms() && value["still"] == 0 && waited >= 120, "{run}");
+        assert!(start + u128::from(waited) <= unix_ms() && run["calls"] == serde_json::json!([]), "{run}");
+        value["chance"].clone()
+    };
+    assert_ne!(run(), run());
+}
+
+#[test]
 fn typescript_is_stripped_and_positions_are_those_of_the_script() {
     let fence = Fence::new();
     let script =

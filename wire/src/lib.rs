@@ -33,6 +33,9 @@ pub const PROTOCOL: u32 = 1;
 /// Requests of one run that reach no server (discovery, stash, results).
 pub const MAX_LOCAL_OPS: u32 = 1000;
 
-/// Calls of one run without a reply. A worker takes replies before it sends more, so that a script may make as many at
+/// Timers of one run: [`Op::Sleep`].
+pub const MAX_SLEEPS: u32 = 1000;
+
+/// Calls of one run without a reply, timers aside. A worker takes replies before it sends more, so that a script may make as many at
 /// once as it likes.
 pub const MAX_IN_FLIGHT: usize = 1024;

@@ -73,6 +73,10 @@ pub struct Run {
     pub servers: Vec<Server>,
     /// Limits the engine enforces. The gateway enforces its own beside them.
     pub limits: Limits,
+    /// Seed of everything random. With the same code, seed, start and replies in the same order, a run does the same.
+    pub seed: [u8; 32],
+    /// Start of the run, in milliseconds since 1970. The script's clock stands still between replies.
+    pub now_ms: u64,
 }
 
 /// A namespace of a script.
@@ -206,6 +210,12 @@ pub enum Op {
         /// Its path.
         path: String,
     },
+    /// Wait; answers `null` after that time. It is how a timer of a script runs, so that the order of timers and other
+    /// replies is that of replies alone.
+    Sleep {
+        /// Milliseconds.
+        ms: u32,
+    },
 }
 
 /// The answer to a [`Call`].
@@ -217,6 +227,8 @@ pub struct Reply {
     pub call: u64,
     /// Value or error.
     pub outcome: Outcome,
+    /// Time of the answer, in milliseconds since 1970: the script's clock moves there when it gets the answer.
+    pub now_ms: u64,
 }
 
 /// Outcome of a call.

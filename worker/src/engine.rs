@@ -2,7 +2,6 @@
 
 use std::cell::RefCell;
 use std::rc::Rc;
-use std::time::Instant;
 
 use serde_json::value::RawValue;
 use wire::{CallError, EngineInfo, ErrorCode, Json, Op, Reply, Run, ScriptError, ScriptErrorKind, Stream};
@@ -30,13 +29,13 @@ pub(crate) trait Host {
     /// Sends a call and returns its number, or the limit that forbids it.
     fn send(&mut self, op: Op) -> Result<u64, CallError>;
 
-    /// Waits for the next reply; `None` at the deadline.
-    fn recv(&mut self, deadline: Option<Instant>) -> Option<Reply>;
+    /// Waits for the next reply.
+    fn recv(&mut self) -> Reply;
 
     /// Captures output.
     fn output(&mut self, stream: Stream, text: &str);
 
-    /// Calls in flight.
+    /// Calls in flight, timers aside.
     fn in_flight(&self) -> usize;
 
     /// Calls of tools, resources and prompts that the run may still make.

@@ -1,9 +1,10 @@
 //! The host side of one run.
 
-use std::collections::{HashMap, VecDeque};
-use std::time::Instant;
+use std::collections::{HashMap, HashSet, VecDeque};
 
-use wire::{Call, CallError, FromWorker, Limits, MAX_IN_FLIGHT, MAX_LOCAL_OPS, Op, Output, Reply, Stream, ToWorker};
+use wire::{
+    Call, CallError, FromWorker, Limits, MAX_IN_FLIGHT, MAX_LOCAL_OPS, MAX_SLEEPS, Op, Output, Reply, Stream, ToWorker,
+};
 
 use crate::engine::{Host, limit_call_error};
 use crate::inbox::Inbox;
@@ -22,10 +23,13 @@ pub(crate) struct FrameHost {
     inbox: Inbox,
     calls: u32,
     local_ops: u32,
+    sleeps: u32,
     last_call: u64,
     /// Calls in flight, with their bytes.
     in_flight: HashMap<u64, usize>,
     in_flight_bytes: usize,
+    /// Timers in flight.
+    sleeping: HashSet<u64>,
     /// Replies that the script has not awaited yet.
     early: VecDeque<Reply>,
     output_left: u64,
@@ -41,9 +45,11 @@ impl FrameHost {
             inbox,
             calls: 0,
             local_ops: 0,
+            sleeps: 0,
             last_call: 0,
             in_flight: HashMap::new(),
             in_flight_bytes: 0,
+            sleeping: HashSet::new(),
             early: VecDeque::new(),
             output_left: limits.output_bytes,
             output_cut: false,
@@ -51,11 +57,12 @@ impl FrameHost {
     }
 
     fn count(&mut self, op: &Op) -> Result<(), CallError> {
-        let upstream = matches!(op, Op::Tool { .. } | Op::ReadResource { .. } | Op::Prompt { .. });
-        let (used, limit, what) = if upstream {
-            (&mut self.calls, self.limits.calls, "calls of tools, resources and prompts")
-        } else {
-            (&mut self.local_ops, MAX_LOCAL_OPS, "requests for discovery and stash")
+        let (used, limit, what) = match op {
+            Op::Tool { .. } | Op::ReadResource { .. } | Op::Prompt { .. } => {
+                (&mut self.calls, self.limits.calls, "calls of tools, resources and prompts")
+            }
+            Op::Sleep { .. } => (&mut self.sleeps, MAX_SLEEPS, "timers"),
+            _ => (&mut self.local_ops, MAX_LOCAL_OPS, "requests for discovery and stash"),
         };
         if *used >= limit {
             return Err(limit_call_error(format!("a run may make {limit} {what}, and this one has made them")));
@@ -68,22 +75,25 @@ impl FrameHost {
         if reply.run < self.run {
             return None; // A call that its script did not await.
         }
+        if reply.run == self.run && self.sleeping.remove(&reply.call) {
+            return Some(reply);
+        }
         let bytes = self.in_flight.remove(&reply.call).filter(|_| reply.run == self.run);
         let Some(bytes) = bytes else { protocol_error("a reply to a call that was not made") };
         self.in_flight_bytes -= bytes;
         Some(reply)
     }
 
-    /// The next reply to a call of this run, or `None` at the deadline.
-    fn receive(&mut self, deadline: Option<Instant>) -> Option<Reply> {
+    /// The next reply to a call of this run.
+    fn receive(&mut self) -> Reply {
         loop {
-            match self.inbox.recv(deadline)? {
+            match self.inbox.recv() {
                 ToWorker::Run(_) => protocol_error("a run while another one is running"),
                 ToWorker::Ping(_) => protocol_error("a ping in the middle of a run"),
                 ToWorker::Check(_) => protocol_error("a script to check in the middle of a run"),
                 ToWorker::Reply(reply) => {
                     if let Some(reply) = self.accept(reply) {
-                        return Some(reply);
+                        return reply;
                     }
                 }
             }
@@ -94,20 +104,25 @@ impl FrameHost {
 impl Host for FrameHost {
     fn send(&mut self, op: Op) -> Result<u64, CallError> {
         self.count(&op)?;
-        while self.in_flight.len() >= MAX_IN_FLIGHT || self.in_flight_bytes > MAX_IN_FLIGHT_BYTES {
-            let reply = self.receive(None);
-            self.early.extend(reply);
+        let is_sleep = matches!(op, Op::Sleep { .. });
+        while !is_sleep && (self.in_flight.len() >= MAX_IN_FLIGHT || self.in_flight_bytes > MAX_IN_FLIGHT_BYTES) {
+            let reply = self.receive();
+            self.early.push_back(reply);
         }
         let call = self.last_call + 1;
         let bytes = self.wire.send_call(Call { run: self.run, call, op })?;
         self.last_call = call;
-        self.in_flight.insert(call, bytes);
-        self.in_flight_bytes += bytes;
+        if is_sleep {
+            self.sleeping.insert(call);
+        } else {
+            self.in_flight.insert(call, bytes);
+            self.in_flight_bytes += bytes;
+        }
         Ok(call)
     }
 
-    fn recv(&mut self, deadline: Option<Instant>) -> Option<Reply> {
-        self.early.pop_front().or_else(|| self.receive(deadline))
+    fn recv(&mut self) -> Reply {
+        self.early.pop_front().unwrap_or_else(|| self.receive())
     }
 
     fn output(&mut self, stream: Stream, text: &str) {

@@ -7,9 +7,8 @@
 use std::cell::RefCell;
 use std::fs::File;
 use std::io::{self, BufReader};
-use std::os::fd::{AsFd as _, BorrowedFd};
+use std::os::fd::AsFd as _;
 use std::rc::Rc;
-use std::time::Instant;
 
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
@@ -30,17 +29,12 @@ impl Inbox {
         Self(Rc::new(RefCell::new(BufReader::with_capacity(READ_BUFFER, stdin))))
     }
 
-    /// The next frame, or `None` at the deadline. Ends the process when the gateway is gone or sends anything else.
-    pub(crate) fn recv(&self, deadline: Option<Instant>) -> Option<ToWorker> {
+    /// The next frame. Ends the process when the gateway is gone or sends anything else.
+    pub(crate) fn recv(&self) -> ToWorker {
         let mut stdin = self.0.borrow_mut();
-        let is_due = || deadline.is_none_or(|deadline| is_ready(stdin.get_ref().as_fd(), deadline));
-        if stdin.buffer().is_empty() && !is_due() {
-            return None;
-        }
-        // The gateway sends whole frames: the rest of one that has begun arrives soon.
         loop {
             match read_frame(&mut *stdin) {
-                Ok(Some(frame)) => return Some(frame),
+                Ok(Some(frame)) => return frame,
                 Ok(None) => exit(0),
                 Err(FrameError::Io(error)) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) => protocol_error(&error.to_string()),
@@ -63,22 +57,6 @@ pub(crate) fn wait_for_end() {
         match poll(&mut fds, PollTimeout::NONE) {
             Err(Errno::EINTR) => {}
             Ok(_) | Err(_) => return,
-        }
-    }
-}
-
-/// Waits until there is something to read, end of stream included, or until the deadline.
-fn is_ready(fd: BorrowedFd<'_>, deadline: Instant) -> bool {
-    loop {
-        // Rounded up, to avoid polling just before the deadline.
-        let left = deadline.saturating_duration_since(Instant::now()).as_micros().div_ceil(1000);
-        let timeout = PollTimeout::try_from(left).unwrap_or(PollTimeout::MAX);
-        match poll(&mut [PollFd::new(fd, PollFlags::POLLIN)], timeout) {
-            Ok(0) if Instant::now() < deadline => {}
-            Ok(0) => return false,
-            Err(Errno::EINTR) => {}
-            // Reading reports the error.
-            Ok(_) | Err(_) => return true,
         }
     }
 }

@@ -55,7 +55,7 @@ pub(crate) fn run_scripts(js: JsEngine) -> anyhow::Result<Infallible> {
     serve("engine", ENGINE_STACK, before, move |wire, inbox, memory, mut layers| {
         let worker = Worker::new(js, wire, inbox, memory)?;
         layers.extend(confine::after_threads());
-        worker.serve(layers)
+        Ok(worker.serve(layers))
     })
 }
 
@@ -67,7 +67,7 @@ pub(crate) fn check_scripts() -> anyhow::Result<Infallible> {
         |_| {},
         |wire, inbox, memory, mut layers| {
             layers.extend(confine::after_threads());
-            check::serve(&wire, &inbox, &memory, layers)
+            Ok(check::serve(&wire, &inbox, &memory, layers))
         },
     )
 }
@@ -80,6 +80,7 @@ fn serve(
     before: impl FnOnce(&Wire),
     work: impl FnOnce(Wire, Inbox, DataLimit, Vec<Layer>) -> anyhow::Result<Infallible> + Send + 'static,
 ) -> anyhow::Result<Infallible> {
+    use_utc();
     let stdin = take_stdin().context("stdin")?;
     let wire = Wire::take_stdout().context("stdout")?;
     let memory = DataLimit::new();
@@ -98,6 +99,12 @@ fn serve(
     started.with_context(|| format!("{name} thread"))?;
     wait_for_end();
     exit(0)
+}
+
+/// Sets the time zone of the process, which engines ask for: a script's dates are the same on every machine.
+#[expect(unsafe_code, reason = "the environment may be written while the process has one thread")]
+fn use_utc() {
+    unsafe { std::env::set_var("TZ", "UTC") }
 }
 
 /// Ends the process because the gateway broke the protocol.
@@ -135,11 +142,11 @@ impl Worker {
         Ok(Self { wire, inbox, javascript, starlark, watchdog, memory })
     }
 
-    fn serve(mut self, confinement: Vec<Layer>) -> anyhow::Result<Infallible> {
+    fn serve(mut self, confinement: Vec<Layer>) -> Infallible {
         let engines = self.javascript.iter().chain([&self.starlark]).map(|engine| engine.info()).collect();
         self.wire.send(&FromWorker::Ready(Ready { protocol: PROTOCOL, engines, confinement }));
         loop {
-            match self.inbox.recv(None).context("no frame")? {
+            match self.inbox.recv() {
                 // Reply to a call that an earlier script did not await.
                 ToWorker::Reply(_) => {}
                 ToWorker::Run(run) => self.run(&run),
@@ -168,7 +175,7 @@ impl Worker {
         if matches!(&ended, Ok(Err(error)) if error.kind == ScriptErrorKind::Calls) {
             let mut host = host.borrow_mut();
             while host.in_flight() > 0 {
-                host.recv(None);
+                host.recv();
             }
         }
         let stats = Stats { cpu_us: self.watchdog.disarm(), heap_bytes: engine.heap_bytes() };

@@ -52,13 +52,17 @@ fn reread<T: serde::Serialize + serde::de::DeserializeOwned>(mut data: &[u8]) ->
 fn converse(messages: Vec<FromWorker>) {
     let limits = Limits { cpu_ms: 1, heap_bytes: 1, output_bytes: ROOM as u64, result_bytes: 1, calls: CALLS };
     let mut conversation = Conversation::new(1, &limits);
-    let mut calls = 0;
+    let (mut calls, mut sleeps, mut open) = (0, 0, 0);
     let (mut lines, mut written) = (0, 0);
     for message in messages {
         let lawful = match &message {
             FromWorker::Ready(_) | FromWorker::Pong(_) | FromWorker::Checked(_) => false,
             FromWorker::Call(call) => {
-                call.run == 1 && call.call == calls + 1 && calls < u64::from(CALLS + wire::MAX_LOCAL_OPS)
+                let (used, limit) = match call.op {
+                    Op::Sleep { .. } => (sleeps, wire::MAX_SLEEPS),
+                    _ => (calls - sleeps, CALLS + wire::MAX_LOCAL_OPS),
+                };
+                call.run == 1 && call.call == calls + 1 && used < u64::from(limit)
             }
             FromWorker::Output(output) => output.run == 1 && lines < ROOM + 2,
             FromWorker::Done(done) => done.run == 1,
@@ -76,6 +80,9 @@ fn converse(messages: Vec<FromWorker>) {
                     Step::Call(call) => {
                         calls += 1;
                         assert_eq!((call.run, call.call), (1, calls));
+                        let is_sleep = matches!(call.op, Op::Sleep { .. });
+                        sleeps += u64::from(is_sleep);
+                        open += usize::from(!is_sleep && calls % 2 == 1);
                         if calls % 2 == 0 {
                             conversation.answered(call.call);
                             conversation.answered(call.call);
@@ -91,7 +98,7 @@ fn converse(messages: Vec<FromWorker>) {
             }
         }
         // Every other call is answered; one more frame may have been read when the room was used up.
-        assert!(conversation.has_room() == (calls.div_ceil(2) as usize * BYTES < 64 << 20));
+        assert!(conversation.has_room() == (open * BYTES < 64 << 20));
     }
     let (output, _) = conversation.conclude();
     assert!(written - output.dropped <= ROOM && output.text.lines().count() <= ROOM + written);
@@ -123,11 +130,12 @@ fn frame(choice: usize, choices: &mut impl Iterator<Item = usize>) -> FromWorker
 
 fn op(kind: usize, size: usize) -> Op {
     let text = || "\"\\".repeat(size);
-    match kind % 5 {
+    match kind % 6 {
         0 => Op::Tool { server: text(), tool: text(), args: json("{}") },
         1 => Op::Ls { path: text(), depth: Some(u32::MAX) },
         2 => Op::Cat { paths: vec![text(); size], lines: Some(text()) },
         3 => Op::StashPut { key: text(), value: json("null"), ttl_secs: Some(u64::MAX) },
+        4 => Op::Sleep { ms: u32::MAX },
         _ => Op::StashKeys,
     }
 }
@@ -137,10 +145,18 @@ fn reply(at: usize, data: &[u8]) -> ToWorker {
     if byte.is_multiple_of(4) {
         let limits = Limits { cpu_ms: byte, heap_bytes: u64::MAX, output_bytes: 0, result_bytes: byte, calls: 1 };
         let code = String::from_utf8_lossy(data).into_owned();
-        let run = Run { run: byte, language: Language::Javascript, code, servers: Vec::new(), limits };
+        let run = Run {
+            run: byte,
+            language: Language::Javascript,
+            code,
+            servers: Vec::new(),
+            limits,
+            seed: [data[at]; 32],
+            now_ms: byte,
+        };
         return ToWorker::Run(Box::new(run));
     }
-    ToWorker::Reply(Reply { run: byte, call: byte, outcome: Outcome::Ok(json("{\"a\": [1e400]}")) })
+    ToWorker::Reply(Reply { run: byte, call: byte, outcome: Outcome::Ok(json("{\"a\": [1e400]}")), now_ms: byte })
 }
 
 fn error() -> ScriptError {

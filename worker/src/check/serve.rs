@@ -2,7 +2,6 @@
 
 use std::convert::Infallible;
 
-use anyhow::Context as _;
 use wire::{Check, Checked, FrameError, FromWorker, Layer, PARSING_MEMORY, PROTOCOL, Ready, ScriptErrorKind, ToWorker};
 
 use super::check;
@@ -16,15 +15,10 @@ use crate::serve::{Wire, protocol_error};
 pub(crate) const STACK: usize = 8 << 20;
 
 /// Checks scripts until stdin ends, which ends the process. A panic ends it too.
-pub(crate) fn serve(
-    wire: &Wire,
-    inbox: &Inbox,
-    memory: &DataLimit,
-    confinement: Vec<Layer>,
-) -> anyhow::Result<Infallible> {
+pub(crate) fn serve(wire: &Wire, inbox: &Inbox, memory: &DataLimit, confinement: Vec<Layer>) -> Infallible {
     wire.send(&FromWorker::Ready(Ready { protocol: PROTOCOL, engines: Vec::new(), confinement }));
     loop {
-        match inbox.recv(None).context("no frame")? {
+        match inbox.recv() {
             ToWorker::Check(asked) => {
                 memory.leave(room(&asked));
                 answer(wire, &asked);

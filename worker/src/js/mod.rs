@@ -1,23 +1,25 @@
 //! JavaScript: code shared by QuickJS and V8.
 //!
-//! `prelude.js` builds the script API on four functions of a [`Port`]; [`drive`] is the event loop. An engine only
+//! `prelude.js` builds the script API on the functions of a [`Port`]; [`drive`] is the event loop. An engine only
 //! provides a [`Realm`]: a fresh global scope with the prelude in it.
 //!
 //! Values cross as JSON text, by `JSON.parse` and `JSON.stringify`: integers beyond 2^53 lose digits, as in any
 //! JavaScript (Starlark keeps them), and `1e400` becomes infinity. On the way out, values that `JSON.stringify` would
 //! drop or mangle silently (NaN, BigInt, Map, Set, promises, cycles) are errors.
 
+mod clock;
 mod natives;
 mod port;
 #[cfg(feature = "quickjs")]
 pub(crate) mod quickjs;
 mod report;
+mod timers;
 #[cfg(feature = "v8")]
 pub(crate) mod v8;
 
 use wire::{Json, Outcome, Run, ScriptError};
 
-use crate::engine::{SharedHost, result_json, stalled_error};
+use crate::engine::{self, SharedHost, result_json, stalled_error};
 
 use port::{Port, Settled};
 
@@ -48,7 +50,20 @@ fn exposed(run: &Run) -> String {
     serde_json::json!({ "servers": run.servers, "calls": run.limits.calls }).to_string()
 }
 
-/// Runs the event loop until the script's promise is settled.
+/// Error: the run's CPU time is used up, with the likely reason.
+fn cpu_error(run: &Run, port: &Port) -> ScriptError {
+    let error = engine::cpu_error(run);
+    if !port.is_spinning() {
+        return error;
+    }
+    let why = "the clock stands still while a script computes, so a loop that waits for Date.now() never ends";
+    let fix = "wait with `await new Promise((done) => setTimeout(done, 1000))`";
+    ScriptError { message: format!("{}; {why}", error.message), fix: Some(fix.to_owned()), ..error }
+}
+
+/// Runs the event loop until the script's promise is settled. Each reply and each timer is a turn of its own: its
+/// microtasks run before the next reply is looked at, so that what a script does depends on the order of replies, and
+/// not on how many have arrived.
 fn drive(realm: &mut impl Realm, port: &Port, run: &Run, host: &SharedHost) -> Result<Json, ScriptError> {
     loop {
         realm.drain()?;
@@ -59,24 +74,24 @@ fn drive(realm: &mut impl Realm, port: &Port, run: &Run, host: &SharedHost) -> R
                 (Settled::Done(json), None) => result_json(run, json),
             };
         }
-        let timer = port.next_timer();
-        if timer.is_none() && host.borrow().in_flight() == 0 {
+        if let Some(timer) = port.next_timer() {
+            realm.fire(timer)?;
+            continue;
+        }
+        if !port.has_timers() && host.borrow().in_flight() == 0 {
             let report = realm.unhandled();
             return Err(report.map_or_else(stalled_error, |report| report::unhandled_error(run, &report)));
         }
-        let reply = host.borrow_mut().recv(timer);
-        if let Some(reply) = reply {
-            match reply.outcome {
-                Outcome::Ok(json) => realm.deliver(reply.call, true, json.get())?,
-                Outcome::Err(error) => {
-                    let json = serde_json::to_string(&error).unwrap_or_else(|_| "{}".to_owned());
-                    realm.deliver(reply.call, false, &json)?;
-                }
-            }
+        let reply = host.borrow_mut().recv();
+        if port.arrived(&reply) {
+            continue;
         }
-        for timer in port.due_timers() {
-            realm.fire(timer)?;
-            realm.drain()?;
+        match reply.outcome {
+            Outcome::Ok(json) => realm.deliver(reply.call, true, json.get())?,
+            Outcome::Err(error) => {
+                let json = serde_json::to_string(&error).unwrap_or_else(|_| "{}".to_owned());
+                realm.deliver(reply.call, false, &json)?;
+            }
         }
     }
 }

@@ -1,18 +1,23 @@
 //! Host functions of the prelude.
 
 use std::cell::RefCell;
-use std::collections::BTreeSet;
-use std::time::{Duration, Instant};
 
-use wire::{Op, Stream};
+use chacha20::ChaCha20Rng;
+use chacha20::rand_core::{Rng as _, SeedableRng as _};
+use wire::{CallError, Op, Reply, Run, Stream};
 
+use super::clock::Clock;
+use super::timers::Timers;
 use crate::engine::{SharedHost, invalid_call_error};
 
 /// The prelude's host functions: made with the realm, connected to a host during a run.
 #[derive(Default)]
 pub(super) struct Port {
     host: RefCell<Option<SharedHost>>,
-    timers: RefCell<BTreeSet<(Instant, u32)>>,
+    clock: Clock,
+    /// Everything random: one sequence for a seed, on every engine.
+    random: RefCell<Option<ChaCha20Rng>>,
+    timers: RefCell<Timers>,
     settled: RefCell<Option<Settled>>,
 }
 
@@ -25,20 +30,17 @@ pub(super) enum Settled {
 }
 
 impl Port {
-    pub(super) fn connect(&self, host: &SharedHost) {
+    pub(super) fn connect(&self, run: &Run, host: &SharedHost) {
         *self.host.borrow_mut() = Some(SharedHost::clone(host));
+        *self.random.borrow_mut() = Some(ChaCha20Rng::from_seed(run.seed));
+        self.clock.start(run.now_ms);
     }
 
     /// `host.send(op)`: the call's number, or the [`CallError`] as JSON.
     pub(super) fn send(&self, op: &str) -> Result<u64, String> {
-        let sent = match serde_json::from_str::<Op>(&without_lone_surrogates(op)) {
-            Ok(op) => match &*self.host.borrow() {
-                Some(host) => host.borrow_mut().send(op),
-                None => Err(invalid_call_error("no script is running".to_owned())),
-            },
-            Err(error) => Err(invalid_call_error(format!("the request cannot be sent: {error}"))),
-        };
-        sent.map_err(|error| serde_json::to_string(&error).unwrap_or_else(|_| "{}".to_owned()))
+        let parsed = serde_json::from_str::<Op>(&without_lone_surrogates(op))
+            .map_err(|error| invalid_call_error(format!("the request cannot be sent: {error}")));
+        parsed.and_then(|op| self.request(op)).map_err(|error| error_json(&error))
     }
 
     /// `host.output(isError, text)`.
@@ -48,13 +50,40 @@ impl Port {
         }
     }
 
-    /// `host.timer(id, ms)`: sets a timer, or cancels it when `ms` is negative.
-    pub(super) fn timer(&self, id: u32, ms: f64) {
-        let mut timers = self.timers.borrow_mut();
-        match Duration::try_from_secs_f64(ms / 1000.0) {
-            Ok(delay) => drop(timers.insert((Instant::now() + delay, id))),
-            Err(_) => timers.retain(|(_, set)| *set != id),
+    /// `host.timer(id, ms)`: sets a timer, or cancels it when `ms` is negative. Fails as `host.send` does.
+    pub(super) fn timer(&self, id: u32, ms: f64) -> Result<(), String> {
+        if ms < 0.0 {
+            self.timers.borrow_mut().cancel(id);
+            return Ok(());
         }
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "the prelude bounds it")]
+        let ms = ms as u32;
+        if ms == 0 && self.timers.borrow().may_run_now() {
+            self.timers.borrow_mut().set_now(id);
+            return Ok(());
+        }
+        let ms = ms.max(1);
+        let call = self.request(Op::Sleep { ms }).map_err(|error| error_json(&error))?;
+        self.timers.borrow_mut().set(id, self.clock.now_ms() + u64::from(ms), call);
+        Ok(())
+    }
+
+    /// `host.now()`, in milliseconds.
+    pub(super) fn now(&self) -> f64 {
+        self.clock.read()
+    }
+
+    /// `host.random()`: a number from 0 to below 1, with 53 random bits.
+    pub(super) fn random(&self) -> f64 {
+        const UNIT: f64 = 1.0 / (1_u64 << 53) as f64;
+        let mut random = self.random.borrow_mut();
+        #[expect(clippy::cast_precision_loss, reason = "a double has 53 bits")]
+        random.as_mut().map_or(0.0, |random| (random.next_u64() >> 11) as f64 * UNIT)
+    }
+
+    /// True if the script waits in a loop for its clock to move.
+    pub(super) fn is_spinning(&self) -> bool {
+        self.clock.is_spinning()
     }
 
     /// `host.settle(ok, text)`.
@@ -68,17 +97,33 @@ impl Port {
         self.settled.borrow_mut().take()
     }
 
-    pub(super) fn next_timer(&self) -> Option<Instant> {
-        self.timers.borrow().first().map(|(at, _)| *at)
+    /// Moves the clock to a reply that the script is about to get; true if the reply is that of a timer.
+    pub(super) fn arrived(&self, reply: &Reply) -> bool {
+        self.clock.advance(reply.now_ms);
+        let due = self.timers.borrow_mut().answered(reply.call);
+        // By its own clock no timer runs early, even if the system's was set back.
+        due.inspect(|due| self.clock.advance(*due)).is_some()
     }
 
-    /// Takes the timers that are due, earliest first.
-    pub(super) fn due_timers(&self) -> Vec<u32> {
-        let now = Instant::now();
-        let mut timers = self.timers.borrow_mut();
-        let later = timers.split_off(&(now, u32::MAX));
-        std::mem::replace(&mut *timers, later).into_iter().map(|(_, id)| id).collect()
+    pub(super) fn has_timers(&self) -> bool {
+        !self.timers.borrow().is_empty()
     }
+
+    /// Takes the next timer that is ready.
+    pub(super) fn next_timer(&self) -> Option<u32> {
+        self.timers.borrow_mut().next_ready()
+    }
+
+    fn request(&self, op: Op) -> Result<u64, CallError> {
+        match &*self.host.borrow() {
+            Some(host) => host.borrow_mut().send(op),
+            None => Err(invalid_call_error("no script is running".to_owned())),
+        }
+    }
+}
+
+fn error_json(error: &CallError) -> String {
+    serde_json::to_string(error).unwrap_or_else(|_| "{}".to_owned())
 }
 
 /// Replaces escapes of lone surrogates: they have no UTF-8 form, and the gateway's parser refuses them.

@@ -199,13 +199,19 @@ export default (host) => {
     const sent = host.send(op);
     return new Promise((resolve, reject) => {
       if (typeof sent !== "string") return mapSet(pending, sent, { resolve, reject, site, form });
-      const error = parse(sent);
-      fail(site, error, undefined);
       // A limit of the run ends it here, whatever catches errors around the call. Any other call that cannot be sent
       // fails like a refused one: by its promise.
-      if (error.code === "LIMIT_EXCEEDED") host.settle(false, describe(site));
-      else reject(site);
+      if (!isLimit(site, sent)) reject(site);
     });
+  };
+
+  // Makes an error of a request that was not sent, and ends the run if it met a limit.
+  const isLimit = (site, unsent) => {
+    const error = parse(unsent);
+    fail(site, error, undefined);
+    if (error.code !== "LIMIT_EXCEEDED") return false;
+    host.settle(false, describe(site));
+    return true;
   };
 
   const call = (op, form) => {
@@ -537,7 +543,9 @@ export default (host) => {
     timersMade += 1;
     const id = timersMade;
     mapSet(timers, id, () => apply(callback, undefined, args));
-    host.timer(id, ms > 0 ? ms : 0);
+    const site = new ForgeError("INTERNAL", "");
+    const unsent = host.timer(id, ms > 0 ? ms : 0);
+    if (typeof unsent === "string" && !isLimit(site, unsent)) throw site;
     return id;
   };
 
@@ -634,6 +642,51 @@ export default (host) => {
     defineProperty(globals, "ArrayBuffer", { value: Fixed });
   };
 
+  // Time and chance of a run come from the host. The native constructor, which reads the system's clock, stays out of
+  // reach behind a proxy.
+  const fixClock = () => {
+    const Native = globals.Date;
+    const { construct } = Reflect;
+    const source = String(Native);
+    defineProperty(Native, "now", { value: host.now });
+    defineProperty(globals.Math, "random", { value: host.random });
+    const Clocked = new Proxy(Native, {
+      __proto__: null,
+      apply: () => String(new Clocked()),
+      construct: (_target, args, target) => construct(Native, args.length === 0 ? [host.now()] : args, target),
+    });
+    // Some engines name the time zone here.
+    for (const key of ["toString", "toTimeString"]) {
+      const native = uncurry(Native.prototype[key]);
+      if (!includes(split(native(new Native(0)), ""), "(")) continue;
+      const plain = { [key]() { return split(native(this), " (")[0]; } };
+      defineProperty(Native.prototype, key, { value: plain[key] });
+    }
+    if (String(Clocked) !== source) define(Native, "toString", { toString: () => source }.toString);
+    defineProperty(Native.prototype, "constructor", { value: Clocked });
+    defineProperty(globals, "Date", { value: Clocked });
+  };
+
+  // Formats that take the present for a missing date.
+  const fixFormats = () => {
+    const prototype = globals.Intl?.DateTimeFormat?.prototype;
+    if (prototype === undefined) return;
+    const given = (date) => (date === undefined ? host.now() : date);
+    const native = uncurry(getOwnPropertyDescriptor(prototype, "format").get);
+    const nativeParts = uncurry(prototype.formatToParts);
+    const bound = new WeakMap();
+    const { get } = getOwnPropertyDescriptor({
+      get format() {
+        const format = native(this);
+        if (weakGet(bound, this) === undefined) weakSet(bound, this, (date) => format(given(date)));
+        return weakGet(bound, this);
+      },
+    }, "format");
+    const { formatToParts } = { formatToParts(date) { return nativeParts(this, given(date)); } };
+    defineProperty(prototype, "format", { get });
+    defineProperty(prototype, "formatToParts", { value: formatToParts });
+  };
+
   // Prototypes that no walk from the globals reaches: only syntax and natives create their instances.
   const hiddenIntrinsics = () => {
     const made = [
@@ -671,7 +724,7 @@ export default (host) => {
 
   const UNWANTED = [
     "eval", "WebAssembly", "SharedArrayBuffer", "Atomics", "WeakRef", "FinalizationRegistry", "gc", "performance",
-    "Deno", "__bootstrap", "print", "load", "quit", "navigator", "InternalError", "DOMException", "CallSite",
+    "Temporal", "Deno", "__bootstrap", "print", "load", "quit", "navigator", "InternalError", "DOMException", "CallSite",
   ];
   // Most of `lock`, for an engine that copies realms: done before they are copied. When V8 makes a realm from a snapshot,
   // it adds features of its flags to the globals, constructors, prototypes and namespaces: these are frozen
@@ -710,6 +763,8 @@ export default (host) => {
 
   const lockIntrinsics = () => {
     fixBuffers();
+    fixClock();
+    fixFormats();
     lockSegments();
     allowOverride(Object.prototype);
     for (const key of ["Error", "EvalError", "RangeError", "ReferenceError", "SyntaxError", "TypeError", "URIError"]) {

@@ -5,7 +5,6 @@ use std::collections::HashMap;
 use std::fmt;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::Arc;
-use std::time::Instant;
 
 use serde_json::value::RawValue;
 use starlark::ErrorKind;
@@ -227,7 +226,7 @@ impl Session {
             if let Some(outcome) = self.answers.borrow_mut().remove(&call) {
                 break outcome;
             }
-            self.receive(None);
+            self.receive();
         };
         match outcome {
             Outcome::Ok(json) => Ok(json),
@@ -243,15 +242,13 @@ impl Session {
                 return *call;
             }
             drop(answers);
-            self.receive(None);
+            self.receive();
         }
     }
 
-    fn receive(&self, deadline: Option<Instant>) {
-        let reply = self.host.borrow_mut().recv(deadline);
-        if let Some(reply) = reply {
-            self.answers.borrow_mut().insert(reply.call, reply.outcome);
-        }
+    fn receive(&self) {
+        let reply = self.host.borrow_mut().recv();
+        self.answers.borrow_mut().insert(reply.call, reply.outcome);
     }
 
     /// Makes the next request return [`Captured`] instead of its value.

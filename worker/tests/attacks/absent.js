@@ -5,7 +5,7 @@
 const known = `AggregateError Array ArrayBuffer AsyncDisposableStack BigInt BigInt64Array BigUint64Array Boolean DataView Date
   DisposableStack Error EvalError Float16Array Float32Array Float64Array Function Infinity Int16Array Int32Array Int8Array Intl
   Iterator JSON Map Math NaN Number Object Promise Proxy RangeError ReferenceError Reflect RegExp Set String SuppressedError
-  Symbol SyntaxError Temporal TypeError URIError Uint16Array Uint32Array Uint8Array Uint8ClampedArray WeakMap WeakSet
+  Symbol SyntaxError TypeError URIError Uint16Array Uint32Array Uint8Array Uint8ClampedArray WeakMap WeakSet
   decodeURI decodeURIComponent encodeURI encodeURIComponent escape globalThis isFinite isNaN parseFloat parseInt undefined
   unescape ForgeError TextDecoder TextEncoder URL URLSearchParams atob btoa crypto structuredClone clearTimeout console forge manifest queueMicrotask setTimeout github my_server
   Symbol(Symbol.toStringTag)`.split(/\s+/);
@@ -20,7 +20,7 @@ return [plain, proto === Object.prototype ? [] : Reflect.ownKeys(proto).map(Stri
 return `Deno __bootstrap process require module exports global window self document location std os scriptArgs load read
   print quit gc version arguments Worker fetch XMLHttpRequest WebSocket EventSource navigator localStorage indexedDB caches
   importScripts postMessage BroadcastChannel MessageChannel setInterval setImmediate requestAnimationFrame alert prompt
-  performance ShadowRealm Realm Compartment loadScript readFile writeFile system exec spawn d8 testRunner drainJobQueue
+  performance Temporal ShadowRealm Realm Compartment loadScript readFile writeFile system exec spawn d8 testRunner drainJobQueue
   __loadScript bjson navigator DOMException CallSite InternalError`.split(/\s+/).filter((key) => key in globalThis);
 //# webassembly: code from bytes
 //= value ["undefined","ReferenceError"]

@@ -40,6 +40,11 @@ pub(crate) struct Engine {
 pub(crate) const LIMITS: Limits =
     Limits { cpu_ms: 2000, heap_bytes: 64 << 20, output_bytes: 64 << 10, result_bytes: 1 << 20, calls: 50 };
 
+/// Seed of a run, unless a test has its own.
+pub(crate) const SEED: [u8; 32] = [7; 32];
+/// Start of a run, unless a test has its own.
+pub(crate) const NOW_MS: u64 = 1_750_000_000_000;
+
 /// A worker process.
 pub(crate) struct Worker {
     child: Child,
@@ -60,6 +65,22 @@ pub(crate) struct Transcript {
     pub(crate) took: Duration,
 }
 
+/// Chooses which open calls are answered now, in order, each with its time.
+pub(crate) trait Player {
+    /// Longest wait for another frame before it chooses again.
+    fn patience(&mut self) -> Duration;
+
+    /// Numbers of calls of `open`, and the times of their answers.
+    fn choose(&mut self, open: &[u64]) -> Vec<(u64, u64)>;
+}
+
+/// What the gateway learned of a run: calls and output as they came, and the end.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Played {
+    pub(crate) said: Vec<String>,
+    pub(crate) result: String,
+}
+
 impl Worker {
     pub(crate) fn start(engine: Engine) -> Self {
         let exe = std::env::current_exe().expect("own path");
@@ -67,6 +88,8 @@ impl Worker {
             .arg("worker")
             .args(engine.args)
             .env_clear()
+            // A machine elsewhere: no script may notice.
+            .env("TZ", "JST-9")
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
@@ -91,11 +114,7 @@ impl Worker {
 
     /// Runs a script body, wrapped as the gateway would.
     pub(crate) fn run(&mut self, body: &str, limits: Limits) -> Transcript {
-        let code = match self.language {
-            Language::Javascript => format!("export default async () => {{\n{body}\n}}"),
-            Language::Starlark => body.to_owned(),
-        };
-        self.run_code(code, limits).expect("the worker answers")
+        self.run_code(self.module(body), limits).expect("the worker answers")
     }
 
     /// Resident memory of the process in bytes, if known.
@@ -120,11 +139,15 @@ impl Worker {
     }
 
     fn send_run(&mut self, code: String, limits: Limits) {
+        self.send_seeded(code, limits, SEED);
+    }
+
+    fn send_seeded(&mut self, code: String, limits: Limits, seed: [u8; 32]) {
         self.runs += 1;
         let servers = ["github", "console", "my_server"]
             .map(|ident| Server { ident: ident.to_owned(), name: ident.replace("my_server", "my-server") })
             .to_vec();
-        let run = Run { run: self.runs, language: self.language, code, servers, limits };
+        let run = Run { run: self.runs, language: self.language, code, servers, limits, seed, now_ms: NOW_MS };
         self.send(&ToWorker::Run(Box::new(run)));
     }
 
@@ -162,6 +185,47 @@ impl Worker {
                 Err(RecvTimeoutError::Timeout) => panic!("the worker hangs"),
                 Err(RecvTimeoutError::Disconnected) => return None,
             }
+        }
+    }
+
+    /// Starts a script body and hands its calls to `play`, which answers them in its own order and its own time.
+    pub(crate) fn play(&mut self, body: &str, limits: Limits, seed: [u8; 32], player: &mut impl Player) -> Played {
+        let code = self.module(body);
+        self.send_seeded(code, limits, seed);
+        let mut said = Vec::new();
+        let mut open: Vec<(u64, Outcome)> = Vec::new();
+        loop {
+            let patience = if open.is_empty() { PATIENCE } else { player.patience() };
+            match self.frames.recv_timeout(patience) {
+                Ok(FromWorker::Call(call)) => {
+                    said.push(format!("{} {}", call.call, serde_json::to_string(&call.op).expect("op")));
+                    let number = call.call;
+                    let (_, reply) = self.answer(call);
+                    open.push((number, reply.outcome));
+                }
+                Ok(FromWorker::Output(output)) => said.push(output.text),
+                Ok(FromWorker::Done(done)) => {
+                    let result = done.result.map_or_else(|error| format!("{error:?}"), |json| json.get().to_owned());
+                    return Played { said, result };
+                }
+                Err(RecvTimeoutError::Timeout) if !open.is_empty() => {}
+                other => panic!("{other:?}"),
+            }
+            let mut frames = Vec::new();
+            for (call, now_ms) in player.choose(&open.iter().map(|(call, _)| *call).collect::<Vec<_>>()) {
+                let position = open.iter().position(|(number, _)| *number == call).expect("an open call");
+                let (_, outcome) = open.remove(position);
+                let reply = ToWorker::Reply(Reply { run: self.runs, call, outcome, now_ms });
+                frames.extend(wire::encode(&reply).expect("a frame"));
+            }
+            let _ = self.stdin.as_mut().expect("open").write_all(&frames);
+        }
+    }
+
+    fn module(&self, body: &str) -> String {
+        match self.language {
+            Language::Javascript => format!("export default async () => {{\n{body}\n}}"),
+            Language::Starlark => body.to_owned(),
         }
     }
 
@@ -211,6 +275,7 @@ impl Worker {
         self.child.wait().expect("wait")
     }
 
+    /// Delay, and the answer. The clock is a second later with each call.
     fn answer(&mut self, call: Call) -> (Duration, Reply) {
         let (millis, outcome) = match call.op {
             Op::Tool { server, tool, args } => sample_tool(&server, &tool, &args),
@@ -231,10 +296,14 @@ impl Worker {
             Op::Search { queries, .. } => (0, ok(json!(format!("hits for {}", queries.join(" and "))))),
             Op::SearchTools { query, .. } => (0, ok(json!([{"server": "github", "tool": query}]))),
             Op::ToolInfo { server, tool } => (0, ok(json!({"server": server, "name": tool}))),
+            Op::Sleep { ms } => (u64::from(ms), ok(Value::Null)),
             Op::ReadResource { uri, .. } => (0, ok(json!({"uri": uri, "text": "content"}))),
             Op::Prompt { name, args, .. } => (0, ok(json!({"prompt": name, "args": args}))),
         };
-        (Duration::from_millis(millis), Reply { run: call.run, call: call.call, outcome })
+        (
+            Duration::from_millis(millis),
+            Reply { run: call.run, call: call.call, outcome, now_ms: NOW_MS + 1000 * call.call },
+        )
     }
 }
 

@@ -115,7 +115,7 @@ fn refuses(bytes: &[u8]) -> Result<(), Failed> {
 
 fn reply_to_no_call() -> Result<(), Failed> {
     let mut worker = Worker::start(engines()[0]);
-    let reply = r#"{"Reply":{"run":1,"call":7,"outcome":{"Ok":1}}}"#;
+    let reply = r#"{"Reply":{"run":1,"call":7,"outcome":{"Ok":1},"now_ms":0}}"#;
     let frame: ToWorker = serde_json::from_str(reply)?;
     // Before the run such a reply is late; during the run it is a lie.
     worker.send(&frame);

@@ -6,6 +6,7 @@ mod confinement;
 mod gateway;
 mod hostile;
 mod limits;
+mod replay;
 mod scenarios;
 
 use std::process::ExitCode;
@@ -27,6 +28,7 @@ fn main() -> ExitCode {
     trials.extend(scenarios::trials());
     trials.extend(limits::trials());
     trials.extend(attacks::trials());
+    trials.extend(replay::trials());
     trials.extend(hostile::trials());
     #[cfg(target_os = "linux")]
     trials.extend(confinement::trials());

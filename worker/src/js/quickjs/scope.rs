@@ -11,10 +11,10 @@ use rquickjs::{
 use wire::{Run, ScriptError, ScriptErrorKind};
 
 use super::super::port::Port;
-use super::super::{Realm, SCRIPT_NAME, exposed, natives, report};
+use super::super::{Realm, SCRIPT_NAME, cpu_error, exposed, natives, report};
 use super::compiler::{Bytecode, Compiler, new_runtime};
 use super::memory::Heap;
-use crate::engine::{SharedHost, cpu_error, heap_error, script_error};
+use crate::engine::{SharedHost, heap_error, script_error};
 use crate::watchdog::Interrupt;
 
 /// Most rejections kept for the report.
@@ -88,7 +88,7 @@ impl Scope {
     /// Connects the prelude to the host of a run, and sets the heap limit.
     pub(super) fn connect(&self, run: &Run, host: &SharedHost) -> &Rc<Port> {
         self.heap.set_limit(usize::try_from(run.limits.heap_bytes).unwrap_or(usize::MAX));
-        self.port.connect(host);
+        self.port.connect(run, host);
         &self.port
     }
 
@@ -138,7 +138,7 @@ impl Scope {
         if self.heap.is_used_up() {
             Some(heap_error(run))
         } else if self.interrupt.is_raised() {
-            Some(cpu_error(run))
+            Some(cpu_error(run, &self.port))
         } else {
             None
         }
@@ -188,7 +188,12 @@ fn host_object<'js>(ctx: &Ctx<'js>, port: &Rc<Port>) -> rquickjs::Result<Object<
     let own = Rc::clone(port);
     host.set("output", Function::new(ctx.clone(), move |is_error: bool, text: String| own.output(is_error, &text))?)?;
     let own = Rc::clone(port);
-    host.set("timer", Function::new(ctx.clone(), move |id: u32, ms: f64| own.timer(id, ms))?)?;
+    host.set("timer", Function::new(ctx.clone(), move |id: u32, ms: f64| own.timer(id, ms).err())?)?;
+    // These two are the script's own `Date.now` and `Math.random`.
+    let own = Rc::clone(port);
+    host.set("now", Function::new(ctx.clone(), move || own.now())?.with_name("now")?)?;
+    let own = Rc::clone(port);
+    host.set("random", Function::new(ctx.clone(), move || own.random())?.with_name("random")?)?;
     let own = Rc::clone(port);
     host.set("settle", Function::new(ctx.clone(), move |ok: bool, text: String| own.settle(ok, text))?)?;
     Ok(host)

@@ -1,7 +1,7 @@
 //! JavaScript on V8.
 //!
 //! Isolates are made directly, from a snapshot with the prelude: there is no `Deno`, no op table and no module loader
-//! for a script to reach. The only natives in a realm are the prelude's four host functions.
+//! for a script to reach. The only natives in a realm are the prelude's host functions.
 
 mod memory;
 mod scope;
@@ -88,7 +88,7 @@ impl Engine for V8 {
             None => Scope::new(&self.snapshot, self.expected_heap, &self.interrupt)?,
         };
         let port = Rc::clone(scope.port());
-        port.connect(host);
+        port.connect(run, host);
         let mut turn = Turn { scope: &mut scope, run };
         let result = turn.start().and_then(|()| drive(&mut turn, &port, run, host));
         self.heap_bytes = scope.heap_bytes();

@@ -8,10 +8,10 @@ use deno_core::v8::script_compiler::CompileOptions;
 use wire::{Run, ScriptError, ScriptErrorKind};
 
 use super::super::port::Port;
-use super::super::{Realm, SCRIPT_NAME, exposed, report};
+use super::super::{Realm, SCRIPT_NAME, cpu_error, exposed, report};
 use super::memory::{Buffers, HeapGuard};
 use super::snapshot::{NO_IMPORTS, Snapshot, compile, default_export, no_dynamic_imports};
-use crate::engine::{cpu_error, heap_error, script_error};
+use crate::engine::{heap_error, script_error};
 use crate::watchdog::Interrupt;
 
 /// Most rejections kept for the report.
@@ -106,7 +106,7 @@ impl Scope {
         if self.heap.is_hit() {
             Some(heap_error(run))
         } else if self.interrupt.is_raised() {
-            Some(cpu_error(run))
+            Some(cpu_error(run, &self.port))
         } else {
             None
         }

@@ -65,9 +65,13 @@ fn call_prelude<'s>(scope: &mut v8::PinScope<'s, '_>) -> Option<v8::Local<'s, v8
         ("timer", v8::Function::new(scope, timer)?),
         ("settle", v8::Function::new(scope, settle)?),
         ("native", v8::Function::new(scope, native)?),
+        // These two are the script's own `Date.now` and `Math.random`.
+        ("now", method(scope, now)?),
+        ("random", method(scope, random)?),
     ];
     for (name, function) in functions {
         let name = v8::String::new(scope, name)?;
+        function.set_name(name);
         host.set(scope, name.into(), function.into())?;
     }
     // Eagerly: each realm would compile lazy functions again.
@@ -80,6 +84,14 @@ fn call_prelude<'s>(scope: &mut v8::PinScope<'s, '_>) -> Option<v8::Local<'s, v8
     let prepare: v8::Local<'_, v8::Function> = bridge.get(scope, prepare.into())?.try_into().ok()?;
     prepare.call(scope, undefined, &[])?;
     Some(bridge)
+}
+
+/// A function that is no constructor.
+fn method<'s>(
+    scope: &mut v8::PinScope<'s, '_>,
+    callback: impl MapFnTo<v8::FunctionCallback>,
+) -> Option<v8::Local<'s, v8::Function>> {
+    v8::Function::builder(callback).constructor_behavior(v8::ConstructorBehavior::Throw).build(scope)
 }
 
 /// Compiles an ES module.
@@ -152,6 +164,8 @@ fn host_functions() -> Cow<'static, [v8::ExternalReference]> {
         v8::ExternalReference { function: timer.map_fn_to() },
         v8::ExternalReference { function: settle.map_fn_to() },
         v8::ExternalReference { function: native.map_fn_to() },
+        v8::ExternalReference { function: now.map_fn_to() },
+        v8::ExternalReference { function: random.map_fn_to() },
     ])
 }
 
@@ -180,11 +194,25 @@ fn output(scope: &mut v8::PinScope<'_, '_>, args: v8::FunctionCallbackArguments<
     }
 }
 
-fn timer(scope: &mut v8::PinScope<'_, '_>, args: v8::FunctionCallbackArguments<'_>, _: v8::ReturnValue<'_>) {
+fn timer(scope: &mut v8::PinScope<'_, '_>, args: v8::FunctionCallbackArguments<'_>, mut ret: v8::ReturnValue<'_>) {
     let id = args.get(0).uint32_value(scope).unwrap_or(0);
     let ms = args.get(1).number_value(scope).unwrap_or(0.0);
+    if let Some(Err(error)) = port(scope).map(|port| port.timer(id, ms))
+        && let Some(error) = v8::String::new(scope, &error)
+    {
+        ret.set(error.into());
+    }
+}
+
+fn now(scope: &mut v8::PinScope<'_, '_>, _: v8::FunctionCallbackArguments<'_>, mut ret: v8::ReturnValue<'_>) {
     if let Some(port) = port(scope) {
-        port.timer(id, ms);
+        ret.set_double(port.now());
+    }
+}
+
+fn random(scope: &mut v8::PinScope<'_, '_>, _: v8::FunctionCallbackArguments<'_>, mut ret: v8::ReturnValue<'_>) {
+    if let Some(port) = port(scope) {
+        ret.set_double(port.random());
     }
 }
 

@@ -1,0 +1,2 @@
+const end = Date.now() + 10;
+while (Date.now() < end);

@@ -1,0 +1,2 @@
+clearTimeout(setTimeout(() => {}, 60000));
+await new Promise(() => {});

@@ -1,0 +1,10 @@
+const start = Date.now();
+for (let i = 0; i < 20000; i++) Math.sqrt(i);
+const times = [start, Date.now(), new Date().getTime(), new Date().toISOString(), Date()];
+await github.echo({});
+times.push(Date.now() - start, new Date() - start);
+const parts = Promise.all([github.echo({}).then(() => Date.now() - start), github.echo({}).then(() => Date.now() - start)]);
+times.push(...(await parts), Date.now() - start);
+await new Promise((done) => setTimeout(done, 30));
+times.push(Date.now() - start);
+return times;

@@ -1,0 +1,12 @@
+const order = [];
+const note = (name) => () => order.push(name);
+setTimeout(note('c 20'), 20);
+setTimeout(note('b 10'), 10);
+setTimeout(note('b 10 again'), 10);
+setTimeout(() => { order.push('0'); queueMicrotask(note('micro')); setTimeout(note('0 of 0')); }, 0);
+setTimeout(note('0 again'));
+clearTimeout(setTimeout(note('never'), 15));
+const cancelled = setTimeout(note('never'), 20);
+setTimeout(() => clearTimeout(cancelled), 12);
+await new Promise((done) => setTimeout(done, 60));
+return order;
