@@ -11,21 +11,24 @@ use std::time::Instant;
 
 use async_trait::async_trait;
 use forgefs::audit;
-use forgefs::broker::{Approver, Broker, ExecutionContext, Rules, Validators};
+use forgefs::broker::{Approver, Broker, Evidence, ExecutionContext, Rules, Validators};
 use forgefs::catalog::Catalog;
 use forgefs::config::{Audit, AuditTo, Config, References, Wear};
 use forgefs::error::Result;
+use forgefs::journal::{Head, Journals, VERSION};
 use forgefs::manifest::{Observed, ServerEntry, ServerState};
 use forgefs::redact::{self, Results, Surface};
 use forgefs::router::{Route, Router};
-use forgefs::sandbox::{Pool, PoolOptions, Turn};
+use forgefs::sandbox::{Host as _, Pool, PoolOptions, Turn};
 use forgefs::session::Session;
 use forgefs::spending::Spending;
-use forgefs::state::Embedded;
+use forgefs::state::{Embedded, State};
 use forgefs::telemetry::Telemetry;
 use forgefs::upstream::{Answer, Block, Listing, Operation, Progress, ToolAnswer, Upstream};
 use forgefs_measure::report::Report;
+use serde_json::value::RawValue;
 use serde_json::{Value, json};
+use wire::Op;
 
 /// Calls per round.
 const CALLS: usize = 500;
@@ -76,6 +79,7 @@ struct Setup {
     pool: Arc<Pool>,
     audit: Arc<audit::Log>,
     config: Config,
+    journals: Option<Arc<Journals>>,
 }
 
 impl Setup {
@@ -111,6 +115,7 @@ impl Setup {
                 require: Vec::new(),
             }),
             audit: audit::Log::open(&Audit { to: AuditTo::Off, ..config.audit.clone() }),
+            journals: Journals::new(&config, &(Arc::new(Embedded::default()) as Arc<dyn State>)),
             config,
         }
     }
@@ -126,6 +131,7 @@ impl Setup {
             turn: Turn { party: "bench".into(), most: self.config.sandbox.limits.runs },
             limits: self.config.sandbox.limits.clone(),
             spending: Arc::clone(&self.spending),
+            journals: None,
             telemetry: Telemetry::default(),
             audit: Arc::clone(&self.audit),
             redaction: self.config.redaction,
@@ -138,17 +144,50 @@ impl Setup {
         Broker::of_request(Arc::new(context), "bench")
     }
 
-    /// Makes the calls of a round; `surface` is the destination of their answers, if any.
-    async fn round(&self, surface: Option<Surface>) {
+    /// Makes the calls of a round.
+    async fn round(&self, answers: Answers) {
         let session = Arc::default();
         for _ in 0..CALLS / SCRIPT {
             let broker = self.broker(&session);
-            for call in 0..SCRIPT {
-                let value = broker.call_tool(call as u64, "github", "list_issues", ARGS).await.unwrap();
-                let Some(surface) = surface else { continue };
-                std::hint::black_box(redact::json_text(surface, &value.to_string()));
+            if matches!(answers, Answers::Journal) {
+                broker.keep_evidence(Evidence::new(Some(self.journal(broker.id()).await), None, 0));
+            }
+            for call in 0..SCRIPT as u64 {
+                match answers {
+                    Answers::Script | Answers::Journal => {
+                        let (server, tool) = ("github".to_owned(), "list_issues".to_owned());
+                        let op = Op::Tool { server, tool, args: RawValue::from_string(ARGS.to_owned()).unwrap() };
+                        std::hint::black_box(broker.call(call, op).await);
+                    }
+                    Answers::Dropped => {
+                        broker.call_tool(call, "github", "list_issues", ARGS).await.unwrap();
+                    }
+                    Answers::Shown(surface) => {
+                        let value = broker.call_tool(call, "github", "list_issues", ARGS).await.unwrap();
+                        std::hint::black_box(redact::json_text(surface, &value.to_string()));
+                    }
+                }
             }
         }
+    }
+
+    /// The journal of a run.
+    async fn journal(&self, run: &str) -> forgefs::journal::Writer {
+        let head = Head {
+            version: VERSION,
+            forgefs: String::new(),
+            run: run.to_owned(),
+            after: Vec::new(),
+            at_ms: 0,
+            client: "local".to_owned(),
+            session: String::new(),
+            language: wire::Language::Javascript,
+            code: String::new(),
+            seed: String::new(),
+            now_ms: 0,
+            placeholders: false,
+        };
+        self.journals.as_ref().unwrap().begin(head).await.unwrap()
     }
 }
 
@@ -158,16 +197,32 @@ const RATES: &str = "rate = { calls = 1000000, per = \"10ms\", burst = 1000000 }
 const BUDGETS: &str = "[budgets]\nrun = 1000000\nsession = 1000000000\n";
 const DAY: &str = "[budgets]\nday = 1000000000\n";
 
-/// Cases: name, settings, and destination of answers, if any.
-const CASES: [(&str, &[&str], Option<Surface>); 8] = [
-    ("the broker, nothing configured", &[], None),
-    ("without observed shapes", &["[manifest]\nobserve = false\n"], None),
-    ("with rates, groups, flows, approvals", &[RATES, POLICY], None),
-    ("with budgets of run and session as well", &[RATES, POLICY, BUDGETS], None),
-    ("with a budget of the day alone", &[DAY], None),
-    ("nothing configured, answers shown", &[], Some(Surface::Answer(Results::Off))),
-    ("the same without secrets", &[], Some(Surface::Answer(Results::Secrets))),
-    ("the same without secrets and personal data", &[], Some(Surface::Answer(Results::SecretsAndPii))),
+/// Destination of answers.
+#[derive(Clone, Copy)]
+enum Answers {
+    /// None.
+    Dropped,
+    /// The client.
+    Shown(Surface),
+    /// A script, as text.
+    Script,
+    /// The same, with a journal, which is begun for every 50 calls too.
+    Journal,
+}
+
+/// Cases: name, settings, and destination of answers.
+const CASES: [(&str, &[&str], Answers); 11] = [
+    ("the broker, nothing configured", &[], Answers::Dropped),
+    ("without observed shapes", &["[manifest]\nobserve = false\n"], Answers::Dropped),
+    ("with rates, groups, flows, approvals", &[RATES, POLICY], Answers::Dropped),
+    ("with budgets of run and session as well", &[RATES, POLICY, BUDGETS], Answers::Dropped),
+    ("with a budget of the day alone", &[DAY], Answers::Dropped),
+    ("nothing configured, answers shown", &[], Answers::Shown(Surface::Answer(Results::Off))),
+    ("the same without secrets", &[], Answers::Shown(Surface::Answer(Results::Secrets))),
+    ("the same without secrets and personal data", &[], Answers::Shown(Surface::Answer(Results::SecretsAndPii))),
+    ("nothing configured, answers for scripts", &[], Answers::Script),
+    ("the same with a journal", &[], Answers::Journal),
+    ("the same with each line synced to disk", &["[journal]\nfsync = true\n"], Answers::Journal),
 ];
 
 #[tokio::main]
@@ -190,14 +245,14 @@ async fn column(answer: &ToolAnswer, state: &Path) -> Vec<f64> {
     let arguments = serde_json::from_str(ARGS).unwrap();
     let (name, definition) = ("list_issues".to_owned(), String::new());
     let operation = Operation::Tool { name, definition, arguments, repeatable: true };
-    let setups = CASES.map(|(_, settings, surface)| (Setup::new(&settings.concat(), answer, state), surface));
+    let setups = CASES.map(|(_, settings, answers)| (Setup::new(&settings.concat(), answer, state), answers));
     let mut times = vec![Vec::new(); CASES.len() + 1];
     // The first round is not measured.
     for round in 0..=ROUNDS {
         for (row, times) in times.iter_mut().enumerate() {
             let started = Instant::now();
             match row.checked_sub(1).map(|case| &setups[case]) {
-                Some((setup, surface)) => setup.round(*surface).await,
+                Some((setup, answers)) => setup.round(*answers).await,
                 None => {
                     for _ in 0..CALLS {
                         std::hint::black_box(bare.call(&operation, &Progress::default()).await.unwrap());

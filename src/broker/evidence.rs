@@ -59,6 +59,12 @@ impl Evidence {
         }
     }
 
+    /// True if an earlier run has waited for this already.
+    pub(super) fn has_waited(&self, op: u64) -> bool {
+        let asks = self.asks.lock();
+        asks.get(&op).zip(self.past.as_ref()).is_some_and(|(ask, past)| past.knows(ask.get()))
+    }
+
     /// Writes an answer, and returns the script's clock with it.
     pub(super) fn answered(&self, op: u64, outcome: &Outcome, labels: Labels) -> u64 {
         let ask = self.asks.lock().remove(&op);

@@ -316,7 +316,7 @@ impl Reader {
     ///
     /// # Errors
     /// `INTERNAL` when it is damaged.
-    pub fn next(&mut self) -> Result<Option<Line>> {
+    pub fn next_line(&mut self) -> Result<Option<Line>> {
         let rest = self.lines.get(self.position..).unwrap_or_default();
         let Some(length) = rest.iter().position(|byte| *byte == b'\n') else { return Ok(None) };
         self.number += 1;

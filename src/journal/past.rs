@@ -135,6 +135,11 @@ impl Past {
         self.calls.lock().values().map(VecDeque::len).sum()
     }
 
+    /// True if a request like this, other than a call, was answered once more than it was asked now.
+    pub fn knows(&self, ask: &str) -> bool {
+        self.times.lock().get(ask).is_some_and(|times| !times.is_empty())
+    }
+
     /// The script's clock when the next request like this, other than a call, was answered.
     pub fn time_of(&self, ask: &str) -> Option<u64> {
         self.times.lock().get_mut(ask).and_then(VecDeque::pop_front)
@@ -153,7 +158,7 @@ fn read_run(mut reader: Reader) -> Result<Run> {
     let mut calls: Vec<(Key, Call)> = Vec::new();
     let mut open: HashMap<u64, usize> = HashMap::new();
     let (mut times, mut again): (HashMap<String, VecDeque<u64>>, _) = (HashMap::new(), Vec::new());
-    while let Some(line) = reader.next()? {
+    while let Some(line) = reader.next_line()? {
         match line {
             Line::Sent(sent) if sent.method == "tools/call" => {
                 let Sent { op, at_ms, server, tool, definition, args_hash, again: other, .. } = sent;

@@ -216,6 +216,19 @@ fn a_run_is_continued_once() {
 }
 
 #[test]
+fn clock_chance_and_waits_of_then_are_those_of_a_resumed_run() {
+    let Some(bank) = Bank::new("") else { return };
+    let code = "await new Promise(done => setTimeout(done, 1500));\nconst n = Math.floor(Math.random() * 1e9);\n\
+                await bank.pay({n});\nawait bank.note({text: new Date().toISOString() + Math.random()});\n";
+    let (run, ..) = failure(&bank.json(&[], &format!("{code}throw new Error('end')")));
+    let answer = bank.json(&["--resume", &run], &format!("{code}return 'ok'"));
+    assert_eq!((&answer["value"], bank.paid().len()), (&json!("ok"), 1), "{answer}");
+    assert_eq!(verdicts(&answer), vec![format!("answered by run {run}"); 2]);
+    // It waits no second time.
+    assert!(answer["stats"]["ms"].as_f64().expect("a time") < 1500.0, "{answer}");
+}
+
+#[test]
 fn without_journals_nothing_is_resumed_or_kept() {
     let Some(bank) = Bank::new("[journal]\non = false\n") else { return };
     let answer = bank.json(&[], "await bank.pay({n: 1}); throw new Error('end')");
