@@ -75,7 +75,7 @@ impl Journals {
         self.prune().await;
         let first = serde_json::to_string(&Line::<wire::Outcome>::Begun(Box::new(head.clone()))).map_err(not_json)?;
         let begin =
-            BeginJournal { folder: self.folder.clone(), id: head.run, first, after: head.after, fsync: self.fsync };
+            BeginJournal { folder: self.of(&head.client), id: head.run, first, after: head.after, fsync: self.fsync };
         let journal = self.state.begin_journal(begin).await?;
         Ok(Writer { journal, kept: AtomicUsize::new(0), written: Arc::clone(&self.written) })
     }
