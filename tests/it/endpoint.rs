@@ -210,6 +210,34 @@ async fn nothing_of_one_session_is_seen_by_another() {
 }
 
 #[tokio::test]
+async fn a_run_is_resumed_by_its_client_alone_in_any_of_its_sessions() {
+    let served = Served::start(Fence::new(), &format!("{}{CLIENTS}", samples())).await;
+    let resumed =
+        |run: &str| json!({"resume": run, "language": "javascript", "code": "return await people.list_teams()"});
+    for era in [Era::Legacy, Era::Modern] {
+        let (one, same, other) =
+            (served.client(era, LAPTOP).await, served.client(era, LAPTOP).await, served.client(era, CI).await);
+        let code = "await people.list_teams(); throw new Error('end')";
+        let failed = told(&one, json!({"language": "javascript", "code": code})).await;
+        let run = failed.split("resume=\"").nth(1).and_then(|rest| rest.split('"').next()).expect("an id").to_owned();
+        for id in [run.as_str(), "last"] {
+            let refused = told(&other, resumed(id)).await;
+            assert!(refused.contains("there is no run"), "{era:?} {id}: {refused}");
+        }
+        let answer = told(&same, resumed(&run)).await;
+        assert!(answer.contains("teams"), "{era:?}: {answer}");
+    }
+}
+
+/// Text of an answer of `execute`, which may fail.
+async fn told<H: ClientHandler>(client: &RunningService<RoleClient, H>, arguments: Value) -> String {
+    let Value::Object(arguments) = arguments else { panic!("no object: {arguments}") };
+    let result = client.call_tool(CallToolRequestParams::new("execute").with_arguments(arguments)).await;
+    let content = result.expect("an answer").content;
+    content.iter().filter_map(|block| block.as_text()).map(|block| block.text.clone()).collect::<Vec<_>>().join("\n")
+}
+
+#[tokio::test]
 async fn a_session_belongs_to_the_client_that_opened_it() {
     let served = Served::start(Fence::new(), &format!("{}{CLIENTS}", samples())).await;
     let id = served.session(LAPTOP).await;

@@ -153,6 +153,17 @@ fn the_rules_of_now_decide_about_answers_of_then() {
 }
 
 #[test]
+fn an_approved_call_is_asked_about_once() {
+    let Some(bank) = Bank::new("approval = \"always\"\n") else { return };
+    let (run, ..) = failure(&bank.json(&["--yes"], "await bank.pay({n: 1}); throw new Error('end')"));
+    // Nobody can be asked: what was done needs no answer, what is new does.
+    let (again, code, _) = failure(&bank.json(&["--resume", &run], "await bank.pay({n: 1}); await bank.pay({n: 2})"));
+    assert_eq!((&*code, bank.paid()), ("APPROVAL_DENIED", vec![1]));
+    let answer = bank.json(&["--yes", "--resume", &again], "await bank.pay({n: 1}); await bank.pay({n: 2}); return 2");
+    assert_eq!((&answer["value"], bank.paid()), (&json!(2), vec![1, 2]), "{answer}");
+}
+
+#[test]
 fn answers_of_then_cost_nothing() {
     let budgets = "cost = 1\n[budgets]\nrun = 2\n[sandbox.limits]\ncalls = 3\n";
     let Some(bank) = Bank::new(budgets) else { return };
