@@ -64,7 +64,7 @@ impl Port {
         }
         let ms = ms.max(1);
         let call = self.request(Op::Sleep { ms }).map_err(|error| error_json(&error))?;
-        self.timers.borrow_mut().set(id, self.clock.now_ms() + u64::from(ms), call);
+        self.timers.borrow_mut().set(id, self.clock.now_ms().saturating_add(u64::from(ms)), call);
         Ok(())
     }
 

@@ -543,9 +543,11 @@ export default (host) => {
     timersMade += 1;
     const id = timersMade;
     mapSet(timers, id, () => apply(callback, undefined, args));
-    const site = new ForgeError("INTERNAL", "");
     const unsent = host.timer(id, ms > 0 ? ms : 0);
-    if (typeof unsent === "string" && !isLimit(site, unsent)) throw site;
+    if (typeof unsent === "string") {
+      const site = new ForgeError("INTERNAL", "");
+      if (!isLimit(site, unsent)) throw site;
+    }
     return id;
   };
 
