@@ -15,7 +15,7 @@ use super::record::Verdict;
 use super::taint::TaintSnapshot;
 use super::{Broker, is_repeatable};
 use crate::error::{Error, ErrorCode, Result};
-use crate::journal::{Answered, Doubt, End, Found, Past, RunOp, Sent, Writer, unix_ms};
+use crate::journal::{Answered, Doubt, End, Found, Past, RunOp, Sent, Subject, Writer, unix_ms};
 use crate::labels::Labels;
 use crate::task;
 use crate::upstream::Operation;
@@ -144,6 +144,7 @@ impl Broker {
             method: asked.operation.method().to_owned(),
             server: asked.entry.name.clone(),
             tool: asked.operation.name().into_owned(),
+            origin: asked.entry.kept_origin.to_string(),
             definition: definition(asked).to_owned(),
             args_hash: record.args_hash,
             again,
@@ -163,7 +164,9 @@ impl Broker {
         };
         let Operation::Tool { name, .. } = asked.operation else { return Ok(Inherited::Nothing(None)) };
         let (op, args_hash) = call.key();
-        match past.take(&asked.entry.name, name, &args_hash, definition(asked)) {
+        let origin = asked.entry.kept_origin.to_string();
+        let subject = Subject { origin, definition: definition(asked).to_owned() };
+        match past.take(&asked.entry.name, name, &args_hash, &subject) {
             Found::Nothing => Ok(Inherited::Nothing(None)),
             Found::Doubtful { origin, doubt, .. } if doubt == Doubt::Fresh || asked.stub.is_some_and(is_repeatable) => {
                 Ok(Inherited::Nothing(Some(origin)))
@@ -206,7 +209,9 @@ fn maybe_done(asked: &Asked<'_>, origin: &RunOp, at_ms: u64, doubt: Doubt) -> Er
             "{label} was done with these arguments by run {run} at {at}; its answer was too large for the journal"
         ),
         Doubt::Changed => {
-            format!("{label} was done with these arguments by run {run} at {at}, and its definition has changed since")
+            format!(
+                "{label} was done with these arguments by run {run} at {at}, and its definition, or the settings of its server, have changed since"
+            )
         }
     };
     Error::new(ErrorCode::MaybeDone, message).hint(

@@ -75,6 +75,8 @@ pub struct Sent {
     pub server: String,
     /// Wire name of the tool, or what is read.
     pub tool: String,
+    /// Digest of the server's connection settings, without the values of secrets.
+    pub origin: String,
     /// Whole digest of its definition; empty where there is none.
     pub definition: String,
     /// Whole digest of the arguments that go out, in canonical form.

@@ -20,7 +20,7 @@ use crate::state::{self, BeginJournal, JournalFile, State, journal_folder};
 use crate::{limits, task};
 
 pub use line::{Answered, End, Head, Line, RunOp, Sent, VERSION};
-pub use past::{Doubt, Found, Past};
+pub use past::{Doubt, Found, Past, Subject};
 
 /// Interval at which old journals are removed.
 const PRUNING: Duration = Duration::from_secs(600);

@@ -32,8 +32,17 @@ pub struct Past {
 struct Call {
     origin: RunOp,
     at_ms: u64,
-    definition: String,
+    subject: Subject,
     ended: Ended,
+}
+
+/// What was called.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Subject {
+    /// Digest of the server's connection settings.
+    pub origin: String,
+    /// Whole digest of the definition.
+    pub definition: String,
 }
 
 #[derive(Debug)]
@@ -78,7 +87,7 @@ pub enum Doubt {
     Unanswered,
     /// It was done; the answer was too large to keep.
     LeftOut,
-    /// It was done, and the definition of the tool has changed since.
+    /// It was done, and the definition of the tool, or the settings of its server, have changed since.
     Changed,
     /// It was done, and is to be made again.
     Fresh,
@@ -114,15 +123,15 @@ impl Past {
     }
 
     /// Takes the next call of this kind. `tool` is its wire name.
-    pub fn take(&self, server: &str, tool: &str, args_hash: &str, definition: &str) -> Found {
+    pub fn take(&self, server: &str, tool: &str, args_hash: &str, subject: &Subject) -> Found {
         let key = (server.to_owned(), tool.to_owned(), args_hash.to_owned());
         let Some(call) = self.calls.lock().get_mut(&key).and_then(VecDeque::pop_front) else { return Found::Nothing };
-        let Call { origin, at_ms, definition: known, ended } = call;
+        let Call { origin, at_ms, subject: known, ended } = call;
         let doubt = match ended {
             Ended::Refused => return Found::Nothing,
             Ended::Unknown => Doubt::Unanswered,
             Ended::Done(..) if self.fresh.iter().any(|(s, t)| (&**s, &**t) == (server, tool)) => Doubt::Fresh,
-            Ended::Done(..) if known != definition => Doubt::Changed,
+            Ended::Done(..) if known != *subject => Doubt::Changed,
             Ended::Done(_, None) => Doubt::LeftOut,
             Ended::Done(now_ms, Some(answer)) => return Found::Done { origin, answer, now_ms },
         };
@@ -161,11 +170,16 @@ fn read_run(mut reader: Reader) -> Result<Run> {
     while let Some(line) = reader.next_line()? {
         match line {
             Line::Sent(sent) if sent.method == "tools/call" => {
-                let Sent { op, at_ms, server, tool, definition, args_hash, again: other, .. } = sent;
+                let Sent { op, at_ms, server, tool, origin, definition, args_hash, again: other, .. } = sent;
                 again.extend(other);
                 open.insert(op, calls.len());
-                let origin = RunOp { run: run.to_string(), op };
-                calls.push(((server, tool, args_hash), Call { origin, at_ms, definition, ended: Ended::Unknown }));
+                let call = Call {
+                    origin: RunOp { run: run.to_string(), op },
+                    at_ms,
+                    subject: Subject { origin, definition },
+                    ended: Ended::Unknown,
+                };
+                calls.push(((server, tool, args_hash), call));
             }
             Line::Answered(Answered { op, now_ms, ask, answer, left_out, from: None, .. }) => {
                 match (open.remove(&op).and_then(|position| calls.get_mut(position)), ask) {

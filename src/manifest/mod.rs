@@ -64,6 +64,8 @@ pub struct ServerEntry {
     pub instance: u64,
     /// Digest of its origin.
     pub origin: Arc<str>,
+    /// Digest of its origin without the values of secrets, for the disk.
+    pub kept_origin: Arc<str>,
     /// True if its tools must match reviewed ones.
     pub is_pinned: bool,
     /// Tools that differ from their review, by identifier: shown by name, not callable. Their stubs show the reviewed
@@ -194,6 +196,7 @@ impl ServerEntry {
             layout,
             instance: 0,
             origin: server.map(origin::in_memory).unwrap_or_default().into(),
+            kept_origin: server.map(origin::on_disk).unwrap_or_default().into(),
             is_pinned: false,
             quarantine: Arc::default(),
             observed: Observed::default(),

@@ -196,10 +196,17 @@ fn an_answer_under_another_definition_is_none() {
     let Some(bank) = Bank::new("") else { return };
     let code = "const a = await bank.pay({n: 1}); throw new Error('end')";
     let (run, ..) = failure(&bank.json(&[], code));
+    let said = |answer: &Value| {
+        let (_, code, message) = failure(answer);
+        assert_eq!((&*code, bank.paid()), ("MAYBE_DONE", vec![1]), "{message}");
+        message
+    };
+    bank.configure("env = { ACCOUNT = \"other\" }\n");
+    said(&bank.json(&["--resume", &run], code));
+    bank.configure("");
     bank.tell("about", " And now something else.");
-    let (_, code, message) = failure(&bank.json(&["--resume", &run], code));
-    assert_eq!((&*code, bank.paid()), ("MAYBE_DONE", vec![1]), "{message}");
-    assert!(message.contains("its definition has changed since"), "{message}");
+    let message = said(&bank.json(&["--resume", &run], code));
+    assert!(message.contains("its definition, or the settings of its server, have changed since"), "{message}");
 }
 
 #[test]
