@@ -122,7 +122,7 @@ impl Gateway {
     pub fn start(options: Options) -> Result<Self> {
         let Options { config, catalogs, worker, worker_args } = options;
         let workers = Workers { exe: worker, args: worker_args };
-        memory::configure(&config.memory);
+        memory::configure(&config);
         let traces = config.telemetry.as_ref().map(Traces::start).transpose()?;
         let state: Arc<dyn State> = Arc::new(Embedded::default());
         let (fleet, router) = Fleet::start(&config, &catalogs, Arc::clone(&state))?;
@@ -175,7 +175,7 @@ impl Gateway {
             false => Journals::new(&config, &self.state),
         };
         // Infallible from here on.
-        memory::configure(&config.memory);
+        memory::configure(&config);
         let (reloaded, router) = self.fleet.reload(&config, prepared);
         let metrics = config.metrics.clone();
         self.in_force.store(Arc::new(InForce {

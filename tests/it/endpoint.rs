@@ -5,6 +5,7 @@ mod hostile;
 mod official;
 mod revoked;
 mod shared;
+mod stored;
 
 use std::process::{Child, Stdio};
 use std::sync::Arc;
