@@ -1,11 +1,13 @@
 //! `forgefs serve --http`: what it serves, to whom, and what stays apart.
 
+mod browser;
 mod callers;
 mod hostile;
 mod official;
 mod revoked;
 mod shared;
 mod stored;
+mod tls;
 
 use std::process::{Child, Stdio};
 use std::sync::Arc;

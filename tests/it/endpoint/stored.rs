@@ -30,7 +30,7 @@ async fn a_storm_of_one_client_leaves_the_results_and_the_stash_of_another() {
         let mut storm = Vec::new();
         let keep = "const kept = []; for (let i = 0; i < 4; i++) { try { \
                     await forge.stash.set(`${i}`, 'y'.repeat(1000000)); kept.push(i) } \
-                    catch (error) { return {kept: kept.length, error: `${error}`} } } return {kept: kept.length}";
+                    catch (error) { return {kept: kept.length, error: `${error.code}: ${error}`} } } return {kept: kept.length}";
         let mut last = Value::Null;
         for _ in 0..5 {
             // Of 2026-07-28 all of them are one session.
