@@ -2,6 +2,7 @@
 
 mod fleet;
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -324,7 +325,7 @@ impl Gateway {
     /// Metrics as text.
     #[must_use]
     pub fn metrics_text(&self) -> String {
-        let instances = self.fleet.instances().count();
+        let instances = self.instances();
         let server = |entry: &Arc<ServerEntry>| ServerState {
             server: entry.ident.clone(),
             state: entry.state.word(),
@@ -344,6 +345,12 @@ impl Gateway {
             tasks: tokio::runtime::Handle::try_current().map_or(0, |runtime| runtime.metrics().num_alive_tasks()),
         };
         self.metrics.text(now).unwrap_or_default()
+    }
+
+    /// Number of instances beside the first one, by server name.
+    #[must_use]
+    pub fn instances(&self) -> BTreeMap<String, usize> {
+        self.fleet.instances().count()
     }
 
     /// Opens one of several sessions, with the gateway's own values of the variables that the configuration refers to.
