@@ -2,6 +2,7 @@
 
 mod fleet;
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -122,7 +123,7 @@ impl Gateway {
     pub fn start(options: Options) -> Result<Self> {
         let Options { config, catalogs, worker, worker_args } = options;
         let workers = Workers { exe: worker, args: worker_args };
-        memory::configure(&config.memory);
+        memory::configure(&config);
         let traces = config.telemetry.as_ref().map(Traces::start).transpose()?;
         let state: Arc<dyn State> = Arc::new(Embedded::default());
         let (fleet, router) = Fleet::start(&config, &catalogs, Arc::clone(&state))?;
@@ -175,7 +176,7 @@ impl Gateway {
             false => Journals::new(&config, &self.state),
         };
         // Infallible from here on.
-        memory::configure(&config.memory);
+        memory::configure(&config);
         let (reloaded, router) = self.fleet.reload(&config, prepared);
         let metrics = config.metrics.clone();
         self.in_force.store(Arc::new(InForce {
@@ -324,7 +325,7 @@ impl Gateway {
     /// Metrics as text.
     #[must_use]
     pub fn metrics_text(&self) -> String {
-        let instances = self.fleet.instances().count();
+        let instances = self.instances();
         let server = |entry: &Arc<ServerEntry>| ServerState {
             server: entry.ident.clone(),
             state: entry.state.word(),
@@ -344,6 +345,12 @@ impl Gateway {
             tasks: tokio::runtime::Handle::try_current().map_or(0, |runtime| runtime.metrics().num_alive_tasks()),
         };
         self.metrics.text(now).unwrap_or_default()
+    }
+
+    /// Number of instances beside the first one, by server name.
+    #[must_use]
+    pub fn instances(&self) -> BTreeMap<String, usize> {
+        self.fleet.instances().count()
     }
 
     /// Opens one of several sessions, with the gateway's own values of the variables that the configuration refers to.

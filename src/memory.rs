@@ -6,6 +6,8 @@
 //!
 //! Memory for hostile input is reserved in a [`Room`] first: one for each kind of data, sized by the `[memory]` table.
 
+mod shared;
+
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -13,12 +15,13 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
-use crate::config;
+use crate::config::{self, Config};
+pub(crate) use shared::{HINT as RESULTS_HINT, Refused, Share, SharedRoom};
 
 /// Values of large texts.
 pub(crate) static ANSWERS: Room = Room::new("answers", "memory.answers");
-/// Stored results and the stash of all sessions.
-pub(crate) static RESULTS: Room = Room::new("stored results and the stash of all sessions", "memory.results");
+/// Stored results and the stash of all sessions, by client.
+pub(crate) static RESULTS: SharedRoom = SharedRoom::new();
 /// Definitions of all servers.
 static LISTS: Room = Room::new("definitions of all servers", "memory.lists");
 /// Bytes of each server's lists: the current one, and its successor during a replacement.
@@ -32,12 +35,14 @@ pub(crate) const SMALL: usize = 1 << 20;
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Sets the sizes of all rooms. Reservations stay, also over a smaller size.
-pub(crate) fn configure(memory: &config::Memory) {
-    for (room, bytes) in [(&ANSWERS, memory.answers), (&RESULTS, memory.results), (&LISTS, memory.lists)] {
+pub(crate) fn configure(config: &Config) {
+    let config::Memory { answers, results, lists, list } = config.memory;
+    for (room, bytes) in [(&ANSWERS, answers), (&LISTS, lists)] {
         room.size.store(bytes, Ordering::Relaxed);
         room.freed.notify_waiters();
     }
-    LIST.store(memory.list, Ordering::Relaxed);
+    RESULTS.configure(results, config.clients.keys());
+    LIST.store(list, Ordering::Relaxed);
 }
 
 /// Most bytes of one server's definitions.
@@ -63,11 +68,6 @@ impl Room {
     /// Size in bytes.
     pub(crate) fn size(&self) -> usize {
         self.size.load(Ordering::Relaxed)
-    }
-
-    /// Reserved bytes.
-    pub(crate) fn taken(&self) -> usize {
-        self.taken.load(Ordering::Relaxed)
     }
 
     /// Reserves `bytes` until the value is dropped.

@@ -28,7 +28,10 @@ pub(crate) fn server(cert: &Path, key: &Path) -> Result<rustls::ServerConfig, St
     let settings = rustls::ServerConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
         .with_safe_default_protocol_versions()
         .and_then(|settings| settings.with_no_client_auth().with_single_cert(chain, secret));
-    settings.map_err(|error| unusable(cert, error.to_string()))
+    let mut settings = settings.map_err(|error| unusable(cert, error.to_string()))?;
+    // Who wants another protocol alone is told so, and no other protocol's client can be led here.
+    settings.alpn_protocols = vec![b"http/1.1".to_vec()];
+    Ok(settings)
 }
 
 /// Builds a client whose TLS is ring's. reqwest panics where no provider was installed.

@@ -221,7 +221,11 @@ fn described(place: &Place, state: &Value) -> String {
     lines.push(format!("servers: {}", servers.len()));
     for server in servers {
         let (name, detail) = (text(&server["name"]), text(&server["detail"]));
-        lines.push(format!("  {name}  {} tools, {detail}", server["tools"]));
+        let instances = match server["instances"].as_u64() {
+            None | Some(0) => String::new(),
+            Some(count) => format!(", {count} more for clients and sessions of their own"),
+        };
+        lines.push(format!("  {name}  {} tools, {detail}{instances}", server["tools"]));
     }
     lines.join("\n")
 }

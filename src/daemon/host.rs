@@ -219,10 +219,11 @@ impl Host {
     /// The daemon's state, as docs/json.md shows it.
     fn status(&self) -> Value {
         let clients: Vec<Value> = self.clients.lock().values().map(Client::state).collect();
-        let catalog = self.gateway.catalog();
+        let (catalog, instances) = (self.gateway.catalog(), self.gateway.instances());
         let servers = catalog.servers().iter().map(|entry| {
             let (state, detail) = (entry.state.word(), entry.describe());
-            json!({ "name": entry.name, "state": state, "detail": detail, "tools": entry.stubs.tools.len() })
+            let (tools, instances) = (entry.stubs.tools.len(), instances.get(&entry.name).copied().unwrap_or_default());
+            json!({ "name": entry.name, "state": state, "detail": detail, "tools": tools, "instances": instances })
         });
         let config = self.gateway.config();
         let status = json!({

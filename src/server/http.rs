@@ -3,8 +3,10 @@
 mod connections;
 mod edge;
 mod events;
+mod own_sessions;
 mod reply;
 mod sessions;
+mod streams;
 mod who;
 
 use std::net::SocketAddr;

@@ -108,7 +108,8 @@ impl Session {
     #[must_use]
     pub fn new(principal: Principal, state: &Arc<dyn State>) -> Self {
         let state = || Arc::clone(state);
-        let collection = |kind| Collection { kind, session: Arc::clone(&principal.session) };
+        let (client, session) = (&principal.client, &principal.session);
+        let collection = |kind| Collection { kind, client: Arc::clone(client), session: Arc::clone(session) };
         Self {
             client: Mutex::default(),
             reads: Mutex::default(),

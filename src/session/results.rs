@@ -35,7 +35,7 @@ impl Results {
     /// Stores the `number`th text of execution `run`, and drops older ones of the session for it; returns its path.
     ///
     /// # Errors
-    /// `BUDGET_EXCEEDED` when it is too large for a session, or all sessions together hold too much.
+    /// `BUDGET_EXCEEDED` when it is too large for a session, or its client holds as much as it may.
     pub async fn store(&self, run: u64, number: usize, text: String, is_json: bool, labels: Labels) -> Result<String> {
         let path = format!("/results/{run}/{number}.{}", if is_json { "json" } else { "txt" });
         let new = New { name: path.clone(), value: text, labels, ttl: None, replaces: Vec::new(), room: Room::RESULTS };

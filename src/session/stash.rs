@@ -35,7 +35,7 @@ impl Stash {
     /// `room` has its limits. Replaces entries of that key that the writer may read.
     ///
     /// # Errors
-    /// `BUDGET_EXCEEDED` when it is full for entries with these labels, or all sessions together hold too much.
+    /// `BUDGET_EXCEEDED` when it is full for entries with these labels, or its client holds as much as it may.
     pub async fn put(
         &self,
         key: String,

@@ -57,7 +57,7 @@ impl State for Embedded {
 
     async fn insert(&self, into: &Collection, new: New) -> Result<()> {
         let mut collections = self.collections.lock();
-        collections.entry(into.clone()).or_insert_with(|| Entries::new(into.kind)).insert(new)
+        collections.entry(into.clone()).or_insert_with(|| Entries::new(into)).insert(new)
     }
 
     async fn remove(&self, from: &Collection, ids: &[u64]) -> Result<()> {

@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::{Entry, Kind, New, Room};
+use super::{Collection, Entry, Kind, New, Room};
 use crate::error::{Error, ErrorCode, Result};
 use crate::kept::{CONSENTS, Counted};
 use crate::labels::Labels;
-use crate::memory::{self, Taken};
+use crate::memory::{self, Share};
 
 /// Most dropped entries that are remembered.
 const MAX_DROPPED: usize = 1000;
@@ -21,6 +21,7 @@ const LONGEST: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 #[derive(Debug)]
 pub(super) struct Entries {
     kind: Kind,
+    client: Arc<str>,
     kept: VecDeque<Kept>,
     dropped: VecDeque<(Arc<str>, Labels)>,
     next: u64,
@@ -37,13 +38,14 @@ struct Kept {
 /// Memory of an entry, counted until dropped.
 #[derive(Debug)]
 enum Held {
-    Room { _taken: Taken },
+    Shared { _share: Share },
     Counted { _counted: Counted },
 }
 
 impl Entries {
-    pub(super) fn new(kind: Kind) -> Self {
-        Self { kind, kept: VecDeque::new(), dropped: VecDeque::new(), next: 0 }
+    pub(super) fn new(of: &Collection) -> Self {
+        let client = Arc::clone(&of.client);
+        Self { kind: of.kind, client, kept: VecDeque::new(), dropped: VecDeque::new(), next: 0 }
     }
 
     pub(super) fn named(&mut self, name: Option<&str>) -> Vec<Entry> {
@@ -82,11 +84,17 @@ impl Entries {
         if self.kind == Kind::Approvals {
             return Ok(Held::Counted { _counted: CONSENTS.count(bytes) });
         }
+        let refused = |refused: memory::Refused| {
+            Error::new(ErrorCode::BudgetExceeded, refused.to_string()).hint(memory::RESULTS_HINT)
+        };
+        // What would not fit without the older ones either drops none of them.
+        let freed = if room.drops_oldest { self.kept.iter().map(|kept| kept.bytes).sum() } else { 0 };
+        memory::RESULTS.check(&self.client, bytes, freed).map_err(refused)?;
         loop {
-            match memory::RESULTS.take(bytes) {
-                Ok(taken) => return Ok(Held::Room { _taken: taken }),
+            match memory::RESULTS.take(&self.client, bytes) {
+                Ok(share) => return Ok(Held::Shared { _share: share }),
                 Err(_) if room.drops_oldest && self.drop_oldest() => {}
-                Err(full) => return Err(Error::new(ErrorCode::BudgetExceeded, full.to_string()).hint(full.hint())),
+                Err(full) => return Err(refused(full)),
             }
         }
     }

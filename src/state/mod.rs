@@ -48,7 +48,7 @@ pub trait State: Debug + Send + Sync {
     /// never exceed its [`Room`].
     ///
     /// # Errors
-    /// `BUDGET_EXCEEDED` when there is no room.
+    /// `BUDGET_EXCEEDED` when there is no room, or its client holds as much as it may.
     async fn insert(&self, into: &Collection, new: New) -> Result<()>;
 
     /// Removes entries.
@@ -155,6 +155,8 @@ pub type LoginLock = Box<dyn Any + Send>;
 pub struct Collection {
     /// Kind.
     pub kind: Kind,
+    /// Client of the session: results and the stash count as its memory.
+    pub client: Arc<str>,
     /// Session.
     pub session: Arc<str>,
 }

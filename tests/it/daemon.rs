@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 
 use crate::admission::Wire;
 use crate::client::{Era, Fence, Output, Session};
-use crate::faulty::{all_end, faulty, log, runs, samples};
+use crate::faulty::{all_end, faulty, log, python, runs, samples};
 use crate::json_shapes::{examples, object, shape};
 use crate::real::skipped;
 
@@ -192,6 +192,26 @@ async fn clients_share_servers_and_keep_sessions_apart() {
     three.close().await;
     assert_eq!(place.has_clients(0)["pid"], status["pid"]);
     assert_eq!(servers.pids().len(), 1);
+}
+
+#[tokio::test]
+async fn status_counts_the_instances_of_sessions_beside_the_first() {
+    let Some(config) = python("kept", "keeping.py", &[]) else { return };
+    let fence = Fence::new();
+    fence.write("forge.toml", &format!("{AUTO}{config}share = \"session\"\n"));
+    let place = Place { fence };
+    let one = place.client(Era::Modern).await;
+    let two = place.client(Era::Legacy).await;
+    for (session, instances) in [(&one, 1), (&two, 2)] {
+        session.ready(&["kept"]).await;
+        session.execute("starlark", "kept.count()").await;
+        assert_eq!(place.status()["servers"][0]["instances"], instances);
+    }
+    let shown = place.daemon(&["status"]).success().stdout;
+    assert!(shown.contains(", ready, 2 more for clients and sessions of their own"), "{shown}");
+    one.close().await;
+    eventually(|| (place.status()["servers"][0]["instances"] == 1).then_some(()));
+    two.close().await;
 }
 
 /// Calls `act` with a new nonce each time, until told to stop; returns the nonces with their answers.

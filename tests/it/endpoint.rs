@@ -1,10 +1,13 @@
 //! `forgefs serve --http`: what it serves, to whom, and what stays apart.
 
+mod browser;
 mod callers;
 mod hostile;
 mod official;
 mod revoked;
 mod shared;
+mod stored;
+mod tls;
 
 use std::process::{Child, Stdio};
 use std::sync::Arc;
@@ -309,11 +312,15 @@ async fn a_request_is_answered_after_its_stream_broke() {
     let first = String::from_utf8_lossy(&answer.chunk().await.expect("a chunk").expect("an event")).into_owned();
     let last = first.lines().find_map(|line| line.strip_prefix("id: ").or(line.strip_prefix("id:"))).expect("an id");
     drop(answer);
-    for wrong in ["9-9", "x", ""] {
+    // An empty stream would have a client ask again, for ever.
+    for wrong in ["9-9", "0-9", "x", "", "-", "0--1", "0-0-0", "18446744073709551615-18446744073709551615"] {
         let resumed = served.raw(Method::GET, "/mcp").header("mcp-session-id", &id).header("last-event-id", wrong);
         let resumed = resumed.header("accept", "text/event-stream").timeout(Duration::from_secs(20));
-        let text = resumed.send().await.expect("an answer").text().await;
-        assert!(!text.unwrap_or_default().contains("made it"), "{wrong}");
+        let resumed = resumed.send().await.expect("an answer");
+        let status = resumed.status();
+        let text = resumed.text().await.expect("a body");
+        assert!(status == StatusCode::BAD_REQUEST && text.contains("such an id"), "{wrong}: {status} {text}");
+        assert!(text.contains("without Last-Event-ID"), "{text}");
     }
     let other = served.session(None).await;
     for (session, is_answered) in [(&other, false), (&id, true)] {

@@ -1,8 +1,8 @@
 //! Connections: bounded in number, in the time that each step may take, and in what a stranger can hold.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::convert::Infallible;
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -37,10 +37,36 @@ pub(super) struct Connections {
     edge: Arc<Edge>,
     tls: Option<TlsAcceptor>,
     /// Connections without an accepted request, oldest first.
-    strangers: Mutex<VecDeque<(AbortHandle, Place)>>,
+    strangers: Mutex<VecDeque<Stranger>>,
     open: Arc<AtomicUsize>,
     /// True once each ends after the request under way.
     ends: watch::Receiver<bool>,
+}
+
+/// A connection without an accepted request.
+struct Stranger {
+    network: IpAddr,
+    task: AbortHandle,
+    place: Place,
+}
+
+/// Takes the oldest of those from the network with most of them.
+fn take_one(strangers: &mut VecDeque<Stranger>) -> Option<Stranger> {
+    let mut counts: HashMap<IpAddr, usize> = HashMap::new();
+    for stranger in &*strangers {
+        *counts.entry(stranger.network).or_default() += 1;
+    }
+    let most = counts.values().max()?;
+    let position = strangers.iter().position(|stranger| counts[&stranger.network] == *most)?;
+    strangers.remove(position)
+}
+
+/// Network of a peer: an IPv4 address, or what one subscriber has of IPv6.
+fn network(peer: IpAddr) -> IpAddr {
+    match peer {
+        IpAddr::V4(_) => peer,
+        IpAddr::V6(address) => Ipv6Addr::from_bits(address.to_bits() & !u128::from(u64::MAX)).into(),
+    }
 }
 
 /// An open connection, until dropped.
@@ -58,22 +84,23 @@ impl Connections {
     }
 
     /// Serves a connection in the background, unless there are `most` already. One without an accepted request makes
-    /// room for the next such one, so that strangers cannot keep clients out.
+    /// room for the next such one, so that strangers cannot keep clients out, nor those of one network others.
     pub(super) fn serve(&self, stream: TcpStream, peer: SocketAddr, most: usize) {
         let open = OpenConnection(Arc::clone(&self.open));
         let place = Place::default();
         let mut strangers = self.strangers.lock();
-        strangers.retain(|(task, place)| !task.is_finished() && place.lock().is_none());
+        strangers.retain(|stranger| !stranger.task.is_finished() && stranger.place.lock().is_none());
         if self.open.fetch_add(1, Ordering::AcqRel) >= most || strangers.len() >= limits::STRANGERS.max {
-            match strangers.pop_front() {
-                Some((oldest, _)) => oldest.abort(),
+            match take_one(&mut strangers) {
+                Some(stranger) => stranger.task.abort(),
                 // Closed without a word: all are clients in use.
                 None => return,
             }
         }
         // Answers are small, and waited for.
         let _ = stream.set_nodelay(true);
-        let from = Connection { peer: peer.ip().to_canonical(), place: Arc::clone(&place) };
+        let peer = peer.ip().to_canonical();
+        let from = Connection { peer, place: Arc::clone(&place) };
         let (edge, tls, ends) = (Arc::clone(&self.edge), self.tls.clone(), self.ends.clone());
         let task = tokio::spawn(async move {
             let _open = open;
@@ -87,7 +114,7 @@ impl Connections {
                 }
             }
         });
-        strangers.push_back((task.abort_handle(), place));
+        strangers.push_back(Stranger { network: network(peer), task: task.abort_handle(), place });
     }
 
     /// Waits until all are closed.
@@ -130,4 +157,23 @@ async fn converse(
 async fn answered(edge: &Edge, request: Request<Incoming>, from: Connection) -> super::reply::Reply {
     let answer = panics::caught(edge.answer(request, from)).await;
     answer.unwrap_or_else(|defect| super::reply::defect(&defect))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn the_network_with_most_strangers_makes_room() {
+        let mut strangers = VecDeque::new();
+        for peer in ["192.0.2.1", "2001:db8::1", "198.51.100.7", "2001:db8::2", "198.51.100.7", "2001:db8::3"] {
+            let task = tokio::spawn(async {}).abort_handle();
+            let network = network(peer.parse().expect("an address"));
+            strangers.push_back(Stranger { network, task, place: Place::default() });
+        }
+        let gone: Vec<String> =
+            std::iter::from_fn(|| take_one(&mut strangers)).map(|gone| gone.network.to_string()).collect();
+        let (six, four) = ("2001:db8::", "198.51.100.7");
+        assert_eq!(gone, [six, four, six, "192.0.2.1", four, six]);
+    }
 }

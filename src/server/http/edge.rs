@@ -19,8 +19,9 @@ use tokio_util::sync::CancellationToken;
 use super::super::ForgeServer;
 use super::super::admission::{Admission, HeldBytes};
 use super::super::message::{self, Read};
+use super::own_sessions::OwnSessions;
 use super::reply::{self, Reply};
-use super::sessions::{Full as FullOf, HttpClient, HttpSession, OwnSessions, Sessions, new_server};
+use super::sessions::{Full as FullOf, HttpClient, HttpSession, Sessions, new_server};
 use super::who;
 use crate::config::Config;
 use crate::error::{Error, ErrorCode};
@@ -42,6 +43,7 @@ const PRIMED: &str = "2025-11-25";
 /// First revision without sessions.
 const MODERN: &str = "2026-07-28";
 const REVISION: HeaderName = HeaderName::from_static("mcp-protocol-version");
+const LAST_EVENT: HeaderName = HeaderName::from_static("last-event-id");
 const SESSION_ID: HeaderName = HeaderName::from_static("mcp-session-id");
 
 /// The endpoint.
@@ -219,7 +221,15 @@ impl Edge {
                 reply::error(StatusCode::PAYLOAD_TOO_LARGE, request_id(&message), message::refusal(&error))
             }
             (Some(revision), _) => match self.sessions.make_room(&client, &config.http) {
-                Ok(()) => reply::holding(self.pass(request, &client, Some(revision)).await, client.hold()),
+                Ok(()) => {
+                    let (answered, hold) = (self.pass(request, &client, Some(revision)).await, client.hold());
+                    // Others that came at the same time may have taken the last places.
+                    let is_late = answered.status() == StatusCode::INTERNAL_SERVER_ERROR;
+                    match self.sessions.has_place(&client, &config.http) {
+                        Err(full) if is_late => no_room(full, request_id(&message)),
+                        _ => reply::holding(answered, hold),
+                    }
+                }
                 Err(full) => no_room(full, request_id(&message)),
             },
             (None, Some(session)) => match admission.admit(&message, held) {
@@ -268,6 +278,11 @@ impl Edge {
         let Some(session) = id.and_then(|id| self.sessions.session(id, &client)) else {
             return self.pass(request.map(|_| Full::default()), &client, None).await;
         };
+        let last = request.headers().get(LAST_EVENT).map(|last| String::from_utf8_lossy(last.as_bytes()));
+        if let Some(Err(why)) = last.map(|last| session.can_resume(&last)) {
+            let fix = "repeat the request whose answer was not read, or open a stream without Last-Event-ID";
+            return reply::refused(StatusCode::BAD_REQUEST, None, &format!("the stream cannot be resumed: {why}"), fix);
+        }
         let open = match session.open_stream() {
             Ok(open) => open,
             Err(error) => return not_admitted(&error, None),

@@ -68,6 +68,22 @@ impl Streams {
         number
     }
 
+    /// The stream of the event `last`, and the numbers of that stream and of the next event.
+    fn after(&self, last: &str) -> Result<(u64, u64, &Stream), &'static str> {
+        let (number, index) = last
+            .split_once('-')
+            .and_then(|(number, index)| Some((number.parse::<u64>().ok()?, index.parse::<u64>().ok()?)))
+            .filter(|(number, _)| *number < self.next)
+            .ok_or("this session gave no event such an id")?;
+        let stream = self.streams.get(&number).ok_or("the events of that stream are no longer kept")?;
+        let end = stream.first + stream.events.len() as u64;
+        match index < end && index + 1 >= stream.first {
+            true => Ok((number, index + 1, stream)),
+            false if index < end => Err("the events after this one are no longer kept"),
+            false => Err("this session gave no event such an id"),
+        }
+    }
+
     fn forget(&mut self, number: u64) {
         if let Some(stream) = self.streams.remove(&number) {
             self.numbers.remove(&stream.name);
@@ -121,6 +137,14 @@ impl Events {
     pub(super) fn tidy(&self) {
         self.0.lock().tidy();
     }
+
+    /// Checks that a stream can be resumed after the event `last`.
+    ///
+    /// # Errors
+    /// Says why it cannot.
+    pub(super) fn check(&self, last: &str) -> Result<(), &'static str> {
+        self.0.lock().after(last).map(drop)
+    }
 }
 
 #[async_trait]
@@ -146,17 +170,9 @@ impl EventStore for Events {
     }
 
     async fn replay_events_after(&self, last: &str) -> Result<EventStream, EventStoreError> {
-        let (number, index) = last
-            .split_once('-')
-            .and_then(|(number, index)| Some((number.parse::<u64>().ok()?, index.parse::<u64>().ok()?)))
-            .ok_or("this session gave no event such an id")?;
         let streams = self.0.lock();
-        let stream = streams.streams.get(&number).ok_or("the events of that stream are no longer kept")?;
-        let end = stream.first + stream.events.len() as u64;
-        if index + 1 < stream.first || index >= end {
-            return Err("the events after this one are no longer kept".into());
-        }
-        let reader = Reader { streams: Arc::clone(&self.0), number, next: index + 1, news: stream.news.subscribe() };
+        let (number, next, stream) = streams.after(last)?;
+        let reader = Reader { streams: Arc::clone(&self.0), number, next, news: stream.news.subscribe() };
         Ok(Box::pin(futures::stream::unfold(reader, Reader::next)))
     }
 }

@@ -24,6 +24,8 @@ const PLAIN: HeaderValue = HeaderValue::from_static("text/plain; charset=utf-8")
 const METRICS: HeaderValue = HeaderValue::from_static("application/openmetrics-text; version=1.0.0; charset=utf-8");
 /// Code of refusals.
 const REFUSED: RpcCode = RpcCode(-32000);
+/// Headers of answers that a page may read beside those that it always may.
+const EXPOSED: &str = "mcp-session-id, www-authenticate, retry-after";
 /// Seconds after which a refused client may try again.
 const AGAIN: HeaderValue = HeaderValue::from_static("1");
 
@@ -94,7 +96,7 @@ pub(super) fn preflight() -> Reply {
 pub(super) fn readable_by(mut reply: Reply, origin: HeaderValue) -> Reply {
     let headers = reply.headers_mut();
     headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, origin);
-    headers.insert(header::ACCESS_CONTROL_EXPOSE_HEADERS, HeaderValue::from_static("mcp-session-id, www-authenticate"));
+    headers.insert(header::ACCESS_CONTROL_EXPOSE_HEADERS, HeaderValue::from_static(EXPOSED));
     headers.append(header::VARY, HeaderValue::from_static("origin"));
     reply
 }

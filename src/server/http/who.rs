@@ -29,7 +29,8 @@ pub(super) fn client(config: &Config, headers: &HeaderMap, peer: IpAddr, is_tls:
         )));
     }
     if !config.needs_token {
-        let is_forwarded = headers.keys().any(|name| name.as_str().starts_with("x-forwarded-"))
+        let is_forwarded = is_proxy
+            || headers.keys().any(|name| name.as_str().starts_with("x-forwarded-"))
             || FORWARDED.iter().any(|name| headers.contains_key(*name));
         return match peer.is_loopback() && !is_forwarded {
             true => Ok(LOCAL.to_owned()),

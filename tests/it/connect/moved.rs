@@ -9,13 +9,19 @@ use super::{CLIENTS, connect, content, files, home, parsed, parsed_text, put, ta
 use crate::client::{Fence, Output, finish};
 use crate::faulty::has_python;
 
-/// Runs `forgefs` on a terminal, with these answers.
+/// Runs a program on a terminal, with these answers. With a file, the first question is open when that is written, and
+/// answered then.
 const TERMINAL: &str = "\
 import os, pty, sys
+answers, file, text = sys.argv[1:4]
 pid, terminal = pty.fork()
 if pid == 0:
-    os.execv(sys.argv[2], sys.argv[2:])
-os.write(terminal, sys.argv[1].encode().decode('unicode_escape').encode())
+    os.execv(sys.argv[4], sys.argv[4:])
+def answer():
+    os.write(terminal, answers.encode().decode('unicode_escape').encode())
+if not file:
+    answer()
+seen = b''
 while True:
     try:
         read = os.read(terminal, 65536)
@@ -24,13 +30,23 @@ while True:
     if not read:
         break
     os.write(1, read)
+    if file and b'[y/N]' not in seen and b'[y/N]' in seen + read:
+        with open(file, 'w') as other:
+            other.write(text)
+        answer()
+    seen += read
 sys.exit(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
 ";
 
 fn on_a_terminal(fence: &Fence, answers: &str, args: &[&str]) -> Output {
+    written_meanwhile(fence, answers, ("", ""), args)
+}
+
+/// Another program writes this file, path and text, while the first question is open.
+fn written_meanwhile(fence: &Fence, answers: &str, file: (&str, &str), args: &[&str]) -> Output {
     let mut python = Command::new("python3");
     python
-        .args(["-c", TERMINAL, answers, env!("CARGO_BIN_EXE_forgefs"), "connect"])
+        .args(["-c", TERMINAL, answers, file.0, file.1, env!("CARGO_BIN_EXE_forgefs"), "connect"])
         .args(args)
         .current_dir(fence.work());
     fence.enclose(&mut python);
@@ -203,29 +219,6 @@ fn no_server_leaves_its_client_for_a_configuration_that_is_or_would_be_invalid()
     }
 }
 
-/// Runs `forgefs` on a terminal, writes a file when it asks, and agrees.
-const MEANWHILE: &str = "\
-import os, pty, sys
-pid, terminal = pty.fork()
-if pid == 0:
-    os.execv(sys.argv[3], sys.argv[3:])
-seen = b''
-while True:
-    try:
-        read = os.read(terminal, 65536)
-    except OSError:
-        break
-    if not read:
-        break
-    os.write(1, read)
-    if b'[y/N]' not in seen and b'[y/N]' in seen + read:
-        with open(sys.argv[1], 'w') as file:
-            file.write(sys.argv[2])
-        os.write(terminal, b'y\\n')
-    seen += read
-sys.exit(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
-";
-
 #[test]
 fn a_server_that_its_client_changes_while_the_question_is_open_is_not_moved_in_its_old_form() {
     for (later, moves) in [
@@ -236,13 +229,8 @@ fn a_server_that_its_client_changes_while_the_question_is_open_is_not_moved_in_i
     ] {
         let Some(fence) = has_python("a terminal") else { return };
         let path = put(&fence, ".cursor/mcp.json", json!({"mcpServers": {"gh": {"command": "s"}}}).to_string());
-        let mut python = Command::new("python3");
-        python
-            .args(["-c", MEANWHILE, crate::real::path(&path), &later.to_string(), env!("CARGO_BIN_EXE_forgefs")])
-            .args(["connect", "cursor", "--import"])
-            .current_dir(fence.work());
-        fence.enclose(&mut python);
-        let output = finish(&mut python, "");
+        let file = (crate::real::path(&path), later.to_string());
+        let output = written_meanwhile(&fence, "y\\n", (&file.0, &file.1), &["cursor", "--import"]);
         assert_eq!(output.code, Some(i32::from(!moves)), "{later}: {}", output.stdout);
         assert_eq!(home(&fence).join(".config/forgefs/forge.toml").exists(), moves, "{later}: {}", output.stdout);
         let now = parsed(&path);

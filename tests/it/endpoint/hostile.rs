@@ -256,3 +256,27 @@ async fn a_disconnect_cancels_a_request_of_2026_07_28() {
         }
     }
 }
+
+#[tokio::test]
+async fn sessions_that_begin_at_once_are_no_more_than_a_client_may_have() {
+    let served = Served::start(Fence::new(), &format!("{}[http]\nmax_client_sessions = 3\n", samples())).await;
+    let opening = (0..40).map(|_| served.message(None, &initialize("2025-11-25")).send());
+    let mut ids = Vec::new();
+    for answer in futures::future::join_all(opening).await {
+        let answer = answer.expect("an answer");
+        match answer.status() {
+            StatusCode::OK => ids.push(answer.headers()["mcp-session-id"].to_str().expect("a text").to_owned()),
+            StatusCode::TOO_MANY_REQUESTS => {
+                assert!(answer.text().await.expect("a body").contains("http.max_client_sessions"));
+            }
+            other => panic!("{other}: {:?}", answer.text().await),
+        }
+    }
+    let mut open = 0;
+    for id in &ids {
+        let ping = json!({"jsonrpc": "2.0", "id": 9, "method": "ping"});
+        let answer = served.message(Some(id), &ping).send().await.expect("an answer");
+        open += usize::from(answer.status() == StatusCode::OK);
+    }
+    assert!((1..=3).contains(&open), "{open} of {} are open", ids.len());
+}

@@ -1,0 +1,114 @@
+//! Sessions as rmcp's service sees them.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::Stream;
+use rmcp::model::{ClientJsonRpcMessage, JsonRpcMessage, ServerJsonRpcMessage};
+use rmcp::transport::streamable_http_server::SessionManager;
+use rmcp::transport::streamable_http_server::session::local::{
+    LocalSessionManager, LocalSessionManagerError, SessionError,
+};
+use rmcp::transport::streamable_http_server::session::{EventStream, ServerSseMessage, SessionId};
+use tokio_util::sync::CancellationToken;
+
+use super::events::Events;
+use super::sessions::{FIRST_EVENT, HttpClient, HttpSession, Sessions};
+use super::streams::{Aside, Counted, answering, pumped};
+
+/// Time between `Mcp-Session-Id` and `initialize` reaching the session.
+const INITIALIZE: Duration = Duration::from_secs(30);
+
+/// Sessions as rmcp sees them for one request: those of its client.
+pub(super) struct OwnSessions {
+    pub(super) all: Arc<Sessions>,
+    pub(super) client: Arc<HttpClient>,
+    /// Ends a new session.
+    pub(super) ended: CancellationToken,
+    /// Delay for clients that know the event before the first (revision 2025-11-25).
+    pub(super) retry: Option<Duration>,
+}
+
+impl OwnSessions {
+    fn own(&self, id: &SessionId) -> Result<Arc<HttpSession>, LocalSessionManagerError> {
+        self.all
+            .session(id, &self.client)
+            .ok_or_else(|| LocalSessionManagerError::SessionNotFound(SessionId::clone(id)))
+    }
+}
+
+type Found<T> = Result<T, LocalSessionManagerError>;
+
+impl SessionManager for OwnSessions {
+    type Error = LocalSessionManagerError;
+    type Transport = Counted<<LocalSessionManager as SessionManager>::Transport>;
+
+    async fn create_session(&self) -> Found<(SessionId, Self::Transport)> {
+        let events = Arc::new(Events::default());
+        let mut local = LocalSessionManager::default().with_event_store(Arc::<Events>::clone(&events));
+        // Idle sessions end by `Sessions::end_unused`: rmcp would also end one whose request takes long.
+        local.session_config.keep_alive = None;
+        local.session_config.init_timeout = Some(INITIALIZE);
+        local.session_config.sse_retry = self.retry;
+        let (id, transport) = local.create_session().await?;
+        let session = Arc::new(HttpSession::new(&self.client, self.ended.clone(), local, events));
+        let counted = session.counted(transport);
+        let many = |_| SessionError::Io(std::io::Error::other("too many sessions at once"));
+        self.all.insert(&id, session).map_err(many)?;
+        Ok((id, counted))
+    }
+
+    async fn initialize_session(&self, id: &SessionId, message: ClientJsonRpcMessage) -> Found<ServerJsonRpcMessage> {
+        self.own(id)?.local.initialize_session(id, message).await
+    }
+
+    async fn has_session(&self, id: &SessionId) -> Found<bool> {
+        Ok(self.own(id).is_ok())
+    }
+
+    async fn close_session(&self, id: &SessionId) -> Found<()> {
+        if self.own(id).is_ok() {
+            self.all.end(id);
+        }
+        Ok(())
+    }
+
+    async fn create_stream(
+        &self,
+        id: &SessionId,
+        message: ClientJsonRpcMessage,
+    ) -> Found<impl Stream<Item = ServerSseMessage> + Send + Sync + 'static> {
+        let session = self.own(id)?;
+        let aside = match &message {
+            JsonRpcMessage::Request(request) => Some(Aside::open(&session.asides, request.id.clone())),
+            _ => None,
+        };
+        Ok(answering(session.local.create_stream(id, message).await?, aside))
+    }
+
+    async fn accept_message(&self, id: &SessionId, message: ClientJsonRpcMessage) -> Found<()> {
+        self.own(id)?.local.accept_message(id, message).await
+    }
+
+    async fn create_standalone_stream(
+        &self,
+        id: &SessionId,
+    ) -> Found<impl Stream<Item = ServerSseMessage> + Send + Sync + 'static> {
+        let session = self.own(id)?;
+        Ok(pumped(session.local.create_standalone_stream(id).await?))
+    }
+
+    async fn resume(
+        &self,
+        id: &SessionId,
+        last: String,
+    ) -> Found<impl Stream<Item = ServerSseMessage> + Send + Sync + 'static> {
+        let session = self.own(id)?;
+        let stream: EventStream = match last.as_str() {
+            // It saw nothing of the session's own yet.
+            FIRST_EVENT => pumped(session.local.create_standalone_stream(id).await?),
+            _ => Box::pin(session.local.resume(id, last).await?),
+        };
+        Ok(stream)
+    }
+}

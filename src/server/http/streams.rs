@@ -1,0 +1,158 @@
+//! Streams of a session: they wait for no reader, and have the log entries of their request.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::Poll;
+
+use futures::{Stream, StreamExt as _};
+use parking_lot::Mutex;
+use rmcp::model::{JsonRpcMessage, RequestId, ServerJsonRpcMessage, ServerNotification};
+use rmcp::service::{OriginatingRequestId, RoleServer, RxJsonRpcMessage, TxJsonRpcMessage};
+use rmcp::transport::Transport;
+use rmcp::transport::streamable_http_server::session::{EventStream, ServerSseMessage};
+use tokio::sync::mpsc;
+
+use super::super::admission::Admission;
+use crate::error::{Error, ErrorCode};
+use crate::limits;
+use crate::task::Task;
+
+/// Log entries of a request that wait for its stream; further ones go on the session's `GET` stream.
+const ASIDE: usize = 64;
+/// Events that a reader may be behind.
+const BEHIND: usize = 64;
+
+/// A stream whose events never wait for its reader: the session's worker serves all its streams in turn. One that falls
+/// behind is cut off, and its reader can resume it.
+pub(super) fn pumped(mut events: impl Stream<Item = ServerSseMessage> + Send + Unpin + 'static) -> EventStream {
+    let (tell, mut told) = mpsc::channel(BEHIND);
+    let pump = Task::spawn(async move {
+        while let Some(event) = events.next().await {
+            if tell.try_send(event).is_err() {
+                return;
+            }
+        }
+    });
+    Box::pin(futures::stream::poll_fn(move |context| {
+        let _pump = &pump;
+        told.poll_recv(context)
+    }))
+}
+
+/// The stream of one request: its log entries, then what `events` has.
+pub(super) fn answering(
+    events: impl Stream<Item = ServerSseMessage> + Send + Unpin + 'static,
+    mut aside: Option<Aside>,
+) -> EventStream {
+    let mut events = pumped(events).fuse();
+    Box::pin(futures::stream::poll_fn(move |context| {
+        if let Some(Poll::Ready(Some(entry))) = aside.as_mut().map(|aside| aside.entries.poll_recv(context)) {
+            return Poll::Ready(Some(ServerSseMessage::from_message(entry)));
+        }
+        events.poll_next_unpin(context)
+    }))
+}
+
+/// Receivers of log entries by request.
+pub(super) type Asides = Arc<Mutex<HashMap<RequestId, mpsc::Sender<ServerJsonRpcMessage>>>>;
+
+/// Log entries of one request on its own stream: rmcp would send them on the session's `GET` stream. They are not kept
+/// for a resumed stream.
+pub(super) struct Aside {
+    asides: Asides,
+    id: RequestId,
+    entries: mpsc::Receiver<ServerJsonRpcMessage>,
+}
+
+impl Aside {
+    pub(super) fn open(asides: &Asides, id: RequestId) -> Self {
+        let (tell, entries) = mpsc::channel(ASIDE);
+        asides.lock().insert(id.clone(), tell);
+        Self { asides: Arc::clone(asides), id, entries }
+    }
+}
+
+impl Drop for Aside {
+    fn drop(&mut self) {
+        self.asides.lock().remove(&self.id);
+    }
+}
+
+/// A session's transport: a request is in flight until its answer was sent, and its log entries go on its stream.
+pub(super) struct Counted<T> {
+    pub(super) inner: T,
+    pub(super) admission: Admission,
+    pub(super) asides: Asides,
+}
+
+impl<T> Counted<T> {
+    /// The receiver of a log entry.
+    fn aside(&self, message: &ServerJsonRpcMessage) -> Option<mpsc::Sender<ServerJsonRpcMessage>> {
+        let JsonRpcMessage::Notification(notice) = message else { return None };
+        let ServerNotification::LoggingMessageNotification(entry) = &notice.notification else { return None };
+        let about = entry.extensions.get::<OriginatingRequestId>()?;
+        self.asides.lock().get(&about.0).cloned()
+    }
+}
+
+impl<T: Transport<RoleServer>> Transport<RoleServer> for Counted<T> {
+    type Error = T::Error;
+
+    fn send(
+        &mut self,
+        message: TxJsonRpcMessage<RoleServer>,
+    ) -> impl Future<Output = Result<(), Self::Error>> + Send + 'static {
+        let answered = match &message {
+            JsonRpcMessage::Response(response) => Some(response.id.clone()),
+            JsonRpcMessage::Error(error) => error.id.clone(),
+            _ => None,
+        };
+        let admission = self.admission.clone();
+        let message = match self.aside(&message) {
+            Some(aside) => aside.try_send(message).map_or_else(|unsent| Some(unsent.into_inner()), |()| None),
+            None => Some(message),
+        };
+        let sending = message.map(|message| self.inner.send(message));
+        async move {
+            let Some(sending) = sending else { return Ok(()) };
+            let sent = sending.await;
+            if let Some(id) = &answered {
+                admission.end(id);
+            }
+            sent
+        }
+    }
+
+    async fn receive(&mut self) -> Option<RxJsonRpcMessage<RoleServer>> {
+        self.inner.receive().await
+    }
+
+    async fn close(&mut self) -> Result<(), Self::Error> {
+        self.inner.close().await
+    }
+}
+
+/// An open `GET` stream of a session, until dropped.
+pub(super) struct OpenStream(Arc<AtomicUsize>);
+
+impl OpenStream {
+    /// Opens one more.
+    ///
+    /// # Errors
+    /// `BUSY` when there are too many.
+    pub(super) fn new(open: &Arc<AtomicUsize>) -> Result<Self, Error> {
+        let stream = Self(Arc::clone(open));
+        let number = open.fetch_add(1, Ordering::AcqRel) + 1;
+        if number > limits::GET_STREAMS.max {
+            return Err(limits::GET_STREAMS.exceeded(ErrorCode::Busy, number));
+        }
+        Ok(stream)
+    }
+}
+
+impl Drop for OpenStream {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::AcqRel);
+    }
+}
