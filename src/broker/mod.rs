@@ -64,7 +64,6 @@ pub use consent::{Approval, Approver};
 pub use context::ExecutionContext;
 pub use evidence::Evidence;
 pub use ledger::Ledger;
-pub use ops::call_error;
 pub use policy::{Rules, RulesNow};
 pub use record::{CallRecord, Verdict};
 
