@@ -3,7 +3,7 @@
 //!
 //! One run measures everything, so that figures are comparable on a noisy machine: the direct rmcp call beside the same
 //! call from a script, each engine beside the others. Times are medians and 99th percentiles of wall clock at the
-//! client.
+//! client; the processor time of a call is that of the gateway's own process.
 #![expect(clippy::print_stdout, clippy::unwrap_used, reason = "a benchmark prints, and stops where it cannot go on")]
 
 use std::fmt;
@@ -32,6 +32,10 @@ const MADE_UP: usize = 1000;
 const RUNS: usize = 200;
 /// Warm-up executions.
 const WARM_UP: usize = 20;
+/// Calls of a script whose processor time is measured: the most that a run may make.
+const CALLS: u32 = 1000;
+/// Measured scripts with so many calls.
+const LONG_RUNS: usize = 7;
 /// Duration of a throughput measurement for each number of clients.
 const LOAD: Duration = Duration::from_secs(3);
 
@@ -65,7 +69,7 @@ async fn main() {
     for engine in engines() {
         let session = serve(&sample, engine.flags).await;
         call(&session.service, "ls", json!({})).await;
-        runs(&session.service, engine, direct, &mut table).await;
+        runs(&session, engine, direct, &mut table).await;
         session.service.cancel().await.unwrap();
     }
     peer(direct, &mut table).await;
@@ -103,8 +107,8 @@ async fn starts(config: &Path, size: &str, table: &mut Table) {
 }
 
 /// Cost of scripts on an engine. `direct` is the latency of a call without any.
-async fn runs(service: &Service, engine: Engine, direct: Duration, table: &mut Table) {
-    let Engine { name, script, .. } = engine;
+async fn runs(session: &Session, engine: Engine, direct: Duration, table: &mut Table) {
+    let (Engine { name, script, .. }, Session { service, pid }) = (engine, session);
     let execute = async |script: Value| drop(call(service, "execute", script).await);
     let times = async |count: usize, code: String| {
         repeat(WARM_UP, || execute(script(&code))).await;
@@ -122,6 +126,15 @@ async fn runs(service: &Service, engine: Engine, direct: Duration, table: &mut T
             table.figure(format!("… so one of them costs, {more:.2} × direct"), show(inner));
         }
     }
+    let (mut spent, code) = (Vec::with_capacity(LONG_RUNS), (engine.calls)(CALLS));
+    for _ in 0..LONG_RUNS {
+        let before = processor_time(*pid);
+        execute(script(&code)).await;
+        spent.push(processor_time(*pid).saturating_sub(before) / CALLS);
+    }
+    spent.sort_unstable();
+    let spent = spent[LONG_RUNS / 2].as_micros();
+    table.figure(format!("{name}: processor time of the gateway for one of {CALLS} calls"), format!("{spent} µs"));
     if let Some(parallel) = engine.parallel {
         table.times(&format!("{name}: 50 calls, 8 at once"), times(RUNS / 4, parallel(50)).await);
     }
@@ -193,12 +206,13 @@ async fn peer(direct: Duration, table: &mut Table) {
     };
     let mut command = tokio::process::Command::new(python);
     command.arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("benches/peer.py")).arg(EXE);
-    let service = Client.serve(TokioChildProcess::new(command).unwrap()).await.unwrap();
+    let session = connect(command).await;
+    let service = &session.service;
     let version =
         service.peer_info().and_then(|info| Some(info.server_info.as_ref()?.version.clone())).unwrap_or_default();
-    table.figure(format!("FastMCP {version} CodeMode: its definitions"), surface(&service).await);
-    runs(&service, engine, direct, table).await;
-    service.cancel().await.unwrap();
+    table.figure(format!("FastMCP {version} CodeMode: its definitions"), surface(service).await);
+    runs(&session, engine, direct, table).await;
+    session.service.cancel().await.unwrap();
 }
 
 /// Tokens of the definitions and instructions for a model.
@@ -248,7 +262,11 @@ fn command(args: &[&str], config: Option<&Path>) -> tokio::process::Command {
 }
 
 async fn serve(config: &Path, flags: &[&str]) -> Session {
-    let process = TokioChildProcess::new(command(&[flags, &["serve"]].concat(), Some(config))).unwrap();
+    connect(command(&[flags, &["serve"]].concat(), Some(config))).await
+}
+
+async fn connect(command: tokio::process::Command) -> Session {
+    let process = TokioChildProcess::new(command).unwrap();
     let pid = process.id().unwrap();
     Session { service: Client.serve(process).await.unwrap(), pid }
 }
@@ -295,6 +313,16 @@ impl fmt::Display for Memory {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:.1} MiB, {:.1} of it its own", self.kib as f64 / 1024.0, self.own as f64 / 1024.0)
     }
+}
+
+/// Processor time of all threads of a process so far.
+fn processor_time(pid: u32) -> Duration {
+    let of_thread = |task: std::fs::DirEntry| -> u64 {
+        let text = std::fs::read_to_string(task.path().join("schedstat")).unwrap_or_default();
+        text.split_whitespace().next().and_then(|nanos| nanos.parse().ok()).unwrap_or_default()
+    };
+    let threads = std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+    Duration::from_nanos(threads.map(of_thread).sum())
 }
 
 /// Memory of the gateway, and of its workers.

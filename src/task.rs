@@ -17,9 +17,11 @@ pub(crate) fn threads() -> usize {
 
 /// Works on an input of `bytes`. During long work, other tasks continue on another thread.
 pub(crate) fn work_on<T>(bytes: usize, work: impl FnOnce() -> T) -> T {
-    let flavor = Handle::try_current().map(|runtime| runtime.runtime_flavor());
-    match flavor {
-        Ok(RuntimeFlavor::MultiThread) if bytes >= LONG => tokio::task::block_in_place(work),
+    let is_long = bytes >= LONG;
+    match is_long.then(Handle::try_current) {
+        Some(Ok(runtime)) if runtime.runtime_flavor() == RuntimeFlavor::MultiThread => {
+            tokio::task::block_in_place(work)
+        }
         _ => work(),
     }
 }

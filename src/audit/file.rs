@@ -70,8 +70,9 @@ impl Lines {
             return None;
         }
         let mut open = self.open.try_lock()?;
-        let mut file = open.file.take().filter(|file| is_at(file, &self.path))?;
-        if !open.is_put_off() && !self.has_room(&file, lines.len()) {
+        let mut file = open.file.take()?;
+        let length = length_at(&file, &self.path)?;
+        if !open.is_put_off() && !self.has_room(length, lines.len()) {
             open.file = Some(file);
             return None;
         }
@@ -87,11 +88,12 @@ impl Lines {
     /// Appends whole lines in one write. Waits for the disk and, up to [`PATIENCE`], for other processes.
     pub(super) fn append(&self, lines: &str) -> io::Result<()> {
         let mut open = self.open.lock();
-        let file = match open.file.take().filter(|file| is_at(file, &self.path)) {
+        let file = match open.file.take().filter(|file| length_at(file, &self.path).is_some()) {
             Some(file) => file,
             None => self.open_file(&mut open)?,
         };
-        let needs_room = !open.is_put_off() && !self.has_room(&file, lines.len());
+        let length = file.metadata().map_or(0, |found| found.len());
+        let needs_room = !open.is_put_off() && !self.has_room(length, lines.len());
         let file = if needs_room { self.rotate(file, &mut open)? } else { file };
         match self.write(file, lines, &mut open) {
             // The process has reached its size limit for this file (RLIMIT_FSIZE): another one has room.
@@ -126,8 +128,7 @@ impl Lines {
         Ok(())
     }
 
-    fn has_room(&self, file: &File, bytes: usize) -> bool {
-        let length = file.metadata().map_or(0, |found| found.len());
+    fn has_room(&self, length: u64, bytes: usize) -> bool {
         length == 0 || length.saturating_add(bytes as u64) <= self.max_bytes
     }
 
@@ -153,7 +154,10 @@ impl Lines {
     /// Shifts the files by one number, drops the oldest, and starts a new one. If that fails, the file stays in use.
     fn rotate(&self, file: File, open: &mut Open) -> io::Result<File> {
         // One process at a time; a second one finds a file with room.
-        let moved = lock(&file).and_then(|()| if is_at(&file, &self.path) { self.move_on() } else { Ok(()) });
+        let moved = lock(&file).and_then(|()| match length_at(&file, &self.path) {
+            Some(_) => self.move_on(),
+            None => Ok(()),
+        });
         match moved {
             Ok(()) => {
                 open.put_off = None;
@@ -208,15 +212,17 @@ fn lock(file: &File) -> io::Result<()> {
     }
 }
 
-#[cfg(unix)]
-fn is_at(file: &File, path: &Path) -> bool {
-    use std::os::unix::fs::MetadataExt as _;
-    let here = file.metadata().map(|metadata| (metadata.dev(), metadata.ino()));
-    let there = fs::symlink_metadata(path).map(|metadata| (metadata.dev(), metadata.ino()));
-    matches!((here, there), (Ok(here), Ok(there)) if here == there)
-}
-
-#[cfg(not(unix))]
-fn is_at(_: &File, path: &Path) -> bool {
-    path.exists()
+/// Length of the file, if it is the one at the path.
+fn length_at(file: &File, path: &Path) -> Option<u64> {
+    let (here, there) = (file.metadata().ok()?, fs::symlink_metadata(path).ok()?);
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::MetadataExt as _;
+        if (here.dev(), here.ino()) != (there.dev(), there.ino()) {
+            return None;
+        }
+    }
+    #[cfg(not(unix))]
+    let _ = there;
+    Some(here.len())
 }

@@ -127,8 +127,8 @@ pub(super) fn object(args: &str, max_bytes: usize) -> Result<Map<String, Value>>
 
 /// True if the input schema gives a parameter the type `string`.
 pub(super) fn takes_text(stub: &ToolStub, parameter: &str) -> bool {
-    let wire = stub.params.iter().find(|param| param.ident == parameter).map_or(parameter, |param| &param.wire);
-    let schema = stub.definition.get("inputSchema").and_then(|schema| schema.get("properties")?.get(wire));
+    let properties = stub.definition.get("inputSchema").and_then(|schema| schema.get("properties"));
+    let schema = properties.and_then(|properties| properties.get(wire_name(stub, parameter)));
     schema.and_then(|schema| schema.get("type")).is_some_and(|kind| match kind {
         Value::Array(kinds) => kinds.iter().any(|kind| kind == "string"),
         kind => kind == "string",
@@ -321,9 +321,7 @@ fn independent(root: &Value) -> Value {
 
 /// The wire name of an argument as a script may spell it.
 pub(super) fn wire_name<'s>(stub: &'s ToolStub, name: &'s str) -> &'s str {
-    let is_wire = stub.params.iter().any(|param| param.wire == name);
-    let renamed = stub.params.iter().find(|param| !is_wire && param.ident == name);
-    renamed.map_or(name, |param| &param.wire)
+    stub.wire_param(name).unwrap_or(name)
 }
 
 fn told_unreadable(entry: &ServerEntry, stub: &ToolStub, why: &str) {

@@ -36,7 +36,6 @@ use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
 use serde_json::Value;
-use stubgen::ToolStub;
 use tokio::sync::Semaphore;
 use wire::Language;
 
@@ -65,7 +64,6 @@ pub use consent::{Approval, Approver};
 pub use context::ExecutionContext;
 pub use evidence::Evidence;
 pub use ledger::Ledger;
-pub use ops::call_error;
 pub use policy::{Rules, RulesNow};
 pub use record::{CallRecord, Verdict};
 
@@ -75,7 +73,7 @@ use evidence::Inherited;
 use ledger::Call;
 use normalise::Origin;
 use placeholders::{Placeholders, hidden};
-use policy::{Asked, Reason};
+use policy::{Asked, Reason, is_repeatable};
 use recorder::Recorder;
 use taint::{Taint, TaintSnapshot};
 
@@ -498,12 +496,6 @@ fn no_room(asked: &Asked<'_>, full: &memory::Full) -> Error {
 /// changed.
 fn was_turned_away(code: ErrorCode) -> bool {
     matches!(code, ErrorCode::CircuitOpen | ErrorCode::AuthRequired | ErrorCode::RateLimit | ErrorCode::ToolChanged)
-}
-
-/// True if the server annotates the tool as read-only or idempotent.
-fn is_repeatable(stub: &ToolStub) -> bool {
-    let says = |hint| stub.definition.pointer(&format!("/annotations/{hint}")).and_then(Value::as_bool) == Some(true);
-    says("readOnlyHint") || says("idempotentHint")
 }
 
 /// Milliseconds with microsecond resolution, as in the records.

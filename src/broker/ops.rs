@@ -227,7 +227,7 @@ impl Broker {
 
 /// The error as scripts see it.
 #[must_use]
-pub fn call_error(error: &Error) -> CallError {
+fn call_error(error: &Error) -> CallError {
     CallError {
         code: error.code,
         message: error.message.clone(),

@@ -156,12 +156,6 @@ impl Catalog {
         &self.servers
     }
 
-    /// Number of tools.
-    #[must_use]
-    pub fn tool_count(&self) -> usize {
-        self.tools.len()
-    }
-
     /// Full digest of everything but the servers' states.
     #[must_use]
     pub fn digest(&self) -> &str {

@@ -231,13 +231,7 @@ fn servers(text: &str) -> toml::Table {
     }
 }
 
-/// A first `forge.toml`: valid as it is, with one commented server of each transport.
-#[must_use]
-pub fn starter_config() -> &'static str {
-    STARTER
-}
-
-/// Writes [`starter_config`], readable by its owner only, and returns the backup of the file that was there.
+/// Writes [`STARTER`], readable by its owner only, and returns the backup of the file that was there.
 ///
 /// # Errors
 /// The file exists and `force` is not given, or it cannot be written.
@@ -299,7 +293,8 @@ const IMPORTED: &str = "\
 # A server inherits only PATH, HOME, LANG and the like: what else it needs belongs into its `env`.
 ";
 
-const STARTER: &str = r#"#:schema https://raw.githubusercontent.com/forgefs/forgefs/main/docs/forge.schema.json
+/// A first `forge.toml`: valid as it is, with one commented server of each transport.
+pub const STARTER: &str = r#"#:schema https://raw.githubusercontent.com/forgefs/forgefs/main/docs/forge.schema.json
 # ForgeFS configuration. Every key is explained in forge.toml.example.
 # Lines that start with `#` and no space are settings: remove the `#` to use them. `forgefs doctor` checks the result.
 

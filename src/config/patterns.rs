@@ -49,12 +49,6 @@ impl<T> PerTool<T> {
         self.0.iter().filter(is_for).map(|entry| (entry.name.as_str(), &entry.value))
     }
 
-    /// Setting written under a name or pattern.
-    #[must_use]
-    pub fn under(&self, name: &str) -> Option<&T> {
-        self.0.iter().find(|entry| entry.name == name).map(|entry| &entry.value)
-    }
-
     /// The setting for a tool: the one under its full name, else the highest of all that match.
     #[must_use]
     pub fn one(&self, tool: &str) -> Option<&T>

@@ -95,12 +95,6 @@ impl References {
         changed.map(|(name, _)| name.as_str())
     }
 
-    /// Names of the variables.
-    #[must_use]
-    pub fn variables(&self) -> BTreeSet<&str> {
-        self.servers.values().flat_map(|entry| entry.own.keys()).map(String::as_str).collect()
-    }
-
     /// Names of the servers.
     pub(crate) fn servers(&self) -> impl Iterator<Item = &String> {
         self.servers.keys()
@@ -203,7 +197,7 @@ mod tests {
     #[test]
     fn a_server_is_resolved_with_the_values_of_a_client_and_the_rules_of_the_operator() {
         let config = Config::parse(TEXT, Path::new("/project/forge.toml"), &own).expect("valid");
-        assert_eq!(config.references.variables(), BTreeSet::from(["FILES_TOKEN", "ROOT"]));
+        assert!(config.references.servers["files"].own.keys().eq(["FILES_TOKEN", "ROOT"]));
         assert_eq!(config.references.servers().collect::<Vec<_>>(), ["files"]);
         let server = resolved(&[("ROOT", "/theirs"), ("APPROVAL", "never")]).expect("valid").expect("another");
         let Transport::Stdio { args, .. } = &server.transport else { panic!("{server:?}") };

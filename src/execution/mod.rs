@@ -5,6 +5,7 @@ mod journaled;
 mod render;
 
 use std::borrow::Cow;
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -320,7 +321,8 @@ impl ExecutionContext {
     /// Notes tools that were called after their stub had changed since it was read.
     fn stale_notes(&self, calls: &[CallRecord]) -> Vec<String> {
         let mut notes = Vec::new();
-        for call in calls {
+        let mut seen = HashSet::new();
+        for call in calls.iter().filter(|call| seen.insert((&call.server, &call.tool))) {
             let Ok((server, tool)) = self.catalog.tool(&call.server, &call.tool) else { continue };
             let path = Catalog::stub_path(server, tool);
             let note = format!("{path} has changed since it was read; `cat` it again");

@@ -72,7 +72,7 @@ pub enum Surface {
 }
 
 /// Classes that are searched.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct Classes {
     credentials: bool,
     personal: bool,

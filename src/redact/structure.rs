@@ -22,13 +22,19 @@ const DEEPEST: u16 = 64;
 const NESTED: usize = 1 << 20;
 /// Most bytes of JSON that is always parsed; larger JSON only if an anchor occurs in it.
 const SMALL: usize = 1 << 20;
+/// Shortest number that can be a secret.
+const SHORTEST_NUMBER: usize = 6;
 /// Most characters of base64 that may be a token.
 const SHORT: usize = 512;
 
 /// Like [`text`], for every string in a value, keys included, and for fields with secret names.
 #[must_use]
 pub fn json<'w>(redaction: impl Into<Redaction<'w>>, value: Value) -> Value {
-    Walk::new(redaction.into(), LEVELS).value(value, None)
+    let walk = Walk::new(redaction.into(), LEVELS);
+    match walk.finds_nothing(&value) {
+        true => value,
+        false => walk.value(value, None),
+    }
 }
 
 /// Like [`json`], for JSON text; other text is redacted as text.
@@ -74,6 +80,24 @@ struct Walk<'w> {
 impl<'w> Walk<'w> {
     fn new(redaction: Redaction<'w>, levels: u8) -> Self {
         Self { redaction, classes: redaction.surface.classes(), levels, depth: Cell::new(0), changed: Cell::new(false) }
+    }
+
+    /// True if only configured values and placeholders are searched, and none occurs: most answers to scripts stay as
+    /// they are.
+    fn finds_nothing(&self, value: &Value) -> bool {
+        if self.classes != Classes::default() || self.redaction.writer.is_some() {
+            return false;
+        }
+        let is_clean = |plain: &str| matches!(text(self.redaction, plain), Cow::Borrowed(_));
+        match value {
+            Value::String(plain) => is_clean(plain),
+            Value::Number(number) => number.as_str().len() < SHORTEST_NUMBER || is_clean(number.as_str()),
+            Value::Array(items) => items.iter().all(|item| self.finds_nothing(item)),
+            // Content declared as binary is decoded.
+            Value::Object(object) if object.contains_key("mimeType") => false,
+            Value::Object(object) => object.iter().all(|(key, value)| is_clean(key) && self.finds_nothing(value)),
+            Value::Null | Value::Bool(_) => true,
+        }
     }
 
     fn value(&self, value: Value, label: Option<Label>) -> Value {
@@ -123,7 +147,7 @@ impl<'w> Walk<'w> {
 
     /// Replacement of a number, if it is a secret.
     fn number(&self, plain: &str, label: Option<Label>) -> Option<String> {
-        if plain.len() < 6 {
+        if plain.len() < SHORTEST_NUMBER {
             return None;
         }
         let is_configured = !secret::places(plain).is_empty();
@@ -152,7 +176,8 @@ impl<'w> Walk<'w> {
                 Value::String(text) if text.len() <= 64 => Some(text.clone()),
                 _ => None,
             };
-            let said = before.as_deref().and_then(neighbour).filter(|said| is_neighbour(&item, *said));
+            let named = before.as_deref().filter(|_| self.classes.credentials).and_then(neighbour);
+            let said = named.filter(|said| is_neighbour(&item, *said));
             before = name;
             self.value(item, said.or(label.map(|label| Label { is_own: false, ..label })))
         };

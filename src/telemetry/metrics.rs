@@ -10,7 +10,7 @@ use prometheus_client::metrics::gauge::{ConstGauge, Gauge};
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::{Registry, Unit};
 
-use super::Ended;
+use super::{Ended, EndedCall};
 use crate::config::Amount;
 use crate::kept::Usage;
 use crate::sandbox;
@@ -90,22 +90,35 @@ impl Metrics {
                 self.requests.get_or_create(&labels).inc();
             }
         }
-        for call in &ended.calls {
-            // A name outside the configuration is not shown.
-            let server = word(call.server.unwrap_or("unknown"));
-            self.calls.get_or_create(&[("server", server.clone()), ("outcome", call.outcome.to_string())]).inc();
-            if call.refused {
-                self.refused.get_or_create(&[("rule", call.outcome.to_string())]).inc();
-                continue;
-            }
-            self.call_seconds.get_or_create(&[("server", server.clone())]).observe(call.took.as_secs_f64());
-            for (direction, bytes) in [("sent", call.sent), ("received", call.received)] {
-                let labels = [("server", server.clone()), ("direction", word(direction))];
-                self.bytes.get_or_create(&labels).inc_by(bytes as u64);
-            }
-            if !call.cost.is_zero() {
-                self.cost.get_or_create(&[("server", server)]).inc_by(call.cost.number());
-            }
+        // A series is looked up once for calls that are alike, as those of a loop are.
+        for calls in ended.calls.chunk_by(|one, other| one.server == other.server && one.outcome == other.outcome) {
+            calls.first().into_iter().for_each(|call| self.count_calls(call, calls));
+        }
+    }
+
+    /// Counts calls to one server with one outcome.
+    fn count_calls(&self, EndedCall { server, outcome, .. }: &EndedCall<'_>, calls: &[EndedCall<'_>]) {
+        // A name outside the configuration is not shown.
+        let server = ("server", server.unwrap_or("unknown").to_owned());
+        let outcome = outcome.to_string();
+        self.calls.get_or_create(&[server.clone(), ("outcome", outcome.clone())]).inc_by(calls.len() as u64);
+        let (refused, made): (Vec<_>, Vec<_>) = calls.iter().partition(|call| call.refused);
+        if !refused.is_empty() {
+            self.refused.get_or_create(&[("rule", outcome)]).inc_by(refused.len() as u64);
+        }
+        if made.is_empty() {
+            return;
+        }
+        let seconds = self.call_seconds.get_or_create_owned(&[server.clone()]);
+        made.iter().for_each(|call| seconds.observe(call.took.as_secs_f64()));
+        let bytes = |of: fn(&EndedCall<'_>) -> usize| made.iter().map(|call| of(call) as u64).sum::<u64>();
+        for (direction, bytes) in [("sent", bytes(|call| call.sent)), ("received", bytes(|call| call.received))] {
+            let labels = [server.clone(), ("direction", direction.to_owned())];
+            self.bytes.get_or_create(&labels).inc_by(bytes);
+        }
+        let cost: f64 = made.iter().map(|call| call.cost.number()).sum();
+        if cost > 0.0 {
+            self.cost.get_or_create(&[server]).inc_by(cost);
         }
     }
 

@@ -275,10 +275,10 @@ fn the_example_has_every_key_after_a_comment() {
 
 #[test]
 fn the_starter_file_is_valid_with_and_without_its_comments() {
-    let mut config = parse(init::starter_config()).expect("valid");
+    let mut config = parse(init::STARTER).expect("valid");
     config.path = None;
     assert_eq!(config, nothing());
-    let config = Config::parse(&uncommented(init::starter_config()), Path::new("forge.toml"), &anything);
+    let config = Config::parse(&uncommented(init::STARTER), Path::new("forge.toml"), &anything);
     let config = config.unwrap_or_else(|error| panic!("{error}"));
     assert_eq!(config.servers.len(), 2);
     assert_eq!(config.sandbox, nothing().sandbox);
@@ -289,13 +289,13 @@ fn init_never_overwrites_unless_told_to() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("new/folder/forge.toml");
     init::write(&path, false).expect("written");
-    assert_eq!(fs::read_to_string(&path).expect("read"), init::starter_config());
+    assert_eq!(fs::read_to_string(&path).expect("read"), init::STARTER);
     fs::write(&path, "mine").expect("written");
     let error = init::write(&path, false).expect_err("there is one");
     assert!(matches!(error, init::InitError::Exists { .. }), "{error}");
     assert_eq!(fs::read_to_string(&path).expect("read"), "mine");
     init::write(&path, true).expect("overwritten");
-    assert_eq!(fs::read_to_string(&path).expect("read"), init::starter_config());
+    assert_eq!(fs::read_to_string(&path).expect("read"), init::STARTER);
     assert!(matches!(init::write(folder.path(), true), Err(init::InitError::Failed { .. })));
 }
 

@@ -44,7 +44,7 @@ fn every_valid_file_and_the_example_conform() {
         example.lines().map(|line| line.strip_prefix('#').filter(is_setting).unwrap_or(line)).collect();
     assert_eq!(problems(example), Vec::<String>::new());
     assert_eq!(problems(&settings.join("\n")), Vec::<String>::new());
-    assert_eq!(problems(forgefs::cli::init::starter_config()), Vec::<String>::new());
+    assert_eq!(problems(forgefs::cli::init::STARTER), Vec::<String>::new());
     let valid = fixtures("valid");
     assert!(valid.len() > 10, "{}", valid.len());
     for (name, text) in valid {

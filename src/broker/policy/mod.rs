@@ -133,7 +133,16 @@ impl Asked<'_> {
 
 /// True if the server annotates a tool as read-only.
 pub(super) fn is_read_only(stub: &ToolStub) -> bool {
-    stub.definition.pointer("/annotations/readOnlyHint").and_then(serde_json::Value::as_bool) == Some(true)
+    says(stub, "readOnlyHint")
+}
+
+/// True if the server annotates a tool as read-only or idempotent.
+pub(super) fn is_repeatable(stub: &ToolStub) -> bool {
+    is_read_only(stub) || says(stub, "idempotentHint")
+}
+
+fn says(stub: &ToolStub, hint: &str) -> bool {
+    stub.definition.get("annotations").and_then(|notes| notes.get(hint)?.as_bool()) == Some(true)
 }
 
 /// Reason to ask the user.

@@ -4,7 +4,8 @@
 use std::fmt;
 
 use rmcp::model::{
-    CustomResult, ErrorData, JsonRpcResponse, JsonRpcVersion2_0, RequestId, ServerJsonRpcMessage, ServerResult,
+    CallToolResult, ContentBlock, CustomResult, ErrorData, JsonRpcResponse, JsonRpcVersion2_0, MetaObject, RequestId,
+    ResultType, ServerJsonRpcMessage, ServerResult,
 };
 use serde::de::{Deserialize, Deserializer, Error as _, IgnoredAny, SeqAccess, Visitor};
 use serde_json::Value;
@@ -48,7 +49,7 @@ pub(super) fn parse(text: &[u8]) -> Vec<Parsed> {
             _ => vec![one(text)],
         };
     }
-    if let Ok(message) = serde_json::from_slice(text) {
+    if let Some(message) = tool_answer(text).or_else(|| serde_json::from_slice(text).ok()) {
         return vec![Parsed::Message(Box::new(message))];
     }
     match serde_json::from_slice::<Value>(text) {
@@ -56,6 +57,42 @@ pub(super) fn parse(text: &[u8]) -> Vec<Parsed> {
         Ok(value) => vec![odd(value)],
         Err(error) => vec![Parsed::Broken(unreadable(error))],
     }
+}
+
+/// Parses the answer to a tool call in one pass. rmcp's type of all messages keeps a copy of the values while it tries
+/// one shape after the other. `None` for any other message, and for an answer with fields of its own.
+fn tool_answer(text: &[u8]) -> Option<ServerJsonRpcMessage> {
+    #[derive(serde::Deserialize)]
+    #[serde(deny_unknown_fields)]
+    struct Message {
+        jsonrpc: JsonRpcVersion2_0,
+        id: RequestId,
+        result: Tool,
+    }
+    #[derive(serde::Deserialize)]
+    #[serde(deny_unknown_fields, rename_all = "camelCase")]
+    struct Tool {
+        result_type: Option<ResultType>,
+        content: Vec<ContentBlock>,
+        #[serde(default, deserialize_with = "present")]
+        structured_content: Option<Value>,
+        is_error: Option<bool>,
+        #[serde(rename = "_meta")]
+        meta: Option<MetaObject>,
+    }
+    /// `null` is a value too.
+    fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Value>, D::Error> {
+        Value::deserialize(deserializer).map(Some)
+    }
+    let Message { jsonrpc, id, result: tool } = serde_json::from_slice(text).ok()?;
+    if tool.result_type.as_ref().is_some_and(|kind| *kind != ResultType::COMPLETE) {
+        return None;
+    }
+    let mut result = CallToolResult::default();
+    (result.result_type, result.is_error, result.meta) = (tool.result_type, tool.is_error, tool.meta);
+    (result.content, result.structured_content) = (tool.content, tool.structured_content);
+    let result = ServerResult::CallToolResult(result);
+    Some(ServerJsonRpcMessage::Response(JsonRpcResponse { jsonrpc, id, result }))
 }
 
 /// Classifies JSON that is not a message by itself: an item of a batch, an answer of a strange shape, or something
@@ -213,6 +250,43 @@ mod tests {
             if let ServerResult::CustomResult(CustomResult(Value::String(text))) = answer.result {
                 assert_eq!(text, result);
             }
+        }
+    }
+
+    #[test]
+    fn the_answer_to_a_tool_call_is_read_as_rmcp_reads_it() {
+        for (result, is_tool) in [
+            (r#"{"content":[]}"#, true),
+            (r#"{"content":[{"type":"text","text":"a\n"}],"structuredContent":{"a":[1.50,1e400,null]}}"#, true),
+            (r#"{"resultType":"complete","content":[],"structuredContent":null,"isError":true,"_meta":{"a":1}}"#, true),
+            (r#"{"content":[{"type":"image","data":"AA==","mimeType":"image/png"}],"isError":null}"#, true),
+            (r#"{"content":[],"nextCursor":"a"}"#, false),
+            (r#"{"content":[],"resultType":"task"}"#, false),
+            (r#"{"content":[{"type":"hologram"}]}"#, false),
+            (r#"{"structuredContent":{}}"#, false),
+            (r#"{"tools":[]}"#, false),
+            ("{}", false),
+            ("7", false),
+        ] {
+            for id in ["7", "\"a\""] {
+                let text = format!("{{\"jsonrpc\":\"2.0\",\"id\":{id},\"result\":{result}}}");
+                let (own, theirs) =
+                    (tool_answer(text.as_bytes()), serde_json::from_str::<ServerJsonRpcMessage>(&text).ok());
+                assert_eq!(own.is_some(), is_tool, "{text}");
+                assert!(
+                    own.is_none() || format!("{own:?}") == format!("{theirs:?}"),
+                    "{text}: not {own:?}, but {theirs:?}"
+                );
+            }
+        }
+        for text in [
+            r#"{"jsonrpc":"2.0","id":1,"result":{"content":[]},"method":"x"}"#,
+            r#"{"jsonrpc":"1.0","id":1,"result":{"content":[]}}"#,
+            r#"{"id":1,"result":{"content":[]}}"#,
+            r#"{"jsonrpc":"2.0","result":{"content":[]}}"#,
+            r#"{"jsonrpc":"2.0","id":1,"result":{"content":[],"content":[]}}"#,
+        ] {
+            assert!(tool_answer(text.as_bytes()).is_none(), "{text}");
         }
     }
 

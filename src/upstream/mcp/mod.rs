@@ -305,7 +305,8 @@ impl Client {
         rounds: &dyn Rounds,
     ) -> Result<Answer, Fault> {
         if matches!(operation, Operation::List | Operation::Connect) {
-            return self.list(progress).await.map(Answer::Listing);
+            // Four lists at once have a large future, which a call would carry along.
+            return Box::pin(self.list(progress)).await.map(Answer::Listing);
         }
         let answer = self.perform(operation, progress, rounds).await.map_err(|mut fault| {
             // The server's error seldom names why its question stayed unanswered.
