@@ -137,7 +137,7 @@ pub const GET_STREAMS: Limit = Limit::new("open `GET` streams", 8, Unit::Items, 
 pub const HTTP_HEAD: Limit = Limit::new("head of a request", 64 << 10, Unit::Bytes, "`serve --http`");
 /// Headers of a request on HTTP.
 pub const HTTP_HEADERS: Limit = Limit::new("headers of a request", 100, Unit::Items, "`serve --http`");
-/// Connections on HTTP without an accepted request; one more ends the oldest.
+/// Connections on HTTP without an accepted request; one more ends the oldest of the network with most of them.
 pub const STRANGERS: Limit = Limit::new("connections without an accepted request", 256, Unit::Items, "`serve --http`");
 
 /// One message of a server: a line, a body or an event.
