@@ -230,7 +230,7 @@ fn a_server_that_its_client_changes_while_the_question_is_open_is_not_moved_in_i
         let Some(fence) = has_python("a terminal") else { return };
         let path = put(&fence, ".cursor/mcp.json", json!({"mcpServers": {"gh": {"command": "s"}}}).to_string());
         let file = (crate::real::path(&path), later.to_string());
-        let output = written_meanwhile(&fence, "y\\n", (&file.0, &file.1), &["cursor", "--import"]);
+        let output = written_meanwhile(&fence, "y\\n", (file.0, &file.1), &["cursor", "--import"]);
         assert_eq!(output.code, Some(i32::from(!moves)), "{later}: {}", output.stdout);
         assert_eq!(home(&fence).join(".config/forgefs/forge.toml").exists(), moves, "{later}: {}", output.stdout);
         let now = parsed(&path);
