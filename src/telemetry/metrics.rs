@@ -109,7 +109,7 @@ impl Metrics {
         if made.is_empty() {
             return;
         }
-        let seconds = self.call_seconds.get_or_create_owned(&[server.clone()]);
+        let seconds = self.call_seconds.get_or_create_owned(std::array::from_ref(&server));
         made.iter().for_each(|call| seconds.observe(call.took.as_secs_f64()));
         let bytes = |of: fn(&EndedCall<'_>) -> usize| made.iter().map(|call| of(call) as u64).sum::<u64>();
         for (direction, bytes) in [("sent", bytes(|call| call.sent)), ("received", bytes(|call| call.received))] {
