@@ -307,6 +307,8 @@ fn log_to_stderr(cli: &Cli) {
     let subscriber = tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(|| redact::Writer(people::Records(std::io::stderr())))
+        // A log that cannot be written panics otherwise.
+        .log_internal_errors(false)
         .with_ansi(false);
     // Only a test could have set one before.
     let _ = subscriber.try_init();

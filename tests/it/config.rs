@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use forgefs::cli::init;
-use forgefs::config::{Audit, AuditTo, Config, ConfigError, Manifest, Transport};
+use forgefs::config::{Audit, AuditTo, Config, ConfigError, Journal, Manifest, Transport};
 use forgefs::redact::{self, Surface, secret};
 use proptest::prelude::*;
 
@@ -33,6 +33,7 @@ fn nothing() -> Config {
     Config {
         manifest: Manifest { cache, ..empty.manifest.clone() },
         audit: Audit { to: AuditTo::File, path, ..empty.audit.clone() },
+        journal: Journal { folder: Some("/home/somebody/.local/state/forgefs".into()), ..empty.journal.clone() },
         ..empty
     }
 }
