@@ -3,6 +3,7 @@
 mod failed;
 mod journaled;
 mod render;
+mod replayed;
 
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -31,6 +32,7 @@ pub use failed::Failed;
 use journaled::Seed;
 pub use journaled::Wanted;
 use render::Part;
+pub use replayed::{Played, Script};
 
 /// Note in the first answer with placeholders.
 const PLACEHOLDERS: &str = "`<<EMAIL:1>>` and the like stand for values that are kept from you: give one to a tool as it \

@@ -1,0 +1,68 @@
+//! Recorded operations, ready to be played.
+
+use wire::Outcome;
+
+use super::Asked;
+use crate::error::Result;
+use crate::journal::Recorded;
+
+/// Recorded operations of a run.
+#[derive(Debug, Default)]
+pub struct Tape {
+    /// The operations, by number.
+    pub operations: Vec<Taped>,
+    /// True if the run was stopped, or died, before its script ended.
+    pub is_cut: bool,
+    /// The clock at its begin, in Unix milliseconds.
+    pub now_ms: u64,
+}
+
+/// One of them.
+#[derive(Debug)]
+pub struct Taped {
+    /// Its number.
+    pub number: u64,
+    /// The request.
+    pub asked: Asked,
+    /// Its answer; `None` if the run ended without one.
+    pub answer: Option<TapedAnswer>,
+}
+
+/// A recorded answer.
+#[derive(Debug)]
+pub struct TapedAnswer {
+    /// Its place in the order of answers, from 0.
+    pub order: usize,
+    /// The script's clock from here on, in Unix milliseconds.
+    pub now_ms: u64,
+    /// The answer, or its size if it was too large to keep.
+    pub outcome: std::result::Result<Outcome, usize>,
+}
+
+impl Tape {
+    /// Operations of a journal.
+    ///
+    /// # Errors
+    /// `INVALID_ARGS` when a request cannot be read.
+    pub fn of(recorded: Recorded) -> Result<Self> {
+        let is_cut = recorded.is_cut();
+        let now_ms = recorded.head.now_ms;
+        let places: std::collections::HashMap<u64, usize> =
+            recorded.order.iter().enumerate().map(|(place, number)| (*number, place)).collect();
+        let mut operations = Vec::with_capacity(recorded.operations.len());
+        for (number, operation) in recorded.operations {
+            let answer = operation.given.map(|given| TapedAnswer {
+                order: places.get(&number).copied().unwrap_or_default(),
+                now_ms: given.now_ms,
+                outcome: given.outcome.ok_or(given.left_out.unwrap_or_default()),
+            });
+            operations.push(Taped { number, asked: Asked::of(&operation.op)?, answer });
+        }
+        Ok(Self { operations, is_cut, now_ms })
+    }
+
+    /// Number of recorded answers.
+    pub(super) fn answers(&self) -> usize {
+        self.operations.iter().filter(|operation| operation.answer.is_some()).count()
+    }
+}
