@@ -71,7 +71,7 @@ pub(super) async fn runs(global: &Global, args: RunsArgs, ui: Ui) -> Result<Exit
         }
         Command::Delete { run, format } => {
             let run = find(&journals, &run).await?;
-            let is_gone = !journals.remove(&run.file.id).await?;
+            let is_gone = !journals.remove(&run).await?;
             let id = run.file.id;
             match format.json {
                 true => shapes::print(json!({ "run": id, "deleted": !is_gone }), ui),
@@ -145,7 +145,8 @@ fn state(run: &Run, recorded: &Recorded) -> String {
 
 /// Calls that went out or were answered from an earlier run, and those of which nobody knows whether they were done.
 fn calls(run: &Run, recorded: &Recorded) -> (usize, usize) {
-    let is_call = |operation: &&Operation| matches!(operation.op, wire::Op::Tool { .. });
+    let is_call =
+        |operation: &&Operation| operation.sent.is_some() || matches!(operation.op, Some(wire::Op::Tool { .. }));
     let calls = recorded.operations.values().filter(is_call);
     let unknown = calls.clone().filter(|operation| is_unknown(run, operation)).count();
     (calls.count(), unknown)
@@ -203,7 +204,7 @@ fn brief(run: &Run, recorded: Option<&Recorded>) -> Value {
 /// One run with its operations, as JSON.
 fn object(run: &Run, recorded: &Recorded) -> Value {
     let operation = |(number, operation): (&u64, &Operation)| {
-        let asked = Asked::of(&operation.op).ok();
+        let asked = operation.op.as_ref().and_then(|op| Asked::of(op).ok());
         let (answer, error, left_out) = match operation.given.as_ref().map(|given| (&given.outcome, given.left_out)) {
             Some((Some(wire::Outcome::Ok(value)), _)) => (serde_json::from_str::<Value>(value.get()).ok(), None, None),
             Some((Some(wire::Outcome::Err(error)), _)) => (None, serde_json::to_value(error).ok(), None),
@@ -259,8 +260,8 @@ fn show(run: &Run, recorded: &Recorded) -> String {
         put("  |", line);
     }
     for (number, operation) in &recorded.operations {
-        let asked = Asked::of(&operation.op).map_or_else(|error| error.message, |asked| asked.to_string());
-        put(&format!("op {number}"), &asked);
+        let asked = operation.op.as_ref().map_or_else(|| Ok(Asked::left_out()), Asked::of);
+        put(&format!("op {number}"), &asked.map_or_else(|error| error.message, |asked| asked.to_string()));
         put("", &answer(run, operation));
     }
     if let Some(end) = end {

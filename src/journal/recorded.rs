@@ -25,8 +25,8 @@ pub struct Recorded {
 /// One operation of a script.
 #[derive(Debug)]
 pub struct Operation {
-    /// The request.
-    pub op: Op,
+    /// The request; `None` where it was too large to keep.
+    pub op: Option<Op>,
     /// The call that went out for it.
     pub sent: Option<Sent>,
     /// Its answer.
@@ -55,16 +55,13 @@ impl Recorded {
     /// `INTERNAL` when it is damaged.
     pub fn read(mut reader: Reader) -> Result<Self> {
         let run = reader.run().to_owned();
-        let Some(Line::Begun(head)) = reader.next()? else { return Err(damaged(&run, "it has no first line")) };
+        let Some(Line::Begun(head)) = reader.next_line()? else { return Err(damaged(&run, "it has no first line")) };
         let mut recorded = Self { head: *head, operations: BTreeMap::new(), order: Vec::new(), end: None };
-        while let Some(line) = reader.next()? {
+        while let Some(line) = reader.next_line()? {
             match line {
                 Line::Begun(_) => return Err(damaged(&run, "it has two first lines")),
                 Line::Sent(mut sent) => {
-                    let Some(ask) = sent.ask.take() else {
-                        return Err(damaged(&run, &format!("operation {} has no request", sent.op)));
-                    };
-                    let op = request(&run, &ask)?;
+                    let op = sent.ask.take().map(|ask| request(&run, &ask)).transpose()?;
                     recorded.operations.insert(sent.op, Operation { op, sent: Some(sent), given: None });
                 }
                 Line::Answered(answered) => recorded.answered(answered)?,
@@ -76,13 +73,12 @@ impl Recorded {
 
     fn answered(&mut self, answered: Answered) -> Result<()> {
         let Answered { op, now_ms, ask, answer, left_out, labels, from } = answered;
-        if let Some(ask) = ask {
-            let op_asked = request(&self.head.run, &ask)?;
-            self.operations.insert(op, Operation { op: op_asked, sent: None, given: None });
+        let request = ask.map(|ask| request(&self.head.run, &ask)).transpose()?;
+        let operation = self.operations.entry(op).or_insert(Operation { op: None, sent: None, given: None });
+        if operation.given.is_some() {
+            return Err(damaged(&self.head.run, &format!("operation {op} has two answers")));
         }
-        let Some(operation) = self.operations.get_mut(&op).filter(|operation| operation.given.is_none()) else {
-            return Err(damaged(&self.head.run, &format!("operation {op} has two answers, or no request")));
-        };
+        operation.op = operation.op.take().or(request);
         operation.given = Some(Given { now_ms, outcome: answer, left_out, labels, from });
         self.order.push(op);
         Ok(())

@@ -53,6 +53,12 @@ impl Asked {
         Ok(Self { kind: snake(&kind), fields })
     }
 
+    /// A request that was too large for the journal.
+    #[must_use]
+    pub fn left_out() -> Self {
+        Self { kind: "left_out".to_owned(), fields: Map::new().into() }
+    }
+
     /// The same text for the same request.
     #[must_use]
     pub fn key(&self) -> String {
@@ -86,6 +92,7 @@ impl fmt::Display for Asked {
         let nothing = Value::Null;
         let (name, rest) = match self.tool() {
             Some((server, tool)) => (format!("{server}.{tool}"), self.fields.get("args").unwrap_or(&nothing)),
+            None if self.kind == "left_out" => ("a request too large for the journal".to_owned(), &self.fields),
             None => (self.kind.clone(), &self.fields),
         };
         let rest = redact::json(Surface::Log, rest.clone()).to_string();

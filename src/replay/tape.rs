@@ -51,12 +51,16 @@ impl Tape {
             recorded.order.iter().enumerate().map(|(place, number)| (*number, place)).collect();
         let mut operations = Vec::with_capacity(recorded.operations.len());
         for (number, operation) in recorded.operations {
+            let asked = operation.op.as_ref().map(Asked::of).transpose()?;
             let answer = operation.given.map(|given| TapedAnswer {
                 order: places.get(&number).copied().unwrap_or_default(),
                 now_ms: given.now_ms,
-                outcome: given.outcome.ok_or(given.left_out.unwrap_or_default()),
+                outcome: match (given.outcome, &asked) {
+                    (Some(outcome), Some(_)) => Ok(outcome),
+                    _ => Err(given.left_out.unwrap_or_default()),
+                },
             });
-            operations.push(Taped { number, asked: Asked::of(&operation.op)?, answer });
+            operations.push(Taped { number, asked: asked.unwrap_or_else(Asked::left_out), answer });
         }
         Ok(Self { operations, is_cut, now_ms })
     }
