@@ -24,7 +24,8 @@ pub(super) fn document(cases: &[Case]) -> String {
         let _ = match failure {
             None => writeln!(xml, "{case}/>"),
             Some(failure) => {
-                let first = escaped(failure.lines().next().unwrap_or_default());
+                let first = failure.lines().take(2).map(str::trim).collect::<Vec<_>>().join(": ");
+                let first = escaped(&first);
                 let all = escaped(failure);
                 writeln!(xml, "{case}>\n      <failure message=\"{first}\">{all}</failure>\n    </testcase>")
             }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand};
 use serde_json::json;
-use wire::{Language, Limits};
+use wire::{Language, Limits, Server};
 
 use super::run::{language, read};
 use super::shapes::{self, Format};
@@ -281,7 +281,9 @@ pub(super) async fn journal(global: &Global, args: JournalArgs, ui: Ui) -> Resul
 async fn export(global: &Global, recorded: Recorded, results: redact::Results) -> Result<Cassette, Failure> {
     let head = recorded.head.clone();
     let mut cassette = blank(head.language, head.seed.clone(), head.now_ms, results);
-    (cassette.limits, cassette.servers) = (bounded(head.limits), head.servers.clone());
+    cassette.limits = bounded(head.limits);
+    let is_named = |server: &&Server| head.code.contains(&server.ident) || head.code.contains(&server.name);
+    cassette.servers = head.servers.iter().filter(is_named).cloned().collect();
     let calls = recorded.operations.values().filter_map(|operation| operation.sent.as_ref());
     let calls = calls.filter(|sent| sent.method == "tools/call");
     let named = |sent: &crate::journal::Sent| Tool {
@@ -293,7 +295,8 @@ async fn export(global: &Global, recorded: Recorded, results: redact::Results) -
     cassette.tools.sort();
     cassette.tools.dedup();
     let tape = Tape::of(recorded)?.redacted(cassette.redaction.surface());
-    let script = script(&head, head.language, head.code.clone());
+    let servers = cassette.servers.clone();
+    let script = Script { servers, ..script(&head, head.language, head.code.clone()) };
     let player = Player::new(tape.copy(), Matching::Position, stall(&script.limits));
     let played = play(&offline(global)?, &script, &player).await?;
     if let Some(parting) = player.parting() {

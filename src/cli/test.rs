@@ -22,6 +22,7 @@ use crate::execution::Script;
 use crate::files;
 use crate::gateway::Gateway;
 use crate::limits;
+use crate::manifest::Pin;
 use crate::people;
 use crate::principal::Principal;
 use crate::replay::{Cassette, Difference, Matching, Parting, Player, Tested, shown};
@@ -43,6 +44,9 @@ pub(super) struct TestArgs {
     /// Rewrite each cassette with what its script asks and answers now
     #[arg(long)]
     update: bool,
+    /// Stub tree that `forgefs stubs generate` wrote: recorded arguments have to fit its definitions, as those of --catalog
+    #[arg(long, value_name = "DIR")]
+    stubs: Option<PathBuf>,
     /// Write results to this file, as JUnit XML
     #[arg(long, value_name = "FILE")]
     junit: Option<PathBuf>,
@@ -72,13 +76,7 @@ pub(super) async fn test(global: &Global, args: TestArgs, ui: Ui) -> Result<Exit
             .hint("`forgefs journal export RUN -o NAME.cassette.json` makes one of a recorded run"));
     }
     let gateway = offline(global)?;
-    let definitions = match global.catalog.is_empty() {
-        true => None,
-        false => Some(global.start(Config::empty(), global.catalog.clone())?),
-    };
-    if let Some(definitions) = &definitions {
-        super::settle_all(definitions, ui).await;
-    }
+    let definitions = definitions(global, args.stubs.as_deref(), ui).await?;
     let mut outcomes = Vec::new();
     for cassette in &cassettes {
         let started = Instant::now();
@@ -109,11 +107,35 @@ pub(super) async fn test(global: &Global, args: TestArgs, ui: Ui) -> Result<Exit
     Ok(ExitCode::from(u8::from(failed > 0)))
 }
 
+/// Definitions of tools from tool lists and a stub tree, if any is given.
+async fn definitions(global: &Global, stubs: Option<&Path>, ui: Ui) -> Result<Option<Gateway>, Failure> {
+    let mut lists = global.catalog.clone();
+    let file = match stubs {
+        None => None,
+        Some(stubs) => {
+            let tree = Pin::load(stubs)?.lists().to_string();
+            let failed = |error: std::io::Error| Failure::internal(format!("no temporary file: {error}"));
+            let file = tempfile::NamedTempFile::new().map_err(failed)?;
+            fs::write(file.path(), tree).map_err(failed)?;
+            lists.push(file.path().to_owned());
+            Some(file)
+        }
+    };
+    if lists.is_empty() {
+        return Ok(None);
+    }
+    let gateway = global.start(Config::empty(), lists)?;
+    super::settle_all(&gateway, ui).await;
+    drop(file);
+    Ok(Some(gateway))
+}
+
 /// Adds the cassettes that a path names.
 fn find(path: &Path, depth: usize, found: &mut BTreeSet<PathBuf>) -> Result<(), Failure> {
     let wrong = |error: std::io::Error| Failure::usage(format!("{}: {error}", path.display()));
     let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
     let kind = fs::metadata(path).map_err(wrong)?;
+    let path = path.strip_prefix("./").unwrap_or(path);
     if kind.is_dir() {
         if depth == 0 {
             return Err(Failure::usage(format!("{}: over {DEPTH} folders below each other", path.display())));
@@ -225,8 +247,11 @@ async fn fits(
     let mut unchecked = BTreeSet::new();
     for tool in &cassette.tools {
         let label = format!("{}.{}", tool.server, tool.tool);
-        let current = match context.catalog.tool(&tool.server, &tool.tool) {
-            Ok((_, stub)) => stub.full_digest(),
+        // A stub tree has identifiers in place of names.
+        let ident = cassette.servers.iter().find(|server| server.name == tool.server).map(|server| &server.ident);
+        let in_tree = |_| context.catalog.tool(ident.unwrap_or(&tool.server), &tool.tool);
+        let (server, current) = match context.catalog.tool(&tool.server, &tool.tool).or_else(in_tree) {
+            Ok((server, stub)) => (&server.name, stub.full_digest()),
             Err(error) if error.code == ErrorCode::ServerNotFound => {
                 unchecked.insert(tool.server.clone());
                 continue;
@@ -245,10 +270,9 @@ async fn fits(
             let is_this = context
                 .catalog
                 .tool(field("server"), field("tool"))
-                .is_ok_and(|(server, stub)| server.name == tool.server && stub.name == tool.tool);
+                .is_ok_and(|(entry, stub)| entry.name == *server && stub.name == tool.tool);
             let args = entry.ask.get("args").map_or_else(|| "{}".to_owned(), Value::to_string);
-            if is_this && let Err(error) = context.still_fits(&tool.server, &tool.tool, &args, cassette.language).await
-            {
+            if is_this && let Err(error) = context.still_fits(server, &tool.tool, &args, cassette.language).await {
                 let text = format!(
                     "operation {}: the definition of {} has changed, and the arguments no longer fit\n  {}",
                     entry.op,
@@ -278,11 +302,13 @@ fn skipped(outcomes: &[Outcome], has_definitions: bool) -> Option<String> {
     let unchecked: BTreeSet<&str> =
         outcomes.iter().flat_map(|outcome| &outcome.unchecked).map(String::as_str).collect();
     match has_definitions {
-        false => Some("definitions of tools were not compared: give tool lists with --catalog".to_owned()),
+        false => Some("definitions of tools were not compared: give --catalog or --stubs".to_owned()),
         true if unchecked.is_empty() => None,
         true => {
             let unchecked = unchecked.into_iter().collect::<Vec<_>>().join(", ");
-            Some(format!("definitions of tools were not compared, no --catalog has these servers: {unchecked}"))
+            Some(format!(
+                "definitions of tools were not compared, neither --catalog nor --stubs has these servers: {unchecked}"
+            ))
         }
     }
 }

@@ -1,6 +1,5 @@
 //! A cassette: a recorded run as a file beside its script, for review and for tests without a server.
 
-use std::fmt::Write as _;
 use std::time::{Duration, UNIX_EPOCH};
 
 use serde::{Deserialize, Serialize};
@@ -8,10 +7,10 @@ use serde_json::Value;
 use wire::{CallError, Json, Language, Limits, Outcome, Server};
 
 use super::tape::TapedAnswer;
-use super::{Asked, Parting, Player, Tape, Taped, raw};
+use super::{Asked, Player, Tape, Taped};
 use crate::error::{Error, ErrorCode, Result};
 use crate::journal::unix_ms;
-use crate::redact::{self, Outgoing as _, Results, Surface};
+use crate::redact::{Outgoing as _, Results, Surface};
 use crate::{json, limits};
 
 /// Version of the format.
@@ -249,78 +248,6 @@ pub fn blank(language: Language, seed: String, now_ms: u64, results: Results) ->
     }
 }
 
-impl Tape {
-    /// The same, with answers as they are shown on a surface.
-    #[must_use]
-    pub fn redacted(mut self, surface: Surface) -> Self {
-        for answer in self.operations.iter_mut().filter_map(|operation| operation.answer.as_mut()) {
-            if let Ok(outcome) = &mut answer.outcome {
-                *outcome = clean(outcome, surface);
-            }
-        }
-        self
-    }
-
-    /// A copy of it.
-    #[must_use]
-    pub fn copy(&self) -> Self {
-        let copied = |answer: &TapedAnswer| TapedAnswer {
-            order: answer.order,
-            now_ms: answer.now_ms,
-            outcome: match &answer.outcome {
-                Ok(Outcome::Ok(value)) => Ok(Outcome::Ok(value.clone())),
-                Ok(Outcome::Err(error)) => Ok(Outcome::Err(error.clone())),
-                Err(bytes) => Err(*bytes),
-            },
-        };
-        let operations = self.operations.iter().map(|taped| Taped {
-            number: taped.number,
-            asked: taped.asked.clone(),
-            answer: taped.answer.as_ref().map(copied),
-        });
-        Self { operations: operations.collect(), is_cut: self.is_cut, now_ms: self.now_ms }
-    }
-}
-
-fn clean(outcome: &Outcome, surface: Surface) -> Outcome {
-    let json = |json: &Json| match redact::json_text(surface, json.get()) {
-        std::borrow::Cow::Borrowed(_) => json.clone(),
-        std::borrow::Cow::Owned(text) => {
-            serde_json::value::RawValue::from_string(text).unwrap_or_else(|_| raw(&Value::from("[redacted]")))
-        }
-    };
-    match outcome {
-        Outcome::Ok(value) => Outcome::Ok(json(value)),
-        Outcome::Err(error) => Outcome::Err(CallError {
-            code: error.code,
-            message: error.message.clone().redacted(surface),
-            retryable: error.retryable,
-            suggested_fix: error.suggested_fix.clone().map(|fix| fix.redacted(surface)),
-            data: error.data.as_ref().map(json),
-        }),
-    }
-}
-
-/// What came of a script on a cassette.
-#[derive(Debug)]
-pub struct Tested {
-    /// Its result, redacted as the cassette is.
-    pub actual: Expected,
-    /// Where it parted from the record.
-    pub parting: Option<Parting>,
-    /// Recorded requests that it did not make.
-    pub missing: Vec<Asked>,
-}
-
-/// One difference from what was expected.
-#[derive(Debug, Clone, Serialize)]
-pub struct Difference {
-    /// What differs: `value`, `output`, `error`, `outcome`, `calls` or `definition`.
-    pub what: &'static str,
-    /// Both sides, in lines.
-    pub text: String,
-}
-
 impl Expected {
     /// The result of a run, as a cassette shows it.
     #[must_use]
@@ -333,67 +260,4 @@ impl Expected {
             ..self
         }
     }
-}
-
-impl Tested {
-    /// Differences from what a cassette expects.
-    #[must_use]
-    pub fn differences(&self, expected: &Expected) -> Vec<Difference> {
-        let mut found = Vec::new();
-        match &self.parting {
-            Some(Parting::Missing { .. }) | None => {}
-            // Nothing ran to its end.
-            Some(parting) => return vec![Difference { what: "calls", text: parting.to_string() }],
-        }
-        if !self.missing.is_empty() {
-            let mut text = "recorded, and not asked for:".to_owned();
-            for asked in self.missing.iter().take(10) {
-                let _ = write!(text, "\n  {asked}");
-            }
-            if self.missing.len() > 10 {
-                let _ = write!(text, "\n  and {} more", self.missing.len() - 10);
-            }
-            found.push(Difference { what: "calls", text });
-        }
-        let actual = &self.actual;
-        if actual.outcome != expected.outcome {
-            let why = actual.error.as_deref().map(|error| format!(" ({})", super::shown(error))).unwrap_or_default();
-            let text = format!("expected: {}\nactual:   {}{why}", expected.outcome, actual.outcome);
-            found.push(Difference { what: "outcome", text });
-        } else if actual.error != expected.error && actual.engine == expected.engine {
-            found.push(texts("error", expected.error.as_deref(), actual.error.as_deref()));
-        }
-        let canonical =
-            |value: &Option<Value>| value.as_ref().filter(|value| !value.is_null()).map(stubgen::canonical_json);
-        let (was, is) = (canonical(&expected.value), canonical(&actual.value));
-        if was != is {
-            let pretty = |value: &Option<Value>| value.as_ref().map(|value| json::laid_out(&value.to_string()));
-            let (was, is) = (pretty(&expected.value), pretty(&actual.value));
-            found.push(texts("value", was.as_deref(), is.as_deref()));
-        }
-        if actual.output != expected.output {
-            let (was, is) = (expected.output.join("\n"), actual.output.join("\n"));
-            found.push(texts("output", Some(&was), Some(&is)));
-        }
-        found
-    }
-}
-
-/// Most lines of a difference.
-const LINES: usize = 40;
-
-fn texts(what: &'static str, expected: Option<&str>, actual: Option<&str>) -> Difference {
-    let (expected, actual) = (expected.unwrap_or("nothing"), actual.unwrap_or("nothing"));
-    let diff = similar::TextDiff::configure().timeout(Duration::from_secs(1)).diff_lines(expected, actual);
-    let mut text = String::new();
-    let changes = diff.iter_all_changes().filter(|change| change.tag() != similar::ChangeTag::Equal);
-    for (number, change) in changes.enumerate() {
-        if number == LINES {
-            text.push_str("…\n");
-            break;
-        }
-        let sign = if change.tag() == similar::ChangeTag::Delete { "-" } else { "+" };
-        let _ = writeln!(text, "{sign} {}", super::shown(change.value().trim_end_matches('\n')));
-    }
-    Difference { what, text: text.trim_end().to_owned() }
 }

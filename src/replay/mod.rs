@@ -3,6 +3,7 @@
 mod cassette;
 mod player;
 mod tape;
+mod tested;
 
 use std::borrow::Cow;
 use std::fmt;
@@ -15,9 +16,10 @@ use crate::redact::{self, Redaction, Surface};
 use crate::text::head;
 use crate::{json, limits, people};
 
-pub use cassette::{Cassette, Difference, Expected, Tested, Tool, blank};
+pub use cassette::{Cassette, Expected, Tool, blank};
 pub use player::{Matching, Player};
 pub use tape::{Tape, Taped};
+pub use tested::{Difference, Tested};
 
 /// Most bytes of one side of a difference.
 const SHOWN: usize = 300;

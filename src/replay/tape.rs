@@ -1,10 +1,16 @@
 //! Recorded operations, ready to be played.
 
-use wire::Outcome;
+use std::borrow::Cow;
+use std::collections::HashMap;
 
-use super::Asked;
+use serde_json::Value;
+use serde_json::value::RawValue;
+use wire::{CallError, Json, Outcome};
+
+use super::{Asked, raw};
 use crate::error::Result;
 use crate::journal::Recorded;
+use crate::redact::{self, Outgoing as _, Surface};
 
 /// Recorded operations of a run.
 #[derive(Debug, Default)]
@@ -47,7 +53,7 @@ impl Tape {
     pub fn of(recorded: Recorded) -> Result<Self> {
         let is_cut = recorded.is_cut();
         let now_ms = recorded.head.now_ms;
-        let places: std::collections::HashMap<u64, usize> =
+        let places: HashMap<u64, usize> =
             recorded.order.iter().enumerate().map(|(place, number)| (*number, place)).collect();
         let mut operations = Vec::with_capacity(recorded.operations.len());
         for (number, operation) in recorded.operations {
@@ -68,5 +74,55 @@ impl Tape {
     /// Number of recorded answers.
     pub(super) fn answers(&self) -> usize {
         self.operations.iter().filter(|operation| operation.answer.is_some()).count()
+    }
+}
+
+impl Tape {
+    /// The same, with answers as they are shown on a surface.
+    #[must_use]
+    pub fn redacted(mut self, surface: Surface) -> Self {
+        for answer in self.operations.iter_mut().filter_map(|operation| operation.answer.as_mut()) {
+            if let Ok(outcome) = &mut answer.outcome {
+                *outcome = clean(outcome, surface);
+            }
+        }
+        self
+    }
+
+    /// A copy of it.
+    #[must_use]
+    pub fn copy(&self) -> Self {
+        let copied = |answer: &TapedAnswer| TapedAnswer {
+            order: answer.order,
+            now_ms: answer.now_ms,
+            outcome: match &answer.outcome {
+                Ok(Outcome::Ok(value)) => Ok(Outcome::Ok(value.clone())),
+                Ok(Outcome::Err(error)) => Ok(Outcome::Err(error.clone())),
+                Err(bytes) => Err(*bytes),
+            },
+        };
+        let operations = self.operations.iter().map(|taped| Taped {
+            number: taped.number,
+            asked: taped.asked.clone(),
+            answer: taped.answer.as_ref().map(copied),
+        });
+        Self { operations: operations.collect(), is_cut: self.is_cut, now_ms: self.now_ms }
+    }
+}
+
+fn clean(outcome: &Outcome, surface: Surface) -> Outcome {
+    let json = |json: &Json| match redact::json_text(surface, json.get()) {
+        Cow::Borrowed(_) => json.clone(),
+        Cow::Owned(text) => RawValue::from_string(text).unwrap_or_else(|_| raw(&Value::from("[redacted]"))),
+    };
+    match outcome {
+        Outcome::Ok(value) => Outcome::Ok(json(value)),
+        Outcome::Err(error) => Outcome::Err(CallError {
+            code: error.code,
+            message: error.message.clone().redacted(surface),
+            retryable: error.retryable,
+            suggested_fix: error.suggested_fix.clone().map(|fix| fix.redacted(surface)),
+            data: error.data.as_ref().map(json),
+        }),
     }
 }

@@ -3,12 +3,13 @@
 mod cassettes;
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 
 use crate::client::{Fence, Output, finish};
 use crate::faulty::samples;
+use crate::real::{Real, path};
 
 /// Sample servers, and scripts that are recorded with them.
 pub(super) struct Studio {
@@ -80,7 +81,7 @@ const SCRIPTS: [(&str, &str, &str); 8] = [
     ),
     (
         "together.star",
-        "found = parallel([defer(tickets.get_ticket, id = i) for i in [2, 1, 3]])\n[t[\"id\"] for t in found]",
+        "found = parallel([defer(tickets.get_ticket, id = i) for i in [2, 1, 3]])\n[c.value[\"id\"] for c in found]",
         "ok",
     ),
     (
@@ -118,6 +119,31 @@ fn every_script_replays_the_same_without_a_server() {
         assert_eq!(json["output"], answer["output"], "{file}");
         let operations = shown["operations"].as_array().expect("operations").len();
         println!("{file:<16} {:<11} {operations:>10}  same", shown["engine"].as_str().unwrap_or_default());
+    }
+}
+
+/// Runs that end with a value, an error, a refused flow or approval, with stash, resources, prompts and stored results.
+#[test]
+fn every_example_replays_the_same_without_its_servers() {
+    let Some(real) = Real::find() else { return };
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples");
+    let files = fs::read_dir(folder).expect("examples").flatten().map(|entry| entry.path());
+    let is_script = |file: &PathBuf| file.extension().is_some_and(|kind| kind == "js" || kind == "star");
+    let mut files: Vec<PathBuf> = files.filter(is_script).collect();
+    files.sort();
+    assert!(files.len() > 15, "{files:?}");
+    let fence = real.fence_for_examples();
+    let config = Real::forge_toml_of_examples(&fence);
+    println!("example          engine           outcome          replay");
+    for file in &files {
+        let name = file.file_name().expect("a name").to_string_lossy();
+        let mut command = fence.forgefs(["--config", path(&config), "run", "--json", path(file)]);
+        let recorded = object(&finish(real.in_path(&mut command), ""));
+        let shown = object(&fence.run(["runs", "show", "last", "--json"]).success());
+        let replayed = fence.run(["replay", "last"]);
+        assert_eq!(replayed.code, Some(0), "{name}: {recorded}\n{replayed:?}");
+        let [engine, state] = ["engine", "state"].map(|key| shown[key].as_str().unwrap_or_default().to_owned());
+        println!("{name:<16} {engine:<16} {state:<16} {}", replayed.stdout.trim_end());
     }
 }
 

@@ -10,7 +10,7 @@ use crate::client::Fence;
 /// What redaction takes out, in parts, so that no script has it whole.
 const PARTS: [&str; 2] = ["ghp", "A1b2C3d4E5f6G7h8I9j0K1l2M3n4O5p6Q7r8"];
 
-const TRIAGE: &str = "const open = await tickets.list_tickets({status: 'open'});\n\
+const TRIAGE: &str = "const { tickets: open } = await tickets.list_tickets({status: 'open'});\n\
                       const urgent = open.filter((t) => t.priority === 'urgent');\n\
                       for (const t of urgent) await tickets.assign_ticket({id: t.id, assignee: 'amara'});\n\
                       console.log('assigned', urgent.length);\nreturn urgent.map((t) => t.id);\n";
@@ -53,7 +53,7 @@ fn every_script_is_exported_and_passes_its_test_without_configuration() {
     let output = fence.run(["test"]).success();
     assert!(output.stdout.ends_with(&format!("\n{0} tests: {0} passed, 0 failed\n", SCRIPTS.len())), "{output:?}");
     assert!(output.stderr.contains("definitions of tools were not compared"), "{output:?}");
-    assert!(output.stdout.contains("./all/s0.js ... ok\n"), "{output:?}");
+    assert!(output.stdout.contains("all/s0.js ... ok\n"), "{output:?}");
 }
 
 #[test]
@@ -63,7 +63,7 @@ fn a_test_fails_on_another_value_output_call_or_none() {
     let fence = repository(&studio, &["triage.js", "triage.cassette.json"]);
     fence.run(["test", "triage.js"]).success();
     let cases: [(&str, &str, &str, &str); 6] = [
-        ("t.id)", "t.title)", "value", "+ \"Checkout fails for gift cards\""),
+        ("t.id)", "t.title)", "value", "\"Checkout fails for gift cards\""),
         ("'assigned'", "'gave'", "output", "- assigned 1\n    + gave 1"),
         ("'amara'", "'lee'", "calls", "has no recorded answer: tickets.assign_ticket {\"id\":1,\"assignee\":\"lee\"}"),
         ("for (const t of urgent)", "for (const t of [])", "calls", "not asked for:\n      tickets.assign_ticket"),
@@ -154,8 +154,22 @@ fn arguments_are_checked_against_definitions_of_now() {
     assert!(unfit.stdout.contains("the definition of tickets.assign_ticket has changed"), "{unfit:?}");
     let gone = test(&serde_json::from_str(&text.replace("\"assign_ticket\"", "\"give_ticket\"")).expect("JSON"));
     assert!(gone.code == Some(1) && gone.stdout.contains("tickets.assign_ticket is no longer there"), "{gone:?}");
+    // The same with a stub tree.
+    for (name, tools) in [("same", tools.to_string()), ("renamed", renamed)] {
+        fence.write("tree.json", &tools);
+        fence.run(["stubs", "generate", "--from", "tree.json", "--out", name]).success();
+    }
+    let same = fence.run(["test", "--stubs", "same"]).success();
+    assert!(!same.stderr.contains("not compared"), "{same:?}");
+    let unfit = fence.run(["test", "--stubs", "renamed"]);
+    assert!(
+        unfit.code == Some(1) && unfit.stdout.contains("has changed, and the arguments no longer fit"),
+        "{unfit:?}"
+    );
+    let nowhere = fence.run(["test", "--stubs", "nowhere"]);
+    assert!(nowhere.code != Some(0) && nowhere.stderr.contains("no stub tree is here"), "{nowhere:?}");
     let other = test(&json!({"other": {"tools": []}})).success();
-    assert!(other.stderr.contains("no --catalog has these servers: tickets"), "{other:?}");
+    assert!(other.stderr.contains("neither --catalog nor --stubs has these servers: tickets"), "{other:?}");
 }
 
 #[test]
