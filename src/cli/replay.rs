@@ -118,7 +118,7 @@ pub(super) async fn replay(global: &Global, args: ReplayArgs, ui: Ui) -> Result<
     let (is_cut, operations) = (recorded.is_cut(), recorded.operations.len());
     let end = recorded.end.take();
     let tape = Tape { is_cut, ..Tape::of(recorded)? };
-    // Equal requests are told by all that they say: nothing is redacted on this surface.
+    // Scripts see all but configured values.
     let matching = if is_same_code { Matching::Exact } else { Matching::Kind(Surface::Script) };
     let player = Player::new(tape, matching, stall(&script.limits));
     let gateway = offline(global)?;

@@ -256,7 +256,8 @@ impl Expected {
         Self {
             value: self.value.map(|value| value.redacted(redaction.surface())),
             error: self.error.map(|error| error.redacted(output)),
-            output: self.output.into_iter().map(|line| line.redacted(output)).collect(),
+            // A private key has several lines.
+            output: self.output.join("\n").redacted(output).lines().map(str::to_owned).collect(),
             ..self
         }
     }

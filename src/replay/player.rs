@@ -83,7 +83,10 @@ impl Player {
         let mut plain = Vec::with_capacity(tape.operations.len());
         for (index, operation) in tape.operations.into_iter().enumerate() {
             match matching {
-                Matching::Kind(_) => state.by_key.entry(operation.asked.key()).or_default().push_back(index),
+                Matching::Kind(surface) => {
+                    let key = operation.asked.clone().redacted(surface).key();
+                    state.by_key.entry(key).or_default().push_back(index);
+                }
                 Matching::Exact | Matching::Position => {
                     state.by_number.insert(operation.number, index);
                 }
