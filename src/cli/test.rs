@@ -135,7 +135,6 @@ fn find(path: &Path, depth: usize, found: &mut BTreeSet<PathBuf>) -> Result<(), 
     let wrong = |error: std::io::Error| Failure::usage(format!("{}: {error}", path.display()));
     let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
     let kind = fs::metadata(path).map_err(wrong)?;
-    let path = path.strip_prefix("./").unwrap_or(path);
     if kind.is_dir() {
         if depth == 0 {
             return Err(Failure::usage(format!("{}: over {DEPTH} folders below each other", path.display())));
@@ -153,7 +152,7 @@ fn find(path: &Path, depth: usize, found: &mut BTreeSet<PathBuf>) -> Result<(), 
         return Ok(());
     }
     if name.ends_with(CASSETTE) {
-        found.insert(path.to_owned());
+        found.insert(path.strip_prefix(".").unwrap_or(path).to_owned());
         return Ok(());
     }
     let stem = path.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();

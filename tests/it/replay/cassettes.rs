@@ -10,6 +10,9 @@ use crate::client::Fence;
 /// What redaction takes out, in parts, so that no script has it whole.
 const PARTS: [&str; 2] = ["ghp", "A1b2C3d4E5f6G7h8I9j0K1l2M3n4O5p6Q7r8"];
 
+/// A line of a private key.
+const KEY: &str = "MIIEowIBAAKCAQEA75kqzX1bG9yZW1pcHN1bWRvbG9yc2l0YW1ldA";
+
 const TRIAGE: &str = "const { tickets: open } = await tickets.list_tickets({status: 'open'});\n\
                       const urgent = open.filter((t) => t.priority === 'urgent');\n\
                       for (const t of urgent) await tickets.assign_ticket({id: t.id, assignee: 'amara'});\n\
@@ -103,6 +106,7 @@ fn an_exported_cassette_has_nothing_that_redaction_takes_out() {
     let secret = PARTS.join("_");
     let code = format!(
         "const t = await tickets.create_ticket({{title: ['{}', '{}'].join('_'), body: 'b'}});\nconsole.log(t.title);\n\
+         console.log(['-----BEGIN RSA PRI', 'VATE KEY-----\\n{KEY}\\n{KEY}x\\n-----END RSA PRIVATE KEY-----'].join(''));\n\
          await forge.stash.put('kept', t);\nreturn [t.title, (await tickets.get_ticket({{id: t.id}})).title];\n",
         PARTS[0], PARTS[1]
     );
@@ -110,7 +114,7 @@ fn an_exported_cassette_has_nothing_that_redaction_takes_out() {
     let journal = fs::read_to_string(studio.journal(&run)).expect("a journal");
     assert!(journal.contains(&secret), "the journal holds what the script saw");
     let text = export(&studio, "leak.js", &code);
-    assert!(!text.contains(&secret) && text.contains("[redacted:"), "{text}");
+    assert!(!text.contains(&secret) && !text.contains(KEY) && text.contains("[redacted:"), "{text}");
     let fence = repository(&studio, &["leak.js", "leak.cassette.json"]);
     let output = fence.run(["test"]).success();
     assert!(!output.stdout.contains(&secret), "{output:?}");
