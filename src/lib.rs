@@ -39,6 +39,7 @@ pub mod principal;
 mod random;
 pub mod redact;
 pub mod reload;
+pub mod replay;
 pub mod router;
 mod running;
 pub mod sandbox;

@@ -2,10 +2,13 @@
 
 use std::sync::Arc;
 
-use super::{Approver, Rules, RulesNow, Validators};
+use wire::Language;
+
+use super::{Approver, Rules, RulesNow, Validators, arguments};
 use crate::audit;
 use crate::catalog::Catalog;
 use crate::config::Limits;
+use crate::error::Result;
 use crate::journal::Journals;
 use crate::redact;
 use crate::router::Router;
@@ -56,6 +59,16 @@ pub struct ExecutionContext {
 }
 
 impl ExecutionContext {
+    /// Checks arguments of a recorded call against the definition that the tool has now.
+    ///
+    /// # Errors
+    /// `INVALID_ARGS` when they do not fit, `SERVER_NOT_FOUND` or `TOOL_NOT_FOUND` when there is no such tool.
+    pub async fn still_fits(&self, server: &str, tool: &str, args: &str, language: Language) -> Result<()> {
+        let found = self.catalog.tool(server, tool)?;
+        let (validators, most) = (&self.validators, self.limits.args_bytes);
+        arguments::fitting(validators, &self.catalog, found, args, most, Some(language)).await.map(drop)
+    }
+
     /// Policy in force for the session's principal.
     pub(super) fn rules_now(&self) -> Arc<Rules> {
         (self.rules_now)(self.session.principal())

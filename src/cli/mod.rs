@@ -14,15 +14,19 @@ mod demo;
 mod doctor;
 mod generate;
 pub mod init;
+mod junit;
 mod newest;
 mod reload;
 mod remote;
+mod replay;
 mod run;
+mod runs;
 mod serve;
 mod servers;
 mod shapes;
 mod signals;
 mod stubs;
+mod test;
 mod tokens;
 mod ui;
 mod workflow;
@@ -127,6 +131,14 @@ enum Command {
     Stubs(stubs::StubsArgs),
     /// Show executions, their calls, and the stubs read before
     Audit(audit::AuditArgs),
+    /// List, show and delete the journals of runs
+    Runs(runs::RunsArgs),
+    /// Run a recorded script again on its journal alone, and say where it parts
+    Replay(replay::ReplayArgs),
+    /// Make a cassette of a journal, which `forgefs test` plays
+    Journal(replay::JournalArgs),
+    /// Test scripts on the cassettes beside them; needs no server and no configuration
+    Test(test::TestArgs),
     /// Clients of `serve --http` and their tokens
     Clients(tokens::ClientsArgs),
     /// Log in to servers on HTTP, see and end logins
@@ -221,6 +233,9 @@ impl Command {
             Self::Clients(args) => args.json(),
             Self::Audit(args) => args.json(),
             Self::Run(args) => args.json,
+            Self::Runs(args) => args.json(),
+            Self::Replay(args) => args.format.json,
+            Self::Test(args) => args.format.json,
             Self::Check(args) => args.json(),
             Self::Call(args) => args.format.json,
             Self::Connect(args) => args.format.json,
@@ -279,6 +294,10 @@ async fn dispatch_command(global: &Global, command: Command, ui: Ui) -> Result<E
         Command::Daemon(args) => daemon::daemon(global, args, ui).await,
         Command::Doctor(args) => doctor::doctor(global, &args, ui).await,
         Command::Audit(args) => audit::audit(global, args, ui),
+        Command::Runs(args) => runs::runs(global, args, ui).await,
+        Command::Replay(args) => replay::replay(global, args, ui).await,
+        Command::Journal(args) => replay::journal(global, args, ui).await,
+        Command::Test(args) => test::test(global, args, ui).await,
         Command::Demo(args) => demo::demo(global, args, ui).await,
         Command::Completions(args) => Ok(generate::completions(&args, ui)),
         Command::Man(args) => generate::man(&args, ui),

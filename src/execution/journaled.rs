@@ -115,6 +115,8 @@ impl ExecutionContext {
                     seed: seed.random.clone(),
                     now_ms: seed.now_ms,
                     placeholders: self.placeholders,
+                    servers: self.namespaces(),
+                    limits: Some(self.run_limits(past.as_ref().map_or(0, Past::calls))),
                 };
                 match journals.begin(head).await {
                     Ok(writer) => Some(writer),

@@ -3,6 +3,7 @@
 mod failed;
 mod journaled;
 mod render;
+mod replayed;
 
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -31,6 +32,7 @@ pub use failed::Failed;
 use journaled::Seed;
 pub use journaled::Wanted;
 use render::Part;
+pub use replayed::{Played, Script};
 
 /// Note in the first answer with placeholders.
 const PLACEHOLDERS: &str = "`<<EMAIL:1>>` and the like stand for values that are kept from you: give one to a tool as it \
@@ -239,23 +241,32 @@ impl ExecutionContext {
     }
 
     fn run_frame(&self, script: &sandbox::Script, seed: &Seed, inherited: usize) -> Run {
-        let millis = |duration: Duration| u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
-        let servers = self.catalog.servers().iter();
         Run {
             run: 0,
             language: script.language,
             code: script.code.clone(),
-            servers: servers.map(|s| Server { ident: s.ident.clone(), name: s.name.clone() }).collect(),
-            limits: Limits {
-                cpu_ms: millis(self.limits.cpu),
-                heap_bytes: self.limits.heap_bytes,
-                output_bytes: self.limits.output_bytes as u64,
-                // A value must fit a frame with all its escapes; one too large for the answer is stored.
-                result_bytes: (wire::MAX_FRAME / 2) as u64,
-                calls: self.limits.calls.saturating_add(u32::try_from(inherited).unwrap_or(u32::MAX)),
-            },
+            servers: self.namespaces(),
+            limits: self.run_limits(inherited),
             seed: Sha256::digest(&seed.random).into(),
             now_ms: seed.now_ms,
+        }
+    }
+
+    fn namespaces(&self) -> Vec<Server> {
+        let servers = self.catalog.servers().iter();
+        servers.map(|server| Server { ident: server.ident.clone(), name: server.name.clone() }).collect()
+    }
+
+    /// Limits of a run that may take answers to `inherited` calls from an earlier one.
+    fn run_limits(&self, inherited: usize) -> Limits {
+        let millis = |duration: Duration| u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
+        Limits {
+            cpu_ms: millis(self.limits.cpu),
+            heap_bytes: self.limits.heap_bytes,
+            output_bytes: self.limits.output_bytes as u64,
+            // A value must fit a frame with all its escapes; one too large for the answer is stored.
+            result_bytes: (wire::MAX_FRAME / 2) as u64,
+            calls: self.limits.calls.saturating_add(u32::try_from(inherited).unwrap_or(u32::MAX)),
         }
     }
 

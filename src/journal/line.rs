@@ -1,7 +1,7 @@
 //! Lines of a journal: one JSON object each, of one key that names its kind.
 
 use serde::{Deserialize, Serialize};
-use wire::{Json, Language};
+use wire::{Json, Language, Limits, Server};
 
 use crate::labels::Labels;
 
@@ -44,13 +44,19 @@ pub struct Head {
     pub language: Language,
     /// The script.
     pub code: String,
-    /// Seed of the script's random numbers, in hexadecimal digits.
+    /// Text whose SHA-256 is the seed of the script's random numbers.
     pub seed: String,
     /// The script's clock at its begin, in Unix milliseconds.
     pub now_ms: u64,
     /// True if values were kept from the agent behind placeholders of the session.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub placeholders: bool,
+    /// Namespaces of the script.
+    #[serde(default)]
+    pub servers: Vec<Server>,
+    /// Limits of its engine.
+    #[serde(default)]
+    pub limits: Option<Limits>,
 }
 
 /// An operation of a run.

@@ -5,6 +5,7 @@
 
 mod line;
 mod past;
+mod recorded;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -21,6 +22,7 @@ use crate::{limits, task};
 
 pub use line::{Answered, End, Head, Line, RunOp, Sent, VERSION};
 pub use past::{Doubt, Found, Past, Subject};
+pub use recorded::{Given, Operation, Recorded};
 
 /// Interval at which old journals are removed.
 const PRUNING: Duration = Duration::from_secs(600);

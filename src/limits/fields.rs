@@ -235,6 +235,8 @@ pub const JOURNAL_KEPT: Limit =
 pub const JOURNAL_READ: Limit = Limit::new("journal", 512 << 20, Unit::Bytes, "`resume`, `forgefs runs`");
 /// Runs in a chain, each the continuation of the one before.
 pub const JOURNAL_CHAIN: Limit = Limit::new("runs in a chain", 1000, Unit::Items, "`resume`");
+/// A recorded run beside its script.
+pub const CASSETTE: Limit = Limit::new("cassette", 128 << 20, Unit::Bytes, "`forgefs test`");
 /// Images, audio and resources of one script that have handles.
 pub const CONTENT: Limit =
     Limit::new("content of one script", 32 << 20, Unit::Bytes, "images and resources in answers");
@@ -432,6 +434,7 @@ pub(super) const ALL: &[&Limit] = &[
     &JOURNAL_KEPT,
     &JOURNAL_READ,
     &JOURNAL_CHAIN,
+    &CASSETTE,
     &CONTENT,
     &CONTENT_BLOCKS,
     &CONTENT_BYTES,

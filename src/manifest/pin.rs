@@ -83,6 +83,16 @@ impl Pin {
         Ok(pin)
     }
 
+    /// Tool lists of its servers, `{server: {"tools": […]}}`, as [`super::load_file`] reads them.
+    #[must_use]
+    pub fn lists(&self) -> Value {
+        let mut servers: BTreeMap<&str, Vec<Value>> = BTreeMap::new();
+        for ((server, _), reviewed) in &self.tools {
+            servers.entry(server).or_default().extend(serde_json::from_str::<Value>(&reviewed.definition));
+        }
+        servers.into_iter().map(|(server, tools)| (server.to_owned(), json!({ "tools": tools }))).collect()
+    }
+
     /// Tools of a server that differ from their review, by identifier.
     pub(super) fn quarantined(&self, server: &ServerStubs) -> BTreeMap<String, Quarantined> {
         let held = |tool: &stubgen::ToolStub| match self.tools.get(&(server.ident.clone(), tool.ident.clone())) {

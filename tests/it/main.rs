@@ -56,6 +56,7 @@ mod redaction;
 mod redaction_corpus;
 mod relay;
 mod reload;
+mod replay;
 mod results;
 mod reviewed;
 mod search;

@@ -1,0 +1,345 @@
+//! `forgefs replay` and `forgefs journal export`: a recorded run again, on its journal alone.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::{Args, Subcommand};
+use serde_json::json;
+use wire::{Language, Limits, Server};
+
+use super::run::{language, read};
+use super::shapes::{self, Format};
+use super::ui::Ui;
+use super::{Failure, Global, runs};
+use crate::config::{self, Config};
+use crate::execution::{Played, Script};
+use crate::gateway::Gateway;
+use crate::journal::{End, Head, Recorded};
+use crate::principal::Principal;
+use crate::redact::{self, Outgoing as _, Surface};
+use crate::replay::{Cassette, Matching, Parting, Player, Tape, Tool, blank, shown};
+
+/// Silence after which a script that waits has parted, beside the CPU time that it may take.
+const STALL: Duration = Duration::from_secs(10);
+
+#[derive(Args)]
+pub(super) struct ReplayArgs {
+    /// Id of the run, or the beginning of it; `last` is the newest
+    run: String,
+    /// Another script, on the answers of that run
+    #[arg(long, value_name = "FILE")]
+    code: Option<PathBuf>,
+    #[command(flatten)]
+    pub(super) format: Format,
+}
+
+#[derive(Args)]
+pub(super) struct JournalArgs {
+    #[command(subcommand)]
+    command: JournalCommand,
+}
+
+#[derive(Subcommand)]
+enum JournalCommand {
+    /// Make a cassette of a run: its script, run again on redacted answers
+    Export {
+        /// Id of the run, or the beginning of it; `last` is the newest
+        run: String,
+        /// File to write, such as triage.cassette.json; the script is written beside it if it is not there [default:
+        /// standard output]
+        #[arg(short, value_name = "FILE")]
+        out: Option<PathBuf>,
+    },
+}
+
+/// A gateway without servers: a pool of workers, and nothing to call.
+pub(super) fn offline(global: &Global) -> Result<Gateway, Failure> {
+    global.start(Config::empty(), Vec::new())
+}
+
+/// Runs a script on a record.
+pub(super) async fn play(gateway: &Gateway, script: &Script, player: &Player) -> Result<Played, Failure> {
+    let session = gateway.open_only_session(Principal::local());
+    Ok(gateway.execution_context(&session).replay(script, player).await?)
+}
+
+/// Silence after which a script with these limits has parted.
+pub(super) fn stall(limits: &Limits) -> Duration {
+    STALL + Duration::from_millis(limits.cpu_ms)
+}
+
+/// Limits of a record, within those that a configuration may set.
+pub(super) fn bounded(limits: Option<Limits>) -> Limits {
+    let usual = config::Limits::default();
+    let millis = |duration: Duration| u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
+    let most = Limits {
+        cpu_ms: 600_000,
+        heap_bytes: 4 << 30,
+        output_bytes: 16 << 20,
+        result_bytes: (wire::MAX_FRAME / 2) as u64,
+        calls: 1_000_000,
+    };
+    let usual = Limits {
+        cpu_ms: millis(usual.cpu),
+        heap_bytes: usual.heap_bytes,
+        output_bytes: usual.output_bytes as u64,
+        result_bytes: most.result_bytes,
+        calls: usual.calls,
+    };
+    let limits = limits.unwrap_or(usual);
+    Limits {
+        cpu_ms: limits.cpu_ms.min(most.cpu_ms),
+        heap_bytes: limits.heap_bytes.min(most.heap_bytes),
+        output_bytes: limits.output_bytes.min(most.output_bytes),
+        result_bytes: limits.result_bytes.min(most.result_bytes),
+        calls: limits.calls.min(most.calls),
+    }
+}
+
+fn script(head: &Head, language: Language, code: String) -> Script {
+    Script {
+        language,
+        code,
+        seed: head.seed.clone(),
+        now_ms: head.now_ms,
+        servers: head.servers.clone(),
+        limits: bounded(head.limits),
+    }
+}
+
+pub(super) async fn replay(global: &Global, args: ReplayArgs, ui: Ui) -> Result<ExitCode, Failure> {
+    let (run, mut recorded) = recorded(global, &args.run).await?;
+    let (is_same_code, (language, code)) = match &args.code {
+        None => (true, (recorded.head.language, recorded.head.code.clone())),
+        Some(file) => (false, (language(None, file)?, read(file)?)),
+    };
+    let script = script(&recorded.head, language, code);
+    let (is_cut, operations) = (recorded.is_cut(), recorded.operations.len());
+    let end = recorded.end.take();
+    let tape = Tape { is_cut, ..Tape::of(recorded)? };
+    // Scripts see all but configured values.
+    let matching = if is_same_code { Matching::Exact } else { Matching::Kind(Surface::Script) };
+    let player = Player::new(tape, matching, stall(&script.limits));
+    let gateway = offline(global)?;
+    let played = ui.waiting(|| format!("replaying {run}"), play(&gateway, &script, &player)).await?;
+    let said = match is_same_code {
+        true => verdict(&played, player.parting(), end.as_ref(), is_cut, operations),
+        false => tried(&played, &player, operations),
+    };
+    if args.format.json {
+        let object = json!({
+            "run": run,
+            "same": said.is_same,
+            "operations": operations,
+            "parted": said.parted,
+            "summary": said.summary,
+            "value": played.result.as_ref().and_then(|result| result.as_ref().ok()),
+            "error": played.error(),
+            "output": played.output,
+        });
+        shapes::print(object.redacted(Surface::Log), ui);
+    } else {
+        if !is_same_code {
+            show(&played, ui);
+        }
+        ui.out(&said.summary);
+        if let Some(parted) = &said.parted {
+            ui.out(parted);
+        }
+    }
+    Ok(ExitCode::from(u8::from(!said.is_same)))
+}
+
+/// Result of a script on other answers.
+fn show(played: &Played, ui: Ui) {
+    for line in redact::text(Surface::Log, &played.output).lines() {
+        ui.note(line);
+    }
+    match &played.result {
+        Some(Ok(value)) => ui.json(&redact::json_text(Surface::Log, value.get())),
+        Some(Err(_)) => ui.note(&format!("error: {}", shown(&played.error().unwrap_or_default()))),
+        None => {}
+    }
+}
+
+/// What a replay ended with.
+struct Verdict {
+    is_same: bool,
+    summary: String,
+    parted: Option<String>,
+}
+
+fn counted(operations: usize) -> String {
+    format!("{operations} operation{}", if operations == 1 { "" } else { "s" })
+}
+
+/// The same code on its own journal.
+fn verdict(played: &Played, parting: Option<Parting>, end: Option<&End>, is_cut: bool, operations: usize) -> Verdict {
+    let counted = counted(operations);
+    let stopped = match end {
+        None => "died".to_owned(),
+        Some(end) => format!("was stopped ({})", end.outcome),
+    };
+    let parted =
+        |what: String| Verdict { is_same: false, summary: "parted from its record".to_owned(), parted: Some(what) };
+    let same = |summary: String| Verdict { is_same: true, summary, parted: None };
+    match parting {
+        Some(Parting::End) => return same(format!("same {counted}, up to where the recorded run {stopped}")),
+        Some(parting) => return parted(parting.to_string()),
+        None => {}
+    }
+    let now = played.expected();
+    let (Some(end), false) = (end, is_cut && end.is_none_or(|end| end.outcome != now.outcome)) else {
+        let how = if now.outcome == "ok" { "a value".to_owned() } else { now.outcome };
+        return same(format!("same {counted}; the recorded run {stopped}, this one ends with {how}"));
+    };
+    let differ = |what: &str, recorded: &str, now: &str| {
+        parted(format!("{what} differs\n  recorded: {}\n  now:      {}", shown(recorded), shown(now)))
+    };
+    if end.outcome != now.outcome {
+        let why = end.error.as_deref().map(|error| format!(": {error}")).unwrap_or_default();
+        let now_why = now.error.as_deref().map(|error| format!(": {error}")).unwrap_or_default();
+        let (recorded, now) = (format!("{}{why}", end.outcome), format!("{}{now_why}", now.outcome));
+        return differ("the outcome", &recorded, &now);
+    }
+    let value = played.result.as_ref().and_then(|result| result.as_ref().ok()).map_or("null", |value| value.get());
+    // One that was too large is not in the journal.
+    if let Some(recorded) = end.value.as_ref().filter(|recorded| recorded.get() != value) {
+        return differ("the value", recorded.get(), value);
+    }
+    // Engines have words of their own for what goes wrong.
+    let engine = |engine: Option<&String>| engine.and_then(|engine| engine.split(' ').next().map(str::to_owned));
+    let is_same_engine = engine(end.engine.as_ref()) == engine(played.engine.as_ref());
+    if end.error != now.error && is_same_engine {
+        let text = |error: &Option<String>| error.clone().unwrap_or_default();
+        return differ("the error", &text(&end.error), &text(&now.error));
+    }
+    if end.output != played.output {
+        return differ("the output", &end.output, &played.output);
+    }
+    same(match now.outcome.as_str() {
+        "ok" => format!("same {counted}, value and output"),
+        code => format!("same {counted}, error ({code}) and output"),
+    })
+}
+
+/// Another script on recorded answers.
+fn tried(played: &Played, player: &Player, operations: usize) -> Verdict {
+    let missing = player.missing().len();
+    let used = format!("{} of {} were asked for", operations - missing, counted(operations));
+    match player.parting().filter(|parting| !matches!(parting, Parting::Missing { .. }) || played.result.is_none()) {
+        Some(parting) => {
+            Verdict { is_same: false, summary: "parted from its record".to_owned(), parted: Some(parting.to_string()) }
+        }
+        None if missing == 0 => Verdict { is_same: true, summary: used, parted: None },
+        None => {
+            let missing =
+                player.missing().iter().take(10).map(|asked| format!("  not asked for: {asked}")).collect::<Vec<_>>();
+            Verdict { is_same: false, summary: used, parted: Some(missing.join("\n")) }
+        }
+    }
+}
+
+/// Id of the run that begins so, and its record.
+async fn recorded(global: &Global, begin: &str) -> Result<(String, Recorded), Failure> {
+    let journals = runs::journals(global)?;
+    let run = runs::find(&journals, begin).await?;
+    if run.file.is_running {
+        return Err(Failure::usage(format!("run {} is still running", run.file.id)).hint("wait for its end"));
+    }
+    let recorded = Recorded::read(journals.read(&run).await?)?;
+    if recorded.head.limits.is_none() {
+        let what = format!("the journal of run {} has no namespaces: an older ForgeFS wrote it", run.file.id);
+        return Err(Failure::usage(what).hint("run the script anew"));
+    }
+    Ok((run.file.id, recorded))
+}
+
+pub(super) async fn journal(global: &Global, args: JournalArgs, ui: Ui) -> Result<ExitCode, Failure> {
+    let JournalCommand::Export { run, out } = args.command;
+    let (id, recorded) = recorded(global, &run).await?;
+    if recorded.is_cut() {
+        return Err(Failure::usage(format!("run {id} did not end by itself: nothing is to be expected of it"))
+            .hint("resume it, and export the run that ends"));
+    }
+    let code = recorded.head.code.clone();
+    let language = recorded.head.language;
+    let results = global.load(false)?.redaction;
+    let cassette = export(global, recorded, results).await?;
+    let Some(out) = out else {
+        ui.json(&cassette.text());
+        return Ok(ExitCode::SUCCESS);
+    };
+    write(&out, &cassette.text())?;
+    ui.note(&format!("wrote {}: {}", out.display(), counted(cassette.operations.len())));
+    beside(&out, language, &code, ui)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Replays a run on redacted answers, and records what comes of it.
+async fn export(global: &Global, recorded: Recorded, results: redact::Results) -> Result<Cassette, Failure> {
+    let head = recorded.head.clone();
+    let mut cassette = blank(head.language, head.seed.clone(), head.now_ms, results);
+    cassette.limits = bounded(head.limits);
+    let is_named = |server: &&Server| head.code.contains(&server.ident) || head.code.contains(&server.name);
+    cassette.servers = head.servers.iter().filter(is_named).cloned().collect();
+    let calls = recorded.operations.values().filter_map(|operation| operation.sent.as_ref());
+    let calls = calls.filter(|sent| sent.method == "tools/call");
+    let named = |sent: &crate::journal::Sent| Tool {
+        server: sent.server.clone(),
+        tool: sent.tool.clone(),
+        definition: sent.definition.clone(),
+    };
+    cassette.tools = calls.map(named).collect();
+    cassette.tools.sort();
+    cassette.tools.dedup();
+    let tape = Tape::of(recorded)?.redacted(cassette.redaction.surface());
+    let servers = cassette.servers.clone();
+    let script = Script { servers, ..script(&head, head.language, head.code.clone()) };
+    let player = Player::new(tape.copy(), Matching::Position, stall(&script.limits));
+    let played = play(&offline(global)?, &script, &player).await?;
+    if let Some(parting) = player.parting() {
+        let hint = match parting {
+            Parting::LeftOut { .. } => "ask the tool for less at a time, and record the script anew",
+            _ => "with redacted answers the script takes another way: have it depend on nothing that is redacted",
+        };
+        return Err(Failure { exit: 1, ..Failure::usage(format!("no cassette is written: {parting}")) }.hint(hint));
+    }
+    cassette.record(&tape, &player);
+    cassette.expected = played.expected().redacted(cassette.redaction);
+    Ok(cassette)
+}
+
+/// Writes a file of a person's.
+pub(super) fn write(path: &Path, text: &str) -> Result<(), Failure> {
+    std::fs::write(path, text)
+        .map_err(|error| Failure { exit: 4, ..Failure::usage(format!("{}: {error}", path.display())) })
+}
+
+/// Writes the script beside its cassette, unless one is there.
+fn beside(cassette: &Path, language: Language, code: &str, ui: Ui) -> Result<(), Failure> {
+    let name = cassette.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+    let Some(stem) = name.strip_suffix(super::test::CASSETTE) else {
+        ui.note(&format!(
+            "`forgefs test` looks for a cassette called NAME{} beside NAME.js or the like",
+            super::test::CASSETTE
+        ));
+        return Ok(());
+    };
+    if super::test::EXTENSIONS.iter().any(|extension| cassette.with_file_name(format!("{stem}.{extension}")).exists()) {
+        return Ok(());
+    }
+    let extension = match language {
+        Language::Javascript => "js",
+        Language::Starlark => "star",
+    };
+    let path = cassette.with_file_name(format!("{stem}.{extension}"));
+    if redact::text(Surface::Answer(redact::Results::Secrets), code) != code {
+        ui.note(&format!("{} is not written: the script itself has credentials", path.display()));
+        return Ok(());
+    }
+    write(&path, code)?;
+    ui.note(&format!("wrote {}", path.display()));
+    Ok(())
+}

@@ -1,0 +1,297 @@
+//! `forgefs runs`: journals of runs.
+
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::{Duration, UNIX_EPOCH};
+
+use clap::{Args, Subcommand};
+use serde_json::{Value, json};
+
+use super::shapes::{self, Format};
+use super::ui::Ui;
+use super::{Failure, Global};
+use crate::journal::{Journals, Operation, Recorded, Run};
+use crate::people;
+use crate::redact::{self, Outgoing as _, Surface};
+use crate::replay::{Asked, shown};
+use crate::state::{Embedded, State};
+
+#[derive(Args)]
+pub(super) struct RunsArgs {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// List runs, the newest last
+    List {
+        /// Number of runs
+        #[arg(long, default_value_t = 20)]
+        limit: usize,
+        #[command(flatten)]
+        format: Format,
+    },
+    /// Show one run: its script, its operations and its end, redacted
+    Show {
+        /// Its id, or the beginning of it
+        run: String,
+        #[command(flatten)]
+        format: Format,
+    },
+    /// Delete the journal of a run, which can then not be resumed
+    Delete {
+        /// Its id, or the beginning of it
+        run: String,
+        #[command(flatten)]
+        format: Format,
+    },
+}
+
+impl RunsArgs {
+    /// True if it prints JSON.
+    pub(super) fn json(&self) -> bool {
+        let (Command::List { format, .. } | Command::Show { format, .. } | Command::Delete { format, .. }) =
+            &self.command;
+        format.json
+    }
+}
+
+pub(super) async fn runs(global: &Global, args: RunsArgs, ui: Ui) -> Result<ExitCode, Failure> {
+    let journals = journals(global)?;
+    match args.command {
+        Command::List { limit, format } => list(&journals, limit, format, ui).await?,
+        Command::Show { run, format } => {
+            let run = find(&journals, &run).await?;
+            let recorded = Recorded::read(journals.read(&run).await?)?;
+            match format.json {
+                true => shapes::print(object(&run, &recorded).redacted(Surface::Log), ui),
+                false => ui.out(show(&run, &recorded).trim_end()),
+            }
+        }
+        Command::Delete { run, format } => {
+            let run = find(&journals, &run).await?;
+            let is_gone = !journals.remove(&run).await?;
+            let id = run.file.id;
+            match format.json {
+                true => shapes::print(json!({ "run": id, "deleted": !is_gone }), ui),
+                false if is_gone => ui.note(&format!("the journal of run {id} was gone already")),
+                false => ui.note(&format!("deleted the journal of run {id}")),
+            }
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The journals of the configuration.
+pub(super) fn journals(global: &Global) -> Result<Arc<Journals>, Failure> {
+    let config = global.load(false)?;
+    let state: Arc<dyn State> = Arc::new(Embedded::default());
+    Journals::new(&config, &state).ok_or_else(|| {
+        Failure::usage("journals are off: no run is on record".to_owned())
+            .hint("`on = true` in [journal] of forge.toml; they need a home folder or XDG_STATE_HOME")
+    })
+}
+
+/// The one run whose id begins so; `last` is the newest.
+pub(super) async fn find(journals: &Journals, begin: &str) -> Result<Run, Failure> {
+    let mut runs = journals.list(None).await?;
+    if begin == "last" {
+        return runs.pop().ok_or_else(|| {
+            Failure::usage("no run has a journal".to_owned()).hint("a script that runs gets one; `[journal]` keeps it")
+        });
+    }
+    runs.retain(|run| run.file.id.starts_with(begin));
+    let begin = shown(begin);
+    match (runs.pop(), runs.len()) {
+        (Some(run), 0) => Ok(run),
+        (None, _) => Err(Failure::usage(format!("no run has an id that begins with `{begin}`"))
+            .hint("`forgefs runs list` shows them; journals are kept as long as `[journal] keep` says")),
+        (Some(_), more) => {
+            Err(Failure::usage(format!("{} runs have ids that begin with `{begin}`", more + 1)).hint("give more of it"))
+        }
+    }
+}
+
+async fn list(journals: &Journals, limit: usize, format: Format, ui: Ui) -> Result<(), Failure> {
+    let runs = journals.list(None).await?;
+    let mut objects = Vec::new();
+    for run in &runs[runs.len().saturating_sub(limit)..] {
+        let read = match journals.read(run).await {
+            Ok(reader) => Recorded::read(reader),
+            Err(error) => Err(error),
+        };
+        match format.json {
+            true => objects.push(brief(run, read.as_ref().ok()).redacted(Surface::Log)),
+            false => ui.out(&people::line(&line(run, read.as_ref()))),
+        }
+    }
+    match format.json {
+        true => shapes::print(json!({ "runs": objects }), ui),
+        false if runs.is_empty() => ui.note("no run has a journal yet"),
+        false => {}
+    }
+    Ok(())
+}
+
+/// State of a run: `running`, the name of its outcome, or `died`.
+fn state(run: &Run, recorded: &Recorded) -> String {
+    match &recorded.end {
+        _ if run.file.is_running => "running".to_owned(),
+        Some(end) => end.outcome.clone(),
+        None => "died".to_owned(),
+    }
+}
+
+/// Calls that went out or were answered from an earlier run, and those of which nobody knows whether they were done.
+fn calls(run: &Run, recorded: &Recorded) -> (usize, usize) {
+    let is_call =
+        |operation: &&Operation| operation.sent.is_some() || matches!(operation.op, Some(wire::Op::Tool { .. }));
+    let calls = recorded.operations.values().filter(is_call);
+    let unknown = calls.clone().filter(|operation| is_unknown(run, operation)).count();
+    (calls.count(), unknown)
+}
+
+fn is_unknown(run: &Run, operation: &Operation) -> bool {
+    operation.sent.is_some() && operation.given.is_none() && !run.file.is_running
+}
+
+fn time(ms: u64) -> String {
+    humantime::format_rfc3339_millis(UNIX_EPOCH + Duration::from_millis(ms.min(253_402_300_799_000))).to_string()
+}
+
+fn counted(number: usize, what: &str) -> String {
+    format!("{number} {what}{}", if number == 1 { "" } else { "s" })
+}
+
+/// One run in a line.
+fn line(run: &Run, recorded: Result<&Recorded, &crate::error::Error>) -> String {
+    let (id, head) = (&run.file.id, &run.head);
+    let begin = format!("{id}  {}  {}  {}", time(head.at_ms), head.client, head.language.as_str());
+    let recorded = match recorded {
+        Ok(recorded) => recorded,
+        Err(error) => return format!("{begin}  {}", error.message),
+    };
+    let (calls, unknown) = calls(run, recorded);
+    let unknown = if unknown > 0 { format!(", {unknown} unknown") } else { String::new() };
+    let mut line = format!("{begin}  {}  {}{unknown}", state(run, recorded), counted(calls, "call"));
+    if let Some(before) = head.after.last() {
+        line.push_str(&format!("  continues {before}"));
+    }
+    if let Some(next) = &run.file.next {
+        line.push_str(&format!("  resumed by {next}"));
+    }
+    line
+}
+
+/// One run as JSON.
+fn brief(run: &Run, recorded: Option<&Recorded>) -> Value {
+    let (calls, unknown) = recorded.map_or((0, 0), |recorded| self::calls(run, recorded));
+    json!({
+        "run": run.file.id,
+        "time": time(run.head.at_ms),
+        "client": run.head.client,
+        "session": run.head.session,
+        "language": run.head.language,
+        "state": recorded.map_or_else(|| "damaged".to_owned(), |recorded| state(run, recorded)),
+        "calls": calls,
+        "unknown": unknown,
+        "continues": run.head.after.last(),
+        "resumed_by": run.file.next,
+    })
+}
+
+/// One run with its operations, as JSON.
+fn object(run: &Run, recorded: &Recorded) -> Value {
+    let operation = |(number, operation): (&u64, &Operation)| {
+        let asked = operation.op.as_ref().and_then(|op| Asked::of(op).ok());
+        let (answer, error, left_out) = match operation.given.as_ref().map(|given| (&given.outcome, given.left_out)) {
+            Some((Some(wire::Outcome::Ok(value)), _)) => (serde_json::from_str::<Value>(value.get()).ok(), None, None),
+            Some((Some(wire::Outcome::Err(error)), _)) => (None, serde_json::to_value(error).ok(), None),
+            Some((None, bytes)) => (None, None, bytes),
+            None => (None, None, None),
+        };
+        json!({
+            "op": number,
+            "request": asked.as_ref().map(|asked| &asked.kind),
+            "ask": asked.as_ref().map(|asked| &asked.fields),
+            "answered": operation.given.is_some(),
+            "unknown": is_unknown(run, operation),
+            "answer": answer,
+            "error": error,
+            "left_out": left_out,
+            "from": operation.given.as_ref().and_then(|given| given.from.as_ref()),
+        })
+    };
+    let mut object = brief(run, Some(recorded));
+    let more = json!({
+        "code": recorded.head.code,
+        "operations": recorded.operations.iter().map(operation).collect::<Vec<_>>(),
+        "value": recorded.end.as_ref().and_then(|end| end.value.as_ref()),
+        "error": recorded.end.as_ref().and_then(|end| end.error.as_ref()),
+        "output": recorded.end.as_ref().map(|end| &end.output),
+        "engine": recorded.end.as_ref().and_then(|end| end.engine.as_ref()),
+    });
+    if let (Value::Object(object), Value::Object(more)) = (&mut object, more) {
+        object.extend(more);
+    }
+    object
+}
+
+/// A run for people.
+fn show(run: &Run, recorded: &Recorded) -> String {
+    let mut text = String::new();
+    let mut put = |name: &str, value: &str| {
+        if !value.is_empty() {
+            text.push_str(&format!("{name:<11}{}\n", people::line(value)));
+        }
+    };
+    let (head, end) = (&recorded.head, recorded.end.as_ref());
+    put("run", &run.file.id);
+    put("time", &time(head.at_ms));
+    put("client", &head.client);
+    put("session", &head.session);
+    put("language", head.language.as_str());
+    put("engine", end.and_then(|end| end.engine.as_deref()).unwrap_or_default());
+    put("state", &state(run, recorded));
+    put("continues", &head.after.join(", "));
+    put("resumed by", run.file.next.as_deref().unwrap_or_default());
+    for line in redact::text(Surface::Log, &head.code).lines() {
+        put("  |", line);
+    }
+    for (number, operation) in &recorded.operations {
+        let asked = operation.op.as_ref().map_or_else(|| Ok(Asked::left_out()), Asked::of);
+        put(&format!("op {number}"), &asked.map_or_else(|error| error.message, |asked| asked.to_string()));
+        put("", &answer(run, operation));
+    }
+    if let Some(end) = end {
+        put("value", &end.value.as_ref().map(|value| shown(value.get())).unwrap_or_default());
+        put("error", &end.error.as_deref().map(shown).unwrap_or_default());
+        for line in redact::text(Surface::Log, &end.output).lines() {
+            put("output", line);
+        }
+    }
+    text
+}
+
+/// What came of an operation, in a line.
+fn answer(run: &Run, operation: &Operation) -> String {
+    let Some(given) = &operation.given else {
+        return match &operation.sent {
+            Some(sent) if is_unknown(run, operation) => {
+                format!("UNKNOWN: sent at {}, and no answer came: it may be done or not", time(sent.at_ms))
+            }
+            _ => "not answered yet".to_owned(),
+        };
+    };
+    let origin = given.from.as_ref();
+    let origin = origin.map(|from| format!("  (answered by operation {} of run {})", from.op, from.run));
+    let what = match (&given.outcome, given.left_out) {
+        (Some(wire::Outcome::Ok(value)), _) => shown(value.get()),
+        (Some(wire::Outcome::Err(error)), _) => {
+            shown(&format!("{}: {}", crate::error::code_name(error.code), error.message))
+        }
+        (None, bytes) => format!("too large to keep: {}", counted(bytes.unwrap_or_default(), "byte")),
+    };
+    format!("→ {what}{}", origin.unwrap_or_default())
+}

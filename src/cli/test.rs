@@ -1,0 +1,348 @@
+//! `forgefs test`: scripts on the cassettes beside them.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::Instant;
+
+use clap::Args;
+use serde_json::{Value, json};
+
+use super::junit::{self, Case};
+use super::replay::{bounded, offline, play, stall, write};
+use super::run::{language, read};
+use super::shapes::{self, Format};
+use super::ui::Ui;
+use super::{Failure, Global};
+use crate::broker::ExecutionContext;
+use crate::config::Config;
+use crate::error::ErrorCode;
+use crate::execution::Script;
+use crate::files;
+use crate::gateway::Gateway;
+use crate::limits;
+use crate::manifest::Pin;
+use crate::people;
+use crate::principal::Principal;
+use crate::replay::{Cassette, Difference, Matching, Parting, Player, Tested, shown};
+
+/// End of a cassette's name.
+pub(super) const CASSETTE: &str = ".cassette.json";
+/// Extensions of scripts, the preferred one first.
+pub(super) const EXTENSIONS: [&str; 6] = ["js", "ts", "mjs", "mts", "star", "py"];
+/// Folders that have no scripts of one's own.
+const SKIPPED: [&str; 2] = ["node_modules", "target"];
+/// Most folders below each other.
+const DEPTH: usize = 32;
+
+#[derive(Args)]
+pub(super) struct TestArgs {
+    /// Scripts, cassettes or folders [default: this folder, and those below it]
+    #[arg(value_name = "PATH")]
+    paths: Vec<PathBuf>,
+    /// Rewrite each cassette with what its script asks and answers now
+    #[arg(long)]
+    update: bool,
+    /// Stub tree that `forgefs stubs generate` wrote: recorded arguments have to fit its definitions, as those of --catalog
+    #[arg(long, value_name = "DIR")]
+    stubs: Option<PathBuf>,
+    /// Write results to this file, as JUnit XML
+    #[arg(long, value_name = "FILE")]
+    junit: Option<PathBuf>,
+    #[command(flatten)]
+    pub(super) format: Format,
+}
+
+/// Result of one script.
+struct Outcome {
+    script: PathBuf,
+    seconds: f64,
+    differences: Vec<Difference>,
+    is_updated: bool,
+    /// Servers whose definitions were not there to be compared.
+    unchecked: BTreeSet<String>,
+}
+
+/// Exits with 1 if any script differs from its cassette.
+pub(super) async fn test(global: &Global, args: TestArgs, ui: Ui) -> Result<ExitCode, Failure> {
+    let here = vec![PathBuf::from(".")];
+    let mut cassettes = BTreeSet::new();
+    for path in if args.paths.is_empty() { &here } else { &args.paths } {
+        find(path, DEPTH, &mut cassettes)?;
+    }
+    if cassettes.is_empty() {
+        return Err(Failure::usage("no cassette is there: nothing is tested".to_owned())
+            .hint("`forgefs journal export RUN -o NAME.cassette.json` makes one of a recorded run"));
+    }
+    let gateway = offline(global)?;
+    let definitions = definitions(global, args.stubs.as_deref(), ui).await?;
+    let mut outcomes = Vec::new();
+    for cassette in &cassettes {
+        let started = Instant::now();
+        let tested = one(&gateway, definitions.as_ref(), cassette, args.update).await;
+        let (script, mut outcome) = match tested {
+            Ok(outcome) => (outcome.script.clone(), outcome),
+            Err(failure) => (cassette.clone(), broken(cassette, &failure)),
+        };
+        outcome.seconds = started.elapsed().as_secs_f64();
+        if !args.format.json {
+            let verdict = match (outcome.differences.is_empty(), outcome.is_updated) {
+                (_, true) => "updated",
+                (true, false) => "ok",
+                (false, false) => "FAILED",
+            };
+            ui.out(&people::line(&format!("{} ... {verdict}", script.display())));
+        }
+        outcomes.push(outcome);
+    }
+    if let Some(file) = &args.junit {
+        write(file, &junit::document(&outcomes.iter().map(case).collect::<Vec<_>>()))?;
+    }
+    let failed = outcomes.iter().filter(|outcome| !outcome.differences.is_empty()).count();
+    match args.format.json {
+        true => shapes::print(report(&outcomes, failed, definitions.is_some()), ui),
+        false => tell(&outcomes, failed, definitions.is_some(), ui),
+    }
+    Ok(ExitCode::from(u8::from(failed > 0)))
+}
+
+/// Definitions of tools from tool lists and a stub tree, if any is given.
+async fn definitions(global: &Global, stubs: Option<&Path>, ui: Ui) -> Result<Option<Gateway>, Failure> {
+    let mut lists = global.catalog.clone();
+    let file = match stubs {
+        None => None,
+        Some(stubs) => {
+            let tree = Pin::load(stubs)?.lists().to_string();
+            let failed = |error: std::io::Error| Failure::internal(format!("no temporary file: {error}"));
+            let file = tempfile::NamedTempFile::new().map_err(failed)?;
+            fs::write(file.path(), tree).map_err(failed)?;
+            lists.push(file.path().to_owned());
+            Some(file)
+        }
+    };
+    if lists.is_empty() {
+        return Ok(None);
+    }
+    let gateway = global.start(Config::empty(), lists)?;
+    super::settle_all(&gateway, ui).await;
+    drop(file);
+    Ok(Some(gateway))
+}
+
+/// Adds the cassettes that a path names.
+fn find(path: &Path, depth: usize, found: &mut BTreeSet<PathBuf>) -> Result<(), Failure> {
+    let wrong = |error: std::io::Error| Failure::usage(format!("{}: {error}", path.display()));
+    let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+    let kind = fs::metadata(path).map_err(wrong)?;
+    if kind.is_dir() {
+        if depth == 0 {
+            return Err(Failure::usage(format!("{}: over {DEPTH} folders below each other", path.display())));
+        }
+        for entry in fs::read_dir(path).map_err(wrong)? {
+            let entry = entry.map_err(wrong)?;
+            let name = entry.file_name().to_string_lossy().into_owned();
+            // A link may lead back up.
+            let is_folder = entry.file_type().is_ok_and(|kind| kind.is_dir());
+            let is_skipped = name.starts_with('.') || SKIPPED.contains(&name.as_str());
+            if (is_folder && !is_skipped) || (!is_folder && name.ends_with(CASSETTE)) {
+                find(&entry.path(), depth - 1, found)?;
+            }
+        }
+        return Ok(());
+    }
+    if name.ends_with(CASSETTE) {
+        found.insert(path.strip_prefix(".").unwrap_or(path).to_owned());
+        return Ok(());
+    }
+    let stem = path.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
+    let cassette = path.with_file_name(format!("{stem}{CASSETTE}"));
+    if !cassette.is_file() {
+        return Err(Failure::usage(format!("{} has no cassette {}", path.display(), cassette.display()))
+            .hint("`forgefs journal export RUN -o FILE` makes one of a recorded run"));
+    }
+    found.insert(cassette);
+    Ok(())
+}
+
+/// The script beside a cassette.
+fn script_of(cassette: &Path) -> Result<PathBuf, Failure> {
+    let name = cassette.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+    let stem = name.strip_suffix(CASSETTE).unwrap_or(name);
+    let paths = EXTENSIONS.map(|extension| cassette.with_file_name(format!("{stem}.{extension}")));
+    let mut there = paths.into_iter().filter(|path| path.is_file());
+    match (there.next(), there.next()) {
+        (Some(script), None) => Ok(script),
+        (None, _) => Err(Failure::usage(format!("no script {stem}.js or the like is beside {}", cassette.display()))),
+        (Some(one), Some(other)) => {
+            Err(Failure::usage(format!("two scripts share a cassette: {} and {}", one.display(), other.display()))
+                .hint("give each a name of its own"))
+        }
+    }
+}
+
+/// A test that could not be run.
+fn broken(cassette: &Path, failure: &Failure) -> Outcome {
+    let hint = failure.hint.as_deref().map(|hint| format!("\nhint: {hint}")).unwrap_or_default();
+    let text = format!("{}{hint}", shown(&failure.message));
+    Outcome {
+        script: cassette.to_owned(),
+        seconds: 0.0,
+        differences: vec![Difference { what: "cassette", text }],
+        is_updated: false,
+        unchecked: BTreeSet::new(),
+    }
+}
+
+async fn one(gateway: &Gateway, definitions: Option<&Gateway>, path: &Path, update: bool) -> Result<Outcome, Failure> {
+    let text = files::read_text(path, limits::CASSETTE.max as u64)
+        .map_err(|error| Failure::usage(format!("{}: {error}", path.display())))?;
+    let mut cassette = Cassette::parse(&text)?;
+    let file = script_of(path)?;
+    let language = language(None, &file)?;
+    let script = Script {
+        language,
+        code: read(&file)?,
+        seed: cassette.seed.clone(),
+        now_ms: cassette.now_ms()?,
+        servers: cassette.servers.clone(),
+        limits: bounded(Some(cassette.limits)),
+    };
+    let tape = cassette.tape()?;
+    let player = Player::new(tape.copy(), Matching::Kind(cassette.redaction.surface()), stall(&script.limits));
+    let played = play(gateway, &script, &player).await?;
+    let actual = played.expected().redacted(cassette.redaction);
+    let parting = match player.parting() {
+        // The calls that it did not make are told together.
+        Some(Parting::Missing { .. }) if played.result.is_some() => None,
+        parting => parting,
+    };
+    let tested = Tested { actual, parting, missing: player.missing() };
+    let mut differences = tested.differences(&cassette.expected);
+    let is_recorded = played.result.is_some() && player.asked().iter().all(|(_, recorded)| recorded.is_some());
+    let is_updated = update && !differences.is_empty() && is_recorded;
+    if is_updated {
+        cassette.record(&tape, &player);
+        cassette.language = language;
+        cassette.expected = tested.actual;
+        write(path, &cassette.text())?;
+        differences.clear();
+    }
+    let mut unchecked = BTreeSet::new();
+    if let Some(definitions) = definitions {
+        let session = definitions.open_only_session(Principal::local());
+        let context = definitions.execution_context(&session);
+        (unchecked, differences) = fits(&context, &cassette, differences).await;
+    }
+    Ok(Outcome { script: file, seconds: 0.0, differences, is_updated, unchecked })
+}
+
+/// Adds calls whose arguments do not fit the definitions of now, and names servers that have none.
+async fn fits(
+    context: &ExecutionContext,
+    cassette: &Cassette,
+    mut differences: Vec<Difference>,
+) -> (BTreeSet<String>, Vec<Difference>) {
+    let mut unchecked = BTreeSet::new();
+    for tool in &cassette.tools {
+        let label = format!("{}.{}", tool.server, tool.tool);
+        // A stub tree has identifiers in place of names.
+        let ident = cassette.servers.iter().find(|server| server.name == tool.server).map(|server| &server.ident);
+        let in_tree = |_| context.catalog.tool(ident.unwrap_or(&tool.server), &tool.tool);
+        let (server, current) = match context.catalog.tool(&tool.server, &tool.tool).or_else(in_tree) {
+            Ok((server, stub)) => (&server.name, stub.full_digest()),
+            Err(error) if error.code == ErrorCode::ServerNotFound => {
+                unchecked.insert(tool.server.clone());
+                continue;
+            }
+            Err(_) => {
+                let text = format!("{} is no longer there", shown(&label));
+                differences.push(Difference { what: "definition", text });
+                continue;
+            }
+        };
+        if current == tool.definition {
+            continue;
+        }
+        for entry in cassette.operations.iter().filter(|entry| entry.request == "tool") {
+            let field = |name: &str| entry.ask.get(name).and_then(Value::as_str).unwrap_or_default();
+            let is_this = context
+                .catalog
+                .tool(field("server"), field("tool"))
+                .is_ok_and(|(entry, stub)| entry.name == *server && stub.name == tool.tool);
+            let args = entry.ask.get("args").map_or_else(|| "{}".to_owned(), Value::to_string);
+            if is_this && let Err(error) = context.still_fits(server, &tool.tool, &args, cassette.language).await {
+                let text = format!(
+                    "operation {}: the definition of {} has changed, and the arguments no longer fit\n  {}",
+                    entry.op,
+                    shown(&label),
+                    shown(&error.message)
+                );
+                differences.push(Difference { what: "definition", text });
+            }
+        }
+    }
+    (unchecked, differences)
+}
+
+fn details(outcome: &Outcome) -> String {
+    let parts =
+        outcome.differences.iter().map(|Difference { what, text }| format!("{what}\n  {}", text.replace('\n', "\n  ")));
+    parts.collect::<Vec<_>>().join("\n")
+}
+
+fn case(outcome: &Outcome) -> Case {
+    let failure = (!outcome.differences.is_empty()).then(|| details(outcome));
+    Case { name: outcome.script.display().to_string(), seconds: outcome.seconds, failure }
+}
+
+/// What was not compared, in words.
+fn skipped(outcomes: &[Outcome], has_definitions: bool) -> Option<String> {
+    let unchecked: BTreeSet<&str> =
+        outcomes.iter().flat_map(|outcome| &outcome.unchecked).map(String::as_str).collect();
+    match has_definitions {
+        false => Some("definitions of tools were not compared: give --catalog or --stubs".to_owned()),
+        true if unchecked.is_empty() => None,
+        true => {
+            let unchecked = unchecked.into_iter().collect::<Vec<_>>().join(", ");
+            Some(format!(
+                "definitions of tools were not compared, neither --catalog nor --stubs has these servers: {unchecked}"
+            ))
+        }
+    }
+}
+
+fn tell(outcomes: &[Outcome], failed: usize, has_definitions: bool, ui: Ui) {
+    for outcome in outcomes.iter().filter(|outcome| !outcome.differences.is_empty()) {
+        ui.out(&format!("\n{}\n  {}", outcome.script.display(), details(outcome).replace('\n', "\n  ")));
+    }
+    let all = outcomes.len();
+    let updated = outcomes.iter().filter(|outcome| outcome.is_updated).count();
+    let updated = if updated > 0 { format!(", {updated} updated") } else { String::new() };
+    let tests = if all == 1 { "test" } else { "tests" };
+    ui.out(&format!("\n{all} {tests}: {} passed, {failed} failed{updated}", all - failed));
+    if let Some(skipped) = skipped(outcomes, has_definitions) {
+        ui.note(&people::line(&skipped));
+    }
+}
+
+fn report(outcomes: &[Outcome], failed: usize, has_definitions: bool) -> Value {
+    let tests: Vec<Value> = outcomes
+        .iter()
+        .map(|outcome| {
+            json!({
+                "script": outcome.script.display().to_string(),
+                "passed": outcome.differences.is_empty(),
+                "updated": outcome.is_updated,
+                "seconds": (outcome.seconds * 1000.0).round() / 1000.0,
+                "differences": outcome.differences,
+            })
+        })
+        .collect();
+    json!({
+        "passed": outcomes.len() - failed,
+        "failed": failed,
+        "tests": tests,
+        "skipped": skipped(outcomes, has_definitions),
+    })
+}
