@@ -54,7 +54,7 @@ const FORGE: &[(&str, &str)] = &[
     ("log", "did you mean `console.log`?"),
 ];
 const FORGE_HAS: &str =
-    "forge has callTool, server, parallel, callsLeft, readResource, prompt, stash, results, ls, cat and search";
+    "forge has callTool, server, parallel, callsLeft, readResource, prompt, stash, results, runs, progress, ls, cat and search";
 const NO_PART_OF_FORGE: &str =
     "servers are globals: `await server.tool({…})` without `forge.`, or `forge.callTool(server, tool, {…})`";
 const CONSOLE_HAS: &str = "console has log, info, debug, dir, table, warn, error and trace";
