@@ -11,7 +11,6 @@ use crate::error::{Error, ErrorCode, Result};
 use crate::labels::Labels;
 use crate::limits;
 use crate::meter::{Halt, Meter, metered_as};
-use crate::parts::Part;
 use crate::redact::{self, Surface};
 use crate::runs::{self, Run, Runs};
 use crate::session::Session;
@@ -204,18 +203,7 @@ impl Discovery<'_> {
                 .hint("`cat` one of the runs in it"));
         };
         let run = self.run(id).await?;
-        let (mut text, mut stored) = (String::new(), 0);
-        for part in run.parts(self.runs.result_tokens) {
-            match part {
-                Part::Text(part) => text.push_str(&part),
-                Part::Large(large) => {
-                    stored += 1;
-                    let (pointer, labels) = (large.pointer(), run.labels.clone());
-                    let path = self.session.results.store_in(&run.id, stored, large.text, large.is_json, labels).await;
-                    text.push_str(&pointer(&path));
-                }
-            }
-        }
+        let text = self.runs.text(&run, self.session, true).await;
         Ok(Asked::Run { path: format!("/runs/{}", run.id), text, labels: run.labels })
     }
 

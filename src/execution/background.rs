@@ -26,27 +26,27 @@ pub enum Started {
 }
 
 impl ExecutionContext {
-    /// Starts a script in the background: it goes on without its request, up to the wall limit of its own. `done`
-    /// gets its outcome, unless it is cancelled.
+    /// Starts a script in the background: it goes on without its request, up to a wall limit of its own. Its caller is
+    /// asked if that `follows` it.
     ///
     /// # Errors
     /// `INVALID_ARGS` for a dry run, or without journals; `BUSY` when too many are in the background.
-    pub async fn start(
-        mut self,
-        request: Request,
-        bounds: Bounds,
-        done: impl FnOnce(Option<&Execution>) + Send + 'static,
-    ) -> Result<Started> {
+    pub async fn start(mut self, request: Request, bounds: Bounds, follows: bool) -> Result<Started> {
         let wrong = |what: &str, hint: &str| Err(Error::new(ErrorCode::InvalidArgs, what).hint(hint));
         if request.dry_run {
-            return wrong("`background` with `dry_run`", "a dry run has no journal to be read from: run it in the foreground");
+            return wrong(
+                "`background` with `dry_run`",
+                "a dry run has no journal to be read from: run it in the foreground",
+            );
         }
         if self.journals.is_none() {
             return wrong("`background` without journals", "`on = true` in [journal] of the configuration");
         }
         let live = Live::new(Arc::clone(&self.session.principal().client), request.language);
         self.limits.wall = self.limits.background_wall;
-        self.caller = Some(Arc::new(Absent { live: Arc::clone(&live), client: self.caller.take(), own: self.session.principal().clone() }));
+        let principal = self.session.principal().clone();
+        let caller = Follower { live: Arc::clone(&live), principal, client: self.caller.take(), follows };
+        self.caller = Some(Arc::new(caller));
         self.live = Some(Arc::clone(&live));
         let context = Arc::new(self);
         let broker = Broker::of_script(Arc::clone(&context), request.language, &request.code, false);
@@ -67,10 +67,9 @@ impl ExecutionContext {
                     if let Some(evidence) = broker.evidence() {
                         evidence.cancelled(labels);
                     }
-                    done(None);
                 }
                 execution = executed => {
-                    done(Some(&execution));
+                    // Nobody waits for it once its journal was begun.
                     let _ = early.send(execution);
                 }
             }
@@ -87,27 +86,37 @@ impl ExecutionContext {
     }
 }
 
-/// The client of a run in the background: it may be gone, so nobody can be asked.
-struct Absent {
+/// The client of a run in the background. Unless it follows the run, nobody can be asked.
+struct Follower {
     live: Arc<Live>,
-    /// The client of the request that started it, whose trace goes on.
+    principal: Principal,
+    /// The client of the request that started it.
     client: Option<Arc<dyn Caller>>,
-    own: Principal,
+    follows: bool,
+}
+
+impl Follower {
+    fn client(&self) -> Option<&Arc<dyn Caller>> {
+        self.client.as_ref().filter(|_| self.follows)
+    }
 }
 
 #[async_trait]
-impl Caller for Absent {
+impl Caller for Follower {
     fn principal(&self) -> &Principal {
-        &self.own
+        &self.principal
     }
 
     fn abilities(&self) -> Value {
-        json!({})
+        self.client().map_or_else(|| json!({}), |client| client.abilities())
     }
 
-    async fn ask(&self, _: Speaker<'_>, _: Question) -> Result<Value> {
-        Err(Error::new(ErrorCode::ApprovalDenied, "nobody can be asked: the run is in the background")
-            .hint("run it in the foreground, or let a rule allow the call"))
+    async fn ask(&self, speaker: Speaker<'_>, question: Question) -> Result<Value> {
+        match self.client() {
+            Some(client) => client.ask(speaker, question).await,
+            None => Err(Error::new(ErrorCode::ApprovalDenied, "nobody can be asked: the run is in the background")
+                .hint("run it in the foreground, or have a rule allow the call")),
+        }
     }
 
     fn log_level(&self) -> Option<Level> {

@@ -67,6 +67,12 @@ impl Journals {
         }))
     }
 
+    /// Age at which a journal is removed.
+    #[must_use]
+    pub fn keep(&self) -> Duration {
+        self.keep
+    }
+
     /// Begins the journal of a run.
     ///
     /// # Errors

@@ -14,7 +14,10 @@ use wire::Language;
 use crate::error::{Error, ErrorCode, Result};
 use crate::journal::{Journals, unix_ms};
 use crate::labels::Labels;
+use crate::parts::Part;
 use crate::redact::{self, PlaceholderTable, Surface};
+use crate::session::Session;
+use crate::task;
 use crate::text::brief;
 
 pub use live::{Live, Watched};
@@ -52,8 +55,9 @@ impl Background {
         };
         if number >= most {
             let what = format!("{number} runs {whose}are in the background already, the most at once");
-            return Err(Error::new(ErrorCode::Busy, what)
-                .hint("wait for one to end, or end it by forge.runs.cancel; `sandbox.limits.runs` is twice that number"));
+            return Err(Error::new(ErrorCode::Busy, what).hint(
+                "wait for one to end, or end it by forge.runs.cancel; `sandbox.limits.runs` is twice that number",
+            ));
         }
         runs.insert(id.to_owned(), Arc::clone(live));
         Ok(Entered { runs: Arc::clone(self), id: id.to_owned(), live: Arc::clone(live) })
@@ -162,7 +166,8 @@ impl Runs {
         let mut listed = Vec::new();
         if let Some(journals) = &self.journals {
             let ended = journals.list(Some(&self.client)).await?;
-            let mut ended: Vec<_> = ended.into_iter().filter(|run| live.iter().all(|(id, _)| *id != run.file.id)).collect();
+            let mut ended: Vec<_> =
+                ended.into_iter().filter(|run| live.iter().all(|(id, _)| *id != run.file.id)).collect();
             ended.drain(..ended.len().saturating_sub(LISTED));
             listed.extend(ended.into_iter().map(|run| Listed {
                 id: run.file.id,
@@ -214,6 +219,24 @@ impl Runs {
         let writer = self.placeholders.then(|| placeholders.writer(run.labels.clone()));
         let redaction = |surface: Surface| surface.with_placeholders(writer.as_ref());
         run.redacted(redaction(Surface::Answer(self.redaction)), redaction(Surface::Output(self.redaction)))
+    }
+
+    /// Text of a run that is redacted, with its state in front or without. Its large parts are stored in `session`.
+    pub async fn text(&self, run: &Run, session: &Session, has_state: bool) -> String {
+        let mut text = if has_state { format!("{}\n", run.headline()) } else { String::new() };
+        let (size, mut stored) = (run.value.as_ref().map_or(0, |value| value.get().len()), 0);
+        for part in task::work_on(size, || run.parts(self.result_tokens)) {
+            match part {
+                Part::Text(part) => text.push_str(&part),
+                Part::Large(large) => {
+                    stored += 1;
+                    let (pointer, labels) = (large.pointer(), run.labels.clone());
+                    let path = session.results.store_in(&run.id, stored, large.text, large.is_json, labels).await;
+                    text.push_str(&pointer(&path));
+                }
+            }
+        }
+        text
     }
 
     /// Ends a run in the background, for one who holds data of `labels`; true if it was running.

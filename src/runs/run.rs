@@ -137,25 +137,25 @@ impl Run {
         }
     }
 
-    /// Parts of its text, each of about `budget` tokens at most, or stored.
+    /// Parts of its text behind the state, each of about `budget` tokens at most, or stored.
     pub(crate) fn parts(&self, budget: usize) -> Vec<Part> {
         let budget = budget * BYTES_PER_TOKEN;
-        let mut parts = vec![Part::Text(self.headline())];
-        if let Some(value) = &self.value {
-            parts.extend([Part::Text("\n".to_owned()), fit_value(value.get(), budget)]);
-        }
-        parts.extend(self.error.iter().flat_map(|error| [Part::Text("\n".to_owned()), fit_text(error, "error", budget)]));
+        let mut parts = Vec::new();
+        parts.extend(self.value.as_ref().map(|value| fit_value(value.get(), budget)));
+        parts.extend(self.error.as_ref().map(|error| fit_text(error, "error", budget)));
         if !self.output.is_empty() {
             let so_far = if self.state == RunState::Running { " so far" } else { "" };
-            parts.push(Part::Text(format!("\n--- output{so_far}\n")));
+            let line_end = if parts.is_empty() { "" } else { "\n" };
+            parts.push(Part::Text(format!("{line_end}--- output{so_far}\n")));
             parts.push(fit_text(self.output.trim_end(), "output", budget));
         }
-        parts.extend(self.advice().map(|advice| Part::Text(format!("\n{advice}"))));
+        let line_end = if parts.is_empty() { "" } else { "\n" };
+        parts.extend(self.advice().map(|advice| Part::Text(format!("{line_end}{advice}"))));
         parts
     }
 
     /// State, time and calls in one line, with the last progress report in the next.
-    fn headline(&self) -> String {
+    pub(super) fn headline(&self) -> String {
         let Self { id, at_ms, calls, .. } = self;
         let seconds = self.elapsed_ms.unwrap_or_default() / 1000;
         let state = match &self.state {

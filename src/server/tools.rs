@@ -107,24 +107,28 @@ impl SessionHandler {
     }
 
     async fn execute(&self, args: JsonObject, caller: Arc<dyn Caller>) -> Result<CallToolResult> {
+        match self.begin(args, caller, false).await? {
+            Started::Running { run, .. } => text(Ok(in_background(&run))),
+            Started::Ended(execution) => Ok(self.answer(*execution).await),
+        }
+    }
+
+    /// Runs a script, or starts it in the background, where it may ask its caller if that `follows` it.
+    pub(super) async fn begin(&self, args: JsonObject, caller: Arc<dyn Caller>, follows: bool) -> Result<Started> {
         let ExecuteArgs { language, code, timeout_secs, dry_run, resume, fresh, background } = parse("execute", args)?;
         let timeout = timeout_secs.map(timeout).transpose()?;
         self.gateway.usable_since_start(GRACE).await;
         let (dry_run, fresh) = (dry_run.unwrap_or(false), fresh.unwrap_or_default());
         let context = self.execution_context(caller);
         let request = context.script(Wanted { language, code, timeout, dry_run, resume, fresh }).await?;
-        let execution = match background {
-            Some(true) => match context.start(request, self.gateway.background_bounds(), |_| {}).await? {
-                Started::Running { run, .. } => return text(Ok(in_background(&run))),
-                Started::Ended(execution) => *execution,
-            },
-            _ => context.execute(request).await,
-        };
-        Ok(self.answer(execution).await)
+        match background {
+            Some(true) => context.start(request, self.gateway.background_bounds(), follows).await,
+            _ => Ok(Started::Ended(Box::new(context.execute(request).await))),
+        }
     }
 
     /// The answer to `execute`.
-    async fn answer(&self, execution: Execution) -> CallToolResult {
+    pub(super) async fn answer(&self, execution: Execution) -> CallToolResult {
         let budget = self.gateway.config().sandbox.limits.result_tokens;
         let mut content = vec![ContentBlock::text(execution.answer(&self.session, budget).await)];
         content.extend(execution.attachments.into_iter().filter_map(|block| serde_json::from_value(block).ok()));

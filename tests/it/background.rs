@@ -66,10 +66,20 @@ async fn a_run_is_read_while_it_goes_on_and_afterwards() {
     let listing = session.call("ls", json!({"path": "/runs"})).await.text;
     assert!(listing.contains(&format!("/runs/{id}  running, javascript, began ")), "{listing}");
     for (language, code) in [
-        ("javascript", format!("const r = await forge.runs.get('{id}'); const l = await forge.runs.list(); \
-                                return [r.state, r.calls, r.output.startsWith('line 1'), l.some(x => x.id === r.id)]")),
-        ("starlark", format!("r = forge.runs.get('{id}')\n[r['state'], r['calls'], r['output'].startswith('line 1'), \
-                              any([x['id'] == r['id'] for x in forge.runs.list()])]")),
+        (
+            "javascript",
+            format!(
+                "const r = await forge.runs.get('{id}'); const l = await forge.runs.list(); \
+                                return [r.state, r.calls, r.output.startsWith('line 1'), l.some(x => x.id === r.id)]"
+            ),
+        ),
+        (
+            "starlark",
+            format!(
+                "r = forge.runs.get('{id}')\n[r['state'], r['calls'], r['output'].startswith('line 1'), \
+                              any([x['id'] == r['id'] for x in forge.runs.list()])]"
+            ),
+        ),
     ] {
         assert_eq!(session.execute(language, &code).await, json!(["running", 0, true, true]), "{language}");
     }
@@ -89,11 +99,15 @@ async fn a_large_result_is_stored_and_a_failure_is_explained() {
     let id = start(&session, "return Array.from({length: 3000}, (_, n) => ({n, text: 'x'.repeat(20)}))").await;
     let text = ended(&session, &id).await;
     assert!(text.contains(&format!("stored as /results/{id}/1.json: array of 3000 items")), "{text}");
-    let value = session.execute("javascript", &format!("return (await forge.results.get('/results/{id}/1.json')).length"));
+    let value =
+        session.execute("javascript", &format!("return (await forge.results.get('/results/{id}/1.json')).length"));
     assert_eq!(value.await, json!(3000));
-    let id = start(&session, "console.log('before');\nawait new Promise((done) => setTimeout(done, 300));\nnull.x").await;
+    let id =
+        start(&session, "console.log('before');\nawait new Promise((done) => setTimeout(done, 300));\nnull.x").await;
     let text = ended(&session, &id).await;
-    for part in [": failed after ", "(SCRIPT_ERROR)", "at line 3", "fix: ", "--- output\nbefore", "resume: execute(resume=\""] {
+    for part in
+        [": failed after ", "(SCRIPT_ERROR)", "at line 3", "fix: ", "--- output\nbefore", "resume: execute(resume=\""]
+    {
         assert!(text.contains(part), "no {part:?} in {text}");
     }
     session.close().await;
