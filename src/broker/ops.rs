@@ -55,6 +55,9 @@ impl Host for Broker {
         let Some(caller) = &self.context.caller else { return };
         let surface = Surface::Output(self.context.redaction);
         let message = redact::text(surface.with_placeholders(self.placeholder_writer().as_ref()), text).into_owned();
+        if let Some(live) = &self.context.live {
+            live.report(message.clone());
+        }
         caller.progress(Step { done: self.ledger.closed(), message });
     }
 }

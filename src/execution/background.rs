@@ -130,6 +130,6 @@ impl Caller for Follower {
     }
 
     fn progress(&self, step: Step) {
-        self.live.report(step.message);
+        self.live.step(step.message);
     }
 }

@@ -36,9 +36,12 @@ pub struct Live {
 
 #[derive(Default)]
 struct Told {
+    /// The script's last report.
     progress: Option<String>,
+    /// Its last call, for a script that reports nothing.
+    step: Option<String>,
     output: String,
-    /// Servers whose data those held who cancelled it.
+    /// Servers whose data its cancellers held.
     cancelled_by: Labels,
 }
 
@@ -85,7 +88,12 @@ impl Live {
         self.told.lock().output.push_str(text);
     }
 
-    /// Takes a progress report in place of the last one.
+    /// Takes a step of a call in place of the last one.
+    pub fn step(&self, text: String) {
+        self.told.lock().step = Some(text);
+    }
+
+    /// Takes a report of the script in place of the last one.
     pub fn report(&self, text: String) {
         self.told.lock().progress = Some(text);
     }
@@ -121,7 +129,8 @@ impl Live {
     pub(super) fn look(&self, id: &str) -> Option<Run> {
         let watched = self.watched.get()?.upgrade()?;
         let told = self.told.lock();
-        let (progress, output) = (told.progress.clone(), told.output.clone());
+        let progress = told.progress.as_ref().or(told.step.as_ref()).cloned();
+        let output = told.output.clone();
         drop(told);
         Some(Run {
             id: id.to_owned(),

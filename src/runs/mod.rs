@@ -100,8 +100,8 @@ impl Drop for Entered {
     }
 }
 
-/// Runs of one client. Those of others are not there: an id is no right.
-#[derive(Debug, Clone)]
+/// Runs of one client. Those of others are not there: an id is no right. By default there are none.
+#[derive(Debug, Clone, Default)]
 pub struct Runs {
     /// Those in the background, of all clients.
     pub background: Arc<Background>,

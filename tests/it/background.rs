@@ -99,9 +99,8 @@ async fn a_large_result_is_stored_and_a_failure_is_explained() {
     let id = start(&session, "return Array.from({length: 3000}, (_, n) => ({n, text: 'x'.repeat(20)}))").await;
     let text = ended(&session, &id).await;
     assert!(text.contains(&format!("stored as /results/{id}/1.json: array of 3000 items")), "{text}");
-    let value =
-        session.execute("javascript", &format!("return (await forge.results.get('/results/{id}/1.json')).length"));
-    assert_eq!(value.await, json!(3000));
+    let code = format!("return (await forge.results.get('/results/{id}/1.json')).length");
+    assert_eq!(session.execute("javascript", &code).await, json!(3000));
     let id =
         start(&session, "console.log('before');\nawait new Promise((done) => setTimeout(done, 300));\nnull.x").await;
     let text = ended(&session, &id).await;
