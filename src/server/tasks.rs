@@ -186,7 +186,7 @@ impl ForgeServer {
     }
 }
 
-/// True for a run that ended by an error of a protocol, its server's or the gateway's, which is no result of the script.
+/// True for a run that ended by an error of a protocol, a server's or the gateway's: it is no result of the script.
 fn is_protocols(code: &str) -> bool {
     [ErrorCode::UpstreamError, ErrorCode::Internal].into_iter().any(|own| code_name(own) == code)
 }

@@ -201,7 +201,8 @@ async fn a_run_that_died_with_its_gateway_is_resumed() {
     session.ready(&["bank"]).await;
     let text = cat(&session, &id).await;
     assert!(text.starts_with(&format!("run {id}: died: its gateway ended before it did, 2 calls")), "{text}");
-    let resumed = json!({"resume": id, "code": "await bank.pay({n: 1}); await bank.pay({n: 2}); return await bank.pay({n: 3})",
+    let code = "await bank.pay({n: 1}); await bank.pay({n: 2}); return await bank.pay({n: 3})";
+    let resumed = json!({"resume": id, "code": code,
                          "background": true});
     let next = id_of(&session.call("execute", resumed).await.text);
     assert!(ended(&session, &next).await.contains("{\"paid\":3}"));
