@@ -19,6 +19,7 @@ use forgefs::journal::{Head, Journals, VERSION};
 use forgefs::manifest::{Observed, ServerEntry, ServerState};
 use forgefs::redact::{self, Results, Surface};
 use forgefs::router::{Route, Router};
+use forgefs::runs::Runs;
 use forgefs::sandbox::{Host as _, Pool, PoolOptions, Turn};
 use forgefs::session::Session;
 use forgefs::spending::Spending;
@@ -132,6 +133,8 @@ impl Setup {
             limits: self.config.sandbox.limits.clone(),
             spending: Arc::clone(&self.spending),
             journals: None,
+            runs: Runs::default(),
+            live: None,
             telemetry: Telemetry::default(),
             audit: Arc::clone(&self.audit),
             redaction: self.config.redaction,

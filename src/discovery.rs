@@ -12,6 +12,7 @@ use crate::labels::Labels;
 use crate::limits;
 use crate::meter::{Halt, Meter, metered_as};
 use crate::redact::{self, Surface};
+use crate::runs::{self, Run, Runs};
 use crate::session::Session;
 use crate::state::Entry;
 use crate::text::brief;
@@ -64,6 +65,8 @@ pub struct Discovery<'a> {
     pub session: &'a Arc<Session>,
     /// Limits of a run that are set lower than usual, in words for the files of the script API.
     pub lowered: Option<String>,
+    /// Runs of the client.
+    pub runs: Runs,
     /// A script's restricted sight; `None` for the client itself, which sees everything.
     pub sight: Option<&'a dyn Sight>,
 }
@@ -86,6 +89,13 @@ impl Discovery<'_> {
         if is_results(path) {
             limits::PATH.check(path.len())?;
             return self.session.results.listing(path, |labels| self.sees(labels)).await;
+        }
+        if let Some(id) = runs::path(path) {
+            limits::PATH.check(path.len())?;
+            return match id {
+                None => self.runs.listing(|labels| self.sees(labels)).await,
+                Some(id) => self.run(id).await.map(|run| format!("/runs/{}  {}", run.id, run.state.name())),
+            };
         }
         let depth = depth.unwrap_or(1).clamp(1, MAX_DEPTH) as usize;
         let (catalog, path, hidden) = (Arc::clone(self.catalog), path.to_owned(), self.uncounted());
@@ -159,6 +169,10 @@ impl Discovery<'_> {
     }
 
     async fn asked(&self, path: &str) -> Result<Asked> {
+        if let Some(id) = runs::path(path) {
+            limits::PATH.check(path.len())?;
+            return self.asked_run(id).await;
+        }
         if !is_results(path) {
             return Ok(Asked::Path(path.to_owned()));
         }
@@ -167,6 +181,30 @@ impl Discovery<'_> {
         let sees = |labels: &Labels| self.sees(labels);
         let result = self.session.results.get(path, sees, sees).await?;
         Ok(Asked::Result(result))
+    }
+
+    /// A run that may be seen, redacted.
+    ///
+    /// # Errors
+    /// `INVALID_ARGS` when there is none.
+    pub async fn run(&self, id: &str) -> Result<Run> {
+        let run = self.runs.get(id).await?;
+        if !self.sees(&run.labels) {
+            return Err(runs::unknown(id));
+        }
+        Ok(self.runs.redacted(run, self.session.placeholders()))
+    }
+
+    /// The text of a run; its large parts are stored.
+    async fn asked_run(&self, id: Option<&str>) -> Result<Asked> {
+        let Some(id) = id else {
+            let listing = self.runs.listing(|labels| self.sees(labels)).await?;
+            return Err(Error::new(ErrorCode::InvalidArgs, format!("/runs is a folder\n{listing}"))
+                .hint("`cat` one of the runs in it"));
+        };
+        let run = self.run(id).await?;
+        let text = self.runs.text(&run, self.session, true).await;
+        Ok(Asked::Run { path: format!("/runs/{}", run.id), text, labels: run.labels })
     }
 
     /// Notes the stubs that the agent was shown.
@@ -214,6 +252,7 @@ impl Discovery<'_> {
 /// A path of one request.
 enum Asked {
     Result(Entry),
+    Run { path: String, text: String, labels: Labels },
     Path(String),
 }
 
@@ -242,6 +281,10 @@ impl Read<'_> {
             Asked::Result(result) => {
                 let text = self.cut(&result.value, &result.name)?;
                 return self.push(result.name.to_string(), text, (*result.labels).clone(), None);
+            }
+            Asked::Run { path, text, labels } => {
+                let text = self.cut(text, path)?;
+                return self.push(path.clone(), text, labels.clone(), None);
             }
             Asked::Path(path) => path,
         };

@@ -27,6 +27,7 @@ use crate::panics;
 use crate::principal::Principal;
 use crate::redact::{self, Outgoing as _, Surface};
 use crate::router::{Router, Tenant};
+use crate::runs::{Background, Bounds, Runs};
 use crate::sandbox::{Pool, PoolOptions, Turn};
 use crate::session::Session;
 use crate::spending::Spending;
@@ -65,6 +66,8 @@ pub struct Gateway {
     warming: ArcSwapOption<Task>,
     metrics: Arc<Metrics>,
     metrics_wanted: watch::Sender<Option<config::Metrics>>,
+    /// Runs in the background.
+    background: Arc<Background>,
     /// Notice for listings of the root.
     notice: ArcSwapOption<String>,
 }
@@ -146,6 +149,7 @@ impl Gateway {
             state,
             workers,
             warming: ArcSwapOption::empty(),
+            background: Arc::default(),
             notice: ArcSwapOption::empty(),
             metrics: Arc::default(),
             metrics_wanted,
@@ -179,6 +183,9 @@ impl Gateway {
         memory::configure(&config);
         let (reloaded, router) = self.fleet.reload(&config, prepared);
         let metrics = config.metrics.clone();
+        // With another token it is another client: its runs end.
+        let is_client = |name: &str| before.config.clients.get(name) == config.clients.get(name);
+        self.background.keep_only(is_client);
         self.in_force.store(Arc::new(InForce {
             config: Arc::new(config),
             rules,
@@ -280,7 +287,8 @@ impl Gateway {
     /// # Errors
     /// See [`Discovery::ls`].
     pub async fn ls(&self, session: &Arc<Session>, path: &str, depth: Option<u32>) -> Result<String> {
-        let discovery = Discovery { catalog: &self.catalog(), session, lowered: None, sight: None };
+        let runs = self.runs(session);
+        let discovery = Discovery { catalog: &self.catalog(), session, lowered: None, runs, sight: None };
         let listing = self.shown(discovery.ls(path, depth).await?);
         match self.notice.load_full().filter(|_| path.trim_matches('/').is_empty()) {
             Some(notice) => Ok(format!("{listing}\nnote: {notice}")),
@@ -307,7 +315,8 @@ impl Gateway {
         limit: Option<u32>,
         path: Option<&str>,
     ) -> Result<String> {
-        let discovery = Discovery { catalog: &self.catalog(), session, lowered: None, sight: None };
+        let runs = self.runs(session);
+        let discovery = Discovery { catalog: &self.catalog(), session, lowered: None, runs, sight: None };
         Ok(self.shown(discovery.search(queries, limit, path).await?))
     }
 
@@ -378,6 +387,34 @@ impl Gateway {
         Arc::new(Session::new(principal, &self.state).with_tenant(tenant))
     }
 
+    /// Runs of a session's client.
+    #[must_use]
+    pub fn runs(&self, session: &Session) -> Runs {
+        let in_force = self.in_force.load();
+        Runs {
+            background: Arc::clone(&self.background),
+            journals: in_force.journals.clone(),
+            client: Arc::clone(&session.principal().client),
+            redaction: in_force.config.redaction,
+            placeholders: in_force.config.placeholders,
+            result_tokens: in_force.config.sandbox.limits.result_tokens,
+        }
+    }
+
+    /// Most runs in the background: half of the places, and half of those for one of several clients.
+    #[must_use]
+    pub fn background_bounds(&self) -> Bounds {
+        let config = self.config();
+        let all = (config.sandbox.limits.runs / 2).max(1);
+        Bounds { all, client: if config.clients.len() > 1 { all.div_ceil(2) } else { all } }
+    }
+
+    /// Number of runs in the background.
+    #[must_use]
+    pub fn background_runs(&self) -> usize {
+        self.background.count()
+    }
+
     /// Runs a script.
     pub async fn execute(&self, session: &Arc<Session>, request: Request) -> Execution {
         self.execution_context(session).execute(request).await
@@ -399,6 +436,8 @@ impl Gateway {
             limits: config.sandbox.limits.clone(),
             spending: Arc::clone(spending),
             journals: journals.clone(),
+            runs: self.runs(session),
+            live: None,
             telemetry: Telemetry { metrics: Arc::clone(&self.metrics), traces: traces.clone() },
             audit: Arc::clone(audit),
             redaction: config.redaction,

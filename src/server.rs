@@ -10,6 +10,7 @@ mod message;
 mod notices;
 mod resources;
 mod stdio;
+mod tasks;
 mod tools;
 mod waiting;
 
@@ -19,12 +20,13 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use rmcp::model::{
-    CacheScope, CallToolRequestParams, CallToolResponse, CallToolResult, CompleteRequestParams, CompleteResult,
-    GetPromptRequestParams, GetPromptResponse, GetPromptResult, Implementation, InitializeRequestParams,
-    InitializeResult, InputResponses, ListPromptsResult, ListResourceTemplatesResult, ListResourcesResult,
-    ListToolsResult, PaginatedRequestParams, ReadResourceRequestParams, ReadResourceResponse, ReadResourceResult,
-    ServerCapabilities, ServerConfig, SetLevelRequestMethod, SetLevelRequestParams, SubscribeRequestParams,
-    SubscriptionFilter, Tool, UnsubscribeRequestParams,
+    CacheScope, CallToolRequestParams, CallToolResponse, CallToolResult, CancelTaskParams, CompleteRequestParams,
+    CompleteResult, GetPromptRequestParams, GetPromptResponse, GetPromptResult, GetTaskParams, GetTaskResult,
+    Implementation, InitializeRequestParams, InitializeResult, InputResponses, ListPromptsResult,
+    ListResourceTemplatesResult, ListResourcesResult, ListToolsResult, PaginatedRequestParams,
+    ReadResourceRequestParams, ReadResourceResponse, ReadResourceResult, ServerCapabilities, ServerConfig,
+    SetLevelRequestMethod, SetLevelRequestParams, SubscribeRequestParams, SubscriptionFilter, Tool,
+    UnsubscribeRequestParams, UpdateTaskParams,
 };
 use rmcp::service::{NotificationContext, RequestContext, RoleServer, ServiceExt as _, SubscriptionContext};
 use rmcp::{ErrorData, ServerHandler};
@@ -46,6 +48,7 @@ use changes::Subscribed;
 use input_rounds::{InputRounds, RoundRequest};
 use resources::{read_error, rpc_error};
 use stdio::LineTransport;
+use tasks::Tasks;
 use waiting::Waiting;
 
 pub use http::{HttpListener, serve_http};
@@ -136,6 +139,8 @@ struct ForgeServer {
     calls: InputRounds<CallToolResult>,
     prompts: InputRounds<Result<GetPromptResult>>,
     reads: InputRounds<Result<ReadResourceResult>>,
+    /// Questions of its tasks.
+    tasks: Tasks,
     /// Its requests that wait for the client.
     waiting: Waiting,
     /// Subscriptions of a client of the older revisions, and the task that notifies it.
@@ -153,6 +158,7 @@ impl ForgeServer {
             calls: InputRounds::default(),
             prompts: InputRounds::default(),
             reads: InputRounds::default(),
+            tasks: Tasks::default(),
             waiting: Waiting::default(),
             subscribed: Subscribed::default(),
             telling: Mutex::default(),
@@ -199,6 +205,7 @@ impl ServerHandler for ForgeServer {
             .enable_prompts_list_changed()
             .enable_completions()
             .enable_logging()
+            .enable_tasks()
             .build();
         ServerConfig::new(capabilities)
             .with_server_info(implementation)
@@ -227,6 +234,9 @@ impl ServerHandler for ForgeServer {
             Ok(bytes) => bytes,
             Err(error) => return Ok(tools::failed(error).into()),
         };
+        if request_state.is_none() && tasks::is_task(&name, &args, &context) {
+            return self.start_task(args, &context).await;
+        }
         let round = self.round(&context, (input_responses, request_state), bytes, || json!([name, args]));
         let handler = self.handler.clone();
         let call = |caller| async move { handler.call(&name, args, caller).await };
@@ -284,6 +294,22 @@ impl ServerHandler for ForgeServer {
         let get = |caller| async move { handler.prompt(&name, args, caller).await };
         let done = |result: Result<GetPromptResult>| result.map(Into::into).map_err(|error| rpc_error(&error));
         self.prompts.answer(round, get, done).await
+    }
+
+    async fn get_task(
+        &self,
+        request: GetTaskParams,
+        _: RequestContext<RoleServer>,
+    ) -> Result<GetTaskResult, ErrorData> {
+        self.task(&request.task_id).await.map(GetTaskResult::new)
+    }
+
+    async fn update_task(&self, request: UpdateTaskParams, _: RequestContext<RoleServer>) -> Result<(), ErrorData> {
+        self.update(request).await
+    }
+
+    async fn cancel_task(&self, request: CancelTaskParams, _: RequestContext<RoleServer>) -> Result<(), ErrorData> {
+        self.end_task(&request.task_id).await
     }
 
     async fn complete(

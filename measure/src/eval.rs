@@ -8,6 +8,7 @@ use anyhow::{Context as _, Result};
 use forgefs::catalog::{Catalog, Fields, Found, Ranking};
 use forgefs::discovery::Discovery;
 use forgefs::limits;
+use forgefs::runs::Runs;
 use forgefs::session::Session;
 use serde_json::{Value, json};
 
@@ -144,7 +145,8 @@ pub fn evaluate(set: &Set, ranking: &Ranking, sample: usize) -> Result<BTreeMap<
     let catalog = Arc::new(Catalog::ranked(set.servers.clone(), ranking.clone())?);
     let session = Arc::<Session>::default();
     let runtime = tokio::runtime::Builder::new_current_thread().build()?;
-    let discovery = Discovery { catalog: &catalog, session: &session, lowered: None, sight: None };
+    let discovery =
+        Discovery { catalog: &catalog, session: &session, lowered: None, runs: Runs::default(), sight: None };
     let mut scores: BTreeMap<&'static str, Score> = BTreeMap::new();
     for (position, question) in set.questions.iter().enumerate().step_by(sample.max(1)) {
         let whole = [accepted(&question.query).to_owned()];

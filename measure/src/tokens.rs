@@ -11,6 +11,7 @@ use std::sync::Arc;
 use anyhow::{Context as _, Result};
 use forgefs::catalog::{Catalog, Found};
 use forgefs::discovery::{Discovery, File, Lines, concatenate};
+use forgefs::runs::Runs;
 use forgefs::server::{definitions, render_instructions};
 use forgefs::session::Session;
 use serde::Deserialize;
@@ -171,7 +172,7 @@ fn measure(tasks: &[Task], servers: BTreeMap<String, Vec<Value>>) -> Result<Vec<
 fn ours(task: &Task, catalog: &Arc<Catalog>) -> Result<(Cost, usize)> {
     let session = Arc::<Session>::default();
     let runtime = tokio::runtime::Builder::new_current_thread().build()?;
-    let discovery = Discovery { catalog, session: &session, lowered: None, sight: None };
+    let discovery = Discovery { catalog, session: &session, lowered: None, runs: Runs::default(), sight: None };
     let said = |tool: &str, arguments: Value| count(&json!({"name": tool, "arguments": arguments}).to_string());
     let answer = runtime.block_on(discovery.search(&task.queries, None, None))?;
     let mut cost = Cost { input: count(&answer), output: said("search", json!({"query": task.queries})) };

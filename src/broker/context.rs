@@ -12,6 +12,7 @@ use crate::error::Result;
 use crate::journal::Journals;
 use crate::redact;
 use crate::router::Router;
+use crate::runs::{Live, Runs};
 use crate::sandbox::{Pool, Turn};
 use crate::session::Session;
 use crate::spending::Spending;
@@ -40,6 +41,10 @@ pub struct ExecutionContext {
     pub spending: Arc<Spending>,
     /// Journals of runs, unless they are off.
     pub journals: Option<Arc<Journals>>,
+    /// Runs of its client.
+    pub runs: Runs,
+    /// Its own place among the runs in the background, if it goes on there.
+    pub live: Option<Arc<Live>>,
     /// Metrics and traces.
     pub telemetry: Telemetry,
     /// The audit log.

@@ -2,6 +2,7 @@
 //! which the same calls are answered.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::SystemTime;
 
@@ -17,6 +18,7 @@ use super::{Broker, is_repeatable};
 use crate::error::{Error, ErrorCode, Result};
 use crate::journal::{Answered, Doubt, End, Found, Past, RunOp, Sent, Subject, Writer, unix_ms};
 use crate::labels::Labels;
+use crate::runs::Live;
 use crate::task;
 use crate::upstream::Operation;
 
@@ -33,6 +35,8 @@ pub struct Evidence {
     /// The script's clock, in Unix milliseconds. It never goes back.
     now_ms: AtomicU64,
     has_ended: Mutex<bool>,
+    /// The run in the background, whose output its end has also when it is cancelled.
+    live: Option<Arc<Live>>,
 }
 
 /// Past of one call.
@@ -48,7 +52,22 @@ impl Evidence {
     #[must_use]
     pub fn new(writer: Option<Writer>, past: Option<Past>, now_ms: u64) -> Self {
         let (asks, inherited, has_ended) = (Mutex::default(), Mutex::default(), Mutex::new(false));
-        Self { writer, past, asks, inherited, now_ms: AtomicU64::new(now_ms), has_ended }
+        Self { writer, past, asks, inherited, now_ms: AtomicU64::new(now_ms), has_ended, live: None }
+    }
+
+    /// The same of a run in the background.
+    #[must_use]
+    pub fn in_background(mut self, live: Option<Arc<Live>>) -> Self {
+        self.live = live;
+        self
+    }
+
+    /// Writes the end of a run that was given up, which held data of `labels`.
+    pub fn cancelled(&self, labels: Labels) {
+        let outcome = crate::error::code_name(ErrorCode::Cancelled);
+        let output = self.live.as_ref().map(|live| live.output()).unwrap_or_default();
+        let at_ms = unix_ms(SystemTime::now());
+        self.ended(End { at_ms, outcome, engine: None, value: None, error: None, explained: None, output, labels });
     }
 
     /// Takes a request of the script.
@@ -102,9 +121,7 @@ impl Evidence {
 /// A run that was given up, as by its client.
 impl Drop for Evidence {
     fn drop(&mut self) {
-        let outcome = crate::error::code_name(ErrorCode::Cancelled);
-        let at_ms = unix_ms(SystemTime::now());
-        self.ended(End { at_ms, outcome, engine: None, value: None, error: None, output: String::new() });
+        self.cancelled(Labels::new());
     }
 }
 

@@ -8,7 +8,7 @@ use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use wire::{CallError, Json, Op, Outcome};
 
-use super::{Broker, normalise};
+use super::{Broker, ExecutionContext, normalise};
 use crate::catalog::Catalog;
 use crate::discovery::{Discovery, SEARCH_STEPS, Sight};
 use crate::error::{Error, ErrorCode, Result};
@@ -18,10 +18,13 @@ use crate::limits;
 use crate::manifest::ServerEntry;
 use crate::meter::{Meter, metered_as};
 use crate::pause::Pause;
+use crate::redact::{self, Surface};
+use crate::runs::{self, RunState, Watched};
 use crate::sandbox::{Answer, Host, now_ms};
 use crate::session;
 use crate::state::{Entry, Room};
 use crate::task;
+use crate::upstream::Step;
 
 #[async_trait]
 impl Host for Broker {
@@ -41,6 +44,32 @@ impl Host for Broker {
     fn pause(&self) -> &Pause {
         &self.pause
     }
+
+    fn wrote(&self, text: &str) {
+        if let Some(live) = &self.context.live {
+            live.wrote(text);
+        }
+    }
+
+    fn reported(&self, text: &str) {
+        let Some(caller) = &self.context.caller else { return };
+        let surface = Surface::Output(self.context.redaction);
+        let message = redact::text(surface.with_placeholders(self.placeholder_writer().as_ref()), text).into_owned();
+        if let Some(live) = &self.context.live {
+            live.report(message.clone());
+        }
+        caller.progress(Step { done: self.ledger.closed(), message });
+    }
+}
+
+impl Watched for Broker {
+    fn labels(&self) -> Labels {
+        self.taint.now().labels
+    }
+
+    fn calls(&self) -> usize {
+        self.ledger.closed()
+    }
 }
 
 /// Decides which files and results a script may see.
@@ -58,7 +87,8 @@ impl Broker {
     /// Discovery of the execution's session.
     pub(super) fn discovery<'a>(&'a self, sight: Option<&'a dyn Sight>) -> Discovery<'a> {
         let lowered = self.context.limits.lowered();
-        Discovery { catalog: &self.context.catalog, session: &self.context.session, lowered, sight }
+        let ExecutionContext { catalog, session, runs, .. } = &*self.context;
+        Discovery { catalog, session, lowered, runs: runs.clone(), sight }
     }
 
     async fn perform_op(&self, call: u64, op: Op) -> Result<Json> {
@@ -133,6 +163,13 @@ impl Broker {
                 tokio::time::sleep(Duration::from_millis(u64::from(ms))).await;
                 json_text(&Value::Null)
             }
+            Op::RunsList => json_text(&self.context.runs.list(|labels| self.sees(labels)).await?),
+            Op::RunsGet { run } => self.run(&run).await,
+            Op::RunsCancel { run } if self.is_dry => {
+                let is_running = self.context.runs.get(&run).await?.state == RunState::Running;
+                json_text(&is_running)
+            }
+            Op::RunsCancel { run } => json_text(&self.context.runs.cancel(&run, &self.labels()).await?),
         }
     }
 
@@ -189,6 +226,18 @@ impl Broker {
             }
             false => json_text(&*result.value),
         }
+    }
+
+    /// A run of the client, with the labels of what it has.
+    async fn run(&self, id: &str) -> Result<Json> {
+        let run = self.context.runs.get(id).await?;
+        if !self.taint.may_take_in(&run.labels) {
+            return Err(runs::unknown(id));
+        }
+        self.taint.take_in(&format!("/runs/{}", run.id), &run.labels)?;
+        let json = self.context.runs.redacted(run, self.context.session.placeholders()).to_json();
+        self.reads_kept(json.get());
+        Ok(json)
     }
 
     fn servers(&self) -> Value {

@@ -41,7 +41,7 @@ impl Broker {
                 File::Text { path, text, labels, node } => match self.taint.take_in(&path, &labels) {
                     Ok(()) => {
                         // Stubs are servers' words, not data kept for the agent.
-                        if path.starts_with("/results/") {
+                        if path.starts_with("/results/") || path.starts_with("/runs/") {
                             self.reads_kept(&text);
                         }
                         Ok(((path, text), node))

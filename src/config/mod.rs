@@ -533,6 +533,8 @@ pub struct Limits {
     pub cpu: Duration,
     /// Wall clock of a run, including tool time.
     pub wall: Duration,
+    /// Wall clock of a run in the background.
+    pub background_wall: Duration,
     /// Heap of the engine, buffers included.
     pub heap_bytes: u64,
     /// Length of a script.
@@ -591,6 +593,7 @@ impl Default for Limits {
         Self {
             cpu: Duration::from_secs(5),
             wall: Duration::from_secs(120),
+            background_wall: Duration::from_secs(3_600),
             heap_bytes: 64 << 20,
             code_bytes: 64 << 10,
             output_bytes: 256 << 10,

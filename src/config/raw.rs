@@ -160,6 +160,7 @@ pub(super) struct RawSandbox {
 pub(super) struct RawLimits {
     pub(super) cpu: Option<DurationText>,
     pub(super) wall: Option<DurationText>,
+    pub(super) background_wall: Option<DurationText>,
     pub(super) heap: Option<SizeText>,
     pub(super) code: Option<SizeText>,
     pub(super) output: Option<SizeText>,

@@ -68,6 +68,12 @@ fn limits(values: Values<'_>, table: &KeyPath, raw: RawLimits) -> Result<Limits,
     let limits = Limits {
         cpu: values.duration(&key("cpu"), raw.cpu, default.cpu, 10 * MILLI..=10 * MINUTE)?,
         wall: values.duration(&key("wall"), raw.wall, default.wall, 100 * MILLI..=HOUR)?,
+        background_wall: values.duration(
+            &key("background_wall"),
+            raw.background_wall,
+            default.background_wall,
+            100 * MILLI..=24 * HOUR,
+        )?,
         heap_bytes: values.size(&key("heap"), raw.heap, heap, 8 * MIB..=4096 * MIB)? as u64,
         code_bytes: values.size(&key("code"), raw.code, default.code_bytes, KIB..=MIB)?,
         output_bytes: values.size(&key("output"), raw.output, default.output_bytes, KIB..=16 * MIB)?,

@@ -129,14 +129,15 @@ impl Host {
         }
     }
 
-    /// Waits until nobody was attached for `daemon.idle_exit` of the configuration in force.
+    /// Waits until nobody was attached for `daemon.idle_exit` of the configuration in force, and no run is in the
+    /// background.
     async fn idle(&self) {
         let mut attached = self.attached.subscribe();
         loop {
             let none = attached.wait_for(|count| *count == 0).await.is_ok();
             let limit = self.gateway.config().daemon.idle_exit;
             let used = tokio::time::timeout(limit, attached.wait_for(|count| *count > 0)).await;
-            if none && used.is_err() {
+            if none && used.is_err() && self.gateway.background_runs() == 0 {
                 return;
             }
         }

@@ -120,7 +120,8 @@ impl ExecutionContext {
                 };
                 match journals.begin(head).await {
                     Ok(writer) => Some(writer),
-                    Err(error) if past.is_some() => return Err(error),
+                    // What goes on in the background is read from its journal when it has ended.
+                    Err(error) if past.is_some() || self.live.is_some() => return Err(error),
                     Err(error) => {
                         tracing::warn!(%error, "a run has no journal");
                         None
@@ -130,7 +131,10 @@ impl ExecutionContext {
             _ => None,
         };
         if writer.is_some() || past.is_some() {
-            broker.keep_evidence(Evidence::new(writer, past, seed.now_ms));
+            broker.keep_evidence(Evidence::new(writer, past, seed.now_ms).in_background(self.live.clone()));
+        }
+        if let Some(live) = &self.live {
+            live.begin();
         }
         Ok(seed)
     }
@@ -146,6 +150,8 @@ pub(super) fn end(broker: &Broker, report: &Report, result: &Result<Json, Failed
         engine: report.engine.as_ref().map(ToString::to_string),
         value: result.as_ref().ok().cloned(),
         error: result.as_ref().err().map(Failed::summary),
+        explained: result.as_ref().err().map(Failed::describe),
         output: report.output.text.clone(),
+        labels: broker.labels(),
     });
 }

@@ -1,11 +1,11 @@
 //! Executes a script: a value or an explained failure, and a record of its calls.
 
+mod background;
 mod failed;
 mod journaled;
 mod render;
 mod replayed;
 
-use std::borrow::Cow;
 use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -23,15 +23,16 @@ use crate::json;
 use crate::labels::Labels;
 use crate::memory;
 use crate::outcome::Outcome;
-use crate::redact::{self, Outgoing, Redaction, Surface};
+use crate::parts::{Part, clean};
+use crate::redact::{self, Outgoing, Surface};
 use crate::sandbox::{self, Report};
 use crate::session::Session;
 use crate::task;
 
+pub use background::Started;
 pub use failed::Failed;
 use journaled::Seed;
 pub use journaled::Wanted;
-use render::Part;
 pub use replayed::{Played, Script};
 
 /// Note in the first answer with placeholders.
@@ -151,11 +152,16 @@ impl ExecutionContext {
     }
 
     /// Runs a script. Dropping the future kills it; the audit record is written in any case.
-    pub async fn execute(self, mut request: Request) -> Execution {
-        let started = Instant::now();
+    pub async fn execute(self, request: Request) -> Execution {
         let context = Arc::new(self);
         let broker = Broker::of_script(Arc::clone(&context), request.language, &request.code, request.dry_run);
-        let broker = Arc::new(broker);
+        context.executed(Arc::new(broker), request).await
+    }
+
+    /// As [`ExecutionContext::execute`], by a broker.
+    async fn executed(self: Arc<Self>, broker: Arc<Broker>, mut request: Request) -> Execution {
+        let started = Instant::now();
+        let context = self;
         let run = context.session.results.begin();
         let mut audit = Audit::begin(Arc::clone(&broker));
         let prepared = context.pool.prepare(request.language, &request.code, context.limits.code_bytes).await;
@@ -184,7 +190,8 @@ impl ExecutionContext {
         let mut execution = task::work_on(size, || context.conclude(result, report, calls, &broker, started));
         let wall = context.limits.wall;
         if let Some(asked) = request.timeout.filter(|asked| *asked > wall) {
-            execution.notes.push(format!("the timeout of {asked:?} was cut to {wall:?}, `sandbox.limits.wall`"));
+            let limit = if context.live.is_some() { "background_wall" } else { "wall" };
+            execution.notes.push(format!("the timeout of {asked:?} was cut to {wall:?}, `sandbox.limits.{limit}`"));
         }
         let late = broker.reread(&reads, request.language);
         let is_new = |late: &Mistake| !warnings.iter().any(|told| (told.line, told.column) == (late.line, late.column));
@@ -380,17 +387,6 @@ async fn held(
             )),
             Err(full) => refused(format!("there is no room for the value: {full}; {}", full.hint())),
         },
-    }
-}
-
-/// Redacts the value for the agent. The script had it unredacted, since it may have to pass it on.
-fn clean(value: Json, redaction: Redaction<'_>) -> Json {
-    match task::work_on(value.get().len(), || redact::json_text(redaction, value.get())) {
-        Cow::Borrowed(_) => value,
-        Cow::Owned(text) => {
-            let as_text = |text: String| serde_json::value::to_raw_value(&text).unwrap_or_default();
-            serde_json::value::RawValue::from_string(text.clone()).unwrap_or_else(|_| as_text(text))
-        }
     }
 }
 

@@ -133,10 +133,16 @@ pub struct End {
     /// The value, if there is one that can be kept.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub value: Option<Json>,
-    /// The error in its place, as the agent got it.
+    /// The error in its place, in one line.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
+    /// The error with its place and what to do, as the agent got it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub explained: Option<String>,
     /// Captured output.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub output: String,
+    /// Servers whose data the run held then.
+    #[serde(default, skip_serializing_if = "Labels::is_empty")]
+    pub labels: Labels,
 }

@@ -69,6 +69,12 @@ impl Journals {
         }))
     }
 
+    /// Age at which a journal is removed.
+    #[must_use]
+    pub fn keep(&self) -> Duration {
+        self.keep
+    }
+
     /// Begins the journal of a run.
     ///
     /// # Errors

@@ -5,7 +5,10 @@
 
 use std::collections::HashMap;
 
-use wire::{Call, FromWorker, Json, Limits, MAX_IN_FLIGHT, MAX_LOCAL_OPS, MAX_SLEEPS, Op, ScriptError, Stats, Stream};
+use wire::{
+    Call, FromWorker, Json, Limits, MAX_IN_FLIGHT, MAX_LOCAL_OPS, MAX_REPORT, MAX_REPORTS, MAX_SLEEPS, Op, ScriptError,
+    Stats, Stream,
+};
 
 use super::Failure;
 use super::pipes::Frame;
@@ -23,6 +26,7 @@ pub(super) struct Conversation {
     calls_left: u64,
     sleeps_left: u64,
     lines_left: u64,
+    reports_left: u64,
     last_call: u64,
     is_untouched: bool,
     output: Captured,
@@ -64,8 +68,10 @@ pub(super) enum Step {
     Call(Call),
     /// Take the result.
     Done(Result<Json, ScriptError>),
-    /// Nothing.
-    Nothing,
+    /// Captured output, from this byte on.
+    Wrote(usize),
+    /// A progress report.
+    Reported(String),
 }
 
 impl Conversation {
@@ -76,6 +82,7 @@ impl Conversation {
             calls_left: u64::from(limits.calls) + u64::from(MAX_LOCAL_OPS),
             sleeps_left: u64::from(MAX_SLEEPS),
             lines_left: limits.output_bytes.saturating_add(REMARKS),
+            reports_left: u64::from(MAX_REPORTS),
             last_call: 0,
             is_untouched: true,
             output: Captured {
@@ -126,9 +133,16 @@ impl Conversation {
             }
             FromWorker::Output(output) => {
                 self.is_current(output.run)?;
+                if output.stream == Stream::Progress {
+                    self.reports_left = take(self.reports_left, "progress reports")?;
+                    let mut text = String::new();
+                    push_visible(&mut text, head(&output.text, MAX_REPORT));
+                    return Ok(Step::Reported(text.replace(['\n', '\t'], " ")));
+                }
                 self.lines_left = take(self.lines_left, "lines of output")?;
+                let from = self.output.text.len();
                 self.output.push(output.stream, &output.text);
-                Ok(Step::Nothing)
+                Ok(Step::Wrote(from))
             }
             FromWorker::Done(done) => {
                 self.is_current(done.run)?;
@@ -141,6 +155,11 @@ impl Conversation {
     /// True if no frame of this run has arrived.
     pub(super) fn is_untouched(&self) -> bool {
         self.is_untouched
+    }
+
+    /// Captured output from a byte on, which is the end of an earlier line.
+    pub(super) fn output_from(&self, from: usize) -> &str {
+        self.output.text.get(from..).unwrap_or_default()
     }
 
     /// Output, and the worker's own statistics.

@@ -41,6 +41,12 @@ pub trait Host: Send + Sync {
 
     /// Time that does not count for the wall clock.
     fn pause(&self) -> &Pause;
+
+    /// Takes captured output of the run, as it comes.
+    fn wrote(&self, _text: &str) {}
+
+    /// Takes a progress report of the script.
+    fn reported(&self, _text: &str) {}
 }
 
 /// Answer to a script's call.

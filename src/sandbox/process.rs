@@ -205,7 +205,8 @@ impl Worker {
                     Some(Ok(frame)) => match conversation.accept(frame)? {
                         Step::Call(call) => calls.push(answer(host, call)),
                         Step::Done(result) => return result.map_err(|error| Failure::Script(Box::new(error))),
-                        Step::Nothing => {}
+                        Step::Wrote(from) => host.wrote(conversation.output_from(from)),
+                        Step::Reported(text) => host.reported(&text),
                     },
                     Some(Err(error)) => return Err(Failure::Protocol(error)),
                     None => return Err(Failure::Crashed(self.post_mortem().await)),

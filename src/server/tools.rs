@@ -14,7 +14,7 @@ use wire::Language;
 use super::{GRACE, SessionHandler};
 use crate::config;
 use crate::error::{Error, ErrorCode, Result, did_you_mean, nearest};
-use crate::execution::Wanted;
+use crate::execution::{Execution, Started, Wanted};
 use crate::gateway::Gateway;
 use crate::limits;
 use crate::redact::{self, Surface};
@@ -67,6 +67,7 @@ struct ExecuteArgs {
     dry_run: Option<bool>,
     resume: Option<String>,
     fresh: Option<Vec<String>>,
+    background: Option<bool>,
 }
 
 #[derive(Deserialize, JsonSchema)]
@@ -106,17 +107,32 @@ impl SessionHandler {
     }
 
     async fn execute(&self, args: JsonObject, caller: Arc<dyn Caller>) -> Result<CallToolResult> {
-        let ExecuteArgs { language, code, timeout_secs, dry_run, resume, fresh } = parse("execute", args)?;
+        match self.begin(args, caller, false).await? {
+            Started::Running { run, .. } => text(Ok(in_background(&run))),
+            Started::Ended(execution) => Ok(self.answer(*execution).await),
+        }
+    }
+
+    /// Runs a script, or starts it in the background, where it may ask its caller if that `follows` it.
+    pub(super) async fn begin(&self, args: JsonObject, caller: Arc<dyn Caller>, follows: bool) -> Result<Started> {
+        let ExecuteArgs { language, code, timeout_secs, dry_run, resume, fresh, background } = parse("execute", args)?;
         let timeout = timeout_secs.map(timeout).transpose()?;
         self.gateway.usable_since_start(GRACE).await;
         let (dry_run, fresh) = (dry_run.unwrap_or(false), fresh.unwrap_or_default());
         let context = self.execution_context(caller);
         let request = context.script(Wanted { language, code, timeout, dry_run, resume, fresh }).await?;
-        let execution = context.execute(request).await;
+        match background {
+            Some(true) => context.start(request, self.gateway.background_bounds(), follows).await,
+            _ => Ok(Started::Ended(Box::new(context.execute(request).await))),
+        }
+    }
+
+    /// The answer to `execute`.
+    pub(super) async fn answer(&self, execution: Execution) -> CallToolResult {
         let budget = self.gateway.config().sandbox.limits.result_tokens;
         let mut content = vec![ContentBlock::text(execution.answer(&self.session, budget).await)];
         content.extend(execution.attachments.into_iter().filter_map(|block| serde_json::from_value(block).ok()));
-        Ok(if execution.ok { CallToolResult::success(content) } else { CallToolResult::error(content) })
+        if execution.ok { CallToolResult::success(content) } else { CallToolResult::error(content) }
     }
 
     /// Answers a call of one of the tools.
@@ -131,6 +147,11 @@ impl SessionHandler {
         };
         answer.unwrap_or_else(failed)
     }
+}
+
+/// The answer to a script that goes on in the background.
+fn in_background(run: &str) -> String {
+    format!("run {run} goes on in the background: cat(\"/runs/{run}\"), or forge.runs.get(\"{run}\") in a script")
 }
 
 /// Checks the size of arguments before any work on them; returns it.

@@ -37,7 +37,22 @@ impl Results {
     /// # Errors
     /// `BUDGET_EXCEEDED` when it is too large for a session, or its client holds as much as it may.
     pub async fn store(&self, run: u64, number: usize, text: String, is_json: bool, labels: Labels) -> Result<String> {
-        let path = format!("/results/{run}/{number}.{}", if is_json { "json" } else { "txt" });
+        self.store_in(&run.to_string(), number, text, is_json, labels).await
+    }
+
+    /// As [`Results::store`], in the folder of a name. The same text of the same run is stored once.
+    ///
+    /// # Errors
+    /// As [`Results::store`].
+    pub async fn store_in(
+        &self,
+        folder: &str,
+        number: usize,
+        text: String,
+        is_json: bool,
+        labels: Labels,
+    ) -> Result<String> {
+        let path = format!("/results/{folder}/{number}.{}", if is_json { "json" } else { "txt" });
         let new = New { name: path.clone(), value: text, labels, ttl: None, replaces: Vec::new(), room: Room::RESULTS };
         self.state.insert(&self.collection, new).await?;
         Ok(path)

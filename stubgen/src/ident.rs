@@ -137,7 +137,7 @@ static SCRIPT_GLOBALS: Words = LazyLock::new(|| {
     encodeURIComponent enumerate error escape eval_type fail field filter float forge fs getattr global globalThis \
     handle hasOwnProperty hasattr hash input int isFinite isNaN isinstance json len list ls main manifest map max \
     min module namespace ord parallel parseFloat parseInt partial pprint prepr print process prompt prototype pstr \
-    queueMicrotask range read_resource record repr require result results reversed search server set setInterval \
+    queueMicrotask range read_resource record repr require result results reversed runs search server set setInterval \
     setTimeout sorted stash str struct structuredClone toString try_call tuple",
     )
 });

@@ -98,11 +98,15 @@ QUESTIONS = {
         {"step2": form("Step 2: What is your favorite color?", {"color": STRING}, ["color"])},
     ],
     "test_input_required_result_tampered_state": [{"confirm": form("Confirm?", {"ok": {"type": "boolean"}}, ["ok"])}],
+    "confirm_delete": [{"confirm": form("Delete it?", {"confirm": {"type": "boolean"}})}],
+    "multi_input": [{"first": form("First?", {"name": STRING}), "second": form("Second?", {"name": STRING})}],
+    "test_tool_with_task": [{"user_name": NAME}],
     "test_input_required_result_capabilities": [{"ask": sampling("a prompt"), "or": NAME}],
 }
 ABILITIES = {"elicitation/create": "elicitation", "sampling/createMessage": "sampling", "roots/list": "roots"}
-OTHERS = ["test_error_handling", "test_tool_with_logging", "test_tool_with_progress"]
-ARGUMENTS = {"prompt": STRING, "message": STRING}
+JOBS = ["greet", "slow_compute", "failing_job", "protocol_error_job"]
+OTHERS = ["test_error_handling", "test_tool_with_logging", "test_tool_with_progress", *JOBS]
+ARGUMENTS = {**{name: STRING for name in ["prompt", "message", "name", "label", "filename"]}, "seconds": {"type": "number"}}
 
 
 def call(name, params):
@@ -118,6 +122,16 @@ def call(name, params):
                 return {"content": [text("the client cannot be asked")], "isError": True}
             return {"resultType": "input_required", "inputRequests": asked, "requestState": str(done + 1)}
         return {"content": [text(f"The answer is {json.dumps(params.get('inputResponses'))}, state-ok")]}
+    if name == "greet":
+        return {"content": [text(f"Hello, {params['arguments']['name']}!")]}
+    if name == "slow_compute":
+        time.sleep(params["arguments"]["seconds"])
+        return {"content": [text("computed")]}
+    if name == "failing_job":
+        time.sleep(1)
+        return {"content": [text("the job failed")], "isError": True}
+    if name == "protocol_error_job":
+        return {"error": {"code": -32603, "message": "the job broke the protocol"}}
     if name == "test_error_handling":
         return {"content": [text("This tool intentionally returns an error for testing")], "isError": True}
     for step in range(3):
@@ -202,6 +216,8 @@ def answer(message):
     result = handle(message)
     if result is None:
         outcome = {"error": {"code": -32602, "message": f"nothing for {message['method']}"}}
+    elif "error" in result:
+        outcome = result
     else:
         outcome = {"result": {"resultType": "complete", "ttlMs": 0, "cacheScope": "private", **result}}
     send({"jsonrpc": "2.0", "id": message["id"], **outcome})

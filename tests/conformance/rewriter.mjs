@@ -1,10 +1,14 @@
 // Passes HTTP requests on to a gateway as they are, but for one thing: the suite calls tools of its own, and behind a
 // code-mode gateway scripts call tools. So the call of a tool `test_…` becomes the script that an agent would write for
-// it: one call of that tool of the server `fixture`. Answers are passed back untouched.
+// it: one call of that tool of the server `fixture`, in the background for those that become tasks. Answers are passed back
+// untouched.
 //   node rewriter.mjs PORT GATEWAY_PORT
 import http from "node:http";
 
 const [port, gateway] = process.argv.slice(2).map(Number);
+
+/** Tools that the suite expects to become tasks: their scripts go on in the background. */
+const TASKS = new Set(["slow_compute", "failing_job", "protocol_error_job", "confirm_delete", "multi_input"]);
 
 /** The body with the call of a tool as a script, and the tool's name; undefined for any other body. */
 const scripted = (body) => {
@@ -15,9 +19,10 @@ const scripted = (body) => {
     return undefined;
   }
   const { name, arguments: given = {} } = message?.params ?? {};
-  if (message?.method !== "tools/call" || !name?.startsWith?.("test_")) return undefined;
+  const isTask = TASKS.has(name);
+  if (message?.method !== "tools/call" || !(isTask || name === "greet" || name?.startsWith?.("test_"))) return undefined;
   const code = `return await forge.callTool("fixture", ${JSON.stringify(name)}, ${JSON.stringify(given)})`;
-  const params = { ...message.params, name: "execute", arguments: { language: "javascript", code } };
+  const params = { ...message.params, name: "execute", arguments: { language: "javascript", code, ...(isTask && { background: true }) } };
   return { name, body: Buffer.from(JSON.stringify({ ...message, params })) };
 };
 

@@ -1,5 +1,6 @@
 //! `forgefs serve --http`: what it serves, to whom, and what stays apart.
 
+mod background;
 mod browser;
 mod callers;
 mod hostile;

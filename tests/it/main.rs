@@ -8,6 +8,7 @@ mod approval;
 mod asking;
 mod audit;
 mod auth;
+mod background;
 mod bad_input;
 mod checked;
 mod cli;

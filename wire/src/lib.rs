@@ -36,6 +36,12 @@ pub const MAX_LOCAL_OPS: u32 = 1000;
 /// Timers of one run: [`Op::Sleep`].
 pub const MAX_SLEEPS: u32 = 1000;
 
+/// Progress reports of one run; further ones are dropped by the worker.
+pub const MAX_REPORTS: u32 = 10_000;
+
+/// Most bytes of a progress report; the rest is dropped by the worker.
+pub const MAX_REPORT: usize = 300;
+
 /// Calls of one run without a reply, timers aside. A worker takes replies before it sends more, so that a script may make as many at
 /// once as it likes.
 pub const MAX_IN_FLIGHT: usize = 1024;

@@ -216,6 +216,18 @@ pub enum Op {
         /// Milliseconds.
         ms: u32,
     },
+    /// Runs of the client, oldest first; answers a list of objects.
+    RunsList,
+    /// Read one of them; answers an object.
+    RunsGet {
+        /// Its id.
+        run: String,
+    },
+    /// End one that goes on in the background; answers whether it was running.
+    RunsCancel {
+        /// Its id.
+        run: String,
+    },
 }
 
 /// The answer to a [`Call`].
@@ -318,7 +330,7 @@ pub struct Output {
     pub text: String,
 }
 
-/// The two kinds of captured output.
+/// The kinds of captured output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Stream {
@@ -326,6 +338,8 @@ pub enum Stream {
     Out,
     /// `console.warn`, `error`.
     Err,
+    /// `forge.progress`: a report that replaces the last one, and is no part of the output.
+    Progress,
 }
 
 /// End of a run.

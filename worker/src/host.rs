@@ -3,7 +3,8 @@
 use std::collections::{HashMap, HashSet, VecDeque};
 
 use wire::{
-    Call, CallError, FromWorker, Limits, MAX_IN_FLIGHT, MAX_LOCAL_OPS, MAX_SLEEPS, Op, Output, Reply, Stream, ToWorker,
+    Call, CallError, FromWorker, Limits, MAX_IN_FLIGHT, MAX_LOCAL_OPS, MAX_REPORT, MAX_REPORTS, MAX_SLEEPS, Op, Output,
+    Reply, Stream, ToWorker,
 };
 
 use crate::engine::{Host, limit_call_error};
@@ -34,6 +35,7 @@ pub(crate) struct FrameHost {
     early: VecDeque<Reply>,
     output_left: u64,
     output_cut: bool,
+    reports_left: u32,
 }
 
 impl FrameHost {
@@ -53,6 +55,7 @@ impl FrameHost {
             early: VecDeque::new(),
             output_left: limits.output_bytes,
             output_cut: false,
+            reports_left: MAX_REPORTS,
         }
     }
 
@@ -126,6 +129,9 @@ impl Host for FrameHost {
     }
 
     fn output(&mut self, stream: Stream, text: &str) {
+        if stream == Stream::Progress {
+            return self.report(text);
+        }
         let left = usize::try_from(self.output_left).unwrap_or(usize::MAX);
         let kept = &text[..text.floor_char_boundary(left)];
         if left > 0 {
@@ -148,6 +154,14 @@ impl Host for FrameHost {
 }
 
 impl FrameHost {
+    /// Sends a progress report.
+    fn report(&mut self, text: &str) {
+        let Some(left) = self.reports_left.checked_sub(1) else { return };
+        self.reports_left = left;
+        let text = text[..text.floor_char_boundary(MAX_REPORT)].to_owned();
+        self.wire.send(&FromWorker::Output(Output { run: self.run, stream: Stream::Progress, text }));
+    }
+
     fn cut(&mut self) {
         self.output_left = 0;
         if !self.output_cut {

@@ -127,12 +127,13 @@ impl Widened {
     fn limits(&mut self, now: &Limits, next: &Limits) {
         #[rustfmt::skip]
         let Limits {
-            cpu, wall, heap_bytes, code_bytes, output_bytes, calls, concurrency, args_bytes, answer_bytes,
+            cpu, wall, background_wall, heap_bytes, code_bytes, output_bytes, calls, concurrency, args_bytes, answer_bytes,
             binary_bytes, runs, queue, result_tokens, stash_entries, stash_bytes, stash_value_bytes,
         } = now;
         for (key, is_raised) in [
             ("cpu", next.cpu > *cpu),
             ("wall", next.wall > *wall),
+            ("background_wall", next.background_wall > *background_wall),
             ("heap", next.heap_bytes > *heap_bytes),
             ("code", next.code_bytes > *code_bytes),
             ("output", next.output_bytes > *output_bytes),

@@ -64,11 +64,13 @@ fn converse(messages: Vec<FromWorker>) {
                 };
                 call.run == 1 && call.call == calls + 1 && used < u64::from(limit)
             }
+            FromWorker::Output(output) if output.stream == Stream::Progress => output.run == 1,
             FromWorker::Output(output) => output.run == 1 && lines < ROOM + 2,
             FromWorker::Done(done) => done.run == 1,
         };
         if let FromWorker::Output(output) = &message
             && lawful
+            && output.stream != Stream::Progress
         {
             lines += 1;
             written += output.text.len();
@@ -88,7 +90,8 @@ fn converse(messages: Vec<FromWorker>) {
                             conversation.answered(call.call);
                         }
                     }
-                    Step::Nothing => {}
+                    Step::Wrote(from) => assert!(conversation.output_from(from).len() <= ROOM * 8),
+                    Step::Reported(text) => assert!(text.len() <= wire::MAX_REPORT * 8 && !text.contains('\n')),
                     Step::Done(_) => break,
                 }
             }
@@ -111,7 +114,8 @@ fn frame(choice: usize, choices: &mut impl Iterator<Item = usize>) -> FromWorker
         0..=2 => FromWorker::Call(Call { run, call: next() as u64 % 8, op: op(next(), next() % 8) }),
         3..=5 => {
             let text = ["", "a", "é😀", "\u{0}\n"][next() % 4].repeat(next());
-            FromWorker::Output(Output { run, stream: Stream::Out, text })
+            let stream = if next() % 4 == 0 { Stream::Progress } else { Stream::Out };
+            FromWorker::Output(Output { run, stream, text })
         }
         6 if choice.is_multiple_of(4) => FromWorker::Pong(run),
         6 if choice.is_multiple_of(3) => FromWorker::Done(Box::new(Done {

@@ -50,6 +50,13 @@ impl Port {
         }
     }
 
+    /// `host.progress(text)`.
+    pub(super) fn progress(&self, text: &str) {
+        if let Some(host) = &*self.host.borrow() {
+            host.borrow_mut().output(Stream::Progress, text);
+        }
+    }
+
     /// `host.timer(id, ms)`: sets a timer, or cancels it when `ms` is negative. Fails as `host.send` does.
     pub(super) fn timer(&self, id: u32, ms: f64) -> Result<(), String> {
         if ms < 0.0 {

@@ -432,6 +432,12 @@ export default (host) => {
     get: (path) => request(stringify({ ResultsGet: { path: text(path, "path") } }), "forge.results.get"),
   };
 
+  const runs = {
+    list: () => request('"RunsList"'),
+    get: (run) => request(stringify({ RunsGet: { run: text(run, "run") } }), "forge.runs.get"),
+    cancel: (run) => request(stringify({ RunsCancel: { run: text(run, "run") } })),
+  };
+
   const forge = {
     callTool: (server, tool, ...args) => {
       const form = "forge.callTool(server, tool, { name: value })";
@@ -453,6 +459,8 @@ export default (host) => {
     calls_left: () => callsLeft,
     stash,
     results,
+    runs,
+    progress: (report) => host.progress(toWellFormed(text(report, "report"))),
     ls: (path = "/", given = undefined) => {
       const depth = typeof given === "number" ? given : options(given, "forge.ls").depth;
       return request(stringify({ Ls: { path: text(path, "path"), depth: count(depth, "depth") } }), "forge.ls");

@@ -43,6 +43,7 @@ pub(super) fn globals() -> Globals {
             forge(builder);
             calls(builder);
             discovery(builder);
+            builder.namespace("runs", runs);
         })
         .with_namespace("stash", stash)
         .with_namespace("results", results)
@@ -185,6 +186,12 @@ fn forge(builder: &mut GlobalsBuilder) {
     fn calls_left<'v>(eval: &mut Evaluator<'v, '_, '_>) -> anyhow::Result<u32> {
         Ok(Session::of(eval)?.calls_left())
     }
+
+    /// Reports progress to the client.
+    fn progress<'v>(text: &str, eval: &mut Evaluator<'v, '_, '_>) -> anyhow::Result<NoneType> {
+        Session::of(eval)?.progress(text);
+        Ok(NoneType)
+    }
 }
 
 #[starlark_module]
@@ -280,6 +287,24 @@ fn results(builder: &mut GlobalsBuilder) {
     /// Reads one of them.
     fn get<'v>(path: String, eval: &mut Evaluator<'v, '_, '_>) -> starlark::Result<Value<'v>> {
         Session::of(eval)?.ask(Op::ResultsGet { path }, eval.heap())
+    }
+}
+
+#[starlark_module]
+fn runs(builder: &mut GlobalsBuilder) {
+    /// Runs of the client, oldest first.
+    fn list<'v>(eval: &mut Evaluator<'v, '_, '_>) -> starlark::Result<Value<'v>> {
+        Session::of(eval)?.ask(Op::RunsList, eval.heap())
+    }
+
+    /// Reads one of them.
+    fn get<'v>(run: String, eval: &mut Evaluator<'v, '_, '_>) -> starlark::Result<Value<'v>> {
+        Session::of(eval)?.ask(Op::RunsGet { run }, eval.heap())
+    }
+
+    /// Ends one that goes on in the background.
+    fn cancel<'v>(run: String, eval: &mut Evaluator<'v, '_, '_>) -> starlark::Result<Value<'v>> {
+        Session::of(eval)?.ask(Op::RunsCancel { run }, eval.heap())
     }
 }
 

@@ -143,6 +143,10 @@ impl Session {
         self.host.borrow().calls_left()
     }
 
+    pub(super) fn progress(&self, text: &str) {
+        self.host.borrow_mut().output(Stream::Progress, text);
+    }
+
     pub(super) fn print(&self, text: &str) {
         self.host.borrow_mut().output(Stream::Out, text);
     }

@@ -101,6 +101,7 @@ fn output(transcript: &Transcript) -> Vec<String> {
     let line = |(stream, text): &(Stream, String)| match stream {
         Stream::Out => text.clone(),
         Stream::Err => format!("!{text}"),
+        Stream::Progress => format!("%{text}"),
     };
     transcript.output.iter().map(line).collect()
 }

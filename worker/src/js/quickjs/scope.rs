@@ -188,6 +188,8 @@ fn host_object<'js>(ctx: &Ctx<'js>, port: &Rc<Port>) -> rquickjs::Result<Object<
     let own = Rc::clone(port);
     host.set("output", Function::new(ctx.clone(), move |is_error: bool, text: String| own.output(is_error, &text))?)?;
     let own = Rc::clone(port);
+    host.set("progress", Function::new(ctx.clone(), move |text: String| own.progress(&text))?)?;
+    let own = Rc::clone(port);
     host.set("timer", Function::new(ctx.clone(), move |id: u32, ms: f64| own.timer(id, ms).err())?)?;
     // These two are the script's own `Date.now` and `Math.random`.
     let own = Rc::clone(port);

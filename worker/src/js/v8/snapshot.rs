@@ -62,6 +62,7 @@ fn call_prelude<'s>(scope: &mut v8::PinScope<'s, '_>) -> Option<v8::Local<'s, v8
     let functions = [
         ("send", v8::Function::new(scope, send)?),
         ("output", v8::Function::new(scope, output)?),
+        ("progress", v8::Function::new(scope, progress)?),
         ("timer", v8::Function::new(scope, timer)?),
         ("settle", v8::Function::new(scope, settle)?),
         ("native", v8::Function::new(scope, native)?),
@@ -161,6 +162,7 @@ fn host_functions() -> Cow<'static, [v8::ExternalReference]> {
     Cow::Owned(vec![
         v8::ExternalReference { function: send.map_fn_to() },
         v8::ExternalReference { function: output.map_fn_to() },
+        v8::ExternalReference { function: progress.map_fn_to() },
         v8::ExternalReference { function: timer.map_fn_to() },
         v8::ExternalReference { function: settle.map_fn_to() },
         v8::ExternalReference { function: native.map_fn_to() },
@@ -191,6 +193,13 @@ fn output(scope: &mut v8::PinScope<'_, '_>, args: v8::FunctionCallbackArguments<
     let text = args.get(1).to_rust_string_lossy(scope);
     if let Some(port) = port(scope) {
         port.output(args.get(0).is_true(), &text);
+    }
+}
+
+fn progress(scope: &mut v8::PinScope<'_, '_>, args: v8::FunctionCallbackArguments<'_>, _: v8::ReturnValue<'_>) {
+    let text = args.get(0).to_rust_string_lossy(scope);
+    if let Some(port) = port(scope) {
+        port.progress(&text);
     }
 }
 
