@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::{Approver, Rules, RulesNow, Validators};
+use crate::approvals::Approvals;
 use crate::audit;
 use crate::catalog::Catalog;
 use crate::config::Limits;
@@ -37,6 +38,8 @@ pub struct ExecutionContext {
     pub spending: Arc<Spending>,
     /// Journals of runs, unless they are off.
     pub journals: Option<Arc<Journals>>,
+    /// Approvals that wait.
+    pub waiting_approvals: Option<Arc<Approvals>>,
     /// Metrics and traces.
     pub telemetry: Telemetry,
     /// The audit log.

@@ -15,7 +15,7 @@ use super::record::Verdict;
 use super::taint::TaintSnapshot;
 use super::{Broker, is_repeatable};
 use crate::error::{Error, ErrorCode, Result};
-use crate::journal::{Answered, Doubt, End, Found, Past, RunOp, Sent, Subject, Writer, unix_ms};
+use crate::journal::{Answered, Doubt, End, Found, Past, RunOp, Sent, Subject, Waits, Writer, unix_ms};
 use crate::labels::Labels;
 use crate::task;
 use crate::upstream::Operation;
@@ -32,6 +32,8 @@ pub struct Evidence {
     inherited: Mutex<HashMap<u64, (RunOp, u64)>>,
     /// The script's clock, in Unix milliseconds. It never goes back.
     now_ms: AtomicU64,
+    /// Calls that wait for approval, with their labels.
+    waiting: Mutex<Vec<(Waits, String)>>,
     has_ended: Mutex<bool>,
 }
 
@@ -48,7 +50,8 @@ impl Evidence {
     #[must_use]
     pub fn new(writer: Option<Writer>, past: Option<Past>, now_ms: u64) -> Self {
         let (asks, inherited, has_ended) = (Mutex::default(), Mutex::default(), Mutex::new(false));
-        Self { writer, past, asks, inherited, now_ms: AtomicU64::new(now_ms), has_ended }
+        let waiting = Mutex::default();
+        Self { writer, past, asks, inherited, now_ms: AtomicU64::new(now_ms), waiting, has_ended }
     }
 
     /// Takes a request of the script.
@@ -76,6 +79,29 @@ impl Evidence {
             writer.answered(Answered { op, now_ms, ask, answer: Some(outcome), left_out: None, labels, from });
         }
         now_ms
+    }
+
+    /// Writes that a call waits for approval.
+    pub(super) fn waits(&self, waits: Waits, label: String) {
+        if let Some(writer) = &self.writer {
+            writer.waits(waits.clone());
+        }
+        let mut waiting = self.waiting.lock();
+        if waiting.iter().all(|(known, _)| known.approval != waits.approval) {
+            waiting.push((waits, label));
+        }
+    }
+
+    /// Calls that wait for approval, with their labels.
+    #[must_use]
+    pub fn waiting(&self) -> Vec<(Waits, String)> {
+        self.waiting.lock().clone()
+    }
+
+    /// First run of the chain; `None` for a run that continues none.
+    #[must_use]
+    pub fn root(&self) -> Option<&str> {
+        self.past.as_ref()?.chain.first().map(String::as_str)
     }
 
     /// Writes the end of the run; a second end is ignored.
@@ -190,7 +216,8 @@ impl Broker {
     }
 }
 
-fn definition<'a>(asked: &Asked<'a>) -> &'a str {
+/// Whole digest of the definition of a tool; empty where there is none.
+pub(super) fn definition<'a>(asked: &Asked<'a>) -> &'a str {
     match asked.operation {
         Operation::Tool { definition, .. } => definition,
         _ => "",

@@ -1,6 +1,7 @@
 //! The command line: arguments → gateway → output. Only `ui` writes to stdout and stderr.
 
 mod about;
+mod approvals;
 mod audit;
 mod auth;
 mod browse;
@@ -127,6 +128,8 @@ enum Command {
     Stubs(stubs::StubsArgs),
     /// Show executions, their calls, and the stubs read before
     Audit(audit::AuditArgs),
+    /// Decide about calls that wait for approval
+    Approvals(approvals::ApprovalsArgs),
     /// Clients of `serve --http` and their tokens
     Clients(tokens::ClientsArgs),
     /// Log in to servers on HTTP, see and end logins
@@ -219,6 +222,7 @@ impl Command {
             Self::Doctor(args) => args.format.json,
             Self::Auth(args) => args.json(),
             Self::Clients(args) => args.json(),
+            Self::Approvals(args) => args.json(),
             Self::Audit(args) => args.json(),
             Self::Run(args) => args.json,
             Self::Check(args) => args.json(),
@@ -278,6 +282,7 @@ async fn dispatch_command(global: &Global, command: Command, ui: Ui) -> Result<E
         #[cfg(unix)]
         Command::Daemon(args) => daemon::daemon(global, args, ui).await,
         Command::Doctor(args) => doctor::doctor(global, &args, ui).await,
+        Command::Approvals(args) => approvals::approvals(global, args, ui).await,
         Command::Audit(args) => audit::audit(global, args, ui),
         Command::Demo(args) => demo::demo(global, args, ui).await,
         Command::Completions(args) => Ok(generate::completions(&args, ui)),

@@ -235,6 +235,18 @@ pub const JOURNAL_KEPT: Limit =
 pub const JOURNAL_READ: Limit = Limit::new("journal", 512 << 20, Unit::Bytes, "`resume`, `forgefs runs`");
 /// Runs in a chain, each the continuation of the one before.
 pub const JOURNAL_CHAIN: Limit = Limit::new("runs in a chain", 1000, Unit::Items, "`resume`");
+/// File of an approval that waits.
+pub const APPROVAL_FILE: Limit =
+    Limit::new("approval that waits", 4 << 20, Unit::Bytes, "a call that needs approval, with `[approvals] wait`");
+/// Approvals of one client that wait at once.
+pub const APPROVALS_WAITING: Limit = Limit::new(
+    "approvals of a client that wait",
+    100,
+    Unit::Items,
+    "calls that need approval, with `[approvals] wait`",
+);
+/// Approvals that are kept; of those that wait no more, the oldest are dropped first.
+pub const APPROVALS_KEPT: Limit = Limit::new("approvals that are kept", 1000, Unit::Items, "`forgefs approvals`");
 /// Images, audio and resources of one script that have handles.
 pub const CONTENT: Limit =
     Limit::new("content of one script", 32 << 20, Unit::Bytes, "images and resources in answers");
@@ -432,6 +444,9 @@ pub(super) const ALL: &[&Limit] = &[
     &JOURNAL_KEPT,
     &JOURNAL_READ,
     &JOURNAL_CHAIN,
+    &APPROVAL_FILE,
+    &APPROVALS_WAITING,
+    &APPROVALS_KEPT,
     &CONTENT,
     &CONTENT_BLOCKS,
     &CONTENT_BYTES,
