@@ -132,6 +132,7 @@ impl Setup {
             limits: self.config.sandbox.limits.clone(),
             spending: Arc::clone(&self.spending),
             journals: None,
+            waiting_approvals: None,
             telemetry: Telemetry::default(),
             audit: Arc::clone(&self.audit),
             redaction: self.config.redaction,

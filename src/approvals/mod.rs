@@ -6,6 +6,8 @@
 
 mod approval;
 mod hook;
+#[cfg(test)]
+mod tests;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -97,8 +99,12 @@ impl Approvals {
     /// Keeps a new approval, and tells people. If another call like it was first, that one's approval is returned.
     ///
     /// # Errors
-    /// `APPROVAL_DENIED` when too many of the client wait, `INTERNAL` when it cannot be written.
+    /// `APPROVAL_DENIED` when it is too large, or too many of the client wait; `INTERNAL` when it cannot be written.
     pub async fn ask(&self, approval: Approval) -> Result<Approval> {
+        let size = serde_json::to_vec(&approval).map_or(usize::MAX, |bytes| bytes.len());
+        if size > limits::APPROVAL_FILE.max {
+            return Err(limits::APPROVAL_FILE.exceeded(ErrorCode::ApprovalDenied, size));
+        }
         self.make_room(&approval.call.client).await?;
         if self.swap(&approval.id, None, Some(&approval)).await? {
             return Ok(self.tell(approval).await);
@@ -174,19 +180,26 @@ impl Approvals {
         given.await.map(drop).unwrap_or_else(|error| tracing::warn!(%error, "an approval stays used up"));
     }
 
-    /// All approvals, oldest first.
+    /// All approvals, oldest first. One that cannot be read is left out, and logged.
     ///
     /// # Errors
-    /// `INTERNAL` when they cannot be read.
+    /// `INTERNAL` when their folder cannot be read.
     pub async fn list(&self) -> Result<Vec<Approval>> {
+        self.each(|approval| approval).await.map(|mut all| {
+            all.sort_by(|a, b| (a.at_ms, &a.id).cmp(&(b.at_ms, &b.id)));
+            all
+        })
+    }
+
+    /// What `keep` makes of each approval, read one at a time.
+    async fn each<T>(&self, keep: impl Fn(Approval) -> T) -> Result<Vec<T>> {
         let mut all = Vec::new();
-        for bytes in self.state.approvals(&self.folder).await? {
-            match serde_json::from_slice::<Approval>(&bytes) {
-                Ok(approval) => all.push(approval),
-                Err(error) => tracing::warn!(%error, "an approval is left out: its file is damaged"),
+        for id in self.state.approvals(&self.folder).await? {
+            match self.find(&id).await {
+                Ok(found) => all.extend(found.map(&keep)),
+                Err(error) => tracing::warn!(%error, "an approval is left out"),
             }
         }
-        all.sort_by(|a, b| (a.at_ms, &a.id).cmp(&(b.at_ms, &b.id)));
         Ok(all)
     }
 
@@ -230,21 +243,29 @@ impl Approvals {
 
     /// Removes what is over, and checks that one more of a client may wait.
     async fn make_room(&self, client: &str) -> Result<()> {
-        let (now, mut all) = (now(), self.list().await?);
-        let waiting =
-            |approval: &&Approval| approval.call.client == client && approval.standing(now) == Standing::Waits;
-        let waiting = all.iter().filter(waiting).count();
+        let now = now();
+        let facts = |approval: Approval| {
+            let (standing, is_own) = (approval.standing(now), approval.call.client == client);
+            (approval.at_ms, approval.ends_ms(), approval.id, standing, is_own)
+        };
+        let mut all = self.each(facts).await?;
+        let waiting = all.iter().filter(|(.., standing, is_own)| *is_own && *standing == Standing::Waits).count();
         if waiting >= limits::APPROVALS_WAITING.max {
             let error = limits::APPROVALS_WAITING.exceeded(ErrorCode::ApprovalDenied, waiting + 1);
             return Err(error.hint("`forgefs approvals list` shows them: decide about them first"));
         }
         let forget = u64::try_from(self.forget.as_millis()).unwrap_or(u64::MAX);
         let mut excess = (all.len() + 1).saturating_sub(limits::APPROVALS_KEPT.max);
-        all.retain(|approval| !matches!(approval.standing(now), Standing::Waits | Standing::Allowed));
-        for approval in all {
-            if excess > 0 || now > approval.ends_ms().saturating_add(forget) {
+        all.retain(|(.., standing, _)| !matches!(standing, Standing::Waits | Standing::Allowed));
+        all.sort();
+        for (_, ends_ms, id, ..) in all {
+            if excess > 0 || now > ends_ms.saturating_add(forget) {
                 excess = excess.saturating_sub(1);
-                self.swap(&approval.id, Some(&approval), None).await?;
+                // A decision that came meanwhile is kept.
+                let is_over =
+                    |approval: &Approval| !matches!(approval.standing(now), Standing::Waits | Standing::Allowed);
+                let over = self.find(&id).await?.filter(is_over);
+                self.swap(&id, over.as_ref(), None).await?;
             }
         }
         Ok(())

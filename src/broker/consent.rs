@@ -96,6 +96,8 @@ pub(super) struct Consents(Mutex<ConsentState>);
 struct ConsentState {
     granted: BTreeSet<Consent>,
     refused: BTreeMap<Consent, String>,
+    /// Questions that the user put away: these calls wait, and are asked about no more.
+    dismissed: BTreeMap<Consent, String>,
     planned: Vec<Planned>,
     /// Questions that further calls can join.
     open: HashMap<Vec<Consent>, Arc<Batch>>,
@@ -202,6 +204,17 @@ impl Consents {
         read(&mut self.0.lock().planned)
     }
 
+    fn dismiss(&self, wanted: &[Consent], why: &str) {
+        self.0.lock().dismissed.extend(wanted.iter().map(|consent| (consent.clone(), why.to_owned())));
+    }
+
+    /// Why the user is not asked about `wanted` again.
+    fn dismissed(&self, wanted: &[Consent]) -> Option<Settled> {
+        let state = self.0.lock();
+        let why = wanted.iter().find_map(|consent| state.dismissed.get(consent))?;
+        Some(Settled::Unable(denied(why.clone())))
+    }
+
     fn refuse(&self, wanted: &[Consent], why: &str) {
         self.0.lock().refused.extend(wanted.iter().map(|consent| (consent.clone(), why.to_owned())));
     }
@@ -263,7 +276,8 @@ impl Broker {
             tokio::time::sleep(GATHER).await;
             let calls = self.consents.close(wanted, &batch);
             // Another question for the same key may have been answered meanwhile.
-            let settled = match self.consents.remembered(wanted, &self.context.session.approvals).await? {
+            let remembered = self.consents.remembered(wanted, &self.context.session.approvals).await?;
+            let settled = match remembered.or_else(|| self.consents.dismissed(wanted)) {
                 Some(settled) => settled,
                 None => self.ask(asked, reasons, wanted, &calls, may_wait).await,
             };
@@ -297,7 +311,11 @@ impl Broker {
                 self.remember(&how, wanted).await;
                 Settled::Granted(how)
             }
-            Decision::Dismissed(why) if may_wait => Settled::Unable(denied(format!("{needs}, and {why}"))),
+            Decision::Dismissed(why) if may_wait => {
+                let why = format!("{needs}, and {why}");
+                self.consents.dismiss(wanted, &why);
+                Settled::Unable(denied(why))
+            }
             Decision::Denied(why) | Decision::Dismissed(why) => {
                 self.consents.refuse(wanted, &why);
                 Settled::Refused(denied(why))

@@ -65,15 +65,12 @@ impl Broker {
         error: Error,
     ) -> Error {
         let Parked { approvals, evidence, call, reasons: names, op, known } = parked;
-        let kept = {
-            // Telling people takes time that is not the script's.
-            let _held = self.pause.hold();
-            match known {
-                Known::Waits(approval) if approval.asker.run != self.id() => Ok(approvals.tell_again(*approval).await),
-                Known::Waits(approval) => Ok(*approval),
-                Known::Nothing(id) => approvals.ask(self.approval(id, call, names, asked, reasons, fields)).await,
-                Known::Allowed(_) | Known::Denied(_) => return error,
-            }
+        // Telling people counts as the script's time: a script must not stretch it call by call.
+        let kept = match known {
+            Known::Waits(approval) if approval.asker.run != self.id() => Ok(approvals.tell_again(*approval).await),
+            Known::Waits(approval) => Ok(*approval),
+            Known::Nothing(id) => approvals.ask(self.approval(id, call, names, asked, reasons, fields)).await,
+            Known::Allowed(_) | Known::Denied(_) => return error,
         };
         let approval = match kept {
             Ok(approval) => approval,
@@ -83,10 +80,8 @@ impl Broker {
         let waits =
             Waits { op, at_ms: unix_ms(SystemTime::now()), approval: id.clone(), reasons: approval.reasons, until_ms };
         evidence.waits(waits, asked.label());
-        let message = format!("{}; approval {id} waits until {}", error.message, rfc3339(until_ms));
-        Error::new(ErrorCode::ApprovalWaits, message)
-            .hint(format!("end the script; after `forgefs approvals allow {id}` resume run {}", self.id()))
-            .data(json!({ "approval": id, "run": self.id() }))
+        let message = format!("{}: it waits for approval {id}", error.message);
+        Error::new(ErrorCode::ApprovalWaits, message).data(json!({ "approval": id, "run": self.id() }))
     }
 
     fn approval(

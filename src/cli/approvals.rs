@@ -13,6 +13,7 @@ use super::{Failure, Global};
 use crate::approvals::{Approval, Approvals, Standing, rfc3339};
 use crate::journal::unix_ms;
 use crate::people;
+use crate::principal::LOCAL;
 use crate::state::{Embedded, State};
 
 #[derive(Args)]
@@ -166,10 +167,11 @@ fn show(approval: &Approval, now: u64) -> String {
     shown.push_str(&format!("\n{}\n", approval.question));
     match approval.standing(now) {
         Standing::Waits => shown.push_str(&format!("\ndecide: `forgefs approvals allow {id}`, or `deny {id}`\n")),
-        Standing::Allowed => shown.push_str(&format!(
-            "\nnext: the agent resumes with execute(resume=\"{0}\"), or `forgefs run --resume {0}`\n",
-            people::line(&asker.run)
-        )),
+        Standing::Allowed => {
+            let run = people::line(&asker.run);
+            let here = if call.client == LOCAL { format!(", or `forgefs run --resume {run}`") } else { String::new() };
+            shown.push_str(&format!("\nnext: the agent resumes with execute(resume=\"{run}\"){here}\n"));
+        }
         Standing::Denied | Standing::Used | Standing::Expired => {}
     }
     shown

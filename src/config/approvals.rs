@@ -46,6 +46,13 @@ pub(super) fn approvals(values: Values<'_>, raw: RawApprovals, journal: &Journal
     if wait.is_some() && folder.is_some() && journal.folder.is_none() {
         return fault("wait", "nothing waits without journals", "remove `on = false` from [journal], or this key");
     }
+    if wait.is_some_and(|wait| wait > journal.keep) {
+        return fault(
+            "wait",
+            "longer than the journals are kept that runs are resumed from",
+            "raise `keep` in [journal]",
+        );
+    }
     let notify = match (raw.notify, raw.webhook) {
         (Some(_), Some(_)) => return fault("webhook", "both `notify` and `webhook`", "keep one of them"),
         (Some(command), None) => Some(Notify::Command(self::command(values, &key.key("notify"), command)?)),

@@ -237,7 +237,7 @@ pub const JOURNAL_READ: Limit = Limit::new("journal", 512 << 20, Unit::Bytes, "`
 pub const JOURNAL_CHAIN: Limit = Limit::new("runs in a chain", 1000, Unit::Items, "`resume`");
 /// File of an approval that waits.
 pub const APPROVAL_FILE: Limit =
-    Limit::new("approval that waits", 4 << 20, Unit::Bytes, "a call that needs approval, with `[approvals] wait`");
+    Limit::new("approval that waits", 256 << 10, Unit::Bytes, "a call that needs approval, with `[approvals] wait`");
 /// Approvals of one client that wait at once.
 pub const APPROVALS_WAITING: Limit = Limit::new(
     "approvals of a client that wait",

@@ -14,8 +14,8 @@ use crate::limits;
 const APPROVAL: &str = "json";
 /// Name of the lock.
 const LOCK: &str = ".lock";
-/// Most bytes of a file.
-const LARGEST: u64 = limits::APPROVAL_FILE.max as u64;
+/// Most bytes of a file: an approval as it was asked for, and what became of it.
+const LARGEST: u64 = limits::APPROVAL_FILE.max as u64 + (16 << 10);
 
 /// Folder of the approvals of one configuration file, below the state folder.
 pub(crate) fn approval_folder(state: &Path, config: &Path) -> PathBuf {
@@ -35,8 +35,8 @@ pub(super) fn find(folder: &Path, id: &str) -> Result<Option<Vec<u8>>> {
     }
 }
 
-/// Reads all approvals of a folder. One that cannot be read is left out, and logged.
-pub(super) fn list(folder: &Path) -> Result<Vec<Vec<u8>>> {
+/// Ids of the approvals in a folder.
+pub(super) fn list(folder: &Path) -> Result<Vec<String>> {
     let entries = match fs::read_dir(folder) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
         entries => entries.map_err(|error| failed(folder, "cannot be read", &error))?,
@@ -45,12 +45,8 @@ pub(super) fn list(folder: &Path) -> Result<Vec<Vec<u8>>> {
     for entry in entries {
         let path = entry.map_err(|error| failed(folder, "cannot be read", &error))?.path();
         let is_approval = path.extension().is_some_and(|extension| extension == APPROVAL);
-        if let Some(id) = path.file_stem().and_then(|stem| stem.to_str()).filter(|_| is_approval) {
-            found.extend(find(folder, id).unwrap_or_else(|error| {
-                tracing::warn!(%error, "an approval is left out");
-                None
-            }));
-        }
+        let id = path.file_stem().and_then(|stem| stem.to_str()).filter(|id| is_approval && is_id(id));
+        found.extend(id.map(str::to_owned));
     }
     Ok(found)
 }
@@ -61,9 +57,6 @@ pub(super) fn keep(folder: &Path, id: &str, before: Option<&[u8]>, after: Option
     let written = |error: io::Error| failed(&path, "cannot be written", &error);
     if !is_id(id) {
         return Err(written(ErrorKind::InvalidInput.into()));
-    }
-    if let Some(after) = after {
-        limits::APPROVAL_FILE.check(after.len())?;
     }
     files::make_own_folder(folder).map_err(written)?;
     let _alone = lock(folder).map_err(written)?;

@@ -132,7 +132,7 @@ impl State for DryRun {
         self.inner.approval(folder, id).await
     }
 
-    async fn approvals(&self, folder: &Path) -> Result<Vec<Vec<u8>>> {
+    async fn approvals(&self, folder: &Path) -> Result<Vec<String>> {
         self.inner.approvals(folder).await
     }
 

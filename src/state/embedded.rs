@@ -179,7 +179,7 @@ impl State for Embedded {
         blocking(move || approvals::find(&folder, &id)).await
     }
 
-    async fn approvals(&self, folder: &Path) -> Result<Vec<Vec<u8>>> {
+    async fn approvals(&self, folder: &Path) -> Result<Vec<String>> {
         let folder = folder.to_owned();
         blocking(move || approvals::list(&folder)).await
     }

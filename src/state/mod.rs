@@ -147,11 +147,11 @@ pub trait State: Debug + Send + Sync {
     /// `INTERNAL` when it cannot be read, or others can change it.
     async fn approval(&self, folder: &Path, id: &str) -> Result<Option<Vec<u8>>>;
 
-    /// Approvals of a folder, in any order.
+    /// Ids of the approvals of a folder, in any order.
     ///
     /// # Errors
     /// `INTERNAL` when the folder cannot be read.
-    async fn approvals(&self, folder: &Path) -> Result<Vec<Vec<u8>>>;
+    async fn approvals(&self, folder: &Path) -> Result<Vec<String>>;
 
     /// Replaces the approval `before` by `after`; `None` stands for no approval. False, without effect, when another
     /// one is there. Atomic, and durable when it returns.

@@ -97,7 +97,7 @@ fn an_approval_expires_undecided_and_unused() {
     let Some(bank) = Bank::new("approval = \"writes\"\n[approvals]\nwait = \"2s\"\n") else { return };
     let (run, id) = parked(&bank.json(&[], PAY));
     thread::sleep(Duration::from_millis(2500));
-    assert_eq!(waiting(&bank), [Value::Null; 0]);
+    assert!(waiting(&bank).is_empty());
     let late = approvals(&bank, &["allow", &id]);
     assert!(late.code == Some(1) && late.stderr.contains("has expired"), "{late:?}");
     assert!(approvals(&bank, &["list", "--all"]).stdout.contains("expired"));

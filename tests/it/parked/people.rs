@@ -59,7 +59,9 @@ async fn whoever_is_there_is_asked_and_whoever_is_not_finds_it_waiting() {
         return;
     }
     let keys = "servers.chat.approval = \"writes\"\napprovals.wait = \"1h\"";
-    let code = "await chat.send({text: 'x'}); return 'sent'";
+    // A script that tries again, with the same and with other arguments, cannot ask again.
+    let code = "for (const text of ['x', 'y']) { try { await chat.send({text}) } catch (error) { if (text === 'y') throw error } }\n\
+                await chat.send({text: 'x'}); return 'sent'";
     let count = |fence: &Fence| {
         let listed = fence.run(["approvals", "list", "--json"]);
         let listed: Value = serde_json::from_str(&listed.stdout).expect("JSON");
@@ -76,7 +78,8 @@ async fn whoever_is_there_is_asked_and_whoever_is_not_finds_it_waiting() {
             let service = connected(&fence, era, keys, &user).await;
             let text = execute(&service, "javascript", code).await.expect_err("no consent");
             assert!(text.contains(expected), "{era:?} {decision:?}: {text}");
-            assert_eq!(count(&fence), usize::from(expected == "APPROVAL_WAITS"), "{era:?} {decision:?}");
+            assert_eq!(count(&fence), 2 * usize::from(expected == "APPROVAL_WAITS"), "{era:?} {decision:?}");
+            assert_eq!(user.asked().len(), usize::from(decision.is_some()), "{era:?} {decision:?}");
             assert_eq!(reached(&fence), [""; 0]);
             if decision == Some("cancel") {
                 // The user answers now: nothing is left to be decided.
@@ -86,7 +89,7 @@ async fn whoever_is_there_is_asked_and_whoever_is_not_finds_it_waiting() {
                     .with_arguments(arguments.as_object().expect("an object").clone());
                 let answer = service.call_tool(request).await.expect("an answer");
                 assert_ne!(answer.is_error, Some(true), "{answer:?}");
-                assert_eq!((count(&fence), reached(&fence).len()), (0, 1), "{era:?}");
+                assert_eq!((count(&fence), reached(&fence).len()), (0, 3), "{era:?}");
             }
             service.cancel().await.expect("the session ends");
         }
