@@ -4,6 +4,7 @@ use std::process::Stdio;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::future::join_all;
 use process_wrap::tokio::{ChildWrapper, CommandWrap, KillOnDrop, ProcessGroup};
 use reqwest::redirect::Policy;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -38,14 +39,20 @@ const INHERITED: &[&str] = &[
     "XDG_RUNTIME_DIR",
 ];
 
-/// Tells people.
+/// Tells people, at once.
 ///
 /// # Errors
-/// Says why they were not told, without secrets.
-pub(super) async fn tell(notify: &Notify, news: Vec<u8>) -> Result<(), String> {
+/// Says why some were not told, without secrets.
+pub(super) async fn tell(notify: &[Notify], news: &str) -> Result<(), String> {
+    let told = join_all(notify.iter().map(|receiver| tell_one(receiver, news))).await;
+    let failed: Vec<String> = told.into_iter().filter_map(Result::err).collect();
+    if failed.is_empty() { Ok(()) } else { Err(failed.join("; ")) }
+}
+
+async fn tell_one(receiver: &Notify, news: &str) -> Result<(), String> {
     let told = async {
-        match notify {
-            Notify::Command(command) => run(command, &news).await,
+        match receiver {
+            Notify::Command(command) => run(command, news.as_bytes()).await,
             Notify::Webhook(url) => post(url.expose(), news).await,
         }
     };
@@ -105,7 +112,7 @@ async fn last_words(stderr: Option<ChildStderr>) -> String {
     String::from_utf8_lossy(&words).into_owned()
 }
 
-async fn post(url: &str, news: Vec<u8>) -> Result<(), String> {
+async fn post(url: &str, news: &str) -> Result<(), String> {
     let url = Url::parse(url).map_err(|error| error.to_string())?;
     let reach = Reach::configured();
     if !reach.allows(&url) {
@@ -117,7 +124,7 @@ async fn post(url: &str, news: Vec<u8>) -> Result<(), String> {
     let client = client.build().map_err(|error| error.to_string())?;
     let mut pauses = PAUSES.iter();
     loop {
-        let request = client.post(url.clone()).header("content-type", "application/json").body(news.clone());
+        let request = client.post(url.clone()).header("content-type", "application/json").body(news.to_owned());
         // Its address is a credential.
         let failed = match request.send().await.map_err(reqwest::Error::without_url) {
             Ok(answer) if answer.status().is_success() => return Ok(()),

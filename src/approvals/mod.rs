@@ -34,7 +34,7 @@ pub struct Approvals {
     state: Arc<dyn State>,
     folder: PathBuf,
     wait: Option<Duration>,
-    notify: Option<config::Notify>,
+    notify: Vec<config::Notify>,
     /// Time after its end at which an approval is removed.
     forget: Duration,
 }
@@ -273,10 +273,12 @@ impl Approvals {
 
     /// Tells people, and keeps the result. A failure is logged: the approval waits all the same.
     async fn tell(&self, approval: Approval) -> Approval {
-        let Some(notify) = &self.notify else { return approval };
+        if self.notify.is_empty() {
+            return approval;
+        }
         let mut news = approval.shape(now());
         news["allow"] = json!(format!("forgefs approvals allow {}", approval.id));
-        let error = hook::tell(notify, news.to_string().into_bytes()).await.err();
+        let error = hook::tell(&self.notify, &news.to_string()).await.err();
         if let Some(error) = &error {
             tracing::warn!(error, approval = approval.id, "nobody was told that an approval waits");
         }

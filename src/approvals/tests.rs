@@ -13,7 +13,7 @@ fn store(folder: &Path) -> Arc<Approvals> {
         state: Arc::new(Embedded::default()),
         folder: folder.join("approvals"),
         wait: Some(Duration::from_secs(60)),
-        notify: None,
+        notify: Vec::new(),
         forget: Duration::ZERO,
     })
 }

@@ -81,7 +81,7 @@ impl Broker {
             Waits { op, at_ms: unix_ms(SystemTime::now()), approval: id.clone(), reasons: approval.reasons, until_ms };
         evidence.waits(waits, asked.label());
         let message = format!("{}: it waits for approval {id}", error.message);
-        Error::new(ErrorCode::ApprovalWaits, message).data(json!({ "approval": id, "run": self.id() }))
+        Error::new(ErrorCode::ApprovalWaits, message).data(json!({ "approval": id }))
     }
 
     fn approval(

@@ -88,6 +88,7 @@ pub(super) async fn approvals(global: &Global, args: ApprovalsArgs, ui: Ui) -> R
             (which, approval)
         }
     };
+    let now = unix_ms(SystemTime::now());
     match which.format.json {
         true => shapes::print(json!({ "approval": approval.shape(now) }), ui),
         false => ui.out(&show(&approval, now)),
@@ -129,7 +130,7 @@ fn line(approval: &Approval, now: u64) -> String {
 /// Time at which it ends or ended.
 fn ends(approval: &Approval, now: u64) -> String {
     let at = rfc3339(approval.ends_ms());
-    let left = Duration::from_secs(approval.ends_ms().saturating_sub(now).div_ceil(60_000) * 60);
+    let left = Duration::from_secs(approval.ends_ms().saturating_sub(now).div_ceil(60_000).max(1) * 60);
     match approval.standing(now) {
         Standing::Waits | Standing::Allowed => format!("until {at} ({} left)", humantime::format_duration(left)),
         Standing::Expired => format!("since {at}"),

@@ -19,7 +19,7 @@ pub struct Approvals {
     /// Time that a call waits for its approval, and an approval for its call; `None` if none waits.
     pub wait: Option<Duration>,
     /// Who is told.
-    pub notify: Option<Notify>,
+    pub notify: Vec<Notify>,
 }
 
 /// Receiver of the news that an approval waits.
@@ -29,6 +29,16 @@ pub enum Notify {
     Command(Vec<String>),
     /// URL that they are posted to. Often it is a credential.
     Webhook(Secret),
+}
+
+impl Notify {
+    /// Key that configures it.
+    pub(super) fn key(&self) -> &'static str {
+        match self {
+            Self::Command(_) => "notify",
+            Self::Webhook(_) => "webhook",
+        }
+    }
 }
 
 pub(super) fn approvals(values: Values<'_>, raw: RawApprovals, journal: &Journal) -> Result<Approvals, ConfigError> {
@@ -53,15 +63,15 @@ pub(super) fn approvals(values: Values<'_>, raw: RawApprovals, journal: &Journal
             "raise `keep` in [journal]",
         );
     }
-    let notify = match (raw.notify, raw.webhook) {
-        (Some(_), Some(_)) => return fault("webhook", "both `notify` and `webhook`", "keep one of them"),
-        (Some(command), None) => Some(Notify::Command(self::command(values, &key.key("notify"), command)?)),
-        (None, Some(url)) => Some(Notify::Webhook(webhook(values, &key.key("webhook"), url)?)),
-        (None, None) => None,
-    };
-    if let (None, Some(notify)) = (wait, &notify) {
-        let name = if matches!(notify, Notify::Command(_)) { "notify" } else { "webhook" };
-        return fault(name, "there is nothing to tell: no approval waits", "add `wait = \"24h\"`");
+    let mut notify = Vec::new();
+    if let Some(raw) = raw.notify {
+        notify.push(Notify::Command(command(values, &key.key("notify"), raw)?));
+    }
+    if let Some(raw) = raw.webhook {
+        notify.push(Notify::Webhook(webhook(values, &key.key("webhook"), raw)?));
+    }
+    if let (None, Some(first)) = (wait, notify.first()) {
+        return fault(first.key(), "there is nothing to tell: no approval waits", "add `wait = \"24h\"`");
     }
     Ok(Approvals { folder, wait, notify })
 }

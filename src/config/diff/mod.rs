@@ -10,9 +10,7 @@ mod server;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use super::{
-    Approvals, Audit, AuditTo, Budgets, Config, Journal, Limits, Manifest, Memory, Notify, Sandbox, Server, Wear,
-};
+use super::{Approvals, Audit, AuditTo, Budgets, Config, Journal, Limits, Manifest, Memory, Sandbox, Server, Wear};
 use crate::redact::Results;
 use crate::text::{head, push_visible};
 
@@ -191,9 +189,9 @@ impl Widened {
         let Approvals { folder: _, wait, notify } = now;
         let is_longer = next.wait.is_some_and(|next| wait.is_none_or(|now| next > now));
         self.add("approvals.wait", if wait.is_some() { "raised" } else { "turned on" }, is_longer);
-        let key = if matches!(next.notify, Some(Notify::Webhook(_))) { "webhook" } else { "notify" };
-        let is_new = next.notify.is_some() && next.notify != *notify;
-        self.add(format!("approvals.{key}"), "a new receiver", is_new);
+        for receiver in &next.notify {
+            self.add(format!("approvals.{}", receiver.key()), "a new receiver", !notify.contains(receiver));
+        }
     }
 
     fn audit(&mut self, now: &Audit, next: &Audit) {
