@@ -108,7 +108,7 @@ async fn an_agent_is_told_of_calls_that_wait_though_its_script_goes_on() {
     assert_eq!(waiting(&bank).len(), 2);
     for approval in waiting(&bank) {
         assert!(text.contains(approval["id"].as_str().expect("an id")), "{text}");
-        assert_eq!(approval["client_name"], json!("rmcp"), "{approval:#}");
+        assert!(approval["client_name"].as_str().is_some_and(|name| name.starts_with("rmcp ")), "{approval:#}");
     }
     session.close().await;
 }
