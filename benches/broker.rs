@@ -135,6 +135,7 @@ impl Setup {
             journals: None,
             runs: Runs::default(),
             live: None,
+            waiting_approvals: None,
             telemetry: Telemetry::default(),
             audit: Arc::clone(&self.audit),
             redaction: self.config.redaction,

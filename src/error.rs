@@ -117,6 +117,11 @@ impl Behaviour {
             ErrorCode::ApprovalDenied => {
                 row(false, false, 1, "the user said no, or could not be asked", "ask the user before trying again")
             }
+            ErrorCode::ApprovalWaits => {
+                let means =
+                    "nobody could be asked; the call waits for `forgefs approvals allow`, with the id in `data`";
+                row(false, false, 1, means, "let the script end; once it is allowed, resume the run")
+            }
             ErrorCode::RateLimit => {
                 let means =
                     "the rate limit of the server or tool is used up; `data.retry_after_secs` says how long to wait";
@@ -177,7 +182,7 @@ impl Behaviour {
 }
 
 /// Every code, in the order of the documentation.
-pub const CODES: [ErrorCode; 22] = [
+pub const CODES: [ErrorCode; 23] = [
     ErrorCode::ServerNotFound,
     ErrorCode::ToolNotFound,
     ErrorCode::InvalidArgs,
@@ -185,6 +190,7 @@ pub const CODES: [ErrorCode; 22] = [
     ErrorCode::ToolChanged,
     ErrorCode::GroupPolicyDenied,
     ErrorCode::ApprovalDenied,
+    ErrorCode::ApprovalWaits,
     ErrorCode::RateLimit,
     ErrorCode::BudgetExceeded,
     ErrorCode::CircuitOpen,

@@ -12,6 +12,7 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 use wire::LayerName;
 
+use crate::approvals::Approvals;
 use crate::audit;
 use crate::broker::{Approver, ExecutionContext, Rules, Validators};
 use crate::catalog::Catalog;
@@ -82,6 +83,7 @@ struct InForce {
     audit: Arc<audit::Log>,
     spending: Arc<Spending>,
     journals: Option<Arc<Journals>>,
+    waiting_approvals: Option<Arc<Approvals>>,
     traces: Option<Arc<Traces>>,
 }
 
@@ -138,6 +140,7 @@ impl Gateway {
             audit: audit::Log::open(&config.audit),
             spending: Spending::new(&config, Arc::clone(&state)),
             journals: Journals::new(&config, &state),
+            waiting_approvals: Approvals::new(&config, &state),
             traces,
             config: Arc::new(config),
         };
@@ -179,6 +182,7 @@ impl Gateway {
             true => before.journals.clone(),
             false => Journals::new(&config, &self.state),
         };
+        let waiting_approvals = Approvals::new(&config, &self.state);
         // Infallible from here on.
         memory::configure(&config);
         let (reloaded, router) = self.fleet.reload(&config, prepared);
@@ -194,6 +198,7 @@ impl Gateway {
             audit,
             spending,
             journals,
+            waiting_approvals,
             traces,
         }));
         if !is_same_pool && self.warming.load().is_some() {
@@ -424,7 +429,7 @@ impl Gateway {
     #[must_use]
     pub fn execution_context(&self, session: &Arc<Session>) -> ExecutionContext {
         let in_force = self.in_force.load_full();
-        let InForce { config, router, pool, audit, spending, journals, traces, .. } = &*in_force;
+        let InForce { config, router, pool, audit, spending, journals, waiting_approvals, traces, .. } = &*in_force;
         let now = Arc::clone(&self.in_force);
         ExecutionContext {
             catalog: self.catalog(),
@@ -438,6 +443,7 @@ impl Gateway {
             journals: journals.clone(),
             runs: self.runs(session),
             live: None,
+            waiting_approvals: waiting_approvals.clone(),
             telemetry: Telemetry { metrics: Arc::clone(&self.metrics), traces: traces.clone() },
             audit: Arc::clone(audit),
             redaction: config.redaction,

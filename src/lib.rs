@@ -6,6 +6,7 @@
 //! which alone calls the [`router`]. `ARCHITECTURE.md` has the picture and the invariants.
 
 mod address;
+pub mod approvals;
 pub mod audit;
 pub mod auth;
 pub mod broker;

@@ -3,7 +3,8 @@
 //! The question shows the tool, every argument without secrets, the reason, and the servers whose data the run holds. A
 //! call that cannot be shown in full is refused. A consent, for the run or the session, covers one tool with its
 //! current definition and one rule: another rule, or a changed tool, asks again. A refusal holds for the run.
-//! Concurrent calls of one tool share one question that shows them all. Without a way to ask there is no consent.
+//! Concurrent calls of one tool share one question that shows them all. Without a way to ask there is no consent, or the
+//! call [waits](super::parked) for it.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt;
@@ -15,6 +16,8 @@ use serde_json::{Value, json};
 use tokio::sync::watch;
 
 use super::Broker;
+use super::ledger::Call;
+use super::parked::Parked;
 use super::planned::Planned;
 use super::policy::{self, Asked, Reason};
 use crate::error::{Error, ErrorCode, Result};
@@ -45,7 +48,7 @@ pub enum Approver {
 }
 
 /// Source and scope of a consent.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Approval {
     /// By the user, with the plan of the script.
     Plan,
@@ -61,6 +64,13 @@ pub enum Approval {
     SessionBefore,
     /// By the operator, with `--yes`.
     Operator,
+    /// By a person, for this call, while no run was there.
+    Waited {
+        /// Id of the approval.
+        id: Arc<str>,
+        /// By whom, and when.
+        who: Arc<str>,
+    },
 }
 
 impl fmt::Display for Approval {
@@ -73,6 +83,7 @@ impl fmt::Display for Approval {
             Self::RunBefore => "before, for the run",
             Self::SessionBefore => "before, for the session",
             Self::Operator => "by the operator, with --yes",
+            Self::Waited { who, .. } => who,
         })
     }
 }
@@ -85,6 +96,8 @@ pub(super) struct Consents(Mutex<ConsentState>);
 struct ConsentState {
     granted: BTreeSet<Consent>,
     refused: BTreeMap<Consent, String>,
+    /// Questions that the user put away: these calls wait, and are asked about no more.
+    dismissed: BTreeMap<Consent, String>,
     planned: Vec<Planned>,
     /// Questions that further calls can join.
     open: HashMap<Vec<Consent>, Arc<Batch>>,
@@ -107,6 +120,8 @@ type Shown = Vec<String>;
 enum Settled {
     Granted(Approval),
     Refused(Error),
+    /// No one could be asked.
+    Unable(Error),
 }
 
 /// Answer to one question.
@@ -115,6 +130,8 @@ pub(super) enum Decision {
     Granted(Approval),
     /// None, and why.
     Denied(String),
+    /// The user put the question away.
+    Dismissed(String),
     /// The user could not be asked.
     Unable(Error),
 }
@@ -123,7 +140,7 @@ impl Settled {
     fn approval(self) -> Result<Approval> {
         match self {
             Self::Granted(how) => Ok(how),
-            Self::Refused(error) => Err(error),
+            Self::Refused(error) | Self::Unable(error) => Err(error),
         }
     }
 }
@@ -187,6 +204,17 @@ impl Consents {
         read(&mut self.0.lock().planned)
     }
 
+    fn dismiss(&self, wanted: &[Consent], why: &str) {
+        self.0.lock().dismissed.extend(wanted.iter().map(|consent| (consent.clone(), why.to_owned())));
+    }
+
+    /// Why the user is not asked about `wanted` again.
+    fn dismissed(&self, wanted: &[Consent]) -> Option<Settled> {
+        let state = self.0.lock();
+        let why = wanted.iter().find_map(|consent| state.dismissed.get(consent))?;
+        Some(Settled::Unable(denied(why.clone())))
+    }
+
     fn refuse(&self, wanted: &[Consent], why: &str) {
         self.0.lock().refused.extend(wanted.iter().map(|consent| (consent.clone(), why.to_owned())));
     }
@@ -200,8 +228,9 @@ impl Broker {
     /// Gets the user's consent to a call; returns how it was given.
     ///
     /// # Errors
-    /// `APPROVAL_DENIED` when the user says no, does not answer, cannot be asked, or cannot be shown the whole call.
-    pub(super) async fn approve(&self, asked: &Asked<'_>, reasons: &[Reason]) -> Result<Approval> {
+    /// `APPROVAL_DENIED` when the user says no, does not answer, cannot be asked, or cannot be shown the whole call;
+    /// `APPROVAL_WAITS` in place of these two where approvals wait.
+    pub(super) async fn approve(&self, call: &Call<'_>, asked: &Asked<'_>, reasons: &[Reason]) -> Result<Approval> {
         let wanted: Vec<Consent> = reasons.iter().map(|reason| consent(asked, reason)).collect();
         if let Some(settled) = self.consents.remembered(&wanted, &self.context.session.approvals).await? {
             return settled.approval();
@@ -216,56 +245,92 @@ impl Broker {
             let name = asked.label();
             Error { message: format!("{name} needs approval, and cannot be shown whole: {}", error.message), ..error }
         })?;
-        let (batch, is_first) = self.consents.join(&wanted, fields);
-        if is_first {
-            let turn = self.consents.turn(&wanted);
-            let _turn = turn.lock().await;
-            tokio::time::sleep(GATHER).await;
-            let calls = self.consents.close(&wanted, &batch);
-            // Another question for the same key may have been answered meanwhile.
-            let settled = match self.consents.remembered(&wanted, &self.context.session.approvals).await? {
-                Some(settled) => settled,
-                None => self.ask(asked, reasons, &wanted, &calls).await,
-            };
-            batch.settled.send_replace(Some(settled.clone()));
-            return settled.approval();
+        let parked = self.parked(call, asked, reasons).await?;
+        if let Some(decided) = parked.as_ref().and_then(Parked::decided) {
+            return decided;
         }
-        let mut settled = batch.settled.subscribe();
-        drop(batch);
-        match settled.wait_for(Option::is_some).await.ok().and_then(|settled| settled.clone()) {
-            Some(settled) => settled.approval(),
-            None => Err(denied("the question was given up".to_owned())),
+        let settled = self.settle(asked, reasons, &wanted, fields.clone(), parked.is_some()).await?;
+        match (settled, parked) {
+            (Settled::Unable(error), Some(parked)) => Err(self.park(parked, asked, reasons, fields, error).await),
+            (settled, Some(parked)) => {
+                parked.answered(matches!(settled, Settled::Granted(_)), self.id()).await;
+                settled.approval()
+            }
+            (settled, None) => settled.approval(),
         }
     }
 
-    async fn ask(&self, asked: &Asked<'_>, reasons: &[Reason], wanted: &[Consent], calls: &[Shown]) -> Settled {
+    /// Has a question answered, together with those of concurrent calls of the same tool.
+    async fn settle(
+        &self,
+        asked: &Asked<'_>,
+        reasons: &[Reason],
+        wanted: &[Consent],
+        fields: Shown,
+        may_wait: bool,
+    ) -> Result<Settled> {
+        let (batch, is_first) = self.consents.join(wanted, fields);
+        if is_first {
+            let turn = self.consents.turn(wanted);
+            let _turn = turn.lock().await;
+            tokio::time::sleep(GATHER).await;
+            let calls = self.consents.close(wanted, &batch);
+            // Another question for the same key may have been answered meanwhile.
+            let remembered = self.consents.remembered(wanted, &self.context.session.approvals).await?;
+            let settled = match remembered.or_else(|| self.consents.dismissed(wanted)) {
+                Some(settled) => settled,
+                None => self.ask(asked, reasons, wanted, &calls, may_wait).await,
+            };
+            batch.settled.send_replace(Some(settled.clone()));
+            return Ok(settled);
+        }
+        let mut settled = batch.settled.subscribe();
+        drop(batch);
+        let settled = settled.wait_for(Option::is_some).await.ok().and_then(|settled| settled.clone());
+        Ok(settled.unwrap_or_else(|| Settled::Refused(denied("the question was given up".to_owned()))))
+    }
+
+    /// Asks the user. Where the call `may_wait`, a question that was put away is not answered.
+    async fn ask(
+        &self,
+        asked: &Asked<'_>,
+        reasons: &[Reason],
+        wanted: &[Consent],
+        calls: &[Shown],
+        may_wait: bool,
+    ) -> Settled {
         let name = format!("{}.{}", asked.entry.ident, asked.what());
         let because = policy::all_of(reasons);
         let needs = format!("{name} needs approval ({because})");
         let Some(caller) = &self.context.caller else {
             let hint = "a client that offers `elicitation` can be asked; `forgefs run --yes` approves beforehand";
-            return Settled::Refused(denied(format!("{needs}, and no client can be asked")).hint(hint));
+            return Settled::Unable(denied(format!("{needs}, and no client can be asked")).hint(hint));
         };
         match self.decision(&**caller, self.message(asked, &because, calls), &name).await {
             Decision::Granted(how) => {
-                self.remember(how, wanted).await;
+                self.remember(&how, wanted).await;
                 Settled::Granted(how)
             }
-            Decision::Denied(why) => {
+            Decision::Dismissed(why) if may_wait => {
+                let why = format!("{needs}, and {why}");
+                self.consents.dismiss(wanted, &why);
+                Settled::Unable(denied(why))
+            }
+            Decision::Denied(why) | Decision::Dismissed(why) => {
                 self.consents.refuse(wanted, &why);
                 Settled::Refused(denied(why))
             }
             Decision::Unable(error) => {
-                Settled::Refused(Error { message: format!("{needs}, and {}", error.message), ..error })
+                Settled::Unable(Error { message: format!("{needs}, and {}", error.message), ..error })
             }
         }
     }
 
-    async fn remember(&self, how: Approval, wanted: &[Consent]) {
-        if how == Approval::Run {
+    async fn remember(&self, how: &Approval, wanted: &[Consent]) {
+        if *how == Approval::Run {
             self.consents.grant(wanted);
         }
-        for consent in wanted.iter().filter(|_| how == Approval::Session) {
+        for consent in wanted.iter().filter(|_| *how == Approval::Session) {
             if let Err(error) = self.context.session.approvals.grant(consent).await {
                 tracing::warn!(%error, "an approval for the session is kept for the run alone");
                 self.consents.grant(wanted);
@@ -284,18 +349,20 @@ impl Broker {
             Ok(answer) => answer,
             Err(error) => return Decision::Unable(Error { code: ErrorCode::ApprovalDenied, ..error }),
         };
-        let accepted = answer.get("action").and_then(Value::as_str) == Some("accept");
+        let action = answer.get("action").and_then(Value::as_str);
+        let accepted = action == Some("accept");
         match answer.pointer("/content/decision").and_then(Value::as_str).filter(|_| accepted) {
             Some(ONCE) => Decision::Granted(Approval::Once),
             Some(RUN) => Decision::Granted(Approval::Run),
             Some(SESSION) => Decision::Granted(Approval::Session),
             Some(DENY) => Decision::Denied(format!("the user denied {name}")),
+            _ if action == Some("cancel") => Decision::Dismissed(format!("the user did not decide about {name}")),
             _ => Decision::Denied(format!("the user did not decide about {name}")),
         }
     }
 
     /// The question: facts of the gateway first, then each call with all its arguments.
-    fn message(&self, asked: &Asked<'_>, because: &str, calls: &[Shown]) -> String {
+    pub(super) fn message(&self, asked: &Asked<'_>, because: &str, calls: &[Shown]) -> String {
         let name = format!("{}.{}", asked.entry.ident, asked.what());
         let times = if calls.len() > 1 { format!(" {} times", calls.len()) } else { String::new() };
         let mut message = format!("ForgeFS asks: may {} be called{times}?", people::line(&name));
@@ -347,7 +414,7 @@ pub(super) fn consent(asked: &Asked<'_>, reason: &Reason) -> Consent {
 }
 
 /// Arguments as the script wrote them, without secrets and without the values of placeholders.
-fn arguments(asked: &Asked<'_>) -> Value {
+pub(super) fn arguments(asked: &Asked<'_>) -> Value {
     let written = asked.written.and_then(|written| serde_json::from_str(written).ok());
     let arguments = written.unwrap_or_else(|| match asked.operation {
         Operation::List | Operation::Connect => Value::Null,

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use wire::Language;
 
 use super::{Approver, Rules, RulesNow, Validators, arguments};
+use crate::approvals::Approvals;
 use crate::audit;
 use crate::catalog::Catalog;
 use crate::config::Limits;
@@ -45,6 +46,8 @@ pub struct ExecutionContext {
     pub runs: Runs,
     /// Its own place among the runs in the background, if it goes on there.
     pub live: Option<Arc<Live>>,
+    /// Approvals that wait.
+    pub waiting_approvals: Option<Arc<Approvals>>,
     /// Metrics and traces.
     pub telemetry: Telemetry,
     /// The audit log.

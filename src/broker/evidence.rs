@@ -16,7 +16,7 @@ use super::record::Verdict;
 use super::taint::TaintSnapshot;
 use super::{Broker, is_repeatable};
 use crate::error::{Error, ErrorCode, Result};
-use crate::journal::{Answered, Doubt, End, Found, Past, RunOp, Sent, Subject, Writer, unix_ms};
+use crate::journal::{Answered, Doubt, End, Found, Past, RunOp, Sent, Subject, Waits, Writer, unix_ms};
 use crate::labels::Labels;
 use crate::runs::Live;
 use crate::task;
@@ -34,6 +34,8 @@ pub struct Evidence {
     inherited: Mutex<HashMap<u64, (RunOp, u64)>>,
     /// The script's clock, in Unix milliseconds. It never goes back.
     now_ms: AtomicU64,
+    /// Calls that wait for approval, with their labels.
+    waiting: Mutex<Vec<(Waits, String)>>,
     has_ended: Mutex<bool>,
     /// The run in the background, whose output its end has also when it is cancelled.
     live: Option<Arc<Live>>,
@@ -52,7 +54,8 @@ impl Evidence {
     #[must_use]
     pub fn new(writer: Option<Writer>, past: Option<Past>, now_ms: u64) -> Self {
         let (asks, inherited, has_ended) = (Mutex::default(), Mutex::default(), Mutex::new(false));
-        Self { writer, past, asks, inherited, now_ms: AtomicU64::new(now_ms), has_ended, live: None }
+        let waiting = Mutex::default();
+        Self { writer, past, asks, inherited, now_ms: AtomicU64::new(now_ms), waiting, has_ended, live: None }
     }
 
     /// The same of a run in the background.
@@ -95,6 +98,29 @@ impl Evidence {
             writer.answered(Answered { op, now_ms, ask, answer: Some(outcome), left_out: None, labels, from });
         }
         now_ms
+    }
+
+    /// Writes that a call waits for approval.
+    pub(super) fn waits(&self, waits: Waits, label: String) {
+        if let Some(writer) = &self.writer {
+            writer.waits(waits.clone());
+        }
+        let mut waiting = self.waiting.lock();
+        if waiting.iter().all(|(known, _)| known.approval != waits.approval) {
+            waiting.push((waits, label));
+        }
+    }
+
+    /// Calls that wait for approval, with their labels.
+    #[must_use]
+    pub fn waiting(&self) -> Vec<(Waits, String)> {
+        self.waiting.lock().clone()
+    }
+
+    /// First run of the chain; `None` for a run that continues none.
+    #[must_use]
+    pub fn root(&self) -> Option<&str> {
+        self.past.as_ref()?.chain.first().map(String::as_str)
     }
 
     /// Writes the end of the run; a second end is ignored.
@@ -207,7 +233,8 @@ impl Broker {
     }
 }
 
-fn definition<'a>(asked: &Asked<'a>) -> &'a str {
+/// Whole digest of the definition of a tool; empty where there is none.
+pub(super) fn definition<'a>(asked: &Asked<'a>) -> &'a str {
     match asked.operation {
         Operation::Tool { definition, .. } => definition,
         _ => "",

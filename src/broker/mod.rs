@@ -22,6 +22,7 @@ pub(crate) mod fuzzing;
 mod ledger;
 mod normalise;
 mod ops;
+mod parked;
 mod placeholders;
 mod planned;
 mod policy;
@@ -99,6 +100,8 @@ struct Admitted {
     reasons: Vec<Reason>,
     /// Call of an earlier run in whose place it is made.
     again: Option<RunOp>,
+    /// Approval that it uses up.
+    approval: Option<Arc<str>>,
 }
 
 /// Enforcement point of one execution.
@@ -312,17 +315,22 @@ impl Broker {
     async fn admit(&self, call: &mut Call<'_>, asked: &Asked<'_>, taint: TaintSnapshot) -> Result<Admitted> {
         let rules = self.context.rules_now();
         let reasons = self.decide(&rules, asked, &taint)?;
-        call.admitted(match reasons.is_empty() {
+        let verdict = match reasons.is_empty() {
             true => Verdict::Allowed,
             false if self.is_dry => Verdict::WouldAsk(policy::all_of(&reasons)),
-            false => Verdict::Approved(self.approve(asked, &reasons).await?),
-        });
+            false => Verdict::Approved(Box::pin(self.approve(call, asked, &reasons)).await?),
+        };
+        let approval = match &verdict {
+            Verdict::Approved(Approval::Waited { id, .. }) => Some(Arc::clone(id)),
+            _ => None,
+        };
+        call.admitted(verdict);
         // Only an admitted call puts the execution into its group; of concurrent calls to two groups only one can.
         self.taint.enter(&asked.entry.name)?;
         call.charge()?;
         let is_planned = self.is_dry && !(reasons.is_empty() && asked.is_read());
         let is_vouched = (asked.stub.is_some() && asked.entry.is_pinned) || !reasons.is_empty();
-        Ok(Admitted { is_planned, is_vouched, rules, taint, reasons, again: None })
+        Ok(Admitted { is_planned, is_vouched, rules, taint, reasons, again: None, approval })
     }
 
     /// Reasons to ask the user, by the rules that the execution began with and those in force now.
@@ -372,6 +380,7 @@ impl Broker {
         if answer.as_ref().is_err_and(|error| was_turned_away(error.code) || !call.is_sent()) {
             self.context.spending.refund(cost, &self.account).await;
             call.paid(Amount::ZERO);
+            self.give_back(call, admitted.approval.as_deref()).await;
         }
         answer
     }
@@ -379,7 +388,10 @@ impl Broker {
     /// Puts a call on record, and sends it if it is still admitted.
     async fn send(&self, call: &mut Call<'_>, asked: &Asked<'_>, admitted: &Admitted) -> Result<Value> {
         let recorded = self.recorder.sent(&call.record(), &self.context.session, self.trace.id()).await;
-        let is_admitted = recorded.and_then(|()| self.still_admitted(asked, admitted));
+        let is_admitted = match recorded.and_then(|()| self.still_admitted(asked, admitted)) {
+            Ok(()) => self.use_up(call, admitted.approval.as_deref()).await,
+            refused => refused,
+        };
         if let Err(error) = is_admitted.and_then(|()| self.write_sent(call, asked, admitted.again.clone())) {
             return Err(call.refused(error));
         }

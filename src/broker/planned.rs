@@ -132,7 +132,7 @@ impl Broker {
             match self.decision(&**caller, message, "the plan of this script").await {
                 Decision::Granted(Approval::Session) => self.context.session.approvals.grant(&whole).await?,
                 Decision::Granted(_) => {}
-                Decision::Denied(why) => return Err(denied(why)),
+                Decision::Denied(why) | Decision::Dismissed(why) => return Err(denied(why)),
                 Decision::Unable(_) => return Ok(()),
             }
         }

@@ -1,6 +1,7 @@
 //! The command line: arguments → gateway → output. Only `ui` writes to stdout and stderr.
 
 mod about;
+mod approvals;
 mod audit;
 mod auth;
 mod browse;
@@ -139,6 +140,8 @@ enum Command {
     Journal(replay::JournalArgs),
     /// Test scripts on the cassettes beside them; needs no server and no configuration
     Test(test::TestArgs),
+    /// Decide about calls that wait for approval
+    Approvals(approvals::ApprovalsArgs),
     /// Clients of `serve --http` and their tokens
     Clients(tokens::ClientsArgs),
     /// Log in to servers on HTTP, see and end logins
@@ -231,6 +234,7 @@ impl Command {
             Self::Doctor(args) => args.format.json,
             Self::Auth(args) => args.json(),
             Self::Clients(args) => args.json(),
+            Self::Approvals(args) => args.json(),
             Self::Audit(args) => args.json(),
             Self::Run(args) => args.json,
             Self::Runs(args) => args.json(),
@@ -293,6 +297,7 @@ async fn dispatch_command(global: &Global, command: Command, ui: Ui) -> Result<E
         #[cfg(unix)]
         Command::Daemon(args) => daemon::daemon(global, args, ui).await,
         Command::Doctor(args) => doctor::doctor(global, &args, ui).await,
+        Command::Approvals(args) => approvals::approvals(global, args, ui).await,
         Command::Audit(args) => audit::audit(global, args, ui),
         Command::Runs(args) => runs::runs(global, args, ui).await,
         Command::Replay(args) => replay::replay(global, args, ui).await,

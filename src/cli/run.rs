@@ -13,7 +13,7 @@ use super::remote::{self, Answer, Piece};
 use super::ui::Ui;
 use super::{Failure, Global};
 use crate::broker::ExecutionContext;
-use crate::execution::{Execution, Wanted};
+use crate::execution::{self, Execution, Wanted};
 use crate::gateway::Gateway;
 use crate::limits;
 use crate::session::Session;
@@ -128,9 +128,12 @@ fn pieces(execution: &Execution, json: bool) -> Result<Vec<Piece>, Failure> {
         (None, None) => {}
     }
     pieces.extend(execution.resume.iter().map(|run| {
-        Piece::Note(format!(
-            "resume: `forgefs run --resume {run}`, with an edited FILE or without, repeats no call that was made"
-        ))
+        Piece::Note(match execution.waits.as_slice() {
+            [] => format!(
+                "resume: `forgefs run --resume {run}`, with an edited FILE or without, repeats no call that was made"
+            ),
+            waits => format!("{}`forgefs run --resume {run}`", execution::waiting(waits).trim_start()),
+        })
     }));
     Ok(pieces)
 }

@@ -15,6 +15,7 @@ use crate::limits;
 use crate::redact::secret::{self, Secret};
 use crate::redact::{self, Results};
 
+mod approvals;
 mod auth;
 mod daemon;
 mod diff;
@@ -42,6 +43,7 @@ mod transport;
 mod units;
 mod values;
 
+pub use approvals::{Approvals, Notify};
 pub(crate) use auth::is_private;
 pub use daemon::Daemon;
 pub use diff::Widened;
@@ -82,6 +84,8 @@ pub struct Config {
     pub audit: Audit,
     /// Journals of runs.
     pub journal: Journal,
+    /// Approvals that wait.
+    pub approvals: Approvals,
     /// Redaction of results, beside configured values.
     pub redaction: Results,
     /// True if redacted values get placeholders, which are restored in arguments.
@@ -184,6 +188,7 @@ impl Config {
             manifest: Manifest::default(),
             audit: Audit::default(),
             journal: Journal::default(),
+            approvals: Approvals::default(),
             redaction: Results::default(),
             placeholders: false,
             budgets: Budgets::default(),
@@ -244,6 +249,7 @@ impl Config {
         let manifest = sandbox::manifest(values, raw.manifest)?;
         let audit = sandbox::audit(values, raw.audit)?;
         let journal = journal::journal(values, raw.journal)?;
+        let approvals = approvals::approvals(values, raw.approvals, &journal)?;
         let (redaction, placeholders) = redaction(values, raw.redaction)?;
         let clients = http::clients(values, raw.clients)?;
         let names: Vec<&str> = servers.keys().map(String::as_str).collect();
@@ -255,6 +261,7 @@ impl Config {
             manifest,
             audit,
             journal,
+            approvals,
             redaction,
             placeholders,
             budgets: spending::budgets(values, raw.budgets)?,

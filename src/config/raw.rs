@@ -26,6 +26,8 @@ pub(super) struct Raw {
     #[serde(default)]
     pub(super) journal: RawJournal,
     #[serde(default)]
+    pub(super) approvals: RawApprovals,
+    #[serde(default)]
     pub(super) redaction: RawRedaction,
     #[serde(default)]
     pub(super) budgets: RawBudgets,
@@ -215,6 +217,14 @@ pub(super) struct RawJournal {
     pub(super) keep: Option<DurationText>,
     pub(super) max_size: Option<SizeText>,
     pub(super) fsync: Option<bool>,
+}
+
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default, expecting = "a table")]
+pub(super) struct RawApprovals {
+    pub(super) wait: Option<DurationText>,
+    pub(super) notify: Option<Vec<String>>,
+    pub(super) webhook: Option<String>,
 }
 
 #[derive(Debug, Default, Deserialize, JsonSchema)]

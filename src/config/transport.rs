@@ -81,7 +81,7 @@ fn stdio(values: &Values<'_>, key: &KeyPath, raw: RawServer) -> Result<Transport
 }
 
 /// A program's name, or its path resolved against the configuration file.
-fn program(values: &Values<'_>, key: &KeyPath, command: String) -> Result<String, ConfigError> {
+pub(super) fn program(values: &Values<'_>, key: &KeyPath, command: String) -> Result<String, ConfigError> {
     let command = values.filled(key, command)?;
     sensitive::list_named(&command);
     let command = command.text;

@@ -4,7 +4,8 @@ use std::time::SystemTime;
 
 use wire::{Json, Language};
 
-use super::{Failed, Request};
+use super::{Failed, Request, Waiting};
+use crate::approvals::rfc3339;
 use crate::broker::{Broker, Evidence, ExecutionContext};
 use crate::error::{Error, ErrorCode, Result, code_name};
 use crate::journal::{End, Head, Past, VERSION, unix_ms};
@@ -138,6 +139,17 @@ impl ExecutionContext {
         }
         Ok(seed)
     }
+}
+
+/// Calls of a run that wait for approval.
+pub(super) fn waits(broker: &Broker) -> Vec<Waiting> {
+    let waiting = broker.evidence().map(Evidence::waiting).unwrap_or_default();
+    let told = waiting.into_iter().map(|(waits, call)| Waiting {
+        approval: waits.approval,
+        call,
+        until: rfc3339(waits.until_ms),
+    });
+    told.collect()
 }
 
 /// Writes the end of a run.

@@ -33,6 +33,7 @@ pub use background::Started;
 pub use failed::Failed;
 use journaled::Seed;
 pub use journaled::Wanted;
+pub(crate) use render::waiting;
 pub use replayed::{Played, Script};
 
 /// Note in the first answer with placeholders.
@@ -80,6 +81,9 @@ pub struct Execution {
     /// Id for resuming it, if it failed after calls that need not be made again.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub resume: Option<String>,
+    /// Calls that wait for approval; resuming makes them.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub waits: Vec<Waiting>,
     /// True for a dry run.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub dry_run: bool,
@@ -116,6 +120,17 @@ impl Execution {
         }
         answer
     }
+}
+
+/// A call that waits for approval.
+#[derive(Debug, Serialize)]
+pub struct Waiting {
+    /// Id of the approval.
+    pub approval: String,
+    /// The tool.
+    pub call: String,
+    /// Time until which it can be decided, UTC (RFC 3339).
+    pub until: String,
 }
 
 /// Cost of an execution.
@@ -314,9 +329,12 @@ impl ExecutionContext {
             notes.push(PLACEHOLDERS.to_owned());
         }
         let can_resume = error.is_some() && broker.evidence().is_some_and(Evidence::is_written);
+        let waits = journaled::waits(broker);
+        let is_worth_it = !waits.is_empty() || (can_resume && calls.iter().any(CallRecord::is_evidence));
         Execution {
             ok: error.is_none(),
-            resume: (can_resume && calls.iter().any(CallRecord::is_evidence)).then(|| broker.id().to_owned()),
+            resume: is_worth_it.then(|| broker.id().to_owned()),
+            waits,
             attachments: settled.blocks.into_iter().map(|block| redact::json(shown, block)).collect(),
             value,
             error,

@@ -2,11 +2,14 @@
 
 use std::fmt::Write as _;
 
-use super::{Execution, Failed};
+use super::{Execution, Failed, Waiting};
 use crate::broker::CallRecord;
 use crate::outcome::Outcome;
 use crate::parts::{Part, fit_text, fit_value};
 use crate::text::BYTES_PER_TOKEN;
+
+/// Most calls waiting for approval that an answer names.
+const MAX_WAITING: usize = 10;
 
 impl Execution {
     /// Parts of the answer's text: the value as compact JSON, or the failure with the calls that completed before it;
@@ -27,9 +30,14 @@ impl Execution {
             parts.push(fit_text(self.output.trim_end(), "output", budget));
         }
         parts.extend(self.notes.iter().map(|note| Part::Text(format!("\nnote: {note}"))));
-        parts.extend(self.resume.as_ref().map(|run| {
-            let line = format!("\nresume: execute(resume=\"{run}\", code=…) repeats no call that was made");
-            Part::Text(line + "; fresh=[\"server.tool\"] names tools to call again")
+        parts.extend(self.resume.iter().map(|run| {
+            Part::Text(match self.waits.as_slice() {
+                [] => format!(
+                    "\nresume: execute(resume=\"{run}\", code=…) repeats no call that was made; \
+                     fresh=[\"server.tool\"] names tools to call again"
+                ),
+                waits => format!("{}execute(resume=\"{run}\")", waiting(waits)),
+            })
         }));
         if self.dry_run {
             parts.push(Part::Text("\n".to_owned()));
@@ -105,6 +113,24 @@ impl Execution {
         }
         vec![Part::Text(text), fit_text(&list, "calls", budget)]
     }
+}
+
+/// Lines for calls that wait for approval, up to what is done about them then.
+pub(crate) fn waiting(waits: &[Waiting]) -> String {
+    let mut text = String::new();
+    for Waiting { approval, call, until } in waits.iter().take(MAX_WAITING) {
+        let _ = write!(text, "\nwaits: approval {approval} of {call}, until {until}");
+    }
+    if waits.len() > MAX_WAITING {
+        let _ = write!(text, "\nwaits: {} more, see `forgefs approvals list`", waits.len() - MAX_WAITING);
+    }
+    match waits {
+        [one] => {
+            let _ = write!(text, "\nafter `forgefs approvals allow {}`: ", one.approval);
+        }
+        _ => text.push_str("\nafter `forgefs approvals allow ID` for each: "),
+    }
+    text
 }
 
 /// True for a call that was sent to a tool not annotated as read-only.

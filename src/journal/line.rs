@@ -16,6 +16,8 @@ pub enum Line<A = wire::Outcome> {
     Begun(Box<Head>),
     /// A call goes out; written before it does.
     Sent(Sent),
+    /// A call waits for a person's approval; its answer to the script is an error.
+    Waits(Waits),
     /// A request of the script is answered; written before the script gets it. Their order is that of the answers.
     Answered(Answered<A>),
     /// The run ended.
@@ -93,6 +95,21 @@ pub struct Sent {
     /// The request as the script wrote it, unless an earlier line has it or it was too large to keep.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ask: Option<Json>,
+}
+
+/// A call that waits for a person's approval.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Waits {
+    /// Number of the operation, from 1.
+    pub op: u64,
+    /// Time, in Unix milliseconds.
+    pub at_ms: u64,
+    /// Id of the approval.
+    pub approval: String,
+    /// Why it is needed.
+    pub reasons: Vec<String>,
+    /// Time after which it cannot be decided, in Unix milliseconds.
+    pub until_ms: u64,
 }
 
 /// An answered request.

@@ -20,7 +20,7 @@ use crate::error::{Error, ErrorCode, Result};
 use crate::state::{self, BeginJournal, JournalFile, State, journal_folder};
 use crate::{limits, task};
 
-pub use line::{Answered, End, Head, Line, RunOp, Sent, VERSION};
+pub use line::{Answered, End, Head, Line, RunOp, Sent, VERSION, Waits};
 pub use past::{Doubt, Found, Past, Subject};
 pub use recorded::{Given, Operation, Recorded};
 
@@ -279,6 +279,12 @@ impl Writer {
     fn has_room(&self, bytes: usize) -> bool {
         let has_room = |kept: usize| kept.checked_add(bytes).filter(|kept| *kept <= limits::JOURNAL_KEPT.max);
         self.kept.fetch_update(Ordering::Relaxed, Ordering::Relaxed, has_room).is_ok()
+    }
+
+    /// Writes that a call waits for approval.
+    pub fn waits(&self, waits: Waits) {
+        self.write(&Line::<wire::Outcome>::Waits(waits))
+            .unwrap_or_else(|error| tracing::error!(%error, "a call that waits is missing in the journal of its run"));
     }
 
     /// Writes the end of the run.

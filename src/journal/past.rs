@@ -188,7 +188,7 @@ fn read_run(mut reader: Reader) -> Result<Run> {
                     (None, None) => {}
                 }
             }
-            Line::Begun(_) | Line::Sent(_) | Line::Answered(_) | Line::Ended(_) => {}
+            Line::Begun(_) | Line::Sent(_) | Line::Waits(_) | Line::Answered(_) | Line::Ended(_) => {}
         }
     }
     Ok(Run { calls, times, again })

@@ -237,6 +237,18 @@ pub const JOURNAL_READ: Limit = Limit::new("journal", 512 << 20, Unit::Bytes, "`
 pub const JOURNAL_CHAIN: Limit = Limit::new("runs in a chain", 1000, Unit::Items, "`resume`");
 /// A recorded run beside its script.
 pub const CASSETTE: Limit = Limit::new("cassette", 128 << 20, Unit::Bytes, "`forgefs test`");
+/// File of an approval that waits.
+pub const APPROVAL_FILE: Limit =
+    Limit::new("approval that waits", 256 << 10, Unit::Bytes, "a call that needs approval, with `[approvals] wait`");
+/// Approvals of one client that wait at once.
+pub const APPROVALS_WAITING: Limit = Limit::new(
+    "approvals of a client that wait",
+    100,
+    Unit::Items,
+    "calls that need approval, with `[approvals] wait`",
+);
+/// Approvals that are kept; of those that wait no more, the oldest are dropped first.
+pub const APPROVALS_KEPT: Limit = Limit::new("approvals that are kept", 1000, Unit::Items, "`forgefs approvals`");
 /// Images, audio and resources of one script that have handles.
 pub const CONTENT: Limit =
     Limit::new("content of one script", 32 << 20, Unit::Bytes, "images and resources in answers");
@@ -435,6 +447,9 @@ pub(super) const ALL: &[&Limit] = &[
     &JOURNAL_READ,
     &JOURNAL_CHAIN,
     &CASSETTE,
+    &APPROVAL_FILE,
+    &APPROVALS_WAITING,
+    &APPROVALS_KEPT,
     &CONTENT,
     &CONTENT_BLOCKS,
     &CONTENT_BYTES,

@@ -128,6 +128,24 @@ impl State for DryRun {
         self.inner.prune_journals(folder, keep, max_bytes).await;
     }
 
+    async fn approval(&self, folder: &Path, id: &str) -> Result<Option<Vec<u8>>> {
+        self.inner.approval(folder, id).await
+    }
+
+    async fn approvals(&self, folder: &Path) -> Result<Vec<String>> {
+        self.inner.approvals(folder).await
+    }
+
+    async fn keep_approval(
+        &self,
+        folder: &Path,
+        id: &str,
+        before: Option<Vec<u8>>,
+        after: Option<Vec<u8>>,
+    ) -> Result<bool> {
+        self.inner.keep_approval(folder, id, before, after).await
+    }
+
     fn end(&self, counter: &Counter) {
         self.inner.end(counter);
     }

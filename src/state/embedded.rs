@@ -13,7 +13,7 @@ use super::entries::Entries;
 use super::rates::Bucket;
 use super::{
     BeginJournal, Charge, Collection, Counter, Entry, Journal, JournalFile, LoginLock, LoginVersion, New, Spent, State,
-    journals, logins, observed,
+    approvals, journals, logins, observed,
 };
 use crate::config::{Amount, Rate};
 use crate::error::{Error, ErrorCode, Result};
@@ -172,6 +172,27 @@ impl State for Embedded {
         let folder = folder.to_owned();
         let pruned = blocking(move || journals::prune(&folder, keep, max_bytes)).await;
         pruned.unwrap_or_else(|error| tracing::warn!(%error, "old journals stay"));
+    }
+
+    async fn approval(&self, folder: &Path, id: &str) -> Result<Option<Vec<u8>>> {
+        let (folder, id) = (folder.to_owned(), id.to_owned());
+        blocking(move || approvals::find(&folder, &id)).await
+    }
+
+    async fn approvals(&self, folder: &Path) -> Result<Vec<String>> {
+        let folder = folder.to_owned();
+        blocking(move || approvals::list(&folder)).await
+    }
+
+    async fn keep_approval(
+        &self,
+        folder: &Path,
+        id: &str,
+        before: Option<Vec<u8>>,
+        after: Option<Vec<u8>>,
+    ) -> Result<bool> {
+        let (folder, id) = (folder.to_owned(), id.to_owned());
+        blocking(move || approvals::keep(&folder, &id, before.as_deref(), after.as_deref())).await
     }
 
     fn end(&self, counter: &Counter) {

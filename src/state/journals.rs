@@ -295,7 +295,8 @@ fn is_locked(file: &File) -> io::Result<bool> {
     }
 }
 
-fn is_id(id: &str) -> bool {
+/// True for the form of an id.
+pub(super) fn is_id(id: &str) -> bool {
     id.len() == ID && id.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
 }
 

@@ -5,6 +5,7 @@
 //! state shared by several gateways. Replicas need another implementation, so every operation is one
 //! round trip and documents whether it is atomic. When the state is unavailable, an operation fails without effect.
 
+mod approvals;
 mod day;
 mod dry_run;
 mod embedded;
@@ -29,6 +30,7 @@ use crate::labels::Labels;
 use crate::limits;
 use crate::shapes::Shapes;
 
+pub(crate) use approvals::approval_folder;
 pub(crate) use day::day_file;
 pub use dry_run::DryRun;
 pub use embedded::Embedded;
@@ -138,6 +140,31 @@ pub trait State: Debug + Send + Sync {
     /// Removes journals that changed last before `keep`, and the oldest while all are over `max_bytes`; none that is
     /// being written.
     async fn prune_journals(&self, folder: &Path, keep: Duration, max_bytes: u64);
+
+    /// One approval of a folder, as it was stored; `None` if there is none with this id.
+    ///
+    /// # Errors
+    /// `INTERNAL` when it cannot be read, or others can change it.
+    async fn approval(&self, folder: &Path, id: &str) -> Result<Option<Vec<u8>>>;
+
+    /// Ids of the approvals of a folder, in any order.
+    ///
+    /// # Errors
+    /// `INTERNAL` when the folder cannot be read.
+    async fn approvals(&self, folder: &Path) -> Result<Vec<String>>;
+
+    /// Replaces the approval `before` by `after`; `None` stands for no approval. False, without effect, when another
+    /// one is there. Atomic, and durable when it returns.
+    ///
+    /// # Errors
+    /// `INTERNAL` when it cannot be written: the old one stays.
+    async fn keep_approval(
+        &self,
+        folder: &Path,
+        id: &str,
+        before: Option<Vec<u8>>,
+        after: Option<Vec<u8>>,
+    ) -> Result<bool>;
 
     /// Drops the counter of a finished run or session, and the session's collections.
     fn end(&self, counter: &Counter);

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use forgefs::cli::init;
-use forgefs::config::{Audit, AuditTo, Config, ConfigError, Journal, Manifest, Transport};
+use forgefs::config::{Approvals, Audit, AuditTo, Config, ConfigError, Journal, Manifest, Transport};
 use forgefs::redact::{self, Surface, secret};
 use proptest::prelude::*;
 
@@ -29,11 +29,13 @@ fn parse(text: &str) -> Result<Config, ConfigError> {
 fn nothing() -> Config {
     let cache = Some("/home/somebody/.cache/forgefs".into());
     let path = Some("/home/somebody/.local/state/forgefs/audit.jsonl".into());
+    let state = Some("/home/somebody/.local/state/forgefs".into());
     let empty = Config::empty();
     Config {
         manifest: Manifest { cache, ..empty.manifest.clone() },
         audit: Audit { to: AuditTo::File, path, ..empty.audit.clone() },
-        journal: Journal { folder: Some("/home/somebody/.local/state/forgefs".into()), ..empty.journal.clone() },
+        journal: Journal { folder: state.clone(), ..empty.journal.clone() },
+        approvals: Approvals { folder: state, ..empty.approvals.clone() },
         ..empty
     }
 }

@@ -9,6 +9,7 @@ mod revoked;
 mod shared;
 mod stored;
 mod tls;
+mod waiting;
 
 use std::process::{Child, Stdio};
 use std::sync::Arc;

@@ -46,6 +46,7 @@ mod mistakes;
 mod modules;
 mod newest;
 mod packages;
+mod parked;
 mod people;
 mod placeholders;
 mod planted;

@@ -72,6 +72,9 @@ required = true
 keep = 3
 max_size = "1MiB"
 fsync = true
+[approvals]
+wait = "1h"
+notify = ["true"]
 [redaction]
 results = "secrets"
 "#;
@@ -184,6 +187,12 @@ const EDITS: &[Edit] = &[
     ("keep = 3", "keep = 4", None),
     ("max_size = \"1MiB\"", "max_size = \"64KiB\"", Some("audit.max_size")),
     ("fsync = true", "fsync = false", Some("audit.fsync")),
+    ("wait = \"1h\"", "wait = \"30m\"", None),
+    ("wait = \"1h\"", "wait = \"2h\"", Some("approvals.wait (raised)")),
+    ("[approvals]\nwait = \"1h\"\nnotify = [\"true\"]\n", "", None),
+    ("notify = [\"true\"]\n", "", None),
+    ("notify = [\"true\"]", "notify = [\"false\"]", Some("approvals.notify (a new receiver)")),
+    ("notify = [\"true\"]", "webhook = \"https://example.com/\"", Some("approvals.webhook (a new receiver)")),
     ("results = \"secrets\"", "results = \"secrets+pii\"", None),
     ("results = \"secrets\"", "results = \"off\"", Some("redaction.results")),
     ("results = \"secrets\"", "results = \"secrets\"\nplaceholders = true", Some("redaction.placeholders")),

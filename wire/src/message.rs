@@ -287,6 +287,8 @@ pub enum ErrorCode {
     GroupPolicyDenied,
     /// The user denied the call, or could not be asked.
     ApprovalDenied,
+    /// The call waits until a person approves it.
+    ApprovalWaits,
     /// The rate limit was exceeded.
     RateLimit,
     /// A budget is used up.

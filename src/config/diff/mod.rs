@@ -10,7 +10,7 @@ mod server;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use super::{Audit, AuditTo, Budgets, Config, Journal, Limits, Manifest, Memory, Sandbox, Server, Wear};
+use super::{Approvals, Audit, AuditTo, Budgets, Config, Journal, Limits, Manifest, Memory, Sandbox, Server, Wear};
 use crate::redact::Results;
 use crate::text::{head, push_visible};
 
@@ -29,7 +29,7 @@ impl Widened {
     pub fn between(now: &Config, next: &Config) -> Self {
         #[rustfmt::skip]
         let Config {
-            servers, sandbox, memory, manifest, audit, journal, redaction, placeholders, budgets, metrics, telemetry, policy,
+            servers, sandbox, memory, manifest, audit, journal, approvals, redaction, placeholders, budgets, metrics, telemetry, policy,
             // Who shares a gateway is no right of a server or script.
             http, clients, needs_token, references, daemon: _, path: _,
         } = now;
@@ -43,6 +43,7 @@ impl Widened {
         widened.manifest(manifest, &next.manifest);
         widened.audit(audit, &next.audit);
         widened.journal(journal, &next.journal);
+        widened.approvals(approvals, &next.approvals);
         let strength = |results: &Results| match results {
             Results::Off => 0,
             Results::Secrets => 1,
@@ -182,6 +183,16 @@ impl Widened {
         self.add("journal.keep", "lowered", next.keep < *keep);
         self.add("journal.max_size", "lowered", next.max_bytes < *max_bytes);
         self.add("journal.fsync", "turned off", *fsync && !next.fsync);
+    }
+
+    fn approvals(&mut self, now: &Approvals, next: &Approvals) {
+        // Another folder is another user's home.
+        let Approvals { folder: _, wait, notify } = now;
+        let is_longer = next.wait.is_some_and(|next| wait.is_none_or(|now| next > now));
+        self.add("approvals.wait", if wait.is_some() { "raised" } else { "turned on" }, is_longer);
+        for receiver in &next.notify {
+            self.add(format!("approvals.{}", receiver.key()), "a new receiver", !notify.contains(receiver));
+        }
     }
 
     fn audit(&mut self, now: &Audit, next: &Audit) {

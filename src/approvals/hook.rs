@@ -1,0 +1,140 @@
+//! Tells people that an approval waits: by a program with the news on its stdin, or by a webhook. Never through a shell.
+
+use std::process::Stdio;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::future::join_all;
+use process_wrap::tokio::{ChildWrapper, CommandWrap, KillOnDrop, ProcessGroup};
+use reqwest::redirect::Policy;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::process::{ChildStderr, ChildStdin, Command};
+use url::Url;
+
+use crate::address::{Reach, refusal};
+use crate::config::{Notify, is_loopback};
+use crate::error::chain;
+use crate::people;
+use crate::redact::{self, Surface};
+use crate::{spawner, tls};
+
+/// Timeout of telling people, with every attempt.
+const LIMIT: Duration = Duration::from_secs(10);
+/// Pauses before further attempts at a webhook that could not be reached, or failed by itself.
+const PAUSES: [Duration; 2] = [Duration::from_millis(500), Duration::from_secs(2)];
+/// Most bytes of a program's stderr in the error.
+const WORDS: u64 = 400;
+/// Variables that a program inherits: enough to reach the person's desktop. None holds a credential.
+const INHERITED: &[&str] = &[
+    "DBUS_SESSION_BUS_ADDRESS",
+    "DISPLAY",
+    "HOME",
+    "LANG",
+    "PATH",
+    "SYSTEMROOT",
+    "TMPDIR",
+    "TZ",
+    "USER",
+    "WAYLAND_DISPLAY",
+    "XDG_RUNTIME_DIR",
+];
+
+/// Tells people, at once.
+///
+/// # Errors
+/// Says why some were not told, without secrets.
+pub(super) async fn tell(notify: &[Notify], news: &str) -> Result<(), String> {
+    let told = join_all(notify.iter().map(|receiver| tell_one(receiver, news))).await;
+    let failed: Vec<String> = told.into_iter().filter_map(Result::err).collect();
+    if failed.is_empty() { Ok(()) } else { Err(failed.join("; ")) }
+}
+
+async fn tell_one(receiver: &Notify, news: &str) -> Result<(), String> {
+    let told = async {
+        match receiver {
+            Notify::Command(command) => run(command, news.as_bytes()).await,
+            Notify::Webhook(url) => post(url.expose(), news).await,
+        }
+    };
+    let told = tokio::time::timeout(LIMIT, told).await;
+    let told = told.unwrap_or_else(|_| Err(format!("it did not end within {LIMIT:?}")));
+    told.map_err(|error| people::line(&redact::text(Surface::Log, &error)).into_owned())
+}
+
+/// A program, which ends with its group when it is dropped.
+struct Program {
+    child: Box<dyn ChildWrapper>,
+    has_ended: bool,
+}
+
+impl Drop for Program {
+    fn drop(&mut self) {
+        if !self.has_ended {
+            let _ = self.child.start_kill();
+        }
+    }
+}
+
+async fn run(command: &[String], news: &[u8]) -> Result<(), String> {
+    let (program, args) = command.split_first().ok_or("no program is configured")?;
+    let mut starting = Command::new(program);
+    starting.args(args).env_clear();
+    starting.envs(INHERITED.iter().filter_map(|key| std::env::var_os(key).map(|value| (key, value))));
+    starting.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped());
+    let mut wrapped = CommandWrap::from(starting);
+    wrapped.wrap(ProcessGroup::leader()).wrap(KillOnDrop);
+    let started = spawner::spawn(move || wrapped.spawn()).await;
+    let child = started.map_err(|error| format!("`{program}` did not start: {error}"))?;
+    let mut program = Program { child, has_ended: false };
+    let (stdin, stderr) = (program.child.stdin().take(), program.child.stderr().take());
+    let (ended, (), words) = tokio::join!(program.child.wait(), give(stdin, news), last_words(stderr));
+    program.has_ended = true;
+    let status = ended.map_err(|error| error.to_string())?;
+    match status.success() {
+        true => Ok(()),
+        false => Err(format!("it failed ({status}): {}", words.trim())),
+    }
+}
+
+/// Writes the news. A program that does not read them is not at fault.
+async fn give(stdin: Option<ChildStdin>, news: &[u8]) {
+    if let Some(mut stdin) = stdin {
+        let _ = stdin.write_all(news).await;
+    }
+}
+
+/// The beginning of what a program says, read until it is silent.
+async fn last_words(stderr: Option<ChildStderr>) -> String {
+    let Some(mut stderr) = stderr else { return String::new() };
+    let mut words = Vec::new();
+    let _ = (&mut stderr).take(WORDS).read_to_end(&mut words).await;
+    let _ = tokio::io::copy(&mut stderr, &mut tokio::io::sink()).await;
+    String::from_utf8_lossy(&words).into_owned()
+}
+
+async fn post(url: &str, news: &str) -> Result<(), String> {
+    let url = Url::parse(url).map_err(|error| error.to_string())?;
+    let reach = Reach::configured();
+    if !reach.allows(&url) {
+        return Err(refusal("the host of the webhook").to_string());
+    }
+    let client = tls::client().dns_resolver(Arc::new(reach)).redirect(Policy::none());
+    // Proxies are for other machines.
+    let client = if is_loopback(&url) { client.no_proxy() } else { client };
+    let client = client.build().map_err(|error| error.to_string())?;
+    let mut pauses = PAUSES.iter();
+    loop {
+        let request = client.post(url.clone()).header("content-type", "application/json").body(news.to_owned());
+        // Its address is a credential.
+        let failed = match request.send().await.map_err(reqwest::Error::without_url) {
+            Ok(answer) if answer.status().is_success() => return Ok(()),
+            Ok(answer) if answer.status().is_server_error() => format!("it answered {}", answer.status()),
+            Ok(answer) => return Err(format!("it answered {}", answer.status())),
+            Err(error) => chain(&error),
+        };
+        match pauses.next() {
+            Some(pause) => tokio::time::sleep(*pause).await,
+            None => return Err(failed),
+        }
+    }
+}

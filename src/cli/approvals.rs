@@ -1,0 +1,191 @@
+//! `forgefs approvals`: calls that wait for approval, and decisions about them.
+
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use clap::{Args, Subcommand};
+use serde_json::{Value, json};
+
+use super::shapes::{self, Format};
+use super::ui::Ui;
+use super::{Failure, Global};
+use crate::approvals::{Approval, Approvals, Standing, rfc3339};
+use crate::journal::unix_ms;
+use crate::people;
+use crate::principal::LOCAL;
+use crate::state::{Embedded, State};
+
+#[derive(Args)]
+pub(super) struct ApprovalsArgs {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// List the calls that wait for approval
+    List {
+        /// Those that are decided, used up or expired too
+        #[arg(long)]
+        all: bool,
+        #[command(flatten)]
+        format: Format,
+    },
+    /// Show a call whole: who asks, why, and every argument
+    Show(Which),
+    /// Allow one call: the run makes it once when it is resumed
+    Allow(Which),
+    /// Deny one call to its run, and the runs that resume it
+    Deny(Which),
+}
+
+#[derive(Args)]
+struct Which {
+    /// Approval
+    id: String,
+    #[command(flatten)]
+    format: Format,
+}
+
+impl ApprovalsArgs {
+    /// True if it prints JSON.
+    pub(super) fn json(&self) -> bool {
+        let (Command::List { format, .. }
+        | Command::Show(Which { format, .. })
+        | Command::Allow(Which { format, .. })
+        | Command::Deny(Which { format, .. })) = &self.command;
+        format.json
+    }
+}
+
+pub(super) async fn approvals(global: &Global, args: ApprovalsArgs, ui: Ui) -> Result<ExitCode, Failure> {
+    let config = global.load(false)?;
+    let state: Arc<dyn State> = Arc::new(Embedded::default());
+    let Some(approvals) = Approvals::new(&config, &state) else {
+        return Err(
+            Failure::usage("approvals need a home folder to be kept in".to_owned()).hint("set HOME, or XDG_STATE_HOME")
+        );
+    };
+    let now = unix_ms(SystemTime::now());
+    let (which, approval) = match args.command {
+        Command::List { all, format } => {
+            let mut listed = approvals.list().await?;
+            listed.retain(|approval| all || approval.standing(now) == Standing::Waits);
+            list(&listed, &approvals, format, ui);
+            return Ok(ExitCode::SUCCESS);
+        }
+        Command::Show(which) => {
+            let approval = approvals.get(&which.id).await?;
+            (which, approval)
+        }
+        Command::Allow(which) => {
+            let approval = approvals.decide(&which.id, true, &user()).await?;
+            (which, approval)
+        }
+        Command::Deny(which) => {
+            let approval = approvals.decide(&which.id, false, &user()).await?;
+            (which, approval)
+        }
+    };
+    let now = unix_ms(SystemTime::now());
+    match which.format.json {
+        true => shapes::print(json!({ "approval": approval.shape(now) }), ui),
+        false => ui.out(&show(&approval, now)),
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn list(listed: &[Approval], approvals: &Approvals, format: Format, ui: Ui) {
+    let now = unix_ms(SystemTime::now());
+    if format.json {
+        let listed: Vec<Value> = listed.iter().map(|approval| approval.shape(now)).collect();
+        return shapes::print(json!({ "approvals": listed }), ui);
+    }
+    listed.iter().for_each(|approval| ui.out(&line(approval, now)));
+    if listed.is_empty() {
+        ui.note(match approvals.wait() {
+            Some(_) => "no call waits for approval",
+            None => "no call waits for approval: `wait = \"24h\"` in [approvals] of forge.toml turns waiting on",
+        });
+    }
+}
+
+/// An approval in one line: id, state, call, client, time.
+fn line(approval: &Approval, now: u64) -> String {
+    let Approval { id, call, label, told, .. } = approval;
+    let mut line = format!(
+        "{id}  {}  {}  client {}  {}",
+        approval.standing(now).word(),
+        people::line(label),
+        people::line(&call.client),
+        ends(approval, now)
+    );
+    if let Some(error) = told.as_ref().and_then(|told| told.error.as_ref()) {
+        line += &format!("  nobody was told: {}", people::line(error));
+    }
+    line
+}
+
+/// Time at which it ends or ended.
+fn ends(approval: &Approval, now: u64) -> String {
+    let at = rfc3339(approval.ends_ms());
+    let left = Duration::from_secs(approval.ends_ms().saturating_sub(now).div_ceil(60_000).max(1) * 60);
+    match approval.standing(now) {
+        Standing::Waits | Standing::Allowed => format!("until {at} ({} left)", humantime::format_duration(left)),
+        Standing::Expired => format!("since {at}"),
+        Standing::Denied | Standing::Used => {
+            let used = approval.used.as_ref().map(|used| used.at_ms);
+            let decided = approval.decision.as_ref().map(|decision| decision.at_ms);
+            used.or(decided).map(rfc3339).unwrap_or_default()
+        }
+    }
+}
+
+/// All that a person decides by: who asks, then the question as a client would show it, then what became of it.
+fn show(approval: &Approval, now: u64) -> String {
+    let Approval { id, asker, call, told, decision, used, .. } = approval;
+    let called = asker.client_name.as_ref().map(|name| format!(", which calls itself {}", people::quoted(name)));
+    let mut shown = String::new();
+    let mut put = |name: &str, value: &str| shown.push_str(&format!("{name:<9}{value}\n"));
+    put("approval", id);
+    put("state", &format!("{}, {}", approval.standing(now).word(), ends(approval, now)));
+    put("client", &format!("{}{}", people::line(&call.client), called.unwrap_or_default()));
+    put("session", &people::line(&asker.session));
+    put("run", &format!("{}, asked at {}", people::line(&asker.run), rfc3339(approval.at_ms)));
+    if let Some(told) = told {
+        let error = told.error.as_ref().map(|error| format!("failed: {}", people::line(error)));
+        put("told", &error.unwrap_or_else(|| rfc3339(told.at_ms)));
+    }
+    if let Some(decision) = decision {
+        let word = if decision.is_allowed { "allowed" } else { "denied" };
+        put(word, &format!("at {} by {}", rfc3339(decision.at_ms), people::line(&decision.by)));
+    }
+    if let Some(used) = used {
+        put("used", &format!("at {} by call {} of run {}", rfc3339(used.at_ms), used.op, people::line(&used.run)));
+    }
+    // The renderer of questions has made its lines safe.
+    shown.push_str(&format!("\n{}\n", approval.question));
+    match approval.standing(now) {
+        Standing::Waits => shown.push_str(&format!("\ndecide: `forgefs approvals allow {id}`, or `deny {id}`\n")),
+        Standing::Allowed => {
+            let run = people::line(&asker.run);
+            let here = if call.client == LOCAL { format!(", or `forgefs run --resume {run}`") } else { String::new() };
+            shown.push_str(&format!("\nnext: the agent resumes with execute(resume=\"{run}\"){here}\n"));
+        }
+        Standing::Denied | Standing::Used | Standing::Expired => {}
+    }
+    shown
+}
+
+/// The user of this process.
+fn user() -> String {
+    #[cfg(unix)]
+    {
+        let uid = nix::unistd::getuid();
+        let name = nix::unistd::User::from_uid(uid).ok().flatten().map(|user| user.name);
+        name.map_or_else(|| format!("uid {uid}"), |name| format!("{} (uid {uid})", people::line(&name)))
+    }
+    #[cfg(not(unix))]
+    crate::config::process_env("USERNAME").unwrap_or_else(|| "an unknown user".to_owned())
+}

@@ -1,0 +1,85 @@
+//! Approvals in one private file each, replaced as a whole. A lock on their folder orders the changes of all processes.
+
+use std::fs::{self, File};
+use std::io::{self, ErrorKind};
+use std::path::{Path, PathBuf};
+
+use super::day::identity;
+use super::journals::is_id;
+use crate::error::{Error, ErrorCode, Result};
+use crate::files::{self, Keep};
+use crate::limits;
+
+/// Extension of an approval.
+const APPROVAL: &str = "json";
+/// Name of the lock.
+const LOCK: &str = ".lock";
+/// Most bytes of a file: an approval as it was asked for, and what became of it.
+const LARGEST: u64 = limits::APPROVAL_FILE.max as u64 + (16 << 10);
+
+/// Folder of the approvals of one configuration file, below the state folder.
+pub(crate) fn approval_folder(state: &Path, config: &Path) -> PathBuf {
+    state.join(format!("approvals-{}", stubgen::short_digest(&identity(config))))
+}
+
+/// Reads an approval; `None` without one.
+pub(super) fn find(folder: &Path, id: &str) -> Result<Option<Vec<u8>>> {
+    if !is_id(id) {
+        return Ok(None);
+    }
+    let path = folder.join(id).with_extension(APPROVAL);
+    match files::read_private(&path, LARGEST) {
+        Ok(approval) => Ok(Some(approval)),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(failed(&path, "is not used", &error)),
+    }
+}
+
+/// Ids of the approvals in a folder.
+pub(super) fn list(folder: &Path) -> Result<Vec<String>> {
+    let entries = match fs::read_dir(folder) {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
+        entries => entries.map_err(|error| failed(folder, "cannot be read", &error))?,
+    };
+    let mut found = Vec::new();
+    for entry in entries {
+        let path = entry.map_err(|error| failed(folder, "cannot be read", &error))?.path();
+        let is_approval = path.extension().is_some_and(|extension| extension == APPROVAL);
+        let id = path.file_stem().and_then(|stem| stem.to_str()).filter(|id| is_approval && is_id(id));
+        found.extend(id.map(str::to_owned));
+    }
+    Ok(found)
+}
+
+/// Replaces an approval, see [`super::State::keep_approval`].
+pub(super) fn keep(folder: &Path, id: &str, before: Option<&[u8]>, after: Option<&[u8]>) -> Result<bool> {
+    let path = folder.join(id).with_extension(APPROVAL);
+    let written = |error: io::Error| failed(&path, "cannot be written", &error);
+    if !is_id(id) {
+        return Err(written(ErrorKind::InvalidInput.into()));
+    }
+    files::make_own_folder(folder).map_err(written)?;
+    let _alone = lock(folder).map_err(written)?;
+    if find(folder, id)?.as_deref() != before {
+        return Ok(false);
+    }
+    match after {
+        Some(after) => files::replace(&path, after, Keep::Synced).map_err(written)?,
+        None if before.is_some() => fs::remove_file(&path).map_err(written)?,
+        None => {}
+    }
+    Ok(true)
+}
+
+/// Waits for the lock of a folder, which is held until dropped.
+fn lock(folder: &Path) -> io::Result<File> {
+    let options = &mut files::private();
+    let lock = files::open_private(&folder.join(LOCK), options.create(true).truncate(false).write(true))?;
+    lock.lock()?;
+    Ok(lock)
+}
+
+fn failed(file: &Path, what: &str, error: &io::Error) -> Error {
+    Error::new(ErrorCode::Internal, format!("the approval {} {what}: {error}", file.display()))
+        .hint("see to the file and the disk")
+}
