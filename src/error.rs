@@ -22,6 +22,8 @@ pub struct Error {
     pub hint: Option<String>,
     /// Structured data of the other side.
     pub data: Option<Box<Value>>,
+    /// True if it is certain that the call had no effect: nothing was sent, or the server knows no such method.
+    pub no_effect: bool,
 }
 
 impl Error {
@@ -34,7 +36,7 @@ impl Error {
         if message.len() > Self::MAX_MESSAGE {
             message = format!("{}… ({} bytes in all)", head(&message, Self::MAX_MESSAGE), message.len());
         }
-        Self { code, message, hint: None, data: None }
+        Self { code, message, hint: None, data: None, no_effect: false }
     }
 
     /// Adds a hint.
@@ -48,6 +50,13 @@ impl Error {
     #[must_use]
     pub fn data(mut self, data: Value) -> Self {
         self.data = Some(Box::new(data));
+        self
+    }
+
+    /// Notes that the call had no effect.
+    #[must_use]
+    pub fn without_effect(mut self) -> Self {
+        self.no_effect = true;
         self
     }
 

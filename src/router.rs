@@ -10,7 +10,7 @@ use std::time::Duration;
 use crate::auth::Account;
 use crate::config::{self, References, Scope};
 use crate::error::{Error, ErrorCode, Result};
-use crate::manifest::ServerEntry;
+use crate::manifest::{ServerEntry, origin_of};
 use crate::upstream::{Answer, Operation, Progress, Upstream};
 use instances::Instance;
 
@@ -85,6 +85,13 @@ impl Router {
             Scope::Client(_) => Some("client"),
             Scope::All => has_own.then_some("environment"),
         }
+    }
+
+    /// Origin of the instance that serves a session: that of the server, unless the client has values of its own.
+    #[must_use]
+    pub fn origin(&self, server: &ServerEntry, tenant: Option<&Tenant>) -> Arc<str> {
+        let own = tenant.and_then(|tenant| tenant.own(&server.name, self).ok().flatten());
+        own.map_or_else(|| Arc::clone(&server.origin), |own| origin_of(&own.server).into())
     }
 
     /// Resolves the references of every server with the values of `tenant`, so that they are redacted from now on.

@@ -1,7 +1,7 @@
 //! The journal of a run, written by the broker before the script hears of anything; and the past of a resumed run, from
 //! which the same calls are answered.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::SystemTime;
@@ -18,6 +18,7 @@ use super::{Broker, is_repeatable};
 use crate::error::{Error, ErrorCode, Result};
 use crate::journal::{Answered, Doubt, End, Found, Past, RunOp, Sent, Subject, Waits, Writer, unix_ms};
 use crate::labels::Labels;
+use crate::redact::{self, Surface};
 use crate::runs::Live;
 use crate::task;
 use crate::upstream::Operation;
@@ -30,6 +31,8 @@ pub struct Evidence {
     past: Option<Past>,
     /// Requests of the script that no line has yet, by number.
     asks: Mutex<HashMap<u64, Json>>,
+    /// Calls that failed without effect, by number.
+    no_effect: Mutex<HashSet<u64>>,
     /// Calls answered from the past, by number, with the script's clock then.
     inherited: Mutex<HashMap<u64, (RunOp, u64)>>,
     /// The script's clock, in Unix milliseconds. It never goes back.
@@ -54,8 +57,18 @@ impl Evidence {
     #[must_use]
     pub fn new(writer: Option<Writer>, past: Option<Past>, now_ms: u64) -> Self {
         let (asks, inherited, has_ended) = (Mutex::default(), Mutex::default(), Mutex::new(false));
-        let waiting = Mutex::default();
-        Self { writer, past, asks, inherited, now_ms: AtomicU64::new(now_ms), waiting, has_ended, live: None }
+        let (waiting, no_effect) = (Mutex::default(), Mutex::default());
+        Self {
+            writer,
+            past,
+            asks,
+            inherited,
+            now_ms: AtomicU64::new(now_ms),
+            waiting,
+            no_effect,
+            has_ended,
+            live: None,
+        }
     }
 
     /// The same of a run in the background.
@@ -91,11 +104,21 @@ impl Evidence {
     pub(super) fn answered(&self, op: u64, outcome: &Outcome, labels: Labels) -> u64 {
         let ask = self.asks.lock().remove(&op);
         let (from, then) = self.inherited.lock().remove(&op).unzip();
+        let no_effect = self.no_effect.lock().remove(&op);
         let past = || self.past.as_ref()?.time_of(ask.as_ref()?.get());
         let now_ms = then.or_else(past).unwrap_or_else(|| unix_ms(SystemTime::now()));
         let now_ms = self.now_ms.fetch_max(now_ms, Ordering::Relaxed).max(now_ms);
         if let Some(writer) = &self.writer {
-            writer.answered(Answered { op, now_ms, ask, answer: Some(outcome), left_out: None, labels, from });
+            writer.answered(Answered {
+                op,
+                now_ms,
+                ask,
+                answer: Some(outcome),
+                left_out: None,
+                no_effect,
+                labels,
+                from,
+            });
         }
         now_ms
     }
@@ -187,12 +210,33 @@ impl Broker {
             method: asked.operation.method().to_owned(),
             server: asked.entry.name.clone(),
             tool: asked.operation.name().into_owned(),
-            origin: asked.entry.kept_origin.to_string(),
+            origin: self.origin_of(asked),
             definition: definition(asked).to_owned(),
             args_hash: record.args_hash,
             again,
             ask: evidence.asks.lock().remove(&record.call),
         })
+    }
+
+    fn origin_of(&self, asked: &Asked<'_>) -> String {
+        self.context.router.origin(asked.entry, self.context.session.tenant()).to_string()
+    }
+
+    /// Notes that a call failed without effect.
+    pub(super) fn had_no_effect(&self, op: u64, error: &Error) {
+        let is_settled = error.no_effect
+            || matches!(
+                error.code,
+                ErrorCode::ToolError
+                    | ErrorCode::ToolNotFound
+                    | ErrorCode::ToolDenied
+                    | ErrorCode::RateLimit
+                    | ErrorCode::CircuitOpen
+                    | ErrorCode::AuthRequired
+            );
+        if let Some(evidence) = self.evidence().filter(|_| is_settled) {
+            evidence.no_effect.lock().insert(op);
+        }
     }
 
     /// The answer of an earlier run to this call, under the rules of now.
@@ -207,8 +251,15 @@ impl Broker {
         };
         let Operation::Tool { name, .. } = asked.operation else { return Ok(Inherited::Nothing(None)) };
         let (op, args_hash) = call.key();
-        let origin = asked.entry.kept_origin.to_string();
-        let subject = Subject { origin, definition: definition(asked).to_owned() };
+        let server = &asked.entry.name;
+        if !past.has(server, name, &args_hash) {
+            return Ok(Inherited::Nothing(past.doubted(server, name, &args_hash)));
+        }
+        // Before it counts as asked for: a refused call is not.
+        let rules = self.context.rules_now();
+        self.decide(&rules, asked, taint)?;
+        self.taint.enter(server)?;
+        let subject = Subject { origin: self.origin_of(asked), definition: definition(asked).to_owned() };
         match past.take(&asked.entry.name, name, &args_hash, &subject) {
             Found::Nothing => Ok(Inherited::Nothing(None)),
             Found::Doubtful { origin, doubt, .. } if doubt == Doubt::Fresh || asked.stub.is_some_and(is_repeatable) => {
@@ -216,11 +267,12 @@ impl Broker {
             }
             Found::Doubtful { origin, at_ms, doubt } => Err(maybe_done(asked, &origin, at_ms, doubt)),
             Found::Done { origin, answer, now_ms } => {
-                let rules = self.context.rules_now();
-                self.decide(&rules, asked, taint)?;
-                self.taint.enter(&asked.entry.name)?;
-                self.taint.receive(&asked.entry.name);
-                let parse = || serde_json::from_str::<Value>(answer.get());
+                self.taint.receive(server);
+                // Values that were configured since are kept from it as from any answer.
+                let parse = || {
+                    let value = serde_json::from_str::<Value>(answer.get())?;
+                    Ok::<_, serde_json::Error>(redact::json(self.arriving(Surface::Script), value))
+                };
                 let Ok(value) = task::work_on(answer.get().len(), parse) else {
                     return Err(maybe_done(asked, &origin, 0, Doubt::LeftOut));
                 };
@@ -249,9 +301,9 @@ fn maybe_done(asked: &Asked<'_>, origin: &RunOp, at_ms: u64, doubt: Doubt) -> Er
         Doubt::Unanswered | Doubt::Fresh => format!(
             "{label} was sent with these arguments by run {run} at {at}, and no answer came: it may be done or not"
         ),
-        Doubt::LeftOut => format!(
-            "{label} was done with these arguments by run {run} at {at}; its answer was too large for the journal"
-        ),
+        Doubt::LeftOut => {
+            format!("{label} was done with these arguments by run {run} at {at}; its answer is not in the journal")
+        }
         Doubt::Changed => {
             format!(
                 "{label} was done with these arguments by run {run} at {at}, and its definition, or the settings of its server, have changed since"

@@ -395,7 +395,11 @@ impl Broker {
         if let Err(error) = is_admitted.and_then(|()| self.write_sent(call, asked, admitted.again.clone())) {
             return Err(call.refused(error));
         }
-        match self.perform(call, asked).await {
+        let answer = self.perform(call, asked).await;
+        if let Err(error) = &answer {
+            self.had_no_effect(call.key().0, error);
+        }
+        match answer {
             Err(mut error) if error.code == ErrorCode::ToolChanged => {
                 policy::changed(asked, admitted.is_vouched, &mut error);
                 Err(call.refused(error))

@@ -231,7 +231,7 @@ fn with_id(line: &[u8], id: &str) -> Option<Vec<u8>> {
 fn gone() -> Error {
     let what = "the gateway ended before it answered, and it is not known which calls of this request were made";
     Error::new(ErrorCode::TransportDead, what).hint(
-        "execute(resume=\"last\", code=…) repeats no call that was made; a new gateway answers from here on, without the \
+        "`ls /runs` names the run, and execute(resume=…, code=…) repeats no call that was made; a new gateway answers from here on, without the \
          stash and the results of this session",
     )
 }

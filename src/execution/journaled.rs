@@ -8,7 +8,7 @@ use super::{Failed, Request, Waiting};
 use crate::approvals::rfc3339;
 use crate::broker::{Broker, Evidence, ExecutionContext};
 use crate::error::{Error, ErrorCode, Result, code_name};
-use crate::journal::{End, Head, Past, VERSION, unix_ms};
+use crate::journal::{End, Head, Past, VERSION, Which, unix_ms};
 use crate::outcome::Outcome;
 use crate::random;
 use crate::redact::Mentions;
@@ -77,7 +77,10 @@ impl ExecutionContext {
         });
         let fresh = tools.collect::<Result<_>>()?;
         let principal = self.session.principal();
-        let past = journals.past(&principal.client, run, fresh).await?;
+        // Sessions share a client: `last` is of one's own. A command has a session to itself.
+        let session = self.caller.as_ref().map(|_| &*principal.session);
+        let which = if run == "last" { Which::Last { session } } else { Which::Id(run) };
+        let past = journals.past(&principal.client, which, fresh).await?;
         let is_strange = past.head.session != *principal.session;
         if is_strange && past.head.placeholders && code.is_none() && !Mentions::of(&past.head.code).is_empty() {
             let what = "the script of that run names placeholders of another session";

@@ -186,10 +186,12 @@ impl ExecutionContext {
             Ok(script) => {
                 let judged = broker.judge(&script.outline, request.language).await;
                 (warnings, reads) = (judged.warnings, judged.reads);
+                let planned = if request.past.is_some() { Vec::new() } else { judged.planned };
                 plan = request.dry_run.then(|| judged.plan.clone());
                 match judged.mistakes.first() {
                     Some(first) => (Err(Failed::unrun(first, &judged.mistakes, &request.code, &broker)), None),
-                    None => match broker.approve_plan(judged.planned, &judged.plan).await {
+                    // The plan of a resumed run has calls that are made already: new ones are asked about one by one.
+                    None => match broker.approve_plan(planned, &judged.plan).await {
                         Ok(()) => context.run_script(&script, &mut request, &broker, &mut audit).await,
                         Err(error) => {
                             (Err(Failed::new(sandbox::Failure::NotRun(error), &request.code, None, &broker)), None)

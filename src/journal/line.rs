@@ -6,7 +6,7 @@ use wire::{Json, Language, Limits, Server};
 use crate::labels::Labels;
 
 /// Version of the format. A journal of another version is refused.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 
 /// A line. `A` is the answer: owned when read, borrowed when written.
 #[derive(Debug, Serialize, Deserialize)]
@@ -83,7 +83,7 @@ pub struct Sent {
     pub server: String,
     /// Wire name of the tool, or what is read.
     pub tool: String,
-    /// Digest of the server's connection settings, without the values of secrets.
+    /// Digest of the connection settings of the server's instance, with a key of this installation.
     pub origin: String,
     /// Whole digest of its definition; empty where there is none.
     pub definition: String,
@@ -126,6 +126,9 @@ pub struct Answered<A = wire::Outcome> {
     /// What the script got; `None` where it was too large to keep.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub answer: Option<A>,
+    /// True for an error that tells that the call had no effect.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub no_effect: bool,
     /// Bytes of an answer that is not kept.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub left_out: Option<usize>,

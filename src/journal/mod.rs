@@ -13,17 +13,20 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use parking_lot::Mutex;
+use tokio::sync::OnceCell;
 use tokio::time::Instant;
 
 use crate::config::Config;
 use crate::error::{Error, ErrorCode, Result};
 use crate::state::{self, BeginJournal, JournalFile, State, journal_folder};
-use crate::{limits, task};
+use crate::{limits, memory, task};
 
 pub use line::{Answered, End, Head, Line, RunOp, Sent, VERSION, Waits};
 pub use past::{Doubt, Found, Past, Subject};
 pub use recorded::{Given, Operation, Recorded};
 
+/// Newest journals that are looked at for one that can be resumed.
+const LOOKED_AT: usize = 50;
 /// Interval at which old journals are removed.
 const PRUNING: Duration = Duration::from_secs(600);
 /// Part of the size of all journals after which old ones are removed before.
@@ -38,9 +41,23 @@ pub struct Journals {
     keep: Duration,
     max_bytes: u64,
     fsync: bool,
+    /// See [`State::journal_key`].
+    key: OnceCell<Arc<str>>,
     pruned: Mutex<Option<Instant>>,
     /// Bytes written since then.
     written: Arc<AtomicU64>,
+}
+
+/// The run to be resumed.
+#[derive(Debug, Clone, Copy)]
+pub enum Which<'a> {
+    /// With this id.
+    Id(&'a str),
+    /// The newest that did not end with a value; of this session, if one is given.
+    Last {
+        /// The session.
+        session: Option<&'a str>,
+    },
 }
 
 /// A run in its journal.
@@ -64,6 +81,7 @@ impl Journals {
             keep: config.journal.keep,
             max_bytes: config.journal.max_bytes as u64,
             fsync: config.journal.fsync,
+            key: OnceCell::new(),
             pruned: Mutex::default(),
             written: Arc::default(),
         }))
@@ -80,26 +98,34 @@ impl Journals {
     /// # Errors
     /// `INTERNAL` when it cannot be written, `BUSY` when another request continues the same run.
     pub async fn begin(&self, head: Head) -> Result<Writer> {
-        self.prune().await;
+        self.prune();
         let first = serde_json::to_string(&Line::<wire::Outcome>::Begun(Box::new(head.clone()))).map_err(not_json)?;
         let begin =
             BeginJournal { folder: self.of(&head.client), id: head.run, first, after: head.after, fsync: self.fsync };
         let journal = self.state.begin_journal(begin).await?;
-        Ok(Writer { journal, kept: AtomicUsize::new(0), written: Arc::clone(&self.written) })
+        let key = self.key().await?;
+        Ok(Writer { journal, key, kept: AtomicUsize::new(0), written: Arc::clone(&self.written) })
     }
 
-    /// The end of the chain that a run of `client` is in, to be continued. `run` is an id, or `last` for the client's
-    /// newest run.
+    /// The end of the chain that a run of `client` is in, to be continued.
     ///
     /// # Errors
-    /// `INVALID_ARGS` when the client has no such run, `BUSY` while the chain's last run is running, `INTERNAL` when a
-    /// journal is damaged.
-    pub async fn past(&self, client: &str, run: &str, fresh: Vec<(String, String)>) -> Result<Past> {
+    /// `INVALID_ARGS` when the client has no such run, `BUSY` while the chain's last run is running, `BUDGET_EXCEEDED`
+    /// when there is no memory for it, `INTERNAL` when a journal is damaged.
+    pub async fn past(&self, client: &str, which: Which<'_>, fresh: Vec<(String, String)>) -> Result<Past> {
         let folder = self.of(client);
-        let mut last = match run {
-            "last" => self.newest(client).await?,
-            id => self.find(Some(client), id).await?,
+        let mut last = match which {
+            Which::Id(id) => self.find(Some(client), id).await?,
+            Which::Last { session } => self.last(client, session).await?,
         };
+        // One that was killed before its chain named it has done nothing.
+        while let Some(parent) = last.head.after.last() {
+            let Some(file) = self.state.journal(&folder, parent).await? else { return Err(gone(parent)) };
+            if file.next.as_ref() == Some(&last.file.id) {
+                break;
+            }
+            last = Run { head: head(&file, client)?, file };
+        }
         for _ in 0..limits::JOURNAL_CHAIN.max {
             let Some(next) = &last.file.next else { break };
             // The run that continues it may have been removed.
@@ -113,26 +139,78 @@ impl Journals {
             return Err(Error::new(ErrorCode::Busy, what).hint("wait for its end, or cancel it first"));
         }
         limits::JOURNAL_CHAIN.check(last.head.after.len() + 1)?;
-        let (mut readers, mut left) = (Vec::new(), limits::JOURNAL_READ.max);
-        let chain = last.head.after.iter().chain([&last.head.run]);
-        for id in chain {
-            let Some(_) = self.state.journal(&folder, id).await? else { return Err(gone(id)) };
-            let lines = self.state.journal_lines(&folder, id, left).await?;
-            left -= lines.len();
-            readers.push(Reader::new(id, lines));
+        let chain: Vec<String> = last.head.after.iter().chain([&last.head.run]).cloned().collect();
+        let mut bytes = 0_u64;
+        for id in &chain {
+            let Some(file) = self.state.journal(&folder, id).await? else { return Err(gone(id)) };
+            bytes += file.bytes;
         }
-        let size = limits::JOURNAL_READ.max - left;
-        task::work_on(size, || Past::read(readers, last.head, fresh))
+        let size = usize::try_from(bytes).unwrap_or(usize::MAX);
+        limits::JOURNAL_READ.check(size)?;
+        let room = match size > memory::SMALL {
+            true => Some(memory::ANSWERS.wait_for(size).await.map_err(|full| {
+                let message = format!("there is no memory for what the earlier runs did: {full}");
+                Error::new(ErrorCode::BudgetExceeded, message).hint(full.hint())
+            })?),
+            false => None,
+        };
+        let mut past = Past::new(last.head, fresh, self.key().await?, room);
+        for id in &chain {
+            let lines = self.state.journal_lines(&folder, id, limits::JOURNAL_READ.max).await?;
+            task::work_on(lines.len(), || past.add(Reader::new(id, lines)))?;
+        }
+        Ok(past)
     }
 
-    /// Runs with a journal, oldest first; of one client, or of all.
+    /// Key of this installation's digests.
+    async fn key(&self) -> Result<Arc<str>> {
+        let key = self.key.get_or_try_init(|| async { self.state.journal_key(&self.folder).await.map(Into::into) });
+        key.await.cloned()
+    }
+
+    /// The newest run of a client, or of one of its sessions, that did not end with a value.
+    async fn last(&self, client: &str, session: Option<&str>) -> Result<Run> {
+        let folder = self.of(client);
+        let ids = self.state.journal_ids(&folder).await?;
+        for (id, _) in ids.iter().rev().take(LOOKED_AT) {
+            let Some(file) = self.state.journal(&folder, id).await? else { continue };
+            let Ok(head) = head(&file, client) else { continue };
+            if session.is_some_and(|session| session != head.session) {
+                continue;
+            }
+            let run = Run { head, file };
+            if run.file.is_running || run.file.next.is_some() || !self.is_done(&run).await? {
+                return Ok(run);
+            }
+        }
+        let whose = if session.is_some() { "this session has" } else { "there is" };
+        Err(Error::new(ErrorCode::InvalidArgs, format!("{whose} no run that failed and can be resumed"))
+            .hint("name the run by its id; `ls /runs` and `forgefs runs list` show them"))
+    }
+
+    /// True if a run ended with a value.
+    async fn is_done(&self, run: &Run) -> Result<bool> {
+        let mut reader = self.read(run).await?;
+        let size = usize::try_from(run.file.bytes).unwrap_or(usize::MAX);
+        task::work_on(size, || {
+            let mut is_done = false;
+            while let Some(line) = reader.next_line()? {
+                is_done = matches!(&line, Line::Ended(end) if end.outcome == "ok");
+            }
+            Ok(is_done)
+        })
+    }
+
+    /// Runs with a journal, oldest first; of one client, or of all. Of each client the newest.
     ///
     /// # Errors
     /// `INTERNAL` when the folder cannot be read.
     pub async fn list(&self, client: Option<&str>) -> Result<Vec<Run>> {
         let mut runs = Vec::new();
         for owner in self.owners(client).await? {
-            for file in self.state.journals(&self.of(&owner)).await? {
+            let folder = self.of(&owner);
+            for (id, _) in self.state.journal_ids(&folder).await?.iter().rev().take(limits::JOURNALS_LISTED.max) {
+                let Some(file) = self.state.journal(&folder, id).await? else { continue };
                 match head(&file, &owner) {
                     Ok(head) => runs.push(Run { head, file }),
                     Err(error) => tracing::warn!(%error, run = file.id, "a journal is left out"),
@@ -188,14 +266,7 @@ impl Journals {
         }
     }
 
-    async fn newest(&self, client: &str) -> Result<Run> {
-        let newest = self.list(Some(client)).await?.pop();
-        newest.ok_or_else(|| {
-            Error::new(ErrorCode::InvalidArgs, "there is no run that can be resumed").hint("run the script anew")
-        })
-    }
-
-    async fn prune(&self) {
+    fn prune(&self) {
         let now = Instant::now();
         let is_due = {
             let mut pruned = self.pruned.lock();
@@ -207,10 +278,17 @@ impl Journals {
             }
             is_due
         };
-        let owners = if is_due { self.owners(None).await.unwrap_or_default() } else { Vec::new() };
-        for owner in owners {
-            self.state.prune_journals(&self.of(&owner), self.keep, self.max_bytes).await;
+        if !is_due {
+            return;
         }
+        let (state, folder, keep, max_bytes) =
+            (Arc::clone(&self.state), self.folder.clone(), self.keep, self.max_bytes);
+        // A run does not wait for it.
+        tokio::spawn(async move {
+            for owner in state.journal_folders(&folder).await.unwrap_or_default() {
+                state.prune_journals(&folder.join(owner), keep, max_bytes).await;
+            }
+        });
     }
 }
 
@@ -239,18 +317,25 @@ fn not_json(error: serde_json::Error) -> Error {
 #[derive(Debug)]
 pub struct Writer {
     journal: Arc<dyn state::Journal>,
+    key: Arc<str>,
     /// Bytes of requests and answers so far.
     kept: AtomicUsize,
     /// Bytes of all journals since old ones were removed.
     written: Arc<AtomicU64>,
 }
 
+/// Digest of connection settings, for comparison on disk: without the key of the installation nobody can try values.
+fn keyed(key: &str, origin: &str) -> String {
+    stubgen::digest(&format!("{key} {origin}"))
+}
+
 impl Writer {
-    /// Writes that a call goes out; a request that is too large is left out.
+    /// Writes that a call goes out, with its `origin` as it is in memory; a request that is too large is left out.
     ///
     /// # Errors
     /// `INTERNAL` when it cannot be written: the call must not go out.
     pub fn sent(&self, mut sent: Sent) -> Result<()> {
+        sent.origin = keyed(&self.key, &sent.origin);
         let size = sent.ask.as_ref().map_or(0, |ask| ask.get().len());
         sent.ask = sent.ask.filter(|_| self.has_room(size));
         let written = task::work_on(size, || self.write(&Line::<wire::Outcome>::Sent(sent)));

@@ -4,11 +4,12 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use wire::{ErrorCode, Json, Outcome};
+use wire::{Json, Outcome};
 
 use super::Reader;
 use super::line::{Answered, Head, Line, RunOp, Sent};
 use crate::error::Result;
+use crate::memory;
 
 /// The same calls: server, wire name of the tool, digest of the arguments.
 type Key = (String, String, String);
@@ -23,6 +24,11 @@ pub struct Past {
     calls: Mutex<HashMap<Key, VecDeque<Call>>>,
     /// Times of answers to requests other than calls, by the request.
     times: Mutex<HashMap<String, VecDeque<u64>>>,
+    /// Calls that may be done, as the script was told.
+    doubtful: Mutex<HashMap<Key, VecDeque<RunOp>>>,
+    /// Key of the installation.
+    pub(super) key: Arc<str>,
+    _room: Option<memory::Taken>,
     /// Server and wire name of the tools whose calls are made again.
     fresh: Vec<(String, String)>,
 }
@@ -94,22 +100,31 @@ pub enum Doubt {
 }
 
 impl Past {
-    /// Reads the journals of a chain, oldest first. Calls of the tools in `fresh`, each a server and a wire name, are made
-    /// again.
+    /// The past of a chain that ends with the run of `head`. Calls of the tools in `fresh`, each a server and a wire
+    /// name, are made again. `key` is that of the installation, `room` the memory for all of it.
+    pub(super) fn new(head: Head, fresh: Vec<(String, String)>, key: Arc<str>, room: Option<memory::Taken>) -> Self {
+        let (calls, times, doubtful) = (Mutex::default(), Mutex::default(), Mutex::default());
+        Self { chain: Vec::new(), head, calls, times, doubtful, fresh, key, _room: room }
+    }
+
+    /// Adds the next run of the chain, oldest first.
     ///
     /// # Errors
-    /// When a line cannot be read.
-    pub(super) fn read(readers: Vec<Reader>, head: Head, fresh: Vec<(String, String)>) -> Result<Self> {
-        let chain = readers.iter().map(|reader| reader.run().to_owned()).collect();
-        let mut calls: HashMap<Key, VecDeque<Call>> = HashMap::new();
-        let mut times: HashMap<String, VecDeque<u64>> = HashMap::new();
-        for reader in readers {
+    /// `INTERNAL` when a line is damaged.
+    pub(super) fn add(&mut self, reader: Reader) -> Result<()> {
+        self.chain.push(reader.run().to_owned());
+        let (calls, times) = (self.calls.get_mut(), self.times.get_mut());
+        {
             let run = read_run(reader)?;
-            for again in &run.again {
-                calls.values_mut().for_each(|calls| calls.retain(|call| call.origin != *again));
-            }
-            for (key, call) in run.calls {
-                calls.entry(key).or_default().push_back(call);
+            for (key, again, call) in run.calls {
+                let known = calls.entry(key).or_default();
+                let old = again.and_then(|again| known.iter_mut().find(|old| old.origin == again));
+                match old {
+                    // One that was made again takes its place, unless that had no effect.
+                    Some(_) if matches!(call.ended, Ended::Refused) => {}
+                    Some(old) => *old = call,
+                    None => known.push_back(call),
+                }
             }
             for (ask, more) in run.times {
                 let known = times.entry(ask).or_default();
@@ -119,11 +134,25 @@ impl Past {
             }
         }
         calls.values_mut().for_each(|calls| calls.retain(|call| !matches!(call.ended, Ended::Refused)));
-        Ok(Self { chain, head, calls: Mutex::new(calls), times: Mutex::new(times), fresh })
+        Ok(())
     }
 
-    /// Takes the next call of this kind. `tool` is its wire name.
+    /// True if there is a call of this kind left.
+    pub fn has(&self, server: &str, tool: &str, args_hash: &str) -> bool {
+        let key = (server.to_owned(), tool.to_owned(), args_hash.to_owned());
+        self.calls.lock().get(&key).is_some_and(|calls| !calls.is_empty())
+    }
+
+    /// The call of this kind that may be done and is made again, once.
+    pub fn doubted(&self, server: &str, tool: &str, args_hash: &str) -> Option<RunOp> {
+        let key = (server.to_owned(), tool.to_owned(), args_hash.to_owned());
+        self.doubtful.lock().get_mut(&key).and_then(VecDeque::pop_front)
+    }
+
+    /// Takes the next call of this kind. `tool` is its wire name; `subject` has the origin as it is in memory.
     pub fn take(&self, server: &str, tool: &str, args_hash: &str, subject: &Subject) -> Found {
+        let subject =
+            &Subject { origin: super::keyed(&self.key, &subject.origin), definition: subject.definition.clone() };
         let key = (server.to_owned(), tool.to_owned(), args_hash.to_owned());
         let Some(call) = self.calls.lock().get_mut(&key).and_then(VecDeque::pop_front) else { return Found::Nothing };
         let Call { origin, at_ms, subject: known, ended } = call;
@@ -135,6 +164,9 @@ impl Past {
             Ended::Done(_, None) => Doubt::LeftOut,
             Ended::Done(now_ms, Some(answer)) => return Found::Done { origin, answer, now_ms },
         };
+        if doubt != Doubt::Fresh {
+            self.doubtful.lock().entry(key).or_default().push_back(origin.clone());
+        }
         Found::Doubtful { origin, at_ms, doubt }
     }
 
@@ -157,21 +189,20 @@ impl Past {
 
 /// What one run did.
 struct Run {
-    calls: Vec<(Key, Call)>,
+    /// Calls that were sent, each with the call of an earlier run in whose place it was.
+    calls: Vec<(Key, Option<RunOp>, Call)>,
     times: HashMap<String, VecDeque<u64>>,
-    again: Vec<RunOp>,
 }
 
 fn read_run(mut reader: Reader) -> Result<Run> {
     let run: Arc<str> = reader.run().into();
-    let mut calls: Vec<(Key, Call)> = Vec::new();
+    let mut calls: Vec<(Key, Option<RunOp>, Call)> = Vec::new();
     let mut open: HashMap<u64, usize> = HashMap::new();
-    let (mut times, mut again): (HashMap<String, VecDeque<u64>>, _) = (HashMap::new(), Vec::new());
+    let mut times: HashMap<String, VecDeque<u64>> = HashMap::new();
     while let Some(line) = reader.next_line()? {
         match line {
             Line::Sent(sent) if sent.method == "tools/call" => {
-                let Sent { op, at_ms, server, tool, origin, definition, args_hash, again: other, .. } = sent;
-                again.extend(other);
+                let Sent { op, at_ms, server, tool, origin, definition, args_hash, again, .. } = sent;
                 open.insert(op, calls.len());
                 let call = Call {
                     origin: RunOp { run: run.to_string(), op },
@@ -179,11 +210,11 @@ fn read_run(mut reader: Reader) -> Result<Run> {
                     subject: Subject { origin, definition },
                     ended: Ended::Unknown,
                 };
-                calls.push(((server, tool, args_hash), call));
+                calls.push(((server, tool, args_hash), again, call));
             }
-            Line::Answered(Answered { op, now_ms, ask, answer, left_out, from: None, .. }) => {
+            Line::Answered(Answered { op, now_ms, ask, answer, left_out, no_effect, from: None, .. }) => {
                 match (open.remove(&op).and_then(|position| calls.get_mut(position)), ask) {
-                    (Some((_, call)), _) => call.ended = ended(now_ms, answer, left_out),
+                    (Some((.., call)), _) => call.ended = ended(now_ms, answer, left_out, no_effect),
                     (None, Some(ask)) => times.entry(ask.get().to_owned()).or_default().push_back(now_ms),
                     (None, None) => {}
                 }
@@ -191,32 +222,16 @@ fn read_run(mut reader: Reader) -> Result<Run> {
             Line::Begun(_) | Line::Sent(_) | Line::Waits(_) | Line::Answered(_) | Line::Ended(_) => {}
         }
     }
-    Ok(Run { calls, times, again })
+    Ok(Run { calls, times })
 }
 
-fn ended(now_ms: u64, answer: Option<Outcome>, left_out: Option<usize>) -> Ended {
+fn ended(now_ms: u64, answer: Option<Outcome>, left_out: Option<usize>, no_effect: bool) -> Ended {
     match answer {
         // Content behind handles is not in the journal.
         Some(Outcome::Ok(value)) if value.get().contains(r#""handle":"blob:"#) => Ended::Done(now_ms, None),
         Some(Outcome::Ok(value)) => Ended::Done(now_ms, Some(value)),
-        Some(Outcome::Err(error)) if settles(error.code) => Ended::Refused,
+        Some(Outcome::Err(_)) if no_effect => Ended::Refused,
         None if left_out.is_some() => Ended::Done(now_ms, None),
         Some(Outcome::Err(_)) | None => Ended::Unknown,
     }
-}
-
-/// True if an error with this code tells how a call that was sent has ended: refused on the way, or by the server.
-fn settles(code: ErrorCode) -> bool {
-    matches!(
-        code,
-        ErrorCode::ToolError
-            | ErrorCode::UpstreamError
-            | ErrorCode::InvalidArgs
-            | ErrorCode::ToolNotFound
-            | ErrorCode::ToolChanged
-            | ErrorCode::ToolDenied
-            | ErrorCode::RateLimit
-            | ErrorCode::CircuitOpen
-            | ErrorCode::AuthRequired
-    )
 }

@@ -233,6 +233,8 @@ pub const JOURNAL_KEPT: Limit =
     Limit::new("content of the journal of a run", 64 << 20, Unit::Bytes, "requests of scripts, and their answers");
 /// Journals of one chain of resumed runs that are read at once.
 pub const JOURNAL_READ: Limit = Limit::new("journal", 512 << 20, Unit::Bytes, "`resume`, `forgefs runs`");
+/// Runs that are listed, the newest.
+pub const JOURNALS_LISTED: Limit = Limit::new("listed runs", 1000, Unit::Items, "`ls /runs`, `forgefs runs list`");
 /// Runs in a chain, each the continuation of the one before.
 pub const JOURNAL_CHAIN: Limit = Limit::new("runs in a chain", 1000, Unit::Items, "`resume`");
 /// A recorded run beside its script.
@@ -446,6 +448,7 @@ pub(super) const ALL: &[&Limit] = &[
     &JOURNAL_KEPT,
     &JOURNAL_READ,
     &JOURNAL_CHAIN,
+    &JOURNALS_LISTED,
     &CASSETTE,
     &APPROVAL_FILE,
     &APPROVALS_WAITING,

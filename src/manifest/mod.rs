@@ -23,6 +23,7 @@ pub use cache::Cache;
 pub use file::load as load_file;
 pub use observed::Observed;
 pub use offers::{Offer, Offers};
+pub(crate) use origin::in_memory as origin_of;
 pub use pin::{LOCK, Pin, Quarantined};
 pub use refresher::{RefreshedServer, Refresher};
 
@@ -64,8 +65,6 @@ pub struct ServerEntry {
     pub instance: u64,
     /// Digest of its origin.
     pub origin: Arc<str>,
-    /// Digest of its origin without the values of secrets, for the disk.
-    pub kept_origin: Arc<str>,
     /// True if its tools must match reviewed ones.
     pub is_pinned: bool,
     /// Tools that differ from their review, by identifier: shown by name, not callable. Their stubs show the reviewed
@@ -196,7 +195,6 @@ impl ServerEntry {
             layout,
             instance: 0,
             origin: server.map(origin::in_memory).unwrap_or_default().into(),
-            kept_origin: server.map(origin::on_disk).unwrap_or_default().into(),
             is_pinned: false,
             quarantine: Arc::default(),
             observed: Observed::default(),

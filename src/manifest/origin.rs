@@ -11,7 +11,7 @@ pub(super) fn on_disk(server: &config::Server) -> String {
 }
 
 /// Origin in memory: another key or token is another server. It stays in the process.
-pub(super) fn in_memory(server: &config::Server) -> String {
+pub(crate) fn in_memory(server: &config::Server) -> String {
     digest(server, |secret| secret.expose().into())
 }
 

@@ -108,8 +108,12 @@ impl State for DryRun {
         self.inner.journal_folders(folder).await
     }
 
-    async fn journals(&self, folder: &Path) -> Result<Vec<JournalFile>> {
-        self.inner.journals(folder).await
+    async fn journal_ids(&self, folder: &Path) -> Result<Vec<(String, u64)>> {
+        self.inner.journal_ids(folder).await
+    }
+
+    async fn journal_key(&self, folder: &Path) -> Result<String> {
+        self.inner.journal_key(folder).await
     }
 
     async fn journal(&self, folder: &Path, id: &str) -> Result<Option<JournalFile>> {

@@ -148,9 +148,15 @@ impl State for Embedded {
         blocking(move || journals::folders(&folder)).await
     }
 
-    async fn journals(&self, folder: &Path) -> Result<Vec<JournalFile>> {
+    async fn journal_ids(&self, folder: &Path) -> Result<Vec<(String, u64)>> {
         let folder = folder.to_owned();
-        blocking(move || journals::list(&folder)).await
+        let found = blocking(move || journals::list(&folder)).await?;
+        Ok(found.into_iter().map(|(_, id, bytes)| (id, bytes)).collect())
+    }
+
+    async fn journal_key(&self, folder: &Path) -> Result<String> {
+        let folder = folder.to_owned();
+        blocking(move || journals::key(&folder)).await
     }
 
     async fn journal(&self, folder: &Path, id: &str) -> Result<Option<JournalFile>> {

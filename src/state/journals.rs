@@ -12,7 +12,7 @@ use parking_lot::Mutex;
 
 use super::day::identity;
 use crate::error::{Error, ErrorCode, Result};
-use crate::{files, task};
+use crate::{files, random, task};
 
 /// Extension of a journal.
 const JOURNAL: &str = "jsonl";
@@ -20,6 +20,8 @@ const JOURNAL: &str = "jsonl";
 const NEXT: &str = "next";
 /// Most bytes of a first line: it has the script.
 const FIRST: u64 = 8 << 20;
+/// Digits of a key.
+const KEY: u64 = 64;
 /// Digits of an id.
 const ID: usize = 12;
 
@@ -175,8 +177,8 @@ pub(super) fn folders(folder: &Path) -> Result<Vec<String>> {
     Ok(names)
 }
 
-/// Journals in a folder, oldest first.
-pub(super) fn list(folder: &Path) -> Result<Vec<JournalFile>> {
+/// Journals in a folder, oldest first: time of the last change, id, bytes.
+pub(super) fn list(folder: &Path) -> Result<Vec<(SystemTime, String, u64)>> {
     let failed = |error: io::Error| internal(folder, "cannot be read", &error);
     let entries = match fs::read_dir(folder) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
@@ -184,19 +186,43 @@ pub(super) fn list(folder: &Path) -> Result<Vec<JournalFile>> {
     };
     let mut found = Vec::new();
     for entry in entries {
-        let path = entry.map_err(failed)?.path();
+        let entry = entry.map_err(failed)?;
+        let path = entry.path();
         if path.extension().is_some_and(|extension| extension == JOURNAL)
             && let Some(id) = path.file_stem().and_then(|stem| stem.to_str()).filter(|id| is_id(id))
-        {
             // One that was removed meanwhile is no error.
-            found.extend(look(folder, id).unwrap_or_else(|error| {
-                tracing::warn!(%error, path = %path.display(), "a journal is left out");
-                None
-            }));
+            && let Ok(metadata) = entry.metadata()
+            && metadata.is_file()
+        {
+            found.push((metadata.modified().map_err(failed)?, id.to_owned(), metadata.len()));
         }
     }
-    found.sort_by(|a, b| (a.changed, &a.id).cmp(&(b.changed, &b.id)));
+    found.sort_unstable();
     Ok(found)
+}
+
+/// Key of the journals below a folder, see [`super::State::journal_key`].
+pub(super) fn key(folder: &Path) -> Result<String> {
+    let path = folder.join("key");
+    let make = || {
+        files::make_own_folder(folder)?;
+        let mut file = tempfile::Builder::new().prefix(".new-").tempfile_in(folder)?;
+        file.write_all(format!("{}{}", random::token(), random::token()).as_bytes())?;
+        match file.persist_noclobber(&path) {
+            Err(error) if error.error.kind() != ErrorKind::AlreadyExists => Err(error.error),
+            _ => Ok(()),
+        }
+    };
+    let read = || files::read_private(&path, KEY).map(|key| String::from_utf8_lossy(&key).into_owned());
+    let key = match read() {
+        Err(error) if error.kind() == ErrorKind::NotFound => make().and_then(|()| read()),
+        key => key,
+    };
+    match key {
+        Ok(key) if key.len() as u64 == KEY => Ok(key),
+        Ok(_) => Err(internal(&path, "is no key", &io::Error::from(ErrorKind::InvalidData))),
+        Err(error) => Err(internal(&path, "cannot be used", &error)),
+    }
 }
 
 /// One journal.
@@ -264,11 +290,16 @@ pub(super) fn remove(folder: &Path, id: &str) -> Result<bool> {
 /// Removes old journals, see [`super::State::prune_journals`].
 pub(super) fn prune(folder: &Path, keep: Duration, max_bytes: u64) -> Result<()> {
     let journals = list(folder)?;
-    let mut all: u64 = journals.iter().map(|journal| journal.bytes).sum();
-    for journal in journals {
-        let is_old = journal.changed.elapsed().is_ok_and(|age| age > keep);
-        if !journal.is_running && (is_old || all > max_bytes) && remove(folder, &journal.id)? {
-            all -= journal.bytes;
+    let mut all: u64 = journals.iter().map(|(.., bytes)| bytes).sum();
+    for (changed, id, bytes) in journals {
+        let is_old = changed.elapsed().is_ok_and(|age| age > keep);
+        if !is_old && all <= max_bytes {
+            break;
+        }
+        match remove(folder, &id) {
+            Ok(_) => all -= bytes,
+            Err(error) if error.code == ErrorCode::Busy => {}
+            Err(error) => return Err(error),
         }
     }
     Ok(())
@@ -305,6 +336,8 @@ fn running(id: &str) -> Error {
 }
 
 fn internal(path: &Path, what: &str, error: &io::Error) -> Error {
-    Error::new(ErrorCode::Internal, format!("the journal {} {what}: {error}", path.display()))
+    tracing::error!(path = %path.display(), %error, "a journal {what}");
+    let id = path.file_stem().unwrap_or_default().display();
+    Error::new(ErrorCode::Internal, format!("the journal {id} {what}: {error}"))
         .hint("see to the disk; `on = false` in [journal] runs scripts without one")
 }

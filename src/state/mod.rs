@@ -113,11 +113,17 @@ pub trait State: Debug + Send + Sync {
     /// `INTERNAL` when it cannot be read.
     async fn journal_folders(&self, folder: &Path) -> Result<Vec<String>>;
 
-    /// Journals in a folder, oldest first.
+    /// Ids and sizes of the journals in a folder, oldest first.
     ///
     /// # Errors
     /// `INTERNAL` when the folder cannot be read.
-    async fn journals(&self, folder: &Path) -> Result<Vec<JournalFile>>;
+    async fn journal_ids(&self, folder: &Path) -> Result<Vec<(String, u64)>>;
+
+    /// Key of the journals below a folder: random, made once, and never told.
+    ///
+    /// # Errors
+    /// `INTERNAL` when it cannot be read or written.
+    async fn journal_key(&self, folder: &Path) -> Result<String>;
 
     /// One of them; `None` if there is none with this id.
     ///

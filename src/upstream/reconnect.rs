@@ -450,7 +450,7 @@ impl<C: Connect> Upstream for Reconnect<C> {
             if is_list && let Some(listing) = shared.take() {
                 return Ok(Answer::Listing(Listing { was_at_hand: true, ..listing }));
             }
-            let Live { link, reading } = self.live(operation).await?;
+            let Live { link, reading } = self.live(operation).await.map_err(Error::without_effect)?;
             if matches!(operation, Operation::Connect) {
                 return Ok(Answer::Listing(Listing::default()));
             }
@@ -458,7 +458,7 @@ impl<C: Connect> Upstream for Reconnect<C> {
             if is_list && let Some(listing) = shared.take() {
                 return Ok(Answer::Listing(listing));
             }
-            reading.check(operation).map_err(|why| changed("not called", &why))?;
+            reading.check(operation).map_err(|why| changed("not called", &why).without_effect())?;
             let asked = is_list.then(|| shared.ask(&link));
             let mut call = Unanswered { doubt: &shared.doubt, answered: false };
             let answer = link.call(operation, progress, &Same { upstream: self, link: &link, operation }).await;
@@ -470,6 +470,7 @@ impl<C: Connect> Upstream for Reconnect<C> {
                 (Ok(answer), _) => return Ok(answer),
                 (Err(fault), _) => fault,
             };
+            let error = if delivered { error } else { error.without_effect() };
             if error.code != ErrorCode::TransportDead {
                 return Err(error);
             }

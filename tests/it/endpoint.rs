@@ -225,9 +225,9 @@ async fn a_run_is_resumed_by_its_client_alone_in_any_of_its_sessions() {
         let code = "await people.list_teams(); throw new Error('end')";
         let failed = told(&one, json!({"language": "javascript", "code": code})).await;
         let run = failed.split("resume=\"").nth(1).and_then(|rest| rest.split('"').next()).expect("an id").to_owned();
-        for id in [run.as_str(), "last"] {
+        for (id, why) in [(run.as_str(), "there is no run"), ("last", "this session has no run")] {
             let refused = told(&other, resumed(id)).await;
-            assert!(refused.contains("there is no run"), "{era:?} {id}: {refused}");
+            assert!(refused.contains(why), "{era:?} {id}: {refused}");
         }
         let answer = told(&same, resumed(&run)).await;
         assert!(answer.contains("teams"), "{era:?}: {answer}");

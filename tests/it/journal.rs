@@ -192,6 +192,50 @@ fn a_call_that_may_be_done_is_told_and_left_to_the_script() {
 }
 
 #[test]
+fn an_error_that_may_come_from_behind_the_work_leaves_it_unknown() {
+    let code = "return (await bank.pay({n: 1})).paid";
+    for (mode, first, second, paid) in [
+        ("-32001", "UPSTREAM_ERROR", "MAYBE_DONE", 1),
+        ("-32603", "UPSTREAM_ERROR", "MAYBE_DONE", 1),
+        ("refuse", "TOOL_ERROR", "", 1),
+    ] {
+        let Some(bank) = Bank::new("") else { return };
+        // It is listed before it fails.
+        bank.json(&[], "return await bank.list()");
+        bank.tell("mode", mode);
+        let (run, failed, message) = failure(&bank.json(&[], code));
+        assert_eq!(failed, first, "{mode}: {message}");
+        fs::remove_file(bank.ledger.with_extension("mode")).expect("a mode");
+        let again = bank.json(&["--resume", &run], code);
+        let told = again.pointer("/error/code").and_then(Value::as_str).unwrap_or_default();
+        assert_eq!((told, bank.paid().len()), (second, paid), "{mode}: {again}");
+    }
+}
+
+#[test]
+fn a_call_made_again_in_vain_leaves_the_answer_of_then() {
+    let Some(bank) = Bank::new("") else { return };
+    let (run, ..) = failure(&bank.json(&[], "await bank.pay({n: 1}); throw new Error('end')"));
+    bank.tell("mode", "refuse");
+    let code = "return (await bank.pay({n: 1})).paid";
+    let (again, told, _) = failure(&bank.json(&["--resume", &run, "--fresh", "bank.pay"], code));
+    assert_eq!(told, "TOOL_ERROR");
+    fs::remove_file(bank.ledger.with_extension("mode")).expect("a mode");
+    assert_eq!(bank.json(&["--resume", &again], code)["value"], json!(1));
+    assert_eq!(bank.paid(), [1]);
+}
+
+#[test]
+fn values_configured_since_are_kept_from_answers_of_then() {
+    let Some(bank) = Bank::new("") else { return };
+    let note = "const x = await bank.note({text: 'hunter2-supersecretvalue'});";
+    let (run, ..) = failure(&bank.json(&[], &format!("{note} throw new Error('end')")));
+    bank.configure("[servers.other]\ncommand = \"true\"\nenabled = true\nenv = { TOKEN = \"hunter2-supersecretvalue\" }\n");
+    let answer = bank.json(&["--resume", &run], &format!("{note} return [...x].reverse().join('')"));
+    assert!(answer["value"].as_str().is_some_and(|value| value.contains("detcader")), "{answer}");
+}
+
+#[test]
 fn an_answer_under_another_definition_is_none() {
     let Some(bank) = Bank::new("") else { return };
     let code = "const a = await bank.pay({n: 1}); throw new Error('end')";

@@ -4,7 +4,8 @@ usage: ledger.py FILE
 
 `pay` appends its number to FILE, `list` reads it, `note` returns its text. FILE.kill names one point and a number of
 calls of `pay`: at that call, at that point, the gateway, its worker or the server is killed. FILE.about is appended to
-the description of `pay`.
+the description of `pay`. FILE.mode is `nostart`, `refuse` (a tool error), or the code of the JSON-RPC error with which
+`pay` answers when it has paid.
 """
 
 import json
@@ -18,6 +19,7 @@ FILE = pathlib.Path(sys.argv[1])
 PLAN = FILE.with_suffix(".kill")
 ABOUT = FILE.with_suffix(".about")
 SLOW = FILE.with_suffix(".slow")
+MODE = FILE.with_suffix(".mode")
 NUMBER = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
 
 
@@ -83,6 +85,10 @@ def plan():
 
 
 def pay(identifier, number):
+    mode = MODE.read_text() if MODE.exists() else ""
+    if mode == "refuse":
+        send(identifier, result={"content": [{"type": "text", "text": "later"}], "isError": True})
+        return
     point, gateway = plan(), os.getppid()
     if SLOW.exists():
         time.sleep(float(SLOW.read_text()))
@@ -94,6 +100,9 @@ def pay(identifier, number):
         os.fsync(ledger.fileno())
     if point.endswith("-done"):
         strike(point, gateway)
+    if mode:
+        send(identifier, error={"code": int(mode), "message": "request timed out"})
+        return
     send(identifier, result=text({"paid": number}))
     if point.endswith("-answered"):
         strike(point, gateway)
@@ -109,6 +118,8 @@ def call(identifier, name, arguments):
         send(identifier, result={"content": [{"type": "text", "text": arguments["text"]}]})
 
 
+if MODE.exists() and MODE.read_text() == "nostart":
+    sys.exit(1)
 for line in sys.stdin:
     message = json.loads(line)
     method, identifier, params = message.get("method"), message.get("id"), message.get("params") or {}

@@ -77,7 +77,9 @@ fn of_answer(name: &str, data: ErrorData) -> Fault {
         _ => {}
     }
     let code = if data.code.0 == -32_602 { ErrorCode::InvalidArgs } else { ErrorCode::UpstreamError };
-    let error = Error::new(code, format!("{name}: {} (JSON-RPC {})", data.message, data.code.0));
+    let mut error = Error::new(code, format!("{name}: {} (JSON-RPC {})", data.message, data.code.0));
+    // Invalid parameters, and an unknown method. Anything else may come from behind the work.
+    error.no_effect = matches!(data.code.0, -32_602 | -32_601);
     match data.data {
         Some(value) => error.data(value),
         None => error,

@@ -111,7 +111,7 @@ fn every_payment_is_made_once_whatever_is_killed() {
             if is_paid {
                 break;
             }
-            let known = ["no run that can be resumed", "TRANSPORT_DEAD", "MAYBE_DONE", "sandbox process", "resume"];
+            let known = ["can be resumed", "TRANSPORT_DEAD", "MAYBE_DONE", "sandbox process", "resume"];
             let is_known = output.code.is_none() || known.iter().any(|known| output.stderr.contains(known));
             assert!(is_known, "{point}: {output:?}");
         }

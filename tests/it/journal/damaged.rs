@@ -40,7 +40,7 @@ fn what_is_not_the_journal_of_a_run_is_told_and_touched_no_further() {
     let path = bank.journal(&run);
     let whole = fs::read_to_string(&path).expect("a journal");
     let lines: Vec<&str> = whole.lines().collect();
-    let other = whole.replacen("\"version\":1", "\"version\":0", 1);
+    let other = whole.replacen("\"version\":2", "\"version\":0", 1);
     let swapped = format!("{}\n{}\n{}\n", lines[0], "{\"sent\":{}}", lines[2]);
     for (what, text, expected) in [
         ("older", other.as_str(), "has no first line of this version"),
