@@ -190,6 +190,8 @@ impl Setup {
             seed: String::new(),
             now_ms: 0,
             placeholders: false,
+            servers: Vec::new(),
+            limits: None,
         };
         self.journals.as_ref().unwrap().begin(head).await.unwrap()
     }

@@ -1,4 +1,5 @@
 //! Recorded runs: listed, shown, deleted, replayed, exported and tested, by the executable.
+#![expect(clippy::print_stdout, reason = "the tables of replays are for whoever reads the output")]
 
 mod cassettes;
 
