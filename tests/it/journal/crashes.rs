@@ -82,9 +82,10 @@ fn every_payment_is_made_once_whatever_is_killed() {
         let mut dice = Dice(seed + 1);
         let Some(bank) = Bank::new("") else { return };
         let (language, code) = if seed % 2 == 0 { ("javascript", JAVASCRIPT) } else { ("starlark", STARLARK) };
-        let mut is_paid = false;
+        // A run that was killed before its journal began has done nothing, and is not there.
+        let (mut is_paid, mut has_begun) = (false, false);
         for attempt in 0..MOST {
-            let resume: &[&str] = if attempt == 0 { &[] } else { &["--resume", "last", "--fresh", "bank.list"] };
+            let resume: &[&str] = if !has_begun { &[] } else { &["--resume", "last", "--fresh", "bank.list"] };
             // The first runs are struck, each at another point; the last ones end.
             let point = POINTS[dice.roll(POINTS.len() as u64) as usize];
             let is_struck = attempt < 8;
@@ -108,6 +109,7 @@ fn every_payment_is_made_once_whatever_is_killed() {
             }
             counts.maybe += usize::from(output.stderr.contains("maybe"));
             is_paid = output.code == Some(0);
+            has_begun = has_journal(&bank);
             if is_paid {
                 break;
             }
@@ -122,6 +124,17 @@ fn every_payment_is_made_once_whatever_is_killed() {
     }
     let report = Path::new(env!("CARGO_TARGET_TMPDIR")).join("crashes.txt");
     fs::write(report, format!("{scripts} scripts\n{table:#?}\n")).expect("the report can be written");
+}
+
+/// True if there is a journal.
+fn has_journal(bank: &Bank) -> bool {
+    let state = bank.fence.audit().with_file_name("");
+    let folders = fs::read_dir(state).into_iter().flatten().flatten().map(|entry| entry.path().join("local"));
+    folders
+        .filter_map(|folder| fs::read_dir(folder).ok())
+        .flatten()
+        .flatten()
+        .any(|file| file.path().extension().is_some_and(|extension| extension == "jsonl"))
 }
 
 /// Runs a command, and kills it after a while like `kill -9`.
