@@ -46,6 +46,7 @@ pub mod router;
 mod running;
 pub mod runs;
 pub mod sandbox;
+pub mod scripts;
 pub mod server;
 pub mod session;
 pub mod shapes;

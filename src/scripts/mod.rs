@@ -1,0 +1,19 @@
+//! Scripts in a folder that are tools of the server `scripts`, and the lock that says what each may do.
+
+mod folder;
+mod lock;
+
+pub use folder::{Folder, FolderError, Source};
+pub use lock::{FILE, Lock, LockError, Locked, LockedCall, Use};
+
+/// Name of the server whose tools are scripts.
+pub const SERVER: &str = "scripts";
+
+/// Scripts of a configuration with their lock: read together, and swapped with the configuration.
+#[derive(Debug, Clone, Default)]
+pub struct Scripts {
+    /// The scripts, as they were read.
+    pub folder: Folder,
+    /// The lock; `None` without a file.
+    pub lock: Option<Lock>,
+}
