@@ -30,6 +30,7 @@ use crate::redact::{self, Outgoing as _, Surface};
 use crate::router::{Router, Tenant};
 use crate::runs::{Background, Bounds, Runs};
 use crate::sandbox::{Pool, PoolOptions, Turn};
+use crate::scripts::Callables;
 use crate::session::Session;
 use crate::spending::Spending;
 use crate::state::{Embedded, State};
@@ -60,6 +61,8 @@ pub struct Gateway {
     started: Instant,
     fleet: Fleet,
     validators: Arc<Validators>,
+    /// Scripts that are tools.
+    scripts: Arc<ArcSwap<Callables>>,
     /// State that outlives requests and reloads.
     state: Arc<dyn State>,
     workers: Workers,
@@ -149,6 +152,7 @@ impl Gateway {
             started: Instant::now(),
             fleet,
             validators: Arc::default(),
+            scripts: Arc::default(),
             state,
             workers,
             warming: ArcSwapOption::empty(),
@@ -438,6 +442,7 @@ impl Gateway {
             validators: Arc::clone(&self.validators),
             pool: Arc::clone(pool),
             turn: turn(config, session.principal()),
+            scripts: Arc::clone(&self.scripts),
             limits: config.sandbox.limits.clone(),
             spending: Arc::clone(spending),
             journals: journals.clone(),

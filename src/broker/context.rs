@@ -1,8 +1,10 @@
 //! Context of one execution.
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use wire::Language;
+use arc_swap::ArcSwap;
+use wire::{Language, Server};
 
 use super::{Approver, Rules, RulesNow, Validators, arguments};
 use crate::approvals::Approvals;
@@ -15,6 +17,7 @@ use crate::redact;
 use crate::router::Router;
 use crate::runs::{Live, Runs};
 use crate::sandbox::{Pool, Turn};
+use crate::scripts::Callables;
 use crate::session::Session;
 use crate::spending::Spending;
 use crate::telemetry::Telemetry;
@@ -36,6 +39,8 @@ pub struct ExecutionContext {
     pub pool: Arc<Pool>,
     /// Its turn among those who run scripts.
     pub turn: Turn,
+    /// Scripts that are tools, as they are now.
+    pub scripts: Arc<ArcSwap<Callables>>,
     /// Limits of one execution.
     pub limits: Limits,
     /// Rate limits and budgets.
@@ -75,6 +80,25 @@ impl ExecutionContext {
         let found = self.catalog.tool(server, tool)?;
         let (validators, most) = (&self.validators, self.limits.args_bytes);
         arguments::fitting(validators, &self.catalog, found, args, most, Some(language)).await.map(drop)
+    }
+
+    /// Namespaces of a script.
+    pub(crate) fn namespaces(&self) -> Vec<Server> {
+        let servers = self.catalog.servers().iter();
+        servers.map(|server| Server { ident: server.ident.clone(), name: server.name.clone() }).collect()
+    }
+
+    /// Limits of a run that may take answers to `inherited` calls from an earlier one.
+    pub(crate) fn run_limits(&self, inherited: usize) -> wire::Limits {
+        let millis = |duration: Duration| u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
+        wire::Limits {
+            cpu_ms: millis(self.limits.cpu),
+            heap_bytes: self.limits.heap_bytes,
+            output_bytes: self.limits.output_bytes as u64,
+            // A value must fit a frame with all its escapes; one too large for the answer is stored.
+            result_bytes: (wire::MAX_FRAME / 2) as u64,
+            calls: self.limits.calls.saturating_add(u32::try_from(inherited).unwrap_or(u32::MAX)),
+        }
     }
 
     /// Policy in force for the session's principal.

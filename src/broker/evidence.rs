@@ -86,6 +86,11 @@ impl Evidence {
         self.ended(End { at_ms, outcome, engine: None, value: None, error: None, explained: None, output, labels });
     }
 
+    /// The script's clock, in Unix milliseconds.
+    pub(super) fn now_ms(&self) -> u64 {
+        self.now_ms.load(Ordering::Relaxed)
+    }
+
     /// Takes a request of the script.
     pub(super) fn asked(&self, op: u64, request: &Op) {
         // A request has come from JSON.

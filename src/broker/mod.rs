@@ -20,6 +20,7 @@ mod evidence;
 #[cfg(any(test, feature = "fuzzing"))]
 pub(crate) mod fuzzing;
 mod ledger;
+mod nested;
 mod normalise;
 mod ops;
 mod parked;
@@ -31,6 +32,7 @@ mod recorder;
 mod resources;
 mod sample;
 mod schema;
+mod scope;
 mod taint;
 
 use std::sync::{Arc, OnceLock};
@@ -76,6 +78,7 @@ use normalise::Origin;
 use placeholders::{Placeholders, hidden};
 use policy::{Asked, Reason, is_repeatable};
 use recorder::Recorder;
+use scope::{Nesting, Scope};
 use taint::{Taint, TaintSnapshot};
 
 /// Most requests of one run other than calls; they are answered from memory.
@@ -104,25 +107,29 @@ struct Admitted {
     approval: Option<Arc<str>>,
 }
 
-/// Enforcement point of one execution.
+/// Enforcement point of one execution. A script that it calls has a broker of its own, which shares all of it but the
+/// scope.
 pub struct Broker {
     context: Arc<ExecutionContext>,
-    recorder: Recorder,
-    evidence: OnceLock<Evidence>,
-    slots: Semaphore,
-    ledger: Ledger,
-    taint: Taint,
-    attachments: Attachments,
-    consents: Consents,
+    recorder: Arc<Recorder>,
+    evidence: Arc<OnceLock<Evidence>>,
+    slots: Arc<Semaphore>,
+    ledger: Arc<Ledger>,
+    taint: Arc<Taint>,
+    attachments: Arc<Attachments>,
+    consents: Arc<Consents>,
     /// True for a dry run.
     is_dry: bool,
     /// Language of the script, if there is one.
     language: Option<Language>,
     stash: Stash,
     pause: Arc<Pause>,
-    account: Account,
-    trace: Trace,
-    placeholders: Placeholders,
+    account: Arc<Account>,
+    trace: Arc<Trace>,
+    placeholders: Arc<Placeholders>,
+    nesting: Arc<Nesting>,
+    /// The script on whose behalf it calls, for one that a script has called.
+    scope: Option<Scope>,
 }
 
 impl Broker {
@@ -155,20 +162,22 @@ impl Broker {
         let client_trace = context.caller.as_ref().and_then(|caller| caller.trace());
         let recorder = Recorder::new(Arc::clone(&context.audit), subject);
         Self {
-            account: context.spending.account(&recorder.id, context.session.principal()),
-            recorder,
-            evidence: OnceLock::new(),
-            slots: Semaphore::new(context.limits.concurrency),
-            ledger: Ledger::new(context.limits.calls, MAX_DISCOVERY),
-            taint: Taint::new(Arc::clone(&context.rules)),
-            attachments: Attachments::default(),
-            consents: Consents::default(),
+            account: Arc::new(context.spending.account(&recorder.id, context.session.principal())),
+            recorder: Arc::new(recorder),
+            evidence: Arc::default(),
+            slots: Arc::new(Semaphore::new(context.limits.concurrency)),
+            ledger: Arc::new(Ledger::new(context.limits.calls, MAX_DISCOVERY)),
+            taint: Arc::new(Taint::new(Arc::clone(&context.rules))),
+            attachments: Arc::default(),
+            consents: Arc::default(),
             is_dry: false,
             language: None,
             stash: context.session.stash.clone(),
             pause: Arc::default(),
-            trace: Trace::begin(context.telemetry.traces.as_ref(), client_trace.as_ref()),
-            placeholders,
+            trace: Arc::new(Trace::begin(context.telemetry.traces.as_ref(), client_trace.as_ref())),
+            placeholders: Arc::new(placeholders),
+            nesting: Arc::new(Nesting::new()),
+            scope: None,
             context,
         }
     }
@@ -211,7 +220,9 @@ impl Broker {
             policy::reviewed(entry, stub)?;
             let max_bytes = self.context.limits.args_bytes;
             let takes_text = |parameter: &str| arguments::takes_text(stub, parameter);
-            let filled = task::work_on(sent.len(), || self.attachments.fill(sent, takes_text, max_bytes))?;
+            let fill = || self.attachments.fill(sent, takes_text, max_bytes);
+            // A script gets handles as they are, and gives them to tools.
+            let filled = if entry.is_scripts() { None } else { task::work_on(sent.len(), fill)? };
             filled.as_deref().map_or(Ok(()), |filled| self.small_enough(filled))?;
             let sent = filled.as_deref().unwrap_or(sent);
             let (validators, catalog) = (&self.context.validators, &self.context.catalog);
@@ -232,14 +243,15 @@ impl Broker {
         let (name, definition, repeatable) = (stub.name.clone(), stub.full_digest(), is_repeatable(stub));
         let operation = Operation::Tool { name, definition, arguments, repeatable };
         let written = (back.is_some() || is_filled).then_some(args);
-        self.dispatch(call, &Asked { entry, stub: Some(stub), operation: &operation, written }).await
+        self.dispatch(call, &Asked { entry, stub: Some(stub), operation: &operation, written, from: self.scope.as_ref() }).await
     }
 
     /// Starts a server that could not be listed, or asks for the login that it wants. Its tools are there for the next
     /// script: this one has another catalog.
     async fn connect(&self, call: u64, server: &str) -> Result<()> {
         let entry = self.context.catalog.server(server)?;
-        self.dispatch(call, &Asked { entry, stub: None, operation: &Operation::Connect, written: None }).await?;
+        let from = self.scope.as_ref();
+        self.dispatch(call, &Asked { entry, stub: None, operation: &Operation::Connect, written: None, from }).await?;
         let (code, done) = match entry.state {
             ServerState::NeedsLogin { .. } => {
                 (ErrorCode::AuthRequired, format!("the login to {} is done", entry.ident))
@@ -295,6 +307,9 @@ impl Broker {
             Ok(Inherited::Answer(value)) => Ok(value),
             Ok(Inherited::Nothing(again)) => match self.admit(&mut call, asked, taint).await {
                 Err(error) => Err(call.refused(error)),
+                Ok(admitted) if asked.entry.is_scripts() => {
+                    Box::pin(self.call_script(&mut call, asked, &admitted)).await
+                }
                 Ok(admitted) if admitted.is_planned => {
                     call.planned();
                     self.taint.receive(&asked.entry.name);
@@ -327,6 +342,7 @@ impl Broker {
         call.admitted(verdict);
         // Only an admitted call puts the execution into its group; of concurrent calls to two groups only one can.
         self.taint.enter(&asked.entry.name)?;
+        self.scope.as_ref().map_or(Ok(()), Scope::charge)?;
         call.charge()?;
         let is_planned = self.is_dry && !(reasons.is_empty() && asked.is_read());
         let is_vouched = (asked.stub.is_some() && asked.entry.is_pinned) || !reasons.is_empty();

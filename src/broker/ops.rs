@@ -29,14 +29,20 @@ use crate::upstream::Step;
 #[async_trait]
 impl Host for Broker {
     async fn call(&self, call: u64, op: Op) -> Answer {
-        if let Some(evidence) = self.evidence() {
+        let (call, is_nested) = match &self.scope {
+            Some(_) => (self.nesting.number(), true),
+            None => (call, false),
+        };
+        // Of a script within the run its calls are evidence: the rest it does again when it runs again.
+        let is_call = matches!(op, Op::Tool { .. } | Op::ReadResource { .. } | Op::Prompt { .. });
+        let evidence = self.evidence().filter(|_| is_call || !is_nested);
+        if let Some(evidence) = evidence {
             evidence.asked(call, &op);
         }
         let outcome = match self.perform_op(call, op).await {
             Ok(json) => Outcome::Ok(json),
             Err(error) => Outcome::Err(call_error(&error)),
         };
-        let evidence = self.evidence();
         let now_ms = evidence.map_or_else(now_ms, |evidence| evidence.answered(call, &outcome, self.labels()));
         Answer { outcome, now_ms }
     }
@@ -46,7 +52,7 @@ impl Host for Broker {
     }
 
     fn wrote(&self, text: &str) {
-        if let Some(live) = &self.context.live {
+        if let Some(live) = self.context.live.as_ref().filter(|_| self.scope.is_none()) {
             live.wrote(text);
         }
     }
@@ -92,6 +98,7 @@ impl Broker {
     }
 
     async fn perform_op(&self, call: u64, op: Op) -> Result<Json> {
+        self.scope.as_ref().map_or(Ok(()), |scope| scope.admit(&op))?;
         let discovery = self.discovery(Some(self));
         if !matches!(op, Op::Tool { .. } | Op::ReadResource { .. } | Op::Prompt { .. } | Op::Sleep { .. }) {
             self.ledger.charge_discovery()?;

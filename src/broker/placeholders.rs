@@ -14,6 +14,7 @@ use serde_json::Value;
 use super::{Broker, policy};
 use crate::error::{Error, ErrorCode, Result};
 use crate::labels::Labels;
+use crate::manifest::ServerEntry;
 use crate::principal::Principal;
 use crate::redact::{self, Mentions, PlaceholderWriter, Redaction, Restored, Results, Surface};
 use crate::session::Session;
@@ -64,6 +65,10 @@ impl Broker {
     pub(super) fn restore_placeholders(&self, server: &str, args: &str) -> Result<Option<Restored>> {
         self.small_enough(args)?;
         let Some(mentions) = &self.placeholders.0 else { return Ok(None) };
+        // A script gets placeholders as they are: its own calls have their values.
+        if self.context.catalog.server(server).is_ok_and(ServerEntry::is_scripts) {
+            return Ok(None);
+        }
         let back = {
             let mentions = mentions.lock();
             self.context.session.placeholders().restore(args, &mentions, self.context.limits.args_bytes)?

@@ -50,6 +50,9 @@ pub struct CallRecord {
     /// What the server's instance is for, unless it is the first one: `session`, `client` or `environment`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub instance: Option<&'static str>,
+    /// The script that made it, if it is one that was called itself: `scripts.name`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub from: Option<String>,
     /// Arguments, redacted and cut.
     pub args: String,
     /// Full digest of the arguments in canonical form, or of their text if invalid.
@@ -143,7 +146,7 @@ impl CallRecord {
         let args = asked.operation.arguments();
         let record = Self::written(call, asked.entry.ident.clone(), asked.what().into_owned(), &args, labels);
         let args = asked.written.map_or(record.args, preview);
-        Self { args, method: Some(asked.operation.method()), is_write: !asked.is_read(), ..record }
+        Self { args, method: Some(asked.operation.method()), is_write: !asked.is_read(), from: asked.from.map(|scope| scope.label().to_owned()), ..record }
     }
 
     /// Record of an invalid call, as the script wrote it.
@@ -163,6 +166,7 @@ impl CallRecord {
             server,
             tool,
             instance: None,
+            from: None,
             args: preview(args),
             args_hash: stubgen::digest(args),
             args_bytes: args.len(),

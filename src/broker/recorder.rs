@@ -42,6 +42,8 @@ struct Sent<'a> {
     time: String,
     server: &'a str,
     tool: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    from: Option<&'a str>,
     args: &'a str,
     /// Full digest of the arguments.
     args_hash: &'a str,
@@ -120,6 +122,7 @@ impl Recorder {
             time: rfc3339(SystemTime::now()),
             server: &call.server,
             tool: &call.tool,
+            from: call.from.as_deref(),
             args: &call.args,
             args_hash: &call.args_hash,
             args_bytes: call.args_bytes,

@@ -33,6 +33,11 @@ impl Taint {
         Self { rules, held: Mutex::default() }
     }
 
+    /// The same taint, which goes its own way from now on.
+    pub(super) fn fork(&self) -> Self {
+        Self { rules: Arc::clone(&self.rules), held: Mutex::new(self.now()) }
+    }
+
     /// Current taint.
     pub(super) fn now(&self) -> TaintSnapshot {
         self.held.lock().clone()

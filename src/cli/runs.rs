@@ -147,7 +147,7 @@ fn state(run: &Run, recorded: &Recorded) -> String {
 fn calls(run: &Run, recorded: &Recorded) -> (usize, usize) {
     let is_call =
         |operation: &&Operation| operation.sent.is_some() || matches!(operation.op, Some(wire::Op::Tool { .. }));
-    let calls = recorded.operations.values().filter(is_call);
+    let calls = recorded.operations.values().chain(recorded.nested.values()).filter(is_call);
     let unknown = calls.clone().filter(|operation| is_unknown(run, operation)).count();
     (calls.count(), unknown)
 }
@@ -227,6 +227,7 @@ fn object(run: &Run, recorded: &Recorded) -> Value {
     let more = json!({
         "code": recorded.head.code,
         "operations": recorded.operations.iter().map(operation).collect::<Vec<_>>(),
+        "nested": recorded.nested.iter().map(operation).collect::<Vec<_>>(),
         "value": recorded.end.as_ref().and_then(|end| end.value.as_ref()),
         "error": recorded.end.as_ref().and_then(|end| end.error.as_ref()),
         "output": recorded.end.as_ref().map(|end| &end.output),
@@ -262,6 +263,11 @@ fn show(run: &Run, recorded: &Recorded) -> String {
     for (number, operation) in &recorded.operations {
         let asked = operation.op.as_ref().map_or_else(|| Ok(Asked::left_out()), Asked::of);
         put(&format!("op {number}"), &asked.map_or_else(|error| error.message, |asked| asked.to_string()));
+        put("", &answer(run, operation));
+    }
+    for operation in recorded.nested.values() {
+        let asked = operation.op.as_ref().map_or_else(|| Ok(Asked::left_out()), Asked::of);
+        put("in a script", &asked.map_or_else(|error| error.message, |asked| asked.to_string()));
         put("", &answer(run, operation));
     }
     if let Some(end) = end {

@@ -122,7 +122,7 @@ impl Failed {
     pub(super) fn script(error: ScriptError, source: &str, script: Option<&Script>, broker: &Broker) -> Self {
         let code = match (error.kind, &error.error) {
             (ScriptErrorKind::Call, Some(call)) => call.code,
-            (kind, _) => code_of(kind),
+            (kind, _) => kind.code(),
         };
         let meant =
             || undefined_name(&error.message).and_then(|name| did_you_mean(&similar(name, &broker.context().catalog)));
@@ -269,20 +269,6 @@ fn shortened(text: String, limit: usize) -> String {
     match head(&text, limit) {
         whole if whole.len() == text.len() => text,
         begin => format!("{begin}… ({} more bytes)", text.len() - begin.len()),
-    }
-}
-
-fn code_of(kind: ScriptErrorKind) -> ErrorCode {
-    match kind {
-        ScriptErrorKind::Syntax => ErrorCode::SyntaxError,
-        ScriptErrorKind::Script | ScriptErrorKind::Stopped | ScriptErrorKind::Call | ScriptErrorKind::Stalled => {
-            ErrorCode::ScriptError
-        }
-        ScriptErrorKind::Cpu | ScriptErrorKind::Heap | ScriptErrorKind::Stack | ScriptErrorKind::Result => {
-            ErrorCode::LimitExceeded
-        }
-        ScriptErrorKind::Calls => ErrorCode::BudgetExceeded,
-        ScriptErrorKind::Internal => ErrorCode::Internal,
     }
 }
 

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use serde::Serialize;
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
-use wire::{Json, Language, Limits, Run, Server, Stats};
+use wire::{Json, Language, Run, Stats};
 
 use crate::broker::{Audit, Broker, CallRecord, Evidence, ExecutionContext, Judgement, Mistake, Plan};
 use crate::catalog::Catalog;
@@ -253,6 +253,7 @@ impl ExecutionContext {
             Ok(seed) => seed,
             Err(error) => return (Err(failed(sandbox::Failure::NotRun(error), &request.code)), None),
         };
+        broker.seeded(&seed.random);
         let wall = request.timeout.unwrap_or(self.limits.wall).min(self.limits.wall);
         let inherited = broker.evidence().map_or(0, Evidence::expected);
         let frame = self.run_frame(script, &seed, inherited);
@@ -273,24 +274,7 @@ impl ExecutionContext {
             limits: self.run_limits(inherited),
             seed: Sha256::digest(&seed.random).into(),
             now_ms: seed.now_ms,
-        }
-    }
-
-    fn namespaces(&self) -> Vec<Server> {
-        let servers = self.catalog.servers().iter();
-        servers.map(|server| Server { ident: server.ident.clone(), name: server.name.clone() }).collect()
-    }
-
-    /// Limits of a run that may take answers to `inherited` calls from an earlier one.
-    fn run_limits(&self, inherited: usize) -> Limits {
-        let millis = |duration: Duration| u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
-        Limits {
-            cpu_ms: millis(self.limits.cpu),
-            heap_bytes: self.limits.heap_bytes,
-            output_bytes: self.limits.output_bytes as u64,
-            // A value must fit a frame with all its escapes; one too large for the answer is stored.
-            result_bytes: (wire::MAX_FRAME / 2) as u64,
-            calls: self.limits.calls.saturating_add(u32::try_from(inherited).unwrap_or(u32::MAX)),
+            args: None,
         }
     }
 

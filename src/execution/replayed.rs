@@ -87,6 +87,7 @@ impl ExecutionContext {
             limits: script.limits,
             seed: Sha256::digest(&script.seed).into(),
             now_ms: script.now_ms,
+            args: None,
         };
         let wall = context.limits.wall.max(Duration::from_millis(script.limits.cpu_ms));
         let report = tokio::select! {

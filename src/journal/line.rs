@@ -8,6 +8,10 @@ use crate::labels::Labels;
 /// Version of the format. A journal of another version is refused.
 pub const VERSION: u32 = 2;
 
+/// Number of the first operation of the scripts that a script calls. They are evidence for a resumed run; a replay has
+/// the answer of the script that made them.
+pub const NESTED: u64 = 1_000_000_000;
+
 /// A line. `A` is the answer: owned when read, borrowed when written.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", bound(deserialize = "A: Deserialize<'de>"))]

@@ -21,7 +21,7 @@ use crate::error::{Error, ErrorCode, Result};
 use crate::state::{self, BeginJournal, JournalFile, State, journal_folder};
 use crate::{limits, memory, task};
 
-pub use line::{Answered, End, Head, Line, RunOp, Sent, VERSION, Waits};
+pub use line::{Answered, End, Head, Line, NESTED, RunOp, Sent, VERSION, Waits};
 pub use past::{Doubt, Found, Past, Subject};
 pub use recorded::{Given, Operation, Recorded};
 

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use wire::{Json, Op, Outcome};
 
 use super::Reader;
-use super::line::{Answered, End, Head, Line, RunOp, Sent};
+use super::line::{Answered, End, Head, Line, NESTED, RunOp, Sent};
 use crate::error::{Error, ErrorCode, Result};
 use crate::labels::Labels;
 
@@ -16,7 +16,9 @@ pub struct Recorded {
     pub head: Head,
     /// Operations by number.
     pub operations: BTreeMap<u64, Operation>,
-    /// Numbers of the answered ones, in the order of the answers.
+    /// Calls of the scripts that it called, by number. A replay has the answers of these scripts.
+    pub nested: BTreeMap<u64, Operation>,
+    /// Numbers of the answered operations, in the order of the answers.
     pub order: Vec<u64>,
     /// The end; `None` if the run has none, or not yet.
     pub end: Option<End>,
@@ -56,13 +58,14 @@ impl Recorded {
     pub fn read(mut reader: Reader) -> Result<Self> {
         let run = reader.run().to_owned();
         let Some(Line::Begun(head)) = reader.next_line()? else { return Err(damaged(&run, "it has no first line")) };
-        let mut recorded = Self { head: *head, operations: BTreeMap::new(), order: Vec::new(), end: None };
+        let mut recorded = Self { head: *head, operations: BTreeMap::new(), nested: BTreeMap::new(), order: Vec::new(), end: None };
         while let Some(line) = reader.next_line()? {
             match line {
                 Line::Begun(_) => return Err(damaged(&run, "it has two first lines")),
                 Line::Sent(mut sent) => {
                     let op = sent.ask.take().map(|ask| request(&run, &ask)).transpose()?;
-                    recorded.operations.insert(sent.op, Operation { op, sent: Some(sent), given: None });
+                    let number = sent.op;
+                    recorded.of(number).insert(number, Operation { op, sent: Some(sent), given: None });
                 }
                 Line::Waits(_) => {}
                 Line::Answered(answered) => recorded.answered(answered)?,
@@ -75,14 +78,21 @@ impl Recorded {
     fn answered(&mut self, answered: Answered) -> Result<()> {
         let Answered { op, now_ms, ask, answer, left_out, labels, from, no_effect: _ } = answered;
         let request = ask.map(|ask| request(&self.head.run, &ask)).transpose()?;
-        let operation = self.operations.entry(op).or_insert(Operation { op: None, sent: None, given: None });
+        let operation = self.of(op).entry(op).or_insert(Operation { op: None, sent: None, given: None });
         if operation.given.is_some() {
             return Err(damaged(&self.head.run, &format!("operation {op} has two answers")));
         }
         operation.op = operation.op.take().or(request);
         operation.given = Some(Given { now_ms, outcome: answer, left_out, labels, from });
-        self.order.push(op);
+        if op < NESTED {
+            self.order.push(op);
+        }
         Ok(())
+    }
+
+    /// The operations that one of this number belongs to.
+    fn of(&mut self, op: u64) -> &mut BTreeMap<u64, Operation> {
+        if op < NESTED { &mut self.operations } else { &mut self.nested }
     }
 
     /// True if the run was stopped from outside, or died: its journal ends somewhere in the middle of its script.

@@ -17,6 +17,7 @@ use stubgen::{ServerDef, ServerStubs};
 
 use crate::config::{self, Access, Binding, Patterns};
 use crate::redact::{self, Surface};
+use crate::scripts;
 use crate::upstream::{Health, Listed, Listing, Stderr};
 
 pub use cache::Cache;
@@ -251,6 +252,12 @@ impl ServerEntry {
     #[must_use]
     pub fn is_called(&self, name: &str) -> bool {
         self.ident.eq_ignore_ascii_case(name) || self.name.eq_ignore_ascii_case(name)
+    }
+
+    /// True for the scripts that are tools: no server is behind them.
+    #[must_use]
+    pub fn is_scripts(&self) -> bool {
+        self.name == scripts::SERVER
     }
 
     /// Whether it is being started.

@@ -126,16 +126,24 @@ impl Pool {
             Err(error) => return not_run(error),
         };
         self.workers.counters.runs.add();
-        let attempts = async {
-            let report = self.attempt(&run, host, wall).await;
-            if !report.begun && matches!(report.result, Err(Failure::Protocol(_))) {
-                // The worker broke the protocol before it did anything for this script: its frame was meant for the
-                // last run, or for any.
-                return self.attempt(&run, host, wall).await;
-            }
-            report
-        };
-        self.in_place(place, &turn, host.pause(), attempts).await
+        self.in_place(place, &turn, host.pause(), self.attempts(&run, host, wall)).await
+    }
+
+    /// Runs a script in one worker, or in a second one if the first was of no use.
+    async fn attempts(&self, run: &Run, host: &dyn Host, wall: Duration) -> Report {
+        let report = self.attempt(run, host, wall).await;
+        if !report.begun && matches!(report.result, Err(Failure::Protocol(_))) {
+            // The worker broke the protocol before it did anything for this script: its frame was meant for the last
+            // run, or for any.
+            return self.attempt(run, host, wall).await;
+        }
+        report
+    }
+
+    /// Runs a script for one that runs already, and waits for it in a place of its own.
+    pub async fn run_nested(&self, run: Run, host: &dyn Host, wall: Duration) -> Report {
+        self.workers.counters.runs.add();
+        self.attempts(&run, host, wall).await
     }
 
     /// Does `work` in a slot, and frees the slot while a person is asked, so that a slow answer blocks no other run.

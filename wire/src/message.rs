@@ -77,6 +77,9 @@ pub struct Run {
     pub seed: [u8; 32],
     /// Start of the run, in milliseconds since 1970. The script's clock stands still between replies.
     pub now_ms: u64,
+    /// Arguments of a function script, a JSON object: the parameter of its function, or keyword arguments of `main`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub args: Option<Json>,
 }
 
 /// A namespace of a script.
@@ -412,4 +415,18 @@ pub enum ScriptErrorKind {
     Stalled,
     /// A bug of the worker.
     Internal,
+}
+
+impl ScriptErrorKind {
+    /// Code of the error that a script of this failure ends with.
+    #[must_use]
+    pub fn code(self) -> ErrorCode {
+        match self {
+            Self::Syntax => ErrorCode::SyntaxError,
+            Self::Script | Self::Stopped | Self::Call | Self::Stalled => ErrorCode::ScriptError,
+            Self::Cpu | Self::Heap | Self::Stack | Self::Result => ErrorCode::LimitExceeded,
+            Self::Calls => ErrorCode::BudgetExceeded,
+            Self::Internal => ErrorCode::Internal,
+        }
+    }
 }

@@ -229,7 +229,7 @@ impl Judge<'_> {
             arguments: Map::new(),
             repeatable: is_repeatable(stub),
         };
-        let asked = Asked { entry, stub: Some(stub), operation: &operation, written: None };
+        let asked = Asked { entry, stub: Some(stub), operation: &operation, written: None, from: None };
         let reasons = self.broker.decide(&self.rules, &asked, &self.held)?;
         if let [reason @ Reason::Approval { rule: Approval::Plan, .. }] = reasons.as_slice() {
             let label = format!("{}.{}", entry.ident, stub.ident);

@@ -1,13 +1,17 @@
 //! Approvals: calls that need the user's consent.
 
 use super::{Asked, Reason, Rules};
-use crate::config::Approval;
+use crate::config::{Approval, ScriptApproval};
 use crate::upstream::Operation;
 
 /// Reason to ask the user before this call, if any. A tool's own name beats a pattern; of several patterns the
 /// strictest counts. Completions need no approval: the client requests them while its user types.
 pub(super) fn wanted(rules: &Rules, asked: &Asked<'_>) -> Option<Reason> {
     if matches!(asked.operation, Operation::Complete { .. } | Operation::List | Operation::Connect) {
+        return None;
+    }
+    // Reviewed with everything that its lock lists: whether it asks at all was decided at its own call.
+    if asked.from.is_some_and(|scope| scope.locked().is_some() && scope.script.approval != ScriptApproval::Each) {
         return None;
     }
     let approvals = rules.approvals.get(&asked.entry.name)?;

@@ -3,9 +3,10 @@
 //! 1. [`review`]: a tool that differs from its review is quarantined. Its stub shows the reviewed definition, so this
 //!    comes before validation of the arguments.
 //! 2. [`access`]: the server is enabled, and the tool is allowed and not denied.
-//! 3. [`groups`]: an execution that has called one strict group calls no other.
-//! 4. [`flows`]: held data may not go to this server, or only with the user's approval.
-//! 5. [`approval`]: the tool needs the user's approval.
+//! 3. [`lock`]: a reviewed script calls what its lock lists.
+//! 4. [`groups`]: an execution that has called one strict group calls no other.
+//! 5. [`flows`]: held data may not go to this server, or only with the user's approval.
+//! 6. [`approval`]: the tool needs the user's approval.
 //!
 //! Rules that come into force while a script runs apply to its next call, in addition to those that it began with.
 
@@ -15,6 +16,7 @@ mod flows;
 mod groups;
 #[cfg(test)]
 mod laundering;
+mod lock;
 mod review;
 
 use std::borrow::Cow;
@@ -25,6 +27,7 @@ use std::sync::Arc;
 use stubgen::ToolStub;
 use wire::ErrorCode;
 
+use super::scope::Scope;
 use super::taint::TaintSnapshot;
 use crate::config::{self, Approval, Config, Flow, Isolation, PerTool, Relays, ToolRule};
 use crate::error::{Error, Result};
@@ -110,6 +113,8 @@ pub(super) struct Asked<'a> {
     pub(super) operation: &'a Operation,
     /// Arguments as written, before placeholders were restored: for records and people.
     pub(super) written: Option<&'a str>,
+    /// The script that calls, if it is one that was called itself.
+    pub(super) from: Option<&'a Scope>,
 }
 
 impl Asked<'_> {
@@ -187,6 +192,11 @@ impl fmt::Display for Reason {
 /// The code of the rule that refuses it.
 pub(super) fn decide(rules: &Rules, asked: &Asked<'_>, held: &TaintSnapshot) -> Result<Vec<Reason>> {
     access::check(rules, asked)?;
+    lock::check(asked)?;
+    // What a script gets goes nowhere by itself: its own calls are decided about.
+    if asked.entry.is_scripts() {
+        return Ok(approval::wanted(rules, asked).into_iter().collect());
+    }
     groups::admit(rules, &mut held.group.clone(), &asked.entry.name)?;
     let mut reasons = flows::check(rules, &asked.entry.name, &held.labels)?;
     reasons.extend(approval::wanted(rules, asked));
