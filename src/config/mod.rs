@@ -63,7 +63,7 @@ use raw::{Raw, RawRedaction};
 pub use references::{Environment, References};
 pub(crate) use schema::ADDRESS as SCHEMA_ADDRESS;
 pub use schema::schema;
-pub use scripts::{Returns, ScriptApproval};
+pub use scripts::{Returns, ScriptApproval, ScriptTool, Scripts};
 pub(crate) use share::keeps_session;
 pub use share::{Scope, Share};
 pub use spending::{Amount, Budgets, Rate, ToolRule};
@@ -86,6 +86,8 @@ pub struct Config {
     pub audit: Audit,
     /// Journals of runs.
     pub journal: Journal,
+    /// Scripts that are tools.
+    pub scripts: Option<Scripts>,
     /// Approvals that wait.
     pub approvals: Approvals,
     /// Redaction of results, beside configured values.
@@ -190,6 +192,7 @@ impl Config {
             manifest: Manifest::default(),
             audit: Audit::default(),
             journal: Journal::default(),
+            scripts: None,
             approvals: Approvals::default(),
             redaction: Results::default(),
             placeholders: false,

@@ -1,11 +1,14 @@
 //! Scripts in a folder that are tools of the server `scripts`, and the lock that says what each may do.
 
 mod callable;
+mod load;
+mod trace;
 mod folder;
 mod lock;
 
 pub use callable::{Callable, Callables};
 pub use folder::{Folder, FolderError, Source};
+pub use trace::Trace;
 pub use lock::{FILE, Lock, LockError, Locked, LockedCall, Use};
 
 /// Name of the server whose tools are scripts.

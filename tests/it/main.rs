@@ -44,6 +44,7 @@ mod kept;
 mod lifecycle;
 mod mistakes;
 mod modules;
+mod nested;
 mod newest;
 mod packages;
 mod parked;

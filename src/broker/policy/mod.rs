@@ -29,11 +29,12 @@ use wire::ErrorCode;
 
 use super::scope::Scope;
 use super::taint::TaintSnapshot;
-use crate::config::{self, Approval, Config, Flow, Isolation, PerTool, Relays, ToolRule};
+use crate::config::{self, Approval, Config, Flow, Isolation, PerTool, Relays, ScriptApproval, ToolRule};
 use crate::error::{Error, Result};
 use crate::labels::Labels;
 use crate::manifest::ServerEntry;
 use crate::principal::Principal;
+use crate::scripts::SERVER;
 use crate::upstream::Operation;
 
 use access::Grants;
@@ -75,6 +76,8 @@ impl Rules {
         });
         let approvals = config.servers.iter().map(|(name, server)| (name.clone(), Approvals::new(server)));
         let grants = config.servers.iter().map(|(name, server)| (name.clone(), Grants::new(server)));
+        let approvals = approvals.chain(config.scripts.iter().map(|rights| (SERVER.to_owned(), Approvals::of(rights))));
+        let grants = grants.chain(config.scripts.iter().map(|_| (SERVER.to_owned(), Grants::all())));
         let relays = config.servers.iter().map(|(name, server)| (name.clone(), server.relays));
         Self {
             strict: strict.collect(),
@@ -99,6 +102,13 @@ impl Rules {
 impl Approvals {
     fn new(server: &config::Server) -> Self {
         Self { otherwise: server.approval, tools: ToolRule::by_tool(&server.tools, |rule| rule.approval) }
+    }
+
+    /// Those of scripts: one that asks once asks at its own call.
+    fn of(scripts: &config::Scripts) -> Self {
+        let once = scripts.tools.iter().filter(|(_, rights)| rights.approval == ScriptApproval::Once);
+        let tools = PerTool::new(once.map(|(name, _)| (name.as_str(), Approval::Always)));
+        Self { otherwise: Approval::Never, tools }
     }
 }
 
