@@ -1,10 +1,12 @@
 //! Scripts in a folder that are tools of the server `scripts`, and the lock that says what each may do.
 
 mod callable;
+mod definition;
 mod folder;
 mod lock;
 
 pub use callable::{Callable, Callables};
+pub use definition::{Hints, definition};
 pub use folder::{Folder, FolderError, Source};
 pub use lock::{FILE, Lock, LockError, Locked, LockedCall, Use};
 
