@@ -7,11 +7,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::Semaphore;
-use wire::{Check, Facts, Language, Outline, ScriptError, ScriptErrorKind, TOO_DEEP};
+use wire::{Check, Facts, Language, Outline, ScriptError, ScriptErrorKind, Signature, TOO_DEEP};
 
 use super::Failure;
 use super::process::{Spec, Worker};
 use super::script::{self, Script};
+use super::signature;
 use super::warm::Warm;
 use crate::error::{Error, ErrorCode};
 use crate::limits;
@@ -20,6 +21,17 @@ use crate::limits;
 const SPARE: usize = 1;
 /// What Rust's runtime says before it aborts a thread that recursed too deeply.
 const OVERFLOW: &str = "has overflowed its stack";
+
+/// One question to a checker.
+#[derive(Clone, Copy)]
+struct Asked {
+    language: Language,
+    max_bytes: usize,
+    signature: bool,
+}
+
+/// A script, with its signature where that was asked for.
+type Parsed = (Script, Option<Signature>);
 
 /// The checkers of one gateway.
 pub(super) struct Checkers {
@@ -37,7 +49,8 @@ impl Checkers {
     ///
     /// Starlark is parsed again where it runs: without a checker it runs unseen.
     pub(super) async fn check(&self, language: Language, script: &str, max_bytes: usize) -> Result<Script, Failure> {
-        match (self.parse(language, script, max_bytes).await, language) {
+        let asked = Asked { language, max_bytes, signature: false };
+        match (self.parse(asked, script).await.map(|(script, _)| script), language) {
             (Err(failure), Language::Starlark) if !matches!(failure, Failure::Script(_)) => {
                 tracing::debug!(?failure, "Starlark runs unseen");
                 Script::starlark(script, Outline::default()).map_err(|why| Failure::Protocol(why.to_owned()))
@@ -46,25 +59,37 @@ impl Checkers {
         }
     }
 
-    async fn parse(&self, language: Language, script: &str, max_bytes: usize) -> Result<Script, Failure> {
+    /// Parses a script that is a function, and reads its signature. Without a checker there is none.
+    pub(super) async fn check_function(
+        &self,
+        language: Language,
+        script: &str,
+        max_bytes: usize,
+    ) -> Result<(Script, Signature), Failure> {
+        let (script, signature) = self.parse(Asked { language, max_bytes, signature: true }, script).await?;
+        let signature = signature.ok_or_else(|| Failure::Protocol("the checker gave no signature".to_owned()))?;
+        Ok((script, signature))
+    }
+
+    async fn parse(&self, asked: Asked, script: &str) -> Result<Parsed, Failure> {
         let limit = Duration::from_secs(limits::PARSING.max as u64);
         let Ok(_place) = tokio::time::timeout(limit, self.places.acquire()).await else {
             return Err(not_parsed(ErrorCode::Busy, &format!("no checker became free within {limit:?}")));
         };
-        let code = match language {
+        let code = match asked.language {
             Language::Javascript => script::without_marks(script),
             Language::Starlark => script.into(),
         };
         let worker = self.warm.take_in_turn().await.map_err(Failure::NotRun)?;
         let is_fresh = worker.uses == 0;
-        let mut answer = self.ask(worker, language, &code, max_bytes, limit).await;
+        let mut answer = self.ask(worker, asked, &code, limit).await;
         if let Err(failure) = &answer
             && !is_fresh
         {
             // One that had parsed other scripts may have failed for theirs.
             tracing::debug!(?failure, "a checker failed; a fresh one is asked");
             let worker = self.warm.start_anew().await.map_err(Failure::NotRun)?;
-            answer = self.ask(worker, language, &code, max_bytes, limit).await;
+            answer = self.ask(worker, asked, &code, limit).await;
         }
         let judged = answer.map_err(|failure| explained(failure, &code))?;
         judged.map_err(Failure::Script)
@@ -74,16 +99,21 @@ impl Checkers {
     async fn ask(
         &self,
         worker: Worker,
-        language: Language,
+        asked: Asked,
         code: &str,
-        max_bytes: usize,
         limit: Duration,
-    ) -> Result<Result<Script, Box<ScriptError>>, Failure> {
-        let check =
-            Check { check: 0, language, code: code.to_owned(), max_bytes, max_levels: limits::SCRIPT_NESTING.max };
+    ) -> Result<Result<Parsed, Box<ScriptError>>, Failure> {
+        let check = Check {
+            check: 0,
+            language: asked.language,
+            code: code.to_owned(),
+            max_bytes: asked.max_bytes,
+            max_levels: limits::SCRIPT_NESTING.max,
+            signature: asked.signature,
+        };
         let work = async |worker: &mut Worker| {
             let answer = worker.check(check, limit).await?;
-            judge(answer, language, code, max_bytes)
+            judge(answer, asked, code)
         };
         let killed = &self.warm.counters.killed;
         self.warm.work(worker, work, |answer| answer.is_err().then_some(killed)).await
@@ -93,17 +123,24 @@ impl Checkers {
 /// The script or its error, as far as it can be true.
 fn judge(
     answer: Result<Facts, ScriptError>,
-    language: Language,
+    asked: Asked,
     code: &str,
-    max_bytes: usize,
-) -> Result<Result<Script, Box<ScriptError>>, Failure> {
+) -> Result<Result<Parsed, Box<ScriptError>>, Failure> {
+    let broken = |why: &str| Failure::Protocol(why.to_owned());
     match answer {
-        Ok(facts) => {
-            let script = match language {
-                Language::Javascript => Script::new(code, facts, max_bytes),
+        Ok(mut facts) => {
+            let signature = facts.signature.take().filter(|_| asked.signature);
+            if let Some(signature) = &signature {
+                signature::judge(signature).map_err(broken)?;
+                if asked.language == Language::Javascript && !facts.value.is_function() {
+                    return Err(broken("a signature of a script that is no function"));
+                }
+            }
+            let script = match asked.language {
+                Language::Javascript => Script::new(code, facts, asked.max_bytes),
                 Language::Starlark => Script::starlark(code, facts.outline),
             };
-            script.map(Ok).map_err(|why| Failure::Protocol(why.to_owned()))
+            script.map(|script| Ok((script, signature))).map_err(broken)
         }
         Err(error) if error.kind == ScriptErrorKind::Syntax => Ok(Err(script::bounded(&error, code))),
         Err(error) => Err(Failure::Protocol(format!("an error of kind {:?}", error.kind))),

@@ -15,6 +15,7 @@ mod places;
 mod pool;
 mod process;
 mod script;
+mod signature;
 mod warm;
 
 use std::sync::Arc;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::Semaphore;
-use wire::{Language, LayerName, Ready, Run, ScriptErrorKind, Stats};
+use wire::{Language, LayerName, Ready, Run, ScriptErrorKind, Signature, Stats};
 
 use super::checkers::Checkers;
 use super::metrics::{Counter, Metrics};
@@ -117,6 +117,21 @@ impl Pool {
     pub async fn prepare(&self, language: Language, code: &str, max_bytes: usize) -> Result<Script, Failure> {
         script::measure(code, max_bytes).map_err(Failure::Script)?;
         self.checkers.check(language, code, max_bytes).await
+    }
+
+    /// Makes a function script ready for a worker, and reads its signature. Its arguments are given to the worker by
+    /// [`Run::args`].
+    ///
+    /// # Errors
+    /// The script's first syntax error, what keeps it from having a signature, or why it was not parsed.
+    pub async fn prepare_function(
+        &self,
+        language: Language,
+        code: &str,
+        max_bytes: usize,
+    ) -> Result<(Script, Signature), Failure> {
+        script::measure(code, max_bytes).map_err(Failure::Script)?;
+        self.checkers.check_function(language, code, max_bytes).await
     }
 
     /// Runs a script. Dropping the future kills the worker that runs it.

@@ -3,13 +3,15 @@
 mod callable;
 mod load;
 mod trace;
+mod definition;
 mod folder;
 mod lock;
 
 pub use callable::{Callable, Callables};
+pub use definition::{Hints, definition};
 pub use folder::{Folder, FolderError, Source};
-pub use trace::Trace;
 pub use lock::{FILE, Lock, LockError, Locked, LockedCall, Use};
+pub use trace::Trace;
 
 /// Name of the server whose tools are scripts.
 pub const SERVER: &str = "scripts";

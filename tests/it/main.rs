@@ -66,6 +66,7 @@ mod search;
 mod servers;
 mod shapes;
 mod sharing;
+mod signatures;
 mod soak;
 mod spending;
 mod static_layer;

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Language, Outline, ScriptError};
+use crate::{Language, Outline, ScriptError, Signature};
 
 /// Memory that parsing a script may take: bytes for each byte of code, and for any script. docs/limits.md has both.
 pub const PARSING_MEMORY: (usize, usize) = (600, 512 << 10);
@@ -25,6 +25,8 @@ pub struct Check {
     pub max_bytes: usize,
     /// Deepest syntax tree, in levels.
     pub max_levels: usize,
+    /// True if the script must be a function with a signature, which becomes part of the facts.
+    pub signature: bool,
 }
 
 /// The answer to a [`Check`].
@@ -45,6 +47,8 @@ pub struct Facts {
     pub value: ValueOf,
     /// Its calls. Places are in the module that the script becomes, or in Starlark.
     pub outline: Outline,
+    /// Its signature, where the check asks for one.
+    pub signature: Option<Signature>,
 }
 
 /// TypeScript as JavaScript.
@@ -67,4 +71,14 @@ pub enum ValueOf {
     Last(u32),
     /// The function that it consists of, from here to there.
     Function(u32, u32),
+    /// The same, with a first parameter in braces, which cannot be taken from nothing: without arguments it gets `{}`.
+    Destructured(u32, u32),
+}
+
+impl ValueOf {
+    /// True for a script that consists of a function, which can take arguments.
+    #[must_use]
+    pub const fn is_function(self) -> bool {
+        matches!(self, Self::Function(..) | Self::Destructured(..))
+    }
 }

@@ -12,6 +12,7 @@ mod message;
 mod module;
 mod outline;
 mod ready;
+mod signature;
 
 pub use check::{Check, Checked, Facts, PARSING_MEMORY, Stripped, TOO_DEEP, ValueOf};
 pub use frame::{FrameError, MAX_FRAME, encode, parse_len, read_frame, write_frame};
@@ -25,6 +26,7 @@ pub use outline::{
     Target,
 };
 pub use ready::{EngineInfo, EngineName, Layer, LayerName, Ready};
+pub use signature::{MAX_DOC, MAX_SCHEMA, MAX_TYPE_LEVELS, MAX_TYPES, SCHEMA_KEYWORDS, SIGNATURE_MEMORY, Signature};
 
 /// Version of the frame protocol. Gateway and worker are one executable, so a mismatch means that the file was
 /// replaced while the gateway ran; the gateway then refuses the worker.

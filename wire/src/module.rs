@@ -9,12 +9,17 @@ use crate::{Facts, Stripped, ValueOf};
 
 /// Opens the module's function; the script's first line is the module's second.
 const OPEN: &str = "export default async () => {\n";
+/// Opens one whose arguments go to the function that the script consists of. A plain parameter, because a function with
+/// another kind may not begin with `"use strict"`.
+const OPEN_WITH_INPUT: &str = "export default async ($input) => {\n";
 /// Closes it, whatever comment the script ends with.
 const CLOSE: &str = "\n}\n";
 /// Makes the last expression the value.
 const RETURN: &str = "return ";
-/// Calls the function that a script consists of.
-const CALL: (&str, &str) = ("return await (", "\n)()");
+/// Calls the function that a script consists of, with the list of arguments.
+const CALL: (&str, &str) = ("return await (", "\n)(...$input)");
+/// The same for one whose parameter takes an object apart.
+const CALL_WITH_OBJECT: (&str, &str) = ("return await (", "\n)($input[0] ?? {})");
 
 /// A script as an ES module whose default export is the function to call, with the way back for positions.
 #[derive(Debug)]
@@ -51,16 +56,19 @@ impl Module {
                 let (before, last) = split(at)?;
                 (before.into(), RETURN, last, "")
             }
-            ValueOf::Function(start, end) => {
+            ValueOf::Function(start, end) | ValueOf::Destructured(start, end) => {
                 let function = code.get(start as usize..end as usize).ok_or("the function is not in the code")?;
-                (without_export(split(start)?.0), CALL.0, function, CALL.1)
+                let is_plain = matches!(facts.value, ValueOf::Function(..));
+                let (open, close) = if is_plain { CALL } else { CALL_WITH_OBJECT };
+                (without_export(split(start)?.0), open, function, close)
             }
         };
+        let wrapper = if facts.value.is_function() { OPEN_WITH_INPUT } else { OPEN };
         let inserted = (!open.is_empty()).then(|| {
             let (line, column) = position(code, before.len());
             (line, column, units(open))
         });
-        Ok(Self { code: format!("{OPEN}{before}{open}{rest}{close}{CLOSE}"), inserted, map, lines })
+        Ok(Self { code: format!("{wrapper}{before}{open}{rest}{close}{CLOSE}"), inserted, map, lines })
     }
 
     /// Line and column of the script as written, from 1, for a position in the module; always within the script. Zeros
@@ -149,6 +157,7 @@ mod tests {
             Just(ValueOf::Return),
             (0..40_u32).prop_map(ValueOf::Last),
             (0..40_u32, 0..40_u32).prop_map(|(start, end)| ValueOf::Function(start, end)),
+            (0..40_u32, 0..40_u32).prop_map(|(start, end)| ValueOf::Destructured(start, end)),
             any::<u32>().prop_map(ValueOf::Last),
         ]
     }
@@ -190,6 +199,7 @@ mod tests {
             (None, ValueOf::Last(4), "the value is not in the code"),
             (None, ValueOf::Function(1, 9), "the function is not in the code"),
             (None, ValueOf::Function(3, 1), "the function is not in the code"),
+            (None, ValueOf::Destructured(1, 9), "the function is not in the code"),
             (with(vec![[2, 0, 0, 0]]), ValueOf::Return, "a place of the source map is not in the code"),
             (with(vec![[0, 2, 0, 0]]), ValueOf::Return, "a place of the source map is not in the code"),
             (with(vec![[0, 0, 1, 0]]), ValueOf::Return, "a place of the source map is not in the code"),

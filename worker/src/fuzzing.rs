@@ -107,7 +107,7 @@ fn serve(jobs: &Receiver<Job>) {
         };
         engine.prepare();
         let servers = vec![Server { ident: "s".to_owned(), name: "s".to_owned() }];
-        let run = Run { run: 1, language, code, servers, limits: LIMITS, seed: [7; 32], now_ms: NOW_MS };
+        let run = Run { run: 1, language, code, servers, limits: LIMITS, seed: [7; 32], now_ms: NOW_MS, args: None };
         let host = Rc::new(RefCell::new(MemoryHost::new(answers)));
         let shared: Rc<RefCell<dyn Host>> = Rc::<RefCell<MemoryHost>>::clone(&host);
         let started = Instant::now();

@@ -9,6 +9,8 @@ use oxc_ast_visit::{Visit, walk};
 use oxc_semantic::{IsGlobalReference as _, Scoping};
 use oxc_span::{GetSpan as _, Span};
 
+use super::function::FunctionScript;
+
 /// Names that compile code from strings or share memory, on any path to them.
 const FORBIDDEN: &[(&str, &str)] = &[
     ("eval", "code from strings cannot run here; write it out"),
@@ -37,7 +39,7 @@ type Finding = (usize, String);
 
 /// Finds `import` and `export` at the top level, other than the export of the function that the script ends with.
 pub(super) fn check_modules(body: &[Statement<'_>]) -> Result<(), Finding> {
-    let body = &body[..body.len() - usize::from(super::exported_function(body).is_some())];
+    let body = &body[..body.len() - usize::from(FunctionScript::is_exported(body))];
     match body.iter().find(|statement| statement.is_module_declaration()) {
         Some(found) => {
             let message = "scripts have no `import` or `export`: tools are globals, and `return` gives the value";

@@ -8,20 +8,23 @@
 mod banned;
 mod depth;
 mod enums;
+mod function;
 mod outline;
 mod serve;
+mod signature;
 mod typescript;
 
 use oxc_allocator::Allocator;
-use oxc_ast::ast::{Directive, ExportDefaultDeclarationKind, Expression, Program, Statement};
+use oxc_ast::ast::{Directive, ExportDefaultDeclarationKind, FormalParameter, FormalParameters, Program, Statement};
 use oxc_diagnostics::OxcDiagnostic;
 use oxc_parser::{ParseOptions, Parser};
 use oxc_semantic::SemanticBuilder;
-use oxc_span::{GetSpan, SourceType, Span};
+use oxc_span::SourceType;
 use wire::{
     Check, Facts, Language, Module, Outline, ScriptError, ScriptErrorKind, Stripped, TOO_DEEP, ValueOf, position,
 };
 
+use self::function::FunctionScript;
 use crate::engine::script_error;
 use crate::explain::of_syntax;
 use crate::starlark;
@@ -36,7 +39,8 @@ pub(crate) fn check(check: &Check) -> Result<Facts, ScriptError> {
     let script = check.code.as_str();
     if check.language == Language::Starlark {
         let ast = starlark::parse(script)?;
-        return Ok(Facts { outline: outline::of_starlark(&ast, script), ..Facts::default() });
+        let signature = check.signature.then(|| signature::of_starlark(&ast, script)).transpose()?;
+        return Ok(Facts { outline: outline::of_starlark(&ast, script), signature, ..Facts::default() });
     }
     javascript(check).map_err(|error| of_syntax(script, error))
 }
@@ -52,7 +56,11 @@ fn javascript(check: &Check) -> Result<Facts, ScriptError> {
     }
     let allocator = Allocator::default();
     let plain_error = match parse(&allocator, script, SourceType::mjs(), check.max_levels) {
-        Ok(program) => return facts(script, script, None, &program),
+        Ok(program) => {
+            let facts = facts(script, script, None, &program)?;
+            let signature = check.signature.then(|| signature::of_javascript(&allocator, &program, script));
+            return Ok(Facts { signature: signature.transpose()?, ..facts });
+        }
         Err(error) => error,
     };
     // Not JavaScript: perhaps TypeScript. If neither, the parse that got further tells more.
@@ -60,13 +68,16 @@ fn javascript(check: &Check) -> Result<Facts, ScriptError> {
         let is_further = (typed_error.line, typed_error.column) > (plain_error.line, plain_error.column);
         if is_further { typed_error } else { plain_error }
     };
-    let stripped = match typescript::strip(&allocator, check) {
-        Ok(stripped) => stripped,
+    let (stripped, signature) = match typescript::strip(&allocator, check) {
+        Ok(typed) => (typed.stripped, typed.signature),
         Err(error) => return Err(further(error)),
     };
     let allocator = Allocator::default();
     match parse(&allocator, &stripped.code, SourceType::mjs(), check.max_levels) {
-        Ok(program) => facts(script, &stripped.code, Some(&stripped), &program),
+        Ok(program) => {
+            let facts = facts(script, &stripped.code, Some(&stripped), &program)?;
+            Ok(Facts { signature: signature.transpose()?, ..facts })
+        }
         Err(error) => {
             let module = module(script, Facts { stripped: Some(stripped.clone()), ..Facts::default() })?;
             Err(further(relocated(&module, 1, error)))
@@ -106,16 +117,11 @@ fn parse_with<'a>(
 
 /// What running the parsed `code` takes: the script itself, or what is left of it without types.
 fn facts(script: &str, code: &str, stripped: Option<&Stripped>, program: &Program<'_>) -> Result<Facts, ScriptError> {
-    let value = match (program.body.as_slice(), program.directives.last()) {
-        ([Statement::ExpressionStatement(only)], _) if is_function(&only.expression) => {
-            ValueOf::Function(only.span.start, only.expression.span().end)
-        }
-        (body, directive) => match exported_function(body) {
-            Some(function) => ValueOf::Function(function.start, function.end),
-            None => value_start(body, directive).map_or(ValueOf::Return, ValueOf::Last),
-        },
+    let value = match FunctionScript::of(&program.body) {
+        Some(script) => script.value(),
+        None => value_start(&program.body, program.directives.last()).map_or(ValueOf::Return, ValueOf::Last),
     };
-    let facts = Facts { stripped: stripped.cloned(), value, outline: Outline::default() };
+    let facts = Facts { stripped: stripped.cloned(), value, ..Facts::default() };
     let module = module(script, facts.clone())?;
     if let Err((offset, message)) = banned::check_modules(&program.body) {
         return Err(relocated(&module, 1, syntax_at(code, offset, message)));
@@ -131,16 +137,6 @@ fn module(script: &str, facts: Facts) -> Result<Module, ScriptError> {
 fn relocated(module: &Module, lines: u32, error: ScriptError) -> ScriptError {
     let (line, column) = module.original(error.line + lines, error.column);
     ScriptError { line, column, ..error }
-}
-
-/// The function that a script ends with as its default export, the form that type checkers of people's editors take for a
-/// file of its own.
-fn exported_function(body: &[Statement<'_>]) -> Option<Span> {
-    let [.., Statement::ExportDefaultDeclaration(last)] = body else { return None };
-    match &last.declaration {
-        ExportDefaultDeclarationKind::FunctionDeclaration(function) => Some(function.span),
-        kind => kind.as_expression().filter(|it| is_function(it)).map(GetSpan::span),
-    }
 }
 
 /// Where the value of the script begins: its last statement, if that is an expression.
@@ -185,14 +181,13 @@ pub(crate) fn is_wrapped(code: &str) -> bool {
 fn is_one_function(program: &Program<'_>) -> bool {
     let [Statement::ExportDefaultDeclaration(export)] = program.body.as_slice() else { return false };
     let ExportDefaultDeclarationKind::ArrowFunctionExpression(function) = &export.declaration else { return false };
-    program.directives.is_empty() && function.r#async && function.params.is_empty() && function.body.is_function_body()
+    program.directives.is_empty() && function.r#async && is_plain(&function.params) && function.body.is_function_body()
 }
 
-fn is_function(expression: &Expression<'_>) -> bool {
-    matches!(
-        expression.get_inner_expression(),
-        Expression::ArrowFunctionExpression(_) | Expression::FunctionExpression(_)
-    )
+/// Whether parameters are those of the wrapper: none, or one name.
+fn is_plain(params: &FormalParameters<'_>) -> bool {
+    let is_name = |item: &FormalParameter<'_>| item.pattern.is_binding_identifier() && item.initializer.is_none();
+    params.rest.is_none() && params.items.len() <= 1 && params.items.iter().all(is_name)
 }
 
 fn diagnostic(code: &str, error: &OxcDiagnostic) -> ScriptError {

@@ -2,7 +2,10 @@
 
 use std::convert::Infallible;
 
-use wire::{Check, Checked, FrameError, FromWorker, Layer, PARSING_MEMORY, PROTOCOL, Ready, ScriptErrorKind, ToWorker};
+use wire::{
+    Check, Checked, FrameError, FromWorker, Layer, PARSING_MEMORY, PROTOCOL, Ready, SIGNATURE_MEMORY, ScriptErrorKind,
+    ToWorker,
+};
 
 use super::check;
 use crate::confine::DataLimit;
@@ -33,6 +36,7 @@ pub(crate) fn serve(wire: &Wire, inbox: &Inbox, memory: &DataLimit, confinement:
 /// Memory that the script may take to parse.
 fn room(asked: &Check) -> u64 {
     let (each, besides) = PARSING_MEMORY;
+    let besides = if asked.signature { besides + SIGNATURE_MEMORY } else { besides };
     asked.code.len().saturating_mul(each).saturating_add(besides) as u64
 }
 

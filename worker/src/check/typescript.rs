@@ -8,15 +8,22 @@ use oxc_codegen::{Codegen, CodegenOptions};
 use oxc_semantic::SemanticBuilder;
 use oxc_span::SourceType;
 use oxc_transformer::{TransformOptions, Transformer};
-use wire::{Check, ScriptError, Stripped};
+use wire::{Check, ScriptError, Signature, Stripped};
 
-use super::{diagnostic, enums, parse, syntax_at};
+use super::{diagnostic, enums, parse, signature, syntax_at};
 
 /// Name in the source map; it is never shown.
 const NAME: &str = "script.ts";
 
+/// A script in TypeScript.
+pub(super) struct Typed {
+    pub(super) stripped: Stripped,
+    /// Its signature or what is wrong with it, where the check asks for one.
+    pub(super) signature: Option<Result<Signature, ScriptError>>,
+}
+
 /// Strips types from a script. What comes out is held to the limit of code as well: enums and namespaces become more.
-pub(super) fn strip(allocator: &Allocator, check: &Check) -> Result<Stripped, ScriptError> {
+pub(super) fn strip(allocator: &Allocator, check: &Check) -> Result<Typed, ScriptError> {
     let (code, max_bytes) = (check.code.as_str(), check.max_bytes);
     let source = allocator.alloc_str(code);
     let mut program = parse(allocator, source, SourceType::ts(), check.max_levels)?;
@@ -24,6 +31,7 @@ pub(super) fn strip(allocator: &Allocator, check: &Check) -> Result<Stripped, Sc
         let message = format!("the values of enums come to more than {max_bytes} bytes, the limit of code");
         return Err(syntax_at(code, offset as usize, message));
     }
+    let signature = check.signature.then(|| signature::of_typescript(&program, code));
     let semantic = SemanticBuilder::new().with_enum_eval(true).build(&program);
     if let Some(error) = semantic.diagnostics.errors().next() {
         return Err(diagnostic(code, error));
@@ -63,7 +71,7 @@ pub(super) fn strip(allocator: &Allocator, check: &Check) -> Result<Stripped, Sc
         }
         is_same
     });
-    Ok(Stripped { code: printed.code, map })
+    Ok(Typed { stripped: Stripped { code: printed.code, map }, signature })
 }
 
 /// Line starts of a source map. Its lines end at any line terminator of JavaScript; ours, and those of editors, at a

@@ -17,7 +17,8 @@ mod timers;
 #[cfg(feature = "v8")]
 pub(crate) mod v8;
 
-use wire::{Json, Outcome, Run, ScriptError};
+use serde::Serialize;
+use wire::{Json, Outcome, Run, ScriptError, Server};
 
 use crate::engine::{self, SharedHost, result_json, stalled_error};
 
@@ -47,7 +48,15 @@ trait Realm {
 
 /// A run as the prelude's `expose` takes it: JSON.
 fn exposed(run: &Run) -> String {
-    serde_json::json!({ "servers": run.servers, "calls": run.limits.calls }).to_string()
+    #[derive(Serialize)]
+    struct Exposed<'r> {
+        servers: &'r [Server],
+        calls: u32,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        args: Option<&'r Json>,
+    }
+    let exposed = Exposed { servers: &run.servers, calls: run.limits.calls, args: run.args.as_ref() };
+    serde_json::to_string(&exposed).unwrap_or_default()
 }
 
 /// Error: the run's CPU time is used up, with the likely reason.

@@ -322,11 +322,15 @@ export default (host) => {
     return new Proxy(target, traps);
   };
 
-  // Called with the run's servers and its limit of calls, before any code of the script. A server never replaces a
-  // global that exists.
+  // Arguments of the script: a list of one object, or an empty one.
+  let input = [];
+
+  // Called with the run's servers, its limit of calls and its arguments, before any code of the script. A server never
+  // replaces a global that exists.
   const expose = (run) => {
-    const { servers, calls } = parse(run);
+    const { servers, calls, args } = parse(run);
     callsLeft = calls;
+    if (args !== undefined) input = [args];
     for (const { ident, name } of servers) {
       if (ident in globals) continue;
       defineProperty(globals, ident, { value: node(name, ident, []), enumerable: true });
@@ -584,7 +588,7 @@ export default (host) => {
   const run = async (main) => {
     let value;
     try {
-      value = toJson(await main(), "the result cannot be returned");
+      value = toJson(await main(input), "the result cannot be returned");
     } catch (error) {
       tellUnseen();
       host.settle(false, describe(error));

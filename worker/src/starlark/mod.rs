@@ -18,6 +18,7 @@ use starlark::environment::{Globals, Module};
 use starlark::eval::{BeforeStmtFunc, BeforeStmtFuncDyn, Evaluator};
 use starlark::syntax::{AstModule, Dialect, DialectTypes, ast};
 use starlark::values::Value;
+use starlark::values::dict::DictRef;
 use wire::{EngineInfo, EngineName, Json, Language, Run, ScriptError, ScriptErrorKind};
 
 use self::namespace::Namespace;
@@ -30,6 +31,11 @@ use crate::watchdog::Interrupt;
 const VERSION: &str = "0.14";
 /// Most nested calls of Starlark functions.
 const CALL_DEPTH: usize = 200;
+
+/// The parser's words about an annotation, and what to write instead.
+const OF_TYPES: &str = "not allowed in type expression";
+const TYPES: &str =
+    "write a type without quotes or calls: `str`, `list[str]`, `dict[str, int]`, `str | None`, `typing.Any`";
 
 const DIALECT: Dialect = Dialect {
     enable_load: false,
@@ -115,7 +121,13 @@ pub(crate) fn parse(code: &str) -> Result<AstModule, ScriptError> {
     }
     let script = FailedScript { code, is_javascript: false, servers: &[], answers: &[] };
     let parsed = AstModule::parse(errors::SCRIPT_NAME, code.to_owned(), &DIALECT);
-    parsed.map_err(|error| explain(&script, errors::script_error(&error)))
+    parsed.map_err(|error| {
+        let error = explain(&script, errors::script_error(&error));
+        let is_of_types = error.message.contains(OF_TYPES);
+        let fix = error.fix.or_else(|| is_of_types.then(|| TYPES.to_owned()));
+        // Some of what the parser refuses has another kind.
+        ScriptError { kind: ScriptErrorKind::Syntax, fix, ..error }
+    })
 }
 
 fn evaluate<'v>(
@@ -136,7 +148,10 @@ fn evaluate<'v>(
         .set_max_callstack_size(CALL_DEPTH)
         .map_err(starlark::Error::from)
         .and_then(|()| eval.eval_module(ast, globals))
-        .and_then(|last| result_value(last, calls_main, &mut eval));
+        .and_then(|last| match &run.args {
+            Some(args) => value_of_main(args, session, &mut eval),
+            None => result_value(last, calls_main, &mut eval),
+        });
     let value = value.map_err(|error| errors::run_error(run, &error, session, module.heap()))?;
     let max_bytes = usize::try_from(run.limits.result_bytes).unwrap_or(usize::MAX);
     let json = convert::to_json(value, module.heap(), max_bytes).map_err(|error| {
@@ -163,6 +178,18 @@ fn result_value<'v>(
         Some(main) if !calls_main && main.parameters_spec().is_some() => eval.eval_function(main, &[], &[]),
         _ => Ok(last),
     }
+}
+
+/// The value of `main`, called with the arguments of the run.
+fn value_of_main<'v>(args: &Json, session: &Session, eval: &mut Evaluator<'v, '_, '_>) -> starlark::Result<Value<'v>> {
+    let main = eval.module().get("main").filter(|main| main.parameters_spec().is_some());
+    let main = main.ok_or_else(|| {
+        starlark::Error::new_native(anyhow::anyhow!("the script has no function `main` that takes the arguments"))
+    })?;
+    let args = session.read_json(args.get(), eval.heap())?;
+    let named = DictRef::from_value(args).ok_or_else(|| anyhow::anyhow!("the arguments are not an object"))?;
+    let named: Vec<_> = named.iter().filter_map(|(name, value)| Some((name.unpack_str()?, value))).collect();
+    eval.eval_function(main, &[], &named)
 }
 
 /// True if the script's top level, outside functions, names `main`.

@@ -147,7 +147,8 @@ impl Worker {
         let servers = ["github", "console", "my_server"]
             .map(|ident| Server { ident: ident.to_owned(), name: ident.replace("my_server", "my-server") })
             .to_vec();
-        let run = Run { run: self.runs, language: self.language, code, servers, limits, seed, now_ms: NOW_MS };
+        let run =
+            Run { run: self.runs, language: self.language, code, servers, limits, seed, now_ms: NOW_MS, args: None };
         self.send(&ToWorker::Run(Box::new(run)));
     }
 
