@@ -65,6 +65,7 @@ pub use consent::{Approval, Approver};
 pub use context::ExecutionContext;
 pub use evidence::Evidence;
 pub use ledger::Ledger;
+pub(crate) use policy::is_read_only;
 pub use policy::{Rules, RulesNow};
 pub use record::{CallRecord, Verdict};
 
@@ -232,14 +233,15 @@ impl Broker {
         let (name, definition, repeatable) = (stub.name.clone(), stub.full_digest(), is_repeatable(stub));
         let operation = Operation::Tool { name, definition, arguments, repeatable };
         let written = (back.is_some() || is_filled).then_some(args);
-        self.dispatch(call, &Asked { entry, stub: Some(stub), operation: &operation, written }).await
+        self.dispatch(call, &Asked { entry, stub: Some(stub), operation: &operation, written, from: None }).await
     }
 
     /// Starts a server that could not be listed, or asks for the login that it wants. Its tools are there for the next
     /// script: this one has another catalog.
     async fn connect(&self, call: u64, server: &str) -> Result<()> {
         let entry = self.context.catalog.server(server)?;
-        self.dispatch(call, &Asked { entry, stub: None, operation: &Operation::Connect, written: None }).await?;
+        self.dispatch(call, &Asked { entry, stub: None, operation: &Operation::Connect, written: None, from: None })
+            .await?;
         let (code, done) = match entry.state {
             ServerState::NeedsLogin { .. } => {
                 (ErrorCode::AuthRequired, format!("the login to {} is done", entry.ident))

@@ -1,8 +1,12 @@
 //! Scripts in a folder that are tools of the server `scripts`, and the lock that says what each may do.
 
+mod compare;
+mod declared;
 mod folder;
 mod lock;
 
+pub use compare::{Listed, differences, reason};
+pub use declared::{Declared, declared};
 pub use folder::{Folder, FolderError, Source};
 pub use lock::{FILE, Lock, LockError, Locked, LockedCall, Use};
 

@@ -3,9 +3,10 @@
 //! 1. [`review`]: a tool that differs from its review is quarantined. Its stub shows the reviewed definition, so this
 //!    comes before validation of the arguments.
 //! 2. [`access`]: the server is enabled, and the tool is allowed and not denied.
-//! 3. [`groups`]: an execution that has called one strict group calls no other.
-//! 4. [`flows`]: held data may not go to this server, or only with the user's approval.
-//! 5. [`approval`]: the tool needs the user's approval.
+//! 3. [`only_from`]: the tool may be called from here, and not from certain scripts alone.
+//! 4. [`groups`]: an execution that has called one strict group calls no other.
+//! 5. [`flows`]: held data may not go to this server, or only with the user's approval.
+//! 6. [`approval`]: the tool needs the user's approval.
 //!
 //! Rules that come into force while a script runs apply to its next call, in addition to those that it began with.
 
@@ -15,6 +16,7 @@ mod flows;
 mod groups;
 #[cfg(test)]
 mod laundering;
+mod only_from;
 mod review;
 
 use std::borrow::Cow;
@@ -35,6 +37,7 @@ use crate::upstream::Operation;
 
 use access::Grants;
 pub(super) use groups::admit;
+use only_from::Callers;
 pub(super) use review::reviewed;
 
 /// Groups, flows, approvals and access of a configuration, compiled for many calls.
@@ -47,6 +50,8 @@ pub struct Rules {
     approvals: HashMap<String, Approvals>,
     /// Server → its access.
     grants: HashMap<String, Grants>,
+    /// Server → scripts that alone may call some of its tools.
+    callers: HashMap<String, Callers>,
     /// Server → its questions that are forwarded.
     relays: HashMap<String, Relays>,
 }
@@ -78,6 +83,7 @@ impl Rules {
             flows: config.policy.flows.clone(),
             approvals: approvals.collect(),
             grants: grants.collect(),
+            callers: only_from::callers(&config.servers).collect(),
             relays: relays.collect(),
         }
     }
@@ -110,6 +116,8 @@ pub(super) struct Asked<'a> {
     pub(super) operation: &'a Operation,
     /// Arguments as written, before placeholders were restored: for records and people.
     pub(super) written: Option<&'a str>,
+    /// Wire name of the script that calls, if it is a tool itself.
+    pub(super) from: Option<&'a str>,
 }
 
 impl Asked<'_> {
@@ -132,7 +140,7 @@ impl Asked<'_> {
 }
 
 /// True if the server annotates a tool as read-only.
-pub(super) fn is_read_only(stub: &ToolStub) -> bool {
+pub(crate) fn is_read_only(stub: &ToolStub) -> bool {
     says(stub, "readOnlyHint")
 }
 
@@ -187,6 +195,7 @@ impl fmt::Display for Reason {
 /// The code of the rule that refuses it.
 pub(super) fn decide(rules: &Rules, asked: &Asked<'_>, held: &TaintSnapshot) -> Result<Vec<Reason>> {
     access::check(rules, asked)?;
+    only_from::check(rules, asked)?;
     groups::admit(rules, &mut held.group.clone(), &asked.entry.name)?;
     let mut reasons = flows::check(rules, &asked.entry.name, &held.labels)?;
     reasons.extend(approval::wanted(rules, asked));
