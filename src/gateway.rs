@@ -178,7 +178,7 @@ impl Gateway {
             phase: self.fleet.phase(),
             show: Box::new(move |entry| fleet::show_scripts(&known, entry)),
         };
-        self.shelf.follow(config.scripts.as_ref(), follower);
+        self.shelf.follow(&config.scripts, follower);
     }
 
     /// Switches to another configuration: changed servers are replaced, the others continue, and running scripts

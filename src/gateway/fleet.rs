@@ -15,8 +15,8 @@ use crate::config::{self, Config, Manifest};
 use crate::error::{Error, ErrorCode, Result};
 use crate::manifest::{Cache, Observed, Phase, Pin, RefreshedServer, Refresher, ServerEntry, ServerState, load_file};
 use crate::memory;
-use crate::scripts::SERVER;
 use crate::router::{Blueprint, Instances, Route, Router};
+use crate::scripts::SERVER;
 use crate::state::State;
 use crate::task::Task;
 use crate::upstream::{self, Connection, Event, EventSender, Listing, Offline, Upstream};
@@ -140,7 +140,7 @@ impl Fleet {
         if let Some((name, (_, file))) = self.files.iter().find(|(name, _)| config.servers.contains_key(*name)) {
             return Err(taken(file, name));
         }
-        if let Some((_, file)) = self.files.get(SERVER).filter(|_| config.scripts.is_some()) {
+        if let Some((_, file)) = self.files.get(SERVER).filter(|_| config.scripts.path.is_some()) {
             return Err(taken(file, SERVER));
         }
         let running = self.running.lock();
@@ -197,7 +197,7 @@ impl Fleet {
     fn change(&self, known: &mut Entries, config: &Config, Prepared { pin }: Prepared) -> Reloaded {
         let mut names: Vec<&str> = self.files.keys().chain(config.servers.keys()).map(String::as_str).collect();
         // Its identifier is taken.
-        names.extend(config.scripts.iter().map(|_| SERVER));
+        names.extend(config.scripts.path.iter().map(|_| SERVER));
         names.sort_unstable();
         let idents: HashMap<&str, String> = names.iter().copied().zip(stubgen::assign_idents(&names)).collect();
         let mut running = self.running.lock();

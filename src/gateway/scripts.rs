@@ -12,9 +12,9 @@ use tokio::sync::watch;
 use crate::catalog::Catalog;
 use crate::config;
 use crate::error::Error;
-use crate::manifest::{Phase, Quarantined, ServerEntry, ServerState};
+use crate::manifest::{Phase, ServerEntry, ServerState};
 use crate::sandbox::Pool;
-use crate::scripts::{Callables, Locked, SERVER, Trace};
+use crate::scripts::{Callables, Listed, SERVER, Scripts, Trace};
 use crate::task::Task;
 use crate::upstream::Listing;
 
@@ -49,15 +49,15 @@ impl Shelf {
     }
 
     /// Follows the scripts of a configuration from now on.
-    pub(super) fn follow(&self, config: Option<&config::Scripts>, follower: Follower) {
+    pub(super) fn follow(&self, config: &config::Scripts, follower: Follower) {
         let mut following = self.following.lock();
-        let Some(config) = config else {
+        if config.path.is_none() {
             if following.take().is_some() {
                 self.now.store(Arc::default());
                 (follower.show)(None);
             }
             return;
-        };
+        }
         let is_same = |followed: &Followed| followed.config == *config && Arc::ptr_eq(&followed.pool, &follower.pool);
         if following.as_ref().is_some_and(is_same) {
             return;
@@ -76,19 +76,27 @@ impl Shelf {
 async fn keep_up(config: config::Scripts, now: Arc<ArcSwap<Callables>>, mut follower: Follower) {
     loop {
         let trace = traced(&config).await;
-        let loaded = Callables::load(&config, &follower.pool, follower.max_bytes).await;
-        match &loaded {
-            Ok(scripts) => {
-                for (name, reason) in scripts.held() {
+        let read = Scripts::read(&config, follower.max_bytes).await;
+        let loaded = match &read {
+            Ok(read) => {
+                let ready = read.ready(&config, &follower.pool, follower.max_bytes).await;
+                for (name, reason) in ready.held() {
                     tracing::warn!(script = name, reason, "a script is not callable");
                 }
+                Ok((read, ready))
             }
-            Err(error) => tracing::error!(%error, "no script is callable"),
-        }
+            Err(error) => {
+                tracing::error!(%error, "no script is callable");
+                Err(error)
+            }
+        };
         let mut shown: Option<Vec<(String, String)>> = None;
         let mut seen = trace.clone();
         loop {
-            let judged = loaded.as_ref().map(|scripts| scripts.without(|locked| below(locked, &follower.catalog.load())));
+            let judged = loaded.as_ref().map(|(read, ready)| {
+                let catalog = follower.catalog.load();
+                ready.without(|source| read.why_held(&config, source, |server, tool| listed(&catalog, server, tool)))
+            });
             let held = judged.as_ref().map(|scripts| scripts.held().map(owned).collect()).unwrap_or_default();
             if shown.as_ref() != Some(&held) {
                 publish(judged, &now, &follower);
@@ -114,11 +122,11 @@ fn owned((name, reason): (&str, &str)) -> (String, String) {
 }
 
 async fn traced(config: &config::Scripts) -> Trace {
-    let (folder, lock) = (config.path.clone(), config.lock.clone());
+    let (folder, lock) = (config.path.clone().unwrap_or_default(), config.lock.clone());
     tokio::task::spawn_blocking(move || Trace::of(&folder, &lock)).await.unwrap_or_default()
 }
 
-fn publish(judged: Result<Callables, &Error>, now: &ArcSwap<Callables>, follower: &Follower) {
+fn publish(judged: Result<Callables, &&Error>, now: &ArcSwap<Callables>, follower: &Follower) {
     let (scripts, state) = match judged {
         Ok(scripts) => (scripts, ServerState::Ready { protocol: String::new() }),
         Err(error) => (Callables::default(), ServerState::Failed { reason: error.to_string() }),
@@ -132,31 +140,17 @@ fn entry(scripts: &Callables, state: ServerState) -> ServerEntry {
     let held = scripts.held().map(|(name, _)| json!({ "name": name }));
     let tools = scripts.iter().map(|script| script.definition.clone()).chain(held).collect();
     let listing = Listing { tools, ..Listing::default() };
-    let entry = ServerEntry::listed(SERVER, SERVER, None, listing, state);
     let reasons: BTreeMap<&str, &str> = scripts.held().collect();
-    let quarantine = entry.stubs.tools.iter().filter_map(|tool| {
-        let reason = (*reasons.get(tool.name.as_str())?).to_owned();
-        Some((tool.ident.clone(), Quarantined { reason, is_reviewed: false }))
-    });
-    let quarantine = quarantine.collect();
-    ServerEntry { quarantine: Arc::new(quarantine), ..entry }
+    ServerEntry::listed(SERVER, SERVER, None, listing, state).holding(&reasons)
 }
 
-/// The first tool of a lock that is known now as another one than was reviewed.
-fn below(locked: &Locked, catalog: &Catalog) -> Option<String> {
-    locked.calls.iter().filter(|call| call.server != SERVER).find_map(|call| {
-        let entry = catalog.servers().iter().find(|entry| entry.name == call.server)?;
-        // Of a server that has no tools now nothing is known.
-        if entry.stubs.tools.is_empty() {
-            return None;
-        }
-        let label = || format!("{}.{}", call.server, call.tool);
-        match entry.stubs.tools.iter().find(|tool| tool.name == call.tool) {
-            None => Some(format!("{}, which it calls, is gone", label())),
-            Some(tool) if tool.full_digest() != call.definition => {
-                Some(format!("{}, which it calls, is not what was reviewed", label()))
-            }
-            Some(_) => None,
-        }
-    })
+/// A tool as the catalog has it.
+fn listed(catalog: &Catalog, server: &str, tool: &str) -> Listed {
+    let Some(entry) = catalog.servers().iter().find(|entry| entry.name == server) else { return Listed::Gone };
+    // Of a server that has no tools now nothing is known.
+    if entry.stubs.tools.is_empty() {
+        return Listed::Unknown;
+    }
+    let found = entry.stubs.tools.iter().find(|stub| stub.name == tool);
+    found.map_or(Listed::Gone, |stub| Listed::Is(stub.full_digest()))
 }

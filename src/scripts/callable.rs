@@ -67,12 +67,12 @@ impl Callables {
         self.held.get(name).map(String::as_str)
     }
 
-    /// The same, without locked scripts for which `reason` has one against their lock.
+    /// The same, without those for which `reason` has one.
     #[must_use]
-    pub fn without(&self, reason: impl Fn(&Locked) -> Option<String>) -> Self {
+    pub fn without(&self, reason: impl Fn(&Source) -> Option<String>) -> Self {
         let mut judged = Self { callable: BTreeMap::new(), held: self.held.clone() };
         for (name, script) in &self.callable {
-            match script.locked.as_ref().and_then(&reason) {
+            match reason(&script.source) {
                 Some(reason) => drop(judged.held.insert(name.clone(), reason)),
                 None => drop(judged.callable.insert(name.clone(), Arc::clone(script))),
             }

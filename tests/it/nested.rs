@@ -127,7 +127,9 @@ fn what_differs_from_its_lock_is_quarantined_until_it_is_reviewed() {
 #[test]
 fn scripts_call_scripts_within_bounds() {
     let chain = |to: &str| {
-        format!("export default async function ({{ n }}: {{ n: number }}): Promise<unknown> {{ return await scripts.{to}({{ n }}); }}\n")
+        format!(
+            "export default async function ({{ n }}: {{ n: number }}): Promise<unknown> {{ return await scripts.{to}({{ n }}); }}\n"
+        )
     };
     let last = "export default async function ({ n }: { n: number }): Promise<number> { return n + 1; }\n";
     let names = ["a", "b", "c", "d", "e"];
@@ -159,7 +161,8 @@ fn a_clean_result_carries_no_label_and_only_a_lock_makes_it_clean() {
     let direct = "const all = await bank.list(); return await post.note({ text: `${all}` })";
     let (code, _) = shelf.run(direct).expect_err("it is data of the bank");
     assert_eq!(code, "GROUP_POLICY_DENIED");
-    let error = "let text; try { await scripts.fails({}) } catch (e) { text = e.message }\nreturn await post.note({ text })";
+    let error =
+        "let text; try { await scripts.fails({}) } catch (e) { text = e.message }\nreturn await post.note({ text })";
     let (code, _) = shelf.run(error).expect_err("an error is not what was reviewed");
     assert_eq!(code, "GROUP_POLICY_DENIED");
     shelf.bank.configure(&format!("[scripts]\npath = \"scripts\"\n{rules}"));
@@ -174,7 +177,8 @@ fn a_clean_result_carries_no_label_and_only_a_lock_makes_it_clean() {
 #[test]
 fn a_reviewed_script_asks_as_its_rights_say() {
     let asks = "[servers.bank.tools.pay]\napproval = \"always\"\n";
-    for (approval, without, with) in [("each", "APPROVAL_DENIED", 3), ("once", "APPROVAL_DENIED", 3), ("never", "", 3)] {
+    for (approval, without, with) in [("each", "APPROVAL_DENIED", 3), ("once", "APPROVAL_DENIED", 3), ("never", "", 3)]
+    {
         let rights = format!("[scripts.tools.pay_all]\napproval = \"{approval}\"\n{asks}");
         let Some(shelf) = Shelf::new(&[("pay_all.js", PAY_ALL)], &rights) else { return };
         let call = "return (await scripts.pay_all({ numbers: [1, 2, 3] })).paid";
