@@ -11,6 +11,8 @@ mod jsdoc;
 mod names;
 mod object;
 mod starlark;
+#[cfg(test)]
+mod tests;
 mod types;
 
 use serde_json::Value;
