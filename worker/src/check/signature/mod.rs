@@ -10,6 +10,7 @@ mod javascript;
 mod jsdoc;
 mod names;
 mod object;
+mod refusal;
 mod starlark;
 #[cfg(test)]
 mod tests;
