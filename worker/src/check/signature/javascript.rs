@@ -37,7 +37,8 @@ pub(in crate::check) fn of_javascript<'a>(
         let docs = Docs::new(code, program);
         let function = FunctionScript::of(&program.body).map(|script| script.statement);
         let doc = function.map(|at| docs.before(at)).transpose()?.flatten().unwrap_or_default();
-        let aliases: Vec<Doc<'_>> = docs.all().collect::<Fit<_>>()?;
+        // Comments of other code may be wrong in their own way.
+        let aliases: Vec<Doc<'_>> = docs.all().filter_map(Result::ok).collect();
         let aliases: Vec<&Tag<'_>> =
             aliases.iter().flat_map(|doc| &doc.tags).filter(|tag| tag.word == "typedef").collect();
         let of_function = doc.tags.iter().filter(|tag| tag.is_param() || tag.is_returns());

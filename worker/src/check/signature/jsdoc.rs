@@ -94,7 +94,10 @@ fn tag(code: &str, start: usize, end: usize) -> Fit<Tag<'_>> {
     at = skip(code, at, end);
     let mut is_optional = false;
     let mut kind = None;
-    if code[at..end].starts_with('{') {
+    // Braces of other tags, such as `@example`, are no types.
+    let has_type =
+        matches!(word, "param" | "arg" | "argument" | "returns" | "return" | "typedef" | "property" | "prop");
+    if has_type && code[at..end].starts_with('{') {
         let Some(close) = closing(&code[at..end]) else {
             return unfit(offset(at), "the `{` of the type is not closed", "write the type as `{string}`");
         };

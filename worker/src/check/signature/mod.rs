@@ -10,7 +10,10 @@ mod javascript;
 mod jsdoc;
 mod names;
 mod object;
+mod refusal;
 mod starlark;
+#[cfg(test)]
+mod tests;
 mod types;
 
 use serde_json::Value;
