@@ -247,7 +247,7 @@ impl Broker {
     /// The answer of an earlier run to this call, under the rules of now.
     ///
     /// # Errors
-    /// The code of the rule that refuses it; `MAYBE_DONE` when nobody knows whether it was done, and it may change
+    /// The code of the rule that refuses it; `MAYBE_DONE` when it is unknown whether it was done, and it may change
     /// something.
     pub(super) fn inherit(&self, call: &mut Call<'_>, asked: &Asked<'_>, taint: &TaintSnapshot) -> Result<Inherited> {
         let Some((evidence, past)) = self.evidence().and_then(|evidence| Some((evidence, evidence.past.as_ref()?)))

@@ -1,5 +1,6 @@
 //! `forgefs replay` and `forgefs journal export`: a recorded run again, on its journal alone.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
@@ -13,9 +14,10 @@ use super::shapes::{self, Format};
 use super::ui::Ui;
 use super::{Failure, Global, runs};
 use crate::config::{self, Config};
+use crate::error::ErrorCode;
 use crate::execution::{Played, Script};
 use crate::gateway::Gateway;
-use crate::journal::{End, Head, Recorded};
+use crate::journal::{End, Head, Journals, Operation, Recorded};
 use crate::principal::Principal;
 use crate::redact::{self, Outgoing as _, Surface};
 use crate::replay::{Cassette, Matching, Parting, Player, Tape, Tool, blank, shown};
@@ -259,6 +261,8 @@ async fn recorded(global: &Global, begin: &str) -> Result<(String, Recorded), Fa
 pub(super) async fn journal(global: &Global, args: JournalArgs, ui: Ui) -> Result<ExitCode, Failure> {
     let JournalCommand::Export { run, out } = args.command;
     let (id, recorded) = recorded(global, &run).await?;
+    let journals = runs::journals(global)?;
+    let tools = called(&journals, &recorded, ui).await?;
     if recorded.is_cut() {
         return Err(Failure::usage(format!("run {id} did not end by itself: nothing is to be expected of it"))
             .hint("resume it, and export the run that ends"));
@@ -266,7 +270,7 @@ pub(super) async fn journal(global: &Global, args: JournalArgs, ui: Ui) -> Resul
     let code = recorded.head.code.clone();
     let language = recorded.head.language;
     let results = global.load(false)?.redaction;
-    let cassette = export(global, recorded, results).await?;
+    let cassette = Cassette { tools, ..export(global, recorded, results).await? };
     let Some(out) = out else {
         ui.json(&cassette.text());
         return Ok(ExitCode::SUCCESS);
@@ -277,6 +281,33 @@ pub(super) async fn journal(global: &Global, args: JournalArgs, ui: Ui) -> Resul
     Ok(ExitCode::SUCCESS)
 }
 
+/// Definitions of the tools that a run called, and of those whose answers it has from earlier runs of its chain.
+async fn called(journals: &Journals, recorded: &Recorded, ui: Ui) -> Result<Vec<Tool>, Failure> {
+    let mut tools: BTreeSet<Tool> = recorded.operations.values().filter_map(tool).collect();
+    let mut inherited: BTreeMap<&str, Vec<u64>> = BTreeMap::new();
+    for from in recorded.operations.values().filter_map(|operation| operation.given.as_ref()?.from.as_ref()) {
+        inherited.entry(&from.run).or_default().push(from.op);
+    }
+    for (id, calls) in inherited {
+        let run = match journals.find(Some(&recorded.head.client), id).await {
+            Err(error) if error.code == ErrorCode::InvalidArgs => {
+                ui.note(&format!("the journal of run {id} is gone: the cassette has no definitions of its calls"));
+                continue;
+            }
+            run => run?,
+        };
+        let earlier = Recorded::read(journals.read(&run).await?)?;
+        tools.extend(calls.iter().filter_map(|op| tool(earlier.operations.get(op)?)));
+    }
+    Ok(tools.into_iter().collect())
+}
+
+/// The tool that an operation called.
+fn tool(operation: &Operation) -> Option<Tool> {
+    let sent = operation.sent.as_ref().filter(|sent| sent.method == "tools/call")?;
+    Some(Tool { server: sent.server.clone(), tool: sent.tool.clone(), definition: sent.definition.clone() })
+}
+
 /// Replays a run on redacted answers, and records what comes of it.
 async fn export(global: &Global, recorded: Recorded, results: redact::Results) -> Result<Cassette, Failure> {
     let head = recorded.head.clone();
@@ -284,16 +315,6 @@ async fn export(global: &Global, recorded: Recorded, results: redact::Results) -
     cassette.limits = bounded(head.limits);
     let is_named = |server: &&Server| head.code.contains(&server.ident) || head.code.contains(&server.name);
     cassette.servers = head.servers.iter().filter(is_named).cloned().collect();
-    let calls = recorded.operations.values().filter_map(|operation| operation.sent.as_ref());
-    let calls = calls.filter(|sent| sent.method == "tools/call");
-    let named = |sent: &crate::journal::Sent| Tool {
-        server: sent.server.clone(),
-        tool: sent.tool.clone(),
-        definition: sent.definition.clone(),
-    };
-    cassette.tools = calls.map(named).collect();
-    cassette.tools.sort();
-    cassette.tools.dedup();
     let tape = Tape::of(recorded)?.redacted(cassette.redaction.surface());
     let servers = cassette.servers.clone();
     let script = Script { servers, ..script(&head, head.language, head.code.clone()) };

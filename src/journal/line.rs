@@ -170,3 +170,38 @@ pub struct End {
     #[serde(default, skip_serializing_if = "Labels::is_empty")]
     pub labels: Labels,
 }
+
+/// Name of the outcome in the last line of a journal, of which `line` is the begin; `None` if the run has no end.
+pub(super) fn outcome_of(line: &[u8]) -> Option<&str> {
+    // As `End` is written: its time, then its outcome.
+    let line = line.strip_prefix(br#"{"ended":{"at_ms":"#)?;
+    let digits = line.iter().take_while(|byte| byte.is_ascii_digit()).count();
+    let outcome = line.get(digits..)?.strip_prefix(br#","outcome":""#)?;
+    std::str::from_utf8(outcome.split(|byte| *byte == b'"').next()?).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_begin_of_an_end_has_its_outcome_and_no_other_line_has_one() {
+        let end = |outcome: &str| End {
+            at_ms: 1_800_000_000_000,
+            outcome: outcome.to_owned(),
+            engine: None,
+            value: None,
+            error: None,
+            explained: None,
+            output: "x".repeat(1000),
+            labels: Labels::new(),
+        };
+        for outcome in ["ok", "SCRIPT_ERROR"] {
+            let line = serde_json::to_string(&Line::<wire::Outcome>::Ended(Box::new(end(outcome)))).expect("JSON");
+            assert_eq!(outcome_of(&line.as_bytes()[..256]), Some(outcome));
+        }
+        for other in ["", "{", "{\"ended\":{\"at_ms\":1", "{\"answered\":{\"at_ms\":1,\"outcome\":\"ok\"}}"] {
+            assert_eq!(outcome_of(other.as_bytes()), None, "{other}");
+        }
+    }
+}
