@@ -64,7 +64,7 @@ impl Recorded {
                     let op = sent.ask.take().map(|ask| request(&run, &ask)).transpose()?;
                     recorded.operations.insert(sent.op, Operation { op, sent: Some(sent), given: None });
                 }
-                Line::Waits(_) => {}
+                Line::Waits(_) | Line::Asks(_) | Line::Heard(_) => {}
                 Line::Answered(answered) => recorded.answered(answered)?,
                 Line::Ended(end) => recorded.end = Some(*end),
             }
