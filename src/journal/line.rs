@@ -22,6 +22,10 @@ pub enum Line<A = wire::Outcome> {
     Sent(Sent),
     /// A call waits for a person's approval; its answer to the script is an error.
     Waits(Waits),
+    /// Questions go to the client; written before they do.
+    Asks(Asks),
+    /// Answers of the client came; written before anything hears of them.
+    Heard(Heard),
     /// A request of the script is answered; written before the script gets it. Their order is that of the answers.
     Answered(Answered<A>),
     /// The run ended.
@@ -40,6 +44,9 @@ pub struct Head {
     /// Runs that it continues, each the continuation of the one before.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub after: Vec<String>,
+    /// Those at the end of `after` whose suspended work it goes on with: to its script they are one run.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub suspended: Vec<String>,
     /// Begin, in Unix milliseconds.
     pub at_ms: u64,
     /// Client that the run belongs to.
@@ -114,6 +121,36 @@ pub struct Waits {
     pub reasons: Vec<String>,
     /// Time after which it cannot be decided, in Unix milliseconds.
     pub until_ms: u64,
+}
+
+/// Questions to the client that go out together, in place of the answer to its request.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Asks {
+    /// Random name of the round.
+    pub round: String,
+    /// Time, in Unix milliseconds.
+    pub at_ms: u64,
+    /// The questions.
+    pub questions: Vec<OpenQuestion>,
+}
+
+/// A question without an answer.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct OpenQuestion {
+    /// Digest of its key in the client's answers, with the key of this installation.
+    pub key: String,
+    /// Digest of the question and of what it is about, likewise.
+    pub question: String,
+    /// The call that a server has put off with it, before doing anything.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub put_off: Option<u64>,
+}
+
+/// The client has answered a round.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Heard {
+    /// Name of the round.
+    pub round: String,
 }
 
 /// An answered request.

@@ -7,6 +7,7 @@ mod chain;
 mod line;
 mod past;
 mod recorded;
+mod rounds;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -23,9 +24,10 @@ use crate::state::{self, BeginJournal, JournalFile, State, kept_folder};
 use crate::{limits, memory, task};
 
 pub use chain::Which;
-pub use line::{Answered, End, Head, Line, NESTED, RunOp, Sent, VERSION, Waits};
+pub use line::{Answered, Asks, End, Head, Heard, Line, NESTED, OpenQuestion, RunOp, Sent, VERSION, Waits};
 pub use past::{Doubt, Found, Past, Subject};
 pub use recorded::{Given, Operation, Recorded};
+pub use rounds::{Answers, Asking, Round};
 
 /// Interval at which old journals are removed.
 const PRUNING: Duration = Duration::from_secs(600);
@@ -100,14 +102,15 @@ impl Journals {
     ///
     /// # Errors
     /// `INTERNAL` when it cannot be written, `BUSY` when another request continues the same run.
-    pub async fn begin(&self, head: Head) -> Result<Writer> {
+    pub async fn begin(&self, head: Head) -> Result<Arc<Writer>> {
         self.prune();
         let key = self.key().await?;
         let first = serde_json::to_string(&Line::<wire::Outcome>::Begun(Box::new(head.clone()))).map_err(not_json)?;
-        let begin =
-            BeginJournal { folder: self.of(&head.client), id: head.run, first, after: head.after, fsync: self.fsync };
-        let journal = self.state.begin_journal(begin).await?;
-        Ok(Writer { journal, key, kept: AtomicUsize::new(0), written: Arc::clone(&self.written) })
+        let Head { run, client, after, .. } = head;
+        let (id, folder, parent) = (run.clone(), self.of(&client), after.last().cloned());
+        let journal = self.state.begin_journal(BeginJournal { folder, id, first, after, fsync: self.fsync }).await?;
+        let (kept, written) = (AtomicUsize::new(0), Arc::clone(&self.written));
+        Ok(Arc::new(Writer { journal, run, client, parent, key, kept, written }))
     }
 
     /// Key of this installation's digests.
@@ -245,6 +248,10 @@ fn not_json(error: serde_json::Error) -> Error {
 #[derive(Debug)]
 pub struct Writer {
     journal: Arc<dyn state::Journal>,
+    run: String,
+    client: String,
+    /// Run that it continues.
+    parent: Option<String>,
     key: Arc<str>,
     /// Bytes of requests and answers so far.
     kept: AtomicUsize,

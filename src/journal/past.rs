@@ -1,13 +1,13 @@
 //! What the runs of a chain have done: a resumed run takes the answers of the same calls from here.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 
 use parking_lot::Mutex;
 use wire::{Json, Outcome};
 
 use super::Reader;
-use super::line::{Answered, Head, Line, RunOp, Sent};
+use super::line::{Answered, Asks, Head, Line, RunOp, Sent};
 use crate::error::Result;
 use crate::memory;
 
@@ -21,6 +21,8 @@ pub struct Past {
     pub chain: Vec<String>,
     /// First line of the last run.
     pub head: Head,
+    /// Runs at the end of the chain whose suspended work is gone on with.
+    pub suspended: Vec<String>,
     calls: Mutex<HashMap<Key, VecDeque<Call>>>,
     /// Times of answers to requests other than calls, by the request.
     times: Mutex<HashMap<String, VecDeque<u64>>>,
@@ -102,7 +104,13 @@ impl Past {
     /// name, are made again. `key` is that of the installation, `room` the memory for all of it.
     pub(super) fn new(head: Head, fresh: Vec<(String, String)>, key: Arc<str>, room: Option<memory::Taken>) -> Self {
         let (calls, times, doubtful) = (Mutex::default(), Mutex::default(), Mutex::default());
-        Self { chain: Vec::new(), head, calls, times, doubtful, fresh, key, _room: room }
+        let (chain, suspended) = (Vec::new(), Vec::new());
+        Self { chain, head, suspended, calls, times, doubtful, fresh, key, _room: room }
+    }
+
+    /// Goes on with the suspended work of the last run: what that has read anew is not read again.
+    pub fn go_on(&mut self) {
+        self.suspended = self.head.suspended.iter().chain([&self.head.run]).cloned().collect();
     }
 
     /// Adds the next run of the chain, oldest first.
@@ -151,7 +159,7 @@ impl Past {
         let Call { origin, at_ms, subject: known, ended } = call;
         let doubt = match ended {
             Ended::Unknown => Doubt::Unanswered,
-            Ended::Done(..) if self.fresh.iter().any(|(s, t)| (&**s, &**t) == (server, tool)) => Doubt::Fresh,
+            Ended::Done(..) if self.is_fresh(server, tool, &origin.run) => Doubt::Fresh,
             Ended::Done(..) if known != *subject => Doubt::Changed,
             Ended::Done(_, None) => Doubt::LeftOut,
             Ended::Done(now_ms, Some(answer)) => return Found::Done { origin, answer, now_ms },
@@ -160,6 +168,11 @@ impl Past {
             self.doubtful.lock().entry(key).or_default().push_back(origin.clone());
         }
         Found::Doubtful { origin, at_ms, doubt }
+    }
+
+    /// True for a call of `run` that is to be made again.
+    fn is_fresh(&self, server: &str, tool: &str, run: &str) -> bool {
+        self.fresh.iter().any(|(s, t)| (&**s, &**t) == (server, tool)) && self.suspended.iter().all(|own| own != run)
     }
 
     /// Calls that were sent.
@@ -198,6 +211,8 @@ fn read_run(mut reader: Reader) -> Result<Run> {
     let run: Arc<str> = reader.run().into();
     let mut calls: Vec<Option<Made>> = Vec::new();
     let mut open: HashMap<u64, usize> = HashMap::new();
+    // Calls that a server has put off by a question which has no answer: it has done nothing.
+    let mut put_off: HashSet<u64> = HashSet::new();
     let mut times: HashMap<String, VecDeque<u64>> = HashMap::new();
     while let Some(line) = reader.next_line()? {
         match line {
@@ -209,6 +224,7 @@ fn read_run(mut reader: Reader) -> Result<Run> {
                 calls.push(Some(Made { key: (server, tool, args_hash), again, call }));
             }
             Line::Answered(Answered { op, now_ms, ask, answer, left_out, no_effect, from: None, .. }) => {
+                let no_effect = no_effect || put_off.remove(&op);
                 match (open.remove(&op).and_then(|position| calls.get_mut(position)), ask) {
                     (Some(made), _) if no_effect && matches!(answer, Some(Outcome::Err(_))) => *made = None,
                     (Some(Some(made)), _) => made.call.ended = ended(now_ms, answer, left_out),
@@ -216,7 +232,17 @@ fn read_run(mut reader: Reader) -> Result<Run> {
                     (Some(None), _) | (None, None) => {}
                 }
             }
+            Line::Asks(Asks { questions, .. }) => {
+                put_off.extend(questions.iter().filter_map(|question| question.put_off));
+            }
+            // What was put off may go on from here.
+            Line::Heard(_) => put_off.clear(),
             Line::Begun(_) | Line::Sent(_) | Line::Waits(_) | Line::Answered(_) | Line::Ended(_) => {}
+        }
+    }
+    for position in put_off.iter().filter_map(|op| open.get(op)) {
+        if let Some(call) = calls.get_mut(*position) {
+            *call = None;
         }
     }
     Ok(Run { calls, times })

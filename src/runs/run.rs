@@ -108,7 +108,7 @@ impl Run {
         task::work_on(size, || {
             while let Some(line) = reader.next_line()? {
                 match line {
-                    Line::Begun(_) | Line::Waits(_) => {}
+                    Line::Begun(_) | Line::Waits(_) | Line::Asks(_) | Line::Heard(_) => {}
                     Line::Sent(_) => run.calls += 1,
                     Line::Answered(answered) => {
                         run.calls += usize::from(answered.from.is_some());
