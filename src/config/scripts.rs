@@ -14,7 +14,7 @@ use crate::scripts::{FILE, SERVER};
 pub struct Scripts {
     /// Folder of the scripts, resolved against the configuration file; `None` without any.
     pub path: Option<PathBuf>,
-    /// The lock, beside the configuration file.
+    /// The lock, beside the configuration file; empty without a folder.
     pub lock: PathBuf,
     /// True if scripts without a lock are callable.
     pub unlocked: bool,
@@ -85,7 +85,8 @@ pub(super) fn scripts(values: Values<'_>, raw: RawScripts) -> Result<Scripts, Co
         }
         rules.insert(name, rule(&values, &key, raw)?);
     }
-    Ok(Scripts { path, lock: values.base.join(FILE), unlocked: unlocked.unwrap_or(false), tools: rules })
+    let lock = path.as_ref().map_or_else(PathBuf::new, |_| values.base.join(FILE));
+    Ok(Scripts { path, lock, unlocked: unlocked.unwrap_or(false), tools: rules })
 }
 
 fn rule(values: &Values<'_>, key: &KeyPath, raw: RawScript) -> Result<ScriptRule, ConfigError> {
