@@ -18,7 +18,7 @@ pub use lock::{FILE, Lock, LockError, Locked, LockedCall, Use};
 pub use trace::Trace;
 
 /// Name of the server whose tools are scripts.
-pub const SERVER: &str = "scripts";
+pub use crate::config::SCRIPTS_SERVER as SERVER;
 
 /// Scripts of a configuration with their lock: read together, and swapped with the configuration.
 #[derive(Debug, Clone, Default)]
