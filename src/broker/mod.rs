@@ -235,7 +235,11 @@ impl Broker {
             Ok(fitting) => fitting,
             Err(refused)
                 if matches!(refused.code, ErrorCode::AuthRequired | ErrorCode::TransportDead)
-                    && self.context.catalog.server(server).is_ok_and(|entry| entry.is_startable()) =>
+                    && self
+                        .context
+                        .catalog
+                        .server(server)
+                        .is_ok_and(|entry| entry.is_startable() && !entry.is_scripts()) =>
             {
                 return Err(self.connect(call, server).await.err().unwrap_or(refused));
             }

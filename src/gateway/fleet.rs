@@ -207,6 +207,10 @@ impl Fleet {
         if all {
             running.starts = starts(&config.manifest);
         }
+        // At once, so that whoever waits for the servers waits for the scripts too.
+        if config.scripts.path.is_some() && !known.0.contains_key(SERVER) {
+            known.start(0, ServerEntry::empty(SERVER, SERVER, None, ServerState::Connecting));
+        }
         let mut reloaded = Reloaded::default();
         let stays = |name: &String, server: &Server| {
             !all && config.servers.get(name) == Some(&server.config) && idents.get(name.as_str()) == Some(&server.ident)

@@ -56,7 +56,7 @@ fn a_script_is_a_tool_of_other_scripts_of_requests_and_of_the_catalog() {
     let Some(shelf) = Shelf::new(&scripts, "") else { return };
     let fence = &shelf.bank.fence;
     let code = "const { paid } = await scripts.pay_all({ numbers: [1, 2, 3] });\n\
-                return [paid, await scripts.reports.listed({ least: 2 })];";
+                return [paid, await scripts.reports_listed({ least: 2 })];";
     let answer = shelf.bank.json(&[], code);
     assert_eq!(answer["value"], json!([3, [2, 3]]), "{answer}");
     let calls = answer["calls"].as_array().expect("calls");
@@ -65,16 +65,16 @@ fn a_script_is_a_tool_of_other_scripts_of_requests_and_of_the_catalog() {
         .map(|call| (call["tool"].as_str().unwrap_or_default(), call["from"].as_str().unwrap_or_default()))
         .collect();
     let pay = ("pay", "scripts.pay_all");
-    assert_eq!(from, [("pay_all", ""), pay, pay, pay, ("listed", ""), ("list", "scripts.listed")]);
+    assert_eq!(from, [("pay_all", ""), pay, pay, pay, ("reports_listed", ""), ("list_", "scripts.reports_listed")]);
     let called = fence.run(["call", "scripts", "pay_all", r#"{"numbers": [4]}"#]).success();
     assert_eq!(called.stdout.trim(), r#"{"paid":1}"#);
     assert_eq!(shelf.bank.paid(), [1, 2, 3, 4]);
     let listing = fence.run(["ls", "/scripts"]).success().stdout;
     assert!(listing.contains("pay_all") && listing.contains("reports"), "{listing}");
-    let stub = fence.run(["cat", "/scripts/reports/listed.pyi"]).success().stdout;
+    let stub = fence.run(["cat", "/scripts/reports/reports_listed.pyi"]).success().stdout;
     assert!(stub.contains("least: int") && stub.contains("Payments of at least a number."), "{stub}");
     let found = fence.run(["search", "pays numbers"]).success().stdout;
-    assert!(found.contains("/scripts/pay_all"), "{found}");
+    assert!(found.contains("/scripts/general/pay_all.pyi"), "{found}");
     let wrong = fence.run(["call", "scripts", "pay_all", r#"{"numbers": "all"}"#]);
     assert!(wrong.stderr.contains("INVALID_ARGS") && wrong.stderr.contains("numbers"), "{wrong:?}");
 }
@@ -96,7 +96,7 @@ fn a_failed_script_names_its_place_and_a_resumed_run_repeats_none_of_its_calls()
     assert_eq!(shelf.bank.paid(), [1, 2, 3, 4]);
     // Offline, the answer of the script is on record as that of any tool.
     let replayed = shelf.bank.fence.run(["replay", "last"]).success();
-    assert!(replayed.stdout.contains(resumed["value"].as_str().expect("a text")), "{replayed:?}");
+    assert_eq!(replayed.stdout.trim(), "same 1 operation, value and output");
 }
 
 #[test]
@@ -112,16 +112,16 @@ fn what_differs_from_its_lock_is_quarantined_until_it_is_reviewed() {
         assert!(listing.contains("QUARANTINED") && !listing.contains("numbers"), "{listing}");
     };
     shelf.write("pay_all.js", &PAY_ALL.replace("length", "length + 1"));
-    refused("its text is not what was reviewed");
+    refused("the text differs from its lock");
     shelf.lock();
     assert_eq!(shelf.run(call), Ok(json!({ "paid": 2 })));
     shelf.bank.tell("about", "Now twice.");
-    refused("bank.pay, which it calls, is not what was reviewed");
+    refused("bank.pay, which it calls, has another definition");
     shelf.lock();
     shelf.run(call).expect("it was reviewed again");
-    shelf.bank.fence.write("scripts/new.js", PAY_ALL);
-    let (code, message) = shelf.run("return await scripts.new({ numbers: [1] })").expect_err("it was never reviewed");
-    assert_eq!((&*code, message.contains("the lock does not have it")), ("TOOL_DENIED", true), "{message}");
+    shelf.bank.fence.write("scripts/later.js", PAY_ALL);
+    let (code, message) = shelf.run("return await scripts.later({ numbers: [1] })").expect_err("it was never reviewed");
+    assert_eq!((&*code, message.contains("it is not locked")), ("TOOL_DENIED", true), "{message}");
 }
 
 #[test]

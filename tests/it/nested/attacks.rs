@@ -4,40 +4,39 @@ use serde_json::json;
 
 use super::Shelf;
 
-/// A script that does what its arguments say, locked for `bank.list` alone.
+/// A script that goes where its arguments say, locked for `bank.list` alone.
 const JAVASCRIPT: &str = "// calls: bank.list\n\
-    export default async function ({ code }: { code: string }): Promise<unknown> {\n  \
-    const AsyncFunction = (async () => {}).constructor as any;\n  \
-    try { return await new AsyncFunction('forge', 'bank', 'post', 'scripts', code)(forge, bank, post, scripts); }\n  \
-    catch (e) { return `${(e as any).code}`; }\n}\n";
-/// The same where code cannot be made of text: the attacker has the names.
+    export default async function ({ path, args }: { path: string[]; args: unknown[] }): Promise<unknown> {\n  \
+    let it: any = { forge, bank, post, scripts };\n  const last = path.pop() as string;\n  \
+    for (const name of path) it = it[name];\n  \
+    try { return await it[last](...args); } catch (e) { return (e as any).code ?? `${e}`; }\n}\n";
+/// The same by name.
 const NAMED: &str = "// calls: bank.list\n\
     export default async function ({ server, tool, args }: { server: string; tool: string; args: Record<string, unknown> }): Promise<unknown> {\n  \
     try { return await forge.callTool(server, tool, args); } catch (e) { return (e as any).code; }\n}\n";
 const STARLARK: &str = "# calls: bank.list\n\
-    def main(server: str, tool: str, args: dict) -> object:\n    \
-    outcome = forge.parallel([lambda: forge.call_tool(server, tool, args)])\n    \
-    errors = outcome.errors\n    \
-    return errors[0].code if errors else outcome.results[0]\n";
+    def main(server: str, tool: str, args: dict) -> typing.Any:\n    \
+    outcome = try_call(lambda: call_tool(server, tool, **args))\n    \
+    return outcome.value if outcome.ok else outcome.error.code\n";
 const OTHER: &str = "export default async function (): Promise<string> { return await bank.pay({ n: 99 }); }\n";
 
-/// Requests that a locked script must not make, as its code.
+/// Requests that a locked script must not make, as path and arguments.
 const REQUESTS: [&str; 15] = [
-    "return await bank.pay({ n: 1 })",
-    "return await bank['p' + 'ay']({ n: 1 })",
-    "return await forge.callTool('bank', 'pay', { n: 1 })",
-    "return await forge.callTool('BANK', 'pay', { n: 1 })",
-    "return await forge.server('bank').pay({ n: 1 })",
-    "return await post.note({ text: 'x' })",
-    "return await scripts.other({})",
-    "return await forge.callTool('scripts', 'other', {})",
-    "return await forge.readResource('bank', 'bank://all')",
-    "return await forge.prompt('bank', 'any', {})",
-    "return await forge.stash.put('key', 1)",
-    "return await forge.stash.get('key')",
-    "return await forge.runs.list()",
-    "return await forge.results.list()",
-    "return await forge.search('pay')",
+    r#"{"path": ["bank", "pay"], "args": [{"n": 1}]}"#,
+    r#"{"path": ["forge", "callTool"], "args": ["bank", "pay", {"n": 1}]}"#,
+    r#"{"path": ["post", "note"], "args": [{"text": "x"}]}"#,
+    r#"{"path": ["scripts", "other"], "args": [{}]}"#,
+    r#"{"path": ["forge", "callTool"], "args": ["scripts", "other", {}]}"#,
+    r#"{"path": ["forge", "callTool"], "args": ["scripts", "any", {"path": ["bank", "pay"], "args": [{"n": 1}]}]}"#,
+    r#"{"path": ["forge", "stash", "put"], "args": ["key", 1]}"#,
+    r#"{"path": ["forge", "stash", "get"], "args": ["key"]}"#,
+    r#"{"path": ["forge", "stash", "keys"], "args": []}"#,
+    r#"{"path": ["forge", "runs", "list"], "args": []}"#,
+    r#"{"path": ["forge", "results", "list"], "args": []}"#,
+    r#"{"path": ["forge", "search"], "args": ["pay"]}"#,
+    r#"{"path": ["forge", "cat"], "args": ["/bank/pay.pyi"]}"#,
+    r#"{"path": ["forge", "readResource"], "args": ["bank", "bank://all"]}"#,
+    r#"{"path": ["forge", "prompt"], "args": ["bank", "any", {}]}"#,
 ];
 
 #[test]
@@ -51,11 +50,14 @@ fn a_locked_script_does_nothing_that_its_lock_does_not_have() {
             assert_eq!(answer["ok"], json!(true), "{answer}");
             answer["value"].clone()
         };
-        for code in REQUESTS {
-            let value = run(&format!("return await scripts.any({})", json!({ "code": code })));
-            // An engine without `eval` refuses earlier.
-            assert!(value == json!("TOOL_DENIED") || value == json!("undefined"), "{engine}: {code}: {value}");
+        for request in REQUESTS {
+            let value = run(&format!("return await scripts.any({request})"));
+            // A server without resources or prompts refuses earlier.
+            let is_offered = !request.contains("readResource") && !request.contains("prompt");
+            assert!(value == json!("TOOL_DENIED") || !is_offered, "{engine}: {request}: {value}");
         }
+        let listed = run(r#"return await scripts.any({"path": ["bank", "list"], "args": [{}]})"#);
+        assert_eq!(listed, json!([]), "{engine}");
         for script in ["named", "named_star"] {
             for (server, tool, expected) in [
                 ("bank", "list", json!([])),
