@@ -152,3 +152,57 @@ fn plain(text: &str) -> Result<Value, String> {
         }
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Pieces that YAML gives a meaning to.
+    const PIECES: [&str; 24] = [
+        "a",
+        "b: ",
+        ": ",
+        "- ",
+        "? ",
+        "\n",
+        "\n  ",
+        "\n    ",
+        "[",
+        "]",
+        "{",
+        "}",
+        ",",
+        "\"",
+        "'",
+        "|\n",
+        ">-\n",
+        "&x ",
+        "*x",
+        "!t ",
+        "#",
+        "---\n",
+        "...\n",
+        "%YAML 1.2\n",
+    ];
+
+    #[test]
+    fn any_front_matter_is_read_or_refused() {
+        let (mut state, mut read_well) = (0x2545_f491_4f6c_dd1d_u64, 0);
+        for _ in 0..20_000 {
+            let mut text = String::from("---\n");
+            for _ in 0..12 {
+                state ^= state << 13;
+                state ^= state >> 7;
+                state ^= state << 17;
+                text.push_str(PIECES[usize::try_from(state % 24).unwrap_or_default()]);
+            }
+            text.push_str("\n---\n");
+            read_well += usize::from(read(&text).is_ok());
+        }
+        assert!((10..19_000).contains(&read_well), "{read_well}");
+        for deep in ["[", "- ", "{a: ", "? ", "[{"] {
+            let text = format!("---\n{}\n---\n", deep.repeat(15_000 / deep.len()));
+            assert!(read(&text).is_err(), "{deep}");
+        }
+    }
+}

@@ -3,9 +3,9 @@
 use std::fs;
 use std::time::{Duration, Instant};
 
+use base64::Engine as _;
 use rmcp::model::{
-    GetSkillRequestParams, ReadResourceRequestParams, ReadResourceResponse, ResourceContents, ServerCapabilities,
-    SkillResources,
+    GetSkillRequestParams, ReadResourceRequestParams, ResourceContents, ServerCapabilities, SkillResources,
 };
 use serde_json::{Value, json};
 
@@ -49,11 +49,7 @@ fn capabilities(session: &Session) -> ServerCapabilities {
 
 async fn content(session: &Session, uri: &str) -> Result<Vec<u8>, String> {
     let read = session.peer().read_resource(ReadResourceRequestParams::new(uri)).await;
-    let result = match read.map_err(|error| error.to_string())? {
-        ReadResourceResponse::Complete(result) => result,
-        other => panic!("{other:?}"),
-    };
-    use base64::Engine as _;
+    let result = read.map_err(|error| error.to_string())?;
     Ok(match &result.contents[..] {
         [ResourceContents::TextResourceContents { text, .. }] => text.clone().into_bytes(),
         [ResourceContents::BlobResourceContents { blob, .. }] => {
@@ -180,7 +176,7 @@ async fn a_gateway_without_skills_says_nothing_of_them() {
 async fn what_is_wrong_with_one_skill_leaves_the_others() {
     let (fence, file) = prepared();
     let head = |name: &str, more: &str| format!("---\nname: {name}\ndescription: Does it.\n{more}---\nText\n");
-    let (wide, deep) = ("x".repeat(1_025), format!("a: {}1{}\n", "[".repeat(400), "]".repeat(400)));
+    let (wide, deep) = ("x".repeat(1_025), format!("a: {}1{}\n", "[".repeat(20), "]".repeat(20)));
     let laughs: String = (0..9).map(|n| format!("l{}: &l{} [*l{n}, *l{n}]\n", n + 1, n + 1)).collect();
     // Folder, text of its SKILL.md, part of the reason.
     let cases = [
