@@ -2,6 +2,7 @@
 
 mod fleet;
 mod scripts;
+mod skills;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -76,6 +77,8 @@ pub struct Gateway {
     background: Arc<Background>,
     /// Notice for listings of the root.
     notice: ArcSwapOption<String>,
+    /// Follows the folder of skills.
+    _following_skills: Task,
 }
 
 /// One configuration and everything derived from it, taken as one value and replaced as a whole, so that no call meets
@@ -149,12 +152,14 @@ impl Gateway {
             traces,
             config: Arc::new(config),
         };
+        let (in_force, shelf) = (Arc::new(ArcSwap::from_pointee(in_force)), Shelf::new());
+        let following_skills = skills::follow(Arc::clone(&in_force), Arc::clone(&shelf.now), fleet.shows_skills());
         let gateway = Self {
-            in_force: Arc::new(ArcSwap::from_pointee(in_force)),
+            in_force,
             started: Instant::now(),
             fleet,
             validators: Arc::default(),
-            shelf: Shelf::new(),
+            shelf,
             state,
             workers,
             warming: ArcSwapOption::empty(),
@@ -162,6 +167,7 @@ impl Gateway {
             notice: ArcSwapOption::empty(),
             metrics: Arc::default(),
             metrics_wanted,
+            _following_skills: following_skills,
         };
         gateway.follow_scripts();
         Ok(gateway)
@@ -260,6 +266,12 @@ impl Gateway {
     #[must_use]
     pub fn config(&self) -> Arc<Config> {
         Arc::clone(&self.in_force.load().config)
+    }
+
+    /// True if there are skills, or a folder for them.
+    #[must_use]
+    pub fn serves_skills(&self) -> bool {
+        self.config().skills.is_some() || !self.catalog().skills().skills.is_empty()
     }
 
     /// Current catalog.

@@ -50,6 +50,7 @@ pub mod scripts;
 pub mod server;
 pub mod session;
 pub mod shapes;
+pub mod skills;
 mod spawner;
 pub mod spending;
 pub mod state;

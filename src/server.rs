@@ -11,6 +11,7 @@ mod message;
 mod notices;
 mod own_tools;
 mod resources;
+mod skills;
 mod stdio;
 mod tasks;
 mod tools;
@@ -23,11 +24,11 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use rmcp::model::{
     CacheScope, CallToolRequestParams, CallToolResponse, CallToolResult, CancelTaskParams, CompleteRequestParams,
-    CompleteResult, GetPromptRequestParams, GetPromptResponse, GetPromptResult, GetTaskParams, GetTaskResult,
-    Implementation, InitializeRequestParams, InitializeResult, InputResponses, ListPromptsResult,
-    ListResourceTemplatesResult, ListResourcesResult, ListToolsResult, PaginatedRequestParams,
-    ReadResourceRequestParams, ReadResourceResponse, ReadResourceResult, ServerCapabilities, ServerConfig,
-    SetLevelRequestMethod, SetLevelRequestParams, SubscribeRequestParams, SubscriptionFilter, Tool,
+    CompleteResult, GetPromptRequestParams, GetPromptResponse, GetPromptResult, GetSkillRequestParams, GetSkillResult,
+    GetTaskParams, GetTaskResult, Implementation, InitializeRequestParams, InitializeResult, InputResponses,
+    ListPromptsResult, ListResourceTemplatesResult, ListResourcesResult, ListSkillsResult, ListToolsResult,
+    PaginatedRequestParams, ReadResourceRequestParams, ReadResourceResponse, ReadResourceResult, ServerCapabilities,
+    ServerConfig, SetLevelRequestMethod, SetLevelRequestParams, SubscribeRequestParams, SubscriptionFilter, Tool,
     UnsubscribeRequestParams, UpdateTaskParams,
 };
 use rmcp::service::{NotificationContext, RequestContext, RoleServer, ServiceExt as _, SubscriptionContext};
@@ -210,8 +211,12 @@ impl ServerHandler for ForgeServer {
             .enable_prompts_list_changed()
             .enable_completions()
             .enable_logging()
-            .enable_tasks()
-            .build();
+            .enable_tasks();
+        // Nobody who has no skills meets the extension.
+        let capabilities = match self.handler.gateway.serves_skills() {
+            true => capabilities.enable_skills().build(),
+            false => capabilities.build(),
+        };
         ServerConfig::new(capabilities)
             .with_server_info(implementation)
             .with_instructions(instructions(&self.handler.gateway))
@@ -255,6 +260,22 @@ impl ServerHandler for ForgeServer {
         _: RequestContext<RoleServer>,
     ) -> Result<ListResourcesResult, ErrorData> {
         answered(self.handler.resources(page)).await
+    }
+
+    async fn list_skills(
+        &self,
+        page: Option<PaginatedRequestParams>,
+        _: RequestContext<RoleServer>,
+    ) -> Result<ListSkillsResult, ErrorData> {
+        answered(self.handler.skills(page)).await
+    }
+
+    async fn get_skill(
+        &self,
+        request: GetSkillRequestParams,
+        _: RequestContext<RoleServer>,
+    ) -> Result<GetSkillResult, ErrorData> {
+        answered(self.handler.skill(&request.uri)).await
     }
 
     async fn list_resource_templates(

@@ -75,28 +75,34 @@ impl Tree {
     /// # Errors
     /// When a folder is not readable, or there are too many.
     pub(crate) fn entries(&self) -> io::Result<BTreeMap<String, Kind>> {
+        walk(self.0.try_clone()?, MAX_ENTRIES)
+    }
+
+    /// All files below one of its folders, by path relative to that, without hidden ones.
+    ///
+    /// # Errors
+    /// As [`Tree::entries`], with at most `most` entries.
+    pub(crate) fn below(&self, folder: &str, most: usize) -> io::Result<BTreeMap<String, Kind>> {
+        walk(step(&self.0, &CString::new(folder)?)?, most)
+    }
+
+    /// Its direct entries by name, `None` for a folder, without hidden ones.
+    ///
+    /// # Errors
+    /// When it is not readable, or there are more than `most`.
+    pub(crate) fn names(&self, most: usize) -> io::Result<BTreeMap<String, Option<Kind>>> {
         let mut found = BTreeMap::new();
-        let mut folders = vec![(String::new(), self.0.try_clone()?)];
-        while let Some((path, folder)) = folders.pop() {
-            let names = Dir::from_fd(folder.try_clone()?)?;
-            for entry in names {
-                let entry = entry?;
-                let name = entry.file_name();
-                if name.to_bytes().starts_with(b".") {
-                    continue;
-                }
-                let relative = format!("{path}{}", name.to_string_lossy());
-                if found.len() + folders.len() >= MAX_ENTRIES {
-                    return Err(io::Error::other(format!("there are more than {MAX_ENTRIES} files")));
-                }
-                match kind(&fstatat(&folder, name, AtFlags::AT_SYMLINK_NOFOLLOW)?) {
-                    None if relative.matches('/').count() >= MAX_DEPTH => {
-                        return Err(io::Error::other(format!("{relative} is more than {MAX_DEPTH} folders deep")));
-                    }
-                    None => folders.push((format!("{relative}/"), step(&folder, name)?)),
-                    Some(kind) => drop(found.insert(relative, kind)),
-                }
+        for entry in Dir::from_fd(self.0.try_clone()?)? {
+            let entry = entry?;
+            let name = entry.file_name();
+            if name.to_bytes().starts_with(b".") {
+                continue;
             }
+            if found.len() >= most {
+                return Err(io::Error::other(format!("there are more than {most} entries")));
+            }
+            let kind = kind(&fstatat(&self.0, name, AtFlags::AT_SYMLINK_NOFOLLOW)?);
+            found.insert(name.to_string_lossy().into_owned(), kind);
         }
         Ok(found)
     }
@@ -152,6 +158,34 @@ impl Tree {
         }
         Ok(folder)
     }
+}
+
+/// All files below a folder by relative path, without hidden ones.
+fn walk(root: OwnedFd, most: usize) -> io::Result<BTreeMap<String, Kind>> {
+    let mut found = BTreeMap::new();
+    let mut folders = vec![(String::new(), root)];
+    while let Some((path, folder)) = folders.pop() {
+        let names = Dir::from_fd(folder.try_clone()?)?;
+        for entry in names {
+            let entry = entry?;
+            let name = entry.file_name();
+            if name.to_bytes().starts_with(b".") {
+                continue;
+            }
+            let relative = format!("{path}{}", name.to_string_lossy());
+            if found.len() + folders.len() >= most {
+                return Err(io::Error::other(format!("there are more than {most} files")));
+            }
+            match kind(&fstatat(&folder, name, AtFlags::AT_SYMLINK_NOFOLLOW)?) {
+                None if relative.matches('/').count() >= MAX_DEPTH => {
+                    return Err(io::Error::other(format!("{relative} is more than {MAX_DEPTH} folders deep")));
+                }
+                None => folders.push((format!("{relative}/"), step(&folder, name)?)),
+                Some(kind) => drop(found.insert(relative, kind)),
+            }
+        }
+    }
+    Ok(found)
 }
 
 fn read(mut file: File, max: u64) -> io::Result<Vec<u8>> {

@@ -114,6 +114,9 @@ impl Catalog {
                     lines.push(&server_line(server));
                     self.nested(Node::Server(position), depth - 1, "  ", counts, lines, meter)?;
                 }
+                if !self.skills.is_empty() {
+                    lines.push(&self.skills_line("skills/"));
+                }
                 if self.servers.is_empty() {
                     lines.push("no servers are configured: `forgefs add` adds one");
                 }
@@ -122,6 +125,7 @@ impl Catalog {
                 lines.push(&format!("{}  {}", self.path(node), self.folder_note(node)));
                 self.nested(node, depth, "", counts, lines, meter)?;
             }
+            Node::Skills | Node::Skill(_) | Node::SkillFile(..) => self.ls_skills(node, lines),
             Node::Resources(server) => self.ls_resources(server, lines),
             Node::Prompts(server) => self.ls_prompts(server, lines),
             Node::Resource(..) | Node::Prompt(..) => lines.push(&self.offer_line(node)),
@@ -242,6 +246,10 @@ impl Catalog {
     pub fn hit_line(&self, found: &Found<'_>) -> String {
         let hit = match found {
             Found::Tool(hit) => hit,
+            Found::Offer(node @ Node::SkillFile(..)) => {
+                let note = self.skill_file(*node).map(|(skill, _)| self.skill_note(skill)).unwrap_or_default();
+                return format!("{}  skill  {note}", self.path(*node));
+            }
             Found::Offer(node) => {
                 let kind = if let Node::Prompt(..) = node { "prompt" } else { "resource" };
                 let state = state_of(node.server().and_then(|server| self.servers.get(server)).map(|server| &**server));

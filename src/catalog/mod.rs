@@ -7,6 +7,7 @@ mod index;
 mod listing;
 mod quarantine;
 mod resource_paths;
+mod skill_paths;
 mod vfs;
 
 use std::collections::HashMap;
@@ -17,6 +18,7 @@ use crate::error::{Error, ErrorCode, Result, did_you_mean, nearest};
 use crate::limits;
 use crate::manifest::{Phase, ServerEntry, ServerState};
 use crate::meter::{Halt, Meter};
+use crate::skills::{self, Skills};
 use crate::text::brief;
 use index::Ranked;
 use stubgen::ToolStub;
@@ -24,6 +26,7 @@ use stubgen::ToolStub;
 pub use index::{Fields, Ranking};
 pub use resource_paths::Remote;
 pub(crate) use resource_paths::arguments as prompt_arguments;
+pub use skill_paths::skill_uri;
 pub use vfs::{Node, View};
 
 /// Least share of the best score for a resource or prompt among the hits.
@@ -50,8 +53,12 @@ pub struct Catalog {
     by_name: HashMap<String, usize>,
     /// Tools in order of server and identifier; the index refers to positions here.
     tools: Vec<ToolRef>,
-    /// Resources and prompts; in the index they follow the tools.
+    /// Resources, prompts and skills; in the index they follow the tools.
     offers: Vec<Node>,
+    /// Skills of the folder, as they are without the scripts' own.
+    folder: Arc<Skills>,
+    /// All skills.
+    skills: Arc<Skills>,
     index: Arc<index::Index>,
     digest: String,
 }
@@ -81,11 +88,11 @@ pub(crate) struct Hits<'a> {
     pub(crate) weak: Vec<bool>,
 }
 
-/// A hit: tool, resource or prompt.
+/// A hit: tool, resource, prompt or skill.
 pub enum Found<'a> {
     /// A tool.
     Tool(Hit<'a>),
-    /// A resource or prompt: its file.
+    /// A resource, prompt or skill: its file.
     Offer(Node),
 }
 
@@ -115,8 +122,9 @@ impl Catalog {
     /// # Errors
     /// As [`Catalog::build`].
     pub fn ranked(servers: Vec<Arc<ServerEntry>>, ranking: Ranking) -> Result<Self> {
-        let index = index::Index::build(&servers, None, ranking)?;
-        Ok(Self::with_index(servers, Arc::new(index)))
+        let skills = skills::with_scripts(&Arc::default(), &servers);
+        let index = index::Index::build(&servers, &skills, None, ranking)?;
+        Ok(Self::with_index(servers, Arc::default(), skills, Arc::new(index)))
     }
 
     /// Builds the catalog of `servers` and reuses this one's work for unchanged servers. The result equals that of
@@ -125,14 +133,32 @@ impl Catalog {
     /// # Errors
     /// As [`Catalog::build`].
     pub fn rebuild(&self, servers: Vec<Arc<ServerEntry>>) -> Result<Self> {
-        let index = match self.index.is_of(&servers) {
-            true => Arc::clone(&self.index),
-            false => Arc::new(index::Index::build(&servers, Some(&self.index), Ranking::default())?),
-        };
-        Ok(Self::with_index(servers, index))
+        self.rebuild_with(servers, Arc::clone(&self.folder))
     }
 
-    fn with_index(servers: Vec<Arc<ServerEntry>>, index: Arc<index::Index>) -> Self {
+    /// Like [`Catalog::rebuild`], with the skills of a folder beside the servers.
+    ///
+    /// # Errors
+    /// As [`Catalog::build`].
+    pub fn rebuild_with(&self, servers: Vec<Arc<ServerEntry>>, folder: Arc<Skills>) -> Result<Self> {
+        let skills = match servers.iter().any(|server| server.ident.eq_ignore_ascii_case(skill_paths::FOLDER)) {
+            // A server had the name first.
+            true => Arc::default(),
+            false => skills::with_scripts(&folder, &servers),
+        };
+        let index = match self.index.is_of(&servers, &skills) {
+            true => Arc::clone(&self.index),
+            false => Arc::new(index::Index::build(&servers, &skills, Some(&self.index), Ranking::default())?),
+        };
+        Ok(Self::with_index(servers, folder, skills, index))
+    }
+
+    fn with_index(
+        servers: Vec<Arc<ServerEntry>>,
+        folder: Arc<Skills>,
+        skills: Arc<Skills>,
+        index: Arc<index::Index>,
+    ) -> Self {
         let mut by_name = HashMap::new();
         let mut tools = Vec::new();
         for (server, entry) in servers.iter().enumerate() {
@@ -140,14 +166,18 @@ impl Catalog {
             by_name.entry(entry.name.clone()).or_insert(server);
             tools.extend((0..entry.stubs.tools.len()).map(|tool| ToolRef { server, tool }));
         }
-        let offers = resource_paths::nodes(&servers);
+        let mut offers = resource_paths::nodes(&servers);
+        offers.extend((0..skills.skills.len()).map(|skill| Node::SkillFile(skill, 0)));
         let digest = |s: &Arc<ServerEntry>| {
             let held: Vec<&str> = s.quarantine.keys().map(String::as_str).collect();
             format!("{} {} {} {}", s.name, s.stubs.digest, s.offers.digest, held.join(","))
         };
-        let digests: Vec<String> = servers.iter().map(digest).collect();
+        let mut digests: Vec<String> = servers.iter().map(digest).collect();
+        if !skills.is_empty() {
+            digests.push(format!("skills {}", skills.digest()));
+        }
         let digest = stubgen::digest(&digests.join("\n"));
-        Self { servers, by_name, tools, offers, index, digest }
+        Self { servers, by_name, tools, offers, folder, skills, index, digest }
     }
 
     /// The servers, in order of identifier.

@@ -227,6 +227,8 @@ pub(super) fn is_in(offer: Node, folder: Node) -> bool {
         (Node::Server(server), Node::Resource(of, _) | Node::Prompt(of, _))
         | (Node::Resources(server), Node::Resource(of, _))
         | (Node::Prompts(server), Node::Prompt(of, _)) => server == of,
+        (Node::Skills, Node::SkillFile(..)) => true,
+        (Node::Skill(skill), Node::SkillFile(of, _)) => skill == of,
         _ => false,
     }
 }

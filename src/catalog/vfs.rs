@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::glob::{Glob, Matcher, is_glob};
 use super::listing::Lines;
-use super::{Catalog, quarantine};
+use super::{Catalog, quarantine, skill_paths};
 use crate::error::{Error, ErrorCode, Result, did_you_mean, nearest};
 use crate::limits;
 use crate::manifest::{Offer, ServerEntry, roots};
@@ -49,6 +49,12 @@ pub enum Node {
     Prompts(usize),
     /// `/github/prompts/review.md`
     Prompt(usize, usize),
+    /// `/skills/`
+    Skills,
+    /// `/skills/refund/`
+    Skill(usize),
+    /// `/skills/refund/SKILL.md` and its siblings
+    SkillFile(usize, usize),
 }
 
 impl Node {
@@ -57,8 +63,9 @@ impl Node {
     pub fn is_folder(self) -> bool {
         match self {
             Self::Root | Self::Server(_) | Self::Category(..) | Self::Resources(_) | Self::Prompts(_) => true,
+            Self::Skills | Self::Skill(_) => true,
             Self::ForgePyi | Self::ForgeDts | Self::Init(_) | Self::Readme(_) | Self::Stderr(_) => false,
-            Self::Tool(..) | Self::Resource(..) | Self::Prompt(..) => false,
+            Self::Tool(..) | Self::Resource(..) | Self::Prompt(..) | Self::SkillFile(..) => false,
         }
     }
 
@@ -66,6 +73,7 @@ impl Node {
     pub(super) fn server(self) -> Option<usize> {
         match self {
             Self::Root | Self::ForgePyi | Self::ForgeDts => None,
+            Self::Skills | Self::Skill(_) | Self::SkillFile(..) => None,
             Self::Server(server)
             | Self::Init(server)
             | Self::Readme(server)
@@ -108,6 +116,13 @@ impl Catalog {
         limits::PATH.check(path.len())?;
         let segments = segments(path);
         let mut node = Node::Root;
+        if let Some((_, below)) = segments.split_first().filter(|(first, _)| self.means_skills(first)) {
+            return self.step_skills(Node::Skills, below).ok_or_else(|| {
+                let parent = below.first().and_then(|name| self.step_skills(Node::Skills, &[name]));
+                let rest = if parent.is_some() { below.get(1..) } else { Some(below) };
+                self.no_such_path(path, parent.unwrap_or(Node::Skills), rest.unwrap_or_default())
+            });
+        }
         for (depth, segment) in segments.iter().enumerate() {
             node = self.step(node, segment).ok_or_else(|| self.no_such_path(path, node, &segments[depth..]))?;
         }
@@ -128,6 +143,11 @@ impl Catalog {
                 .hint("`cat` reads files")
                 .into()),
         }
+    }
+
+    /// True if the first segment of a path is the folder of skills.
+    fn means_skills(&self, segment: &str) -> bool {
+        segment.eq_ignore_ascii_case(skill_paths::FOLDER) && !self.skills.is_empty()
     }
 
     fn step(&self, from: Node, segment: &str) -> Option<Node> {
@@ -190,6 +210,7 @@ impl Catalog {
             Node::Prompt(server, position) => {
                 format!("/{}/prompts/{}", ident(server), self.servers[server].offers.prompts[position].file)
             }
+            Node::Skills | Node::Skill(_) | Node::SkillFile(..) => self.skill_path(node),
             Node::Tool(server, tool, view) => {
                 let stub = tool_path(&self.servers[server], tool);
                 let suffix = View::ALL.iter().find(|(_, v)| *v == view).map_or(".pyi", |(suffix, _)| suffix);
@@ -214,7 +235,8 @@ impl Catalog {
         let names = || self.servers.iter().map(|s| (s.ident.as_str(), s.name.as_str())).collect::<Vec<_>>();
         Some(match node {
             Node::Root | Node::Server(_) | Node::Category(..) | Node::Resources(_) | Node::Prompts(_) => return None,
-            Node::Resource(..) => return None,
+            Node::Resource(..) | Node::Skills | Node::Skill(_) => return None,
+            Node::SkillFile(..) => return self.skill_text(node),
             Node::Prompt(server, prompt) => self.prompt_md(server, prompt).into(),
             Node::ForgePyi => stubgen::forge_pyi(&names()).into(),
             Node::ForgeDts => stubgen::forge_dts(&names()).into(),
@@ -335,7 +357,7 @@ impl Catalog {
         let offers = self.every_prompt().chain(self.every_resource().filter(is_seen));
         let mut found = Vec::new();
         let mut passed_over = 0;
-        for node in self.every_file().chain(offers) {
+        for node in self.every_file().chain(offers).chain(self.every_skill_file()) {
             if node.server().is_some_and(|server| of_server.get(server) == Some(&false)) {
                 passed_over += 1;
                 if passed_over % NAMES_A_STEP == 0 {
@@ -379,6 +401,11 @@ impl Catalog {
         let bare = View::ALL.iter().find_map(|(suffix, _)| wanted.strip_suffix(suffix)).unwrap_or(wanted);
         let near = match parent {
             Node::Root => nearest(bare, self.servers.iter().map(|server| server.ident.as_str())),
+            Node::Skills => nearest(wanted, self.skills().skills.iter().map(|skill| skill.name.as_str())),
+            Node::Skill(skill) => {
+                let files = self.skills().skills.get(skill).map(|skill| skill.files.as_slice()).unwrap_or_default();
+                nearest(wanted, files.iter().map(|file| file.path.as_str()))
+            }
             Node::Server(server) | Node::Category(server, _) => {
                 let stubs = &self.servers[server].stubs;
                 let tools = stubs.tools.iter().map(|tool| tool.ident.as_str());
@@ -394,7 +421,10 @@ impl Catalog {
         };
         let near: Vec<String> = near
             .iter()
-            .map(|name| self.step(parent, name).map_or_else(|| name.clone(), |node| self.path(node)))
+            .map(|name| {
+                let node = self.step(parent, name).or_else(|| self.step_skills(parent, &[name]));
+                node.map_or_else(|| name.clone(), |node| self.path(node))
+            })
             .collect();
         let mut listing = Lines::new(MAX_NEAREST);
         let _ = self.list(parent, 1, &|_| false, &mut listing, &Meter::new(NO_SUCH_PATH));

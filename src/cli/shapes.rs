@@ -68,6 +68,8 @@ pub(super) fn entries(catalog: &Catalog, path: &str) -> crate::error::Result<Val
             servers[at].stubs.tools.iter().filter(own).map(|stub| tool(&servers[at], stub)).collect()
         }
         Node::Resources(at) => below(catalog, at, |kind| kind == "resource"),
+        Node::Skills => skills(catalog),
+        Node::Skill(at) => skills(catalog).into_iter().skip(at).take(1).collect(),
         Node::Prompts(at) => below(catalog, at, |kind| kind == "prompt"),
         Node::Tool(at, position, _) => vec![tool(&servers[at], &servers[at].stubs.tools[position])],
         file => vec![json!({ "path": catalog.path(file), "kind": "file" })],
@@ -82,6 +84,24 @@ fn below(catalog: &Catalog, at: usize, is_wanted: impl Fn(&str) -> bool) -> Vec<
     let tools = entry.stubs.tools.iter().map(|stub| tool(entry, stub));
     let offers = resources.chain(prompts).filter_map(|node| offer(catalog, node));
     tools.chain(offers).filter(|entry| entry["kind"].as_str().is_some_and(&is_wanted)).collect()
+}
+
+fn skills(catalog: &Catalog) -> Vec<Value> {
+    (0..catalog.skills().skills.len()).filter_map(|at| skill(catalog, Node::SkillFile(at, 0))).collect()
+}
+
+/// A skill with its files and what it lacks.
+fn skill(catalog: &Catalog, node: Node) -> Option<Value> {
+    let (skill, _) = catalog.skill_file(node)?;
+    Some(json!({
+        "path": catalog.path(node),
+        "kind": "skill",
+        "name": skill.name,
+        "summary": skill.description,
+        "servers": skill.servers,
+        "lacks": catalog.skill_lacks(skill),
+        "files": skill.files.iter().map(|file| &file.path).collect::<Vec<_>>(),
+    }))
 }
 
 /// A server with its state.
@@ -146,7 +166,7 @@ pub(super) fn hits(catalog: &Catalog, queries: &[String], found: &[(Found<'_>, V
     let hit = |(found, by): &(Found<'_>, Vec<usize>)| {
         let mut hit = match found {
             Found::Tool(Hit { server, tool: stub, .. }) => tool(server, stub),
-            Found::Offer(node) => offer(catalog, *node)?,
+            Found::Offer(node) => offer(catalog, *node).or_else(|| skill(catalog, *node))?,
         };
         hit["queries"] = by.iter().map(|query| query + 1).collect();
         Some(hit)

@@ -13,6 +13,7 @@ pub fn exposures(config: &Config, executable: Option<&Path>) -> Vec<String> {
         ("the configuration", config.path.as_deref()),
         ("the program", executable),
         ("the reviewed stubs", config.manifest.pin.as_deref()),
+        ("the skills", config.skills.as_deref()),
     ];
     let mut found = Vec::new();
     for (what, path) in guarded.into_iter().filter_map(|(what, path)| Some((what, path?))) {

@@ -59,7 +59,7 @@ pub(crate) use http::{LISTEN_FORM, is_client_name, parse_listen, token_digest};
 pub use journal::Journal;
 pub use patterns::{Matcher, Patterns, PerTool};
 pub use policy::{Approval, Flow, FlowAction, Group, Isolation, Party, Policy, Relay, Relays};
-use raw::{Raw, RawRedaction};
+use raw::{Raw, RawRedaction, RawSkills};
 pub use references::{Environment, References};
 pub(crate) use schema::ADDRESS as SCHEMA_ADDRESS;
 pub use schema::schema;
@@ -82,6 +82,8 @@ pub struct Config {
     pub memory: Memory,
     /// Cache, refresh and review of tool lists.
     pub manifest: Manifest,
+    /// Folder of skills, if there is one.
+    pub skills: Option<PathBuf>,
     /// Audit log.
     pub audit: Audit,
     /// Journals of runs.
@@ -190,6 +192,7 @@ impl Config {
             sandbox: Sandbox::default(),
             memory: Memory::default(),
             manifest: Manifest::default(),
+            skills: None,
             audit: Audit::default(),
             journal: Journal::default(),
             approvals: Approvals::default(),
@@ -221,9 +224,10 @@ impl Config {
 
     /// Lists the gateway's own files and hosts for redaction.
     fn list_places(&self) {
-        let files = [&self.path, &self.manifest.cache, &self.manifest.pin, &self.audit.path, &self.scripts.path];
+        let manifest = [&self.manifest.cache, &self.manifest.pin];
+        let files = [&self.path, &self.audit.path, &self.scripts.path, &self.skills].into_iter().chain(manifest);
         let tls = self.http.tls.iter().flat_map(|tls| [&tls.cert, &tls.key]);
-        files.into_iter().flatten().chain(tls).for_each(|path| redact::list_path(path));
+        files.flatten().chain(tls).for_each(|path| redact::list_path(path));
         for server in self.servers.values() {
             if let Transport::Http { url, .. } = &server.transport
                 && let Ok(url) = url::Url::parse(url)
@@ -252,6 +256,7 @@ impl Config {
         let sandbox = sandbox::sandbox(values, raw.sandbox)?;
         let memory = sandbox::memory(values, raw.memory)?;
         let manifest = sandbox::manifest(values, raw.manifest)?;
+        let skills = skills(values, raw.skills, &servers)?;
         let audit = sandbox::audit(values, raw.audit)?;
         let journal = journal::journal(values, raw.journal)?;
         let approvals = approvals::approvals(values, raw.approvals, &journal)?;
@@ -264,6 +269,7 @@ impl Config {
             sandbox,
             memory,
             manifest,
+            skills,
             audit,
             journal,
             approvals,
@@ -303,6 +309,22 @@ fn too_much_to_redact(path: &Path) -> ConfigError {
 /// Values of `redaction.results`.
 const RESULTS: &[(&str, Results)] =
     &[("off", Results::Off), ("secrets", Results::Secrets), ("secrets+pii", Results::SecretsAndPii)];
+
+/// The `[skills]` table.
+fn skills(
+    values: Values<'_>,
+    raw: RawSkills,
+    servers: &BTreeMap<String, Server>,
+) -> Result<Option<PathBuf>, ConfigError> {
+    let Some(path) = raw.path else { return Ok(None) };
+    let key = KeyPath::root("skills");
+    if let Some(server) = servers.keys().find(|name| name.eq_ignore_ascii_case("skills")) {
+        let message = "the folder of skills takes the name of this server";
+        let place = KeyPath::root("servers").key(server);
+        return Err(values.document.at_key(&place, message).with_hint("rename the server, or remove `skills.path`"));
+    }
+    values.path(&key.key("path"), path).map(Some)
+}
 
 /// Redaction of results, and whether placeholders are on.
 fn redaction(values: Values<'_>, raw: RawRedaction) -> Result<(Results, bool), ConfigError> {

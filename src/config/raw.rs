@@ -22,6 +22,8 @@ pub(super) struct Raw {
     #[serde(default)]
     pub(super) manifest: RawManifest,
     #[serde(default)]
+    pub(super) skills: RawSkills,
+    #[serde(default)]
     pub(super) audit: RawAudit,
     #[serde(default)]
     pub(super) journal: RawJournal,
@@ -218,6 +220,12 @@ pub(super) struct RawManifest {
     pub(super) cache: Option<String>,
     pub(super) startup_concurrency: Option<i64>,
     pub(super) observe: Option<bool>,
+}
+
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default, expecting = "a table")]
+pub(super) struct RawSkills {
+    pub(super) path: Option<String>,
 }
 
 #[derive(Debug, Default, Deserialize, JsonSchema)]

@@ -9,6 +9,7 @@ use parking_lot::Mutex;
 use serde_json::Value;
 use tokio::sync::{Semaphore, watch};
 
+use super::skills;
 use crate::auth::Account;
 use crate::catalog::Catalog;
 use crate::config::{self, Config, Manifest};
@@ -17,6 +18,7 @@ use crate::manifest::{Cache, Observed, Phase, Pin, RefreshedServer, Refresher, S
 use crate::memory;
 use crate::router::{Blueprint, Instances, Route, Router};
 use crate::scripts::SERVER;
+use crate::skills::Skills;
 use crate::state::State;
 use crate::task::Task;
 use crate::upstream::{self, Connection, Event, EventSender, Listing, Offline, Upstream};
@@ -124,9 +126,13 @@ impl Fleet {
             known,
             _rebuilding: None,
         };
+        fleet.shows_skills()(skills::read(config.skills.as_deref()));
         let (_, router) = fleet.reload(config, fleet.prepare(config, Pins::Read)?);
-        let entries = news.borrow_and_update().all();
-        catalog.store(Arc::new(Catalog::build(entries)?));
+        let (entries, skills) = {
+            let known = news.borrow_and_update();
+            (known.all(), Arc::clone(&known.1))
+        };
+        catalog.store(Arc::new(Catalog::build(Vec::new())?.rebuild_with(entries, skills)?));
         tell_phase.send_replace(catalog.load().phase());
         fleet._rebuilding = Some(Task::spawn(rebuild(news, catalog, tell_phase)));
         Ok((fleet, router))
@@ -160,6 +166,20 @@ impl Fleet {
         let running = self.running.lock();
         self.instances.keep(running.servers.values().map(|server| server.instance).collect());
         (reloaded, Arc::new(self.route(&running, config)))
+    }
+
+    /// Replaces the skills of the catalog.
+    pub(super) fn shows_skills(&self) -> impl Fn(Skills) + Send + Sync + 'static {
+        let known = self.known.clone();
+        move |skills| {
+            known.send_if_modified(|known| {
+                let differs = known.1.digest() != skills.digest() || known.1.calls != skills.calls;
+                if differs {
+                    known.1 = Arc::new(skills);
+                }
+                differs
+            });
+        }
     }
 
     /// Lists every server again.
@@ -315,9 +335,9 @@ fn taken(file: &str, name: &str) -> Error {
 }
 
 /// The last entry of each server by identifier, with the number of the server. Servers are numbered in order of start,
-/// so that a late entry of a replaced one is not taken for its successor's.
+/// so that a late entry of a replaced one is not taken for its successor's. And the skills.
 #[derive(Default)]
-pub(super) struct Entries(BTreeMap<String, (u64, Arc<ServerEntry>)>);
+pub(super) struct Entries(BTreeMap<String, (u64, Arc<ServerEntry>)>, Arc<Skills>);
 
 impl Entries {
     /// Adds a started server, or a tool list from a file.
@@ -352,8 +372,12 @@ pub(super) fn show_scripts(known: &watch::Sender<Entries>, entry: Option<ServerE
 /// Rebuilds the catalog from the latest entries. Readers never wait.
 async fn rebuild(mut known: watch::Receiver<Entries>, catalog: Arc<ArcSwap<Catalog>>, phase: watch::Sender<Phase>) {
     while known.changed().await.is_ok() {
-        let (servers, last) = (known.borrow_and_update().all(), catalog.load_full());
-        match tokio::task::spawn_blocking(move || last.rebuild(servers)).await {
+        let (servers, skills) = {
+            let known = known.borrow_and_update();
+            (known.all(), Arc::clone(&known.1))
+        };
+        let last = catalog.load_full();
+        match tokio::task::spawn_blocking(move || last.rebuild_with(servers, skills)).await {
             Ok(Ok(built)) => {
                 let reached = built.phase();
                 catalog.store(Arc::new(built));

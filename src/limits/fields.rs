@@ -31,6 +31,16 @@ pub const LIST: Limit = Limit {
 pub const PIN_FILE: Limit = Limit::new("reviewed file", 64 << 20, Unit::Bytes, "the folder of `manifest.pin`");
 /// All reviewed definitions and the lock that names them.
 pub const PIN_TREE: Limit = Limit::new("reviewed tree", 256 << 20, Unit::Bytes, "the folder of `manifest.pin`");
+/// Skills of the folder of skills.
+pub const SKILLS: Limit = Limit::new("skills", 200, Unit::Items, "the folder of `skills.path`");
+/// Files of one skill, those in its folders included.
+pub const SKILL_FILES: Limit = Limit::new("files of a skill", 256, Unit::Items, "the folder of `skills.path`");
+/// One file of a skill.
+pub const SKILL_FILE: Limit = Limit::new("file of a skill", 1 << 20, Unit::Bytes, "the folder of `skills.path`");
+/// All files of all skills.
+pub const SKILLS_SIZE: Limit = Limit::new("files of all skills", 16 << 20, Unit::Bytes, "the folder of `skills.path`");
+/// Front matter of one `SKILL.md`.
+pub const SKILL_FRONT_MATTER: Limit = Limit::new("front matter", 16 << 10, Unit::Bytes, "`SKILL.md` of a skill");
 /// Tools in a lock.
 pub const PIN_TOOLS: Limit = Limit::new("reviewed tools", 100_000, Unit::Items, "`stubs.lock` of `manifest.pin`");
 
@@ -368,6 +378,11 @@ pub(super) const ALL: &[&Limit] = &[
     &SCRIPT_FILES,
     &SCRIPT_FOLDERS,
     &SCRIPTS_LOCK,
+    &SKILLS,
+    &SKILL_FILES,
+    &SKILL_FILE,
+    &SKILLS_SIZE,
+    &SKILL_FRONT_MATTER,
     &ARGUMENTS,
     &GLOB,
     &GLOB_NESTING,

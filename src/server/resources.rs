@@ -20,7 +20,7 @@ use rmcp::model::{
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 
-use super::SessionHandler;
+use super::{SessionHandler, skills};
 use crate::broker::{address, resource_uri};
 use crate::catalog::{Catalog, Node, Remote};
 use crate::error::{Error, ErrorCode, Result, code_name};
@@ -41,7 +41,7 @@ const FIND_STEPS: u64 = 10_000_000;
 impl SessionHandler {
     pub(super) async fn resources(&self, page: Option<PaginatedRequestParams>) -> Result<ListResourcesResult> {
         let catalog = self.ready_catalog().await;
-        let nodes = catalog.every_resource().chain(stub_files(&catalog));
+        let nodes = catalog.every_resource().chain(catalog.every_skill_file()).chain(stub_files(&catalog));
         let (nodes, next) = paged(nodes, page, catalog.digest())?;
         let surface = self.surface();
         let resources = nodes.into_iter().map(|node| resource(&catalog, node, surface)).collect();
@@ -91,13 +91,16 @@ impl SessionHandler {
     }
 
     /// Surface of servers' lists.
-    fn surface(&self) -> Surface {
+    pub(super) fn surface(&self) -> Surface {
         Surface::Answer(self.gateway.config().redaction)
     }
 
     pub(super) async fn read(&self, uri: &str, caller: Arc<dyn Caller>) -> Result<ReadResourceResult> {
         limits::URI.check(uri.len())?;
         let catalog = self.ready_catalog().await;
+        if let Some(read) = self.skill_resource(&catalog, uri, Arc::clone(&caller)).await? {
+            return Ok(read);
+        }
         if let Some(remote) = remote(&catalog, uri).await? {
             let Remote { server, uri: own, .. } = &remote;
             let answer = self
@@ -275,6 +278,9 @@ fn stub_files(catalog: &Catalog) -> impl Iterator<Item = Node> {
 }
 
 fn resource(catalog: &Catalog, node: Node, surface: Surface) -> Resource {
+    if let Some(resource) = skills::listed(catalog, node, surface) {
+        return resource;
+    }
     let path = catalog.path(node);
     let path = redact::text(surface, &path);
     if let Some(remote) = catalog.remote(node)
@@ -296,7 +302,7 @@ fn resource(catalog: &Catalog, node: Node, surface: Surface) -> Resource {
     resource
 }
 
-fn media_type(path: &str) -> &'static str {
+pub(super) fn media_type(path: &str) -> &'static str {
     match path.rsplit_once('.') {
         Some((_, "pyi")) => "text/x-python",
         Some((_, "ts")) => "text/typescript",
@@ -339,7 +345,7 @@ fn decoded<T: DeserializeOwned>(answer: Value, server: &str) -> Result<T> {
 }
 
 /// One page, and the cursor of the next. A cursor is valid for the catalog that it was made from.
-fn paged<T>(
+pub(super) fn paged<T>(
     all: impl Iterator<Item = T>,
     asked: Option<PaginatedRequestParams>,
     digest: &str,

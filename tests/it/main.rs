@@ -69,6 +69,7 @@ mod servers;
 mod shapes;
 mod sharing;
 mod signatures;
+mod skills;
 mod soak;
 mod spending;
 mod static_layer;

@@ -9,6 +9,7 @@ use super::ranking::Ranking;
 use super::words::{Vocabulary, each_word, squashed};
 use crate::limits;
 use crate::manifest::{Offer, Offers, ServerEntry};
+use crate::skills::{Content, Skill};
 
 /// Most indexed words of one tool: the longest real definitions repeat themselves long before.
 const MAX_WORDS: u32 = limits::DEFINITION_WORDS.max as u32;
@@ -86,6 +87,18 @@ impl<'r> Writer<'r> {
             self.add_schema(output, [fields.output_fields, 0, 0], 0);
         }
         self.finish(&tool.name)
+    }
+
+    /// A skill: its name, description and servers, and the words of its `SKILL.md`.
+    pub(super) fn skill(&mut self, skill: &Skill) -> Document {
+        let fields = self.ranking.fields;
+        self.add(&skill.name, fields.name);
+        self.add(&skill.description, fields.description);
+        skill.servers.iter().for_each(|server| self.add(server, fields.server));
+        if let Some(Content::Text(text)) = skill.files.first().map(|file| &file.content) {
+            self.add(text, 1);
+        }
+        self.finish(&skill.name)
     }
 
     fn offer(&mut self, server: &ServerEntry, offer: &Offer) -> Document {

@@ -27,6 +27,7 @@ use self::scores::Scores;
 use crate::error::{Error, ErrorCode, Result};
 use crate::manifest::ServerEntry;
 use crate::meter::{Halt, Meter, Stopped};
+use crate::skills::Skills;
 
 /// Memory for building the single segment, in bytes per document and in total. A third of it becomes the word table,
 /// which grows on demand. A catalog is built several times while servers connect: a table of megabytes for a few tools
@@ -81,16 +82,23 @@ pub(super) struct Index {
     by_name: Vec<(String, u32)>,
     /// Documents by server.
     documents: Vec<Arc<OfServer>>,
+    /// Digest of the skills.
+    skills: String,
 }
 
 impl Index {
-    /// Indexes the tools of `servers` in order, then their resources and prompts; a hit's id is its position there.
+    /// Indexes the tools of `servers` in order, then their resources and prompts, then the skills; a hit's id is its position there.
     /// Reuses the documents of unchanged servers from `previous`.
     ///
     /// # Errors
     /// `INTERNAL` when tantivy fails, which in memory it should not.
-    pub(super) fn build(servers: &[Arc<ServerEntry>], previous: Option<&Self>, ranking: Ranking) -> Result<Self> {
-        Self::try_build(servers, previous, ranking).map_err(broken)
+    pub(super) fn build(
+        servers: &[Arc<ServerEntry>],
+        skills: &Skills,
+        previous: Option<&Self>,
+        ranking: Ranking,
+    ) -> Result<Self> {
+        Self::try_build(servers, skills, previous, ranking).map_err(broken)
     }
 
     /// Least share of the best score for a hit; others are fillers.
@@ -99,11 +107,17 @@ impl Index {
     }
 
     /// True if this is the index of `servers` too: at most their states changed.
-    pub(super) fn is_of(&self, servers: &[Arc<ServerEntry>]) -> bool {
-        self.documents.len() == servers.len() && self.documents.iter().zip(servers).all(|(own, new)| own.is_of(new))
+    pub(super) fn is_of(&self, servers: &[Arc<ServerEntry>], skills: &Skills) -> bool {
+        let is_same = self.documents.len() == servers.len() && self.skills == skills.digest();
+        is_same && self.documents.iter().zip(servers).all(|(own, new)| own.is_of(new))
     }
 
-    fn try_build(servers: &[Arc<ServerEntry>], previous: Option<&Self>, ranking: Ranking) -> tantivy::Result<Self> {
+    fn try_build(
+        servers: &[Arc<ServerEntry>],
+        skills: &Skills,
+        previous: Option<&Self>,
+        ranking: Ranking,
+    ) -> tantivy::Result<Self> {
         let indexing = |option| {
             let indexing = TextFieldIndexing::default().set_tokenizer(tokens::NAME).set_fieldnorms(false);
             TextOptions::default().set_indexing_options(indexing.set_index_option(option))
@@ -116,7 +130,10 @@ impl Index {
         let documents = documents(servers, previous, &ranking);
         let tools = documents.iter().enumerate().flat_map(|(server, of)| of.tools.iter().map(move |d| (server, d)));
         let others = documents.iter().enumerate().flat_map(|(server, of)| of.others.iter().map(move |d| (server, d)));
-        let all: Vec<(usize, &Document)> = tools.chain(others).collect();
+        let of_skills = skill_documents(skills, &ranking);
+        // Of no server.
+        let of_skills = of_skills.iter().map(|document| (usize::MAX, document));
+        let all: Vec<(usize, &Document)> = tools.chain(others).chain(of_skills).collect();
         let memory = (all.len() * DOCUMENT_MEMORY).clamp(*BUILD_MEMORY.start(), *BUILD_MEMORY.end());
         let mut segment = Tantivy::builder()
             .schema(schema.build())
@@ -143,6 +160,7 @@ impl Index {
             server_names: servers.iter().map(|server| query::server_words(&server.name, &ranking)).collect(),
             by_name: by_name(&all),
             documents,
+            skills: skills.digest().to_owned(),
             ranking,
         })
     }
@@ -432,6 +450,15 @@ fn documents(servers: &[Arc<ServerEntry>], previous: Option<&Index>, ranking: &R
         let threads: Vec<_> = parts.map(|part| (part, scope.spawn(|| make(part)))).collect();
         threads.into_iter().flat_map(|(part, thread)| thread.join().unwrap_or_else(|_| make(part))).collect()
     })
+}
+
+/// Documents of the skills, one each.
+fn skill_documents(skills: &Skills, ranking: &Ranking) -> Vec<Document> {
+    if skills.skills.is_empty() {
+        return Vec::new();
+    }
+    let mut writer = Writer::new(ranking);
+    skills.skills.iter().map(|skill| writer.skill(skill)).collect()
 }
 
 #[expect(clippy::cast_precision_loss, reason = "names have few words")]

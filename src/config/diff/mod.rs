@@ -36,6 +36,8 @@ impl Widened {
             scripts,
             // Who shares a gateway is no right of a server or script.
             http, clients, needs_token, references, daemon: _, path: _,
+            // Text to read: no right of a server or script. The reload names the folder.
+            skills: _,
         } = now;
         let mut widened = Self::default();
         widened.servers(servers, &next.servers);
