@@ -65,7 +65,7 @@ fn text(entry: &ServerEntry, tool: &ToolStub, name: &str, calls: Option<&BTreeSe
     let quoted = |text: &str| Value::String(text.to_owned()).to_string();
     let doc = tool.definition.get("description").and_then(Value::as_str).unwrap_or_default();
     let summary: String = match stubgen::one_line(doc) {
-        none if none.is_empty() => format!("Runs the reviewed script {}.", stubgen::one_line(&tool.name)),
+        none if none.is_empty() => format!("Runs the script {}.", stubgen::one_line(&tool.name)),
         line => line.chars().take(MAX_DESCRIPTION).collect(),
     };
     let servers: BTreeSet<&str> =
@@ -83,7 +83,7 @@ fn text(entry: &ServerEntry, tool: &ToolStub, name: &str, calls: Option<&BTreeSe
         let _ = write!(text, "{}\n\n", doc.trim());
     }
     let (server, signature) = (&entry.ident, &tool.signature);
-    let _ = write!(text, "## Call\n\nA reviewed script: call it in `execute` as `{server}.{ident}(…)`.\n\n");
+    let _ = write!(text, "## Call\n\nA script that is a tool: call it in `execute` as `{server}.{ident}(…)`.\n\n");
     let _ = write!(text, "```python\ndef {signature}\n```\n\n");
     let _ = writeln!(text, "`{path}.pyi` has its types, `{path}.md` all of its documentation.");
     if let Some(calls) = calls {

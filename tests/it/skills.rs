@@ -298,7 +298,7 @@ async fn scripts_that_are_tools_are_skills_too() {
     for part in [
         "/skills/  3 skills;",
         "billing-refund-failed/  Refunds failed orders of a \"country\". Asks nobody: it is reviewed.  needs scripts",
-        "greet/  Runs the reviewed script greet.",
+        "greet/  Runs the script greet.",
         "refund-order/  Refunds a failed order by the rules",
     ] {
         assert!(listing.contains(part), "{part}\n{listing}");
