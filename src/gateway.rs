@@ -1,6 +1,7 @@
 //! Wiring: configuration in, a running gateway out.
 
 mod fleet;
+mod scripts;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -37,6 +38,7 @@ use crate::state::{Embedded, State};
 use crate::task::Task;
 use crate::telemetry::{Metrics, ServerState, Snapshot, Telemetry, Traces};
 use fleet::Fleet;
+use scripts::{Follower, Shelf};
 
 pub use fleet::{Pins, Reloaded};
 
@@ -62,7 +64,7 @@ pub struct Gateway {
     fleet: Fleet,
     validators: Arc<Validators>,
     /// Scripts that are tools.
-    scripts: Arc<ArcSwap<Callables>>,
+    shelf: Shelf,
     /// State that outlives requests and reloads.
     state: Arc<dyn State>,
     workers: Workers,
@@ -147,12 +149,12 @@ impl Gateway {
             traces,
             config: Arc::new(config),
         };
-        Ok(Self {
+        let gateway = Self {
             in_force: Arc::new(ArcSwap::from_pointee(in_force)),
             started: Instant::now(),
             fleet,
             validators: Arc::default(),
-            scripts: Arc::default(),
+            shelf: Shelf::new(),
             state,
             workers,
             warming: ArcSwapOption::empty(),
@@ -160,7 +162,23 @@ impl Gateway {
             notice: ArcSwapOption::empty(),
             metrics: Arc::default(),
             metrics_wanted,
-        })
+        };
+        gateway.follow_scripts();
+        Ok(gateway)
+    }
+
+    /// Loads the scripts of the configuration in force, and follows edits of them.
+    fn follow_scripts(&self) {
+        let in_force = self.in_force.load();
+        let (known, config) = (self.fleet.known(), &in_force.config);
+        let follower = Follower {
+            pool: Arc::clone(&in_force.pool),
+            max_bytes: config.sandbox.limits.code_bytes,
+            catalog: self.fleet.catalog(),
+            phase: self.fleet.phase(),
+            show: Box::new(move |entry| fleet::show_scripts(&known, entry)),
+        };
+        self.shelf.follow(&config.scripts, follower);
     }
 
     /// Switches to another configuration: changed servers are replaced, the others continue, and running scripts
@@ -205,6 +223,7 @@ impl Gateway {
             waiting_approvals,
             traces,
         }));
+        self.follow_scripts();
         if !is_same_pool && self.warming.load().is_some() {
             self.warm_up();
         }
@@ -253,6 +272,12 @@ impl Gateway {
     #[must_use]
     pub fn changes(&self) -> watch::Receiver<Phase> {
         self.fleet.phase()
+    }
+
+    /// Scripts that are tools, as they are now.
+    #[must_use]
+    pub fn scripts(&self) -> Arc<Callables> {
+        self.shelf.now.load_full()
     }
 
     /// The sandbox.
@@ -442,7 +467,7 @@ impl Gateway {
             validators: Arc::clone(&self.validators),
             pool: Arc::clone(pool),
             turn: turn(config, session.principal()),
-            scripts: Arc::clone(&self.scripts),
+            scripts: Arc::clone(&self.shelf.now),
             limits: config.sandbox.limits.clone(),
             spending: Arc::clone(spending),
             journals: journals.clone(),

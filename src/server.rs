@@ -8,6 +8,7 @@ mod http;
 mod input_rounds;
 mod message;
 mod notices;
+mod own_tools;
 mod resources;
 mod stdio;
 mod tasks;
@@ -113,9 +114,11 @@ impl SessionHandler {
         self.gateway.catalog()
     }
 
-    /// Definitions of the four tools.
+    /// Definitions of the four tools, and of scripts that are tools of their own.
     fn definitions(&self) -> Vec<Tool> {
-        tools::definitions_within(&server_names(&self.gateway), &self.gateway.config().sandbox.limits)
+        let mut tools = tools::definitions_within(&server_names(&self.gateway), &self.gateway.config().sandbox.limits);
+        tools.extend(self.own_tools());
+        tools
     }
 
     /// Notes the client's name.

@@ -67,6 +67,7 @@ pub use consent::{Approval, Approver};
 pub use context::ExecutionContext;
 pub use evidence::Evidence;
 pub use ledger::Ledger;
+pub(crate) use policy::is_read_only;
 pub use policy::{Rules, RulesNow};
 pub use record::{CallRecord, Verdict};
 
@@ -76,7 +77,7 @@ use evidence::Inherited;
 use ledger::Call;
 use normalise::Origin;
 use placeholders::{Placeholders, hidden};
-use policy::{Asked, Reason, is_repeatable};
+use policy::{Asked, Caller, Reason, is_repeatable};
 use recorder::Recorder;
 use scope::{Nesting, Scope};
 use taint::{Taint, TaintSnapshot};
@@ -243,14 +244,19 @@ impl Broker {
         let (name, definition, repeatable) = (stub.name.clone(), stub.full_digest(), is_repeatable(stub));
         let operation = Operation::Tool { name, definition, arguments, repeatable };
         let written = (back.is_some() || is_filled).then_some(args);
-        self.dispatch(call, &Asked { entry, stub: Some(stub), operation: &operation, written, from: self.scope.as_ref() }).await
+        self.dispatch(call, &Asked { entry, stub: Some(stub), operation: &operation, written, from: self.from() }).await
+    }
+
+    /// The script on whose behalf it calls.
+    fn from(&self) -> Option<Caller<'_>> {
+        self.scope.as_ref().map(Caller::Runs)
     }
 
     /// Starts a server that could not be listed, or asks for the login that it wants. Its tools are there for the next
     /// script: this one has another catalog.
     async fn connect(&self, call: u64, server: &str) -> Result<()> {
         let entry = self.context.catalog.server(server)?;
-        let from = self.scope.as_ref();
+        let from = self.from();
         self.dispatch(call, &Asked { entry, stub: None, operation: &Operation::Connect, written: None, from }).await?;
         let (code, done) = match entry.state {
             ServerState::NeedsLogin { .. } => {

@@ -16,7 +16,7 @@ use crate::error::{Error, ErrorCode, Result};
 use crate::json;
 use crate::memory;
 use crate::sandbox::{Failure, now_ms};
-use crate::scripts::Callable;
+use crate::scripts::{Callable, SERVER};
 use crate::task;
 use crate::text::head;
 use crate::upstream::Operation;
@@ -35,7 +35,12 @@ impl Broker {
     /// # Errors
     /// `TOOL_DENIED` when it is quarantined, `TOOL_CHANGED` when it was replaced since the catalog was built, and the
     /// error that ended it, with its place.
-    pub(super) async fn call_script(&self, call: &mut Call<'_>, asked: &Asked<'_>, admitted: &Admitted) -> Result<Value> {
+    pub(super) async fn call_script(
+        &self,
+        call: &mut Call<'_>,
+        asked: &Asked<'_>,
+        admitted: &Admitted,
+    ) -> Result<Value> {
         let script = self.script_to_run(asked).and_then(|script| {
             self.still_admitted(asked, admitted)?;
             Scope::within(self.scope.as_ref(), script)
@@ -55,8 +60,9 @@ impl Broker {
             self.taint.take_in(&script.label, &nested.labels())?;
         }
         let text = report.result.map_err(|failure| failed(&script, failure))?;
-        let found = task::work_on(text.get().len(), || json::measure(text.get().as_bytes()))
-            .map_err(|unfit| ended(&script, ErrorCode::LimitExceeded, format!("its value cannot be returned: {unfit}")))?;
+        let found = task::work_on(text.get().len(), || json::measure(text.get().as_bytes())).map_err(|unfit| {
+            ended(&script, ErrorCode::LimitExceeded, format!("its value cannot be returned: {unfit}"))
+        })?;
         let _room = match found.tree_bytes {
             small if small < memory::SMALL => None,
             large => Some(memory::ANSWERS.wait_for(large).await.map_err(|full| super::no_room(asked, &full))?),
@@ -74,14 +80,24 @@ impl Broker {
             return Err(Error::new(ErrorCode::ToolNotFound, what));
         };
         let scripts = self.context.scripts.load();
+        if let Some(reason) = scripts.why_held(name) {
+            let what = format!("{} is quarantined: {reason}", asked.label());
+            return Err(
+                Error::new(ErrorCode::ToolDenied, what).hint("the operator reviews it and runs `forgefs scripts lock`")
+            );
+        }
         let Some(script) = scripts.get(name) else {
             let what = format!("{} is no script any more", asked.label());
             return Err(Error::new(ErrorCode::ToolNotFound, what).hint("`ls /scripts` shows those that are"));
         };
-        if let Some(reason) = &script.held {
-            let what = format!("{} is quarantined: {reason}", asked.label());
-            return Err(Error::new(ErrorCode::ToolDenied, what)
-                .hint("the operator reviews it and runs `forgefs scripts lock`"));
+        let called = |scope: &Scope| {
+            let calls = scope.locked().map(|locked| &locked.calls)?;
+            calls.iter().find(|call| call.server == SERVER && call.tool == *name).map(|call| call.definition.clone())
+        };
+        if self.scope.as_ref().and_then(called).is_some_and(|text| text != script.source.sha256) {
+            let what = format!("{} is not what it was when its caller was reviewed", asked.label());
+            return Err(Error::new(ErrorCode::ToolChanged, what)
+                .hint("the operator reviews both and runs `forgefs scripts lock`"));
         }
         match script.digest == *definition {
             true => Ok(Arc::clone(script)),

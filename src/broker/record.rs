@@ -6,7 +6,7 @@ use std::time::SystemTime;
 use serde::{Serialize, Serializer};
 
 use super::consent::Approval;
-use super::policy::Asked;
+use super::policy::{Asked, Caller};
 use crate::config::Amount;
 use crate::error::{Error, ErrorCode, code_name};
 use crate::labels::Labels;
@@ -146,7 +146,13 @@ impl CallRecord {
         let args = asked.operation.arguments();
         let record = Self::written(call, asked.entry.ident.clone(), asked.what().into_owned(), &args, labels);
         let args = asked.written.map_or(record.args, preview);
-        Self { args, method: Some(asked.operation.method()), is_write: !asked.is_read(), from: asked.from.map(|scope| scope.label().to_owned()), ..record }
+        Self {
+            args,
+            method: Some(asked.operation.method()),
+            is_write: !asked.is_read(),
+            from: asked.from.and_then(Caller::scope).map(|scope| scope.label().to_owned()),
+            ..record
+        }
     }
 
     /// Record of an invalid call, as the script wrote it.

@@ -112,7 +112,9 @@ impl Broker {
         let entry = fit().map_err(|error| self.record_invalid(call, server, "read_resource", &uri, error))?;
         let definition = entry.offers.resource(&uri).map(Offer::digest);
         let operation = Operation::Resource { uri: uri.clone(), definition };
-        let answer = self.dispatch(call, &Asked { entry, stub: None, operation: &operation, written: None, from: self.scope.as_ref() }).await;
+        let answer = self
+            .dispatch(call, &Asked { entry, stub: None, operation: &operation, written: None, from: self.from() })
+            .await;
         answer.map_err(|error| with_near_uri(entry, &uri, error))
     }
 
@@ -143,7 +145,7 @@ impl Broker {
         let (entry, name, definition, arguments) = fit?;
         let operation = Operation::Prompt { name: name.to_owned(), definition, arguments };
         let written = back.is_some().then_some(args);
-        self.dispatch(call, &Asked { entry, stub: None, operation: &operation, written, from: self.scope.as_ref() }).await
+        self.dispatch(call, &Asked { entry, stub: None, operation: &operation, written, from: self.from() }).await
     }
 
     /// Completes an argument of a server's prompt or template.
@@ -158,7 +160,7 @@ impl Broker {
         };
         let operation = Operation::Complete { definition: listed.map(Offer::digest), subject, params };
         self.without_placeholders("what is to be completed", &operation.arguments())?;
-        self.dispatch(0, &Asked { entry, stub: None, operation: &operation, written: None, from: self.scope.as_ref() }).await
+        self.dispatch(0, &Asked { entry, stub: None, operation: &operation, written: None, from: self.from() }).await
     }
 }
 

@@ -107,7 +107,8 @@ impl Scope {
         let made = self.calls.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |n| (n < most).then_some(n + 1));
         made.map(drop).map_err(|_| {
             let what = format!("{} may make {most} calls and has made them", self.label());
-            Error::new(ErrorCode::BudgetExceeded, what).hint("call it with less to do, or ask the operator to review its limit")
+            Error::new(ErrorCode::BudgetExceeded, what)
+                .hint("call it with less to do, or ask the operator to review its limit")
         })
     }
 

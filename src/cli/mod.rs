@@ -22,6 +22,7 @@ mod remote;
 mod replay;
 mod run;
 mod runs;
+mod scripts;
 mod serve;
 mod servers;
 mod shapes;
@@ -128,6 +129,8 @@ enum Command {
     Run(run::RunArgs),
     /// Find what is wrong with scripts, and what they may do, without running them
     Check(check::CheckArgs),
+    /// List and lock the scripts that are tools, and check them against their lock
+    Scripts(scripts::ScriptsArgs),
     /// Write or check the stub tree
     Stubs(stubs::StubsArgs),
     /// Show executions, their calls, and the stubs read before
@@ -241,6 +244,7 @@ impl Command {
             Self::Replay(args) => args.format.json,
             Self::Test(args) => args.format.json,
             Self::Check(args) => args.json(),
+            Self::Scripts(args) => args.json(),
             Self::Call(args) => args.format.json,
             Self::Connect(args) => args.format.json,
             Self::Add(args) => args.format.json,
@@ -285,6 +289,7 @@ async fn dispatch_command(global: &Global, command: Command, ui: Ui) -> Result<E
         Command::Cat(args) => browse::cat(global, args, ui).await,
         Command::Search(args) => browse::search(global, args, ui).await,
         Command::Call(args) => call::call(global, args, ui).await,
+        Command::Scripts(args) => scripts::scripts(global, args, ui).await,
         Command::Stubs(args) => stubs::run(global, args, ui).await,
         Command::Clients(args) => tokens::clients(global, &args, ui),
         Command::Auth(args) => auth::auth(global, args, ui).await,

@@ -79,13 +79,7 @@ pub(super) async fn test(global: &Global, args: TestArgs, ui: Ui) -> Result<Exit
     let definitions = definitions(global, args.stubs.as_deref(), ui).await?;
     let mut outcomes = Vec::new();
     for cassette in &cassettes {
-        let started = Instant::now();
-        let tested = one(&gateway, definitions.as_ref(), cassette, args.update).await;
-        let (script, mut outcome) = match tested {
-            Ok(outcome) => (outcome.script.clone(), outcome),
-            Err(failure) => (cassette.clone(), broken(cassette, &failure)),
-        };
-        outcome.seconds = started.elapsed().as_secs_f64();
+        let (script, outcome) = timed(&gateway, definitions.as_ref(), cassette, args.update).await;
         if !args.format.json {
             let verdict = match (outcome.differences.is_empty(), outcome.is_updated) {
                 (_, true) => "updated",
@@ -105,6 +99,54 @@ pub(super) async fn test(global: &Global, args: TestArgs, ui: Ui) -> Result<Exit
         false => tell(&outcomes, failed, definitions.is_some(), ui),
     }
     Ok(ExitCode::from(u8::from(failed > 0)))
+}
+
+/// Results of the scripts of a folder.
+pub(super) struct Below {
+    outcomes: Vec<Outcome>,
+    /// Scripts that differ from their cassettes.
+    pub(super) failed: usize,
+    has_definitions: bool,
+}
+
+impl Below {
+    /// As JSON.
+    pub(super) fn report(&self) -> Value {
+        report(&self.outcomes, self.failed, self.has_definitions)
+    }
+
+    /// Prints what failed, and how many.
+    pub(super) fn tell(&self, ui: Ui) {
+        tell(&self.outcomes, self.failed, self.has_definitions, ui);
+    }
+}
+
+/// Tests the scripts of a folder and of those below it; `None` without a cassette.
+pub(super) async fn below(global: &Global, folder: &Path) -> Result<Option<Below>, Failure> {
+    let mut cassettes = BTreeSet::new();
+    find(folder, DEPTH, &mut cassettes)?;
+    if cassettes.is_empty() {
+        return Ok(None);
+    }
+    let gateway = offline(global)?;
+    let mut outcomes = Vec::new();
+    for cassette in &cassettes {
+        outcomes.push(timed(&gateway, None, cassette, false).await.1);
+    }
+    let failed = outcomes.iter().filter(|outcome| !outcome.differences.is_empty()).count();
+    // The lock compares definitions.
+    Ok(Some(Below { outcomes, failed, has_definitions: true }))
+}
+
+/// Tests one cassette; its script, or itself if there is none.
+async fn timed(gateway: &Gateway, definitions: Option<&Gateway>, cassette: &Path, update: bool) -> (PathBuf, Outcome) {
+    let started = Instant::now();
+    let (script, mut outcome) = match one(gateway, definitions, cassette, update).await {
+        Ok(outcome) => (outcome.script.clone(), outcome),
+        Err(failure) => (cassette.to_owned(), broken(cassette, &failure)),
+    };
+    outcome.seconds = started.elapsed().as_secs_f64();
+    (script, outcome)
 }
 
 /// Definitions of tools from tool lists and a stub tree, if any is given.

@@ -63,7 +63,7 @@ use raw::{Raw, RawRedaction};
 pub use references::{Environment, References};
 pub(crate) use schema::ADDRESS as SCHEMA_ADDRESS;
 pub use schema::schema;
-pub use scripts::{Returns, ScriptApproval};
+pub use scripts::{Returns, ScriptApproval, ScriptRule, Scripts};
 pub(crate) use share::keeps_session;
 pub use share::{Scope, Share};
 pub use spending::{Amount, Budgets, Rate, ToolRule};
@@ -100,6 +100,8 @@ pub struct Config {
     pub telemetry: Option<Telemetry>,
     /// Groups and flows of servers.
     pub policy: Policy,
+    /// Scripts as tools.
+    pub scripts: Scripts,
     /// Endpoint of `forgefs serve --http`.
     pub http: Http,
     /// Clients that may use it, by name. Without any, only this machine may.
@@ -197,6 +199,7 @@ impl Config {
             metrics: None,
             telemetry: None,
             policy: Policy::default(),
+            scripts: Scripts::default(),
             http: Http::default(),
             clients: BTreeMap::new(),
             needs_token: false,
@@ -218,7 +221,7 @@ impl Config {
 
     /// Lists the gateway's own files and hosts for redaction.
     fn list_places(&self) {
-        let files = [&self.path, &self.manifest.cache, &self.manifest.pin, &self.audit.path];
+        let files = [&self.path, &self.manifest.cache, &self.manifest.pin, &self.audit.path, &self.scripts.path];
         let tls = self.http.tls.iter().flat_map(|tls| [&tls.cert, &tls.key]);
         files.into_iter().flatten().chain(tls).for_each(|path| redact::list_path(path));
         for server in self.servers.values() {
@@ -270,6 +273,7 @@ impl Config {
             metrics: telemetry::metrics(values, raw.metrics)?,
             telemetry: telemetry::telemetry(values, raw.telemetry)?,
             policy,
+            scripts: scripts::scripts(values, raw.scripts)?,
             http: http::http(values, raw.http)?,
             needs_token: !clients.is_empty(),
             clients,

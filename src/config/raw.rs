@@ -42,6 +42,8 @@ pub(super) struct Raw {
     #[serde(default)]
     pub(super) flows: Vec<RawFlow>,
     #[serde(default)]
+    pub(super) scripts: RawScripts,
+    #[serde(default)]
     pub(super) http: RawHttp,
     #[serde(default)]
     #[schemars(schema_with = "schema::names::<RawClient>")]
@@ -105,6 +107,26 @@ pub(super) struct RawTool {
     pub(super) cost: Option<Number>,
     #[schemars(schema_with = "schema::approval")]
     pub(super) approval: Option<String>,
+    pub(super) only_from: Option<Vec<String>>,
+}
+
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default, expecting = "a table")]
+pub(super) struct RawScripts {
+    pub(super) path: Option<String>,
+    pub(super) unlocked: Option<bool>,
+    pub(super) tools: BTreeMap<String, RawScript>,
+}
+
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default, expecting = "a table of settings for a script")]
+pub(super) struct RawScript {
+    pub(super) as_tool: Option<bool>,
+    #[schemars(schema_with = "schema::script_approval")]
+    pub(super) approval: Option<String>,
+    #[schemars(schema_with = "schema::script_returns")]
+    pub(super) returns: Option<String>,
+    pub(super) calls: Option<i64>,
 }
 
 #[derive(Debug, Default, Deserialize, JsonSchema)]

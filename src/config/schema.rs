@@ -7,7 +7,7 @@ use schemars::{Schema, SchemaGenerator, json_schema};
 use serde_json::{Value, json};
 
 use super::raw::Raw;
-use super::{auth, daemon, policy, sandbox, server, share, transport, units};
+use super::{auth, daemon, policy, sandbox, scripts, server, share, transport, units};
 
 /// Address of the schema of the newest release.
 pub(crate) const ADDRESS: &str = "https://raw.githubusercontent.com/forgefs/forgefs/main/docs/forge.schema.json";
@@ -156,6 +156,8 @@ words! {
     audit_to: sandbox::AUDIT_WORDS;
     daemon_start: daemon::STARTS;
     results: super::RESULTS;
+    script_approval: scripts::APPROVALS;
+    script_returns: scripts::RETURNS;
 }
 
 /// Schema of a list of sandbox layers.

@@ -1,25 +1,130 @@
-//! The table `[scripts]`.
+//! Scripts as tools: `[scripts]`, and `only_from` of tools.
 
-/// Approval of what a reviewed script calls.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Deserialize)]
-#[serde(rename_all = "snake_case")]
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+
+use super::document::KeyPath;
+use super::error::ConfigError;
+use super::raw::{RawScript, RawScripts};
+use super::values::Values;
+use crate::scripts::{FILE, SERVER};
+
+/// The `[scripts]` table.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Scripts {
+    /// Folder of the scripts, resolved against the configuration file; `None` without any.
+    pub path: Option<PathBuf>,
+    /// The lock, beside the configuration file.
+    pub lock: PathBuf,
+    /// True if scripts without a lock are callable.
+    pub unlocked: bool,
+    /// Rules by wire name of the script.
+    pub tools: BTreeMap<String, ScriptRule>,
+}
+
+/// One `[scripts.tools.<name>]` entry.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct ScriptRule {
+    /// True for an MCP tool of its own.
+    pub as_tool: bool,
+    /// Approval of the calls that its lock lists.
+    pub approval: ScriptApproval,
+    /// Labels of its result.
+    pub returns: Returns,
+    /// Most calls of one run; `None` leaves the limit of the sandbox.
+    pub calls: Option<u32>,
+}
+
+/// Approval of what a locked script calls, strictest first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub enum ScriptApproval {
-    /// Each call, as its tool wants it.
+    /// At each call, as its tool says.
     #[default]
     Each,
-    /// Once, before the script runs.
+    /// Once for all calls of a run of the script.
     Once,
-    /// None.
+    /// Never.
     Never,
 }
 
 /// Labels of a script's result.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub enum Returns {
-    /// Those of what it read.
+    /// Those of all that it called.
     #[default]
     Labelled,
     /// None.
     Clean,
+}
+
+/// Values of `approval`.
+pub(super) const APPROVALS: &[(&str, ScriptApproval)] =
+    &[("each", ScriptApproval::Each), ("once", ScriptApproval::Once), ("never", ScriptApproval::Never)];
+/// Values of `returns`.
+pub(super) const RETURNS: &[(&str, Returns)] = &[("labelled", Returns::Labelled), ("clean", Returns::Clean)];
+
+pub(super) fn scripts(values: Values<'_>, raw: RawScripts) -> Result<Scripts, ConfigError> {
+    let root = KeyPath::root("scripts");
+    let RawScripts { path, unlocked, tools } = raw;
+    let path = path.map(|path| values.path(&root.key("path"), path)).transpose()?;
+    if path.is_none()
+        && let Some(key) =
+            [("unlocked", unlocked.is_some()), ("tools", !tools.is_empty())].iter().find(|(_, is_given)| *is_given)
+    {
+        let error = values.document.at_key(&root.key(key.0), "there is no folder of scripts");
+        return Err(error.with_hint("name it: `path = \"scripts/\"`"));
+    }
+    let mut rules = BTreeMap::new();
+    for (name, raw) in tools {
+        let key = root.key("tools").key(&name);
+        if !name.split('/').all(stubgen::is_tool_ident) {
+            let error = values.document.at_key(&key, "not the name of a script");
+            return Err(
+                error.with_hint("write the path below the folder without extension: refund, \"billing/refund\"")
+            );
+        }
+        rules.insert(name, rule(&values, &key, raw)?);
+    }
+    Ok(Scripts { path, lock: values.base.join(FILE), unlocked: unlocked.unwrap_or(false), tools: rules })
+}
+
+fn rule(values: &Values<'_>, key: &KeyPath, raw: RawScript) -> Result<ScriptRule, ConfigError> {
+    let RawScript { as_tool, approval, returns, calls } = raw;
+    let approval = match approval {
+        Some(word) => values.word(&key.key("approval"), word, APPROVALS)?.unwrap_or_default(),
+        None => ScriptApproval::default(),
+    };
+    let returns = match returns {
+        Some(word) => values.word(&key.key("returns"), word, RETURNS)?.unwrap_or_default(),
+        None => Returns::default(),
+    };
+    let calls = match calls {
+        None => None,
+        given => Some(values.count(&key.key("calls"), given, 1, 1..=1_000_000)?),
+    };
+    Ok(ScriptRule { as_tool: as_tool.unwrap_or(false), approval, returns, calls })
+}
+
+/// Parses `only_from`: wire names of scripts.
+pub(super) fn only_from(
+    values: &Values<'_>,
+    key: &KeyPath,
+    raw: Option<Vec<String>>,
+) -> Result<Option<BTreeSet<String>>, ConfigError> {
+    const FORM: &str = "write `only_from = [\"scripts.NAME\"]`; `deny` takes a tool away from all";
+    let Some(raw) = raw else { return Ok(None) };
+    if raw.is_empty() {
+        return Err(values.document.at_value(key, "lists no script").with_hint(FORM));
+    }
+    let mut names = BTreeSet::new();
+    for (index, entry) in raw.into_iter().enumerate() {
+        let key = key.index(index);
+        let entry = values.filled(&key, entry)?.text;
+        let name = entry.strip_prefix(SERVER).and_then(|rest| rest.strip_prefix('.'));
+        match name.filter(|name| name.split('/').all(stubgen::is_tool_ident)) {
+            Some(name) => names.insert(name.to_owned()),
+            None => return Err(values.document.at_value(&key, "not a script").with_hint(FORM)),
+        };
+    }
+    Ok(Some(names))
 }

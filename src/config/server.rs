@@ -16,7 +16,7 @@ use super::values::Values;
 use super::{Access, Amount, Approval, Auth, Binding, Breaker, Relays, Server, Start, Transport, policy};
 
 /// Names beside the servers in the virtual filesystem.
-const ROOT_NAMES: &[&str] = &["forge.pyi", "forge.d.ts", "results", "runs"];
+const ROOT_NAMES: &[&str] = &["forge.pyi", "forge.d.ts", "results", "runs", "scripts", "proposals"];
 
 /// Names beside the categories of a server.
 const SERVER_NAMES: &[&str] = &["README.md", "__init__.pyi", "resources", "prompts", "stderr"];

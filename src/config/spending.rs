@@ -1,6 +1,6 @@
 //! Rate limits, prices and budgets: `rate`, `cost`, `tools` of a server, and `[budgets]`.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
@@ -13,7 +13,7 @@ use super::error::ConfigError;
 use super::patterns::{Patterns, PerTool};
 use super::raw::{Number, RawBudgets, RawRate, RawTool};
 use super::values::Values;
-use super::{Approval, policy};
+use super::{Approval, policy, scripts};
 
 /// An amount in the operator's unit, in exact millionths.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Hash)]
@@ -121,6 +121,8 @@ pub struct ToolRule {
     pub cost: Option<Amount>,
     /// Approval, in place of the server's.
     pub approval: Option<Approval>,
+    /// Scripts that may call them, by wire name; `None` for all callers. Every rule for a tool counts.
+    pub only_from: Option<BTreeSet<String>>,
 }
 
 impl ToolRule {
@@ -194,6 +196,7 @@ pub(super) fn tools(
             rate: rate(values, &key.key("rate"), raw.rate)?,
             cost: cost(values, &key.key("cost"), raw.cost)?,
             approval: policy::approval(values, &key, raw.approval)?,
+            only_from: scripts::only_from(values, &key.key("only_from"), raw.only_from)?,
         })
     };
     raw.into_iter().map(rule).collect()

@@ -184,7 +184,7 @@ impl ExecutionContext {
         let (result, report) = match prepared {
             Err(failure) => (Err(Failed::new(failure, &request.code, None, &broker)), None),
             Ok(script) => {
-                let judged = broker.judge(&script.outline, request.language).await;
+                let judged = broker.judge(&script.outline, request.language, None).await;
                 (warnings, reads) = (judged.warnings, judged.reads);
                 let planned = if request.past.is_some() { Vec::new() } else { judged.planned };
                 plan = request.dry_run.then(|| judged.plan.clone());
@@ -226,10 +226,18 @@ impl ExecutionContext {
     /// # Errors
     /// When it could not be parsed for another reason.
     pub async fn check(self, language: Language, code: &str) -> crate::error::Result<Judgement> {
+        self.check_as(None, language, code).await
+    }
+
+    /// Like [`ExecutionContext::check`], of a script that is a tool, by its wire name.
+    ///
+    /// # Errors
+    /// As there.
+    pub async fn check_as(self, from: Option<&str>, language: Language, code: &str) -> crate::error::Result<Judgement> {
         let context = Arc::new(self);
         let broker = Broker::of_script(Arc::clone(&context), language, code, true);
         match context.pool.prepare(language, code, context.limits.code_bytes).await {
-            Ok(script) => Ok(broker.judge(&script.outline, language).await),
+            Ok(script) => Ok(broker.judge(&script.outline, language, from).await),
             Err(sandbox::Failure::NotRun(error)) => Err(error),
             Err(failure) => {
                 let failed = Failed::new(failure, code, None, &broker);

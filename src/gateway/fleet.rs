@@ -16,6 +16,7 @@ use crate::error::{Error, ErrorCode, Result};
 use crate::manifest::{Cache, Observed, Phase, Pin, RefreshedServer, Refresher, ServerEntry, ServerState, load_file};
 use crate::memory;
 use crate::router::{Blueprint, Instances, Route, Router};
+use crate::scripts::SERVER;
 use crate::state::State;
 use crate::task::Task;
 use crate::upstream::{self, Connection, Event, EventSender, Listing, Offline, Upstream};
@@ -139,6 +140,9 @@ impl Fleet {
         if let Some((name, (_, file))) = self.files.iter().find(|(name, _)| config.servers.contains_key(*name)) {
             return Err(taken(file, name));
         }
+        if let Some((_, file)) = self.files.get(SERVER).filter(|_| config.scripts.path.is_some()) {
+            return Err(taken(file, SERVER));
+        }
         let running = self.running.lock();
         let pin = match &config.manifest.pin {
             pin if pins == Pins::Keep && *pin == running.manifest.pin => running.pin.clone(),
@@ -176,8 +180,13 @@ impl Fleet {
         &self.instances
     }
 
-    pub(super) fn catalog(&self) -> &ArcSwap<Catalog> {
-        &self.catalog
+    pub(super) fn catalog(&self) -> Arc<ArcSwap<Catalog>> {
+        Arc::clone(&self.catalog)
+    }
+
+    /// Entries of the servers.
+    pub(super) fn known(&self) -> watch::Sender<Entries> {
+        self.known.clone()
     }
 
     /// Notifies of each change of the catalog.
@@ -187,6 +196,8 @@ impl Fleet {
 
     fn change(&self, known: &mut Entries, config: &Config, Prepared { pin }: Prepared) -> Reloaded {
         let mut names: Vec<&str> = self.files.keys().chain(config.servers.keys()).map(String::as_str).collect();
+        // Its identifier is taken.
+        names.extend(config.scripts.path.iter().map(|_| SERVER));
         names.sort_unstable();
         let idents: HashMap<&str, String> = names.iter().copied().zip(stubgen::assign_idents(&names)).collect();
         let mut running = self.running.lock();
@@ -302,7 +313,7 @@ fn taken(file: &str, name: &str) -> Error {
 /// The last entry of each server by identifier, with the number of the server. Servers are numbered in order of start,
 /// so that a late entry of a replaced one is not taken for its successor's.
 #[derive(Default)]
-struct Entries(BTreeMap<String, (u64, Arc<ServerEntry>)>);
+pub(super) struct Entries(BTreeMap<String, (u64, Arc<ServerEntry>)>);
 
 impl Entries {
     /// Adds a started server, or a tool list from a file.
@@ -324,6 +335,14 @@ impl Entries {
     fn all(&self) -> Vec<Arc<ServerEntry>> {
         self.0.values().map(|(_, entry)| Arc::clone(entry)).collect()
     }
+}
+
+/// Puts the scripts that are tools beside the servers, or takes them away.
+pub(super) fn show_scripts(known: &watch::Sender<Entries>, entry: Option<ServerEntry>) {
+    known.send_modify(|known| match entry {
+        Some(entry) => known.start(0, entry),
+        None => known.remove(SERVER),
+    });
 }
 
 /// Rebuilds the catalog from the latest entries. Readers never wait.

@@ -58,7 +58,8 @@ impl Recorded {
     pub fn read(mut reader: Reader) -> Result<Self> {
         let run = reader.run().to_owned();
         let Some(Line::Begun(head)) = reader.next_line()? else { return Err(damaged(&run, "it has no first line")) };
-        let mut recorded = Self { head: *head, operations: BTreeMap::new(), nested: BTreeMap::new(), order: Vec::new(), end: None };
+        let mut recorded =
+            Self { head: *head, operations: BTreeMap::new(), nested: BTreeMap::new(), order: Vec::new(), end: None };
         while let Some(line) = reader.next_line()? {
             match line {
                 Line::Begun(_) => return Err(damaged(&run, "it has two first lines")),

@@ -34,6 +34,18 @@ pub const PIN_TREE: Limit = Limit::new("reviewed tree", 256 << 20, Unit::Bytes, 
 /// Tools in a lock.
 pub const PIN_TOOLS: Limit = Limit::new("reviewed tools", 100_000, Unit::Items, "`stubs.lock` of `manifest.pin`");
 
+/// Scripts that are tools.
+pub const SCRIPTS: Limit = Limit::new("scripts", 500, Unit::Items, "the folder of `scripts.path`");
+/// Their texts together.
+pub const SCRIPTS_BYTES: Limit = Limit::new("scripts together", 16 << 20, Unit::Bytes, "the folder of `scripts.path`");
+/// Files and folders beside them and below.
+pub const SCRIPT_FILES: Limit = Limit::new("files", 10_000, Unit::Items, "the folder of `scripts.path`");
+/// Folders of scripts below each other.
+pub const SCRIPT_FOLDERS: Limit =
+    Limit::new("folders below each other", 8, Unit::Levels, "the folder of `scripts.path`");
+/// The lock of scripts.
+pub const SCRIPTS_LOCK: Limit = Limit::new("lock of scripts", 8 << 20, Unit::Bytes, "`scripts.lock`");
+
 /// Arguments of one of the four tools in total, each value with 16 bytes beside its text.
 pub const ARGUMENTS: Limit = Limit::new("arguments", 2 << 20, Unit::Bytes, "`ls`, `cat`, `search`, `execute`");
 /// A pattern of paths.
@@ -351,6 +363,11 @@ pub(super) const ALL: &[&Limit] = &[
     &PIN_FILE,
     &PIN_TREE,
     &PIN_TOOLS,
+    &SCRIPTS,
+    &SCRIPTS_BYTES,
+    &SCRIPT_FILES,
+    &SCRIPT_FOLDERS,
+    &SCRIPTS_LOCK,
     &ARGUMENTS,
     &GLOB,
     &GLOB_NESTING,

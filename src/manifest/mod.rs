@@ -218,6 +218,16 @@ impl ServerEntry {
         Self { is_pinned: true, quarantine: Arc::new(quarantine), stubs, ..self }
     }
 
+    /// Quarantines tools, of which only the identifier is shown, by wire name with the reason.
+    #[must_use]
+    pub fn holding(self, reasons: &BTreeMap<&str, &str>) -> Self {
+        let held = self.stubs.tools.iter().filter_map(|tool| {
+            let reason = (*reasons.get(tool.name.as_str())?).to_owned();
+            Some((tool.ident.clone(), Quarantined { reason, is_reviewed: false }))
+        });
+        Self { quarantine: Arc::new(held.collect()), ..self }
+    }
+
     /// Sets the instance.
     #[must_use]
     pub fn of_instance(self, instance: u64) -> Self {

@@ -1,14 +1,21 @@
 //! Scripts in a folder that are tools of the server `scripts`, and the lock that says what each may do.
 
 mod callable;
+mod compare;
+mod declared;
 mod definition;
 mod folder;
+mod load;
 mod lock;
+mod trace;
 
 pub use callable::{Callable, Callables};
+pub use compare::{Listed, differences, reason};
+pub use declared::{Declared, declared};
 pub use definition::{Hints, definition};
 pub use folder::{Folder, FolderError, Source};
 pub use lock::{FILE, Lock, LockError, Locked, LockedCall, Use};
+pub use trace::Trace;
 
 /// Name of the server whose tools are scripts.
 pub const SERVER: &str = "scripts";

@@ -142,8 +142,12 @@ impl SessionHandler {
             "cat" => self.cat(args, caller).await,
             "search" => self.search(args).await,
             "execute" => self.execute(args, caller).await,
-            other => Err(Error::new(ErrorCode::ToolNotFound, format!("there is no tool `{}`", brief(other)))
-                .hint("there are `ls`, `cat`, `search` and `execute`; tools of servers are called inside `execute`")),
+            other => match self.call_own(other, &args, caller).await {
+                Some(answer) => answer,
+                None => Err(Error::new(ErrorCode::ToolNotFound, format!("there is no tool `{}`", brief(other))).hint(
+                    "there are `ls`, `cat`, `search` and `execute`; tools of servers are called inside `execute`",
+                )),
+            },
         };
         answer.unwrap_or_else(failed)
     }

@@ -20,6 +20,11 @@ pub(crate) fn assign_tool_idents(names: &[&str]) -> Vec<String> {
     assign(names, |ident| is_keyword(ident) || STUB_NAMES.contains(ident))
 }
 
+/// True for a tool's name that is its own identifier in Python, Starlark and JavaScript.
+pub fn is_tool_ident(name: &str) -> bool {
+    is_plain(name) && name.len() <= MAX_IDENT && !is_keyword(name) && !is_stub_name(name)
+}
+
 /// Identifiers of one tool's parameters: keyword arguments in Python and Starlark.
 pub(crate) fn assign_param_idents(names: &[&str]) -> Vec<String> {
     if names.iter().all(|name| is_plain(name) && name.len() <= MAX_IDENT && !is_python_keyword(name)) {

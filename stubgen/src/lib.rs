@@ -22,7 +22,7 @@ mod typescript;
 pub use canon::{canonical_json, digest, short_digest};
 pub use editors::editor_files;
 pub use forge::{forge_dts, forge_pyi};
-pub use ident::assign_idents;
+pub use ident::{assign_idents, is_tool_ident};
 pub use observed::Observed;
 pub use server::{ServerDef, ServerStubs, generate, generate_owned};
 pub use text::{many_lines, one_line};

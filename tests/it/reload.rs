@@ -35,6 +35,7 @@ approval = "writes"
 approval = "writes"
 cost = 3
 rate = { calls = 5, per = "1m" }
+only_from = ["scripts.report"]
 [servers.web]
 url = "http://127.0.0.1:9/mcp"
 headers = { X-Team = "one" }
@@ -56,6 +57,12 @@ action = "deny"
 from = "web"
 to = "chat"
 action = "approve"
+[scripts]
+path = "scripts"
+[scripts.tools.report]
+approval = "once"
+as_tool = false
+calls = 9
 [sandbox]
 require = ["landlock", "seccomp"]
 workers = 1
@@ -180,6 +187,17 @@ const EDITS: &[Edit] = &[
     ("refresh = \"10m\"", "refresh = \"1h\"", Some("manifest.refresh")),
     ("refresh = \"10m\"", "refresh = \"10m\"\ncache = \"elsewhere\"", Some("manifest.cache")),
     ("refresh = \"10m\"", "refresh = \"10m\"\npin = \"stubs\"", Some("manifest.pin")),
+    ("only_from = [\"scripts.report\"]\n", "", Some("servers.files.tools.read_all.only_from (with more callers)")),
+    ("[\"scripts.report\"]", "[\"scripts.report\", \"scripts.x\"]", Some("servers.files.tools.read_all.only_from")),
+    ("[servers.web]", "[servers.files.tools.list]\nonly_from = [\"scripts.report\"]\n[servers.web]", None),
+    ("path = \"scripts\"", "path = \"elsewhere\"", Some("scripts.path (changed)")),
+    ("path = \"scripts\"", "path = \"scripts\"\nunlocked = true", Some("scripts.unlocked (turned on)")),
+    ("as_tool = false", "as_tool = true", Some("scripts.tools.report.as_tool (turned on)")),
+    ("approval = \"once\"", "approval = \"never\"", Some("scripts.tools.report.approval (weaker)")),
+    ("approval = \"once\"", "approval = \"each\"", None),
+    ("as_tool = false", "as_tool = false\nreturns = \"clean\"", Some("scripts.tools.report.returns (without labels)")),
+    ("as_tool = false\ncalls = 9", "as_tool = false", Some("scripts.tools.report.calls (raised)")),
+    ("calls = 9", "calls = 8", None),
     ("[audit]", "[audit]\nto = \"off\"", Some("audit.to")),
     ("[audit]", "[audit]\npath = \"elsewhere.jsonl\"", Some("audit.path")),
     ("required = true", "required = false", Some("audit.required")),

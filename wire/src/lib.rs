@@ -23,7 +23,7 @@ pub use message::{
 pub use module::{Module, line_lengths, position};
 pub use outline::{
     Args, How, JAVASCRIPT_GLOBALS, JsonType, Known, MAX_CALLS, MAX_PATH, MAX_READS, Name, Outline, Place, Read, Site,
-    Target,
+    Target, Used,
 };
 pub use ready::{EngineInfo, EngineName, Layer, LayerName, Ready};
 pub use signature::{MAX_DOC, MAX_SCHEMA, MAX_TYPE_LEVELS, MAX_TYPES, SCHEMA_KEYWORDS, SIGNATURE_MEMORY, Signature};

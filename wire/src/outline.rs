@@ -3,6 +3,8 @@
 //! A checker writes it, and the gateway judges it: names against the catalog, literals against schemas, servers against
 //! the policy. It is advice. The broker decides about each call when it is made.
 
+use std::collections::BTreeSet;
+
 use serde::{Deserialize, Serialize};
 
 /// Most calls of an outline.
@@ -39,6 +41,49 @@ pub struct Outline {
     pub names: Vec<Name>,
     /// True if there may be calls that are not listed: by computed names, or beyond [`MAX_CALLS`].
     pub is_partial: bool,
+    /// Parts of the script API that it uses, beside calls of tools.
+    #[serde(default)]
+    pub uses: BTreeSet<Used>,
+}
+
+/// A part of the script API.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum Used {
+    /// The stash.
+    Stash,
+    /// Stored results.
+    Results,
+    /// Runs of the client.
+    Runs,
+    /// `ls`, `cat`, `search` and the manifest.
+    Discovery,
+    /// Resources of a server, as the script names it.
+    Resources(String),
+    /// Prompts of a server, as the script names it.
+    Prompts(String),
+}
+
+impl Used {
+    /// The part that a name of the script API stands for, or one of `forge`.
+    #[must_use]
+    pub fn of(name: &str) -> Option<Self> {
+        Some(match name {
+            "stash" => Self::Stash,
+            "results" => Self::Results,
+            "runs" => Self::Runs,
+            "ls" | "cat" | "search" | "manifest" => Self::Discovery,
+            _ => return None,
+        })
+    }
+
+    /// Bytes of its name.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        match self {
+            Self::Resources(server) | Self::Prompts(server) => server.len(),
+            Self::Stash | Self::Results | Self::Runs | Self::Discovery => 0,
+        }
+    }
 }
 
 /// One use of an undeclared name.
@@ -157,6 +202,7 @@ impl Outline {
             site.target.bytes() + site.args.names() + values + reads
         });
         calls.sum::<usize>()
+            + self.uses.iter().map(Used::bytes).sum::<usize>()
             + self.names.iter().map(|name| name.name.len() + name.fix.as_ref().map_or(0, String::len)).sum::<usize>()
     }
 
@@ -178,7 +224,8 @@ impl Outline {
             let path = if let Target::Path(names) = &site.target { is_long(names) || names.is_empty() } else { false };
             path || site.reads.len() > MAX_READS || site.reads.iter().any(|read| is_long(&read.path))
         };
-        if self.calls.len() > MAX_CALLS || self.names.len() > MAX_READS || self.calls.iter().any(is_large) {
+        let is_long_list = self.names.len() > MAX_READS || self.uses.len() > MAX_CALLS;
+        if self.calls.len() > MAX_CALLS || is_long_list || self.calls.iter().any(is_large) {
             return Err("the outline has more than a script can have");
         }
         if self.bytes() > Self::most_bytes(code) {

@@ -15,10 +15,10 @@ use std::time::Duration;
 use serde::Serialize;
 use serde_json::{Map, Value};
 use stubgen::ToolStub;
-use wire::{Args, How, Known, Language, Outline, Place, Read, Site, Target};
+use wire::{Args, How, Known, Language, Outline, Place, Read, Site, Target, Used};
 
 use super::planned::Planned;
-use super::policy::{self, Asked, Reason, Rules};
+use super::policy::{self, Asked, Caller, Reason, Rules};
 use super::taint::TaintSnapshot;
 use super::{Broker, arguments, consent, is_repeatable};
 use crate::config::Approval;
@@ -26,6 +26,7 @@ use crate::error::{Error, ErrorCode, Result, code_name};
 use crate::manifest::ServerEntry;
 use crate::outcome::Outcome;
 use crate::redact::{self, Results, Surface};
+use crate::scripts::SERVER;
 use crate::text::{head, push_visible};
 use crate::upstream::Operation;
 
@@ -72,6 +73,10 @@ pub struct Judgement {
     pub(crate) planned: Vec<Planned>,
     /// Reads of answers, with the server and tool of each.
     pub(crate) reads: Vec<(String, String, Vec<Read>)>,
+    /// Parts of the script API that it uses, beside calls of tools.
+    pub(crate) uses: BTreeSet<Used>,
+    /// Calls of scripts, as written; true for one that may run more than once.
+    pub(crate) scripts: Vec<(String, bool)>,
 }
 
 impl fmt::Display for Mistake {
@@ -91,16 +96,17 @@ impl Mistake {
 }
 
 impl Broker {
-    /// Judges a script, and puts the calls that are refused here on record.
-    pub async fn judge(&self, outline: &Outline, language: Language) -> Judgement {
+    /// Judges a script, and puts the calls that are refused here on record. `from` is its wire name, if it is a tool.
+    pub async fn judge(&self, outline: &Outline, language: Language, from: Option<&str>) -> Judgement {
         let mut judge = Judge {
             broker: self,
             rules: self.context.rules_now(),
             language,
+            from,
             held: TaintSnapshot::default(),
             coming: Vec::new(),
             calls: 0,
-            judgement: Judgement { plan: Plan::new(outline), ..Judgement::default() },
+            judgement: Judgement { plan: Plan::new(outline), uses: outline.uses.clone(), ..Judgement::default() },
         };
         if tokio::time::timeout(MAX_TIME, judge.all(outline)).await.is_err() {
             tracing::debug!("a script takes too long to judge: the rest is judged call by call");
@@ -140,6 +146,8 @@ struct Judge<'b> {
     broker: &'b Broker,
     rules: Arc<Rules>,
     language: Language,
+    /// The script, if it is a tool.
+    from: Option<&'b str>,
     /// Data that the script certainly holds by now, and its strict group.
     held: TaintSnapshot,
     /// Servers whose data it has once so many calls were made.
@@ -179,6 +187,12 @@ impl Judge<'_> {
     /// The first mistake of a call. Those of its answer are told as they are found.
     async fn call(&mut self, number: u64, site: &Site) -> Result<()> {
         let catalog = Arc::clone(&self.broker.context.catalog);
+        if let Some(script) = called_script(&site.target) {
+            self.judgement.scripts.push((script, site.repeats));
+            if catalog.server(SERVER).is_err() {
+                return Ok(());
+            }
+        }
         let (server, tool) = match &site.target {
             Target::Path(names) => {
                 let Some((root, path)) = names.split_first() else { return Ok(()) };
@@ -229,7 +243,13 @@ impl Judge<'_> {
             arguments: Map::new(),
             repeatable: is_repeatable(stub),
         };
-        let asked = Asked { entry, stub: Some(stub), operation: &operation, written: None, from: None };
+        let asked = Asked {
+            entry,
+            stub: Some(stub),
+            operation: &operation,
+            written: None,
+            from: self.from.map(Caller::Reviewed),
+        };
         let reasons = self.broker.decide(&self.rules, &asked, &self.held)?;
         if let [reason @ Reason::Approval { rule: Approval::Plan, .. }] = reasons.as_slice() {
             let label = format!("{}.{}", entry.ident, stub.ident);
@@ -323,6 +343,18 @@ fn visible(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
     push_visible(&mut shown, &redact::text(Surface::Output(Results::Secrets), text));
     shown
+}
+
+/// The script that a call names.
+fn called_script(target: &Target) -> Option<String> {
+    match target {
+        Target::Path(names) => match names.split_first()? {
+            (root, path) if root == SERVER => Some(path.join(".")),
+            _ => None,
+        },
+        Target::Tool(server, tool) => (server == SERVER).then(|| tool.clone()),
+        Target::Other(_) => None,
+    }
 }
 
 /// What the catalog says of names, unless it cannot know yet.

@@ -4,6 +4,7 @@ use wire::{JAVASCRIPT_GLOBALS, Language, Name};
 
 use crate::catalog::Catalog;
 use crate::error::{Error, ErrorCode, did_you_mean, nearest};
+use crate::scripts::SERVER;
 use crate::text::head;
 
 /// Most bytes of a checker's advice.
@@ -42,7 +43,8 @@ pub(super) fn undefined(name: &Name, language: Language, catalog: &Catalog) -> O
     let Name { name, fix, .. } = name;
     let name = name.as_str();
     let is_global = language == Language::Javascript && JAVASCRIPT_GLOBALS.contains(&name);
-    if is_global || catalog.servers().iter().any(|server| server.ident == name) {
+    // The server `scripts` is of the operator's folder: the call itself is judged.
+    if is_global || name == SERVER || catalog.servers().iter().any(|server| server.ident == name) {
         return None;
     }
     let known = fix.as_deref().map(|fix| head(fix, MAX_FIX).to_owned());

@@ -23,6 +23,11 @@ impl Grants {
         Self { is_enabled: server.enabled, allow, deny: access.deny.matcher() }
     }
 
+    /// Access to every tool.
+    pub(super) fn all() -> Self {
+        Self { is_enabled: true, allow: None, deny: Patterns::default().matcher() }
+    }
+
     fn grant(&self, tool: &str) -> bool {
         self.allow.as_ref().is_none_or(|allow| allow.is_match(tool)) && !self.deny.is_match(tool)
     }

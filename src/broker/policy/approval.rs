@@ -1,6 +1,6 @@
 //! Approvals: calls that need the user's consent.
 
-use super::{Asked, Reason, Rules};
+use super::{Asked, Caller, Reason, Rules};
 use crate::config::{Approval, ScriptApproval};
 use crate::upstream::Operation;
 
@@ -11,7 +11,11 @@ pub(super) fn wanted(rules: &Rules, asked: &Asked<'_>) -> Option<Reason> {
         return None;
     }
     // Reviewed with everything that its lock lists: whether it asks at all was decided at its own call.
-    if asked.from.is_some_and(|scope| scope.locked().is_some() && scope.script.approval != ScriptApproval::Each) {
+    if asked
+        .from
+        .and_then(Caller::scope)
+        .is_some_and(|scope| scope.locked().is_some() && scope.script.approval != ScriptApproval::Each)
+    {
         return None;
     }
     let approvals = rules.approvals.get(&asked.entry.name)?;

@@ -1,6 +1,6 @@
 //! Lock: a reviewed script calls the tools that its lock lists, as they were then, and nothing else.
 
-use super::Asked;
+use super::{Asked, Caller};
 use crate::broker::scope::Scope;
 use crate::error::{Error, ErrorCode, Result};
 use crate::scripts::Use;
@@ -9,18 +9,28 @@ use crate::upstream::Operation;
 /// # Errors
 /// `TOOL_DENIED` for anything else, `TOOL_CHANGED` for a tool whose definition is another one now.
 pub(super) fn check(asked: &Asked<'_>) -> Result<()> {
-    let Some((scope, locked)) = asked.from.and_then(|scope| Some((scope, scope.locked()?))) else { return Ok(()) };
+    let Some(scope) = asked.from.and_then(Caller::scope) else { return Ok(()) };
+    let Some(locked) = scope.locked() else { return Ok(()) };
     let server = &asked.entry.name;
     let refused = || scope.refused(&format!("may not call {}", asked.label()));
     match (asked.stub, asked.operation) {
         (Some(stub), _) => {
             let found = locked.calls.iter().find(|call| call.server == *server && call.tool == stub.name);
             let call = found.ok_or_else(refused)?;
-            if call.definition == stub.full_digest() { Ok(()) } else { Err(changed(scope, asked)) }
+            // Of a script its text was reviewed: see `Broker::call_script`.
+            if asked.entry.is_scripts() || call.definition == stub.full_digest() {
+                Ok(())
+            } else {
+                Err(changed(scope, asked))
+            }
         }
         // Its tools are there for the next script.
         (None, Operation::Connect) => {
-            if locked.calls.iter().any(|call| call.server == *server) { Ok(()) } else { Err(refused()) }
+            if locked.calls.iter().any(|call| call.server == *server) {
+                Ok(())
+            } else {
+                Err(refused())
+            }
         }
         (None, operation) => {
             let part = match operation.method() {

@@ -4,9 +4,10 @@
 //!    comes before validation of the arguments.
 //! 2. [`access`]: the server is enabled, and the tool is allowed and not denied.
 //! 3. [`lock`]: a reviewed script calls what its lock lists.
-//! 4. [`groups`]: an execution that has called one strict group calls no other.
-//! 5. [`flows`]: held data may not go to this server, or only with the user's approval.
-//! 6. [`approval`]: the tool needs the user's approval.
+//! 4. [`only_from`]: the tool may be called from here, and not from certain scripts alone.
+//! 5. [`groups`]: an execution that has called one strict group calls no other.
+//! 6. [`flows`]: held data may not go to this server, or only with the user's approval.
+//! 7. [`approval`]: the tool needs the user's approval.
 //!
 //! Rules that come into force while a script runs apply to its next call, in addition to those that it began with.
 
@@ -17,6 +18,7 @@ mod groups;
 #[cfg(test)]
 mod laundering;
 mod lock;
+mod only_from;
 mod review;
 
 use std::borrow::Cow;
@@ -29,15 +31,17 @@ use wire::ErrorCode;
 
 use super::scope::Scope;
 use super::taint::TaintSnapshot;
-use crate::config::{self, Approval, Config, Flow, Isolation, PerTool, Relays, ToolRule};
+use crate::config::{self, Approval, Config, Flow, Isolation, PerTool, Relays, ScriptApproval, ToolRule};
 use crate::error::{Error, Result};
 use crate::labels::Labels;
 use crate::manifest::ServerEntry;
 use crate::principal::Principal;
+use crate::scripts::SERVER;
 use crate::upstream::Operation;
 
 use access::Grants;
 pub(super) use groups::admit;
+use only_from::Callers;
 pub(super) use review::reviewed;
 
 /// Groups, flows, approvals and access of a configuration, compiled for many calls.
@@ -50,6 +54,8 @@ pub struct Rules {
     approvals: HashMap<String, Approvals>,
     /// Server → its access.
     grants: HashMap<String, Grants>,
+    /// Server → scripts that alone may call some of its tools.
+    callers: HashMap<String, Callers>,
     /// Server → its questions that are forwarded.
     relays: HashMap<String, Relays>,
 }
@@ -75,12 +81,16 @@ impl Rules {
         });
         let approvals = config.servers.iter().map(|(name, server)| (name.clone(), Approvals::new(server)));
         let grants = config.servers.iter().map(|(name, server)| (name.clone(), Grants::new(server)));
+        let approvals =
+            approvals.chain(config.scripts.path.iter().map(|_| (SERVER.to_owned(), Approvals::of(&config.scripts))));
+        let grants = grants.chain(config.scripts.path.iter().map(|_| (SERVER.to_owned(), Grants::all())));
         let relays = config.servers.iter().map(|(name, server)| (name.clone(), server.relays));
         Self {
             strict: strict.collect(),
             flows: config.policy.flows.clone(),
             approvals: approvals.collect(),
             grants: grants.collect(),
+            callers: only_from::callers(&config.servers).collect(),
             relays: relays.collect(),
         }
     }
@@ -100,6 +110,13 @@ impl Approvals {
     fn new(server: &config::Server) -> Self {
         Self { otherwise: server.approval, tools: ToolRule::by_tool(&server.tools, |rule| rule.approval) }
     }
+
+    /// Those of scripts: one that asks once asks at its own call.
+    fn of(scripts: &config::Scripts) -> Self {
+        let once = scripts.tools.iter().filter(|(_, rights)| rights.approval == ScriptApproval::Once);
+        let tools = PerTool::new(once.map(|(name, _)| (name.as_str(), Approval::Always)));
+        Self { otherwise: Approval::Never, tools }
+    }
 }
 
 /// A call to decide about.
@@ -113,8 +130,35 @@ pub(super) struct Asked<'a> {
     pub(super) operation: &'a Operation,
     /// Arguments as written, before placeholders were restored: for records and people.
     pub(super) written: Option<&'a str>,
-    /// The script that calls, if it is one that was called itself.
-    pub(super) from: Option<&'a Scope>,
+    /// The script that calls, if it is a tool itself.
+    pub(super) from: Option<Caller<'a>>,
+}
+
+/// A script that is a tool, as a caller.
+#[derive(Clone, Copy)]
+pub(super) enum Caller<'a> {
+    /// It is being reviewed; its wire name.
+    Reviewed(&'a str),
+    /// It runs.
+    Runs(&'a Scope),
+}
+
+impl<'a> Caller<'a> {
+    /// Its scope, if it runs.
+    pub(super) fn scope(self) -> Option<&'a Scope> {
+        match self {
+            Self::Reviewed(_) => None,
+            Self::Runs(scope) => Some(scope),
+        }
+    }
+
+    /// Its wire name, if it is what was reviewed, or is being.
+    pub(super) fn reviewed(self) -> Option<&'a str> {
+        match self {
+            Self::Reviewed(name) => Some(name),
+            Self::Runs(scope) => scope.locked().map(|_| scope.script.source.name.as_str()),
+        }
+    }
 }
 
 impl Asked<'_> {
@@ -137,7 +181,7 @@ impl Asked<'_> {
 }
 
 /// True if the server annotates a tool as read-only.
-pub(super) fn is_read_only(stub: &ToolStub) -> bool {
+pub(crate) fn is_read_only(stub: &ToolStub) -> bool {
     says(stub, "readOnlyHint")
 }
 
@@ -193,6 +237,7 @@ impl fmt::Display for Reason {
 pub(super) fn decide(rules: &Rules, asked: &Asked<'_>, held: &TaintSnapshot) -> Result<Vec<Reason>> {
     access::check(rules, asked)?;
     lock::check(asked)?;
+    only_from::check(rules, asked)?;
     // What a script gets goes nowhere by itself: its own calls are decided about.
     if asked.entry.is_scripts() {
         return Ok(approval::wanted(rules, asked).into_iter().collect());

@@ -11,8 +11,9 @@ pub(in crate::broker) fn reviewed(entry: &ServerEntry, stub: &ToolStub) -> Resul
     match entry.quarantine.get(&stub.ident) {
         Some(held) => {
             let message = format!("{}.{} is quarantined: {}", entry.ident, stub.ident, held.reason);
+            let command = if entry.is_scripts() { "forgefs scripts lock" } else { "forgefs stubs generate" };
             Err(Error::new(ErrorCode::ToolDenied, message)
-                .hint("the operator has to review it and run `forgefs stubs generate`; use another tool until then"))
+                .hint(format!("the operator has to review it and run `{command}`; use another tool until then")))
         }
         None => Ok(()),
     }

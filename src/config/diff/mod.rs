@@ -7,10 +7,13 @@
 mod flows;
 mod server;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
-use super::{Approvals, Audit, AuditTo, Budgets, Config, Journal, Limits, Manifest, Memory, Sandbox, Server, Wear};
+use super::{
+    Approvals, Audit, AuditTo, Budgets, Config, Journal, Limits, Manifest, Memory, Sandbox, ScriptRule, Scripts,
+    Server, Wear,
+};
 use crate::redact::Results;
 use crate::text::{head, push_visible};
 
@@ -30,6 +33,7 @@ impl Widened {
         #[rustfmt::skip]
         let Config {
             servers, sandbox, memory, manifest, audit, journal, approvals, redaction, placeholders, budgets, metrics, telemetry, policy,
+            scripts,
             // Who shares a gateway is no right of a server or script.
             http, clients, needs_token, references, daemon: _, path: _,
         } = now;
@@ -61,6 +65,7 @@ impl Widened {
             widened.add(key, "a new client or token", clients.get(name) != Some(client));
         }
         widened.add("clients", "none left: no token is asked for", *needs_token && !next.needs_token);
+        widened.scripts(scripts, &next.scripts);
         if next.policy != *policy {
             flows::compare(now, next, &mut widened);
         }
@@ -203,6 +208,25 @@ impl Widened {
         self.add("audit.keep", "lowered", next.keep < *keep);
         self.add("audit.fsync", "turned off", *fsync && !next.fsync);
         self.add("audit.required", "turned off", *required && !next.required);
+    }
+
+    fn scripts(&mut self, now: &Scripts, next: &Scripts) {
+        // The lock is beside the configuration file.
+        let Scripts { path, lock: _, unlocked, tools } = now;
+        self.add("scripts.path", "changed", next.path.is_some() && next.path != *path);
+        self.add("scripts.unlocked", "turned on", next.unlocked && !unlocked);
+        let names: BTreeSet<&String> = tools.keys().chain(next.tools.keys()).collect();
+        for name in names {
+            let of = |tools: &BTreeMap<String, ScriptRule>| tools.get(name).copied().unwrap_or_default();
+            let ScriptRule { as_tool, approval, returns, calls } = of(tools);
+            let to = of(&next.tools);
+            let key = format!("scripts.tools.{name}");
+            let is_raised = calls.is_some_and(|calls| to.calls.is_none_or(|to| to > calls));
+            self.add(format!("{key}.as_tool"), "turned on", to.as_tool && !as_tool);
+            self.add(format!("{key}.approval"), "weaker", to.approval > approval);
+            self.add(format!("{key}.returns"), "without labels", to.returns > returns);
+            self.add(format!("{key}.calls"), "raised", is_raised);
+        }
     }
 
     fn budgets(&mut self, now: &Budgets, next: &Budgets) {

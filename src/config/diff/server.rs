@@ -104,7 +104,7 @@ fn tool_rules(key: &str, now: &[ToolRule], next: &[ToolRule], widened: &mut Wide
     for name in now.keys().chain(next.keys().filter(|name| !now.contains_key(*name))) {
         let (now, next) = (now.get(name), next.get(name));
         let (rate, cost, approval) = now.map_or((None, None, None), |rule| {
-            let ToolRule { tools: _, rate, cost, approval } = rule;
+            let ToolRule { tools: _, rate, cost, approval, only_from: _ } = rule;
             (*rate, *cost, *approval)
         });
         let (to_rate, to_cost, to_approval) =
@@ -118,7 +118,12 @@ fn tool_rules(key: &str, now: &[ToolRule], next: &[ToolRule], widened: &mut Wide
             (None, None | Some(Approval::Always)) => false,
             (None, Some(_)) | (Some(_), None) => true,
         };
+        let (only_from, to_only_from) =
+            (now.and_then(|rule| rule.only_from.as_ref()), next.and_then(|rule| rule.only_from.as_ref()));
+        // Every rule for a tool counts, so that another one takes nothing away.
+        let has_more = only_from.is_some_and(|now| to_only_from.is_none_or(|next| !next.is_subset(now)));
         let key = format!("{key}.tools.{}", name.join(","));
+        widened.add(format!("{key}.only_from"), "with more callers", has_more);
         widened.add(format!("{key}.rate"), "raised", is_raised(rate, to_rate));
         widened.add(format!("{key}.cost"), "perhaps lowered", is_cheaper);
         widened.add(format!("{key}.approval"), "perhaps weaker", is_weaker);

@@ -5,7 +5,7 @@ mod javascript;
 mod literal;
 mod starlark;
 
-use wire::{Name, Outline, Place, Site};
+use wire::{Name, Outline, Place, Site, Used};
 
 pub(super) use javascript::outline as of_javascript;
 pub(super) use starlark::outline as of_starlark;
@@ -91,6 +91,16 @@ impl Draft {
         }
         self.outline.calls.push(site);
         Some(self.outline.calls.len() - 1)
+    }
+
+    /// Notes a part of the script API.
+    fn used(&mut self, used: Option<Used>) {
+        let Some(used) = used.filter(|used| !self.outline.uses.contains(used)) else { return };
+        if self.outline.uses.len() < wire::MAX_CALLS && self.has_room(used.bytes()) {
+            self.outline.uses.insert(used);
+        } else {
+            self.outline.is_partial = true;
+        }
     }
 
     fn read(&mut self, call: usize, read: wire::Read) {
@@ -215,6 +225,9 @@ mod tests {
         "r.s = 1;\n",
         "await forge.callTool('s', 't', {});\n",
         "`${a}`;\n",
+        "const { cat, stash: kept } = forge;\n",
+        "await forge.readResource('s', 'u'); await forge.prompt('p' + i, 'n');\n",
+        "forge[a]; forge.stash.get('k'); manifest.servers();\n",
         "é🎉.x();\n",
         "const long = '0123456789'.repeat(9);\n",
         "await s.t({ long, again: long });\n",
@@ -238,6 +251,9 @@ mod tests {
         "    b = 1\n",
         "x = f\"{s.t()}\"\n",
         "a, b = s.t(), 1\n",
+        "stash.get(\"k\")\n",
+        "forge.ls(\"/\")\n",
+        "x = [forge, prompt(\"s\", \"p\")]\n",
     ];
 
     proptest! {

@@ -4,7 +4,7 @@ use oxc_ast::AstKind;
 use oxc_ast::ast::{Argument, ArrayExpressionElement, ArrowFunctionExpression, CallExpression, Expression, Function};
 use oxc_ast_visit::Visit as _;
 use oxc_semantic::SymbolId;
-use wire::{Args, JAVASCRIPT_GLOBALS, Site, Target};
+use wire::{Args, JAVASCRIPT_GLOBALS, Site, Target, Used};
 
 use super::super::{Flow, Origin};
 use super::{EACH, Reader};
@@ -37,6 +37,13 @@ impl<'a> Reader<'a, '_> {
             self.draft.outline.is_partial |= self.is_hidden_call(call);
             return;
         };
+        if let (Target::Other(server), Some(Origin::Names(names, _))) = (&target, self.origin(&call.callee)) {
+            let used = match names.last().map(String::as_str) {
+                Some("prompt") => Used::Prompts(server.clone()),
+                _ => Used::Resources(server.clone()),
+            };
+            self.draft.used(Some(used));
+        }
         let args = call.arguments.get(first..).map_or(Args::Unknown, |arguments| self.literals.arguments(arguments));
         let site = Site {
             at: self.lines.place(call.span.start),

@@ -1,5 +1,6 @@
 //! The calls of JavaScript.
 
+mod api;
 mod calls;
 mod names;
 
@@ -14,13 +15,12 @@ use oxc_ast::ast::{
     VariableDeclarator, WhileStatement,
 };
 use oxc_ast_visit::{Visit, walk};
-use oxc_semantic::{IsGlobalReference as _, ScopeFlags, Semantic, SymbolId};
+use oxc_semantic::{ScopeFlags, Semantic, SymbolId};
 use oxc_span::{GetSpan as _, Span};
-use wire::{Language, Outline};
+use wire::Outline;
 
 use super::literal::Literals;
 use super::{Draft, Flow, ITEM, Lines, Origin};
-use crate::explain::of_name;
 
 /// Methods of arrays that call a function with each item first.
 const EACH: &[&str] = &["map", "forEach", "filter", "find", "findIndex", "flatMap", "some", "every"];
@@ -92,12 +92,8 @@ impl<'a> Reader<'a, '_> {
 
 impl<'a> Visit<'a> for Reader<'a, '_> {
     fn visit_identifier_reference(&mut self, it: &IdentifierReference<'a>) {
-        if self.is_guarded || !it.is_global_reference(self.semantic.scoping()) {
-            return;
-        }
-        let (at, is_certain) = (self.lines.place(it.span.start), self.is_certain());
-        let line = self.lines.line(it.span.start);
-        self.draft.name(&it.name, at, is_certain, || of_name(Language::Javascript, &it.name, line));
+        self.note_api(it);
+        self.note_name(it);
     }
 
     fn visit_call_expression(&mut self, it: &CallExpression<'a>) {
@@ -129,14 +125,15 @@ impl<'a> Visit<'a> for Reader<'a, '_> {
     }
 
     fn visit_static_member_expression(&mut self, it: &StaticMemberExpression<'a>) {
-        self.visit_expression(&it.object);
+        self.visit_object(&it.object, Some(&it.property.name));
         if let Some(origin) = self.origin(&it.object).filter(|_| !it.optional) {
             self.note_read(&origin, &it.property.name, it.property.span);
         }
     }
 
     fn visit_computed_member_expression(&mut self, it: &ComputedMemberExpression<'a>) {
-        walk::walk_computed_member_expression(self, it);
+        self.visit_object(&it.object, it.static_property_name().as_deref());
+        self.visit_expression(&it.expression);
         if let (Some(origin), Some(key)) = (self.origin(&it.object), it.static_property_name())
             && !it.optional
         {
@@ -152,7 +149,9 @@ impl<'a> Visit<'a> for Reader<'a, '_> {
             return;
         }
         if let Some(init) = &it.init {
-            self.visit_expression(init);
+            if !self.note_alias(&it.id, init) {
+                self.visit_expression(init);
+            }
             self.bind(&it.id, self.origin(init));
         }
         self.visit_binding_pattern(&it.id);

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 use starlark::syntax::ast::{Argument, AstExpr, AstLiteral, BinOp, Expr};
-use wire::{Args, JsonType, Known, Site, Target};
+use wire::{Args, JsonType, Known, Site, Target, Used};
 
 use super::super::{Flow, MAX_LEVELS, Origin};
 use super::{Reader, key};
@@ -45,8 +45,12 @@ impl<'c> Reader<'c> {
                 (Some(server), Some(tool)) => (Target::Tool(server, tool), 2),
                 _ => return self.draft.outline.is_partial = true,
             },
-            ["read_resource" | "prompt"] => match self.text(arguments.first()) {
-                Some(server) => (Target::Other(server), usize::MAX),
+            [what @ ("read_resource" | "prompt")] => match self.text(arguments.first()) {
+                Some(server) => {
+                    let used = if *what == "prompt" { Used::Prompts } else { Used::Resources };
+                    self.draft.used(Some(used(server.clone())));
+                    (Target::Other(server), usize::MAX)
+                }
                 None => return self.draft.outline.is_partial = true,
             },
             ["fail"] => return self.has_left = true,

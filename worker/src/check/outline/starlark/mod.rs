@@ -10,13 +10,16 @@ use starlark::syntax::ast::{
     Argument, AssignTarget, AstExpr, AstLiteral, AstNoPayload, AstStmt, BinOp, Clause, DefP, Expr, ForClause,
     Parameter, Stmt,
 };
-use wire::{How, Language, Outline, Place};
+use wire::{How, Language, Outline, Place, Used};
 
 use super::{Draft, Flow, Origin};
 
 use crate::explain::of_name;
 
 type Def = DefP<AstNoPayload>;
+
+/// The object that has all of the script API.
+const FORGE: &str = "forge";
 
 /// Reads the calls of a script.
 pub(in crate::check) fn outline(ast: &AstModule, code: &str) -> Outline {
@@ -223,7 +226,10 @@ impl<'c> Reader<'c> {
                 }
             }
             Expr::Dot(object, name) => {
-                self.expression(object);
+                match self.is_forge(object) {
+                    true => self.draft.used(Used::of(&name.node)),
+                    false => self.expression(object),
+                }
                 self.note_read(object, expression, &name.node, How::Attribute);
             }
             // `visit_expr` takes a shorter borrow than the tree has.
@@ -245,6 +251,11 @@ impl<'c> Reader<'c> {
             Expr::FString(text) => text.node.expressions.iter().for_each(|part| self.expression(part)),
             Expr::Identifier(name) => {
                 let name = name.node.ident.as_str();
+                if self.scope(name).is_none() {
+                    self.draft.used(Used::of(name));
+                    // Alone it may be passed on, and any part of it used.
+                    self.draft.outline.is_partial |= name == FORGE;
+                }
                 if self.scope(name).is_none() && !crate::starlark::is_global(name) {
                     // Names are resolved before anything runs.
                     let at = self.place(expression);
@@ -253,6 +264,11 @@ impl<'c> Reader<'c> {
             }
             Expr::Literal(_) => {}
         }
+    }
+
+    /// True for the object that has all of the script API.
+    fn is_forge(&self, expression: &AstExpr) -> bool {
+        matches!(&expression.node, Expr::Identifier(name) if name.node.ident == FORGE) && self.scope(FORGE).is_none()
     }
 
     fn comprehension(&mut self, body: &[&'c AstExpr], first: &'c ForClause, rest: &'c [Clause]) {

@@ -1,0 +1,203 @@
+//! `forgefs scripts`: scripts that are tools, and their lock.
+
+mod examine;
+mod rights;
+mod told;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Args, Subcommand};
+use serde_json::{Value, json};
+
+use super::shapes::{self, Format};
+use super::ui::Ui;
+use super::{Failure, Global, test};
+use crate::config::{self, Config};
+use crate::people;
+use crate::scripts::{self, FILE, Folder, FolderError, Listed, Lock, LockError, differences};
+use examine::Examined;
+
+#[derive(Args)]
+pub(super) struct ScriptsArgs {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// List the scripts, and which are what their lock says
+    List {
+        #[command(flatten)]
+        format: Format,
+    },
+    /// Write scripts.lock: what each script may call and use, as its text shows
+    Lock {
+        #[command(flatten)]
+        format: Format,
+    },
+    /// Compare scripts and tools with scripts.lock, find mistakes, and run the tests beside the scripts
+    Check {
+        #[command(flatten)]
+        format: Format,
+    },
+}
+
+impl ScriptsArgs {
+    /// True if it prints JSON.
+    pub(super) fn json(&self) -> bool {
+        let (Command::List { format } | Command::Lock { format } | Command::Check { format }) = &self.command;
+        format.json
+    }
+}
+
+impl From<FolderError> for Failure {
+    fn from(error: FolderError) -> Self {
+        Self::usage(error.message).hint(&error.hint)
+    }
+}
+
+impl From<LockError> for Failure {
+    fn from(error: LockError) -> Self {
+        Self::usage(error.message).hint(&error.hint)
+    }
+}
+
+/// The scripts of a configuration.
+struct Place {
+    config: Config,
+    folder: Folder,
+    path: PathBuf,
+}
+
+impl Place {
+    fn of(global: &Global) -> Result<Self, Failure> {
+        let config = global.load(false)?;
+        let config::Scripts { path: Some(path), .. } = &config.scripts else {
+            return Err(Failure::usage("there is no folder of scripts".to_owned())
+                .hint("name it in the configuration: `[scripts]`, `path = \"scripts/\"`"));
+        };
+        let path = path.clone();
+        let folder = Folder::read(&path, config.sandbox.limits.code_bytes)?;
+        Ok(Self { config, folder, path })
+    }
+
+    /// The lock, as it was read.
+    fn lock(&self) -> Result<Option<Lock>, LockError> {
+        Lock::load(&self.config.scripts.lock)
+    }
+}
+
+pub(super) async fn scripts(global: &Global, args: ScriptsArgs, ui: Ui) -> Result<ExitCode, Failure> {
+    let place = Place::of(global)?;
+    match args.command {
+        Command::List { format } => list(&place, format, ui),
+        Command::Lock { format } => lock(global, place, format, ui).await,
+        Command::Check { format } => check(global, place, format, ui).await,
+    }
+}
+
+fn list(place: &Place, Format { json }: Format, ui: Ui) -> Result<ExitCode, Failure> {
+    let lock = place.lock()?;
+    // Tools are compared by `check`, which starts their servers.
+    let reason = |source| scripts::reason(source, &place.folder, lock.as_ref(), |_, _| Listed::Unknown);
+    let mut entries = Vec::new();
+    for source in &place.folder.scripts {
+        let reason = reason(source);
+        let file = told::file(&place.path, source);
+        if !json {
+            ui.out(&people::line(&format!("{}  {}", source.name, reason.as_deref().unwrap_or("locked"))));
+        }
+        let locked = lock.as_ref().and_then(|lock| lock.scripts.get(&source.name));
+        let calls: Option<Vec<String>> = locked.map(|locked| locked.calls.iter().map(ToString::to_string).collect());
+        entries.push(
+            json!({ "name": source.name, "file": file, "locked": reason.is_none(), "reason": reason, "calls": calls }),
+        );
+    }
+    let gone = lock.iter().flat_map(|lock| lock.scripts.keys()).filter(|name| place.folder.get(name).is_none());
+    let gone: Vec<&String> = gone.collect();
+    if json {
+        shapes::print(json!({ "scripts": entries, "gone": gone }), ui);
+    } else {
+        gone.iter().for_each(|name| ui.out(&format!("{name}  only in {FILE}: the script is gone")));
+        if entries.is_empty() {
+            ui.note("the folder has no scripts: NAME.js, NAME.ts or NAME.star");
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+async fn lock(global: &Global, place: Place, format: Format, ui: Ui) -> Result<ExitCode, Failure> {
+    let before = place.lock().unwrap_or_else(|error| {
+        ui.note(&format!("{error}; it is written anew"));
+        None
+    });
+    let examined = examine::all(global, &place, ui).await?;
+    let refused = examined.iter().filter(|examined| !examined.refused.is_empty()).count();
+    let now = examine::lock_of(&examined);
+    let changed = differences(&before.clone().unwrap_or_default(), &now);
+    let is_written = refused == 0 && before.as_ref() != Some(&now);
+    if is_written {
+        let path = &place.config.scripts.lock;
+        now.write(path)
+            .map_err(|error| Failure { exit: 4, ..Failure::usage(format!("{}: {error}", path.display())) })?;
+    }
+    if format.json {
+        let scripts = told::as_json(&place.path, &examined, &changed);
+        shapes::print(json!({ "locked": refused == 0, "written": is_written, "scripts": scripts }), ui);
+    } else {
+        examined.iter().for_each(|examined| told::findings(&place.path, examined, false, ui));
+        told::changes(&changed, ui);
+        let count = told::counted(examined.len(), "script");
+        ui.out(&match (refused, is_written) {
+            (0, true) => format!("wrote {FILE}: {count}"),
+            (0, false) => format!("{FILE} is up to date: {count}"),
+            (refused, _) => format!("{FILE} is not written: {refused} of {count} cannot be locked"),
+        });
+    }
+    Ok(ExitCode::from(exit(&examined, false)))
+}
+
+async fn check(global: &Global, place: Place, format: Format, ui: Ui) -> Result<ExitCode, Failure> {
+    let before = place.lock()?;
+    let examined = examine::all(global, &place, ui).await?;
+    let changed = differences(&before.clone().unwrap_or_default(), &examine::lock_of(&examined));
+    let tests = test::below(global, &place.path).await?;
+    let mut code = exit(&examined, !changed.is_empty() || before.is_none());
+    if tests.as_ref().is_some_and(|tests| tests.failed > 0) {
+        code = 1;
+    }
+    if format.json {
+        let scripts = told::as_json(&place.path, &examined, &changed);
+        let tests = tests.map_or(Value::Null, |tests| tests.report());
+        shapes::print(json!({ "passed": code == 0, "scripts": scripts, "tests": tests }), ui);
+        return Ok(ExitCode::from(code));
+    }
+    examined.iter().for_each(|examined| told::findings(&place.path, examined, true, ui));
+    told::changes(&changed, ui);
+    if before.is_none() {
+        ui.out(&format!("there is no {FILE}: `forgefs scripts lock` writes it"));
+    }
+    match tests {
+        Some(tests) => tests.tell(ui),
+        None => ui.note("no tests: no NAME.cassette.json is beside a script"),
+    }
+    let count = told::counted(examined.len(), "script");
+    ui.out(&match code {
+        0 => format!("{count}: as {FILE} says"),
+        3 => format!("{count}: not all was compared"),
+        _ => format!("{count}: not as {FILE} says, or wrong; review, then `forgefs scripts lock`"),
+    });
+    Ok(ExitCode::from(code))
+}
+
+/// 1 for a script that is wrong or differs, 3 if all that is wrong is that servers do not answer.
+fn exit(examined: &[Examined], differs: bool) -> u8 {
+    let wrong = examined.iter().any(|examined| examined.refused.iter().any(|refusal| !refusal.is_unknown));
+    let unknown = examined.iter().any(|examined| !examined.refused.is_empty());
+    match (wrong, unknown, differs) {
+        (true, ..) | (false, false, true) => 1,
+        (false, true, _) => 3,
+        (false, false, false) => 0,
+    }
+}

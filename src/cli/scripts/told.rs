@@ -1,0 +1,72 @@
+//! What is printed of scripts and their locks.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use serde_json::{Value, json};
+
+use super::examine::{Examined, Refusal};
+use crate::cli::ui::Ui;
+use crate::error::code_name;
+use crate::people;
+use crate::scripts::Source;
+
+/// The file of a script as people know it: below the folder's name.
+pub(super) fn file(folder: &Path, source: &Source) -> String {
+    let below = source.path.strip_prefix(folder).unwrap_or(&source.path);
+    Path::new(folder.file_name().unwrap_or_default()).join(below).display().to_string()
+}
+
+/// Prints why scripts cannot be locked, and their warnings if asked to.
+pub(super) fn findings(folder: &Path, examined: &Examined, with_warnings: bool, ui: Ui) {
+    let file = file(folder, &examined.source);
+    let line = |at: Option<(u32, u32)>, level: &str, message: &str, fix: &str| {
+        let place = at.map(|(line, column)| format!(":{line}:{column}")).unwrap_or_default();
+        ui.out(&people::line(&format!("{file}{place}: {level}: {message}")));
+        ui.out(&people::line(&format!("  fix: {fix}")));
+    };
+    for Refusal { at, message, fix, .. } in &examined.refused {
+        line(*at, "error", message, fix);
+    }
+    for warning in examined.warnings.iter().filter(|_| with_warnings) {
+        let message = format!("{}: {}", code_name(warning.code), warning.message);
+        line(Some((warning.line, warning.column)), "warning", &message, &warning.suggested_fix);
+    }
+}
+
+/// Prints what differs from the lock, by script.
+pub(super) fn changes(changed: &BTreeMap<String, Vec<String>>, ui: Ui) {
+    for (script, differences) in changed {
+        ui.out(&format!("{script}:"));
+        differences.iter().for_each(|difference| ui.out(&people::line(&format!("  {difference}"))));
+    }
+}
+
+/// The scripts as JSON, with those that are only in the lock.
+pub(super) fn as_json(folder: &Path, examined: &[Examined], changed: &BTreeMap<String, Vec<String>>) -> Vec<Value> {
+    let no_changes = Vec::new();
+    let there = examined.iter().map(|examined| {
+        let refused = examined.refused.iter().map(|Refusal { at, message, fix, .. }| {
+            let (line, column) = at.unzip();
+            json!({ "message": message, "suggested_fix": fix, "line": line, "column": column })
+        });
+        let name = &examined.source.name;
+        json!({
+            "name": name,
+            "file": file(folder, &examined.source),
+            "mistakes": refused.collect::<Vec<_>>(),
+            "warnings": examined.warnings,
+            "changes": changed.get(name).unwrap_or(&no_changes),
+        })
+    });
+    let is_gone = |name: &&String| !examined.iter().any(|examined| examined.source.name == **name);
+    let gone = changed.iter().filter(|(name, _)| is_gone(name)).map(
+        |(name, changes)| json!({ "name": name, "file": null, "mistakes": [], "warnings": [], "changes": changes }),
+    );
+    there.chain(gone).collect()
+}
+
+/// `1 script`, `2 scripts`.
+pub(super) fn counted(count: usize, what: &str) -> String {
+    if count == 1 { format!("1 {what}") } else { format!("{count} {what}s") }
+}

@@ -1,0 +1,202 @@
+//! Scripts that are tools: what they may do when scripts, requests and clients call them.
+
+mod attacks;
+
+use serde_json::{Value, json};
+
+use super::journal::Bank;
+
+/// A bank with a folder of scripts.
+struct Shelf {
+    bank: Bank,
+}
+
+impl Shelf {
+    /// With more of the configuration, and the scripts locked; `None`, visibly, without Python.
+    fn new(scripts: &[(&str, &str)], more: &str) -> Option<Self> {
+        let bank = Bank::new(&format!("[scripts]\npath = \"scripts\"\n{more}"))?;
+        let shelf = Self { bank };
+        for (name, code) in scripts {
+            shelf.write(name, code);
+        }
+        shelf.lock();
+        Some(shelf)
+    }
+
+    fn write(&self, name: &str, code: &str) {
+        self.bank.fence.write(&format!("scripts/{name}"), code);
+    }
+
+    fn lock(&self) {
+        self.bank.fence.run(["scripts", "lock"]).success();
+    }
+
+    /// Value of a script, or the code and message of its error.
+    fn run(&self, code: &str) -> Result<Value, (String, String)> {
+        let answer = self.bank.json(&[], code);
+        match answer["ok"] == json!(true) {
+            true => Ok(answer["value"].clone()),
+            false => Err(error_of(&answer)),
+        }
+    }
+}
+
+fn error_of(answer: &Value) -> (String, String) {
+    let text = |pointer: &str| answer.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned();
+    (text("/error/code"), text("/error/message"))
+}
+
+const PAY_ALL: &str = "/** Pays numbers.\n * @param {{numbers: number[]}} input\n * @returns {Promise<{paid: number}>}\n */\n\
+    export default async function ({ numbers }) {\n  for (const n of numbers) await bank.pay({ n });\n  return { paid: numbers.length };\n}\n";
+const LIST_STAR: &str = "def main(least: int = 0) -> list[int]:\n    \"\"\"Payments of at least a number.\"\"\"\n    return [n for n in bank.list() if n >= least]\n";
+
+#[test]
+fn a_script_is_a_tool_of_other_scripts_of_requests_and_of_the_catalog() {
+    let scripts = [("pay_all.js", PAY_ALL), ("reports/listed.star", LIST_STAR)];
+    let Some(shelf) = Shelf::new(&scripts, "") else { return };
+    let fence = &shelf.bank.fence;
+    let code = "const { paid } = await scripts.pay_all({ numbers: [1, 2, 3] });\n\
+                return [paid, await scripts.reports.listed({ least: 2 })];";
+    let answer = shelf.bank.json(&[], code);
+    assert_eq!(answer["value"], json!([3, [2, 3]]), "{answer}");
+    let calls = answer["calls"].as_array().expect("calls");
+    let from: Vec<(&str, &str)> = calls
+        .iter()
+        .map(|call| (call["tool"].as_str().unwrap_or_default(), call["from"].as_str().unwrap_or_default()))
+        .collect();
+    let pay = ("pay", "scripts.pay_all");
+    assert_eq!(from, [("pay_all", ""), pay, pay, pay, ("listed", ""), ("list", "scripts.listed")]);
+    let called = fence.run(["call", "scripts", "pay_all", r#"{"numbers": [4]}"#]).success();
+    assert_eq!(called.stdout.trim(), r#"{"paid":1}"#);
+    assert_eq!(shelf.bank.paid(), [1, 2, 3, 4]);
+    let listing = fence.run(["ls", "/scripts"]).success().stdout;
+    assert!(listing.contains("pay_all") && listing.contains("reports"), "{listing}");
+    let stub = fence.run(["cat", "/scripts/reports/listed.pyi"]).success().stdout;
+    assert!(stub.contains("least: int") && stub.contains("Payments of at least a number."), "{stub}");
+    let found = fence.run(["search", "pays numbers"]).success().stdout;
+    assert!(found.contains("/scripts/pay_all"), "{found}");
+    let wrong = fence.run(["call", "scripts", "pay_all", r#"{"numbers": "all"}"#]);
+    assert!(wrong.stderr.contains("INVALID_ARGS") && wrong.stderr.contains("numbers"), "{wrong:?}");
+}
+
+#[test]
+fn a_failed_script_names_its_place_and_a_resumed_run_repeats_none_of_its_calls() {
+    let half = "export default async function ({ stop }: { stop: number }): Promise<string> {\n  \
+                for (const n of [1, 2, 3, 4]) {\n    if (n === stop) throw new Error(`stopped at ${n}`);\n    \
+                await bank.pay({ n });\n  }\n  return `all, ${Math.random()}`;\n}\n";
+    let Some(shelf) = Shelf::new(&[("half.ts", half)], "") else { return };
+    let answer = shelf.bank.json(&[], "return await scripts.half({ stop: 3 })");
+    let (code, message) = error_of(&answer);
+    assert_eq!(code, "SCRIPT_ERROR", "{answer}");
+    assert!(message.contains("scripts.half failed at line 3") && message.contains("stopped at 3"), "{message}");
+    assert_eq!(shelf.bank.paid(), [1, 2]);
+    let run = answer["resume"].as_str().expect("a run to resume").to_owned();
+    let resumed = shelf.bank.json(&["--resume", &run], "return await scripts.half({ stop: 9 })");
+    assert!(resumed["value"].as_str().is_some_and(|value| value.starts_with("all")), "{resumed}");
+    assert_eq!(shelf.bank.paid(), [1, 2, 3, 4]);
+    // Offline, the answer of the script is on record as that of any tool.
+    let replayed = shelf.bank.fence.run(["replay", "last"]).success();
+    assert!(replayed.stdout.contains(resumed["value"].as_str().expect("a text")), "{replayed:?}");
+}
+
+#[test]
+fn what_differs_from_its_lock_is_quarantined_until_it_is_reviewed() {
+    let Some(shelf) = Shelf::new(&[("pay_all.js", PAY_ALL)], "") else { return };
+    let call = "return await scripts.pay_all({ numbers: [1] })";
+    shelf.run(call).expect("it is as reviewed");
+    let refused = |why: &str| {
+        let (code, message) = shelf.run(call).expect_err("it is quarantined");
+        assert_eq!(code, "TOOL_DENIED", "{message}");
+        assert!(message.contains(why), "{message}");
+        let listing = shelf.bank.fence.run(["cat", "/scripts/pay_all.pyi"]).success().stdout;
+        assert!(listing.contains("QUARANTINED") && !listing.contains("numbers"), "{listing}");
+    };
+    shelf.write("pay_all.js", &PAY_ALL.replace("length", "length + 1"));
+    refused("its text is not what was reviewed");
+    shelf.lock();
+    assert_eq!(shelf.run(call), Ok(json!({ "paid": 2 })));
+    shelf.bank.tell("about", "Now twice.");
+    refused("bank.pay, which it calls, is not what was reviewed");
+    shelf.lock();
+    shelf.run(call).expect("it was reviewed again");
+    shelf.bank.fence.write("scripts/new.js", PAY_ALL);
+    let (code, message) = shelf.run("return await scripts.new({ numbers: [1] })").expect_err("it was never reviewed");
+    assert_eq!((&*code, message.contains("the lock does not have it")), ("TOOL_DENIED", true), "{message}");
+}
+
+#[test]
+fn scripts_call_scripts_within_bounds() {
+    let chain = |to: &str| {
+        format!(
+            "export default async function ({{ n }}: {{ n: number }}): Promise<unknown> {{ return await scripts.{to}({{ n }}); }}\n"
+        )
+    };
+    let last = "export default async function ({ n }: { n: number }): Promise<number> { return n + 1; }\n";
+    let names = ["a", "b", "c", "d", "e"];
+    let files: Vec<(String, String)> = names
+        .iter()
+        .enumerate()
+        .map(|(at, name)| (format!("{name}.ts"), names.get(at + 1).map_or_else(|| last.to_owned(), |next| chain(next))))
+        .collect();
+    let files: Vec<(&str, &str)> = files.iter().map(|(name, code)| (&**name, &**code)).collect();
+    let Some(shelf) = Shelf::new(&files, "") else { return };
+    assert_eq!(shelf.run("return await scripts.b({ n: 1 })"), Ok(json!(2)));
+    let (code, message) = shelf.run("return await scripts.a({ n: 1 })").expect_err("it is too deep");
+    assert_eq!(code, "LIMIT_EXCEEDED", "{message}");
+    assert!(message.contains("a → b → c → d → e"), "{message}");
+    let both = "return await Promise.all([1, 2, 3].map((n) => scripts.b({ n })))";
+    assert_eq!(shelf.run(both), Ok(json!([2, 3, 4])));
+}
+
+#[test]
+fn a_clean_result_carries_no_label_and_only_a_lock_makes_it_clean() {
+    let count = "export default async function (): Promise<number> { return (await bank.list()).length; }\n";
+    let fails = "export default async function (): Promise<number> { throw new Error(`${await bank.list()}`); }\n";
+    let rules = "[[flows]]\nfrom = \"bank\"\nto = \"post\"\naction = \"deny\"\n";
+    let clean = "[scripts.tools.count]\nreturns = \"clean\"\n[scripts.tools.fails]\nreturns = \"clean\"\n";
+    let files = [("count.ts", count), ("fails.ts", fails)];
+    let Some(shelf) = Shelf::new(&files, &format!("{clean}{rules}")) else { return };
+    let tell = "const n = await scripts.count({}); return await post.note({ text: `${n}` })";
+    assert_eq!(shelf.run(tell), Ok(json!("0")));
+    let direct = "const all = await bank.list(); return await post.note({ text: `${all}` })";
+    let (code, _) = shelf.run(direct).expect_err("it is data of the bank");
+    assert_eq!(code, "GROUP_POLICY_DENIED");
+    let error =
+        "let text; try { await scripts.fails({}) } catch (e) { text = e.message }\nreturn await post.note({ text })";
+    let (code, _) = shelf.run(error).expect_err("an error is not what was reviewed");
+    assert_eq!(code, "GROUP_POLICY_DENIED");
+    shelf.bank.configure(&format!("[scripts]\npath = \"scripts\"\n{rules}"));
+    let (code, _) = shelf.run(tell).expect_err("its result is not declared clean");
+    assert_eq!(code, "GROUP_POLICY_DENIED");
+    shelf.bank.configure(&format!("[scripts]\npath = \"scripts\"\nunlocked = true\n{clean}{rules}"));
+    std::fs::remove_file(shelf.bank.fence.work().join("scripts.lock")).expect("there is a lock");
+    let (code, _) = shelf.run(tell).expect_err("no lock declares it clean");
+    assert_eq!(code, "GROUP_POLICY_DENIED");
+}
+
+#[test]
+fn a_reviewed_script_asks_as_its_rights_say() {
+    let asks = "[servers.bank.tools.pay]\napproval = \"always\"\n";
+    for (approval, without, with) in [("each", "APPROVAL_DENIED", 3), ("once", "APPROVAL_DENIED", 3), ("never", "", 3)]
+    {
+        let rights = format!("[scripts.tools.pay_all]\napproval = \"{approval}\"\n{asks}");
+        let Some(shelf) = Shelf::new(&[("pay_all.js", PAY_ALL)], &rights) else { return };
+        let call = "return (await scripts.pay_all({ numbers: [1, 2, 3] })).paid";
+        match shelf.run(call) {
+            Ok(value) => assert_eq!((without, value), ("", json!(3)), "{approval}"),
+            Err((code, message)) => assert_eq!(code, without, "{approval}: {message}"),
+        }
+        let answer = shelf.bank.json(&["--yes"], call);
+        assert_eq!(answer["value"], json!(with), "{approval}: {answer}");
+        let approved = |call: &Value| call["verdict"].as_str().is_some_and(|verdict| verdict.starts_with("approved"));
+        let calls = answer["calls"].as_array().expect("calls");
+        let asked: Vec<&str> =
+            calls.iter().filter(|call| approved(call)).filter_map(|call| call["tool"].as_str()).collect();
+        let expected: &[&str] = match approval {
+            "each" => &["pay", "pay", "pay"],
+            "once" => &["pay_all"],
+            _ => &[],
+        };
+        assert_eq!(asked, expected, "{approval}");
+    }
+}

@@ -1,0 +1,3 @@
+//! Scripts that are tools.
+
+mod lock;
