@@ -62,6 +62,7 @@ mod reload;
 mod replay;
 mod results;
 mod reviewed;
+mod saved;
 mod scripts;
 mod search;
 mod servers;
