@@ -176,7 +176,7 @@ impl Setup {
     }
 
     /// The journal of a run.
-    async fn journal(&self, run: &str) -> forgefs::journal::Writer {
+    async fn journal(&self, run: &str) -> Arc<forgefs::journal::Writer> {
         let head = Head {
             version: VERSION,
             forgefs: String::new(),

@@ -128,7 +128,7 @@ impl Behaviour {
             }
             ErrorCode::ApprovalWaits => {
                 let means =
-                    "nobody could be asked; the call waits for `forgefs approvals allow`, with the id in `data`";
+                    "no user could be asked; the call waits for `forgefs approvals allow`, with the id in `data`";
                 row(false, false, 1, means, "let the script end; once it is allowed, resume the run")
             }
             ErrorCode::RateLimit => {

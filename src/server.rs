@@ -6,6 +6,7 @@ mod caller;
 mod changes;
 mod http;
 mod input_rounds;
+mod late;
 mod message;
 mod notices;
 mod own_tools;
@@ -187,7 +188,8 @@ impl ForgeServer {
         let principal = self.handler.session.principal().clone();
         let subject = task::work_on(bytes, || stubgen::digest(&stubgen::canonical_json(&subject())));
         let (responses, state) = inputs;
-        RoundRequest { context, principal, level, subject, waiting: self.waiting.clone(), responses, state }
+        let waiting = self.waiting.clone();
+        RoundRequest { context, principal, level, subject, waiting, responses, state, answers: None }
     }
 }
 
@@ -241,6 +243,7 @@ impl ServerHandler for ForgeServer {
             return self.start_task(args, &context).await;
         }
         let round = self.round(&context, (input_responses, request_state), bytes, || json!([name, args]));
+        let (round, args) = self.late(round, args).await?;
         let handler = self.handler.clone();
         let call = |caller| async move { handler.call(&name, args, caller).await };
         self.calls.answer(round, call, |result| Ok(result.into())).await

@@ -4,6 +4,7 @@ use std::process::Stdio;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::FutureExt as _;
 use futures::future::join_all;
 use process_wrap::tokio::{ChildWrapper, CommandWrap, KillOnDrop, ProcessGroup};
 use reqwest::redirect::Policy;
@@ -53,7 +54,8 @@ async fn tell_one(receiver: &Notify, news: &str) -> Result<(), String> {
     let told = async {
         match receiver {
             Notify::Command(command) => run(command, news.as_bytes()).await,
-            Notify::Webhook(url) => post(url.expose(), news).await,
+            // Boxed, since the type of an HTTP client is deep.
+            Notify::Webhook(url) => post(url.expose(), news).boxed().await,
         }
     };
     let told = tokio::time::timeout(LIMIT, told).await;

@@ -1,4 +1,4 @@
-//! Approvals that wait: where nobody can be asked, a call waits in a file until a person decides about it, and a resumed
+//! Approvals that wait: where no user can be asked, a call waits in a file until a person decides about it, and a resumed
 //! run makes it.
 //!
 //! An approval covers one call of one chain of runs, and is used up by the call that is sent. Every change replaces the
@@ -19,7 +19,7 @@ use crate::config::{self, Config};
 use crate::error::{Error, ErrorCode, Result};
 use crate::journal::unix_ms;
 use crate::limits;
-use crate::state::{State, approval_folder};
+use crate::state::{State, kept_folder};
 
 pub use approval::{Approval, Asker, Call, Decision, Standing, Told, Used, VERSION, rfc3339};
 
@@ -60,7 +60,7 @@ impl Approvals {
         let path = config.path.clone().unwrap_or_default();
         Some(Arc::new(Self {
             state: Arc::clone(state),
-            folder: approval_folder(folder.as_deref()?, &path),
+            folder: kept_folder(folder.as_deref()?, "approvals", &path),
             wait: *wait,
             notify: notify.clone(),
             forget: config.journal.keep,
@@ -280,7 +280,7 @@ impl Approvals {
         news["allow"] = json!(format!("forgefs approvals allow {}", approval.id));
         let error = hook::tell(&self.notify, &news.to_string()).await.err();
         if let Some(error) = &error {
-            tracing::warn!(error, approval = approval.id, "nobody was told that an approval waits");
+            tracing::warn!(error, approval = approval.id, "the notification of an approval that waits failed");
         }
         let told = Told { at_ms: now(), error };
         let kept = self.change(&approval.id, |approval| {

@@ -109,6 +109,8 @@ struct ConsentState {
 #[derive(Default)]
 struct Batch {
     shown: Mutex<Vec<Shown>>,
+    /// Digest of the arguments of each, in the same order.
+    hashes: Mutex<Vec<String>>,
     settled: watch::Sender<Option<Settled>>,
 }
 
@@ -164,7 +166,7 @@ impl Consents {
     }
 
     /// Joins the question about `wanted` while it can show the call, or opens one; true if it opened one.
-    fn join(&self, wanted: &[Consent], shown: Shown) -> (Arc<Batch>, bool) {
+    fn join(&self, wanted: &[Consent], shown: Shown, hash: String) -> (Arc<Batch>, bool) {
         let mut state = self.0.lock();
         if let Some(batch) = state.open.get(wanted) {
             let mut calls = batch.shown.lock();
@@ -173,10 +175,11 @@ impl Consents {
             if calls.len() < MAX_CALLS && fields <= limits::SHOWN_FIELDS.max && bytes <= limits::SHOWN.max {
                 calls.push(shown);
                 drop(calls);
+                batch.hashes.lock().push(hash);
                 return (Arc::clone(batch), false);
             }
         }
-        let batch = Arc::new(Batch { shown: Mutex::new(vec![shown]), ..Batch::default() });
+        let batch = Arc::new(Batch { shown: vec![shown].into(), hashes: vec![hash].into(), ..Batch::default() });
         state.open.insert(wanted.to_vec(), Arc::clone(&batch));
         (batch, true)
     }
@@ -186,12 +189,12 @@ impl Consents {
     }
 
     /// Closes the question to further calls.
-    fn close(&self, wanted: &[Consent], batch: &Arc<Batch>) -> Vec<Shown> {
+    fn close(&self, wanted: &[Consent], batch: &Arc<Batch>) -> (Vec<Shown>, Vec<String>) {
         let mut state = self.0.lock();
         if state.open.get(wanted).is_some_and(|open| Arc::ptr_eq(open, batch)) {
             state.open.remove(wanted);
         }
-        batch.shown.lock().clone()
+        (batch.shown.lock().clone(), batch.hashes.lock().clone())
     }
 
     /// Takes the calls of a plan that the user consented to.
@@ -249,7 +252,8 @@ impl Broker {
         if let Some(decided) = parked.as_ref().and_then(Parked::decided) {
             return decided;
         }
-        let settled = self.settle(asked, reasons, &wanted, fields.clone(), parked.is_some()).await?;
+        let shown = (fields.clone(), call.key().1);
+        let settled = self.settle(asked, reasons, &wanted, shown, parked.is_some()).await?;
         match (settled, parked) {
             (Settled::Unable(error), Some(parked)) => Err(self.park(parked, asked, reasons, fields, error).await),
             (settled, Some(parked)) => {
@@ -266,20 +270,20 @@ impl Broker {
         asked: &Asked<'_>,
         reasons: &[Reason],
         wanted: &[Consent],
-        fields: Shown,
+        (fields, hash): (Shown, String),
         may_wait: bool,
     ) -> Result<Settled> {
-        let (batch, is_first) = self.consents.join(wanted, fields);
+        let (batch, is_first) = self.consents.join(wanted, fields, hash);
         if is_first {
             let turn = self.consents.turn(wanted);
             let _turn = turn.lock().await;
             tokio::time::sleep(GATHER).await;
-            let calls = self.consents.close(wanted, &batch);
+            let (calls, hashes) = self.consents.close(wanted, &batch);
             // Another question for the same key may have been answered meanwhile.
             let remembered = self.consents.remembered(wanted, &self.context.session.approvals).await?;
             let settled = match remembered.or_else(|| self.consents.dismissed(wanted)) {
                 Some(settled) => settled,
-                None => self.ask(asked, reasons, wanted, &calls, may_wait).await,
+                None => self.ask(asked, reasons, wanted, (&calls, &hashes), may_wait).await,
             };
             batch.settled.send_replace(Some(settled.clone()));
             return Ok(settled);
@@ -296,7 +300,7 @@ impl Broker {
         asked: &Asked<'_>,
         reasons: &[Reason],
         wanted: &[Consent],
-        calls: &[Shown],
+        (calls, hashes): (&[Shown], &[String]),
         may_wait: bool,
     ) -> Settled {
         let name = format!("{}.{}", asked.entry.ident, asked.what());
@@ -306,7 +310,8 @@ impl Broker {
             let hint = "a client that offers `elicitation` can be asked; `forgefs run --yes` approves beforehand";
             return Settled::Unable(denied(format!("{needs}, and no client can be asked")).hint(hint));
         };
-        match self.decision(&**caller, self.message(asked, &because, calls), &name).await {
+        let about = self.about(asked, wanted, hashes);
+        match self.decision(&**caller, self.message(asked, &because, calls), about, &name).await {
             Decision::Granted(how) => {
                 self.remember(&how, wanted).await;
                 Settled::Granted(how)
@@ -338,12 +343,13 @@ impl Broker {
         }
     }
 
-    /// Asks the user about `name`.
-    pub(super) async fn decision(&self, caller: &dyn Caller, message: String, name: &str) -> Decision {
+    /// Asks the user about `name`; `about` is the digest of what an answer allows.
+    pub(super) async fn decision(&self, caller: &dyn Caller, message: String, about: String, name: &str) -> Decision {
         let params = json!({"message": message, "requestedSchema": form()});
         let answer = {
             let _held = self.pause.hold();
-            caller.ask(Speaker::Gateway, Question { ask: Ask::Elicitation, params, name: None }).await
+            let question = Question { ask: Ask::Elicitation, params, name: None, about, put_off: None };
+            caller.ask(Speaker::Gateway, question).await
         };
         let answer = match answer {
             Ok(answer) => answer,

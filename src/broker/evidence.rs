@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::SystemTime;
 
 use parking_lot::Mutex;
-use serde_json::Value;
+use serde_json::{Value, json};
 use wire::{Json, Op, Outcome};
 
 use super::ledger::Call;
@@ -20,6 +20,7 @@ use crate::journal::{Answered, Doubt, End, Found, Past, RunOp, Sent, Subject, Wa
 use crate::labels::Labels;
 use crate::redact::{self, Surface};
 use crate::runs::Live;
+use crate::session::Consent;
 use crate::task;
 use crate::upstream::Operation;
 
@@ -27,7 +28,7 @@ use crate::upstream::Operation;
 #[derive(Debug)]
 pub struct Evidence {
     /// `None` for a dry run, which leaves no evidence.
-    writer: Option<Writer>,
+    writer: Option<Arc<Writer>>,
     past: Option<Past>,
     /// Requests of the script that no line has yet, by number.
     asks: Mutex<HashMap<u64, Json>>,
@@ -55,7 +56,7 @@ pub(super) enum Inherited {
 impl Evidence {
     /// The journal of a run whose clock begins at `now_ms`, with the past that it continues.
     #[must_use]
-    pub fn new(writer: Option<Writer>, past: Option<Past>, now_ms: u64) -> Self {
+    pub fn new(writer: Option<Arc<Writer>>, past: Option<Past>, now_ms: u64) -> Self {
         let (asks, inherited, has_ended) = (Mutex::default(), Mutex::default(), Mutex::new(false));
         let (waiting, no_effect) = (Mutex::default(), Mutex::default());
         Self {
@@ -227,6 +228,14 @@ impl Broker {
         self.context.router.origin(asked.entry, self.context.session.tenant()).to_string()
     }
 
+    /// Digest of calls that a question is about: of one operation, with these arguments and consents. An answer is for
+    /// them alone.
+    pub(super) fn about(&self, asked: &Asked<'_>, wanted: &[Consent], args_hashes: &[String]) -> String {
+        let (server, tool) = (&asked.entry.name, asked.operation.name());
+        let about = json!([server, self.origin_of(asked), tool, definition(asked), wanted, args_hashes]);
+        stubgen::digest(&stubgen::canonical_json(&about))
+    }
+
     /// Notes that a call failed without effect.
     pub(super) fn had_no_effect(&self, op: u64, error: &Error) {
         let is_settled = error.no_effect
@@ -247,7 +256,7 @@ impl Broker {
     /// The answer of an earlier run to this call, under the rules of now.
     ///
     /// # Errors
-    /// The code of the rule that refuses it; `MAYBE_DONE` when nobody knows whether it was done, and it may change
+    /// The code of the rule that refuses it; `MAYBE_DONE` when it is unknown whether it was done, and it may change
     /// something.
     pub(super) fn inherit(&self, call: &mut Call<'_>, asked: &Asked<'_>, taint: &TaintSnapshot) -> Result<Inherited> {
         let Some((evidence, past)) = self.evidence().and_then(|evidence| Some((evidence, evidence.past.as_ref()?)))

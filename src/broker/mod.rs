@@ -434,7 +434,7 @@ impl Broker {
         let (id, told) = self.trace.call();
         call.sent(id);
         let room = upstream::ReservedMemory::default();
-        let answer = self.reported(asked, told, &room).await;
+        let answer = self.reported(call, asked, told, &room).await;
         // For any outcome: an error carries the server's words, and a lost call may have had an effect.
         self.taint.receive(&asked.entry.name);
         let answer = answer.map_err(|error| self.redacted(error))?;
@@ -481,6 +481,7 @@ impl Broker {
     /// Makes the call and reports the server's progress to the client.
     async fn reported(
         &self,
+        call: &Call<'_>,
         asked: &Asked<'_>,
         told: Option<TraceContext>,
         room: &upstream::ReservedMemory,
@@ -494,6 +495,7 @@ impl Broker {
         let progress = Progress::made_for(self.reachable(caller), &entry.ident, Arc::clone(&self.pause))
             .relaying(self.context.rules.relays(&entry.name))
             .traced(told)
+            .of_call(call.key().0, &self.about(asked, &[], &[call.key().1]))
             .in_room(room.clone());
         let mut reports = progress.watch();
         let mut answer = std::pin::pin!(self.context.router.call(entry, tenant, operation, &progress));

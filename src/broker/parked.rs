@@ -1,4 +1,4 @@
-//! Calls whose approval waits for a person: parked where nobody can be asked, made when the run is resumed after a
+//! Calls whose approval waits for a person: parked where no user can be asked, made when the run is resumed after a
 //! person has allowed them.
 
 use std::time::SystemTime;
@@ -55,7 +55,7 @@ impl Broker {
         Ok(Some(Parked { approvals, evidence, call, reasons, op, known }))
     }
 
-    /// Parks a call that nobody could be asked about, for the reason in `error`; returns the error for the script.
+    /// Parks a call that no user could be asked about, for the reason in `error`; returns the error for the script.
     pub(super) async fn park(
         &self,
         parked: Parked<'_>,

@@ -129,7 +129,7 @@ impl Broker {
             if message.len() > limits::SHOWN.max {
                 return Ok(());
             }
-            match self.decision(&**caller, message, "the plan of this script").await {
+            match self.decision(&**caller, message, whole.digest.clone(), "the plan of this script").await {
                 Decision::Granted(Approval::Session) => self.context.session.approvals.grant(&whole).await?,
                 Decision::Granted(_) => {}
                 Decision::Denied(why) | Decision::Dismissed(why) => return Err(denied(why)),

@@ -129,10 +129,16 @@ impl Serialize for Verdict {
 }
 
 impl CallRecord {
+    /// True if an earlier run answered it.
+    #[must_use]
+    pub fn is_inherited(&self) -> bool {
+        matches!(self.verdict, Verdict::Inherited(_))
+    }
+
     /// True if a resumed run need not make it again.
     #[must_use]
     pub fn is_evidence(&self) -> bool {
-        self.sent || matches!(self.verdict, Verdict::Inherited(_))
+        self.sent || self.is_inherited()
     }
 
     /// The record as it may go there.

@@ -122,7 +122,7 @@ fn line(approval: &Approval, now: u64) -> String {
         ends(approval, now)
     );
     if let Some(error) = told.as_ref().and_then(|told| told.error.as_ref()) {
-        line += &format!("  nobody was told: {}", people::line(error));
+        line += &format!("  notification failed: {}", people::line(error));
     }
     line
 }

@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use clap::{Args, Subcommand};
 use serde_json::Value;
 
+use super::records::{self, Newest};
 use super::ui::Ui;
 use super::{Failure, Global};
 use crate::audit;
@@ -23,9 +24,8 @@ pub(super) struct AuditArgs {
 enum Command {
     /// List executions, the last ones last
     List {
-        /// Number of executions
-        #[arg(long, default_value_t = 20)]
-        limit: usize,
+        #[command(flatten)]
+        newest: Newest,
         /// One JSON object a line, whole
         #[arg(long)]
         json: bool,
@@ -64,11 +64,11 @@ pub(super) fn audit(global: &Global, args: AuditArgs, ui: Ui) -> Result<ExitCode
         Err(error) => return Err(Failure::internal(format!("{}: {error}", path.display()))),
     };
     match args.command {
-        Command::List { limit, json } => {
+        Command::List { newest, json } => {
             if records.is_empty() {
                 ui.note(&format!("nothing is on record in {}", path.display()));
             }
-            for record in &records[records.len().saturating_sub(limit)..] {
+            for record in newest.of(&records) {
                 if json { ui.json(&record.to_string()) } else { ui.out(&people::line(&line(record))) }
             }
         }
@@ -88,15 +88,7 @@ pub(super) fn audit(global: &Global, args: AuditArgs, ui: Ui) -> Result<ExitCode
 }
 
 fn find<'a>(records: &'a [Value], id: &str) -> Result<&'a Value, Failure> {
-    let mut found = records.iter().filter(|record| text(record, "id").starts_with(id));
-    match (found.next(), found.next()) {
-        (Some(record), None) => Ok(record),
-        (None, _) => Err(Failure::usage(format!("no record has an id that begins with `{id}`"))
-            .hint("`forgefs audit list` shows them")),
-        (Some(_), Some(_)) => {
-            Err(Failure::usage(format!("several records have ids that begin with `{id}`")).hint("give more of it"))
-        }
-    }
+    records::one(records, |record| text(record, "id"), id, ["record", "audit"])
 }
 
 /// One record in a line: id, time, script or request, outcome, calls.

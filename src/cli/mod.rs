@@ -17,6 +17,7 @@ mod generate;
 pub mod init;
 mod junit;
 mod newest;
+mod records;
 mod reload;
 mod remote;
 mod replay;

@@ -1,5 +1,6 @@
 //! `forgefs replay` and `forgefs journal export`: a recorded run again, on its journal alone.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
@@ -13,9 +14,10 @@ use super::shapes::{self, Format};
 use super::ui::Ui;
 use super::{Failure, Global, runs};
 use crate::config::{self, Config};
+use crate::error::ErrorCode;
 use crate::execution::{Played, Script};
 use crate::gateway::Gateway;
-use crate::journal::{End, Head, Recorded};
+use crate::journal::{End, Head, Journals, Operation, Recorded};
 use crate::principal::Principal;
 use crate::redact::{self, Outgoing as _, Surface};
 use crate::replay::{Cassette, Matching, Parting, Player, Tape, Tool, blank, shown};
@@ -260,13 +262,15 @@ pub(super) async fn recorded(global: &Global, begin: &str) -> Result<(String, Re
 pub(super) async fn journal(global: &Global, args: JournalArgs, ui: Ui) -> Result<ExitCode, Failure> {
     let JournalCommand::Export { run, out } = args.command;
     let (id, recorded) = recorded(global, &run).await?;
+    let journals = runs::journals(global)?;
+    let tools = called(&journals, &recorded, ui).await?;
     if recorded.is_cut() {
         return Err(Failure::usage(format!("run {id} did not end by itself: nothing is to be expected of it"))
             .hint("resume it, and export the run that ends"));
     }
     let code = recorded.head.code.clone();
     let language = recorded.head.language;
-    let export = Export::of(recorded, global.load(false)?.redaction)?;
+    let export = Export::of(recorded, tools, global.load(false)?.redaction)?;
     let cassette = export.play(&offline(global)?, &code, None).await?;
     let Some(out) = out else {
         ui.json(&cassette.text());
@@ -278,6 +282,33 @@ pub(super) async fn journal(global: &Global, args: JournalArgs, ui: Ui) -> Resul
     Ok(ExitCode::SUCCESS)
 }
 
+/// Definitions of the tools that a run called, and of those whose answers it has from earlier runs of its chain.
+pub(super) async fn called(journals: &Journals, recorded: &Recorded, ui: Ui) -> Result<Vec<Tool>, Failure> {
+    let mut tools: BTreeSet<Tool> = recorded.operations.values().filter_map(tool).collect();
+    let mut inherited: BTreeMap<&str, Vec<u64>> = BTreeMap::new();
+    for from in recorded.operations.values().filter_map(|operation| operation.given.as_ref()?.from.as_ref()) {
+        inherited.entry(&from.run).or_default().push(from.op);
+    }
+    for (id, calls) in inherited {
+        let run = match journals.find(Some(&recorded.head.client), id).await {
+            Err(error) if error.code == ErrorCode::InvalidArgs => {
+                ui.note(&format!("the journal of run {id} is gone: the cassette has no definitions of its calls"));
+                continue;
+            }
+            run => run?,
+        };
+        let earlier = Recorded::read(journals.read(&run).await?)?;
+        tools.extend(calls.iter().filter_map(|op| tool(earlier.operations.get(op)?)));
+    }
+    Ok(tools.into_iter().collect())
+}
+
+/// The tool that an operation called.
+fn tool(operation: &Operation) -> Option<Tool> {
+    let sent = operation.sent.as_ref().filter(|sent| sent.method == "tools/call")?;
+    Some(Tool { server: sent.server.clone(), tool: sent.tool.clone(), definition: sent.definition.clone() })
+}
+
 /// A run whose cassettes are made: of its script, and of the function that the script becomes.
 pub(super) struct Export {
     head: Head,
@@ -287,19 +318,9 @@ pub(super) struct Export {
 }
 
 impl Export {
-    /// Takes a run with its answers redacted.
-    pub(super) fn of(recorded: Recorded, results: redact::Results) -> Result<Self, Failure> {
+    /// Takes a run that called these tools, with its answers redacted.
+    pub(super) fn of(recorded: Recorded, tools: Vec<Tool>, results: redact::Results) -> Result<Self, Failure> {
         let head = recorded.head.clone();
-        let calls = recorded.operations.values().filter_map(|operation| operation.sent.as_ref());
-        let calls = calls.filter(|sent| sent.method == "tools/call");
-        let named = |sent: &crate::journal::Sent| Tool {
-            server: sent.server.clone(),
-            tool: sent.tool.clone(),
-            definition: sent.definition.clone(),
-        };
-        let mut tools: Vec<Tool> = calls.map(named).collect();
-        tools.sort();
-        tools.dedup();
         let surface = blank(head.language, String::new(), 0, results).redaction.surface();
         let tape = Tape::of(recorded)?.redacted(surface);
         Ok(Self { head, results, tools, tape })

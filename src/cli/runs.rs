@@ -7,9 +7,11 @@ use std::time::{Duration, UNIX_EPOCH};
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 
+use super::records::{self, Newest};
 use super::shapes::{self, Format};
 use super::ui::Ui;
 use super::{Failure, Global};
+use crate::error::ErrorCode;
 use crate::journal::{Journals, Operation, Recorded, Run};
 use crate::people;
 use crate::redact::{self, Outgoing as _, Surface};
@@ -26,9 +28,8 @@ pub(super) struct RunsArgs {
 enum Command {
     /// List runs, the newest last
     List {
-        /// Number of runs
-        #[arg(long, default_value_t = 20)]
-        limit: usize,
+        #[command(flatten)]
+        newest: Newest,
         #[command(flatten)]
         format: Format,
     },
@@ -60,7 +61,7 @@ impl RunsArgs {
 pub(super) async fn runs(global: &Global, args: RunsArgs, ui: Ui) -> Result<ExitCode, Failure> {
     let journals = journals(global)?;
     match args.command {
-        Command::List { limit, format } => list(&journals, limit, format, ui).await?,
+        Command::List { newest, format } => list(&journals, &newest, format, ui).await?,
         Command::Show { run, format } => {
             let run = find(&journals, &run).await?;
             let recorded = Recorded::read(journals.read(&run).await?)?;
@@ -96,34 +97,31 @@ pub(super) fn journals(global: &Global) -> Result<Arc<Journals>, Failure> {
 /// The one run whose id begins so; `last` is the newest.
 pub(super) async fn find(journals: &Journals, begin: &str) -> Result<Run, Failure> {
     let mut runs = journals.list(None).await?;
-    if begin == "last" {
-        return runs.pop().ok_or_else(|| {
+    let run = match begin {
+        "last" => runs.pop().ok_or_else(|| {
             Failure::usage("no run has a journal".to_owned()).hint("a script that runs gets one; `[journal]` keeps it")
-        });
-    }
-    runs.retain(|run| run.file.id.starts_with(begin));
-    let begin = shown(begin);
-    match (runs.pop(), runs.len()) {
-        (Some(run), 0) => Ok(run),
-        (None, _) => Err(Failure::usage(format!("no run has an id that begins with `{begin}`"))
-            .hint("`forgefs runs list` shows them; journals are kept as long as `[journal] keep` says")),
-        (Some(_), more) => {
-            Err(Failure::usage(format!("{} runs have ids that begin with `{begin}`", more + 1)).hint("give more of it"))
-        }
-    }
+        })?,
+        _ => records::one(runs, |run| &run.id, begin, ["run", "runs"])?,
+    };
+    Ok(journals.find(Some(&run.client), &run.id).await?)
 }
 
-async fn list(journals: &Journals, limit: usize, format: Format, ui: Ui) -> Result<(), Failure> {
+async fn list(journals: &Journals, newest: &Newest, format: Format, ui: Ui) -> Result<(), Failure> {
     let runs = journals.list(None).await?;
     let mut objects = Vec::new();
-    for run in &runs[runs.len().saturating_sub(limit)..] {
-        let read = match journals.read(run).await {
+    for listed in newest.of(&runs) {
+        // One at a time: each is read whole.
+        let run = match journals.find(Some(&listed.client), &listed.id).await {
+            Err(error) if error.code == ErrorCode::InvalidArgs => continue,
+            run => run?,
+        };
+        let read = match journals.read(&run).await {
             Ok(reader) => Recorded::read(reader),
             Err(error) => Err(error),
         };
         match format.json {
-            true => objects.push(brief(run, read.as_ref().ok()).redacted(Surface::Log)),
-            false => ui.out(&people::line(&line(run, read.as_ref()))),
+            true => objects.push(brief(&run, read.as_ref().ok()).redacted(Surface::Log)),
+            false => ui.out(&people::line(&line(&run, read.as_ref()))),
         }
     }
     match format.json {
@@ -143,7 +141,7 @@ fn state(run: &Run, recorded: &Recorded) -> String {
     }
 }
 
-/// Calls that went out or were answered from an earlier run, and those of which nobody knows whether they were done.
+/// Number of calls that went out or were answered from an earlier run, and of those that may be done or not.
 fn calls(run: &Run, recorded: &Recorded) -> (usize, usize) {
     let is_call =
         |operation: &&Operation| operation.sent.is_some() || matches!(operation.op, Some(wire::Op::Tool { .. }));
@@ -280,7 +278,7 @@ fn show(run: &Run, recorded: &Recorded) -> String {
     text
 }
 
-/// What came of an operation, in a line.
+/// Answer of an operation, or why it has none, in a line.
 fn answer(run: &Run, operation: &Operation) -> String {
     let Some(given) = &operation.given else {
         return match &operation.sent {

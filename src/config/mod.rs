@@ -63,7 +63,7 @@ use raw::{Raw, RawRedaction};
 pub use references::{Environment, References};
 pub(crate) use schema::ADDRESS as SCHEMA_ADDRESS;
 pub use schema::schema;
-pub use scripts::{Returns, ScriptApproval, ScriptRule, Scripts};
+pub use scripts::{Returns, SCRIPTS_LOCK, SCRIPTS_SERVER, ScriptApproval, ScriptRule, Scripts};
 pub(crate) use share::keeps_session;
 pub use share::{Scope, Share};
 pub use spending::{Amount, Budgets, Rate, ToolRule};

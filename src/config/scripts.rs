@@ -7,14 +7,18 @@ use super::document::KeyPath;
 use super::error::ConfigError;
 use super::raw::{RawScript, RawScripts};
 use super::values::Values;
-use crate::scripts::{FILE, SERVER};
+
+/// Name of the server whose tools are scripts.
+pub const SCRIPTS_SERVER: &str = "scripts";
+/// Name of the lock of scripts, beside the configuration file.
+pub const SCRIPTS_LOCK: &str = "scripts.lock";
 
 /// The `[scripts]` table.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Scripts {
     /// Folder of the scripts, resolved against the configuration file; `None` without any.
     pub path: Option<PathBuf>,
-    /// The lock, beside the configuration file.
+    /// The lock, beside the configuration file; empty without a folder.
     pub lock: PathBuf,
     /// True if scripts without a lock are callable.
     pub unlocked: bool,
@@ -85,7 +89,8 @@ pub(super) fn scripts(values: Values<'_>, raw: RawScripts) -> Result<Scripts, Co
         }
         rules.insert(name, rule(&values, &key, raw)?);
     }
-    Ok(Scripts { path, lock: values.base.join(FILE), unlocked: unlocked.unwrap_or(false), tools: rules })
+    let lock = path.as_ref().map_or_else(PathBuf::new, |_| values.base.join(SCRIPTS_LOCK));
+    Ok(Scripts { path, lock, unlocked: unlocked.unwrap_or(false), tools: rules })
 }
 
 fn rule(values: &Values<'_>, key: &KeyPath, raw: RawScript) -> Result<ScriptRule, ConfigError> {
@@ -120,7 +125,7 @@ pub(super) fn only_from(
     for (index, entry) in raw.into_iter().enumerate() {
         let key = key.index(index);
         let entry = values.filled(&key, entry)?.text;
-        let name = entry.strip_prefix(SERVER).and_then(|rest| rest.strip_prefix('.'));
+        let name = entry.strip_prefix(SCRIPTS_SERVER).and_then(|rest| rest.strip_prefix('.'));
         match name.filter(|name| name.split('/').all(stubgen::is_tool_ident)) {
             Some(name) => names.insert(name.to_owned()),
             None => return Err(values.document.at_value(&key, "not a script").with_hint(FORM)),

@@ -86,7 +86,7 @@ impl ExecutionContext {
     }
 }
 
-/// The client of a run in the background. Unless it follows the run, nobody can be asked.
+/// The client of a run in the background. Only one that follows the run can be asked.
 struct Follower {
     live: Arc<Live>,
     principal: Principal,
@@ -114,7 +114,7 @@ impl Caller for Follower {
     async fn ask(&self, speaker: Speaker<'_>, question: Question) -> Result<Value> {
         match self.client() {
             Some(client) => client.ask(speaker, question).await,
-            None => Err(Error::new(ErrorCode::ApprovalDenied, "nobody can be asked: the run is in the background")
+            None => Err(Error::new(ErrorCode::ApprovalDenied, "no client can be asked: the run is in the background")
                 .hint("run it in the foreground, or have a rule allow the call")),
         }
     }

@@ -6,7 +6,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 use wire::{ErrorCode, ScriptError, ScriptErrorKind};
 
-use crate::broker::{Broker, CallRecord, Mistake, similar};
+use crate::broker::{Broker, CallRecord, Evidence, Mistake, similar};
 use crate::error::{Behaviour, code_name, did_you_mean};
 use crate::outcome::Outcome;
 use crate::redact::{self, Outgoing as _, Redaction, Results, Surface};
@@ -22,6 +22,8 @@ const MAX_LINE: usize = 160;
 const MAX_MESSAGE: usize = 4000;
 /// Most bytes of the mistakes behind the first one.
 const MAX_OTHERS: usize = 8 << 10;
+/// Words of a worker about the limit of calls, behind their number.
+const CALLS: &str = " calls of tools, resources and prompts";
 /// Most bytes of a suggestion.
 const MAX_FIX: usize = 1000;
 
@@ -131,6 +133,7 @@ impl Failed {
             None => error.fix.clone().or_else(meant),
         };
         let (message, fix) = match error.kind {
+            ScriptErrorKind::Calls => (own_calls(&error.message, broker).unwrap_or_else(|| error.message.clone()), fix),
             ScriptErrorKind::Stopped => {
                 let own = error.message.strip_prefix("Error: ").or(error.message.strip_prefix("fail: "));
                 let message = format!("the script stopped itself: {}", own.unwrap_or(&error.message));
@@ -139,7 +142,10 @@ impl Failed {
             _ => (error.message.clone(), fix),
         };
         let wrote = broker.ledger().records().iter().any(|call| call.sent && call.is_write);
-        let again = "change the marked line; do not repeat the calls that may have written";
+        let again = match broker.evidence().is_some_and(Evidence::is_written) {
+            true => "change the marked line and resume the run: it repeats no call that was made",
+            false => "change the marked line; do not repeat the calls that may have written",
+        };
         let fix = fix.or_else(|| (code == ErrorCode::ScriptError && wrote).then(|| again.to_owned()));
         let mut failed = Self::plain(code, message, fix.as_deref());
         failed.limit = limit_of(error.kind);
@@ -286,6 +292,18 @@ fn limit_of(kind: ScriptErrorKind) -> Option<&'static str> {
         | ScriptErrorKind::Stalled
         | ScriptErrorKind::Internal => None,
     }
+}
+
+/// The message about the limit of calls in a run that continues another: the worker counts inherited calls too.
+fn own_calls(message: &str, broker: &Broker) -> Option<String> {
+    let records = broker.ledger().records();
+    let (inherited, own): (Vec<_>, Vec<_>) = records.iter().partition(|call| call.is_inherited());
+    if inherited.is_empty() || !message.contains(CALLS) {
+        return None;
+    }
+    let (limit, made) = (broker.context().limits.calls, own.iter().filter(|call| call.sent).count());
+    let answered = inherited.len();
+    Some(format!("a run may make {limit}{CALLS}; this one has made {made}, earlier runs answered {answered} more"))
 }
 
 /// A frame `name:line:column` with the position in the script as written.

@@ -80,7 +80,10 @@ impl ExecutionContext {
         // Sessions share a client: `last` is of one's own. A command has a session to itself.
         let session = self.caller.as_ref().map(|_| &*principal.session);
         let which = if run == "last" { Which::Last { session } } else { Which::Id(run) };
-        let past = journals.past(&principal.client, which, fresh).await?;
+        let mut past = journals.past(&principal.client, which, fresh).await?;
+        if self.caller.as_ref().is_some_and(|caller| caller.goes_on_with(&past.head.run)) {
+            past.go_on();
+        }
         let is_strange = past.head.session != *principal.session;
         if is_strange && past.head.placeholders && code.is_none() && !Mentions::of(&past.head.code).is_empty() {
             let what = "the script of that run names placeholders of another session";
@@ -111,6 +114,7 @@ impl ExecutionContext {
                     forgefs: env!("CARGO_PKG_VERSION").to_owned(),
                     run: broker.id().to_owned(),
                     after: past.as_ref().map(|past| past.chain.clone()).unwrap_or_default(),
+                    suspended: past.as_ref().map(|past| past.suspended.clone()).unwrap_or_default(),
                     at_ms: unix_ms(SystemTime::now()),
                     client: principal.client.to_string(),
                     session: principal.session.to_string(),
@@ -123,7 +127,12 @@ impl ExecutionContext {
                     limits: Some(self.run_limits(past.as_ref().map_or(0, Past::calls))),
                 };
                 match journals.begin(head).await {
-                    Ok(writer) => Some(writer),
+                    Ok(writer) => {
+                        if let Some(caller) = &self.caller {
+                            caller.begun(&writer);
+                        }
+                        Some(writer)
+                    }
                     // What goes on in the background is read from its journal when it has ended.
                     Err(error) if past.is_some() || self.live.is_some() => return Err(error),
                     Err(error) => {
@@ -155,18 +164,18 @@ pub(super) fn waits(broker: &Broker) -> Vec<Waiting> {
     told.collect()
 }
 
-/// Writes the end of a run.
-pub(super) fn end(broker: &Broker, report: &Report, result: &Result<Json, Failed>) {
+/// Writes the end of a run; without a report its script has not begun.
+pub(super) fn end(broker: &Broker, report: Option<&Report>, result: &Result<Json, Failed>) {
     let Some(evidence) = broker.evidence() else { return };
     let outcome = result.as_ref().map_or_else(|failed| code_name(failed.code), |_| Outcome::Ok.name().into_owned());
     evidence.ended(End {
         at_ms: unix_ms(SystemTime::now()),
         outcome,
-        engine: report.engine.as_ref().map(ToString::to_string),
+        engine: report.and_then(|report| report.engine.as_ref()).map(ToString::to_string),
         value: result.as_ref().ok().cloned(),
         error: result.as_ref().err().map(Failed::summary),
         explained: result.as_ref().err().map(Failed::describe),
-        output: report.output.text.clone(),
+        output: report.map(|report| report.output.text.clone()).unwrap_or_default(),
         labels: broker.labels(),
     });
 }

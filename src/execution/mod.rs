@@ -184,19 +184,12 @@ impl ExecutionContext {
         let (result, report) = match prepared {
             Err(failure) => (Err(Failed::new(failure, &request.code, None, &broker)), None),
             Ok(script) => {
-                let judged = broker.judge(&script.outline, request.language, None).await;
-                (warnings, reads) = (judged.warnings, judged.reads);
-                let planned = if request.past.is_some() { Vec::new() } else { judged.planned };
+                let mut judged = broker.judge(&script.outline, request.language, None).await;
+                (warnings, reads) = (std::mem::take(&mut judged.warnings), std::mem::take(&mut judged.reads));
                 plan = request.dry_run.then(|| judged.plan.clone());
                 match judged.mistakes.first() {
                     Some(first) => (Err(Failed::unrun(first, &judged.mistakes, &request.code, &broker)), None),
-                    // The plan of a resumed run has calls that are made already: new ones are asked about one by one.
-                    None => match broker.approve_plan(planned, &judged.plan).await {
-                        Ok(()) => context.run_script(&script, &mut request, &broker, &mut audit).await,
-                        Err(error) => {
-                            (Err(Failed::new(sandbox::Failure::NotRun(error), &request.code, None, &broker)), None)
-                        }
-                    },
+                    None => context.run_script(&script, &mut request, judged, &broker, &mut audit).await,
                 }
             }
         };
@@ -253,15 +246,27 @@ impl ExecutionContext {
         &self,
         script: &sandbox::Script,
         request: &mut Request,
+        judged: Judgement,
         broker: &Arc<Broker>,
         audit: &mut Audit,
     ) -> (Result<Json, Failed>, Option<Report>) {
         let failed = |failure, code: &str| Failed::new(failure, code, Some(script), broker);
+        let not_run = |error, code: &str| Err(failed(sandbox::Failure::NotRun(error), code));
+        // The plan of a run that has made calls has those too: new ones are asked about one by one.
+        let planned = match &request.past {
+            Some(past) if past.calls() > 0 => Vec::new(),
+            _ => judged.planned,
+        };
         let seed = match self.begin_journal(request, broker).await {
             Ok(seed) => seed,
-            Err(error) => return (Err(failed(sandbox::Failure::NotRun(error), &request.code)), None),
+            Err(error) => return (not_run(error, &request.code), None),
         };
         broker.seeded(&seed.random);
+        if let Err(error) = broker.approve_plan(planned, &judged.plan).await {
+            let refused = not_run(error, &request.code);
+            journaled::end(broker, None, &refused);
+            return (refused, None);
+        }
         let wall = request.timeout.unwrap_or(self.limits.wall).min(self.limits.wall);
         let inherited = broker.evidence().map_or(0, Evidence::expected);
         let frame = self.run_frame(script, &seed, inherited);
@@ -269,7 +274,7 @@ impl ExecutionContext {
         audit.ran_in(&report);
         let result = std::mem::replace(&mut report.result, Err(sandbox::Failure::Timeout(wall)));
         let result = result.map_err(|failure| failed(failure, &request.code));
-        journaled::end(broker, &report, &result);
+        journaled::end(broker, Some(&report), &result);
         (result, Some(report))
     }
 

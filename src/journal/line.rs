@@ -22,6 +22,10 @@ pub enum Line<A = wire::Outcome> {
     Sent(Sent),
     /// A call waits for a person's approval; its answer to the script is an error.
     Waits(Waits),
+    /// Questions go to the client; written before they do.
+    Asks(Asks),
+    /// Answers of the client came; written before anything hears of them.
+    Heard(Heard),
     /// A request of the script is answered; written before the script gets it. Their order is that of the answers.
     Answered(Answered<A>),
     /// The run ended.
@@ -40,6 +44,9 @@ pub struct Head {
     /// Runs that it continues, each the continuation of the one before.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub after: Vec<String>,
+    /// Those at the end of `after` whose suspended work it goes on with: to its script they are one run.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub suspended: Vec<String>,
     /// Begin, in Unix milliseconds.
     pub at_ms: u64,
     /// Client that the run belongs to.
@@ -116,6 +123,36 @@ pub struct Waits {
     pub until_ms: u64,
 }
 
+/// Questions to the client that go out together, in place of the answer to its request.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Asks {
+    /// Random name of the round.
+    pub round: String,
+    /// Time, in Unix milliseconds.
+    pub at_ms: u64,
+    /// The questions.
+    pub questions: Vec<OpenQuestion>,
+}
+
+/// A question without an answer.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct OpenQuestion {
+    /// Digest of its key in the client's answers, with the key of this installation.
+    pub key: String,
+    /// Digest of the question and of what it is about, likewise.
+    pub question: String,
+    /// The call that a server has put off with it, before doing anything.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub put_off: Option<u64>,
+}
+
+/// The client has answered a round.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Heard {
+    /// Name of the round.
+    pub round: String,
+}
+
 /// An answered request.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(bound(deserialize = "A: Deserialize<'de>"))]
@@ -169,4 +206,39 @@ pub struct End {
     /// Servers whose data the run held then.
     #[serde(default, skip_serializing_if = "Labels::is_empty")]
     pub labels: Labels,
+}
+
+/// Name of the outcome in the last line of a journal, of which `line` is the begin; `None` if the run has no end.
+pub(super) fn outcome_of(line: &[u8]) -> Option<&str> {
+    // As `End` is written: its time, then its outcome.
+    let line = line.strip_prefix(br#"{"ended":{"at_ms":"#)?;
+    let digits = line.iter().take_while(|byte| byte.is_ascii_digit()).count();
+    let outcome = line.get(digits..)?.strip_prefix(br#","outcome":""#)?;
+    std::str::from_utf8(outcome.split(|byte| *byte == b'"').next()?).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_begin_of_an_end_has_its_outcome_and_no_other_line_has_one() {
+        let end = |outcome: &str| End {
+            at_ms: 1_800_000_000_000,
+            outcome: outcome.to_owned(),
+            engine: None,
+            value: None,
+            error: None,
+            explained: None,
+            output: "x".repeat(1000),
+            labels: Labels::new(),
+        };
+        for outcome in ["ok", "SCRIPT_ERROR"] {
+            let line = serde_json::to_string(&Line::<wire::Outcome>::Ended(Box::new(end(outcome)))).expect("JSON");
+            assert_eq!(outcome_of(&line.as_bytes()[..256]), Some(outcome));
+        }
+        for other in ["", "{", "{\"ended\":{\"at_ms\":1", "{\"answered\":{\"at_ms\":1,\"outcome\":\"ok\"}}"] {
+            assert_eq!(outcome_of(other.as_bytes()), None, "{other}");
+        }
+    }
 }

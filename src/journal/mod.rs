@@ -1,11 +1,13 @@
 //! Journals of runs: evidence that is written before the run hears of it, and read again to resume and replay it.
 //!
 //! A journal has a first line with the script, one line for each call before it goes out, one for each answer before
-//! the script gets it, and one for the end. A call without an answer may have been made or not; nobody knows.
+//! the script gets it, and one for the end. A call without an answer is unknown: it may have been made or not.
 
+mod chain;
 mod line;
 mod past;
 mod recorded;
+mod rounds;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -18,15 +20,15 @@ use tokio::time::Instant;
 
 use crate::config::Config;
 use crate::error::{Error, ErrorCode, Result};
-use crate::state::{self, BeginJournal, JournalFile, State, journal_folder};
+use crate::state::{self, BeginJournal, JournalFile, State, kept_folder};
 use crate::{limits, memory, task};
 
-pub use line::{Answered, End, Head, Line, NESTED, RunOp, Sent, VERSION, Waits};
+pub use chain::Which;
+pub use line::{Answered, Asks, End, Head, Heard, Line, NESTED, OpenQuestion, RunOp, Sent, VERSION, Waits};
 pub use past::{Doubt, Found, Past, Subject};
 pub use recorded::{Given, Operation, Recorded};
+pub use rounds::{Answers, Asking, Round};
 
-/// Newest journals that are looked at for one that can be resumed.
-const LOOKED_AT: usize = 50;
 /// Interval at which old journals are removed.
 const PRUNING: Duration = Duration::from_secs(600);
 /// Part of the size of all journals after which old ones are removed before.
@@ -48,18 +50,6 @@ pub struct Journals {
     written: Arc<AtomicU64>,
 }
 
-/// The run to be resumed.
-#[derive(Debug, Clone, Copy)]
-pub enum Which<'a> {
-    /// With this id.
-    Id(&'a str),
-    /// The newest that did not end with a value; of this session, if one is given.
-    Last {
-        /// The session.
-        session: Option<&'a str>,
-    },
-}
-
 /// A run in its journal.
 #[derive(Debug)]
 pub struct Run {
@@ -67,6 +57,21 @@ pub struct Run {
     pub head: Head,
     /// The file.
     pub file: JournalFile,
+}
+
+/// A run in a listing, without its script.
+#[derive(Debug)]
+pub struct Listed {
+    /// Its id.
+    pub id: String,
+    /// Client that it belongs to.
+    pub client: String,
+    /// Language of its script.
+    pub language: wire::Language,
+    /// Begin, in Unix milliseconds.
+    pub at_ms: u64,
+    /// True while a process writes its journal.
+    pub is_running: bool,
 }
 
 impl Journals {
@@ -77,7 +82,7 @@ impl Journals {
         let path = config.path.clone().unwrap_or_default();
         Some(Arc::new(Self {
             state: Arc::clone(state),
-            folder: journal_folder(folder, &path),
+            folder: kept_folder(folder, "journals", &path),
             keep: config.journal.keep,
             max_bytes: config.journal.max_bytes as u64,
             fsync: config.journal.fsync,
@@ -97,69 +102,15 @@ impl Journals {
     ///
     /// # Errors
     /// `INTERNAL` when it cannot be written, `BUSY` when another request continues the same run.
-    pub async fn begin(&self, head: Head) -> Result<Writer> {
+    pub async fn begin(&self, head: Head) -> Result<Arc<Writer>> {
         self.prune();
-        let first = serde_json::to_string(&Line::<wire::Outcome>::Begun(Box::new(head.clone()))).map_err(not_json)?;
-        let begin =
-            BeginJournal { folder: self.of(&head.client), id: head.run, first, after: head.after, fsync: self.fsync };
-        let journal = self.state.begin_journal(begin).await?;
         let key = self.key().await?;
-        Ok(Writer { journal, key, kept: AtomicUsize::new(0), written: Arc::clone(&self.written) })
-    }
-
-    /// The end of the chain that a run of `client` is in, to be continued.
-    ///
-    /// # Errors
-    /// `INVALID_ARGS` when the client has no such run, `BUSY` while the chain's last run is running, `BUDGET_EXCEEDED`
-    /// when there is no memory for it, `INTERNAL` when a journal is damaged.
-    pub async fn past(&self, client: &str, which: Which<'_>, fresh: Vec<(String, String)>) -> Result<Past> {
-        let folder = self.of(client);
-        let mut last = match which {
-            Which::Id(id) => self.find(Some(client), id).await?,
-            Which::Last { session } => self.last(client, session).await?,
-        };
-        // One that was killed before its chain named it has done nothing.
-        while let Some(parent) = last.head.after.last() {
-            let Some(file) = self.state.journal(&folder, parent).await? else { return Err(gone(parent)) };
-            if file.next.as_ref() == Some(&last.file.id) {
-                break;
-            }
-            last = Run { head: head(&file, client)?, file };
-        }
-        for _ in 0..limits::JOURNAL_CHAIN.max {
-            let Some(next) = &last.file.next else { break };
-            // The run that continues it may have been removed.
-            match self.state.journal(&folder, next).await? {
-                Some(file) => last = Run { head: head(&file, client)?, file },
-                None => return Err(gone(next)),
-            }
-        }
-        if last.file.is_running {
-            let what = format!("run {} is still running", last.file.id);
-            return Err(Error::new(ErrorCode::Busy, what).hint("wait for its end, or cancel it first"));
-        }
-        limits::JOURNAL_CHAIN.check(last.head.after.len() + 1)?;
-        let chain: Vec<String> = last.head.after.iter().chain([&last.head.run]).cloned().collect();
-        let mut bytes = 0_u64;
-        for id in &chain {
-            let Some(file) = self.state.journal(&folder, id).await? else { return Err(gone(id)) };
-            bytes += file.bytes;
-        }
-        let size = usize::try_from(bytes).unwrap_or(usize::MAX);
-        limits::JOURNAL_READ.check(size)?;
-        let room = match size > memory::SMALL {
-            true => Some(memory::ANSWERS.wait_for(size).await.map_err(|full| {
-                let message = format!("there is no memory for what the earlier runs did: {full}");
-                Error::new(ErrorCode::BudgetExceeded, message).hint(full.hint())
-            })?),
-            false => None,
-        };
-        let mut past = Past::new(last.head, fresh, self.key().await?, room);
-        for id in &chain {
-            let lines = self.state.journal_lines(&folder, id, limits::JOURNAL_READ.max).await?;
-            task::work_on(lines.len(), || past.add(Reader::new(id, lines)))?;
-        }
-        Ok(past)
+        let first = serde_json::to_string(&Line::<wire::Outcome>::Begun(Box::new(head.clone()))).map_err(not_json)?;
+        let Head { run, client, after, .. } = head;
+        let (id, folder, parent) = (run.clone(), self.of(&client), after.last().cloned());
+        let journal = self.state.begin_journal(BeginJournal { folder, id, first, after, fsync: self.fsync }).await?;
+        let (kept, written) = (AtomicUsize::new(0), Arc::clone(&self.written));
+        Ok(Arc::new(Writer { journal, run, client, parent, key, kept, written }))
     }
 
     /// Key of this installation's digests.
@@ -168,57 +119,27 @@ impl Journals {
         key.await.cloned()
     }
 
-    /// The newest run of a client, or of one of its sessions, that did not end with a value.
-    async fn last(&self, client: &str, session: Option<&str>) -> Result<Run> {
-        let folder = self.of(client);
-        let ids = self.state.journal_ids(&folder).await?;
-        for (id, _) in ids.iter().rev().take(LOOKED_AT) {
-            let Some(file) = self.state.journal(&folder, id).await? else { continue };
-            let Ok(head) = head(&file, client) else { continue };
-            if session.is_some_and(|session| session != head.session) {
-                continue;
-            }
-            let run = Run { head, file };
-            if run.file.is_running || run.file.next.is_some() || !self.is_done(&run).await? {
-                return Ok(run);
-            }
-        }
-        let whose = if session.is_some() { "this session has" } else { "there is" };
-        Err(Error::new(ErrorCode::InvalidArgs, format!("{whose} no run that failed and can be resumed"))
-            .hint("name the run by its id; `ls /runs` and `forgefs runs list` show them"))
-    }
-
-    /// True if a run ended with a value.
-    async fn is_done(&self, run: &Run) -> Result<bool> {
-        let mut reader = self.read(run).await?;
-        let size = usize::try_from(run.file.bytes).unwrap_or(usize::MAX);
-        task::work_on(size, || {
-            let mut is_done = false;
-            while let Some(line) = reader.next_line()? {
-                is_done = matches!(&line, Line::Ended(end) if end.outcome == "ok");
-            }
-            Ok(is_done)
-        })
-    }
-
     /// Runs with a journal, oldest first; of one client, or of all. Of each client the newest.
     ///
     /// # Errors
     /// `INTERNAL` when the folder cannot be read.
-    pub async fn list(&self, client: Option<&str>) -> Result<Vec<Run>> {
+    pub async fn list(&self, client: Option<&str>) -> Result<Vec<Listed>> {
         let mut runs = Vec::new();
         for owner in self.owners(client).await? {
             let folder = self.of(&owner);
             for (id, _) in self.state.journal_ids(&folder).await?.iter().rev().take(limits::JOURNALS_LISTED.max) {
                 let Some(file) = self.state.journal(&folder, id).await? else { continue };
+                let JournalFile { changed, is_running, .. } = file;
                 match head(&file, &owner) {
-                    Ok(head) => runs.push(Run { head, file }),
+                    Ok(Head { run: id, client, language, at_ms, .. }) => {
+                        runs.push((changed, Listed { id, client, language, at_ms, is_running }));
+                    }
                     Err(error) => tracing::warn!(%error, run = file.id, "a journal is left out"),
                 }
             }
         }
-        runs.sort_by(|a, b| (a.file.changed, &a.file.id).cmp(&(b.file.changed, &b.file.id)));
-        Ok(runs)
+        runs.sort_by(|(a, first), (b, second)| (a, &first.id).cmp(&(b, &second.id)));
+        Ok(runs.into_iter().map(|(_, run)| run).collect())
     }
 
     /// One run; of one client, or of any.
@@ -236,14 +157,15 @@ impl Journals {
             .hint("the answer of a run that failed names its id; journals are kept as long as `[journal] keep` says"))
     }
 
-    /// Lines of a run.
+    /// Lines of a run, with memory for them.
     ///
     /// # Errors
-    /// `INTERNAL` when they cannot be read, `BUDGET_EXCEEDED` when they are too many.
+    /// `INTERNAL` when they cannot be read, `BUDGET_EXCEEDED` when they are too many, or there is no memory for them.
     pub async fn read(&self, run: &Run) -> Result<Reader> {
-        let folder = self.of(&run.head.client);
-        let lines = self.state.journal_lines(&folder, &run.file.id, limits::JOURNAL_READ.max).await?;
-        Ok(Reader::new(&run.file.id, lines))
+        let (folder, id) = (self.of(&run.head.client), &run.file.id);
+        let room = room_for(run.file.bytes).await?;
+        let lines = self.state.journal_lines(&folder, id, limits::JOURNAL_READ.max).await?;
+        Ok(Reader { room, ..Reader::new(id, lines) })
     }
 
     /// Removes a run's journal; false if it is gone already.
@@ -304,9 +226,18 @@ fn head(file: &JournalFile, owner: &str) -> Result<Head> {
     }
 }
 
-fn gone(id: &str) -> Error {
-    Error::new(ErrorCode::InvalidArgs, format!("run {id} of the same chain is gone"))
-        .hint("what it did is not known any more: look at what is done, then run a script for the rest")
+/// Memory for this many bytes of journals, until it is dropped; `None` for few.
+async fn room_for(bytes: u64) -> Result<Option<memory::Taken>> {
+    let size = usize::try_from(bytes).unwrap_or(usize::MAX);
+    limits::JOURNAL_READ.check(size)?;
+    if size <= memory::SMALL {
+        return Ok(None);
+    }
+    let taken = memory::ANSWERS.wait_for(size).await;
+    taken.map(Some).map_err(|full| {
+        let message = format!("there is no memory for what the earlier runs did: {full}");
+        Error::new(ErrorCode::BudgetExceeded, message).hint(full.hint())
+    })
 }
 
 fn not_json(error: serde_json::Error) -> Error {
@@ -317,6 +248,10 @@ fn not_json(error: serde_json::Error) -> Error {
 #[derive(Debug)]
 pub struct Writer {
     journal: Arc<dyn state::Journal>,
+    run: String,
+    client: String,
+    /// Run that it continues.
+    parent: Option<String>,
     key: Arc<str>,
     /// Bytes of requests and answers so far.
     kept: AtomicUsize,
@@ -324,7 +259,7 @@ pub struct Writer {
     written: Arc<AtomicU64>,
 }
 
-/// Digest of connection settings, for comparison on disk: without the key of the installation nobody can try values.
+/// Digest of connection settings, for comparison on disk: its key keeps readers of the disk from trying values.
 fn keyed(key: &str, origin: &str) -> String {
     stubgen::digest(&format!("{key} {origin}"))
 }
@@ -398,11 +333,18 @@ pub struct Reader {
     lines: Vec<u8>,
     position: usize,
     number: usize,
+    /// Memory for the lines, where they are many.
+    room: Option<memory::Taken>,
 }
 
 impl Reader {
     fn new(run: &str, lines: Vec<u8>) -> Self {
-        Self { run: run.to_owned(), lines, position: 0, number: 0 }
+        Self { run: run.to_owned(), lines, position: 0, number: 0, room: None }
+    }
+
+    /// Memory for the lines, for one who goes on with their values.
+    pub(crate) fn into_room(self) -> Option<memory::Taken> {
+        self.room
     }
 
     /// Id of the run.

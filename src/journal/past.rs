@@ -1,13 +1,13 @@
 //! What the runs of a chain have done: a resumed run takes the answers of the same calls from here.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 
 use parking_lot::Mutex;
 use wire::{Json, Outcome};
 
 use super::Reader;
-use super::line::{Answered, Head, Line, RunOp, Sent};
+use super::line::{Answered, Asks, Head, Line, RunOp, Sent};
 use crate::error::Result;
 use crate::memory;
 
@@ -21,6 +21,8 @@ pub struct Past {
     pub chain: Vec<String>,
     /// First line of the last run.
     pub head: Head,
+    /// Runs at the end of the chain whose suspended work is gone on with.
+    pub suspended: Vec<String>,
     calls: Mutex<HashMap<Key, VecDeque<Call>>>,
     /// Times of answers to requests other than calls, by the request.
     times: Mutex<HashMap<String, VecDeque<u64>>>,
@@ -55,9 +57,7 @@ pub struct Subject {
 enum Ended {
     /// With a value, the script's clock, and the value unless it was too large to keep.
     Done(u64, Option<Json>),
-    /// With an error that says that it had no effect, or that the server refused it.
-    Refused,
-    /// Nobody knows.
+    /// Without an answer, or with an error that may be from behind the work.
     Unknown,
 }
 
@@ -104,7 +104,13 @@ impl Past {
     /// name, are made again. `key` is that of the installation, `room` the memory for all of it.
     pub(super) fn new(head: Head, fresh: Vec<(String, String)>, key: Arc<str>, room: Option<memory::Taken>) -> Self {
         let (calls, times, doubtful) = (Mutex::default(), Mutex::default(), Mutex::default());
-        Self { chain: Vec::new(), head, calls, times, doubtful, fresh, key, _room: room }
+        let (chain, suspended) = (Vec::new(), Vec::new());
+        Self { chain, head, suspended, calls, times, doubtful, fresh, key, _room: room }
+    }
+
+    /// Goes on with the suspended work of the last run: what that has read anew is not read again.
+    pub fn go_on(&mut self) {
+        self.suspended = self.head.suspended.iter().chain([&self.head.run]).cloned().collect();
     }
 
     /// Adds the next run of the chain, oldest first.
@@ -114,26 +120,21 @@ impl Past {
     pub(super) fn add(&mut self, reader: Reader) -> Result<()> {
         self.chain.push(reader.run().to_owned());
         let (calls, times) = (self.calls.get_mut(), self.times.get_mut());
-        {
-            let run = read_run(reader)?;
-            for (key, again, call) in run.calls {
-                let known = calls.entry(key).or_default();
-                let old = again.and_then(|again| known.iter_mut().find(|old| old.origin == again));
-                match old {
-                    // One that was made again takes its place, unless that had no effect.
-                    Some(_) if matches!(call.ended, Ended::Refused) => {}
-                    Some(old) => *old = call,
-                    None => known.push_back(call),
-                }
-            }
-            for (ask, more) in run.times {
-                let known = times.entry(ask).or_default();
-                if known.len() < more.len() {
-                    *known = more;
-                }
+        let run = read_run(reader)?;
+        for Made { key, again, call } in run.calls.into_iter().flatten() {
+            let known = calls.entry(key).or_default();
+            match again.and_then(|again| known.iter_mut().find(|old| old.origin == again)) {
+                // One that was made again takes its place.
+                Some(old) => *old = call,
+                None => known.push_back(call),
             }
         }
-        calls.values_mut().for_each(|calls| calls.retain(|call| !matches!(call.ended, Ended::Refused)));
+        for (ask, more) in run.times {
+            let known = times.entry(ask).or_default();
+            if known.len() < more.len() {
+                *known = more;
+            }
+        }
         Ok(())
     }
 
@@ -157,9 +158,8 @@ impl Past {
         let Some(call) = self.calls.lock().get_mut(&key).and_then(VecDeque::pop_front) else { return Found::Nothing };
         let Call { origin, at_ms, subject: known, ended } = call;
         let doubt = match ended {
-            Ended::Refused => return Found::Nothing,
             Ended::Unknown => Doubt::Unanswered,
-            Ended::Done(..) if self.fresh.iter().any(|(s, t)| (&**s, &**t) == (server, tool)) => Doubt::Fresh,
+            Ended::Done(..) if self.is_fresh(server, tool, &origin.run) => Doubt::Fresh,
             Ended::Done(..) if known != *subject => Doubt::Changed,
             Ended::Done(_, None) => Doubt::LeftOut,
             Ended::Done(now_ms, Some(answer)) => return Found::Done { origin, answer, now_ms },
@@ -168,6 +168,11 @@ impl Past {
             self.doubtful.lock().entry(key).or_default().push_back(origin.clone());
         }
         Found::Doubtful { origin, at_ms, doubt }
+    }
+
+    /// True for a call of `run` that is to be made again.
+    fn is_fresh(&self, server: &str, tool: &str, run: &str) -> bool {
+        self.fresh.iter().any(|(s, t)| (&**s, &**t) == (server, tool)) && self.suspended.iter().all(|own| own != run)
     }
 
     /// Calls that were sent.
@@ -187,50 +192,67 @@ impl Past {
     }
 }
 
-/// What one run did.
+/// One run of the chain.
 struct Run {
-    /// Calls that were sent, each with the call of an earlier run in whose place it was.
-    calls: Vec<(Key, Option<RunOp>, Call)>,
+    /// Calls in the order in which they were sent; `None` for one that had no effect.
+    calls: Vec<Option<Made>>,
     times: HashMap<String, VecDeque<u64>>,
+}
+
+/// A call of one run.
+struct Made {
+    key: Key,
+    /// The call of an earlier run in whose place it was made.
+    again: Option<RunOp>,
+    call: Call,
 }
 
 fn read_run(mut reader: Reader) -> Result<Run> {
     let run: Arc<str> = reader.run().into();
-    let mut calls: Vec<(Key, Option<RunOp>, Call)> = Vec::new();
+    let mut calls: Vec<Option<Made>> = Vec::new();
     let mut open: HashMap<u64, usize> = HashMap::new();
+    // Calls that a server has put off by a question which has no answer: it has done nothing.
+    let mut put_off: HashSet<u64> = HashSet::new();
     let mut times: HashMap<String, VecDeque<u64>> = HashMap::new();
     while let Some(line) = reader.next_line()? {
         match line {
             Line::Sent(sent) if sent.method == "tools/call" => {
                 let Sent { op, at_ms, server, tool, origin, definition, args_hash, again, .. } = sent;
                 open.insert(op, calls.len());
-                let call = Call {
-                    origin: RunOp { run: run.to_string(), op },
-                    at_ms,
-                    subject: Subject { origin, definition },
-                    ended: Ended::Unknown,
-                };
-                calls.push(((server, tool, args_hash), again, call));
+                let (subject, origin) = (Subject { origin, definition }, RunOp { run: run.to_string(), op });
+                let call = Call { origin, at_ms, subject, ended: Ended::Unknown };
+                calls.push(Some(Made { key: (server, tool, args_hash), again, call }));
             }
             Line::Answered(Answered { op, now_ms, ask, answer, left_out, no_effect, from: None, .. }) => {
+                let no_effect = no_effect || put_off.remove(&op);
                 match (open.remove(&op).and_then(|position| calls.get_mut(position)), ask) {
-                    (Some((.., call)), _) => call.ended = ended(now_ms, answer, left_out, no_effect),
+                    (Some(made), _) if no_effect && matches!(answer, Some(Outcome::Err(_))) => *made = None,
+                    (Some(Some(made)), _) => made.call.ended = ended(now_ms, answer, left_out),
                     (None, Some(ask)) => times.entry(ask.get().to_owned()).or_default().push_back(now_ms),
-                    (None, None) => {}
+                    (Some(None), _) | (None, None) => {}
                 }
             }
+            Line::Asks(Asks { questions, .. }) => {
+                put_off.extend(questions.iter().filter_map(|question| question.put_off));
+            }
+            // What was put off may go on from here.
+            Line::Heard(_) => put_off.clear(),
             Line::Begun(_) | Line::Sent(_) | Line::Waits(_) | Line::Answered(_) | Line::Ended(_) => {}
+        }
+    }
+    for position in put_off.iter().filter_map(|op| open.get(op)) {
+        if let Some(call) = calls.get_mut(*position) {
+            *call = None;
         }
     }
     Ok(Run { calls, times })
 }
 
-fn ended(now_ms: u64, answer: Option<Outcome>, left_out: Option<usize>, no_effect: bool) -> Ended {
+fn ended(now_ms: u64, answer: Option<Outcome>, left_out: Option<usize>) -> Ended {
     match answer {
         // Content behind handles is not in the journal.
         Some(Outcome::Ok(value)) if value.get().contains(r#""handle":"blob:"#) => Ended::Done(now_ms, None),
         Some(Outcome::Ok(value)) => Ended::Done(now_ms, Some(value)),
-        Some(Outcome::Err(_)) if no_effect => Ended::Refused,
         None if left_out.is_some() => Ended::Done(now_ms, None),
         Some(Outcome::Err(_)) | None => Ended::Unknown,
     }

@@ -146,6 +146,7 @@ impl Live {
             // After what it told: they only grow.
             labels: watched.labels(),
             next: None,
+            room: None,
         })
     }
 }

@@ -166,14 +166,13 @@ impl Runs {
         let mut listed = Vec::new();
         if let Some(journals) = &self.journals {
             let ended = journals.list(Some(&self.client)).await?;
-            let mut ended: Vec<_> =
-                ended.into_iter().filter(|run| live.iter().all(|(id, _)| *id != run.file.id)).collect();
+            let mut ended: Vec<_> = ended.into_iter().filter(|run| live.iter().all(|(id, _)| *id != run.id)).collect();
             ended.drain(..ended.len().saturating_sub(LISTED));
             listed.extend(ended.into_iter().map(|run| Listed {
-                id: run.file.id,
-                language: run.head.language,
-                began: rfc3339(run.head.at_ms),
-                state: if run.file.is_running { "running" } else { "ended" },
+                id: run.id,
+                language: run.language,
+                began: rfc3339(run.at_ms),
+                state: if run.is_running { "running" } else { "ended" },
                 elapsed_ms: None,
                 calls: None,
                 progress: None,

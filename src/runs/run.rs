@@ -7,6 +7,7 @@ use super::{counted, rfc3339, since};
 use crate::error::{ErrorCode, Result, code_name};
 use crate::journal::{self, Line, Reader};
 use crate::labels::Labels;
+use crate::memory;
 use crate::outcome::Outcome;
 use crate::parts::{Part, clean, fit_text, fit_value};
 use crate::redact::{self, Redaction};
@@ -77,6 +78,8 @@ pub struct Run {
     pub labels: Labels,
     /// Run that continues it.
     pub next: Option<String>,
+    /// Memory for what its journal has of it.
+    pub(super) room: Option<memory::Taken>,
 }
 
 impl Run {
@@ -100,11 +103,12 @@ impl Run {
             error: None,
             labels: Labels::new(),
             next: file.next,
+            room: None,
         };
         task::work_on(size, || {
             while let Some(line) = reader.next_line()? {
                 match line {
-                    Line::Begun(_) | Line::Waits(_) => {}
+                    Line::Begun(_) | Line::Waits(_) | Line::Asks(_) | Line::Heard(_) => {}
                     Line::Sent(_) => run.calls += 1,
                     Line::Answered(answered) => {
                         run.calls += usize::from(answered.from.is_some());
@@ -119,6 +123,7 @@ impl Run {
                     }
                 }
             }
+            run.room = reader.into_room();
             Ok(run)
         })
     }

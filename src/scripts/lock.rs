@@ -10,7 +10,7 @@ mod parse;
 pub use parse::LockError;
 
 /// Name of the file, beside the configuration.
-pub const FILE: &str = "scripts.lock";
+pub use crate::config::SCRIPTS_LOCK as FILE;
 /// Version of the format.
 const VERSION: i64 = 1;
 /// First lines of the file.

@@ -21,7 +21,7 @@ pub use saved::{Saved, Wanted, function};
 pub use trace::Trace;
 
 /// Name of the server whose tools are scripts.
-pub const SERVER: &str = "scripts";
+pub use crate::config::SCRIPTS_SERVER as SERVER;
 
 /// Scripts of a configuration with their lock: read together, and swapped with the configuration.
 #[derive(Debug, Clone, Default)]

@@ -1,7 +1,7 @@
 //! The client of one request, as servers reach it meanwhile: questions, log entries, progress.
 #![expect(deprecated, reason = "clients go on to use sampling, roots and logging, which 2026-07-28 deprecates")]
 
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -19,9 +19,11 @@ use tokio::sync::{mpsc, oneshot};
 use super::notices::Notices;
 use super::waiting::Waiting;
 use crate::error::{Error, ErrorCode, Result};
+use crate::journal::{Answers, Asking, Writer};
 use crate::limits;
 use crate::people;
 use crate::principal::Principal;
+use crate::random;
 use crate::upstream::{Ask, Caller, Level, LogEntry, Question, Speaker, Step, TraceContext};
 
 /// Time that a person has to answer.
@@ -41,6 +43,10 @@ pub(super) struct ClientCaller {
     /// Waiting requests of this client, and the number of this one.
     waiting: Waiting,
     number: u64,
+    /// Journal of its run, which ends with the run.
+    journal: Mutex<Weak<Writer>>,
+    /// Answers to questions of the run that this one continues.
+    answers: Mutex<Option<Answers>>,
 }
 
 /// Channel for questions.
@@ -56,6 +62,10 @@ enum Channel {
 pub(super) struct Asked {
     pub(super) name: Option<String>,
     pub(super) request: InputRequest,
+    /// Digest of the question and of what it is about.
+    pub(super) digest: String,
+    /// The call that a server has put off with it.
+    pub(super) put_off: Option<u64>,
     pub(super) answer: oneshot::Sender<Value>,
 }
 
@@ -66,6 +76,7 @@ impl ClientCaller {
         context: &RequestContext<RoleServer>,
         level: Option<Level>,
         waiting: Waiting,
+        answers: Option<Answers>,
     ) -> (Arc<Self>, mpsc::Receiver<Asked>) {
         let (ask, asked) = mpsc::channel(limits::QUESTIONS.max);
         let channel = match is_stateless(context) {
@@ -75,8 +86,9 @@ impl ClientCaller {
         let notices = Notices::new(context.peer.clone(), context.id.clone());
         let trace = trace(context);
         let number = waiting.number();
+        let (abilities, journal, answers) = (Mutex::default(), Mutex::default(), Mutex::new(answers));
         let caller =
-            Arc::new(Self { principal, channel, abilities: Mutex::default(), notices, trace, waiting, number });
+            Arc::new(Self { principal, channel, abilities, notices, trace, waiting, number, journal, answers });
         caller.resume(context, level);
         (caller, asked)
     }
@@ -90,6 +102,39 @@ impl ClientCaller {
     /// Flushes notices, and sends none until [`ClientCaller::resume`].
     pub(super) async fn pause(&self) {
         self.notices.pause().await;
+    }
+
+    /// Writes questions to the journal of the run before they go out; returns the state for the client. Without a
+    /// journal, only this process knows it.
+    pub(super) fn state_for<'a>(
+        &self,
+        subject: &str,
+        questions: impl Iterator<Item = (&'a String, &'a Asked)>,
+    ) -> String {
+        let asking =
+            |(key, asked): (&'a String, &'a Asked)| Asking { key, question: &asked.digest, put_off: asked.put_off };
+        let journal = self.journal.lock().upgrade();
+        let state = journal.and_then(|journal| {
+            let written = journal.asks(subject, questions.map(asking));
+            written.inspect_err(|error| tracing::error!(%error, "questions are missing in the journal of a run")).ok()
+        });
+        state.unwrap_or_else(random::token)
+    }
+
+    /// Writes to the journal of the run that the answers to the questions of `state` have come.
+    ///
+    /// # Errors
+    /// `INTERNAL` when that cannot be written.
+    pub(super) fn heard(&self, state: &str) -> Result<()> {
+        let journal = self.journal.lock().upgrade();
+        journal.map_or(Ok(()), |journal| journal.heard(state))
+    }
+
+    /// The answer to this question that came for the run which this one continues.
+    fn known(&self, digest: &str) -> Option<Value> {
+        // Before its journal has begun, another run may come to continue that one.
+        self.journal.lock().upgrade()?;
+        self.answers.lock().as_mut()?.take(digest)
     }
 
     /// The reason why the client cannot be asked this.
@@ -114,14 +159,20 @@ impl ClientCaller {
     }
 
     /// Asks the client, by request or in a round as its revision has it.
-    async fn put(&self, name: Option<String>, request: InputRequest) -> Result<Value> {
+    async fn put(
+        &self,
+        name: Option<String>,
+        request: InputRequest,
+        digest: String,
+        put_off: Option<u64>,
+    ) -> Result<Value> {
         match &self.channel {
             Channel::Requests(peer, about) => by_request(peer, about, request).await,
             Channel::Rounds(ask) => {
                 let (answer, answered) = oneshot::channel();
                 // While the client thinks about other questions, this one waits for a slot.
                 let asking = async {
-                    ask.send(Asked { name, request, answer }).await.ok()?;
+                    ask.send(Asked { name, request, digest, put_off, answer }).await.ok()?;
                     answered.await.ok()
                 };
                 let answered = tokio::time::timeout(PATIENCE, asking).await;
@@ -149,15 +200,19 @@ impl Caller for ClientCaller {
             return Err(denied(obstacle)
                 .hint(format!("use a client that offers `{}`, or do without it", question.ask.ability())));
         }
-        let Question { ask, mut params, name } = question;
+        let Question { ask, mut params, name, about, put_off } = question;
         if let Speaker::Server(server) = speaker {
             params = people::relayed(server, ask, params)?;
         }
         let request = input_request(ask, params)?;
         let kind = Kind::of(&request);
+        let digest = digest(speaker, &request, &about);
+        if let Some(answer) = self.known(&digest) {
+            return kind.check(answer);
+        }
         let mut place = self.waiting.enter(self.number);
         let answer = tokio::select! {
-            answer = self.put(name, request) => answer?,
+            answer = self.put(name, request, digest, put_off) => answer?,
             given_up = place.given_up() => return Err(given_up),
         };
         kind.check(answer)
@@ -177,6 +232,15 @@ impl Caller for ClientCaller {
 
     fn progress(&self, step: Step) {
         self.notices.progress(step);
+    }
+
+    fn goes_on_with(&self, run: &str) -> bool {
+        self.answers.lock().as_ref().is_some_and(|answers| answers.run == run)
+    }
+
+    fn begun(&self, journal: &Arc<Writer>) {
+        self.answers.lock().take_if(|answers| !journal.continues(&answers.run));
+        *self.journal.lock() = Arc::downgrade(journal);
     }
 }
 
@@ -203,6 +267,15 @@ fn input_request(ask: Ask, params: Value) -> Result<InputRequest> {
         Ask::Sampling => InputRequest::CreateMessage(CreateMessageRequest::new(typed(params, "the question")?)),
         Ask::Roots => InputRequest::ListRoots(ListRootsRequest::default()),
     })
+}
+
+/// Digest of a question and of what it is about.
+fn digest(speaker: Speaker<'_>, request: &InputRequest, about: &str) -> String {
+    let server = match speaker {
+        Speaker::Gateway => None,
+        Speaker::Server(server) => Some(server),
+    };
+    stubgen::digest(&stubgen::canonical_json(&json!([server, request, about])))
 }
 
 fn typed<T: DeserializeOwned>(value: Value, what: &str) -> Result<T> {

@@ -17,9 +17,9 @@ use tokio::time::Instant;
 use super::caller::{Asked, ClientCaller, PATIENCE};
 use super::resources::rpc_error;
 use super::waiting::Waiting;
+use crate::journal::Answers;
 use crate::panics;
 use crate::principal::Principal;
-use crate::random;
 use crate::task::Task;
 use crate::upstream::{Caller, Level};
 
@@ -107,6 +107,8 @@ pub(super) struct RoundRequest<'a> {
     /// The client's answers, and the state that it got with the questions.
     pub(super) responses: Option<InputResponses>,
     pub(super) state: Option<String>,
+    /// Answers to questions of the run that this request continues.
+    pub(super) answers: Option<Answers>,
 }
 
 impl<T: Send + 'static> InputRounds<T> {
@@ -132,6 +134,11 @@ impl<T: Send + 'static> InputRounds<T> {
         }
     }
 
+    /// True while the work of this state is suspended here.
+    pub(super) fn holds(&self, state: &str) -> bool {
+        self.0.lock().suspended.contains_key(state)
+    }
+
     async fn take<F>(
         &self,
         round: RoundRequest<'_>,
@@ -143,6 +150,7 @@ impl<T: Send + 'static> InputRounds<T> {
         let running = match &round.state {
             Some(state) => {
                 let Suspended { running, mut asked, .. } = self.resumed(state, &round.subject)?;
+                running.caller.heard(state).map_err(|error| rpc_error(&error))?;
                 running.caller.resume(round.context, round.level);
                 for (key, response) in round.responses.unwrap_or_default() {
                     if let Some(asked) = asked.remove(&key) {
@@ -157,7 +165,8 @@ impl<T: Send + 'static> InputRounds<T> {
                 running
             }
             None => {
-                let (caller, questions) = ClientCaller::new(round.principal, round.context, round.level, round.waiting);
+                let RoundRequest { principal, context, level, waiting, answers, .. } = round;
+                let (caller, questions) = ClientCaller::new(principal, context, level, waiting, answers);
                 let task = tokio::spawn(start(Arc::<ClientCaller>::clone(&caller)));
                 Running { task, questions, caller, subject: round.subject, count: 0 }
             }
@@ -201,7 +210,7 @@ impl<T: Send + 'static> InputRounds<T> {
     async fn suspend(&self, running: Running<T>, asked: BTreeMap<String, Asked>) -> Reply<T> {
         running.caller.pause().await;
         let questions: InputRequests = asked.iter().map(|(key, asked)| (key.clone(), asked.request.clone())).collect();
-        let state = random::token();
+        let state = running.caller.state_for(&running.subject, asked.iter());
         let (all, own) = (Arc::clone(&self.0), state.clone());
         let patience = Task::spawn(async move {
             tokio::time::sleep(PATIENCE).await;
@@ -217,7 +226,11 @@ impl<T: Send + 'static> InputRounds<T> {
 
     fn resumed(&self, state: &str, subject: &str) -> Result<Suspended<T>, ErrorData> {
         let wrong = |why: &str| ErrorData::invalid_params(format!("this requestState is not valid: {why}"), None);
-        let unknown = || wrong("it was answered before, is too old, or was given by another gateway");
+        let unknown = || {
+            wrong(
+                "it was answered before, is too old, or the gateway has restarted since: make the request anew without it",
+            )
+        };
         let mut all = self.0.lock();
         if all.suspended.get(state).is_some_and(|own| own.running.subject != subject) {
             return Err(wrong("it was given with the answer to another request"));

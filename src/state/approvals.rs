@@ -2,10 +2,9 @@
 
 use std::fs::{self, File};
 use std::io::{self, ErrorKind};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use super::day::identity;
-use super::journals::is_id;
+use super::folders::{self, is_id};
 use crate::error::{Error, ErrorCode, Result};
 use crate::files::{self, Keep};
 use crate::limits;
@@ -16,11 +15,6 @@ const APPROVAL: &str = "json";
 const LOCK: &str = ".lock";
 /// Most bytes of a file: an approval as it was asked for, and what became of it.
 const LARGEST: u64 = limits::APPROVAL_FILE.max as u64 + (16 << 10);
-
-/// Folder of the approvals of one configuration file, below the state folder.
-pub(crate) fn approval_folder(state: &Path, config: &Path) -> PathBuf {
-    state.join(format!("approvals-{}", stubgen::short_digest(&identity(config))))
-}
 
 /// Reads an approval; `None` without one.
 pub(super) fn find(folder: &Path, id: &str) -> Result<Option<Vec<u8>>> {
@@ -37,18 +31,8 @@ pub(super) fn find(folder: &Path, id: &str) -> Result<Option<Vec<u8>>> {
 
 /// Ids of the approvals in a folder.
 pub(super) fn list(folder: &Path) -> Result<Vec<String>> {
-    let entries = match fs::read_dir(folder) {
-        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
-        entries => entries.map_err(|error| failed(folder, "cannot be read", &error))?,
-    };
-    let mut found = Vec::new();
-    for entry in entries {
-        let path = entry.map_err(|error| failed(folder, "cannot be read", &error))?.path();
-        let is_approval = path.extension().is_some_and(|extension| extension == APPROVAL);
-        let id = path.file_stem().and_then(|stem| stem.to_str()).filter(|id| is_approval && is_id(id));
-        found.extend(id.map(str::to_owned));
-    }
-    Ok(found)
+    let found = folders::files(folder, APPROVAL).map_err(|error| failed(folder, "cannot be read", &error))?;
+    Ok(found.into_iter().map(|(id, _)| id).collect())
 }
 
 /// Replaces an approval, see [`super::State::keep_approval`].
@@ -79,7 +63,10 @@ fn lock(folder: &Path) -> io::Result<File> {
     Ok(lock)
 }
 
+/// The error of an approval, by its id: its path is for the log.
 fn failed(file: &Path, what: &str, error: &io::Error) -> Error {
-    Error::new(ErrorCode::Internal, format!("the approval {} {what}: {error}", file.display()))
-        .hint("see to the file and the disk")
+    tracing::error!(path = %file.display(), %error, "an approval {what}");
+    let id = file.file_stem().unwrap_or_default().display();
+    Error::new(ErrorCode::Internal, format!("the approval {id} {what}: {error}"))
+        .hint("see to the file and the disk; the log has its path")
 }

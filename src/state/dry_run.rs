@@ -124,6 +124,10 @@ impl State for DryRun {
         self.inner.journal_lines(folder, id, max).await
     }
 
+    async fn journal_end(&self, folder: &Path, id: &str, max: usize) -> Result<Vec<u8>> {
+        self.inner.journal_end(folder, id, max).await
+    }
+
     async fn remove_journal(&self, folder: &Path, id: &str) -> Result<bool> {
         self.inner.remove_journal(folder, id).await
     }

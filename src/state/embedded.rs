@@ -145,7 +145,7 @@ impl State for Embedded {
 
     async fn journal_folders(&self, folder: &Path) -> Result<Vec<String>> {
         let folder = folder.to_owned();
-        blocking(move || journals::folders(&folder)).await
+        blocking(move || journals::subfolders(&folder)).await
     }
 
     async fn journal_ids(&self, folder: &Path) -> Result<Vec<(String, u64)>> {
@@ -167,6 +167,11 @@ impl State for Embedded {
     async fn journal_lines(&self, folder: &Path, id: &str, max: usize) -> Result<Vec<u8>> {
         let (folder, id) = (folder.to_owned(), id.to_owned());
         blocking(move || journals::lines(&folder, &id, max)).await
+    }
+
+    async fn journal_end(&self, folder: &Path, id: &str, max: usize) -> Result<Vec<u8>> {
+        let (folder, id) = (folder.to_owned(), id.to_owned());
+        blocking(move || journals::end(&folder, &id, max)).await
     }
 
     async fn remove_journal(&self, folder: &Path, id: &str) -> Result<bool> {

@@ -3,14 +3,14 @@
 
 use std::fmt::Debug;
 use std::fs::{self, File, OpenOptions, TryLockError};
-use std::io::{self, BufRead as _, BufReader, ErrorKind, Read as _, Write as _};
+use std::io::{self, BufRead as _, BufReader, ErrorKind, Read as _, Seek as _, SeekFrom, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use parking_lot::Mutex;
 
-use super::day::identity;
+use super::folders::{self, ID, is_id};
 use crate::error::{Error, ErrorCode, Result};
 use crate::{files, random, task};
 
@@ -20,10 +20,12 @@ const JOURNAL: &str = "jsonl";
 const NEXT: &str = "next";
 /// Most bytes of a first line: it has the script.
 const FIRST: u64 = 8 << 20;
+/// Folders that a first journal may make or change: that of the client, of the journals, and the state folder.
+const NEW_FOLDERS: usize = 3;
+/// Bytes that are read at once in search of a line's begin.
+const BLOCK: u64 = 64 << 10;
 /// Digits of a key.
 const KEY: u64 = 64;
-/// Digits of an id.
-const ID: usize = 12;
 
 /// A journal that is being written.
 pub trait Journal: Debug + Send + Sync {
@@ -65,11 +67,6 @@ pub struct JournalFile {
     pub is_running: bool,
     /// Run that continues it.
     pub next: Option<String>,
-}
-
-/// Folder of the journals of one configuration file, below the state folder.
-pub(crate) fn journal_folder(state: &Path, config: &Path) -> PathBuf {
-    state.join(format!("journals-{}", stubgen::short_digest(&identity(config))))
 }
 
 #[derive(Debug)]
@@ -117,7 +114,11 @@ pub(super) fn begin(begin: &BeginJournal) -> Result<Arc<dyn Journal>> {
     file.lock().map_err(failed)?;
     let line = format!("{}\n", begin.first);
     let written = file.write_all(line.as_bytes());
-    let written = written.and_then(|()| if begin.fsync { file.sync_data() } else { Ok(()) }).map_err(failed);
+    let written = written.and_then(|()| match begin.fsync {
+        true => file.sync_data().and_then(|()| sync_folders(&begin.folder)),
+        false => Ok(()),
+    });
+    let written = written.map_err(failed);
     let marked = written.and_then(|()| begin.after.last().map_or(Ok(()), |after| mark(begin, after)));
     if let Err(error) = marked {
         let _ = fs::remove_file(&path);
@@ -125,6 +126,19 @@ pub(super) fn begin(begin: &BeginJournal) -> Result<Arc<dyn Journal>> {
     }
     let open = Open { file, bytes: line.len() as u64, is_torn: false };
     Ok(Arc::new(JournalWriter { open: Mutex::new(open), fsync: begin.fsync }))
+}
+
+/// Syncs the names of new files in a client's folder, and the name of that folder, to disk.
+#[cfg(unix)]
+fn sync_folders(folder: &Path) -> io::Result<()> {
+    let new = folder.ancestors().take(NEW_FOLDERS).filter(|folder| !folder.as_os_str().is_empty());
+    new.map(|folder| File::open(folder)?.sync_all()).collect()
+}
+
+/// Folders cannot be synced here.
+#[cfg(not(unix))]
+fn sync_folders(_: &Path) -> io::Result<()> {
+    Ok(())
 }
 
 /// Marks `after` as continued by this run, unless another one continues it.
@@ -141,6 +155,12 @@ fn mark(begin: &BeginJournal, after: &str) -> Result<()> {
     }
     match file.persist_noclobber(path.with_extension(NEXT)) {
         Ok(_) => {
+            if begin.fsync
+                && let Err(error) = sync_folders(&begin.folder)
+            {
+                let _ = fs::remove_file(path.with_extension(NEXT));
+                return Err(failed(error));
+            }
             // All of a chain is as old as its last run: a later one needs all of it.
             for id in &begin.after {
                 let path = journal_path(&begin.folder, id)?;
@@ -160,45 +180,37 @@ fn mark(begin: &BeginJournal, after: &str) -> Result<()> {
 }
 
 /// Names of the folders in a folder.
-pub(super) fn folders(folder: &Path) -> Result<Vec<String>> {
-    let failed = |error: io::Error| internal(folder, "cannot be read", &error);
-    let entries = match fs::read_dir(folder) {
-        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
-        entries => entries.map_err(failed)?,
-    };
-    let mut names = Vec::new();
-    for entry in entries {
-        let entry = entry.map_err(failed)?;
-        if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
-            names.extend(entry.file_name().into_string());
+pub(super) fn subfolders(folder: &Path) -> Result<Vec<String>> {
+    let read = || {
+        let mut names = Vec::new();
+        for entry in folders::entries(folder)?.into_iter().flatten() {
+            let entry = entry?;
+            if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+                names.extend(entry.file_name().into_string());
+            }
         }
-    }
-    names.sort_unstable();
-    Ok(names)
+        names.sort_unstable();
+        Ok(names)
+    };
+    read().map_err(|error| internal(folder, "cannot be read", &error))
 }
 
 /// Journals in a folder, oldest first: time of the last change, id, bytes.
 pub(super) fn list(folder: &Path) -> Result<Vec<(SystemTime, String, u64)>> {
-    let failed = |error: io::Error| internal(folder, "cannot be read", &error);
-    let entries = match fs::read_dir(folder) {
-        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
-        entries => entries.map_err(failed)?,
-    };
-    let mut found = Vec::new();
-    for entry in entries {
-        let entry = entry.map_err(failed)?;
-        let path = entry.path();
-        if path.extension().is_some_and(|extension| extension == JOURNAL)
-            && let Some(id) = path.file_stem().and_then(|stem| stem.to_str()).filter(|id| is_id(id))
+    let read = || {
+        let mut found = Vec::new();
+        for (id, entry) in folders::files(folder, JOURNAL)? {
             // One that was removed meanwhile is no error.
-            && let Ok(metadata) = entry.metadata()
-            && metadata.is_file()
-        {
-            found.push((metadata.modified().map_err(failed)?, id.to_owned(), metadata.len()));
+            if let Ok(metadata) = entry.metadata()
+                && metadata.is_file()
+            {
+                found.push((metadata.modified()?, id, metadata.len()));
+            }
         }
-    }
-    found.sort_unstable();
-    Ok(found)
+        found.sort_unstable();
+        Ok(found)
+    };
+    read().map_err(|error| internal(folder, "cannot be read", &error))
 }
 
 /// Key of the journals below a folder, see [`super::State::journal_key`].
@@ -270,6 +282,39 @@ pub(super) fn lines(folder: &Path, id: &str, max: usize) -> Result<Vec<u8>> {
     Ok(bytes)
 }
 
+/// Begin of a journal's last whole line, see [`super::State::journal_end`].
+pub(super) fn end(folder: &Path, id: &str, max: usize) -> Result<Vec<u8>> {
+    let path = journal_path(folder, id)?;
+    let read = || {
+        let mut file = files::open_private(&path, OpenOptions::new().read(true))?;
+        let length = file.metadata()?.len();
+        let mut line = Vec::new();
+        if let Some(end) = line_end_before(&mut file, length)? {
+            let start = line_end_before(&mut file, end)?.map_or(0, |before| before + 1);
+            file.seek(SeekFrom::Start(start))?;
+            file.take((end - start).min(max as u64)).read_to_end(&mut line)?;
+        }
+        Ok(line)
+    };
+    read().map_err(|error| internal(&path, "cannot be read", &error))
+}
+
+/// Position of the last line end before `position`.
+fn line_end_before(file: &mut File, mut position: u64) -> io::Result<Option<u64>> {
+    let mut block = Vec::new();
+    while position > 0 {
+        let begin = position.saturating_sub(BLOCK);
+        file.seek(SeekFrom::Start(begin))?;
+        block.clear();
+        (&mut *file).take(position - begin).read_to_end(&mut block)?;
+        if let Some(at) = block.iter().rposition(|byte| *byte == b'\n') {
+            return Ok(Some(begin + at as u64));
+        }
+        position = begin;
+    }
+    Ok(None)
+}
+
 /// Removes a journal.
 pub(super) fn remove(folder: &Path, id: &str) -> Result<bool> {
     let path = journal_path(folder, id)?;
@@ -324,11 +369,6 @@ fn is_locked(file: &File) -> io::Result<bool> {
         Err(TryLockError::WouldBlock) => Ok(true),
         Err(TryLockError::Error(error)) => Err(error),
     }
-}
-
-/// True for the form of an id.
-pub(super) fn is_id(id: &str) -> bool {
-    id.len() == ID && id.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
 }
 
 fn running(id: &str) -> Error {

@@ -10,6 +10,7 @@ mod day;
 mod dry_run;
 mod embedded;
 mod entries;
+mod folders;
 mod journals;
 mod logins;
 mod observed;
@@ -30,11 +31,10 @@ use crate::labels::Labels;
 use crate::limits;
 use crate::shapes::Shapes;
 
-pub(crate) use approvals::approval_folder;
 pub(crate) use day::day_file;
 pub use dry_run::DryRun;
 pub use embedded::Embedded;
-pub(crate) use journals::journal_folder;
+pub(crate) use folders::kept_folder;
 pub use journals::{BeginJournal, Journal, JournalFile};
 
 /// State that outlives a request.
@@ -136,6 +136,12 @@ pub trait State: Debug + Send + Sync {
     /// # Errors
     /// `INTERNAL` when it cannot be read, `BUDGET_EXCEEDED` when it is larger.
     async fn journal_lines(&self, folder: &Path, id: &str, max: usize) -> Result<Vec<u8>>;
+
+    /// The last whole line of a journal, or as much of its begin as `max` bytes; empty if there is none.
+    ///
+    /// # Errors
+    /// `INTERNAL` when it cannot be read.
+    async fn journal_end(&self, folder: &Path, id: &str, max: usize) -> Result<Vec<u8>>;
 
     /// Removes a journal that is not being written; false if there is none.
     ///

@@ -1,10 +1,13 @@
 //! The client behind a call, as far as a server may reach it.
 
+use std::sync::Arc;
+
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::error::Result;
+use crate::journal::Writer;
 use crate::principal::Principal;
 
 /// The client that a call is made for.
@@ -35,6 +38,14 @@ pub trait Caller: Send + Sync {
 
     /// Reports progress of the client's request.
     fn progress(&self, step: Step);
+
+    /// True if its answers are for the suspended work of this run.
+    fn goes_on_with(&self, _run: &str) -> bool {
+        false
+    }
+
+    /// Notes the journal of the run that asks from now on.
+    fn begun(&self, _journal: &Arc<Writer>) {}
 }
 
 /// Trace context of a request, as `_meta` carries it (SEP-414).
@@ -64,6 +75,10 @@ pub struct Question {
     pub params: Value,
     /// The server's own name for the question, if it has one.
     pub name: Option<String>,
+    /// Digest of the calls that it is about, since its words may not have all of them.
+    pub about: String,
+    /// The call that its server has put off with it, before doing anything.
+    pub put_off: Option<u64>,
 }
 
 /// The kinds of questions.

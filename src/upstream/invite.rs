@@ -43,7 +43,7 @@ impl<U> Invite<U> {
             "url": invitation.url(),
             "elicitationId": invitation.id(),
         });
-        let question = Question { ask: Ask::Elicitation, params, name: None };
+        let question = Question { ask: Ask::Elicitation, params, name: None, about: String::new(), put_off: None };
         let completed = invitation.completed(server);
         let asked = async {
             let Some(caller) = progress.caller() else { return Err(not_asked("no client is connected")) };

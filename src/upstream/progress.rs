@@ -34,6 +34,8 @@ pub struct Progress {
     refused: Arc<Mutex<Option<String>>>,
     trace: Option<Arc<TraceContext>>,
     room: ReservedMemory,
+    /// Number of the call in its run, and its digest.
+    call: Option<(u64, Arc<str>)>,
 }
 
 /// Memory reserved for an answer, as long as any clone lives.
@@ -96,6 +98,24 @@ impl Progress {
     #[must_use]
     pub fn traced(self, trace: Option<TraceContext>) -> Self {
         Self { trace: trace.map(Arc::new), ..self }
+    }
+
+    /// Sets the number of the call in its run, and its digest.
+    #[must_use]
+    pub fn of_call(self, number: u64, digest: &str) -> Self {
+        Self { call: Some((number, digest.into())), ..self }
+    }
+
+    /// Number of the call in its run.
+    #[must_use]
+    pub fn call(&self) -> Option<u64> {
+        self.call.as_ref().map(|(number, _)| *number)
+    }
+
+    /// Digest of the call.
+    #[must_use]
+    pub fn about(&self) -> &str {
+        self.call.as_ref().map_or("", |(_, digest)| digest)
     }
 
     /// Takes the memory of the answer from `room`.

@@ -4,6 +4,7 @@ mod background;
 mod browser;
 mod callers;
 mod hostile;
+mod late;
 mod official;
 mod revoked;
 mod shared;
@@ -41,22 +42,39 @@ impl Served {
     /// Starts it on loopback with this `forge.toml`, and waits until it is ready.
     async fn start(fence: Fence, config: &str) -> Self {
         let port = free_port();
-        let config = fence.write("forge.toml", config);
-        let address = format!("127.0.0.1:{port}");
+        fence.write("forge.toml", config);
+        let child = Self::spawned(&fence, port);
+        let scheme = if config.contains("tls_cert") { "https" } else { "http" };
+        let served = Self { fence, child, port, scheme };
+        served.ready().await;
+        served
+    }
+
+    fn spawned(fence: &Fence, port: u16) -> Child {
+        let (config, address) = (fence.work().join("forge.toml"), format!("127.0.0.1:{port}"));
         let log = std::fs::File::create(fence.work().join("http.log")).expect("a log");
         let mut command = fence.forgefs(["--config", config.to_str().expect("a path"), "serve", "--http", &address]);
-        let child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log).spawn().expect("forgefs starts");
-        let scheme = if std::fs::read_to_string(&config).expect("it").contains("tls_cert") { "https" } else { "http" };
-        let served = Self { fence, child, port, scheme };
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log).spawn().expect("forgefs starts")
+    }
+
+    async fn ready(&self) {
         let started = Instant::now();
         loop {
-            let ready = served.raw(Method::GET, "/readyz").send().await;
+            let ready = self.raw(Method::GET, "/readyz").send().await;
             if ready.is_ok_and(|ready| ready.status() == StatusCode::OK) {
-                return served;
+                return;
             }
-            assert!(started.elapsed() < Duration::from_secs(90), "it is not ready: {}", served.log());
+            assert!(started.elapsed() < Duration::from_secs(90), "it is not ready: {}", self.log());
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
+    }
+
+    /// Kills it like `kill -9`, and starts it anew.
+    async fn restart(&mut self) {
+        self.child.kill().expect("it runs");
+        self.child.wait().expect("it ends");
+        self.child = Self::spawned(&self.fence, self.port);
+        self.ready().await;
     }
 
     fn url(&self) -> String {

@@ -208,6 +208,18 @@ fn answers_of_then_cost_nothing() {
 }
 
 #[test]
+fn the_limit_of_calls_tells_how_many_the_run_itself_made() {
+    let Some(bank) = Bank::new("[sandbox.limits]\ncalls = 3\n") else { return };
+    let pays =
+        |count| format!("let n = 0; while (n < {count}) {{ n += 1; await bank.pay({{n}}); }} throw new Error('end')");
+    let (run, ..) = failure(&bank.json(&[], &pays(2)));
+    let (_, code, message) = failure(&bank.json(&["--resume", &run], &pays(9)));
+    let told =
+        "a run may make 3 calls of tools, resources and prompts; this one has made 3, earlier runs answered 2 more";
+    assert_eq!((&*code, &*message, bank.paid().len()), ("BUDGET_EXCEEDED", told, 5));
+}
+
+#[test]
 fn a_call_that_may_be_done_is_told_and_left_to_the_script() {
     let Some(bank) = Bank::new("") else { return };
     bank.tell("kill", "server-done 1");

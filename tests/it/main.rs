@@ -41,6 +41,7 @@ mod import;
 mod journal;
 mod json_shapes;
 mod kept;
+mod late;
 mod lifecycle;
 mod mistakes;
 mod modules;

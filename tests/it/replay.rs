@@ -123,6 +123,14 @@ fn every_script_replays_the_same_without_a_server() {
     }
 }
 
+/// JavaScript engines of this build.
+const ENGINES: &[&str] = &[
+    #[cfg(feature = "quickjs")]
+    "quickjs",
+    #[cfg(feature = "v8")]
+    "v8",
+];
+
 /// Runs that end with a value, an error, a refused flow or approval, with stash, resources, prompts and stored results.
 #[test]
 fn every_example_replays_the_same_without_its_servers() {
@@ -135,16 +143,23 @@ fn every_example_replays_the_same_without_its_servers() {
     assert!(files.len() > 15, "{files:?}");
     let fence = real.fence_for_examples();
     let config = Real::forge_toml_of_examples(&fence);
-    println!("example          engine           outcome          replay");
+    println!("example          recorded on      outcome          replayed on  replay");
     for file in &files {
         let name = file.file_name().expect("a name").to_string_lossy();
-        let mut command = fence.forgefs(["--config", path(&config), "run", "--json", path(file)]);
-        let recorded = object(&finish(real.in_path(&mut command), ""));
-        let shown = object(&fence.run(["runs", "show", "last", "--json"]).success());
-        let replayed = fence.run(["replay", "last"]);
-        assert_eq!(replayed.code, Some(0), "{name}: {recorded}\n{replayed:?}");
-        let [engine, state] = ["engine", "state"].map(|key| shown[key].as_str().unwrap_or_default().to_owned());
-        println!("{name:<16} {engine:<16} {state:<16} {}", replayed.stdout.trim_end());
+        let engines = if name.ends_with(".js") { ENGINES } else { &ENGINES[..1] };
+        for engine in engines {
+            let mut command =
+                fence.forgefs(["--engine", engine, "--config", path(&config), "run", "--json", path(file)]);
+            let recorded = object(&finish(real.in_path(&mut command), ""));
+            let shown = object(&fence.run(["runs", "show", "last", "--json"]).success());
+            let [ran, state] = ["engine", "state"].map(|key| shown[key].as_str().unwrap_or_default().to_owned());
+            assert!(!name.ends_with(".js") || ran.to_lowercase().starts_with(engine), "{name}: {shown}");
+            for other in engines {
+                let replayed = fence.run(["--engine", other, "replay", "last"]);
+                assert_eq!(replayed.code, Some(0), "{name}, {engine} on {other}: {recorded}\n{replayed:?}");
+                println!("{name:<16} {ran:<16} {state:<16} {other:<12} {}", replayed.stdout.trim_end());
+            }
+        }
     }
 }
 

@@ -1,7 +1,8 @@
 """An MCP server (stdio, standard library only) that asks its client back, reports progress and logs.
 
 The argument is the era: `legacy` (2025-11-25) sends requests of its own, `modern` (2026-07-28) answers with
-`input_required` and goes on when the request is repeated. The tools are the same.
+`input_required` and goes on when the request is repeated. The tools are the same. `book` appends its number to the file
+of the second argument when its question is answered.
 """
 
 import json
@@ -24,6 +25,7 @@ def tool(name, **properties):
 
 TOOLS = [
     tool("confirm", text={"type": "string"}),
+    tool("book", n={"type": "integer"}),
     tool("two"),
     tool("again", rounds={"type": "integer"}),
     tool("sample"),
@@ -50,6 +52,8 @@ def questions(name, arguments):
 
     if name == "confirm":
         return {"a": form(arguments.get("text", "sure?"))}
+    if name == "book":
+        return {"a": form(f"book {arguments['n']}?")}
     if name == "two":
         return {"a": form("first?"), "b": form("second?")}
     if name == "again":
@@ -120,6 +124,7 @@ def modern(identifier, params, name, arguments):
     if answers is not None:
         left -= 1
         if left == 0:
+            book(name, arguments)
             text(identifier, answers)
             return
     asked = questions(name, {**arguments, "rounds": left})
@@ -136,7 +141,14 @@ def legacy(identifier, name, arguments):
                 text(identifier, {"refused": answer["error"]["message"]}, isError=True)
                 return
             answers[key] = answer["result"]
+    book(name, arguments)
     text(identifier, answers)
+
+
+def book(name, arguments):
+    if name == "book":
+        with LOCK, open(sys.argv[2], "a") as ledger:
+            ledger.write(f"{arguments['n']}\n")
 
 
 def handle(message):

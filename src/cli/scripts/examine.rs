@@ -9,9 +9,10 @@ use crate::catalog::Catalog;
 use crate::cli::ui::Ui;
 use crate::cli::{Failure, Global, OTHERS, wait_for};
 use crate::config::Start;
-use crate::error::code_name;
+use crate::error::{ErrorCode, code_name};
 use crate::manifest::ServerEntry;
 use crate::principal::Principal;
+use crate::sandbox::Failure as Failed;
 use crate::scripts::{Folder, Lock, Locked, LockedCall, SERVER, Source, Use, declared};
 
 /// One script as the checker sees it.
@@ -54,8 +55,9 @@ pub(super) fn lock_of(examined: &[Examined]) -> Lock {
 /// Examines all scripts of a folder, with the servers that they name.
 pub(super) async fn all(global: &Global, place: &Place, ui: Ui) -> Result<Vec<Examined>, Failure> {
     let mut config = place.config.clone();
-    // They are judged as what they are to become.
-    config.scripts.unlocked = true;
+    let max_bytes = config.sandbox.limits.code_bytes;
+    // They are judged by their texts, whatever is locked now.
+    config.scripts = crate::config::Scripts::default();
     config.servers.values_mut().for_each(|server| server.start = Start::Eager);
     let gateway = global.gateway(config)?;
     let folder = &place.folder;
@@ -69,7 +71,14 @@ pub(super) async fn all(global: &Global, place: &Place, ui: Ui) -> Result<Vec<Ex
     for source in &folder.scripts {
         let context = gateway.execution_context(&session);
         let judgement = context.check_as(Some(&source.name), source.language, &source.code).await?;
-        examined.push(one(source, judgement, folder, &catalog));
+        let is_parsed = judgement.mistakes.iter().all(|mistake| mistake.code != ErrorCode::SyntaxError);
+        let mut script = one(source, judgement, folder, &catalog);
+        if is_parsed
+            && let Err(failure) = gateway.pool().prepare_function(source.language, &source.code, max_bytes).await
+        {
+            script.refused.push(unsigned(failure));
+        }
+        examined.push(script);
     }
     refuse_cycles(&mut examined);
     rights::complete(&mut examined);
@@ -136,6 +145,21 @@ const HEAD: &str = "name each tool in the first lines: `// calls: shop.refund_or
 fn wrong(mistake: &Mistake) -> Refusal {
     let Mistake { code, message, suggested_fix, line, column, .. } = mistake;
     Refusal::new(Some((*line, *column)), format!("{}: {message}", code_name(*code)), suggested_fix.clone())
+}
+
+/// The refusal of a script that has no signature.
+fn unsigned(failure: Failed) -> Refusal {
+    const FORM: &str = "write `export default async function ({ id }: { id: string }) {…}`, or `def main(id: str):`";
+    match failure {
+        Failed::Script(error) => {
+            let at = Some((error.line, error.column)).filter(|(line, _)| *line > 0);
+            Refusal::new(at, error.message, error.fix.unwrap_or_else(|| FORM.to_owned()))
+        }
+        Failed::NotRun(error) => Refusal::new(None, error.message.clone(), error.suggested_fix()),
+        Failed::Timeout(_) | Failed::Cpu(_) | Failed::Crashed(_) | Failed::Protocol(_) => {
+            Refusal::new(None, "its checker was ended: the code is too large or too deep", FORM)
+        }
+    }
 }
 
 /// A tool by its wire names.

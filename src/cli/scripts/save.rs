@@ -8,11 +8,11 @@ use std::process::ExitCode;
 use clap::Args;
 use serde_json::{Value, json};
 
-use super::super::replay::{Export, offline, recorded};
+use super::super::replay::{Export, called, offline, recorded};
 use super::super::shapes::{self, Format};
 use super::super::test::{CASSETTE, EXTENSIONS};
 use super::super::ui::Ui;
-use super::super::{Failure, Global};
+use super::super::{Failure, Global, runs};
 use crate::config;
 use crate::error::Error;
 use crate::gateway::Gateway;
@@ -76,7 +76,8 @@ pub(super) async fn save(global: &Global, args: SaveArgs, ui: Ui) -> Result<Exit
     let wanted = Wanted { doc, returns, keep: args.keep, only: args.param.clone() };
     let gateway = offline(global)?;
     let saved = made(&gateway, &head.code, head.language, config.sandbox.limits.code_bytes, &wanted).await?;
-    let export = Export::of(recorded, config.redaction)?;
+    let tools = called(&*runs::journals(global)?, &recorded, ui).await?;
+    let export = Export::of(recorded, tools, config.redaction)?;
     let mut before = export.play(&gateway, &head.code, None).await?;
     let no_args = serde_json::value::RawValue::from_string("{}".to_owned()).ok();
     let cassette = export.play(&gateway, &saved.code, no_args).await?;

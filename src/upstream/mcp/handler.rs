@@ -56,10 +56,11 @@ impl Handler {
         };
         let calls = self.reports.in_flight(request).map_err(refused)?;
         let Some(latest) = calls.last() else { return Err(refused("no call of a client is in flight")) };
+        let question = Question { ask, params, name: None, about: latest.about().to_owned(), put_off: None };
         // The server may wait with any of these calls.
         let _held: Vec<_> = calls.iter().map(|call| call.pause().hold()).collect();
         let answer = tokio::select! {
-            answer = latest.ask(Question { ask, params, name: None }) => answer.map_err(|error| refused(&error.message))?,
+            answer = latest.ask(question) => answer.map_err(|error| refused(&error.message))?,
             () = context.ct.cancelled() => return Err(refused("the server has withdrawn it")),
         };
         serde_json::from_value(answer).map_err(|error| refused(&format!("the client's answer is not valid: {error}")))

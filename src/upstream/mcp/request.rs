@@ -76,7 +76,7 @@ impl Client {
                 tokio::time::sleep(NOT_READY).await;
             }
             let responses = join_all(questions.into_iter().map(|(key, request)| async move {
-                let response = self.answer(&key, request, progress).await;
+                let response = self.answer(&key, request, progress, number == 0).await;
                 response.map(|response| (key, response))
             }));
             let responses: InputResponses = responses.await.into_iter().collect::<Result<_, _>>()?;
@@ -118,8 +118,14 @@ impl Client {
         answer.map_err(|error| Unanswerable { error, sent: true })
     }
 
-    /// Asks the client behind the call a question of the server.
-    async fn answer(&self, name: &str, request: InputRequest, progress: &Progress) -> Result<Value, Fault> {
+    /// Asks the client behind the call a question of the server. With its first questions it has done nothing yet.
+    async fn answer(
+        &self,
+        name: &str,
+        request: InputRequest,
+        progress: &Progress,
+        is_first: bool,
+    ) -> Result<Value, Fault> {
         let (ask, params) = match request {
             InputRequest::CreateMessage(request) => (Ask::Sampling, serde_json::to_value(request.params)),
             InputRequest::Elicitation(request) => (Ask::Elicitation, serde_json::to_value(request.params)),
@@ -131,7 +137,9 @@ impl Client {
             error.message = format!("{} asked for `{}`: {}", self.name(), ask.method(), error.message);
             error
         };
-        Ok(progress.ask(Question { ask, params, name: Some(name.to_owned()) }).await.map_err(refused)?)
+        let (name, about) = (Some(name.to_owned()), progress.about().to_owned());
+        let put_off = progress.call().filter(|_| is_first);
+        Ok(progress.ask(Question { ask, params, name, about, put_off }).await.map_err(refused)?)
     }
 
     /// Metadata of a request: the caller's capabilities and log level, if the server's revision takes them.

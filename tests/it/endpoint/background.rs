@@ -141,5 +141,5 @@ async fn a_task_is_a_run_in_the_background_that_its_client_follows() {
     let plain = execute(asks, false).await;
     let id = id_of(plain["content"][0]["text"].as_str().expect("a text"));
     let denied = settled(&served, &id).await;
-    assert!(denied["result"]["content"][0]["text"].to_string().contains("nobody can be asked"), "{denied}");
+    assert!(denied["result"]["content"][0]["text"].to_string().contains("no client can be asked"), "{denied}");
 }

@@ -110,3 +110,46 @@ fn a_journal_of_a_hundred_thousand_calls_is_resumed() {
     assert_eq!(bank.json(&["--resume", &run], code)["value"], json!(300));
     assert!(bank.paid().is_empty());
 }
+
+#[test]
+fn a_chain_without_one_of_its_journals_names_it_and_what_is_lost() {
+    let Some(bank) = Bank::new("") else { return };
+    let pays = |count: u64| format!("for (let n = 1; n <= {count}; n++) await bank.pay({{n}}); throw new Error('end')");
+    let fails = |args: &[&str], count| failure(&bank.json(args, &pays(count))).0;
+    let first = fails(&[], 1);
+    let second = fails(&["--resume", &first], 2);
+    let third = fails(&["--resume", &first], 3);
+    let chain = [first, second, third];
+    for missing in &chain {
+        let path = bank.journal(missing);
+        let away = bank.fence.work().join("away");
+        fs::rename(&path, &away).expect("a journal");
+        for named in chain.iter().filter(|run| *run != missing) {
+            let output = bank.run(&["--resume", named], &pays(4));
+            let said = format!("the journal of run {missing} in the same chain is gone");
+            let lost = format!("the calls and answers of run {missing} are lost");
+            assert!(output.code == Some(1) && output.stderr.contains(&said), "{missing}, {named}: {output:?}");
+            assert!(output.stderr.contains(&lost), "{missing}, {named}: {output:?}");
+        }
+        fs::rename(&away, &path).expect("a journal");
+    }
+    assert_eq!(bank.paid(), [1, 2, 3]);
+    fails(&["--resume", &chain[0]], 4);
+    assert_eq!(bank.paid(), [1, 2, 3, 4]);
+}
+
+#[test]
+fn runs_that_continue_each_other_are_followed_within_the_limit_of_a_chain() {
+    let Some(bank) = Bank::new("") else { return };
+    let fails = || failure(&bank.json(&[], "await bank.pay({n: 1}); throw new Error('end')")).0;
+    let runs = [fails(), fails()];
+    for (run, parent) in [(&runs[0], &runs[1]), (&runs[1], &runs[0])] {
+        let path = bank.journal(run);
+        let text = fs::read_to_string(&path).expect("a journal");
+        let begin = format!("\"run\":\"{run}\",");
+        assert!(text.contains(&begin), "{text}");
+        fs::write(&path, text.replacen(&begin, &format!("{begin}\"after\":[\"{parent}\"],"), 1)).expect("writable");
+    }
+    let output = bank.run(&["--resume", &runs[0]], "return 1");
+    assert!(output.code != Some(0) && output.stderr.contains("runs in a chain"), "{output:?}");
+}

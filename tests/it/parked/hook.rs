@@ -68,7 +68,7 @@ fn a_program_that_fails_or_hangs_is_told_of_and_the_call_waits() {
         let (run, id) = parked(&bank.json(&[], PAY));
         assert!(started.elapsed() < Duration::from_secs(60), "{:?}", started.elapsed());
         let listed = approvals(&bank, &["list"]).success().stdout;
-        assert!(listed.contains("nobody was told") && listed.contains(expected), "{listed}");
+        assert!(listed.contains("notification failed") && listed.contains(expected), "{listed}");
         approvals(&bank, &["allow", &id]).success();
         assert_eq!(bank.json(&["--resume", &run], PAY)["ok"], json!(true));
     }

@@ -177,6 +177,30 @@ fn arguments_are_checked_against_definitions_of_now() {
 }
 
 #[test]
+fn a_cassette_of_a_resumed_run_has_the_definitions_of_all_its_calls() {
+    let studio = Studio::new();
+    let (first, _) = studio.record("triage.js", &TRIAGE.replace("return urgent", "return urgent.none"));
+    studio.fence.write("triage.js", TRIAGE);
+    studio.forgefs(&["run", "--resume", &first, "triage.js"]).success();
+    let export = ["journal", "export", "last", "-o", "triage.cassette.json"];
+    let read = || {
+        studio.forgefs(&["test"]).success();
+        let text = fs::read_to_string(studio.fence.work().join("triage.cassette.json")).expect("a cassette");
+        serde_json::from_str::<Value>(&text).expect("JSON")["tools"].clone()
+    };
+    studio.forgefs(&export).success();
+    let tools = read();
+    let names: Vec<_> = tools.as_array().expect("tools").iter().map(|tool| tool["tool"].clone()).collect();
+    assert_eq!(names, ["assign_ticket", "list_tickets"], "{tools}");
+    assert!(tools[0]["definition"].as_str().is_some_and(|digest| digest.len() == 64), "{tools}");
+    // Its own journal has the answers without those definitions.
+    fs::remove_file(studio.journal(&first)).expect("a journal");
+    let output = studio.forgefs(&export).success();
+    assert!(output.stderr.contains(&format!("the journal of run {first} is gone")), "{output:?}");
+    assert_eq!(read(), json!([]));
+}
+
+#[test]
 fn a_bad_cassette_is_a_clear_failure() {
     let studio = Studio::new();
     let text = export(&studio, "triage.js", TRIAGE);

@@ -119,8 +119,8 @@ const EDITS: &[(&str, &str, &str, &str)] = &[
     ),
     (
         "tools.json",
-        "\"readOnlyHint\":true},\"inputSchema\":{\"type\":\"object\"},\"name\":\"find\"",
-        "\"readOnlyHint\":false},\"inputSchema\":{\"type\":\"object\"},\"name\":\"find\"",
+        "\"name\":\"find\",\"annotations\":{\"readOnlyHint\":true",
+        "\"name\":\"find\",\"annotations\":{\"readOnlyHint\":false",
         "crm.find, which it calls, may write now",
     ),
     ("tools.json", "\"find\"", "\"found\"", "scripts/refund.js:3:23: error: TOOL_NOT_FOUND"),
@@ -160,6 +160,7 @@ const REFUSED: &[(&str, &str, &str)] = &[
     ("bad.js", "await shop.refund_order({})", "scripts/bad.js:1:7: error: INVALID_ARGS"),
     ("bad.js", "await shop.nothing({})", "scripts/bad.js:1:7: error: TOOL_NOT_FOUND"),
     ("bad.js", "await (", "scripts/bad.js:1:8: error:"),
+    ("bad.js", "await crm.find({})", "fix: write `export default async function"),
     ("bad.js", "const t = 'find';\nawait crm[t]({})", "bad.js: error: it may call more than its text shows"),
     ("bad.js", "const f = (x) => x;\nf(forge)", "bad.js: error: it may call more than its text shows"),
     ("bad.js", "const k = 'stash';\nforge[k].get('x')", "bad.js: error: it may call more than its text shows"),
@@ -251,12 +252,12 @@ fn a_tool_with_only_from_is_called_by_the_scripts_that_it_names_alone() {
     let fence = Fence::new();
     let rule = "[servers.tickets.tools.\"get_*\"]\nonly_from = [\"scripts.read\"]\n";
     fence.write("forge.toml", &format!("{}\n[scripts]\npath = \"scripts/\"\n{rule}", samples()));
-    let code = "await tickets.get_ticket({ id: 'T-1' })";
+    let code = "export default async function () {\n  return await tickets.get_ticket({ id: 1 });\n}\n";
     fence.write("scripts/read.js", code);
     fence.write("plain.js", code);
     let told = "tickets.get_ticket is callable only from scripts.read";
     for refused in [
-        fence.run(["call", "tickets", "get_ticket", "{\"id\": \"T-1\"}"]),
+        fence.run(["call", "tickets", "get_ticket", "{\"id\": 1}"]),
         fence.run(["run", "plain.js"]),
         fence.run(["check", "plain.js"]),
     ] {
@@ -268,7 +269,7 @@ fn a_tool_with_only_from_is_called_by_the_scripts_that_it_names_alone() {
     fence.write("scripts/other.js", code);
     let refused = fence.run(["scripts", "lock"]);
     assert!(
-        refused.code == Some(1) && refused.stdout.contains("scripts/other.js:1:7: error: TOOL_DENIED"),
+        refused.code == Some(1) && refused.stdout.contains("scripts/other.js:2:16: error: TOOL_DENIED"),
         "{refused:?}"
     );
     assert!(refused.stdout.contains(told), "{refused:?}");

@@ -79,6 +79,8 @@ pub(crate) trait Player {
 pub(crate) struct Played {
     pub(crate) said: Vec<String>,
     pub(crate) result: String,
+    /// Kind of the error, and the code of its call.
+    pub(crate) failure: Option<String>,
 }
 
 impl Worker {
@@ -206,8 +208,12 @@ impl Worker {
                 }
                 Ok(FromWorker::Output(output)) => said.push(output.text),
                 Ok(FromWorker::Done(done)) => {
+                    let failure = done.result.as_ref().err().map(|error| match &error.error {
+                        Some(call) => format!("{:?} {:?}", error.kind, call.code),
+                        None => format!("{:?}", error.kind),
+                    });
                     let result = done.result.map_or_else(|error| format!("{error:?}"), |json| json.get().to_owned());
-                    return Played { said, result };
+                    return Played { said, result, failure };
                 }
                 Err(RecvTimeoutError::Timeout) if !open.is_empty() => {}
                 other => panic!("{other:?}"),

@@ -1,6 +1,8 @@
 //! A run is a function of its code, its seed, its start and its replies in order: the same replies give the same run,
 //! however they are timed, on every engine of the language.
 
+mod corpus;
+
 use std::time::Duration;
 
 use libtest_mimic::{Failed, Trial};
@@ -54,7 +56,7 @@ result = outcomes.results
 "#;
 
 pub(crate) fn trials() -> Vec<Trial> {
-    let mut trials = Vec::new();
+    let mut trials = corpus::trials();
     for engine in engines() {
         let trial = move || same_replies_give_the_same_run(engine);
         trials.push(Trial::test(format!("replay::same_replies_give_the_same_run::{}", engine.name), trial));

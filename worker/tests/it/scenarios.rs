@@ -13,27 +13,27 @@ use wire::{Language, Stream};
 use crate::gateway::{Engine, LIMITS, Transcript, Worker, engines};
 
 pub(crate) fn trials() -> Vec<Trial> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/scenarios");
-    let mut expectations: Vec<_> = std::fs::read_dir(folder)
-        .expect("scenarios")
-        .map(|entry| entry.expect("entry").path())
-        .filter(|path| path.extension().is_some_and(|extension| extension == "json"))
-        .collect();
-    expectations.sort();
     let mut trials = Vec::new();
-    for path in expectations {
-        for engine in engines() {
-            let script = path.with_extension(extension(engine));
-            if script.exists() {
-                let name = path.file_stem().expect("name").to_string_lossy().into_owned();
-                let path = path.clone();
-                trials.push(Trial::test(format!("scenario::{name}::{}", engine.name), move || {
-                    check(engine, &script, &path)
-                }));
-            }
+    for engine in engines() {
+        for (name, script) in scripts(engine) {
+            let expectation = script.with_extension("json");
+            trials.push(Trial::test(format!("scenario::{name}::{}", engine.name), move || {
+                check(engine, &script, &expectation)
+            }));
         }
     }
     trials
+}
+
+/// Scenarios for the language of an engine, in order: name and script.
+pub(crate) fn scripts(engine: Engine) -> Vec<(String, PathBuf)> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/scenarios");
+    let files = std::fs::read_dir(folder).expect("scenarios").map(|entry| entry.expect("entry").path());
+    let is_script = |path: &PathBuf| path.extension().is_some_and(|found| found == extension(engine));
+    let name = |path: PathBuf| (path.file_stem().expect("name").to_string_lossy().into_owned(), path);
+    let mut scripts: Vec<_> = files.filter(is_script).map(name).collect();
+    scripts.sort();
+    scripts
 }
 
 fn extension(engine: Engine) -> &'static str {
