@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand};
 use serde_json::json;
-use wire::{Language, Limits, Server};
+use wire::{Json, Language, Limits, Server};
 
 use super::run::{language, read};
 use super::shapes::{self, Format};
@@ -107,6 +107,7 @@ fn script(head: &Head, language: Language, code: String) -> Script {
         now_ms: head.now_ms,
         servers: head.servers.clone(),
         limits: bounded(head.limits),
+        args: None,
     }
 }
 
@@ -244,7 +245,7 @@ fn tried(played: &Played, player: &Player, operations: usize) -> Verdict {
 }
 
 /// Id of the run that begins so, and its record.
-async fn recorded(global: &Global, begin: &str) -> Result<(String, Recorded), Failure> {
+pub(super) async fn recorded(global: &Global, begin: &str) -> Result<(String, Recorded), Failure> {
     let journals = runs::journals(global)?;
     let run = runs::find(&journals, begin).await?;
     if run.file.is_running {
@@ -269,8 +270,8 @@ pub(super) async fn journal(global: &Global, args: JournalArgs, ui: Ui) -> Resul
     }
     let code = recorded.head.code.clone();
     let language = recorded.head.language;
-    let results = global.load(false)?.redaction;
-    let cassette = Cassette { tools, ..export(global, recorded, results).await? };
+    let export = Export::of(recorded, tools, global.load(false)?.redaction)?;
+    let cassette = export.play(&offline(global)?, &code, None).await?;
     let Some(out) = out else {
         ui.json(&cassette.text());
         return Ok(ExitCode::SUCCESS);
@@ -282,7 +283,7 @@ pub(super) async fn journal(global: &Global, args: JournalArgs, ui: Ui) -> Resul
 }
 
 /// Definitions of the tools that a run called, and of those whose answers it has from earlier runs of its chain.
-async fn called(journals: &Journals, recorded: &Recorded, ui: Ui) -> Result<Vec<Tool>, Failure> {
+pub(super) async fn called(journals: &Journals, recorded: &Recorded, ui: Ui) -> Result<Vec<Tool>, Failure> {
     let mut tools: BTreeSet<Tool> = recorded.operations.values().filter_map(tool).collect();
     let mut inherited: BTreeMap<&str, Vec<u64>> = BTreeMap::new();
     for from in recorded.operations.values().filter_map(|operation| operation.given.as_ref()?.from.as_ref()) {
@@ -308,28 +309,47 @@ fn tool(operation: &Operation) -> Option<Tool> {
     Some(Tool { server: sent.server.clone(), tool: sent.tool.clone(), definition: sent.definition.clone() })
 }
 
-/// Replays a run on redacted answers, and records what comes of it.
-async fn export(global: &Global, recorded: Recorded, results: redact::Results) -> Result<Cassette, Failure> {
-    let head = recorded.head.clone();
-    let mut cassette = blank(head.language, head.seed.clone(), head.now_ms, results);
-    cassette.limits = bounded(head.limits);
-    let is_named = |server: &&Server| head.code.contains(&server.ident) || head.code.contains(&server.name);
-    cassette.servers = head.servers.iter().filter(is_named).cloned().collect();
-    let tape = Tape::of(recorded)?.redacted(cassette.redaction.surface());
-    let servers = cassette.servers.clone();
-    let script = Script { servers, ..script(&head, head.language, head.code.clone()) };
-    let player = Player::new(tape.copy(), Matching::Position, stall(&script.limits));
-    let played = play(&offline(global)?, &script, &player).await?;
-    if let Some(parting) = player.parting() {
-        let hint = match parting {
-            Parting::LeftOut { .. } => "ask the tool for less at a time, and record the script anew",
-            _ => "with redacted answers the script takes another way: have it depend on nothing that is redacted",
-        };
-        return Err(Failure { exit: 1, ..Failure::usage(format!("no cassette is written: {parting}")) }.hint(hint));
+/// A run whose cassettes are made: of its script, and of the function that the script becomes.
+pub(super) struct Export {
+    head: Head,
+    results: redact::Results,
+    tools: Vec<Tool>,
+    tape: Tape,
+}
+
+impl Export {
+    /// Takes a run that called these tools, with its answers redacted.
+    pub(super) fn of(recorded: Recorded, tools: Vec<Tool>, results: redact::Results) -> Result<Self, Failure> {
+        let head = recorded.head.clone();
+        let surface = blank(head.language, String::new(), 0, results).redaction.surface();
+        let tape = Tape::of(recorded)?.redacted(surface);
+        Ok(Self { head, results, tools, tape })
     }
-    cassette.record(&tape, &player);
-    cassette.expected = played.expected().redacted(cassette.redaction);
-    Ok(cassette)
+
+    /// Replays a script on the answers, and records what comes of it.
+    pub(super) async fn play(&self, gateway: &Gateway, code: &str, args: Option<Json>) -> Result<Cassette, Failure> {
+        let head = &self.head;
+        let mut cassette = blank(head.language, head.seed.clone(), head.now_ms, self.results);
+        cassette.limits = bounded(head.limits);
+        let is_named = |server: &&Server| code.contains(&server.ident) || code.contains(&server.name);
+        cassette.servers = head.servers.iter().filter(is_named).cloned().collect();
+        cassette.tools.clone_from(&self.tools);
+        cassette.args.clone_from(&args);
+        let servers = cassette.servers.clone();
+        let script = Script { servers, args, ..script(head, head.language, code.to_owned()) };
+        let player = Player::new(self.tape.copy(), Matching::Position, stall(&script.limits));
+        let played = play(gateway, &script, &player).await?;
+        if let Some(parting) = player.parting() {
+            let hint = match parting {
+                Parting::LeftOut { .. } => "ask the tool for less at a time, and record the script anew",
+                _ => "with redacted answers the script takes another way: have it depend on nothing that is redacted",
+            };
+            return Err(Failure { exit: 1, ..Failure::usage(format!("no cassette is written: {parting}")) }.hint(hint));
+        }
+        cassette.record(&self.tape, &player);
+        cassette.expected = played.expected().redacted(cassette.redaction);
+        Ok(cassette)
+    }
 }
 
 /// Writes a file of a person's.

@@ -249,6 +249,7 @@ async fn one(gateway: &Gateway, definitions: Option<&Gateway>, path: &Path, upda
         now_ms: cassette.now_ms()?,
         servers: cassette.servers.clone(),
         limits: bounded(Some(cassette.limits)),
+        args: cassette.args.clone(),
     };
     let tape = cassette.tape()?;
     let player = Player::new(tape.copy(), Matching::Kind(cassette.redaction.surface()), stall(&script.limits));

@@ -28,6 +28,8 @@ pub struct Script {
     pub servers: Vec<Server>,
     /// Limits of its engine.
     pub limits: Limits,
+    /// Arguments of a function script, a JSON object.
+    pub args: Option<Json>,
 }
 
 /// What came of it.
@@ -87,7 +89,7 @@ impl ExecutionContext {
             limits: script.limits,
             seed: Sha256::digest(&script.seed).into(),
             now_ms: script.now_ms,
-            args: None,
+            args: script.args.clone(),
         };
         let wall = context.limits.wall.max(Duration::from_millis(script.limits.cpu_ms));
         let report = tokio::select! {

@@ -34,6 +34,9 @@ pub struct Cassette {
     pub redaction: Redacted,
     /// Limits of its engine.
     pub limits: Limits,
+    /// Arguments of a script that is a function, a JSON object.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub args: Option<Json>,
     /// Its namespaces.
     pub servers: Vec<Server>,
     /// Definitions of the tools that it called.
@@ -157,6 +160,9 @@ impl Cassette {
         if cassette.cassette != VERSION {
             return Err(wrong(format!("it has version {}, and this ForgeFS reads {VERSION}", cassette.cassette)));
         }
+        if cassette.args.as_ref().is_some_and(|args| !args.get().trim_start().starts_with('{')) {
+            return Err(wrong("`args` is no object".to_owned()));
+        }
         match cassette.operations.iter().find(|entry| entry.answer.is_some() && entry.error.is_some()) {
             Some(entry) => Err(wrong(format!("operation {} has both `answer` and `error`", entry.op))),
             None => Ok(cassette),
@@ -241,6 +247,7 @@ pub fn blank(language: Language, seed: String, now_ms: u64, results: Results) ->
         clock,
         redaction: Redacted::of(results),
         limits,
+        args: None,
         servers: Vec::new(),
         tools: Vec::new(),
         operations: Vec::new(),

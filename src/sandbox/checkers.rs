@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::Semaphore;
-use wire::{Check, Facts, Language, Outline, ScriptError, ScriptErrorKind, Signature, TOO_DEEP};
+use wire::{Check, Facts, Language, Outline, Parts, ScriptError, ScriptErrorKind, Signature, TOO_DEEP};
 
 use super::Failure;
 use super::process::{Spec, Worker};
@@ -28,10 +28,11 @@ struct Asked {
     language: Language,
     max_bytes: usize,
     signature: bool,
+    parts: bool,
 }
 
 /// A script, with its signature where that was asked for.
-type Parsed = (Script, Option<Signature>);
+type Parsed = (Script, Option<Signature>, Option<Box<Parts>>);
 
 /// The checkers of one gateway.
 pub(super) struct Checkers {
@@ -49,8 +50,8 @@ impl Checkers {
     ///
     /// Starlark is parsed again where it runs: without a checker it runs unseen.
     pub(super) async fn check(&self, language: Language, script: &str, max_bytes: usize) -> Result<Script, Failure> {
-        let asked = Asked { language, max_bytes, signature: false };
-        match (self.parse(asked, script).await.map(|(script, _)| script), language) {
+        let asked = Asked { language, max_bytes, signature: false, parts: false };
+        match (self.parse(asked, script).await.map(|(script, ..)| script), language) {
             (Err(failure), Language::Starlark) if !matches!(failure, Failure::Script(_)) => {
                 tracing::debug!(?failure, "Starlark runs unseen");
                 Script::starlark(script, Outline::default()).map_err(|why| Failure::Protocol(why.to_owned()))
@@ -66,9 +67,27 @@ impl Checkers {
         script: &str,
         max_bytes: usize,
     ) -> Result<(Script, Signature), Failure> {
-        let (script, signature) = self.parse(Asked { language, max_bytes, signature: true }, script).await?;
+        let (script, signature, _) =
+            self.parse(Asked { language, max_bytes, signature: true, parts: false }, script).await?;
         let signature = signature.ok_or_else(|| Failure::Protocol("the checker gave no signature".to_owned()))?;
         Ok((script, signature))
+    }
+
+    /// Reads the parts of a script, with the text that their offsets are in.
+    pub(super) async fn parts(
+        &self,
+        language: Language,
+        script: &str,
+        max_bytes: usize,
+    ) -> Result<(String, Parts), Failure> {
+        let asked = Asked { language, max_bytes, signature: false, parts: true };
+        let parts = self.parse(asked, script).await?.2;
+        let code = match language {
+            Language::Javascript => script::without_marks(script).into_owned(),
+            Language::Starlark => script.to_owned(),
+        };
+        let parts = parts.ok_or_else(|| Failure::Protocol("the checker gave no parts".to_owned()))?;
+        Ok((code, *parts))
     }
 
     async fn parse(&self, asked: Asked, script: &str) -> Result<Parsed, Failure> {
@@ -110,6 +129,7 @@ impl Checkers {
             max_bytes: asked.max_bytes,
             max_levels: limits::SCRIPT_NESTING.max,
             signature: asked.signature,
+            parts: asked.parts,
         };
         let work = async |worker: &mut Worker| {
             let answer = worker.check(check, limit).await?;
@@ -130,6 +150,7 @@ fn judge(
     match answer {
         Ok(mut facts) => {
             let signature = facts.signature.take().filter(|_| asked.signature);
+            let parts = facts.parts.take().filter(|_| asked.parts);
             if let Some(signature) = &signature {
                 signature::judge(signature).map_err(broken)?;
                 if asked.language == Language::Javascript && !facts.value.is_function() {
@@ -140,7 +161,7 @@ fn judge(
                 Language::Javascript => Script::new(code, facts, asked.max_bytes),
                 Language::Starlark => Script::starlark(code, facts.outline),
             };
-            script.map(|script| Ok((script, signature))).map_err(broken)
+            script.map(|script| Ok((script, signature, parts))).map_err(broken)
         }
         Err(error) if error.kind == ScriptErrorKind::Syntax => Ok(Err(script::bounded(&error, code))),
         Err(error) => Err(Failure::Protocol(format!("an error of kind {:?}", error.kind))),

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::Semaphore;
-use wire::{Language, LayerName, Ready, Run, ScriptErrorKind, Signature, Stats};
+use wire::{Language, LayerName, Parts, Ready, Run, ScriptErrorKind, Signature, Stats};
 
 use super::checkers::Checkers;
 use super::metrics::{Counter, Metrics};
@@ -132,6 +132,15 @@ impl Pool {
     ) -> Result<(Script, Signature), Failure> {
         script::measure(code, max_bytes).map_err(Failure::Script)?;
         self.checkers.check_function(language, code, max_bytes).await
+    }
+
+    /// Reads the parts of a script, from which a function is made. Their offsets are in the text that comes with them.
+    ///
+    /// # Errors
+    /// The script's first syntax error, or why it was not parsed.
+    pub async fn parts(&self, language: Language, code: &str, max_bytes: usize) -> Result<(String, Parts), Failure> {
+        script::measure(code, max_bytes).map_err(Failure::Script)?;
+        self.checkers.parts(language, code, max_bytes).await
     }
 
     /// Runs a script. Dropping the future kills the worker that runs it.

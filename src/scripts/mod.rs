@@ -7,6 +7,8 @@ mod definition;
 mod folder;
 mod load;
 mod lock;
+mod returned;
+mod saved;
 mod trace;
 
 pub use callable::{Callable, Callables};
@@ -15,6 +17,7 @@ pub use declared::{Declared, declared};
 pub use definition::{Hints, definition};
 pub use folder::{Folder, FolderError, Source};
 pub use lock::{FILE, Lock, LockError, Locked, LockedCall, Use};
+pub use saved::{Saved, Wanted, function};
 pub use trace::Trace;
 
 /// Name of the server whose tools are scripts.

@@ -63,6 +63,7 @@ mod reload;
 mod replay;
 mod results;
 mod reviewed;
+mod saved;
 mod scripts;
 mod search;
 mod servers;

@@ -27,6 +27,8 @@ pub struct Check {
     pub max_levels: usize,
     /// True if the script must be a function with a signature, which becomes part of the facts.
     pub signature: bool,
+    /// True if the parts of the script are asked for.
+    pub parts: bool,
 }
 
 /// The answer to a [`Check`].
@@ -49,6 +51,8 @@ pub struct Facts {
     pub outline: Outline,
     /// Its signature, where the check asks for one.
     pub signature: Option<Signature>,
+    /// Its parts, where the check asks for them.
+    pub parts: Option<Box<crate::Parts>>,
 }
 
 /// TypeScript as JavaScript.

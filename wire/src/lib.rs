@@ -11,6 +11,7 @@ pub mod json;
 mod message;
 mod module;
 mod outline;
+mod parts;
 mod ready;
 mod signature;
 
@@ -25,6 +26,7 @@ pub use outline::{
     Args, How, JAVASCRIPT_GLOBALS, JsonType, Known, MAX_CALLS, MAX_PATH, MAX_READS, Name, Outline, Place, Read, Site,
     Target, Used,
 };
+pub use parts::{Form, Literal, MAX_PARTS, Parts};
 pub use ready::{EngineInfo, EngineName, Layer, LayerName, Ready};
 pub use signature::{MAX_DOC, MAX_SCHEMA, MAX_TYPE_LEVELS, MAX_TYPES, SCHEMA_KEYWORDS, SIGNATURE_MEMORY, Signature};
 

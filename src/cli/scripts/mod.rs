@@ -2,6 +2,7 @@
 
 mod examine;
 mod rights;
+mod save;
 mod told;
 
 use std::path::PathBuf;
@@ -36,6 +37,8 @@ enum Command {
         #[command(flatten)]
         format: Format,
     },
+    /// Save a recorded run as a script: a function with its literals as parameters, and its first test
+    Save(save::SaveArgs),
     /// Compare scripts and tools with scripts.lock, find mistakes, and run the tests beside the scripts
     Check {
         #[command(flatten)]
@@ -46,7 +49,10 @@ enum Command {
 impl ScriptsArgs {
     /// True if it prints JSON.
     pub(super) fn json(&self) -> bool {
-        let (Command::List { format } | Command::Lock { format } | Command::Check { format }) = &self.command;
+        let (Command::List { format }
+        | Command::Lock { format }
+        | Command::Check { format }
+        | Command::Save(save::SaveArgs { format, .. })) = &self.command;
         format.json
     }
 }
@@ -63,6 +69,11 @@ impl From<LockError> for Failure {
     }
 }
 
+fn no_folder() -> Failure {
+    Failure::usage("there is no folder of scripts".to_owned())
+        .hint("name it in the configuration: `[scripts]`, `path = \"scripts/\"`")
+}
+
 /// The scripts of a configuration.
 struct Place {
     config: Config,
@@ -74,8 +85,7 @@ impl Place {
     fn of(global: &Global) -> Result<Self, Failure> {
         let config = global.load(false)?;
         let config::Scripts { path: Some(path), .. } = &config.scripts else {
-            return Err(Failure::usage("there is no folder of scripts".to_owned())
-                .hint("name it in the configuration: `[scripts]`, `path = \"scripts/\"`"));
+            return Err(no_folder());
         };
         let path = path.clone();
         let folder = Folder::read(&path, config.sandbox.limits.code_bytes)?;
@@ -89,8 +99,13 @@ impl Place {
 }
 
 pub(super) async fn scripts(global: &Global, args: ScriptsArgs, ui: Ui) -> Result<ExitCode, Failure> {
+    let args = match args.command {
+        Command::Save(args) => return save::save(global, args, ui).await,
+        command => command,
+    };
     let place = Place::of(global)?;
-    match args.command {
+    match args {
+        Command::Save(_) => Err(no_folder()),
         Command::List { format } => list(&place, format, ui),
         Command::Lock { format } => lock(global, place, format, ui).await,
         Command::Check { format } => check(global, place, format, ui).await,

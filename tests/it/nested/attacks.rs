@@ -15,7 +15,7 @@ const NAMED: &str = "// calls: bank.list\n\
     export default async function ({ server, tool, args }: { server: string; tool: string; args: Record<string, unknown> }): Promise<unknown> {\n  \
     try { return await forge.callTool(server, tool, args); } catch (e) { return (e as any).code; }\n}\n";
 const STARLARK: &str = "# calls: bank.list\n\
-    def main(server: str, tool: str, args: dict) -> typing.Any:\n    \
+    def main(server: str, tool: str, args: dict):\n    \
     outcome = try_call(lambda: call_tool(server, tool, **args))\n    \
     return outcome.value if outcome.ok else outcome.error.code\n";
 const OTHER: &str = "export default async function (): Promise<string> { return await bank.pay({ n: 99 }); }\n";

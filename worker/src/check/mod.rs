@@ -10,6 +10,7 @@ mod depth;
 mod enums;
 mod function;
 mod outline;
+mod parts;
 mod serve;
 mod signature;
 mod typescript;
@@ -40,9 +41,14 @@ pub(crate) fn check(check: &Check) -> Result<Facts, ScriptError> {
     if check.language == Language::Starlark {
         let ast = starlark::parse(script)?;
         let signature = check.signature.then(|| signature::of_starlark(&ast, script)).transpose()?;
-        return Ok(Facts { outline: outline::of_starlark(&ast, script), signature, ..Facts::default() });
+        let parts = check.parts.then(|| Box::new(parts::of_starlark(&ast, script)));
+        return Ok(Facts { outline: outline::of_starlark(&ast, script), signature, parts, ..Facts::default() });
     }
-    javascript(check).map_err(|error| of_syntax(script, error))
+    let mut facts = javascript(check).map_err(|error| of_syntax(script, error))?;
+    if check.parts {
+        facts.parts = Some(Box::new(parts::of_javascript(check, facts.stripped.is_some())?));
+    }
+    Ok(facts)
 }
 
 fn javascript(check: &Check) -> Result<Facts, ScriptError> {

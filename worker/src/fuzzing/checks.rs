@@ -151,6 +151,7 @@ fn parsed_as(language: Language, script: &str) -> Result<Facts, ScriptError> {
         max_bytes: MAX_BYTES,
         max_levels: MAX_LEVELS,
         signature: false,
+        parts: true,
     };
     let started = cpu_time();
     let result = check(&asked);

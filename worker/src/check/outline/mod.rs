@@ -261,7 +261,7 @@ mod tests {
         fn outlines_stay_within_what_a_gateway_takes(picks in proptest::collection::vec(0..100_usize, 1..60), twice in 1..40_usize) {
             for (language, pieces) in [(Language::Javascript, JAVASCRIPT), (Language::Starlark, STARLARK)] {
                 let code: String = picks.iter().map(|pick| pieces[pick % pieces.len()]).collect::<String>().repeat(twice);
-                let check = Check { check: 0, language, code: code.clone(), max_bytes: 1 << 20, max_levels: 400, signature: false };
+                let check = Check { check: 0, language, code: code.clone(), max_bytes: 1 << 20, max_levels: 400, signature: false, parts: true };
                 if let Ok(facts) = crate::check::check(&check) {
                     let judged = facts.outline.judge(code.len());
                     prop_assert!(judged.is_ok(), "{judged:?} for {code}");

@@ -86,7 +86,7 @@ fn written(pieces: &[&str], picks: &mut impl Iterator<Item = usize>, depth: usiz
 
 fn judge(language: Language, code: &str) -> Option<Signature> {
     let code = code.to_owned();
-    let check = Check { check: 0, language, code, max_bytes: 1 << 20, max_levels: 400, signature: true };
+    let check = Check { check: 0, language, code, max_bytes: 1 << 20, max_levels: 400, signature: true, parts: false };
     match crate::check::check(&check) {
         Ok(facts) => {
             let signature = facts.signature.expect("a signature was asked for");

@@ -1,0 +1,172 @@
+//! Parts of JavaScript and TypeScript.
+
+use oxc_allocator::Allocator;
+use oxc_ast::ast::{
+    ArrayExpression, ArrayExpressionElement, BindingIdentifier, CallExpression, Expression, FunctionBody,
+    IdentifierReference, ObjectExpression, ObjectPropertyKind, Program, PropertyKey, PropertyKind, StringLiteral,
+    TemplateLiteral, UnaryOperator,
+};
+use oxc_ast_visit::{Visit, walk};
+use oxc_span::{GetSpan, SourceType, Span};
+use serde_json::{Number, Value};
+use wire::{Check, Form, JAVASCRIPT_GLOBALS, Parts, ScriptError};
+
+use super::super::function::{FunctionOf, FunctionScript};
+use super::super::{parse, value_start};
+use super::{Draft, list};
+
+/// The parts of a script that parses as TypeScript, or as JavaScript.
+pub(in crate::check) fn parts(check: &Check, typed: bool) -> Result<Parts, ScriptError> {
+    let kind = if typed { SourceType::ts() } else { SourceType::mjs() };
+    let allocator = Allocator::default();
+    let program = parse(&allocator, &check.code, kind, check.max_levels)?;
+    let mut reader = Reader { code: &check.code, draft: Draft::default() };
+    reader.visit_program(&program);
+    Ok(reader.draft.finish(typed, form(&program)))
+}
+
+fn form(program: &Program<'_>) -> Form {
+    let Some(script) = FunctionScript::of(&program.body) else {
+        return value_start(&program.body, program.directives.last()).map_or(Form::Statements, Form::Last);
+    };
+    let params = script.function.params();
+    if !params.items.is_empty() || params.rest.is_some() || script.function.unfit().is_some() {
+        return Form::Taken;
+    }
+    let within = |body: &FunctionBody<'_>| (body.span.start + 1, body.span.end.saturating_sub(1));
+    let (body, is_expression, name) = match script.function {
+        FunctionOf::Function(it) => {
+            let name = it.id.as_ref().map(|name| name.name.to_string()).unwrap_or_default();
+            (it.body.as_ref().map_or((0, 0), |body| within(body)), false, name)
+        }
+        FunctionOf::Arrow(it) => {
+            let Span { start, end, .. } = it.body.span();
+            match it.body.is_function_body() {
+                true => ((start + 1, end.saturating_sub(1)), false, String::new()),
+                false => ((start, end), true, String::new()),
+            }
+        }
+    };
+    Form::Function { before: script.statement, body, is_expression, name }
+}
+
+struct Reader<'c> {
+    code: &'c str,
+    draft: Draft,
+}
+
+impl Reader<'_> {
+    fn object(&mut self, root: &str, object: &ObjectExpression<'_>) {
+        for property in &object.properties {
+            let ObjectPropertyKind::ObjectProperty(property) = property else { continue };
+            if property.computed || property.method || property.shorthand || property.kind != PropertyKind::Init {
+                continue;
+            }
+            let Some(key) = property.key.static_name() else { continue };
+            let begin = matches!(property.key, PropertyKey::StaticIdentifier(_)).then_some(property.span.start);
+            self.value(root, &key, &property.value, begin);
+        }
+    }
+
+    fn value(&mut self, root: &str, key: &str, expression: &Expression<'_>, property: Option<u32>) {
+        let span = expression.span();
+        if let Some(value) = literal(expression) {
+            return self.draft.literal(root, key, (span.start, span.end), property, &value);
+        }
+        match expression {
+            Expression::ObjectExpression(object) => self.object(root, object),
+            Expression::ArrayExpression(array) => {
+                if let Some(value) = items(array) {
+                    return self.draft.literal(root, key, (span.start, span.end), property, &value);
+                }
+                for element in &array.elements {
+                    if let ArrayExpressionElement::ObjectExpression(object) = element {
+                        self.object(root, object);
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+impl<'a> Visit<'a> for Reader<'_> {
+    fn visit_call_expression(&mut self, call: &CallExpression<'a>) {
+        if let Some((root, first)) = target(call)
+            && let [argument] = call.arguments.get(first..).unwrap_or_default()
+            && let Some(Expression::ObjectExpression(object)) = argument.as_expression()
+        {
+            let root = root.to_owned();
+            self.object(&root, object);
+        }
+        walk::walk_call_expression(self, call);
+    }
+
+    fn visit_identifier_reference(&mut self, name: &IdentifierReference<'a>) {
+        self.draft.name(&name.name, false);
+    }
+
+    fn visit_binding_identifier(&mut self, name: &BindingIdentifier<'a>) {
+        self.draft.name(&name.name, true);
+    }
+
+    fn visit_template_literal(&mut self, template: &TemplateLiteral<'a>) {
+        self.draft.verbatim(self.code, (template.span.start, template.span.end));
+        walk::walk_template_literal(self, template);
+    }
+
+    fn visit_string_literal(&mut self, text: &StringLiteral<'a>) {
+        self.draft.verbatim(self.code, (text.span.start, text.span.end));
+    }
+}
+
+/// The namespace of a call of a tool, and the number of its first argument.
+fn target<'e>(call: &'e CallExpression<'_>) -> Option<(&'e str, usize)> {
+    let Expression::StaticMemberExpression(member) = &call.callee else { return None };
+    let is_call_tool = member.property.name == "callTool";
+    let mut object = &member.object;
+    loop {
+        match object {
+            Expression::StaticMemberExpression(member) => object = &member.object,
+            // forge.server("name").tool({…})
+            Expression::CallExpression(call) => object = &call.callee,
+            Expression::Identifier(root) if root.name == "forge" => {
+                let is_server = matches!(&member.object, Expression::CallExpression(_));
+                return match (is_call_tool, is_server) {
+                    (true, false) => Some(("forge", 2)),
+                    (_, true) => Some(("forge", 0)),
+                    _ => None,
+                };
+            }
+            Expression::Identifier(root) => {
+                let root = root.name.as_str();
+                return (!JAVASCRIPT_GLOBALS.contains(&root)).then_some((root, 0));
+            }
+            _ => return None,
+        }
+    }
+}
+
+/// Value of a text, a number or a boolean.
+fn literal(expression: &Expression<'_>) -> Option<Value> {
+    match expression {
+        Expression::StringLiteral(text) if !text.lone_surrogates => Some(text.value.as_str().into()),
+        Expression::BooleanLiteral(literal) => Some(literal.value.into()),
+        Expression::NumericLiteral(number) => finite(number.value),
+        Expression::UnaryExpression(unary) if unary.operator == UnaryOperator::UnaryNegation => match &unary.argument {
+            Expression::NumericLiteral(number) => finite(-number.value),
+            _ => None,
+        },
+        Expression::TemplateLiteral(template) => template.single_quasi().map(|text| text.as_str().into()),
+        _ => None,
+    }
+}
+
+fn finite(number: f64) -> Option<Value> {
+    Number::from_f64(number).map(Value::Number)
+}
+
+fn items(array: &ArrayExpression<'_>) -> Option<Value> {
+    let items = array.elements.iter().map(|item| literal(item.as_expression()?));
+    list(items.collect::<Option<Vec<Value>>>()?)
+}

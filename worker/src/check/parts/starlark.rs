@@ -1,0 +1,228 @@
+//! Parts of Starlark.
+
+use serde_json::{Number, Value};
+use starlark::syntax::AstModule;
+use starlark::syntax::ast::{
+    Argument, AssignTarget, AstExpr, AstLiteral, AstNoPayload, AstStmt, Clause, DefP, Expr, ForClause, Stmt,
+};
+use wire::{Form, Parts};
+
+use super::{Draft, list};
+use crate::starlark::{calls_main, is_global};
+
+/// The parts of a script.
+pub(in crate::check) fn parts(ast: &AstModule, code: &str) -> Parts {
+    let mut reader = Reader { code, draft: Draft::default() };
+    let top = ast.statement();
+    reader.statement(top);
+    reader.draft.finish(false, form(top, code))
+}
+
+fn at(expression: &AstExpr) -> (u32, u32) {
+    (expression.span.begin().get(), expression.span.end().get())
+}
+
+fn form(top: &AstStmt, code: &str) -> Form {
+    let single = std::slice::from_ref(top);
+    let all = if let Stmt::Statements(all) = &top.node { all.as_slice() } else { single };
+    if all.iter().any(assigns_result) {
+        return Form::Result;
+    }
+    let main = all.iter().find_map(|statement| match &statement.node {
+        Stmt::Def(def) if def.name.node.ident == "main" => Some(def),
+        _ => None,
+    });
+    match (main, all.last()) {
+        (Some(main), _) if !calls_main(top) => main_form(main, code),
+        (_, Some(last)) if matches!(last.node, Stmt::Expression(_)) => Form::Last(last.span.begin().get()),
+        _ => Form::Statements,
+    }
+}
+
+fn main_form(main: &DefP<AstNoPayload>, code: &str) -> Form {
+    let name = main.name.span.end().get() as usize;
+    let rest = code.get(name..).unwrap_or_default();
+    let inner = rest.trim_start().strip_prefix('(').map(str::trim_start).and_then(|rest| rest.strip_prefix(')'));
+    let (Some(behind), true) = (inner, main.params.is_empty()) else { return Form::Taken };
+    let close = code.len() - behind.len();
+    let offset = |at: usize| u32::try_from(at).unwrap_or(u32::MAX);
+    let body = main.body.span;
+    Form::Main {
+        params: offset(close.saturating_sub(1)),
+        returns: main.return_type.is_none().then(|| offset(close)),
+        body: (body.begin().get(), body.end().get()),
+    }
+}
+
+/// True for a statement that gives the script's value, also somewhere within.
+fn assigns_result(statement: &AstStmt) -> bool {
+    match &statement.node {
+        Stmt::Assign(assign) => is_result(&assign.lhs.node),
+        Stmt::Def(_) => false,
+        _ => {
+            let mut found = false;
+            statement.visit_stmt(|inner| found |= assigns_result(inner));
+            found
+        }
+    }
+}
+
+fn is_result(target: &AssignTarget) -> bool {
+    match target {
+        AssignTarget::Identifier(name) => name.node.ident == "result",
+        AssignTarget::Tuple(all) => all.iter().any(|target| is_result(&target.node)),
+        AssignTarget::Index(_) | AssignTarget::Dot(..) => false,
+    }
+}
+
+struct Reader<'c> {
+    code: &'c str,
+    draft: Draft,
+}
+
+impl Reader<'_> {
+    fn statement(&mut self, statement: &AstStmt) {
+        match &statement.node {
+            Stmt::Assign(assign) => self.bind(&assign.lhs.node),
+            Stmt::AssignModify(target, ..) => self.bind(&target.node),
+            Stmt::For(loops) => self.bind(&loops.var.node),
+            Stmt::Def(def) => {
+                self.draft.name(&def.name.node.ident, true);
+                for name in def.params.iter().filter_map(|parameter| parameter.node.ident()) {
+                    self.draft.name(&name.node.ident, true);
+                }
+            }
+            _ => {}
+        }
+        // Expressions of this statement and of those in it; names that those assign come with their statements.
+        if matches!(statement.node, Stmt::Statements(_) | Stmt::If(..) | Stmt::IfElse(..) | Stmt::For(_) | Stmt::Def(_))
+        {
+            statement.visit_stmt(|inner| self.statement(inner));
+        }
+        self.own(statement);
+    }
+
+    /// Reads the expressions of a statement, but not those of the statements in it.
+    fn own(&mut self, statement: &AstStmt) {
+        match &statement.node {
+            Stmt::Statements(_) => {}
+            Stmt::If(test, _) | Stmt::IfElse(test, _) => self.expression(test),
+            Stmt::For(loops) => self.expression(&loops.over),
+            Stmt::Def(def) => {
+                for parameter in &def.params {
+                    parameter.node.visit_expr(|expression| self.expression(expression));
+                }
+            }
+            _ => statement.visit_expr(|expression| self.expression(expression)),
+        }
+    }
+
+    fn bind(&mut self, target: &AssignTarget) {
+        match target {
+            AssignTarget::Identifier(name) => self.draft.name(&name.node.ident, true),
+            AssignTarget::Tuple(all) => all.iter().for_each(|target| self.bind(&target.node)),
+            AssignTarget::Index(_) | AssignTarget::Dot(..) => {}
+        }
+    }
+
+    fn clauses(&mut self, first: &ForClause, more: &[Clause]) {
+        self.bind(&first.var.node);
+        for clause in more {
+            if let Clause::For(clause) = clause {
+                self.bind(&clause.var.node);
+            }
+        }
+    }
+
+    fn expression(&mut self, expression: &AstExpr) {
+        match &expression.node {
+            Expr::Identifier(name) => self.draft.name(&name.node.ident, false),
+            Expr::Literal(AstLiteral::String(_)) | Expr::FString(_) => self.draft.verbatim(self.code, at(expression)),
+            Expr::Lambda(lambda) => {
+                for name in lambda.params.iter().filter_map(|parameter| parameter.node.ident()) {
+                    self.draft.name(&name.node.ident, true);
+                }
+            }
+            Expr::ListComprehension(_, first, more) | Expr::DictComprehension(_, first, more) => {
+                self.clauses(first, more);
+            }
+            Expr::Call(callee, arguments) => {
+                let arguments: Vec<&Argument> = arguments.args.iter().map(|argument| &argument.node).collect();
+                if let Some(root) = target(callee, &arguments) {
+                    for argument in arguments {
+                        if let Argument::Named(key, value) = argument {
+                            self.value(&root, &key.node, value);
+                        }
+                    }
+                }
+            }
+            _ => {}
+        }
+        expression.visit_expr(|inner| self.expression(inner));
+    }
+
+    fn value(&mut self, root: &str, key: &str, expression: &AstExpr) {
+        if let Some(value) = literal(expression) {
+            return self.draft.literal(root, key, at(expression), None, &value);
+        }
+        match &expression.node {
+            Expr::List(items) => match items.iter().map(literal).collect::<Option<Vec<Value>>>().and_then(list) {
+                Some(value) => self.draft.literal(root, key, at(expression), None, &value),
+                None => items.iter().filter(|item| matches!(item.node, Expr::Dict(_))).for_each(|item| {
+                    self.value(root, key, item);
+                }),
+            },
+            Expr::Dict(fields) => {
+                for (key, value) in fields {
+                    if let Expr::Literal(AstLiteral::String(key)) = &key.node {
+                        self.value(root, &key.node, value);
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+/// The namespace of a call of a tool.
+fn target(callee: &AstExpr, arguments: &[&Argument]) -> Option<String> {
+    match &callee.node {
+        Expr::Identifier(name) => match (name.node.ident.as_str(), arguments.first()) {
+            ("try_call" | "defer", Some(Argument::Positional(task))) => target(task, &[]),
+            ("call_tool", _) => Some("call_tool".to_owned()),
+            _ => None,
+        },
+        Expr::Dot(object, _) => root(object).filter(|root| !is_global(root)).map(str::to_owned),
+        _ => None,
+    }
+}
+
+fn root(expression: &AstExpr) -> Option<&str> {
+    match &expression.node {
+        Expr::Identifier(name) => Some(&name.node.ident),
+        Expr::Dot(object, _) => root(object),
+        _ => None,
+    }
+}
+
+/// Value of a text, a number or a boolean.
+fn literal(expression: &AstExpr) -> Option<Value> {
+    match &expression.node {
+        Expr::Literal(AstLiteral::String(text)) => Some(Value::String(text.node.clone())),
+        Expr::Literal(AstLiteral::Int(number)) => number.node.to_string().parse::<i64>().ok().map(Value::from),
+        Expr::Literal(AstLiteral::Float(number)) => Number::from_f64(number.node).map(Value::Number),
+        Expr::Minus(number) => match literal(number)? {
+            Value::Number(number) => match number.as_i64() {
+                Some(number) => number.checked_neg().map(Value::from),
+                None => Number::from_f64(-number.as_f64()?).map(Value::Number),
+            },
+            _ => None,
+        },
+        Expr::Identifier(name) => match name.node.ident.as_str() {
+            "True" => Some(Value::Bool(true)),
+            "False" => Some(Value::Bool(false)),
+            _ => None,
+        },
+        _ => None,
+    }
+}
