@@ -251,7 +251,7 @@ impl ExecutionContext {
         audit: &mut Audit,
     ) -> (Result<Json, Failed>, Option<Report>) {
         let failed = |failure, code: &str| Failed::new(failure, code, Some(script), broker);
-        let not_run = |error, code: &str| Err(failed(sandbox::Failure::NotRun(error), code));
+        let not_run = |error, code: &str| failed(sandbox::Failure::NotRun(error), code);
         // The plan of a run that has made calls has those too: new ones are asked about one by one.
         let planned = match &request.past {
             Some(past) if past.calls() > 0 => Vec::new(),
@@ -259,11 +259,11 @@ impl ExecutionContext {
         };
         let seed = match self.begin_journal(request, broker).await {
             Ok(seed) => seed,
-            Err(error) => return (not_run(error, &request.code), None),
+            Err(error) => return (Err(not_run(error, &request.code)), None),
         };
         broker.seeded(&seed.random);
         if let Err(error) = broker.approve_plan(planned, &judged.plan).await {
-            let refused = not_run(error, &request.code);
+            let refused = Err(not_run(error, &request.code));
             journaled::end(broker, None, &refused);
             return (refused, None);
         }

@@ -125,7 +125,7 @@ impl Draft<'_> {
 
     fn text(&mut self, parts: &Parts, wanted: &Wanted, body: (u32, u32)) -> Option<String> {
         let returns = match self.language {
-            Language::Javascript => wanted.returns.as_ref().map(|schema| javascript_type(schema)),
+            Language::Javascript => wanted.returns.as_ref().map(javascript_type),
             Language::Starlark => wanted.returns.as_ref().map(starlark_type),
         };
         if let Form::Main { params, returns: place, .. } = &parts.form {

@@ -131,8 +131,8 @@ pub(super) fn begin(begin: &BeginJournal) -> Result<Arc<dyn Journal>> {
 /// Syncs the names of new files in a client's folder, and the name of that folder, to disk.
 #[cfg(unix)]
 fn sync_folders(folder: &Path) -> io::Result<()> {
-    let new = folder.ancestors().take(NEW_FOLDERS).filter(|folder| !folder.as_os_str().is_empty());
-    new.map(|folder| File::open(folder)?.sync_all()).collect()
+    let mut new = folder.ancestors().take(NEW_FOLDERS).filter(|folder| !folder.as_os_str().is_empty());
+    new.try_for_each(|folder| File::open(folder)?.sync_all())
 }
 
 /// Folders cannot be synced here.

@@ -75,8 +75,8 @@ async fn one(gateway: &Gateway, session: &Arc<Session>, number: usize) -> Result
     let running =
         gateway.execute(session, Request { language, code: code.to_owned(), timeout, dry_run: false, past: None });
     if endless && timeout.is_none() {
-        // The caller cancels.
-        return match tokio::time::timeout(Duration::from_millis(50), running).await {
+        // The caller cancels, once its worker is sure to run.
+        return match tokio::time::timeout(Duration::from_secs(1), running).await {
             Ok(execution) => Err(format!("{number} ended by itself: {:?}", execution.error)),
             Err(_) => Ok(()),
         };

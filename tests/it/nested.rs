@@ -25,7 +25,7 @@ impl Shelf {
     }
 
     fn write(&self, name: &str, code: &str) {
-        self.bank.fence.write(&format!("scripts/{name}"), code);
+        self.bank.fence.write(format!("scripts/{name}"), code);
     }
 
     fn lock(&self) {

@@ -128,7 +128,7 @@ fn one(source: &Source, judgement: Judgement, folder: &Folder, catalog: &Catalog
         refused.push(Refusal::new(None, message, HEAD));
     }
     let wire = |server: &String| catalog.server(server).map_or_else(|_| server.clone(), |entry| entry.name.clone());
-    let uses: BTreeSet<Use> = uses.into_iter().map(|used| of(used, &wire)).collect();
+    let uses: BTreeSet<Use> = uses.into_iter().map(|used| of(used, wire)).collect();
     // Calls of scripts are counted with what these call.
     let nested: usize = plan.steps.iter().filter(|step| step.server == SERVER).map(|step| step.places).sum();
     let most_calls = plan.most_calls.filter(|_| !is_declared);
