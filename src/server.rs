@@ -248,9 +248,9 @@ impl ServerHandler for ForgeServer {
             return self.start_task(args, &context).await;
         }
         let round = self.round(&context, (input_responses, request_state), bytes, || json!([name, args]));
-        let (round, args) = self.late(round, args).await?;
+        let (round, resume) = self.late(round).await?;
         let handler = self.handler.clone();
-        let call = |caller| async move { handler.call(&name, args, caller).await };
+        let call = |caller| async move { handler.call(&name, args, resume, caller).await };
         self.calls.answer(round, call, |result| Ok(result.into())).await
     }
 

@@ -16,7 +16,7 @@ use super::record::Verdict;
 use super::taint::TaintSnapshot;
 use super::{Broker, is_repeatable};
 use crate::error::{Error, ErrorCode, Result};
-use crate::journal::{Answered, Doubt, End, Found, Past, RunOp, Sent, Subject, Waits, Writer, unix_ms};
+use crate::journal::{Answered, Doubt, End, Found, Past, RunOp, Sent, Subject, Taken, Waits, Writer, unix_ms};
 use crate::labels::Labels;
 use crate::redact::{self, Surface};
 use crate::runs::Live;
@@ -90,6 +90,13 @@ impl Evidence {
     /// The script's clock, in Unix milliseconds.
     pub(super) fn now_ms(&self) -> u64 {
         self.now_ms.load(Ordering::Relaxed)
+    }
+
+    /// Gives calls back to the past, as if they had not been asked for.
+    pub(super) fn give_back(&self, taken: Vec<Taken>) {
+        if let Some(past) = &self.past {
+            past.give_back(taken);
+        }
     }
 
     /// Takes a request of the script.
@@ -292,6 +299,9 @@ impl Broker {
                 };
                 call.admitted(Verdict::Inherited(origin.run.clone()));
                 call.received(answer.get().len());
+                if let Some(scope) = &self.scope {
+                    scope.took([past.taken(server, name, &args_hash, &subject, (origin.clone(), answer, now_ms))]);
+                }
                 evidence.inherited.lock().insert(op, (origin, now_ms));
                 Ok(Inherited::Answer(value))
             }

@@ -11,6 +11,7 @@ use super::millis;
 use super::record::{CallRecord, Verdict, preview};
 use crate::config::Amount;
 use crate::error::{Error, ErrorCode, Result};
+use crate::labels::Labels;
 use crate::outcome::Outcome;
 use crate::telemetry::CallId;
 
@@ -166,6 +167,11 @@ impl Call<'_> {
     /// Notes its cost.
     pub(super) fn paid(&mut self, cost: Amount) {
         self.record.lock().cost = cost;
+    }
+
+    /// Notes the servers whose data its value does not count as.
+    pub(super) fn cleaned(&mut self, labels: Labels) {
+        self.record.lock().cleaned = labels;
     }
 
     /// Notes that it is sent, with its span.

@@ -55,9 +55,19 @@ impl Broker {
         let wall = self.context.limits.wall;
         let report = self.context.pool.run_nested(frame, &nested, wall).await;
         drop(turn);
-        // What failed has not returned what was reviewed.
-        if is_clean && report.result.is_err() {
-            self.taint.take_in(&script.label, &nested.labels())?;
+        let taken = nested.scope.as_ref().map(Scope::take_back).unwrap_or_default();
+        match &report.result {
+            // What failed has not returned what was reviewed, and may be called again: its past is not used up.
+            Err(_) => {
+                if let Some(evidence) = self.evidence() {
+                    evidence.give_back(taken);
+                }
+                self.taint.take_in(&script.label, &nested.labels())?;
+            }
+            Ok(_) => {
+                self.scope.iter().for_each(|outer| outer.took(taken.clone()));
+                call.cleaned(nested.labels().difference(&self.labels()).cloned().collect());
+            }
         }
         let text = report.result.map_err(|failure| failed(&script, failure))?;
         let found = task::work_on(text.get().len(), || json::measure(text.get().as_bytes())).map_err(|unfit| {
@@ -126,7 +136,11 @@ impl Broker {
 
     /// The broker of a script within this run.
     fn nested(&self, scope: Scope, is_clean: bool) -> Self {
-        let taint = if is_clean { Arc::new(self.taint.fork()) } else { Arc::clone(&self.taint) };
+        // Handles are numbers: content of a script that returns without labels is not for those who guess them.
+        let (taint, attachments) = match is_clean {
+            true => (Arc::new(self.taint.fork()), Arc::default()),
+            false => (Arc::clone(&self.taint), Arc::clone(&self.attachments)),
+        };
         Self {
             context: Arc::clone(&self.context),
             recorder: Arc::clone(&self.recorder),
@@ -134,7 +148,7 @@ impl Broker {
             slots: Arc::clone(&self.slots),
             ledger: Arc::clone(&self.ledger),
             taint,
-            attachments: Arc::clone(&self.attachments),
+            attachments,
             consents: Arc::clone(&self.consents),
             is_dry: self.is_dry,
             language: Some(scope.script.source.language),
@@ -162,6 +176,14 @@ fn failed(script: &Callable, failure: Failure) -> Error {
             };
             let message = format!("{} failed{place}: {}", script.label, head(&message, MAX_MESSAGE));
             let (call_fix, data) = error.map(|call| (call.suggested_fix, call.data)).unwrap_or_default();
+            let again = || {
+                format!(
+                    "find out by a call that reads; then catch this error and call {} again with the same arguments: of \
+                     what it did, only this call is repeated",
+                    script.label
+                )
+            };
+            let call_fix = if code == ErrorCode::MaybeDone { Some(again()) } else { call_fix };
             let failed = Error::new(code, message);
             let failed = match call_fix.or(fix) {
                 Some(fix) => failed.hint(fix),

@@ -61,6 +61,10 @@ impl Host for Broker {
         let Some(caller) = &self.context.caller else { return };
         let surface = Surface::Output(self.context.redaction);
         let message = redact::text(surface.with_placeholders(self.placeholder_writer().as_ref()), text).into_owned();
+        // A run below `/runs` has the labels of its own script.
+        if self.scope.is_some() {
+            return;
+        }
         if let Some(live) = &self.context.live {
             live.report(message.clone());
         }

@@ -66,6 +66,9 @@ pub struct CallRecord {
     /// The servers whose data the execution held when the call was made, sorted.
     #[serde(skip_serializing_if = "Labels::is_empty")]
     pub labels: Labels,
+    /// Servers whose data a script declared clean was made of, which its value does not count as.
+    #[serde(skip_serializing_if = "Labels::is_empty")]
+    pub cleaned: Labels,
     /// Verdict.
     pub verdict: Verdict,
     /// Outcome.
@@ -185,6 +188,7 @@ impl CallRecord {
             answer_bytes: 0,
             cost: Amount::ZERO,
             labels,
+            cleaned: Labels::new(),
             verdict: Verdict::Undecided,
             outcome: Outcome::Running,
             error: None,

@@ -9,7 +9,7 @@ use tokio::sync::Semaphore;
 use wire::Op;
 
 use crate::error::{Error, ErrorCode, Result};
-use crate::journal::NESTED;
+use crate::journal::{NESTED, Taken};
 use crate::random;
 use crate::scripts::{Callable, Locked, Use};
 
@@ -55,14 +55,24 @@ impl Nesting {
     }
 }
 
+/// Calls of one script, with those of the scripts that it calls.
+#[derive(Debug)]
+struct Counted {
+    label: String,
+    most: Option<u32>,
+    calls: AtomicU32,
+}
+
 /// A script that is being run for another one, or for a request.
 #[derive(Debug)]
 pub(super) struct Scope {
     pub(super) script: Arc<Callable>,
     /// Names of the scripts around it, outermost first, and its own.
     chain: Vec<String>,
-    /// Calls that it has made.
-    calls: AtomicU32,
+    /// Calls that it and the scripts around it have made, outermost first.
+    counted: Vec<Arc<Counted>>,
+    /// Calls that an earlier run has answered to it.
+    taken: Mutex<Vec<Taken>>,
     /// One script that it calls runs at a time, so that a run has no more processes than it is deep.
     pub(super) turn: Semaphore,
 }
@@ -85,7 +95,10 @@ impl Scope {
             let what = format!("{} scripts call one another, over the limit of {MAX_DEPTH}: {}", chain.len(), path());
             return Err(Error::new(ErrorCode::LimitExceeded, what).hint("call the inner script directly"));
         }
-        Ok(Self { script, chain, calls: AtomicU32::new(0), turn: Semaphore::new(1) })
+        let mut counted = outer.map(|outer| outer.counted.clone()).unwrap_or_default();
+        let (label, most) = (script.label.clone(), script.most_calls);
+        counted.push(Arc::new(Counted { label, most, calls: AtomicU32::new(0) }));
+        Ok(Self { script, chain, counted, taken: Mutex::default(), turn: Semaphore::new(1) })
     }
 
     /// The script as scripts call it, `scripts.name`.
@@ -98,18 +111,32 @@ impl Scope {
         self.script.locked.as_ref()
     }
 
-    /// Counts a call of a tool.
+    /// Counts a call, for it and for each script around it.
     ///
     /// # Errors
-    /// `BUDGET_EXCEEDED` when it has made as many as it may.
+    /// `BUDGET_EXCEEDED` when one of them has made as many as it may.
     pub(super) fn charge(&self) -> Result<()> {
-        let Some(most) = self.script.most_calls else { return Ok(()) };
-        let made = self.calls.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |n| (n < most).then_some(n + 1));
-        made.map(drop).map_err(|_| {
-            let what = format!("{} may make {most} calls and has made them", self.label());
-            Error::new(ErrorCode::BudgetExceeded, what)
-                .hint("call it with less to do, or ask the operator to review its limit")
-        })
+        for counted in &self.counted {
+            let Some(most) = counted.most else { continue };
+            let made =
+                counted.calls.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |n| (n < most).then_some(n + 1));
+            if made.is_err() {
+                let what = format!("{} may make {most} calls and has made them", counted.label);
+                return Err(Error::new(ErrorCode::BudgetExceeded, what)
+                    .hint("call it with less to do, or ask the operator to review its limit"));
+            }
+        }
+        Ok(())
+    }
+
+    /// Notes calls that an earlier run has answered.
+    pub(super) fn took(&self, taken: impl IntoIterator<Item = Taken>) {
+        self.taken.lock().extend(taken);
+    }
+
+    /// Those so far, oldest first.
+    pub(super) fn take_back(&self) -> Vec<Taken> {
+        std::mem::take(&mut self.taken.lock())
     }
 
     /// Admits a request other than a call.
@@ -121,7 +148,9 @@ impl Scope {
         let (part, what) = match op {
             // Decided with their server, by the policy.
             Op::Tool { .. } | Op::ReadResource { .. } | Op::Prompt { .. } | Op::Sleep { .. } => return Ok(()),
-            Op::Ls { .. } | Op::Cat { .. } | Op::Search { .. } => (Use::Discovery, "read files of the gateway"),
+            Op::Ls { path, .. } => return self.admit_paths(locked, [path.as_str()]),
+            Op::Cat { paths, .. } => return self.admit_paths(locked, paths.iter().map(String::as_str)),
+            Op::Search { path, .. } => return self.admit_paths(locked, path.as_deref()),
             Op::Servers | Op::SearchTools { .. } | Op::ToolInfo { .. } => (Use::Discovery, "look at the catalog"),
             Op::StashPut { .. } | Op::StashGet { .. } | Op::StashDelete { .. } | Op::StashKeys => {
                 (Use::Stash, "use the stash")
@@ -130,6 +159,21 @@ impl Scope {
             Op::RunsList | Op::RunsGet { .. } | Op::RunsCancel { .. } => (Use::Runs, "see runs"),
         };
         if locked.uses.contains(&part) { Ok(()) } else { Err(self.refused(&format!("may not {what}"))) }
+    }
+
+    /// Admits reading files. The folders of runs and results have words of their own in a lock.
+    fn admit_paths<'p>(&self, locked: &Locked, paths: impl IntoIterator<Item = &'p str>) -> Result<()> {
+        let has = |part: &Use| locked.uses.contains(part);
+        let may = |path: &str| {
+            let path = path.to_lowercase();
+            let is_glob = path.contains(['*', '?', '[', '{', '%']);
+            let may_be = |folder: &str| is_glob || path.contains(folder);
+            (!may_be("runs") || has(&Use::Runs)) && (!may_be("results") || has(&Use::Results))
+        };
+        match has(&Use::Discovery) && paths.into_iter().all(may) {
+            true => Ok(()),
+            false => Err(self.refused("may not read these files of the gateway")),
+        }
     }
 
     /// The error of what is not in its lock.

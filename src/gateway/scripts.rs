@@ -21,6 +21,9 @@ use crate::upstream::Listing;
 /// How often the folder and the lock are looked at; a change is taken once it has been stable for as long.
 const LOOK: Duration = Duration::from_secs(1);
 
+/// Looks at files that keep changing, after which they are read nonetheless.
+const RESTLESS: u32 = 3;
+
 /// The scripts of a gateway.
 pub(super) struct Shelf {
     pub(super) now: Arc<ArcSwap<Callables>>,
@@ -91,7 +94,7 @@ async fn keep_up(config: config::Scripts, now: Arc<ArcSwap<Callables>>, mut foll
             }
         };
         let mut shown: Option<Vec<(String, String)>> = None;
-        let mut seen = trace.clone();
+        let (mut seen, mut restless) = (trace.clone(), 0);
         loop {
             let judged = loaded.as_ref().map(|(read, ready)| {
                 let catalog = follower.catalog.load();
@@ -108,7 +111,9 @@ async fn keep_up(config: config::Scripts, now: Arc<ArcSwap<Callables>>, mut foll
                     let here = traced(&config).await;
                     let is_at_rest = here == seen;
                     seen = here;
-                    if is_at_rest && seen != trace {
+                    // Whoever keeps writing there puts off no review.
+                    restless = if is_at_rest { 0 } else { restless + 1 };
+                    if seen != trace && (is_at_rest || restless >= RESTLESS) {
                         break;
                     }
                 }

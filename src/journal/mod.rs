@@ -25,7 +25,7 @@ use crate::{limits, memory, task};
 
 pub use chain::Which;
 pub use line::{Answered, Asks, End, Head, Heard, Line, NESTED, OpenQuestion, RunOp, Sent, VERSION, Waits};
-pub use past::{Doubt, Found, Past, Subject};
+pub use past::{Doubt, Found, Past, Subject, Taken};
 pub use recorded::{Given, Operation, Recorded};
 pub use rounds::{Answers, Asking, Round};
 

@@ -36,13 +36,17 @@ pub struct Past {
 }
 
 /// One call that an earlier run sent.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct Call {
     origin: RunOp,
     at_ms: u64,
     subject: Subject,
     ended: Ended,
 }
+
+/// A call that was taken from the past.
+#[derive(Debug, Clone)]
+pub struct Taken(Key, Call);
 
 /// What was called.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -53,7 +57,7 @@ pub struct Subject {
     pub definition: String,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 enum Ended {
     /// With a value, the script's clock, and the value unless it was too large to keep.
     Done(u64, Option<Json>),
@@ -168,6 +172,35 @@ impl Past {
             self.doubtful.lock().entry(key).or_default().push_back(origin.clone());
         }
         Found::Doubtful { origin, at_ms, doubt }
+    }
+
+    /// A call that was taken, to be given back.
+    #[must_use]
+    pub fn taken(
+        &self,
+        server: &str,
+        tool: &str,
+        args_hash: &str,
+        subject: &Subject,
+        (origin, answer, now_ms): (RunOp, Json, u64),
+    ) -> Taken {
+        let key = (server.to_owned(), tool.to_owned(), args_hash.to_owned());
+        let (origin_now, definition) = (super::keyed(&self.key, &subject.origin), subject.definition.clone());
+        let call = Call {
+            origin,
+            at_ms: now_ms,
+            subject: Subject { origin: origin_now, definition },
+            ended: Ended::Done(now_ms, Some(answer)),
+        };
+        Taken(key, call)
+    }
+
+    /// Gives back calls, oldest first, as if they had not been taken.
+    pub fn give_back(&self, taken: Vec<Taken>) {
+        let mut calls = self.calls.lock();
+        for Taken(key, call) in taken.into_iter().rev() {
+            calls.entry(key).or_default().push_front(call);
+        }
     }
 
     /// True for a call of `run` that is to be made again.

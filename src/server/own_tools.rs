@@ -9,7 +9,7 @@ use wire::Language;
 
 use super::SessionHandler;
 use crate::error::Result;
-use crate::execution::Request;
+use crate::execution::Wanted;
 use crate::scripts::Callable;
 use crate::upstream::Caller;
 
@@ -19,24 +19,29 @@ impl SessionHandler {
         self.gateway.scripts().iter().filter(|script| script.as_tool).map(|script| definition(script)).collect()
     }
 
-    /// Calls one of them; `None` if there is none of this name.
+    /// Calls one of them, or resumes such a call; `None` if there is none of this name.
     pub(super) async fn call_own(
         &self,
         name: &str,
         args: &JsonObject,
+        resume: Option<String>,
         caller: Arc<dyn Caller>,
     ) -> Option<Result<CallToolResult>> {
         let scripts = self.gateway.scripts();
         let script = scripts.iter().find(|script| script.as_tool && script.ident == name)?;
-        let args = Value::Object(args.clone()).to_string();
-        let request = Request {
-            language: Language::Javascript,
-            code: format!("return await {}({args})", script.label),
-            timeout: None,
-            dry_run: false,
-            past: None,
+        let context = self.execution_context(caller);
+        let wanted = match resume {
+            Some(_) => Wanted { resume, ..Wanted::default() },
+            None => {
+                let args = Value::Object(args.clone()).to_string();
+                let code = format!("return await {}({args})", script.label);
+                Wanted { language: Some(Language::Javascript), code: Some(code), ..Wanted::default() }
+            }
         };
-        Some(Ok(self.answer(self.execution_context(caller).execute(request).await).await))
+        Some(match context.script(wanted).await {
+            Ok(request) => Ok(self.answer(context.execute(request).await).await),
+            Err(error) => Err(error),
+        })
     }
 }
 

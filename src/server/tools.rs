@@ -23,6 +23,8 @@ use crate::upstream::Caller;
 
 /// Every request uses them, and deriving the schemas costs more than most answers.
 static DEFINITIONS: LazyLock<Vec<Tool>> = LazyLock::new(define);
+/// Arguments of `execute` that a resumed run has from its journal.
+const OF_JOURNAL: [&str; 2] = ["language", "code"];
 /// Description of `search` after its purpose.
 const SEARCH: &str = "Answers stub paths with signatures.";
 /// Most bytes of server names in it.
@@ -135,14 +137,25 @@ impl SessionHandler {
         if execution.ok { CallToolResult::success(content) } else { CallToolResult::error(content) }
     }
 
-    /// Answers a call of one of the tools.
-    pub(super) async fn call(&self, name: &str, args: JsonObject, caller: Arc<dyn Caller>) -> CallToolResult {
+    /// Answers a call of one of the tools; of a script, with the run to be resumed.
+    pub(super) async fn call(
+        &self,
+        name: &str,
+        mut args: JsonObject,
+        resume: Option<String>,
+        caller: Arc<dyn Caller>,
+    ) -> CallToolResult {
+        if let Some(run) = resume.as_ref().filter(|_| name == "execute") {
+            // The resumed run has the others from its journal.
+            OF_JOURNAL.iter().for_each(|name| drop(args.shift_remove(*name)));
+            args.insert("resume".to_owned(), Value::String(run.clone()));
+        }
         let answer = match name {
             "ls" => self.ls(args).await,
             "cat" => self.cat(args, caller).await,
             "search" => self.search(args).await,
             "execute" => self.execute(args, caller).await,
-            other => match self.call_own(other, &args, caller).await {
+            other => match self.call_own(other, &args, resume, caller).await {
                 Some(answer) => answer,
                 None => Err(Error::new(ErrorCode::ToolNotFound, format!("there is no tool `{}`", brief(other))).hint(
                     "there are `ls`, `cat`, `search` and `execute`; tools of servers are called inside `execute`",

@@ -19,6 +19,10 @@ pub(super) fn read(text: &str) -> Result<Map<String, Value>, String> {
         return Err(format!("its front matter has the invisible character {}; remove it", hidden.escape_unicode()));
     }
     match (Reader { open: Vec::new(), whole: None }).read(yaml)? {
+        // An escape is a character too.
+        Value::Object(fields) if has_hidden(&fields) => {
+            Err("its front matter has an invisible character as an escape; remove it".to_owned())
+        }
         Value::Object(fields) => Ok(fields),
         _ => Err("its front matter has no `name: …` and `description: …`".to_owned()),
     }
@@ -41,6 +45,18 @@ fn between(text: &str) -> Result<&str, String> {
         }
     }
     Err("its front matter has no end; end it with a line `---`".to_owned())
+}
+
+fn has_hidden(fields: &Map<String, Value>) -> bool {
+    fn of(value: &Value) -> bool {
+        match value {
+            Value::String(text) => text.chars().any(is_hidden),
+            Value::Array(items) => items.iter().any(of),
+            Value::Object(fields) => has_hidden(fields),
+            Value::Null | Value::Bool(_) | Value::Number(_) => false,
+        }
+    }
+    fields.iter().any(|(key, value)| key.chars().any(is_hidden) || of(value))
 }
 
 /// True for controls, and for characters that change what a reader sees.

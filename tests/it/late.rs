@@ -27,6 +27,8 @@ const ONCE: &str = "allow once";
 struct Gateway {
     service: RunningService<RoleClient, Client>,
     pid: u32,
+    /// The tool that its requests call.
+    tool: &'static str,
 }
 
 /// Answer to a request: its end, or questions with the state for the next one.
@@ -68,7 +70,7 @@ impl Gateway {
         loop {
             let answer = service.call_tool(CallToolRequestParams::new("ls")).await.expect("ls is answered");
             if is_up.is_match(&text(&answer)) {
-                return Self { service, pid };
+                return Self { service, pid, tool: "execute" };
             }
             assert!(started.elapsed() < Duration::from_secs(90), "{}", fence.stderr());
             tokio::time::sleep(Duration::from_millis(50)).await;
@@ -83,7 +85,7 @@ impl Gateway {
         answers: &[(&str, Value)],
     ) -> Result<Reply, ServiceError> {
         let arguments = arguments.as_object().cloned().expect("an object");
-        let mut params = CallToolRequestParams::new("execute").with_arguments(arguments);
+        let mut params = CallToolRequestParams::new(self.tool).with_arguments(arguments);
         params.request_state = state.map(str::to_owned);
         let answers = answers.iter().map(|(key, answer)| ((*key).to_owned(), answer.clone()));
         params.input_responses = state.map(|_| answers.collect());

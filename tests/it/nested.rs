@@ -109,11 +109,11 @@ fn what_differs_from_its_lock_is_quarantined_until_it_is_reviewed() {
         let (code, message) = shelf.run(call).expect_err("it is quarantined");
         assert_eq!(code, "TOOL_DENIED", "{message}");
         assert!(message.contains(why), "{message}");
-        let listing = shelf.bank.fence.run(["cat", "/scripts/pay_all.pyi"]).success().stdout;
-        assert!(listing.contains("QUARANTINED") && !listing.contains("numbers"), "{listing}");
     };
     shelf.write("pay_all.js", &PAY_ALL.replace("length", "length + 1"));
     refused("the text differs from its lock");
+    let listing = shelf.bank.fence.run(["cat", "/scripts/pay_all.pyi"]).success().stdout;
+    assert!(listing.contains("QUARANTINED") && !listing.contains("numbers"), "{listing}");
     shelf.lock();
     assert_eq!(shelf.run(call), Ok(json!({ "paid": 2 })));
     shelf.bank.tell("about", "Now twice.");
@@ -158,7 +158,9 @@ fn a_clean_result_carries_no_label_and_only_a_lock_makes_it_clean() {
     let files = [("count.ts", count), ("fails.ts", fails)];
     let Some(shelf) = Shelf::new(&files, &format!("{clean}{rules}")) else { return };
     let tell = "const n = await scripts.count({}); return await post.note({ text: `${n}` })";
-    assert_eq!(shelf.run(tell), Ok(json!("0")));
+    let answer = shelf.bank.json(&[], tell);
+    assert_eq!(answer["value"], json!("0"), "{answer}");
+    assert_eq!(answer["calls"][0]["cleaned"], json!(["bank"]), "{answer}");
     let direct = "const all = await bank.list(); return await post.note({ text: `${all}` })";
     let (code, _) = shelf.run(direct).expect_err("it is data of the bank");
     assert_eq!(code, "GROUP_POLICY_DENIED");
@@ -199,6 +201,55 @@ fn a_reviewed_script_asks_as_its_rights_say() {
             _ => &[],
         };
         assert_eq!(asked, expected, "{approval}");
+    }
+}
+
+#[test]
+fn content_of_a_clean_script_is_not_for_those_who_guess_its_handle() {
+    let Some(offers) = super::relay::offers("odd") else { return };
+    let count = "export default async function (): Promise<number> { await offers.mixed({}); return 1; }\n";
+    let more = format!("[scripts.tools.count]\nreturns = \"clean\"\n{offers}");
+    let Some(shelf) = Shelf::new(&[("count.ts", count)], &more) else { return };
+    let guess = |before: &str| shelf.run(&format!("{before}; return await post.note({{ text: 'blob:1' }})"));
+    assert_eq!(guess("await offers.mixed({})"), Ok(json!("aGVsbG8=")));
+    let guessed = guess("await scripts.count({})");
+    assert!(guessed != Ok(json!("aGVsbG8=")), "{guessed:?}");
+}
+
+#[test]
+fn a_call_that_may_be_done_within_a_script_is_repeated_alone() {
+    let Some(shelf) = Shelf::new(&[("pay_all.js", PAY_ALL)], "") else { return };
+    let call = "(await scripts.pay_all({ numbers: [1, 2, 3, 4] })).paid";
+    shelf.bank.tell("kill", "gateway-before 2");
+    assert_ne!(shelf.bank.run(&[], &format!("return {call}")).code, Some(0));
+    assert_eq!(shelf.bank.paid(), [1, 2]);
+    let again =
+        format!("try {{ return {call} }} catch (e) {{\n  if (e.code !== 'MAYBE_DONE') throw e;\n  return {call};\n}}");
+    let answer = shelf.bank.json(&["--resume", "last"], &again);
+    assert_eq!(answer["value"], json!(4), "{answer}");
+    assert_eq!(shelf.bank.paid(), [1, 2, 3, 4]);
+}
+
+#[test]
+fn calls_of_a_script_count_for_the_scripts_around_it() {
+    let inner = "export default async function (): Promise<number> { return (await bank.list()).length; }\n";
+    let outer =
+        "export default async function (): Promise<number> { return await scripts.inner() + await scripts.inner(); }\n";
+    let files = [("inner.ts", inner), ("outer.ts", outer)];
+    let Some(shelf) = Shelf::new(&files, "[scripts.tools.outer]\ncalls = 3\n") else { return };
+    let (code, message) = shelf.run("return await scripts.outer({})").expect_err("it makes four calls");
+    assert!(message.contains("scripts.outer may make 3 calls"), "{code}: {message}");
+}
+
+#[test]
+fn discovery_of_a_locked_script_is_not_its_runs() {
+    let read = "export default async function ({ path }: { path: string }): Promise<unknown> { return await forge.cat(path); }\n";
+    let Some(shelf) = Shelf::new(&[("read.ts", read)], "") else { return };
+    assert!(shelf.run("return await scripts.read({ path: '/forge.pyi' })").is_ok());
+    for path in ["/runs", "/runs/last", "runs/x", "//RUNS/x", "/results/1/1.json", "/r*/x", "/skills/../runs/x"] {
+        let (code, message) =
+            shelf.run(&format!("return await scripts.read({{ path: '{path}' }})")).expect_err("it is closed");
+        assert_eq!(code, "TOOL_DENIED", "{path}: {message}");
     }
 }
 

@@ -404,6 +404,6 @@ async fn read(session: &Session, uri: &str) -> String {
 }
 
 /// Configuration of tests/servers/offers.py; `None`, visibly, without Python.
-fn offers(mode: &str) -> Option<String> {
+pub(super) fn offers(mode: &str) -> Option<String> {
     crate::faulty::python("offers", "offers.py", &[mode])
 }

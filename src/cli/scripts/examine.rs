@@ -26,8 +26,6 @@ pub(super) struct Examined {
     pub(super) locked: Locked,
     /// Scripts that it calls, by wire name; true for a call that may run more than once.
     pub(super) calls: Vec<(String, bool)>,
-    /// True if it may call in any order what its text does not show.
-    pub(super) is_declared: bool,
 }
 
 /// A reason against a lock.
@@ -136,7 +134,7 @@ fn one(source: &Source, judgement: Judgement, folder: &Folder, catalog: &Catalog
     let flows = plan.flows.iter().map(|(from, to)| (wire(from), wire(to))).collect();
     let calls: Vec<LockedCall> = tools.into_values().collect();
     let locked = Locked { sha256: source.sha256.clone(), calls, flows, uses, most_calls };
-    Examined { source: source.clone(), refused, warnings, locked, calls: called, is_declared }
+    Examined { source: source.clone(), refused, warnings, locked, calls: called }
 }
 
 /// Fix of a script whose calls are not in its text.

@@ -55,12 +55,10 @@ fn through(script: &mut Examined, digests: &BTreeMap<String, String>, done: &BTr
             _ => None,
         };
     }
-    // The text does not show the order of these calls.
-    if !script.calls.is_empty() || script.is_declared {
-        for from in &reach.servers {
-            let others = reach.written.iter().filter(|to| *to != from);
-            script.locked.flows.extend(others.map(|to| (from.clone(), to.clone())));
-        }
+    // The order in which calls are made is the script's to choose: a text can look like another one.
+    for from in &reach.servers {
+        let others = reach.written.iter().filter(|to| *to != from);
+        script.locked.flows.extend(others.map(|to| (from.clone(), to.clone())));
     }
     script.locked.calls.extend(added);
     script.locked.calls.sort();

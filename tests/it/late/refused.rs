@@ -137,3 +137,29 @@ async fn what_a_run_has_called_anew_is_not_called_again_with_its_late_answers() 
     }
     assert_eq!(bank.paid(), [1, 2, 1, 2], "what is fresh is paid once more");
 }
+
+#[tokio::test]
+async fn a_late_answer_to_a_script_that_is_a_tool_goes_on_with_its_call() {
+    let more = "[servers.bank.tools.note]\napproval = \"always\"\n\
+                [scripts]\npath = \"scripts\"\n[scripts.tools.ship]\nas_tool = true\n";
+    let Some(bank) = Bank::new(more) else { return };
+    let ship = "export default async function ({ n, code = 'ALL' }: { n: number; code?: string }): Promise<string> {\n  \
+                await bank.pay({ n });\n  return await bank.note({ text: `refund ${code}` });\n}\n";
+    bank.fence.write("scripts/ship.ts", ship);
+    bank.fence.run(["scripts", "lock"]).success();
+    let start = async || {
+        drop(Gateway::start(&bank.fence, "scripts").await);
+        Gateway { tool: "ship", ..Gateway::start(&bank.fence, "bank").await }
+    };
+    let args = json!({"n": 5, "code": "DE"});
+    let gateway = start().await;
+    let (keys, words, state) = gateway.ask(&args).await.asked();
+    assert!(words.contains("note") && bank.paid() == [5], "{words}");
+    gateway.kill();
+    let gateway = start().await;
+    let done = gateway.answer(&args, &state, &keys, &decided(ONCE)).await.value();
+    assert!(done.contains("refund DE"), "{done}");
+    assert_eq!(bank.paid(), [5]);
+    gateway.refusal(&args, &state, &keys).await;
+    assert_eq!(bank.paid(), [5]);
+}
