@@ -1,3 +1,5 @@
 //! Scripts that are tools.
 
+mod examples;
 mod lock;
+mod served;
