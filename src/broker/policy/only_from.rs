@@ -21,8 +21,7 @@ pub(super) fn callers(servers: &BTreeMap<String, config::Server>) -> impl Iterat
 pub(super) fn check(rules: &Rules, &Asked { entry, stub, from, .. }: &Asked<'_>) -> Result<()> {
     let (Some(callers), Some(stub)) = (rules.callers.get(&entry.name), stub) else { return Ok(()) };
     let mut bounds = callers.all(&stub.name).map(|(_, scripts)| scripts);
-    let Some(scripts) =
-        bounds.find(|scripts| from.and_then(Caller::reviewed).is_none_or(|from| !scripts.contains(from)))
+    let Some(scripts) = bounds.find(|scripts| from.and_then(Caller::reviewed).is_none_or(|from| !has(scripts, from)))
     else {
         return Ok(());
     };
@@ -31,6 +30,16 @@ pub(super) fn check(rules: &Rules, &Asked { entry, stub, from, .. }: &Asked<'_>)
     Err(Error::new(ErrorCode::ToolDenied, message).hint(format!("call {names} instead")))
 }
 
+/// True if the script is one of them, by its path or its identifier: no two scripts differ in that alone.
+fn has(scripts: &BTreeSet<String>, name: &str) -> bool {
+    scripts.iter().any(|script| ident(script) == ident(name))
+}
+
+/// The name that code has for a script.
+fn ident(script: &str) -> String {
+    script.replace('/', "_")
+}
+
 fn names(scripts: &BTreeSet<String>) -> String {
-    scripts.iter().map(|script| format!("{SERVER}.{script}")).collect::<Vec<_>>().join(" or ")
+    scripts.iter().map(|script| format!("{SERVER}.{}", ident(script))).collect::<Vec<_>>().join(" or ")
 }
