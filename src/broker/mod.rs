@@ -506,10 +506,13 @@ impl Broker {
         loop {
             tokio::select! {
                 answer = &mut answer => return answer,
-                Ok(()) = reports.changed() => {
+                // Words of a server that a script reads stay with it: `/runs` has the labels of its caller.
+                Ok(()) = reports.changed(), if self.scope.is_none() => {
                     let said = reports.borrow_and_update().to_string();
                     let message = format!("{}: {said}", asked.label());
-                    let message = redact::text(Surface::Error.with_placeholders(self.placeholder_writer().as_ref()), &message).into_owned();
+                    let writer = self.placeholder_writer();
+                    let surface = Surface::Error.with_placeholders(writer.as_ref());
+                    let message = redact::text(surface, &message).into_owned();
                     caller.progress(Step { done: self.ledger.closed(), message });
                 }
             }
