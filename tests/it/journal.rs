@@ -305,11 +305,10 @@ fn a_run_is_continued_once() {
     let (run, ..) = failure(&bank.json(&[], code));
     bank.tell("slow", "0.7");
     let more = "await bank.pay({n: 1}); await bank.pay({n: 3}); return 'ok'";
-    let spawn = || {
-        let mut command = bank.command(&["--json", "--resume", &run], "javascript", more);
-        std::thread::spawn(move || super::client::finish(&mut command, ""))
-    };
-    let outputs: Vec<Output> = [spawn(), spawn(), spawn()].map(|run| run.join().expect("no panic")).into();
+    // Each writes the file that all of them read.
+    let commands = [(); 3].map(|()| bank.command(&["--json", "--resume", &run], "javascript", more));
+    let spawn = |mut command| std::thread::spawn(move || super::client::finish(&mut command, ""));
+    let outputs: Vec<Output> = commands.map(spawn).map(|run| run.join().expect("no panic")).into();
     let done = outputs.iter().filter(|output| output.code == Some(0)).count();
     let busy = outputs
         .iter()

@@ -89,7 +89,7 @@ fn the_rights_of_the_example_hold() {
     let unasked = fence.run(["call", "scripts", "triage_assign", triage]);
     assert!(unasked.code == Some(1) && unasked.stderr.contains("triage_assign needs approval"), "{unasked:?}");
     let around = fence.run(["call", "--yes", "tickets", "assign_ticket", r#"{"id": 1, "assignee": "lee"}"#]);
-    assert!(around.code == Some(1) && around.stderr.contains("callable only from scripts.triage/assign"), "{around:?}");
+    assert!(around.code == Some(1) && around.stderr.contains("callable only from scripts.triage_assign"), "{around:?}");
     let to_calendar = |owner: &str| {
         let owner = format!("const owner = {owner};\n");
         let code = "return (await calendar.find_free_slot({ day: '2026-03-02', attendees: [owner] })).start;";
