@@ -41,7 +41,7 @@ pub(crate) fn configure(config: &Config) {
         room.size.store(bytes, Ordering::Relaxed);
         room.freed.notify_waiters();
     }
-    RESULTS.configure(results, config.clients.keys());
+    RESULTS.configure(results, config.remote_clients());
     LIST.store(list, Ordering::Relaxed);
 }
 

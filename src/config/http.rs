@@ -14,6 +14,7 @@ use super::document::KeyPath;
 use super::error::ConfigError;
 use super::raw::{RawClient, RawHttp};
 use super::values::Values;
+use super::{Budgets, Expose, Profile, profiles, spending, suggest};
 use crate::principal::LOCAL;
 use crate::random;
 use crate::redact::secret;
@@ -77,17 +78,35 @@ impl Default for Http {
 }
 
 /// One `[clients.<name>]` entry.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Client {
-    /// SHA-256 of its token. The token itself is not kept.
-    token: [u8; 32],
+    /// SHA-256 of its token. The token itself is not kept. Only the client of this machine's user has none.
+    pub(super) token: Option<[u8; 32]>,
+    /// Its profile; `None` for that of all, if there is one.
+    pub profile: Option<String>,
+    /// Rate limit and budgets of its own.
+    pub budgets: Budgets,
+    /// Form in which its tools are shown, in place of its profile's.
+    pub expose: Option<Expose>,
 }
 
 impl Client {
     /// True if `token` is the client's. Takes as long for each other one.
     #[must_use]
     pub fn has(&self, token: &str) -> bool {
-        self.token.ct_eq(&digest(token)).into()
+        self.token.is_some_and(|own| own.ct_eq(&digest(token)).into())
+    }
+
+    /// True if both have the same credentials.
+    #[must_use]
+    pub fn is_known_as(&self, other: &Self) -> bool {
+        self.token == other.token
+    }
+
+    /// True if it has credentials: a request on HTTP can be its.
+    #[must_use]
+    pub fn has_credentials(&self) -> bool {
+        self.token.is_some()
     }
 }
 
@@ -103,6 +122,7 @@ pub(crate) fn token_digest(token: &str) -> String {
 pub(super) fn clients(
     values: Values<'_>,
     raw: BTreeMap<String, RawClient>,
+    profiles: &BTreeMap<String, Profile>,
 ) -> Result<BTreeMap<String, Client>, ConfigError> {
     let mut clients = BTreeMap::<String, Client>::new();
     for (name, raw) in raw {
@@ -112,7 +132,7 @@ pub(super) fn clients(
             let hint = "use letters, digits, `-`, `_` and `.`, 64 at most, with a letter or digit first";
             return fault("not usable as the name of a client".to_owned(), hint);
         }
-        if name.eq_ignore_ascii_case(LOCAL) {
+        if name != LOCAL && name.eq_ignore_ascii_case(LOCAL) {
             return fault(format!("`{LOCAL}` is the client of this machine's user"), "use another name");
         }
         let form = "`forgefs clients add` makes a token and writes its digest";
@@ -124,12 +144,12 @@ pub(super) fn clients(
                     let message = format!("must have {SHORTEST} characters or more, of ASCII and without spaces");
                     return Err(values.document.at_value(&key.key("token"), message).with_hint(form));
                 }
-                digest(&token)
+                Some(digest(&token))
             }
             (None, Some(text)) => {
                 let text = values.filled(&key.key("token_sha256"), text)?.text;
                 match parse_digest(&text) {
-                    Some(digest) => digest,
+                    Some(digest) => Some(digest),
                     None => {
                         let message = "not a SHA-256 digest of 64 hexadecimal digits";
                         return Err(values.document.at_value(&key.key("token_sha256"), message).with_hint(form));
@@ -137,12 +157,37 @@ pub(super) fn clients(
                 }
             }
             (Some(_), Some(_)) => return fault("has `token` and `token_sha256`".to_owned(), "keep one of them"),
+            (None, None) if name == LOCAL => None,
             (None, None) => return fault("has no token".to_owned(), form),
         };
-        if let Some((other, _)) = clients.iter().find(|(_, client)| client.token == token) {
+        if name == LOCAL && token.is_some() {
+            return fault(
+                format!("`{LOCAL}` is the client of this machine's user, without a token"),
+                "use another name",
+            );
+        }
+        if let Some((other, _)) = clients.iter().find(|(_, client)| token.is_some() && client.token == token) {
             return fault(format!("has the token of `{other}`"), "give each client a token of its own");
         }
-        clients.insert(name, Client { token });
+        let profile = match raw.profile {
+            None => None,
+            Some(text) => {
+                let key = key.key("profile");
+                let text = values.filled(&key, text)?.text;
+                if !profiles.contains_key(&text) {
+                    let known: Vec<&str> = profiles.keys().map(String::as_str).collect();
+                    let hint = match known.is_empty() {
+                        true => format!("add `[profiles.{text}]`"),
+                        false => suggest::word_hint(&text, &known),
+                    };
+                    return Err(values.document.at_value(&key, "there is no such profile").with_hint(hint));
+                }
+                Some(text)
+            }
+        };
+        let budgets = spending::budgets(values, &key.key("budgets"), raw.budgets)?;
+        let expose = profiles::expose(&values, &key.key("expose"), raw.expose)?;
+        clients.insert(name, Client { token, profile, budgets, expose });
     }
     Ok(clients)
 }
@@ -263,7 +308,12 @@ mod tests {
     #[test]
     fn a_token_is_known_by_its_digest_alone() {
         let text = token_digest("correct-horse-battery");
-        let client = Client { token: parse_digest(&text).expect("a digest") };
+        let client = Client {
+            token: Some(parse_digest(&text).expect("a digest")),
+            profile: None,
+            budgets: Budgets::default(),
+            expose: None,
+        };
         for (token, is_its) in [("correct-horse-battery", true), ("correct-horse-batter", false), ("", false)] {
             assert_eq!(client.has(token), is_its, "{token}");
         }

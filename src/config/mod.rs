@@ -12,6 +12,7 @@ use std::time::Duration;
 use wire::LayerName;
 
 use crate::limits;
+use crate::principal::LOCAL;
 use crate::redact::secret::{self, Secret};
 use crate::redact::{self, Results};
 
@@ -29,6 +30,7 @@ mod http;
 mod journal;
 mod patterns;
 mod policy;
+mod profiles;
 mod raw;
 mod references;
 mod sandbox;
@@ -59,6 +61,7 @@ pub(crate) use http::{LISTEN_FORM, is_client_name, parse_listen, token_digest};
 pub use journal::Journal;
 pub use patterns::{Matcher, Patterns, PerTool};
 pub use policy::{Approval, Flow, FlowAction, Group, Isolation, Party, Policy, Relay, Relays};
+pub use profiles::{DEFAULT_PROFILE, Expose, Profile, View};
 use raw::{Raw, RawRedaction, RawSkills};
 pub use references::{Environment, References};
 pub(crate) use schema::ADDRESS as SCHEMA_ADDRESS;
@@ -106,7 +109,9 @@ pub struct Config {
     pub scripts: Scripts,
     /// Endpoint of `forgefs serve --http`.
     pub http: Http,
-    /// Clients that may use it, by name. Without any, only this machine may.
+    /// What clients may see and call, by name of the profile.
+    pub profiles: BTreeMap<String, Profile>,
+    /// Clients by name. Where none has credentials, only this machine may use the endpoint.
     pub clients: BTreeMap<String, Client>,
     /// True if requests on HTTP need a token: there are clients, or the last one was revoked and nothing else confirmed.
     pub needs_token: bool,
@@ -204,6 +209,7 @@ impl Config {
             policy: Policy::default(),
             scripts: Scripts::default(),
             http: Http::default(),
+            profiles: BTreeMap::new(),
             clients: BTreeMap::new(),
             needs_token: false,
             references: References::default(),
@@ -216,10 +222,25 @@ impl Config {
     /// come into force before the rest of `next` is confirmed.
     #[must_use]
     pub fn revoked(&self, next: &Self) -> Option<Self> {
-        let stays = |(name, client): &(&String, &Client)| next.clients.get(*name) == Some(*client);
+        let stays = |(name, client): &(&String, &Client)| {
+            next.clients.get(*name).map_or_else(|| *name == LOCAL, |next| next.is_known_as(client))
+        };
         let clients: BTreeMap<_, _> =
             self.clients.iter().filter(stays).map(|(name, client)| (name.clone(), client.clone())).collect();
-        (clients != self.clients).then(|| Self { clients, ..self.clone() })
+        (clients.len() != self.clients.len()).then(|| Self { clients, ..self.clone() })
+    }
+
+    /// Names of the clients with credentials.
+    pub fn remote_clients(&self) -> impl Iterator<Item = &String> {
+        self.clients.iter().filter(|(_, client)| client.has_credentials()).map(|(name, _)| name)
+    }
+
+    /// Profile of a client: the one that it names, else that of its credentials, else that of all. `None` if it has none.
+    #[must_use]
+    pub fn profile_of<'a>(&'a self, client: &str, by_credentials: Option<&'a str>) -> Option<&'a str> {
+        let named = self.clients.get(client).and_then(|client| client.profile.as_deref());
+        let default = || self.profiles.contains_key(DEFAULT_PROFILE).then_some(DEFAULT_PROFILE);
+        named.or(by_credentials).or_else(default)
     }
 
     /// Lists the gateway's own files and hosts for redaction.
@@ -261,9 +282,11 @@ impl Config {
         let journal = journal::journal(values, raw.journal)?;
         let approvals = approvals::approvals(values, raw.approvals, &journal)?;
         let (redaction, placeholders) = redaction(values, raw.redaction)?;
-        let clients = http::clients(values, raw.clients)?;
         let names: Vec<&str> = servers.keys().map(String::as_str).collect();
         let policy = policy::policy(values, &names, raw.groups, raw.flows)?;
+        let known = profiles::Known { servers: &servers, groups: &policy.groups };
+        let profiles = profiles::profiles(values, raw.profiles, &known)?;
+        let clients = http::clients(values, raw.clients, &profiles)?;
         let config = Self {
             servers,
             sandbox,
@@ -275,13 +298,14 @@ impl Config {
             approvals,
             redaction,
             placeholders,
-            budgets: spending::budgets(values, raw.budgets)?,
+            budgets: spending::budgets(values, &KeyPath::root("budgets"), raw.budgets)?,
             metrics: telemetry::metrics(values, raw.metrics)?,
             telemetry: telemetry::telemetry(values, raw.telemetry)?,
             policy,
             scripts: scripts::scripts(values, raw.scripts)?,
             http: http::http(values, raw.http)?,
-            needs_token: !clients.is_empty(),
+            needs_token: clients.values().any(Client::has_credentials),
+            profiles,
             clients,
             references: References::of(text, path, base, env),
             daemon: daemon::daemon(values, raw.daemon)?,

@@ -87,6 +87,12 @@ impl Patterns {
         }
     }
 
+    /// From usable entries.
+    #[cfg(test)]
+    pub(super) fn of(entries: &[&str]) -> Self {
+        Self(entries.iter().map(|entry| (*entry).to_owned()).collect())
+    }
+
     /// Entries as written.
     #[must_use]
     pub fn entries(&self) -> &[String] {

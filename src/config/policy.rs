@@ -174,7 +174,8 @@ fn group(
     Ok(Group { servers: members, isolation })
 }
 
-fn flow(
+/// Parses a flow.
+pub(super) fn flow(
     values: Values<'_>,
     servers: &[&str],
     groups: &BTreeMap<String, Group>,

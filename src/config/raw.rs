@@ -48,6 +48,9 @@ pub(super) struct Raw {
     #[serde(default)]
     pub(super) http: RawHttp,
     #[serde(default)]
+    #[schemars(schema_with = "schema::names::<RawProfile>")]
+    pub(super) profiles: BTreeMap<String, RawProfile>,
+    #[serde(default)]
     #[schemars(schema_with = "schema::names::<RawClient>")]
     pub(super) clients: BTreeMap<String, RawClient>,
 }
@@ -271,6 +274,24 @@ pub(super) struct RawBudgets {
     pub(super) run: Option<Number>,
     pub(super) session: Option<Number>,
     pub(super) day: Option<Number>,
+    pub(super) rate: Option<RawRate>,
+}
+
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default, expecting = "a table of settings of a profile")]
+pub(super) struct RawProfile {
+    pub(super) servers: Option<Vec<String>>,
+    pub(super) allow: Option<Vec<String>>,
+    pub(super) deny: Option<Vec<String>>,
+    pub(super) scripts: Option<Vec<String>>,
+    #[schemars(schema_with = "schema::approval")]
+    pub(super) approval: Option<String>,
+    pub(super) flows: Option<Vec<RawFlow>>,
+    pub(super) budgets: RawBudgets,
+    #[schemars(schema_with = "schema::expose")]
+    pub(super) expose: Option<String>,
+    pub(super) direct: Option<Vec<String>>,
+    pub(super) auto_tokens: Option<i64>,
 }
 
 #[derive(Debug, Default, Deserialize, JsonSchema)]
@@ -309,6 +330,10 @@ pub(super) struct RawHttp {
 pub(super) struct RawClient {
     pub(super) token: Option<String>,
     pub(super) token_sha256: Option<String>,
+    pub(super) profile: Option<String>,
+    pub(super) budgets: RawBudgets,
+    #[schemars(schema_with = "schema::expose")]
+    pub(super) expose: Option<String>,
 }
 
 #[derive(Debug, Default, Deserialize, JsonSchema)]

@@ -7,7 +7,7 @@ use schemars::{Schema, SchemaGenerator, json_schema};
 use serde_json::{Value, json};
 
 use super::raw::Raw;
-use super::{auth, daemon, policy, sandbox, scripts, server, share, transport, units};
+use super::{auth, daemon, policy, profiles, sandbox, scripts, server, share, transport, units};
 
 /// Address of the schema of the newest release.
 pub(crate) const ADDRESS: &str = "https://raw.githubusercontent.com/forgefs/forgefs/main/docs/forge.schema.json";
@@ -149,6 +149,7 @@ words! {
     start: server::STARTS;
     share: share::SHARES;
     approval: policy::APPROVALS;
+    expose: profiles::EXPOSES;
     relay: policy::RELAYS;
     isolation: policy::ISOLATIONS;
     action: policy::ACTIONS;

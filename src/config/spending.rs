@@ -133,9 +133,11 @@ impl ToolRule {
     }
 }
 
-/// The `[budgets]` table. `None` means no budget.
+/// A table of budgets: `[budgets]` for all, or those of a profile or client. `None` means no budget.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Budgets {
+    /// Rate limit of all calls.
+    pub rate: Option<Rate>,
     /// Per script, or per request of the client.
     pub run: Option<Amount>,
     /// Per session.
@@ -146,8 +148,8 @@ pub struct Budgets {
     pub folder: Option<PathBuf>,
 }
 
-pub(super) fn budgets(values: Values<'_>, raw: RawBudgets) -> Result<Budgets, ConfigError> {
-    let key = KeyPath::root("budgets");
+/// Parses a table of budgets.
+pub(super) fn budgets(values: Values<'_>, key: &KeyPath, raw: RawBudgets) -> Result<Budgets, ConfigError> {
     // Zero would be a budget that forbids everything.
     let range = Amount(1)..=Amount::MOST;
     let day = values.amount(&key.key("day"), raw.day, range.clone())?;
@@ -157,6 +159,7 @@ pub(super) fn budgets(values: Values<'_>, raw: RawBudgets) -> Result<Budgets, Co
         return Err(error.with_hint("set HOME or XDG_STATE_HOME"));
     }
     Ok(Budgets {
+        rate: rate(&values, &key.key("rate"), raw.rate)?,
         run: values.amount(&key.key("run"), raw.run, range.clone())?,
         session: values.amount(&key.key("session"), raw.session, range)?,
         day,

@@ -82,7 +82,7 @@ fn check(config: &Config, address: SocketAddr) -> Result<()> {
     if address.ip().is_loopback() {
         return Ok(());
     }
-    if config.clients.is_empty() {
+    if !config.needs_token {
         let what = format!("other machines could use the servers at {address} without a token");
         return fault(what, "use 127.0.0.1, or make a token with `forgefs clients add NAME`");
     }

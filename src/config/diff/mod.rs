@@ -5,6 +5,7 @@
 //! until it is classified. A change without an obvious order, such as among patterns, counts as widening.
 
 mod flows;
+mod profiles;
 mod server;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -35,7 +36,7 @@ impl Widened {
             servers, sandbox, memory, manifest, audit, journal, approvals, redaction, placeholders, budgets, metrics, telemetry, policy,
             scripts,
             // Who shares a gateway is no right of a server or script.
-            http, clients, needs_token, references, daemon: _, path: _,
+            http, clients, profiles: _, needs_token, references, daemon: _, path: _,
             // Text to read: no right of a server or script. The reload names the folder.
             skills: _,
         } = now;
@@ -57,15 +58,17 @@ impl Widened {
         };
         widened.add("redaction.results", "weaker", strength(&next.redaction) < strength(redaction));
         widened.add("redaction.placeholders", "turned on", next.placeholders && !placeholders);
-        widened.budgets(budgets, &next.budgets);
+        widened.budgets("budgets", budgets, &next.budgets);
         widened.add("metrics", "a new address", next.metrics.is_some() && next.metrics != *metrics);
         widened.add("telemetry", "a new receiver", next.telemetry.is_some() && next.telemetry != *telemetry);
         // Addresses, names, certificates and bounds have no common order.
         widened.add("http", "another endpoint", next.http != *http);
         for (name, client) in &next.clients {
             let key = format!("clients.{name}");
-            widened.add(key, "a new client or token", clients.get(name) != Some(client));
+            let is_known = clients.get(name).map_or(!client.has_credentials(), |now| now.is_known_as(client));
+            widened.add(key, "a new client or token", !is_known);
         }
+        profiles::compare(now, next, &mut widened);
         widened.add("clients", "none left: no token is asked for", *needs_token && !next.needs_token);
         widened.scripts(scripts, &next.scripts);
         if next.policy != *policy {
@@ -231,13 +234,14 @@ impl Widened {
         }
     }
 
-    fn budgets(&mut self, now: &Budgets, next: &Budgets) {
-        let Budgets { run, session, day, folder } = now;
+    fn budgets(&mut self, key: &str, now: &Budgets, next: &Budgets) {
+        let Budgets { rate, run, session, day, folder } = now;
         let is_raised = |now: &Option<_>, next: Option<_>| now.is_some_and(|now| next.is_none_or(|next| next > now));
-        self.add("budgets.run", "raised", is_raised(run, next.run));
-        self.add("budgets.session", "raised", is_raised(session, next.session));
-        self.add("budgets.day", "raised", is_raised(day, next.day));
-        self.add("budgets.day", "kept elsewhere", day.is_some() && next.folder != *folder);
+        self.add(format!("{key}.run"), "raised", is_raised(run, next.run));
+        self.add(format!("{key}.session"), "raised", is_raised(session, next.session));
+        self.add(format!("{key}.rate"), "raised", server::is_raised(*rate, next.rate));
+        self.add(format!("{key}.day"), "raised", is_raised(day, next.day));
+        self.add(format!("{key}.day"), "kept elsewhere", day.is_some() && next.folder != *folder);
     }
 }
 

@@ -77,12 +77,12 @@ fn reached(key: &str, now: &Transport, next: &Transport, widened: &mut Widened) 
 }
 
 /// True if `one` has an entry that `other` does not have verbatim.
-fn has_more(one: &Patterns, other: &Patterns) -> bool {
+pub(super) fn has_more(one: &Patterns, other: &Patterns) -> bool {
     let known: HashSet<&String> = other.entries().iter().collect();
     one.entries().iter().any(|entry| !known.contains(entry))
 }
 
-fn is_raised(now: Option<Rate>, next: Option<Rate>) -> bool {
+pub(super) fn is_raised(now: Option<Rate>, next: Option<Rate>) -> bool {
     match (now, next) {
         (None, _) => false,
         (Some(_), None) => true,

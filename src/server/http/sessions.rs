@@ -186,7 +186,10 @@ impl Sessions {
     pub(super) fn client(&self, name: &str) -> Arc<HttpClient> {
         let token = self.gateway.config().clients.get(name).cloned();
         let mut clients = self.clients.lock();
-        if let Some(client) = clients.get(name).filter(|client| client.token == token && !client.ended.is_cancelled()) {
+        if let Some(client) = clients
+            .get(name)
+            .filter(|client| same(client.token.as_ref(), token.as_ref()) && !client.ended.is_cancelled())
+        {
             return Arc::clone(client);
         }
         if let Some(before) = clients.remove(name) {
@@ -293,6 +296,15 @@ fn has_place(
     }
 }
 
+/// True for one client, or none, with the same credentials.
+fn same(one: Option<&config::Client>, other: Option<&config::Client>) -> bool {
+    match (one, other) {
+        (Some(one), Some(other)) => one.is_known_as(other),
+        (None, None) => true,
+        _ => false,
+    }
+}
+
 /// Ends unused sessions for as long as the sessions live.
 pub(super) async fn look_after(sessions: Weak<Sessions>, every: Duration) {
     loop {
@@ -300,7 +312,7 @@ pub(super) async fn look_after(sessions: Weak<Sessions>, every: Duration) {
         let Some(sessions) = sessions.upgrade() else { return };
         let config = sessions.gateway.config();
         let is_client = |client: &HttpClient| match config.needs_token {
-            true => client.token.is_some() && config.clients.get(&*client.name) == client.token.as_ref(),
+            true => client.token.is_some() && same(config.clients.get(&*client.name), client.token.as_ref()),
             false => *client.name == *LOCAL,
         };
         sessions.end_unused(&config.http, is_client);

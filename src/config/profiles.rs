@@ -1,0 +1,324 @@
+//! Profiles: what the clients that have one may see and call. `[profiles.<name>]`, and `[clients.<name>]` beside its
+//! credentials.
+//!
+//! A profile only narrows what servers, tools, groups and flows allow: nothing in it grants anything.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use globset::{Glob, GlobMatcher};
+
+use super::document::KeyPath;
+use super::error::ConfigError;
+use super::http::is_client_name;
+use super::patterns::Patterns;
+use super::raw::RawProfile;
+use super::values::Values;
+use super::{Approval, Budgets, Flow, Group, SCRIPTS_SERVER, Server, policy, spending, suggest};
+
+/// Profile of clients that name none, if it is configured.
+pub const DEFAULT_PROFILE: &str = "default";
+
+/// One `[profiles.<name>]` entry.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Profile {
+    /// Servers that it has; `None` for all.
+    pub servers: Option<BTreeSet<String>>,
+    /// Tools that it has, as `SERVER.TOOL`; `None` for all of its servers. Of a server that no entry reaches it has
+    /// nothing.
+    pub allow: Option<Patterns>,
+    /// Tools that it does not have, whatever `allow` says.
+    pub deny: Patterns,
+    /// Scripts that it may call, by wire name; `None` for all.
+    pub scripts: Option<Patterns>,
+    /// Least approval of each call.
+    pub approval: Approval,
+    /// Flows beside those of all.
+    pub flows: Vec<Flow>,
+    /// Rate limit and budgets of all its clients together, beside those of all.
+    pub budgets: Budgets,
+    /// Forms in which its tools are shown.
+    pub expose: Expose,
+    /// Tools that `hybrid` shows beside the four, as `SERVER.TOOL`.
+    pub direct: Patterns,
+    /// Tokens of definitions up to which `auto` is `direct`; `None` for the usual number.
+    pub auto_tokens: Option<u32>,
+}
+
+/// Form in which a client's tools are shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Expose {
+    /// The four tools.
+    #[default]
+    Code,
+    /// The servers' own tools.
+    Direct,
+    /// The four tools and a chosen few of the servers' own.
+    Hybrid,
+    /// `Direct` while the definitions are few, else `Code`.
+    Auto,
+}
+
+/// Values of `expose`.
+pub(super) const EXPOSES: &[(&str, Expose)] =
+    &[("code", Expose::Code), ("direct", Expose::Direct), ("hybrid", Expose::Hybrid), ("auto", Expose::Auto)];
+
+impl Expose {
+    /// The word for it.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        EXPOSES.iter().find(|(_, expose)| *expose == self).map_or("code", |(word, _)| word)
+    }
+
+    /// By its word.
+    #[must_use]
+    pub fn named(word: &str) -> Option<Self> {
+        EXPOSES.iter().find(|(known, _)| *known == word).map(|(_, expose)| *expose)
+    }
+}
+
+impl Profile {
+    /// True if it hides nothing, whatever the servers list.
+    #[must_use]
+    pub fn shows_all(&self) -> bool {
+        self.servers.is_none() && self.allow.is_none() && self.deny.entries().is_empty() && self.scripts.is_none()
+    }
+}
+
+/// A profile, compiled: what of the servers it has.
+#[derive(Debug)]
+pub struct View {
+    servers: Option<BTreeSet<String>>,
+    allow: Option<Vec<GlobMatcher>>,
+    /// Servers that `allow` can reach: each beginning of an entry before a dot.
+    reach: Vec<GlobMatcher>,
+    deny: Vec<GlobMatcher>,
+    scripts: Option<Vec<GlobMatcher>>,
+}
+
+impl View {
+    /// Compiles a profile.
+    #[must_use]
+    pub fn of(profile: &Profile) -> Self {
+        let globs = |patterns: &Patterns| matchers(patterns.entries().iter().map(String::as_str));
+        let beginnings = profile.allow.iter().flat_map(Patterns::entries).flat_map(|entry| beginnings(entry));
+        Self {
+            servers: profile.servers.clone(),
+            allow: profile.allow.as_ref().map(globs),
+            reach: matchers(beginnings),
+            deny: globs(&profile.deny),
+            scripts: profile.scripts.as_ref().map(globs),
+        }
+    }
+
+    /// True if it has something of a server, by configured name.
+    #[must_use]
+    pub fn server(&self, server: &str) -> bool {
+        if server == SCRIPTS_SERVER {
+            return self.scripts.as_ref().is_none_or(|scripts| !scripts.is_empty());
+        }
+        self.servers.as_ref().is_none_or(|servers| servers.contains(server))
+            && (self.allow.is_none() || any(&self.reach, server))
+    }
+
+    /// True if it has a tool, by configured name and wire name. Scripts are tools of the server `scripts`, which only
+    /// `scripts` and `deny` are about.
+    #[must_use]
+    pub fn tool(&self, server: &str, tool: &str) -> bool {
+        let full = format!("{server}.{tool}");
+        let is_allowed = match server == SCRIPTS_SERVER {
+            true => self.scripts.as_ref().is_none_or(|scripts| any(scripts, tool)),
+            false => self.allow.as_ref().is_none_or(|allow| any(allow, &full)),
+        };
+        self.server(server) && is_allowed && !any(&self.deny, &full)
+    }
+}
+
+fn any(globs: &[GlobMatcher], text: &str) -> bool {
+    globs.iter().any(|glob| glob.is_match(text))
+}
+
+/// A pattern is its own text too: a tool called `a[b]`.
+fn matchers<'a>(entries: impl Iterator<Item = &'a str>) -> Vec<GlobMatcher> {
+    let both = |entry: &'a str| [Glob::new(entry).ok(), Glob::new(&globset::escape(entry)).ok()];
+    entries.flat_map(both).flatten().map(|glob| glob.compile_matcher()).collect()
+}
+
+/// What stands before each dot: a server's name may have dots itself.
+fn beginnings(entry: &str) -> impl Iterator<Item = &str> {
+    entry.match_indices('.').map(|(at, _)| &entry[..at])
+}
+
+/// Configured servers and groups, for what a profile names.
+pub(super) struct Known<'a> {
+    pub(super) servers: &'a BTreeMap<String, Server>,
+    pub(super) groups: &'a BTreeMap<String, Group>,
+}
+
+pub(super) fn profiles(
+    values: Values<'_>,
+    raw: BTreeMap<String, RawProfile>,
+    known: &Known<'_>,
+) -> Result<BTreeMap<String, Profile>, ConfigError> {
+    let mut profiles = BTreeMap::new();
+    for (name, raw) in raw {
+        let key = KeyPath::root("profiles").key(&name);
+        if !is_client_name(&name) {
+            let error = values.document.at_key(&key, "not usable as the name of a profile");
+            return Err(
+                error.with_hint("use letters, digits, `-`, `_` and `.`, 64 at most, with a letter or digit first")
+            );
+        }
+        let profile = profile(&values, &key, raw, known)?;
+        profiles.insert(name, profile);
+    }
+    Ok(profiles)
+}
+
+fn profile(values: &Values<'_>, key: &KeyPath, raw: RawProfile, known: &Known<'_>) -> Result<Profile, ConfigError> {
+    let names: Vec<&str> = known.servers.keys().map(String::as_str).collect();
+    let servers = match raw.servers {
+        None => None,
+        Some(list) => Some(servers(values, &key.key("servers"), list, known)?),
+    };
+    let tools = |name: &str, list: Vec<String>| tools(values, &key.key(name), list, known);
+    let mut flows = Vec::new();
+    for (index, raw) in raw.flows.unwrap_or_default().into_iter().enumerate() {
+        flows.push(policy::flow(*values, &names, known.groups, &key.key("flows").index(index), raw)?);
+    }
+    let auto_tokens = match raw.auto_tokens {
+        None => None,
+        given => Some(values.count(&key.key("auto_tokens"), given, 1, 1..=1_000_000)?),
+    };
+    let direct = tools("direct", raw.direct.unwrap_or_default())?;
+    let expose = expose(values, &key.key("expose"), raw.expose)?.unwrap_or_default();
+    if expose == Expose::Hybrid && direct.entries().is_empty() {
+        let error = values.document.at_value(&key.key("expose"), "names no tool to show beside the four");
+        return Err(error.with_hint("write `direct = [\"SERVER.TOOL\"]`, or choose \"code\""));
+    }
+    Ok(Profile {
+        servers,
+        allow: raw.allow.map(|list| tools("allow", list)).transpose()?,
+        deny: tools("deny", raw.deny.unwrap_or_default())?,
+        scripts: raw.scripts.map(|list| Patterns::parse(values, &key.key("scripts"), list)).transpose()?,
+        approval: policy::approval(values, key, raw.approval)?.unwrap_or_default(),
+        flows,
+        budgets: spending::budgets(*values, &key.key("budgets"), raw.budgets)?,
+        expose,
+        direct,
+        auto_tokens,
+    })
+}
+
+/// Parses an `expose` key.
+pub(super) fn expose(values: &Values<'_>, key: &KeyPath, word: Option<String>) -> Result<Option<Expose>, ConfigError> {
+    match word {
+        Some(word) => values.word(key, word, EXPOSES),
+        None => Ok(None),
+    }
+}
+
+/// Servers and groups, by name.
+fn servers(
+    values: &Values<'_>,
+    key: &KeyPath,
+    list: Vec<String>,
+    known: &Known<'_>,
+) -> Result<BTreeSet<String>, ConfigError> {
+    let mut servers = BTreeSet::new();
+    for (index, entry) in list.into_iter().enumerate() {
+        let key = key.index(index);
+        let entry = values.filled(&key, entry)?.text;
+        match known.groups.get(&entry) {
+            _ if known.servers.contains_key(&entry) => drop(servers.insert(entry)),
+            Some(group) => servers.extend(group.servers.iter().cloned()),
+            None => {
+                let names = known.servers.keys().chain(known.groups.keys());
+                let hint = suggest::word_hint(&entry, &names.map(String::as_str).collect::<Vec<_>>());
+                return Err(values.document.at_value(&key, "there is no such server or group").with_hint(hint));
+            }
+        }
+    }
+    Ok(servers)
+}
+
+/// Tools as `SERVER.TOOL`. An entry whose server is not configured would leave its tool open, or nothing.
+fn tools(values: &Values<'_>, key: &KeyPath, list: Vec<String>, known: &Known<'_>) -> Result<Patterns, ConfigError> {
+    let patterns = Patterns::parse(values, key, list)?;
+    for (index, entry) in patterns.entries().iter().enumerate() {
+        let reach = matchers(beginnings(entry));
+        let mut servers = known.servers.keys().map(String::as_str).chain([SCRIPTS_SERVER]);
+        if !servers.any(|server| any(&reach, server)) {
+            let error = values.document.at_value(&key.index(index), "there is no such server");
+            let written = entry.split('.').next().unwrap_or_default();
+            let names: Vec<&str> = known.servers.keys().map(String::as_str).collect();
+            let hint = match entry.contains('.') {
+                true => suggest::word_hint(written, &names),
+                false => "write SERVER.TOOL, such as \"github.list_*\" or \"github.*\"".to_owned(),
+            };
+            return Err(error.with_hint(hint));
+        }
+    }
+    Ok(patterns)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn patterns(entries: &[&str]) -> Patterns {
+        Patterns::of(entries)
+    }
+
+    #[test]
+    fn a_view_has_what_its_profile_names_and_nothing_else() {
+        let some = |servers: &[&str]| Some(servers.iter().map(|server| (*server).to_owned()).collect());
+        let profile = |servers: Option<BTreeSet<String>>, allow: Option<&[&str]>, deny: &[&str]| Profile {
+            servers,
+            allow: allow.map(patterns),
+            deny: patterns(deny),
+            ..Profile::default()
+        };
+        for (profile, server, tool, is_server, is_tool) in [
+            (profile(None, None, &[]), "a", "x", true, true),
+            (profile(some(&["a"]), None, &[]), "a", "x", true, true),
+            (profile(some(&["a"]), None, &[]), "b", "x", false, false),
+            (profile(some(&[]), None, &[]), "a", "x", false, false),
+            (profile(None, Some(&["a.list_*"]), &[]), "a", "list_x", true, true),
+            (profile(None, Some(&["a.list_*"]), &[]), "a", "drop", true, false),
+            (profile(None, Some(&["a.list_*"]), &[]), "b", "list_x", false, false),
+            (profile(None, Some(&["a.*"]), &[]), "ab", "x", false, false),
+            (profile(None, Some(&["*.list"]), &[]), "b", "list", true, true),
+            (profile(None, Some(&["co.x.*"]), &[]), "co.x", "t", true, true),
+            (profile(None, Some(&["co.x.*"]), &[]), "co", "x.t", true, true),
+            (profile(None, Some(&["co.x.*"]), &[]), "co", "t", true, false),
+            (profile(None, Some(&[]), &[]), "a", "x", false, false),
+            (profile(None, None, &["*.drop_*"]), "a", "drop_x", true, false),
+            (profile(None, Some(&["a.*"]), &["a.drop"]), "a", "drop", true, false),
+            (profile(None, Some(&["a.x[1]"]), &[]), "a", "x[1]", true, true),
+            (profile(some(&["a"]), Some(&["b.*"]), &[]), "b", "x", false, false),
+            (profile(some(&["a"]), Some(&["a.x"]), &[]), "scripts", "refund", true, true),
+            (profile(None, None, &["scripts.refund"]), "scripts", "refund", true, false),
+        ] {
+            let view = View::of(&profile);
+            assert_eq!(
+                (view.server(server), view.tool(server, tool)),
+                (is_server, is_tool),
+                "{server} {tool} {profile:?}"
+            );
+        }
+        for (scripts, is_there) in
+            [(None, true), (Some(&["ref*"][..]), true), (Some(&["other"]), false), (Some(&[]), false)]
+        {
+            let profile = Profile { scripts: scripts.map(patterns), ..Profile::default() };
+            assert_eq!(View::of(&profile).tool("scripts", "refund"), is_there, "{scripts:?}");
+        }
+    }
+
+    #[test]
+    fn a_form_is_known_by_its_word() {
+        for (word, expose) in EXPOSES {
+            assert_eq!((Expose::named(word), expose.word()), (Some(*expose), *word));
+        }
+        assert_eq!(Expose::named("Code"), None);
+    }
+}
