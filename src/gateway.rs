@@ -18,7 +18,7 @@ use crate::approvals::Approvals;
 use crate::audit;
 use crate::broker::{Approver, ExecutionContext, Rules, Validators};
 use crate::catalog::Catalog;
-use crate::config::{self, Config, Environment, Wear};
+use crate::config::{self, Config, Environment, Profile, Wear};
 use crate::discovery::Discovery;
 use crate::error::Result;
 use crate::execution::{Execution, Request};
@@ -86,6 +86,8 @@ pub struct Gateway {
 struct InForce {
     config: Arc<Config>,
     rules: Arc<Rules>,
+    /// Rules of each profile.
+    profiles: BTreeMap<String, Arc<Rules>>,
     router: Arc<Router>,
     pool: Arc<Pool>,
     audit: Arc<audit::Log>,
@@ -96,15 +98,32 @@ struct InForce {
 }
 
 impl InForce {
-    /// Rules for a principal: the same for all, as long as there is one profile.
-    fn rules(&self, _principal: &Principal) -> Arc<Rules> {
-        Arc::clone(&self.rules)
+    /// Rules for a principal: those of its profile.
+    fn rules(&self, principal: &Principal) -> Arc<Rules> {
+        match self.profile(principal) {
+            None => Arc::clone(&self.rules),
+            Some((name, profile)) => match self.profiles.get(name) {
+                Some(rules) => Arc::clone(rules),
+                None => Arc::new(Rules::new(&self.config, Some(profile))),
+            },
+        }
+    }
+
+    /// Profile of a principal. One that its credentials name and that is not configured has nothing.
+    fn profile<'a>(&'a self, principal: &'a Principal) -> Option<(&'a str, &'a Profile)> {
+        let name = self.config.profile_of(&principal.client, principal.profile.as_deref())?;
+        Some((name, self.config.profiles.get(name).unwrap_or_else(|| Profile::nothing())))
     }
 }
 
 /// Settings that a worker pool depends on.
 fn pool_needs(sandbox: &config::Sandbox) -> (usize, Wear, usize, usize, &[LayerName]) {
     (sandbox.workers, sandbox.wear, sandbox.limits.runs, sandbox.limits.queue, &sandbox.require)
+}
+
+fn rules_of_profiles(config: &Config) -> BTreeMap<String, Arc<Rules>> {
+    let rules = |(name, profile): (&String, &Profile)| (name.clone(), Arc::new(Rules::new(config, Some(profile))));
+    config.profiles.iter().map(rules).collect()
 }
 
 /// Command of a worker.
@@ -142,7 +161,8 @@ impl Gateway {
         let (fleet, router) = Fleet::start(&config, &catalogs, Arc::clone(&state))?;
         let metrics_wanted = watch::Sender::new(config.metrics.clone());
         let in_force = InForce {
-            rules: Arc::new(Rules::new(&config)),
+            rules: Arc::new(Rules::new(&config, None)),
+            profiles: rules_of_profiles(&config),
             router,
             pool: workers.pool(&config.sandbox),
             audit: audit::Log::open(&config.audit),
@@ -205,7 +225,8 @@ impl Gateway {
             true => Arc::clone(&before.audit),
             false => audit::Log::open(&config.audit),
         };
-        let (rules, spending) = (Arc::new(Rules::new(&config)), Spending::new(&config, Arc::clone(&self.state)));
+        let (rules, profiles) = (Arc::new(Rules::new(&config, None)), rules_of_profiles(&config));
+        let spending = Spending::new(&config, Arc::clone(&self.state));
         let journals = match before.config.journal == config.journal {
             true => before.journals.clone(),
             false => Journals::new(&config, &self.state),
@@ -226,6 +247,7 @@ impl Gateway {
         self.in_force.store(Arc::new(InForce {
             config: Arc::new(config),
             rules,
+            profiles,
             router,
             pool,
             audit,
@@ -279,10 +301,30 @@ impl Gateway {
         self.config().skills.is_some() || !self.catalog().skills().skills.is_empty()
     }
 
-    /// Current catalog.
+    /// Current catalog of everything, for the operator. Clients get that of their profile.
     #[must_use]
     pub fn catalog(&self) -> Arc<Catalog> {
-        self.fleet.catalog().load_full()
+        Arc::clone(&self.fleet.catalog().load().whole)
+    }
+
+    /// Current catalog of a client: what its profile has.
+    #[must_use]
+    pub fn catalog_of(&self, principal: &Principal) -> Arc<Catalog> {
+        let in_force = self.in_force.load();
+        let catalogs = self.fleet.catalog().load_full();
+        match in_force.profile(principal) {
+            Some((name, profile)) if !profile.shows_all() => {
+                // One that was configured a moment ago has nothing yet.
+                catalogs.of(name).unwrap_or_else(|| Arc::clone(&catalogs.nothing))
+            }
+            _ => Arc::clone(&catalogs.whole),
+        }
+    }
+
+    /// Name of a client's profile in force; `None` if it has none.
+    #[must_use]
+    pub fn profile_of(&self, principal: &Principal) -> Option<String> {
+        self.in_force.load().profile(principal).map(|(name, _)| name.to_owned())
     }
 
     /// Notifies of each change of the catalog.
@@ -339,7 +381,8 @@ impl Gateway {
     /// See [`Discovery::ls`].
     pub async fn ls(&self, session: &Arc<Session>, path: &str, depth: Option<u32>) -> Result<String> {
         let runs = self.runs(session);
-        let discovery = Discovery { catalog: &self.catalog(), session, lowered: None, runs, sight: None };
+        let discovery =
+            Discovery { catalog: &self.catalog_of(session.principal()), session, lowered: None, runs, sight: None };
         let listing = self.shown(discovery.ls(path, depth).await?);
         match self.notice.load_full().filter(|_| path.trim_matches('/').is_empty()) {
             Some(notice) => Ok(format!("{listing}\nnote: {notice}")),
@@ -367,7 +410,8 @@ impl Gateway {
         path: Option<&str>,
     ) -> Result<String> {
         let runs = self.runs(session);
-        let discovery = Discovery { catalog: &self.catalog(), session, lowered: None, runs, sight: None };
+        let discovery =
+            Discovery { catalog: &self.catalog_of(session.principal()), session, lowered: None, runs, sight: None };
         Ok(self.shown(discovery.search(queries, limit, path).await?))
     }
 
@@ -478,7 +522,8 @@ impl Gateway {
         let InForce { config, router, pool, audit, spending, journals, waiting_approvals, traces, .. } = &*in_force;
         let now = Arc::clone(&self.in_force);
         ExecutionContext {
-            catalog: self.catalog(),
+            catalog: self.catalog_of(session.principal()),
+            profile: in_force.profile(session.principal()).map(|(name, _)| name.into()),
             router: Arc::clone(router),
             session: Arc::clone(session),
             validators: Arc::clone(&self.validators),

@@ -14,8 +14,8 @@ pub struct Principal {
     /// Client authenticated by the gateway; `local` on stdio and for the command line. For the client's own name see
     /// [`Session::client`](crate::session::Session::client).
     pub client: Arc<str>,
-    /// Profile of that client.
-    pub profile: Arc<str>,
+    /// Profile that its credentials give it; that of its configuration comes first.
+    pub profile: Option<Arc<str>>,
     /// Session of that client.
     pub session: Arc<str>,
 }
@@ -36,7 +36,7 @@ impl Principal {
     /// A new session of a client.
     #[must_use]
     pub fn of(client: &str) -> Self {
-        Self { client: client.into(), profile: "default".into(), session: random::id().into() }
+        Self { client: client.into(), profile: None, session: random::id().into() }
     }
 }
 

@@ -89,6 +89,9 @@ struct Record {
     /// Client whose token it came with; absent for this machine's user.
     #[serde(skip_serializing_if = "Option::is_none")]
     principal: Option<String>,
+    /// Its profile, if it has one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    profile: Option<Arc<str>>,
     #[serde(flatten)]
     subject: Subject,
     /// Outcome.
@@ -172,6 +175,7 @@ impl Audit {
             trace: self.broker.trace.id(),
             client: session.client(),
             principal: session.principal().named().map(str::to_owned),
+            profile: self.broker.context.profile.clone(),
             subject: self.broker.recorder.subject.clone(),
             outcome,
             error: error.map(|error| preview(&self.broker.without_restored(error))),

@@ -63,6 +63,8 @@ pub struct ExecutionContext {
     pub placeholders: bool,
     /// Client that servers may reach meanwhile, if any.
     pub caller: Option<Arc<dyn Caller>>,
+    /// Name of the client's profile, if it has one.
+    pub profile: Option<Arc<str>>,
     /// Policy when the execution began.
     pub rules: Arc<Rules>,
     /// Policy in force when a call is made.

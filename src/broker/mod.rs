@@ -163,7 +163,11 @@ impl Broker {
         let client_trace = context.caller.as_ref().and_then(|caller| caller.trace());
         let recorder = Recorder::new(Arc::clone(&context.audit), subject);
         Self {
-            account: Arc::new(context.spending.account(&recorder.id, context.session.principal())),
+            account: Arc::new(context.spending.account(
+                &recorder.id,
+                context.session.principal(),
+                context.profile.as_deref(),
+            )),
             recorder: Arc::new(recorder),
             evidence: Arc::default(),
             slots: Arc::new(Semaphore::new(context.limits.concurrency)),

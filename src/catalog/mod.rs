@@ -9,11 +9,13 @@ mod quarantine;
 mod resource_paths;
 mod skill_paths;
 mod vfs;
+mod views;
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
 use crate::auth;
+use crate::config;
 use crate::error::{Error, ErrorCode, Result, did_you_mean, nearest};
 use crate::limits;
 use crate::manifest::{Phase, ServerEntry, ServerState};
@@ -28,6 +30,7 @@ pub use resource_paths::Remote;
 pub(crate) use resource_paths::arguments as prompt_arguments;
 pub use skill_paths::skill_uri;
 pub use vfs::{Node, View};
+pub use views::{Catalogs, Views};
 
 /// Least share of the best score for a resource or prompt among the hits.
 const OFFER_SHARE: f32 = 0.5;
@@ -61,6 +64,8 @@ pub struct Catalog {
     skills: Arc<Skills>,
     index: Arc<index::Index>,
     digest: String,
+    /// The profile's view that it is of; `None` for that of everything.
+    view: Option<Arc<config::View>>,
 }
 
 /// Position of a tool: its server, and its index there.
@@ -177,7 +182,7 @@ impl Catalog {
             digests.push(format!("skills {}", skills.digest()));
         }
         let digest = stubgen::digest(&digests.join("\n"));
-        Self { servers, by_name, tools, offers, folder, skills, index, digest }
+        Self { servers, by_name, tools, offers, folder, skills, index, digest, view: None }
     }
 
     /// The servers, in order of identifier.

@@ -4,6 +4,7 @@
 //! A profile only narrows what servers, tools, groups and flows allow: nothing in it grants anything.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::LazyLock;
 
 use globset::{Glob, GlobMatcher};
 
@@ -77,6 +78,27 @@ impl Expose {
 }
 
 impl Profile {
+    /// A profile that has nothing.
+    #[must_use]
+    pub fn nothing() -> &'static Self {
+        static NOTHING: LazyLock<Profile> = LazyLock::new(|| Profile {
+            servers: Some(BTreeSet::new()),
+            scripts: Some(Patterns::default()),
+            ..Profile::default()
+        });
+        &NOTHING
+    }
+
+    /// True if the other one hides the same.
+    #[must_use]
+    pub fn has_same_view(&self, other: &Self) -> bool {
+        let of = |profile: &Self| {
+            let Self { servers, allow, deny, scripts, .. } = profile.clone();
+            (servers, allow, deny, scripts)
+        };
+        of(self) == of(other)
+    }
+
     /// True if it hides nothing, whatever the servers list.
     #[must_use]
     pub fn shows_all(&self) -> bool {

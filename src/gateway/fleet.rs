@@ -11,7 +11,7 @@ use tokio::sync::{Semaphore, watch};
 
 use super::skills;
 use crate::auth::Account;
-use crate::catalog::Catalog;
+use crate::catalog::{Catalogs, Views};
 use crate::config::{self, Config, Manifest};
 use crate::error::{Error, ErrorCode, Result};
 use crate::manifest::{Cache, Observed, Phase, Pin, RefreshedServer, Refresher, ServerEntry, ServerState, load_file};
@@ -31,7 +31,7 @@ pub(super) struct Fleet {
     state: Arc<dyn State>,
     /// Instances beside the first of each server.
     instances: Arc<Instances>,
-    catalog: Arc<ArcSwap<Catalog>>,
+    catalog: Arc<ArcSwap<Catalogs>>,
     phase: watch::Receiver<Phase>,
     /// Entries of the servers, from which the catalog is built.
     known: watch::Sender<Entries>,
@@ -42,6 +42,7 @@ pub(super) struct Fleet {
 struct Running {
     servers: BTreeMap<String, Server>,
     manifest: config::Manifest,
+    profiles: BTreeMap<String, config::Profile>,
     pin: Option<Arc<Pin>>,
     /// Permits of servers that are started or listed at once.
     starts: Arc<Semaphore>,
@@ -106,12 +107,13 @@ impl Fleet {
                 files.insert(name, (tools, file));
             }
         }
-        let catalog = Arc::new(ArcSwap::from_pointee(Catalog::build(Vec::new())?));
+        let catalog = Arc::new(ArcSwap::from_pointee(Catalogs::empty()?));
         let (tell_phase, phase) = watch::channel(Phase::Starting);
         let (known, mut news) = watch::channel(Entries::default());
         let running = Running {
             servers: BTreeMap::new(),
             manifest: config.manifest.clone(),
+            profiles: BTreeMap::new(),
             pin: None,
             starts: starts(&config.manifest),
             last: 0,
@@ -128,12 +130,9 @@ impl Fleet {
         };
         fleet.shows_skills()(skills::read(config.skills.as_deref()));
         let (_, router) = fleet.reload(config, fleet.prepare(config, Pins::Read)?);
-        let (entries, skills) = {
-            let known = news.borrow_and_update();
-            (known.all(), Arc::clone(&known.1))
-        };
-        catalog.store(Arc::new(Catalog::build(Vec::new())?.rebuild_with(entries, skills)?));
-        tell_phase.send_replace(catalog.load().phase());
+        let built = news.borrow_and_update().built_on(&catalog.load_full())()?;
+        catalog.store(Arc::new(built));
+        tell_phase.send_replace(catalog.load().whole.phase());
         fleet._rebuilding = Some(Task::spawn(rebuild(news, catalog, tell_phase)));
         Ok((fleet, router))
     }
@@ -200,7 +199,7 @@ impl Fleet {
         &self.instances
     }
 
-    pub(super) fn catalog(&self) -> Arc<ArcSwap<Catalog>> {
+    pub(super) fn catalog(&self) -> Arc<ArcSwap<Catalogs>> {
         Arc::clone(&self.catalog)
     }
 
@@ -223,6 +222,8 @@ impl Fleet {
         let mut running = self.running.lock();
         let all = running.manifest != config.manifest || running.pin != pin;
         running.manifest = config.manifest.clone();
+        known.view(config, &running.profiles);
+        running.profiles.clone_from(&config.profiles);
         running.pin.clone_from(&pin);
         if all {
             running.starts = starts(&config.manifest);
@@ -335,9 +336,9 @@ fn taken(file: &str, name: &str) -> Error {
 }
 
 /// The last entry of each server by identifier, with the number of the server. Servers are numbered in order of start,
-/// so that a late entry of a replaced one is not taken for its successor's. And the skills.
+/// so that a late entry of a replaced one is not taken for its successor's. The skills, and the views of profiles.
 #[derive(Default)]
-pub(super) struct Entries(BTreeMap<String, (u64, Arc<ServerEntry>)>, Arc<Skills>);
+pub(super) struct Entries(BTreeMap<String, (u64, Arc<ServerEntry>)>, Arc<Skills>, Views);
 
 impl Entries {
     /// Adds a started server, or a tool list from a file.
@@ -356,8 +357,22 @@ impl Entries {
         self.0.remove(ident);
     }
 
-    fn all(&self) -> Vec<Arc<ServerEntry>> {
-        self.0.values().map(|(_, entry)| Arc::clone(entry)).collect()
+    /// Builds the catalogs of all this after `last`.
+    fn built_on(&self, last: &Arc<Catalogs>) -> impl FnOnce() -> Result<Catalogs> + Send + 'static {
+        let servers = self.0.values().map(|(_, entry)| Arc::clone(entry)).collect();
+        let (skills, views, last) = (Arc::clone(&self.1), self.2.clone(), Arc::clone(last));
+        move || last.rebuilt(servers, skills, &views)
+    }
+
+    /// Replaces the views by those of the profiles of `config` that hide something.
+    fn view(&mut self, config: &Config, before: &BTreeMap<String, config::Profile>) {
+        let hiding = config.profiles.iter().filter(|(_, profile)| !profile.shows_all());
+        let view = |(name, profile): (&String, &config::Profile)| {
+            let known =
+                self.2.get(name).filter(|_| before.get(name).is_some_and(|before| before.has_same_view(profile)));
+            (name.clone(), known.cloned().unwrap_or_else(|| Arc::new(config::View::of(profile))))
+        };
+        self.2 = hiding.map(view).collect();
     }
 }
 
@@ -370,16 +385,12 @@ pub(super) fn show_scripts(known: &watch::Sender<Entries>, entry: Option<ServerE
 }
 
 /// Rebuilds the catalog from the latest entries. Readers never wait.
-async fn rebuild(mut known: watch::Receiver<Entries>, catalog: Arc<ArcSwap<Catalog>>, phase: watch::Sender<Phase>) {
+async fn rebuild(mut known: watch::Receiver<Entries>, catalog: Arc<ArcSwap<Catalogs>>, phase: watch::Sender<Phase>) {
     while known.changed().await.is_ok() {
-        let (servers, skills) = {
-            let known = known.borrow_and_update();
-            (known.all(), Arc::clone(&known.1))
-        };
-        let last = catalog.load_full();
-        match tokio::task::spawn_blocking(move || last.rebuild_with(servers, skills)).await {
+        let build = known.borrow_and_update().built_on(&catalog.load_full());
+        match tokio::task::spawn_blocking(build).await {
             Ok(Ok(built)) => {
-                let reached = built.phase();
+                let reached = built.whole.phase();
                 catalog.store(Arc::new(built));
                 phase.send_replace(reached);
                 if known.has_changed().is_ok_and(|has_changed| !has_changed) {

@@ -9,7 +9,7 @@ use parking_lot::Mutex;
 use serde_json::json;
 use tokio::sync::watch;
 
-use crate::catalog::Catalog;
+use crate::catalog::{Catalog, Catalogs};
 use crate::config;
 use crate::error::Error;
 use crate::manifest::{Phase, ServerEntry, ServerState};
@@ -40,7 +40,7 @@ struct Followed {
 pub(super) struct Follower {
     pub(super) pool: Arc<Pool>,
     pub(super) max_bytes: usize,
-    pub(super) catalog: Arc<ArcSwap<Catalog>>,
+    pub(super) catalog: Arc<ArcSwap<Catalogs>>,
     pub(super) phase: watch::Receiver<Phase>,
     /// Puts the entry of the server into the catalog.
     pub(super) show: Box<dyn Fn(Option<ServerEntry>) + Send + Sync>,
@@ -97,7 +97,7 @@ async fn keep_up(config: config::Scripts, now: Arc<ArcSwap<Callables>>, mut foll
         let (mut seen, mut restless) = (trace.clone(), 0);
         loop {
             let judged = loaded.as_ref().map(|(read, ready)| {
-                let catalog = follower.catalog.load();
+                let catalog = Arc::clone(&follower.catalog.load().whole);
                 ready.without(|source| read.why_held(&config, source, |server, tool| listed(&catalog, server, tool)))
             });
             let held = judged.as_ref().map(|scripts| scripts.held().map(owned).collect()).unwrap_or_default();

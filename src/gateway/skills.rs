@@ -1,6 +1,5 @@
 //! Follows edits of the folder of skills, and shows its skills in the catalog.
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,7 +8,7 @@ use arc_swap::ArcSwap;
 
 use super::InForce;
 use crate::scripts::Callables;
-use crate::skills::{self, Skills, Trace};
+use crate::skills::{self, Calls, Skills, Trace};
 use crate::task::Task;
 
 /// Polling interval; an edit is applied once it has been stable for as long.
@@ -35,7 +34,7 @@ pub(super) fn follow(
         let mut named = in_force.load().config.skills.clone();
         // Of no state of the folder: what was edited since it was read is read once more.
         let (mut taken, mut seen) = (Found::default(), Found::default());
-        let mut shown = BTreeMap::new();
+        let mut shown = Calls::new();
         loop {
             tokio::time::sleep(LOOK).await;
             let path = in_force.load().config.skills.clone();
@@ -74,12 +73,14 @@ async fn look(path: Option<PathBuf>) -> Found {
     Found { path: Some(path), trace }
 }
 
-/// Tools that each locked script calls, `server.tool`.
-fn calls(scripts: &Callables) -> BTreeMap<String, BTreeSet<String>> {
+/// What each script may call.
+fn calls(scripts: &Callables) -> Calls {
     let of = |script: &Arc<crate::scripts::Callable>| {
-        let locked = script.locked.as_ref()?;
-        let calls = locked.calls.iter().map(|call| format!("{}.{}", call.server, call.tool)).collect();
-        Some((script.source.name.clone(), calls))
+        let calls = script
+            .locked
+            .as_ref()
+            .map(|locked| locked.calls.iter().map(|call| (call.server.clone(), call.tool.clone())).collect());
+        (script.source.name.clone(), calls)
     };
-    scripts.iter().filter_map(of).collect()
+    scripts.iter().map(of).collect()
 }

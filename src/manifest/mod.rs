@@ -228,6 +228,26 @@ impl ServerEntry {
         Self { quarantine: Arc::new(held.collect()), ..self }
     }
 
+    /// The same server with some of its tools, by wire name; nothing tells of the others. `last` is this server as it was,
+    /// with its part for the same question.
+    #[must_use]
+    pub fn narrowed(self: &Arc<Self>, has: impl Fn(&str) -> bool, last: Option<(&Self, &Self)>) -> Arc<Self> {
+        let is_whole = self.stubs.tools.iter().all(|tool| has(&tool.name));
+        if is_whole && self.hidden == 0 {
+            return Arc::clone(self);
+        }
+        let known = last.filter(|(whole, _)| Arc::ptr_eq(&whole.stubs, &self.stubs) && !self.is_scripts());
+        let stubs = match known {
+            _ if is_whole => Arc::clone(&self.stubs),
+            Some((_, part)) => Arc::clone(&part.stubs),
+            None => Arc::new(ServerStubs::clone(&self.stubs).keeping(|tool| has(&tool.name))),
+        };
+        let is_kept = |ident: &str| stubs.position(ident).is_some();
+        let quarantine = self.quarantine.iter().filter(|(ident, _)| is_kept(ident));
+        let quarantine = Arc::new(quarantine.map(|(ident, held)| (ident.clone(), held.clone())).collect());
+        Arc::new(Self { stubs, quarantine, hidden: 0, ..Self::clone(self) })
+    }
+
     /// Sets the instance.
     #[must_use]
     pub fn of_instance(self, instance: u64) -> Self {

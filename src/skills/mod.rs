@@ -72,6 +72,9 @@ impl Content {
     }
 }
 
+/// Server and tool of each call that a script's lock lists, by the script's wire name; `None` without a lock.
+pub type Calls = BTreeMap<String, Option<BTreeSet<(String, String)>>>;
+
 /// All skills, sorted by name. Immutable; read again after an edit.
 #[derive(Debug, Clone, Default)]
 pub struct Skills {
@@ -79,8 +82,8 @@ pub struct Skills {
     pub skills: Vec<Skill>,
     /// Skills and files that were left out, by path, with the reason.
     pub left_out: Vec<(String, String)>,
-    /// Tools that each script calls by its lock, `server.tool`, by the script's wire name.
-    pub calls: BTreeMap<String, BTreeSet<String>>,
+    /// What each script may call, by its wire name.
+    pub calls: Calls,
     digest: String,
 }
 
@@ -95,13 +98,20 @@ impl Skills {
             }
         }
         left_out.iter().for_each(|(path, reason)| digests.push_str(&format!("{path}: {reason}\n")));
-        Self { skills, left_out, calls: BTreeMap::new(), digest: stubgen::digest(&digests) }
+        Self { skills, left_out, calls: Calls::new(), digest: stubgen::digest(&digests) }
     }
 
     /// The same skills with the tools that scripts call.
     #[must_use]
-    pub fn with_calls(self, calls: BTreeMap<String, BTreeSet<String>>) -> Self {
+    pub fn with_calls(self, calls: Calls) -> Self {
         Self { calls, ..self }
+    }
+
+    /// Those of a kind; what was left out stays.
+    #[must_use]
+    pub fn keeping(&self, is_kept: impl Fn(&Skill) -> bool) -> Self {
+        let skills = self.skills.iter().filter(|skill| is_kept(skill)).cloned().collect();
+        Self::new(skills, self.left_out.clone()).with_calls(self.calls.clone())
     }
 
     /// True if there is nothing to show.

@@ -32,7 +32,7 @@ pub(crate) fn with_scripts(skills: &Arc<Skills>, servers: &[Arc<ServerEntry>]) -
         if skills.position(&name).is_some() {
             continue;
         }
-        let calls = skills.calls.get(&tool.name);
+        let calls = skills.calls.get(&tool.name).and_then(Option::as_ref);
         match Skill::of_text(&name, &text(entry, tool, &name, calls)) {
             Ok(skill) => all.push(skill),
             Err(reason) => left_out.push((stubgen::one_line(&tool.name), reason)),
@@ -61,7 +61,7 @@ fn named(wire: &str, taken: &BTreeSet<String>) -> String {
 }
 
 /// Text of a script's `SKILL.md`.
-fn text(entry: &ServerEntry, tool: &ToolStub, name: &str, calls: Option<&BTreeSet<String>>) -> String {
+fn text(entry: &ServerEntry, tool: &ToolStub, name: &str, calls: Option<&BTreeSet<(String, String)>>) -> String {
     let quoted = |text: &str| Value::String(text.to_owned()).to_string();
     let doc = tool.definition.get("description").and_then(Value::as_str).unwrap_or_default();
     let summary: String = match stubgen::one_line(doc) {
@@ -69,7 +69,7 @@ fn text(entry: &ServerEntry, tool: &ToolStub, name: &str, calls: Option<&BTreeSe
         line => line.chars().take(MAX_DESCRIPTION).collect(),
     };
     let servers: BTreeSet<&str> =
-        calls.into_iter().flatten().filter_map(|call| Some(call.split_once('.')?.0)).chain([SERVER]).collect();
+        calls.into_iter().flatten().map(|(server, _)| server.as_str()).chain([SERVER]).collect();
     let servers: Vec<String> = servers.into_iter().map(quoted).collect();
     let (ident, path) = (&tool.ident, stub_path(entry, tool));
     let mut text = format!(
@@ -88,8 +88,8 @@ fn text(entry: &ServerEntry, tool: &ToolStub, name: &str, calls: Option<&BTreeSe
     let _ = writeln!(text, "`{path}.pyi` has its types, `{path}.md` all of its documentation.");
     if let Some(calls) = calls {
         text.push_str("\n## Tools that it calls\n\nIts lock allows it no others.\n\n");
-        for call in calls {
-            let _ = writeln!(text, "- `{}`", stubgen::one_line(call));
+        for (server, tool) in calls {
+            let _ = writeln!(text, "- `{}`", stubgen::one_line(&format!("{server}.{tool}")));
         }
         if calls.is_empty() {
             text.push_str("- none\n");

@@ -58,7 +58,7 @@ impl ServerLimits {
     }
 }
 
-async fn admit(state: &dyn State, bucket: &str, rate: Rate, item: Item<'_>, of: &str) -> Result<()> {
+pub(super) async fn admit(state: &dyn State, bucket: &str, rate: Rate, item: Item<'_>, of: &str) -> Result<()> {
     let Err(wait) = state.admit(bucket, rate).await? else { return Ok(()) };
     // Rounded up: a retry after exactly this time passes.
     let seconds = ((wait.as_secs_f64() * 1000.0).ceil() / 1000.0).max(0.001);

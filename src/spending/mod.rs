@@ -1,12 +1,13 @@
 //! Rate limits and budgets of a gateway, decided before a call is sent.
 //!
 //! A rate limit is a token bucket. A budget is spent once: per run, per session, and per UTC day, which all gateways
-//! with one configuration share. The price of a call is taken from all budgets or from none. The [`State`] holds what
+//! with one configuration share. The gateway, a profile and a client may each have them, and each must hold. The price of a call is taken from all budgets or from none. The [`State`] holds what
 //! is used.
 
 mod limits;
 
 use std::collections::HashMap;
+use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -22,12 +23,47 @@ use limits::ServerLimits;
 #[derive(Debug)]
 pub struct Spending {
     servers: HashMap<String, ServerLimits>,
-    budgets: config::Budgets,
-    /// File of the day's sum.
-    day: Option<Arc<Path>>,
+    /// Budgets of the gateway, its profiles and its clients.
+    budgets: HashMap<Owner, Budgets>,
     /// True if there is a budget, or a price is configured.
     counts: bool,
     state: Arc<dyn State>,
+}
+
+/// Owner of budgets. Each that a call belongs to must have room for it.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+enum Owner {
+    Gateway,
+    Profile(Arc<str>),
+    Client(Arc<str>),
+}
+
+impl Owner {
+    /// Key of its buckets and sums, which is no server's name; `None` for the gateway.
+    fn key(&self) -> Option<String> {
+        match self {
+            Self::Gateway => None,
+            Self::Profile(name) => Some(format!("profile:{name}")),
+            Self::Client(name) => Some(format!("client:{name}")),
+        }
+    }
+}
+
+impl fmt::Display for Owner {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Gateway => f.write_str("the gateway"),
+            Self::Profile(name) => write!(f, "the profile `{name}`"),
+            Self::Client(name) => write!(f, "the client `{name}`"),
+        }
+    }
+}
+
+#[derive(Debug)]
+struct Budgets {
+    limits: config::Budgets,
+    /// File of the day's sum.
+    day: Option<Arc<Path>>,
 }
 
 /// Counters that the calls of one run are charged to. Dropping it ends the run's sum.
@@ -35,6 +71,8 @@ pub struct Spending {
 pub struct Account {
     run: Counter,
     session: Counter,
+    /// Narrowest first.
+    owners: Vec<Owner>,
     state: Arc<dyn State>,
 }
 
@@ -61,27 +99,42 @@ impl Spending {
     /// Spending of `config`; sums and buckets in `state` stay.
     #[must_use]
     pub fn new(config: &Config, state: Arc<dyn State>) -> Arc<Self> {
-        let budgets = config.budgets.clone();
         let path = config.path.as_deref().map(|path| std::path::absolute(path).unwrap_or_else(|_| path.to_owned()));
-        let day = budgets.folder.as_deref().map(|folder| day_file(folder, &path.unwrap_or_default()).into());
+        let path = path.unwrap_or_default();
+        let profiles = config.profiles.iter().map(|(name, of)| (Owner::Profile(name.as_str().into()), &of.budgets));
+        let clients = config.clients.iter().map(|(name, of)| (Owner::Client(name.as_str().into()), &of.budgets));
+        let all = [(Owner::Gateway, &config.budgets)].into_iter().chain(profiles).chain(clients);
+        let budgets: HashMap<Owner, Budgets> = all
+            .map(|(owner, limits)| {
+                let file = |folder: &Path| day_file(folder, &path, owner.key().as_deref()).into();
+                let day = limits.folder.as_deref().map(file);
+                (owner, Budgets { limits: limits.clone(), day })
+            })
+            .collect();
         let is_priced =
             |server: &config::Server| server.cost != Amount::ONE || server.tools.iter().any(|rule| rule.cost.is_some());
-        let has_budget = budgets.run.or(budgets.session).or(budgets.day).is_some();
+        let has_budget = |of: &Budgets| of.limits.run.or(of.limits.session).or(of.limits.day).is_some();
         let servers = config.servers.iter().map(|(name, server)| (name.clone(), ServerLimits::new(server)));
         Arc::new(Self {
             servers: servers.collect(),
-            counts: has_budget || config.servers.values().any(is_priced),
+            counts: budgets.values().any(has_budget) || config.servers.values().any(is_priced),
             budgets,
-            day,
             state,
         })
     }
 
-    /// The account of a run of `principal`.
+    /// The account of a run of `principal`, whose profile this is.
     #[must_use]
-    pub fn account(&self, run: &str, principal: &Principal) -> Account {
+    pub fn account(&self, run: &str, principal: &Principal, profile: Option<&str>) -> Account {
         let session = Counter::Session(Arc::clone(&principal.session));
-        Account { run: Counter::Run(run.into()), session, state: Arc::clone(&self.state) }
+        let profile = profile.map(|name| Owner::Profile(name.into()));
+        let owners = [Owner::Client(Arc::clone(&principal.client))].into_iter().chain(profile).chain([Owner::Gateway]);
+        let state = Arc::clone(&self.state);
+        Account { run: Counter::Run(run.into()), session, owners: owners.collect(), state }
+    }
+
+    fn owned<'a>(&'a self, account: &'a Account) -> impl Iterator<Item = (&'a Owner, &'a Budgets)> {
+        account.owners.iter().filter_map(|owner| Some((owner, self.budgets.get(owner)?)))
     }
 
     /// Pays for a call before it is made, from the budgets of its run, its session and the day. Returns its cost; zero if
@@ -94,6 +147,12 @@ impl Spending {
         // A server known only from a file has no entry, and cannot be called either.
         let Some(limits) = self.servers.get(item.server) else { return Ok(Amount::ZERO) };
         limits.admit(item, &*self.state).await?;
+        for (owner, of) in self.owned(account) {
+            if let Some(rate) = of.limits.rate {
+                let bucket = owner.key().unwrap_or_else(|| "*".to_owned());
+                limits::admit(&*self.state, &bucket, rate, item, &owner.to_string()).await?;
+            }
+        }
         let cost = if item.free || !self.counts { Amount::ZERO } else { limits.cost(item.tool) };
         if cost.is_zero() {
             return Ok(cost);
@@ -102,7 +161,7 @@ impl Spending {
         let charges: Vec<Charge> = budgets.iter().map(|(charge, _)| charge.clone()).collect();
         let Spent::Refused { charge, spent, renews } = self.state.spend(cost, &charges).await? else { return Ok(cost) };
         let Some((Charge { limit: Some(limit), .. }, scope)) = budgets.get(charge) else { return Ok(cost) };
-        Err(exceeded(item, cost, *limit, spent, *scope, renews))
+        Err(exceeded(item, cost, *limit, spent, scope, renews))
     }
 
     /// Refunds a call that was refused after all.
@@ -113,43 +172,84 @@ impl Spending {
         }
     }
 
-    fn charges(&self, account: &Account) -> Vec<(Charge, Scope)> {
+    fn charges<'a>(&'a self, account: &'a Account) -> Vec<(Charge, Scope<'a>)> {
         let charge = |counter: &Counter, limit| Charge { counter: counter.clone(), limit };
-        let mut charges = vec![
-            (charge(&account.run, self.budgets.run), RUN),
-            (charge(&account.session, self.budgets.session), SESSION),
-        ];
-        if let (Some(file), Some(limit)) = (&self.day, self.budgets.day) {
-            charges.push((charge(&Counter::Day(Arc::clone(file)), Some(limit)), DAY));
+        // One sum each, under the lowest limit of all owners.
+        let least = |kind: Kind, counter: &Counter| {
+            let limits = self.owned(account).filter_map(|(owner, of)| Some((kind.limit(&of.limits)?, owner)));
+            let (limit, owner) = limits.min_by_key(|(limit, _)| *limit).unzip();
+            (charge(counter, limit), Scope { kind, owner: owner.unwrap_or(&Owner::Gateway) })
+        };
+        let mut charges = vec![least(Kind::Run, &account.run), least(Kind::Session, &account.session)];
+        for (owner, of) in self.owned(account) {
+            if let (Some(file), Some(limit)) = (&of.day, of.limits.day) {
+                let day = charge(&Counter::Day(Arc::clone(file)), Some(limit));
+                charges.push((day, Scope { kind: Kind::Day, owner }));
+            }
         }
         charges
     }
 
-    /// Spent today, and the budget of the day, if there is one.
+    /// Spent today, and the gateway's budget of the day, if there is one.
     #[must_use]
     pub fn today(&self) -> Option<(Amount, Amount)> {
-        let (file, limit) = (self.day.as_ref()?, self.budgets.day?);
+        let of = self.budgets.get(&Owner::Gateway)?;
+        let (file, limit) = (of.day.as_ref()?, of.limits.day?);
         Some((self.state.known(&Counter::Day(Arc::clone(file)))?, limit))
     }
 }
 
 /// Scope of a budget.
 #[derive(Clone, Copy)]
-struct Scope {
-    name: &'static str,
-    fix: &'static str,
+struct Scope<'a> {
+    kind: Kind,
+    owner: &'a Owner,
 }
 
-const RUN: Scope = Scope { name: "run", fix: "make fewer or cheaper calls in one script; the next has its own budget" };
-const SESSION: Scope = Scope { name: "session", fix: "it is for the whole session; only the operator can raise it" };
-const DAY: Scope = Scope { name: "day", fix: "there is a new budget from midnight UTC on" };
+#[derive(Clone, Copy)]
+enum Kind {
+    Run,
+    Session,
+    Day,
+}
 
-fn exceeded(item: Item<'_>, cost: Amount, limit: Amount, spent: Amount, scope: Scope, renews: Option<String>) -> Error {
+impl Kind {
+    fn limit(self, budgets: &config::Budgets) -> Option<Amount> {
+        match self {
+            Self::Run => budgets.run,
+            Self::Session => budgets.session,
+            Self::Day => budgets.day,
+        }
+    }
+
+    /// Its name, and what to do when it is spent.
+    fn words(self) -> (&'static str, &'static str) {
+        match self {
+            Self::Run => ("run", "make fewer or cheaper calls in one script; the next has its own budget"),
+            Self::Session => ("session", "it is for the whole session; only the operator can raise it"),
+            Self::Day => ("day", "there is a new budget from midnight UTC on"),
+        }
+    }
+}
+
+fn exceeded(
+    item: Item<'_>,
+    cost: Amount,
+    limit: Amount,
+    spent: Amount,
+    scope: &Scope<'_>,
+    renews: Option<String>,
+) -> Error {
     let left = limit.minus(spent);
-    let Scope { name, fix } = scope;
-    let message = format!("{} costs {cost}; only {left} of the {name} budget of {limit} is left", item.label);
+    let (name, fix) = scope.kind.words();
+    let of = match scope.owner {
+        Owner::Gateway => String::new(),
+        owner => format!(" of {owner}"),
+    };
+    let message = format!("{} costs {cost}; only {left} of the {name} budget{of} of {limit} is left", item.label);
     let mut data = json!({
         "budget": name,
+        "of": scope.owner.key(),
         "limit": limit,
         "spent": spent,
         "left": left,

@@ -21,8 +21,12 @@ pub(super) struct Day {
 }
 
 /// The file shared by all gateways with this configuration file.
-pub(crate) fn day_file(folder: &Path, config: &Path) -> PathBuf {
-    folder.join(format!("spent-{}", stubgen::short_digest(&identity(config))))
+///
+/// `owner` is a client or profile with a budget of its own.
+pub(crate) fn day_file(folder: &Path, config: &Path, owner: Option<&str>) -> PathBuf {
+    let identity = identity(config);
+    let whose = owner.map_or_else(|| identity.clone(), |owner| format!("{identity}\n{owner}"));
+    folder.join(format!("spent-{}", stubgen::short_digest(&whose)))
 }
 
 /// Result of taking from the budget.

@@ -78,6 +78,18 @@ impl ServerStubs {
         self
     }
 
+    /// Keeps some of the tools; they keep their identifiers and folders, and nothing tells of the others.
+    #[must_use]
+    pub fn keeping(mut self, is_kept: impl Fn(&ToolStub) -> bool) -> Self {
+        self.tools.retain(is_kept);
+        self.categories.retain(|category| self.tools.iter().any(|tool| tool.category.as_ref() == Some(category)));
+        self.by_name = by_name(&self.tools);
+        self.digest = server_digest(&self.tools, self.description.as_deref(), self.instructions.as_deref());
+        self.init_pyi = self.init_pyi_with(|_| None);
+        self.notes = Vec::new();
+        self
+    }
+
     /// `__init__.pyi`, with observations of the results.
     #[must_use]
     pub fn init_pyi_with(&self, observed: impl Fn(&ToolStub) -> Option<Observed>) -> String {

@@ -1,4 +1,5 @@
-//! Access: the server is configured and enabled, and the tool is allowed and not denied.
+//! Access: the client's profile has the tool, the server is configured and enabled, and the tool is allowed and not
+//! denied.
 //!
 //! The catalog hides tools without access, but it is rebuilt a moment after a reload, and a script keeps the catalog
 //! that it began with. This rule decides.
@@ -37,6 +38,12 @@ impl Grants {
 /// `SERVER_NOT_FOUND` for a server that the rules do not know or that is disabled, `TOOL_DENIED` for a tool without
 /// access.
 pub(super) fn check(rules: &Rules, &Asked { entry, stub, .. }: &Asked<'_>) -> Result<()> {
+    if let Some(view) = &rules.view
+        && !(view.server(&entry.name) && stub.is_none_or(|stub| view.tool(&entry.name, &stub.name)))
+    {
+        let message = format!("{} is not in the profile in force", stub.map_or(&entry.ident, |stub| &stub.ident));
+        return Err(Error::new(ErrorCode::ToolDenied, message).hint("`ls /` shows what is there now"));
+    }
     // A tool list from a file has no entry in the configuration, and no server behind it.
     if entry.state == ServerState::Offline {
         return Ok(());

@@ -20,10 +20,11 @@ pub(super) fn wanted(rules: &Rules, asked: &Asked<'_>) -> Option<Reason> {
     }
     let approvals = rules.approvals.get(&asked.entry.name)?;
     let of_tool = asked.stub.and_then(|stub| approvals.tools.one(&stub.name)).copied();
-    let server = || asked.entry.ident.clone();
-    match of_tool.unwrap_or(approvals.otherwise) {
+    // A script that asks at each of its calls does not ask at its own.
+    let least = if asked.entry.is_scripts() && of_tool.is_none() { Approval::Never } else { rules.least };
+    match of_tool.unwrap_or(approvals.otherwise).max(least) {
         Approval::Never => None,
         Approval::Plan | Approval::Writes if asked.is_read() => None,
-        rule => Some(Reason::Approval { server: server(), rule }),
+        rule => Some(Reason::Approval { server: asked.entry.ident.clone(), rule }),
     }
 }

@@ -103,7 +103,7 @@ proptest! {
         let (flows, denied, groups) = CONFIGS[which];
         let servers = SERVERS.map(|name| format!("[servers.{name}]\ncommand = \"x\"\n")).concat();
         let config = Config::parse(&format!("{servers}{flows}"), Path::new("forge.toml"), &|_| None);
-        let rules = Arc::new(Rules::new(&config.expect("a valid configuration")));
+        let rules = Arc::new(Rules::new(&config.expect("a valid configuration"), None));
         let session = Session::default();
         let stash = &session.stash;
         // True origin of each entry; its value is its position here.

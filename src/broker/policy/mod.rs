@@ -31,7 +31,9 @@ use wire::ErrorCode;
 
 use super::scope::Scope;
 use super::taint::TaintSnapshot;
-use crate::config::{self, Approval, Config, Flow, Isolation, PerTool, Relays, ScriptApproval, ToolRule};
+use crate::config::{
+    self, Approval, Config, Flow, Isolation, PerTool, Profile, Relays, ScriptApproval, ToolRule, View,
+};
 use crate::error::{Error, Result};
 use crate::labels::Labels;
 use crate::manifest::ServerEntry;
@@ -58,6 +60,10 @@ pub struct Rules {
     callers: HashMap<String, Callers>,
     /// Server → its questions that are forwarded.
     relays: HashMap<String, Relays>,
+    /// What the client's profile has, if it has one.
+    view: Option<View>,
+    /// Least approval of each call.
+    least: Approval,
 }
 
 /// Returns the rules in force for a principal.
@@ -71,9 +77,9 @@ struct Approvals {
 }
 
 impl Rules {
-    /// Rules of a configuration.
+    /// Rules of a configuration for the clients of a profile, or those without one.
     #[must_use]
-    pub fn new(config: &Config) -> Self {
+    pub fn new(config: &Config, profile: Option<&Profile>) -> Self {
         let strict = config.policy.groups.iter().filter(|(_, group)| group.isolation == Isolation::Strict);
         let strict = strict.flat_map(|(name, group)| {
             let name: Arc<str> = name.as_str().into();
@@ -87,11 +93,19 @@ impl Rules {
         let relays = config.servers.iter().map(|(name, server)| (name.clone(), server.relays));
         Self {
             strict: strict.collect(),
-            flows: config.policy.flows.clone(),
+            flows: config
+                .policy
+                .flows
+                .iter()
+                .chain(profile.iter().flat_map(|profile| &profile.flows))
+                .cloned()
+                .collect(),
             approvals: approvals.collect(),
             grants: grants.collect(),
             callers: only_from::callers(&config.servers).collect(),
             relays: relays.collect(),
+            view: profile.filter(|profile| !profile.shows_all()).map(View::of),
+            least: profile.map_or(Approval::Never, |profile| profile.approval),
         }
     }
 
@@ -111,10 +125,15 @@ impl Approvals {
         Self { otherwise: server.approval, tools: ToolRule::by_tool(&server.tools, |rule| rule.approval) }
     }
 
-    /// Those of scripts: one that asks once asks at its own call.
+    /// Those of scripts: one that asks once asks at its own call. Those that ask at each call of theirs have none.
     fn of(scripts: &config::Scripts) -> Self {
-        let once = scripts.tools.iter().filter(|(_, rights)| rights.approval == ScriptApproval::Once);
-        let tools = PerTool::new(once.map(|(name, _)| (name.as_str(), Approval::Always)));
+        let at_its_own = |rights: &config::ScriptRule| match rights.approval {
+            ScriptApproval::Each => None,
+            ScriptApproval::Once => Some(Approval::Always),
+            ScriptApproval::Never => Some(Approval::Never),
+        };
+        let rules = scripts.tools.iter().filter_map(|(name, rights)| Some((name.as_str(), at_its_own(rights)?)));
+        let tools = PerTool::new(rules);
         Self { otherwise: Approval::Never, tools }
     }
 }
