@@ -112,7 +112,9 @@ impl Discovery<'_> {
 
     /// True if something of these servers may be seen.
     pub(crate) fn sees(&self, labels: &Labels) -> bool {
-        self.sight.is_none_or(|sight| sight.sees(labels))
+        // Of a time when the client had another profile.
+        let is_hidden = labels.iter().any(|server| self.catalog.hides(server));
+        !is_hidden && self.sight.is_none_or(|sight| sight.sees(labels))
     }
 
     /// True if a resource of this server may be seen; `None` always may.

@@ -43,6 +43,8 @@ use scripts::{Follower, Shelf};
 
 pub use fleet::{Pins, Reloaded};
 
+/// Notice of an edit for clients that do not see every server.
+const FOR_THE_OPERATOR: &str = "forge.toml was edited, and nothing of it is in force yet: it waits for the operator";
 /// Longest time that an end waits for observed shapes to be saved.
 const SAVING: Duration = Duration::from_secs(2);
 
@@ -295,10 +297,10 @@ impl Gateway {
         Arc::clone(&self.in_force.load().config)
     }
 
-    /// True if there are skills, or a folder for them.
+    /// True if a client with this catalog has skills, or there is a folder for them.
     #[must_use]
-    pub fn serves_skills(&self) -> bool {
-        self.config().skills.is_some() || !self.catalog().skills().skills.is_empty()
+    pub fn serves_skills(&self, catalog: &Catalog) -> bool {
+        !catalog.skills().skills.is_empty() || (self.config().skills.is_some() && !catalog.is_narrowed())
     }
 
     /// Current catalog of everything, for the operator. Clients get that of their profile.
@@ -385,6 +387,8 @@ impl Gateway {
             Discovery { catalog: &self.catalog_of(session.principal()), session, lowered: None, runs, sight: None };
         let listing = self.shown(discovery.ls(path, depth).await?);
         match self.notice.load_full().filter(|_| path.trim_matches('/').is_empty()) {
+            // The notice names servers.
+            Some(_) if discovery.catalog.is_narrowed() => Ok(format!("{listing}\nnote: {FOR_THE_OPERATOR}")),
             Some(notice) => Ok(format!("{listing}\nnote: {notice}")),
             None => Ok(listing),
         }

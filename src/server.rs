@@ -56,7 +56,7 @@ use waiting::Waiting;
 
 pub use http::{HttpListener, serve_http};
 pub use stdio::{Closing, GOODBYE, output};
-pub use tools::{definitions, instructions, render_instructions, server_names};
+pub use tools::{definitions, render_instructions, server_names};
 
 /// Time after the start in which requests wait for starting servers. Nine of ten are up by then; a slower one blocks
 /// nothing after that.
@@ -64,13 +64,13 @@ const GRACE: Duration = Duration::from_secs(5);
 /// TTL of the tool list for clients, in milliseconds: only the names of servers in a description change.
 const LIST_TTL: u64 = 60 * 60 * 1000;
 
-/// Serves MCP on stdin and stdout until the client closes them.
+/// Serves MCP on stdin and stdout to a client until it closes them.
 ///
 /// # Errors
 /// `INTERNAL` when the transport fails in a way other than ending.
-pub async fn serve_stdio(gateway: Arc<Gateway>) -> Result<()> {
+pub async fn serve_stdio(gateway: Arc<Gateway>, principal: Principal) -> Result<()> {
     let (_switch, closing) = Closing::switch();
-    let session = gateway.open_only_session(Principal::local());
+    let session = gateway.open_only_session(principal);
     serve_lines(gateway, session, std::io::stdin(), output(), closing).await
 }
 
@@ -113,14 +113,24 @@ impl SessionHandler {
     /// The catalog, after servers had time to start.
     async fn ready_catalog(&self) -> Arc<Catalog> {
         self.gateway.usable_since_start(GRACE).await;
-        self.gateway.catalog()
+        self.catalog()
+    }
+
+    /// The catalog that the client has.
+    fn catalog(&self) -> Arc<Catalog> {
+        self.gateway.catalog_of(self.session.principal())
     }
 
     /// Definitions of the four tools, and of scripts that are tools of their own.
     fn definitions(&self) -> Vec<Tool> {
-        let mut tools = tools::definitions_within(&server_names(&self.gateway), &self.gateway.config().sandbox.limits);
+        let mut tools = tools::definitions_within(&self.server_names(), &self.gateway.config().sandbox.limits);
         tools.extend(self.own_tools());
         tools
+    }
+
+    /// Identifiers of the servers that the client has.
+    fn server_names(&self) -> Vec<String> {
+        tools::server_names(&self.catalog())
     }
 
     /// Notes the client's name.
@@ -213,13 +223,13 @@ impl ServerHandler for ForgeServer {
             .enable_logging()
             .enable_tasks();
         // Nobody who has no skills meets the extension.
-        let capabilities = match self.handler.gateway.serves_skills() {
+        let capabilities = match self.handler.gateway.serves_skills(&self.handler.catalog()) {
             true => capabilities.enable_skills().build(),
             false => capabilities.build(),
         };
         ServerConfig::new(capabilities)
             .with_server_info(implementation)
-            .with_instructions(instructions(&self.handler.gateway))
+            .with_instructions(render_instructions(&self.handler.server_names()))
     }
 
     async fn list_tools(

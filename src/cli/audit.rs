@@ -124,6 +124,7 @@ fn show(record: &Value) -> String {
     put("session", text(record, "session"));
     put("client", text(record, "client"));
     put("token of", text(record, "principal"));
+    put("profile", text(record, "profile"));
     put("trace", text(record, "trace"));
     put("request", text(record, "request"));
     put("language", text(record, "language"));

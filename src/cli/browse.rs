@@ -86,7 +86,7 @@ pub(super) async fn list(
     // With --json too, for its errors and limits.
     let listing = gateway.ls(session, path, depth).await?;
     Ok(Answer::of(match json {
-        true => Piece::Json(shapes::foreign(gateway, shapes::entries(&gateway.catalog(), path)?)),
+        true => Piece::Json(shapes::foreign(gateway, shapes::entries(&gateway.catalog_of(session.principal()), path)?)),
         false => Piece::Out(listing),
     }))
 }
@@ -124,7 +124,8 @@ pub(super) async fn find(
     if !json {
         return Ok(Answer::of(Piece::Out(answer)));
     }
-    let (catalog, limit) = (gateway.catalog(), limit.unwrap_or(HITS).clamp(1, MOST_HITS) as usize);
+    let (catalog, limit) =
+        (gateway.catalog_of(session.principal()), limit.unwrap_or(HITS).clamp(1, MOST_HITS) as usize);
     let queries = queries.iter().map(|query| query.trim().to_owned()).filter(|query| !query.is_empty());
     let queries: Vec<String> = queries.collect();
     let found = catalog.find_all(&queries, limit, path.unwrap_or("/"))?;

@@ -15,7 +15,6 @@ use super::{Failure, Global};
 use crate::broker::{Judgement as Checked, Mistake};
 use crate::error::code_name;
 use crate::manifest::ServerEntry;
-use crate::principal::Principal;
 use crate::redact::{Outgoing as _, Results, Surface};
 
 /// Address of the format's schema.
@@ -62,12 +61,14 @@ pub(super) async fn check(global: &Global, args: CheckArgs, ui: Ui) -> Result<Ex
     for file in &args.files {
         scripts.push((file.as_path(), language(args.lang, file)?, read(file)?));
     }
-    let gateway = global.gateway(global.load(true)?)?;
+    let config = global.load(true)?;
+    let principal = global.principal(&config)?;
+    let gateway = global.gateway(config)?;
     let is_named = |server: &ServerEntry| {
         scripts.iter().any(|(_, _, code)| code.contains(&server.ident) || code.contains(&server.name))
     };
     super::wait_for(&gateway, is_named, super::OTHERS, ui).await;
-    let session = gateway.open_only_session(Principal::local());
+    let session = gateway.open_only_session(principal);
     let mut found = Vec::new();
     for (file, language, code) in &scripts {
         let checked = gateway.execution_context(&session).check(*language, code).await?;

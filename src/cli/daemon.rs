@@ -15,7 +15,7 @@ use super::shapes::{self, Format};
 use super::ui::Ui;
 use super::{Failure, Global, own_executable, remote, serve, signals};
 use crate::config::{Config, process_env, state_folder};
-use crate::daemon::{self, Answering, DRAIN, Hello, Host, Launch, LinkError, Place, Proxy, Purpose, Started};
+use crate::daemon::{self, Answering, DRAIN, Hello, Host, Launch, LinkError, Place, Proxy, Purpose, Speaker, Started};
 use crate::{files, reload, running, server};
 
 /// Time for a daemon to drain its connections and end, and then for each signal.
@@ -136,7 +136,7 @@ async fn start(global: &Global, place: &Place, ui: Ui) -> Result<ExitCode, Failu
 
 /// Asks the daemon for its state.
 async fn state(place: &Place, purpose: Purpose) -> Result<Option<Value>, LinkError> {
-    daemon::ask(place, &Hello::new(purpose, BTreeMap::new()), None).await
+    daemon::ask(place, &Hello::new(purpose, Speaker::default()), None).await
 }
 
 fn none(place: &Place) -> String {
@@ -320,6 +320,13 @@ async fn run(global: &Global, place: Place, detached: bool, ui: Ui) -> Result<Ex
     Ok(ExitCode::SUCCESS)
 }
 
+/// Whom this process speaks for.
+fn speaker(global: &Global, config: &Config, place: &Place) -> Result<Speaker, Failure> {
+    let principal = global.principal(config)?;
+    let client = principal.named().map(str::to_owned);
+    Ok(Speaker { environment: environment(place), client, profile: principal.profile.as_deref().map(str::to_owned) })
+}
+
 /// Values of the variables that the configuration references.
 fn environment(place: &Place) -> BTreeMap<String, String> {
     let variables = reload::read(&place.config, &process_env).map(|(_, variables)| variables).unwrap_or_default();
@@ -337,7 +344,7 @@ pub(super) async fn attached(global: &Global, config: &Config, end: &mut signals
     let place = place(path)?;
     let starter = Launch { exe: own_executable()?, args: again(global, &place, &["daemon", "start"]) };
     let opened = tokio::select! {
-        opened = Proxy::open(place.clone(), environment(&place), starter) => opened,
+        opened = Proxy::open(place.clone(), speaker(global, config, &place)?, starter) => opened,
         () = end.asked() => return Ok(true),
     };
     let proxy = match opened {
@@ -367,7 +374,7 @@ pub(super) async fn ask(
     let Ok(place) = place(path) else { return Ok(None) };
     let failed = |what: String| Failure::internal(what).hint("`forgefs daemon stop` ends the daemon");
     let request = serde_json::to_value(request).map_err(|error| failed(error.to_string()))?;
-    let hello = Hello::new(Purpose::Ask, environment(&place));
+    let hello = Hello::new(Purpose::Ask, speaker(global, config, &place)?);
     let asked = daemon::ask(&place, &hello, Some(&request));
     match ui.waiting(|| "waiting for the daemon".to_owned(), asked).await {
         Ok(None) => Ok(None),

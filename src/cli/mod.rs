@@ -43,12 +43,13 @@ use serde::{Deserialize, Serialize};
 
 use crate::broker::Approver;
 use crate::config::{Config, ConfigError, Start, process_env};
-use crate::error::Error;
+use crate::error::{Error, did_you_mean, nearest};
 use crate::gateway::{Gateway, Options};
 use crate::manifest::{ServerEntry, ServerState};
 use crate::memory;
 use crate::panics;
 use crate::people;
+use crate::principal::{LOCAL, Principal};
 use crate::redact;
 #[cfg(unix)]
 use crate::spawner;
@@ -96,6 +97,9 @@ struct Global {
     /// it serves]
     #[arg(long, global = true, value_name = "FILTER")]
     log: Option<String>,
+    /// See and act as a client of the configuration, or as one of this profile [default: local]
+    #[arg(long = "as", global = true, value_name = "CLIENT")]
+    client: Option<String>,
 }
 
 #[derive(Subcommand)]
@@ -361,6 +365,28 @@ impl Global {
             None if optional || !self.catalog.is_empty() => Ok(Config::empty()),
             None => Err(Failure::unconfigured()),
         }
+    }
+
+    /// A new session of the client that `--as` names.
+    fn principal(&self, config: &Config) -> Result<Principal, Failure> {
+        let Some(name) = self.client.as_deref().filter(|name| *name != LOCAL) else { return Ok(Principal::local()) };
+        let of = |client: &str, profile: Option<&str>| Principal {
+            profile: profile.map(Into::into),
+            ..Principal::of(client)
+        };
+        if config.clients.contains_key(name) {
+            // What it has now it keeps, if it is removed meanwhile.
+            return Ok(of(name, config.profile_of(name, None)));
+        }
+        if config.profiles.contains_key(name) {
+            return Ok(of(&format!("profile:{name}"), Some(name)));
+        }
+        let known = config.clients.keys().chain(config.profiles.keys()).map(String::as_str).chain([LOCAL]);
+        let failure = Failure::usage(format!("--as: there is no client `{name}`, and no profile"));
+        Err(match did_you_mean(&nearest(name, known)) {
+            Some(hint) => failure.hint(&hint),
+            None => failure.hint("`forgefs clients list` shows the clients"),
+        })
     }
 
     fn worker_args(&self) -> Vec<std::ffi::OsString> {

@@ -95,7 +95,8 @@ pub(super) async fn answer(
         if let Some(answer) = super::daemon::ask(global, &config, &request, ui).await? {
             return Ok(answer);
         }
-        request.by(&start(config)?, ui).await
+        let principal = global.principal(&config)?;
+        request.by(&start(config)?, principal, ui).await
     };
     if !request.is_stoppable() {
         return Ok(answered.await?.print(ui));
@@ -142,12 +143,12 @@ impl Request {
     }
 
     /// Answer by a gateway of this process.
-    async fn by(&self, gateway: &Gateway, ui: Ui) -> Result<Answer, Failure> {
+    async fn by(&self, gateway: &Gateway, principal: Principal, ui: Ui) -> Result<Answer, Failure> {
         let starting = ui.waiting(|| super::starting(gateway), self.settle(gateway)).await;
         if let Some(Piece::Note(note)) = settled_note(&starting, self.patience(gateway)) {
             ui.note(&note);
         }
-        let session = gateway.open_only_session(Principal::local());
+        let session = gateway.open_only_session(principal);
         let answer = self.answer(gateway, &session).await;
         gateway.save_observed().await;
         answer

@@ -67,11 +67,16 @@ pub(super) async fn serve(global: &Global, args: &ServeArgs, ui: Ui) -> Result<E
     if http.is_none() && config.daemon.auto && super::daemon::attached(global, &config, &mut end).await? {
         return Ok(ExitCode::SUCCESS);
     }
+    let principal = global.principal(&config)?;
+    if url.is_some() && global.client.is_some() {
+        let failure = Failure::usage("--as is for one client, and --http serves several".to_owned());
+        return Err(failure.hint("clients of HTTP have tokens: `forgefs clients add NAME`"));
+    }
     let gateway = Arc::new(started(global, config)?);
     if let Some(url) = url {
         ui.note(&format!("MCP is served at {url}"));
         if ui.is_interactive() {
-            let has_tokens = !gateway.config().clients.is_empty();
+            let has_tokens = gateway.config().needs_token;
             let token = if has_tokens { " --header \"Authorization: Bearer TOKEN\"" } else { "" };
             ui.note(&format!("to connect a client: claude mcp add --transport http forgefs {url}{token}"));
         }
@@ -80,7 +85,7 @@ pub(super) async fn serve(global: &Global, args: &ServeArgs, ui: Ui) -> Result<E
         match http {
             None => {
                 tokio::select! {
-                    served = server::serve_stdio(Arc::clone(&gateway)) => served,
+                    served = server::serve_stdio(Arc::clone(&gateway), principal) => served,
                     () = end.asked() => Ok(()),
                 }
             }

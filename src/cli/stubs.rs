@@ -86,7 +86,7 @@ async fn current(global: &Global, from: Vec<PathBuf>, ui: Ui) -> Result<Arc<Cata
             gateway
         }
         false => {
-            let offline = Global { config: None, catalog: from, engine: None, log: None };
+            let offline = Global { config: None, catalog: from, engine: None, log: None, client: None };
             offline.gateway(crate::config::Config::empty())?
         }
     };

@@ -10,9 +10,10 @@ use tokio::io::{AsyncBufRead, AsyncBufReadExt as _, AsyncWrite, AsyncWriteExt as
 
 use crate::limits::{self, Limit};
 use crate::lines::{Line, Lines};
+use crate::principal::{LOCAL, Principal};
 
 /// Revision of the handshake. Both ends must have the same one; the versions of the program may differ.
-const REVISION: u32 = 1;
+const REVISION: u32 = 2;
 /// Version of this program.
 pub(super) const VERSION: &str = env!("CARGO_PKG_VERSION");
 /// Time for each line of a handshake.
@@ -39,14 +40,32 @@ pub(crate) struct Hello {
     pub(crate) version: String,
     pub(crate) pid: u32,
     pub(crate) purpose: Purpose,
+    pub(crate) speaker: Speaker,
+}
+
+/// Whom a process speaks for. It holds values of variables: it has no `Debug`.
+#[derive(Clone, Default, Serialize, Deserialize)]
+pub(crate) struct Speaker {
     /// Values of the variables that the configuration references, as this process has them.
     pub(crate) environment: BTreeMap<String, String>,
+    /// The client, if it is not this machine's user.
+    pub(crate) client: Option<String>,
+    /// Profile of that client, if it has one.
+    pub(crate) profile: Option<String>,
+}
+
+impl Speaker {
+    /// A new session of it.
+    pub(crate) fn principal(&self) -> Principal {
+        let principal = Principal::of(self.client.as_deref().unwrap_or(LOCAL));
+        Principal { profile: self.profile.as_deref().map(Into::into), ..principal }
+    }
 }
 
 impl Hello {
     /// The line of this process.
-    pub(crate) fn new(purpose: Purpose, environment: BTreeMap<String, String>) -> Self {
-        Self { forgefs: REVISION, version: VERSION.to_owned(), pid: std::process::id(), purpose, environment }
+    pub(crate) fn new(purpose: Purpose, speaker: Speaker) -> Self {
+        Self { forgefs: REVISION, version: VERSION.to_owned(), pid: std::process::id(), purpose, speaker }
     }
 
     /// Error for a process that speaks another revision.

@@ -21,7 +21,6 @@ use super::place::{Place, check_peer};
 use crate::gateway::Gateway;
 use crate::limits;
 use crate::panics;
-use crate::principal::Principal;
 use crate::redact::{Outgoing as _, Surface};
 use crate::server::{self, Closing};
 use crate::session::Session;
@@ -184,7 +183,7 @@ impl Host {
 
     /// Serves MCP to a client.
     async fn attach(&self, hello: Hello, read: BufReader<OwnedReadHalf>, write: OwnedWriteHalf) -> io::Result<()> {
-        let session = self.gateway.open_attached(Principal::local(), hello.environment.into());
+        let session = self.gateway.open_attached(hello.speaker.principal(), hello.speaker.environment.into());
         let client =
             Client { pid: hello.pid, version: hello.version, since: Instant::now(), session: Arc::downgrade(&session) };
         let _attached = Attached::new(self, Some(client));
@@ -204,7 +203,7 @@ impl Host {
     ) -> io::Result<()> {
         let _attached = Attached::new(self, None);
         let request = handshake::read(&mut read, &limits::DAEMON_REQUEST, PATIENCE).await?;
-        let session = self.gateway.open_attached(Principal::local(), hello.environment.into());
+        let session = self.gateway.open_attached(hello.speaker.principal(), hello.speaker.environment.into());
         let answering = panics::caught((self.answering)(Arc::clone(&self.gateway), session, request));
         let gone = async {
             let mut rest = [0; 1];

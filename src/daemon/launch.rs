@@ -1,6 +1,5 @@
 //! Starts the daemon in the background, waits until it answers, and until it has ended; keeps its log short.
 
-use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, Read as _, Seek as _, SeekFrom};
@@ -12,7 +11,7 @@ use serde_json::Value;
 use tokio::process::{Child, Command};
 use tokio::time::{Instant, sleep};
 
-use super::handshake::{Hello, Purpose};
+use super::handshake::{Hello, Purpose, Speaker};
 use super::link::{LinkError, ask};
 use super::place::Place;
 use crate::files;
@@ -43,7 +42,7 @@ pub(crate) enum Started {
 
 /// State of the daemon; `None` if none runs.
 pub(super) async fn status(place: &Place) -> Result<Option<Value>, LinkError> {
-    ask(place, &Hello::new(Purpose::Status, BTreeMap::new()), None).await
+    ask(place, &Hello::new(Purpose::Status, Speaker::default()), None).await
 }
 
 /// Starts the daemon of a place, unless it runs, and waits until it answers. Of several starts at once one starts it.

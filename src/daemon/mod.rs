@@ -11,7 +11,7 @@ mod place;
 mod proxy;
 mod traffic;
 
-pub(crate) use handshake::{Hello, Purpose};
+pub(crate) use handshake::{Hello, Purpose, Speaker};
 pub(crate) use host::{Answering, DRAIN, Host};
 pub(crate) use launch::{Launch, Started, ended, keep_log_short, start};
 pub(crate) use link::{LinkError, ask};

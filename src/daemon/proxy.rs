@@ -1,7 +1,6 @@
 //! `forgefs serve` in front of a daemon: passes lines between a client and the daemon, and goes on with the next daemon
 //! when one is gone. It makes no call twice: a request in flight is answered with an error.
 
-use std::collections::BTreeMap;
 use std::io::{self, BufReader};
 use std::path::PathBuf;
 use std::process::Stdio;
@@ -14,7 +13,7 @@ use tokio::process::Command;
 use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, sleep};
 
-use super::handshake::{Hello, Purpose, VERSION, read_line};
+use super::handshake::{Hello, Purpose, Speaker, VERSION, read_line};
 use super::launch::Launch;
 use super::link::{Link, LinkError, open};
 use super::place::Place;
@@ -38,7 +37,7 @@ const LAST: Duration = Duration::from_secs(2);
 /// A client's way to the daemon.
 pub(crate) struct Proxy {
     place: Place,
-    environment: BTreeMap<String, String>,
+    speaker: Speaker,
     /// `forgefs daemon start`.
     starter: Launch,
     link: Link,
@@ -59,13 +58,9 @@ impl Proxy {
     ///
     /// # Errors
     /// The reason why there is none.
-    pub(crate) async fn open(
-        place: Place,
-        environment: BTreeMap<String, String>,
-        starter: Launch,
-    ) -> Result<Self, String> {
-        let link = reach(&place, &environment, &starter).await?;
-        Ok(Self { place, environment, starter, link })
+    pub(crate) async fn open(place: Place, speaker: Speaker, starter: Launch) -> Result<Self, String> {
+        let link = reach(&place, &speaker, &starter).await?;
+        Ok(Self { place, speaker, starter, link })
     }
 
     /// Passes the lines of a client until it ends.
@@ -77,14 +72,14 @@ impl Proxy {
         input: impl io::Read + Send + 'static,
         output: impl AsyncWrite + Unpin,
     ) -> io::Result<()> {
-        let Self { place, environment, starter, link } = self;
+        let Self { place, speaker, starter, link } = self;
         let (lines, ended) = read_client(input)?;
         let mut client = Client { lines, ended, unsent: None, output: tokio::sync::Mutex::new(output) };
         let (mut traffic, mut link) = (Mutex::new(Traffic::default()), Some(link));
         let mut pause = PAUSE;
         loop {
             let Some(current) = link.take() else {
-                match client.unless_ended(reach(&place, &environment, &starter)).await {
+                match client.unless_ended(reach(&place, &speaker, &starter)).await {
                     None => return Ok(()),
                     Some(Ok(next)) => link = Some(next),
                     Some(Err(why)) => {
@@ -294,10 +289,10 @@ async fn write<W: AsyncWrite + Unpin>(output: &tokio::sync::Mutex<W>, mut line: 
 }
 
 /// Attaches to the daemon that runs, or to one that `starter` starts.
-async fn reach(place: &Place, environment: &BTreeMap<String, String>, starter: &Launch) -> Result<Link, String> {
+async fn reach(place: &Place, speaker: &Speaker, starter: &Launch) -> Result<Link, String> {
     let (deadline, mut pause) = (Instant::now() + REACH, PAUSE);
     loop {
-        let why = match open(place, &Hello::new(Purpose::Attach, environment.clone())).await {
+        let why = match open(place, &Hello::new(Purpose::Attach, speaker.clone())).await {
             Ok(Some(link)) => {
                 let theirs = &link.welcome.version;
                 if theirs != VERSION {

@@ -16,7 +16,6 @@ use tokio::sync::watch;
 use super::SessionHandler;
 use super::resources::rpc_error;
 use crate::catalog::Catalog;
-use crate::gateway::Gateway;
 use crate::limits;
 use crate::manifest::Phase;
 use crate::task::Task;
@@ -48,7 +47,7 @@ impl Subscribed {
 impl SessionHandler {
     /// Notifies a client of the older revisions, as long as the task lives.
     pub(super) fn tell(&self, peer: Peer<RoleServer>, subscribed: Subscribed) -> Task {
-        let mut changes = Changes::new(&self.gateway);
+        let mut changes = Changes::new(self);
         Task::spawn(async move {
             while let Some(change) = changes.next(|| subscribed.0.lock().clone()).await {
                 if change.resources && peer.notify_resource_list_changed().await.is_err() {
@@ -66,7 +65,7 @@ impl SessionHandler {
 
     /// Serves one stream of 2026-07-28 until it is cancelled.
     pub(super) async fn stream(&self, context: SubscriptionContext) {
-        let mut changes = Changes::new(&self.gateway);
+        let mut changes = Changes::new(self);
         let uris: BTreeSet<String> = context.accepted().resource_subscriptions.iter().flatten().cloned().collect();
         let accepted = |wanted: Option<bool>| wanted == Some(true);
         let resources = accepted(context.accepted().resources_list_changed);
@@ -108,16 +107,16 @@ struct Change {
 
 /// The client's last known catalog, and the watch for new ones.
 struct Changes {
-    gateway: Arc<Gateway>,
+    handler: SessionHandler,
     news: watch::Receiver<Phase>,
     known: Arc<Catalog>,
 }
 
 impl Changes {
-    fn new(gateway: &Arc<Gateway>) -> Self {
-        let mut news = gateway.changes();
+    fn new(handler: &SessionHandler) -> Self {
+        let mut news = handler.gateway.changes();
         news.mark_unchanged();
-        Self { gateway: Arc::clone(gateway), news, known: gateway.catalog() }
+        Self { handler: handler.clone(), news, known: handler.catalog() }
     }
 
     /// Waits for the next difference; `None` after the last one.
@@ -125,7 +124,7 @@ impl Changes {
         loop {
             self.news.changed().await.ok()?;
             tokio::time::sleep(COLLECT).await;
-            let now = self.gateway.catalog();
+            let now = self.handler.catalog();
             let before = std::mem::replace(&mut self.known, Arc::clone(&now));
             if before.digest() == now.digest() {
                 continue;

@@ -12,10 +12,10 @@ use serde_json::Value;
 use wire::Language;
 
 use super::{GRACE, SessionHandler};
+use crate::catalog::Catalog;
 use crate::config;
 use crate::error::{Error, ErrorCode, Result, did_you_mean, nearest};
 use crate::execution::{Execution, Started, Wanted};
-use crate::gateway::Gateway;
 use crate::limits;
 use crate::redact::{self, Surface};
 use crate::text::brief;
@@ -241,16 +241,10 @@ fn define() -> Vec<Tool> {
     ]
 }
 
-/// Instructions for `gateway`'s clients.
+/// Identifiers of a catalog's servers.
 #[must_use]
-pub fn instructions(gateway: &Gateway) -> String {
-    render_instructions(&server_names(gateway))
-}
-
-/// Identifiers of a gateway's servers.
-#[must_use]
-pub fn server_names(gateway: &Gateway) -> Vec<String> {
-    gateway.catalog().servers().iter().map(|server| server.ident.clone()).collect()
+pub fn server_names(catalog: &Catalog) -> Vec<String> {
+    catalog.servers().iter().map(|server| server.ident.clone()).collect()
 }
 
 /// Instructions for clients of a gateway with these servers.

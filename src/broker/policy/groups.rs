@@ -10,8 +10,12 @@ use crate::error::{Error, ErrorCode, Result};
 /// calls to two groups exactly one is admitted.
 ///
 /// # Errors
-/// `GROUP_POLICY_DENIED` when another group has it.
+/// `GROUP_POLICY_DENIED` when another group has it, or the client's profile does not have the server.
 pub(in crate::broker) fn admit(rules: &Rules, lock: &mut Option<Arc<str>>, server: &str) -> Result<()> {
+    if rules.view.as_ref().is_some_and(|view| !view.server(server)) {
+        let message = "it has data of a server that is not here any more";
+        return Err(Error::new(ErrorCode::GroupPolicyDenied, message));
+    }
     let Some(group) = rules.strict.get(server) else { return Ok(()) };
     match lock {
         None => *lock = Some(Arc::clone(group)),

@@ -25,9 +25,15 @@ pub(super) fn check(rules: &Rules, &Asked { entry, stub, from, .. }: &Asked<'_>)
     else {
         return Ok(());
     };
-    let names = names(scripts);
-    let message = format!("{}.{} is callable only from {names}", entry.ident, stub.ident);
-    Err(Error::new(ErrorCode::ToolDenied, message).hint(format!("call {names} instead")))
+    let is_there = |script: &&String| rules.view.as_ref().is_none_or(|view| view.tool(SERVER, script));
+    let message = format!("{}.{} is callable only from", entry.ident, stub.ident);
+    Err(match names(scripts.iter().filter(is_there)) {
+        none if none.is_empty() => {
+            let message = format!("{message} scripts that are not here");
+            Error::new(ErrorCode::ToolDenied, message).hint("use another tool")
+        }
+        names => Error::new(ErrorCode::ToolDenied, format!("{message} {names}")).hint(format!("call {names} instead")),
+    })
 }
 
 /// True if the script is one of them, by its path or its identifier: no two scripts differ in that alone.
@@ -40,6 +46,6 @@ fn ident(script: &str) -> String {
     script.replace('/', "_")
 }
 
-fn names(scripts: &BTreeSet<String>) -> String {
-    scripts.iter().map(|script| format!("{SERVER}.{}", ident(script))).collect::<Vec<_>>().join(" or ")
+fn names<'a>(scripts: impl Iterator<Item = &'a String>) -> String {
+    scripts.map(|script| format!("{SERVER}.{}", ident(script))).collect::<Vec<_>>().join(" or ")
 }

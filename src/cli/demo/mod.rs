@@ -20,7 +20,7 @@ use crate::config::{Config, Server, Transport};
 use crate::execution::Request;
 use crate::gateway::{Gateway, Options};
 use crate::principal::Principal;
-use crate::server::{definitions, instructions, server_names};
+use crate::server::{definitions, render_instructions, server_names};
 use crate::session::Session;
 
 /// The sample servers.
@@ -134,9 +134,9 @@ impl Walk {
 
     /// Context of every client: four definitions and the instructions.
     fn surface(&mut self) {
-        let definitions = definitions(&server_names(&self.gateway));
+        let definitions = definitions(&server_names(&self.gateway.catalog()));
         let list = serde_json::to_string(&definitions).unwrap_or_default();
-        let instructions = instructions(&self.gateway);
+        let instructions = render_instructions(&server_names(&self.gateway.catalog()));
         let mut tokens = self.tokens("tools/list", &list);
         tokens += self.tokens("instructions", &instructions);
         self.total += tokens;

@@ -31,6 +31,7 @@ use crate::lines::trim;
 use crate::manifest::Phase;
 use crate::meter;
 use crate::panics;
+use crate::principal::Principal;
 use crate::random;
 use crate::task;
 
@@ -149,6 +150,11 @@ impl Edge {
             return reply::closing(reply::refused(StatusCode::TOO_MANY_REQUESTS, None, &what, fix));
         }
         if path == "/metrics" {
+            if self.gateway.catalog_of(&Principal::of(&client)).is_narrowed() {
+                let what = "metrics name servers that this client does not have";
+                let fix = "use a client without a profile, or `metrics.listen`";
+                return reply::refused(StatusCode::FORBIDDEN, None, what, fix);
+            }
             return reply::metrics(self.gateway.metrics_text());
         }
         if self.draining.load(Ordering::Acquire) {
