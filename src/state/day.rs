@@ -188,7 +188,7 @@ mod tests {
     #[tokio::test]
     async fn a_day_ends_at_midnight_utc_and_survives_a_restart() {
         let folder = tempfile::tempdir().expect("a folder");
-        let day = || Day::new(&day_file(&folder.path().join("state"), Path::new("/forge.toml")));
+        let day = || Day::new(&day_file(&folder.path().join("state"), Path::new("/forge.toml"), None));
         let (late, next) = (at("2026-11-22T23:59:59Z"), at("2026-11-23T00:00:00Z"));
         assert_eq!(day().spent(late), Some(Amount::ZERO));
         assert_eq!(day().take(TWO, TWO, late).await.expect("a file"), Taken::Done);
@@ -201,14 +201,14 @@ mod tests {
         // A clock that is set back finds the later day.
         let renews = "2026-11-24T00:00:00Z".to_owned();
         assert_eq!(day().take(TWO, TWO, late).await.expect("a file"), Taken::Refused { spent: TWO, renews });
-        let other = Day::new(&day_file(&folder.path().join("state"), Path::new("/other.toml")));
+        let other = Day::new(&day_file(&folder.path().join("state"), Path::new("/other.toml"), None));
         assert_eq!(other.spent(next), Some(Amount::ZERO));
     }
 
     #[tokio::test]
     async fn a_date_in_the_future_counts_today_and_is_renewed_tomorrow() {
         let folder = tempfile::tempdir().expect("a folder");
-        let day = Day::new(&day_file(folder.path(), Path::new("/forge.toml")));
+        let day = Day::new(&day_file(folder.path(), Path::new("/forge.toml"), None));
         let (today, tomorrow) = (at("2026-11-22T12:00:00Z"), at("2026-11-23T12:00:00Z"));
         for future in ["2026-11-24", "2027-01-01", "9999-12-31", "~~~~~~~~~~"] {
             fs::write(&day.file, format!("{future} {:020}\n", TWO.micros())).expect("a file");
@@ -228,7 +228,7 @@ mod tests {
         fs::write(at("forge.toml"), "").expect("a file");
         std::os::unix::fs::symlink(at("forge.toml"), at("x/link.toml")).expect("a link");
         std::os::unix::fs::symlink(at("x"), at("y")).expect("a link");
-        let file = |path: &str| Day::new(&day_file(folder.path(), &at(path))).file;
+        let file = |path: &str| Day::new(&day_file(folder.path(), &at(path), None)).file;
         for other in ["x/../forge.toml", "./x/.././forge.toml", "x/link.toml", "y/link.toml", "y/../forge.toml"] {
             assert_eq!(file(other), file("forge.toml"), "{other}");
         }
@@ -241,7 +241,7 @@ mod tests {
     #[tokio::test]
     async fn a_file_that_says_something_else_spends_nothing() {
         let folder = tempfile::tempdir().expect("a folder");
-        let day = Day::new(&day_file(folder.path(), Path::new("/forge.toml")));
+        let day = Day::new(&day_file(folder.path(), Path::new("/forge.toml"), None));
         for text in ["2026-11-22 12\n", "nonsense", "2026-11-22 0000000000000000x000\n"] {
             fs::write(&day.file, text).expect("a file");
             let refused = day.take(TWO, TWO, at("2026-11-22T12:00:00Z")).await.expect_err("not readable");

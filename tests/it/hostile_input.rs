@@ -21,7 +21,7 @@ const MEANWHILE: Duration = Duration::from_secs(5);
 const ANSWER: usize = 100 << 10;
 
 /// A request.
-enum Ask {
+pub(crate) enum Ask {
     /// A tool of the gateway, with these arguments.
     Tool(&'static str, Value),
     /// A script in each language: JavaScript, then Starlark.
@@ -291,7 +291,7 @@ fn scripts() -> Vec<Case> {
 }
 
 /// Answers to an attack, as text; `Err` for an error.
-async fn ask(session: &Session, ask: &Ask) -> Vec<Result<String, String>> {
+pub(crate) async fn ask(session: &Session, ask: &Ask) -> Vec<Result<String, String>> {
     let of = |answer: crate::client::Answer| if answer.is_error { Err(answer.text) } else { Ok(answer.text) };
     let peer = session.peer();
     let page = |cursor: &String| Some(PaginatedRequestParams::default().with_cursor(Some(cursor.clone())));

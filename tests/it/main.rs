@@ -54,6 +54,7 @@ mod placeholders;
 mod planted;
 mod policy;
 mod processes;
+mod profiles;
 mod real;
 mod real_servers;
 mod redaction;

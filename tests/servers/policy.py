@@ -1,6 +1,7 @@
 """An MCP server (2025-11-25, stdio, standard library only) to test policies.
 
-The first argument is its name; the second a log of the calls it got, as lines NAME TOOL ARGUMENTS.
+The first argument is its name; the second a log of the calls it got, as lines NAME TOOL ARGUMENTS; further ones name
+tools that it does not have.
 """
 
 import json
@@ -27,6 +28,7 @@ TOOLS = [
     {"name": "write", "inputSchema": {"type": "object", "properties": {**TEXT["properties"], "more": {}}}},
     {"name": "hidden", "inputSchema": TEXT, **READS},
 ]
+TOOLS = [tool for tool in TOOLS if tool["name"] not in sys.argv[3:]]
 COMPLETION = {"completion": {"values": [NAME]}}
 
 
