@@ -210,6 +210,8 @@ impl Audit {
             engine,
             outcome,
             session: self.broker.context.session.id(),
+            client: &self.broker.context.session.principal().client,
+            profile: self.broker.context.profile.as_deref(),
             began: self.broker.recorder.begun,
             took: self.started.elapsed(),
             // A planned call of a dry run is not a call.

@@ -11,6 +11,7 @@ use super::ui::Ui;
 use super::{Failure, Global};
 use crate::audit;
 use crate::people;
+use crate::principal::LOCAL;
 use crate::text::head;
 
 /// Arguments of `forgefs audit`.
@@ -26,6 +27,12 @@ enum Command {
     List {
         #[command(flatten)]
         newest: Newest,
+        /// Those of a client, by the name of its token; `local` is this machine's user
+        #[arg(long)]
+        client: Option<String>,
+        /// Those of clients of a profile
+        #[arg(long)]
+        profile: Option<String>,
         /// One JSON object a line, whole
         #[arg(long)]
         json: bool,
@@ -64,11 +71,18 @@ pub(super) fn audit(global: &Global, args: AuditArgs, ui: Ui) -> Result<ExitCode
         Err(error) => return Err(Failure::internal(format!("{}: {error}", path.display()))),
     };
     match args.command {
-        Command::List { newest, json } => {
-            if records.is_empty() {
-                ui.note(&format!("nothing is on record in {}", path.display()));
+        Command::List { newest, client, profile, json } => {
+            let is_wanted = |record: &&Value| {
+                let by = if text(record, "principal").is_empty() { LOCAL } else { text(record, "principal") };
+                client.as_deref().is_none_or(|client| client == by)
+                    && profile.as_deref().is_none_or(|profile| profile == text(record, "profile"))
+            };
+            let wanted: Vec<&Value> = records.iter().filter(is_wanted).collect();
+            if wanted.is_empty() {
+                let of_whom = if records.is_empty() { "" } else { " of this client or profile" };
+                ui.note(&format!("nothing{of_whom} is on record in {}", path.display()));
             }
-            for record in newest.of(&records) {
+            for record in newest.of(&wanted) {
                 if json { ui.json(&record.to_string()) } else { ui.out(&people::line(&line(record))) }
             }
         }

@@ -1,8 +1,10 @@
-//! Metrics. A label is a word of a fixed set, or the identifier of a configured server: never text of an agent, a
-//! script or a server.
+//! Metrics. A label is a word of a fixed set, the identifier of a configured server, or the name of a client: never text
+//! of an agent, a script or a server.
 
+use std::collections::BTreeSet;
 use std::sync::atomic::AtomicU64;
 
+use parking_lot::Mutex;
 use prometheus_client::encoding::text::{encode_eof, encode_registry};
 use prometheus_client::metrics::counter::{ConstCounter, Counter};
 use prometheus_client::metrics::family::Family;
@@ -15,6 +17,8 @@ use crate::config::Amount;
 use crate::kept::Usage;
 use crate::sandbox;
 
+/// Most clients with series of their own.
+const MOST_CLIENTS: usize = 1_000;
 /// Upper bounds of the latency buckets, in seconds.
 const SECONDS: [f64; 11] = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.1, 0.25, 1.0, 5.0, 30.0, 120.0];
 
@@ -33,6 +37,10 @@ pub struct Metrics {
     bytes: Family<Labels<2>, Counter>,
     refused: Family<Labels<1>, Counter>,
     cost: Family<Labels<1>, Counter<f64, AtomicU64>>,
+    by_client: Family<Labels<3>, Counter>,
+    calls_by_client: Family<Labels<2>, Counter>,
+    /// Clients that have series of their own.
+    clients: Mutex<BTreeSet<String>>,
 }
 
 impl Default for Metrics {
@@ -48,6 +56,9 @@ impl Default for Metrics {
             bytes: Family::default(),
             refused: Family::default(),
             cost: Family::default(),
+            by_client: Family::default(),
+            calls_by_client: Family::default(),
+            clients: Mutex::default(),
         };
         let registry = &mut metrics.registry;
         registry.register("executions", "Scripts that ended", metrics.executions.clone());
@@ -67,6 +78,8 @@ impl Default for Metrics {
         );
         registry.register("call_bytes", "Bytes of arguments and answers", metrics.bytes.clone());
         registry.register("refused", "Calls that the gateway refused, by what refused them", metrics.refused.clone());
+        registry.register("client_requests", "Scripts and other requests, by client", metrics.by_client.clone());
+        registry.register("client_calls", "Calls to servers, by client", metrics.calls_by_client.clone());
         registry.register("cost", "What calls cost, in the unit of the configuration", metrics.cost.clone());
         metrics
     }
@@ -90,10 +103,26 @@ impl Metrics {
                 self.requests.get_or_create(&labels).inc();
             }
         }
+        let client = ("client", self.client(ended.client));
+        let profile = ("profile", ended.profile.unwrap_or_default().to_owned());
+        let outcome = ("outcome", ended.outcome.to_string());
+        self.by_client.get_or_create(&[client.clone(), profile.clone(), outcome]).inc();
+        if !ended.calls.is_empty() {
+            self.calls_by_client.get_or_create(&[client, profile]).inc_by(ended.calls.len() as u64);
+        }
         // A series is looked up once for calls that are alike, as those of a loop are.
         for calls in ended.calls.chunk_by(|one, other| one.server == other.server && one.outcome == other.outcome) {
             calls.first().into_iter().for_each(|call| self.count_calls(call, calls));
         }
+    }
+
+    /// Name of a client among the series; tokens of an issuer name any number of clients.
+    fn client(&self, client: &str) -> String {
+        let mut clients = self.clients.lock();
+        if clients.len() < MOST_CLIENTS && !clients.contains(client) {
+            clients.insert(client.to_owned());
+        }
+        if clients.contains(client) { client } else { "other" }.to_owned()
     }
 
     /// Counts calls to one server with one outcome.

@@ -52,6 +52,10 @@ pub struct Ended<'a> {
     pub outcome: Outcome,
     /// Session id.
     pub session: &'a str,
+    /// The client, as the gateway knows it.
+    pub client: &'a str,
+    /// Its profile, if it has one.
+    pub profile: Option<&'a str>,
     /// Start.
     pub began: SystemTime,
     /// Duration.

@@ -63,6 +63,21 @@ path = "scripts"
 approval = "once"
 as_tool = false
 calls = 9
+[profiles.narrow]
+servers = ["files", "chat"]
+allow = ["files.read_*", "chat.*"]
+deny = ["*.drop"]
+scripts = ["report"]
+approval = "writes"
+flows = [{ from = "chat", to = "files", action = "deny" }]
+budgets = { session = 7, rate = { calls = 3 } }
+[profiles.wide]
+[clients.ci]
+token = "0123456789abcdef"
+profile = "narrow"
+budgets = { run = 4 }
+[clients.free]
+token = "fedcba9876543210"
 [sandbox]
 require = ["landlock", "seccomp"]
 workers = 1
@@ -152,6 +167,34 @@ const EDITS: &[Edit] = &[
     ("run = 10\n", "run = 9\nsession = 50\n", None),
     ("day = 1000", "day = 1001", Some("budgets.day (raised)")),
     ("run = 10\n", "", Some("budgets.run")),
+    // Profiles.
+    ("servers = [\"files\", \"chat\"]", "servers = [\"files\"]", None),
+    ("servers = [\"files\", \"chat\"]", "servers = [\"files\", \"web\"]", Some("profiles.narrow.servers (widened)")),
+    ("servers = [\"files\", \"chat\"]\n", "", Some("profiles.narrow.servers (widened)")),
+    ("\"files.read_*\", \"chat.*\"", "\"chat.*\"", None),
+    ("\"files.read_*\", \"chat.*\"", "\"files.*\", \"chat.*\"", Some("profiles.narrow.allow (widened)")),
+    ("allow = [\"files.read_*\", \"chat.*\"]\n", "", Some("profiles.narrow.allow")),
+    ("deny = [\"*.drop\"]", "deny = [\"*.drop\", \"files.read_log\"]", None),
+    ("deny = [\"*.drop\"]\n", "", Some("profiles.narrow.deny (shrunk)")),
+    ("scripts = [\"report\"]", "scripts = []", None),
+    ("scripts = [\"report\"]\n", "", Some("profiles.narrow.scripts (widened)")),
+    ("approval = \"writes\"\nflows", "approval = \"always\"\nflows", None),
+    ("approval = \"writes\"\nflows", "flows", Some("profiles.narrow.approval (weaker)")),
+    ("action = \"deny\" }]", "action = \"approve\" }]", Some("profiles.narrow.flows (freed)")),
+    ("session = 7, rate", "session = 6, rate", None),
+    ("session = 7, rate", "session = 8, rate", Some("profiles.narrow.budgets.session (raised)")),
+    ("rate = { calls = 3 }", "rate = { calls = 4 }", Some("profiles.narrow.budgets.rate (raised)")),
+    ("[profiles.wide]", "[profiles.wide]\ndeny = [\"*.x\"]\n[profiles.other]", None),
+    ("[profiles.wide]", "[profiles.default]\n[profiles.wide]", None),
+    ("profile = \"narrow\"", "profile = \"wide\"", Some("clients.ci.profile (another)")),
+    ("profile = \"narrow\"\n", "", Some("clients.ci.profile (another)")),
+    ("9876543210\"", "9876543210\"\nprofile = \"narrow\"\n[clients.local]\nprofile = \"wide\"", None),
+    ("budgets = { run = 4 }", "budgets = { run = 3 }\nexpose = \"code\"", None),
+    ("budgets = { run = 4 }", "budgets = { run = 5 }", Some("clients.ci.budgets.run (raised)")),
+    ("budgets = { run = 4 }", "budgets = { run = 4 }\nexpose = \"direct\"", Some("clients.ci.expose (changed)")),
+    ("[profiles.wide]", "[profiles.wide]\nexpose = \"auto\"", Some("profiles.wide.expose (changed)")),
+    ("token = \"fedcba9876543210\"", "token = \"0000000000000000\"", Some("clients.free (a new client or token)")),
+    ("[clients.free]\ntoken = \"fedcba9876543210\"\n", "", None),
     // Groups and flows.
     ("[groups.private]\nservers = [\"files\"]", "[groups.secret]\nservers = [\"files\", \"chat\"]", None),
     (
