@@ -40,6 +40,8 @@ pub(crate) struct Hello {
     pub(crate) version: String,
     pub(crate) pid: u32,
     pub(crate) purpose: Purpose,
+    /// Absent where an older revision speaks, which is refused.
+    #[serde(default)]
     pub(crate) speaker: Speaker,
 }
 

@@ -484,17 +484,21 @@ fn a_handshake_that_is_wrong_late_or_too_long_is_refused_and_others_are_served()
     let long = format!("{{\"forgefs\":1,\"version\":\"{}\"}}\n", "x".repeat(3 << 20));
     let deep = format!("{}{}\n", "[".repeat(100_000), "]".repeat(100_000));
     let hello = |revision: u8, purpose: &str| {
-        let line = json!({"forgefs": revision, "version": "9.9.9", "pid": 1, "purpose": purpose, "environment": {}});
+        let line = json!({"forgefs": revision, "version": "9.9.9", "pid": 1, "purpose": purpose, "speaker": {"environment": {}}});
         format!("{line}\n")
     };
     for (line, says) in [
         (long.as_str(), "bytes, over the limit of 2097152 bytes"),
         (&deep, "the first line is no handshake"),
         ("{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"ping\"}\n", "the first line is no handshake"),
-        (&hello(1, "conquer"), "the first line is no handshake"),
-        (&hello(2, "attach"), "forgefs 9.9.9 speaks revision 2 of the daemon's handshake, and this daemon"),
+        (&hello(2, "conquer"), "the first line is no handshake"),
+        (&hello(1, "attach"), "forgefs 9.9.9 speaks revision 1 of the daemon's handshake, and this daemon"),
         ("", "no complete line within 10 s"),
-        (&hello(1, "status"), "\"error\":null"),
+        (
+            "{\"forgefs\":1,\"version\":\"9.9.9\",\"pid\":1,\"purpose\":\"attach\",\"environment\":{}}\n",
+            "speaks revision 1",
+        ),
+        (&hello(2, "status"), "\"error\":null"),
     ] {
         let answer = say(&socket, line.as_bytes());
         assert!(answer.contains(says), "{}: no {says:?} in {answer:?}", &line[..line.len().min(60)]);
@@ -504,7 +508,7 @@ fn a_handshake_that_is_wrong_late_or_too_long_is_refused_and_others_are_served()
     assert_eq!(place.status()["running"], true);
     drop(silent);
     // A client of another version is served, and told in the log.
-    say(&socket, hello(1, "attach").as_bytes());
+    say(&socket, hello(2, "attach").as_bytes());
     let logged = place.daemon(&["logs"]).success().stdout;
     assert!(logged.contains("process 1 is forgefs 9.9.9, this daemon is "), "{logged}");
 }
@@ -524,7 +528,7 @@ fn another_user_is_refused() {
     fs::set_permissions(&socket, fs::Permissions::from_mode(0o666)).expect("it is ours");
     let script = format!(
         "import socket\ns = socket.socket(socket.AF_UNIX)\ns.connect({:?})\n\
-         s.sendall(b'{{\"forgefs\":1,\"version\":\"1\",\"pid\":1,\"purpose\":\"status\",\"environment\":{{}}}}\\n')\n\
+         s.sendall(b'{{\"forgefs\":2,\"version\":\"1\",\"pid\":1,\"purpose\":\"status\"}}\\n')\n\
          print('answer', s.recv(100))",
         socket.display().to_string()
     );
@@ -534,7 +538,7 @@ fn another_user_is_refused() {
         crate::client::finish(command.args(["-c", &script]), "")
     };
     let (ours, theirs) = (ask(0), ask(65_534));
-    assert!(ours.stdout.contains("answer b'{\"forgefs\":1"), "{ours:?}");
+    assert!(ours.stdout.contains("answer b'{\"forgefs\":2"), "{ours:?}");
     assert!(!theirs.stdout.contains("forgefs"), "{theirs:?}");
     let logged = place.daemon(&["logs"]).success().stdout;
     assert!(logged.contains("belongs to another user (uid 65534, this is uid 0)"), "{logged}");

@@ -6,6 +6,7 @@ mod callers;
 mod hostile;
 mod late;
 mod official;
+mod profiles;
 mod revoked;
 mod shared;
 mod stored;

@@ -99,7 +99,7 @@ fn requests() -> Vec<Ask> {
         Ask::Resources(String::new()),
         Ask::Prompts(String::new()),
         Ask::Templates(String::new()),
-        Ask::Script("forge.servers()", "servers()"),
+        Ask::Script("manifest.servers()", "manifest.servers()"),
         Ask::Script("forge.search('look')", "search('look')"),
         Ask::Script("forge.ls('/', { depth: 4 })", "ls('/', depth=4)"),
         Ask::Script("manifest.search('data', 50)", ""),
