@@ -193,7 +193,6 @@ const EDITS: &[Edit] = &[
     ("budgets = { run = 4 }", "budgets = { run = 5 }", Some("clients.ci.budgets.run (raised)")),
     ("budgets = { run = 4 }", "budgets = { run = 4 }\nexpose = \"direct\"", Some("clients.ci.expose (changed)")),
     ("[profiles.wide]", "[profiles.wide]\nexpose = \"auto\"", Some("profiles.wide.expose (changed)")),
-    ("token = \"fedcba9876543210\"", "token = \"0000000000000000\"", Some("clients.free (a new client or token)")),
     ("[clients.free]\ntoken = \"fedcba9876543210\"\n", "", None),
     // Groups and flows.
     ("[groups.private]\nservers = [\"files\"]", "[groups.secret]\nservers = [\"files\", \"chat\"]", None),
