@@ -303,6 +303,14 @@ async fn a_profile_comes_and_goes_while_a_session_lives() {
     let path = results.split_whitespace().find(|word| word.starts_with("/results/"));
     let path = path.unwrap_or_else(|| panic!("no result: {results}")).to_owned();
     let runs = session.call("ls", json!({"path": "/runs"})).await.text;
+    let failing = "const { length } = await vault.look({}); if (length) throw new Error('after it'); return length";
+    let failed = session.call("execute", json!({"language": "javascript", "code": failing})).await.text;
+    let resumed = failed.lines().find_map(|line| line.strip_prefix("resume: ")).map(str::to_owned);
+    let id = Regex::new("resume[=: \"]+([0-9a-f]{8,})")
+        .expect("a pattern")
+        .captures(&failed)
+        .map(|found| found[1].to_owned());
+    let id = id.unwrap_or_else(|| panic!("no run to resume, {resumed:?}: {failed}"));
 
     reloaded(&session, &fence, &narrow, |listing| !listing.contains("vault")).await;
     for (tool, arguments) in [
@@ -310,6 +318,9 @@ async fn a_profile_comes_and_goes_while_a_session_lives() {
         ("cat", json!({"path": "/vault/look.pyi"})),
         ("execute", json!({"language": "javascript", "code": "return await vault.look({})"})),
         ("execute", json!({"language": "javascript", "code": format!("return forge.results.get('{path}')")})),
+        ("execute", json!({"language": "javascript", "resume": id, "code": failing})),
+        ("execute", json!({"resume": id})),
+        ("cat", json!({"path": format!("/runs/{id}")})),
     ] {
         let answer = session.call(tool, arguments.clone()).await;
         assert!(answer.is_error && !answer.text.contains("data of vault"), "{arguments}: {}", answer.text);
