@@ -1,5 +1,6 @@
 //! `forgefs clients`: clients of `serve --http`, and their tokens.
 
+use std::cell::Cell;
 use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
@@ -70,7 +71,8 @@ pub(super) fn clients(global: &Global, args: &ClientsArgs, ui: Ui) -> Result<Exi
             let (target, token) = (Target::existing(global)?, new_token());
             let backup = target.edit(|edit| edit.with_client_token(name, &token_digest(&token)).map(Some))?;
             let done = format!(
-                "gave {name} another token in {}; the one before ends at once where a gateway runs",
+                "gave {name} another token in {}; the one before ends at once where a gateway runs, which takes up the \
+                 new one at `forgefs reload`",
                 target.shown()
             );
             tell_token(&target, name, &token, &done, *format, ui);
@@ -81,7 +83,11 @@ pub(super) fn clients(global: &Global, args: &ClientsArgs, ui: Ui) -> Result<Exi
 }
 
 fn revoke(target: &Target, name: &str, format: Format, ui: Ui) -> Result<(), Failure> {
-    let backup = target.edit(|edit| edit.without_client(name).map(Some))?;
+    let by_claims = Cell::new(false);
+    let backup = target.edit(|edit| {
+        by_claims.set(edit.client_entries().any(|(known, entry)| known == name && entry.get("oauth").is_some()));
+        edit.without_client(name).map(Some)
+    })?;
     if format.json {
         shapes::print(json!({ "name": name, "file": target.shown() }), ui);
     } else {
@@ -89,11 +95,9 @@ fn revoke(target: &Target, name: &str, format: Format, ui: Ui) -> Result<(), Fai
         let text = target.text()?;
         let edit = Edit::parse(target.path(), &text)?;
         match (edit.issuer(), edit.client_entries().any(|(_, entry)| has_credentials(entry))) {
-            (Some((issuer, 1..)), _) => {
-                ui.note(&format!(
-                    "rows of [[http.oauth.map]] let in tokens of {issuer} that have their claims, also its"
-                ));
-            }
+            (Some((issuer, 1..)), _) if by_claims.get() => ui.note(&format!(
+                "its tokens of {issuer} are still let in, as another client, if a row of [[http.oauth.map]] matches them"
+            )),
             (None, false) => ui.note("it was the last: `forgefs reload` serves this machine without a token again"),
             _ => {}
         }
@@ -110,7 +114,7 @@ fn add(target: &Target, name: &str, format: Format, ui: Ui) -> Result<(), Failur
     }
     let token = new_token();
     let backup = target.edit(|edit| edit.with_client(name, &token_digest(&token)).map(Some))?;
-    let done = format!("added {name} to {}, with the digest of its token", target.shown());
+    let done = format!("added {name} to {}, with the digest of its token; {RELOAD}", target.shown());
     tell_token(target, name, &token, &done, format, ui);
     tell_backup(backup.as_deref(), ui);
     Ok(())
@@ -126,7 +130,7 @@ fn tell_token(target: &Target, name: &str, token: &str, done: &str, format: Form
     if format.json {
         return shapes::print(json!({ "name": name, "token": token, "file": target.shown() }), ui);
     }
-    ui.note(&format!("{done}; {RELOAD}"));
+    ui.note(done);
     ui.note("the token is shown this once; clients send it as `Authorization: Bearer TOKEN`:");
     ui.out(token);
 }
@@ -146,7 +150,7 @@ fn list(target: &Target, format: Format, ui: Ui) -> Result<(), Failure> {
         ui.out(format!("{:name$}  {:kind$}  {profile}", listed.name, listed.kind).trim_end());
     }
     match edit.issuer() {
-        Some((issuer, rows)) => ui.note(&format!("and tokens of {issuer}, by {rows} rows of [[http.oauth.map]]")),
+        Some((issuer, rows)) => ui.note(&format!("and tokens of {issuer}; rows of [[http.oauth.map]]: {rows}")),
         None if clients.is_empty() => {
             ui.note("no clients: `serve --http` serves this machine alone; `forgefs clients add NAME`");
         }

@@ -31,9 +31,11 @@ pub(super) struct Sessions {
     /// Ends everything.
     ended: CancellationToken,
     sessions: Mutex<HashMap<SessionId, Arc<HttpSession>>>,
-    /// Clients by name and profile: a client whose tokens differ in it is two.
-    clients: Mutex<HashMap<(Arc<str>, Option<String>), Arc<HttpClient>>>,
+    clients: Mutex<HashMap<OfProfile, Arc<HttpClient>>>,
 }
+
+/// Name of a client, and the profile that its access token gives it: a client whose tokens differ in it is two.
+type OfProfile = (Arc<str>, Option<String>);
 
 /// One client: its load, and its session of 2026-07-28.
 pub(super) struct HttpClient {

@@ -60,7 +60,8 @@ impl Grant {
             return name == LOCAL;
         }
         let is_issued = self.issuer.is_none() || self.issuer == config.http.oauth;
-        (self.entry.is_some() || self.issuer.is_some()) && is_issued && self.entry.as_ref() == config.clients.get(name)
+        let is_any = self.entry.is_some() || self.issuer.is_some();
+        is_any && is_issued && is_known(self.entry.as_ref(), config.clients.get(name))
     }
 }
 

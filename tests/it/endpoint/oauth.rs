@@ -254,6 +254,13 @@ async fn a_token_is_the_client_s_whose_claims_it_has() {
     let file = config.to_str().expect("a path");
     let listed = served.fence.run(["--config", file, "clients", "list"]).success();
     assert_eq!(listed.stdout.trim(), "robot  oauth");
+    // Another setting of a client does not make it another one.
+    let id = served.session(Some(&robot)).await;
+    served.fence.write("forge.toml", &format!("{}\nbudgets = {{ day = 9 }}\n", issuer.config(&more)));
+    served.fence.run(["--config", file, "reload"]).success();
+    tokio::time::sleep(Duration::from_secs(8)).await;
+    let ping = served.message(Some(&id), &serde_json::from_str(PING).expect("JSON")).bearer_auth(&robot);
+    assert_eq!(ping.send().await.expect("an answer").status(), StatusCode::OK, "its session goes on");
     let refused = served.fence.run(["--config", file, "clients", "rotate", "robot"]);
     assert!(refused.code != Some(0) && refused.stderr.contains("no token of its own"), "{refused:?}");
     let revoked = served.fence.run(["--config", file, "clients", "revoke", "robot"]).success();

@@ -113,7 +113,7 @@ impl Keys {
             let fetched = timeout(FETCH, fetched(&keys.settings)).await;
             let fetched = fetched.unwrap_or_else(|_| Err(format!("no answer within {FETCH:?}")));
             if let Err(why) = &fetched {
-                tracing::warn!(issuer = keys.settings.issuer, why, "the keys of the issuer are not to be had");
+                tracing::warn!(issuer = keys.settings.issuer, why, "the keys of the issuer cannot be fetched");
             }
             let mut state = keys.state.lock();
             match fetched {
