@@ -239,12 +239,7 @@ impl Gateway {
         let (reloaded, router) = self.fleet.reload(&config, prepared);
         let metrics = config.metrics.clone();
         // With another token it is another client: its runs end.
-        let known =
-            |config: &Config, name: &str| config.clients.get(name).filter(|client| client.has_credentials()).cloned();
-        let is_client = |name: &str| match (known(&before.config, name), known(&config, name)) {
-            (Some(before), Some(now)) => before.is_known_as(&now),
-            (before, now) => before.is_none() && now.is_none(),
-        };
+        let is_client = |name: &str| before.config.is_same_client(&config, name);
         self.background.keep_only(is_client);
         self.in_force.store(Arc::new(InForce {
             config: Arc::new(config),
@@ -505,7 +500,7 @@ impl Gateway {
     pub fn background_bounds(&self) -> Bounds {
         let config = self.config();
         let all = (config.sandbox.limits.runs / 2).max(1);
-        Bounds { all, client: if config.remote_clients().count() > 1 { all.div_ceil(2) } else { all } }
+        Bounds { all, client: if config.has_several_clients() { all.div_ceil(2) } else { all } }
     }
 
     /// Number of runs in the background.
@@ -556,6 +551,6 @@ impl Gateway {
 /// places.
 fn turn(config: &Config, principal: &Principal) -> Turn {
     let runs = config.sandbox.limits.runs;
-    let most = if config.remote_clients().count() > 1 { runs.div_ceil(2) } else { runs };
+    let most = if config.has_several_clients() { runs.div_ceil(2) } else { runs };
     Turn { party: principal.named().map_or_else(|| Arc::clone(&principal.session), Into::into), most }
 }

@@ -27,10 +27,13 @@ pub(crate) static TOKENS: Kind = Kind::new("tokens", &limits::TOKENS, &limits::T
 
 /// Events of streams over HTTP, for clients that resume one.
 pub(crate) static EVENTS: Kind = Kind::new("events", &limits::EVENT_COUNT, &limits::ALL_EVENTS);
+/// Access tokens of clients on HTTP, with their claims.
+pub(crate) static VERIFIED: Kind =
+    Kind::new("verified_tokens", &limits::VERIFIED_TOKENS, &limits::VERIFIED_TOKEN_BYTES);
 
 /// Usage of every kind.
 pub(crate) fn held() -> Vec<Usage> {
-    [&READS, &UNRECORDED, &CONSENTS, &PATTERNS, &TOKENS, &EVENTS].map(Kind::held).into()
+    [&READS, &UNRECORDED, &CONSENTS, &PATTERNS, &TOKENS, &EVENTS, &VERIFIED].map(Kind::held).into()
 }
 
 /// A kind of state: the limits of each map, and the usage of all maps of the process.

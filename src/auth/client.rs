@@ -115,6 +115,37 @@ impl Client {
     }
 }
 
+/// Documents of an authorization server: its metadata and its keys. The client's limits hold, redirects are not followed.
+pub(crate) struct Documents(Client);
+
+impl Documents {
+    /// Documents of the server at `url`, and of the addresses that it names: none on this machine or on a private network,
+    /// unless its own URL is there or `private_network` allows them.
+    ///
+    /// # Errors
+    /// The HTTP client cannot be built.
+    pub(crate) fn of(url: &Url, private_network: bool) -> Result<Self, String> {
+        let oauth = OAuth { private_network, ..OAuth::default() };
+        Client::new(url, &oauth).map(Self).map_err(|error| error.to_string())
+    }
+
+    /// Gets a document.
+    ///
+    /// # Errors
+    /// Says why there is none.
+    pub(crate) async fn get(&self, url: Url) -> Result<Vec<u8>, String> {
+        if !self.0.allows(&url) {
+            return Err(refusal(url.as_str()).to_string());
+        }
+        let answer = self.0.stops.get(url).send().await.map_err(|error| chain(&error.without_url()))?;
+        match answer.status() {
+            status if status.is_redirection() => Err(format!("answers {status}, and redirects are not followed")),
+            status if !status.is_success() => Err(format!("answers {status}")),
+            _ => body(answer).await.map_err(|error| error.to_string()),
+        }
+    }
+}
+
 /// Error of a request over the limit.
 pub(super) fn too_many() -> BoxError {
     format!("{MAX_REQUESTS} requests is the limit of a login, which was sent from one address to the next").into()

@@ -26,6 +26,7 @@ use crate::error::Result;
 use crate::redact::secret;
 use crate::state::{LoginVersion, State};
 
+pub(crate) use client::Documents;
 use discovery::Issuer;
 pub use explain::{error, login_command, needs_login, needs_login_by, needs_scope};
 pub use invitation::{Invitation, Invitations};

@@ -1,15 +1,17 @@
 //! `forgefs clients`: clients of `serve --http`, and their tokens.
 
+use std::cell::Cell;
 use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
+use serde::Serialize;
 use serde_json::json;
 
 use super::servers::{RELOAD, Target, tell_backup};
 use super::shapes::{self, Format};
 use super::ui::Ui;
 use super::{Failure, Global};
-use crate::config::{Edit, is_client_name, token_digest};
+use crate::config::{Edit, is_client_name, is_of_token, token_digest};
 use crate::random;
 
 #[derive(Args)]
@@ -33,7 +35,15 @@ enum Command {
         format: Format,
     },
     /// Remove a client: its token and its sessions end
-    Remove {
+    #[command(alias = "remove")]
+    Revoke {
+        /// Name of the client
+        name: String,
+        #[command(flatten)]
+        format: Format,
+    },
+    /// Give a client another token, print it once, and end the one that it has with its sessions
+    Rotate {
         /// Name of the client
         name: String,
         #[command(flatten)]
@@ -44,7 +54,10 @@ enum Command {
 impl ClientsArgs {
     /// True if it prints JSON.
     pub(super) fn json(&self) -> bool {
-        let (Command::Add { format, .. } | Command::List { format } | Command::Remove { format, .. }) = &self.command;
+        let (Command::Add { format, .. }
+        | Command::List { format }
+        | Command::Revoke { format, .. }
+        | Command::Rotate { format, .. }) = &self.command;
         format.json
     }
 }
@@ -53,55 +66,120 @@ pub(super) fn clients(global: &Global, args: &ClientsArgs, ui: Ui) -> Result<Exi
     match &args.command {
         Command::Add { name, format } => add(&Target::any(global), name, *format, ui)?,
         Command::List { format } => list(&Target::existing(global)?, *format, ui)?,
-        Command::Remove { name, format } => {
-            let target = Target::existing(global)?;
-            let backup = target.edit(|edit| edit.without_client(name).map(Some))?;
-            match format.json {
-                true => shapes::print(json!({ "name": name, "file": target.shown() }), ui),
-                false => {
-                    ui.note(&format!(
-                        "removed {name} from {}; its token ends at once where a gateway runs",
-                        target.shown()
-                    ));
-                    if Edit::parse(target.path(), &target.text()?)?.clients().next().is_none() {
-                        ui.note("it was the last: `forgefs reload` serves this machine without a token again");
-                    }
-                }
-            }
+        Command::Revoke { name, format } => revoke(&Target::existing(global)?, name, *format, ui)?,
+        Command::Rotate { name, format } => {
+            let (target, token) = (Target::existing(global)?, new_token());
+            let backup = target.edit(|edit| edit.with_client_token(name, &token_digest(&token)).map(Some))?;
+            let done = format!(
+                "gave {name} another token in {}; the one before ends at once where a gateway runs, which takes up the \
+                 new one at `forgefs reload`",
+                target.shown()
+            );
+            tell_token(&target, name, &token, &done, *format, ui);
             tell_backup(backup.as_deref(), ui);
         }
     }
     Ok(ExitCode::SUCCESS)
 }
 
-fn add(target: &Target, name: &str, format: Format, ui: Ui) -> Result<(), Failure> {
-    if !is_client_name(name) {
-        let failure = Failure::usage(format!("`{name}` is not usable as the name of a client"));
-        return Err(failure.hint("use letters, digits, `-`, `_` and `.`, 64 at most, with a letter or digit first"));
-    }
-    // 256 bits, with a beginning by which people and scanners recognise it.
-    let token = format!("forgefs_{}{}", random::token(), random::token());
-    let backup = target.edit(|edit| edit.with_client(name, &token_digest(&token)).map(Some))?;
-    match format.json {
-        true => shapes::print(json!({ "name": name, "token": token, "file": target.shown() }), ui),
-        false => {
-            ui.note(&format!("added {name} to {}, with the digest of its token; {RELOAD}", target.shown()));
-            ui.note("the token is shown this once; clients send it as `Authorization: Bearer TOKEN`:");
-            ui.out(&token);
+fn revoke(target: &Target, name: &str, format: Format, ui: Ui) -> Result<(), Failure> {
+    let by_claims = Cell::new(false);
+    let backup = target.edit(|edit| {
+        by_claims.set(edit.client_entries().any(|(known, entry)| known == name && entry.get("oauth").is_some()));
+        edit.without_client(name).map(Some)
+    })?;
+    if format.json {
+        shapes::print(json!({ "name": name, "file": target.shown() }), ui);
+    } else {
+        ui.note(&format!("removed {name} from {}; its token ends at once where a gateway runs", target.shown()));
+        let text = target.text()?;
+        let edit = Edit::parse(target.path(), &text)?;
+        match (edit.issuer(), edit.client_entries().any(|(_, entry)| has_credentials(entry))) {
+            (Some((issuer, 1..)), _) if by_claims.get() => ui.note(&format!(
+                "its tokens of {issuer} are still let in, as another client, if a row of [[http.oauth.map]] matches them"
+            )),
+            (None, false) => ui.note("it was the last: `forgefs reload` serves this machine without a token again"),
+            _ => {}
         }
     }
     tell_backup(backup.as_deref(), ui);
     Ok(())
 }
 
+fn add(target: &Target, name: &str, format: Format, ui: Ui) -> Result<(), Failure> {
+    if !is_client_name(name) || is_of_token(name) {
+        let failure = Failure::usage(format!("`{name}` is not usable as the name of a client"));
+        return Err(failure
+            .hint("use letters, digits, `-`, `_` and `.`, 64 at most, with a letter or digit first and not `oauth-`"));
+    }
+    let token = new_token();
+    let backup = target.edit(|edit| edit.with_client(name, &token_digest(&token)).map(Some))?;
+    let done = format!("added {name} to {}, with the digest of its token; {RELOAD}", target.shown());
+    tell_token(target, name, &token, &done, format, ui);
+    tell_backup(backup.as_deref(), ui);
+    Ok(())
+}
+
+/// A token of 256 bits, with a beginning by which people and scanners recognise it.
+fn new_token() -> String {
+    format!("forgefs_{}{}", random::token(), random::token())
+}
+
+/// Tells a new token, this once.
+fn tell_token(target: &Target, name: &str, token: &str, done: &str, format: Format, ui: Ui) {
+    if format.json {
+        return shapes::print(json!({ "name": name, "token": token, "file": target.shown() }), ui);
+    }
+    ui.note(done);
+    ui.note("the token is shown this once; clients send it as `Authorization: Bearer TOKEN`:");
+    ui.out(token);
+}
+
 fn list(target: &Target, format: Format, ui: Ui) -> Result<(), Failure> {
     let text = target.text()?;
     let edit = Edit::parse(target.path(), &text)?;
-    let names: Vec<&String> = edit.clients().collect();
-    match (format.json, names.as_slice()) {
-        (true, _) => shapes::print(json!({ "file": target.shown(), "clients": names }), ui),
-        (false, []) => ui.note("no clients: `serve --http` serves this machine alone; `forgefs clients add NAME`"),
-        (false, names) => names.iter().for_each(|name| ui.out(name)),
+    let clients: Vec<Listed<'_>> = edit.client_entries().map(|(name, entry)| Listed::of(name, entry)).collect();
+    if format.json {
+        shapes::print(json!({ "file": target.shown(), "clients": clients }), ui);
+        return Ok(());
+    }
+    let wide = |of: fn(&Listed<'_>) -> usize| clients.iter().map(of).max().unwrap_or_default();
+    let (name, kind) = (wide(|listed| listed.name.len()), wide(|listed| listed.kind.len()));
+    for listed in &clients {
+        let profile = listed.profile.unwrap_or_default();
+        ui.out(format!("{:name$}  {:kind$}  {profile}", listed.name, listed.kind).trim_end());
+    }
+    match edit.issuer() {
+        Some((issuer, rows)) => ui.note(&format!("and tokens of {issuer}; rows of [[http.oauth.map]]: {rows}")),
+        None if clients.is_empty() => {
+            ui.note("no clients: `serve --http` serves this machine alone; `forgefs clients add NAME`");
+        }
+        None => {}
     }
     Ok(())
+}
+
+fn has_credentials(entry: &toml::Value) -> bool {
+    ["token", "token_sha256", "oauth"].iter().any(|key| entry.get(key).is_some())
+}
+
+/// A client as it is listed.
+#[derive(Serialize)]
+struct Listed<'e> {
+    name: &'e str,
+    /// `token` for one with a token of its own, `oauth` for one that claims of access tokens identify, `local` for this
+    /// machine's user.
+    kind: &'static str,
+    profile: Option<&'e str>,
+}
+
+impl<'e> Listed<'e> {
+    fn of(name: &'e str, entry: &'e toml::Value) -> Self {
+        let kind = match (entry.get("oauth"), has_credentials(entry)) {
+            (Some(_), _) => "oauth",
+            (None, true) => "token",
+            (None, false) => "local",
+        };
+        Self { name, kind, profile: entry.get("profile").and_then(toml::Value::as_str) }
+    }
 }

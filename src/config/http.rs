@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use ipnet::IpNet;
@@ -12,9 +13,10 @@ use url::Url;
 
 use super::document::KeyPath;
 use super::error::ConfigError;
+use super::oauth::{self, Claims, ResourceServer};
 use super::raw::{RawClient, RawHttp};
 use super::values::Values;
-use super::{Budgets, Expose, Profile, profiles, spending, suggest};
+use super::{Budgets, Expose, Profile, profiles, spending};
 use crate::principal::LOCAL;
 use crate::random;
 use crate::redact::secret;
@@ -48,6 +50,8 @@ pub struct Http {
     pub idle: Duration,
     /// Time that requests have to end after SIGTERM.
     pub drain: Duration,
+    /// Access tokens that it takes beside those of `[clients]`.
+    pub oauth: Option<Arc<ResourceServer>>,
 }
 
 /// Files of TLS.
@@ -73,6 +77,7 @@ impl Default for Http {
             max_connections: 2_000,
             idle: Duration::from_secs(30 * 60),
             drain: Duration::from_secs(10),
+            oauth: None,
         }
     }
 }
@@ -80,8 +85,11 @@ impl Default for Http {
 /// One `[clients.<name>]` entry.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Client {
-    /// SHA-256 of its token. The token itself is not kept. Only the client of this machine's user has none.
+    /// SHA-256 of its token. The token itself is not kept. `None` for a client that its claims identify, and for this
+    /// machine's user.
     pub(super) token: Option<[u8; 32]>,
+    /// Claims of its access tokens; none for a client with a token of its own.
+    pub(super) claims: Claims,
     /// Its profile; `None` for that of all, if there is one.
     pub profile: Option<String>,
     /// Rate limit and budgets of its own.
@@ -100,13 +108,19 @@ impl Client {
     /// True if both have the same credentials.
     #[must_use]
     pub fn is_known_as(&self, other: &Self) -> bool {
-        self.token == other.token
+        self.token == other.token && self.claims == other.claims
     }
 
     /// True if it has credentials: a request on HTTP can be its.
     #[must_use]
     pub fn has_credentials(&self) -> bool {
-        self.token.is_some()
+        self.token.is_some() || !self.claims.is_empty()
+    }
+
+    /// Claims of its access tokens; none for a client with a token of its own.
+    #[must_use]
+    pub fn claims(&self) -> &Claims {
+        &self.claims
     }
 }
 
@@ -135,8 +149,19 @@ pub(super) fn clients(
         if name != LOCAL && name.eq_ignore_ascii_case(LOCAL) {
             return fault(format!("`{LOCAL}` is the client of this machine's user"), "use another name");
         }
+        if is_of_token(&name) {
+            return fault(format!("names with `{OF_TOKEN}` are those of access tokens"), "use another name");
+        }
+        let claims = match raw.oauth {
+            Some(claims) => oauth::claims(values, &key.key("oauth"), claims)?,
+            None => Claims::new(),
+        };
         let form = "`forgefs clients add` makes a token and writes its digest";
         let token = match (raw.token, raw.token_sha256) {
+            (None, None) if !claims.is_empty() => None,
+            (_, _) if !claims.is_empty() => {
+                return fault("has `oauth` and a token".to_owned(), "keep one of them");
+            }
             (Some(token), None) => {
                 let token = values.filled(&key.key("token"), token)?.text;
                 secret::list(&token);
@@ -160,7 +185,7 @@ pub(super) fn clients(
             (None, None) if name == LOCAL => None,
             (None, None) => return fault("has no token".to_owned(), form),
         };
-        if name == LOCAL && token.is_some() {
+        if name == LOCAL && (token.is_some() || !claims.is_empty()) {
             return fault(
                 format!("`{LOCAL}` is the client of this machine's user, without a token"),
                 "use another name",
@@ -169,25 +194,16 @@ pub(super) fn clients(
         if let Some((other, _)) = clients.iter().find(|(_, client)| token.is_some() && client.token == token) {
             return fault(format!("has the token of `{other}`"), "give each client a token of its own");
         }
+        if let Some((other, _)) = clients.iter().find(|(_, client)| !claims.is_empty() && client.claims == claims) {
+            return fault(format!("has the claims of `{other}`"), "give each client claims of its own");
+        }
         let profile = match raw.profile {
+            Some(text) => Some(profiles::named(values, &key.key("profile"), text, profiles)?),
             None => None,
-            Some(text) => {
-                let key = key.key("profile");
-                let text = values.filled(&key, text)?.text;
-                if !profiles.contains_key(&text) {
-                    let known: Vec<&str> = profiles.keys().map(String::as_str).collect();
-                    let hint = match known.is_empty() {
-                        true => format!("add `[profiles.{text}]`"),
-                        false => suggest::word_hint(&text, &known),
-                    };
-                    return Err(values.document.at_value(&key, "there is no such profile").with_hint(hint));
-                }
-                Some(text)
-            }
         };
         let budgets = spending::budgets(values, &key.key("budgets"), raw.budgets)?;
         let expose = profiles::expose(&values, &key.key("expose"), raw.expose)?;
-        clients.insert(name, Client { token, profile, budgets, expose });
+        clients.insert(name, Client { token, claims, profile, budgets, expose });
     }
     Ok(clients)
 }
@@ -196,6 +212,14 @@ pub(super) fn clients(
 pub(crate) fn is_client_name(name: &str) -> bool {
     let first = name.bytes().next().is_some_and(|first| first.is_ascii_alphanumeric());
     first && name.len() <= 64 && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte))
+}
+
+/// Beginning of the names of clients that an access token makes: no configured client has one.
+const OF_TOKEN: &str = "oauth-";
+
+/// True for a name that only the client of an access token can have.
+pub(crate) fn is_of_token(name: &str) -> bool {
+    name.get(..OF_TOKEN.len()).is_some_and(|first| first.eq_ignore_ascii_case(OF_TOKEN))
 }
 
 fn parse_digest(text: &str) -> Option<[u8; 32]> {
@@ -209,7 +233,11 @@ fn parse_digest(text: &str) -> Option<[u8; 32]> {
     Some(digest)
 }
 
-pub(super) fn http(values: Values<'_>, raw: RawHttp) -> Result<Http, ConfigError> {
+pub(super) fn http(
+    values: Values<'_>,
+    raw: RawHttp,
+    profiles: &BTreeMap<String, Profile>,
+) -> Result<Http, ConfigError> {
     let key = KeyPath::root("http");
     let usual = Http::default();
     let listen = match raw.listen {
@@ -244,6 +272,10 @@ pub(super) fn http(values: Values<'_>, raw: RawHttp) -> Result<Http, ConfigError
         max_connections: count("max_connections", raw.max_connections, usual.max_connections, 100_000)?,
         idle: values.duration(&key.key("idle"), raw.idle, usual.idle, seconds(10)..=7 * DAY)?,
         drain: values.duration(&key.key("drain"), raw.drain, usual.drain, seconds(1)..=seconds(600))?,
+        oauth: match raw.oauth {
+            Some(raw) => Some(Arc::new(oauth::resource_server(values, &key.key("oauth"), raw, profiles)?)),
+            None => None,
+        },
     })
 }
 
@@ -310,6 +342,7 @@ mod tests {
         let text = token_digest("correct-horse-battery");
         let client = Client {
             token: Some(parse_digest(&text).expect("a digest")),
+            claims: Claims::new(),
             profile: None,
             budgets: Budgets::default(),
             expose: None,

@@ -28,6 +28,7 @@ mod exposure;
 mod file;
 mod http;
 mod journal;
+mod oauth;
 mod patterns;
 mod policy;
 mod profiles;
@@ -57,8 +58,9 @@ pub use error::{ConfigError, Position};
 pub use exposure::exposures;
 pub(crate) use file::check_text;
 pub use http::{Client, Http, Tls};
-pub(crate) use http::{LISTEN_FORM, is_client_name, parse_listen, token_digest};
+pub(crate) use http::{LISTEN_FORM, is_client_name, is_of_token, parse_listen, token_digest};
 pub use journal::Journal;
+pub use oauth::{ClaimRow, Claims, ResourceServer};
 pub use patterns::{Matcher, Patterns, PerTool};
 pub use policy::{Approval, Flow, FlowAction, Group, Isolation, Party, Policy, Relay, Relays};
 pub use profiles::{DEFAULT_PROFILE, Expose, Profile, View};
@@ -113,7 +115,8 @@ pub struct Config {
     pub profiles: BTreeMap<String, Profile>,
     /// Clients by name. Where none has credentials, only this machine may use the endpoint.
     pub clients: BTreeMap<String, Client>,
-    /// True if requests on HTTP need a token: there are clients, or the last one was revoked and nothing else confirmed.
+    /// True if requests on HTTP need a token: there are clients or an issuer, or the last was revoked and nothing else
+    /// confirmed.
     pub needs_token: bool,
     /// References of servers to variables.
     pub references: References,
@@ -218,8 +221,8 @@ impl Config {
         }
     }
 
-    /// This configuration without the clients that `next` lacks or gives another token; `None` if there are none. It may
-    /// come into force before the rest of `next` is confirmed.
+    /// This configuration without the clients that `next` lacks or gives another token, and without the access tokens that
+    /// it no longer takes; `None` if there are none. It may come into force before the rest of `next` is confirmed.
     #[must_use]
     pub fn revoked(&self, next: &Self) -> Option<Self> {
         let stays = |(name, client): &(&String, &Client)| {
@@ -227,7 +230,9 @@ impl Config {
         };
         let clients: BTreeMap<_, _> =
             self.clients.iter().filter(stays).map(|(name, client)| (name.clone(), client.clone())).collect();
-        (clients.len() != self.clients.len()).then(|| Self { clients, ..self.clone() })
+        let oauth = oauth::remaining(self.http.oauth.as_ref(), next.http.oauth.as_ref());
+        let is_less = clients.len() != self.clients.len() || oauth != self.http.oauth;
+        is_less.then(|| Self { clients, http: Http { oauth, ..self.http.clone() }, ..self.clone() })
     }
 
     /// Names of the clients with credentials.
@@ -241,6 +246,26 @@ impl Config {
         let named = self.clients.get(client).and_then(|client| client.profile.as_deref());
         let default = || self.profiles.contains_key(DEFAULT_PROFILE).then_some(DEFAULT_PROFILE);
         named.or(by_credentials).or_else(default)
+    }
+
+    /// True if several clients may use the endpoint: any number may, with access tokens that a row lets in.
+    #[must_use]
+    pub fn has_several_clients(&self) -> bool {
+        let has_rows = self.http.oauth.as_ref().is_some_and(|oauth| !oauth.map.is_empty());
+        has_rows || self.remote_clients().count() > 1
+    }
+
+    /// True if `name` is the same client in both: known by the same credentials, which the same issuer confirms.
+    #[must_use]
+    pub fn is_same_client(&self, next: &Self, name: &str) -> bool {
+        let known = |config: &Self| config.clients.get(name).filter(|client| client.has_credentials()).cloned();
+        let (client, successor) = (known(self), known(next));
+        let is_by_claims = is_of_token(name) || client.as_ref().is_some_and(|client| !client.claims().is_empty());
+        let is_known = match (client, successor) {
+            (Some(client), Some(successor)) => client.is_known_as(&successor),
+            (client, successor) => client.is_none() && successor.is_none(),
+        };
+        is_known && (!is_by_claims || self.http.oauth == next.http.oauth)
     }
 
     /// Lists the gateway's own files and hosts for redaction.
@@ -287,6 +312,7 @@ impl Config {
         let known = profiles::Known { servers: &servers, groups: &policy.groups };
         let profiles = profiles::profiles(values, raw.profiles, &known)?;
         let clients = http::clients(values, raw.clients, &profiles)?;
+        let http = http::http(values, raw.http, &profiles)?;
         let config = Self {
             servers,
             sandbox,
@@ -303,8 +329,8 @@ impl Config {
             telemetry: telemetry::telemetry(values, raw.telemetry)?,
             policy,
             scripts: scripts::scripts(values, raw.scripts)?,
-            http: http::http(values, raw.http)?,
-            needs_token: clients.values().any(Client::has_credentials),
+            needs_token: clients.values().any(Client::has_credentials) || http.oauth.is_some(),
+            http,
             profiles,
             clients,
             references: References::of(text, path, base, env),

@@ -283,6 +283,25 @@ fn tools(values: &Values<'_>, key: &KeyPath, list: Vec<String>, known: &Known<'_
     Ok(patterns)
 }
 
+/// The profile that a key names.
+pub(super) fn named(
+    values: Values<'_>,
+    key: &KeyPath,
+    text: String,
+    profiles: &BTreeMap<String, Profile>,
+) -> Result<String, ConfigError> {
+    let text = values.filled(key, text)?.text;
+    if profiles.contains_key(&text) {
+        return Ok(text);
+    }
+    let known: Vec<&str> = profiles.keys().map(String::as_str).collect();
+    let hint = match known.is_empty() {
+        true => format!("add `[profiles.{text}]`"),
+        false => suggest::word_hint(&text, &known),
+    };
+    Err(values.document.at_value(key, "there is no such profile").with_hint(hint))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

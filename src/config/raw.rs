@@ -323,10 +323,34 @@ pub(super) struct RawHttp {
     pub(super) max_connections: Option<i64>,
     pub(super) idle: Option<DurationText>,
     pub(super) drain: Option<DurationText>,
+    pub(super) oauth: Option<RawResourceServer>,
 }
 
 #[derive(Debug, Default, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default, expecting = "a table with `token` or `token_sha256`")]
+#[serde(deny_unknown_fields, default, expecting = "a table with `issuer` and `audience`")]
+pub(super) struct RawResourceServer {
+    pub(super) issuer: Option<String>,
+    pub(super) audience: Option<String>,
+    pub(super) resource: Option<String>,
+    pub(super) jwks_url: Option<String>,
+    #[schemars(schema_with = "schema::algorithms")]
+    pub(super) algorithms: Option<Vec<String>>,
+    pub(super) skew: Option<DurationText>,
+    pub(super) scopes: Option<Vec<String>>,
+    pub(super) private_network: Option<bool>,
+    pub(super) map: Option<Vec<RawClaimRow>>,
+}
+
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default, expecting = "a table with `claim`, `value` and `profile`")]
+pub(super) struct RawClaimRow {
+    pub(super) claim: Option<String>,
+    pub(super) value: Option<String>,
+    pub(super) profile: Option<String>,
+}
+
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default, expecting = "a table with `token`, `token_sha256` or `oauth`")]
 pub(super) struct RawClient {
     pub(super) token: Option<String>,
     pub(super) token_sha256: Option<String>,
@@ -334,6 +358,7 @@ pub(super) struct RawClient {
     pub(super) budgets: RawBudgets,
     #[schemars(schema_with = "schema::expose")]
     pub(super) expose: Option<String>,
+    pub(super) oauth: Option<BTreeMap<String, String>>,
 }
 
 #[derive(Debug, Default, Deserialize, JsonSchema)]

@@ -7,7 +7,7 @@ use schemars::{Schema, SchemaGenerator, json_schema};
 use serde_json::{Value, json};
 
 use super::raw::Raw;
-use super::{auth, daemon, policy, profiles, sandbox, scripts, server, share, transport, units};
+use super::{auth, daemon, oauth, policy, profiles, sandbox, scripts, server, share, transport, units};
 
 /// Address of the schema of the newest release.
 pub(crate) const ADDRESS: &str = "https://raw.githubusercontent.com/forgefs/forgefs/main/docs/forge.schema.json";
@@ -164,5 +164,11 @@ words! {
 /// Schema of a list of sandbox layers.
 pub(super) fn layers(_: &mut SchemaGenerator) -> Schema {
     let word = word(sandbox::layers().iter().map(|(name, _)| *name));
+    json_schema!({ "type": "array", "items": word })
+}
+
+/// Schema of a list of signature algorithms.
+pub(super) fn algorithms(_: &mut SchemaGenerator) -> Schema {
+    let word = word(oauth::ALGORITHMS.iter().map(|(name, _)| *name));
     json_schema!({ "type": "array", "items": word })
 }

@@ -161,6 +161,20 @@ pub const HTTP_HEAD: Limit = Limit::new("head of a request", 64 << 10, Unit::Byt
 pub const HTTP_HEADERS: Limit = Limit::new("headers of a request", 100, Unit::Items, "`serve --http`");
 /// Connections on HTTP without an accepted request; one more ends the oldest of the network with most of them.
 pub const STRANGERS: Limit = Limit::new("connections without an accepted request", 256, Unit::Items, "`serve --http`");
+/// An access token of an authorization server.
+pub const ACCESS_TOKEN: Limit = Limit::new("access token", 16 << 10, Unit::Bytes, "`Authorization` on HTTP");
+/// Rows that map claims to clients.
+pub const CLAIM_ROWS: Limit = Limit::new("rows of the map of claims", 1000, Unit::Items, "`http.oauth.map`");
+/// Keys of an authorization server.
+pub const ISSUER_KEYS: Limit = Limit::new("keys of an issuer", 100, Unit::Items, "JWK sets of issuers");
+/// Its metadata and its keys.
+pub const ISSUER_DOCUMENT: Limit =
+    Limit::new("document of an issuer, in memory", 4 << 20, Unit::Bytes, "metadata and JWK sets of issuers");
+/// Access tokens that were verified and are not verified again for a minute.
+pub const VERIFIED_TOKENS: Limit = Limit::new("verified access tokens", 10_000, Unit::Items, "`serve --http`");
+/// Their bytes.
+pub const VERIFIED_TOKEN_BYTES: Limit =
+    Limit::new("verified access tokens together", 32 << 20, Unit::Bytes, "`serve --http`");
 
 /// One message of a server: a line, a body or an event.
 pub const MESSAGE_OF_SERVER: Limit =
@@ -429,6 +443,12 @@ pub(super) const ALL: &[&Limit] = &[
     &HTTP_HEAD,
     &HTTP_HEADERS,
     &STRANGERS,
+    &ACCESS_TOKEN,
+    &CLAIM_ROWS,
+    &ISSUER_KEYS,
+    &ISSUER_DOCUMENT,
+    &VERIFIED_TOKENS,
+    &VERIFIED_TOKEN_BYTES,
     &READS,
     &READ_BYTES,
     &CONSENTS,

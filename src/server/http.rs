@@ -3,6 +3,7 @@
 mod connections;
 mod edge;
 mod events;
+mod oauth;
 mod own_sessions;
 mod reply;
 mod sessions;
@@ -27,6 +28,7 @@ use crate::task::Task;
 use crate::tls;
 use connections::Connections;
 use edge::Edge;
+use oauth::Issuers;
 use sessions::Sessions;
 
 /// Least time between comments on a silent stream, which show that it lives.
@@ -121,9 +123,13 @@ pub async fn serve_http(gateway: Arc<Gateway>, listener: HttpListener, ends: imp
         sessions: Arc::clone(&sessions),
         settings,
         places: Arc::default(),
+        issuers: Issuers::default(),
         draining: AtomicBool::new(false),
         is_tls: tls.is_some(),
     });
+    if let Some(settings) = &gateway.config().http.oauth {
+        edge.issuers.of(settings).prepare();
+    }
     let (tell_end, told_end) = watch::channel(false);
     let connections = Connections::new(Arc::clone(&edge), tls, told_end);
     let accepting = async {

@@ -4,7 +4,9 @@ mod background;
 mod browser;
 mod callers;
 mod hostile;
+mod issuer;
 mod late;
+mod oauth;
 mod official;
 mod profiles;
 mod revoked;
@@ -453,7 +455,10 @@ async fn a_token_is_made_once_kept_as_a_digest_and_ends_with_its_client() {
     let other = fence.run(["--config", &config, "clients", "add", "other", "--json"]).success();
     let other: Value = serde_json::from_str(&other.stdout).expect("JSON");
     let listed = fence.run(["--config", &config, "clients", "list", "--json"]).success();
-    assert_eq!(serde_json::from_str::<Value>(&listed.stdout).expect("JSON")["clients"], json!(["laptop", "other"]));
+    assert_eq!(
+        serde_json::from_str::<Value>(&listed.stdout).expect("JSON")["clients"],
+        json!([{"name": "laptop", "kind": "token", "profile": null}, {"name": "other", "kind": "token", "profile": null}])
+    );
     let text = std::fs::read_to_string(&config).expect("it");
     let served = Served::start(fence, &text).await;
     let client = served.client(Era::Legacy, Some(&token)).await;

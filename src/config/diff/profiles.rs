@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::Widened;
 use super::server::has_more;
-use crate::config::{Client, Config, Expose, Flow, FlowAction, Patterns, Profile};
+use crate::config::{Client, Config, DEFAULT_PROFILE, Expose, Flow, FlowAction, Patterns, Profile};
 use crate::principal::LOCAL;
 
 /// Compares the profiles of a configuration in force with those of its successor. Every key of a profile narrows, so
@@ -15,12 +15,15 @@ pub(super) fn compare(now: &Config, next: &Config, widened: &mut Widened) {
             content(&format!("profiles.{name}"), before, profile, widened);
         }
     }
+    // Clients of access tokens have it where their row names none.
+    let is_gone = now.profiles.contains_key(DEFAULT_PROFILE) && !next.profiles.contains_key(DEFAULT_PROFILE);
+    widened.add(format!("profiles.{DEFAULT_PROFILE}"), "removed", is_gone && next.http.oauth.is_some());
     let names: BTreeSet<&str> = now.clients.keys().map(String::as_str).chain([LOCAL]).collect();
     for name in names.into_iter().filter(|name| *name == LOCAL || next.clients.contains_key(*name)) {
         let key = format!("clients.{name}");
         let (before, after) = (now.profile_of(name, None), next.profile_of(name, None));
         widened.add(format!("{key}.profile"), "another", before.is_some() && before != after);
-        let Some(Client { token: _, profile: _, budgets, expose }) = now.clients.get(name) else { continue };
+        let Some(Client { token: _, claims: _, profile: _, budgets, expose }) = now.clients.get(name) else { continue };
         match next.clients.get(name) {
             Some(client) => {
                 widened.budgets(&format!("{key}.budgets"), budgets, &client.budgets);

@@ -15,7 +15,7 @@ impl Edit<'_> {
     pub(crate) fn with_client(&self, name: &str, token_sha256: &str) -> Result<String, ConfigError> {
         if let Some(taken) = self.clients().find(|taken| taken.eq_ignore_ascii_case(name)) {
             let error = self.client_fault(name, format!("there is a client `{taken}` already"));
-            return Err(error.with_hint(format!("`forgefs clients remove {taken}` first: its token ends with it")));
+            return Err(error.with_hint(format!("`forgefs clients rotate {taken}` gives it another token")));
         }
         let is_bare = name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte));
         // A JSON string is one of TOML.
@@ -32,17 +32,75 @@ impl Edit<'_> {
     /// There is no such client, or the file cannot be edited.
     pub(crate) fn without_client(&self, name: &str) -> Result<String, ConfigError> {
         if !self.clients().any(|known| known == name) {
-            let error = self.client_fault(name, format!("there is no client `{name}`"));
-            let hint = did_you_mean(&nearest(name, self.clients().map(String::as_str)));
-            return Err(error.with_hint(hint.unwrap_or_else(|| "`forgefs clients list` shows those there are".into())));
+            return Err(self.unknown_client(name));
         }
         let text = Edit::of_table(self.file, self.text, CLIENTS)?.without(&[name])?;
         Ok(format!("{}{text}", self.mark))
     }
 
+    /// The text with another token of a client, in place of the one that it has. The rest of its entry stays.
+    ///
+    /// # Errors
+    /// There is no such client, its token is not in the file, or the file cannot be edited.
+    pub(crate) fn with_client_token(&self, name: &str, token_sha256: &str) -> Result<String, ConfigError> {
+        let Some((_, entry)) = self.client_entries().find(|(known, _)| *known == name) else {
+            return Err(self.unknown_client(name));
+        };
+        let clients = Edit::of_table(self.file, self.text, CLIENTS)?;
+        let value = format!("\"{token_sha256}\"");
+        let text = match entry.get("token").map(|token| token.as_str().unwrap_or_default()) {
+            Some(token) if token.contains("${") => {
+                let error = self.client_fault(name, format!("its token is that of {token}"));
+                return Err(error.with_hint("change the variable where the gateway starts, and `forgefs reload`"));
+            }
+            Some(_) => clients.with_digest(name, &value)?,
+            None if entry.get("token_sha256").is_some() => clients.with_value(name, "token_sha256", &value)?,
+            None => {
+                let error = self.client_fault(name, "it has no token of its own".to_owned());
+                return Err(error.with_hint("its access tokens are rotated where they are issued"));
+            }
+        };
+        Ok(format!("{}{text}", self.mark))
+    }
+
+    /// The text with `token_sha256` in place of the `token` of a client.
+    fn with_digest(&self, name: &str, value: &str) -> Result<String, ConfigError> {
+        let place = self.found(&[CLIENTS, name, "token"]).ok_or_else(|| self.unclear(name))?;
+        let (span, of_value) = (place.pair.span.clone(), place.pair.value.clone());
+        let key = &self.text[span.start..of_value.start];
+        let at = key.rfind("token").ok_or_else(|| self.unclear(name))?;
+        let key = format!("{}token_sha256{}", &key[..at], &key[at + "token".len()..]);
+        let text = self.replaced(span.start..of_value.end, &format!("{key}{value}"));
+        let mut expected = self.table.clone();
+        let client = expected.get_mut(CLIENTS).and_then(|clients| clients.get_mut(name));
+        if let Some(client) = client.and_then(toml::Value::as_table_mut) {
+            client.remove("token");
+            client.insert("token_sha256".to_owned(), value.trim_matches('"').into());
+        }
+        self.checked(name, text, |table| *table == expected)
+    }
+
     /// Names of the clients.
     pub(crate) fn clients(&self) -> impl Iterator<Item = &String> {
-        self.table.get(CLIENTS).and_then(toml::Value::as_table).into_iter().flat_map(toml::Table::keys)
+        self.client_entries().map(|(name, _)| name)
+    }
+
+    /// Clients as they are written, by name.
+    pub(crate) fn client_entries(&self) -> impl Iterator<Item = (&String, &toml::Value)> {
+        self.table.get(CLIENTS).and_then(toml::Value::as_table).into_iter().flatten()
+    }
+
+    /// Issuer of access tokens, and the number of rows that let them in.
+    pub(crate) fn issuer(&self) -> Option<(&str, usize)> {
+        let oauth = self.table.get("http")?.get("oauth")?;
+        let rows = oauth.get("map").and_then(toml::Value::as_array).map_or(0, Vec::len);
+        Some((oauth.get("issuer")?.as_str()?, rows))
+    }
+
+    fn unknown_client(&self, name: &str) -> ConfigError {
+        let error = self.client_fault(name, format!("there is no client `{name}`"));
+        let hint = did_you_mean(&nearest(name, self.clients().map(String::as_str)));
+        error.with_hint(hint.unwrap_or_else(|| "`forgefs clients list` shows those there are".into()))
     }
 
     fn client_fault(&self, name: &str, message: String) -> ConfigError {
@@ -73,6 +131,31 @@ mod tests {
             let edit = Edit::parse(file, &with).expect("TOML");
             assert!(edit.clients().any(|name| name == "b"), "{with}");
             assert_eq!(edit.clients().count(), 1 + usize::from(text.contains("clients")), "{with}");
+        }
+    }
+
+    #[test]
+    fn another_token_takes_the_place_of_the_one_and_the_rest_stays() {
+        let file = Path::new("forge.toml");
+        let rotated = |text: &str, name: &str| {
+            Edit::parse(file, text).expect("TOML").with_client_token(name, "cd").map_err(|error| error.to_string())
+        };
+        for (before, after) in [
+            ("[clients.a] # one\nprofile = 'x'\ntoken_sha256 = \"ab\" # two\n[clients.b]\ntoken = \"t\"\n", None),
+            ("[clients.a]\ntoken = \"old\" # two\n", Some("[clients.a]\ntoken_sha256 = \"cd\" # two\n")),
+            ("\u{feff}clients.a.token = 'old'\n", Some("\u{feff}clients.a.token_sha256 = \"cd\"\n")),
+            ("clients = { a = { \"token\"='x' } }", Some("clients = { a = { \"token_sha256\"=\"cd\" } }")),
+        ] {
+            let after = after.map_or_else(|| before.replace("ab", "cd"), str::to_owned);
+            assert_eq!(rotated(before, "a").as_deref(), Ok(after.as_str()), "{before}");
+        }
+        for (text, name, why) in [
+            ("[clients.a]\ntoken = \"${TOKEN}\"\n", "a", "its token is that of ${TOKEN}"),
+            ("[clients.a]\noauth = { sub = \"x\" }\n", "a", "no token of its own"),
+            ("[clients.a]\ntoken = \"x\"\n", "b", "there is no client `b`"),
+        ] {
+            let refused = rotated(text, name).expect_err("an error");
+            assert!(refused.contains(why), "{refused}");
         }
     }
 }

@@ -19,6 +19,7 @@ use tokio_util::sync::CancellationToken;
 use super::super::ForgeServer;
 use super::super::admission::{Admission, HeldBytes};
 use super::super::message::{self, Read};
+use super::oauth::{self, Issuers};
 use super::own_sessions::OwnSessions;
 use super::reply::{self, Reply};
 use super::sessions::{Full as FullOf, HttpClient, HttpSession, Sessions, new_server};
@@ -31,7 +32,6 @@ use crate::lines::trim;
 use crate::manifest::Phase;
 use crate::meter;
 use crate::panics;
-use crate::principal::Principal;
 use crate::random;
 use crate::task;
 
@@ -55,6 +55,8 @@ pub(super) struct Edge {
     pub(super) settings: StreamableHttpServerConfig,
     /// Connections of each client.
     pub(super) places: Arc<Mutex<HashMap<String, usize>>>,
+    /// The issuer of access tokens.
+    pub(super) issuers: Issuers,
     /// True once the gateway ends.
     pub(super) draining: AtomicBool,
     /// True if the connections are encrypted here.
@@ -136,21 +138,24 @@ impl Edge {
             "/mcp" if request.method() == Method::OPTIONS => return reply::preflight(),
             "/mcp" => {}
             "/metrics" if config.http.metrics && is_read => {}
+            // Before a client has a token it asks whose tokens are taken.
+            _ if path.starts_with(oauth::WELL_KNOWN) => return document(config, request.method(), path),
             _ => return reply::text(StatusCode::NOT_FOUND, "MCP is at /mcp\n"),
         }
-        let client = match who::client(config, request.headers(), from.peer, self.is_tls) {
-            Ok(client) => client,
+        let (headers, query) = (request.headers(), request.uri().query());
+        let who = match who::client(config, &self.issuers, headers, query, (from.peer, self.is_tls)).await {
+            Ok(who) => who,
             Err(refused) => return *refused,
         };
         // The rest is for others, and for probes.
         let most = (config.http.max_connections * 3 / 4).max(1);
-        if !from.enter(&self.places, &client, most) {
+        if !from.enter(&self.places, &who.client, most) {
             let what = format!("this client has {most} connections");
             let fix = "use fewer connections, or raise `http.max_connections`";
             return reply::closing(reply::refused(StatusCode::TOO_MANY_REQUESTS, None, &what, fix));
         }
         if path == "/metrics" {
-            if self.gateway.catalog_of(&Principal::of(&client)).is_narrowed() {
+            if self.gateway.catalog_of(&who.principal()).is_narrowed() {
                 let what = "metrics name servers that this client does not have";
                 let fix = "use a client without a profile, or `metrics.listen`";
                 return reply::refused(StatusCode::FORBIDDEN, None, what, fix);
@@ -161,7 +166,16 @@ impl Edge {
             let (what, fix) = ("the gateway ends", "connect again in a moment");
             return reply::refused(StatusCode::SERVICE_UNAVAILABLE, None, what, fix);
         }
-        let client = self.sessions.client(&client);
+        let (client, until) = (self.sessions.client(&who), who.until);
+        let answered = self.answered(config, request, client).await;
+        match until {
+            Some(end) => reply::until(answered, end),
+            None => answered,
+        }
+    }
+
+    /// Answers a request of a client.
+    async fn answered(&self, config: &Config, request: Request<Incoming>, client: Arc<HttpClient>) -> Reply {
         match *request.method() {
             Method::POST => self.post(config, request, client).await,
             Method::GET => self.stream(request, client).await,
@@ -308,11 +322,20 @@ impl Edge {
         let is_new = revision.is_some();
         let retry = revision.is_none_or(|revision| revision.as_str() >= PRIMED).then_some(RETRY);
         let (gateway, of) = (Arc::clone(&self.gateway), Arc::clone(client));
-        let factory = move || Ok(if is_new { new_server(&gateway, &of.name) } else { of.stateless(&gateway) });
+        let factory = move || Ok(if is_new { new_server(&gateway, &of) } else { of.stateless(&gateway) });
         let own =
             OwnSessions { all: Arc::clone(&self.sessions), client: Arc::clone(client), ended: ended.clone(), retry };
         let settings = self.settings.clone().with_sse_retry(retry).with_cancellation_token(ended);
         StreamableHttpService::new(factory, Arc::new(own), settings)
+    }
+}
+
+/// The metadata of the endpoint, for clients that have no token yet.
+fn document(config: &Config, method: &Method, path: &str) -> Reply {
+    match config.http.oauth.as_ref().filter(|settings| oauth::is_document(settings, path)) {
+        Some(_) if method == Method::OPTIONS => reply::preflight(),
+        Some(settings) if matches!(*method, Method::GET | Method::HEAD) => oauth::document(settings),
+        _ => reply::text(StatusCode::NOT_FOUND, "MCP is at /mcp\n"),
     }
 }
 

@@ -12,7 +12,8 @@ use hyper::header::{self, HeaderValue};
 use hyper::{Response, StatusCode};
 use rmcp::ErrorData;
 use rmcp::model::{ErrorCode as RpcCode, JsonRpcMessage, RequestId, ServerJsonRpcMessage};
-use serde_json::json;
+use serde_json::{Value, json};
+use tokio::time::{Instant, Sleep};
 
 use crate::error::Error;
 
@@ -74,9 +75,19 @@ pub(super) fn defect(error: &Error) -> Reply {
 /// A request without a valid token, with the challenge that the specification asks for.
 pub(super) fn unauthorized(challenge: &'static str, what: &str) -> Reply {
     let fix = "send `Authorization: Bearer TOKEN`; `forgefs clients add NAME` makes a token";
-    let mut reply = refused(StatusCode::UNAUTHORIZED, None, what, fix);
-    reply.headers_mut().insert(header::WWW_AUTHENTICATE, HeaderValue::from_static(challenge));
+    challenged(StatusCode::UNAUTHORIZED, HeaderValue::from_static(challenge), what, fix)
+}
+
+/// A refusal with a challenge.
+pub(super) fn challenged(status: StatusCode, challenge: HeaderValue, what: &str, fix: &str) -> Reply {
+    let mut reply = refused(status, None, what, fix);
+    reply.headers_mut().insert(header::WWW_AUTHENTICATE, challenge);
     reply
+}
+
+/// A JSON document.
+pub(super) fn json(status: StatusCode, document: &Value) -> Reply {
+    reply(status, JSON, document.to_string())
 }
 
 /// What a page of an allowed origin may send.
@@ -104,6 +115,40 @@ pub(super) fn readable_by(mut reply: Reply, origin: HeaderValue) -> Reply {
 /// Keeps `held` until the answer was read or its reader is gone.
 pub(super) fn holding<H: Send + Sync + 'static>(reply: Reply, held: H) -> Reply {
     reply.map(|body| Holding { body, _held: Unpinned(held) }.boxed())
+}
+
+/// Ends an answer at a time: its body is not read any further.
+pub(super) fn until(reply: Reply, end: Instant) -> Reply {
+    reply.map(|body| Ending { body, end: Box::pin(tokio::time::sleep_until(end)) }.boxed())
+}
+
+/// A body that ends at a time.
+struct Ending {
+    body: BoxBody<Bytes, Infallible>,
+    end: Pin<Box<Sleep>>,
+}
+
+impl Body for Ending {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        match self.end.as_mut().poll(context) {
+            Poll::Ready(()) if !self.body.is_end_stream() => Poll::Ready(None),
+            _ => Pin::new(&mut self.body).poll_frame(context),
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
 }
 
 /// Held, and never looked at.

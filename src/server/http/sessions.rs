@@ -14,10 +14,11 @@ use super::super::admission::Admission;
 use super::super::{ForgeServer, SessionHandler};
 use super::events::Events;
 use super::streams::{Asides, Counted, OpenStream};
-use crate::config::{self, Http};
+use super::who::{Grant, Who};
+use crate::config::Http;
 use crate::error::Error;
 use crate::gateway::Gateway;
-use crate::principal::{LOCAL, Principal};
+use crate::principal::Principal;
 
 /// The event id of rmcp's first event on a `GET` stream, before any of the session's own.
 pub(super) const FIRST_EVENT: &str = "0";
@@ -30,14 +31,19 @@ pub(super) struct Sessions {
     /// Ends everything.
     ended: CancellationToken,
     sessions: Mutex<HashMap<SessionId, Arc<HttpSession>>>,
-    clients: Mutex<HashMap<Arc<str>, Arc<HttpClient>>>,
+    clients: Mutex<HashMap<OfProfile, Arc<HttpClient>>>,
 }
+
+/// Name of a client, and the profile that its access token gives it: a client whose tokens differ in it is two.
+type OfProfile = (Arc<str>, Option<String>);
 
 /// One client: its load, and its session of 2026-07-28.
 pub(super) struct HttpClient {
     pub(super) name: Arc<str>,
-    /// Its token; none where none is asked for.
-    token: Option<config::Client>,
+    /// Profile that its access token gives it.
+    profile: Option<String>,
+    /// What let it in.
+    grant: Grant,
     /// Ends everything of it.
     pub(super) ended: CancellationToken,
     /// Bytes in flight of all its sessions, and requests of 2026-07-28.
@@ -113,7 +119,7 @@ impl HttpClient {
 
     /// The server of its requests of 2026-07-28, which have no session of their own.
     pub(super) fn stateless(&self, gateway: &Arc<Gateway>) -> Arc<ForgeServer> {
-        Arc::clone(self.stateless.get_or_init(|| new_server(gateway, &self.name)))
+        Arc::clone(self.stateless.get_or_init(|| new_server(gateway, self)))
     }
 }
 
@@ -171,8 +177,9 @@ impl HttpSession {
 }
 
 /// A server with a session of its own for a client.
-pub(super) fn new_server(gateway: &Arc<Gateway>, client: &str) -> Arc<ForgeServer> {
-    let session = gateway.open_session(Principal::of(client));
+pub(super) fn new_server(gateway: &Arc<Gateway>, client: &HttpClient) -> Arc<ForgeServer> {
+    let profile = client.profile.as_deref().map(Into::into);
+    let session = gateway.open_session(Principal { profile, ..Principal::of(&client.name) });
     Arc::new(ForgeServer::new(SessionHandler { session, gateway: Arc::clone(gateway) }))
 }
 
@@ -182,29 +189,30 @@ impl Sessions {
         Arc::new(Self { gateway, ended, sessions: Mutex::default(), clients: Mutex::default() })
     }
 
-    /// The client with this name. With another token it is another client.
-    pub(super) fn client(&self, name: &str) -> Arc<HttpClient> {
-        let token = self.gateway.config().clients.get(name).cloned();
+    /// The client that asks. With another token of `[clients]`, or another issuer, it is another client; with another
+    /// access token it is the same.
+    pub(super) fn client(&self, who: &Who) -> Arc<HttpClient> {
+        let name: Arc<str> = who.client.as_str().into();
+        let key = (Arc::clone(&name), who.profile.clone());
         let mut clients = self.clients.lock();
-        if let Some(client) = clients
-            .get(name)
-            .filter(|client| same(client.token.as_ref(), token.as_ref()) && !client.ended.is_cancelled())
+        if let Some(client) =
+            clients.get(&key).filter(|client| client.grant.is(&who.grant) && !client.ended.is_cancelled())
         {
             return Arc::clone(client);
         }
-        if let Some(before) = clients.remove(name) {
+        if let Some(before) = clients.remove(&key) {
             before.ended.cancel();
         }
-        let name: Arc<str> = name.into();
         let client = HttpClient {
-            name: Arc::clone(&name),
-            token,
+            name,
+            profile: who.profile.clone(),
+            grant: who.grant.clone(),
             ended: self.ended.child_token(),
             admission: Admission::default(),
             stateless: OnceLock::new(),
             usage: Arc::default(),
         };
-        Arc::clone(clients.entry(name).or_insert(Arc::new(client)))
+        Arc::clone(clients.entry(key).or_insert(Arc::new(client)))
     }
 
     /// The session with this id, if it is the client's: an id is no right.
@@ -296,25 +304,13 @@ fn has_place(
     }
 }
 
-/// True for one client, or none, with the same credentials.
-fn same(one: Option<&config::Client>, other: Option<&config::Client>) -> bool {
-    match (one, other) {
-        (Some(one), Some(other)) => one.is_known_as(other),
-        (None, None) => true,
-        _ => false,
-    }
-}
-
 /// Ends unused sessions for as long as the sessions live.
 pub(super) async fn look_after(sessions: Weak<Sessions>, every: Duration) {
     loop {
         tokio::time::sleep(every).await;
         let Some(sessions) = sessions.upgrade() else { return };
         let config = sessions.gateway.config();
-        let is_client = |client: &HttpClient| match config.needs_token {
-            true => client.token.is_some() && same(config.clients.get(&*client.name), client.token.as_ref()),
-            false => *client.name == *LOCAL,
-        };
+        let is_client = |client: &HttpClient| client.grant.holds(&config, &client.name);
         sessions.end_unused(&config.http, is_client);
     }
 }

@@ -1,14 +1,17 @@
 //! Who asks: names by which a request was sent, addresses and tokens.
 
 use std::net::IpAddr;
+use std::sync::Arc;
 
 use hyper::StatusCode;
 use hyper::header::{self, HeaderMap, HeaderValue};
+use tokio::time::Instant;
 
+use super::oauth::{self, Issuer, Issuers, Known, Refusal};
 use super::reply::{self, Reply};
-use crate::config::{Client, Config};
+use crate::config::{Client, Config, ResourceServer};
 use crate::listener::{host_name, is_own_name};
-use crate::principal::LOCAL;
+use crate::principal::{LOCAL, Principal};
 use crate::text;
 
 /// Most bytes of a name in an error.
@@ -16,8 +19,69 @@ const NAME: usize = 200;
 /// Headers by which a proxy passes on who asks, beside `X-Forwarded-…`.
 const FORWARDED: [&str; 6] = ["forwarded", "via", "x-real-ip", "x-client-ip", "true-client-ip", "cf-connecting-ip"];
 
-/// The client that asks.
-pub(super) fn client(config: &Config, headers: &HeaderMap, peer: IpAddr, is_tls: bool) -> Result<String, Box<Reply>> {
+/// A client that asks.
+#[derive(Debug)]
+pub(super) struct Who {
+    /// Its name.
+    pub(super) client: String,
+    /// Profile that its access token gives it.
+    pub(super) profile: Option<String>,
+    /// What let it in.
+    pub(super) grant: Grant,
+    /// Time until which a stream may be open on its access token.
+    pub(super) until: Option<Instant>,
+}
+
+impl Who {
+    /// Its principal, with a new session.
+    pub(super) fn principal(&self) -> Principal {
+        Principal { profile: self.profile.as_deref().map(Into::into), ..Principal::of(&self.client) }
+    }
+}
+
+/// What let a client in. Where it is no longer in force, or is another one, everything of the client ends.
+#[derive(Debug, Clone)]
+pub(super) struct Grant {
+    /// Its entry in `[clients]`; none where no token is asked for, and for clients of access tokens alone.
+    entry: Option<Client>,
+    /// The issuer of its access token, as configured.
+    issuer: Option<Arc<ResourceServer>>,
+}
+
+impl Grant {
+    /// True if another one is of the same credentials.
+    pub(super) fn is(&self, other: &Self) -> bool {
+        is_known(self.entry.as_ref(), other.entry.as_ref()) && self.issuer == other.issuer
+    }
+
+    /// True if it is in force for a client of this name.
+    pub(super) fn holds(&self, config: &Config, name: &str) -> bool {
+        if !config.needs_token {
+            return name == LOCAL;
+        }
+        let is_issued = self.issuer.is_none() || self.issuer == config.http.oauth;
+        let is_any = self.entry.is_some() || self.issuer.is_some();
+        is_any && is_issued && is_known(self.entry.as_ref(), config.clients.get(name))
+    }
+}
+
+/// True for one client, or none, with the same credentials.
+fn is_known(one: Option<&Client>, other: Option<&Client>) -> bool {
+    match (one, other) {
+        (Some(one), Some(other)) => one.is_known_as(other),
+        (None, None) => true,
+        _ => false,
+    }
+}
+
+/// The client that asks. `query` is that of the URL.
+pub(super) async fn client(
+    config: &Config,
+    issuers: &Issuers,
+    headers: &HeaderMap,
+    query: Option<&str>,
+    (peer, is_tls): (IpAddr, bool),
+) -> Result<Who, Box<Reply>> {
     let is_proxy = config.http.trusted_proxies.iter().any(|net| net.contains(&peer));
     if !is_tls && !is_proxy && !peer.is_loopback() {
         let fix = "use https, or the address of the proxy in front";
@@ -33,7 +97,10 @@ pub(super) fn client(config: &Config, headers: &HeaderMap, peer: IpAddr, is_tls:
             || headers.keys().any(|name| name.as_str().starts_with("x-forwarded-"))
             || FORWARDED.iter().any(|name| headers.contains_key(*name));
         return match peer.is_loopback() && !is_forwarded {
-            true => Ok(LOCAL.to_owned()),
+            true => {
+                let grant = Grant { entry: None, issuer: None };
+                Ok(Who { client: LOCAL.to_owned(), profile: None, grant, until: None })
+            }
             false => {
                 let what = "without [clients] in forge.toml only this machine is served";
                 Err(Box::new(reply::refused(
@@ -45,17 +112,57 @@ pub(super) fn client(config: &Config, headers: &HeaderMap, peer: IpAddr, is_tls:
             }
         };
     }
-    let Some(token) = headers.get(header::AUTHORIZATION).map(bearer) else {
-        return Err(Box::new(reply::unauthorized("Bearer realm=\"forgefs\"", "a token is needed")));
-    };
+    let token = single_token(headers, query)?;
+    if let Some(who) = token.and_then(|token| configured(config, token)) {
+        return Ok(who);
+    }
+    match (&config.http.oauth, token, headers.contains_key(header::AUTHORIZATION)) {
+        (Some(settings), Some(token), _) => {
+            let found = issued(config, &issuers.of(settings), settings, token).await;
+            found.map_err(|refusal| Box::new(oauth::refused(settings, refusal)))
+        }
+        (Some(settings), None, _) => Err(Box::new(oauth::unauthorized(settings))),
+        (None, _, false) => Err(Box::new(reply::unauthorized("Bearer realm=\"forgefs\"", "a token is needed"))),
+        (None, _, true) => {
+            let challenge = "Bearer realm=\"forgefs\", error=\"invalid_token\"";
+            Err(Box::new(reply::unauthorized(challenge, "no client has this token")))
+        }
+    }
+}
+
+/// The client of `[clients]` that has this token.
+fn configured(config: &Config, token: &str) -> Option<Who> {
     // Each is compared, so that the time tells nothing of which one it is.
-    let found = token.and_then(|token| {
-        let is_its =
-            |found, (name, client): (&String, &Client)| if client.has(token) { Some(name.clone()) } else { found };
-        config.clients.iter().fold(None, is_its)
-    });
-    let wrong = || reply::unauthorized("Bearer realm=\"forgefs\", error=\"invalid_token\"", "no client has this token");
-    found.ok_or_else(|| Box::new(wrong()))
+    let is_its = |found, (name, client)| if Client::has(client, token) { Some((name, client)) } else { found };
+    let (name, client): (&String, &Client) = config.clients.iter().fold(None, is_its)?;
+    let grant = Grant { entry: Some(client.clone()), issuer: None };
+    Some(Who { client: name.clone(), profile: None, grant, until: None })
+}
+
+/// The client of an access token.
+async fn issued(config: &Config, issuer: &Issuer, settings: &Arc<ResourceServer>, token: &str) -> Result<Who, Refusal> {
+    let token = issuer.verify(token).await?;
+    let Known { client, profile } = oauth::identify(config, settings, &token.claims)?;
+    let grant = Grant { entry: config.clients.get(&client).cloned(), issuer: Some(Arc::clone(settings)) };
+    Ok(Who { client, profile, grant, until: Some(token.until()) })
+}
+
+/// The only token of a request. One in the URL is refused: URLs stand in logs of proxies and in histories of browsers.
+fn single_token<'h>(headers: &'h HeaderMap, query: Option<&str>) -> Result<Option<&'h str>, Box<Reply>> {
+    let invalid = |what: &str| {
+        let challenge = HeaderValue::from_static("Bearer realm=\"forgefs\", error=\"invalid_request\"");
+        let fix = "send one `Authorization: Bearer TOKEN`";
+        Err(Box::new(reply::challenged(StatusCode::BAD_REQUEST, challenge, what, fix)))
+    };
+    let mut pairs = url::form_urlencoded::parse(query.unwrap_or_default().as_bytes());
+    if pairs.any(|(name, _)| name == "access_token") {
+        return invalid("a token in the URL is not accepted");
+    }
+    let mut values = headers.get_all(header::AUTHORIZATION).iter();
+    match (values.next(), values.next()) {
+        (_, Some(_)) => invalid("two Authorization headers"),
+        (value, None) => Ok(value.and_then(bearer)),
+    }
 }
 
 /// The token of `Authorization: Bearer`.
