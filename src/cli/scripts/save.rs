@@ -25,7 +25,8 @@ pub(super) struct SaveArgs {
     /// Id of the run, or the beginning of it; `last` is the newest
     run: String,
     /// Name of the script, such as refund_failed or billing/refund_failed
-    #[arg(long = "as", value_name = "NAME")]
+    // With the id of the option for all commands that is spelt the same: it stands in its place here.
+    #[arg(id = "client", long = "as", value_name = "NAME")]
     name: String,
     /// Make no literal a parameter
     #[arg(long)]
