@@ -28,6 +28,7 @@ use crate::manifest::{Phase, ServerEntry};
 use crate::memory;
 use crate::panics;
 use crate::principal::Principal;
+use crate::proposals::Proposals;
 use crate::redact::{self, Outgoing as _, Surface};
 use crate::router::{Router, Tenant};
 use crate::runs::{Background, Bounds, Runs};
@@ -532,6 +533,7 @@ impl Gateway {
             limits: config.sandbox.limits.clone(),
             spending: Arc::clone(spending),
             journals: journals.clone(),
+            proposals: config.scripts.proposed().filter(|_| config.scripts.proposals).map(Proposals::new),
             runs: self.runs(session),
             live: None,
             waiting_approvals: waiting_approvals.clone(),

@@ -38,6 +38,7 @@ mod parts;
 pub mod pause;
 mod people;
 pub mod principal;
+pub mod proposals;
 mod random;
 pub mod redact;
 pub mod reload;

@@ -123,7 +123,7 @@ impl SessionHandler {
 
     /// Definitions of the four tools, and of scripts that are tools of their own.
     fn definitions(&self) -> Vec<Tool> {
-        let mut tools = tools::definitions_within(&self.server_names(), &self.gateway.config().sandbox.limits);
+        let mut tools = tools::definitions_of(&self.server_names(), &self.gateway.config());
         tools.extend(self.own_tools());
         tools
     }

@@ -14,7 +14,7 @@ use nix::dir::Dir;
 use nix::errno::Errno;
 use nix::fcntl::{AtFlags, OFlag, openat, renameat};
 use nix::sys::stat::{FileStat, Mode, SFlag, fstatat, mkdirat};
-use nix::unistd::{UnlinkatFlags, unlinkat};
+use nix::unistd::{UnlinkatFlags, linkat, unlinkat};
 
 use crate::files;
 use crate::random;
@@ -120,6 +120,29 @@ impl Tree {
         let mut file = File::from(openat(folder, new.as_str(), flags, FILE)?);
         let written = file.write_all(content).and_then(|()| Ok(renameat(folder, new.as_str(), folder, name)?));
         if written.is_err() {
+            let _ = unlinkat(folder, new.as_str(), UnlinkatFlags::NoRemoveDir);
+        }
+        written
+    }
+
+    /// Puts a file at `path`, and creates its folders: one that is not there yet, or in place of another regular one. It
+    /// is on disk when this returns, all of it or nothing.
+    ///
+    /// # Errors
+    /// `AlreadyExists` when something is there that it may not replace; as [`Tree::write`].
+    pub(crate) fn put(&self, path: &str, content: &[u8], replaces: bool) -> io::Result<()> {
+        let (folders, name) = split(path)?;
+        let folder = self.folder(&folders, true)?;
+        let folder = folder.as_ref().unwrap_or(&self.0);
+        let new = format!(".new-{}", random::id());
+        let flags = OFlag::O_WRONLY | OFlag::O_CREAT | OFlag::O_EXCL | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
+        let mut file = File::from(openat(folder, new.as_str(), flags, FILE)?);
+        let written = file.write_all(content).and_then(|()| file.sync_all()).and_then(|()| match replaces {
+            true => Ok(renameat(folder, new.as_str(), folder, name)?),
+            // A link to a new name takes no other's place.
+            false => Ok(linkat(folder, new.as_str(), folder, name, AtFlags::empty())?),
+        });
+        if written.is_err() || !replaces {
             let _ = unlinkat(folder, new.as_str(), UnlinkatFlags::NoRemoveDir);
         }
         written

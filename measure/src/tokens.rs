@@ -75,10 +75,17 @@ impl std::ops::Add for Cost {
 pub fn run(shared: Option<&Path>) -> Result<Report> {
     let names: Vec<String> =
         ["github", "playwright", "sentry", "cloudflare", "notion", "linear"].map(str::to_owned).into();
-    let surface =
-        count(&serde_json::to_string(&json!({"tools": definitions(&names)}))?) + count(&render_instructions(&names));
-    let mut text =
-        format!("{}\n\nThe four definitions and the instructions: {surface} tokens (o200k).", circumstances());
+    let instructions = count(&render_instructions(&names));
+    let surface = |proposals: bool| {
+        let list = serde_json::to_string(&json!({"tools": definitions(&names, proposals)}))?;
+        Ok::<_, anyhow::Error>(count(&list) + instructions)
+    };
+    let mut text = format!(
+        "{}\n\nThe four definitions and the instructions: {} tokens (o200k); {} where agents may propose scripts.",
+        circumstances(),
+        surface(false)?,
+        surface(true)?
+    );
     let Some(shared) = shared else {
         text.push_str(
             "\n\nSKIPPED: whole tasks; name the folder with real tool lists with --shared or FORGEFS_SHARED.",
@@ -154,7 +161,7 @@ fn measure(tasks: &[Task], servers: BTreeMap<String, Vec<Value>>) -> Result<Vec<
     let list = count(&serde_json::to_string(&json!({"tools": list}))?);
     let catalog = Arc::new(Catalog::build(entries(servers))?);
     let idents: Vec<String> = catalog.servers().iter().map(|server| server.ident.clone()).collect();
-    let definitions = serde_json::to_string(&json!({"tools": definitions(&idents)}))?;
+    let definitions = serde_json::to_string(&json!({"tools": definitions(&idents, false)}))?;
     let surface = Cost { input: count(&definitions) + count(&render_instructions(&idents)), output: 0 };
     tasks
         .iter()

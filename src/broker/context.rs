@@ -13,6 +13,7 @@ use crate::catalog::Catalog;
 use crate::config::Limits;
 use crate::error::Result;
 use crate::journal::Journals;
+use crate::proposals::Proposals;
 use crate::redact;
 use crate::router::Router;
 use crate::runs::{Live, Runs};
@@ -47,6 +48,8 @@ pub struct ExecutionContext {
     pub spending: Arc<Spending>,
     /// Journals of runs, unless they are off.
     pub journals: Option<Arc<Journals>>,
+    /// Scripts that agents propose, if they may.
+    pub proposals: Option<Proposals>,
     /// Runs of its client.
     pub runs: Runs,
     /// Its own place among the runs in the background, if it goes on there.

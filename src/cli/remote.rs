@@ -166,7 +166,7 @@ impl Request {
                 call::made(gateway, session, &server, &tool, &args, yes, json).await
             }
             Self::Run { language, code, timeout, dry_run, resume, fresh, yes, json } => {
-                let wanted = Wanted { language, code, timeout, dry_run, resume, fresh };
+                let wanted = Wanted { language, code, timeout, dry_run, resume, fresh, save_as: None };
                 run::ran(gateway, session, wanted, yes, json).await
             }
         }

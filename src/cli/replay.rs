@@ -1,29 +1,24 @@
 //! `forgefs replay` and `forgefs journal export`: a recorded run again, on its journal alone.
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::time::Duration;
 
 use clap::{Args, Subcommand};
 use serde_json::json;
-use wire::{Json, Language, Limits, Server};
+use wire::Language;
 
 use super::run::{language, read};
 use super::shapes::{self, Format};
 use super::ui::Ui;
 use super::{Failure, Global, runs};
-use crate::config::{self, Config};
-use crate::error::ErrorCode;
-use crate::execution::{Played, Script};
+use crate::broker::ExecutionContext;
+use crate::config::Config;
+use crate::execution::{Called, Export, Played, Script, stall};
 use crate::gateway::Gateway;
-use crate::journal::{End, Head, Journals, Operation, Recorded};
+use crate::journal::{End, Journals, Recorded};
 use crate::principal::Principal;
 use crate::redact::{self, Outgoing as _, Surface};
-use crate::replay::{Cassette, Matching, Parting, Player, Tape, Tool, blank, shown};
-
-/// Silence after which a script that waits has parted, beside the CPU time that it may take.
-const STALL: Duration = Duration::from_secs(10);
+use crate::replay::{Matching, Parting, Player, Tape, Tool, shown};
 
 #[derive(Args)]
 pub(super) struct ReplayArgs {
@@ -60,55 +55,24 @@ pub(super) fn offline(global: &Global) -> Result<Gateway, Failure> {
     global.start(Config::empty(), Vec::new())
 }
 
+/// The context of a script that calls nothing.
+pub(super) fn nowhere(gateway: &Gateway) -> ExecutionContext {
+    let session = gateway.open_only_session(Principal::local());
+    gateway.execution_context(&session)
+}
+
 /// Runs a script on a record.
 pub(super) async fn play(gateway: &Gateway, script: &Script, player: &Player) -> Result<Played, Failure> {
-    let session = gateway.open_only_session(Principal::local());
-    Ok(gateway.execution_context(&session).replay(script, player).await?)
+    Ok(nowhere(gateway).replay(script, player).await?)
 }
 
-/// Silence after which a script with these limits has parted.
-pub(super) fn stall(limits: &Limits) -> Duration {
-    STALL + Duration::from_millis(limits.cpu_ms)
-}
-
-/// Limits of a record, within those that a configuration may set.
-pub(super) fn bounded(limits: Option<Limits>) -> Limits {
-    let usual = config::Limits::default();
-    let millis = |duration: Duration| u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
-    let most = Limits {
-        cpu_ms: 600_000,
-        heap_bytes: 4 << 30,
-        output_bytes: 16 << 20,
-        result_bytes: (wire::MAX_FRAME / 2) as u64,
-        calls: 1_000_000,
-    };
-    let usual = Limits {
-        cpu_ms: millis(usual.cpu),
-        heap_bytes: usual.heap_bytes,
-        output_bytes: usual.output_bytes as u64,
-        result_bytes: most.result_bytes,
-        calls: usual.calls,
-    };
-    let limits = limits.unwrap_or(usual);
-    Limits {
-        cpu_ms: limits.cpu_ms.min(most.cpu_ms),
-        heap_bytes: limits.heap_bytes.min(most.heap_bytes),
-        output_bytes: limits.output_bytes.min(most.output_bytes),
-        result_bytes: limits.result_bytes.min(most.result_bytes),
-        calls: limits.calls.min(most.calls),
+/// The tools that a run called, for its cassette; tells what is not known of them.
+pub(super) async fn called(journals: &Journals, recorded: &Recorded, ui: Ui) -> Result<Vec<Tool>, Failure> {
+    let Called { tools, gone } = Called::of(journals, recorded).await?;
+    for id in gone {
+        ui.note(&format!("the journal of run {id} is gone: the cassette has no definitions of its calls"));
     }
-}
-
-fn script(head: &Head, language: Language, code: String) -> Script {
-    Script {
-        language,
-        code,
-        seed: head.seed.clone(),
-        now_ms: head.now_ms,
-        servers: head.servers.clone(),
-        limits: bounded(head.limits),
-        args: None,
-    }
+    Ok(tools)
 }
 
 pub(super) async fn replay(global: &Global, args: ReplayArgs, ui: Ui) -> Result<ExitCode, Failure> {
@@ -117,7 +81,7 @@ pub(super) async fn replay(global: &Global, args: ReplayArgs, ui: Ui) -> Result<
         None => (true, (recorded.head.language, recorded.head.code.clone())),
         Some(file) => (false, (language(None, file)?, read(file)?)),
     };
-    let script = script(&recorded.head, language, code);
+    let script = Script::again(&recorded.head, language, code);
     let (is_cut, operations) = (recorded.is_cut(), recorded.operations.len());
     let end = recorded.end.take();
     let tape = Tape { is_cut, ..Tape::of(recorded)? };
@@ -271,7 +235,7 @@ pub(super) async fn journal(global: &Global, args: JournalArgs, ui: Ui) -> Resul
     let code = recorded.head.code.clone();
     let language = recorded.head.language;
     let export = Export::of(recorded, tools, global.load(false)?.redaction)?;
-    let cassette = export.play(&offline(global)?, &code, None).await?;
+    let cassette = export.play(&nowhere(&offline(global)?), &code, None).await?;
     let Some(out) = out else {
         ui.json(&cassette.text());
         return Ok(ExitCode::SUCCESS);
@@ -280,76 +244,6 @@ pub(super) async fn journal(global: &Global, args: JournalArgs, ui: Ui) -> Resul
     ui.note(&format!("wrote {}: {}", out.display(), counted(cassette.operations.len())));
     beside(&out, language, &code, ui)?;
     Ok(ExitCode::SUCCESS)
-}
-
-/// Definitions of the tools that a run called, and of those whose answers it has from earlier runs of its chain.
-pub(super) async fn called(journals: &Journals, recorded: &Recorded, ui: Ui) -> Result<Vec<Tool>, Failure> {
-    let mut tools: BTreeSet<Tool> = recorded.operations.values().filter_map(tool).collect();
-    let mut inherited: BTreeMap<&str, Vec<u64>> = BTreeMap::new();
-    for from in recorded.operations.values().filter_map(|operation| operation.given.as_ref()?.from.as_ref()) {
-        inherited.entry(&from.run).or_default().push(from.op);
-    }
-    for (id, calls) in inherited {
-        let run = match journals.find(Some(&recorded.head.client), id).await {
-            Err(error) if error.code == ErrorCode::InvalidArgs => {
-                ui.note(&format!("the journal of run {id} is gone: the cassette has no definitions of its calls"));
-                continue;
-            }
-            run => run?,
-        };
-        let earlier = Recorded::read(journals.read(&run).await?)?;
-        tools.extend(calls.iter().filter_map(|op| tool(earlier.operations.get(op)?)));
-    }
-    Ok(tools.into_iter().collect())
-}
-
-/// The tool that an operation called.
-fn tool(operation: &Operation) -> Option<Tool> {
-    let sent = operation.sent.as_ref().filter(|sent| sent.method == "tools/call")?;
-    Some(Tool { server: sent.server.clone(), tool: sent.tool.clone(), definition: sent.definition.clone() })
-}
-
-/// A run whose cassettes are made: of its script, and of the function that the script becomes.
-pub(super) struct Export {
-    head: Head,
-    results: redact::Results,
-    tools: Vec<Tool>,
-    tape: Tape,
-}
-
-impl Export {
-    /// Takes a run that called these tools, with its answers redacted.
-    pub(super) fn of(recorded: Recorded, tools: Vec<Tool>, results: redact::Results) -> Result<Self, Failure> {
-        let head = recorded.head.clone();
-        let surface = blank(head.language, String::new(), 0, results).redaction.surface();
-        let tape = Tape::of(recorded)?.redacted(surface);
-        Ok(Self { head, results, tools, tape })
-    }
-
-    /// Replays a script on the answers, and records what comes of it.
-    pub(super) async fn play(&self, gateway: &Gateway, code: &str, args: Option<Json>) -> Result<Cassette, Failure> {
-        let head = &self.head;
-        let mut cassette = blank(head.language, head.seed.clone(), head.now_ms, self.results);
-        cassette.limits = bounded(head.limits);
-        let is_named = |server: &&Server| code.contains(&server.ident) || code.contains(&server.name);
-        cassette.servers = head.servers.iter().filter(is_named).cloned().collect();
-        cassette.tools.clone_from(&self.tools);
-        cassette.args.clone_from(&args);
-        let servers = cassette.servers.clone();
-        let script = Script { servers, args, ..script(head, head.language, code.to_owned()) };
-        let player = Player::new(self.tape.copy(), Matching::Position, stall(&script.limits));
-        let played = play(gateway, &script, &player).await?;
-        if let Some(parting) = player.parting() {
-            let hint = match parting {
-                Parting::LeftOut { .. } => "ask the tool for less at a time, and record the script anew",
-                _ => "with redacted answers the script takes another way: have it depend on nothing that is redacted",
-            };
-            return Err(Failure { exit: 1, ..Failure::usage(format!("no cassette is written: {parting}")) }.hint(hint));
-        }
-        cassette.record(&self.tape, &player);
-        cassette.expected = played.expected().redacted(cassette.redaction);
-        Ok(cassette)
-    }
 }
 
 /// Writes a file of a person's.

@@ -8,9 +8,10 @@ use std::time::Instant;
 
 use clap::Args;
 use serde_json::{Value, json};
+use wire::Language;
 
 use super::junit::{self, Case};
-use super::replay::{bounded, offline, play, stall, write};
+use super::replay::{offline, play, write};
 use super::run::{language, read};
 use super::shapes::{self, Format};
 use super::ui::Ui;
@@ -18,14 +19,14 @@ use super::{Failure, Global};
 use crate::broker::ExecutionContext;
 use crate::config::Config;
 use crate::error::ErrorCode;
-use crate::execution::Script;
+use crate::execution::{Script, bounded, stall};
 use crate::files;
 use crate::gateway::Gateway;
 use crate::limits;
 use crate::manifest::Pin;
 use crate::people;
 use crate::principal::Principal;
-use crate::replay::{Cassette, Difference, Matching, Parting, Player, Tested, shown};
+use crate::replay::{Cassette, Difference, Matching, Parting, Player, Tape, Tested, shown};
 
 /// End of a cassette's name.
 pub(super) const CASSETTE: &str = ".cassette.json";
@@ -236,15 +237,19 @@ fn broken(cassette: &Path, failure: &Failure) -> Outcome {
     }
 }
 
-async fn one(gateway: &Gateway, definitions: Option<&Gateway>, path: &Path, update: bool) -> Result<Outcome, Failure> {
-    let text = files::read_text(path, limits::CASSETTE.max as u64)
-        .map_err(|error| Failure::usage(format!("{}: {error}", path.display())))?;
-    let mut cassette = Cassette::parse(&text)?;
-    let file = script_of(path)?;
-    let language = language(None, &file)?;
+/// A script that was played on a cassette.
+struct Again {
+    tested: Tested,
+    tape: Tape,
+    player: Player,
+    /// False if it parted from the record and was stopped.
+    has_result: bool,
+}
+
+async fn again(gateway: &Gateway, cassette: &Cassette, language: Language, code: String) -> Result<Again, Failure> {
     let script = Script {
         language,
-        code: read(&file)?,
+        code,
         seed: cassette.seed.clone(),
         now_ms: cassette.now_ms()?,
         servers: cassette.servers.clone(),
@@ -255,14 +260,36 @@ async fn one(gateway: &Gateway, definitions: Option<&Gateway>, path: &Path, upda
     let player = Player::new(tape.copy(), Matching::Kind(cassette.redaction.surface()), stall(&script.limits));
     let played = play(gateway, &script, &player).await?;
     let actual = played.expected().redacted(cassette.redaction);
+    let has_result = played.result.is_some();
     let parting = match player.parting() {
         // The calls that it did not make are told together.
-        Some(Parting::Missing { .. }) if played.result.is_some() => None,
+        Some(Parting::Missing { .. }) if has_result => None,
         parting => parting,
     };
     let tested = Tested { actual, parting, missing: player.missing() };
+    Ok(Again { tested, tape, player, has_result })
+}
+
+/// Differences of a script from a cassette, of which no file is there.
+pub(super) async fn differences(
+    global: &Global,
+    cassette: &Cassette,
+    language: Language,
+    code: &str,
+) -> Result<Vec<Difference>, Failure> {
+    let again = again(&offline(global)?, cassette, language, code.to_owned()).await?;
+    Ok(again.tested.differences(&cassette.expected))
+}
+
+async fn one(gateway: &Gateway, definitions: Option<&Gateway>, path: &Path, update: bool) -> Result<Outcome, Failure> {
+    let text = files::read_text(path, limits::CASSETTE.max as u64)
+        .map_err(|error| Failure::usage(format!("{}: {error}", path.display())))?;
+    let mut cassette = Cassette::parse(&text)?;
+    let file = script_of(path)?;
+    let language = language(None, &file)?;
+    let Again { tested, tape, player, has_result } = again(gateway, &cassette, language, read(&file)?).await?;
     let mut differences = tested.differences(&cassette.expected);
-    let is_recorded = played.result.is_some() && player.asked().iter().all(|(_, recorded)| recorded.is_some());
+    let is_recorded = has_result && player.asked().iter().all(|(_, recorded)| recorded.is_some());
     let is_updated = update && !differences.is_empty() && is_recorded;
     if is_updated {
         cassette.record(&tape, &player);

@@ -120,6 +120,7 @@ pub(super) struct RawTool {
 pub(super) struct RawScripts {
     pub(super) path: Option<String>,
     pub(super) unlocked: Option<bool>,
+    pub(super) proposals: Option<bool>,
     pub(super) tools: BTreeMap<String, RawScript>,
 }
 

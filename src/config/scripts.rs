@@ -1,7 +1,7 @@
 //! Scripts as tools: `[scripts]`, and `only_from` of tools.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use super::document::KeyPath;
 use super::error::ConfigError;
@@ -12,6 +12,8 @@ use super::values::Values;
 pub const SCRIPTS_SERVER: &str = "scripts";
 /// Name of the lock of scripts, beside the configuration file.
 pub const SCRIPTS_LOCK: &str = "scripts.lock";
+/// Name of the folder of proposed scripts, beside that of the scripts.
+const PROPOSALS: &str = "proposals";
 
 /// The `[scripts]` table.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -22,8 +24,18 @@ pub struct Scripts {
     pub lock: PathBuf,
     /// True if scripts without a lock are callable.
     pub unlocked: bool,
+    /// True if agents may propose scripts.
+    pub proposals: bool,
     /// Rules by wire name of the script.
     pub tools: BTreeMap<String, ScriptRule>,
+}
+
+impl Scripts {
+    /// Folder of the scripts that agents propose, beside that of the scripts; `None` where there is no place for it.
+    #[must_use]
+    pub fn proposed(&self) -> Option<PathBuf> {
+        self.path.as_deref().and_then(beside)
+    }
 }
 
 /// One `[scripts.tools.<name>]` entry.
@@ -69,14 +81,21 @@ pub(super) const RETURNS: &[(&str, Returns)] = &[("labelled", Returns::Labelled)
 
 pub(super) fn scripts(values: Values<'_>, raw: RawScripts) -> Result<Scripts, ConfigError> {
     let root = KeyPath::root("scripts");
-    let RawScripts { path, unlocked, tools } = raw;
+    let RawScripts { path, unlocked, proposals, tools } = raw;
     let path = path.map(|path| values.path(&root.key("path"), path)).transpose()?;
     if path.is_none()
         && let Some(key) =
-            [("unlocked", unlocked.is_some()), ("tools", !tools.is_empty())].iter().find(|(_, is_given)| *is_given)
+            [("unlocked", unlocked.is_some()), ("proposals", proposals.is_some()), ("tools", !tools.is_empty())]
+                .iter()
+                .find(|(_, is_given)| *is_given)
     {
         let error = values.document.at_key(&root.key(key.0), "there is no folder of scripts");
         return Err(error.with_hint("name it: `path = \"scripts/\"`"));
+    }
+    let proposals = proposals.unwrap_or(false);
+    if proposals && path.as_deref().and_then(beside).is_none() {
+        let error = values.document.at_value(&root.key("path"), "no folder of proposals can be beside this one");
+        return Err(error.with_hint("name a folder below another one, and not `proposals`: \"scripts/\""));
     }
     let mut rules = BTreeMap::new();
     for (name, raw) in tools {
@@ -90,7 +109,13 @@ pub(super) fn scripts(values: Values<'_>, raw: RawScripts) -> Result<Scripts, Co
         rules.insert(name, rule(&values, &key, raw)?);
     }
     let lock = path.as_ref().map_or_else(PathBuf::new, |_| values.base.join(SCRIPTS_LOCK));
-    Ok(Scripts { path, lock, unlocked: unlocked.unwrap_or(false), tools: rules })
+    Ok(Scripts { path, lock, unlocked: unlocked.unwrap_or(false), proposals, tools: rules })
+}
+
+/// Folder of the proposals to a folder of scripts; `None` where there is no place for one.
+fn beside(scripts: &Path) -> Option<PathBuf> {
+    // Some filesystems do not tell cases apart.
+    scripts.file_name().filter(|name| !name.eq_ignore_ascii_case(PROPOSALS)).map(|_| scripts.with_file_name(PROPOSALS))
 }
 
 fn rule(values: &Values<'_>, key: &KeyPath, raw: RawScript) -> Result<ScriptRule, ConfigError> {

@@ -30,7 +30,7 @@ impl ExecutionContext {
     /// asked if that `follows` it.
     ///
     /// # Errors
-    /// `INVALID_ARGS` for a dry run, or without journals; `BUSY` when too many are in the background.
+    /// `INVALID_ARGS` for a dry run or a proposal, or without journals; `BUSY` when too many are in the background.
     pub async fn start(mut self, request: Request, bounds: Bounds, follows: bool) -> Result<Started> {
         let wrong = |what: &str, hint: &str| Err(Error::new(ErrorCode::InvalidArgs, what).hint(hint));
         if request.dry_run {
@@ -38,6 +38,10 @@ impl ExecutionContext {
                 "`background` with `dry_run`",
                 "a dry run has no journal to be read from: run it in the foreground",
             );
+        }
+        if request.save_as.is_some() {
+            let hint = "nobody would be told what came of it: run it in the foreground";
+            return wrong("`background` with `save_as`", hint);
         }
         if self.journals.is_none() {
             return wrong("`background` without journals", "`on = true` in [journal] of the configuration");

@@ -29,6 +29,8 @@ pub struct Wanted {
     pub resume: Option<String>,
     /// Tools (`server.tool`) whose calls are made again.
     pub fresh: Vec<String>,
+    /// Name under which the run is proposed as a script.
+    pub save_as: Option<String>,
 }
 
 /// What makes a script's clock and random numbers.
@@ -45,9 +47,12 @@ impl ExecutionContext {
     ///
     /// # Errors
     /// `INVALID_ARGS` when a part is missing, or the client has no such run; `TOOL_NOT_FOUND` for an unknown tool in
-    /// `fresh`; `BUSY` while that run is running.
+    /// `fresh`; `BUSY` while that run is running; and those of a proposal that cannot be made.
     pub async fn script(&self, wanted: Wanted) -> Result<Request> {
-        let Wanted { language, code, timeout, dry_run, resume, fresh } = wanted;
+        let Wanted { language, code, timeout, dry_run, resume, fresh, save_as } = wanted;
+        if let Some(name) = &save_as {
+            self.may_propose(name, dry_run).await?;
+        }
         let past = match &resume {
             Some(run) => Some(self.past(run, fresh, code.as_deref()).await?),
             None if fresh.is_empty() => None,
@@ -62,7 +67,7 @@ impl ExecutionContext {
         };
         let language = language.or(head.map(|head| head.language)).ok_or_else(|| missing("language"))?;
         let code = code.or_else(|| head.map(|head| head.code.clone())).ok_or_else(|| missing("code"))?;
-        Ok(Request { language, code, timeout, dry_run, past })
+        Ok(Request { language, code, timeout, dry_run, past, save_as })
     }
 
     async fn past(&self, run: &str, fresh: Vec<String>, code: Option<&str>) -> Result<Past> {

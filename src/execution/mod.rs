@@ -1,10 +1,14 @@
 //! Executes a script: a value or an explained failure, and a record of its calls.
 
 mod background;
+mod export;
 mod failed;
 mod journaled;
+mod proposed;
+
 mod render;
 mod replayed;
+mod saved;
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -30,6 +34,7 @@ use crate::session::Session;
 use crate::task;
 
 pub use background::Started;
+pub use export::{Called, Export, bounded, stall};
 pub use failed::Failed;
 use journaled::Seed;
 pub use journaled::Wanted;
@@ -56,6 +61,8 @@ pub struct Request {
     pub dry_run: bool,
     /// What the runs did that it continues.
     pub past: Option<Past>,
+    /// Name under which the run is proposed as a script, if it succeeds.
+    pub save_as: Option<String>,
 }
 
 /// Outcome of an execution. Serialised, it is the object that `run --json` prints.
@@ -210,6 +217,9 @@ impl ExecutionContext {
         execution.notes.extend(warnings.iter().take(MAX_WARNINGS).map(Mistake::to_string));
         if warnings.len() > MAX_WARNINGS {
             execution.notes.push(format!("{} more like this", warnings.len() - MAX_WARNINGS));
+        }
+        if let Some(name) = &request.save_as {
+            execution.notes.push(context.propose(name, execution.ok, &broker).await);
         }
         Execution { run, plan, dry_run: request.dry_run, ..execution }
     }

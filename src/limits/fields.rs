@@ -56,6 +56,15 @@ pub const SCRIPT_FOLDERS: Limit =
 /// The lock of scripts.
 pub const SCRIPTS_LOCK: Limit = Limit::new("lock of scripts", 8 << 20, Unit::Bytes, "`scripts.lock`");
 
+/// Scripts that agents propose.
+pub const PROPOSALS: Limit = Limit::new("proposals", 64, Unit::Items, "`execute` with `save_as`");
+/// Those of one client: none can keep the others from proposing.
+pub const PROPOSALS_OF_CLIENT: Limit = Limit::new("proposals of a client", 16, Unit::Items, "`execute` with `save_as`");
+/// One proposal, with the record of its run.
+pub const PROPOSAL: Limit = Limit::new("proposal", 2 << 20, Unit::Bytes, "`execute` with `save_as`");
+/// The name of a proposed script.
+pub const PROPOSAL_NAME: Limit = Limit::new("name of a script", 128, Unit::Bytes, "`execute` with `save_as`");
+
 /// Arguments of one of the four tools in total, each value with 16 bytes beside its text.
 pub const ARGUMENTS: Limit = Limit::new("arguments", 2 << 20, Unit::Bytes, "`ls`, `cat`, `search`, `execute`");
 /// A pattern of paths.
@@ -392,6 +401,10 @@ pub(super) const ALL: &[&Limit] = &[
     &SCRIPT_FILES,
     &SCRIPT_FOLDERS,
     &SCRIPTS_LOCK,
+    &PROPOSALS,
+    &PROPOSALS_OF_CLIENT,
+    &PROPOSAL,
+    &PROPOSAL_NAME,
     &SKILLS,
     &SKILL_FILES,
     &SKILL_FILE,

@@ -17,7 +17,7 @@ pub use declared::{Declared, declared};
 pub use definition::{Hints, definition};
 pub use folder::{Folder, FolderError, Source};
 pub use lock::{FILE, Lock, LockError, Locked, LockedCall, Use};
-pub use saved::{Saved, Wanted, function};
+pub use saved::{Saved, Wanted, function, is_script_name};
 pub use trace::Trace;
 
 /// Name of the server whose tools are scripts.

@@ -6,10 +6,17 @@ use serde_json::Value;
 use wire::{Form, Language, Literal, Parts};
 
 use super::returned::{javascript_type, starlark_type};
-use crate::json;
+use crate::{json, limits};
 
 /// Most memory of a literal's values.
 const MAX_VALUE: usize = 1 << 20;
+
+/// True for a name that a script can have: folders and file, each an identifier of all languages.
+#[must_use]
+pub fn is_script_name(name: &str) -> bool {
+    let folders = name.matches('/').count();
+    folders < limits::SCRIPT_FOLDERS.max && name.split('/').all(stubgen::is_tool_ident)
+}
 
 /// Wishes about a function.
 #[derive(Debug, Clone, Default)]

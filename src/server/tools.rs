@@ -13,7 +13,7 @@ use wire::Language;
 
 use super::{GRACE, SessionHandler};
 use crate::catalog::Catalog;
-use crate::config;
+use crate::config::Config;
 use crate::error::{Error, ErrorCode, Result, did_you_mean, nearest};
 use crate::execution::{Execution, Started, Wanted};
 use crate::limits;
@@ -70,6 +70,8 @@ struct ExecuteArgs {
     resume: Option<String>,
     fresh: Option<Vec<String>>,
     background: Option<bool>,
+    /// Proposes the script as a tool of this name
+    save_as: Option<String>,
 }
 
 #[derive(Deserialize, JsonSchema)]
@@ -117,12 +119,13 @@ impl SessionHandler {
 
     /// Runs a script, or starts it in the background, where it may ask its caller if that `follows` it.
     pub(super) async fn begin(&self, args: JsonObject, caller: Arc<dyn Caller>, follows: bool) -> Result<Started> {
-        let ExecuteArgs { language, code, timeout_secs, dry_run, resume, fresh, background } = parse("execute", args)?;
+        let args = parse("execute", args)?;
+        let ExecuteArgs { language, code, timeout_secs, dry_run, resume, fresh, background, save_as } = args;
         let timeout = timeout_secs.map(timeout).transpose()?;
         self.gateway.usable_since_start(GRACE).await;
         let (dry_run, fresh) = (dry_run.unwrap_or(false), fresh.unwrap_or_default());
         let context = self.execution_context(caller);
-        let request = context.script(Wanted { language, code, timeout, dry_run, resume, fresh }).await?;
+        let request = context.script(Wanted { language, code, timeout, dry_run, resume, fresh, save_as }).await?;
         match background {
             Some(true) => context.start(request, self.gateway.background_bounds(), follows).await,
             _ => Ok(Started::Ended(Box::new(context.execute(request).await))),
@@ -191,10 +194,14 @@ pub(super) fn size(args: &JsonObject) -> usize {
     args.iter().map(|(key, value)| key.len() + of(value)).sum()
 }
 
-/// Definitions of the four tools for clients of a gateway with these servers.
+/// Definitions of the four tools for clients of a gateway with these servers, which may let them propose scripts.
 #[must_use]
-pub fn definitions(servers: &[String]) -> Vec<Tool> {
+pub fn definitions(servers: &[String], proposals: bool) -> Vec<Tool> {
     let mut tools = DEFINITIONS.clone();
+    if let Some(execute) = tools.iter_mut().find(|tool| tool.name == "execute" && !proposals) {
+        let properties = Arc::make_mut(&mut execute.input_schema).get_mut("properties");
+        properties.and_then(Value::as_object_mut).and_then(|properties| properties.shift_remove("save_as"));
+    }
     if let Some(search) = tools.iter_mut().find(|tool| tool.name == "search") {
         search.description = Some(format!("Find tools{} by purpose. {SEARCH}", of(servers)).into());
     }
@@ -216,11 +223,12 @@ fn of(servers: &[String]) -> String {
     named
 }
 
-/// Definitions of the four tools, with the limits of a run that are set lower than usual.
+/// Definitions of the four tools of a configuration, with the limits of a run that are set lower than usual.
 #[must_use]
-pub(super) fn definitions_within(servers: &[String], limits: &config::Limits) -> Vec<Tool> {
-    let mut tools = definitions(servers);
-    if let (Some(lowered), Some(execute)) = (limits.lowered(), tools.iter_mut().find(|tool| tool.name == "execute")) {
+pub(super) fn definitions_of(servers: &[String], config: &Config) -> Vec<Tool> {
+    let mut tools = definitions(servers, config.scripts.proposals);
+    let execute = tools.iter_mut().find(|tool| tool.name == "execute");
+    if let (Some(lowered), Some(execute)) = (config.sandbox.limits.lowered(), execute) {
         let description = execute.description.take().unwrap_or_default();
         execute.description = Some(format!("{description} {lowered}").into());
     }

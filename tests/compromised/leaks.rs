@@ -72,8 +72,10 @@ async fn one(gateway: &Gateway, session: &Arc<Session>, number: usize) -> Result
         true => "def f():\n    for _ in range(8000000):\n        for _ in range(8000000):\n            pass\nf()",
         false => code,
     };
-    let running =
-        gateway.execute(session, Request { language, code: code.to_owned(), timeout, dry_run: false, past: None });
+    let running = gateway.execute(
+        session,
+        Request { language, code: code.to_owned(), timeout, dry_run: false, past: None, save_as: None },
+    );
     if endless && timeout.is_none() {
         // The caller cancels, once its worker is sure to run.
         return match tokio::time::timeout(Duration::from_secs(1), running).await {

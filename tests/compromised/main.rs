@@ -175,7 +175,12 @@ fn gateway(config: &str, worker: PathBuf, args: &[&str]) -> Result<(Gateway, Arc
 async fn run(gateway: &Gateway, session: &Arc<Session>, language: Language, code: &str, verdict: Verdict) -> Execution {
     let hangs = matches!(verdict, Survives | Fails(ErrorCode::Timeout, _));
     let timeout = hangs.then_some(Duration::from_secs(6));
-    gateway.execute(session, Request { language, code: code.to_owned(), timeout, dry_run: false, past: None }).await
+    gateway
+        .execute(
+            session,
+            Request { language, code: code.to_owned(), timeout, dry_run: false, past: None, save_as: None },
+        )
+        .await
 }
 
 async fn misbehaves(language: Language, behaviour: &str, verdict: Verdict) -> Result<(), Failed> {

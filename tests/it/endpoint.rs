@@ -34,8 +34,8 @@ use crate::faulty::{all_end, faulty, log, samples};
 use crate::http::free_port;
 
 /// A gateway on HTTP. Dropping it kills it.
-struct Served {
-    fence: Fence,
+pub(super) struct Served {
+    pub(super) fence: Fence,
     child: Child,
     port: u16,
     scheme: &'static str,
@@ -43,7 +43,7 @@ struct Served {
 
 impl Served {
     /// Starts it on loopback with this `forge.toml`, and waits until it is ready.
-    async fn start(fence: Fence, config: &str) -> Self {
+    pub(super) async fn start(fence: Fence, config: &str) -> Self {
         let port = free_port();
         fence.write("forge.toml", config);
         let child = Self::spawned(&fence, port);
@@ -84,7 +84,7 @@ impl Served {
         format!("{}://127.0.0.1:{}/mcp", self.scheme, self.port)
     }
 
-    fn log(&self) -> String {
+    pub(super) fn log(&self) -> String {
         std::fs::read_to_string(self.fence.work().join("http.log")).unwrap_or_default()
     }
 
@@ -115,7 +115,7 @@ impl Served {
     }
 
     /// A client of rmcp that answers no questions.
-    async fn client(&self, era: Era, token: Option<&str>) -> RunningService<RoleClient, ()> {
+    pub(super) async fn client(&self, era: Era, token: Option<&str>) -> RunningService<RoleClient, ()> {
         self.client_with((), era, token).await
     }
 
@@ -206,10 +206,10 @@ async fn both_eras_find_call_and_keep_what_they_stash() {
     assert!(!served.log().contains("panicked"), "{}", served.log());
 }
 
-const CLIENTS: &str =
+pub(super) const CLIENTS: &str =
     "[clients.laptop]\ntoken = \"laptop-token-0123456789\"\n[clients.ci]\ntoken = \"ci-token-0123456789\"\n";
-const LAPTOP: Option<&str> = Some("laptop-token-0123456789");
-const CI: Option<&str> = Some("ci-token-0123456789");
+pub(super) const LAPTOP: Option<&str> = Some("laptop-token-0123456789");
+pub(super) const CI: Option<&str> = Some("ci-token-0123456789");
 
 #[tokio::test]
 async fn nothing_of_one_session_is_seen_by_another() {
@@ -256,7 +256,7 @@ async fn a_run_is_resumed_by_its_client_alone_in_any_of_its_sessions() {
 }
 
 /// Text of an answer of `execute`, which may fail.
-async fn told<H: ClientHandler>(client: &RunningService<RoleClient, H>, arguments: Value) -> String {
+pub(super) async fn told<H: ClientHandler>(client: &RunningService<RoleClient, H>, arguments: Value) -> String {
     let Value::Object(arguments) = arguments else { panic!("no object: {arguments}") };
     let result = client.call_tool(CallToolRequestParams::new("execute").with_arguments(arguments)).await;
     let content = result.expect("an answer").content;

@@ -55,6 +55,7 @@ mod planted;
 mod policy;
 mod processes;
 mod profiles;
+mod proposals;
 mod real;
 mod real_servers;
 mod redaction;

@@ -234,6 +234,7 @@ const EDITS: &[Edit] = &[
     ("[servers.web]", "[servers.files.tools.list]\nonly_from = [\"scripts.report\"]\n[servers.web]", None),
     ("path = \"scripts\"", "path = \"elsewhere\"", Some("scripts.path (changed)")),
     ("path = \"scripts\"", "path = \"scripts\"\nunlocked = true", Some("scripts.unlocked (turned on)")),
+    ("path = \"scripts\"", "path = \"scripts\"\nproposals = true", Some("scripts.proposals (turned on)")),
     ("as_tool = false", "as_tool = true", Some("scripts.tools.report.as_tool (turned on)")),
     ("approval = \"once\"", "approval = \"never\"", Some("scripts.tools.report.approval (weaker)")),
     ("approval = \"once\"", "approval = \"each\"", None),

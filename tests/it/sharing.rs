@@ -58,8 +58,14 @@ fn with(value: &str) -> Environment {
 }
 
 async fn run(gateway: &Gateway, session: &Arc<Session>, code: &str) -> Execution {
-    let request =
-        Request { language: Language::Starlark, code: code.to_owned(), timeout: None, dry_run: false, past: None };
+    let request = Request {
+        language: Language::Starlark,
+        code: code.to_owned(),
+        timeout: None,
+        dry_run: false,
+        past: None,
+        save_as: None,
+    };
     gateway.execute(session, request).await
 }
 
@@ -295,8 +301,14 @@ impl Seat {
     async fn run(&self, gateway: &Gateway, code: &str, timeout: Option<Duration>) -> Execution {
         let mut context = gateway.execution_context(&self.session);
         context.caller = Some(Arc::clone(&self.client) as Arc<dyn Caller>);
-        let request =
-            Request { language: Language::Starlark, code: code.to_owned(), timeout, dry_run: false, past: None };
+        let request = Request {
+            language: Language::Starlark,
+            code: code.to_owned(),
+            timeout,
+            dry_run: false,
+            past: None,
+            save_as: None,
+        };
         context.execute(request).await
     }
 

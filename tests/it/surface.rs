@@ -13,7 +13,7 @@ const MAX_TOKENS: usize = 620;
 fn the_surface_stays_under_its_token_budget() {
     let names: Vec<String> =
         ["github", "playwright", "sentry", "cloudflare", "notion", "linear"].map(str::to_owned).into();
-    let list = serde_json::to_string(&json!({ "tools": definitions(&names) })).expect("definitions are JSON");
+    let list = serde_json::to_string(&json!({ "tools": definitions(&names, true) })).expect("definitions are JSON");
     let tokens = forgefs_measure::count(&list) + forgefs_measure::count(&render_instructions(&names));
     assert!(tokens <= MAX_TOKENS, "{tokens} tokens:\n{list}\n{}", render_instructions(&names));
 }
@@ -21,7 +21,7 @@ fn the_surface_stays_under_its_token_budget() {
 #[test]
 fn the_definitions_are_as_reviewed() {
     let names = ["github".to_owned(), "time".to_owned()];
-    let list = serde_json::to_string_pretty(&definitions(&names)).expect("definitions are JSON");
+    let list = serde_json::to_string_pretty(&definitions(&names, true)).expect("definitions are JSON");
     insta::assert_snapshot!("definitions", list);
     insta::assert_snapshot!("instructions", render_instructions(&names));
 }

@@ -134,7 +134,7 @@ impl Walk {
 
     /// Context of every client: four definitions and the instructions.
     fn surface(&mut self) {
-        let definitions = definitions(&server_names(&self.gateway.catalog()));
+        let definitions = definitions(&server_names(&self.gateway.catalog()), false);
         let list = serde_json::to_string(&definitions).unwrap_or_default();
         let instructions = render_instructions(&server_names(&self.gateway.catalog()));
         let mut tokens = self.tokens("tools/list", &list);
@@ -167,7 +167,8 @@ impl Walk {
     }
 
     async fn execute(&mut self, title: &str, language: Language, code: &str) -> bool {
-        let request = Request { language, code: code.to_owned(), timeout: None, dry_run: false, past: None };
+        let request =
+            Request { language, code: code.to_owned(), timeout: None, dry_run: false, past: None, save_as: None };
         let execution = self.gateway.execute(&self.session, request).await;
         let answer = execution.answer(&self.session, self.gateway.config().sandbox.limits.result_tokens).await;
         let asked = serde_json::json!({ "language": language, "code": code }).to_string();

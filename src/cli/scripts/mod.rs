@@ -1,6 +1,8 @@
 //! `forgefs scripts`: scripts that are tools, and their lock.
 
+mod accept;
 mod examine;
+mod proposals;
 mod rights;
 mod save;
 mod told;
@@ -39,6 +41,12 @@ enum Command {
     },
     /// Save a recorded run as a script: a function with its literals as parameters, and its first test
     Save(save::SaveArgs),
+    /// List the scripts that agents propose, or show one: the difference, what it may call, and its test
+    Proposals(proposals::ProposalsArgs),
+    /// Take a proposed script and its test into the folder of scripts
+    Accept(accept::AcceptArgs),
+    /// Remove a proposed script
+    Reject(accept::RejectArgs),
     /// Compare scripts and tools with scripts.lock, find mistakes, and run the tests beside the scripts
     Check {
         #[command(flatten)]
@@ -52,6 +60,9 @@ impl ScriptsArgs {
         let (Command::List { format }
         | Command::Lock { format }
         | Command::Check { format }
+        | Command::Proposals(proposals::ProposalsArgs { format, .. })
+        | Command::Accept(accept::AcceptArgs { format, .. })
+        | Command::Reject(accept::RejectArgs { format, .. })
         | Command::Save(save::SaveArgs { format, .. })) = &self.command;
         format.json
     }
@@ -99,16 +110,14 @@ impl Place {
 }
 
 pub(super) async fn scripts(global: &Global, args: ScriptsArgs, ui: Ui) -> Result<ExitCode, Failure> {
-    let args = match args.command {
-        Command::Save(args) => return save::save(global, args, ui).await,
-        command => command,
-    };
-    let place = Place::of(global)?;
-    match args {
-        Command::Save(_) => Err(no_folder()),
-        Command::List { format } => list(&place, format, ui),
-        Command::Lock { format } => lock(global, place, format, ui).await,
-        Command::Check { format } => check(global, place, format, ui).await,
+    match args.command {
+        Command::Save(args) => save::save(global, args, ui).await,
+        Command::Proposals(args) => proposals::proposals(global, args, ui).await,
+        Command::Accept(args) => accept::accept(global, &args, ui),
+        Command::Reject(args) => accept::reject(global, &args, ui),
+        Command::List { format } => list(&Place::of(global)?, format, ui),
+        Command::Lock { format } => lock(global, Place::of(global)?, format, ui).await,
+        Command::Check { format } => check(global, Place::of(global)?, format, ui).await,
     }
 }
 

@@ -6,29 +6,27 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Args;
-use serde_json::{Value, json};
+use serde_json::json;
 
-use super::super::replay::{Export, called, offline, recorded};
+use super::super::replay::{called, nowhere, offline, recorded};
 use super::super::shapes::{self, Format};
 use super::super::test::{CASSETTE, EXTENSIONS};
 use super::super::ui::Ui;
 use super::super::{Failure, Global, runs};
-use crate::config;
-use crate::error::Error;
-use crate::gateway::Gateway;
+use crate::broker::ExecutionContext;
+use crate::config::{self, Limits};
+use crate::error::ErrorCode;
 use crate::people;
-use crate::principal::Principal;
-use crate::redact::{self, Results, Surface};
-use crate::sandbox;
-use crate::scripts::{Saved, Wanted, function};
-use crate::shapes::{Given, Shape};
+use crate::redact::{self, Surface};
+use crate::scripts::{Saved, Wanted, is_script_name};
 
 #[derive(Args)]
 pub(super) struct SaveArgs {
     /// Id of the run, or the beginning of it; `last` is the newest
     run: String,
     /// Name of the script, such as refund_failed or billing/refund_failed
-    #[arg(long = "as", value_name = "NAME")]
+    // With the id of the option for all commands that is spelt the same: it stands in its place here.
+    #[arg(id = "client", long = "as", value_name = "NAME")]
     name: String,
     /// Make no literal a parameter
     #[arg(long)]
@@ -48,13 +46,12 @@ pub(super) async fn save(global: &Global, args: SaveArgs, ui: Ui) -> Result<Exit
     let config = global.load(false)?;
     let config::Scripts { path: Some(folder), .. } = &config.scripts else { return Err(super::no_folder()) };
     let parts: Vec<&str> = args.name.split('/').collect();
-    if !parts.iter().all(|part| stubgen::is_tool_ident(part)) || parts.len() > crate::limits::SCRIPT_FOLDERS.max {
+    if !is_script_name(&args.name) {
         let what = format!("{:?} is no name of a script", redact::text(Surface::Log, &args.name));
         return Err(Failure::usage(people::line(&what).into_owned())
             .hint("write letters, digits and `_`, the first one a letter; `/` for folders; no reserved words"));
     }
     let (id, recorded) = recorded(global, &args.run).await?;
-    let head = recorded.head.clone();
     if recorded.is_cut() {
         return Err(Failure::usage(format!("run {id} did not end by itself: it is no script to keep"))
             .hint("resume it, and save the run that ends"));
@@ -65,28 +62,18 @@ pub(super) async fn save(global: &Global, args: SaveArgs, ui: Ui) -> Result<Exit
             Failure::usage(format!("run {id} failed ({outcome})")).hint("save a run that succeeded, or give --failed")
         );
     }
-    if redact::text(Surface::Answer(Results::Secrets), &head.code) != head.code {
-        return Err(Failure::usage(format!("the script of run {id} has credentials: it is not saved"))
-            .hint("configure them at the server, and record the script anew"));
-    }
-    let value = recorded.end.as_ref().and_then(|end| end.value.as_ref());
-    let value = value.and_then(|value| serde_json::from_str::<Value>(value.get()).ok());
-    let returns = value.map(|value| Shape::of(&value, &Given::default()).schema());
-    let doc = format!("Saved from run {id}.");
-    let wanted = Wanted { doc, returns, keep: args.keep, only: args.param.clone() };
-    let gateway = offline(global)?;
-    let saved = made(&gateway, &head.code, head.language, config.sandbox.limits.code_bytes, &wanted).await?;
     let tools = called(&*runs::journals(global)?, &recorded, ui).await?;
-    let export = Export::of(recorded, tools, config.redaction)?;
-    let mut before = export.play(&gateway, &head.code, None).await?;
-    let no_args = serde_json::value::RawValue::from_string("{}".to_owned()).ok();
-    let cassette = export.play(&gateway, &saved.code, no_args).await?;
-    before.args.clone_from(&cassette.args);
-    before.servers.clone_from(&cassette.servers);
-    if before.text() != cassette.text() {
-        let what = "as a function the script does something else: it is not saved".to_owned();
-        return Err(Failure { exit: 1, ..Failure::usage(what) }.hint("give --keep, or write the function by hand"));
-    }
+    let wanted =
+        Wanted { doc: format!("Saved from run {id}."), keep: args.keep, only: args.param.clone(), returns: None };
+    let context = nowhere(&offline(global)?);
+    let limits = Limits { code_bytes: config.sandbox.limits.code_bytes, ..context.limits.clone() };
+    let context = ExecutionContext { limits, redaction: config.redaction, ..context };
+    let (saved, cassette) = context.saved(recorded, tools, wanted).await.map_err(|mut error| {
+        error.hint.get_or_insert_with(|| "give --keep, or write the function by hand".to_owned());
+        let is_usage = error.code == ErrorCode::InvalidArgs;
+        let failure = Failure::from(error);
+        if is_usage { Failure { exit: 2, ..failure } } else { failure }
+    })?;
     let script = place(folder, &parts, saved.extension)?;
     let beside = script.with_file_name(format!("{}{CASSETTE}", parts.last().unwrap_or(&"")));
     create(&script, &saved.code)?;
@@ -97,34 +84,6 @@ pub(super) async fn save(global: &Global, args: SaveArgs, ui: Ui) -> Result<Exit
     }
     tell(&args, &saved, &script, &beside, ui);
     Ok(ExitCode::SUCCESS)
-}
-
-/// The function that a script becomes, which has a signature.
-async fn made(
-    gateway: &Gateway,
-    code: &str,
-    language: wire::Language,
-    code_bytes: usize,
-    wanted: &Wanted,
-) -> Result<Saved, Failure> {
-    let session = gateway.open_only_session(Principal::local());
-    let pool = gateway.execution_context(&session).pool;
-    let refused = |why: String| {
-        Failure::usage(format!("the script cannot be made a function: {}", people::line(&why)))
-            .hint("give --keep, or write the function by hand")
-    };
-    let (code, parts) = pool.parts(language, code, code_bytes).await.map_err(|failure| refused(reason(failure)))?;
-    let saved = function(&code, language, &parts, wanted).map_err(refused)?;
-    pool.prepare_function(language, &saved.code, code_bytes).await.map_err(|failure| refused(reason(failure)))?;
-    Ok(saved)
-}
-
-fn reason(failure: sandbox::Failure) -> String {
-    match failure {
-        sandbox::Failure::Script(error) => format!("line {}: {}", error.line, error.message),
-        sandbox::Failure::NotRun(Error { message, .. }) => message,
-        _ => "the checker failed".to_owned(),
-    }
 }
 
 /// The file of a script that is not there yet, in a folder that is within that of scripts.

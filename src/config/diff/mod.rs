@@ -216,10 +216,11 @@ impl Widened {
     }
 
     fn scripts(&mut self, now: &Scripts, next: &Scripts) {
-        // The lock is beside the configuration file.
-        let Scripts { path, lock: _, unlocked, tools } = now;
+        // The lock is beside the configuration file, and the folder of proposals beside that of the scripts.
+        let Scripts { path, lock: _, unlocked, proposals, tools } = now;
         self.add("scripts.path", "changed", next.path.is_some() && next.path != *path);
         self.add("scripts.unlocked", "turned on", next.unlocked && !unlocked);
+        self.add("scripts.proposals", "turned on", next.proposals && !proposals);
         let names: BTreeSet<&String> = tools.keys().chain(next.tools.keys()).collect();
         for name in names {
             let of = |tools: &BTreeMap<String, ScriptRule>| tools.get(name).copied().unwrap_or_default();

@@ -1,0 +1,172 @@
+//! `forgefs scripts accept` and `reject`: a person's decision about a proposed script.
+
+use std::fs;
+use std::io::{self, ErrorKind};
+use std::path::Path;
+use std::process::ExitCode;
+
+use clap::Args;
+use serde_json::json;
+
+use super::proposals::Desk;
+use super::told;
+use crate::cli::shapes::{self, Format};
+use crate::cli::test::CASSETTE;
+use crate::cli::ui::Ui;
+use crate::cli::{Failure, Global};
+use crate::limits;
+use crate::people;
+use crate::proposals::Kept;
+use crate::tree::Tree;
+
+#[derive(Args)]
+pub(super) struct AcceptArgs {
+    /// Name of the proposed script
+    name: String,
+    /// Accept only what `forgefs scripts proposals NAME` showed with this digest
+    #[arg(long, value_name = "DIGEST")]
+    digest: Option<String>,
+    /// Replace the script of this name, and its test
+    #[arg(long)]
+    replace: bool,
+    #[command(flatten)]
+    pub(super) format: Format,
+}
+
+#[derive(Args)]
+pub(super) struct RejectArgs {
+    /// Name of the proposed script, or of a damaged file
+    name: String,
+    #[command(flatten)]
+    pub(super) format: Format,
+}
+
+/// Moves a script and its test into the folder of scripts.
+///
+/// A script without a test is whole, a test of another script is not: an old test goes first, then comes the script, then
+/// its test, and at last the proposal is removed. Accepting it again completes what was begun.
+pub(super) fn accept(global: &Global, args: &AcceptArgs, ui: Ui) -> Result<ExitCode, Failure> {
+    let desk = Desk::of(global)?;
+    desk.find(&args.name)?;
+    let alone = desk.proposals.alone()?;
+    let kept = desk.find(&args.name)?;
+    if args.digest.as_ref().is_some_and(|digest| *digest != desk.digest(&kept)) {
+        let what =
+            format!("the proposal {}, or the script that it changes, is not the one with that digest", args.name);
+        return Err(Failure { exit: 1, ..Failure::usage(what) }
+            .hint("`forgefs scripts proposals NAME` shows what is there now"));
+    }
+    fits(&desk, &kept, args.replace)?;
+    let (script, test) = files(&kept);
+    let folder = &desk.place.path;
+    put(folder, &kept, (&script, &test), args.replace).map_err(|error| match error.kind() {
+        ErrorKind::AlreadyExists => taken(folder, &script),
+        _ => Failure { exit: 4, ..Failure::usage(format!("{}: {error}", folder.display())) },
+    })?;
+    desk.proposals.remove(&kept.file, &alone)?;
+    let shown = |file: &str| Path::new(folder.file_name().unwrap_or_default()).join(file).display().to_string();
+    let (script, test) = (shown(&script), shown(&test));
+    if args.format.json {
+        let files = json!({ "script": script, "test": test });
+        shapes::print(json!({ "name": args.name, "files": files }), ui);
+        return Ok(ExitCode::SUCCESS);
+    }
+    ui.out(&people::line(&format!("wrote {script}")));
+    ui.out(&people::line(&format!("wrote {test}, its first test")));
+    ui.note(match desk.place.config.scripts.unlocked {
+        true => "run `forgefs scripts lock`; with `unlocked = true` it can be called already",
+        false => "run `forgefs scripts lock`: without its lock it cannot be called",
+    });
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Script and test of a proposal, by their paths in the folder of scripts.
+fn files(kept: &Kept) -> (String, String) {
+    let proposal = &kept.proposal;
+    (format!("{}.{}", proposal.name, proposal.extension.as_str()), format!("{}{CASSETTE}", proposal.name))
+}
+
+/// Refuses what would make the folder of scripts unreadable, or replace what is not to be replaced.
+fn fits(desk: &Desk, kept: &Kept, replaces: bool) -> Result<(), Failure> {
+    let (proposal, folder) = (&kept.proposal, &desk.place.folder);
+    let refused = |what: String, hint: &str| Err(Failure { exit: 1, ..Failure::usage(what) }.hint(hint));
+    let ident = |name: &str| name.replace('/', "_").to_lowercase();
+    let same = folder.scripts.iter().find(|script| ident(&script.name) == ident(&proposal.name));
+    if let Some(other) = same.filter(|other| other.name != proposal.name) {
+        let what = format!("the tool of {} has the same name", told::file(&desk.place.path, other));
+        return refused(what, "reject it: `/`, `_` and case do not tell two scripts apart");
+    }
+    let (script, test) = files(kept);
+    if let Some(current) = same {
+        if current.path.extension().is_none_or(|extension| extension != proposal.extension.as_str()) {
+            let what = format!("{} has another extension than {script}", told::file(&desk.place.path, current));
+            return refused(what, "remove that script first, or reject the proposal");
+        }
+        if current.path.is_symlink() {
+            let what = format!("{} is a link", told::file(&desk.place.path, current));
+            return refused(what, "put the file itself there first");
+        }
+    }
+    let is_done = same.is_some_and(|current| *current.code == *proposal.code);
+    if same.is_some() && !is_done && !replaces {
+        return Err(taken(&desk.place.path, &script));
+    }
+    let there = |file: &str| fs::symlink_metadata(desk.place.path.join(file)).is_ok();
+    if there(&test) && !replaces && !is_done {
+        return Err(taken(&desk.place.path, &test));
+    }
+    let code_bytes = desk.place.config.sandbox.limits.code_bytes;
+    if proposal.code.len() > code_bytes {
+        let what = format!("the script has {} bytes, over the limit of {code_bytes} bytes", proposal.code.len());
+        return refused(what, "raise `sandbox.limits.code`, or reject it");
+    }
+    let all: usize = folder.scripts.iter().map(|script| script.code.len()).sum();
+    if folder.scripts.len() >= limits::SCRIPTS.max || all + proposal.code.len() > limits::SCRIPTS_BYTES.max {
+        let what =
+            format!("the folder has {} scripts of {all} bytes: there is no room for another", folder.scripts.len());
+        return refused(what, "move scripts that are no tools elsewhere");
+    }
+    Ok(())
+}
+
+fn put(folder: &Path, kept: &Kept, (script, test): (&str, &str), replaces: bool) -> io::Result<()> {
+    let tree = Tree::make(folder)?;
+    let is_there = |file: &str| fs::symlink_metadata(folder.join(file)).is_ok();
+    let (code, cassette) = (kept.proposal.code.as_bytes(), kept.proposal.cassette.as_bytes());
+    let has = |file: &str, content: &[u8]| tree.read(file, content.len() as u64).is_ok_and(|own| own == content);
+    if is_there(test) && !has(test, cassette) {
+        if !replaces {
+            return Err(ErrorKind::AlreadyExists.into());
+        }
+        tree.remove(test)?;
+    }
+    if !has(script, code) {
+        tree.put(script, code, replaces)?;
+    }
+    match has(test, cassette) {
+        true => Ok(()),
+        false => tree.put(test, cassette, false),
+    }
+}
+
+fn taken(folder: &Path, file: &str) -> Failure {
+    let shown = Path::new(folder.file_name().unwrap_or_default()).join(file);
+    Failure { exit: 1, ..Failure::usage(format!("{} is there already", shown.display())) }
+        .hint("look at the difference, then give --replace; or reject the proposal")
+}
+
+/// Removes a proposal.
+pub(super) fn reject(global: &Global, args: &RejectArgs, ui: Ui) -> Result<ExitCode, Failure> {
+    let desk = Desk::of(global)?;
+    let is_file =
+        desk.proposals.list()?.iter().any(|found| found.as_ref().err().is_some_and(|(file, _)| *file == args.name));
+    let file = if is_file { args.name.clone() } else { desk.find(&args.name)?.file };
+    let alone = desk.proposals.alone()?;
+    desk.proposals.remove(&file, &alone)?;
+    let shown = desk.proposals.shown(&file);
+    match args.format.json {
+        true => shapes::print(json!({ "name": args.name, "removed": shown }), ui),
+        false => ui.out(&people::line(&format!("removed {shown}"))),
+    }
+    Ok(ExitCode::SUCCESS)
+}
