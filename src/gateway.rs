@@ -18,7 +18,7 @@ use crate::approvals::Approvals;
 use crate::audit;
 use crate::broker::{Approver, ExecutionContext, Rules, Validators};
 use crate::catalog::Catalog;
-use crate::config::{self, Config, Environment, Profile, Wear};
+use crate::config::{self, Config, Environment, Expose, Matcher, Patterns, Profile, Wear};
 use crate::discovery::Discovery;
 use crate::error::Result;
 use crate::execution::{Execution, Request};
@@ -317,6 +317,31 @@ impl Gateway {
             }
             _ => Arc::clone(&catalogs.whole),
         }
+    }
+
+    /// Form in which a client's tools may be shown, and the tokens of definitions up to which `auto` is `direct`.
+    #[must_use]
+    pub fn exposed(&self, principal: &Principal) -> (Expose, Option<usize>) {
+        let in_force = self.in_force.load();
+        let profile = in_force.profile(principal).map(|(_, profile)| profile);
+        let expose = in_force.config.exposed(&principal.client, principal.profile.as_deref());
+        (expose, profile.and_then(|profile| profile.auto_tokens).map(|tokens| tokens as usize))
+    }
+
+    /// Tools that a client's profile shows beside the four, as `SERVER.TOOL`.
+    #[must_use]
+    pub fn directly(&self, principal: &Principal) -> Matcher {
+        let in_force = self.in_force.load();
+        in_force
+            .profile(principal)
+            .map(|(_, profile)| profile.direct.matcher())
+            .unwrap_or_else(|| Patterns::default().matcher())
+    }
+
+    /// True if only scripts may call a tool.
+    #[must_use]
+    pub fn is_left_to_scripts(&self, server: &str, tool: &str) -> bool {
+        self.in_force.load().rules.is_left_to_scripts(server, tool)
     }
 
     /// Name of a client's profile in force; `None` if it has none.

@@ -11,6 +11,7 @@ mod message;
 mod notices;
 mod own_tools;
 mod resources;
+mod shown;
 mod skills;
 mod stdio;
 mod tasks;
@@ -38,6 +39,7 @@ use tokio::io::AsyncWrite;
 
 use crate::broker::ExecutionContext;
 use crate::catalog::Catalog;
+use crate::config::Expose;
 use crate::error::{Error, ErrorCode, Result};
 use crate::gateway::Gateway;
 use crate::panics;
@@ -55,6 +57,8 @@ use tasks::Tasks;
 use waiting::Waiting;
 
 pub use http::{HttpListener, serve_http};
+use shown::Own;
+pub(crate) use shown::narrowed;
 pub use stdio::{Closing, GOODBYE, output};
 pub use tools::{definitions, render_instructions, server_names};
 
@@ -64,14 +68,15 @@ const GRACE: Duration = Duration::from_secs(5);
 /// TTL of the tool list for clients, in milliseconds: only the names of servers in a description change.
 const LIST_TTL: u64 = 60 * 60 * 1000;
 
-/// Serves MCP on stdin and stdout to a client until it closes them.
+/// Serves MCP on stdin and stdout to a client until it closes them. `asked` is the form in which it wants its tools
+/// shown, within what its profile allows.
 ///
 /// # Errors
 /// `INTERNAL` when the transport fails in a way other than ending.
-pub async fn serve_stdio(gateway: Arc<Gateway>, principal: Principal) -> Result<()> {
+pub async fn serve_stdio(gateway: Arc<Gateway>, principal: Principal, asked: Option<Expose>) -> Result<()> {
     let (_switch, closing) = Closing::switch();
     let session = gateway.open_only_session(principal);
-    serve_lines(gateway, session, std::io::stdin(), output(), closing).await
+    serve_lines(gateway, (session, asked), std::io::stdin(), output(), closing).await
 }
 
 /// Serves MCP to one client in lines of any stream, until it ends or `closing` wants it to.
@@ -80,12 +85,12 @@ pub async fn serve_stdio(gateway: Arc<Gateway>, principal: Principal) -> Result<
 /// As [`serve_stdio`].
 pub async fn serve_lines(
     gateway: Arc<Gateway>,
-    session: Arc<Session>,
+    (session, asked): (Arc<Session>, Option<Expose>),
     input: impl std::io::Read + Send + 'static,
     output: impl AsyncWrite + Send + Unpin + 'static,
     closing: Closing,
 ) -> Result<()> {
-    let service = ForgeServer::new(SessionHandler { gateway, session });
+    let service = ForgeServer::new(SessionHandler { gateway, session, asked });
     let broken = |what: String| Error::new(ErrorCode::Internal, format!("the MCP connection failed: {what}"));
     let transport = LineTransport::open(input, output, closing).map_err(|error| broken(error.to_string()))?;
     match service.serve(transport).await {
@@ -107,6 +112,8 @@ pub fn too_long(head: &[u8], tail: &[u8], bytes: usize) -> Option<Vec<u8>> {
 struct SessionHandler {
     gateway: Arc<Gateway>,
     session: Arc<Session>,
+    /// Form that the client asked for its tools to be shown in.
+    asked: Option<Expose>,
 }
 
 impl SessionHandler {
@@ -140,6 +147,9 @@ impl SessionHandler {
 
     /// A snapshot for one request of `caller`.
     fn execution_context(&self, caller: Arc<dyn Caller>) -> ExecutionContext {
+        if self.shown().own != Own::None {
+            self.session.accumulate();
+        }
         ExecutionContext { caller: Some(caller), ..self.gateway.execution_context(&self.session) }
     }
 }
@@ -223,21 +233,26 @@ impl ServerHandler for ForgeServer {
             .enable_logging()
             .enable_tasks();
         // Nobody who has no skills meets the extension.
+        let shown = self.handler.shown();
+        let capabilities = if shown.own == Own::None { capabilities } else { capabilities.enable_tool_list_changed() };
+        let instructions = match shown.four {
+            true => render_instructions(&self.handler.server_names()),
+            false => shown::INSTRUCTIONS.to_owned(),
+        };
         let capabilities = match self.handler.gateway.serves_skills(&self.handler.catalog()) {
             true => capabilities.enable_skills().build(),
             false => capabilities.build(),
         };
-        ServerConfig::new(capabilities)
-            .with_server_info(implementation)
-            .with_instructions(render_instructions(&self.handler.server_names()))
+        ServerConfig::new(capabilities).with_server_info(implementation).with_instructions(instructions)
     }
 
     async fn list_tools(
         &self,
-        _: Option<PaginatedRequestParams>,
+        page: Option<PaginatedRequestParams>,
         context: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
-        let list = ListToolsResult::with_all_items(self.handler.definitions());
+        self.handler.gateway.usable_since_start(GRACE).await;
+        let list = self.handler.listed(page).map_err(|error| rpc_error(&error))?;
         let stateless = context.protocol_version().is_some_and(|version| !version.has_initialize());
         // Revision 2026-07-28 requires both; strict clients of older revisions do not know them.
         Ok(if stateless { list.with_ttl_ms(LIST_TTL).with_cache_scope(CacheScope::Private) } else { list })
@@ -254,7 +269,7 @@ impl ServerHandler for ForgeServer {
             Ok(bytes) => bytes,
             Err(error) => return Ok(tools::failed(error).into()),
         };
-        if request_state.is_none() && tasks::is_task(&name, &args, &context) {
+        if request_state.is_none() && tasks::is_task(&name, &args, &context) && self.handler.shown().four {
             return self.start_task(args, &context).await;
         }
         let round = self.round(&context, (input_responses, request_state), bytes, || json!([name, args]));
@@ -409,7 +424,7 @@ impl ServerHandler for ForgeServer {
     }
 
     fn accepted_subscription_filter(&self, requested: &SubscriptionFilter) -> Option<SubscriptionFilter> {
-        Some(changes::accepted(requested))
+        Some(changes::accepted(requested, self.handler.shown().own != Own::None))
     }
 
     async fn listen(&self, context: SubscriptionContext) -> Result<(), ErrorData> {
@@ -418,6 +433,6 @@ impl ServerHandler for ForgeServer {
     }
 
     fn get_tool(&self, name: &str) -> Option<Tool> {
-        self.handler.definitions().into_iter().find(|tool| tool.name == name)
+        self.handler.definition_of(name)
     }
 }

@@ -13,10 +13,10 @@ use wire::{Json, Op, Outcome};
 use super::ledger::Call;
 use super::policy::Asked;
 use super::record::Verdict;
-use super::taint::TaintSnapshot;
 use super::{Broker, is_repeatable};
 use crate::error::{Error, ErrorCode, Result};
 use crate::journal::{Answered, Doubt, End, Found, Past, RunOp, Sent, Subject, Taken, Waits, Writer, unix_ms};
+use crate::labels::Held;
 use crate::labels::Labels;
 use crate::redact::{self, Surface};
 use crate::runs::Live;
@@ -265,7 +265,7 @@ impl Broker {
     /// # Errors
     /// The code of the rule that refuses it; `MAYBE_DONE` when it is unknown whether it was done, and it may change
     /// something.
-    pub(super) fn inherit(&self, call: &mut Call<'_>, asked: &Asked<'_>, taint: &TaintSnapshot) -> Result<Inherited> {
+    pub(super) fn inherit(&self, call: &mut Call<'_>, asked: &Asked<'_>, taint: &Held) -> Result<Inherited> {
         let Some((evidence, past)) = self.evidence().and_then(|evidence| Some((evidence, evidence.past.as_ref()?)))
         else {
             return Ok(Inherited::Nothing(None));

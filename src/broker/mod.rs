@@ -71,6 +71,7 @@ pub(crate) use policy::is_read_only;
 pub use policy::{Rules, RulesNow};
 pub use record::{CallRecord, Verdict};
 
+use crate::labels::Held;
 use audit::Subject;
 use consent::Consents;
 use evidence::Inherited;
@@ -80,7 +81,7 @@ use placeholders::{Placeholders, hidden};
 use policy::{Asked, Caller, Reason, is_repeatable};
 use recorder::Recorder;
 use scope::{Nesting, Scope};
-use taint::{Taint, TaintSnapshot};
+use taint::Taint;
 
 /// Most requests of one run other than calls; they are answered from memory.
 const MAX_DISCOVERY: u32 = limits::DISCOVERY.max as u32;
@@ -99,7 +100,7 @@ struct Admitted {
     /// The last rules that decided about it.
     rules: Arc<Rules>,
     /// Taint when it was dispatched.
-    taint: TaintSnapshot,
+    taint: Held,
     /// Reasons for which the user was asked.
     reasons: Vec<Reason>,
     /// Call of an earlier run in whose place it is made.
@@ -172,7 +173,7 @@ impl Broker {
             evidence: Arc::default(),
             slots: Arc::new(Semaphore::new(context.limits.concurrency)),
             ledger: Arc::new(Ledger::new(context.limits.calls, MAX_DISCOVERY)),
-            taint: Arc::new(Taint::new(Arc::clone(&context.rules))),
+            taint: Arc::new(Taint::new(Arc::clone(&context.rules), context.session.held().unwrap_or_default())),
             attachments: Arc::default(),
             consents: Arc::default(),
             is_dry: false,
@@ -341,7 +342,7 @@ impl Broker {
     }
 
     /// Steps 4 and 5: decides about a call. `taint` is that of the execution when the call was dispatched.
-    async fn admit(&self, call: &mut Call<'_>, asked: &Asked<'_>, taint: TaintSnapshot) -> Result<Admitted> {
+    async fn admit(&self, call: &mut Call<'_>, asked: &Asked<'_>, taint: Held) -> Result<Admitted> {
         let rules = self.context.rules_now();
         let reasons = self.decide(&rules, asked, &taint)?;
         let verdict = match reasons.is_empty() {
@@ -364,7 +365,7 @@ impl Broker {
     }
 
     /// Reasons to ask the user, by the rules that the execution began with and those in force now.
-    fn decide(&self, rules: &Arc<Rules>, asked: &Asked<'_>, taint: &TaintSnapshot) -> Result<Vec<Reason>> {
+    fn decide(&self, rules: &Arc<Rules>, asked: &Asked<'_>, taint: &Held) -> Result<Vec<Reason>> {
         let mut reasons = policy::decide(&self.context.rules, asked, taint)?;
         if !Arc::ptr_eq(rules, &self.context.rules) {
             let more = policy::decide_anew(rules, asked, taint)?;

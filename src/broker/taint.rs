@@ -11,35 +11,27 @@ use parking_lot::Mutex;
 
 use super::policy::{self, Rules};
 use crate::error::{Error, Result};
-use crate::labels::Labels;
+use crate::labels::{Held, Labels};
 
 /// Taint of one execution.
 pub(super) struct Taint {
     rules: Arc<Rules>,
-    held: Mutex<TaintSnapshot>,
-}
-
-/// Taint at one moment.
-#[derive(Debug, Clone, Default)]
-pub(super) struct TaintSnapshot {
-    /// Servers whose data is held.
-    pub(super) labels: Labels,
-    /// Strict group of the execution.
-    pub(super) group: Option<Arc<str>>,
+    /// Shared with the session where labels accumulate over it.
+    held: Arc<Mutex<Held>>,
 }
 
 impl Taint {
-    pub(super) fn new(rules: Arc<Rules>) -> Self {
-        Self { rules, held: Mutex::default() }
+    pub(super) fn new(rules: Arc<Rules>, held: Arc<Mutex<Held>>) -> Self {
+        Self { rules, held }
     }
 
     /// The same taint, which goes its own way from now on.
     pub(super) fn fork(&self) -> Self {
-        Self { rules: Arc::clone(&self.rules), held: Mutex::new(self.now()) }
+        Self { rules: Arc::clone(&self.rules), held: Arc::new(Mutex::new(self.now())) }
     }
 
     /// Current taint.
-    pub(super) fn now(&self) -> TaintSnapshot {
+    pub(super) fn now(&self) -> Held {
         self.held.lock().clone()
     }
 

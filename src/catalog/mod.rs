@@ -1,5 +1,6 @@
 //! The agent's catalog: stub files, index and digest in one immutable value, built and swapped as a whole.
 
+mod direct;
 #[cfg(any(test, feature = "fuzzing"))]
 pub(crate) mod fuzzing;
 mod glob;
@@ -12,7 +13,7 @@ mod vfs;
 mod views;
 
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use crate::auth;
 use crate::config;
@@ -25,6 +26,7 @@ use crate::text::brief;
 use index::Ranked;
 use stubgen::ToolStub;
 
+pub use direct::Named;
 pub use index::{Fields, Ranking};
 pub use resource_paths::Remote;
 pub(crate) use resource_paths::arguments as prompt_arguments;
@@ -66,6 +68,8 @@ pub struct Catalog {
     digest: String,
     /// The profile's view that it is of; `None` for that of everything.
     view: Option<Arc<config::View>>,
+    /// Tools by names of their own, once asked for.
+    direct: OnceLock<direct::Direct>,
 }
 
 /// Position of a tool: its server, and its index there.
@@ -182,7 +186,7 @@ impl Catalog {
             digests.push(format!("skills {}", skills.digest()));
         }
         let digest = stubgen::digest(&digests.join("\n"));
-        Self { servers, by_name, tools, offers, folder, skills, index, digest, view: None }
+        Self { servers, by_name, tools, offers, folder, skills, index, digest, view: None, direct: OnceLock::new() }
     }
 
     /// The servers, in order of identifier.

@@ -14,7 +14,7 @@ use serde_json::Value;
 use super::shapes::{self, Format};
 use super::ui::Ui;
 use super::{Failure, Global, own_executable, remote, serve, signals};
-use crate::config::{Config, process_env, state_folder};
+use crate::config::{Config, Expose, process_env, state_folder};
 use crate::daemon::{self, Answering, DRAIN, Hello, Host, Launch, LinkError, Place, Proxy, Purpose, Speaker, Started};
 use crate::{files, reload, running, server};
 
@@ -324,7 +324,12 @@ async fn run(global: &Global, place: Place, detached: bool, ui: Ui) -> Result<Ex
 fn speaker(global: &Global, config: &Config, place: &Place) -> Result<Speaker, Failure> {
     let principal = global.principal(config)?;
     let client = principal.named().map(str::to_owned);
-    Ok(Speaker { environment: environment(place), client, profile: principal.profile.as_deref().map(str::to_owned) })
+    Ok(Speaker {
+        environment: environment(place),
+        client,
+        profile: principal.profile.as_deref().map(str::to_owned),
+        expose: None,
+    })
 }
 
 /// Values of the variables that the configuration references.
@@ -339,12 +344,17 @@ fn is_apart(global: &Global) -> bool {
 }
 
 /// Serves stdio through the daemon, which is started if needed; false if this process has to serve by itself.
-pub(super) async fn attached(global: &Global, config: &Config, end: &mut signals::Watch) -> Result<bool, Failure> {
+pub(super) async fn attached(
+    global: &Global,
+    config: &Config,
+    asked: Option<Expose>,
+    end: &mut signals::Watch,
+) -> Result<bool, Failure> {
     let Some(path) = config.path.as_deref().filter(|_| !is_apart(global)) else { return Ok(false) };
     let place = place(path)?;
     let starter = Launch { exe: own_executable()?, args: again(global, &place, &["daemon", "start"]) };
     let opened = tokio::select! {
-        opened = Proxy::open(place.clone(), speaker(global, config, &place)?, starter) => opened,
+        opened = Proxy::open(place.clone(), Speaker { expose: asked.map(|asked| asked.word().to_owned()), ..speaker(global, config, &place)? }, starter) => opened,
         () = end.asked() => return Ok(true),
     };
     let proxy = match opened {

@@ -8,7 +8,7 @@ use clap::Args;
 
 use super::ui::Ui;
 use super::{Failure, Global, signals};
-use crate::config::{Config, LISTEN_FORM, exposures, parse_listen, process_env};
+use crate::config::{Config, Expose, LISTEN_FORM, exposures, parse_listen, process_env};
 use crate::gateway::Gateway;
 use crate::server::HttpListener;
 use crate::{panics, reload, server, telemetry};
@@ -38,9 +38,30 @@ pub(super) struct ServeArgs {
     /// Serve Streamable HTTP at /mcp, in place of stdin and stdout [default: http.listen, else 127.0.0.1:7333]
     #[arg(long, value_name = "ADDRESS", num_args = 0..=1)]
     http: Option<Option<String>>,
+    /// Show tools in this form, within what the client's profile allows: code, direct, hybrid or auto
+    #[arg(long, value_name = "FORM", value_parser = ["code", "direct", "hybrid", "auto"])]
+    expose: Option<String>,
 }
 
 impl ServeArgs {
+    /// The form of `--expose`.
+    fn asked(&self, global: &Global, config: &Config) -> Result<Option<Expose>, Failure> {
+        let Some(asked) = self.expose.as_deref().and_then(Expose::named) else { return Ok(None) };
+        if self.http.is_some() {
+            let failure = Failure::usage("--expose is for one client, and --http serves several".to_owned());
+            return Err(failure.hint("clients of HTTP write ?expose= behind the address"));
+        }
+        let principal = global.principal(config)?;
+        let allowed = config.exposed(&principal.client, principal.profile.as_deref());
+        match server::narrowed(allowed, Some(asked)) {
+            Ok(_) => Ok(Some(asked)),
+            Err(_) => {
+                let what = format!("--expose {}: the profile allows `{}`", asked.word(), allowed.word());
+                Err(Failure::usage(what).hint("set `expose` of the profile: docs/profiles.md"))
+            }
+        }
+    }
+
     /// Binds the address of `--http`; `None` without the option.
     async fn listener(&self, config: &Config) -> Result<Option<HttpListener>, Failure> {
         let Some(address) = &self.http else { return Ok(None) };
@@ -56,6 +77,7 @@ pub(super) async fn serve(global: &Global, args: &ServeArgs, ui: Ui) -> Result<E
     let drain = args.http.as_ref().map_or(Duration::ZERO, |_| config.http.drain);
     // Before the first answer, after which a client may end its server at any time.
     let mut end = signals::Watch::for_the_end(drain);
+    let asked = args.asked(global, &config)?;
     let http = args.listener(&config).await?;
     let url = http.as_ref().map(HttpListener::url);
     if http.is_none() && ui.is_interactive() {
@@ -64,7 +86,7 @@ pub(super) async fn serve(global: &Global, args: &ServeArgs, ui: Ui) -> Result<E
         );
     }
     #[cfg(unix)]
-    if http.is_none() && config.daemon.auto && super::daemon::attached(global, &config, &mut end).await? {
+    if http.is_none() && config.daemon.auto && super::daemon::attached(global, &config, asked, &mut end).await? {
         return Ok(ExitCode::SUCCESS);
     }
     let principal = global.principal(&config)?;
@@ -85,7 +107,7 @@ pub(super) async fn serve(global: &Global, args: &ServeArgs, ui: Ui) -> Result<E
         match http {
             None => {
                 tokio::select! {
-                    served = server::serve_stdio(Arc::clone(&gateway), principal) => served,
+                    served = server::serve_stdio(Arc::clone(&gateway), principal, asked) => served,
                     () = end.asked() => Ok(()),
                 }
             }

@@ -248,6 +248,14 @@ impl Config {
         named.or(by_credentials).or_else(default)
     }
 
+    /// Form in which a client's tools may be shown.
+    #[must_use]
+    pub fn exposed(&self, client: &str, by_credentials: Option<&str>) -> Expose {
+        let own = self.clients.get(client).and_then(|client| client.expose);
+        let profile = || self.profiles.get(self.profile_of(client, by_credentials)?);
+        own.or_else(|| profile().map(|profile| profile.expose)).unwrap_or_default()
+    }
+
     /// True if several clients may use the endpoint: any number may, with access tokens that a row lets in.
     #[must_use]
     pub fn has_several_clients(&self) -> bool {

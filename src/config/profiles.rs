@@ -46,7 +46,7 @@ pub struct Profile {
 }
 
 /// Form in which a client's tools are shown.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Expose {
     /// The four tools.
     #[default]

@@ -54,6 +54,8 @@ pub(crate) struct Speaker {
     pub(crate) client: Option<String>,
     /// Profile of that client, if it has one.
     pub(crate) profile: Option<String>,
+    /// Form in which it wants its tools shown: a word of `expose`.
+    pub(crate) expose: Option<String>,
 }
 
 impl Speaker {

@@ -18,6 +18,7 @@ use tokio::task::JoinSet;
 
 use super::handshake::{self, Hello, PATIENCE, Purpose, VERSION, Welcome};
 use super::place::{Place, check_peer};
+use crate::config::Expose;
 use crate::gateway::Gateway;
 use crate::limits;
 use crate::panics;
@@ -183,6 +184,7 @@ impl Host {
 
     /// Serves MCP to a client.
     async fn attach(&self, hello: Hello, read: BufReader<OwnedReadHalf>, write: OwnedWriteHalf) -> io::Result<()> {
+        let asked = hello.speaker.expose.as_deref().and_then(Expose::named);
         let session = self.gateway.open_attached(hello.speaker.principal(), hello.speaker.environment.into());
         let client =
             Client { pid: hello.pid, version: hello.version, since: Instant::now(), session: Arc::downgrade(&session) };
@@ -190,7 +192,8 @@ impl Host {
         // The thread that reads ends with the socket, however this ends.
         let _cut = Cut::of(&read)?;
         let input = Blocking { half: read, runtime: Handle::current() };
-        let served = server::serve_lines(Arc::clone(&self.gateway), session, input, write, self.closing.clone()).await;
+        let served =
+            server::serve_lines(Arc::clone(&self.gateway), (session, asked), input, write, self.closing.clone()).await;
         served.map_err(io::Error::other)
     }
 

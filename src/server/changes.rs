@@ -1,7 +1,7 @@
 //! Notifies clients of changes of the catalog: changed lists, and resources they subscribed to.
 //!
 //! A client of the older revisions gets `list_changed` unasked and subscribes to single resources; one of 2026-07-28
-//! opens a stream of chosen notifications (`subscriptions/listen`). The four tools never change.
+//! opens a stream of chosen notifications (`subscriptions/listen`). The four tools never change; servers' own tools do.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -15,6 +15,7 @@ use tokio::sync::watch;
 
 use super::SessionHandler;
 use super::resources::rpc_error;
+use super::shown::Own;
 use crate::catalog::Catalog;
 use crate::limits;
 use crate::manifest::Phase;
@@ -53,6 +54,9 @@ impl SessionHandler {
                 if change.resources && peer.notify_resource_list_changed().await.is_err() {
                     return;
                 }
+                if change.tools && peer.notify_tool_list_changed().await.is_err() {
+                    return;
+                }
                 if change.prompts && peer.notify_prompt_list_changed().await.is_err() {
                     return;
                 }
@@ -70,11 +74,15 @@ impl SessionHandler {
         let accepted = |wanted: Option<bool>| wanted == Some(true);
         let resources = accepted(context.accepted().resources_list_changed);
         let prompts = accepted(context.accepted().prompts_list_changed);
+        let tools = accepted(context.accepted().tools_list_changed);
         let telling = async {
             while let Some(change) = changes.next(|| uris.clone()).await {
                 let sink = context.sink();
                 if change.resources && resources {
                     let _ = sink.notify_resource_list_changed().await;
+                }
+                if change.tools && tools {
+                    let _ = sink.notify_tool_list_changed().await;
                 }
                 if change.prompts && prompts {
                     let _ = sink.notify_prompt_list_changed().await;
@@ -91,16 +99,20 @@ impl SessionHandler {
     }
 }
 
-/// Supported part of a client's filter.
-pub(super) fn accepted(requested: &SubscriptionFilter) -> SubscriptionFilter {
+/// Supported part of a client's filter; the four tools never change, servers' own do.
+pub(super) fn accepted(requested: &SubscriptionFilter, has_own_tools: bool) -> SubscriptionFilter {
     let mut accepted = requested.clone();
-    accepted.tools_list_changed = None;
+    if !has_own_tools {
+        accepted.tools_list_changed = None;
+    }
     accepted
 }
 
 /// Differences between two catalogs.
 struct Change {
     resources: bool,
+    /// Of the servers' own tools, where they are shown.
+    tools: bool,
     prompts: bool,
     updated: Vec<String>,
 }
@@ -132,6 +144,7 @@ impl Changes {
             let differs = |uri: &String| content(&before, uri) != content(&now, uri);
             return Some(Change {
                 resources: true,
+                tools: self.handler.shown().own != Own::None,
                 prompts: prompts(&before) != prompts(&now),
                 updated: uris().into_iter().filter(differs).collect(),
             });

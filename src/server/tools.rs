@@ -11,6 +11,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 use wire::Language;
 
+use super::shown::Own;
 use super::{GRACE, SessionHandler};
 use crate::catalog::Catalog;
 use crate::config::Config;
@@ -153,16 +154,21 @@ impl SessionHandler {
             OF_JOURNAL.iter().for_each(|name| drop(args.shift_remove(*name)));
             args.insert("resume".to_owned(), Value::String(run.clone()));
         }
+        let shown = self.shown();
+        if shown.own != Own::None
+            && let Some(answer) = self.call_direct(shown, name, &args, Arc::clone(&caller)).await
+        {
+            return answer.unwrap_or_else(failed);
+        }
         let answer = match name {
+            other if !shown.four => Err(self.unknown_tool(shown, other)),
             "ls" => self.ls(args).await,
             "cat" => self.cat(args, caller).await,
             "search" => self.search(args).await,
             "execute" => self.execute(args, caller).await,
             other => match self.call_own(other, &args, resume, caller).await {
                 Some(answer) => answer,
-                None => Err(Error::new(ErrorCode::ToolNotFound, format!("there is no tool `{}`", brief(other))).hint(
-                    "there are `ls`, `cat`, `search` and `execute`; tools of servers are called inside `execute`",
-                )),
+                None => Err(self.unknown_tool(shown, other)),
             },
         };
         answer.unwrap_or_else(failed)

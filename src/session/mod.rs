@@ -5,8 +5,8 @@ mod results;
 mod stash;
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, OnceLock};
 
 use parking_lot::Mutex;
 
@@ -17,6 +17,7 @@ pub use stash::Stash;
 use serde::Serialize;
 
 use crate::kept::{Kept, READS, UNRECORDED};
+use crate::labels::Held;
 use crate::principal::Principal;
 use crate::redact::PlaceholderTable;
 use crate::router::Tenant;
@@ -29,6 +30,8 @@ pub struct Session {
     reads: Mutex<Reads>,
     placeholders: PlaceholderTable,
     tenant: Option<Tenant>,
+    /// What its requests hold together, once labels accumulate.
+    held: OnceLock<Arc<Mutex<Held>>>,
     /// Results too large to answer with.
     pub results: Results,
     /// Data that its scripts keep for later ones.
@@ -115,6 +118,7 @@ impl Session {
             reads: Mutex::default(),
             placeholders: PlaceholderTable::default(),
             tenant: None,
+            held: OnceLock::new(),
             results: Results { state: state(), collection: collection(Kind::Results), runs: AtomicU64::new(0) },
             stash: Stash { state: state(), collection: collection(Kind::Stash) },
             approvals: Approvals { state: state(), collection: collection(Kind::Approvals) },
@@ -146,6 +150,17 @@ impl Session {
     #[must_use]
     pub fn id(&self) -> &str {
         &self.principal.session
+    }
+
+    /// Labels and the strict group accumulate over its requests from now on.
+    pub fn accumulate(&self) {
+        self.held.get_or_init(Arc::default);
+    }
+
+    /// What its requests hold together; `None` where each is apart.
+    #[must_use]
+    pub fn held(&self) -> Option<Arc<Mutex<Held>>> {
+        self.held.get().cloned()
     }
 
     /// Notes the client's name.

@@ -19,10 +19,10 @@ use wire::{Args, How, Known, Language, Outline, Place, Read, Site, Target, Used}
 
 use super::planned::Planned;
 use super::policy::{self, Asked, Caller, Reason, Rules};
-use super::taint::TaintSnapshot;
 use super::{Broker, arguments, consent, is_repeatable};
 use crate::config::Approval;
 use crate::error::{Error, ErrorCode, Result, code_name};
+use crate::labels::Held;
 use crate::manifest::ServerEntry;
 use crate::outcome::Outcome;
 use crate::redact::{self, Results, Surface};
@@ -103,7 +103,7 @@ impl Broker {
             rules: self.context.rules_now(),
             language,
             from,
-            held: TaintSnapshot::default(),
+            held: self.taint.now(),
             coming: Vec::new(),
             calls: 0,
             judgement: Judgement { plan: Plan::new(outline), uses: outline.uses.clone(), ..Judgement::default() },
@@ -149,7 +149,7 @@ struct Judge<'b> {
     /// The script, if it is a tool.
     from: Option<&'b str>,
     /// Data that the script certainly holds by now, and its strict group.
-    held: TaintSnapshot,
+    held: Held,
     /// Servers whose data it has once so many calls were made.
     coming: Vec<(usize, String)>,
     /// Calls that are certainly made.

@@ -30,11 +30,11 @@ use stubgen::ToolStub;
 use wire::ErrorCode;
 
 use super::scope::Scope;
-use super::taint::TaintSnapshot;
 use crate::config::{
     self, Approval, Config, Flow, Isolation, PerTool, Profile, Relays, ScriptApproval, ToolRule, View,
 };
 use crate::error::{Error, Result};
+use crate::labels::Held;
 use crate::labels::Labels;
 use crate::manifest::ServerEntry;
 use crate::principal::Principal;
@@ -112,6 +112,12 @@ impl Rules {
     /// True if any rule keeps the data of a server from another.
     pub(super) fn sets_apart(&self, server: &str) -> bool {
         self.strict.contains_key(server) || self.flows.iter().any(|flow| flow.from.covers(server))
+    }
+
+    /// True if only scripts may call a tool.
+    #[must_use]
+    pub fn is_left_to_scripts(&self, server: &str, tool: &str) -> bool {
+        self.callers.get(server).is_some_and(|callers| callers.all(tool).next().is_some())
     }
 
     /// Questions of a server that are forwarded.
@@ -253,7 +259,7 @@ impl fmt::Display for Reason {
 ///
 /// # Errors
 /// The code of the rule that refuses it.
-pub(super) fn decide(rules: &Rules, asked: &Asked<'_>, held: &TaintSnapshot) -> Result<Vec<Reason>> {
+pub(super) fn decide(rules: &Rules, asked: &Asked<'_>, held: &Held) -> Result<Vec<Reason>> {
     access::check(rules, asked)?;
     lock::check(asked)?;
     only_from::check(rules, asked)?;
@@ -286,19 +292,19 @@ pub(super) fn changed(asked: &Asked<'_>, is_vouched: bool, error: &mut Error) {
 ///
 /// # Errors
 /// The code of the rule that refuses it.
-pub(super) fn decide_anew(rules: &Rules, asked: &Asked<'_>, held: &TaintSnapshot) -> Result<Vec<Reason>> {
+pub(super) fn decide_anew(rules: &Rules, asked: &Asked<'_>, held: &Held) -> Result<Vec<Reason>> {
     let mut group = None;
     for label in &held.labels {
         groups::admit(rules, &mut group, label)?;
     }
-    decide(rules, asked, &TaintSnapshot { group, ..held.clone() })
+    decide(rules, asked, &Held { group, ..held.clone() })
 }
 
 /// Decides whether data of `origins`, behind placeholders, may go to `server`.
 ///
 /// # Errors
 /// `GROUP_POLICY_DENIED` with the rule against it.
-pub(super) fn release(rules: &Rules, held: &TaintSnapshot, server: &str, origins: &Labels) -> Result<()> {
+pub(super) fn release(rules: &Rules, held: &Held, server: &str, origins: &Labels) -> Result<()> {
     let mut group = held.group.clone();
     let groups = origins.iter().map(String::as_str).chain([server]).try_for_each(|s| admit(rules, &mut group, s));
     let decided = groups.and_then(|()| flows::check(rules, server, origins));

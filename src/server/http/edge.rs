@@ -24,7 +24,7 @@ use super::own_sessions::OwnSessions;
 use super::reply::{self, Reply};
 use super::sessions::{Full as FullOf, HttpClient, HttpSession, Sessions, new_server};
 use super::who;
-use crate::config::Config;
+use crate::config::{Config, Expose};
 use crate::error::{Error, ErrorCode};
 use crate::gateway::Gateway;
 use crate::limits;
@@ -166,12 +166,41 @@ impl Edge {
             let (what, fix) = ("the gateway ends", "connect again in a moment");
             return reply::refused(StatusCode::SERVICE_UNAVAILABLE, None, what, fix);
         }
-        let (client, until) = (self.sessions.client(&who), who.until);
+        let asked = match self.asked(&who, request.uri().query()) {
+            Ok(asked) => asked,
+            Err(refused) => return *refused,
+        };
+        let (client, until) = (self.sessions.client(&who, asked), who.until);
         let answered = self.answered(config, request, client).await;
         match until {
             Some(end) => reply::until(answered, end),
             None => answered,
         }
+    }
+
+    /// Form in which the client asks for its tools, by `?expose=` of the address.
+    fn asked(&self, who: &who::Who, query: Option<&str>) -> Result<Option<Expose>, Box<Reply>> {
+        let mut asked = None;
+        for (_, word) in
+            url::form_urlencoded::parse(query.unwrap_or_default().as_bytes()).filter(|(key, _)| key == "expose")
+        {
+            let (allowed, _) = self.gateway.exposed(&who.principal());
+            let fault = |what: String| {
+                let fix = format!("this client may have `{}`, or leave it out", allowed.word());
+                Err(Box::new(reply::refused(StatusCode::BAD_REQUEST, None, &what, &fix)))
+            };
+            let Some(expose) = Expose::named(&word) else {
+                return fault(format!(
+                    "`?expose={}` is no form: code, direct, hybrid, auto",
+                    crate::text::brief(&word)
+                ));
+            };
+            if crate::server::narrowed(allowed, Some(expose)).is_err() || asked.is_some_and(|asked| asked != expose) {
+                return fault(format!("`?expose={word}` is not within what the profile allows"));
+            }
+            asked = Some(expose);
+        }
+        Ok(asked)
     }
 
     /// Answers a request of a client.

@@ -15,7 +15,7 @@ use super::super::{ForgeServer, SessionHandler};
 use super::events::Events;
 use super::streams::{Asides, Counted, OpenStream};
 use super::who::{Grant, Who};
-use crate::config::Http;
+use crate::config::{Expose, Http};
 use crate::error::Error;
 use crate::gateway::Gateway;
 use crate::principal::Principal;
@@ -35,13 +35,16 @@ pub(super) struct Sessions {
 }
 
 /// Name of a client, and the profile that its access token gives it: a client whose tokens differ in it is two.
-type OfProfile = (Arc<str>, Option<String>);
+/// One that asks for its tools in another form is another one too.
+type OfProfile = (Arc<str>, Option<String>, Option<Expose>);
 
 /// One client: its load, and its session of 2026-07-28.
 pub(super) struct HttpClient {
     pub(super) name: Arc<str>,
     /// Profile that its access token gives it.
     profile: Option<String>,
+    /// Form that it asks for its tools to be shown in.
+    asked: Option<Expose>,
     /// What let it in.
     grant: Grant,
     /// Ends everything of it.
@@ -180,7 +183,7 @@ impl HttpSession {
 pub(super) fn new_server(gateway: &Arc<Gateway>, client: &HttpClient) -> Arc<ForgeServer> {
     let profile = client.profile.as_deref().map(Into::into);
     let session = gateway.open_session(Principal { profile, ..Principal::of(&client.name) });
-    Arc::new(ForgeServer::new(SessionHandler { session, gateway: Arc::clone(gateway) }))
+    Arc::new(ForgeServer::new(SessionHandler { session, gateway: Arc::clone(gateway), asked: client.asked }))
 }
 
 impl Sessions {
@@ -191,9 +194,9 @@ impl Sessions {
 
     /// The client that asks. With another token of `[clients]`, or another issuer, it is another client; with another
     /// access token it is the same.
-    pub(super) fn client(&self, who: &Who) -> Arc<HttpClient> {
+    pub(super) fn client(&self, who: &Who, asked: Option<Expose>) -> Arc<HttpClient> {
         let name: Arc<str> = who.client.as_str().into();
-        let key = (Arc::clone(&name), who.profile.clone());
+        let key = (Arc::clone(&name), who.profile.clone(), asked);
         let mut clients = self.clients.lock();
         if let Some(client) =
             clients.get(&key).filter(|client| client.grant.is(&who.grant) && !client.ended.is_cancelled())
@@ -206,6 +209,7 @@ impl Sessions {
         let client = HttpClient {
             name,
             profile: who.profile.clone(),
+            asked,
             grant: who.grant.clone(),
             ended: self.ended.child_token(),
             admission: Admission::default(),
