@@ -104,7 +104,7 @@ impl Setup {
             )),
             validators: Arc::default(),
             spending: Spending::new(&config, Arc::new(Embedded::default())),
-            rules: Arc::new(Rules::new(&config)),
+            rules: Arc::new(Rules::new(&config, None)),
             // No script runs, and nothing is recorded.
             pool: Pool::new(PoolOptions {
                 exe: PathBuf::new(),
@@ -134,6 +134,7 @@ impl Setup {
             limits: self.config.sandbox.limits.clone(),
             spending: Arc::clone(&self.spending),
             journals: None,
+            proposals: None,
             runs: Runs::default(),
             live: None,
             waiting_approvals: None,
@@ -142,6 +143,7 @@ impl Setup {
             redaction: self.config.redaction,
             placeholders: self.config.placeholders,
             caller: None,
+            profile: None,
             rules_now: Arc::new(move |_| Arc::clone(&rules)),
             rules: Arc::clone(&self.rules),
             approver: Approver::default(),

@@ -123,13 +123,18 @@ impl Proposals {
     /// # Errors
     /// `INVALID_ARGS` for a name that is none, or one of another proposal; `BUDGET_EXCEEDED` without room.
     pub fn check(&self, name: &str, client: &str) -> Result<()> {
+        self.place(name, client).map(drop)
+    }
+
+    /// File of a client's proposal of this name, which it may write.
+    fn place(&self, name: &str, client: &str) -> Result<String> {
         limits::PROPOSAL_NAME.check(name.len())?;
         if !is_script_name(name) {
             let what = format!("`save_as`: {:?} is no name of a script", crate::text::brief(name));
             return Err(Error::new(ErrorCode::InvalidArgs, what)
                 .hint("write letters, digits and `_`, the first one a letter; `/` for folders; no reserved words"));
         }
-        self.place(name, client).map(drop)
+        self.free(name, client)
     }
 
     /// Keeps a proposal, in place of the one of the same name by the same client; the name of its file.
@@ -142,7 +147,6 @@ impl Proposals {
             serde_json::to_string_pretty(proposal).map_err(|error| failed("a proposal", "has no JSON", &error))?;
         limits::PROPOSAL.check(text.len())?;
         let _alone = self.alone()?;
-        self.check(&proposal.name, &proposal.client)?;
         let file = self.place(&proposal.name, &proposal.client)?;
         let written = files::replace(&self.folder.join(&file), text.as_bytes(), Keep::Synced);
         written.map_err(|error| failed(&file, "cannot be written", &error))?;
@@ -216,8 +220,8 @@ impl Proposals {
         Path::new(self.folder.file_name().unwrap_or_default()).join(file).display().to_string()
     }
 
-    /// File of a client's proposal of this name.
-    fn place(&self, name: &str, client: &str) -> Result<String> {
+    /// File of a client's proposal of this name, unless another proposal has it or there is no room.
+    fn free(&self, name: &str, client: &str) -> Result<String> {
         let (ident, file) = (ident(name), format!("{}.{client}{EXTENSION}", ident(name)));
         let files = self.files()?;
         let taken = |by: &str| {

@@ -233,3 +233,63 @@ pub(super) fn claims(values: Values<'_>, key: &KeyPath, raw: BTreeMap<String, St
     };
     raw.into_iter().map(filled).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use crate::config::{Config, Widened};
+
+    const OAUTH: &str =
+        "[http.oauth]\nissuer = \"https://id.example.com\"\naudience = \"https://forge.example.com/mcp\"\n";
+
+    fn config(rows: &[&str], more: &str) -> Config {
+        let rows: Vec<String> = rows.iter().map(|claim| format!("{{ claim = \"{claim}\" }}")).collect();
+        let text = format!("{OAUTH}map = [{}]\n{more}", rows.join(", "));
+        Config::parse(&text, Path::new("/forge.toml"), &|_| None).expect("a configuration")
+    }
+
+    #[test]
+    fn rows_that_are_taken_out_end_before_the_rest_is_confirmed_and_no_others() {
+        let now = config(&["a", "b", "c"], "");
+        for (next, left) in [
+            (&["a", "b", "c"][..], None),
+            (&["a", "c"], Some(vec!["a", "c"])),
+            (&[], Some(vec![])),
+            // With another row or order, a token could meet a row that it meets in neither.
+            (&["a", "c", "d"], None),
+            (&["c", "b", "a"], None),
+        ] {
+            let revoked = now.revoked(&config(next, ""));
+            let map = revoked.map(|config| config.http.oauth.map(|oauth| oauth.map.clone()).unwrap_or_default());
+            let names = map.map(|rows| rows.into_iter().map(|row| row.claim).collect::<Vec<_>>());
+            assert_eq!(names, left.map(|left| left.into_iter().map(str::to_owned).collect()), "{next:?}");
+        }
+        let without = Config::parse("", Path::new("/forge.toml"), &|_| None).expect("a configuration");
+        let revoked = now.revoked(&without).expect("less");
+        assert!(revoked.http.oauth.is_none() && revoked.needs_token, "no one is let in without a token");
+    }
+
+    #[test]
+    fn a_client_of_access_tokens_is_the_same_while_issuer_and_claims_are() {
+        let more = "[clients.ci]\noauth = { sub = \"x\" }\n[clients.me]\ntoken = \"0123456789abcdef\"\n";
+        let now = config(&["a"], more);
+        for (next, is_same) in [
+            (config(&["a"], &format!("{more}budgets = {{ run = 9 }}\n")), [true, true, true]),
+            (config(&["b"], more), [false, false, true]),
+            (config(&["a"], &more.replace("\"x\"", "\"y\"")), [false, true, true]),
+            (config(&["a"], &more.replace("cdef", "fedc")), [true, true, false]),
+        ] {
+            let found = ["ci", "oauth-12345678.ann", "me"].map(|name| now.is_same_client(&next, name));
+            assert_eq!(found, is_same, "{:?}", next.clients);
+        }
+    }
+
+    #[test]
+    fn without_the_default_profile_clients_of_access_tokens_would_have_more() {
+        let local = "[profiles.own]\n[clients.local]\nprofile = \"own\"\n";
+        let now = config(&["a"], &format!("[profiles.default]\nservers = []\n{local}"));
+        let widened = Widened::between(&now, &config(&["a"], local));
+        assert!(widened.summary().contains("profiles.default (removed)"), "{}", widened.summary());
+    }
+}

@@ -40,7 +40,7 @@ impl ExecutionContext {
             );
         }
         if request.save_as.is_some() {
-            let hint = "nobody would be told what came of it: run it in the foreground";
+            let hint = "its answer comes before its end: run it in the foreground";
             return wrong("`background` with `save_as`", hint);
         }
         if self.journals.is_none() {
