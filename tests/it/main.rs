@@ -25,6 +25,7 @@ mod edits;
 mod endpoint;
 mod errors;
 mod examples;
+mod expose;
 mod fault_proxy;
 mod faults;
 mod faulty;

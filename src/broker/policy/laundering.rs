@@ -85,7 +85,7 @@ struct Run {
 
 impl Run {
     fn new(rules: &Arc<Rules>) -> Self {
-        let taint = Taint::new(Arc::clone(rules));
+        let taint = Taint::new(Arc::clone(rules), Arc::default());
         Self { taint, held: Origin::new(), called: Origin::new(), under_way: Vec::new() }
     }
 }
