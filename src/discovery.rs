@@ -327,6 +327,9 @@ impl Read<'_> {
         {
             text.insert_str(0, &paths);
         }
+        if let Some(callers) = self.catalog.callers_of(node) {
+            text.insert_str(0, &callers);
+        }
         self.push(path, text, labels, Some(node))
     }
 

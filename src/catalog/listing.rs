@@ -268,7 +268,9 @@ impl Catalog {
         let observed = hit.server.observed.of(hit.tool);
         let result = observed.and_then(|observed| hit.tool.result_of(&observed));
         let result = result.map(|result| format!(" -> {result}")).unwrap_or_default();
-        let line = format!("{path}{state}  {name}{}{result}  {}", short_signature(hit.tool), hit.tool.summary);
+        let callers =
+            self.only_from(hit.server, hit.tool).map(|scripts| format!("  only from {scripts}")).unwrap_or_default();
+        let line = format!("{path}{state}  {name}{}{result}{callers}  {}", short_signature(hit.tool), hit.tool.summary);
         line.trim_end().to_owned()
     }
 

@@ -11,6 +11,7 @@ use crate::error::{Error, ErrorCode, Result, did_you_mean, nearest};
 use crate::limits;
 use crate::manifest::{Offer, ServerEntry, roots};
 use crate::meter::{Halt, Meter, Stopped};
+use crate::scripts::SERVER;
 use crate::text::brief;
 
 /// Names compared per metered step.
@@ -277,6 +278,39 @@ impl Catalog {
         };
         let paths = entry.paths.as_ref().filter(|_| takes_paths)?;
         Some((server, format!("{comment} paths: {paths}\n")))
+    }
+
+    /// Scripts that alone may call a tool, as code names them; `None` if all may. Those that a profile hides are not named.
+    pub(super) fn only_from(&self, entry: &ServerEntry, tool: &stubgen::ToolStub) -> Option<String> {
+        let is_there = |name: &&String| self.view.as_ref().is_none_or(|view| view.tool(SERVER, name));
+        let scripts = entry.only_from.get(&tool.ident)?.iter().filter(is_there);
+        let names: Vec<String> = scripts.map(|name| format!("{SERVER}.{}", name.replace('/', "_"))).collect();
+        Some(if names.is_empty() { "scripts that are not here".to_owned() } else { names.join(", ") })
+    }
+
+    /// A comment above a stub of a tool that only scripts may call.
+    pub(crate) fn callers_of(&self, node: Node) -> Option<String> {
+        let (server, tool, view) = match node {
+            Node::Tool(server, tool, view) => (server, Some(tool), view),
+            Node::Init(server) => (server, None, View::Pyi),
+            _ => return None,
+        };
+        let entry = self.servers.get(server)?;
+        let line = |tool: &stubgen::ToolStub| {
+            let scripts = self.only_from(entry, tool)?;
+            Some(match view {
+                View::Pyi => format!("# {} is callable only from {scripts}\n", tool.ident),
+                View::Dts => format!("// {} is callable only from {scripts}\n", tool.ident),
+                View::Md => format!("> Callable only from {scripts}.\n\n"),
+                View::Json => return None,
+            })
+        };
+        let tools = &entry.stubs.tools;
+        let lines: String = match tool {
+            Some(tool) => line(tools.get(tool)?)?,
+            None => tools.iter().filter_map(line).collect(),
+        };
+        Some(lines).filter(|lines| !lines.is_empty())
     }
 
     /// Full digest of a node's stub.

@@ -9,13 +9,13 @@ mod pin;
 mod refresher;
 pub(crate) mod roots;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use serde_json::Value;
 use stubgen::{ServerDef, ServerStubs};
 
-use crate::config::{self, Access, Binding, Patterns};
+use crate::config::{self, Access, Binding, Patterns, ToolRule};
 use crate::redact::{self, Surface};
 use crate::scripts;
 use crate::upstream::{Health, Listed, Listing, Stderr};
@@ -71,6 +71,8 @@ pub struct ServerEntry {
     /// Tools that differ from their review, by identifier: shown by name, not callable. Their stubs show the reviewed
     /// definition, or none.
     pub quarantine: Arc<BTreeMap<String, Quarantined>>,
+    /// Scripts that alone may call a tool, by the tool's identifier; wire names.
+    pub only_from: Arc<BTreeMap<String, BTreeSet<String>>>,
     /// Observed shapes of results; with the health, the only part of a catalog that changes.
     pub observed: Observed,
     /// Current health.
@@ -185,6 +187,7 @@ impl ServerEntry {
         };
         let stubs = Arc::new(stubs);
         let paths = roots::of(&stubs, server).map(Into::into);
+        let only_from = Arc::new(server.map(|server| left_to_scripts(server, &stubs)).unwrap_or_default());
         Self {
             name: name.to_owned(),
             ident: ident.to_owned(),
@@ -198,6 +201,7 @@ impl ServerEntry {
             origin: server.map(origin::in_memory).unwrap_or_default().into(),
             is_pinned: false,
             quarantine: Arc::default(),
+            only_from,
             observed: Observed::default(),
             health: Health::default(),
             _room: listing.room,
@@ -337,6 +341,19 @@ impl ServerEntry {
     pub fn with_state(&self, state: ServerState) -> Self {
         Self { state, ..self.clone() }
     }
+}
+
+/// Scripts that alone may call a tool, by the tool's identifier. Every rule for a tool counts.
+fn left_to_scripts(server: &config::Server, stubs: &ServerStubs) -> BTreeMap<String, BTreeSet<String>> {
+    if server.tools.iter().all(|rule| rule.only_from.is_none()) {
+        return BTreeMap::new();
+    }
+    let rules = ToolRule::by_tool(&server.tools, |rule| rule.only_from.clone());
+    let scripts = |tool: &stubgen::ToolStub| {
+        let all = rules.all(&tool.name).map(|(_, scripts)| scripts.clone());
+        Some((tool.ident.clone(), all.reduce(|one, other| one.intersection(&other).cloned().collect())?))
+    };
+    stubs.tools.iter().filter_map(scripts).collect()
 }
 
 /// Category → tool names, from category → patterns.

@@ -279,3 +279,29 @@ fn the_readme_tells_what_saving_locking_and_calling_a_script_print() {
         }
     }
 }
+
+/// The stubs of a tool that is left to a script say so, wherever it is met.
+#[test]
+fn a_tool_that_is_left_to_scripts_is_seen_as_that() {
+    let rule = "[servers.bank.tools.pay]\nonly_from = [\"scripts.pay_all\"]\n";
+    let Some(shelf) = Shelf::new(&[("pay_all.js", PAY_ALL)], rule) else { return };
+    let said = |words: &[&str]| shelf.bank.fence.run(words).success().stdout;
+    for (words, says) in [
+        (&["cat", "/bank/pay.pyi"][..], "# pay is callable only from scripts.pay_all\n# bank.pay"),
+        (&["cat", "/bank/pay.d.ts"], "// pay is callable only from scripts.pay_all\n// bank.pay"),
+        (&["cat", "/bank/pay.md"], "> Callable only from scripts.pay_all."),
+        (&["cat", "/bank/__init__.pyi"], "# pay is callable only from scripts.pay_all\n"),
+        (&["search", "pay"], "  only from scripts.pay_all"),
+    ] {
+        let text = said(words);
+        assert!(text.contains(says), "{words:?}: {text}");
+    }
+    assert!(!said(&["cat", "/bank/list.pyi"]).contains("callable only"));
+    // Refused before the run, by name and fix.
+    let (code, message) = shelf.run("return await bank.pay({ n: 1 })").expect_err("refused");
+    assert_eq!(
+        (code.as_str(), message.contains("callable only from scripts.pay_all")),
+        ("TOOL_DENIED", true),
+        "{message}"
+    );
+}

@@ -26,6 +26,11 @@ const ENGINE: &str = "quickjs";
 /// Concurrent cases.
 const AT_ONCE: usize = 4;
 
+/// Column of calls from a reviewed script whose lock lists them.
+const LOCKED: &str = "from a locked script";
+/// Its folder.
+const SCRIPTS: &str = "scripts.path = \"scripts\"\n";
+
 const SERVERS: [&str; 3] = ["vault", "chat", "web"];
 
 /// The three servers, with further keys; those of a server begin with `servers.<name>`.
@@ -130,7 +135,9 @@ async fn connected_on(engine: &str, fence: &Fence, era: Era, keys: &str, user: &
     loop {
         let answer = service.call_tool(CallToolRequestParams::new("ls")).await.expect("ls is answered");
         let listing = text(&answer.content);
-        if SERVERS.iter().all(|name| regex::Regex::new(&up(name)).expect("names are plain").is_match(&listing)) {
+        if !listing.contains("connecting")
+            && SERVERS.iter().all(|name| regex::Regex::new(&up(name)).expect("names are plain").is_match(&listing))
+        {
             return service;
         }
         assert!(started.elapsed() < Duration::from_secs(60), "{listing}\n{}", fence.stderr());
@@ -174,6 +181,8 @@ struct Case {
     targets: Vec<String>,
     client: Option<String>,
     verdict: String,
+    /// Verdict from a locked script, where it is another one.
+    locked: Option<String>,
 }
 
 /// A step of a script, such as `look vault`.
@@ -342,7 +351,35 @@ impl Case {
         put("in parallel, Starlark".to_owned(), Some(execute(service, "starlark", &both).await));
         put("forgefs run".to_owned(), by_command);
         put("the client".to_owned(), if before.is_empty() { direct(service, target).await } else { None });
+        let locked = match self.script(target) {
+            Some(name) => Some(execute(service, "javascript", &format!("return await scripts.{name}({{}})")).await),
+            None => None,
+        };
+        put(LOCKED.to_owned(), locked);
         row
+    }
+
+    /// Name of the locked script that makes the calls of a target; `None` where that needs what an earlier one stored.
+    fn script(&self, target: Step<'_>) -> Option<String> {
+        let has_result = self.before.iter().any(|step| step.starts_with("result ")) || target.what == "result";
+        let at = self.targets.iter().position(|other| *other == format!("{} {}", target.what, target.server))?;
+        (!has_result).then(|| if at == 0 { "report".to_owned() } else { format!("report_{at}") })
+    }
+
+    /// Writes the scripts of all targets, and locks them where nothing speaks against their calls.
+    fn lock(&self, fence: &Fence) {
+        fs::create_dir_all(fence.work().join("scripts")).expect("a folder");
+        let before: Vec<Step<'_>> = self.before.iter().map(|step| Step::new(step, "")).collect();
+        for target in &self.targets {
+            let target = Step::new(target, "");
+            let Some(name) = self.script(target) else { continue };
+            let [code, _] = scripts("javascript", &before, target);
+            let head = "/** Tries.\n * @returns {Promise<number>}\n */\n";
+            fence
+                .write(format!("scripts/{name}.js"), &format!("{head}export default async function () {{ {code} }}\n"));
+        }
+        let file = fence.write("forge.toml", &config(fence, SCRIPTS));
+        fence.run([Path::new("--config"), &file, Path::new("scripts"), Path::new("lock")]).success();
     }
 }
 
@@ -392,13 +429,18 @@ async fn tried(case: &Case, engine: &str) -> (Vec<Row>, Vec<String>) {
     if case.config.contains("pin") {
         review(&fence);
     }
+    case.lock(&fence);
     let user = User::new(case.client.as_deref());
-    let service = connected_on(engine, &fence, Era::Modern, &case.config, &user).await;
+    let service = connected_on(engine, &fence, Era::Modern, &format!("{SCRIPTS}{}", case.config), &user).await;
     let kept = prepared(case, &service).await;
     let (mut rows, mut wrong) = (Vec::new(), Vec::new());
     for target in &case.targets {
         let row = case.tried(target, &fence, &service, &kept, engine).await;
-        if row.cells.iter().any(|(_, cell)| *cell != "–" && *cell != case.verdict) {
+        // A lock lists resources that are read as such, and none that are read as files.
+        let is_file = case.before.iter().chain([target]).any(|step| step.starts_with("cat "));
+        let locked = if is_file { Some("TOOL_DENIED") } else { case.locked.as_deref() };
+        let expected = |column: &str| locked.filter(|_| column == LOCKED).unwrap_or(&case.verdict);
+        if row.cells.iter().any(|(column, cell)| *cell != "–" && cell != expected(column)) {
             wrong.push(format!("{}: {target} should be {}: {:?}", case.name, case.verdict, row.cells));
         }
         rows.push(row);
@@ -406,7 +448,8 @@ async fn tried(case: &Case, engine: &str) -> (Vec<Row>, Vec<String>) {
         let logged = Step::new(target, "").logged();
         let sent = reached(&fence).iter().any(|line| line.starts_with(&logged) && !line.contains("prepared"));
         let own = case.before.iter().any(|step| Step::new(step, "").logged() == logged);
-        if sent && case.verdict != "allowed" && !own {
+        let is_allowed = case.verdict == "allowed" || case.locked.as_deref() == Some("allowed");
+        if sent && !is_allowed && !own {
             wrong.push(format!("{}: {target} was sent", case.name));
         }
     }
