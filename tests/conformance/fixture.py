@@ -7,6 +7,30 @@ import time
 
 PNG = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 FORM = {"type": "object", "properties": {"context": {"type": "string"}}, "required": ["context"]}
+# Keywords of JSON Schema 2020-12 that are to arrive as they are.
+KEYWORDS = {
+    "$schema": "https://json-schema.org/draft/2020-12/schema",
+    "type": "object",
+    "$defs": {
+        "address": {
+            "$anchor": "addressDef",
+            "type": "object",
+            "properties": {"street": {"type": "string"}, "city": {"type": "string"}},
+        }
+    },
+    "properties": {
+        "name": {"type": "string"},
+        "address": {"$ref": "#/$defs/address"},
+        "contactMethod": {"type": "string", "enum": ["phone", "email"]},
+        "phone": {"type": "string"},
+        "email": {"type": "string"},
+    },
+    "allOf": [{"anyOf": [{"required": ["phone"]}, {"required": ["email"]}]}],
+    "if": {"properties": {"contactMethod": {"const": "phone"}}, "required": ["contactMethod"]},
+    "then": {"required": ["phone"]},
+    "else": {"required": ["email"]},
+    "additionalProperties": False,
+}
 TEXT = {"uri": "test://static-text", "name": "static-text", "mimeType": "text/plain"}
 BINARY = {"uri": "test://static-binary", "name": "static-binary", "mimeType": "image/png"}
 RESOURCES = [TEXT, BINARY]
@@ -187,7 +211,9 @@ def handle(message):
         return {"supportedVersions": ["2026-07-28"], "capabilities": capabilities, "serverInfo": info}
     if method == "tools/list":
         schema = {"type": "object", "properties": ARGUMENTS}
-        return {"tools": [{"name": name, "inputSchema": schema} for name in [*CONTENT, *QUESTIONS, *OTHERS]]}
+        names = [*CONTENT, *QUESTIONS, *OTHERS]
+        tools = [{"name": name, "description": f"The tool {name}", "inputSchema": schema} for name in names]
+        return {"tools": [*tools, {"name": "json_schema_2020_12_tool", "description": "Keywords", "inputSchema": KEYWORDS}]}
     if method == "tools/call":
         return call(params["name"], params)
     if method == "resources/list":

@@ -18,6 +18,8 @@ use crate::{real, say, step};
 
 /// Revisions to run.
 const REVISIONS: [&str; 2] = ["2025-11-25", "2026-07-28"];
+/// Forms in which the gateway shows tools, each with what is expected of it.
+const MODES: [(&str, &str); 2] = [("code", "expected.txt"), ("direct", "expected-direct.txt")];
 /// Oldest Node.js that the suite supports.
 const NODE: u32 = 22;
 /// Timeout of a scenario in milliseconds.
@@ -30,34 +32,37 @@ pub(crate) fn run(root: &Path, forgefs: &Path) -> anyhow::Result<()> {
     let target = root.join("target/conformance");
     let Some(suite) = real::install_node("the conformance suite", &files, target.join("suite"))? else { return Ok(()) };
     let Some(node) = node(&files, &target)? else { return Ok(()) };
-    let expected = Expected::read(&files.join("expected.txt"))?;
     let config = target.join("forge.toml");
     let fixture = files.join("fixture.py");
     // A log entry names no call: right after a call of another session on the same instance it has no recipient.
     let server = format!("[servers.fixture]\ncommand = \"python3\"\nargs = [{fixture:?}]\nshare = \"session\"\n");
-    fs::write(&config, server)?;
+    fs::write(&config, format!("{server}[profiles.default]\nexpose = \"auto\"\n"))?;
     let suite = suite.join("node_modules/@modelcontextprotocol/conformance");
     let mut wrong = client::run(&files, &target, &suite, &node, forgefs)?;
     let free = || anyhow::Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?.port().to_string());
-    for revision in REVISIONS {
-        let (gateway, port) = (free()?, free()?);
-        let mut serve = Command::new(forgefs);
-        serve.arg("--config").arg(&config).args(["serve", "--http", &format!("127.0.0.1:{gateway}")]);
-        let _gateway = Started::new(&mut serve, "MCP is served at")?;
-        let mut rewriter = Command::new(&node);
-        rewriter.arg(files.join("rewriter.mjs")).args([&port, &gateway]);
-        let _rewriter = Started::new(&mut rewriter, "listening")?;
-        let mut command = Command::new(&node);
-        command.arg(suite.join("dist/index.js"));
-        command.args(["server", "--url", &format!("http://127.0.0.1:{port}/mcp"), "--requirements", revision]);
-        command.args(["--timeout", TIMEOUT, "-o"]).arg(target.join("results").join(revision));
-        // Its exit code counts scenarios that no gateway can pass; the comparison below is the verdict.
-        let output = command.output().context("the suite does not start")?;
-        let seen = summary(&String::from_utf8_lossy(&output.stdout));
-        if seen.is_empty() {
-            bail!("the suite said nothing:\n{}", String::from_utf8_lossy(&output.stderr));
+    for (mode, file) in MODES {
+        let expected = Expected::read(&files.join(file))?;
+        for revision in REVISIONS {
+            let (gateway, port) = (free()?, free()?);
+            let mut serve = Command::new(forgefs);
+            serve.arg("--config").arg(&config).args(["serve", "--http", &format!("127.0.0.1:{gateway}")]);
+            let _gateway = Started::new(&mut serve, "MCP is served at")?;
+            let mut rewriter = Command::new(&node);
+            rewriter.arg(files.join("rewriter.mjs")).args([&port, &gateway]).arg(mode);
+            let _rewriter = Started::new(&mut rewriter, "listening")?;
+            let mut command = Command::new(&node);
+            command.arg(suite.join("dist/index.js"));
+            let url = format!("http://127.0.0.1:{port}/mcp?expose={mode}");
+            command.args(["server", "--url", &url, "--requirements", revision]);
+            command.args(["--timeout", TIMEOUT, "-o"]).arg(target.join("results").join(mode).join(revision));
+            // Its exit code counts scenarios that no gateway can pass; the comparison below is the verdict.
+            let output = command.output().context("the suite does not start")?;
+            let seen = summary(&String::from_utf8_lossy(&output.stdout));
+            if seen.is_empty() {
+                bail!("the suite said nothing:\n{}", String::from_utf8_lossy(&output.stderr));
+            }
+            wrong.extend(expected.compare(&format!("{revision} server, {mode}"), revision, &seen));
         }
-        wrong.extend(expected.compare(&format!("{revision} server"), revision, &seen));
     }
     for line in &wrong {
         say::line(format_args!("{line}"));

@@ -138,3 +138,45 @@ async fn a_profile_takes_effect_in_open_sessions() {
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
 }
+
+/// The form of tools is part of the address.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_client_asks_for_a_form_behind_the_address() {
+    let fence = Fence::new();
+    let file = fence.write("tools.json", &json!([{"name": "one", "inputSchema": {}}]).to_string());
+    let log = fence.work().join("shifting.log");
+    let words = [file.to_str().expect("a path"), log.to_str().expect("a path")];
+    let Some(config) = python("plain", "shifting.py", &words) else { return };
+    let served =
+        Served::start(fence, &format!("{config}[profiles.default]\nexpose = \"auto\"\nauto_tokens = 1\n")).await;
+    let ask = async |query: &str, body: &serde_json::Value| {
+        let request = served.raw(Method::POST, &format!("/mcp{query}")).body(body.to_string());
+        let request = request.header("accept", "application/json, text/event-stream");
+        request
+            .header("content-type", "application/json")
+            .header("mcp-protocol-version", "2026-07-28")
+            .header("mcp-method", body["method"].as_str().unwrap_or_default())
+            .send()
+            .await
+            .expect("an answer")
+    };
+    let list = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {"_meta": {
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientInfo": {"name": "t", "version": "1"},
+        "io.modelcontextprotocol/clientCapabilities": {},
+    }}});
+    for (query, status, has, lacks) in [
+        ("", 200, "\"execute\"", "plain__one"),
+        ("?expose=code", 200, "\"execute\"", "plain__one"),
+        ("?expose=direct", 200, "plain__one", "\"execute\""),
+        ("?expose=direct&expose=direct", 200, "plain__one", "\"execute\""),
+        ("?expose=direct&expose=code", 400, "is not within what the profile allows", "plain__one"),
+        ("?expose=hybrid", 400, "is not within what the profile allows", "plain__one"),
+        ("?expose=all", 400, "is no form: code, direct, hybrid, auto", "plain__one"),
+    ] {
+        let answer = ask(query, &list).await;
+        let seen = answer.status().as_u16();
+        let text = answer.text().await.expect("a text");
+        assert!(seen == status && text.contains(has) && !text.contains(lacks), "{query}: {seen} {text}");
+    }
+}
