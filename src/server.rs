@@ -59,6 +59,7 @@ use waiting::Waiting;
 pub use http::{HttpListener, serve_http};
 use shown::Own;
 pub(crate) use shown::narrowed;
+pub use shown::{AUTO_TOKENS, INSTRUCTIONS as DIRECT_INSTRUCTIONS, has_few};
 pub use stdio::{Closing, GOODBYE, output};
 pub use tools::{definitions, render_instructions, server_names};
 

@@ -1,4 +1,4 @@
-//! Token cost of a task: through the four tools, and with every tool in the model's context.
+//! Token cost of a task: through the four tools, with every tool in the model's context, and in the forms of `expose`.
 //!
 //! Counted are ForgeFS's own texts: definitions, instructions, answers, the list of tools. Results of tools are left
 //! out on both sides, which favours the plain list: there all of it passes through the model, here only the script's
@@ -12,7 +12,7 @@ use anyhow::{Context as _, Result};
 use forgefs::catalog::{Catalog, Found};
 use forgefs::discovery::{Discovery, File, Lines, concatenate};
 use forgefs::runs::Runs;
-use forgefs::server::{definitions, render_instructions};
+use forgefs::server::{AUTO_TOKENS, DIRECT_INSTRUCTIONS, definitions, has_few, render_instructions};
 use forgefs::session::Session;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -105,6 +105,9 @@ pub fn run(shared: Option<&Path>) -> Result<Report> {
         "plain in all",
         "ForgeFS in all",
         "saved",
+        "direct",
+        "hybrid",
+        "auto",
     ])];
     let mut alone = Vec::new();
     for task in &tasks {
@@ -121,10 +124,14 @@ pub fn run(shared: Option<&Path>) -> Result<Report> {
         last = measured;
     }
     text.push_str("\n\nA task on average (");
-    text.push_str(&format!("{} tasks):\n\n{}", tasks.len(), table(&by_size)));
+    text.push_str(&format!(
+        "{} tasks); the last columns are all tokens in the other forms of `expose`, hybrid with the task's own tools:\n\n{}",
+        tasks.len(),
+        table(&by_size)
+    ));
     text.push_str("\n\nEach task with all the tools:\n\n");
     let mut by_task = vec![row(["task", "calls", "plain: input", "output", "ForgeFS: input", "output", "searches"])];
-    for (task, (plain, ours, searches)) in tasks.iter().zip(&last) {
+    for (task, Measured { plain, ours, searches, .. }) in tasks.iter().zip(&last) {
         let calls: usize = task.calls.iter().map(|call| call.times).sum();
         let numbers = [calls, plain.input, plain.output, ours.input, ours.output, *searches].map(|n| n.to_string());
         by_task.push(std::iter::once(task.name.clone()).chain(numbers).collect());
@@ -154,23 +161,62 @@ fn subset(all: &BTreeMap<String, Vec<Value>>, needed: &BTreeSet<&str>, size: usi
     servers
 }
 
-/// Plain cost, our cost, and number of searches, per task.
-fn measure(tasks: &[Task], servers: BTreeMap<String, Vec<Value>>) -> Result<Vec<(Cost, Cost, usize)>> {
-    let shown = |tool: &Value| json!({"name": tool["name"], "description": tool["description"], "inputSchema": tool["inputSchema"]});
-    let list: Vec<Value> = servers.values().flatten().map(shown).collect();
-    let list = count(&serde_json::to_string(&json!({"tools": list}))?);
+/// Costs of one task.
+struct Measured {
+    /// With every tool in the model's context.
+    plain: Cost,
+    /// Through the four tools.
+    ours: Cost,
+    searches: usize,
+    /// With every tool through the gateway, `expose = "direct"`.
+    direct: Cost,
+    /// With the four tools and the task's own, `expose = "hybrid"`.
+    hybrid: Cost,
+    /// `expose = "auto"`.
+    auto: Cost,
+}
+
+/// Costs of each task with these servers.
+fn measure(tasks: &[Task], servers: BTreeMap<String, Vec<Value>>) -> Result<Vec<Measured>> {
+    let shown = |tool: &Value, name: &Value| json!({"name": name, "description": tool["description"], "inputSchema": tool["inputSchema"]});
+    let list: Vec<Value> = servers.values().flatten().map(|tool| shown(tool, &tool["name"])).collect();
+    let counted = |list: Vec<Value>| Ok::<_, anyhow::Error>(count(&serde_json::to_string(&json!({"tools": list}))?));
+    let list = counted(list)?;
     let catalog = Arc::new(Catalog::build(entries(servers))?);
+    let named: Vec<(String, String, Value)> = catalog
+        .named_tools()
+        .map(|of| {
+            let definition = shown(&of.tool.definition, &of.name.into());
+            (format!("{}/{}", of.server.name, of.tool.name), of.name.to_owned(), definition)
+        })
+        .collect();
+    let instructions = count(DIRECT_INSTRUCTIONS);
+    let all = instructions + counted(named.iter().map(|(_, _, definition)| definition.clone()).collect())?;
     let idents: Vec<String> = catalog.servers().iter().map(|server| server.ident.clone()).collect();
     let definitions = serde_json::to_string(&json!({"tools": definitions(&idents, false)}))?;
     let surface = Cost { input: count(&definitions) + count(&render_instructions(&idents)), output: 0 };
     tasks
         .iter()
         .map(|task| {
-            let args =
-                |call: &Call| call.times * count(&json!({"name": call.tool, "arguments": call.args}).to_string());
-            let plain = Cost { input: list, output: task.calls.iter().map(args).sum() };
+            let name_of = |call: &Call| {
+                named
+                    .iter()
+                    .find(|(path, ..)| *path == call.tool)
+                    .map_or(call.tool.clone(), |(_, name, _)| name.clone())
+            };
+            let said = |call: &Call, name: &str| {
+                call.times * count(&json!({"name": name, "arguments": call.args}).to_string())
+            };
+            let plain = Cost { input: list, output: task.calls.iter().map(|call| said(call, &call.tool)).sum() };
+            let output = task.calls.iter().map(|call| said(call, &name_of(call))).sum();
+            let direct = Cost { input: all, output };
+            let is_own = |path: &String| task.calls.iter().any(|call| call.tool == *path);
+            let own = named.iter().filter(|(path, ..)| is_own(path)).map(|(_, _, definition)| definition.clone());
+            let hybrid = Cost { input: surface.input + counted(own.collect())?, output };
             let (ours, searches) = ours(task, &catalog).with_context(|| task.name.clone())?;
-            Ok((plain, surface + ours, searches))
+            let ours = surface + ours;
+            let auto = if has_few(&catalog, AUTO_TOKENS) { direct } else { ours };
+            Ok(Measured { plain, ours, searches, direct, hybrid, auto })
         })
         .collect()
 }
@@ -213,15 +259,16 @@ fn ours(task: &Task, catalog: &Arc<Catalog>) -> Result<(Cost, usize)> {
     Ok((cost + read + run, searches))
 }
 
-fn average(tools: usize, measured: &[(Cost, Cost, usize)]) -> Vec<String> {
-    let of =
-        |part: &dyn Fn(&(Cost, Cost, usize)) -> usize| measured.iter().map(part).sum::<usize>() / measured.len().max(1);
-    let (plain, ours) = (of(&|m| m.0.total()), of(&|m| m.1.total()));
+fn average(tools: usize, measured: &[Measured]) -> Vec<String> {
+    let of = |part: &dyn Fn(&Measured) -> usize| measured.iter().map(part).sum::<usize>() / measured.len().max(1);
+    let (plain, ours) = (of(&|m| m.plain.total()), of(&|m| m.ours.total()));
     #[expect(clippy::cast_precision_loss, reason = "counts are small")]
     let saved = 100.0 * (1.0 - ours as f64 / plain.max(1) as f64);
-    let numbers =
-        [tools, of(&|m| m.0.input), of(&|m| m.0.output), of(&|m| m.1.input), of(&|m| m.1.output), plain, ours];
-    numbers.iter().map(ToString::to_string).chain([format!("{saved:.1} %")]).collect()
+    let inputs = [tools, of(&|m| m.plain.input), of(&|m| m.plain.output), of(&|m| m.ours.input)];
+    let totals = [of(&|m| m.ours.output), plain, ours];
+    let forms = [of(&|m| m.direct.total()), of(&|m| m.hybrid.total()), of(&|m| m.auto.total())];
+    let totals = inputs.iter().chain(&totals).map(ToString::to_string).chain([format!("{saved:.1} %")]);
+    totals.chain(forms.iter().map(ToString::to_string)).collect()
 }
 
 /// Tokens per hit in several formats.

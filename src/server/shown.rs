@@ -19,10 +19,10 @@ use crate::text::{BYTES_PER_TOKEN, brief};
 use crate::upstream::Caller;
 
 /// Tokens of definitions up to which `auto` is `direct`: about what the four tools and reading stubs cost in a task.
-const AUTO_TOKENS: usize = 1_000;
+pub const AUTO_TOKENS: usize = 1_000;
 
 /// Instructions for clients that have the servers' own tools alone.
-pub(super) const INSTRUCTIONS: &str = "Tools of several MCP servers, as SERVER__TOOL. What one call returned of a server may \
+pub const INSTRUCTIONS: &str = "Tools of several MCP servers, as SERVER__TOOL. What one call returned of a server may \
                                        be refused as input of another: the operator's rules hold over the whole session.";
 
 /// Tools that a client is shown.
@@ -82,8 +82,8 @@ impl SessionHandler {
             Expose::Hybrid => Shown { four: true, own },
             Expose::Auto => {
                 let catalog = self.catalog();
-                let bytes = task::work_on(catalog.servers().len() << 14, || catalog.definition_bytes());
-                let is_few = bytes / BYTES_PER_TOKEN <= most.unwrap_or(AUTO_TOKENS);
+                let most = most.unwrap_or(AUTO_TOKENS);
+                let is_few = task::work_on(catalog.servers().len() << 14, || has_few(&catalog, most));
                 if is_few { Shown { four: false, own: Own::All } } else { Shown { four: true, own: Own::None } }
             }
         }
@@ -182,6 +182,12 @@ impl SessionHandler {
         };
         Error::new(ErrorCode::ToolNotFound, format!("there is no tool `{}`", brief(name))).hint(hint)
     }
+}
+
+/// True if the definitions of all tools have at most this many tokens, estimated.
+#[must_use]
+pub fn has_few(catalog: &Catalog, tokens: usize) -> bool {
+    catalog.definition_bytes() / BYTES_PER_TOKEN <= tokens
 }
 
 /// The answer of a tool: its value as text, then the content that has handles in it.
