@@ -33,9 +33,11 @@ impl SessionHandler {
         let wanted = match resume {
             Some(_) => Wanted { resume, ..Wanted::default() },
             None => {
-                let args = Value::Object(args.clone()).to_string();
-                let code = format!("return await {}({args})", script.label);
-                Wanted { language: Some(Language::Javascript), code: Some(code), ..Wanted::default() }
+                // Starlark has numbers of any size, and no names with a meaning of their own, such as `__proto__`.
+                let mut code = format!("{}(**", script.label);
+                literal(&Value::Object(args.clone()), &mut code);
+                code.push(')');
+                Wanted { language: Some(Language::Starlark), code: Some(code), ..Wanted::default() }
             }
         };
         Some(match context.script(wanted).await {
@@ -43,6 +45,49 @@ impl SessionHandler {
             Err(error) => Err(error),
         })
     }
+}
+
+/// Writes JSON as a literal of Starlark.
+fn literal(value: &Value, code: &mut String) {
+    match value {
+        Value::Null => code.push_str("None"),
+        Value::Bool(true) => code.push_str("True"),
+        Value::Bool(false) => code.push_str("False"),
+        Value::Number(number) => code.push_str(&number.to_string()),
+        Value::String(text) => string(text, code),
+        Value::Array(items) => {
+            code.push('[');
+            for item in items {
+                literal(item, code);
+                code.push(',');
+            }
+            code.push(']');
+        }
+        Value::Object(entries) => {
+            code.push('{');
+            for (key, value) in entries {
+                string(key, code);
+                code.push(':');
+                literal(value, code);
+                code.push(',');
+            }
+            code.push('}');
+        }
+    }
+}
+
+fn string(text: &str, code: &mut String) {
+    code.push('"');
+    for c in text.chars() {
+        match c {
+            '"' | '\\' => code.extend(['\\', c]),
+            c if c.is_control() || matches!(c, '\u{2028}' | '\u{2029}') => {
+                code.push_str(&format!("\\U{:08x}", u32::from(c)));
+            }
+            c => code.push(c),
+        }
+    }
+    code.push('"');
 }
 
 /// The definition for `tools/list`. Its answer is text, as that of `execute`.

@@ -96,3 +96,27 @@ async fn a_script_that_is_edited_while_it_serves_is_quarantined_until_it_is_lock
     assert_eq!(value_of(&own.text), json!(24), "{own:?}");
     session.close().await;
 }
+
+/// Arguments reach a script as the client wrote them.
+#[tokio::test]
+async fn arguments_of_a_script_as_tool_keep_every_digit_name_and_character() {
+    let fence = Fence::new();
+    let own = "[scripts]\npath = \"scripts/\"\n[scripts.tools.same]\nas_tool = true\n";
+    fence.write("forge.toml", &format!("{}\n{own}", samples()));
+    fence.write("scripts/same.star", "def main(value: dict) -> dict:\n    \"\"\"Returns it.\"\"\"\n    return value\n");
+    fence.run(["scripts", "lock"]).success();
+    let session = serving(&fence, Era::Modern).await;
+    let deep = (0..40).fold(json!(1), |inner, _| json!([inner]));
+    for value in [
+        json!({"large": 12_345_678_901_234_567_890_u64, "small": -9_007_199_254_740_993_i64, "real": 0.1}),
+        json!({"__proto__": {"a": 1}, "constructor": null, "None": true, "no name": false}),
+        json!({"text": "\"\\ \n\t\r\u{0}\u{7f}\u{2028}\u{1F600} ${x} \\u0041 {{}} %s 'q'"}),
+        json!({"deep": deep, "empty": [[], {}], "": ""}),
+    ] {
+        let arguments = json!({ "value": value });
+        let called = async || session.call("same", arguments.clone()).await;
+        let answer = until(&session, called, |answer| !answer.text.contains("there is no tool")).await;
+        assert!(!answer.is_error && value_of(&answer.text) == value, "{value}: {answer:?}");
+    }
+    session.close().await;
+}
