@@ -234,17 +234,15 @@ impl ServerHandler for ForgeServer {
             .enable_logging()
             .enable_tasks();
         // Nobody who has no skills meets the extension.
-        let shown = self.handler.shown();
-        let capabilities = if shown.own == Own::None { capabilities } else { capabilities.enable_tool_list_changed() };
-        let instructions = match shown.four {
-            true => render_instructions(&self.handler.server_names()),
-            false => shown::INSTRUCTIONS.to_owned(),
+        let capabilities = match self.handler.changes_tools() {
+            true => capabilities.enable_tool_list_changed(),
+            false => capabilities,
         };
         let capabilities = match self.handler.gateway.serves_skills(&self.handler.catalog()) {
             true => capabilities.enable_skills().build(),
             false => capabilities.build(),
         };
-        ServerConfig::new(capabilities).with_server_info(implementation).with_instructions(instructions)
+        ServerConfig::new(capabilities).with_server_info(implementation).with_instructions(self.handler.instructions())
     }
 
     async fn list_tools(
@@ -256,7 +254,9 @@ impl ServerHandler for ForgeServer {
         let list = self.handler.listed(page).map_err(|error| rpc_error(&error))?;
         let stateless = context.protocol_version().is_some_and(|version| !version.has_initialize());
         // Revision 2026-07-28 requires both; strict clients of older revisions do not know them.
-        Ok(if stateless { list.with_ttl_ms(LIST_TTL).with_cache_scope(CacheScope::Private) } else { list })
+        // Servers' own tools change with their servers.
+        let ttl = if self.handler.shown().own == Own::None { LIST_TTL } else { 0 };
+        Ok(if stateless { list.with_ttl_ms(ttl).with_cache_scope(CacheScope::Private) } else { list })
     }
 
     async fn call_tool(
@@ -425,7 +425,7 @@ impl ServerHandler for ForgeServer {
     }
 
     fn accepted_subscription_filter(&self, requested: &SubscriptionFilter) -> Option<SubscriptionFilter> {
-        Some(changes::accepted(requested, self.handler.shown().own != Own::None))
+        Some(changes::accepted(requested, self.handler.changes_tools()))
     }
 
     async fn listen(&self, context: SubscriptionContext) -> Result<(), ErrorData> {

@@ -85,9 +85,13 @@ fn name(server: &ServerEntry, tool: &ToolStub, taken: &HashSet<String>) -> Strin
         return plain;
     }
     let digest = stubgen::digest(&format!("{}\n{}", server.name, tool.name));
-    // Identifiers are ASCII.
-    let beginning = crate::text::head(&plain, MAX_NAME - DIGITS - 1);
-    format!("{beginning}_{}", crate::text::head(&digest, DIGITS))
+    // Identifiers are ASCII. A server may have chosen a name that looks like this one.
+    let numbered = |number: usize| {
+        let end = if number == 0 { String::new() } else { format!("_{number}") };
+        let beginning = crate::text::head(&plain, MAX_NAME - DIGITS - 1 - end.len());
+        format!("{beginning}_{}{end}", crate::text::head(&digest, DIGITS))
+    };
+    (0..).map(numbered).find(|name| !taken.contains(name)).unwrap_or(plain)
 }
 
 #[cfg(test)]
@@ -109,10 +113,13 @@ mod tests {
             let listing = Listing { tools, ..Listing::default() };
             Arc::new(ServerEntry::listed(name, &ident, None, listing, ServerState::Offline))
         };
-        let servers = vec![of("a", &["b__c", "x y", "ü"]), of("a__b", &["c"]), of("z", &[&long, &format!("{long}2")])];
+        // A name that looks like the one that a digest would make.
+        let like = format!("b__c_{}", crate::text::head(&stubgen::digest("a__b\nc"), DIGITS));
+        let one = of("a", &["b__c", "x y", "ü", &like]);
+        let servers = vec![one, of("a__b", &["c"]), of("z", &[&long, &format!("{long}2")])];
         let catalog = Catalog::build(servers).expect("a catalog");
         let names: Vec<String> = catalog.named_tools().map(|named| named.name.to_owned()).collect();
-        assert_eq!(names.iter().collect::<HashSet<_>>().len(), 6, "{names:?}");
+        assert_eq!(names.iter().collect::<HashSet<_>>().len(), 7, "{names:?}");
         for name in &names {
             let is_plain = name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
             assert!(name.len() <= MAX_NAME && is_plain, "{name}");

@@ -15,7 +15,6 @@ use tokio::sync::watch;
 
 use super::SessionHandler;
 use super::resources::rpc_error;
-use super::shown::Own;
 use crate::catalog::Catalog;
 use crate::limits;
 use crate::manifest::Phase;
@@ -122,13 +121,15 @@ struct Changes {
     handler: SessionHandler,
     news: watch::Receiver<Phase>,
     known: Arc<Catalog>,
+    /// Digest of the tools that it is shown.
+    shown: String,
 }
 
 impl Changes {
     fn new(handler: &SessionHandler) -> Self {
         let mut news = handler.gateway.changes();
         news.mark_unchanged();
-        Self { handler: handler.clone(), news, known: handler.catalog() }
+        Self { handler: handler.clone(), news, known: handler.catalog(), shown: handler.shown_digest() }
     }
 
     /// Waits for the next difference; `None` after the last one.
@@ -138,13 +139,16 @@ impl Changes {
             tokio::time::sleep(COLLECT).await;
             let now = self.handler.catalog();
             let before = std::mem::replace(&mut self.known, Arc::clone(&now));
-            if before.digest() == now.digest() {
+            let shown = self.handler.shown_digest();
+            let tools = std::mem::replace(&mut self.shown, shown) != self.shown;
+            let is_same = before.digest() == now.digest();
+            if is_same && !tools {
                 continue;
             }
             let differs = |uri: &String| content(&before, uri) != content(&now, uri);
             return Some(Change {
-                resources: true,
-                tools: self.handler.shown().own != Own::None,
+                resources: !is_same,
+                tools,
                 prompts: prompts(&before) != prompts(&now),
                 updated: uris().into_iter().filter(differs).collect(),
             });

@@ -33,6 +33,8 @@ use crate::upstream::{Caller, Subject};
 
 /// Entries per page.
 const PAGE: usize = 200;
+/// Bytes of a page whose items differ in size.
+const PAGE_BYTES: usize = 1 << 20;
 /// Most servers named as owners of a resource or prompt.
 const NAMED: usize = 10;
 /// Step limit for finding a path, or the server of a URI.
@@ -350,6 +352,16 @@ pub(super) fn paged<T>(
     asked: Option<PaginatedRequestParams>,
     digest: &str,
 ) -> Result<(Vec<T>, Option<String>)> {
+    paged_within(all, asked, digest, |_| 0)
+}
+
+/// As [`paged`]; a page ends before its items have more than [`PAGE_BYTES`] bytes, by `size`, but has one.
+pub(super) fn paged_within<T>(
+    all: impl Iterator<Item = T>,
+    asked: Option<PaginatedRequestParams>,
+    digest: &str,
+    size: impl Fn(&T) -> usize,
+) -> Result<(Vec<T>, Option<String>)> {
     let stale = || {
         Error::new(ErrorCode::InvalidArgs, "this cursor is not valid: the list has changed since")
             .hint("list again from the beginning")
@@ -367,7 +379,13 @@ pub(super) fn paged<T>(
     if page.is_empty() && cursor.is_some() {
         return Err(stale());
     }
-    let next = (page.len() > PAGE).then(|| format!("{}:{digest}", start + PAGE));
-    page.truncate(PAGE);
+    let mut bytes = 0;
+    let mut fits = |item: &T| {
+        bytes += size(item);
+        bytes <= PAGE_BYTES
+    };
+    let whole = page.iter().take(PAGE).take_while(|item| fits(item)).count().max(1);
+    let next = (page.len() > whole).then(|| format!("{}:{digest}", start + whole));
+    page.truncate(whole);
     Ok((page, next))
 }

@@ -6,13 +6,15 @@
 use std::sync::Arc;
 
 use rmcp::model::{CallToolResult, ContentBlock, JsonObject, ListToolsResult, PaginatedRequestParams, Tool};
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value, json as made_of};
 
-use super::SessionHandler;
-use super::resources::paged;
+use super::resources::paged_within;
+use super::{SessionHandler, render_instructions};
 use crate::catalog::{Catalog, Named};
 use crate::config::Expose;
 use crate::error::{Error, ErrorCode, Result};
+use crate::json;
+use crate::manifest::Phase;
 use crate::redact::{self, Surface};
 use crate::task;
 use crate::text::{BYTES_PER_TOKEN, brief};
@@ -102,7 +104,8 @@ impl SessionHandler {
         let (catalog, chosen) = (self.catalog(), self.chosen(shown));
         let is_first = asked.as_ref().is_none_or(|asked| asked.cursor.is_none());
         let is_its = |named: &Named<'_>| self.is_callable(named) && chosen.as_ref().is_none_or(|chosen| chosen(named));
-        let (page, next) = paged(catalog.named_tools().filter(is_its), asked, catalog.digest())?;
+        let size = |named: &Named<'_>| json::written(&*named.tool.definition);
+        let (page, next) = paged_within(catalog.named_tools().filter(is_its), asked, catalog.digest(), size)?;
         let surface = Surface::Answer(self.gateway.config().redaction);
         if !is_first {
             first.clear();
@@ -111,6 +114,44 @@ impl SessionHandler {
         let mut list = ListToolsResult::with_all_items(first);
         list.next_cursor = next;
         Ok(list)
+    }
+
+    /// Digest of what it is shown, but for the descriptions of the four.
+    pub(super) fn shown_digest(&self) -> String {
+        let (shown, catalog) = (self.shown(), self.catalog());
+        let mut all = format!("{shown:?}\n");
+        if shown.four {
+            let own = self.own_tools();
+            all.push_str(&serde_json::to_string(&own).unwrap_or_default());
+        }
+        if shown.own != Own::None {
+            let chosen = self.chosen(shown);
+            let is_its =
+                |named: &Named<'_>| self.is_callable(named) && chosen.as_ref().is_none_or(|chosen| chosen(named));
+            for named in catalog.named_tools().filter(is_its) {
+                all.push_str(&format!("{} {}\n", named.name, named.tool.full_digest()));
+            }
+        }
+        stubgen::digest(&all)
+    }
+
+    /// Instructions in the form that it is shown. `auto` is decided once the servers have listed their tools: until then
+    /// they say both.
+    pub(super) fn instructions(&self) -> String {
+        let four = || render_instructions(&self.server_names());
+        let is_open = self.gateway.exposed(self.session.principal()).0 == Expose::Auto && self.asked.is_none();
+        match self.shown().four {
+            _ if is_open && *self.gateway.changes().borrow() < Phase::Usable => format!("{}\n\n{INSTRUCTIONS}", four()),
+            true => four(),
+            false => INSTRUCTIONS.to_owned(),
+        }
+    }
+
+    /// True if the tools that it is shown may change while it is connected.
+    pub(super) fn changes_tools(&self) -> bool {
+        let (allowed, _) = self.gateway.exposed(self.session.principal());
+        let has_own = || self.gateway.config().scripts.tools.values().any(|rule| rule.as_tool);
+        allowed != Expose::Code || has_own()
     }
 
     /// True for one of the servers' own tools that is shown.
@@ -166,7 +207,7 @@ impl SessionHandler {
             let mut value = broker.call_tool(1, &server, &tool, &args).await?;
             let settled = broker.attachments().settle(value.clone(), |uri| catalog.may_list(uri));
             value = settled.value.unwrap_or(value);
-            Ok(json!([value, settled.blocks, settled.left_out]))
+            Ok(made_of!([value, settled.blocks, settled.left_out]))
         });
         Some(called.await.map(|answer| result(answer, is_structured)))
     }
@@ -224,7 +265,7 @@ fn definition(named: &Named<'_>, surface: Surface) -> Tool {
     let schema = field("inputSchema").and_then(Value::as_object).cloned().unwrap_or_default();
     let schema = match schema.get("type").and_then(Value::as_str) {
         Some("object") => schema,
-        _ => [("type".to_owned(), json!("object"))]
+        _ => [("type".to_owned(), made_of!("object"))]
             .into_iter()
             .chain(schema.into_iter().filter(|(key, _)| key != "type"))
             .collect(),

@@ -269,3 +269,78 @@ async fn a_list_of_any_size_and_form_is_shown_in_pages() {
         session.close().await;
     }
 }
+
+/// Counts notices of changed tools.
+#[derive(Clone, Default)]
+struct Ear(std::sync::Arc<std::sync::atomic::AtomicUsize>);
+
+impl rmcp::ClientHandler for Ear {
+    async fn on_tool_list_changed(&self, _: rmcp::service::NotificationContext<rmcp::RoleClient>) {
+        self.0.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+    }
+}
+
+/// Whatever changes the list is announced: its servers, the size that `auto` goes by, the profile.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_list_that_changes_is_announced() {
+    if has_python("tests/servers/shifting.py").is_none() {
+        return;
+    }
+    let tools = |count: usize| {
+        json!((0..count).map(|n| json!({"name": format!("tool_{n}"), "inputSchema": {}})).collect::<Vec<_>>())
+            .to_string()
+    };
+    for (profile, after, before_count, after_count) in [
+        ("expose = \"direct\"", None, 3, 60),
+        ("expose = \"auto\"\nauto_tokens = 300", None, 3, 4),
+        ("expose = \"direct\"", Some("expose = \"code\""), 3, 4),
+        (
+            "expose = \"hybrid\"\ndirect = [\"shifting.tool_0\", \"shifting.tool_1\", \"shifting.tool_2\"]",
+            Some("expose = \"hybrid\"\ndirect = [\"shifting.tool_1\"]"),
+            7,
+            5,
+        ),
+    ] {
+        let fence = Fence::new();
+        let (file, log) = (fence.write("tools.json", &tools(3)), fence.work().join("shifting.log"));
+        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/servers/shifting.py");
+        let args = [&script, &file, &log].map(|path| path.to_string_lossy().into_owned());
+        let args: Vec<String> = args.into_iter().chain(["--tells".to_owned()]).collect();
+        let config = |profile: &str| {
+            format!("[servers.shifting]\ncommand = \"python3\"\nargs = {args:?}\n[profiles.default]\n{profile}\n")
+        };
+        let path = fence.write("forge.toml", &config(profile));
+        let command = fence.forgefs(["--config", &path.to_string_lossy(), "serve"]);
+        let ear = Ear::default();
+        let (service, _) = fence.attach(Era::Legacy, command, ear.clone()).await;
+        let count = async || service.list_all_tools().await.expect("tools").len();
+        let reaches = async |wanted: usize| {
+            let started = Instant::now();
+            while count().await != wanted {
+                assert!(started.elapsed() < Duration::from_secs(60), "{profile}: {} of {wanted}", count().await);
+                tokio::time::sleep(Duration::from_millis(50)).await;
+            }
+        };
+        reaches(before_count).await;
+        // Those of the start are collected for a quarter of a second.
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        let heard = || ear.0.load(std::sync::atomic::Ordering::Relaxed);
+        let before = heard();
+        match after {
+            Some(after) => drop(fence.write("forge.toml", &config(after))),
+            None => {
+                fence.write("tools.json", &tools(60));
+                let request = CallToolRequestParams::new("shifting__tool_0");
+                let arguments = json!({"fault": "reload"}).as_object().cloned().expect("an object");
+                service.call_tool(request.with_arguments(arguments)).await.expect("an answer");
+            }
+        }
+        reaches(after_count).await;
+        let started = Instant::now();
+        while heard() == before {
+            assert!(started.elapsed() < Duration::from_secs(20), "{profile}: nothing was announced");
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+        service.cancel().await.expect("it ends");
+    }
+}
