@@ -8,6 +8,7 @@ use serde_json::Value;
 use wire::Language;
 
 use super::SessionHandler;
+use crate::catalog::Catalog;
 use crate::error::Result;
 use crate::execution::Wanted;
 use crate::scripts::Callable;
@@ -16,7 +17,8 @@ use crate::upstream::Caller;
 impl SessionHandler {
     /// Definitions of the scripts that are tools of their own.
     pub(super) fn own_tools(&self) -> Vec<Tool> {
-        self.gateway.scripts().iter().filter(|script| script.as_tool).map(|script| definition(script)).collect()
+        let (scripts, catalog) = (self.gateway.scripts(), self.catalog());
+        scripts.iter().filter(|script| is_own(script, &catalog)).map(|script| definition(script)).collect()
     }
 
     /// Calls one of them, or resumes such a call; `None` if there is none of this name.
@@ -28,7 +30,8 @@ impl SessionHandler {
         caller: Arc<dyn Caller>,
     ) -> Option<Result<CallToolResult>> {
         let scripts = self.gateway.scripts();
-        let script = scripts.iter().find(|script| script.as_tool && script.ident == name)?;
+        let catalog = self.catalog();
+        let script = scripts.iter().find(|script| is_own(script, &catalog) && script.ident == name)?;
         let context = self.execution_context(caller);
         let wanted = match resume {
             Some(_) => Wanted { resume, ..Wanted::default() },
@@ -45,6 +48,13 @@ impl SessionHandler {
             Err(error) => Err(error),
         })
     }
+}
+
+/// True for a script that is a tool of its own, and that the client's profile has.
+fn is_own(script: &Callable, catalog: &Catalog) -> bool {
+    let entries = || catalog.servers().iter().filter(|entry| entry.is_scripts());
+    let has = || entries().any(|entry| entry.stubs.position(&script.source.name).is_some());
+    script.as_tool && (!catalog.is_narrowed() || has())
 }
 
 /// Writes JSON as a literal of Starlark.

@@ -56,7 +56,8 @@ fn hiding() -> (Fence, String) {
     let profile = format!(
         "[profiles.narrow]\nservers = [\"web\", \"chat\"]\ndeny = {deny:?}\n[clients.local]\nprofile = \"narrow\"\n"
     );
-    (fence, format!("{servers}{FOLDERS}{profile}"))
+    let own = ["glance", "peek", "sneak"].map(|name| format!("[scripts.tools.{name}]\nas_tool = true\n")).concat();
+    (fence, format!("{servers}{FOLDERS}{own}{profile}"))
 }
 
 /// The same without what the profile hides.
@@ -65,7 +66,7 @@ fn lacking() -> (Fence, String) {
     skill(&fence, "open", "web");
     script(&fence, "glance", "web.look({})");
     let servers = [server(&fence, "chat", &[]), server(&fence, "web", &DENIED)].concat();
-    (fence, format!("{servers}{FOLDERS}"))
+    (fence, format!("{servers}{FOLDERS}[scripts.tools.glance]\nas_tool = true\n"))
 }
 
 /// Locks the scripts without a profile in the way, and serves.
@@ -89,6 +90,9 @@ async fn served(fence: &Fence, config: &str, era: Era) -> Session {
 /// Ways in, each at what is hidden, at what is not, and at what is nowhere.
 fn requests() -> Vec<Ask> {
     let mut asks = vec![
+        Ask::Tool("glance", json!({})),
+        Ask::Tool("peek", json!({})),
+        Ask::Tool("sneak", json!({})),
         Ask::Tool("ls", json!({})),
         Ask::Tool("ls", json!({"depth": 4})),
         Ask::Tool("cat", json!({"path": ["/*/*.pyi", "/**/*.md", "/**/*.d.ts"]})),
