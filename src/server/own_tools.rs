@@ -9,7 +9,7 @@ use wire::Language;
 
 use super::SessionHandler;
 use crate::catalog::Catalog;
-use crate::error::Result;
+use crate::error::{Error, ErrorCode, Result};
 use crate::execution::Wanted;
 use crate::scripts::Callable;
 use crate::upstream::Caller;
@@ -40,6 +40,14 @@ impl SessionHandler {
                 let mut code = format!("{}(**", script.label);
                 literal(&Value::Object(args.clone()), &mut code);
                 code.push(')');
+                let most = context.limits.code_bytes;
+                if code.len() > most {
+                    let message =
+                        format!("{name}: the arguments have {} bytes, over the limit of {most} bytes", code.len());
+                    let hint = "give it less, such as the key of something in the stash; the operator raises \
+                                `sandbox.limits.code`";
+                    return Some(Err(Error::new(ErrorCode::InvalidArgs, message).hint(hint)));
+                }
                 Wanted { language: Some(Language::Starlark), code: Some(code), ..Wanted::default() }
             }
         };

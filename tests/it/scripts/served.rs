@@ -118,5 +118,8 @@ async fn arguments_of_a_script_as_tool_keep_every_digit_name_and_character() {
         let answer = until(&session, called, |answer| !answer.text.contains("there is no tool")).await;
         assert!(!answer.is_error && value_of(&answer.text) == value, "{value}: {answer:?}");
     }
+    let answer = session.call("same", json!({"value": {"text": "x".repeat(100_000)}})).await;
+    let says = "INVALID_ARGS: same: the arguments have 100";
+    assert!(answer.is_error && answer.text.contains(says) && answer.text.contains("sandbox.limits.code"), "{answer:?}");
     session.close().await;
 }
