@@ -137,11 +137,11 @@ fn of_several_resumes_at_once_one_makes_the_call() {
     let Some(bank) = Bank::new(WAITS) else { return };
     let (run, id) = parked(&bank.json(&[], PAY));
     approvals(&bank, &["allow", &id]).success();
-    let at_once: Vec<_> = (0..4)
-        .map(|_| {
-            let mut command = bank.command(&["--json", "--resume", &run], "javascript", PAY);
-            thread::spawn(move || crate::client::finish(&mut command, ""))
-        })
+    // All of them write the script's file: before any is started that reads it.
+    let commands: Vec<_> = (0..4).map(|_| bank.command(&["--json", "--resume", &run], "javascript", PAY)).collect();
+    let at_once: Vec<_> = commands
+        .into_iter()
+        .map(|mut command| thread::spawn(move || crate::client::finish(&mut command, "")))
         .collect();
     for ended in at_once {
         let output = ended.join().expect("no panic");

@@ -85,7 +85,8 @@ pub fn measure(text: &[u8]) -> Result<Measure, PrivateKey> {
                 let more = rest.iter().position(|byte| b",:]}[{\" \n\r\t".contains(byte)).unwrap_or(rest.len());
                 at += more;
                 found.values += 1;
-                found.tree_bytes += VALUE + if byte.is_ascii_alphabetic() { 0 } else { TEXT + more };
+                // The text of a number grows by doubling.
+                found.tree_bytes += VALUE + if byte.is_ascii_alphabetic() { 0 } else { TEXT + 2 * more };
             }
         }
     }
