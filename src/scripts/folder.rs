@@ -1,6 +1,6 @@
 //! The folder of scripts, each file read once: what is checked, hashed and run is the same text.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, DirEntry};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -39,9 +39,20 @@ pub struct Source {
 pub struct Folder {
     /// The scripts, sorted by wire name.
     pub scripts: Vec<Source>,
+    /// Files that are no scripts for a mistake of their own, in order of path.
+    pub refused: Vec<Refused>,
 }
 
-/// A folder that cannot be taken, with the path of the mistake.
+/// A file that is no script for a mistake of its own.
+#[derive(Debug, Clone)]
+pub struct Refused {
+    /// Wire name that its script would have; `None` when its name is the mistake, or that of another refused file.
+    pub name: Option<String>,
+    /// The mistake.
+    pub error: FolderError,
+}
+
+/// A folder or file that cannot be taken, with the path of the mistake.
 #[derive(Debug, Clone, thiserror::Error)]
 #[error("{message}")]
 pub struct FolderError {
@@ -59,11 +70,11 @@ impl FolderError {
 
 impl Folder {
     /// Reads all scripts of a folder and of those below it, each of at most `code_bytes`. Hidden files, cassettes,
-    /// declarations (`.d.ts`) and files of other kinds are ignored.
+    /// declarations (`.d.ts`) and files of other kinds are ignored. A mistake of one file refuses this one: too many bytes, a
+    /// link that leads out, a name that is no identifier; of two scripts with one name it refuses both.
     ///
     /// # Errors
-    /// The first mistake: no such folder, too many or too large files, a link that leads out, a name that is no
-    /// identifier, two scripts of one name.
+    /// A mistake of the folder: it is missing or unreadable, has too many files, or is too deep.
     pub fn read(folder: &Path, code_bytes: usize) -> Result<Self, FolderError> {
         let root = fs::canonicalize(folder).map_err(|error| {
             FolderError::new(folder, error, "create the folder, or take `scripts.path` out of the configuration")
@@ -78,11 +89,23 @@ impl Folder {
             left: limits::SCRIPTS_BYTES.max,
             seen: 0,
             found: BTreeMap::new(),
+            clashing: BTreeSet::new(),
+            refused: Vec::new(),
         };
         reader.enter(folder, &mut Vec::new())?;
         let mut scripts: Vec<Source> = reader.found.into_values().collect();
         scripts.sort_by(|a, b| a.name.cmp(&b.name));
-        Ok(Self { scripts })
+        Ok(Self { scripts, refused: reader.refused })
+    }
+
+    /// The folder, for those who need all of it.
+    ///
+    /// # Errors
+    /// All mistakes of its files.
+    pub fn whole(self) -> Result<Self, FolderError> {
+        let Some(first) = self.refused.first() else { return Ok(self) };
+        let messages: Vec<&str> = self.refused.iter().map(|refused| refused.error.message.as_str()).collect();
+        Err(FolderError { message: messages.join("\n"), hint: first.error.hint.clone() })
     }
 
     /// The script with a wire name.
@@ -113,6 +136,9 @@ struct Reader<'f> {
     seen: usize,
     /// Scripts by identifier, in lower case as some filesystems compare.
     found: BTreeMap<String, Source>,
+    /// Identifiers that several scripts have.
+    clashing: BTreeSet<String>,
+    refused: Vec<Refused>,
 }
 
 impl Reader<'_> {
@@ -135,15 +161,20 @@ impl Reader<'_> {
         // The first mistake is the same each time.
         entries.sort_by_key(DirEntry::file_name);
         for entry in entries {
-            self.entry(&entry, within)?;
+            if let Err(mistake) = self.entry(&entry, within) {
+                match mistake {
+                    Mistake::Folder(error) => return Err(error),
+                    Mistake::File(error) => self.refused.push(Refused { name: wire_name(&entry, within), error }),
+                }
+            }
         }
         Ok(())
     }
 
-    fn entry(&mut self, entry: &DirEntry, within: &mut Vec<String>) -> Result<(), FolderError> {
+    fn entry(&mut self, entry: &DirEntry, within: &mut Vec<String>) -> Result<(), Mistake> {
         let path = entry.path();
         let Ok(name) = entry.file_name().into_string() else {
-            return Err(FolderError::new(&self.shown(&path), "its name is not UTF-8", "rename it"));
+            return Err(FolderError::new(&self.shown(&path), "its name is not UTF-8", "rename it").into());
         };
         if name.starts_with('.') || name == PACKAGES {
             return Ok(());
@@ -157,31 +188,32 @@ impl Reader<'_> {
             let target = fs::canonicalize(&path).map_err(failed)?;
             if !target.starts_with(self.root) {
                 let what = "the link leads out of the folder of scripts";
-                return Err(FolderError::new(&self.shown(&path), what, "put the file itself there"));
+                return Err(FolderError::new(&self.shown(&path), what, "put the file itself there").into());
             }
             kind = fs::symlink_metadata(&target).map_err(failed)?.file_type();
             if kind.is_dir() {
                 let what = "it is a link to a folder";
-                return Err(FolderError::new(&self.shown(&path), what, "link to single scripts, or move the folder"));
+                let hint = "link to single scripts, or move the folder";
+                return Err(FolderError::new(&self.shown(&path), what, hint).into());
             }
             return self.file(&path, &target, &name, within);
         }
         if kind.is_dir() {
             within.push(name);
-            self.enter(&path, within)?;
+            let entered = self.enter(&path, within);
             within.pop();
-            return Ok(());
+            return entered.map_err(Mistake::Folder);
         }
         self.file(&path, &path, &name, within)
     }
 
     /// Reads a script; `target` is the file behind a link.
-    fn file(&mut self, path: &Path, target: &Path, name: &str, within: &[String]) -> Result<(), FolderError> {
+    fn file(&mut self, path: &Path, target: &Path, name: &str, within: &[String]) -> Result<(), Mistake> {
         let shown = self.shown(path);
         let Some((stem, extension)) = name.rsplit_once('.') else { return Ok(()) };
         if let Some((_, right)) = MISTAKEN.iter().find(|(wrong, _)| *wrong == extension) {
             let hint = format!("rename it to {stem}.{right}, or move it out of the folder");
-            return Err(FolderError::new(&shown, format!("a script does not end in .{extension}"), hint));
+            return Err(FolderError::new(&shown, format!("a script does not end in .{extension}"), hint).into());
         }
         let Some((_, language)) = EXTENSIONS.iter().find(|(known, _)| *known == extension) else { return Ok(()) };
         if stem.ends_with(".d") {
@@ -191,7 +223,7 @@ impl Reader<'_> {
             if !stubgen::is_tool_ident(part) {
                 let what = format!("{part:?} is no identifier of Python and JavaScript, or a reserved word there");
                 let hint = "write letters, digits and `_`, the first one a letter: a script is called by its name";
-                return Err(FolderError::new(&shown, what, hint));
+                return Err(FolderError::new(&shown, what, hint).into());
             }
         }
         let name = within.iter().map(String::as_str).chain([stem]).collect::<Vec<_>>().join("/");
@@ -210,16 +242,25 @@ impl Reader<'_> {
         self.add(source, &shown)
     }
 
-    fn add(&mut self, source: Source, shown: &Path) -> Result<(), FolderError> {
+    fn add(&mut self, source: Source, shown: &Path) -> Result<(), Mistake> {
         let ident = source.name.replace('/', "_").to_lowercase();
-        if let Some(other) = self.found.get(&ident) {
-            let what = format!("its tool has the same name as that of {}", self.shown(&other.path).display());
-            let hint = "give each script a name of its own; case, and `/` or `_`, do not tell two apart";
-            return Err(FolderError::new(shown, what, hint));
+        let hint = "give each script a name of its own; case, and `/` or `_`, do not tell two apart";
+        if let Some(other) = self.found.remove(&ident) {
+            let other_shown = self.shown(&other.path);
+            let what = format!("its tool has the same name as that of {}", shown.display());
+            let name = Some(other.name);
+            self.refused.push(Refused { name, error: FolderError::new(&other_shown, what, hint) });
+            self.clashing.insert(ident);
+            let what = format!("its tool has the same name as that of {}", other_shown.display());
+            return Err(FolderError::new(shown, what, hint).into());
+        }
+        if self.clashing.contains(&ident) {
+            return Err(FolderError::new(shown, "its tool has the same name as those of others", hint).into());
         }
         if self.found.len() >= limits::SCRIPTS.max {
             let what = format!("over {} scripts", limits::SCRIPTS.max);
-            return Err(FolderError::new(self.folder, what, "move those that are no tools elsewhere"));
+            let error = FolderError::new(self.folder, what, "move those that are no tools elsewhere");
+            return Err(Mistake::Folder(error));
         }
         self.found.insert(ident, source);
         Ok(())
@@ -230,6 +271,26 @@ impl Reader<'_> {
         let below = path.strip_prefix(self.folder).unwrap_or(path);
         Path::new(self.folder.file_name().unwrap_or_default()).join(below)
     }
+}
+
+/// A mistake of one file, or of the folder.
+enum Mistake {
+    File(FolderError),
+    Folder(FolderError),
+}
+
+impl From<FolderError> for Mistake {
+    fn from(error: FolderError) -> Self {
+        Self::File(error)
+    }
+}
+
+/// Wire name of the script of an entry, if it can have one.
+fn wire_name(entry: &DirEntry, within: &[String]) -> Option<String> {
+    let name = entry.file_name().into_string().ok()?;
+    let (stem, _) = name.rsplit_once('.').filter(|_| is_script(&name))?;
+    let parts: Vec<&str> = within.iter().map(String::as_str).chain([stem]).collect();
+    parts.iter().all(|part| stubgen::is_tool_ident(part)).then(|| parts.join("/"))
 }
 
 /// True for the name of a script.

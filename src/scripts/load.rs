@@ -54,6 +54,15 @@ impl Scripts {
     /// script holds this one.
     pub async fn ready(&self, config: &config::Scripts, pool: &Pool, max_bytes: usize) -> Callables {
         let mut scripts = Callables::default();
+        for refused in &self.folder.refused {
+            match &refused.name {
+                // Two that clash have one entry, so that neither takes the name of a third.
+                Some(name) if scripts.held().all(|(held, _)| ident(held) != ident(name)) => {
+                    scripts.hold(name.clone(), refused.error.message.clone());
+                }
+                _ => tracing::warn!(error = %refused.error, "a file in the folder of scripts is no script"),
+            }
+        }
         let idents = idents(&self.folder.scripts);
         for source in &self.folder.scripts {
             let name = &source.name;
@@ -101,6 +110,11 @@ impl Scripts {
             source: source.clone(),
         })
     }
+}
+
+/// Name of a script as files and code tell it apart.
+fn ident(name: &str) -> String {
+    name.replace('/', "_").to_lowercase()
 }
 
 /// Identifiers of scripts by wire name, as the stubs of their server have them.

@@ -15,7 +15,7 @@ pub use callable::{Callable, Callables};
 pub use compare::{Listed, differences, reason};
 pub use declared::{Declared, declared};
 pub use definition::{Hints, definition};
-pub use folder::{Folder, FolderError, Source};
+pub use folder::{Folder, FolderError, Refused, Source};
 pub use lock::{FILE, Lock, LockError, Locked, LockedCall, Use};
 pub use saved::{Saved, Wanted, function, is_script_name};
 pub use trace::Trace;

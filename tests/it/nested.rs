@@ -305,3 +305,26 @@ fn a_tool_that_is_left_to_scripts_is_seen_as_that() {
         "{message}"
     );
 }
+
+#[test]
+fn a_file_with_a_mistake_holds_itself_and_no_other_script() {
+    let scripts = [("pay_all.js", PAY_ALL), ("reports/listed.star", LIST_STAR)];
+    let Some(shelf) = Shelf::new(&scripts, "") else { return };
+    let pay = "return await scripts.pay_all({ numbers: [1] })";
+    let list = "return await scripts.reports_listed({})";
+    for (name, code) in [("two words.js", "1"), ("old.mjs", "1"), ("reports/class.js", "1"), ("bad.js", "await (")] {
+        shelf.write(name, code);
+        assert_eq!(shelf.run(pay).expect(name), json!({"paid": 1}));
+        shelf.run(list).expect(name);
+    }
+    let refused = shelf.bank.fence.run(["scripts", "check"]);
+    let told =
+        ["two words.js: \"two words\" is no identifier", "old.mjs: a script does not end", "class.js: \"class\" is"];
+    assert!(refused.code == Some(2) && told.iter().all(|told| refused.stderr.contains(told)), "{refused:?}");
+    // Of two with one name neither is what was reviewed.
+    shelf.write("pay_all.ts", PAY_ALL);
+    let (code, message) = shelf.run(pay).expect_err("two have this name");
+    assert!(code == "TOOL_DENIED" && message.contains("has the same name as that of"), "{code}: {message}");
+    shelf.run(list).expect("the other goes on");
+    assert_eq!(shelf.bank.paid(), [1, 1, 1, 1]);
+}

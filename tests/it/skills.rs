@@ -275,9 +275,16 @@ async fn edits_of_skills_are_followed() {
     shown("left out: weigh-parcel: its front matter names it `weigh`", true).await;
     fs::remove_dir_all(fence.work().join("skills/refund-order")).expect("it is removed");
     shown("refund-order/", false).await;
-    // Another folder is no wider right: it is taken at once, and named in the log.
+    // Another folder has other instructions for the agent: it waits for the operator.
     fence.write("others/greet/SKILL.md", "---\nname: greet\ndescription: Greets.\n---\n");
     fence.write("forge.toml", "[skills]\npath = \"others\"\n");
+    let started = Instant::now();
+    while !session.stderr().contains("waits for the operator, since it widens: skills.path (changed)") {
+        assert!(started.elapsed() < Duration::from_secs(30), "{}", session.stderr());
+        tokio::time::sleep(Duration::from_millis(200)).await;
+    }
+    shown("greet/", false).await;
+    session.hang_up();
     shown("greet/  Greets.", true).await;
     assert!(session.stderr().contains("skills are read from another folder"), "{}", session.stderr());
     session.close().await;

@@ -99,7 +99,7 @@ impl Place {
             return Err(no_folder());
         };
         let path = path.clone();
-        let folder = Folder::read(&path, config.sandbox.limits.code_bytes)?;
+        let folder = Folder::read(&path, config.sandbox.limits.code_bytes)?.whole()?;
         Ok(Self { config, folder, path })
     }
 

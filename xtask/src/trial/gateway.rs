@@ -59,7 +59,8 @@ impl Gateway {
         gateway.surface = json!({"instructions": hello["instructions"], "tools": tools["tools"]});
         for _ in 0..ATTEMPTS {
             let listing = gateway.call("ls", &json!({}))?;
-            if listing.lines().filter(|line| line.contains(", ready")).count() == SERVERS.len() {
+            // Scripts that are tools are one server more.
+            if listing.lines().filter(|line| line.contains(", ready")).count() >= SERVERS.len() {
                 return Ok(gateway);
             }
             thread::sleep(Duration::from_millis(100));
