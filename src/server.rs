@@ -148,10 +148,15 @@ impl SessionHandler {
 
     /// A snapshot for one request of `caller`.
     fn execution_context(&self, caller: Arc<dyn Caller>) -> ExecutionContext {
+        ExecutionContext { caller: Some(caller), ..self.context() }
+    }
+
+    /// The same, of a request that asks its client nothing.
+    fn context(&self) -> ExecutionContext {
         if self.shown().own != Own::None {
             self.session.accumulate();
         }
-        ExecutionContext { caller: Some(caller), ..self.gateway.execution_context(&self.session) }
+        self.gateway.execution_context(&self.session)
     }
 }
 
@@ -211,7 +216,8 @@ impl ForgeServer {
         let subject = task::work_on(bytes, || stubgen::digest(&stubgen::canonical_json(&subject())));
         let (responses, state) = inputs;
         let waiting = self.waiting.clone();
-        RoundRequest { context, principal, level, subject, waiting, responses, state, answers: None }
+        let kept = Arc::clone(self.handler.gateway.state());
+        RoundRequest { context, principal, level, subject, waiting, responses, state, answers: None, kept }
     }
 }
 

@@ -192,7 +192,7 @@ impl SessionHandler {
             asked.insert("context".to_owned(), json!(context));
         }
         limits::COMPLETION.check(asked.values().map(|value| value.to_string().len()).sum())?;
-        let context = self.gateway.execution_context(&self.session);
+        let context = self.context();
         let answer = context
             .request("completion/complete", async |broker| broker.complete(&server, subject, asked).await)
             .await?;

@@ -125,8 +125,8 @@ async fn labels_and_groups_accumulate_over_a_session() {
         let log = std::fs::read_to_string(fence.work().join("calls.log")).expect("calls");
         assert!(!log.contains("web "), "{log}");
         session.close().await;
-        // Errors, resources and prompts of a server are its data too.
-        for first in ["fail", "resource", "prompt"] {
+        // Errors, resources, prompts and completions of a server are its data too.
+        for first in ["fail", "resource", "prompt", "completion"] {
             let session = fence.serve(&format!("{}{rules}{DIRECT}", servers(&fence))).await;
             shows(&session, 30).await;
             match first {
@@ -134,6 +134,10 @@ async fn labels_and_groups_accumulate_over_a_session() {
                 "resource" => {
                     let request = rmcp::model::ReadResourceRequestParams::new("vault://data");
                     session.peer().read_resource(request).await.expect("its data");
+                }
+                "completion" => {
+                    let completed = session.peer().complete_prompt_argument("vault.ask", "uri", "v", None).await;
+                    assert_eq!(completed.expect("its data").values, ["vault"]);
                 }
                 _ => {
                     let request = rmcp::model::GetPromptRequestParams::new("vault.ask");
