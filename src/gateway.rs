@@ -20,7 +20,7 @@ use crate::broker::{Approver, ExecutionContext, Rules, Validators};
 use crate::catalog::Catalog;
 use crate::config::{self, Config, Environment, Expose, Matcher, Patterns, Profile, Wear};
 use crate::discovery::Discovery;
-use crate::error::Result;
+use crate::error::{Error, ErrorCode, Result};
 use crate::execution::{Execution, Request};
 use crate::journal::Journals;
 use crate::kept;
@@ -36,7 +36,7 @@ use crate::sandbox::{Pool, PoolOptions, Turn};
 use crate::scripts::Callables;
 use crate::session::Session;
 use crate::spending::Spending;
-use crate::state::{Embedded, State};
+use crate::state::{self, State};
 use crate::task::Task;
 use crate::telemetry::{Metrics, ServerState, Snapshot, Telemetry, Traces};
 use fleet::Fleet;
@@ -160,7 +160,7 @@ impl Gateway {
         let workers = Workers { exe: worker, args: worker_args };
         memory::configure(&config);
         let traces = config.telemetry.as_ref().map(Traces::start).transpose()?;
-        let state: Arc<dyn State> = Arc::new(Embedded::default());
+        let state: Arc<dyn State> = state::open(&config)?;
         let (fleet, router) = Fleet::start(&config, &catalogs, Arc::clone(&state))?;
         let metrics_wanted = watch::Sender::new(config.metrics.clone());
         let in_force = InForce {
@@ -217,6 +217,12 @@ impl Gateway {
     /// When the configuration cannot come into force; nothing has changed then.
     pub fn reload(&self, config: Config, pins: Pins) -> Result<Reloaded> {
         let before = self.in_force.load_full();
+        if before.config.state != config.state {
+            let what = "[state] cannot change while the gateway runs";
+            return Err(
+                Error::new(ErrorCode::InvalidArgs, what).hint("restart it: sessions begin anew in another state")
+            );
+        }
         let prepared = self.fleet.prepare(&config, pins)?;
         let traces = match before.config.telemetry == config.telemetry {
             true => before.traces.clone(),
@@ -285,6 +291,12 @@ impl Gateway {
     /// Saves the observed shapes of every server, for two seconds at most. Before the end: they are saved with a delay.
     pub async fn save_observed(&self) {
         let _ = tokio::time::timeout(SAVING, self.fleet.save_observed()).await;
+    }
+
+    /// State that outlives a request.
+    #[must_use]
+    pub fn state(&self) -> &Arc<dyn State> {
+        &self.state
     }
 
     /// Configuration in force.

@@ -57,10 +57,9 @@ impl Approvals {
     #[must_use]
     pub fn new(config: &Config, state: &Arc<dyn State>) -> Option<Arc<Self>> {
         let config::Approvals { folder, wait, notify } = &config.approvals;
-        let path = config.path.clone().unwrap_or_default();
         Some(Arc::new(Self {
             state: Arc::clone(state),
-            folder: kept_folder(folder.as_deref()?, "approvals", &path),
+            folder: kept_folder(folder.as_deref()?, "approvals", config),
             wait: *wait,
             notify: notify.clone(),
             forget: config.journal.keep,

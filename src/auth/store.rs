@@ -37,9 +37,9 @@ impl Store {
 
     /// Loads the login. Reads it only if it changed.
     pub(super) async fn load(&self) -> Result<Option<Record>, AuthError> {
-        let Some(version) = self.version() else { return Ok(None) };
+        let version = self.version();
         if let Some((known, record)) = &*self.seen.lock()
-            && *known == version
+            && Some(known) == version.as_ref()
         {
             // Keeps tokens in use among the newest.
             record.list_secrets();
@@ -55,7 +55,8 @@ impl Store {
             return Ok(None);
         }
         record.list_secrets();
-        *self.seen.lock() = Some((version, record.clone()));
+        // A login whose version was not known yet is read again.
+        *self.seen.lock() = version.map(|version| (version, record.clone()));
         Ok(Some(record))
     }
 

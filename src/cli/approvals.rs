@@ -1,7 +1,6 @@
 //! `forgefs approvals`: calls that wait for approval, and decisions about them.
 
 use std::process::ExitCode;
-use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use clap::{Args, Subcommand};
@@ -14,7 +13,7 @@ use crate::approvals::{Approval, Approvals, Standing, rfc3339};
 use crate::journal::unix_ms;
 use crate::people;
 use crate::principal::LOCAL;
-use crate::state::{Embedded, State};
+use crate::state;
 
 #[derive(Args)]
 pub(super) struct ApprovalsArgs {
@@ -61,7 +60,7 @@ impl ApprovalsArgs {
 
 pub(super) async fn approvals(global: &Global, args: ApprovalsArgs, ui: Ui) -> Result<ExitCode, Failure> {
     let config = global.load(false)?;
-    let state: Arc<dyn State> = Arc::new(Embedded::default());
+    let state = state::open(&config)?;
     let Some(approvals) = Approvals::new(&config, &state) else {
         return Err(
             Failure::usage("approvals need a home folder to be kept in".to_owned()).hint("set HOME, or XDG_STATE_HOME")

@@ -13,7 +13,7 @@ use super::ui::Ui;
 use super::{Failure, Global};
 use crate::auth::{Account, Grant, Listener, Login, Record, login_command};
 use crate::config::{self, Config, Transport};
-use crate::state::{Embedded, State};
+use crate::state;
 
 /// Timeout of a login in the browser.
 const PATIENCE: Duration = Duration::from_secs(600);
@@ -64,7 +64,7 @@ pub(super) async fn auth(global: &Global, args: AuthArgs, ui: Ui) -> Result<Exit
         }
         AuthCommand::Status { server: Some(server), format } => {
             known(&config, &server)?;
-            let (text, usable) = state(&config, &server).await;
+            let (text, usable) = standing(&config, &server).await;
             match format.json {
                 true => shapes::print(json!({ "servers": [shape(&config, &server).await] }), ui),
                 false => ui.out(&format!("{server}: {text}")),
@@ -128,7 +128,7 @@ impl AuthArgs {
 
 /// State of a login as JSON.
 async fn shape(config: &Config, name: &str) -> Value {
-    let (detail, usable) = state(config, name).await;
+    let (detail, usable) = standing(config, name).await;
     json!({ "name": name, "usable": usable, "detail": detail })
 }
 
@@ -143,7 +143,7 @@ async fn status(config: &Config, format: Format, ui: Ui) {
         return shapes::print(json!({ "servers": servers }), ui);
     }
     for name in &names {
-        ui.out(&format!("{name}: {}", state(config, name).await.0));
+        ui.out(&format!("{name}: {}", standing(config, name).await.0));
     }
     if names.is_empty() {
         ui.out("no server on HTTP is configured");
@@ -151,12 +151,16 @@ async fn status(config: &Config, format: Format, ui: Ui) {
 }
 
 /// State of a login without network access, and whether it is usable.
-async fn state(config: &Config, name: &str) -> (String, bool) {
+async fn standing(config: &Config, name: &str) -> (String, bool) {
     let Some(server) = config.servers.get(name) else { return ("no such server".to_owned(), false) };
     if !server.enabled {
         return ("disabled".to_owned(), false);
     }
-    let Some(account) = of(name, server) else {
+    let account = match of(config, name, server) {
+        Ok(account) => account,
+        Err(error) => return (error.message, false),
+    };
+    let Some(account) = account else {
         return match &server.transport {
             Transport::Http { headers, .. } if headers.contains_key("authorization") => {
                 ("an Authorization header is configured".to_owned(), true)
@@ -206,8 +210,8 @@ fn known(config: &Config, name: &str) -> Result<(), Failure> {
 }
 
 /// The login of a server.
-fn of(name: &str, server: &config::Server) -> Option<Arc<Account>> {
-    Account::of(name, server, &(Arc::new(Embedded::default()) as Arc<dyn State>))
+fn of(config: &Config, name: &str, server: &config::Server) -> crate::error::Result<Option<Arc<Account>>> {
+    Ok(Account::of(name, server, &state::open(config)?))
 }
 
 fn account(config: &Config, name: &str) -> Result<Arc<Account>, Failure> {
@@ -216,7 +220,7 @@ fn account(config: &Config, name: &str) -> Result<Arc<Account>, Failure> {
     if !server.enabled {
         return Err(Failure::usage(format!("{name} is disabled")));
     }
-    of(name, server).ok_or_else(|| match &server.transport {
+    of(config, name, server)?.ok_or_else(|| match &server.transport {
         Transport::Stdio { .. } => Failure::usage(format!("{name} is started here: it needs no login of this kind")),
         Transport::Http { headers, .. } if headers.contains_key("authorization") => {
             Failure::usage(format!("{name} has an Authorization header in its `headers`"))

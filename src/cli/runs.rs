@@ -16,7 +16,7 @@ use crate::journal::{Journals, Operation, Recorded, Run};
 use crate::people;
 use crate::redact::{self, Outgoing as _, Surface};
 use crate::replay::{Asked, shown};
-use crate::state::{Embedded, State};
+use crate::state;
 
 #[derive(Args)]
 pub(super) struct RunsArgs {
@@ -87,7 +87,7 @@ pub(super) async fn runs(global: &Global, args: RunsArgs, ui: Ui) -> Result<Exit
 /// The journals of the configuration.
 pub(super) fn journals(global: &Global) -> Result<Arc<Journals>, Failure> {
     let config = global.load(false)?;
-    let state: Arc<dyn State> = Arc::new(Embedded::default());
+    let state = state::open(&config)?;
     Journals::new(&config, &state).ok_or_else(|| {
         Failure::usage("journals are off: no run is on record".to_owned())
             .hint("`on = true` in [journal] of forge.toml; they need a home folder or XDG_STATE_HOME")

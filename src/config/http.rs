@@ -111,6 +111,13 @@ impl Client {
         self.token == other.token && self.claims == other.claims
     }
 
+    /// Text that identifies its credentials.
+    #[must_use]
+    pub fn identity(&self) -> String {
+        let token = self.token.map(|digest| random::hex(&digest)).unwrap_or_default();
+        format!("{token} {:?}", self.claims)
+    }
+
     /// True if it has credentials: a request on HTTP can be its.
     #[must_use]
     pub fn has_credentials(&self) -> bool {

@@ -41,6 +41,7 @@ mod sensitive;
 mod server;
 mod share;
 mod spending;
+mod state;
 mod suggest;
 mod telemetry;
 mod transport;
@@ -72,6 +73,7 @@ pub use scripts::{Returns, SCRIPTS_LOCK, SCRIPTS_SERVER, ScriptApproval, ScriptR
 pub(crate) use share::keeps_session;
 pub use share::{Scope, Share};
 pub use spending::{Amount, Budgets, Rate, ToolRule};
+pub use state::Store;
 pub use telemetry::{Metrics, Telemetry};
 pub(crate) use transport::is_loopback;
 use values::Values;
@@ -95,6 +97,8 @@ pub struct Config {
     pub journal: Journal,
     /// Approvals that wait.
     pub approvals: Approvals,
+    /// Store that replicas share; `None` for one gateway alone.
+    pub state: Option<Store>,
     /// Redaction of results, beside configured values.
     pub redaction: Results,
     /// True if redacted values get placeholders, which are restored in arguments.
@@ -204,6 +208,7 @@ impl Config {
             audit: Audit::default(),
             journal: Journal::default(),
             approvals: Approvals::default(),
+            state: None,
             redaction: Results::default(),
             placeholders: false,
             budgets: Budgets::default(),
@@ -314,6 +319,7 @@ impl Config {
         let audit = sandbox::audit(values, raw.audit)?;
         let journal = journal::journal(values, raw.journal)?;
         let approvals = approvals::approvals(values, raw.approvals, &journal)?;
+        let state = state::store(values, raw.state)?;
         let (redaction, placeholders) = redaction(values, raw.redaction)?;
         let names: Vec<&str> = servers.keys().map(String::as_str).collect();
         let policy = policy::policy(values, &names, raw.groups, raw.flows)?;
@@ -330,6 +336,7 @@ impl Config {
             audit,
             journal,
             approvals,
+            state,
             redaction,
             placeholders,
             budgets: spending::budgets(values, &KeyPath::root("budgets"), raw.budgets)?,
@@ -345,6 +352,7 @@ impl Config {
             daemon: daemon::daemon(values, raw.daemon)?,
             path: Some(path.to_owned()),
         };
+        state::check(values, &config)?;
         config.list_places();
         if secret::left_out() > left_out {
             return Err(too_much_to_redact(path));

@@ -30,6 +30,8 @@ pub(super) struct Raw {
     #[serde(default)]
     pub(super) approvals: RawApprovals,
     #[serde(default)]
+    pub(super) state: RawState,
+    #[serde(default)]
     pub(super) redaction: RawRedaction,
     #[serde(default)]
     pub(super) budgets: RawBudgets,
@@ -251,6 +253,16 @@ pub(super) struct RawJournal {
     pub(super) keep: Option<DurationText>,
     pub(super) max_size: Option<SizeText>,
     pub(super) fsync: Option<bool>,
+}
+
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default, expecting = "a table")]
+pub(super) struct RawState {
+    pub(super) url: Option<String>,
+    pub(super) ca: Option<String>,
+    pub(super) prefix: Option<String>,
+    pub(super) timeout: Option<DurationText>,
+    pub(super) replicas: Option<i64>,
 }
 
 #[derive(Debug, Default, Deserialize, JsonSchema)]

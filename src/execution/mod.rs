@@ -28,6 +28,7 @@ use crate::labels::Labels;
 use crate::memory;
 use crate::outcome::Outcome;
 use crate::parts::{Part, clean};
+use crate::random;
 use crate::redact::{self, Outgoing, Surface};
 use crate::sandbox::{self, Report};
 use crate::session::Session;
@@ -184,7 +185,9 @@ impl ExecutionContext {
     async fn executed(self: Arc<Self>, broker: Arc<Broker>, mut request: Request) -> Execution {
         let started = Instant::now();
         let context = self;
-        let run = context.session.results.begin();
+        // Without a number from the state, which the run may not need, one that no other has.
+        let begun = context.session.results.begin().await;
+        let run = begun.unwrap_or_else(|_| u64::from(random::number()) << 20);
         let mut audit = Audit::begin(Arc::clone(&broker));
         let prepared = context.pool.prepare(request.language, &request.code, context.limits.code_bytes).await;
         let (mut plan, mut warnings, mut reads) = (None, Vec::new(), Vec::new());

@@ -27,7 +27,7 @@ pub use chain::Which;
 pub use line::{Answered, Asks, End, Head, Heard, Line, NESTED, OpenQuestion, RunOp, Sent, VERSION, Waits};
 pub use past::{Doubt, Found, Past, Subject, Taken};
 pub use recorded::{Given, Operation, Recorded};
-pub use rounds::{Answers, Asking, Round};
+pub use rounds::{Answers, Asking, Round, run_of};
 
 /// Interval at which old journals are removed.
 const PRUNING: Duration = Duration::from_secs(600);
@@ -79,10 +79,9 @@ impl Journals {
     #[must_use]
     pub fn new(config: &Config, state: &Arc<dyn State>) -> Option<Arc<Self>> {
         let folder = config.journal.folder.as_deref()?;
-        let path = config.path.clone().unwrap_or_default();
         Some(Arc::new(Self {
             state: Arc::clone(state),
-            folder: kept_folder(folder, "journals", &path),
+            folder: kept_folder(folder, "journals", config),
             keep: config.journal.keep,
             max_bytes: config.journal.max_bytes as u64,
             fsync: config.journal.fsync,

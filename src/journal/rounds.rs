@@ -42,6 +42,12 @@ impl<'a> RoundState<'a> {
     }
 }
 
+/// The run that a state names; the whole of one that names none.
+#[must_use]
+pub fn run_of(state: &str) -> &str {
+    RoundState::parse(state).map_or(state, |parts| parts.run)
+}
+
 fn seal(key: &str, client: &str, request: &str, run: &str, round: &str) -> String {
     keyed(key, &stubgen::digest(&stubgen::canonical_json(&json!([client, request, run, round]))))
 }
@@ -155,6 +161,10 @@ impl Journals {
             (None, _) => wrong("it was answered before".to_owned(), &resume),
             (Some(_), Some(next)) => wrong(format!("run {next} has continued its run {run} already"), &resume),
             (Some(_), None) if file.is_running => {
+                if self.state.want(run).await? {
+                    return Err(Error::new(ErrorCode::Busy, format!("its run {run} is given up by another replica"))
+                        .hint("answer again in a moment"));
+                }
                 let what = format!("its run {run} is running: it was answered before, or waits at another gateway");
                 Err(Error::new(ErrorCode::Busy, what).hint("answer where it was asked, or wait for the run's end"))
             }

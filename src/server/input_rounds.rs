@@ -17,9 +17,10 @@ use tokio::time::Instant;
 use super::caller::{Asked, ClientCaller, PATIENCE};
 use super::resources::rpc_error;
 use super::waiting::Waiting;
-use crate::journal::Answers;
+use crate::journal::{Answers, run_of};
 use crate::panics;
 use crate::principal::Principal;
+use crate::state::State;
 use crate::task::Task;
 use crate::upstream::{Caller, Level};
 
@@ -77,6 +78,8 @@ struct Running<T> {
     caller: Arc<ClientCaller>,
     /// Subject of the request, so that another request cannot take over its answer.
     subject: String,
+    /// Says when another replica has the client's answers.
+    kept: Arc<dyn State>,
     /// Questions so far.
     count: usize,
 }
@@ -109,6 +112,8 @@ pub(super) struct RoundRequest<'a> {
     pub(super) state: Option<String>,
     /// Answers to questions of the run that this request continues.
     pub(super) answers: Option<Answers>,
+    /// The gateway's state.
+    pub(super) kept: Arc<dyn State>,
 }
 
 impl<T: Send + 'static> InputRounds<T> {
@@ -165,10 +170,10 @@ impl<T: Send + 'static> InputRounds<T> {
                 running
             }
             None => {
-                let RoundRequest { principal, context, level, waiting, answers, .. } = round;
+                let RoundRequest { principal, context, level, waiting, answers, kept, .. } = round;
                 let (caller, questions) = ClientCaller::new(principal, context, level, waiting, answers);
                 let task = tokio::spawn(start(Arc::<ClientCaller>::clone(&caller)));
-                Running { task, questions, caller, subject: round.subject, count: 0 }
+                Running { task, questions, caller, subject: round.subject, kept, count: 0 }
             }
         };
         tokio::select! {
@@ -212,8 +217,11 @@ impl<T: Send + 'static> InputRounds<T> {
         let questions: InputRequests = asked.iter().map(|(key, asked)| (key.clone(), asked.request.clone())).collect();
         let state = running.caller.state_for(&running.subject, asked.iter());
         let (all, own) = (Arc::clone(&self.0), state.clone());
+        let kept = Arc::clone(&running.kept);
         let patience = Task::spawn(async move {
-            tokio::time::sleep(PATIENCE).await;
+            // Another replica, which has the answers, goes on with the run from its journal.
+            let elsewhere = kept.wanted(run_of(&own));
+            let _ = tokio::time::timeout(PATIENCE, elsewhere).await;
             all.lock().suspended.remove(&own);
         });
         let suspended = Suspended { running, asked, since: Instant::now(), _patience: patience };

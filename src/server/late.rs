@@ -1,13 +1,21 @@
 //! Answers whose suspended request is gone: the gateway has restarted, another process asked, or the request was given up.
 //! Its run is resumed from its journal, and asks the same questions again.
 
+use std::time::Duration;
+
 use rmcp::ErrorData;
+use tokio::time::Instant;
 
 use super::ForgeServer;
 use super::input_rounds::RoundRequest;
 use super::resources::rpc_error;
 use crate::error::{Error, ErrorCode};
 use crate::panics;
+
+/// Time in which another replica gives up a run that waits for its client.
+const HANDOVER: Duration = Duration::from_secs(5);
+/// Interval of attempts to go on with it.
+const PAUSE: Duration = Duration::from_millis(250);
 
 impl ForgeServer {
     /// Gives a request the client's answers to the questions of the run that its state names, and names that run, which is
@@ -23,8 +31,19 @@ impl ForgeServer {
         let journals = self.handler.gateway.runs(&self.handler.session).journals;
         let found = match journals {
             Some(journals) => {
-                let looking = journals.round(&round.principal.client, &round.subject, &state);
-                panics::caught(looking).await.and_then(|found| found).map_err(|error| wrong(&error))?
+                let until = Instant::now() + HANDOVER;
+                loop {
+                    let looking = journals.round(&round.principal.client, &round.subject, &state);
+                    match panics::caught(looking).await.and_then(|found| found) {
+                        // The replica at which it waits gives it up.
+                        Err(error)
+                            if error.code == ErrorCode::Busy && round.kept.is_shared() && Instant::now() < until =>
+                        {
+                            tokio::time::sleep(PAUSE).await;
+                        }
+                        found => break found.map_err(|error| wrong(&error))?,
+                    }
+                }
             }
             None => None,
         };

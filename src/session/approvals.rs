@@ -53,6 +53,6 @@ impl Approvals {
     /// # Errors
     /// As of [`State::entries`].
     pub async fn has(&self, consent: &Consent) -> Result<bool> {
-        Ok(!self.state.entries(&self.collection, Some(&consent.name())).await?.is_empty())
+        Ok(!self.state.entries(&self.collection, &consent.name()).await?.is_empty())
     }
 }

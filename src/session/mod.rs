@@ -5,7 +5,6 @@ mod results;
 mod stash;
 
 use std::collections::BTreeMap;
-use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, OnceLock};
 
 use parking_lot::Mutex;
@@ -119,7 +118,7 @@ impl Session {
             placeholders: PlaceholderTable::default(),
             tenant: None,
             held: OnceLock::new(),
-            results: Results { state: state(), collection: collection(Kind::Results), runs: AtomicU64::new(0) },
+            results: Results { state: state(), collection: collection(Kind::Results) },
             stash: Stash { state: state(), collection: collection(Kind::Stash) },
             approvals: Approvals { state: state(), collection: collection(Kind::Approvals) },
             principal,

@@ -1,7 +1,6 @@
 //! Values too large to answer with, as files below `/results`.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::error::{Error, ErrorCode, Result};
 use crate::labels::Labels;
@@ -15,8 +14,6 @@ use crate::text::brief;
 pub struct Results {
     pub(super) state: Arc<dyn State>,
     pub(super) collection: Collection,
-    /// Executions so far.
-    pub(super) runs: AtomicU64,
 }
 
 /// True if a stored result is JSON.
@@ -27,9 +24,11 @@ pub fn is_json(result: &Entry) -> bool {
 
 impl Results {
     /// Number of the next execution.
-    #[must_use]
-    pub fn begin(&self) -> u64 {
-        self.runs.fetch_add(1, Ordering::Relaxed) + 1
+    ///
+    /// # Errors
+    /// As of [`State::number`].
+    pub async fn begin(&self) -> Result<u64> {
+        self.state.number(&self.collection).await
     }
 
     /// Stores the `number`th text of execution `run`, and drops older ones of the session for it; returns its path.
@@ -69,10 +68,11 @@ impl Results {
         sees: impl Fn(&Labels) -> bool,
     ) -> Result<Entry> {
         let path = format!("/{}", path.trim_matches('/'));
-        let kept = self.state.entries(&self.collection, None).await?;
-        if let Some(found) = kept.iter().find(|entry| *entry.name == *path && may(&entry.labels)) {
-            return Ok(found.clone());
+        let found = self.state.entries(&self.collection, &path).await?;
+        if let Some(found) = found.into_iter().find(|entry| may(&entry.labels)) {
+            return Ok(found);
         }
+        let kept = self.state.listed(&self.collection).await?;
         let dropped = self.state.dropped(&self.collection).await?;
         let message = match dropped.iter().any(|(name, labels)| **name == *path && may(labels)) {
             true => {
@@ -87,12 +87,12 @@ impl Results {
         Err(Error::new(ErrorCode::InvalidArgs, message).hint(format!("stored results:\n{listing}")))
     }
 
-    /// Kept results that `sees` allows, oldest first.
+    /// Kept results that `sees` allows, oldest first, perhaps without their values.
     ///
     /// # Errors
     /// As of [`State::entries`].
     pub async fn list(&self, sees: impl Fn(&Labels) -> bool) -> Result<Vec<Entry>> {
-        let kept = self.state.entries(&self.collection, None).await?;
+        let kept = self.state.listed(&self.collection).await?;
         Ok(kept.into_iter().filter(|result| sees(&result.labels)).collect())
     }
 
@@ -102,7 +102,7 @@ impl Results {
     /// `INVALID_ARGS` when `path` is none of its folders.
     pub async fn listing(&self, path: &str, sees: impl Fn(&Labels) -> bool) -> Result<String> {
         let path = format!("/{}", path.trim_matches('/'));
-        let kept = self.state.entries(&self.collection, None).await?;
+        let kept = self.state.listed(&self.collection).await?;
         match listing(&kept, &path, &sees) {
             Some(listing) => Ok(listing),
             None if path == "/results" => Ok(every(&kept, &sees)),
@@ -126,7 +126,7 @@ fn every(kept: &[Entry], sees: &impl Fn(&Labels) -> bool) -> String {
 }
 
 fn line(result: &Entry) -> String {
-    format!("{}  {} bytes, {} lines", result.name, result.value.len(), result.lines)
+    format!("{}  {} bytes, {} lines", result.name, result.bytes, result.lines)
 }
 
 #[cfg(test)]
@@ -138,7 +138,8 @@ mod tests {
     async fn the_oldest_results_go_and_their_paths_say_so() {
         let session = Session::default();
         let results = &session.results;
-        let (first, second) = (results.begin(), results.begin());
+        let begin = async || results.begin().await.expect("a number");
+        let (first, second) = (begin().await, begin().await);
         let all = |_: &Labels| true;
         let get = |path: &'static str| results.get(path, all, all);
         let store = async |run, number| {

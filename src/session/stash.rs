@@ -45,7 +45,7 @@ impl Stash {
         room: Room,
         may: impl Fn(&Labels) -> bool,
     ) -> Result<()> {
-        let before = self.state.entries(&self.collection, Some(&key)).await?;
+        let before = self.state.entries(&self.collection, &key).await?;
         let replaces = before.iter().filter(|entry| may(&entry.labels)).map(|entry| entry.id).collect();
         self.state.insert(&self.collection, New { name: key, value, labels, ttl, replaces, room }).await
     }
@@ -55,7 +55,7 @@ impl Stash {
     /// # Errors
     /// As of [`State::entries`].
     pub async fn get(&self, key: &str, may: impl Fn(&Labels) -> bool) -> Result<Option<Entry>> {
-        let entries = self.state.entries(&self.collection, Some(key)).await?;
+        let entries = self.state.entries(&self.collection, key).await?;
         Ok(entries.into_iter().rev().find(|entry| may(&entry.labels)))
     }
 
@@ -64,7 +64,7 @@ impl Stash {
     /// # Errors
     /// As of [`State::remove`].
     pub async fn delete(&self, key: &str, may: impl Fn(&Labels) -> bool) -> Result<()> {
-        let entries = self.state.entries(&self.collection, Some(key)).await?;
+        let entries = self.state.entries(&self.collection, key).await?;
         let ids: Vec<u64> = entries.iter().filter(|entry| may(&entry.labels)).map(|entry| entry.id).collect();
         self.state.remove(&self.collection, &ids).await
     }
@@ -72,9 +72,9 @@ impl Stash {
     /// Readable keys, sorted.
     ///
     /// # Errors
-    /// As of [`State::entries`].
+    /// As of [`State::listed`].
     pub async fn keys(&self, may: impl Fn(&Labels) -> bool) -> Result<Vec<String>> {
-        let entries = self.state.entries(&self.collection, None).await?;
+        let entries = self.state.listed(&self.collection).await?;
         let seen = entries.iter().filter(|entry| may(&entry.labels));
         Ok(seen.map(|entry| entry.name.to_string()).collect::<BTreeSet<String>>().into_iter().collect())
     }

@@ -99,14 +99,12 @@ impl Spending {
     /// Spending of `config`; sums and buckets in `state` stay.
     #[must_use]
     pub fn new(config: &Config, state: Arc<dyn State>) -> Arc<Self> {
-        let path = config.path.as_deref().map(|path| std::path::absolute(path).unwrap_or_else(|_| path.to_owned()));
-        let path = path.unwrap_or_default();
         let profiles = config.profiles.iter().map(|(name, of)| (Owner::Profile(name.as_str().into()), &of.budgets));
         let clients = config.clients.iter().map(|(name, of)| (Owner::Client(name.as_str().into()), &of.budgets));
         let all = [(Owner::Gateway, &config.budgets)].into_iter().chain(profiles).chain(clients);
         let budgets: HashMap<Owner, Budgets> = all
             .map(|(owner, limits)| {
-                let file = |folder: &Path| day_file(folder, &path, owner.key().as_deref()).into();
+                let file = |folder: &Path| day_file(folder, config, owner.key().as_deref()).into();
                 let day = limits.folder.as_deref().map(file);
                 (owner, Budgets { limits: limits.clone(), day })
             })

@@ -6,7 +6,7 @@ use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-use crate::config::Amount;
+use crate::config::{Amount, Config};
 use crate::error::{Error, ErrorCode, Result};
 use crate::files;
 
@@ -23,7 +23,7 @@ pub(super) struct Day {
 /// The file shared by all gateways with this configuration file.
 ///
 /// `owner` is a client or profile with a budget of its own.
-pub(crate) fn day_file(folder: &Path, config: &Path, owner: Option<&str>) -> PathBuf {
+pub(crate) fn day_file(folder: &Path, config: &Config, owner: Option<&str>) -> PathBuf {
     let identity = identity(config);
     let whose = owner.map_or_else(|| identity.clone(), |owner| format!("{identity}\n{owner}"));
     folder.join(format!("spent-{}", stubgen::short_digest(&whose)))
@@ -116,8 +116,17 @@ impl Day {
     }
 }
 
+/// Identity of a configuration: of one with a store that of all replicas, else that of its file.
+pub(super) fn identity(config: &Config) -> String {
+    match (&config.state, &config.path) {
+        (Some(_), _) => "shared".to_owned(),
+        (None, Some(path)) => identity_of(path),
+        (None, None) => identity_of(Path::new("")),
+    }
+}
+
 /// Identity of a configuration file: its resolved path; for one with several hard links, its device and inode.
-pub(super) fn identity(config: &Path) -> String {
+fn identity_of(config: &Path) -> String {
     #[cfg(unix)]
     if let Ok(metadata) = fs::metadata(config) {
         use std::os::unix::fs::MetadataExt as _;
@@ -181,6 +190,10 @@ mod tests {
 
     const TWO: Amount = Amount::from_micros(2_000_000);
 
+    fn at_path(path: impl AsRef<Path>) -> Config {
+        Config { path: Some(path.as_ref().to_owned()), ..Config::empty() }
+    }
+
     fn at(text: &str) -> SystemTime {
         humantime::parse_rfc3339(text).expect("a time")
     }
@@ -188,7 +201,7 @@ mod tests {
     #[tokio::test]
     async fn a_day_ends_at_midnight_utc_and_survives_a_restart() {
         let folder = tempfile::tempdir().expect("a folder");
-        let day = || Day::new(&day_file(&folder.path().join("state"), Path::new("/forge.toml"), None));
+        let day = || Day::new(&day_file(&folder.path().join("state"), &at_path("/forge.toml"), None));
         let (late, next) = (at("2026-11-22T23:59:59Z"), at("2026-11-23T00:00:00Z"));
         assert_eq!(day().spent(late), Some(Amount::ZERO));
         assert_eq!(day().take(TWO, TWO, late).await.expect("a file"), Taken::Done);
@@ -201,14 +214,14 @@ mod tests {
         // A clock that is set back finds the later day.
         let renews = "2026-11-24T00:00:00Z".to_owned();
         assert_eq!(day().take(TWO, TWO, late).await.expect("a file"), Taken::Refused { spent: TWO, renews });
-        let other = Day::new(&day_file(&folder.path().join("state"), Path::new("/other.toml"), None));
+        let other = Day::new(&day_file(&folder.path().join("state"), &at_path("/other.toml"), None));
         assert_eq!(other.spent(next), Some(Amount::ZERO));
     }
 
     #[tokio::test]
     async fn a_date_in_the_future_counts_today_and_is_renewed_tomorrow() {
         let folder = tempfile::tempdir().expect("a folder");
-        let day = Day::new(&day_file(folder.path(), Path::new("/forge.toml"), None));
+        let day = Day::new(&day_file(folder.path(), &at_path("/forge.toml"), None));
         let (today, tomorrow) = (at("2026-11-22T12:00:00Z"), at("2026-11-23T12:00:00Z"));
         for future in ["2026-11-24", "2027-01-01", "9999-12-31", "~~~~~~~~~~"] {
             fs::write(&day.file, format!("{future} {:020}\n", TWO.micros())).expect("a file");
@@ -228,7 +241,7 @@ mod tests {
         fs::write(at("forge.toml"), "").expect("a file");
         std::os::unix::fs::symlink(at("forge.toml"), at("x/link.toml")).expect("a link");
         std::os::unix::fs::symlink(at("x"), at("y")).expect("a link");
-        let file = |path: &str| Day::new(&day_file(folder.path(), &at(path), None)).file;
+        let file = |path: &str| Day::new(&day_file(folder.path(), &at_path(at(path)), None)).file;
         for other in ["x/../forge.toml", "./x/.././forge.toml", "x/link.toml", "y/link.toml", "y/../forge.toml"] {
             assert_eq!(file(other), file("forge.toml"), "{other}");
         }
@@ -241,7 +254,7 @@ mod tests {
     #[tokio::test]
     async fn a_file_that_says_something_else_spends_nothing() {
         let folder = tempfile::tempdir().expect("a folder");
-        let day = Day::new(&day_file(folder.path(), Path::new("/forge.toml"), None));
+        let day = Day::new(&day_file(folder.path(), &at_path("/forge.toml"), None));
         for text in ["2026-11-22 12\n", "nonsense", "2026-11-22 0000000000000000x000\n"] {
             fs::write(&day.file, text).expect("a file");
             let refused = day.take(TWO, TWO, at("2026-11-22T12:00:00Z")).await.expect_err("not readable");

@@ -34,17 +34,25 @@ impl DryRun {
     pub fn new(inner: Arc<dyn State>) -> Self {
         Self { inner, removed: Mutex::default(), added: Embedded::default() }
     }
+
+    fn overlaid(&self, of: &Collection, mut entries: Vec<Entry>, added: Vec<Entry>) -> Vec<Entry> {
+        let removed = self.removed.lock();
+        entries.retain(|entry| !removed.contains(&(of.clone(), entry.id)));
+        entries.extend(added.into_iter().map(|entry| Entry { id: entry.id | OWN, ..entry }));
+        entries
+    }
 }
 
 #[async_trait]
 impl State for DryRun {
-    async fn entries(&self, of: &Collection, name: Option<&str>) -> Result<Vec<Entry>> {
-        let mut entries = self.inner.entries(of, name).await?;
-        let removed = self.removed.lock().clone();
-        entries.retain(|entry| !removed.contains(&(of.clone(), entry.id)));
-        let added = self.added.entries(of, name).await?;
-        entries.extend(added.into_iter().map(|entry| Entry { id: entry.id | OWN, ..entry }));
-        Ok(entries)
+    async fn entries(&self, of: &Collection, name: &str) -> Result<Vec<Entry>> {
+        let entries = self.inner.entries(of, name).await?;
+        Ok(self.overlaid(of, entries, self.added.entries(of, name).await?))
+    }
+
+    async fn listed(&self, of: &Collection) -> Result<Vec<Entry>> {
+        let entries = self.inner.listed(of).await?;
+        Ok(self.overlaid(of, entries, self.added.listed(of).await?))
     }
 
     async fn dropped(&self, of: &Collection) -> Result<Vec<(Arc<str>, Labels)>> {
@@ -62,6 +70,10 @@ impl State for DryRun {
         let (own, others): (Vec<u64>, Vec<u64>) = ids.iter().partition(|id| **id >= OWN);
         self.removed.lock().extend(others.into_iter().map(|id| (from.clone(), id)));
         self.added.remove(from, &own.iter().map(|id| id & !OWN).collect::<Vec<_>>()).await
+    }
+
+    async fn number(&self, of: &Collection) -> Result<u64> {
+        self.inner.number(of).await
     }
 
     async fn spend(&self, cost: Amount, charges: &[Charge]) -> Result<Spent> {
@@ -152,6 +164,18 @@ impl State for DryRun {
         after: Option<Vec<u8>>,
     ) -> Result<bool> {
         self.inner.keep_approval(folder, id, before, after).await
+    }
+
+    fn is_shared(&self) -> bool {
+        self.inner.is_shared()
+    }
+
+    async fn want(&self, run: &str) -> Result<bool> {
+        self.inner.want(run).await
+    }
+
+    async fn wanted(&self, run: &str) {
+        self.inner.wanted(run).await;
     }
 
     fn end(&self, counter: &Counter) {

@@ -13,7 +13,7 @@ use super::entries::Entries;
 use super::rates::Bucket;
 use super::{
     BeginJournal, Charge, Collection, Counter, Entry, Journal, JournalFile, LoginLock, LoginVersion, New, Spent, State,
-    approvals, journals, logins, observed,
+    Version, approvals, journals, logins, observed,
 };
 use crate::config::{Amount, Rate};
 use crate::error::{Error, ErrorCode, Result};
@@ -47,8 +47,12 @@ impl Embedded {
 
 #[async_trait]
 impl State for Embedded {
-    async fn entries(&self, of: &Collection, name: Option<&str>) -> Result<Vec<Entry>> {
-        Ok(self.collections.lock().get_mut(of).map(|entries| entries.named(name)).unwrap_or_default())
+    async fn entries(&self, of: &Collection, name: &str) -> Result<Vec<Entry>> {
+        Ok(self.collections.lock().get_mut(of).map(|entries| entries.named(Some(name))).unwrap_or_default())
+    }
+
+    async fn listed(&self, of: &Collection) -> Result<Vec<Entry>> {
+        Ok(self.collections.lock().get_mut(of).map(|entries| entries.named(None)).unwrap_or_default())
     }
 
     async fn dropped(&self, of: &Collection) -> Result<Vec<(Arc<str>, Labels)>> {
@@ -65,6 +69,11 @@ impl State for Embedded {
             entries.remove(ids);
         }
         Ok(())
+    }
+
+    async fn number(&self, of: &Collection) -> Result<u64> {
+        let mut collections = self.collections.lock();
+        Ok(collections.entry(of.clone()).or_insert_with(|| Entries::new(of)).number())
     }
 
     async fn spend(&self, cost: Amount, charges: &[Charge]) -> Result<Spent> {
@@ -127,7 +136,7 @@ impl State for Embedded {
     }
 
     fn login_version(&self, file: &Path) -> Option<LoginVersion> {
-        files::Version::of(file).map(LoginVersion)
+        files::Version::of(file).map(Version::File).map(LoginVersion)
     }
 
     async fn keep_login(&self, file: &Path, login: Option<Vec<u8>>) -> Result<()> {
@@ -204,6 +213,14 @@ impl State for Embedded {
     ) -> Result<bool> {
         let (folder, id) = (folder.to_owned(), id.to_owned());
         blocking(move || approvals::keep(&folder, &id, before.as_deref(), after.as_deref())).await
+    }
+
+    async fn want(&self, _: &str) -> Result<bool> {
+        Ok(false)
+    }
+
+    async fn wanted(&self, _: &str) {
+        std::future::pending().await
     }
 
     fn end(&self, counter: &Counter) {

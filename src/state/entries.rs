@@ -13,7 +13,7 @@ use crate::labels::Labels;
 use crate::memory::{self, Share};
 
 /// Most dropped entries that are remembered.
-const MAX_DROPPED: usize = 1000;
+pub(super) const MAX_DROPPED: usize = 1000;
 /// Longest TTL: longer than any session, and short enough to be added to a time.
 const LONGEST: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 
@@ -25,6 +25,7 @@ pub(super) struct Entries {
     kept: VecDeque<Kept>,
     dropped: VecDeque<(Arc<str>, Labels)>,
     next: u64,
+    executions: u64,
 }
 
 #[derive(Debug)]
@@ -45,13 +46,18 @@ enum Held {
 impl Entries {
     pub(super) fn new(of: &Collection) -> Self {
         let client = Arc::clone(&of.client);
-        Self { kind: of.kind, client, kept: VecDeque::new(), dropped: VecDeque::new(), next: 0 }
+        Self { kind: of.kind, client, kept: VecDeque::new(), dropped: VecDeque::new(), next: 0, executions: 0 }
     }
 
     pub(super) fn named(&mut self, name: Option<&str>) -> Vec<Entry> {
         self.drop_expired();
         let kept = self.kept.iter().map(|kept| &kept.entry);
         kept.filter(|entry| name.is_none_or(|name| *entry.name == *name)).cloned().collect()
+    }
+
+    pub(super) fn number(&mut self) -> u64 {
+        self.executions += 1;
+        self.executions
     }
 
     pub(super) fn dropped(&self) -> Vec<(Arc<str>, Labels)> {
@@ -68,11 +74,15 @@ impl Entries {
         let is_same = |entry: &Entry| *entry.name == *name && *entry.labels == labels;
         replaces.extend(self.kept.iter().map(|kept| &kept.entry).filter(|entry| is_same(entry)).map(|entry| entry.id));
         let bytes = name.len() + value.len() + room.overhead;
-        self.make_room(bytes, &labels, &replaces, &room)?;
+        let slots: Vec<Slot<'_>> = self.kept.iter().map(Kept::slot).collect();
+        for _ in room_for(&slots, bytes, &labels, &replaces, &room)? {
+            self.drop_oldest();
+        }
         let held = self.hold(bytes, &room)?;
         self.remove(&replaces);
-        let lines = value.lines().count();
-        let entry = Entry { id: self.next, name: name.into(), value: value.into(), lines, labels: Arc::new(labels) };
+        let (lines, size) = (value.lines().count(), value.len());
+        let (name, value, labels) = (name.into(), value.into(), Arc::new(labels));
+        let entry = Entry { id: self.next, name, value, bytes: size, lines, labels };
         self.next += 1;
         let until = ttl.map(|ttl| Instant::now() + ttl.min(LONGEST));
         self.kept.push_back(Kept { entry, until, bytes, _held: held });
@@ -99,39 +109,6 @@ impl Entries {
         }
     }
 
-    /// Makes an entry fit the limits of the collection.
-    fn make_room(&mut self, bytes: usize, labels: &Labels, replaces: &[u64], room: &Room) -> Result<()> {
-        let full = |what: String| Err(Error::new(ErrorCode::BudgetExceeded, what));
-        if room.drops_oldest {
-            if bytes > room.bytes {
-                let what = format!("{bytes} bytes are over the limit of {} bytes a session", room.bytes);
-                return full(what).map_err(|error| error.hint("return less"));
-            }
-            let taken = |kept: &VecDeque<Kept>| kept.iter().map(|kept| kept.bytes).sum::<usize>();
-            while (self.kept.len() >= room.entries || taken(&self.kept) + bytes > room.bytes) && self.drop_oldest() {}
-            return Ok(());
-        }
-        let others = || self.kept.iter().filter(|kept| !replaces.contains(&kept.entry.id));
-        let beside = || others().filter(|kept| *kept.entry.labels == *labels);
-        let (count, taken) = (beside().count(), beside().map(|kept| kept.bytes).sum::<usize>());
-        let hint = |error: Error| error.hint("delete entries that are not needed, or give them a ttl");
-        if count >= room.entries || taken + bytes > room.bytes {
-            return full(format!(
-                "the stash is full: {count} entries of {}, {taken} bytes of {} without this one",
-                room.entries, room.bytes
-            ))
-            .map_err(hint);
-        }
-        let sets: BTreeSet<&Labels> =
-            others().map(|kept| &*kept.entry.labels).filter(|labels| !labels.is_empty()).collect();
-        match room.label_sets {
-            Some(most) if !labels.is_empty() && !sets.contains(labels) && sets.len() >= most => {
-                full(format!("the stash is full: it has data of {most} different sets of servers")).map_err(hint)
-            }
-            _ => Ok(()),
-        }
-    }
-
     fn drop_expired(&mut self) {
         let now = Instant::now();
         self.kept.retain(|kept| kept.until.is_none_or(|until| until > now));
@@ -145,5 +122,70 @@ impl Entries {
             self.dropped.pop_front();
         }
         true
+    }
+}
+
+impl Kept {
+    fn slot(&self) -> Slot<'_> {
+        Slot { id: self.entry.id, bytes: self.bytes, labels: &self.entry.labels }
+    }
+}
+
+/// An entry, for limits.
+#[derive(Clone, Copy)]
+pub(super) struct Slot<'a> {
+    /// Its id.
+    pub(super) id: u64,
+    /// Bytes that it counts for.
+    pub(super) bytes: usize,
+    /// Servers whose data it contains.
+    pub(super) labels: &'a Labels,
+}
+
+/// Makes an entry of `bytes` that replaces others fit the limits of a collection; returns the oldest entries, which are
+/// dropped for it.
+///
+/// # Errors
+/// `BUDGET_EXCEEDED` when it does not fit.
+pub(super) fn room_for(
+    kept: &[Slot<'_>],
+    bytes: usize,
+    labels: &Labels,
+    replaces: &[u64],
+    room: &Room,
+) -> Result<Vec<u64>> {
+    let full = |what: String| Err(Error::new(ErrorCode::BudgetExceeded, what));
+    if room.drops_oldest {
+        if bytes > room.bytes {
+            let what = format!("{bytes} bytes are over the limit of {} bytes a session", room.bytes);
+            return full(what).map_err(|error| error.hint("return less"));
+        }
+        let mut taken: usize = kept.iter().map(|slot| slot.bytes).sum();
+        let mut oldest = kept.iter();
+        let mut dropped = Vec::new();
+        while kept.len() - dropped.len() >= room.entries || taken + bytes > room.bytes {
+            let Some(slot) = oldest.next() else { break };
+            taken -= slot.bytes;
+            dropped.push(slot.id);
+        }
+        return Ok(dropped);
+    }
+    let others = || kept.iter().filter(|slot| !replaces.contains(&slot.id));
+    let beside = || others().filter(|slot| slot.labels == labels);
+    let (count, taken) = (beside().count(), beside().map(|slot| slot.bytes).sum::<usize>());
+    let hint = |error: Error| error.hint("delete entries that are not needed, or give them a ttl");
+    if count >= room.entries || taken + bytes > room.bytes {
+        return full(format!(
+            "the stash is full: {count} entries of {}, {taken} bytes of {} without this one",
+            room.entries, room.bytes
+        ))
+        .map_err(hint);
+    }
+    let sets: BTreeSet<&Labels> = others().map(|slot| slot.labels).filter(|labels| !labels.is_empty()).collect();
+    match room.label_sets {
+        Some(most) if !labels.is_empty() && !sets.contains(labels) && sets.len() >= most => {
+            full(format!("the stash is full: it has data of {most} different sets of servers")).map_err(hint)
+        }
+        _ => Ok(Vec::new()),
     }
 }

@@ -5,12 +5,14 @@ use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
 use super::day::identity;
+use crate::config::Config;
 
 /// Digits of an id.
 pub(super) const ID: usize = 12;
 
-/// Folder of what one configuration file keeps of a kind, below the state folder.
-pub(crate) fn kept_folder(state: &Path, kind: &str, config: &Path) -> PathBuf {
+/// Folder of what one configuration file keeps of a kind, below the state folder. Replicas, which may have their file
+/// anywhere, keep it in their store.
+pub(crate) fn kept_folder(state: &Path, kind: &str, config: &Config) -> PathBuf {
     state.join(format!("{kind}-{}", stubgen::short_digest(&identity(config))))
 }
 

@@ -2,8 +2,8 @@
 //!
 //! Stash, results and approvals are [entries](Entry) in the [`Collection`]s of a session; budgets are [`Counter`]s; rate
 //! limits are token buckets; logins and observed shapes are in one file per server. [`Embedded`] is the state of one gateway process: memory, and a private file for
-//! state shared by several gateways. Replicas need another implementation, so every operation is one
-//! round trip and documents whether it is atomic. When the state is unavailable, an operation fails without effect.
+//! state shared by several gateways. [`Shared`] is the state of all replicas of a gateway, in a store. Every operation
+//! documents whether it is atomic. When the state is unavailable, an operation fails without effect.
 
 mod approvals;
 mod day;
@@ -15,6 +15,7 @@ mod journals;
 mod logins;
 mod observed;
 mod rates;
+mod shared;
 
 use std::any::Any;
 use std::fmt::Debug;
@@ -24,7 +25,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 
-use crate::config::{Amount, Limits, Rate};
+use crate::config::{Amount, Config, Limits, Rate};
 use crate::error::Result;
 use crate::files;
 use crate::labels::Labels;
@@ -36,12 +37,27 @@ pub use dry_run::DryRun;
 pub use embedded::Embedded;
 pub(crate) use folders::kept_folder;
 pub use journals::{BeginJournal, Journal, JournalFile};
+pub use shared::Shared;
+
+/// The state of a configuration: in its store, or in this process and its files.
+///
+/// # Errors
+/// `INTERNAL` when the store's URL or certificates cannot be used.
+pub fn open(config: &Config) -> Result<Arc<dyn State>> {
+    Ok(match &config.state {
+        Some(store) => Arc::new(Shared::new(store)?),
+        None => Arc::new(Embedded::default()),
+    })
+}
 
 /// State that outlives a request.
 #[async_trait]
 pub trait State: Debug + Send + Sync {
-    /// Entries of a collection, oldest first; only those of one name, if given.
-    async fn entries(&self, of: &Collection, name: Option<&str>) -> Result<Vec<Entry>>;
+    /// Entries of one name in a collection, oldest first.
+    async fn entries(&self, of: &Collection, name: &str) -> Result<Vec<Entry>>;
+
+    /// All entries of a collection, oldest first; their values may be left out.
+    async fn listed(&self, of: &Collection) -> Result<Vec<Entry>>;
 
     /// Names and labels of the entries dropped last to make room, oldest first.
     async fn dropped(&self, of: &Collection) -> Result<Vec<(Arc<str>, Labels)>>;
@@ -55,6 +71,9 @@ pub trait State: Debug + Send + Sync {
 
     /// Removes entries.
     async fn remove(&self, from: &Collection, ids: &[u64]) -> Result<()>;
+
+    /// Number of the next execution of a collection's session, from 1. Atomic: none has the same.
+    async fn number(&self, of: &Collection) -> Result<u64>;
 
     /// Adds `cost` to every counter, unless one would exceed its limit. Atomic: all counters change, or none.
     ///
@@ -178,13 +197,35 @@ pub trait State: Debug + Send + Sync {
         after: Option<Vec<u8>>,
     ) -> Result<bool>;
 
+    /// True if several replicas use it.
+    fn is_shared(&self) -> bool {
+        false
+    }
+
+    /// Asks the replica at which a run waits for its client to give it up; false where nobody can be asked.
+    ///
+    /// # Errors
+    /// `INTERNAL` when the store is away.
+    async fn want(&self, run: &str) -> Result<bool>;
+
+    /// Waits until another replica wants a run.
+    async fn wanted(&self, run: &str);
+
     /// Drops the counter of a finished run or session, and the session's collections.
     fn end(&self, counter: &Counter);
 }
 
 /// Version of a login.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct LoginVersion(files::Version);
+pub struct LoginVersion(Version);
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Version {
+    /// Of a file.
+    File(files::Version),
+    /// In the store.
+    Stored(u64),
+}
 
 /// Lock of a login, held until dropped.
 pub type LoginLock = Box<dyn Any + Send>;
@@ -267,6 +308,8 @@ pub struct Entry {
     pub name: Arc<str>,
     /// Value.
     pub value: Arc<str>,
+    /// Bytes of the value.
+    pub bytes: usize,
     /// Lines of the value.
     pub lines: usize,
     /// Servers whose data it contains.

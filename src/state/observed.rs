@@ -42,23 +42,31 @@ fn merge(path: &Path, more: Shapes) -> io::Result<Shapes> {
     let lock = PathBuf::from(format!("{}.lock", path.display()));
     let lock = files::open_private(&lock, files::private().write(true).create(true).truncate(false))?;
     lock.lock()?;
-    let mut kept = Kept { format: FORMAT, tools: read(path)? };
-    kept.tools.merge(more);
-    let text = serde_json::to_vec(&kept)?;
+    let mut tools = read(path)?;
+    tools.merge(more);
+    files::replace(path, &text(&tools)?, Keep::Cached)?;
+    Ok(tools)
+}
+
+/// Shapes as they are kept.
+pub(super) fn text(tools: &Shapes) -> io::Result<Vec<u8>> {
+    let text = serde_json::to_vec(&Kept { format: FORMAT, tools: tools.clone() })?;
     if text.len() > MAX_BYTES {
         return Err(io::Error::other(format!("{} bytes, over the limit of {MAX_BYTES}", text.len())));
     }
-    files::replace(path, &text, Keep::Cached)?;
-    Ok(kept.tools)
+    Ok(text)
 }
 
-/// The shapes in a file. One of another format, or damaged, has none.
+/// Shapes from their text. One of another format, or damaged, has none.
+pub(super) fn parse(text: &[u8]) -> Shapes {
+    let kept = json::parse::<Kept>(text, MAX_TREE).ok().filter(|kept| kept.format == FORMAT);
+    kept.map(|kept| kept.tools.checked()).unwrap_or_default()
+}
+
+/// The shapes in a file.
 fn read(path: &Path) -> io::Result<Shapes> {
     match files::read_private(path, MAX_BYTES as u64) {
-        Ok(text) => {
-            let kept = json::parse::<Kept>(&text, MAX_TREE).ok().filter(|kept| kept.format == FORMAT);
-            Ok(kept.map(|kept| kept.tools.checked()).unwrap_or_default())
-        }
+        Ok(text) => Ok(parse(&text)),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Shapes::default()),
         Err(error) => Err(error),
     }

@@ -9,6 +9,7 @@ mod late;
 mod oauth;
 mod official;
 mod profiles;
+mod replicas;
 mod revoked;
 mod shared;
 mod stored;

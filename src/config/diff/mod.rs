@@ -33,12 +33,11 @@ impl Widened {
     pub fn between(now: &Config, next: &Config) -> Self {
         #[rustfmt::skip]
         let Config {
-            servers, sandbox, memory, manifest, audit, journal, approvals, redaction, placeholders, budgets, metrics, telemetry, policy,
+            servers, sandbox, memory, manifest, audit, journal, approvals, state, redaction, placeholders, budgets, metrics, telemetry, policy,
             scripts,
             // Who shares a gateway is no right of a server or script.
             http, clients, profiles: _, needs_token, references, daemon: _, path: _,
-            // Text to read: no right of a server or script. The reload names the folder.
-            skills: _,
+            skills,
         } = now;
         let mut widened = Self::default();
         widened.servers(servers, &next.servers);
@@ -50,7 +49,10 @@ impl Widened {
         widened.manifest(manifest, &next.manifest);
         widened.audit(audit, &next.audit);
         widened.journal(journal, &next.journal);
+        // Its texts are instructions to agents.
+        widened.add("skills.path", "changed", next.skills.is_some() && next.skills != *skills);
         widened.approvals(approvals, &next.approvals);
+        widened.add("state.url", "another store", next.state != *state);
         let strength = |results: &Results| match results {
             Results::Off => 0,
             Results::Secrets => 1,

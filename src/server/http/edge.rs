@@ -32,6 +32,7 @@ use crate::lines::trim;
 use crate::manifest::Phase;
 use crate::meter;
 use crate::panics;
+use crate::principal::Principal;
 use crate::random;
 use crate::task;
 
@@ -351,7 +352,9 @@ impl Edge {
         let is_new = revision.is_some();
         let retry = revision.is_none_or(|revision| revision.as_str() >= PRIMED).then_some(RETRY);
         let (gateway, of) = (Arc::clone(&self.gateway), Arc::clone(client));
-        let factory = move || Ok(if is_new { new_server(&gateway, &of) } else { of.stateless(&gateway) });
+        let factory = move || {
+            Ok(if is_new { new_server(&gateway, &of, Principal::of(&of.name)) } else { of.stateless(&gateway) })
+        };
         let own =
             OwnSessions { all: Arc::clone(&self.sessions), client: Arc::clone(client), ended: ended.clone(), retry };
         let settings = self.settings.clone().with_sse_retry(retry).with_cancellation_token(ended);

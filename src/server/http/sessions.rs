@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 use rmcp::transport::streamable_http_server::session::SessionId;
 use rmcp::transport::streamable_http_server::session::local::LocalSessionManager;
+use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
 use super::super::admission::Admission;
@@ -116,13 +117,25 @@ pub(super) enum Full {
 }
 
 impl HttpClient {
+    /// Digest that identifies this client at every replica.
+    fn identity(&self) -> String {
+        let asked = self.asked.map(|asked| format!("{asked:?}"));
+        let of = json!([&*self.name, self.profile, asked, self.grant.identity()]);
+        stubgen::digest(&stubgen::canonical_json(&of))
+    }
+
     pub(super) fn hold(&self) -> Hold {
         Hold::on(&self.usage)
     }
 
     /// The server of its requests of 2026-07-28, which have no session of their own.
     pub(super) fn stateless(&self, gateway: &Arc<Gateway>) -> Arc<ForgeServer> {
-        Arc::clone(self.stateless.get_or_init(|| new_server(gateway, self)))
+        Arc::clone(self.stateless.get_or_init(|| {
+            // At every replica it is the same session.
+            let principal = Principal::of(&self.name);
+            let session = gateway.config().state.as_ref().map(|_| self.identity().into());
+            new_server(gateway, self, Principal { session: session.unwrap_or(principal.session), ..principal })
+        }))
     }
 }
 
@@ -179,10 +192,10 @@ impl HttpSession {
     }
 }
 
-/// A server with a session of its own for a client.
-pub(super) fn new_server(gateway: &Arc<Gateway>, client: &HttpClient) -> Arc<ForgeServer> {
+/// A server with a session for a client.
+pub(super) fn new_server(gateway: &Arc<Gateway>, client: &HttpClient, principal: Principal) -> Arc<ForgeServer> {
     let profile = client.profile.as_deref().map(Into::into);
-    let session = gateway.open_session(Principal { profile, ..Principal::of(&client.name) });
+    let session = gateway.open_session(Principal { profile, ..principal });
     Arc::new(ForgeServer::new(SessionHandler { session, gateway: Arc::clone(gateway), asked: client.asked }))
 }
 

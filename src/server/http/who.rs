@@ -49,6 +49,12 @@ pub(super) struct Grant {
 }
 
 impl Grant {
+    /// Texts that identify the credentials.
+    pub(super) fn identity(&self) -> Vec<String> {
+        let issuer = self.issuer.as_ref().map(|issuer| issuer.issuer.to_string());
+        self.entry.iter().map(Client::identity).chain(issuer).collect()
+    }
+
     /// True if another one is of the same credentials.
     pub(super) fn is(&self, other: &Self) -> bool {
         is_known(self.entry.as_ref(), other.entry.as_ref()) && self.issuer == other.issuer

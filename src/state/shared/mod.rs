@@ -1,0 +1,382 @@
+//! State of all replicas of one gateway, in a Valkey or Redis server.
+//!
+//! Each operation is one script in the store, or a read and a change that fails if another replica was faster. Time is
+//! the store's: no clock of a replica counts. When the store is away, an operation fails, and what needs it is refused;
+//! the link connects again by itself.
+
+mod collections;
+mod journals;
+mod link;
+mod spending;
+
+use std::collections::{HashMap, HashSet};
+use std::path::Path;
+use std::sync::{Arc, LazyLock, Weak};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use parking_lot::Mutex;
+use redis::Script;
+use tokio::sync::watch;
+use tokio::time::Instant;
+
+use super::{
+    BeginJournal, Charge, Collection, Counter, Entry, Journal, JournalFile, LoginLock, LoginVersion, New, Spent, State,
+    Version, observed,
+};
+use crate::config::{Amount, Rate, Store};
+use crate::error::{Error, ErrorCode, Result};
+use crate::labels::Labels;
+use crate::limits;
+use crate::random;
+use crate::shapes::Shapes;
+use crate::task;
+use link::{Call, Link};
+use spending::Spending;
+
+static SWAP: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("lua/swap.lua")));
+static LOGIN: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("lua/login.lua")));
+static UNLOCK: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("lua/unlock.lua")));
+
+/// Time that entries and sums of a session are kept after their last use.
+const SESSION: Duration = Duration::from_secs(24 * 60 * 60);
+/// Time after which a silent replica counts as gone.
+const LEASE: Duration = Duration::from_secs(10);
+/// Interval at which a replica says that it is there, and looks at what others changed.
+const PULSE: Duration = Duration::from_secs(1);
+/// Time for another replica's renewal of a login.
+const LOCK_LIMIT: Duration = Duration::from_secs(90);
+/// Interval of attempts to get a lock.
+const LOCK_PAUSE: Duration = Duration::from_millis(25);
+
+/// State in a store.
+#[derive(Debug)]
+pub struct Shared {
+    link: Arc<Link>,
+    keys: Keys,
+    spending: Spending,
+    seen: Arc<Seen>,
+}
+
+/// Changes by other replicas, as of the last pulse.
+#[derive(Debug, Default)]
+struct Seen {
+    /// Versions of logins.
+    logins: Mutex<HashMap<String, u64>>,
+    /// Runs that another replica has the client's answers for.
+    wanted: watch::Sender<HashSet<String>>,
+}
+
+/// Names of keys.
+#[derive(Debug, Clone)]
+struct Keys {
+    prefix: Arc<str>,
+    replica: Arc<str>,
+}
+
+impl Keys {
+    /// A key. The braces keep all of them on one node of a cluster.
+    fn of(&self, kind: &str, name: &str) -> String {
+        format!("{{{}}}:{kind}:{name}", self.prefix)
+    }
+
+    /// This replica.
+    fn replica(&self) -> &str {
+        &self.replica
+    }
+
+    fn lease(&self) -> String {
+        self.of("replica", &self.replica)
+    }
+
+    /// Beginning of the keys of leases.
+    fn leases(&self) -> String {
+        self.of("replica", "")
+    }
+}
+
+impl Shared {
+    /// The state in a store, which is asked first when it is needed.
+    ///
+    /// # Errors
+    /// `INTERNAL` when its URL or certificates cannot be used.
+    pub(super) fn new(store: &Store) -> Result<Self> {
+        let link = Arc::new(Link::new(store)?);
+        let keys = Keys { prefix: store.prefix.as_str().into(), replica: random::id().into() };
+        let seen = Arc::default();
+        link.spawn(pulse(Arc::downgrade(&link), keys.clone(), Arc::clone(&seen)));
+        Ok(Self { link, keys, spending: Spending::default(), seen })
+    }
+
+    /// Makes sure that the running store is known, which journals name.
+    async fn identified(&self) -> Result<()> {
+        match self.link.store().is_empty() {
+            true => self.link.identify().await.map(drop),
+            false => Ok(()),
+        }
+    }
+}
+
+/// Says that this replica is there, for as long as its link lives.
+async fn pulse(link: Weak<Link>, keys: Keys, seen: Arc<Seen>) {
+    let mut is_away = false;
+    loop {
+        {
+            let Some(link) = link.upgrade() else { return };
+            let beat = async {
+                if link.identify().await? {
+                    tracing::warn!("the store of [state] was started anew or failed over: its last second may be lost");
+                }
+                let mut lease = redis::cmd("SET");
+                lease.arg(keys.lease()).arg(1).arg("PX").arg(LEASE.as_millis() as u64);
+                link.command::<()>(lease).await?;
+                let mut wanted = redis::cmd("SMEMBERS");
+                wanted.arg(keys.of("wanted", ""));
+                let wanted: HashSet<String> = link.command(wanted).await?;
+                seen.wanted.send_if_modified(|known| {
+                    let differs = *known != wanted;
+                    *known = wanted;
+                    differs
+                });
+                refresh(&link, &keys, &seen).await
+            };
+            let is_lost = beat.await.is_err();
+            if is_lost != is_away {
+                match is_lost {
+                    true => tracing::error!("the store of [state] is away: what needs it is refused"),
+                    false => tracing::info!("the store of [state] is back"),
+                }
+            }
+            is_away = is_lost;
+        }
+        tokio::time::sleep(PULSE).await;
+    }
+}
+
+/// Reads the versions of logins.
+async fn refresh(link: &Link, keys: &Keys, seen: &Seen) -> Result<()> {
+    let mut versions = redis::cmd("HGETALL");
+    versions.arg(keys.of("login-versions", ""));
+    let versions: HashMap<String, u64> = link.command(versions).await?;
+    *seen.logins.lock() = versions;
+    Ok(())
+}
+
+/// The name under which a file of the embedded state is in the store.
+fn file_name(path: &Path) -> String {
+    path.file_name().unwrap_or_default().to_string_lossy().into_owned()
+}
+
+#[async_trait]
+impl State for Shared {
+    async fn entries(&self, of: &Collection, name: &str) -> Result<Vec<Entry>> {
+        collections::entries(&self.link, &self.keys, of, Some(name), true).await
+    }
+
+    async fn listed(&self, of: &Collection) -> Result<Vec<Entry>> {
+        collections::entries(&self.link, &self.keys, of, None, false).await
+    }
+
+    async fn dropped(&self, of: &Collection) -> Result<Vec<(Arc<str>, Labels)>> {
+        collections::dropped(&self.link, &self.keys, of).await
+    }
+
+    async fn insert(&self, into: &Collection, new: New) -> Result<()> {
+        collections::insert(&self.link, &self.keys, into, new).await
+    }
+
+    async fn remove(&self, from: &Collection, ids: &[u64]) -> Result<()> {
+        collections::remove(&self.link, &self.keys, from, ids).await
+    }
+
+    async fn number(&self, of: &Collection) -> Result<u64> {
+        collections::number(&self.link, &self.keys, of).await
+    }
+
+    async fn spend(&self, cost: Amount, charges: &[Charge]) -> Result<Spent> {
+        self.spending.spend(&self.link, &self.keys, cost, charges).await
+    }
+
+    async fn refund(&self, cost: Amount, counters: &[Counter]) {
+        self.spending.refund(&self.link, &self.keys, cost, counters).await;
+    }
+
+    fn known(&self, counter: &Counter) -> Option<Amount> {
+        self.spending.known(&self.keys, counter)
+    }
+
+    async fn admit(&self, bucket: &str, rate: Rate) -> Result<Result<(), Duration>> {
+        self.spending.admit(&self.link, &self.keys, bucket, rate).await
+    }
+
+    async fn observe(&self, file: &Path, more: Shapes) -> Result<Shapes> {
+        let key = self.keys.of("observed", &file_name(file));
+        let forever = collections::FOREVER;
+        for _ in 0..collections::TRIES {
+            let call = Call::of(&collections::LOOK, vec![key.clone()]).number(forever).reads();
+            let (version, kept, _): (u64, Vec<u8>, u64) = self.link.run(call).await?;
+            let mut shapes = task::work_on(kept.len(), || observed::parse(&kept));
+            if more.is_empty() {
+                return Ok(shapes);
+            }
+            shapes.merge(more.clone());
+            let text = observed::text(&shapes)
+                .map_err(|error| Error::new(ErrorCode::Internal, format!("observed shapes cannot be kept: {error}")))?;
+            let call = Call::of(&collections::CHANGE, vec![key.clone()]).number(version).arg(text).number(forever);
+            if self.link.run::<u64>(call.arg("").arg("")).await? == 1 {
+                return Ok(shapes);
+            }
+        }
+        Err(Error::new(ErrorCode::Internal, "observed shapes cannot be kept: other replicas change them all the time"))
+    }
+
+    async fn login(&self, file: &Path) -> Result<Option<Vec<u8>>> {
+        let mut get = redis::cmd("HGET");
+        get.arg(self.keys.of("logins", "")).arg(file_name(file));
+        let login: Option<Vec<u8>> = self.link.command(get).await?;
+        if login.is_some() && self.login_version(file).is_none() {
+            refresh(&self.link, &self.keys, &self.seen).await?;
+        }
+        match login {
+            Some(login) if login.len() > limits::LOGIN_FILE.max => Err(collections::damaged()),
+            login => Ok(login),
+        }
+    }
+
+    fn login_version(&self, file: &Path) -> Option<LoginVersion> {
+        self.seen.logins.lock().get(&file_name(file)).copied().map(Version::Stored).map(LoginVersion)
+    }
+
+    async fn keep_login(&self, file: &Path, login: Option<Vec<u8>>) -> Result<()> {
+        let name = file_name(file);
+        let call = Call::of(&LOGIN, vec![self.keys.of("logins", ""), self.keys.of("login-versions", "")]);
+        let call = call.arg(name.as_str()).number(u64::from(login.is_some()));
+        let is_some = login.is_some();
+        let version: u64 = self.link.run(call.arg(login.unwrap_or_default())).await?;
+        let mut logins = self.seen.logins.lock();
+        match is_some {
+            true => drop(logins.insert(name, version)),
+            false => drop(logins.remove(&name)),
+        }
+        Ok(())
+    }
+
+    async fn lock_login(&self, file: &Path) -> Result<LoginLock> {
+        let (key, token) = (self.keys.of("login-lock", &file_name(file)), random::token());
+        let deadline = Instant::now() + LOCK_LIMIT;
+        loop {
+            let mut set = redis::cmd("SET");
+            set.arg(&key).arg(&token).arg("NX").arg("PX").arg(LOCK_LIMIT.as_millis() as u64);
+            if self.link.command::<Option<String>>(set).await?.is_some() {
+                let held = Held { link: Arc::clone(&self.link), key, token };
+                // What the last holder has changed is seen now.
+                refresh(&self.link, &self.keys, &self.seen).await?;
+                return Ok(Box::new(held));
+            }
+            if Instant::now() >= deadline {
+                let what =
+                    format!("the login {} cannot be locked: another replica does not release it", file_name(file));
+                return Err(Error::new(ErrorCode::Internal, what));
+            }
+            tokio::time::sleep(LOCK_PAUSE).await;
+        }
+    }
+
+    async fn begin_journal(&self, begin: BeginJournal) -> Result<Arc<dyn Journal>> {
+        self.identified().await?;
+        journals::begin(&self.link, &self.keys, &begin).await
+    }
+
+    async fn journal_folders(&self, _: &Path) -> Result<Vec<String>> {
+        journals::clients(&self.link, &self.keys).await
+    }
+
+    async fn journal_ids(&self, folder: &Path) -> Result<Vec<(String, u64)>> {
+        let found = journals::list(&self.link, &self.keys, folder).await?;
+        Ok(found.into_iter().map(|(id, bytes, _)| (id, bytes)).collect())
+    }
+
+    async fn journal_key(&self, _: &Path) -> Result<String> {
+        journals::key(&self.link, &self.keys).await
+    }
+
+    async fn journal(&self, folder: &Path, id: &str) -> Result<Option<JournalFile>> {
+        journals::find(&self.link, &self.keys, folder, id).await
+    }
+
+    async fn journal_lines(&self, folder: &Path, id: &str, max: usize) -> Result<Vec<u8>> {
+        journals::lines(&self.link, &self.keys, folder, id, max).await
+    }
+
+    async fn journal_end(&self, folder: &Path, id: &str, max: usize) -> Result<Vec<u8>> {
+        journals::end(&self.link, &self.keys, folder, id, max).await
+    }
+
+    async fn remove_journal(&self, folder: &Path, id: &str) -> Result<bool> {
+        journals::remove(&self.link, &self.keys, folder, id).await
+    }
+
+    async fn prune_journals(&self, folder: &Path, keep: Duration, max_bytes: u64) {
+        let pruned = journals::prune(&self.link, &self.keys, folder, keep, max_bytes).await;
+        pruned.unwrap_or_else(|error| tracing::warn!(%error, "old journals stay"));
+    }
+
+    async fn approval(&self, _: &Path, id: &str) -> Result<Option<Vec<u8>>> {
+        let mut get = redis::cmd("GET");
+        get.arg(self.keys.of("approval", id));
+        self.link.command(get).await
+    }
+
+    async fn approvals(&self, _: &Path) -> Result<Vec<String>> {
+        let mut members = redis::cmd("SMEMBERS");
+        members.arg(self.keys.of("approvals", ""));
+        self.link.command(members).await
+    }
+
+    async fn keep_approval(&self, _: &Path, id: &str, before: Option<Vec<u8>>, after: Option<Vec<u8>>) -> Result<bool> {
+        let call = Call::of(&SWAP, vec![self.keys.of("approval", id), self.keys.of("approvals", "")]).arg(id);
+        let part =
+            |call: Call, part: Option<Vec<u8>>| call.number(u64::from(part.is_some())).arg(part.unwrap_or_default());
+        Ok(self.link.run::<u64>(part(part(call, before), after)).await? == 1)
+    }
+
+    fn is_shared(&self) -> bool {
+        true
+    }
+
+    async fn want(&self, run: &str) -> Result<bool> {
+        let key = self.keys.of("wanted", "");
+        let mut add = redis::cmd("SADD");
+        add.arg(&key).arg(run);
+        self.link.command::<u64>(add).await?;
+        let mut expire = redis::cmd("PEXPIRE");
+        expire.arg(&key).arg(LEASE.as_millis() as u64);
+        self.link.command::<u64>(expire).await?;
+        Ok(true)
+    }
+
+    async fn wanted(&self, run: &str) {
+        // The sender lives as long as the state.
+        if self.seen.wanted.subscribe().wait_for(|wanted| wanted.contains(run)).await.is_err() {
+            std::future::pending().await
+        }
+    }
+
+    /// Entries of a session stay for its requests to other replicas, until the store drops them.
+    fn end(&self, counter: &Counter) {
+        self.spending.end(&self.keys, counter);
+    }
+}
+
+/// A lock in the store, released when it is dropped.
+struct Held {
+    link: Arc<Link>,
+    key: String,
+    token: String,
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.link.run_later(Call::of(&UNLOCK, vec![std::mem::take(&mut self.key)]).arg(self.token.as_str()));
+    }
+}
