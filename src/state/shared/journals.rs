@@ -1,23 +1,24 @@
 //! Journals in the store. A replica writes its journals under a lease; when the lease is over, another replica may
 //! continue the run, and from then on the first one writes nothing more to it, and makes no further call.
 
+use std::collections::HashMap;
 use std::io;
 use std::path::Path;
 use std::sync::{Arc, LazyLock};
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use parking_lot::Mutex;
 use redis::Script;
 
 use super::link::{Call, Link};
-use super::{Keys, LEASE, file_name};
+use super::{Keys, LEASE, Unsettled, file_name};
 use crate::error::{Error, ErrorCode, Result};
 use crate::random;
 use crate::state::folders::is_id;
 use crate::state::{BeginJournal, Journal, JournalFile};
 
-static BEGIN: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("lua/begin.lua")));
-static APPEND: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("lua/append.lua")));
+static BEGIN: LazyLock<Script> = LazyLock::new(|| settled_script!("lua/begin.lua"));
+static APPEND: LazyLock<Script> = LazyLock::new(|| settled_script!("lua/append.lua"));
 static FIND: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("lua/find.lua")));
 static LIST: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("lua/list.lua")));
 static REMOVE: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("lua/remove.lua")));
@@ -52,6 +53,29 @@ struct Writer {
     id: String,
     /// Appends so far; `None` after one that failed and may have arrived.
     count: Mutex<Option<u64>>,
+    /// What it continues.
+    claims: Arc<Claims>,
+}
+
+/// Runs of this replica that continue others: a store that loses this learns it again.
+#[derive(Debug, Default)]
+pub(super) struct Claims(Mutex<HashMap<String, Claim>>);
+
+#[derive(Debug)]
+struct Claim {
+    /// Journal that is continued.
+    parent: String,
+    /// End of the run. It is remembered for the time in which a store may lose it.
+    ended: Option<Instant>,
+}
+
+impl Claims {
+    /// Journals that are continued, and the runs that continue them.
+    pub(super) fn all(&self) -> Vec<(String, String)> {
+        let mut claims = self.0.lock();
+        claims.retain(|_, claim| claim.ended.is_none_or(|ended| ended.elapsed() < LEASE));
+        claims.iter().map(|(id, claim)| (claim.parent.clone(), id.clone())).collect()
+    }
 }
 
 impl Journal for Writer {
@@ -60,7 +84,7 @@ impl Journal for Writer {
         let Some(known) = *count else { return Err(io::Error::other("an earlier line may be missing")) };
         let keys = vec![self.journal.clone(), self.lines.clone(), self.ids.clone(), self.keys.lease()];
         let call = Call::of(&APPEND, keys).arg(lines).arg(self.id.as_str()).arg(self.keys.replica());
-        let call = call.arg(self.link.store()).number(LEASE.as_millis() as u64).number(known);
+        let call = call.number(LEASE.as_millis() as u64).number(known);
         let done = self.link.run_now::<String>(call);
         *count = matches!(done.as_deref(), Ok("done")).then_some(known + 1);
         let why = match done.as_deref() {
@@ -78,25 +102,44 @@ impl Journal for Writer {
 
 impl Drop for Writer {
     fn drop(&mut self) {
+        if let Some(claim) = self.claims.0.lock().get_mut(&self.id) {
+            claim.ended = Some(Instant::now());
+        }
         self.link.run_later(Call::of(&CLOSE, vec![self.journal.clone()]).arg(self.keys.replica()));
     }
 }
 
 /// See [`crate::state::State::begin_journal`].
-pub(super) async fn begin(link: &Arc<Link>, keys: &Keys, begin: &BeginJournal) -> Result<Arc<dyn Journal>> {
+pub(super) async fn begin(
+    link: &Arc<Link>,
+    keys: &Keys,
+    claims: &Arc<Claims>,
+    begin: &BeginJournal,
+) -> Result<Arc<dyn Journal>> {
     let BeginJournal { folder, id, first, after, .. } = begin;
     let Place { journal, lines, ids } = Place::of(keys, folder, id);
     // A user of the store may be confined to keys with the prefix: no key is empty.
     let parent = after.last().map_or_else(|| journal.clone(), |after| Place::of(keys, folder, after).journal);
-    let all = vec![journal.clone(), lines.clone(), ids.clone(), keys.of("journals", ""), keys.lease(), parent];
-    let call = Call::of(&BEGIN, all).arg(format!("{first}\n")).arg(id.as_str()).arg(file_name(folder));
-    let call = call.arg(keys.replica()).arg(link.store()).number(LEASE.as_millis() as u64).arg(keys.leases());
-    let call = after.iter().fold(call, |call, id| call.arg(id.as_str()));
+    let unsettled = Unsettled::new();
+    let answer = loop {
+        let all = vec![journal.clone(), lines.clone(), ids.clone(), keys.of("journals", ""), keys.lease()];
+        let all = all.into_iter().chain([parent.clone(), keys.epoch()]).collect();
+        let call = Call::of(&BEGIN, all).arg(format!("{first}\n")).arg(id.as_str()).arg(file_name(folder));
+        let call = call.arg(keys.replica()).number(LEASE.as_millis() as u64).arg(keys.leases());
+        let answer: String = link.run(after.iter().fold(call, |call, id| call.arg(id.as_str()))).await?;
+        if answer != "unsettled" {
+            break answer;
+        }
+        unsettled.wait().await?;
+    };
     let before = after.last().map(String::as_str).unwrap_or_default();
-    match link.run::<String>(call).await?.as_str() {
+    match answer.as_str() {
         "done" => {
-            let (link, keys, id) = (Arc::clone(link), keys.clone(), id.clone());
-            Ok(Arc::new(Writer { link, keys, journal, lines, ids, id, count: Mutex::new(Some(1)) }))
+            if !after.is_empty() {
+                claims.0.lock().insert(id.clone(), Claim { parent, ended: None });
+            }
+            let (link, keys, id, claims) = (Arc::clone(link), keys.clone(), id.clone(), Arc::clone(claims));
+            Ok(Arc::new(Writer { link, keys, journal, lines, ids, id, count: Mutex::new(Some(1)), claims }))
         }
         "running" => Err(running(before)),
         "taken" => {

@@ -2,7 +2,6 @@
 //! waits for a thread of the gateway that waits for this answer.
 
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::mpsc;
 use std::time::Duration;
 
@@ -25,16 +24,23 @@ const AT_ONCE: usize = 1 << 12;
 pub(super) struct Link {
     runtime: Option<Runtime>,
     handle: Handle,
-    connection: Connection,
+    client: Client,
+    config: ConnectionManagerConfig,
+    connection: RwLock<Connection>,
     timeout: Duration,
     /// Replicas of the store that must have a write.
     replicas: usize,
-    /// Identity of the running store: another one may have lost what the last one did.
-    store: Arc<RwLock<String>>,
 }
 
-#[derive(Clone)]
 struct Connection(ConnectionManager);
+
+impl Connection {
+    /// A connection that is made with its first request.
+    fn new(handle: &Handle, client: &Client, config: &ConnectionManagerConfig) -> Result<Self, RedisError> {
+        let _entered = handle.enter();
+        ConnectionManager::new_lazy_with_config(client.clone(), config.clone()).map(Self)
+    }
+}
 
 impl std::fmt::Debug for Connection {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -70,30 +76,22 @@ impl Link {
             .set_number_of_retries(1)
             .set_min_delay(Duration::from_millis(20))
             .set_concurrency_limit(AT_ONCE);
-        let entered = runtime.enter();
-        let manager = ConnectionManager::new_lazy_with_config(client, config);
-        drop(entered);
-        let connection = Connection(manager.map_err(|error| unusable(error.to_string()))?);
-        let (handle, timeout, replicas) = (runtime.handle().clone(), store.timeout, store.replicas);
-        Ok(Self { runtime: Some(runtime), handle, connection, timeout, replicas, store: Arc::default() })
+        let handle = runtime.handle().clone();
+        let connection = Connection::new(&handle, &client, &config).map_err(|error| unusable(error.to_string()))?;
+        let (connection, timeout, replicas) = (RwLock::new(connection), store.timeout, store.replicas);
+        Ok(Self { runtime: Some(runtime), handle, client, config, connection, timeout, replicas })
     }
 
-    /// Identity of the running store, as it was read last.
-    pub(super) fn store(&self) -> String {
-        self.store.read().clone()
+    /// Connects anew for what follows: a connection may hang whose other end is gone.
+    pub(super) fn renew(&self) {
+        match Connection::new(&self.handle, &self.client, &self.config) {
+            Ok(connection) => *self.connection.write() = connection,
+            Err(error) => tracing::warn!(%error, "the store of [state] cannot be connected to anew"),
+        }
     }
 
-    /// Reads it anew; true when it is another one than before.
-    ///
-    /// # Errors
-    /// `INTERNAL` when the store does not answer.
-    pub(super) async fn identify(&self) -> Result<bool> {
-        let mut info = redis::cmd("INFO");
-        info.arg("server");
-        let text: String = self.command(info).await?;
-        let id = text.lines().find_map(|line| line.strip_prefix("run_id:")).unwrap_or("unknown").trim().to_owned();
-        let before = std::mem::replace(&mut *self.store.write(), id.clone());
-        Ok(!before.is_empty() && before != id)
+    fn connection(&self) -> ConnectionManager {
+        self.connection.read().0.clone()
     }
 
     /// Runs one command, without waiting for replicas of the store.
@@ -101,7 +99,7 @@ impl Link {
     /// # Errors
     /// `INTERNAL` when the store does not answer in time, or refuses.
     pub(super) async fn command<T: FromRedisValue + Send + 'static>(&self, command: Cmd) -> Result<T> {
-        let mut connection = self.connection.0.clone();
+        let mut connection = self.connection();
         let (wait, done) = (self.whole_time(), async move { command.query_async(&mut connection).await });
         flat(self.handle.spawn(tokio::time::timeout(wait, done)).await.map(in_time))
     }
@@ -148,7 +146,7 @@ impl Link {
         &self,
         call: Call,
     ) -> impl Future<Output = Result<T, RedisError>> + Send + use<T> {
-        let (mut connection, replicas, timeout) = (self.connection.0.clone(), self.replicas, self.timeout);
+        let (mut connection, replicas, timeout) = (self.connection(), self.replicas, self.timeout);
         let wait = self.whole_time();
         async move {
             let done = async move {

@@ -2,7 +2,15 @@
 //!
 //! Each operation is one script in the store, or a read and a change that fails if another replica was faster. Time is
 //! the store's: no clock of a replica counts. When the store is away, an operation fails, and what needs it is refused;
-//! the link connects again by itself.
+//! the link connects again by itself. Another server (a restart, a failover) may have lost the last changes: before it
+//! spends or resumes anything, each replica puts back what it knows.
+
+/// A script that begins with what `lua/store.lua` defines.
+macro_rules! settled_script {
+    ($file:literal) => {
+        redis::Script::new(concat!(include_str!("lua/store.lua"), include_str!($file)))
+    };
+}
 
 mod collections;
 mod journals;
@@ -31,11 +39,13 @@ use crate::limits;
 use crate::random;
 use crate::shapes::Shapes;
 use crate::task;
+use journals::Claims;
 use link::{Call, Link};
 use spending::Spending;
 
 static SWAP: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("lua/swap.lua")));
 static LOGIN: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("lua/login.lua")));
+static PULSE_SCRIPT: LazyLock<Script> = LazyLock::new(|| settled_script!("lua/pulse.lua"));
 static UNLOCK: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("lua/unlock.lua")));
 
 /// Time that entries and sums of a session are kept after their last use.
@@ -44,6 +54,12 @@ const SESSION: Duration = Duration::from_secs(24 * 60 * 60);
 const LEASE: Duration = Duration::from_secs(10);
 /// Interval at which a replica says that it is there, and looks at what others changed.
 const PULSE: Duration = Duration::from_secs(1);
+/// Pulse while a store is settled that is new to the replicas.
+const QUICK_PULSE: Duration = Duration::from_millis(100);
+/// Least time in which replicas find such a store.
+const GRACE: Duration = Duration::from_secs(2);
+/// Interval of attempts of what waits for it.
+const UNSETTLED_PAUSE: Duration = Duration::from_millis(25);
 /// Time for another replica's renewal of a login.
 const LOCK_LIMIT: Duration = Duration::from_secs(90);
 /// Interval of attempts to get a lock.
@@ -54,8 +70,36 @@ const LOCK_PAUSE: Duration = Duration::from_millis(25);
 pub struct Shared {
     link: Arc<Link>,
     keys: Keys,
-    spending: Spending,
+    spending: Arc<Spending>,
+    claims: Arc<Claims>,
     seen: Arc<Seen>,
+}
+
+/// Result of what a store does not do before it is settled: `None` until then.
+type Settled<T> = Option<T>;
+
+/// Waits for a store to be settled.
+struct Unsettled {
+    deadline: Instant,
+}
+
+impl Unsettled {
+    fn new() -> Self {
+        Self { deadline: Instant::now() + LEASE + GRACE }
+    }
+
+    /// Waits for the next attempt.
+    ///
+    /// # Errors
+    /// `INTERNAL` when the store stays unsettled.
+    async fn wait(&self) -> Result<()> {
+        if Instant::now() < self.deadline {
+            tokio::time::sleep(UNSETTLED_PAUSE).await;
+            return Ok(());
+        }
+        let what = "the store that replicas share was started anew or failed over, and not all replicas have found it";
+        Err(Error::new(ErrorCode::Internal, what).hint("try again in a moment"))
+    }
 }
 
 /// Changes by other replicas, as of the last pulse.
@@ -89,6 +133,11 @@ impl Keys {
         self.of("replica", &self.replica)
     }
 
+    /// The server that all replicas know, and how far they are with another one.
+    fn epoch(&self) -> String {
+        self.of("epoch", "")
+    }
+
     /// Beginning of the keys of leases.
     fn leases(&self) -> String {
         self.of("replica", "")
@@ -103,53 +152,80 @@ impl Shared {
     pub(super) fn new(store: &Store) -> Result<Self> {
         let link = Arc::new(Link::new(store)?);
         let keys = Keys { prefix: store.prefix.as_str().into(), replica: random::id().into() };
-        let seen = Arc::default();
-        link.spawn(pulse(Arc::downgrade(&link), keys.clone(), Arc::clone(&seen)));
-        Ok(Self { link, keys, spending: Spending::default(), seen })
-    }
-
-    /// Makes sure that the running store is known, which journals name.
-    async fn identified(&self) -> Result<()> {
-        match self.link.store().is_empty() {
-            true => self.link.identify().await.map(drop),
-            false => Ok(()),
-        }
+        let (spending, claims, seen) = (Arc::default(), Arc::default(), Arc::default());
+        let heart = Heart {
+            keys: keys.clone(),
+            spending: Arc::clone(&spending),
+            claims: Arc::clone(&claims),
+            seen: Arc::clone(&seen),
+            store: String::new(),
+            replicas: Vec::new(),
+        };
+        link.spawn(heart.beat(Arc::downgrade(&link)));
+        Ok(Self { link, keys, spending, claims, seen })
     }
 }
 
-/// Says that this replica is there, for as long as its link lives.
-async fn pulse(link: Weak<Link>, keys: Keys, seen: Arc<Seen>) {
-    let mut is_away = false;
-    loop {
-        {
-            let Some(link) = link.upgrade() else { return };
-            let beat = async {
-                if link.identify().await? {
-                    tracing::warn!("the store of [state] was started anew or failed over: its last second may be lost");
+/// Says that this replica is there, and learns what others changed.
+struct Heart {
+    keys: Keys,
+    spending: Arc<Spending>,
+    claims: Arc<Claims>,
+    seen: Arc<Seen>,
+    /// Server that has all that this replica knows; empty before the first.
+    store: String,
+    /// Replicas that were there with the last beat.
+    replicas: Vec<String>,
+}
+
+impl Heart {
+    /// Beats for as long as the link lives.
+    async fn beat(mut self, link: Weak<Link>) {
+        let mut is_away = false;
+        loop {
+            let pause = {
+                let Some(link) = link.upgrade() else { return };
+                let done = self.once(&link).await;
+                match (&done, is_away) {
+                    (Err(_), false) => tracing::error!("the store of [state] is away: what needs it is refused"),
+                    (Ok(_), true) => tracing::warn!("the store of [state] is back"),
+                    _ => {}
                 }
-                let mut lease = redis::cmd("SET");
-                lease.arg(keys.lease()).arg(1).arg("PX").arg(LEASE.as_millis() as u64);
-                link.command::<()>(lease).await?;
-                let mut wanted = redis::cmd("SMEMBERS");
-                wanted.arg(keys.of("wanted", ""));
-                let wanted: HashSet<String> = link.command(wanted).await?;
-                seen.wanted.send_if_modified(|known| {
-                    let differs = *known != wanted;
-                    *known = wanted;
-                    differs
-                });
-                refresh(&link, &keys, &seen).await
+                is_away = done.is_err();
+                if is_away {
+                    link.renew();
+                }
+                if done.is_ok_and(|is_settled| !is_settled) { QUICK_PULSE } else { PULSE }
             };
-            let is_lost = beat.await.is_err();
-            if is_lost != is_away {
-                match is_lost {
-                    true => tracing::error!("the store of [state] is away: what needs it is refused"),
-                    false => tracing::info!("the store of [state] is back"),
-                }
-            }
-            is_away = is_lost;
+            tokio::time::sleep(pause).await;
         }
-        tokio::time::sleep(PULSE).await;
+    }
+
+    /// One beat; true if the store is settled.
+    async fn once(&mut self, link: &Link) -> Result<bool> {
+        let all = vec![self.keys.lease(), self.keys.of("replicas", ""), self.keys.epoch()];
+        let call = Call::of(&PULSE_SCRIPT, all).arg(self.keys.replica()).number(LEASE.as_millis() as u64);
+        let call = call.number(GRACE.as_millis() as u64).arg(self.store.as_str());
+        let call = self.replicas.iter().fold(call, |call, replica| call.arg(replica.as_str()));
+        let (store, is_settled, replicas): (String, u64, Vec<String>) = link.run(call).await?;
+        if store != self.store {
+            if !self.store.is_empty() {
+                tracing::warn!("the store of [state] was started anew or failed over: its last second may be lost");
+            }
+            self.spending.put_back(link, &self.keys, &self.claims.all()).await?;
+            self.store = store;
+        }
+        self.replicas = replicas;
+        let mut wanted = redis::cmd("SMEMBERS");
+        wanted.arg(self.keys.of("wanted", ""));
+        let wanted: HashSet<String> = link.command(wanted).await?;
+        self.seen.wanted.send_if_modified(|known| {
+            let differs = *known != wanted;
+            *known = wanted;
+            differs
+        });
+        refresh(link, &self.keys, &self.seen).await?;
+        Ok(is_settled == 1)
     }
 }
 
@@ -283,8 +359,7 @@ impl State for Shared {
     }
 
     async fn begin_journal(&self, begin: BeginJournal) -> Result<Arc<dyn Journal>> {
-        self.identified().await?;
-        journals::begin(&self.link, &self.keys, &begin).await
+        journals::begin(&self.link, &self.keys, &self.claims, &begin).await
     }
 
     async fn journal_folders(&self, _: &Path) -> Result<Vec<String>> {

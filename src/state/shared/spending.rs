@@ -10,17 +10,20 @@ use parking_lot::Mutex;
 use redis::Script;
 
 use super::link::{Call, Link};
-use super::{Keys, file_name};
+use super::{Keys, Settled, Unsettled, file_name};
 use crate::config::{Amount, Rate};
 use crate::error::{Error, ErrorCode, Result};
 use crate::state::{Charge, Counter, Spent};
 
-static SPEND: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("lua/spend.lua")));
-static ADMIT: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("lua/admit.lua")));
+static SPEND: LazyLock<Script> = LazyLock::new(|| settled_script!("lua/spend.lua"));
+static ADMIT: LazyLock<Script> = LazyLock::new(|| settled_script!("lua/admit.lua"));
+static RESTORE: LazyLock<Script> = LazyLock::new(|| settled_script!("lua/restore.lua"));
 
 const DAY: u64 = 24 * 60 * 60;
 /// Time that the sum of a day is kept after its last change.
 const DAYS: Duration = Duration::from_secs(3 * DAY);
+/// Sums and buckets put back at once.
+const CHUNK: usize = 100;
 /// Most sums and buckets that this replica knows its part of; above, those of other days are forgotten.
 const MOST: usize = 10_000;
 
@@ -39,7 +42,8 @@ struct Part {
 #[derive(Debug, Default)]
 pub(super) struct Spending {
     parts: Mutex<HashMap<String, Part>>,
-    buckets: Mutex<HashMap<String, u64>>,
+    /// Time of the store at which each is full again, and microseconds a token.
+    buckets: Mutex<HashMap<String, (u64, u64)>>,
     /// Sums of runs, which stay on one replica.
     runs: Mutex<HashMap<Arc<str>, Amount>>,
 }
@@ -105,18 +109,40 @@ impl Spending {
         if counters.is_empty() {
             return Ok(None);
         }
-        let names: Vec<String> = counters.iter().map(|(counter, _)| key(keys, counter)).collect();
-        let mut call = Call::of(&SPEND, names.clone()).arg(keys.replica()).arg(cost);
-        for ((counter, limit), name) in counters.iter().zip(&names) {
+        let sums: Vec<_> = counters
+            .iter()
+            .map(|(counter, limit)| (key(keys, counter), matches!(counter, Counter::Day(_)), *limit))
+            .collect();
+        let unsettled = Unsettled::new();
+        loop {
+            match self.change_once(link, keys, cost, &sums).await? {
+                Some(changed) => return Ok(changed),
+                None => unsettled.wait().await?,
+            }
+        }
+    }
+
+    /// The same for sums with names, of days or sessions; `None` while replicas put back what the store has lost.
+    async fn change_once(
+        &self,
+        link: &Link,
+        keys: &Keys,
+        cost: &str,
+        sums: &[(String, bool, Option<Amount>)],
+    ) -> Result<Settled<Option<(usize, Amount, u64)>>> {
+        let names: Vec<String> = sums.iter().map(|(name, ..)| name.clone()).collect();
+        let with_epoch = names.iter().cloned().chain([keys.epoch()]).collect();
+        let mut call = Call::of(&SPEND, with_epoch).arg(keys.replica()).arg(cost);
+        for (name, is_day, limit) in sums {
             let part = self.parts.lock().get(name).copied().unwrap_or_default();
-            let (kind, ttl) = match counter {
-                Counter::Day(_) => ("day", DAYS),
-                _ => ("session", super::SESSION),
-            };
+            let (kind, ttl) = if *is_day { ("day", DAYS) } else { ("session", super::SESSION) };
             call = call.arg(limit.map(|limit| limit.micros().to_string()).unwrap_or_default()).arg(kind);
             call = call.number(ttl.as_millis() as u64).number(part.day).number(part.spent).number(part.back);
         }
         let answer: Vec<i64> = link.run(call).await?;
+        if answer.first() == Some(&-1) {
+            return Ok(None);
+        }
         let answer: Vec<u64> = answer.into_iter().map(|number| u64::try_from(number).unwrap_or(0)).collect();
         let [refused, sum, lost, rest @ ..] = answer.as_slice() else { return Err(nonsense()) };
         if *lost > 0 {
@@ -138,7 +164,32 @@ impl Spending {
         }
         let position = usize::try_from(*refused).unwrap_or(0);
         let day = rest.chunks_exact(4).nth(position.saturating_sub(1)).and_then(|found| found.first().copied());
-        Ok(position.checked_sub(1).map(|at| (at, Amount::from_micros(*sum), day.unwrap_or(0))))
+        Ok(Some(position.checked_sub(1).map(|at| (at, Amount::from_micros(*sum), day.unwrap_or(0)))))
+    }
+
+    /// Puts back what this replica knows of sums and buckets, and which run continues which, in a store that may have
+    /// lost it.
+    ///
+    /// # Errors
+    /// `INTERNAL` when the store is away.
+    pub(super) async fn put_back(&self, link: &Link, keys: &Keys, claims: &[(String, String)]) -> Result<()> {
+        let parts = self.parts.lock().iter().map(|(name, part)| (name.clone(), part.day > 0, None)).collect::<Vec<_>>();
+        for chunk in parts.chunks(CHUNK) {
+            self.change_once(link, keys, "0", chunk).await?;
+        }
+        let buckets: Vec<_> = self.buckets.lock().iter().map(|(name, of)| (name.clone(), *of)).collect();
+        for chunk in buckets.chunks(CHUNK).chain([&[][..]]) {
+            let claims = if chunk.is_empty() { claims } else { &[] };
+            let names = chunk.iter().map(|(name, _)| name).chain(claims.iter().map(|(journal, _)| journal));
+            let call = Call::of(&RESTORE, names.cloned().collect()).number(chunk.len() as u64);
+            let call = chunk.iter().fold(call, |call, (_, (full, per))| call.number(*full).number(*per));
+            let call = claims.iter().fold(call, |call, (_, id)| call.arg(id.as_str()));
+            let back: u64 = link.run(call).await?;
+            if back > 0 {
+                tracing::error!(runs = back, "the store had lost that runs were resumed; it was put back");
+            }
+        }
+        Ok(())
     }
 
     fn give_back(&self, runs: &[Arc<str>], cost: Amount) {
@@ -175,17 +226,24 @@ impl Spending {
         rate: Rate,
     ) -> Result<Result<(), Duration>> {
         let name = keys.of("rate", &stubgen::digest(bucket));
-        let known = self.buckets.lock().get(&name).copied().unwrap_or(0);
+        let known = self.buckets.lock().get(&name).map_or(0, |(full, _)| *full);
         let per = (rate.per.as_micros() / u128::from(rate.calls.max(1))).max(1);
         let per = u64::try_from(per).unwrap_or(u64::MAX);
-        let call = Call::of(&ADMIT, vec![name.clone()]).number(per).number(rate.burst).number(known);
-        let (wait, full): (u64, u64) = link.run(call).await?;
+        let unsettled = Unsettled::new();
+        let (wait, full) = loop {
+            let call = Call::of(&ADMIT, vec![name.clone(), keys.epoch()]).number(per).number(rate.burst).number(known);
+            let (wait, full): (i64, u64) = link.run(call).await?;
+            match u64::try_from(wait) {
+                Ok(wait) => break (wait, full),
+                Err(_) => unsettled.wait().await?,
+            }
+        };
         let mut buckets = self.buckets.lock();
         if buckets.len() > MOST {
             buckets.clear();
         }
         let known = buckets.entry(name).or_default();
-        *known = full.max(*known);
+        *known = (full.max(known.0), per);
         Ok(if wait == 0 { Ok(()) } else { Err(Duration::from_micros(wait)) })
     }
 }

@@ -1,116 +1,36 @@
 //! Replicas of one gateway with a real store: what one keeps another finds, limits hold over all of them, and a store that
 //! goes away takes nothing with it that would be done twice.
 
+mod faults;
+mod histories;
+mod linear;
+mod store;
+mod wire;
+
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use rmcp::model::{CallToolRequestParams, CallToolResponse};
 use rmcp::service::{RoleClient, RunningService};
 use serde_json::{Value, json};
 
-use super::{CI, CLIENTS, LAPTOP, Served, answer, run, told};
+use self::store::Store;
+use super::{CI, LAPTOP, Served, answer, run, told};
 use crate::asking::Client;
 use crate::client::{Era, Fence};
-use crate::faulty::{faulty, has_python, samples};
-use crate::http::free_port;
-use crate::real::skipped;
-
-/// A real redis-server with a folder of its own; killed on drop.
-struct Store {
-    program: &'static str,
-    folder: tempfile::TempDir,
-    port: u16,
-    child: Child,
-}
-
-impl Store {
-    /// `None`, visibly, where it is not installed.
-    fn start() -> Option<Self> {
-        let found = ["redis-server", "valkey-server"].into_iter().find(|program| {
-            Command::new(program).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok()
-        });
-        let Some(program) = found else {
-            skipped("no redis-server or valkey-server for replicas");
-            return None;
-        };
-        let (folder, port) = (tempfile::tempdir().expect("a folder"), free_port());
-        let child = Self::spawn(program, folder.path(), port);
-        Some(Self { program, folder, port, child })
-    }
-
-    /// Starts it with what it has on disk, and waits until it answers.
-    fn spawn(program: &str, folder: &Path, port: u16) -> Child {
-        let mut command = Command::new(program);
-        command.args(["--port", &port.to_string(), "--bind", "127.0.0.1", "--appendonly", "yes", "--save", ""]);
-        command.args(["--appendfsync", "always", "--dir"]).arg(folder);
-        let child = command.stdin(Stdio::null()).stdout(Stdio::null()).spawn().expect("the store starts");
-        let started = Instant::now();
-        while std::net::TcpStream::connect(("127.0.0.1", port)).is_err() {
-            assert!(started.elapsed() < Duration::from_secs(20), "the store does not listen");
-            std::thread::sleep(Duration::from_millis(20));
-        }
-        child
-    }
-
-    /// Kills it like `kill -9`.
-    fn kill(&mut self) {
-        self.child.kill().expect("it runs");
-        self.child.wait().expect("it ends");
-    }
-
-    /// Starts it again, with what it had or with nothing.
-    fn restart(&mut self, is_empty: bool) {
-        if is_empty {
-            std::fs::remove_dir_all(self.folder.path().join("appendonlydir")).expect("its files");
-        }
-        self.child = Self::spawn(self.program, self.folder.path(), self.port);
-    }
-
-    /// A file that all replicas see.
-    fn file(&self, name: &str) -> PathBuf {
-        self.folder.path().join(name)
-    }
-
-    /// Configuration of a replica, with more of it.
-    fn config(&self, more: &str) -> String {
-        format!("[state]\nurl = \"redis://127.0.0.1:{}\"\ntimeout = \"1s\"\n{CLIENTS}{more}", self.port)
-    }
-
-    /// This many replicas.
-    async fn replicas(&self, count: usize, more: &str) -> Vec<Served> {
-        let config = self.config(more);
-        futures::future::join_all((0..count).map(|_| Served::start(Fence::new(), &config))).await
-    }
-
-    /// A server whose ledger all replicas write, with rules for it.
-    fn bank(&self, rules: &str) -> String {
-        let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/servers/ledger.py");
-        let ledger = self.file("ledger");
-        let slow = faulty(&[]).unwrap_or_default();
-        format!("{slow}[servers.bank]\ncommand = \"python3\"\nargs = [{script:?}, {ledger:?}]\n{rules}")
-    }
-
-    /// Numbers paid, with how often.
-    fn paid(&self) -> BTreeMap<u64, usize> {
-        let mut paid = BTreeMap::new();
-        for line in std::fs::read_to_string(self.file("ledger")).unwrap_or_default().lines() {
-            *paid.entry(line.parse().expect("a number")).or_default() += 1;
-        }
-        paid
-    }
-}
-
-impl Drop for Store {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
+use crate::faulty::{has_python, samples};
 
 async fn clients(replicas: &[Served], token: Option<&str>) -> Vec<RunningService<RoleClient, ()>> {
     futures::future::join_all(replicas.iter().map(|replica| replica.client(Era::Modern, token))).await
+}
+
+/// Repeats `is_done` until it is true.
+async fn until(what: &str, mut is_done: impl AsyncFnMut() -> bool) {
+    let deadline = Instant::now() + Duration::from_secs(40);
+    while !is_done().await {
+        assert!(Instant::now() < deadline, "{what}");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
 }
 
 fn javascript(code: &str) -> Value {
@@ -189,11 +109,7 @@ async fn budgets_and_rates_hold_over_all_replicas_also_when_the_store_is_killed_
     assert!(answer(&clients[0], "ls", json!({})).await.contains("bank/"));
     // It comes back without anything: the replicas know what they have spent.
     store.restart(true);
-    let deadline = Instant::now() + Duration::from_secs(20);
-    while told(&clients[0], javascript("return 1")).await != "1" {
-        assert!(Instant::now() < deadline, "it stays away: {}", replicas[0].log());
-        tokio::time::sleep(Duration::from_millis(100)).await;
-    }
+    until("the store is back", async || told(&clients[0], javascript("return 1")).await == "1").await;
     for round in 3..6 {
         pay(round).await;
     }
@@ -233,26 +149,22 @@ async fn a_run_of_a_killed_replica_goes_on_at_another_and_pays_once() {
                 await bank.pay({n: 5}); return 'all'";
     let started = told(&clients[0], json!({"language": "javascript", "code": code, "background": true})).await;
     let id = crate::background::id_of(&started);
-    let deadline = Instant::now() + Duration::from_secs(20);
-    while store.paid().len() < 5 || run(&clients[1], "return (await forge.stash.keys()).length").await != 1 {
-        assert!(Instant::now() < deadline, "{:?}", store.paid());
-        tokio::time::sleep(Duration::from_millis(50)).await;
-    }
+    until("it pays and stashes", async || {
+        store.paid().len() == 5 && run(&clients[1], "return (await forge.stash.keys()).length").await == 1
+    })
+    .await;
     // The other replica shows it, and does not take it from the one that runs it.
     let resume = json!({"resume": id});
     let refused = told(&clients[1], resume.clone()).await;
     assert!(refused.contains("is still running"), "{refused}");
     replicas.remove(0);
-    let deadline = Instant::now() + Duration::from_secs(40);
-    loop {
-        let resumed = told(&clients[1], resume.clone()).await;
-        if !resumed.contains("is still running") {
-            assert!(resumed.contains("all"), "{resumed}");
-            break;
-        }
-        assert!(Instant::now() < deadline, "{resumed}");
-        tokio::time::sleep(Duration::from_millis(500)).await;
-    }
+    let mut resumed = String::new();
+    until("it is resumed", async || {
+        resumed = told(&clients[1], resume.clone()).await;
+        !resumed.contains("is still running")
+    })
+    .await;
+    assert!(resumed.contains("all"), "{resumed}");
     let expected: BTreeMap<u64, usize> = (0..6).map(|n| (n, 1)).collect();
     assert_eq!(store.paid(), expected);
 }
@@ -268,24 +180,18 @@ async fn a_run_whose_last_second_the_store_may_have_lost_is_not_resumed() {
     let code = "await bank.pay({n: 1}); await faulty.slow({ms: 60000}); return 1";
     let started = told(&clients[0], json!({"language": "javascript", "code": code, "background": true})).await;
     let id = crate::background::id_of(&started);
-    let deadline = Instant::now() + Duration::from_secs(20);
-    while store.paid().is_empty() {
-        assert!(Instant::now() < deadline, "nothing is paid");
-        tokio::time::sleep(Duration::from_millis(50)).await;
-    }
+    until("it pays", async || !store.paid().is_empty()).await;
     replicas.remove(0);
     store.kill();
     store.restart(false);
-    let deadline = Instant::now() + Duration::from_secs(40);
-    loop {
+    until("it is refused", async || {
         let resumed = told(&clients[1], json!({"resume": id})).await;
-        if resumed.contains("its last calls may be missing") {
-            break;
-        }
         let waits = resumed.contains("is still running") || resumed.contains("does not answer");
-        assert!(waits && Instant::now() < deadline, "{resumed}");
-        tokio::time::sleep(Duration::from_millis(500)).await;
-    }
+        let is_lost = resumed.contains("its last calls may be missing");
+        assert!(waits || is_lost, "{resumed}");
+        is_lost
+    })
+    .await;
     assert_eq!(store.paid().values().sum::<usize>(), 1);
 }
 

@@ -1,6 +1,7 @@
 -- Takes a token from a bucket (GCRA), by the store's clock.
--- KEYS: bucket. ARGV: microseconds a token, burst, the time at which the bucket is full again as this replica knows it.
--- Answer: microseconds to wait, or 0; the time at which it is full again.
+-- KEYS: bucket, epoch. ARGV: microseconds a token, burst, the time at which the bucket is full again as this replica knows it.
+-- Answer: microseconds to wait, or 0, or -1 while replicas put back what the store has lost; the time at which it is full again.
+if not settled(KEYS[2]) then return {'-1', '0'} end
 local per, burst, known = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
 local time = redis.call('TIME')
 local now = tonumber(time[1]) * 1000000 + tonumber(time[2])

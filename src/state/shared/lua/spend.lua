@@ -1,13 +1,15 @@
 -- Adds a cost to every counter, or to none. A counter is a hash of what each replica has spent (+) and got back (-), so
 -- that a replica can put back what the store has lost of its own.
--- KEYS: counters. ARGV: replica, cost; then for each counter: limit or '', 'day' or 'session', milliseconds until it
+-- KEYS: counters, then the epoch. ARGV: replica, cost; then for each counter: limit or '', 'day' or 'session', milliseconds until it
 -- expires, day, spent and got back as this replica knows them.
--- Answer: position of the counter that refuses or 0, its sum, what was lost; then for each counter: day, the replica's
+-- Answer: -1 while replicas put back what the store has lost; else position of the counter that refuses or 0, its sum, what was lost; then for each counter: day, the replica's
 -- own spent and got back, sum.
 local me, cost = ARGV[1], tonumber(ARGV[2])
 local today = math.floor(tonumber(redis.call('TIME')[1]) / 86400)
+if cost > 0 and not settled(KEYS[#KEYS]) then return {-1, '0', '0'} end
 local refused, refused_sum, lost, answer = 0, 0, 0, {}
-for i, key in ipairs(KEYS) do
+for i = 1, #KEYS - 1 do
+  local key = KEYS[i]
   local at = 2 + (i - 1) * 6
   local limit, kind, known_day = ARGV[at + 1], ARGV[at + 2], tonumber(ARGV[at + 4])
   local day = 0
@@ -45,7 +47,8 @@ for i, key in ipairs(KEYS) do
   redis.call('PEXPIRE', key, ARGV[at + 3])
 end
 local out = {refused, string.format('%.0f', refused_sum), string.format('%.0f', lost)}
-for i, key in ipairs(KEYS) do
+for i = 1, #KEYS - 1 do
+  local key = KEYS[i]
   if refused == 0 and cost > 0 then
     redis.call('HINCRBY', key, '+' .. me, ARGV[2])
     answer[i][2] = answer[i][2] + cost
