@@ -10,7 +10,7 @@ use std::time::Instant;
 use parking_lot::Mutex;
 
 /// What operations do to one state.
-pub(super) trait Model: Debug + Clone {
+pub(super) trait Model: Debug + Clone + PartialEq {
     type State: Clone + Eq + Hash + Default;
 
     /// State after the operation, if its answer is possible. Where the answer was lost, it may be any.
@@ -75,9 +75,13 @@ fn is_linear<M: Model>(all: &[Done<M>], done: u128, state: &M::State, seen: &mut
     let Some(first_end) = left().filter(|(_, one)| !one.what.is_lost()).map(|(_, one)| one.end).min() else {
         return true;
     };
-    left().filter(|(_, one)| one.begin <= first_end).any(|(at, one)| {
-        one.what.after(state).is_some_and(|after| is_linear(all, done | (1 << at), &after, seen))
-    })
+    // Of those that differ in nothing but their time, the earlier one stands for the later ones.
+    let is_later = |at: usize, one: &Done<M>| {
+        one.what.is_lost() && left().any(|(other, before)| other < at && before.what == one.what)
+    };
+    left()
+        .filter(|(at, one)| one.begin <= first_end && !is_later(*at, one))
+        .any(|(at, one)| one.what.after(state).is_some_and(|after| is_linear(all, done | (1 << at), &after, seen)))
 }
 
 #[cfg(test)]
@@ -87,7 +91,7 @@ mod tests {
     use super::*;
 
     /// A register: `Read` what was written, `Write` with an answer or without.
-    #[derive(Debug, Clone)]
+    #[derive(Debug, Clone, PartialEq)]
     enum Register {
         Write(u8, bool),
         Read(u8),
@@ -113,7 +117,11 @@ mod tests {
         let zero = Instant::now();
         let history = |all: &[(u64, u64, Register)]| {
             let at = |ms| zero + Duration::from_millis(ms);
-            let done = |(begin, end, what): &(u64, u64, Register)| Done { begin: at(*begin), end: at(*end), what: what.clone() };
+            let done = |(begin, end, what): &(u64, u64, Register)| Done {
+                begin: at(*begin),
+                end: at(*end),
+                what: what.clone(),
+            };
             let all: Vec<_> = all.iter().map(done).collect();
             is_linear(&all, 0, &0, &mut HashSet::new())
         };
