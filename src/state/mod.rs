@@ -1,9 +1,9 @@
 //! State that outlives a request, behind one trait.
 //!
 //! Stash, results and approvals are [entries](Entry) in the [`Collection`]s of a session; budgets are [`Counter`]s; rate
-//! limits are token buckets; logins and observed shapes are in one file per server. [`Embedded`] is the state of one gateway process: memory, and a private file for
-//! state shared by several gateways. [`Shared`] is the state of all replicas of a gateway, in a store. Every operation
-//! documents whether it is atomic. When the state is unavailable, an operation fails without effect.
+//! limits are token buckets; logins and observed shapes are in one file per server. [`Embedded`] is the state of one
+//! gateway process: memory, and a private file for state shared by several gateways. [`Shared`] is the state of all
+//! replicas of a gateway, in a store. Every operation documents whether it is atomic. When the state is unavailable, an operation fails without effect.
 
 mod approvals;
 mod day;

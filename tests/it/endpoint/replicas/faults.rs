@@ -198,9 +198,8 @@ impl Anyone {
 
 /// Stashes and pays what nobody else does, and looks whether it is all there.
 async fn customer(number: u64, port: u16, until: Instant, seen: Arc<Mutex<Seen>>) {
-    let token = if number % 2 == 0 { LAPTOP } else { CI };
+    let (name, token) = if number.is_multiple_of(2) { ("laptop", LAPTOP) } else { ("ci", CI) };
     let client = Anyone::new(port, token.expect("a token"));
-    let name = if number % 2 == 0 { "laptop" } else { "ci" };
     for step in 0.. {
         if Instant::now() > until {
             return;
@@ -242,7 +241,7 @@ async fn nothing_is_doubled_or_shown_to_others_while_everything_fails_in_turn() 
     if has_python("tests/servers/ledger.py").is_none() {
         return;
     }
-    let seconds = std::env::var("FORGEFS_ADVERSARIAL_SECONDS").ok().and_then(|text| text.parse().ok()).unwrap_or(12);
+    let seconds = std::env::var("FORGEFS_ADVERSARIAL_SECONDS").ok().and_then(|text| text.parse().ok()).unwrap_or(30);
     let budget = 40 * seconds;
     let wire = Wire::to(&[store.port]).await;
     let config = through(wire.port, &store.bank(&format!("[budgets]\nday = {budget}\n")));
