@@ -19,7 +19,7 @@ if not settled(KEYS[3]) then
   if known == store then redis.call('HSET', KEYS[3], me, store) end
   local passed = now - tonumber(redis.call('HGET', KEYS[3], 'since'))
   local missing = false
-  for _, replica in ipairs(redis.call('ZRANGE', KEYS[2], 0, -1)) do
+  for _, replica in ipairs(redis.call('ZRANGEBYSCORE', KEYS[2], string.format('%.0f', now - lease), '+inf')) do
     if redis.call('HGET', KEYS[3], replica) ~= store then missing = true end
   end
   -- A clock that was set back makes it wait no longer.
