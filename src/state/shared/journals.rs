@@ -70,10 +70,16 @@ struct Claim {
 }
 
 impl Claims {
-    /// Journals that are continued, and the runs that continue them.
-    pub(super) fn all(&self) -> Vec<(String, String)> {
+    /// Adds a run that continues a journal, and forgets those that ended long ago.
+    fn add(&self, id: String, parent: String) {
         let mut claims = self.0.lock();
         claims.retain(|_, claim| claim.ended.is_none_or(|ended| ended.elapsed() < LEASE));
+        claims.insert(id, Claim { parent, ended: None });
+    }
+
+    /// Journals that are continued, and the runs that continue them.
+    pub(super) fn all(&self) -> Vec<(String, String)> {
+        let claims = self.0.lock();
         claims.iter().map(|(id, claim)| (claim.parent.clone(), id.clone())).collect()
     }
 }
@@ -136,7 +142,7 @@ pub(super) async fn begin(
     match answer.as_str() {
         "done" => {
             if !after.is_empty() {
-                claims.0.lock().insert(id.clone(), Claim { parent, ended: None });
+                claims.add(id.clone(), parent);
             }
             let (link, keys, id, claims) = (Arc::clone(link), keys.clone(), id.clone(), Arc::clone(claims));
             Ok(Arc::new(Writer { link, keys, journal, lines, ids, id, count: Mutex::new(Some(1)), claims }))

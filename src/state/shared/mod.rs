@@ -45,7 +45,7 @@ use spending::Spending;
 
 static SWAP: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("lua/swap.lua")));
 static LOGIN: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("lua/login.lua")));
-static PULSE_SCRIPT: LazyLock<Script> = LazyLock::new(|| settled_script!("lua/pulse.lua"));
+static BEAT: LazyLock<Script> = LazyLock::new(|| settled_script!("lua/pulse.lua"));
 static UNLOCK: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("lua/unlock.lua")));
 
 /// Time that entries and sums of a session are kept after their last use.
@@ -204,7 +204,7 @@ impl Heart {
     /// One beat; true if the store is settled.
     async fn once(&mut self, link: &Link) -> Result<bool> {
         let all = vec![self.keys.lease(), self.keys.of("replicas", ""), self.keys.epoch()];
-        let call = Call::of(&PULSE_SCRIPT, all).arg(self.keys.replica()).number(LEASE.as_millis() as u64);
+        let call = Call::of(&BEAT, all).arg(self.keys.replica()).number(LEASE.as_millis() as u64);
         let call = call.number(GRACE.as_millis() as u64).arg(self.store.as_str());
         let call = self.replicas.iter().fold(call, |call, replica| call.arg(replica.as_str()));
         let (store, is_settled, replicas): (String, u64, Vec<String>) = link.run(call).await?;

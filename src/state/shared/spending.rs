@@ -22,7 +22,7 @@ static RESTORE: LazyLock<Script> = LazyLock::new(|| settled_script!("lua/restore
 const DAY: u64 = 24 * 60 * 60;
 /// Time that the sum of a day is kept after its last change.
 const DAYS: Duration = Duration::from_secs(3 * DAY);
-/// Sums and buckets put back at once.
+/// Sums, buckets and claims put back at once.
 const CHUNK: usize = 100;
 /// Most sums and buckets that this replica knows its part of; above, those of other days are forgotten.
 const MOST: usize = 10_000;
@@ -178,13 +178,15 @@ impl Spending {
             self.change_once(link, keys, "0", chunk).await?;
         }
         let buckets: Vec<_> = self.buckets.lock().iter().map(|(name, of)| (name.clone(), *of)).collect();
-        for chunk in buckets.chunks(CHUNK).chain([&[][..]]) {
-            let claims = if chunk.is_empty() { claims } else { &[] };
-            let names = chunk.iter().map(|(name, _)| name).chain(claims.iter().map(|(journal, _)| journal));
-            let call = Call::of(&RESTORE, names.cloned().collect()).number(chunk.len() as u64);
+        for chunk in buckets.chunks(CHUNK) {
+            let call = Call::of(&RESTORE, chunk.iter().map(|(name, _)| name.clone()).collect());
+            let call = call.number(chunk.len() as u64);
             let call = chunk.iter().fold(call, |call, (_, (full, per))| call.number(*full).number(*per));
-            let call = claims.iter().fold(call, |call, (_, id)| call.arg(id.as_str()));
-            let back: u64 = link.run(call).await?;
+            link.run::<u64>(call).await?;
+        }
+        for chunk in claims.chunks(CHUNK) {
+            let call = Call::of(&RESTORE, chunk.iter().map(|(journal, _)| journal.clone()).collect()).number(0_u64);
+            let back: u64 = link.run(chunk.iter().fold(call, |call, (_, id)| call.arg(id.as_str()))).await?;
             if back > 0 {
                 tracing::error!(runs = back, "the store had lost that runs were resumed; it was put back");
             }

@@ -18,7 +18,7 @@ use self::store::Store;
 use super::{CI, LAPTOP, Served, answer, run, told};
 use crate::asking::Client;
 use crate::client::{Era, Fence};
-use crate::faulty::{has_python, samples};
+use crate::faulty::samples;
 
 async fn clients(replicas: &[Served], token: Option<&str>) -> Vec<RunningService<RoleClient, ()>> {
     futures::future::join_all(replicas.iter().map(|replica| replica.client(Era::Modern, token))).await
@@ -79,10 +79,7 @@ async fn what_one_replica_keeps_another_finds_for_the_same_client_alone() {
 
 #[tokio::test]
 async fn budgets_and_rates_hold_over_all_replicas_also_when_the_store_is_killed_or_loses_everything() {
-    let Some(mut store) = Store::start() else { return };
-    if has_python("tests/servers/ledger.py").is_none() {
-        return;
-    }
+    let Some(mut store) = Store::with_bank() else { return };
     let replicas = store.replicas(3, &format!("{}[budgets]\nday = 60\n", store.bank(""))).await;
     let clients = clients(&replicas, LAPTOP).await;
     // Each replica tries to pay this many at once; what is refused says why.
@@ -123,10 +120,7 @@ async fn budgets_and_rates_hold_over_all_replicas_also_when_the_store_is_killed_
 
 #[tokio::test]
 async fn a_rate_limit_is_one_for_all_replicas() {
-    let Some(store) = Store::start() else { return };
-    if has_python("tests/servers/ledger.py").is_none() {
-        return;
-    }
+    let Some(store) = Store::with_bank() else { return };
     let replicas = store.replicas(3, &store.bank("rate = { calls = 5, per = \"1h\" }\n")).await;
     let clients = clients(&replicas, LAPTOP).await;
     let code = "const tried = await Promise.allSettled([1, 2, 3, 4].map(n => bank.pay({n}))); \
@@ -138,10 +132,7 @@ async fn a_rate_limit_is_one_for_all_replicas() {
 
 #[tokio::test]
 async fn a_run_of_a_killed_replica_goes_on_at_another_and_pays_once() {
-    let Some(store) = Store::start() else { return };
-    if has_python("tests/servers/ledger.py").is_none() {
-        return;
-    }
+    let Some(store) = Store::with_bank() else { return };
     let mut replicas = store.replicas(2, &store.bank("")).await;
     let clients = clients(&replicas, LAPTOP).await;
     let code = "for (let n = 0; n < 5; n++) await bank.pay({n}); \
@@ -171,10 +162,7 @@ async fn a_run_of_a_killed_replica_goes_on_at_another_and_pays_once() {
 
 #[tokio::test]
 async fn a_run_whose_last_second_the_store_may_have_lost_is_not_resumed() {
-    let Some(mut store) = Store::start() else { return };
-    if has_python("tests/servers/ledger.py").is_none() {
-        return;
-    }
+    let Some(mut store) = Store::with_bank() else { return };
     let mut replicas = store.replicas(2, &store.bank("")).await;
     let clients = clients(&replicas, LAPTOP).await;
     let code = "await bank.pay({n: 1}); await faulty.slow({ms: 60000}); return 1";
@@ -197,10 +185,7 @@ async fn a_run_whose_last_second_the_store_may_have_lost_is_not_resumed() {
 
 #[tokio::test]
 async fn a_question_of_one_replica_is_answered_at_another_once() {
-    let Some(store) = Store::start() else { return };
-    if has_python("tests/servers/ledger.py").is_none() {
-        return;
-    }
+    let Some(store) = Store::with_bank() else { return };
     let replicas = store.replicas(2, &store.bank("approval = \"writes\"\n")).await;
     let arguments =
         javascript("const first = await bank.list(); await bank.pay({n: 7}); await bank.pay({n: 8}); return first");

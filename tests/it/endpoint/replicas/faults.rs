@@ -13,14 +13,12 @@ use super::store::{Store, replicas, through};
 use super::wire::{Fault, Wire};
 use super::{clients, javascript, until};
 use crate::client::{Era, Fence};
-use crate::faulty::has_python;
 
 const PAY: &str = "await bank.pay({n: 1}); return 'paid'";
 
 /// A store, one replica, and the wire between them.
 async fn wired(rules: &str) -> Option<(Store, Wire, Served)> {
-    let store = Store::start()?;
-    has_python("tests/servers/ledger.py")?;
+    let store = Store::with_bank()?;
     let wire = Wire::to(&[store.port]).await;
     let served = Served::start(Fence::new(), &through(wire.port, &store.bank(rules))).await;
     Some((store, wire, served))
@@ -75,13 +73,9 @@ async fn a_full_store_refuses_changes_says_so_and_goes_on_counting() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_failover_that_loses_the_last_changes_exceeds_no_budget() {
-    let Some(mut primary) = Store::start() else { return };
-    if has_python("tests/servers/ledger.py").is_none() {
-        return;
-    }
+    let Some(mut primary) = Store::with_bank() else { return };
     // What the primary sends its replica stops before the last changes.
-    let follows = Wire::to(&[primary.port]).await;
-    let Some(follower) = Store::start_with(&["--replicaof", "127.0.0.1", &follows.port.to_string()]) else { return };
+    let Some((follows, follower)) = primary.followed().await else { return };
     let wire = Wire::to(&[primary.port]).await;
     let config = through(wire.port, &primary.bank("[budgets]\nday = 30\n"));
     let replicas = replicas(3, &config).await;
@@ -99,16 +93,12 @@ async fn a_failover_that_loses_the_last_changes_exceeds_no_budget() {
         let runs = clients.iter().zip(&codes).map(|(client, code)| told(client, javascript(code)));
         futures::future::join_all(runs).await.join("\n")
     };
-    until("it follows", async || {
-        format!("{:?}", follower.command(&["INFO", "replication"]).await).contains("link_status:up")
-    })
-    .await;
     pay(1).await;
     until("it has all", async || {
         let offset = |text: String| {
             text.split("master_repl_offset:").nth(1).and_then(|rest| rest.split('\\').next().map(str::to_owned))
         };
-        let of = async |store: &Store| offset(format!("{:?}", store.command(&["INFO", "replication"]).await));
+        let of = async |store: &Store| offset(store.replication().await);
         of(&primary).await == of(&follower).await
     })
     .await;
@@ -127,16 +117,8 @@ async fn a_failover_that_loses_the_last_changes_exceeds_no_budget() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_change_that_too_few_replicas_of_the_store_have_does_not_count() {
-    let Some(primary) = Store::start() else { return };
-    if has_python("tests/servers/ledger.py").is_none() {
-        return;
-    }
-    let follows = Wire::to(&[primary.port]).await;
-    let Some(follower) = Store::start_with(&["--replicaof", "127.0.0.1", &follows.port.to_string()]) else { return };
-    until("it follows", async || {
-        format!("{:?}", follower.command(&["INFO", "replication"]).await).contains("link_status:up")
-    })
-    .await;
+    let Some(primary) = Store::with_bank() else { return };
+    let Some((follows, _follower)) = primary.followed().await else { return };
     let config = primary.config(&primary.bank("[budgets]\nday = 60\n")).replace("timeout =", "replicas = 1\ntimeout =");
     let served = Served::start(Fence::new(), &config).await;
     let client = served.client(Era::Modern, LAPTOP).await;
@@ -237,10 +219,7 @@ async fn customer(number: u64, port: u16, until: Instant, seen: Arc<Mutex<Seen>>
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[expect(clippy::print_stdout, reason = "a run by chance says what it did")]
 async fn nothing_is_doubled_or_shown_to_others_while_everything_fails_in_turn() {
-    let Some(mut store) = Store::start() else { return };
-    if has_python("tests/servers/ledger.py").is_none() {
-        return;
-    }
+    let Some(mut store) = Store::with_bank() else { return };
     let seconds = std::env::var("FORGEFS_ADVERSARIAL_SECONDS").ok().and_then(|text| text.parse().ok()).unwrap_or(30);
     let budget = 40 * seconds;
     let wire = Wire::to(&[store.port]).await;

@@ -6,8 +6,10 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use super::super::{CLIENTS, Served};
+use super::until;
+use super::wire::Wire;
 use crate::client::Fence;
-use crate::faulty::faulty;
+use crate::faulty::{faulty, has_python};
 use crate::http::free_port;
 use crate::real::skipped;
 
@@ -35,6 +37,25 @@ impl Store {
     /// `None`, visibly, where it is not installed.
     pub(super) fn start() -> Option<Self> {
         Self::start_with(&[])
+    }
+
+    /// One for tests that pay at its bank; `None`, visibly, also without Python.
+    pub(super) fn with_bank() -> Option<Self> {
+        has_python("tests/servers/ledger.py")?;
+        Self::start()
+    }
+
+    /// One that follows this one, and what leads it here.
+    pub(super) async fn followed(&self) -> Option<(Wire, Self)> {
+        let wire = Wire::to(&[self.port]).await;
+        let follower = Self::start_with(&["--replicaof", "127.0.0.1", &wire.port.to_string()])?;
+        until("it follows", async || follower.replication().await.contains("link_status:up")).await;
+        Some((wire, follower))
+    }
+
+    /// What it says of its replication.
+    pub(super) async fn replication(&self) -> String {
+        format!("{:?}", self.command(&["INFO", "replication"]).await)
     }
 
     /// One with these options.
