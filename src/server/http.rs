@@ -3,6 +3,7 @@
 mod connections;
 mod edge;
 mod events;
+mod moved;
 mod oauth;
 mod own_sessions;
 mod reply;
@@ -28,6 +29,7 @@ use crate::task::Task;
 use crate::tls;
 use connections::Connections;
 use edge::Edge;
+use moved::Mark;
 use oauth::Issuers;
 use sessions::Sessions;
 
@@ -126,6 +128,7 @@ pub async fn serve_http(gateway: Arc<Gateway>, listener: HttpListener, ends: imp
         issuers: Issuers::default(),
         draining: AtomicBool::new(false),
         is_tls: tls.is_some(),
+        mark: Mark::new(&gateway),
     });
     if let Some(settings) = &gateway.config().http.oauth {
         edge.issuers.of(settings).prepare();

@@ -250,6 +250,8 @@ pub enum Kind {
     Results,
     /// Approvals for the whole session.
     Approvals,
+    /// What a client said once about its connection. Its list has the values.
+    Setup,
 }
 
 /// Limits of one collection.
@@ -284,6 +286,15 @@ impl Room {
         overhead: 256,
         label_sets: None,
         drops_oldest: true,
+    };
+
+    /// Of what a client said once about its connection: `initialize`, a log level and subscriptions.
+    pub const SETUP: Self = Self {
+        entries: limits::SUBSCRIBED.max + 2,
+        bytes: limits::SETUP.max,
+        overhead: 0,
+        label_sets: None,
+        drops_oldest: false,
     };
 
     /// Of the stash of a session.

@@ -13,12 +13,14 @@ use hyper::header::{self, HeaderMap, HeaderName};
 use hyper::{Method, Request, StatusCode};
 use parking_lot::Mutex;
 use rmcp::model::{ClientJsonRpcMessage, ClientRequest, GetMeta as _, JsonRpcMessage, RequestId};
+use rmcp::transport::streamable_http_server::session::SessionId;
 use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService};
 use tokio_util::sync::CancellationToken;
 
 use super::super::ForgeServer;
 use super::super::admission::{Admission, HeldBytes};
 use super::super::message::{self, Read};
+use super::moved::{Keeping, Mark, Setup};
 use super::oauth::{self, Issuers};
 use super::own_sessions::OwnSessions;
 use super::reply::{self, Reply};
@@ -32,7 +34,6 @@ use crate::lines::trim;
 use crate::manifest::Phase;
 use crate::meter;
 use crate::panics;
-use crate::principal::Principal;
 use crate::random;
 use crate::task;
 
@@ -62,6 +63,16 @@ pub(super) struct Edge {
     pub(super) draining: AtomicBool,
     /// True if the connections are encrypted here.
     pub(super) is_tls: bool,
+    /// What the replica's own requests and events are known by.
+    pub(super) mark: Mark,
+}
+
+/// A session that begins.
+#[derive(Clone)]
+pub(super) struct Begun {
+    pub(super) id: SessionId,
+    /// What other replicas get to know of it; `None` where there are none.
+    pub(super) keeping: Option<Arc<Keeping>>,
 }
 
 /// What a connection tells of its requests.
@@ -211,15 +222,30 @@ impl Edge {
             Method::GET => self.stream(request, client).await,
             Method::DELETE => {
                 let id = request.headers().get(SESSION_ID).and_then(|id| id.to_str().ok());
-                if id.is_some_and(|id| self.sessions.session(id, &client).is_none()) {
-                    return reply::text(StatusCode::NOT_FOUND, "Not Found: Session not found");
+                if let Some(id) = id {
+                    let kept = Setup::of(&self.gateway, &client, id);
+                    // It must not begin again.
+                    let was_kept = match &kept {
+                        Some(setup) => match setup.forget().await {
+                            Ok(was_kept) => was_kept,
+                            Err(error) => return unavailable(&error, None),
+                        },
+                        None => false,
+                    };
+                    match (self.sessions.session(id, &client).is_some(), was_kept) {
+                        (true, _) => {}
+                        (false, true) => return reply::text(StatusCode::NO_CONTENT, ""),
+                        (false, false) => {
+                            return reply::text(StatusCode::NOT_FOUND, "Not Found: Session not found");
+                        }
+                    }
                 }
-                let answered = self.pass(request.map(|_| Full::default()), &client, None).await;
+                let answered = self.pass(request.map(|_| Full::default()), &client).await;
                 // rmcp says that it will end; it has, and clients warn of the difference.
                 let has_ended = answered.status() == StatusCode::ACCEPTED;
                 if has_ended { reply::text(StatusCode::NO_CONTENT, "") } else { answered }
             }
-            _ => self.pass(request.map(|_| Full::default()), &client, None).await,
+            _ => self.pass(request.map(|_| Full::default()), &client).await,
         }
     }
 
@@ -236,7 +262,6 @@ impl Edge {
     async fn post(&self, config: &Config, request: Request<Incoming>, client: Arc<HttpClient>) -> Reply {
         let session_id =
             request.headers().get(SESSION_ID).map(|id| String::from_utf8_lossy(id.as_bytes()).into_owned());
-        let session = session_id.as_deref().and_then(|id| self.sessions.session(id, &client));
         let (parts, body) = request.into_parts();
         // All sessions of a client share its bytes.
         let (body, held) = match received(body, &client.admission).await {
@@ -254,44 +279,52 @@ impl Edge {
                 return reply::refused(StatusCode::BAD_REQUEST, None, "not a JSON-RPC message", "send one, as JSON");
             }
         };
+        let begins = initialized_revision(&message).is_some();
         // Sessions are of the older revisions: rmcp looks for none, whatever the header says.
-        let session = session.filter(|_| !is_modern(&message, &parts.headers));
+        let session = match session_id.as_deref().filter(|_| !begins && !is_modern(&message, &parts.headers)) {
+            Some(id) => match self.session(id, &client, request_id(&message).as_ref()).await {
+                Ok(session) => session,
+                Err(refused) => return refused,
+            },
+            None => None,
+        };
         let admission = session.as_ref().map_or(&client.admission, |session| &session.admission).clone();
-        let size = body.len();
+        let (size, asked) = (body.len(), request_id(&message));
         let request = Request::from_parts(parts, Full::new(body));
-        match (initialized_revision(&message), session) {
-            (Some(_), _) if session_id.is_some() => {
+        match (begins, session) {
+            (true, _) if session_id.is_some() => {
                 let what = "this session is initialized already";
                 let fix = "end it by DELETE, or send `initialize` without Mcp-Session-Id for another session";
-                reply::refused(StatusCode::BAD_REQUEST, request_id(&message), what, fix)
+                reply::refused(StatusCode::BAD_REQUEST, asked, what, fix)
             }
             // It is kept as long as the session.
-            (Some(_), _) if size > limits::INITIALIZE.max => {
+            (true, _) if size > limits::INITIALIZE.max => {
                 let error = limits::INITIALIZE.exceeded(ErrorCode::LimitExceeded, size);
-                reply::error(StatusCode::PAYLOAD_TOO_LARGE, request_id(&message), message::refusal(&error))
+                reply::error(StatusCode::PAYLOAD_TOO_LARGE, asked, message::refusal(&error))
             }
-            (Some(revision), _) => match self.sessions.make_room(&client, &config.http) {
+            (true, _) => match self.sessions.make_room(&client, &config.http) {
                 Ok(()) => {
-                    let (answered, hold) = (self.pass(request, &client, Some(revision)).await, client.hold());
+                    let (answered, hold) = (self.begin(request, &client, *message).await, client.hold());
                     // Others that came at the same time may have taken the last places.
                     let is_late = answered.status() == StatusCode::INTERNAL_SERVER_ERROR;
                     match self.sessions.has_place(&client, &config.http) {
-                        Err(full) if is_late => no_room(full, request_id(&message)),
+                        Err(full) if is_late => no_room(full, asked),
                         _ => reply::holding(answered, hold),
                     }
                 }
-                Err(full) => no_room(full, request_id(&message)),
+                Err(full) => no_room(full, asked),
             },
-            (None, Some(session)) => match admission.admit(&message, held) {
-                Ok(held) => self.in_session(request, &client, &session, request_id(&message), held).await,
-                Err(error) => not_admitted(&error, request_id(&message)),
+            (false, Some(session)) if !session.asked(&message) => not_admitted(&not_asked_here(), None),
+            (false, Some(session)) => match admission.admit(&message, held) {
+                Ok(held) => self.in_session(request, &client, &session, &message, held).await,
+                Err(error) => not_admitted(&error, asked),
             },
-            (None, None) => match InFlight::new(admission, &message, held) {
+            (false, None) => match InFlight::new(admission, &message, held) {
                 Ok(in_flight) => {
                     let hold = client.hold();
-                    reply::holding(self.pass(request, &client, None).await, (in_flight, hold))
+                    reply::holding(self.pass(request, &client).await, (in_flight, hold))
                 }
-                Err(error) => not_admitted(&error, request_id(&message)),
+                Err(error) => not_admitted(&error, asked),
             },
         }
     }
@@ -303,11 +336,19 @@ impl Edge {
         request: Request<Full<Bytes>>,
         client: &Arc<HttpClient>,
         session: &Arc<HttpSession>,
-        id: Option<RequestId>,
+        message: &ClientJsonRpcMessage,
         held: Option<HeldBytes>,
     ) -> Reply {
-        let (hold, admission) = (session.hold(), session.admission.clone());
-        let service = self.service(client, None, session.ended.child_token());
+        let (hold, admission, id) = (session.hold(), session.admission.clone(), request_id(message));
+        if let Some(keeping) = &session.keeping
+            && let Err(error) = keeping.keep(message).await
+        {
+            if let Some(id) = &id {
+                admission.end(id);
+            }
+            return unavailable(&error, id);
+        }
+        let service = self.service(client, None, Some(RETRY), session.ended.child_token());
         let passing = tokio::spawn(async move {
             let answered = handled(&service, request).await;
             drop(held);
@@ -325,8 +366,16 @@ impl Edge {
     /// A stream of a session's notifications.
     async fn stream(&self, request: Request<Incoming>, client: Arc<HttpClient>) -> Reply {
         let id = request.headers().get(SESSION_ID).and_then(|id| id.to_str().ok());
-        let Some(session) = id.and_then(|id| self.sessions.session(id, &client)) else {
-            return self.pass(request.map(|_| Full::default()), &client, None).await;
+        let found = match id {
+            Some(id) => self.session(id, &client, None).await,
+            None => Ok(None),
+        };
+        let session = match found {
+            Ok(session) => session,
+            Err(refused) => return refused,
+        };
+        let Some(session) = session else {
+            return self.pass(request.map(|_| Full::default()), &client).await;
         };
         let last = request.headers().get(LAST_EVENT).map(|last| String::from_utf8_lossy(last.as_bytes()));
         if let Some(Err(why)) = last.map(|last| session.can_resume(&last)) {
@@ -337,26 +386,66 @@ impl Edge {
             Ok(open) => open,
             Err(error) => return not_admitted(&error, None),
         };
-        let service = self.service(&client, None, session.ended.child_token());
+        let service = self.service(&client, None, Some(RETRY), session.ended.child_token());
         let answered = handled(&service, request.map(|_| Full::default())).await;
         reply::holding(answered, (open, session.hold()))
     }
 
-    /// Has rmcp answer a request whose body was read. `revision` is that of a new session.
-    async fn pass(&self, request: Request<Full<Bytes>>, client: &Arc<HttpClient>, revision: Option<String>) -> Reply {
-        handled(&self.service(client, revision, client.ended.child_token()), request).await
+    /// Begins a session.
+    async fn begin(
+        &self,
+        request: Request<Full<Bytes>>,
+        client: &Arc<HttpClient>,
+        initialize: ClientJsonRpcMessage,
+    ) -> Reply {
+        let id: SessionId = random::token().into();
+        let retry = retry(&initialize);
+        let setup = Setup::of(&self.gateway, client, &id);
+        let keeping = setup.map(|setup| Arc::new(Keeping::new(setup, initialize, false)));
+        let begun = Begun { id, keeping: keeping.clone() };
+        let service = self.service(client, Some(begun), retry, client.ended.child_token());
+        let answered = handled(&service, request).await;
+        if let Some(keeping) = keeping.filter(|_| answered.status().is_success()) {
+            keeping.begin().await;
+        }
+        answered
     }
 
-    /// rmcp's service for one request of a client. `revision` is that of a new session; `ended` ends it, or the request.
-    fn service(&self, client: &Arc<HttpClient>, revision: Option<String>, ended: CancellationToken) -> Service {
-        let is_new = revision.is_some();
-        let retry = revision.is_none_or(|revision| revision.as_str() >= PRIMED).then_some(RETRY);
+    /// Has rmcp answer a request whose body was read.
+    async fn pass(&self, request: Request<Full<Bytes>>, client: &Arc<HttpClient>) -> Reply {
+        handled(&self.service(client, None, Some(RETRY), client.ended.child_token()), request).await
+    }
+
+    /// A client's sessions as rmcp sees them.
+    pub(super) fn own(
+        &self,
+        client: &Arc<HttpClient>,
+        begun: Option<Begun>,
+        retry: Option<Duration>,
+        ended: CancellationToken,
+    ) -> OwnSessions {
+        let (all, client) = (Arc::clone(&self.sessions), Arc::clone(client));
+        OwnSessions { all, client, begun, mark: self.mark, ended, retry }
+    }
+
+    /// rmcp's service for one request of a client. `begun` is the session that begins with it; `ended` ends that, or the
+    /// request.
+    fn service(
+        &self,
+        client: &Arc<HttpClient>,
+        begun: Option<Begun>,
+        retry: Option<Duration>,
+        ended: CancellationToken,
+    ) -> Service {
         let (gateway, of) = (Arc::clone(&self.gateway), Arc::clone(client));
+        let new = begun.as_ref().map(|begun| SessionId::clone(&begun.id));
         let factory = move || {
-            Ok(if is_new { new_server(&gateway, &of, Principal::of(&of.name)) } else { of.stateless(&gateway) })
+            Ok(match &new {
+                Some(id) => new_server(&gateway, &of, of.principal(&gateway, id)),
+                None => of.stateless(&gateway),
+            })
         };
-        let own =
-            OwnSessions { all: Arc::clone(&self.sessions), client: Arc::clone(client), ended: ended.clone(), retry };
+        let own = self.own(client, begun, retry, ended.clone());
         let settings = self.settings.clone().with_sse_retry(retry).with_cancellation_token(ended);
         StreamableHttpService::new(factory, Arc::new(own), settings)
     }
@@ -478,6 +567,28 @@ fn initialized_revision(message: &ClientJsonRpcMessage) -> Option<String> {
     }
 }
 
+/// Delay for clients of the revision that an `initialize` names.
+pub(super) fn retry(initialize: &ClientJsonRpcMessage) -> Option<Duration> {
+    initialized_revision(initialize).is_none_or(|revision| revision.as_str() >= PRIMED).then_some(RETRY)
+}
+
+/// Refusal of the state that replicas share: most often it is away.
+pub(super) fn unavailable(error: &Error, id: Option<RequestId>) -> Reply {
+    match error.code {
+        ErrorCode::Internal => reply::error(StatusCode::SERVICE_UNAVAILABLE, id, message::refusal(error)),
+        _ => not_admitted(error, id),
+    }
+}
+
+/// Refusal of an answer to a question of another replica.
+fn not_asked_here() -> Error {
+    Error::new(
+        ErrorCode::InvalidArgs,
+        "this answers a question that another replica asked, which no longer waits for it",
+    )
+    .hint("send the request again whose question it was; a proxy in front should route by Mcp-Session-Id")
+}
+
 fn not_admitted(error: &Error, id: Option<RequestId>) -> Reply {
     let status = match error.code {
         ErrorCode::Busy => StatusCode::TOO_MANY_REQUESTS,
@@ -487,7 +598,7 @@ fn not_admitted(error: &Error, id: Option<RequestId>) -> Reply {
     reply::error(status, id, message::refusal(error))
 }
 
-fn no_room(full: FullOf, id: Option<RequestId>) -> Reply {
+pub(super) fn no_room(full: FullOf, id: Option<RequestId>) -> Reply {
     let (status, what, key) = match full {
         FullOf::Client(most) => (
             StatusCode::TOO_MANY_REQUESTS,

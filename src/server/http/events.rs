@@ -22,12 +22,20 @@ use crate::task;
 const KEEP: Duration = Duration::from_secs(5 * 60);
 /// Most streams of a session; one more drops the oldest. Requests that were cancelled have no answer, and end nothing.
 const STREAMS: usize = 256;
+/// End of the name that rmcp gives a session's own stream.
+const RMCP_COMMON: &str = ":common";
+/// End of the ids of its events.
+const COMMON: &str = "-c";
 /// Bytes that each event counts for beside its text.
 const EVENT: usize = 256;
 
 /// Events of one session's streams.
 #[derive(Default)]
-pub(super) struct Events(Arc<Mutex<Streams>>);
+pub(super) struct Events {
+    /// Beginning of their ids: those of another replica have another one.
+    prefix: String,
+    streams: Arc<Mutex<Streams>>,
+}
 
 #[derive(Default)]
 struct Streams {
@@ -133,9 +141,26 @@ fn size(message: &ServerJsonRpcMessage) -> usize {
 }
 
 impl Events {
+    /// No events yet; their ids will begin with `prefix`.
+    pub(super) fn new(prefix: String) -> Self {
+        Self { prefix, streams: Arc::default() }
+    }
+
+    /// True for an event of the session's own stream at another replica: what followed it there is lost, and what follows
+    /// it here is that of a new stream.
+    pub(super) fn is_elsewhere(&self, last: &str) -> bool {
+        !last.starts_with(&self.prefix) && last.ends_with(COMMON)
+    }
+
+    /// The id without what every id here begins with.
+    fn own<'a>(&self, last: &'a str) -> Result<&'a str, &'static str> {
+        let own = last.strip_prefix(&self.prefix).ok_or("its replica is gone, and the events with it")?;
+        Ok(own.strip_suffix(COMMON).unwrap_or(own))
+    }
+
     /// Drops the events of streams that ended long ago.
     pub(super) fn tidy(&self) {
-        self.0.lock().tidy();
+        self.streams.lock().tidy();
     }
 
     /// Checks that a stream can be resumed after the event `last`.
@@ -143,18 +168,19 @@ impl Events {
     /// # Errors
     /// Says why it cannot.
     pub(super) fn check(&self, last: &str) -> Result<(), &'static str> {
-        self.0.lock().after(last).map(drop)
+        self.streams.lock().after(self.own(last)?).map(drop)
     }
 }
 
 #[async_trait]
 impl EventStore for Events {
     async fn store_event(&self, stream: &str, event: &ServerSseMessage) -> Result<String, EventStoreError> {
-        let mut streams = self.0.lock();
+        let mut streams = self.streams.lock();
         let number = streams.stream(stream);
         let bytes = EVENT + event.message.as_deref().map_or(0, size);
         let Some(stream) = streams.streams.get_mut(&number) else { return Err("a stream was lost".into()) };
-        let id = format!("{number}-{}", stream.first + stream.events.len() as u64);
+        let common = if stream.name.ends_with(RMCP_COMMON) { COMMON } else { "" };
+        let id = format!("{}{number}-{}{common}", self.prefix, stream.first + stream.events.len() as u64);
         let mut event = event.clone();
         event.event_id = Some(id.clone());
         let is_answer = matches!(
@@ -170,9 +196,9 @@ impl EventStore for Events {
     }
 
     async fn replay_events_after(&self, last: &str) -> Result<EventStream, EventStoreError> {
-        let streams = self.0.lock();
-        let (number, next, stream) = streams.after(last)?;
-        let reader = Reader { streams: Arc::clone(&self.0), number, next, news: stream.news.subscribe() };
+        let streams = self.streams.lock();
+        let (number, next, stream) = streams.after(self.own(last)?)?;
+        let reader = Reader { streams: Arc::clone(&self.streams), number, next, news: stream.news.subscribe() };
         Ok(Box::pin(futures::stream::unfold(reader, Reader::next)))
     }
 }
@@ -256,14 +282,14 @@ mod tests {
         for number in 0..9 {
             events.store_event(&format!("s{number}"), &answer(&text)).await.expect("room");
             events.store_event("live", &notice("n")).await.expect("room");
-            assert!(events.0.lock().bytes <= limits::EVENTS.max, "after {number}");
+            assert!(events.streams.lock().bytes <= limits::EVENTS.max, "after {number}");
         }
         assert!(events.replay_events_after("0-0").await.is_err(), "the oldest answer is gone");
         assert!(events.replay_events_after("1-0").await.is_ok(), "a stream that goes on is not");
         for _ in 0..2 * limits::EVENTS.max / EVENT {
             events.store_event("live", &notice("n")).await.expect("room");
         }
-        let streams = events.0.lock();
+        let streams = events.streams.lock();
         assert!(streams.bytes <= limits::EVENTS.max);
         assert_eq!(
             streams.bytes,

@@ -9,11 +9,13 @@ use rmcp::transport::streamable_http_server::SessionManager;
 use rmcp::transport::streamable_http_server::session::local::{
     LocalSessionManager, LocalSessionManagerError, SessionError,
 };
-use rmcp::transport::streamable_http_server::session::{EventStream, ServerSseMessage, SessionId};
+use rmcp::transport::streamable_http_server::session::{EventStream, RestoreOutcome, ServerSseMessage, SessionId};
 use tokio_util::sync::CancellationToken;
 
+use super::edge::Begun;
 use super::events::Events;
-use super::sessions::{FIRST_EVENT, HttpClient, HttpSession, Sessions};
+use super::moved::Mark;
+use super::sessions::{HttpClient, HttpSession, Sessions};
 use super::streams::{Aside, Counted, answering, pumped};
 
 /// Time between `Mcp-Session-Id` and `initialize` reaching the session.
@@ -23,6 +25,9 @@ const INITIALIZE: Duration = Duration::from_secs(30);
 pub(super) struct OwnSessions {
     pub(super) all: Arc<Sessions>,
     pub(super) client: Arc<HttpClient>,
+    /// The session that begins, if the request is one that begins a session.
+    pub(super) begun: Option<Begun>,
+    pub(super) mark: Mark,
     /// Ends a new session.
     pub(super) ended: CancellationToken,
     /// Delay for clients that know the event before the first (revision 2025-11-25).
@@ -44,14 +49,20 @@ impl SessionManager for OwnSessions {
     type Transport = Counted<<LocalSessionManager as SessionManager>::Transport>;
 
     async fn create_session(&self) -> Found<(SessionId, Self::Transport)> {
-        let events = Arc::new(Events::default());
+        let none = || SessionError::Io(std::io::Error::other("no session begins with this request"));
+        let Begun { id, keeping } = self.begun.clone().ok_or_else(none)?;
+        let events = Arc::new(Events::new(self.mark.prefix()));
         let mut local = LocalSessionManager::default().with_event_store(Arc::<Events>::clone(&events));
         // Idle sessions end by `Sessions::end_unused`: rmcp would also end one whose request takes long.
         local.session_config.keep_alive = None;
         local.session_config.init_timeout = Some(INITIALIZE);
         local.session_config.sse_retry = self.retry;
-        let (id, transport) = local.create_session().await?;
-        let session = Arc::new(HttpSession::new(&self.client, self.ended.clone(), local, events));
+        // rmcp would give it an id of its own.
+        let RestoreOutcome::Restored(transport) = local.restore_session(SessionId::clone(&id)).await? else {
+            return Err(none().into());
+        };
+        let events = (events, self.mark);
+        let session = Arc::new(HttpSession::new(&self.client, self.ended.clone(), local, events, keeping));
         let counted = session.counted(transport);
         let many = |_| SessionError::Io(std::io::Error::other("too many sessions at once"));
         self.all.insert(&id, session).map_err(many)?;
@@ -104,10 +115,9 @@ impl SessionManager for OwnSessions {
         last: String,
     ) -> Found<impl Stream<Item = ServerSseMessage> + Send + Sync + 'static> {
         let session = self.own(id)?;
-        let stream: EventStream = match last.as_str() {
-            // It saw nothing of the session's own yet.
-            FIRST_EVENT => pumped(session.local.create_standalone_stream(id).await?),
-            _ => Box::pin(session.local.resume(id, last).await?),
+        let stream: EventStream = match session.is_new_to(&last) {
+            true => pumped(session.local.create_standalone_stream(id).await?),
+            false => Box::pin(session.local.resume(id, last).await?),
         };
         Ok(stream)
     }

@@ -6,6 +6,7 @@ use std::sync::{Arc, OnceLock, Weak};
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
+use rmcp::model::{ClientJsonRpcMessage, JsonRpcMessage};
 use rmcp::transport::streamable_http_server::session::SessionId;
 use rmcp::transport::streamable_http_server::session::local::LocalSessionManager;
 use serde_json::json;
@@ -14,6 +15,7 @@ use tokio_util::sync::CancellationToken;
 use super::super::admission::Admission;
 use super::super::{ForgeServer, SessionHandler};
 use super::events::Events;
+use super::moved::{Keeping, Mark, Moving};
 use super::streams::{Asides, Counted, OpenStream};
 use super::who::{Grant, Who};
 use crate::config::{Expose, Http};
@@ -22,7 +24,7 @@ use crate::gateway::Gateway;
 use crate::principal::Principal;
 
 /// The event id of rmcp's first event on a `GET` stream, before any of the session's own.
-pub(super) const FIRST_EVENT: &str = "0";
+const FIRST_EVENT: &str = "0";
 /// Time after which a session ends whose client is gone with a request in flight, and does not come back for it.
 const ABANDONED: Duration = Duration::from_secs(120);
 
@@ -32,6 +34,8 @@ pub(super) struct Sessions {
     /// Ends everything.
     ended: CancellationToken,
     sessions: Mutex<HashMap<SessionId, Arc<HttpSession>>>,
+    /// Sessions of other replicas that begin again here.
+    pub(super) moving: Moving,
     clients: Mutex<HashMap<OfProfile, Arc<HttpClient>>>,
 }
 
@@ -63,6 +67,9 @@ pub(super) struct HttpSession {
     pub(super) ended: CancellationToken,
     pub(super) local: LocalSessionManager,
     events: Arc<Events>,
+    pub(super) mark: Mark,
+    /// What other replicas know of it; `None` where there are none.
+    pub(super) keeping: Option<Arc<Keeping>>,
     pub(super) admission: Admission,
     /// Open `GET` streams.
     streams: Arc<AtomicUsize>,
@@ -118,7 +125,7 @@ pub(super) enum Full {
 
 impl HttpClient {
     /// Digest that identifies this client at every replica.
-    fn identity(&self) -> String {
+    pub(super) fn identity(&self) -> String {
         let asked = self.asked.map(|asked| format!("{asked:?}"));
         let of = json!([&*self.name, self.profile, asked, self.grant.identity()]);
         stubgen::digest(&stubgen::canonical_json(&of))
@@ -133,7 +140,7 @@ impl HttpClient {
         Arc::clone(self.stateless.get_or_init(|| {
             // At every replica it is the same session.
             let principal = Principal::of(&self.name);
-            let session = gateway.config().state.as_ref().map(|_| self.identity().into());
+            let session = gateway.state().is_shared().then(|| self.identity().into());
             new_server(gateway, self, Principal { session: session.unwrap_or(principal.session), ..principal })
         }))
     }
@@ -145,13 +152,16 @@ impl HttpSession {
         client: &Arc<HttpClient>,
         ended: CancellationToken,
         local: LocalSessionManager,
-        events: Arc<Events>,
+        (events, mark): (Arc<Events>, Mark),
+        keeping: Option<Arc<Keeping>>,
     ) -> Self {
         Self {
             client: Arc::clone(client),
             ended,
             local,
             events,
+            mark,
+            keeping,
             admission: client.admission.sharing_bytes(),
             streams: Arc::default(),
             asides: Arc::default(),
@@ -161,7 +171,7 @@ impl HttpSession {
 
     /// Its transport, which counts its requests.
     pub(super) fn counted<T>(&self, inner: T) -> Counted<T> {
-        Counted { inner, admission: self.admission.clone(), asides: Arc::clone(&self.asides) }
+        Counted { inner, admission: self.admission.clone(), asides: Arc::clone(&self.asides), mark: self.mark }
     }
 
     pub(super) fn hold(&self) -> Hold {
@@ -182,7 +192,21 @@ impl HttpSession {
     /// # Errors
     /// Says why it cannot.
     pub(super) fn can_resume(&self, last: &str) -> Result<(), &'static str> {
-        if last == FIRST_EVENT { Ok(()) } else { self.events.check(last) }
+        if self.is_new_to(last) { Ok(()) } else { self.events.check(last) }
+    }
+
+    /// True unless a message answers a request of another replica.
+    pub(super) fn asked(&self, message: &ClientJsonRpcMessage) -> bool {
+        match message {
+            JsonRpcMessage::Response(response) => self.mark.unmarked(&response.id).is_some(),
+            JsonRpcMessage::Error(error) => error.id.as_ref().is_none_or(|id| self.mark.unmarked(id).is_some()),
+            _ => true,
+        }
+    }
+
+    /// True if a stream after the event `last` is a new one: nothing of this session's own was before it.
+    pub(super) fn is_new_to(&self, last: &str) -> bool {
+        last == FIRST_EVENT || self.events.is_elsewhere(last)
     }
 
     /// True if it is unused for `limit`, or its client left a request in flight long ago.
@@ -202,7 +226,13 @@ pub(super) fn new_server(gateway: &Arc<Gateway>, client: &HttpClient, principal:
 impl Sessions {
     /// No sessions yet. `ended` ends all of them.
     pub(super) fn new(gateway: Arc<Gateway>, ended: CancellationToken) -> Arc<Self> {
-        Arc::new(Self { gateway, ended, sessions: Mutex::default(), clients: Mutex::default() })
+        Arc::new(Self {
+            gateway,
+            ended,
+            sessions: Mutex::default(),
+            moving: Moving::default(),
+            clients: Mutex::default(),
+        })
     }
 
     /// The client that asks. With another token of `[clients]`, or another issuer, it is another client; with another
@@ -255,8 +285,19 @@ impl Sessions {
             let oldest = unused.max_by_key(|(_, session)| session.usage.idle());
             oldest.map(|(id, _)| SessionId::clone(id)).ok_or(full)?
         };
+        let keeping = self.sessions.lock().get(&unused).and_then(|session| session.keeping.clone());
         self.end(&unused);
+        if let Some(keeping) = keeping {
+            // It would fill the store otherwise.
+            tokio::spawn(async move { keeping.forget().await });
+        }
         Ok(())
+    }
+
+    /// What other replicas know of sessions, where it is to be renewed.
+    fn old(&self) -> Vec<Arc<Keeping>> {
+        let sessions = self.sessions.lock();
+        sessions.values().filter_map(|session| session.keeping.clone()).filter(|keeping| keeping.is_old()).collect()
     }
 
     /// Checks that a client may have one more session.
@@ -329,5 +370,10 @@ pub(super) async fn look_after(sessions: Weak<Sessions>, every: Duration) {
         let config = sessions.gateway.config();
         let is_client = |client: &HttpClient| client.grant.holds(&config, &client.name);
         sessions.end_unused(&config.http, is_client);
+        for keeping in sessions.old() {
+            if !keeping.begin().await {
+                break;
+            }
+        }
     }
 }

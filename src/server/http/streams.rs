@@ -14,6 +14,7 @@ use rmcp::transport::streamable_http_server::session::{EventStream, ServerSseMes
 use tokio::sync::mpsc;
 
 use super::super::admission::Admission;
+use super::moved::Mark;
 use crate::error::{Error, ErrorCode};
 use crate::limits;
 use crate::task::Task;
@@ -79,11 +80,13 @@ impl Drop for Aside {
     }
 }
 
-/// A session's transport: a request is in flight until its answer was sent, and its log entries go on its stream.
+/// A session's transport: a request is in flight until its answer was sent, its log entries go on its stream, and the
+/// gateway's own requests are marked.
 pub(super) struct Counted<T> {
     pub(super) inner: T,
     pub(super) admission: Admission,
     pub(super) asides: Asides,
+    pub(super) mark: Mark,
 }
 
 impl<T> Counted<T> {
@@ -109,6 +112,7 @@ impl<T: Transport<RoleServer>> Transport<RoleServer> for Counted<T> {
             _ => None,
         };
         let admission = self.admission.clone();
+        let message = self.mark.sent(message);
         let message = match self.aside(&message) {
             Some(aside) => aside.try_send(message).map_or_else(|unsent| Some(unsent.into_inner()), |()| None),
             None => Some(message),
@@ -125,7 +129,7 @@ impl<T: Transport<RoleServer>> Transport<RoleServer> for Counted<T> {
     }
 
     async fn receive(&mut self) -> Option<RxJsonRpcMessage<RoleServer>> {
-        self.inner.receive().await
+        self.inner.receive().await.map(|message| self.mark.received(message))
     }
 
     async fn close(&mut self) -> Result<(), Self::Error> {

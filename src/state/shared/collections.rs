@@ -8,7 +8,7 @@ use redis::Script;
 use serde::{Deserialize, Serialize};
 
 use super::link::{Call, Link};
-use super::{Keys, SESSION};
+use super::{Keys, SESSION, SETUP};
 use crate::error::{Error, ErrorCode, Result};
 use crate::json;
 use crate::labels::Labels;
@@ -62,8 +62,13 @@ struct Looked {
     now: u64,
 }
 
-async fn look(link: &Link, key: &str) -> Result<Looked> {
-    let ttl = SESSION.as_millis() as u64;
+/// Milliseconds that a collection is kept after its last use.
+fn lifetime(of: &Collection) -> u64 {
+    let ttl = if of.kind == Kind::Setup { SETUP } else { SESSION };
+    ttl.as_millis() as u64
+}
+
+async fn look(link: &Link, key: &str, ttl: u64) -> Result<Looked> {
     let call = Call::of(&LOOK, vec![key.to_owned()]).number(ttl).reads();
     let (version, head, now): (u64, Vec<u8>, u64) = link.run(call).await?;
     let mut head: Head = match head.is_empty() {
@@ -83,7 +88,7 @@ pub(super) async fn entries(
     with_values: bool,
 ) -> Result<Vec<Entry>> {
     let key = key(keys, of);
-    let Looked { head, .. } = look(link, &key).await?;
+    let Looked { head, .. } = look(link, &key, lifetime(of)).await?;
     let wanted: Vec<Listed> =
         head.kept.into_iter().filter(|listed| name.is_none_or(|name| listed.name == name)).collect();
     let mut values: Vec<Option<String>> = vec![None; wanted.len()];
@@ -109,7 +114,7 @@ pub(super) async fn entries(
 
 /// See [`crate::state::State::dropped`].
 pub(super) async fn dropped(link: &Link, keys: &Keys, of: &Collection) -> Result<Vec<(Arc<str>, Labels)>> {
-    let Looked { head, .. } = look(link, &key(keys, of)).await?;
+    let Looked { head, .. } = look(link, &key(keys, of), lifetime(of)).await?;
     Ok(head.dropped.into_iter().map(|(name, labels)| (name.into(), labels)).collect())
 }
 
@@ -119,7 +124,7 @@ pub(super) async fn insert(link: &Link, keys: &Keys, into: &Collection, new: New
     let bytes = name.len() + value.len() + room.overhead;
     for _ in 0..TRIES {
         let key = key(keys, into);
-        let Looked { version, mut head, now } = look(link, &key).await?;
+        let Looked { version, mut head, now } = look(link, &key, lifetime(into)).await?;
         let mut gone = replaces.clone();
         let same = head.kept.iter().filter(|listed| listed.name == name && listed.labels == labels);
         gone.extend(same.map(|listed| listed.id));
@@ -138,7 +143,7 @@ pub(super) async fn insert(link: &Link, keys: &Keys, into: &Collection, new: New
         let (id, lines, size) = (head.next, value.lines().count(), value.len());
         head.next += 1;
         head.kept.push(Listed { id, name: name.clone(), labels: labels.clone(), bytes, lines, size, until });
-        if change(link, &key, version, &head, Some((id, &value)), &gone).await? {
+        if change(link, (&key, lifetime(into)), version, &head, Some((id, &value)), &gone).await? {
             return Ok(());
         }
     }
@@ -149,9 +154,9 @@ pub(super) async fn insert(link: &Link, keys: &Keys, into: &Collection, new: New
 pub(super) async fn remove(link: &Link, keys: &Keys, from: &Collection, ids: &[u64]) -> Result<()> {
     for _ in 0..TRIES {
         let key = key(keys, from);
-        let Looked { version, mut head, .. } = look(link, &key).await?;
+        let Looked { version, mut head, .. } = look(link, &key, lifetime(from)).await?;
         head.kept.retain(|listed| !ids.contains(&listed.id));
-        if change(link, &key, version, &head, None, ids).await? {
+        if change(link, (&key, lifetime(from)), version, &head, None, ids).await? {
             return Ok(());
         }
     }
@@ -160,7 +165,7 @@ pub(super) async fn remove(link: &Link, keys: &Keys, from: &Collection, ids: &[u
 
 async fn change(
     link: &Link,
-    key: &str,
+    (key, ttl): (&str, u64),
     version: u64,
     head: &Head,
     new: Option<(u64, &str)>,
@@ -168,7 +173,7 @@ async fn change(
 ) -> Result<bool> {
     let text = serde_json::to_vec(head).map_err(|_| damaged())?;
     let (name, value) = new.map_or((String::new(), ""), |(id, value)| (field(id), value));
-    let call = Call::of(&CHANGE, vec![key.to_owned()]).number(version).arg(text).number(SESSION.as_millis() as u64);
+    let call = Call::of(&CHANGE, vec![key.to_owned()]).number(version).arg(text).number(ttl);
     let call = gone.iter().fold(call.arg(name).arg(value), |call, id| call.arg(field(*id)));
     Ok(link.run::<u64>(call).await? == 1)
 }
@@ -184,6 +189,7 @@ fn key(keys: &Keys, of: &Collection) -> String {
         Kind::Stash => "stash",
         Kind::Results => "results",
         Kind::Approvals => "consents",
+        Kind::Setup => "setup",
     };
     keys.of(kind, &format!("{}:{}", of.client, of.session))
 }

@@ -29,8 +29,8 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 
 use super::{
-    BeginJournal, Charge, Collection, Counter, Entry, Journal, JournalFile, LoginLock, LoginVersion, New, Spent, State,
-    Version, observed,
+    BeginJournal, Charge, Collection, Counter, Entry, Journal, JournalFile, Kind, LoginLock, LoginVersion, New, Spent,
+    State, Version, observed,
 };
 use crate::config::{Amount, Rate, Store};
 use crate::error::{Error, ErrorCode, Result};
@@ -50,6 +50,8 @@ static UNLOCK: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("lua
 
 /// Time that entries and sums of a session are kept after their last use.
 const SESSION: Duration = Duration::from_secs(24 * 60 * 60);
+/// Time that what a client said once about a connection is kept after the last renewal of a replica that serves it.
+const SETUP: Duration = Duration::from_secs(2 * 60 * 60);
 /// Time after which a silent replica counts as gone.
 const LEASE: Duration = Duration::from_secs(10);
 /// Interval at which a replica says that it is there, and looks at what others changed.
@@ -250,7 +252,7 @@ impl State for Shared {
     }
 
     async fn listed(&self, of: &Collection) -> Result<Vec<Entry>> {
-        collections::entries(&self.link, &self.keys, of, None, false).await
+        collections::entries(&self.link, &self.keys, of, None, of.kind == Kind::Setup).await
     }
 
     async fn dropped(&self, of: &Collection) -> Result<Vec<(Arc<str>, Labels)>> {
