@@ -4,10 +4,13 @@
 mod faults;
 mod histories;
 mod linear;
+mod moved;
 mod store;
 mod wire;
 
 use std::collections::BTreeMap;
+use std::ffi::OsStr;
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use rmcp::model::{CallToolRequestParams, CallToolResponse};
@@ -15,10 +18,12 @@ use rmcp::service::{RoleClient, RunningService};
 use serde_json::{Value, json};
 
 use self::store::Store;
-use super::{CI, LAPTOP, Served, answer, run, told};
+use super::{CI, CLIENTS, LAPTOP, Served, answer, run, told};
 use crate::asking::Client;
 use crate::client::{Era, Fence};
 use crate::faulty::samples;
+use crate::http::free_port;
+use crate::real::skipped;
 
 async fn clients(replicas: &[Served], token: Option<&str>) -> Vec<RunningService<RoleClient, ()>> {
     futures::future::join_all(replicas.iter().map(|replica| replica.client(Era::Modern, token))).await
@@ -244,4 +249,36 @@ fn a_store_that_cannot_be_used_is_refused_with_its_reason() {
     assert!(fence.run(["ls", "/"]).success().stdout.contains("people/"));
     let refused = fence.run(["runs", "list"]);
     assert!(refused.stderr.contains("the store that replicas share does not answer"), "{}", refused.stderr);
+}
+
+#[tokio::test]
+async fn the_store_is_asked_over_tls_and_another_than_the_trusted_one_is_not() {
+    let (port, folder) = (free_port(), concat!(env!("CARGO_MANIFEST_DIR"), "/tests/tls"));
+    let files = tempfile::tempdir().expect("a folder");
+    // A certificate that is its own authority's, as docs/deployment.md wants it.
+    let (cert, key) = (files.path().join("cert.pem"), files.path().join("key.pem"));
+    let made = Command::new("openssl")
+        .args(["req", "-x509", "-newkey", "rsa:2048", "-nodes", "-subj", "/CN=store"])
+        .args(["-addext", "subjectAltName=DNS:localhost", "-addext", "basicConstraints=critical,CA:FALSE"])
+        .args([OsStr::new("-keyout"), key.as_os_str(), OsStr::new("-out"), cert.as_os_str()])
+        .stderr(Stdio::null())
+        .status();
+    if !made.is_ok_and(|made| made.success()) {
+        return skipped("no openssl for a store with TLS");
+    }
+    let (cert, key) = (cert.to_str().expect("a path"), key.to_str().expect("a path"));
+    let port_text = port.to_string();
+    let options =
+        ["--tls-port", &port_text, "--tls-auth-clients", "no", "--tls-cert-file", cert, "--tls-key-file", key];
+    let Some(_store) = Store::start_with(&options) else { return };
+    let state = |ca: &str| format!("[state]\nurl = \"rediss://localhost:{port}\"\ntimeout = \"1s\"\nca = {ca:?}\n");
+    let trusted = store::replicas(2, &format!("{}{CLIENTS}{}", state(cert), samples())).await;
+    let laptop = clients(&trusted, LAPTOP).await;
+    run(&laptop[0], "await forge.stash.set('k', 1); return 1").await;
+    assert_eq!(run(&laptop[1], "return await forge.stash.get('k')").await, json!(1));
+    // With another authority it is a stranger.
+    let other = store::replicas(1, &format!("{}{CLIENTS}{}", state(&format!("{folder}/cert.pem")), samples())).await;
+    let stranger = clients(&other, LAPTOP).await;
+    let refused = told(&stranger[0], javascript("return await forge.stash.get('k')")).await;
+    assert!(refused.contains("the store that replicas share does not answer"), "{refused}");
 }
