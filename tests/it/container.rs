@@ -64,6 +64,25 @@ fn the_image_runs_forgefs_as_a_numeric_user_without_rights() {
 }
 
 #[test]
+fn the_replicas_of_the_compose_file_have_a_usable_configuration_and_its_files() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("packaging/compose");
+    let fence = Fence::new();
+    fence.write("forge.toml", &fs::read_to_string(folder.join("forge.toml")).expect("the file"));
+    fence.write("store-ca.pem", include_str!("../tls/cert.pem"));
+    let mut listed = fence.forgefs(["ls", "/"]);
+    // Nothing answers there: what needs no store goes on.
+    listed.env("STORE_PASSWORD", "store-password-0123").env("FORGEFS_CI_TOKEN", "ci-token-0123456789");
+    finish(&mut listed, "").success();
+    let compose = fs::read_to_string(folder.join("compose.yaml")).expect("the file");
+    let mounted: Vec<&str> = compose.split("\"./").skip(1).filter_map(|rest| rest.split(':').next()).collect();
+    assert!(mounted.len() >= 5, "{mounted:?}");
+    // Certificates are the operator's.
+    for file in mounted.into_iter().filter(|file| !file.contains("tls")) {
+        assert!(folder.join(file).is_file(), "{file}");
+    }
+}
+
+#[test]
 #[ignore = "makes a Debian with debootstrap: root, a mirror of Debian and minutes"]
 fn the_steps_of_the_image_work_on_a_bare_debian() {
     let steps = image(Path::new(env!("CARGO_MANIFEST_DIR")));
