@@ -202,13 +202,14 @@ pub trait State: Debug + Send + Sync {
         false
     }
 
-    /// Asks the replica at which a run waits for its client to give it up; false where nobody can be asked.
+    /// Asks the replica at which a run waits for its client, or which has a session, to give it up; false where nobody can
+    /// be asked.
     ///
     /// # Errors
     /// `INTERNAL` when the store is away.
     async fn want(&self, run: &str) -> Result<bool>;
 
-    /// Waits until another replica wants a run.
+    /// Waits until another replica wants a run, or the end of a session.
     async fn wanted(&self, run: &str);
 
     /// Drops the counter of a finished run or session, and the session's collections.

@@ -226,7 +226,7 @@ impl Edge {
                     let kept = Setup::of(&self.gateway, &client, id);
                     // It must not begin again.
                     let was_kept = match &kept {
-                        Some(setup) => match setup.forget().await {
+                        Some(setup) => match setup.end().await {
                             Ok(was_kept) => was_kept,
                             Err(error) => return unavailable(&error, None),
                         },

@@ -100,11 +100,28 @@ impl Setup {
         kept.iter().map(|entry| serde_json::from_str(&entry.value).map_err(damaged)).collect::<Result<_>>().map(Some)
     }
 
+    /// Ends a session at every replica; false if no replica has told of it.
+    ///
+    /// # Errors
+    /// When the state is away.
+    pub(super) async fn end(&self) -> Result<bool> {
+        let was_kept = self.forget().await?;
+        if was_kept {
+            self.state.want(&self.name()).await?;
+        }
+        Ok(was_kept)
+    }
+
+    /// What replicas that have the session are told of it by.
+    fn name(&self) -> String {
+        format!("session {}", self.collection.session)
+    }
+
     /// Forgets a session; false if there was none.
     ///
     /// # Errors
     /// When the state is away.
-    pub(super) async fn forget(&self) -> Result<bool> {
+    async fn forget(&self) -> Result<bool> {
         let kept = self.state.listed(&self.collection).await?;
         let ids: Vec<u64> = kept.iter().map(|entry| entry.id).collect();
         if !ids.is_empty() {
@@ -143,6 +160,11 @@ impl Keeping {
     /// True if it is to be renewed now.
     pub(super) fn is_old(&self) -> bool {
         self.since.lock().elapsed() >= RENEWAL
+    }
+
+    /// Waits until the client ends the session at another replica.
+    pub(super) async fn ended_elsewhere(&self) {
+        self.setup.state.wanted(&self.setup.name()).await;
     }
 
     /// Forgets the session, which ended here for good.

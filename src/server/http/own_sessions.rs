@@ -62,10 +62,19 @@ impl SessionManager for OwnSessions {
             return Err(none().into());
         };
         let events = (events, self.mark);
-        let session = Arc::new(HttpSession::new(&self.client, self.ended.clone(), local, events, keeping));
+        let session = Arc::new(HttpSession::new(&self.client, self.ended.clone(), local, events, keeping.clone()));
         let counted = session.counted(transport);
         let many = |_| SessionError::Io(std::io::Error::other("too many sessions at once"));
         self.all.insert(&id, session).map_err(many)?;
+        if let Some(keeping) = keeping {
+            let (all, ended, id) = (Arc::clone(&self.all), self.ended.clone(), SessionId::clone(&id));
+            tokio::spawn(async move {
+                tokio::select! {
+                    () = keeping.ended_elsewhere() => all.end(&id),
+                    () = ended.cancelled() => {}
+                }
+            });
+        }
         Ok((id, counted))
     }
 

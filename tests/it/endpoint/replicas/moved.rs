@@ -72,6 +72,17 @@ async fn an_older_session_goes_on_at_another_replica_for_its_client_alone() {
     let answered = json!({"jsonrpc": "2.0", "id": 3_i64 << 32, "result": {}});
     let (status, body) = sent(&replicas[1], &id, LAPTOP, &answered).await;
     assert!(status == 400 && body.contains("another replica asked"), "{status} {body}");
+    // What ends at one replica ends at all.
+    let short = replicas[0].session(LAPTOP).await;
+    assert_eq!(sent(&replicas[1], &short, LAPTOP, &ping).await.0, 200);
+    let request = replicas[1].raw(Method::DELETE, "/mcp").header("mcp-session-id", &short);
+    assert!(of(LAPTOP, request).send().await.expect("an answer").status().is_success());
+    super::until("it ends at the other one", async || {
+        let status = sent(&replicas[0], &short, LAPTOP, &ping).await.0;
+        assert!([200, 404].contains(&status), "{status}");
+        status == 404
+    })
+    .await;
     // Its replica is gone: its own stream goes on here as a new one, and the answer of a request of there is lost.
     replicas.remove(0);
     for (last, status) in [("abcde.0-3-c", 200), ("abcde.1-0", 400), ("0", 200)] {
