@@ -154,7 +154,7 @@ pub const SUBSCRIBED_URI: Limit =
 
 /// The first request of a session on HTTP, which is kept as long as the session.
 pub const INITIALIZE: Limit = Limit::new("`initialize`", 64 << 10, Unit::Bytes, "sessions on HTTP");
-/// What is kept of one session for other replicas: `initialize`, a log level and subscriptions.
+/// Setup requests of one session (`initialize`, log level, subscriptions), kept for other replicas.
 pub const SETUP: Limit = Limit::new("kept for other replicas", 512 << 10, Unit::Bytes, "sessions on HTTP");
 /// The id of a request, and its progress token.
 pub const REQUEST_ID: Limit = Limit::new("id or progress token", 1 << 10, Unit::Bytes, "requests of clients");

@@ -3,7 +3,8 @@
 //! Stash, results and approvals are [entries](Entry) in the [`Collection`]s of a session; budgets are [`Counter`]s; rate
 //! limits are token buckets; logins and observed shapes are in one file per server. [`Embedded`] is the state of one
 //! gateway process: memory, and a private file for state shared by several gateways. [`Shared`] is the state of all
-//! replicas of a gateway, in a store. Every operation documents whether it is atomic. When the state is unavailable, an operation fails without effect.
+//! replicas of a gateway, in a store. Every operation documents whether it is atomic. When the state is unavailable, an
+//! operation fails without effect.
 
 mod approvals;
 mod day;
@@ -251,7 +252,7 @@ pub enum Kind {
     Results,
     /// Approvals for the whole session.
     Approvals,
-    /// What a client said once about its connection. Its list has the values.
+    /// Setup requests of a client; their list has the values.
     Setup,
 }
 
@@ -289,7 +290,7 @@ impl Room {
         drops_oldest: true,
     };
 
-    /// Of what a client said once about its connection: `initialize`, a log level and subscriptions.
+    /// Of the setup requests of a session: `initialize`, a log level and subscriptions.
     pub const SETUP: Self = Self {
         entries: limits::SUBSCRIBED.max + 2,
         bytes: limits::SETUP.max,

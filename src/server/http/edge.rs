@@ -63,7 +63,7 @@ pub(super) struct Edge {
     pub(super) draining: AtomicBool,
     /// True if the connections are encrypted here.
     pub(super) is_tls: bool,
-    /// What the replica's own requests and events are known by.
+    /// Mark of the replica's own requests and events.
     pub(super) mark: Mark,
 }
 
@@ -71,7 +71,7 @@ pub(super) struct Edge {
 #[derive(Clone)]
 pub(super) struct Begun {
     pub(super) id: SessionId,
-    /// What other replicas get to know of it; `None` where there are none.
+    /// Its setup requests for other replicas; `None` where there are none.
     pub(super) keeping: Option<Arc<Keeping>>,
 }
 
@@ -220,33 +220,31 @@ impl Edge {
         match *request.method() {
             Method::POST => self.post(config, request, client).await,
             Method::GET => self.stream(request, client).await,
-            Method::DELETE => {
-                let id = request.headers().get(SESSION_ID).and_then(|id| id.to_str().ok());
-                if let Some(id) = id {
-                    let kept = Setup::of(&self.gateway, &client, id);
-                    // It must not begin again.
-                    let was_kept = match &kept {
-                        Some(setup) => match setup.end().await {
-                            Ok(was_kept) => was_kept,
-                            Err(error) => return unavailable(&error, None),
-                        },
-                        None => false,
-                    };
-                    match (self.sessions.session(id, &client).is_some(), was_kept) {
-                        (true, _) => {}
-                        (false, true) => return reply::text(StatusCode::NO_CONTENT, ""),
-                        (false, false) => {
-                            return reply::text(StatusCode::NOT_FOUND, "Not Found: Session not found");
-                        }
-                    }
-                }
-                let answered = self.pass(request.map(|_| Full::default()), &client).await;
-                // rmcp says that it will end; it has, and clients warn of the difference.
-                let has_ended = answered.status() == StatusCode::ACCEPTED;
-                if has_ended { reply::text(StatusCode::NO_CONTENT, "") } else { answered }
-            }
+            Method::DELETE => self.end(request, &client).await,
             _ => self.pass(request.map(|_| Full::default()), &client).await,
         }
+    }
+
+    /// Ends a session, at every replica.
+    async fn end(&self, request: Request<Incoming>, client: &Arc<HttpClient>) -> Reply {
+        if let Some(id) = request.headers().get(SESSION_ID).and_then(|id| id.to_str().ok()) {
+            // First of all it must not begin again.
+            let was_kept = match Setup::of(&self.gateway, client, id) {
+                Some(setup) => setup.end().await,
+                None => Ok(false),
+            };
+            let is_here = self.sessions.session(id, client).is_some();
+            match was_kept {
+                Err(error) => return unavailable(&error, None),
+                Ok(true) if !is_here => return reply::text(StatusCode::NO_CONTENT, ""),
+                Ok(false) if !is_here => return reply::text(StatusCode::NOT_FOUND, "Not Found: Session not found"),
+                Ok(_) => {}
+            }
+        }
+        let answered = self.pass(request.map(|_| Full::default()), client).await;
+        // rmcp says that it will end; it has, and clients warn of the difference.
+        let has_ended = answered.status() == StatusCode::ACCEPTED;
+        if has_ended { reply::text(StatusCode::NO_CONTENT, "") } else { answered }
     }
 
     fn readiness(&self) -> Reply {
@@ -281,12 +279,10 @@ impl Edge {
         };
         let begins = initialized_revision(&message).is_some();
         // Sessions are of the older revisions: rmcp looks for none, whatever the header says.
-        let session = match session_id.as_deref().filter(|_| !begins && !is_modern(&message, &parts.headers)) {
-            Some(id) => match self.session(id, &client, request_id(&message).as_ref()).await {
-                Ok(session) => session,
-                Err(refused) => return refused,
-            },
-            None => None,
+        let of = session_id.as_deref().filter(|_| !begins && !is_modern(&message, &parts.headers));
+        let session = match self.session(of, &client, request_id(&message).as_ref()).await {
+            Ok(session) => session,
+            Err(refused) => return refused,
         };
         let admission = session.as_ref().map_or(&client.admission, |session| &session.admission).clone();
         let (size, asked) = (body.len(), request_id(&message));
@@ -348,7 +344,7 @@ impl Edge {
             }
             return unavailable(&error, id);
         }
-        let service = self.service(client, None, Some(RETRY), session.ended.child_token());
+        let service = self.service(self.own(client, None, Some(RETRY), session.ended.child_token()));
         let passing = tokio::spawn(async move {
             let answered = handled(&service, request).await;
             drop(held);
@@ -366,11 +362,7 @@ impl Edge {
     /// A stream of a session's notifications.
     async fn stream(&self, request: Request<Incoming>, client: Arc<HttpClient>) -> Reply {
         let id = request.headers().get(SESSION_ID).and_then(|id| id.to_str().ok());
-        let found = match id {
-            Some(id) => self.session(id, &client, None).await,
-            None => Ok(None),
-        };
-        let session = match found {
+        let session = match self.session(id, &client, None).await {
             Ok(session) => session,
             Err(refused) => return refused,
         };
@@ -386,7 +378,7 @@ impl Edge {
             Ok(open) => open,
             Err(error) => return not_admitted(&error, None),
         };
-        let service = self.service(&client, None, Some(RETRY), session.ended.child_token());
+        let service = self.service(self.own(&client, None, Some(RETRY), session.ended.child_token()));
         let answered = handled(&service, request.map(|_| Full::default())).await;
         reply::holding(answered, (open, session.hold()))
     }
@@ -403,7 +395,7 @@ impl Edge {
         let setup = Setup::of(&self.gateway, client, &id);
         let keeping = setup.map(|setup| Arc::new(Keeping::new(setup, initialize, false)));
         let begun = Begun { id, keeping: keeping.clone() };
-        let service = self.service(client, Some(begun), retry, client.ended.child_token());
+        let service = self.service(self.own(client, Some(begun), retry, client.ended.child_token()));
         let answered = handled(&service, request).await;
         if let Some(keeping) = keeping.filter(|_| answered.status().is_success()) {
             keeping.begin().await;
@@ -413,10 +405,11 @@ impl Edge {
 
     /// Has rmcp answer a request whose body was read.
     async fn pass(&self, request: Request<Full<Bytes>>, client: &Arc<HttpClient>) -> Reply {
-        handled(&self.service(client, None, Some(RETRY), client.ended.child_token()), request).await
+        handled(&self.service(self.own(client, None, Some(RETRY), client.ended.child_token())), request).await
     }
 
-    /// A client's sessions as rmcp sees them.
+    /// A client's sessions as rmcp sees them for one request. `begun` is the session that begins with it; `ended` ends that,
+    /// or the request.
     pub(super) fn own(
         &self,
         client: &Arc<HttpClient>,
@@ -428,25 +421,17 @@ impl Edge {
         OwnSessions { all, client, begun, mark: self.mark, ended, retry }
     }
 
-    /// rmcp's service for one request of a client. `begun` is the session that begins with it; `ended` ends that, or the
-    /// request.
-    fn service(
-        &self,
-        client: &Arc<HttpClient>,
-        begun: Option<Begun>,
-        retry: Option<Duration>,
-        ended: CancellationToken,
-    ) -> Service {
-        let (gateway, of) = (Arc::clone(&self.gateway), Arc::clone(client));
-        let new = begun.as_ref().map(|begun| SessionId::clone(&begun.id));
+    /// rmcp's service for one request of a client.
+    fn service(&self, own: OwnSessions) -> Service {
+        let (gateway, of) = (Arc::clone(&self.gateway), Arc::clone(&own.client));
+        let new = own.begun.as_ref().map(|begun| SessionId::clone(&begun.id));
         let factory = move || {
             Ok(match &new {
                 Some(id) => new_server(&gateway, &of, of.principal(&gateway, id)),
                 None => of.stateless(&gateway),
             })
         };
-        let own = self.own(client, begun, retry, ended.clone());
-        let settings = self.settings.clone().with_sse_retry(retry).with_cancellation_token(ended);
+        let settings = self.settings.clone().with_sse_retry(own.retry).with_cancellation_token(own.ended.clone());
         StreamableHttpService::new(factory, Arc::new(own), settings)
     }
 }

@@ -1,5 +1,6 @@
-//! Sessions of the older revisions that move between replicas: what a client said once about its session is in the state
-//! that they share, and the replica that gets its next request says it again to a session of its own.
+//! Sessions of the older revisions that move between replicas: the setup requests of a session (`initialize`, its log level,
+//! its subscriptions) are in the state that they share, and the replica that gets its next request makes them again to a
+//! session of its own.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -21,14 +22,15 @@ use serde_json::json;
 use super::edge::{Begun, Edge, no_room, retry, unavailable};
 use super::own_sessions::OwnSessions;
 use super::reply::Reply;
-use super::sessions::{HttpClient, HttpSession, new_server};
+use super::sessions::{HttpClient, HttpSession, Sessions, new_server};
 use crate::error::{Error, ErrorCode, Result};
 use crate::gateway::Gateway;
 use crate::labels::Labels;
 use crate::limits;
 use crate::principal::Principal;
 use crate::random;
-use crate::state::{Collection, Kind, New, Room, State};
+use crate::state::{Collection, Entry, Kind, New, Room, State};
+use crate::task;
 
 /// Interval at which what is kept of a session is renewed while it lives: half its time to live in the store.
 const RENEWAL: Duration = Duration::from_secs(60 * 60);
@@ -39,7 +41,7 @@ const BEGIN: Duration = Duration::from_secs(30);
 /// Name of the entry of `initialize`, without which a session is none.
 const INITIALIZE: &str = "initialize";
 
-/// What a client said once about a session, in the state that replicas share.
+/// Setup requests of a session, in the state that replicas share.
 #[derive(Clone)]
 pub(super) struct Setup {
     state: Arc<dyn State>,
@@ -77,11 +79,7 @@ impl Setup {
             }
             ClientRequest::UnsubscribeRequest(unsubscribe) => {
                 let kept = self.state.entries(&self.collection, &subscription(&unsubscribe.params.uri)).await?;
-                let ids: Vec<u64> = kept.iter().map(|entry| entry.id).collect();
-                return match ids.is_empty() {
-                    true => Ok(()),
-                    false => self.state.remove(&self.collection, &ids).await,
-                };
+                return self.remove(&kept).await.map(drop);
             }
             _ => return Ok(()),
         };
@@ -91,16 +89,18 @@ impl Setup {
         self.state.insert(&self.collection, new).await
     }
 
-    /// What is kept, `initialize` first; `None` if there is no such session.
+    /// The requests, `initialize` first; `None` if there is no such session.
     async fn found(&self) -> Result<Option<Vec<ClientJsonRpcMessage>>> {
         let mut kept = self.state.listed(&self.collection).await?;
         let Some(first) = kept.iter().position(|entry| &*entry.name == INITIALIZE) else { return Ok(None) };
         kept[..=first].rotate_right(1);
         let damaged = |_| Error::new(ErrorCode::Internal, "what is kept of this session is damaged");
-        kept.iter().map(|entry| serde_json::from_str(&entry.value).map_err(damaged)).collect::<Result<_>>().map(Some)
+        let parsed = || kept.iter().map(|entry| serde_json::from_str(&entry.value).map_err(damaged)).collect();
+        let parsed: Result<_> = task::work_on(kept.iter().map(|entry| entry.bytes).sum(), parsed);
+        parsed.map(Some)
     }
 
-    /// Ends a session at every replica; false if no replica has told of it.
+    /// Ends the session at every replica; false if it is not kept.
     ///
     /// # Errors
     /// When the state is away.
@@ -112,17 +112,21 @@ impl Setup {
         Ok(was_kept)
     }
 
-    /// What replicas that have the session are told of it by.
+    /// Name by which replicas that have the session are told to end it.
     fn name(&self) -> String {
         format!("session {}", self.collection.session)
     }
 
-    /// Forgets a session; false if there was none.
+    /// Forgets the session; false if it is not kept.
     ///
     /// # Errors
     /// When the state is away.
     async fn forget(&self) -> Result<bool> {
-        let kept = self.state.listed(&self.collection).await?;
+        self.remove(&self.state.listed(&self.collection).await?).await
+    }
+
+    /// Removes requests; false if there are none.
+    async fn remove(&self, kept: &[Entry]) -> Result<bool> {
         let ids: Vec<u64> = kept.iter().map(|entry| entry.id).collect();
         if !ids.is_empty() {
             self.state.remove(&self.collection, &ids).await?;
@@ -131,7 +135,7 @@ impl Setup {
     }
 }
 
-/// How far a session of this replica is kept for others.
+/// Setup requests of a session of this replica, kept for others.
 pub(super) struct Keeping {
     setup: Setup,
     initialize: ClientJsonRpcMessage,
@@ -199,6 +203,11 @@ struct Move<'a> {
 }
 
 impl Moving {
+    /// True if a session begins again: what the map of sessions has of it is not whole yet.
+    fn has(&self, id: &str) -> bool {
+        self.0.lock().contains_key(id)
+    }
+
     fn of(&self, id: &SessionId) -> Move<'_> {
         let alone = Arc::clone(self.0.lock().entry(SessionId::clone(id)).or_default());
         Move { all: self, id: SessionId::clone(id), alone }
@@ -215,18 +224,35 @@ impl Drop for Move<'_> {
     }
 }
 
+/// A session that begins again: it ends when this is dropped, unless it is whole.
+struct Unfinished<'a> {
+    all: &'a Sessions,
+    id: &'a SessionId,
+    is_whole: bool,
+}
+
+impl Drop for Unfinished<'_> {
+    fn drop(&mut self) {
+        if !self.is_whole {
+            self.all.end(self.id);
+        }
+    }
+}
+
 impl Edge {
-    /// The session with this id, if it is the client's; also one that another replica served until now.
+    /// The session with this id, if there is one and it is the client's; also one that another replica served until now.
     ///
     /// # Errors
     /// The answer, when the state is away or there is no room for one more session.
     pub(super) async fn session(
         &self,
-        id: &str,
+        id: Option<&str>,
         client: &Arc<HttpClient>,
         asks: Option<&RequestId>,
     ) -> std::result::Result<Option<Arc<HttpSession>>, Reply> {
-        if let Some(session) = self.sessions.session(id, client) {
+        let Some(id) = id else { return Ok(None) };
+        // In this order: one that begins again is among those that move before it is a session.
+        if let Some(session) = self.sessions.session(id, client).filter(|_| !self.sessions.moving.has(id)) {
             return Ok(Some(session));
         }
         let Some(setup) = Setup::of(&self.gateway, client, id) else { return Ok(None) };
@@ -240,10 +266,14 @@ impl Edge {
         let Some(said) = setup.found().await.map_err(|error| unavailable(&error))? else { return Ok(None) };
         let config = self.gateway.config();
         self.sessions.make_room(client, &config.http).map_err(|full| no_room(full, asks.cloned()))?;
+        // Also where the client gives this request up.
+        let mut unfinished = Unfinished { all: &self.sessions, id: &id, is_whole: false };
         match tokio::time::timeout(BEGIN, self.begin_again(&id, client, (setup, said))).await {
-            Ok(Ok(())) => Ok(self.sessions.session(&id, client)),
+            Ok(Ok(())) => {
+                unfinished.is_whole = true;
+                Ok(self.sessions.session(&id, client))
+            }
             failed => {
-                self.sessions.end(&id);
                 let why = match failed {
                     Ok(Err(why)) => why,
                     _ => format!("it took over {BEGIN:?}"),

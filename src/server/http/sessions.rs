@@ -68,7 +68,7 @@ pub(super) struct HttpSession {
     pub(super) local: LocalSessionManager,
     events: Arc<Events>,
     pub(super) mark: Mark,
-    /// What other replicas know of it; `None` where there are none.
+    /// Its setup requests for other replicas; `None` where there are none.
     pub(super) keeping: Option<Arc<Keeping>>,
     pub(super) admission: Admission,
     /// Open `GET` streams.
@@ -294,7 +294,7 @@ impl Sessions {
         Ok(())
     }
 
-    /// What other replicas know of sessions, where it is to be renewed.
+    /// Setup requests of sessions that are to be renewed.
     fn old(&self) -> Vec<Arc<Keeping>> {
         let sessions = self.sessions.lock();
         sessions.values().filter_map(|session| session.keeping.clone()).filter(|keeping| keeping.is_old()).collect()

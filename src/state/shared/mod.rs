@@ -50,7 +50,7 @@ static UNLOCK: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("lua
 
 /// Time that entries and sums of a session are kept after their last use.
 const SESSION: Duration = Duration::from_secs(24 * 60 * 60);
-/// Time that what a client said once about a connection is kept after the last renewal of a replica that serves it.
+/// Time that setup requests of a session are kept after the last renewal by a replica that serves it.
 const SETUP: Duration = Duration::from_secs(2 * 60 * 60);
 /// Time after which a silent replica counts as gone.
 const LEASE: Duration = Duration::from_secs(10);

@@ -1,5 +1,7 @@
 //! Sessions of the older revisions that go on at another replica.
 
+use std::time::Duration;
+
 use reqwest::{Method, RequestBuilder, StatusCode};
 use serde_json::{Value, json};
 
@@ -92,6 +94,27 @@ async fn an_older_session_goes_on_at_another_replica_for_its_client_alone() {
     // Once deleted it is nowhere.
     assert!(end(&replicas[0], LAPTOP).await.expect("an answer").status().is_success());
     assert_eq!(sent(&replicas[0], &id, LAPTOP, &ping).await.0, 404);
+}
+
+#[tokio::test]
+async fn a_session_is_whole_before_its_next_requests_also_when_the_first_is_given_up() {
+    let Some(store) = Store::start() else { return };
+    let replicas = store.replicas(2, &samples()).await;
+    let ping: Value = serde_json::from_str(PING).expect("JSON");
+    for round in 0..12_u64 {
+        let id = replicas[0].session(LAPTOP).await;
+        let given_up = of(LAPTOP, replicas[1].message(Some(&id), &ping)).timeout(Duration::from_millis(1 + round));
+        let given_up = async { drop(given_up.send().await) };
+        let others = (0..12_u64).map(async |number| {
+            tokio::time::sleep(Duration::from_millis(number)).await;
+            let ping = json!({"jsonrpc": "2.0", "id": 100 + number, "method": "ping"});
+            sent(&replicas[1], &id, LAPTOP, &ping).await
+        });
+        let ((), answers) = tokio::join!(given_up, futures::future::join_all(others));
+        for (status, body) in answers {
+            assert!(status == 200 && body.contains("\"result\""), "{round}: {status} {body}\n{}", replicas[1].log());
+        }
+    }
 }
 
 #[tokio::test]
