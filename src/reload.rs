@@ -21,6 +21,7 @@ use crate::config::{Config, ConfigError, Env, Widened, state_folder};
 use crate::files::{self, Version};
 use crate::gateway::{Gateway, Pins, Reloaded};
 use crate::running;
+use crate::state::Revoked;
 
 /// Polling interval; a change is applied once it has been stable for as long.
 const LOOK: Duration = Duration::from_secs(1);
@@ -46,6 +47,7 @@ pub async fn follow(gateway: Arc<Gateway>, path: PathBuf, env: fn(&str) -> Optio
     let complaints = Complaints::new();
     let follower = Arc::new(Follower { gateway, path, env, known: Mutex::new(known), complaints });
     loop {
+        let revoked = take_back(&follower.gateway).await;
         let asked = tokio::select! {
             () = hangups.next() => true,
             () = tokio::time::sleep(LOOK) => false,
@@ -57,7 +59,7 @@ pub async fn follow(gateway: Arc<Gateway>, path: PathBuf, env: fn(&str) -> Optio
             in_force = now;
             let follower = Arc::clone(&follower);
             // A large file takes time to read and compare, and a file that is being written must come to rest first.
-            let taken = tokio::task::spawn_blocking(move || follower.take_up(asked)).await;
+            let taken = tokio::task::spawn_blocking(move || follower.take_up(asked, &revoked)).await;
             if let Err(error) = taken {
                 tracing::error!(%error, "the configuration could not be reloaded, the last one stays in force");
             }
@@ -67,6 +69,18 @@ pub async fn follow(gateway: Arc<Gateway>, path: PathBuf, env: fn(&str) -> Optio
             follower.gateway.relist();
         }
     }
+}
+
+/// Ends the clients whose token was taken back at any replica, and returns all such tokens.
+pub async fn take_back(gateway: &Gateway) -> Revoked {
+    let revoked = gateway.state().revoked().await;
+    if let Some(less) = gateway.config().without_tokens(&revoked) {
+        match gateway.reload(less, Pins::Keep) {
+            Ok(_) => tracing::warn!("a client of forge.toml has a token that was revoked, and is refused"),
+            Err(error) => tracing::error!(%error, "revoked tokens are still let in"),
+        }
+    }
+    revoked
 }
 
 /// The configuration of a file, and the variables that it refers to.
@@ -106,8 +120,8 @@ struct Follower {
 
 impl Follower {
     /// Applies the file; a widening edit only if the operator `asked`.
-    fn take_up(&self, asked: bool) {
-        match self.try_to_take_up(asked) {
+    fn take_up(&self, asked: bool, revoked: &Revoked) {
+        match self.try_to_take_up(asked, revoked) {
             Ok(Taken::Same) => self.in_force(),
             Ok(Taken::Reloaded(what)) => {
                 self.in_force();
@@ -143,10 +157,11 @@ impl Follower {
         self.complaints.forget();
     }
 
-    fn try_to_take_up(&self, asked: bool) -> Result<Taken, String> {
+    fn try_to_take_up(&self, asked: bool, revoked: &Revoked) -> Result<Taken, String> {
         let read =
             files::at_rest(&self.path, LOOK, || read(&self.path, &self.env)).map_err(|error| error.to_string())?;
         let (config, variables) = read.map_err(|error| error.to_string())?;
+        let config = config.without_tokens(revoked).unwrap_or(config);
         let now = self.gateway.config();
         let mut known = self.known.lock();
         if !asked {

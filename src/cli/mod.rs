@@ -296,7 +296,7 @@ async fn dispatch_command(global: &Global, command: Command, ui: Ui) -> Result<E
         Command::Call(args) => call::call(global, args, ui).await,
         Command::Scripts(args) => scripts::scripts(global, args, ui).await,
         Command::Stubs(args) => stubs::run(global, args, ui).await,
-        Command::Clients(args) => tokens::clients(global, &args, ui),
+        Command::Clients(args) => tokens::clients(global, &args, ui).await,
         Command::Auth(args) => auth::auth(global, args, ui).await,
         Command::Add(args) => servers::add(global, args, ui).await,
         Command::Remove(args) => servers::remove(global, &args, ui),

@@ -11,8 +11,8 @@ use super::servers::{RELOAD, Target, tell_backup};
 use super::shapes::{self, Format};
 use super::ui::Ui;
 use super::{Failure, Global};
-use crate::config::{Edit, is_client_name, is_of_token, token_digest};
-use crate::random;
+use crate::config::{Client, Config, Edit, is_client_name, is_of_token, process_env, token_digest};
+use crate::{random, state};
 
 #[derive(Args)]
 pub(super) struct ClientsArgs {
@@ -62,19 +62,23 @@ impl ClientsArgs {
     }
 }
 
-pub(super) fn clients(global: &Global, args: &ClientsArgs, ui: Ui) -> Result<ExitCode, Failure> {
+pub(super) async fn clients(global: &Global, args: &ClientsArgs, ui: Ui) -> Result<ExitCode, Failure> {
     match &args.command {
         Command::Add { name, format } => add(&Target::any(global), name, *format, ui)?,
         Command::List { format } => list(&Target::existing(global)?, *format, ui)?,
-        Command::Revoke { name, format } => revoke(&Target::existing(global)?, name, *format, ui)?,
+        Command::Revoke { name, format } => revoke(&Target::existing(global)?, name, *format, ui).await?,
         Command::Rotate { name, format } => {
             let (target, token) = (Target::existing(global)?, new_token());
-            let backup = target.edit(|edit| edit.with_client_token(name, &token_digest(&token)).map(Some))?;
-            let done = format!(
-                "gave {name} another token in {}; the one before ends at once where a gateway runs, which takes up the \
-                 new one at `forgefs reload`",
-                target.shown()
-            );
+            let digest = token_digest(&token);
+            target.edit(|edit| edit.with_client_token(name, &digest).map(|_| None))?;
+            let place = match take_back(&target, name).await? {
+                true => {
+                    "at every replica; each needs the new one in its forge.toml, and takes it up at `forgefs reload`"
+                }
+                false => "where a gateway runs, which takes up the new one at `forgefs reload`",
+            };
+            let backup = target.edit(|edit| edit.with_client_token(name, &digest).map(Some))?;
+            let done = format!("gave {name} another token in {}; the one before ends at once {place}", target.shown());
             tell_token(&target, name, &token, &done, *format, ui);
             tell_backup(backup.as_deref(), ui);
         }
@@ -82,7 +86,8 @@ pub(super) fn clients(global: &Global, args: &ClientsArgs, ui: Ui) -> Result<Exi
     Ok(ExitCode::SUCCESS)
 }
 
-fn revoke(target: &Target, name: &str, format: Format, ui: Ui) -> Result<(), Failure> {
+async fn revoke(target: &Target, name: &str, format: Format, ui: Ui) -> Result<(), Failure> {
+    let is_everywhere = take_back(target, name).await?;
     let by_claims = Cell::new(false);
     let backup = target.edit(|edit| {
         by_claims.set(edit.client_entries().any(|(known, entry)| known == name && entry.get("oauth").is_some()));
@@ -91,7 +96,8 @@ fn revoke(target: &Target, name: &str, format: Format, ui: Ui) -> Result<(), Fai
     if format.json {
         shapes::print(json!({ "name": name, "file": target.shown() }), ui);
     } else {
-        ui.note(&format!("removed {name} from {}; its token ends at once where a gateway runs", target.shown()));
+        let place = if is_everywhere { "at every replica" } else { "where a gateway runs" };
+        ui.note(&format!("removed {name} from {}; its token ends at once {place}", target.shown()));
         let text = target.text()?;
         let edit = Edit::parse(target.path(), &text)?;
         match (edit.issuer(), edit.client_entries().any(|(_, entry)| has_credentials(entry))) {
@@ -104,6 +110,24 @@ fn revoke(target: &Target, name: &str, format: Format, ui: Ui) -> Result<(), Fai
     }
     tell_backup(backup.as_deref(), ui);
     Ok(())
+}
+
+/// Takes a client's token back at all replicas; false if the gateway has no store.
+///
+/// # Errors
+/// When the store is away, or the configuration does not tell which one it is.
+async fn take_back(target: &Target, name: &str) -> Result<bool, Failure> {
+    let text = target.text()?;
+    if !Edit::parse(target.path(), &text)?.has_store() {
+        return Ok(false);
+    }
+    let config = Config::parse(&text, target.path(), &process_env)?;
+    let Some(token) = config.clients.get(name).and_then(Client::token_sha256) else { return Ok(false) };
+    state::open(&config)?.revoke(&[token]).await.map_err(|error| {
+        let hint =
+            "nothing was changed: try again when it is back, or take the client out of each replica's forge.toml";
+        Failure::from(error).hint(hint)
+    })
 }
 
 fn add(target: &Target, name: &str, format: Format, ui: Ui) -> Result<(), Failure> {

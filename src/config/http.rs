@@ -111,10 +111,16 @@ impl Client {
         self.token == other.token && self.claims == other.claims
     }
 
+    /// Hex of its token's SHA-256; `None` for a client without a token of its own.
+    #[must_use]
+    pub fn token_sha256(&self) -> Option<String> {
+        self.token.map(|digest| random::hex(&digest))
+    }
+
     /// Text that identifies its credentials.
     #[must_use]
     pub fn identity(&self) -> String {
-        let token = self.token.map(|digest| random::hex(&digest)).unwrap_or_default();
+        let token = self.token_sha256().unwrap_or_default();
         format!("{token} {:?}", self.claims)
     }
 

@@ -3,7 +3,7 @@
 //! Resolved once, here. Nothing outside this folder reads the environment for configuration, compares a mode as a
 //! string or applies a default.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::ffi::OsString;
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -238,6 +238,19 @@ impl Config {
         let oauth = oauth::remaining(self.http.oauth.as_ref(), next.http.oauth.as_ref());
         let is_less = clients.len() != self.clients.len() || oauth != self.http.oauth;
         is_less.then(|| Self { clients, http: Http { oauth, ..self.http.clone() }, ..self.clone() })
+    }
+
+    /// This configuration without the clients whose token was taken back; `None` if there are none. `revoked` has the hex of
+    /// the tokens' SHA-256.
+    #[must_use]
+    pub fn without_tokens(&self, revoked: &HashSet<String>) -> Option<Self> {
+        let stays = |client: &Client| client.token_sha256().is_none_or(|token| !revoked.contains(&token));
+        let is_less = !revoked.is_empty() && !self.clients.values().all(stays);
+        is_less.then(|| {
+            let mut less = self.clone();
+            less.clients.retain(|_, client| stays(client));
+            less
+        })
     }
 
     /// Names of the clients with credentials.

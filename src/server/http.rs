@@ -25,6 +25,7 @@ use crate::config::{Config, Http, Tls};
 use crate::error::{Error, ErrorCode, Result};
 use crate::gateway::Gateway;
 use crate::limits;
+use crate::reload;
 use crate::task::Task;
 use crate::tls;
 use connections::Connections;
@@ -111,6 +112,8 @@ fn acceptor(files: &Tls) -> Result<TlsAcceptor> {
 /// `http.drain` to end.
 pub async fn serve_http(gateway: Arc<Gateway>, listener: HttpListener, ends: impl Future<Output = ()>) {
     let HttpListener { listener, tls, .. } = listener;
+    // Before the first request, which may have one of these tokens.
+    reload::take_back(&gateway).await;
     let settings = StreamableHttpServerConfig::default()
         .disable_allowed_hosts()
         .disable_allowed_origins()

@@ -10,7 +10,7 @@ use parking_lot::Mutex;
 
 use super::{
     BeginJournal, Charge, Collection, Counter, Embedded, Entry, Journal, JournalFile, LoginLock, LoginVersion, New,
-    Spent, State,
+    Revoked, Spent, State,
 };
 use crate::config::{Amount, Rate};
 use crate::error::Result;
@@ -176,6 +176,14 @@ impl State for DryRun {
 
     async fn wanted(&self, run: &str) {
         self.inner.wanted(run).await;
+    }
+
+    async fn revoke(&self, tokens: &[String]) -> Result<bool> {
+        self.inner.revoke(tokens).await
+    }
+
+    async fn revoked(&self) -> Revoked {
+        self.inner.revoked().await
     }
 
     fn end(&self, counter: &Counter) {

@@ -12,8 +12,8 @@ use super::day::{self, Day};
 use super::entries::Entries;
 use super::rates::Bucket;
 use super::{
-    BeginJournal, Charge, Collection, Counter, Entry, Journal, JournalFile, LoginLock, LoginVersion, New, Spent, State,
-    Version, approvals, journals, logins, observed,
+    BeginJournal, Charge, Collection, Counter, Entry, Journal, JournalFile, LoginLock, LoginVersion, New, Revoked,
+    Spent, State, Version, approvals, journals, logins, observed,
 };
 use crate::config::{Amount, Rate};
 use crate::error::{Error, ErrorCode, Result};
@@ -221,6 +221,14 @@ impl State for Embedded {
 
     async fn wanted(&self, _: &str) {
         std::future::pending().await
+    }
+
+    async fn revoke(&self, _: &[String]) -> Result<bool> {
+        Ok(false)
+    }
+
+    async fn revoked(&self) -> Revoked {
+        Revoked::default()
     }
 
     fn end(&self, counter: &Counter) {

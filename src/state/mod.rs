@@ -19,6 +19,7 @@ mod rates;
 mod shared;
 
 use std::any::Any;
+use std::collections::HashSet;
 use std::fmt::Debug;
 use std::path::Path;
 use std::sync::Arc;
@@ -213,9 +214,21 @@ pub trait State: Debug + Send + Sync {
     /// Waits until another replica wants a run, or the end of a session.
     async fn wanted(&self, run: &str);
 
+    /// Takes tokens back at all replicas for good, by the hex of their SHA-256; false where there are no others.
+    ///
+    /// # Errors
+    /// `INTERNAL` when the store is away.
+    async fn revoke(&self, tokens: &[String]) -> Result<bool>;
+
+    /// Tokens taken back at any replica, as of the last look at the store. The first one is waited for.
+    async fn revoked(&self) -> Revoked;
+
     /// Drops the counter of a finished run or session, and the session's collections.
     fn end(&self, counter: &Counter);
 }
+
+/// Hex of the SHA-256 of tokens that were taken back.
+pub type Revoked = Arc<HashSet<String>>;
 
 /// Version of a login.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -90,6 +90,11 @@ impl Edit<'_> {
         self.table.get(CLIENTS).and_then(toml::Value::as_table).into_iter().flatten()
     }
 
+    /// True if the gateway shares its state in a store.
+    pub(crate) fn has_store(&self) -> bool {
+        self.table.contains_key("state")
+    }
+
     /// Issuer of access tokens, and the number of rows that let them in.
     pub(crate) fn issuer(&self) -> Option<(&str, usize)> {
         let oauth = self.table.get("http")?.get("oauth")?;

@@ -29,8 +29,8 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 
 use super::{
-    BeginJournal, Charge, Collection, Counter, Entry, Journal, JournalFile, Kind, LoginLock, LoginVersion, New, Spent,
-    State, Version, observed,
+    BeginJournal, Charge, Collection, Counter, Entry, Journal, JournalFile, Kind, LoginLock, LoginVersion, New,
+    Revoked, Spent, State, Version, observed,
 };
 use crate::config::{Amount, Rate, Store};
 use crate::error::{Error, ErrorCode, Result};
@@ -111,6 +111,19 @@ struct Seen {
     logins: Mutex<HashMap<String, u64>>,
     /// Runs that another replica has the client's answers for.
     wanted: watch::Sender<HashSet<String>>,
+    /// Tokens that were taken back. None is forgotten, whatever the store loses.
+    revoked: Mutex<Revoked>,
+    /// True when the store was looked at, or tried in vain.
+    looked: watch::Sender<bool>,
+}
+
+impl Seen {
+    fn learn(&self, revoked: &HashSet<String>) {
+        let mut known = self.revoked.lock();
+        if !revoked.is_subset(&known) {
+            *known = Arc::new(known.union(revoked).cloned().collect());
+        }
+    }
 }
 
 /// Names of keys.
@@ -194,6 +207,7 @@ impl Heart {
                     _ => {}
                 }
                 is_away = done.is_err();
+                self.seen.looked.send_if_modified(|looked| !std::mem::replace(looked, true));
                 if is_away {
                     link.renew();
                 }
@@ -214,6 +228,8 @@ impl Heart {
             if !self.store.is_empty() {
                 tracing::warn!("the store of [state] was started anew or failed over: its last second may be lost");
             }
+            let revoked: Vec<String> = self.seen.revoked.lock().iter().cloned().collect();
+            take_back(link, &self.keys, &revoked).await?;
             self.spending.put_back(link, &self.keys, &self.claims.all()).await?;
             self.store = store;
         }
@@ -226,9 +242,23 @@ impl Heart {
             *known = wanted;
             differs
         });
+        let mut revoked = redis::cmd("SMEMBERS");
+        revoked.arg(self.keys.of("revoked", ""));
+        let revoked: HashSet<String> = link.command(revoked).await?;
+        self.seen.learn(&revoked);
         refresh(link, &self.keys, &self.seen).await?;
         Ok(is_settled == 1)
     }
+}
+
+/// Adds tokens to those that were taken back.
+async fn take_back(link: &Link, keys: &Keys, tokens: &[String]) -> Result<()> {
+    if !tokens.is_empty() {
+        let mut add = redis::cmd("SADD");
+        add.arg(keys.of("revoked", "")).arg(tokens);
+        link.command::<u64>(add).await?;
+    }
+    Ok(())
 }
 
 /// Reads the versions of logins.
@@ -437,6 +467,17 @@ impl State for Shared {
         if self.seen.wanted.subscribe().wait_for(|wanted| wanted.contains(run)).await.is_err() {
             std::future::pending().await
         }
+    }
+
+    async fn revoke(&self, tokens: &[String]) -> Result<bool> {
+        take_back(&self.link, &self.keys, tokens).await?;
+        Ok(true)
+    }
+
+    async fn revoked(&self) -> Revoked {
+        // The sender lives as long as the state.
+        let _ = self.seen.looked.subscribe().wait_for(|looked| *looked).await;
+        Arc::clone(&self.seen.revoked.lock())
     }
 
     /// Entries of a session stay for its requests to other replicas, until the store drops them.

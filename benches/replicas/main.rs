@@ -1,7 +1,10 @@
 //! Replicas that share a store: scripts a second at 1 to 1,000 sessions without a store, with one replica and with three,
-//! the processor time that each part takes of it, and what the store costs a call. `cargo bench --workspace --bench
-//! replicas`, `-- --write docs/benchmarks.md` to keep the table. Needs redis-server or valkey-server.
+//! the processor time that each part takes of it, what a simulation of these times says, and what the store costs a call.
+//! `cargo bench --workspace --bench replicas`, `-- --write docs/benchmarks.md` to keep the table. Needs redis-server or
+//! valkey-server.
 #![expect(clippy::print_stdout, clippy::unwrap_used, reason = "a benchmark prints, and stops where it cannot go on")]
+
+mod model;
 
 use std::collections::HashMap;
 use std::net::TcpListener;
@@ -17,6 +20,8 @@ use rmcp::transport::streamable_http_client::StreamableHttpClientTransportConfig
 use rmcp::{ClientLifecycleMode, ClientServiceExt as _};
 use serde_json::json;
 
+use model::Model;
+
 const EXE: &str = env!("CARGO_BIN_EXE_forgefs");
 /// Sessions in steps.
 const SESSIONS: [usize; 4] = [1, 8, 64, 1000];
@@ -26,6 +31,10 @@ const MEASURED: Duration = Duration::from_secs(6);
 const ENTRY: Duration = Duration::from_millis(5);
 /// A script with one call that a budget counts.
 const SCRIPT: &str = "people.list_teams() and 1";
+/// Setting whose figures at 64 sessions are those of the simulated deployments.
+const BASE: &str = "a store, 1 replica";
+/// Scripts at once in a gateway: the default of `sandbox.limits.runs`.
+const PLACES: usize = 8;
 /// Calls of the script that shows the cost of one, and its runs in alternating rounds.
 const CALLS: usize = 20;
 const ROUNDS: usize = 100;
@@ -46,7 +55,29 @@ impl Drop for Served {
 struct Setting {
     name: &'static str,
     replicas: Vec<(Served, String)>,
-    store: Option<u32>,
+    store: Option<(u32, u16)>,
+}
+
+/// What was measured of scripts.
+struct Measured {
+    /// Scripts a second.
+    scripts: f64,
+    /// Seconds of a processor that a script takes at gateways, store and clients.
+    gateway: f64,
+    store: f64,
+    client: f64,
+    /// Scripts of the store that one takes.
+    trips: f64,
+}
+
+impl Measured {
+    /// The model with these times, on this machine.
+    fn model(&self, replicas: usize, sessions: usize) -> Model {
+        let &Self { client, gateway, store, trips, .. } = self;
+        let processors = std::thread::available_parallelism().map_or(1, usize::from);
+        let trips = (0..100).find(|count| f64::from(*count) >= trips - 0.5).unwrap_or(100) as usize;
+        Model { replicas, sessions, places: PLACES, processors, one_machine: true, client, gateway, store, trips }
+    }
 }
 
 #[tokio::main]
@@ -58,31 +89,57 @@ async fn main() {
         return;
     };
     let shared = |prefix: &str| format!("[state]\nurl = \"redis://127.0.0.1:{port}\"\nprefix = {prefix:?}\n");
-    let mut settings = Vec::new();
-    for (name, count, state) in [
-        ("no store", 1, String::new()),
-        ("a store, 1 replica", 1, shared("one")),
-        ("a store, 3 replicas", 3, shared("three")),
-    ] {
+    let (mut settings, mut base) = (Vec::new(), None);
+    for (name, count, state) in
+        [("no store", 1, String::new()), (BASE, 1, shared("one")), ("a store, 3 replicas", 3, shared("three"))]
+    {
         let mut replicas = Vec::new();
         for number in 0..count {
             replicas.push(serve(folder.path(), &format!("{name} {number}"), &state).await);
         }
-        settings.push(Setting { name, replicas, store: (!state.is_empty()).then(|| store.0.id()) });
+        settings.push(Setting { name, replicas, store: (!state.is_empty()).then(|| (store.0.id(), port)) });
     }
-    let head = ["", "sessions", "scripts a second", "gateways, ms of a processor a script", "store", "clients"];
+    let head =
+        ["", "sessions", "scripts a second", "simulated", "gateways, ms of a processor a script", "store", "clients"];
     let mut table = vec![head.map(str::to_owned).to_vec()];
     for count in SESSIONS {
         for setting in &settings {
-            table.push(throughput(setting, count).await);
+            let measured = throughput(setting, count).await;
+            let simulated = measured.model(setting.replicas.len(), count).throughput();
+            let ms = |seconds: f64| format!("{:.2}", seconds * 1000.0);
+            let Measured { scripts, gateway, store, client, .. } = measured;
+            keep(
+                &mut table,
+                [
+                    setting.name.to_owned(),
+                    count.to_string(),
+                    format!("{scripts:.0}"),
+                    format!("{simulated:.0}"),
+                    ms(gateway),
+                    ms(store),
+                    ms(client),
+                ],
+            );
+            if setting.name == BASE && count == 64 {
+                base = Some(measured);
+            }
         }
+    }
+    for replicas in [1, 3, 10, 30] {
+        let Some(base) = &base else { continue };
+        let sessions = 64 * replicas;
+        let model = Model { one_machine: false, ..base.model(replicas, sessions) };
+        let name = format!("{replicas} with {} processors each, a store of its own", model.processors);
+        let simulated = format!("{:.0}", model.throughput());
+        let none = String::new;
+        keep(&mut table, [name, sessions.to_string(), none(), simulated, none(), none(), none()]);
     }
     cost_of_a_call(&settings, &mut table).await;
     Report::of_bench("replicas", &table).keep().unwrap();
 }
 
 /// Scripts a second of `count` sessions, each of which sends its next script when the last one is answered.
-async fn throughput(setting: &Setting, count: usize) -> Vec<String> {
+async fn throughput(setting: &Setting, count: usize) -> Measured {
     let urls = setting.replicas.iter().map(|(_, url)| url.as_str());
     let urls: Vec<&str> = urls.cycle().take(count).collect();
     let mut sessions = Vec::new();
@@ -91,8 +148,12 @@ async fn throughput(setting: &Setting, count: usize) -> Vec<String> {
     }
     futures::future::join_all(sessions.iter().take(64).map(|session| run(session, SCRIPT))).await;
     let of_gateways = || setting.replicas.iter().map(|(served, _)| processor(served.0.id())).sum::<f64>();
-    let of_store = || setting.store.map_or(0.0, processor_alone);
-    let before = (of_gateways(), of_store(), processor_alone(std::process::id()));
+    let of_store = || setting.store.map_or(0.0, |(pid, _)| processor_alone(pid));
+    let trips = async || match setting.store {
+        Some((_, port)) => scripts_of_the_store(port).await,
+        None => 0.0,
+    };
+    let before = (of_gateways(), of_store(), processor_alone(std::process::id()), trips().await);
     let started = Instant::now();
     let measured = MEASURED.max(ENTRY * u32::try_from(4 * count).unwrap());
     let each = sessions.iter().zip(0_u32..).map(async |(session, number)| {
@@ -106,18 +167,28 @@ async fn throughput(setting: &Setting, count: usize) -> Vec<String> {
         done
     });
     let done = f64::from(futures::future::join_all(each).await.iter().sum::<u32>());
-    let took = started.elapsed().as_secs_f64();
-    let a_script = |before: f64, after: f64| format!("{:.2}", (after - before) * 1000.0 / done);
-    let row = vec![
-        setting.name.to_owned(),
-        count.to_string(),
-        format!("{:.0}", done / took),
-        a_script(before.0, of_gateways()),
-        a_script(before.1, of_store()),
-        a_script(before.2, processor_alone(std::process::id())),
-    ];
+    Measured {
+        scripts: done / started.elapsed().as_secs_f64(),
+        gateway: (of_gateways() - before.0) / done,
+        store: (of_store() - before.1) / done,
+        client: (processor_alone(std::process::id()) - before.2) / done,
+        trips: (trips().await - before.3) / done,
+    }
+}
+
+/// Scripts that the store has run.
+async fn scripts_of_the_store(port: u16) -> f64 {
+    let client = redis::Client::open(format!("redis://127.0.0.1:{port}")).unwrap();
+    let mut connection = client.get_multiplexed_async_connection().await.unwrap();
+    let told: String = redis::cmd("INFO").arg("commandstats").query_async(&mut connection).await.unwrap();
+    let calls = told.lines().find_map(|line| line.strip_prefix("cmdstat_evalsha:calls=")?.split(',').next());
+    calls.map_or(0.0, |calls| calls.parse().unwrap())
+}
+
+/// Shows a row and keeps it.
+fn keep(table: &mut Vec<Vec<String>>, row: [String; 7]) {
     println!("{}", row.join("  "));
-    row
+    table.push(row.to_vec());
 }
 
 /// Latency of a call in a long script, without a store and with one, in alternating rounds.
@@ -140,15 +211,8 @@ async fn cost_of_a_call(settings: &[Setting], table: &mut Vec<Vec<String>>) {
         times.sort_unstable();
         let call = times[times.len() / 2].as_secs_f64() * 1000.0 / f64::from(u32::try_from(CALLS).unwrap());
         let name = format!("a call in a script of {CALLS}, {}", setting.name);
-        println!("{name}  {call:.2} ms");
-        table.push(vec![
-            name,
-            "1".to_owned(),
-            format!("{call:.2} ms a call"),
-            String::new(),
-            String::new(),
-            String::new(),
-        ]);
+        let none = String::new;
+        keep(table, [name, "1".to_owned(), format!("{call:.2} ms a call"), none(), none(), none(), none()]);
     }
 }
 
