@@ -36,6 +36,14 @@ impl Port {
         self.clock.start(run.now_ms);
     }
 
+    /// Forgets a run, for the next one.
+    #[cfg(feature = "quickjs")]
+    pub(super) fn disconnect(&self) {
+        let Self { host, clock: _, random, timers, settled } = self;
+        (*host.borrow_mut(), *random.borrow_mut(), *settled.borrow_mut()) = (None, None, None);
+        *timers.borrow_mut() = Timers::default();
+    }
+
     /// `host.send(op)`: the call's number, or the [`CallError`] as JSON.
     pub(super) fn send(&self, op: &str) -> Result<u64, String> {
         let parsed = serde_json::from_str::<Op>(&without_lone_surrogates(op))

@@ -25,12 +25,25 @@ pub(super) type Bytecode = Rc<[u8]>;
 /// Compiles text to bytecode.
 pub(super) struct Compiler {
     context: Context,
+    heap: Rc<Heap>,
 }
 
 impl Compiler {
     pub(super) fn new(interrupt: &Arc<Interrupt>) -> rquickjs::Result<Self> {
-        let runtime = new_runtime(interrupt, &Heap::with_limit(COMPILER_HEAP))?;
-        Ok(Self { context: Context::custom::<(Eval, RegExpCompiler)>(&runtime)? })
+        let heap = Heap::with_limit(COMPILER_HEAP).ok_or(Error::Allocation)?;
+        let runtime = new_runtime(interrupt, &heap)?;
+        let compiler = Self { context: Context::custom::<(Eval, RegExpCompiler)>(&runtime)?, heap };
+        compiler.heap.save();
+        Ok(compiler)
+    }
+
+    /// Makes it as new again.
+    pub(super) fn restore(&mut self) {
+        #[expect(unsafe_code, reason = "no call is active, and all that is left of its work is a copy of bytecode")]
+        unsafe {
+            self.heap.restore();
+        }
+        self.heap.set_limit(COMPILER_HEAP);
     }
 
     pub(super) fn compile(&self, name: &str, source: &str) -> Result<Bytecode, ScriptError> {

@@ -1,27 +1,108 @@
-//! Counts the memory of a QuickJS runtime.
+//! Memory of a QuickJS runtime: counted, limited, and in one place, so that a whole runtime is saved and restored by
+//! copying bytes.
 
-use std::cell::Cell;
+use std::alloc::{Layout, alloc_zeroed, dealloc};
+use std::cell::{Cell, RefCell};
+use std::ptr::NonNull;
 use std::rc::Rc;
 
-use rquickjs::allocator::{Allocator, RustAllocator};
+use rlsf::Tlsf;
+use rquickjs::allocator::Allocator;
 
 /// Extra memory after a refusal, to unwind the script.
 const UNWINDING: usize = 256 << 10;
+/// Room beside the limit: for unwinding, and for what lies between allocations.
+const ROOM: usize = 16 << 20;
+/// Steps in which the place is taken into use.
+const STEP: usize = 64 << 10;
+/// Bytes beyond what was saved that are erased where they are: they are used again soon. Others go back to the system.
+const KEPT: usize = 256 << 10;
+/// Alignment of an allocation.
+const ALIGN: usize = 16;
+const PAGE: usize = 4096;
 
-/// Counters shared by a runtime's allocator and the engine.
-#[derive(Default)]
+/// The lists of free blocks, of up to 8 GiB.
+type Free = Tlsf<'static, u32, u32, 28, 32>;
+
+/// Memory of one runtime, shared by its allocator and the engine. The lists of free blocks are in it, too.
 pub(super) struct Heap {
+    place: Place,
+    /// Bytes of the place in use so far.
+    len: Cell<usize>,
     limit: Cell<usize>,
     used: Cell<usize>,
     peak: Cell<usize>,
     refused: Cell<bool>,
+    saved: RefCell<Option<Saved>>,
 }
 
+/// A runtime as it was.
+struct Saved {
+    bytes: Box<[u8]>,
+    used: usize,
+}
+
+/// Pages, most of which are never touched.
+struct Place {
+    start: NonNull<u8>,
+    bytes: usize,
+    allocated: NonNull<u8>,
+    layout: Layout,
+}
+
+impl Place {
+    fn new(bytes: usize) -> Option<Self> {
+        let bytes = bytes.checked_next_multiple_of(STEP)?;
+        // With a larger alignment the standard library would touch every page.
+        let layout = Layout::from_size_align(bytes.checked_add(PAGE)?, ALIGN).ok()?;
+        #[expect(unsafe_code, reason = "the size is not zero, and a page longer than the place")]
+        unsafe {
+            let allocated = NonNull::new(alloc_zeroed(layout))?;
+            let start = allocated.add(allocated.align_offset(PAGE));
+            Some(Self { start, bytes, allocated, layout })
+        }
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        #[expect(unsafe_code, reason = "allocated with this layout")]
+        unsafe {
+            dealloc(self.allocated.as_ptr(), self.layout);
+        }
+    }
+}
+
+#[expect(unsafe_code, reason = "the place is this heap's alone, and only one thread has it")]
 impl Heap {
-    pub(super) fn with_limit(limit: usize) -> Rc<Self> {
-        let heap = Self::default();
-        heap.limit.set(limit);
-        Rc::new(heap)
+    /// A heap that may be given limits up to this one; `None` if the system has not so much memory.
+    pub(super) fn with_limit(limit: usize) -> Option<Rc<Self>> {
+        let place = Place::new(limit.checked_add(limit / 4)?.checked_add(ROOM)?)?;
+        let lists = size_of::<Free>().next_multiple_of(64);
+        let heap = Self {
+            place,
+            len: Cell::new(STEP),
+            limit: Cell::new(limit),
+            used: Cell::new(0),
+            peak: Cell::new(0),
+            refused: Cell::new(false),
+            saved: RefCell::default(),
+        };
+        unsafe {
+            heap.place.start.cast::<Free>().write(Free::new());
+            let rest = NonNull::slice_from_raw_parts(heap.place.start.add(lists), STEP - lists);
+            (*heap.free()).insert_free_block_ptr(rest)?;
+        }
+        Some(Rc::new(heap))
+    }
+
+    fn free(&self) -> *mut Free {
+        self.place.start.cast().as_ptr()
+    }
+
+    /// True if its place has room for this limit.
+    pub(super) fn can_be(&self, limit: usize) -> bool {
+        limit.saturating_add(limit / 4).saturating_add(ROOM) <= self.place.bytes
     }
 
     pub(super) fn set_limit(&self, limit: usize) {
@@ -37,80 +118,141 @@ impl Heap {
         self.peak.get()
     }
 
-    fn take(&self, bytes: usize) -> bool {
-        let used = self.used.get().saturating_add(bytes);
-        if used > self.limit.get() {
-            if !self.refused.replace(true) {
-                self.limit.set(self.limit.get().saturating_add(UNWINDING));
-            }
-            return false;
-        }
-        self.used.set(used);
-        self.peak.set(self.peak.get().max(used));
-        true
+    /// Saves all that is in it, for [`Heap::restore`].
+    pub(super) fn save(&self) {
+        // Nothing may be in registers alone: no call of the runtime is active.
+        let bytes = unsafe { std::slice::from_raw_parts(self.place.start.as_ptr(), self.len.get()) };
+        *self.saved.borrow_mut() = Some(Saved { bytes: bytes.into(), used: self.used.get() });
     }
 
-    fn give_back(&self, bytes: usize) {
-        self.used.set(self.used.get().saturating_sub(bytes));
+    /// Restores what was saved, byte for byte, and forgets the rest.
+    ///
+    /// # Safety
+    /// No call of the runtime is active, and no value made since it was saved is used again or freed.
+    pub(super) unsafe fn restore(&self) {
+        let saved = self.saved.borrow();
+        let Some(Saved { bytes, used }) = &*saved else { return };
+        let start = self.place.start.as_ptr();
+        let len = self.len.replace(bytes.len());
+        let erased = len.min(bytes.len() + KEPT);
+        unsafe {
+            std::ptr::copy_nonoverlapping(bytes.as_ptr(), start, bytes.len());
+            start.add(bytes.len()).write_bytes(0, erased - bytes.len());
+            #[cfg(target_os = "linux")]
+            if len > erased {
+                use nix::sys::mman::{MmapAdvise, madvise};
+                let rest = self.place.start.add(erased).cast();
+                // Pages that stay are taken again as they are: no allocation is handed out as zeros unless it is.
+                let _ = madvise(rest, len - erased, MmapAdvise::MADV_DONTNEED);
+            }
+        }
+        self.used.set(*used);
+        self.peak.set(*used);
+        self.refused.set(false);
+        self.limit.set(usize::MAX);
+    }
+
+    fn has_room(&self, bytes: usize) -> bool {
+        let used = self.used.get().saturating_add(bytes);
+        if used <= self.limit.get() {
+            self.peak.set(self.peak.get().max(used));
+            return true;
+        }
+        self.refuse();
+        false
+    }
+
+    fn refuse(&self) {
+        if !self.refused.replace(true) {
+            self.limit.set(self.limit.get().saturating_add(UNWINDING));
+        }
+    }
+
+    /// Does `allocate`, and takes more of the place into use if it needs that.
+    fn grown(&self, bytes: usize, mut allocate: impl FnMut(&mut Free) -> Option<NonNull<u8>>) -> *mut u8 {
+        if let Some(memory) = allocate(unsafe { &mut *self.free() }) {
+            return memory.as_ptr();
+        }
+        let len = self.len.get();
+        // Blocks are found by classes of sizes, 32 to a power of two.
+        let more = bytes.saturating_add(bytes / 16).saturating_add(STEP).checked_next_multiple_of(STEP);
+        let Some(more) = more.filter(|more| *more <= self.place.bytes - len) else {
+            self.refuse();
+            return std::ptr::null_mut();
+        };
+        unsafe {
+            let next = NonNull::slice_from_raw_parts(self.place.start.add(len), more);
+            let taken = (*self.free()).append_free_block_ptr(next);
+            self.len.set(len + taken);
+            allocate(&mut *self.free()).map_or_else(std::ptr::null_mut, NonNull::as_ptr)
+        }
     }
 }
 
-/// Rust's allocator with a limit.
+/// Allocates in a heap.
 pub(super) struct Counted(pub(super) Rc<Heap>);
 
 impl Counted {
-    fn counted(&self, bytes: usize, allocate: impl FnOnce() -> *mut u8) -> *mut u8 {
-        if !self.0.take(bytes) {
-            return std::ptr::null_mut();
-        }
-        let memory = allocate();
-        self.0.give_back(bytes);
+    fn allocated(&self, memory: *mut u8) -> *mut u8 {
         if !memory.is_null() {
-            self.0.used.set(self.0.used.get() + size(memory));
+            let used = self.0.used.get() + size(memory);
+            self.0.used.set(used);
+            self.0.peak.set(self.0.peak.get().max(used));
         }
         memory
+    }
+
+    fn freed(&self, bytes: usize) {
+        self.0.used.set(self.0.used.get().saturating_sub(bytes));
     }
 }
 
 fn size(memory: *mut u8) -> usize {
-    #[expect(unsafe_code, reason = "only called with memory of the inner allocator")]
-    unsafe {
-        RustAllocator::usable_size(memory)
-    }
+    #[expect(unsafe_code, reason = "only called with memory of a heap")]
+    NonNull::new(memory).map_or(0, |memory| unsafe { Free::allocation_usable_size(memory) })
 }
 
-#[expect(unsafe_code, reason = "every memory is the inner allocator's; only the counters are ours")]
+#[expect(unsafe_code, reason = "every memory is of the same heap, with one alignment")]
 unsafe impl Allocator for Counted {
     fn alloc(&mut self, size: usize) -> *mut u8 {
-        self.counted(size, || RustAllocator.alloc(size))
+        let Ok(layout) = Layout::from_size_align(size, ALIGN) else { return std::ptr::null_mut() };
+        if !self.0.has_room(size) {
+            return std::ptr::null_mut();
+        }
+        self.allocated(self.0.grown(size, |free| free.allocate(layout)))
     }
 
     fn calloc(&mut self, count: usize, size: usize) -> *mut u8 {
         let Some(bytes) = count.checked_mul(size) else { return std::ptr::null_mut() };
-        self.counted(bytes, || RustAllocator.calloc(count, size))
+        let memory = self.alloc(bytes);
+        if !memory.is_null() {
+            unsafe { memory.write_bytes(0, bytes) };
+        }
+        memory
     }
 
-    unsafe fn dealloc(&mut self, memory: *mut u8) {
-        self.0.give_back(size(memory));
-        unsafe { RustAllocator.dealloc(memory) };
+    unsafe fn dealloc(&mut self, ptr: *mut u8) {
+        self.freed(size(ptr));
+        if let Some(memory) = NonNull::new(ptr) {
+            unsafe { (*self.0.free()).deallocate(memory, ALIGN) };
+        }
     }
 
-    unsafe fn realloc(&mut self, memory: *mut u8, new_size: usize) -> *mut u8 {
-        let old = size(memory);
-        if new_size > old && !self.0.take(new_size - old) {
+    unsafe fn realloc(&mut self, ptr: *mut u8, new_size: usize) -> *mut u8 {
+        let Some(memory) = NonNull::new(ptr) else { return self.alloc(new_size) };
+        let Ok(layout) = Layout::from_size_align(new_size, ALIGN) else { return std::ptr::null_mut() };
+        let old = size(ptr);
+        if new_size > old && !self.0.has_room(new_size - old) {
             return std::ptr::null_mut();
         }
-        let moved = unsafe { RustAllocator.realloc(memory, new_size) };
-        if new_size > old {
-            self.0.give_back(new_size - old);
-        }
+        let moved = self.0.grown(new_size, |free| unsafe { free.reallocate(memory, layout) });
         if !moved.is_null() {
-            self.0.used.set((self.0.used.get() + size(moved)).saturating_sub(old));
+            self.freed(old);
         }
-        moved
+        self.allocated(moved)
     }
 
-    unsafe fn usable_size(memory: *mut u8) -> usize {
-        size(memory)
+    unsafe fn usable_size(ptr: *mut u8) -> usize {
+        size(ptr)
     }
 }

@@ -1,7 +1,8 @@
 //! JavaScript on QuickJS.
 //!
 //! A realm has no Eval intrinsic: code is compiled to bytecode in another runtime and loaded, so that nothing in the
-//! script's reach can compile a string.
+//! script's reach can compile a string. The realm with the prelude and its frozen intrinsics is made once; after every
+//! run the memory of its runtime is made what it was, byte for byte.
 
 mod compiler;
 mod memory;
@@ -19,13 +20,16 @@ use super::{PRELUDE, PRELUDE_NAME, drive};
 use crate::engine::{Engine, SharedHost, script_error};
 use crate::watchdog::Interrupt;
 
+/// Heap of the first scope, before a run sets its limit.
+const USUAL_HEAP: usize = 64 << 20;
+
 /// The QuickJS engine.
 pub(crate) struct QuickJs {
     interrupt: Arc<Interrupt>,
     prelude: Bytecode,
-    ready: Option<Scope>,
-    /// The last run's, until its result is sent.
-    spent: Option<Scope>,
+    scope: Option<Scope>,
+    /// True if a run has used the scope since it was made.
+    is_used: bool,
     heap_bytes: u64,
 }
 
@@ -33,15 +37,25 @@ impl QuickJs {
     pub(crate) fn new(interrupt: Arc<Interrupt>) -> anyhow::Result<Self> {
         let compiler = Compiler::new(&interrupt).context("QuickJS compiler")?;
         let prelude = compiler.compile(PRELUDE_NAME, PRELUDE).map_err(|error| anyhow::anyhow!("prelude: {error:?}"))?;
-        Ok(Self { interrupt, prelude, ready: None, spent: None, heap_bytes: 0 })
+        Ok(Self { interrupt, prelude, scope: None, is_used: false, heap_bytes: 0 })
     }
 
-    fn scope(&mut self) -> Result<Scope, ScriptError> {
-        let made = match self.ready.take() {
-            Some(scope) => Ok(scope),
-            None => Scope::new(&self.interrupt, &self.prelude),
+    /// A scope as new, for runs with such a heap.
+    fn scope(&mut self, heap_bytes: usize) -> anyhow::Result<&mut Scope> {
+        if self.scope.as_ref().is_some_and(|scope| !scope.can_have(heap_bytes)) {
+            self.scope = None;
+        }
+        let scope = match self.scope.take() {
+            Some(mut scope) => {
+                if self.is_used {
+                    scope.restore();
+                }
+                scope
+            }
+            None => Scope::new(&self.interrupt, &self.prelude, heap_bytes.max(USUAL_HEAP))?,
         };
-        made.map_err(|error| script_error(ScriptErrorKind::Internal, format!("QuickJS does not start: {error:#}")))
+        self.is_used = false;
+        Ok(self.scope.insert(scope))
     }
 }
 
@@ -54,19 +68,20 @@ impl Engine for QuickJs {
     }
 
     fn prepare(&mut self) {
-        self.spent = None;
-        if self.ready.is_none() {
-            // An error occurs again, and is reported, when the run makes its own.
-            self.ready = Scope::new(&self.interrupt, &self.prelude).ok();
-        }
+        // An error occurs again, and is reported, when a run needs it.
+        let _ = self.scope(0);
     }
 
     fn run(&mut self, run: &Run, host: &SharedHost) -> Result<Json, ScriptError> {
-        let mut scope = self.scope()?;
+        let heap_bytes = usize::try_from(run.limits.heap_bytes).unwrap_or(usize::MAX);
+        if let Err(error) = self.scope(heap_bytes) {
+            return Err(script_error(ScriptErrorKind::Internal, format!("QuickJS does not start: {error:#}")));
+        }
+        let Some(scope) = &mut self.scope else { return Err(script_error(ScriptErrorKind::Internal, "no scope")) };
+        self.is_used = true;
         let port = Rc::clone(scope.connect(run, host));
-        let result = scope.start(run).and_then(|()| drive(&mut Turn { scope: &mut scope, run }, &port, run, host));
+        let result = scope.start(run).and_then(|()| drive(&mut Turn { scope, run }, &port, run, host));
         self.heap_bytes = scope.heap_peak() as u64;
-        self.spent = Some(scope);
         result
     }
 

@@ -4,6 +4,7 @@ use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Arc;
 
+use anyhow::Context as _;
 use rquickjs::context::intrinsic::{Date, Json, MapSet, Promise, Proxy, RegExp, RegExpCompiler, TypedArrays, WeakRef};
 use rquickjs::{
     CatchResultExt, CaughtError, Context, Ctx, Error, Function, IntoJs, Module, Object, Persistent, Runtime, Value,
@@ -20,7 +21,7 @@ use crate::watchdog::Interrupt;
 /// Most rejections kept for the report.
 const MAX_REJECTIONS: usize = 100;
 
-/// A fresh global scope. Fields are dropped in order: values before the context, the context before the runtime.
+/// A global scope, made once and restored for every run, byte for byte. Fields are dropped in order: values before the context, the context before the runtime.
 pub(super) struct Scope {
     bridge: Bridge,
     rejections: Rejections,
@@ -54,9 +55,10 @@ impl Drop for Scope {
 }
 
 impl Scope {
-    pub(super) fn new(interrupt: &Arc<Interrupt>, prelude: &Bytecode) -> anyhow::Result<Self> {
+    /// A scope for runs with up to `heap_bytes`.
+    pub(super) fn new(interrupt: &Arc<Interrupt>, prelude: &Bytecode, heap_bytes: usize) -> anyhow::Result<Self> {
         type Intrinsics = (Date, RegExpCompiler, RegExp, Json, Proxy, MapSet, TypedArrays, Promise, WeakRef);
-        let heap = Heap::with_limit(usize::MAX);
+        let heap = Heap::with_limit(heap_bytes).context("no memory for a heap")?;
         let runtime = new_runtime(interrupt, &heap)?;
         let context = Context::custom::<Intrinsics>(&runtime)?;
         let port = Rc::new(Port::default());
@@ -72,6 +74,8 @@ impl Scope {
             made.catch(&ctx).map_err(|error| anyhow::anyhow!("{error}"))
         })?;
         let compiler = Compiler::new(interrupt)?;
+        runtime.run_gc();
+        heap.save();
         Ok(Self {
             bridge,
             rejections,
@@ -83,6 +87,24 @@ impl Scope {
             interrupt: Arc::clone(interrupt),
             code: vec![Rc::clone(prelude)],
         })
+    }
+
+    /// Makes it as new again, after a run.
+    pub(super) fn restore(&mut self) {
+        self.rejections.borrow_mut().clear();
+        self.port.disconnect();
+        self.compiler.restore();
+        #[expect(unsafe_code, reason = "no call is active, and what is left of the run's values was just dropped")]
+        unsafe {
+            self.heap.restore();
+        }
+        // No realm reads the script any more.
+        self.code.truncate(1);
+    }
+
+    /// True if runs with such a heap fit in it.
+    pub(super) fn can_have(&self, heap_bytes: usize) -> bool {
+        self.heap.can_be(heap_bytes)
     }
 
     /// Connects the prelude to the host of a run, and sets the heap limit.
