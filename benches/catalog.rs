@@ -86,7 +86,8 @@ fn measure(what: &str) -> String {
 
     // One server lists again: its stubs, and the catalog with all others unchanged.
     let (name, ident) = (servers[0].name.clone(), servers[0].ident.clone());
-    let tools_of_one: Vec<Value> = servers[0].stubs.tools.iter().map(|tool| (*tool.definition).clone()).collect();
+    let tools_of_one: Vec<Value> =
+        servers[0].stubs.tools.iter().map(|tool| (*tool.definition.tree()).clone()).collect();
     let started = Instant::now();
     servers[0] = Arc::new(entry(&name, &ident, tools_of_one));
     let next = catalog.rebuild(servers.clone()).unwrap();

@@ -186,7 +186,7 @@ fn measure(tasks: &[Task], servers: BTreeMap<String, Vec<Value>>) -> Result<Vec<
     let named: Vec<(String, String, Value)> = catalog
         .named_tools()
         .map(|of| {
-            let definition = shown(&of.tool.definition, &of.name.into());
+            let definition = shown(&of.tool.definition.tree(), &of.name.into());
             (format!("{}/{}", of.server.name, of.tool.name), of.name.to_owned(), definition)
         })
         .collect();

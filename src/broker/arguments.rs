@@ -18,8 +18,10 @@ use crate::manifest::ServerEntry;
 use crate::meter::{Meter, Stopped, metered};
 use crate::text::head;
 
-/// Most schemas whose dialect is cached, of some 100 bytes each.
+/// Most definitions kept as trees, of which tools were called or checked, and most bytes of their text: a tree takes
+/// several times as much.
 const MAX_KNOWN: usize = 4096;
+const MAX_KNOWN_BYTES: usize = 2 << 20;
 /// Most parameters that an unknown name is compared with.
 const MAX_COMPARED: usize = 500;
 /// Most bytes of a signature in a hint.
@@ -127,7 +129,8 @@ pub(super) fn object(args: &str, max_bytes: usize) -> Result<Map<String, Value>>
 
 /// True if the input schema gives a parameter the type `string`.
 pub(super) fn takes_text(stub: &ToolStub, parameter: &str) -> bool {
-    let properties = stub.definition.get("inputSchema").and_then(|schema| schema.get("properties"));
+    let raw = stub.definition.tree();
+    let properties = raw.get("inputSchema").and_then(|schema| schema.get("properties"));
     let schema = properties.and_then(|properties| properties.get(wire_name(stub, parameter)));
     schema.and_then(|schema| schema.get("type")).is_some_and(|kind| match kind {
         Value::Array(kinds) => kinds.iter().any(|kind| kind == "string"),
@@ -138,8 +141,28 @@ pub(super) fn takes_text(stub: &ToolStub, parameter: &str) -> bool {
 /// What is known of input schemas, by the whole digest of the definition.
 #[derive(Default)]
 pub struct Validators {
-    dialects: Mutex<HashMap<String, Option<Dialect>>>,
+    schemas: Mutex<Schemas>,
     patterns: Patterns,
+}
+
+#[derive(Default)]
+struct Schemas {
+    known: HashMap<String, Schema>,
+    bytes: usize,
+}
+
+/// The input schema of a tool.
+#[derive(Clone)]
+struct Schema {
+    definition: Arc<Value>,
+    /// `None` if it is invalid.
+    dialect: Option<Dialect>,
+}
+
+impl Schema {
+    fn root(&self) -> &Value {
+        self.definition.get("inputSchema").unwrap_or(&Value::Null)
+    }
 }
 
 impl Validators {
@@ -158,13 +181,13 @@ impl Validators {
             Err(error) => return Ok(Err(error)),
         };
         let spelling = Spelling::new(stub, written.keys().map(String::as_str), language);
-        let root = stub.definition.get("inputSchema").unwrap_or(&Value::Null);
-        let dialect = self.dialect(entry, stub, root, meter)?;
+        let schema = self.schema(entry, stub, meter)?;
+        let (root, dialect) = (schema.root(), schema.dialect);
         let arguments = match self.by_wire_name(stub, root, dialect, written, meter)? {
             Ok(arguments) => arguments,
             Err(error) => return Ok(Err(error)),
         };
-        let mut problems = unknown_parameters(stub, &arguments, meter)?;
+        let mut problems = unknown_parameters(stub, root, &arguments, meter)?;
         let arguments = Value::Object(arguments);
         if let Some(dialect) = dialect {
             match Check::new(root, dialect, meter, &self.patterns).find(&arguments, problems.clone()) {
@@ -206,15 +229,16 @@ impl Validators {
             return Ok(self.fit(entry, stub, &args, Some(language), meter)?.map(drop));
         }
         let spelling = Spelling::new(stub, known.iter().map(|(name, _)| name.as_str()), Some(language));
-        let root = stub.definition.get("inputSchema").unwrap_or(&Value::Null);
-        let Some(dialect) = self.dialect(entry, stub, root, meter)? else { return Ok(Ok(())) };
+        let schema = self.schema(entry, stub, meter)?;
+        let root = schema.root();
+        let Some(dialect) = schema.dialect else { return Ok(Ok(())) };
         let Ok(arguments) = self.by_wire_name(stub, root, Some(dialect), written, meter)? else { return Ok(Ok(())) };
         // The others stand there with any value.
         let mut named = arguments.clone();
         for (name, _) in &others {
             named.insert(wire_name(stub, name).to_owned(), Value::Null);
         }
-        let mut problems = unknown_parameters(stub, &named, meter)?;
+        let mut problems = unknown_parameters(stub, root, &named, meter)?;
         if !is_open {
             let needed = root.get("required").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str);
             for name in needed.filter(|name| !named.contains_key(*name)) {
@@ -242,35 +266,29 @@ impl Validators {
         Ok(if problems.told.is_empty() { Ok(()) } else { Err(refusal(entry, stub, problems, &spelling)) })
     }
 
-    /// Dialect of a schema; `None` if the schema is invalid.
-    fn dialect(
-        &self,
-        entry: &ServerEntry,
-        stub: &ToolStub,
-        root: &Value,
-        meter: &Meter,
-    ) -> Result<Option<Dialect>, Stopped> {
+    fn schema(&self, entry: &ServerEntry, stub: &ToolStub, meter: &Meter) -> Result<Schema, Stopped> {
         let key = stub.full_digest();
-        if let Some(known) = self.dialects.lock().get(&key) {
-            return Ok(*known);
+        if let Some(known) = self.schemas.lock().known.get(&key) {
+            return Ok(known.clone());
         }
-        let dialect = match Dialect::of(root, meter) {
-            Ok(dialect) => Some(dialect),
+        let mut schema = Schema { definition: stub.definition.tree(), dialect: None };
+        match Dialect::of(schema.root(), meter) {
+            Ok(dialect) => schema.dialect = Some(dialect),
             Err(Halt::Stopped(stopped)) => return Err(stopped),
             Err(halt) => {
                 let why = if let Halt::Unreadable(why) = halt { why } else { "it is nested too deeply".to_owned() };
-                if !root.is_null() {
+                if !schema.root().is_null() {
                     told_unreadable(entry, stub, &why);
                 }
-                None
             }
-        };
-        let mut dialects = self.dialects.lock();
-        if dialects.len() >= MAX_KNOWN {
-            dialects.clear();
         }
-        dialects.insert(key, dialect);
-        Ok(dialect)
+        let mut schemas = self.schemas.lock();
+        if schemas.known.len() >= MAX_KNOWN || schemas.bytes >= MAX_KNOWN_BYTES {
+            *schemas = Schemas::default();
+        }
+        schemas.bytes += stub.definition_bytes;
+        schemas.known.insert(key, schema.clone());
+        Ok(schema)
     }
 
     /// Renames the arguments to wire names and drops each `null` that the parameter does not accept.
@@ -335,10 +353,15 @@ fn too_deep(stub: &ToolStub) -> Error {
 
 /// Names that are not parameters. JSON Schema allows them unless `additionalProperties` forbids them, but a tool that
 /// lists its parameters expects no others, and would drop a misspelt one in silence.
-fn unknown_parameters(stub: &ToolStub, arguments: &Map<String, Value>, meter: &Meter) -> Result<Problems, Stopped> {
+fn unknown_parameters(
+    stub: &ToolStub,
+    schema: &Value,
+    arguments: &Map<String, Value>,
+    meter: &Meter,
+) -> Result<Problems, Stopped> {
     let mut problems = Problems::default();
     let open = ["additionalProperties", "patternProperties", "allOf", "anyOf", "oneOf", "$ref", "if"];
-    let schema = stub.definition.get("inputSchema").and_then(Value::as_object);
+    let schema = schema.as_object();
     let is_open =
         schema.is_none_or(|schema| open.iter().any(|key| schema.get(*key).is_some_and(|v| *v != Value::Bool(false))));
     if stub.params.is_empty() || is_open {

@@ -468,7 +468,7 @@ impl Broker {
     fn sample(&self, asked: &Asked<'_>) -> Value {
         let Some(stub) = asked.stub else { return Value::Null };
         let observed = asked.entry.observed.of(stub).and_then(|observed| observed.schema);
-        sample::of(stub.definition.get("outputSchema").or(observed.as_ref()))
+        sample::of(stub.definition.tree().get("outputSchema").or(observed.as_ref()))
     }
 
     /// The answer as scripts see it, and its size in bytes.

@@ -130,7 +130,9 @@ impl Broker {
             }
             Op::Servers => json_text(&self.servers()),
             Op::SearchTools { query, limit } => json_text(&self.search_tools(query, limit).await?),
-            Op::ToolInfo { server, tool } => json_text(&*self.context.catalog.tool(&server, &tool)?.1.definition),
+            Op::ToolInfo { server, tool } => {
+                json_text(&*self.context.catalog.tool(&server, &tool)?.1.definition.tree())
+            }
             Op::StashPut { key, value, ttl_secs } => {
                 limits::STASH_KEY.check(key.len())?;
                 json::measure(value.get().as_bytes()).map_err(|unfit| {

@@ -43,7 +43,7 @@ impl Catalog {
                 }
                 let name = name(server, tool, &taken);
                 taken.insert(name.clone());
-                direct.bytes += name.len() + json::written(&*tool.definition);
+                direct.bytes += name.len() + json::written(&*tool.definition.tree());
                 direct.by_name.insert(name.clone(), *place);
                 direct.names.push((name, *place));
             }

@@ -1,8 +1,12 @@
 //! The three pipes of a worker.
 
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, BufReader};
+use std::collections::VecDeque;
+use std::io::{self, IoSlice};
+
+use bytes::BytesMut;
+use futures::FutureExt as _;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::process::{ChildStderr, ChildStdin, ChildStdout};
-use tokio::sync::mpsc;
 use wire::FromWorker;
 
 use crate::json;
@@ -15,6 +19,10 @@ const LAST_WORDS: usize = 4000;
 const MAX_WORDS: usize = 300;
 /// Most frames are a few hundred bytes: one read gets several.
 const READ_BUFFER: usize = 64 << 10;
+/// Bytes of the length before a frame.
+const PREFIX: usize = 4;
+/// Most frames in one write.
+const AT_ONCE: usize = 64;
 
 /// A message as received, and the memory that it and its values take.
 pub(super) struct Frame {
@@ -22,42 +30,111 @@ pub(super) struct Frame {
     pub(super) bytes: usize,
 }
 
-/// Writes frames in order, so that a worker that does not read never blocks the conversation.
-pub(super) async fn write_frames(mut stdin: ChildStdin, mut frames: mpsc::Receiver<Vec<u8>>) {
-    while let Some(frame) = frames.recv().await {
-        if stdin.write_all(&frame).await.is_err() || stdin.flush().await.is_err() {
-            return;
+/// Frames from a worker, read by whoever waits for them: a task of its own would be one more to wake for each.
+pub(super) struct Incoming {
+    stdout: ChildStdout,
+    buffer: BytesMut,
+}
+
+impl Incoming {
+    pub(super) fn new(stdout: ChildStdout) -> Self {
+        Self { stdout, buffer: BytesMut::with_capacity(READ_BUFFER) }
+    }
+
+    /// The next frame, or why it is none; `None` at the end of the stream. Dropping the future loses nothing.
+    pub(super) async fn next(&mut self) -> Option<Result<Frame, String>> {
+        loop {
+            let wanted = match self.buffer.first_chunk() {
+                Some(prefix) => match wire::parse_len(*prefix) {
+                    Ok(len) => PREFIX + len,
+                    Err(error) => return Some(Err(error.to_string())),
+                },
+                None => PREFIX,
+            };
+            if wanted > PREFIX && self.buffer.len() >= wanted {
+                let frame = self.buffer.split_to(wanted);
+                return Some(parse(&frame[PREFIX..]));
+            }
+            // A length alone reserves no more than what comes in the end doubles.
+            self.buffer.reserve((wanted - self.buffer.len()).min(READ_BUFFER.max(self.buffer.len())));
+            match self.stdout.read_buf(&mut self.buffer).await {
+                Ok(0) | Err(_) => return None,
+                Ok(_) => {}
+            }
         }
+    }
+
+    /// True if nothing has come since the last frame, as far as is known without waiting.
+    pub(super) fn is_silent(&mut self) -> bool {
+        self.buffer.is_empty() && self.stdout.read_buf(&mut self.buffer).now_or_never().is_none()
     }
 }
 
-/// Reads frames until the stream ends or is invalid.
-pub(super) async fn read_frames(stdout: ChildStdout, frames: mpsc::Sender<Result<Frame, String>>) {
-    let mut stdout = BufReader::with_capacity(READ_BUFFER, stdout);
-    loop {
-        let mut prefix = [0; 4];
-        if stdout.read_exact(&mut prefix).await.is_err() {
-            return;
+fn parse(body: &[u8]) -> Result<Frame, String> {
+    let (measured, message) = task::work_on(body.len(), || (json::measure(body), serde_json::from_slice(body)));
+    let bytes = measured.map_or(body.len(), |found| found.tree_bytes.max(body.len()));
+    match message {
+        Ok(message) => Ok(Frame { message, bytes }),
+        Err(error) => Err(head(&format!("a frame is not a message: {error}"), MAX_WORDS).to_owned()),
+    }
+}
+
+/// Frames for a worker, which may read them late or never.
+pub(super) struct Outgoing {
+    stdin: ChildStdin,
+    frames: VecDeque<Vec<u8>>,
+    /// Bytes of the first one that are written.
+    written: usize,
+    /// Bytes that are not.
+    waiting: usize,
+}
+
+impl Outgoing {
+    pub(super) fn new(stdin: ChildStdin) -> Self {
+        Self { stdin, frames: VecDeque::new(), written: 0, waiting: 0 }
+    }
+
+    pub(super) fn push(&mut self, frame: Vec<u8>) {
+        self.waiting += frame.len();
+        self.frames.push_back(frame);
+    }
+
+    /// Bytes that wait to be written.
+    pub(super) fn waiting(&self) -> usize {
+        self.waiting
+    }
+
+    /// Writes some of what waits, of several frames at once. Without an error it may be called again; dropping the future
+    /// loses nothing.
+    ///
+    /// # Errors
+    /// When the worker has closed its end.
+    pub(super) async fn write(&mut self) -> io::Result<()> {
+        let parts = self.frames.iter().take(AT_ONCE).enumerate();
+        let parts: Vec<IoSlice<'_>> =
+            parts.map(|(at, frame)| IoSlice::new(&frame[if at == 0 { self.written } else { 0 }..])).collect();
+        let written = self.stdin.write_vectored(&parts).await?;
+        if written == 0 {
+            return Err(io::ErrorKind::WriteZero.into());
         }
-        let frame = match wire::parse_len(prefix) {
-            Ok(len) => {
-                let mut body = vec![0; len];
-                if stdout.read_exact(&mut body).await.is_err() {
-                    return;
-                }
-                let (measured, message) = task::work_on(len, || (json::measure(&body), serde_json::from_slice(&body)));
-                let bytes = measured.map_or(len, |found| found.tree_bytes.max(len));
-                match message {
-                    Ok(message) => Ok(Frame { message, bytes }),
-                    Err(error) => Err(head(&format!("a frame is not a message: {error}"), MAX_WORDS).to_owned()),
-                }
-            }
-            Err(error) => Err(error.to_string()),
-        };
-        let broken = frame.is_err();
-        if frames.send(frame).await.is_err() || broken {
-            return;
+        self.waiting -= written;
+        self.written += written;
+        while let Some(first) = self.frames.front().filter(|first| first.len() <= self.written) {
+            self.written -= first.len();
+            self.frames.pop_front();
         }
+        Ok(())
+    }
+
+    /// Writes all that waits.
+    ///
+    /// # Errors
+    /// As [`Outgoing::write`].
+    pub(super) async fn flush(&mut self) -> io::Result<()> {
+        while self.waiting > 0 {
+            self.write().await?;
+        }
+        Ok(())
     }
 }
 

@@ -1,6 +1,5 @@
 //! One worker process: start, frames, kill.
 
-use std::collections::VecDeque;
 use std::ffi::OsString;
 use std::panic::AssertUnwindSafe;
 use std::path::PathBuf;
@@ -11,14 +10,13 @@ use std::time::Duration;
 use futures::stream::FuturesUnordered;
 use futures::{FutureExt as _, StreamExt as _};
 use process_wrap::tokio::{ChildWrapper, CommandWrap, KillOnDrop, ProcessGroup};
-use tokio::sync::mpsc::{self, error::TryRecvError};
 use tokio::time::{Instant, MissedTickBehavior};
 use wire::{
     Call, CallError, Check, Facts, FromWorker, Layer, LayerName, Outcome, Ready, Reply, Run, ScriptError, ToWorker,
 };
 
 use super::conversation::{Conversation, Step};
-use super::pipes::{Frame, last_words, read_frames, write_frames};
+use super::pipes::{Frame, Incoming, Outgoing, last_words};
 use super::{Answer, Failure, Host, Report, now_ms};
 use crate::config::Wear;
 use crate::error::{Error, ErrorCode, Result};
@@ -30,8 +28,6 @@ const READY: Duration = Duration::from_secs(20);
 const CPU_TICK: Duration = Duration::from_millis(100);
 /// CPU time beyond the script's limit: for starting the engine and for the worker's own check.
 const CPU_GRACE: Duration = Duration::from_secs(2);
-/// Queued frames in each direction. Few, since each can be as large as [`wire::MAX_FRAME`].
-const FRAME_QUEUE: usize = 4;
 /// Bytes of unread answers that stop the processing of calls. A script reads none while it computes.
 const MAX_ANSWERS: usize = 16 << 20;
 
@@ -51,8 +47,8 @@ pub(super) struct Spec {
 /// A worker waiting for a script. Dropping it kills the process.
 pub(super) struct Worker {
     child: Box<dyn ChildWrapper>,
-    to: mpsc::Sender<Vec<u8>>,
-    from: mpsc::Receiver<Result<Frame, String>>,
+    to: Outgoing,
+    from: Incoming,
     stderr: tokio::task::JoinHandle<String>,
     pub(super) ready: Ready,
     confinement: Arc<[Layer]>,
@@ -90,12 +86,9 @@ impl Worker {
         else {
             return Err(broken("has no pipes".to_owned()));
         };
-        let (to, outgoing) = mpsc::channel(FRAME_QUEUE);
-        let (incoming, mut from) = mpsc::channel(FRAME_QUEUE);
-        tokio::spawn(write_frames(stdin, outgoing));
-        tokio::spawn(read_frames(stdout, incoming));
+        let (to, mut from) = (Outgoing::new(stdin), Incoming::new(stdout));
         let stderr = tokio::spawn(last_words(stderr));
-        let ready = match tokio::time::timeout(READY, from.recv()).await {
+        let ready = match tokio::time::timeout(READY, from.next()).await {
             Ok(Some(Ok(Frame { message: FromWorker::Ready(ready), .. }))) => ready,
             Ok(Some(Ok(_))) => return Err(broken("began with something else than Ready".to_owned())),
             Ok(Some(Err(error))) => return Err(broken(error)),
@@ -141,8 +134,7 @@ impl Worker {
         let mut conversation = Conversation::new(run.run, &run.limits);
         let result = match wire::encode(&ToWorker::Run(Box::new(run))) {
             Ok(frame) => {
-                // A closed channel means that the worker has ended, which the reader reports next.
-                let _ = self.to.send(frame).await;
+                self.to.push(frame);
                 self.converse(&mut conversation, host, wall, cpu_limit).await
             }
             Err(error) => Err(Failure::Protocol(error.to_string())),
@@ -167,11 +159,7 @@ impl Worker {
         check.check = self.number;
         let frame =
             wire::encode(&ToWorker::Check(Box::new(check))).map_err(|error| Failure::Protocol(error.to_string()))?;
-        let exchange = async {
-            let _ = self.to.send(frame).await;
-            self.from.recv().await
-        };
-        match tokio::time::timeout(limit, exchange).await {
+        match tokio::time::timeout(limit, self.exchange(frame)).await {
             Ok(Some(Ok(Frame { message: FromWorker::Checked(checked), .. }))) if checked.check == self.number => {
                 Ok(checked.result)
             }
@@ -180,6 +168,14 @@ impl Worker {
             Ok(None) => Err(Failure::Crashed(self.post_mortem().await)),
             Err(_) => Err(Failure::Timeout(limit)),
         }
+    }
+
+    /// Sends a frame and waits for the next one.
+    async fn exchange(&mut self, frame: Vec<u8>) -> Option<Result<Frame, String>> {
+        self.to.push(frame);
+        // A closed pipe means that the worker has ended, which the other one tells next.
+        let _ = self.to.flush().await;
+        self.from.next().await
     }
 
     async fn converse(
@@ -195,13 +191,11 @@ impl Worker {
         let cpu_start = self.cpu_time();
         let mut cpu_tick = tokio::time::interval(CPU_TICK);
         cpu_tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let to = self.to.clone();
         let mut calls = FuturesUnordered::new();
-        let mut answers: VecDeque<Vec<u8>> = VecDeque::new();
-        let mut waiting = 0;
+        let mut is_heard = true;
         loop {
             tokio::select! {
-                frame = self.from.recv(), if conversation.has_room() => match frame {
+                frame = self.from.next(), if conversation.has_room() => match frame {
                     Some(Ok(frame)) => match conversation.accept(frame)? {
                         Step::Call(call) => calls.push(answer(host, call)),
                         Step::Done(result) => return result.map_err(|error| Failure::Script(Box::new(error))),
@@ -211,18 +205,12 @@ impl Worker {
                     Some(Err(error)) => return Err(Failure::Protocol(error)),
                     None => return Err(Failure::Crashed(self.post_mortem().await)),
                 },
-                Some(reply) = calls.next(), if waiting < MAX_ANSWERS => {
+                Some(reply) = calls.next(), if self.to.waiting() < MAX_ANSWERS => {
                     conversation.answered(reply.call);
-                    let frame = encode(reply)?;
-                    waiting += frame.len();
-                    answers.push_back(frame);
+                    self.to.push(encode(reply)?);
                 }
-                Ok(place) = to.reserve(), if !answers.is_empty() => {
-                    if let Some(frame) = answers.pop_front() {
-                        waiting -= frame.len();
-                        place.send(frame);
-                    }
-                }
+                // A closed pipe means that the worker has ended, which the other one tells.
+                written = self.to.write(), if is_heard && self.to.waiting() > 0 => is_heard = written.is_ok(),
                 () = &mut deadline => match pauses.more() {
                     Duration::ZERO => return Err(Failure::Timeout(wall)),
                     more => {
@@ -243,18 +231,14 @@ impl Worker {
     /// True if the worker can get a script: its process lives, and it has sent nothing since its last run. An honest
     /// worker sends only during a run.
     pub(super) fn is_sound(&mut self) -> bool {
-        matches!(self.child.try_wait(), Ok(None)) && matches!(self.from.try_recv(), Err(TryRecvError::Empty))
+        matches!(self.child.try_wait(), Ok(None)) && self.from.is_silent()
     }
 
     /// True if its engine thread answers within `limit`.
     pub(super) async fn answers(&mut self, limit: Duration) -> bool {
         self.pings += 1;
         let Ok(frame) = wire::encode(&ToWorker::Ping(self.pings)) else { return false };
-        let exchange = async {
-            let _ = self.to.send(frame).await;
-            self.from.recv().await
-        };
-        match tokio::time::timeout(limit, exchange).await {
+        match tokio::time::timeout(limit, self.exchange(frame)).await {
             Ok(Some(Ok(Frame { message: FromWorker::Pong(number), .. }))) => number == self.pings,
             _ => false,
         }

@@ -13,6 +13,8 @@ use crate::error::Result;
 
 /// A process that fails to start in less time is started again, once.
 const AT_ONCE: Duration = Duration::from_secs(5);
+/// Uses after which a process is looked at for wear again.
+const WEIGHED: u64 = 8;
 /// How long an idle process may take to answer.
 const PULSE: Duration = Duration::from_secs(10);
 
@@ -136,7 +138,8 @@ impl Warm {
         let mut unfinished = Unfinished { warm: self, is_done: false };
         let done = work(&mut worker).await;
         unfinished.is_done = true;
-        match unfit(&done).or_else(|| self.is_worn(&worker).then_some(&self.counters.recycled)) {
+        let is_worn = worker.uses.is_multiple_of(WEIGHED) && self.is_worn(&worker);
+        match unfit(&done).or_else(|| is_worn.then_some(&self.counters.recycled)) {
             None => self.put_back(worker),
             Some(counter) => {
                 counter.add();

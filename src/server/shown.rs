@@ -104,7 +104,7 @@ impl SessionHandler {
         let (catalog, chosen) = (self.catalog(), self.chosen(shown));
         let is_first = asked.as_ref().is_none_or(|asked| asked.cursor.is_none());
         let is_its = |named: &Named<'_>| self.is_callable(named) && chosen.as_ref().is_none_or(|chosen| chosen(named));
-        let size = |named: &Named<'_>| json::written(&*named.tool.definition);
+        let size = |named: &Named<'_>| json::written(&*named.tool.definition.tree());
         let (page, next) = paged_within(catalog.named_tools().filter(is_its), asked, catalog.digest(), size)?;
         let surface = Surface::Answer(self.gateway.config().redaction);
         if !is_first {
@@ -200,7 +200,7 @@ impl SessionHandler {
         let catalog = self.catalog();
         let named = self.find(&catalog, shown, name)?;
         let (server, tool) = (named.server.name.clone(), named.tool.name.clone());
-        let is_structured = output_schema(named.tool.definition.as_object()).is_some();
+        let is_structured = output_schema(named.tool.definition.tree().as_object()).is_some();
         let context = self.execution_context(caller);
         let args = Value::Object(args.clone()).to_string();
         let called = context.request("tools/call", async |broker| {
@@ -260,7 +260,8 @@ fn output_schema(definition: Option<&Map<String, Value>>) -> Option<&Map<String,
 
 /// The definition for `tools/list`: the server's own, under its own name. What MCP does not know of it is left out.
 fn definition(named: &Named<'_>, surface: Surface) -> Tool {
-    let own = named.tool.definition.as_object();
+    let own = named.tool.definition.tree();
+    let own = own.as_object();
     let field = |key: &str| own.and_then(|own| own.get(key));
     let schema = field("inputSchema").and_then(Value::as_object).cloned().unwrap_or_default();
     let schema = match schema.get("type").and_then(Value::as_str) {

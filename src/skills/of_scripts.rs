@@ -63,7 +63,8 @@ fn named(wire: &str, taken: &BTreeSet<String>) -> String {
 /// Text of a script's `SKILL.md`.
 fn text(entry: &ServerEntry, tool: &ToolStub, name: &str, calls: Option<&BTreeSet<(String, String)>>) -> String {
     let quoted = |text: &str| Value::String(text.to_owned()).to_string();
-    let doc = tool.definition.get("description").and_then(Value::as_str).unwrap_or_default();
+    let raw = tool.definition.tree();
+    let doc = raw.get("description").and_then(Value::as_str).unwrap_or_default();
     let summary: String = match stubgen::one_line(doc) {
         none if none.is_empty() => format!("Runs the script {}.", stubgen::one_line(&tool.name)),
         line => line.chars().take(MAX_DESCRIPTION).collect(),

@@ -17,7 +17,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         let server =
             generate(&ServerDef { name: "server".to_owned(), tools: tools.clone(), ..ServerDef::default() }, "server");
         for tool in &server.tools {
-            raw.push(count(&canonical_json(&tool.definition)));
+            raw.push(count(&canonical_json(&tool.definition.tree())));
             stubs.push(count(&tool.pyi));
         }
         lines.extend(server.init_pyi.lines().filter(|line| line.starts_with("def ")).map(count));

@@ -11,7 +11,8 @@ const MAX_OBJECT: usize = 4 << 10;
 impl ToolStub {
     /// `get_order({ id: number, note?: string }): Promise<string>`, with an observation of the result.
     pub fn javascript_signature(&self, observed: Option<&Observed>) -> String {
-        let shape = self.shape(self.usable(observed));
+        let raw = self.definition.tree();
+        let shape = self.shape(&raw, self.usable(observed));
         let typescript = TypeScript::brief(&shape.named);
         let args = match (shape.params.as_slice(), &shape.extra) {
             ([], None) => String::new(),

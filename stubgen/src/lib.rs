@@ -6,6 +6,7 @@
 mod call;
 mod canon;
 mod category;
+mod definition;
 mod editors;
 mod forge;
 mod ident;
@@ -20,6 +21,7 @@ mod tool;
 mod typescript;
 
 pub use canon::{canonical_json, digest, short_digest};
+pub use definition::Definition;
 pub use editors::editor_files;
 pub use forge::{forge_dts, forge_pyi};
 pub use ident::{assign_idents, is_tool_ident};

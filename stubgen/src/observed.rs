@@ -54,7 +54,7 @@ impl ToolStub {
     /// True if an observation can add to the definition, which does not describe the result, or as one text.
     #[must_use]
     pub fn has_open_result(&self) -> bool {
-        self.is_undescribed() || self.only_text().is_some()
+        self.is_undescribed() || self.only_text.as_deref().is_some()
     }
 
     /// What counts of an observation: all of it if the definition does not describe the result; if that is one text,
@@ -64,25 +64,21 @@ impl ToolStub {
             let text = observed.schema.as_ref().and_then(|schema| schema.get("properties")?.get(key));
             text.is_some_and(|text| text.get("contentMediaType").is_some())
         };
-        observed.filter(|observed| self.is_undescribed() || self.only_text().is_some_and(|key| tells(observed, key)))
+        observed.filter(|observed| {
+            self.is_undescribed() || self.only_text.as_deref().is_some_and(|key| tells(observed, key))
+        })
     }
 
     fn is_undescribed(&self) -> bool {
         matches!(self.result.as_str(), "Any" | "dict[str, Any]")
     }
 
-    /// Key of a declared result that is nothing but a text: libraries wrap every text like that.
-    fn only_text(&self) -> Option<&str> {
-        let properties = self.definition.get("outputSchema")?.get("properties")?.as_object()?;
-        let (key, schema) = properties.iter().next().filter(|_| properties.len() == 1)?;
-        (schema.get("type")? == "string").then_some(key)
-    }
-
     /// Python type of the result, by its name in the stub.
     #[must_use]
     pub fn result_of(&self, observed: &Observed) -> Option<String> {
         let schema = self.usable(Some(observed))?.schema.as_ref()?;
-        let shape = shape(&self.ident, &self.definition, self.definition_bytes, Some(schema));
+        let raw = self.definition.tree();
+        let shape = shape(&self.ident, &raw, self.definition_bytes, Some(schema));
         (shape.result != Ty::Any).then(|| Python::new(&shape.named).ty(&shape.result))
     }
 }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use minijinja::context;
 use serde_json::Value;
 
+use crate::definition::Definition;
 use crate::observed::Observed;
 use crate::python::Python;
 use crate::schema::{Budget, Shape, Translator};
@@ -48,13 +49,15 @@ pub struct ToolStub {
     /// Short content digest, as in the stub's header.
     pub digest: String,
     /// The raw entry of `tools/list`.
-    pub definition: Arc<Value>,
+    pub definition: Arc<Definition>,
     /// Bytes of the definition as canonical JSON.
     pub definition_bytes: usize,
     /// Widened or ignored parts.
     pub notes: Vec<String>,
     /// Full SHA-256 of the canonical definition.
     pub(crate) full_digest: String,
+    /// Key of a declared result that is nothing but a text: libraries wrap every text like that.
+    pub(crate) only_text: Option<Box<str>>,
 }
 
 /// One parameter of a tool.
@@ -111,23 +114,26 @@ impl ToolStub {
             notes: shape.notes.clone(),
             summary: told(raw, text::summary),
             ident,
-            definition: Arc::clone(&definition),
+            only_text: only_text(raw).map(Into::into),
+            definition: Arc::new(Definition::new(Arc::clone(&definition))),
         };
-        stub.pyi = stub.pyi_of(&shape, &idents, None);
+        stub.pyi = stub.pyi_of(&shape, &idents, &told(raw, text::doc), None);
         stub
     }
 
     /// The Python stub, with an observation of the result.
     pub fn pyi_with(&self, observed: Option<&Observed>) -> Cow<'_, str> {
         let Some(observed) = self.usable(observed) else { return self.pyi.as_str().into() };
-        let shape = self.shape(Some(observed));
-        self.pyi_of(&shape, &param_idents(&shape), Some(observed)).into()
+        let raw = self.definition.tree();
+        let shape = self.shape(&raw, Some(observed));
+        self.pyi_of(&shape, &param_idents(&shape), &told(&raw, text::doc), Some(observed)).into()
     }
 
-    fn pyi_of(&self, shape: &Shape<'_>, idents: &[String], observed: Option<&Observed>) -> String {
+    /// `doc` is the summary, and short sentences behind it.
+    fn pyi_of(&self, shape: &Shape<'_>, idents: &[String], doc: &str, observed: Option<&Observed>) -> String {
         let mut python = Python::new(&shape.named);
         let blocks: Vec<String> = shape.named.iter().map(|named| python.class(named)).collect();
-        let definition = python.definition(shape, &self.ident, idents, &self.doc());
+        let definition = python.definition(shape, &self.ident, idents, doc);
         templates::render(
             templates::PYI,
             context! {
@@ -141,20 +147,17 @@ impl ToolStub {
         )
     }
 
-    /// The summary, and short sentences behind it.
-    fn doc(&self) -> String {
-        told(&self.definition, text::doc)
-    }
-
-    pub(crate) fn shape<'a>(&'a self, observed: Option<&'a Observed>) -> Shape<'a> {
+    /// Types of its definition `raw`.
+    pub(crate) fn shape<'a>(&self, raw: &'a Value, observed: Option<&'a Observed>) -> Shape<'a> {
         let schema = observed.and_then(|observed| observed.schema.as_ref());
-        shape(&self.ident, &self.definition, self.definition_bytes, schema)
+        shape(&self.ident, raw, self.definition_bytes, schema)
     }
 
     /// The signature, with an observation of the result.
     pub fn signature_with(&self, observed: Option<&Observed>) -> Cow<'_, str> {
         let Some(observed) = self.usable(observed) else { return self.signature.as_str().into() };
-        let shape = self.shape(Some(observed));
+        let raw = self.definition.tree();
+        let shape = self.shape(&raw, Some(observed));
         Python::signature(&shape, &self.ident, &param_idents(&shape)).into()
     }
 
@@ -165,8 +168,8 @@ impl ToolStub {
 
     /// The TypeScript stub, with an observation of the result.
     pub fn dts_with(&self, observed: Option<&Observed>) -> String {
-        let observed = self.usable(observed);
-        let shape = self.shape(observed);
+        let (observed, raw) = (self.usable(observed), self.definition.tree());
+        let shape = self.shape(&raw, observed);
         let typescript = TypeScript::new(&shape.named);
         templates::render(
             templates::DTS,
@@ -175,7 +178,7 @@ impl ToolStub {
                 header => header(&self.server, &self.ident, self.annotations, &self.digest),
                 blocks => shape.named.iter().map(|named| typescript.interface(named)).collect::<Vec<_>>(),
                 result => observed.map(|observed| observed.words(self.annotations)),
-                definition => typescript.definition(&shape, &self.ident, &self.doc()),
+                definition => typescript.definition(&shape, &self.ident, &told(&raw, text::doc)),
             },
         )
     }
@@ -187,8 +190,8 @@ impl ToolStub {
 
     /// Full documentation in Markdown, with an observation of the result.
     pub fn md_with(&self, observed: Option<&Observed>) -> String {
-        let observed = self.usable(observed);
-        let shape = self.shape(observed);
+        let (observed, raw) = (self.usable(observed), self.definition.tree());
+        let shape = self.shape(&raw, observed);
         let idents = param_idents(&shape);
         let mut python = Python::new(&shape.named);
         let mut letters = MAX_DESCRIPTIONS;
@@ -198,7 +201,7 @@ impl ToolStub {
             .iter()
             .map(|named| context! { name => named.name.as_str(), lines => markdown::named(named, &mut python, &mut letters) })
             .collect();
-        let result = match (observed, self.definition.get("outputSchema")) {
+        let result = match (observed, raw.get("outputSchema")) {
             (Some(Observed { schema: None, .. }), _) if self.annotations.read_only == Some(true) => {
                 UNOBSERVED_READ.to_owned()
             }
@@ -209,7 +212,7 @@ impl ToolStub {
             (None, Some(_)) => markdown::code(&python.ty(&shape.result)),
             (None, None) => "Not described: JSON if the tool answers with JSON, else text.".to_owned(),
         };
-        let description = self.definition.get("description").and_then(Value::as_str).unwrap_or("");
+        let description = raw.get("description").and_then(Value::as_str).unwrap_or("");
         templates::render(
             templates::MD,
             context! {
@@ -228,7 +231,7 @@ impl ToolStub {
 
     /// Raw definition, pretty-printed with sorted keys; invisible characters are escaped.
     pub fn json(&self) -> String {
-        canon::pretty_json(&self.definition)
+        canon::pretty_json(&self.definition.tree())
     }
 
     /// The wire name of a parameter given as identifier or wire name; the exact wire name wins.
@@ -247,6 +250,12 @@ impl ToolStub {
 pub(crate) fn shape<'a>(ident: &str, raw: &'a Value, bytes: usize, observed: Option<&'a Value>) -> Shape<'a> {
     let declared = raw.get("outputSchema").filter(|schema| !schema.is_null());
     Translator::shape(ident, raw.get("inputSchema"), observed.or(declared), Budget::new(bytes))
+}
+
+fn only_text(raw: &Value) -> Option<&str> {
+    let properties = raw.get("outputSchema")?.get("properties")?.as_object()?;
+    let (key, schema) = properties.iter().next().filter(|_| properties.len() == 1)?;
+    (schema.get("type")? == "string").then_some(key)
 }
 
 fn param_idents(shape: &Shape<'_>) -> Vec<String> {

@@ -319,11 +319,12 @@ impl Judge<'_> {
         }
         let label = format!("{}.{}", entry.ident, stub.ident);
         let observed = entry.observed.of(stub).and_then(|observed| observed.schema);
+        let raw = stub.definition.tree();
         for read in &site.reads {
             let wrong = match read.how {
                 How::OfPromise => Some(reads::of_promise(&label, read)),
                 How::Key | How::Attribute => {
-                    stub.definition.get("outputSchema").and_then(|schema| reads::absent(&label, schema, read))
+                    raw.get("outputSchema").and_then(|schema| reads::absent(&label, schema, read))
                 }
             };
             if let Some(error) = wrong {

@@ -207,16 +207,12 @@ impl Asked<'_> {
 
 /// True if the server annotates a tool as read-only.
 pub(crate) fn is_read_only(stub: &ToolStub) -> bool {
-    says(stub, "readOnlyHint")
+    stub.annotations.read_only == Some(true)
 }
 
 /// True if the server annotates a tool as read-only or idempotent.
 pub(super) fn is_repeatable(stub: &ToolStub) -> bool {
-    is_read_only(stub) || says(stub, "idempotentHint")
-}
-
-fn says(stub: &ToolStub, hint: &str) -> bool {
-    stub.definition.get("annotations").and_then(|notes| notes.get(hint)?.as_bool()) == Some(true)
+    is_read_only(stub) || stub.annotations.idempotent == Some(true)
 }
 
 /// Reason to ask the user.

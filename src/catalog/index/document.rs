@@ -77,15 +77,17 @@ impl<'r> Writer<'r> {
         self.add(&server.name, fields.server);
         self.add(tool.category.as_deref().unwrap_or_default(), fields.category);
         self.add(server.stubs.description.as_deref().unwrap_or_default(), fields.about);
+        let raw = tool.definition.tree();
         for key in ["title", "description"] {
-            self.add(tool.definition.get(key).and_then(Value::as_str).unwrap_or_default(), fields.description);
+            self.add(raw.get(key).and_then(Value::as_str).unwrap_or_default(), fields.description);
         }
-        if let Some(input) = tool.definition.get("inputSchema") {
+        if let Some(input) = raw.get("inputSchema") {
             self.add_schema(input, [fields.param_names, fields.param_descriptions, fields.enum_values], 0);
         }
-        if let Some(output) = tool.definition.get("outputSchema") {
+        if let Some(output) = raw.get("outputSchema") {
             self.add_schema(output, [fields.output_fields, 0, 0], 0);
         }
+        tool.definition.settle();
         self.finish(&tool.name)
     }
 
