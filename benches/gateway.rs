@@ -7,7 +7,9 @@
 #![expect(clippy::print_stdout, clippy::unwrap_used, reason = "a benchmark prints, and stops where it cannot go on")]
 
 use std::fmt;
+use std::io::{Read as _, Write as _};
 use std::path::{Path, PathBuf};
+use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use forgefs_measure::report::Report;
@@ -52,6 +54,9 @@ struct Session {
 #[tokio::main]
 async fn main() {
     let args: Vec<String> = std::env::args().collect();
+    if args.get(1).is_some_and(|first| first == "echo") {
+        return echo();
+    }
     if let Some(("made-up", server)) = args.get(1).zip(args.get(2)).map(|(first, second)| (&**first, second)) {
         return serve_made_up(server).await;
     }
@@ -66,6 +71,7 @@ async fn main() {
         Client.serve(TokioChildProcess::new(command(&["demo-server", "people"], None)).unwrap()).await.unwrap();
     let times = repeat(RUNS * 5, || async { drop(call(&direct, "list_teams", json!({})).await) }).await;
     let direct = table.times("one call, by rmcp directly to the server", times);
+    table.times("a byte to another process and back, over pipes: two wake-ups", round_trips());
     for engine in engines() {
         let session = serve(&sample, engine.flags).await;
         call(&session.service, "ls", json!({})).await;
@@ -126,15 +132,8 @@ async fn runs(session: &Session, engine: Engine, direct: Duration, table: &mut T
             table.figure(format!("… so one of them costs, {more:.2} × direct"), show(inner));
         }
     }
-    let (mut spent, code) = (Vec::with_capacity(LONG_RUNS), (engine.calls)(CALLS));
-    for _ in 0..LONG_RUNS {
-        let before = processor_time(*pid);
-        execute(script(&code)).await;
-        spent.push(processor_time(*pid).saturating_sub(before) / CALLS);
-    }
-    spent.sort_unstable();
-    let spent = spent[LONG_RUNS / 2].as_micros();
-    table.figure(format!("{name}: processor time of the gateway for one of {CALLS} calls"), format!("{spent} µs"));
+    let budget = budget(*pid, || execute(script(&(engine.calls)(CALLS)))).await;
+    table.figure(format!("{name}: one of {CALLS} calls, and processor time for it"), budget);
     if let Some(parallel) = engine.parallel {
         table.times(&format!("{name}: 50 calls, 8 at once"), times(RUNS / 4, parallel(50)).await);
     }
@@ -151,6 +150,62 @@ async fn runs(session: &Session, engine: Engine, direct: Duration, table: &mut T
         let runs: u32 = join_all(work).await.into_iter().sum();
         let rate = f64::from(runs) / started.elapsed().as_secs_f64();
         table.figure(format!("{name}: empty scripts a second, {clients} at once"), format!("{rate:.0}"));
+    }
+}
+
+/// Time of each of [`CALLS`] calls of a script, and what it takes of processors in each process.
+async fn budget(gateway: u32, run: impl AsyncFn()) -> String {
+    let parts = || {
+        let (mut workers, mut servers) = (Duration::ZERO, Duration::ZERO);
+        for (pid, line) in children(gateway) {
+            match line.split('\0').any(|arg| arg == "worker") {
+                true => workers += processor_time(pid),
+                false => servers += processor_time(pid),
+            }
+        }
+        [processor_time(gateway), workers, servers]
+    };
+    let mut runs = Vec::with_capacity(LONG_RUNS);
+    for _ in 0..LONG_RUNS {
+        let (before, started) = (parts(), Instant::now());
+        run().await;
+        let took = started.elapsed() / CALLS;
+        let after = parts();
+        runs.push(
+            [0, 1, 2]
+                .map(|part| after[part].saturating_sub(before[part]) / CALLS)
+                .into_iter()
+                .chain([took])
+                .collect::<Vec<_>>(),
+        );
+    }
+    runs.sort_unstable_by_key(|run| run[3]);
+    let middle: Vec<u128> = runs[LONG_RUNS / 2].iter().map(Duration::as_micros).collect();
+    format!("{} µs: gateway {}, worker {}, server {}", middle[3], middle[0], middle[1], middle[2])
+}
+
+/// Round trips of one byte to another process and back.
+fn round_trips() -> Vec<Duration> {
+    let exe = std::env::current_exe().unwrap();
+    let mut other =
+        std::process::Command::new(exe).arg("echo").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let (mut to, mut from) = (other.stdin.take().unwrap(), other.stdout.take().unwrap());
+    let times = (0..RUNS * 10).map(|_| {
+        let started = Instant::now();
+        to.write_all(b".").unwrap();
+        from.read_exact(&mut [0]).unwrap();
+        started.elapsed()
+    });
+    let times = times.collect();
+    drop(to);
+    other.wait().unwrap();
+    times
+}
+
+fn echo() {
+    let (mut from, mut to, mut byte) = (std::io::stdin(), std::io::stdout(), [0]);
+    while from.read_exact(&mut byte).is_ok() {
+        to.write_all(&byte).and_then(|()| to.flush()).unwrap();
     }
 }
 
@@ -325,17 +380,26 @@ fn processor_time(pid: u32) -> Duration {
     Duration::from_nanos(threads.map(of_thread).sum())
 }
 
+/// Processes that a process has started, with their command lines.
+fn children(pid: u32) -> Vec<(u32, String)> {
+    let pids = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+    let pids = pids.filter_map(|process| process.file_name().to_string_lossy().parse().ok());
+    let is_child = |pid_of: &u32| {
+        let status = std::fs::read_to_string(format!("/proc/{pid_of}/status")).unwrap_or_default();
+        status.lines().any(|line| line == format!("PPid:\t{pid}"))
+    };
+    let line = |pid: u32| (pid, std::fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap_or_default());
+    pids.filter(is_child).map(line).collect()
+}
+
 /// Memory of the gateway, and of its workers.
 fn resident(pid: u32) -> (Memory, Memory) {
-    let read = |path: String| std::fs::read_to_string(path).unwrap_or_default();
+    let read = |pid: u32| std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
     let (mut gateway, mut workers) = (Memory::default(), Memory::default());
-    gateway.add(&read(format!("/proc/{pid}/status")));
-    for process in std::fs::read_dir("/proc").into_iter().flatten().flatten() {
-        let name = process.file_name().to_string_lossy().into_owned();
-        let (status, line) = (read(format!("/proc/{name}/status")), read(format!("/proc/{name}/cmdline")));
-        let is_child = status.lines().any(|line| line == format!("PPid:\t{pid}"));
-        if is_child && line.split('\0').any(|arg| arg == "worker") {
-            workers.add(&status);
+    gateway.add(&read(pid));
+    for (child, line) in children(pid) {
+        if line.split('\0').any(|arg| arg == "worker") {
+            workers.add(&read(child));
         }
     }
     (gateway, workers)

@@ -14,6 +14,7 @@ mod resources;
 mod shown;
 mod skills;
 mod stdio;
+mod stdout;
 mod tasks;
 mod tools;
 mod waiting;

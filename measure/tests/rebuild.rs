@@ -28,7 +28,8 @@ fn what_is_taken_over_changes_nothing() {
     let set = sets(None).expect("the sets can be read").remove(0);
     let first = Catalog::build(set.servers.clone()).expect("it can be built");
     let mut servers = set.servers.clone();
-    let mut tools: Vec<Value> = servers[2].stubs.tools.iter().skip(3).map(|tool| (*tool.definition.tree()).clone()).collect();
+    let mut tools: Vec<Value> =
+        servers[2].stubs.tools.iter().skip(3).map(|tool| (*tool.definition.tree()).clone()).collect();
     tools.push(json!({"name": "open_issue_page", "description": "Opens the page of an issue in a zeppelin."}));
     servers[2] = listed(&servers[2], tools);
     let removed = servers.remove(4);

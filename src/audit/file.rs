@@ -18,8 +18,6 @@ use crate::files::{self, Keep};
 const PATIENCE: Duration = Duration::from_millis(200);
 /// Interval of attempts to get that lock.
 const LOOK: Duration = Duration::from_millis(2);
-/// Time for which the file that was at the path counts as being there: records of many calls are a system call each.
-const LOOKED: Duration = Duration::from_millis(20);
 /// Delay after a failed rotation.
 const AGAIN: Duration = Duration::from_secs(10);
 
@@ -39,8 +37,6 @@ struct Open {
     /// True if the file that was opened ends within a line: half of one left by a full disk must not spoil the next. A
     /// failed write leaves no open file.
     torn: bool,
-    /// When the file was last seen at the path, and its length by now, without what other processes wrote since.
-    looked: Option<(Instant, u64)>,
     /// Earliest time of the next rotation.
     put_off: Option<Instant>,
 }
@@ -75,14 +71,7 @@ impl Lines {
         }
         let mut open = self.open.try_lock()?;
         let mut file = open.file.take()?;
-        let length = match open.looked.filter(|(at, _)| at.elapsed() < LOOKED) {
-            Some((_, length)) => length,
-            None => {
-                let length = length_at(&file, &self.path)?;
-                open.looked = Some((Instant::now(), length));
-                length
-            }
-        };
+        let length = length_at(&file, &self.path)?;
         if !open.is_put_off() && !self.has_room(length, lines.len()) {
             open.file = Some(file);
             return None;
@@ -91,9 +80,6 @@ impl Lines {
             Err(error) if error.kind() == ErrorKind::FileTooLarge => None,
             written => {
                 open.file = written.is_ok().then_some(file);
-                if let Some((_, length)) = &mut open.looked {
-                    *length += lines.len() as u64;
-                }
                 Some(written)
             }
         }
@@ -102,7 +88,6 @@ impl Lines {
     /// Appends whole lines in one write. Waits for the disk and, up to [`PATIENCE`], for other processes.
     pub(super) fn append(&self, lines: &str) -> io::Result<()> {
         let mut open = self.open.lock();
-        open.looked = None;
         let file = match open.file.take().filter(|file| length_at(file, &self.path).is_some()) {
             Some(file) => file,
             None => self.open_file(&mut open)?,

@@ -44,19 +44,19 @@ impl Incoming {
     /// The next frame, or why it is none; `None` at the end of the stream. Dropping the future loses nothing.
     pub(super) async fn next(&mut self) -> Option<Result<Frame, String>> {
         loop {
-            let wanted = match self.buffer.first_chunk() {
-                Some(prefix) => match wire::parse_len(*prefix) {
+            let mut missing = PREFIX.saturating_sub(self.buffer.len());
+            if let Some(prefix) = self.buffer.first_chunk() {
+                let frame = match wire::parse_len(*prefix) {
                     Ok(len) => PREFIX + len,
                     Err(error) => return Some(Err(error.to_string())),
-                },
-                None => PREFIX,
-            };
-            if wanted > PREFIX && self.buffer.len() >= wanted {
-                let frame = self.buffer.split_to(wanted);
-                return Some(parse(&frame[PREFIX..]));
+                };
+                if self.buffer.len() >= frame {
+                    return Some(parse(&self.buffer.split_to(frame)[PREFIX..]));
+                }
+                missing = frame - self.buffer.len();
             }
-            // A length alone reserves no more than what comes in the end doubles.
-            self.buffer.reserve((wanted - self.buffer.len()).min(READ_BUFFER.max(self.buffer.len())));
+            // A length alone reserves no more than what has come.
+            self.buffer.reserve(missing.min(READ_BUFFER.max(self.buffer.len())));
             match self.stdout.read_buf(&mut self.buffer).await {
                 Ok(0) | Err(_) => return None,
                 Ok(_) => {}

@@ -13,7 +13,7 @@ use crate::error::Result;
 
 /// A process that fails to start in less time is started again, once.
 const AT_ONCE: Duration = Duration::from_secs(5);
-/// Uses after which a process is looked at for wear again.
+/// Uses after which the memory of a process is looked at again.
 const WEIGHED: u64 = 8;
 /// How long an idle process may take to answer.
 const PULSE: Duration = Duration::from_secs(10);
@@ -138,7 +138,7 @@ impl Warm {
         let mut unfinished = Unfinished { warm: self, is_done: false };
         let done = work(&mut worker).await;
         unfinished.is_done = true;
-        let is_worn = worker.uses.is_multiple_of(WEIGHED) && self.is_worn(&worker);
+        let is_worn = self.is_old(&worker) || (worker.uses.is_multiple_of(WEIGHED) && self.is_fat(&worker));
         match unfit(&done).or_else(|| is_worn.then_some(&self.counters.recycled)) {
             None => self.put_back(worker),
             Some(counter) => {
@@ -157,7 +157,7 @@ impl Warm {
         self.idle.lock().drain(..idle.saturating_sub(self.wanted));
         for _ in 0..self.wanted {
             let Some(mut worker) = self.idle.lock().pop_front() else { return };
-            if self.is_worn(&worker) {
+            if self.is_old(&worker) || self.is_fat(&worker) {
                 self.counters.recycled.add();
             } else if !worker.is_sound() || !worker.answers(PULSE).await {
                 self.counters.discarded.add();
@@ -167,10 +167,12 @@ impl Warm {
         }
     }
 
-    fn is_worn(&self, worker: &Worker) -> bool {
-        let wear = &self.spec.wear;
-        let grown = worker.memory().saturating_sub(worker.first_memory);
-        worker.uses >= wear.scripts || worker.born.elapsed() >= wear.age || grown > wear.growth
+    fn is_old(&self, worker: &Worker) -> bool {
+        worker.uses >= self.spec.wear.scripts || worker.born.elapsed() >= self.spec.wear.age
+    }
+
+    fn is_fat(&self, worker: &Worker) -> bool {
+        worker.memory().saturating_sub(worker.first_memory) > self.spec.wear.growth
     }
 
     /// Starts a successor for a process that is gone, ahead of need.

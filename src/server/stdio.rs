@@ -12,12 +12,13 @@ use rmcp::model::{
 };
 use rmcp::service::RoleServer;
 use rmcp::transport::Transport;
-use tokio::io::{AsyncWrite, AsyncWriteExt as _, Stdout};
+use tokio::io::{AsyncWrite, AsyncWriteExt as _};
 use tokio::runtime::Handle;
 use tokio::sync::{Mutex, mpsc, watch};
 
 use super::admission::{Admission, HeldBytes};
 use super::message::{self, Read, refusal};
+use super::stdout::Output;
 use crate::json;
 use crate::limits;
 use crate::lines::{self, Line, trim};
@@ -38,8 +39,8 @@ pub const GOODBYE: &str = "notifications/forgefs/closing";
 
 /// Output of this process to its client.
 #[must_use]
-pub fn output() -> Stdout {
-    tokio::io::stdout()
+pub fn output() -> Output {
+    Output::new()
 }
 
 /// Tells connections to end once their requests are answered.

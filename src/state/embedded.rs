@@ -20,6 +20,7 @@ use crate::error::{Error, ErrorCode, Result};
 use crate::files;
 use crate::labels::Labels;
 use crate::shapes::Shapes;
+use crate::task;
 
 /// State in memory; daily sums, logins and observed shapes in private files, which other gateways share.
 #[derive(Debug, Default)]
@@ -149,7 +150,8 @@ impl State for Embedded {
     }
 
     async fn begin_journal(&self, begin: BeginJournal) -> Result<Arc<dyn Journal>> {
-        blocking(move || journals::begin(&begin)).await
+        // Not in a thread of its own, which would have to be woken: a run waits for it.
+        task::work_on(usize::MAX, || journals::begin(&begin))
     }
 
     async fn journal_folders(&self, folder: &Path) -> Result<Vec<String>> {

@@ -109,8 +109,8 @@ pub(super) fn begin(begin: &BeginJournal) -> Result<Arc<dyn Journal>> {
     let path = begin.folder.join(&begin.id).with_extension(JOURNAL);
     let failed = |error: io::Error| internal(&path, "cannot be begun", &error);
     files::make_own_folder(&begin.folder).map_err(failed)?;
-    let mut file =
-        files::open_private(&path, files::private().create_new(true).append(true).read(true)).map_err(failed)?;
+    // It is new: there is nothing to follow or to check.
+    let mut file = files::private().create_new(true).append(true).read(true).open(&path).map_err(failed)?;
     file.lock().map_err(failed)?;
     let line = format!("{}\n", begin.first);
     let written = file.write_all(line.as_bytes());

@@ -234,6 +234,8 @@ pub(super) struct Reports(Arc<Mutex<InFlight>>);
 struct InFlight {
     /// In the order of sending.
     requests: Vec<Entry>,
+    /// Number of requests at which those too long ago are dropped: quick calls make many in little time.
+    crowd: usize,
     /// Number of requests so far.
     count: u64,
     /// Clients of requests that ended, each until the server can have nothing more to say of them.
@@ -251,6 +253,9 @@ struct Entry {
     ended: Option<Instant>,
 }
 
+/// Requests that are kept without looking for those too long ago.
+const CROWD: usize = 32;
+
 /// Reason why a message of a server reaches no client.
 const AMBIGUOUS: &str = "calls of several clients are in flight, and it does not say which one it belongs to";
 
@@ -265,7 +270,7 @@ impl InFlight {
     /// Ends a request. One that was given up may go on at the server.
     fn end(&mut self, number: u64, is_answered: bool) {
         let now = Instant::now();
-        let Some(entry) = self.requests.iter_mut().find(|entry| entry.number == number) else { return };
+        let Some(entry) = self.entry(number) else { return };
         entry.ended = Some(now);
         let asker = entry.progress.caller().map(|caller| caller.principal().clone());
         if let Some(asker) = asker {
@@ -275,7 +280,15 @@ impl InFlight {
                 None => self.former.push((asker, until)),
             }
         }
-        self.forget();
+        if self.requests.len() >= self.crowd {
+            self.forget();
+            self.crowd = CROWD + 2 * self.requests.len();
+        }
+    }
+
+    fn entry(&mut self, number: u64) -> Option<&mut Entry> {
+        let position = self.requests.binary_search_by_key(&number, |entry| entry.number).ok()?;
+        self.requests.get_mut(position)
     }
 
     /// Those of `entries` that a message can belong to, oldest first: they must be of one session, and no other may
@@ -371,7 +384,7 @@ struct Listening<'a> {
 impl Listening<'_> {
     fn is_called(&mut self, token: &ProgressToken, id: &RequestId) {
         let mut in_flight = self.reports.0.lock();
-        if let Some(entry) = in_flight.requests.iter_mut().find(|entry| entry.number == self.number) {
+        if let Some(entry) = in_flight.entry(self.number) {
             entry.names = Some((token.clone(), id.clone()));
         }
     }

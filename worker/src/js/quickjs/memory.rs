@@ -215,10 +215,10 @@ fn size(memory: *mut u8) -> usize {
 #[expect(unsafe_code, reason = "every memory is of the same heap, with one alignment")]
 unsafe impl Allocator for Counted {
     fn alloc(&mut self, size: usize) -> *mut u8 {
-        let Ok(layout) = Layout::from_size_align(size, ALIGN) else { return std::ptr::null_mut() };
         if !self.0.has_room(size) {
             return std::ptr::null_mut();
         }
+        let Ok(layout) = Layout::from_size_align(size, ALIGN) else { return std::ptr::null_mut() };
         self.allocated(self.0.grown(size, |free| free.allocate(layout)))
     }
 
@@ -240,11 +240,11 @@ unsafe impl Allocator for Counted {
 
     unsafe fn realloc(&mut self, ptr: *mut u8, new_size: usize) -> *mut u8 {
         let Some(memory) = NonNull::new(ptr) else { return self.alloc(new_size) };
-        let Ok(layout) = Layout::from_size_align(new_size, ALIGN) else { return std::ptr::null_mut() };
         let old = size(ptr);
         if new_size > old && !self.0.has_room(new_size - old) {
             return std::ptr::null_mut();
         }
+        let Ok(layout) = Layout::from_size_align(new_size, ALIGN) else { return std::ptr::null_mut() };
         let moved = self.0.grown(new_size, |free| unsafe { free.reallocate(memory, layout) });
         if !moved.is_null() {
             self.freed(old);
@@ -254,5 +254,135 @@ unsafe impl Allocator for Counted {
 
     unsafe fn usable_size(ptr: *mut u8) -> usize {
         size(ptr)
+    }
+}
+
+#[cfg(test)]
+#[expect(unsafe_code, reason = "an allocator is tested")]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// A step of a runtime: it allocates, or changes or frees the allocation at a position.
+    #[derive(Debug, Clone)]
+    enum Step {
+        Alloc(usize),
+        Calloc(usize),
+        Realloc(usize, usize),
+        Free(usize),
+    }
+
+    fn steps() -> impl Strategy<Value = Vec<Step>> {
+        let size = || prop_oneof![8 => 0..200_usize, 2 => 200..20_000_usize, 1 => 20_000..3_000_000_usize];
+        let step = prop_oneof![
+            4 => size().prop_map(Step::Alloc),
+            1 => size().prop_map(Step::Calloc),
+            3 => (any::<usize>(), size()).prop_map(|(at, size)| Step::Realloc(at, size)),
+            3 => any::<usize>().prop_map(Step::Free),
+        ];
+        proptest::collection::vec(step, 0..120)
+    }
+
+    /// Allocations with what was written into each.
+    #[derive(Clone, Default)]
+    struct Held(Vec<(*mut u8, usize, u8)>);
+
+    impl Held {
+        fn fill(memory: *mut u8, size: usize, with: u8) {
+            unsafe { memory.write_bytes(with, size) };
+        }
+
+        fn check(&self) {
+            for (memory, size, with) in &self.0 {
+                let bytes = unsafe { std::slice::from_raw_parts(*memory, *size) };
+                assert!(bytes.iter().all(|byte| byte == with), "another allocation wrote into this one");
+                assert_eq!(memory.addr() % ALIGN, 0);
+                assert!(super::size(*memory) >= *size);
+            }
+        }
+
+        fn take(&mut self, heap: &mut Counted, step: &Step, with: u8) {
+            let position = |at: usize, len: usize| at.checked_rem(len);
+            match *step {
+                Step::Alloc(size) | Step::Calloc(size) => {
+                    let is_zeroed = matches!(step, Step::Calloc(_));
+                    let memory = if is_zeroed { heap.calloc(size, 1) } else { heap.alloc(size) };
+                    if memory.is_null() {
+                        return;
+                    }
+                    let bytes = unsafe { std::slice::from_raw_parts(memory, size) };
+                    assert!(!is_zeroed || bytes.iter().all(|byte| *byte == 0));
+                    Self::fill(memory, size, with);
+                    self.0.push((memory, size, with));
+                }
+                Step::Realloc(at, size) => {
+                    let Some(at) = position(at, self.0.len()) else { return };
+                    let (memory, old, filled) = self.0[at];
+                    let moved = unsafe { heap.realloc(memory, size) };
+                    if moved.is_null() {
+                        return;
+                    }
+                    let kept = unsafe { std::slice::from_raw_parts(moved, old.min(size)) };
+                    assert!(kept.iter().all(|byte| *byte == filled));
+                    Self::fill(moved, size, with);
+                    self.0[at] = (moved, size, with);
+                }
+                Step::Free(at) => {
+                    let Some(at) = position(at, self.0.len()) else { return };
+                    unsafe { heap.dealloc(self.0.swap_remove(at).0) };
+                }
+            }
+        }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
+        #[test]
+        fn what_was_saved_is_there_again_whatever_happened_since(
+            before in steps(),
+            runs in proptest::collection::vec(steps(), 1..4),
+            limit in 1_000_000..40_000_000_usize,
+        ) {
+            let heap = Heap::with_limit(limit).expect("memory");
+            let mut counted = Counted(Rc::clone(&heap));
+            let mut held = Held::default();
+            for (step, with) in before.iter().zip(1..) {
+                held.take(&mut counted, step, with);
+            }
+            held.check();
+            let used = heap.used.get();
+            prop_assert!(used <= limit + UNWINDING + (before.len() * 32));
+            heap.save();
+            for run in runs {
+                let mut more = held.clone();
+                heap.set_limit(limit);
+                for (step, with) in run.iter().zip(100..) {
+                    more.take(&mut counted, step, with);
+                }
+                more.check();
+                unsafe { heap.restore() };
+                held.check();
+                prop_assert_eq!(heap.used.get(), used);
+                prop_assert!(!heap.is_used_up());
+            }
+            for (memory, ..) in held.0 {
+                unsafe { counted.dealloc(memory) };
+            }
+            prop_assert_eq!(heap.used.get(), 0);
+        }
+    }
+
+    #[test]
+    fn a_heap_refuses_what_is_over_its_limit_and_says_so() {
+        let heap = Heap::with_limit(10 << 20).expect("memory");
+        let mut counted = Counted(Rc::clone(&heap));
+        assert!(!counted.alloc(9 << 20).is_null() && !heap.is_used_up());
+        assert!(counted.alloc(2 << 20).is_null() && heap.is_used_up());
+        assert!(!counted.alloc(1 << 10).is_null(), "there is room to unwind");
+        for size in [usize::MAX, usize::MAX - 64, isize::MAX as usize, 1 << 62] {
+            assert!(counted.alloc(size).is_null() && counted.calloc(size, 2).is_null());
+        }
+        assert!(heap.can_be(10 << 20) && !heap.can_be(1 << 30) && !heap.can_be(usize::MAX));
     }
 }
