@@ -132,8 +132,9 @@ async fn runs(session: &Session, engine: Engine, direct: Duration, table: &mut T
             table.figure(format!("… so one of them costs, {more:.2} × direct"), show(inner));
         }
     }
-    let budget = budget(*pid, || execute(script(&(engine.calls)(CALLS)))).await;
-    table.figure(format!("{name}: one of {CALLS} calls, and processor time for it"), budget);
+    let most = engine.most;
+    let budget = budget(*pid, most, async || execute(script(&(engine.calls)(most))).await).await;
+    table.figure(format!("{name}: one of {most} calls, and processor time for it"), budget);
     if let Some(parallel) = engine.parallel {
         table.times(&format!("{name}: 50 calls, 8 at once"), times(RUNS / 4, parallel(50)).await);
     }
@@ -153,8 +154,8 @@ async fn runs(session: &Session, engine: Engine, direct: Duration, table: &mut T
     }
 }
 
-/// Time of each of [`CALLS`] calls of a script, and what it takes of processors in each process.
-async fn budget(gateway: u32, run: impl AsyncFn()) -> String {
+/// Time of each of the calls of a script, and what it takes of processors in each process.
+async fn budget(gateway: u32, calls: u32, run: impl AsyncFn()) -> String {
     let parts = || {
         let (mut workers, mut servers) = (Duration::ZERO, Duration::ZERO);
         for (pid, line) in children(gateway) {
@@ -169,11 +170,11 @@ async fn budget(gateway: u32, run: impl AsyncFn()) -> String {
     for _ in 0..LONG_RUNS {
         let (before, started) = (parts(), Instant::now());
         run().await;
-        let took = started.elapsed() / CALLS;
+        let took = started.elapsed() / calls;
         let after = parts();
         runs.push(
             [0, 1, 2]
-                .map(|part| after[part].saturating_sub(before[part]) / CALLS)
+                .map(|part| after[part].saturating_sub(before[part]) / calls)
                 .into_iter()
                 .chain([took])
                 .collect::<Vec<_>>(),
@@ -219,6 +220,8 @@ struct Engine {
     empty: &'static str,
     calls: fn(u32) -> String,
     parallel: Option<fn(u32) -> String>,
+    /// Most calls of a script.
+    most: u32,
 }
 
 fn engines() -> Vec<Engine> {
@@ -229,6 +232,7 @@ fn engines() -> Vec<Engine> {
         empty: "1",
         calls: |n| format!("[people.list_teams() for _ in range({n})]\nresult = 1"),
         parallel: Some(|n| format!("parallel([defer(people.list_teams) for _ in range({n})])\nresult = 1")),
+        most: CALLS,
     };
     let quickjs = Engine {
         name: "QuickJS",
@@ -237,6 +241,7 @@ fn engines() -> Vec<Engine> {
         empty: "return 1",
         calls: |n| format!("for (let i = 0; i < {n}; i++) await people.list_teams(); return 1"),
         parallel: Some(|n| format!("await forge.parallel(Array({n}).fill(() => people.list_teams())); return 1")),
+        most: CALLS,
     };
     let v8 = Engine { name: "V8", flags: &["--engine", "v8"], ..quickjs };
     let mut engines = vec![starlark];
@@ -258,6 +263,7 @@ async fn peer(direct: Duration, table: &mut Table) {
         empty: "return 1",
         calls: |n| format!("for i in range({n}):\n    await call_tool('list_teams', {{}})\nreturn 1"),
         parallel: None,
+        most: 50,
     };
     let mut command = tokio::process::Command::new(python);
     command.arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("benches/peer.py")).arg(EXE);

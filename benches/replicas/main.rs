@@ -62,8 +62,9 @@ struct Setting {
 struct Measured {
     /// Scripts a second.
     scripts: f64,
-    /// Seconds of a processor that a script takes at gateways, store and clients.
+    /// Seconds of a processor that a script takes in gateways, their workers and servers, the store and clients.
     gateway: f64,
+    workers: f64,
     store: f64,
     client: f64,
     /// Scripts of the store that one takes.
@@ -73,10 +74,23 @@ struct Measured {
 impl Measured {
     /// The model with these times, on this machine.
     fn model(&self, replicas: usize, sessions: usize) -> Model {
-        let &Self { client, gateway, store, trips, .. } = self;
+        let &Self { client, gateway, workers, store, trips, .. } = self;
         let processors = std::thread::available_parallelism().map_or(1, usize::from);
+        let threads = processors.div_ceil(2);
         let trips = (0..100).find(|count| f64::from(*count) >= trips - 0.5).unwrap_or(100) as usize;
-        Model { replicas, sessions, places: PLACES, processors, one_machine: true, client, gateway, store, trips }
+        Model {
+            replicas,
+            sessions,
+            places: PLACES,
+            processors,
+            one_machine: true,
+            threads,
+            client,
+            gateway,
+            workers,
+            store,
+            trips,
+        }
     }
 }
 
@@ -99,15 +113,23 @@ async fn main() {
         }
         settings.push(Setting { name, replicas, store: (!state.is_empty()).then(|| (store.0.id(), port)) });
     }
-    let head =
-        ["", "sessions", "scripts a second", "simulated", "gateways, ms of a processor a script", "store", "clients"];
+    let head = [
+        "",
+        "sessions",
+        "scripts a second",
+        "simulated",
+        "gateways, ms of a processor a script",
+        "workers and servers",
+        "store",
+        "clients",
+    ];
     let mut table = vec![head.map(str::to_owned).to_vec()];
     for count in SESSIONS {
         for setting in &settings {
             let measured = throughput(setting, count).await;
             let simulated = measured.model(setting.replicas.len(), count).throughput();
             let ms = |seconds: f64| format!("{:.2}", seconds * 1000.0);
-            let Measured { scripts, gateway, store, client, .. } = measured;
+            let Measured { scripts, gateway, workers, store, client, .. } = measured;
             keep(
                 &mut table,
                 [
@@ -116,6 +138,7 @@ async fn main() {
                     format!("{scripts:.0}"),
                     format!("{simulated:.0}"),
                     ms(gateway),
+                    ms(workers),
                     ms(store),
                     ms(client),
                 ],
@@ -132,7 +155,7 @@ async fn main() {
         let name = format!("{replicas} with {} processors each, a store of its own", model.processors);
         let simulated = format!("{:.0}", model.throughput());
         let none = String::new;
-        keep(&mut table, [name, sessions.to_string(), none(), simulated, none(), none(), none()]);
+        keep(&mut table, [name, sessions.to_string(), none(), simulated, none(), none(), none(), none()]);
     }
     cost_of_a_call(&settings, &mut table).await;
     Report::of_bench("replicas", &table).keep().unwrap();
@@ -147,13 +170,14 @@ async fn throughput(setting: &Setting, count: usize) -> Measured {
         sessions.extend(futures::future::join_all(some.iter().map(|url| connect(url))).await);
     }
     futures::future::join_all(sessions.iter().take(64).map(|session| run(session, SCRIPT))).await;
-    let of_gateways = || setting.replicas.iter().map(|(served, _)| processor(served.0.id())).sum::<f64>();
+    let of_all = || setting.replicas.iter().map(|(served, _)| processor(served.0.id())).sum::<f64>();
+    let of_gateways = || setting.replicas.iter().map(|(served, _)| processor_alone(served.0.id())).sum::<f64>();
     let of_store = || setting.store.map_or(0.0, |(pid, _)| processor_alone(pid));
     let trips = async || match setting.store {
         Some((_, port)) => scripts_of_the_store(port).await,
         None => 0.0,
     };
-    let before = (of_gateways(), of_store(), processor_alone(std::process::id()), trips().await);
+    let before = (of_gateways(), of_store(), processor_alone(std::process::id()), trips().await, of_all());
     let started = Instant::now();
     let measured = MEASURED.max(ENTRY * u32::try_from(4 * count).unwrap());
     let each = sessions.iter().zip(0_u32..).map(async |(session, number)| {
@@ -167,9 +191,11 @@ async fn throughput(setting: &Setting, count: usize) -> Measured {
         done
     });
     let done = f64::from(futures::future::join_all(each).await.iter().sum::<u32>());
+    let gateway = (of_gateways() - before.0) / done;
     Measured {
         scripts: done / started.elapsed().as_secs_f64(),
-        gateway: (of_gateways() - before.0) / done,
+        gateway,
+        workers: (of_all() - before.4) / done - gateway,
         store: (of_store() - before.1) / done,
         client: (processor_alone(std::process::id()) - before.2) / done,
         trips: (trips().await - before.3) / done,
@@ -186,7 +212,7 @@ async fn scripts_of_the_store(port: u16) -> f64 {
 }
 
 /// Shows a row and keeps it.
-fn keep(table: &mut Vec<Vec<String>>, row: [String; 7]) {
+fn keep(table: &mut Vec<Vec<String>>, row: [String; 8]) {
     println!("{}", row.join("  "));
     table.push(row.to_vec());
 }
@@ -212,7 +238,7 @@ async fn cost_of_a_call(settings: &[Setting], table: &mut Vec<Vec<String>>) {
         let call = times[times.len() / 2].as_secs_f64() * 1000.0 / f64::from(u32::try_from(CALLS).unwrap());
         let name = format!("a call in a script of {CALLS}, {}", setting.name);
         let none = String::new;
-        keep(table, [name, "1".to_owned(), format!("{call:.2} ms a call"), none(), none(), none(), none()]);
+        keep(table, [name, "1".to_owned(), format!("{call:.2} ms a call"), none(), none(), none(), none(), none()]);
     }
 }
 

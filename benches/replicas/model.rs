@@ -25,9 +25,13 @@ pub(crate) struct Model {
     pub(crate) processors: usize,
     /// True if gateways, store and clients are on one machine; each gateway has one of its own otherwise.
     pub(crate) one_machine: bool,
-    /// Seconds of a processor that a script takes at its client, at its gateway, and at the store.
+    /// Threads of a gateway's own work.
+    pub(crate) threads: usize,
+    /// Seconds of a processor that a script takes at its client, in its gateway's process, in workers and servers, and at
+    /// the store.
     pub(crate) client: f64,
     pub(crate) gateway: f64,
+    pub(crate) workers: f64,
     pub(crate) store: f64,
     /// Answers of the store that a script waits for.
     pub(crate) trips: usize,
@@ -97,29 +101,34 @@ impl Model {
         0.0
     }
 
-    /// The store's thread, then places and processors of each gateway; the last are those of clients and store.
+    /// The store's thread; places, threads and processors of each gateway; the processors of clients and store.
     fn resources(&self) -> Vec<Resource> {
         let others = if self.one_machine { self.processors } else { self.sessions + 1 };
-        let of_replica = [self.places, self.processors].into_iter().cycle().take(2 * self.replicas);
+        let of_replica = [self.places, self.threads, self.processors].into_iter().cycle().take(3 * self.replicas);
         let free = std::iter::once(1).chain(of_replica).chain([others]);
         free.map(|free| Resource { free, ..Resource::default() }).collect()
     }
 
     /// What a session does again and again.
     fn program(&self, replica: usize) -> Vec<Step> {
-        let (store, place, others) = (0, 1 + 2 * replica, 1 + 2 * self.replicas);
-        let own = if self.one_machine { others } else { place + 1 };
+        let (store, place, others) = (0, 1 + 3 * replica, 1 + 3 * self.replicas);
+        let (thread, own) = (place + 1, if self.one_machine { others } else { place + 2 });
         let on =
             |processors: usize, seconds: f64| [Step::Take(processors), Step::Work(seconds), Step::Give(processors)];
+        let parts = count(self.trips) + 1.0;
+        let part = || {
+            let of_gateway = on(own, self.gateway / parts);
+            let steps = std::iter::once(Step::Take(thread)).chain(of_gateway).chain([Step::Give(thread)]);
+            steps.chain(on(own, self.workers / parts))
+        };
         let mut steps = on(others, self.client).to_vec();
         steps.push(Step::Take(place));
-        let part = self.gateway / (count(self.trips) + 1.0);
-        steps.extend(on(own, part));
+        steps.extend(part());
         for _ in 0..self.trips {
             steps.push(Step::Take(store));
             steps.extend(on(others, self.store / count(self.trips)));
             steps.push(Step::Give(store));
-            steps.extend(on(own, part));
+            steps.extend(part());
         }
         steps.push(Step::Give(place));
         steps

@@ -3,7 +3,8 @@
 use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant, SystemTime};
 
 use async_trait::async_trait;
 use parking_lot::Mutex;
@@ -20,7 +21,9 @@ use crate::error::{Error, ErrorCode, Result};
 use crate::files;
 use crate::labels::Labels;
 use crate::shapes::Shapes;
-use crate::task;
+
+/// Time of a disk that is slow.
+const SLOW: Duration = Duration::from_millis(2);
 
 /// State in memory; daily sums, logins and observed shapes in private files, which other gateways share.
 #[derive(Debug, Default)]
@@ -30,6 +33,8 @@ pub struct Embedded {
     /// Held while a cost is charged.
     spending: tokio::sync::Mutex<()>,
     buckets: Mutex<HashMap<String, Bucket>>,
+    /// True if the last journal took long to begin: the disk is not for the threads of the gateway's tasks.
+    is_slow: AtomicBool,
 }
 
 impl Embedded {
@@ -150,8 +155,15 @@ impl State for Embedded {
     }
 
     async fn begin_journal(&self, begin: BeginJournal) -> Result<Arc<dyn Journal>> {
-        // Not in a thread of its own, which would have to be woken: a run waits for it.
-        task::work_on(usize::MAX, || journals::begin(&begin))
+        let is_slow = begin.fsync || self.is_slow.load(Ordering::Relaxed);
+        let work = move || {
+            let started = Instant::now();
+            (journals::begin(&begin), started.elapsed() > SLOW)
+        };
+        // A run waits for it, and another thread would have to be woken: that takes longer than a quick disk.
+        let (begun, is_slow) = if is_slow { blocking(move || Ok(work())).await? } else { work() };
+        self.is_slow.store(is_slow, Ordering::Relaxed);
+        begun
     }
 
     async fn journal_folders(&self, folder: &Path) -> Result<Vec<String>> {
