@@ -9,6 +9,7 @@ mod toml;
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::time::Duration;
 
 use clap::Args;
 use clap::builder::PossibleValuesParser;
@@ -20,13 +21,23 @@ use super::{Failure, Global, init};
 use crate::config::{Config, process_env};
 use crate::files::{Edited, Layout};
 use crate::limits;
+use crate::random;
 use change::{Plan, Undo};
 use report::{Outcome, Report};
 
 /// Attempts to edit a file that another program changes at the same time.
-const ATTEMPTS: usize = 20;
+const ATTEMPTS: u32 = 20;
 /// Reason when all of them failed.
 const BUSY: &str = "another program changed it during each of 20 attempts; close the client";
+
+/// Attempts to edit a file that others edit, each but the first after a pause of its own length.
+fn attempts() -> impl Iterator<Item = ()> {
+    (0..ATTEMPTS).map(|before| {
+        if before > 0 {
+            std::thread::sleep(Duration::from_millis((random::number() % (4 * before)).into()));
+        }
+    })
+}
 
 #[derive(Args)]
 #[command(after_help = CLIENTS_HELP)]
@@ -139,7 +150,7 @@ impl Connector<'_> {
         };
         let mut is_taken_over = false;
         let mut is_agreed = self.args.yes;
-        for _ in 0..ATTEMPTS {
+        for () in attempts() {
             let plan = match Plan::connect(client, located, &entry, servers) {
                 Ok(Some(plan)) => plan,
                 Ok(None) => {
@@ -193,7 +204,7 @@ impl Connector<'_> {
     fn undo(&self, client: &Client, located: &Located) -> Report {
         let mut report = Report::from(Outcome::Left);
         let (mut is_agreed, mut is_written) = (self.args.yes, false);
-        for _ in 0..ATTEMPTS {
+        for () in attempts() {
             let plan = match Plan::undo(client, located) {
                 // Before the edit that was undone there was another one, or none.
                 Ok(next) if is_written && next.as_ref().is_none_or(|next| next.undo_kind() != Undo::Restore) => {

@@ -51,7 +51,13 @@ impl Incoming {
                     Err(error) => return Some(Err(error.to_string())),
                 };
                 if self.buffer.len() >= frame {
-                    return Some(parse(&self.buffer.split_to(frame)[PREFIX..]));
+                    let parsed = parse(&self.buffer.split_to(frame)[PREFIX..]);
+                    if frame > READ_BUFFER {
+                        // The rest would hold the memory of all.
+                        let rest = std::mem::replace(&mut self.buffer, BytesMut::with_capacity(READ_BUFFER));
+                        self.buffer.extend_from_slice(&rest);
+                    }
+                    return Some(parsed);
                 }
                 missing = frame - self.buffer.len();
             }
@@ -124,6 +130,12 @@ impl Outgoing {
             self.frames.pop_front();
         }
         Ok(())
+    }
+
+    /// Drops the frames of which nothing is written.
+    pub(super) fn forget(&mut self) {
+        self.frames.truncate(usize::from(self.written > 0));
+        self.waiting = self.frames.front().map_or(0, |first| first.len() - self.written);
     }
 
     /// Writes all that waits.

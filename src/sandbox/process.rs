@@ -139,6 +139,8 @@ impl Worker {
             }
             Err(error) => Err(Failure::Protocol(error.to_string())),
         };
+        // Answers to calls that the script did not wait for.
+        self.to.forget();
         let begun = !conversation.is_untouched();
         let (output, stats) = conversation.conclude();
         let confinement = Arc::clone(&self.confinement);

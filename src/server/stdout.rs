@@ -41,7 +41,10 @@ impl Output {
         let mut ready = [PollFd::new(stdout.as_fd(), PollFlags::POLLOUT)];
         poll(&mut ready, PollTimeout::ZERO).ok()?;
         let is_ready = ready[0].revents() == Some(PollFlags::POLLOUT);
-        is_ready.then(|| nix::unistd::write(&stdout, bytes).map_err(io::Error::from))
+        match is_ready.then(|| nix::unistd::write(&stdout, bytes))? {
+            Err(nix::errno::Errno::EINTR) => None,
+            written => Some(written.map_err(io::Error::from)),
+        }
     }
 
     #[cfg(not(target_os = "linux"))]
