@@ -172,17 +172,12 @@ async fn budget(gateway: u32, calls: u32, run: impl AsyncFn()) -> String {
         run().await;
         let took = started.elapsed() / calls;
         let after = parts();
-        runs.push(
-            [0, 1, 2]
-                .map(|part| after[part].saturating_sub(before[part]) / calls)
-                .into_iter()
-                .chain([took])
-                .collect::<Vec<_>>(),
-        );
+        let [gateway, workers, servers] = [0, 1, 2].map(|part| after[part].saturating_sub(before[part]) / calls);
+        runs.push([gateway, workers, servers, took]);
     }
     runs.sort_unstable_by_key(|run| run[3]);
-    let middle: Vec<u128> = runs[LONG_RUNS / 2].iter().map(Duration::as_micros).collect();
-    format!("{} µs: gateway {}, worker {}, server {}", middle[3], middle[0], middle[1], middle[2])
+    let [gateway, workers, servers, took] = runs[LONG_RUNS / 2].map(|time| time.as_micros());
+    format!("{took} µs: gateway {gateway}, worker {workers}, server {servers}")
 }
 
 /// Round trips of one byte to another process and back.

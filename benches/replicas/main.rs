@@ -58,7 +58,7 @@ struct Setting {
     store: Option<(u32, u16)>,
 }
 
-/// What was measured of scripts.
+/// Measured throughput and cost of scripts.
 struct Measured {
     /// Scripts a second.
     scripts: f64,

@@ -45,7 +45,7 @@ enum Step {
     Give(usize),
 }
 
-/// What some may have at once, and those that wait for it.
+/// A semaphore with a FIFO queue of sessions.
 #[derive(Default)]
 struct Resource {
     free: usize,
@@ -109,7 +109,7 @@ impl Model {
         free.map(|free| Resource { free, ..Resource::default() }).collect()
     }
 
-    /// What a session does again and again.
+    /// One cycle of a session.
     fn program(&self, replica: usize) -> Vec<Step> {
         let (store, place, others) = (0, 1 + 3 * replica, 1 + 3 * self.replicas);
         let (thread, own) = (place + 1, if self.one_machine { others } else { place + 2 });

@@ -3,7 +3,6 @@
 use std::collections::{HashMap, HashSet};
 
 use super::{Catalog, ToolRef};
-use crate::json;
 use crate::manifest::ServerEntry;
 use stubgen::ToolStub;
 
@@ -43,7 +42,7 @@ impl Catalog {
                 }
                 let name = name(server, tool, &taken);
                 taken.insert(name.clone());
-                direct.bytes += name.len() + json::written(&*tool.definition.tree());
+                direct.bytes += name.len() + tool.definition.text_bytes();
                 direct.by_name.insert(name.clone(), *place);
                 direct.names.push((name, *place));
             }

@@ -30,7 +30,7 @@ pub(super) struct Frame {
     pub(super) bytes: usize,
 }
 
-/// Frames from a worker, read by whoever waits for them: a task of its own would be one more to wake for each.
+/// Frames from a worker, read without a reader task, which would have to be woken for each frame.
 pub(super) struct Incoming {
     stdout: ChildStdout,
     buffer: BytesMut,

@@ -13,7 +13,6 @@ use super::{SessionHandler, render_instructions};
 use crate::catalog::{Catalog, Named};
 use crate::config::Expose;
 use crate::error::{Error, ErrorCode, Result};
-use crate::json;
 use crate::manifest::Phase;
 use crate::redact::{self, Surface};
 use crate::task;
@@ -104,7 +103,7 @@ impl SessionHandler {
         let (catalog, chosen) = (self.catalog(), self.chosen(shown));
         let is_first = asked.as_ref().is_none_or(|asked| asked.cursor.is_none());
         let is_its = |named: &Named<'_>| self.is_callable(named) && chosen.as_ref().is_none_or(|chosen| chosen(named));
-        let size = |named: &Named<'_>| json::written(&*named.tool.definition.tree());
+        let size = |named: &Named<'_>| named.tool.definition.text_bytes();
         let (page, next) = paged_within(catalog.named_tools().filter(is_its), asked, catalog.digest(), size)?;
         let surface = Surface::Answer(self.gateway.config().redaction);
         if !is_first {

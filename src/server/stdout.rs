@@ -10,8 +10,8 @@ use tokio::io::{AsyncWrite, Stdout};
 #[cfg(target_os = "linux")]
 const AT_ONCE: usize = 4096;
 
-/// Standard output. It may block, and may be shared with other processes, so it is written by a thread that may block.
-/// What a pipe takes at once is written without waking that thread.
+/// Standard output. It may block, and may be shared with other processes, so a thread that may block writes it. Short
+/// writes to a pipe that is ready bypass that thread.
 pub struct Output {
     stdout: Stdout,
     /// True if the thread may have bytes that it has not written.

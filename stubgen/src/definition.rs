@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use serde_json::Value;
 
 /// A raw entry of `tools/list`. Its tree takes many times the memory of its text, and is needed for few tools at a time:
-/// once settled, the text is kept, and the tree is there for as long as somebody has it.
+/// once settled, only the text is kept, and the tree is parsed on demand and shared while it is in use.
 #[derive(Debug)]
 pub struct Definition(Mutex<Kept>);
 
@@ -20,7 +20,7 @@ impl Definition {
         Self(Mutex::new(Kept::Tree(tree)))
     }
 
-    /// Its tree. Whoever needs it often holds it.
+    /// Its tree, parsed unless a caller holds it already. Callers that need it often keep it.
     #[must_use]
     pub fn tree(&self) -> Arc<Value> {
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -32,6 +32,15 @@ impl Definition {
                 *tree = Arc::downgrade(&parsed);
                 parsed
             }),
+        }
+    }
+
+    /// Bytes of its text.
+    #[must_use]
+    pub fn text_bytes(&self) -> usize {
+        match &*self.0.lock().unwrap_or_else(PoisonError::into_inner) {
+            Kept::Tree(tree) => tree.to_string().len(),
+            Kept::Text(text, _) => text.len(),
         }
     }
 

@@ -36,6 +36,11 @@ pub(super) struct Heap {
     saved: RefCell<Option<Saved>>,
 }
 
+/// Bytes of a place for this limit.
+fn needed(limit: usize) -> usize {
+    limit.saturating_add(limit / 4).saturating_add(ROOM)
+}
+
 /// A runtime as it was.
 struct Saved {
     bytes: Box<[u8]>,
@@ -77,7 +82,7 @@ impl Drop for Place {
 impl Heap {
     /// A heap that may be given limits up to this one; `None` if the system has not so much memory.
     pub(super) fn with_limit(limit: usize) -> Option<Rc<Self>> {
-        let place = Place::new(limit.checked_add(limit / 4)?.checked_add(ROOM)?)?;
+        let place = Place::new(needed(limit))?;
         let lists = size_of::<Free>().next_multiple_of(64);
         let heap = Self {
             place,
@@ -102,7 +107,7 @@ impl Heap {
 
     /// True if its place has room for this limit.
     pub(super) fn can_be(&self, limit: usize) -> bool {
-        limit.saturating_add(limit / 4).saturating_add(ROOM) <= self.place.bytes
+        needed(limit) <= self.place.bytes
     }
 
     pub(super) fn set_limit(&self, limit: usize) {
