@@ -13,7 +13,7 @@ pub type Json = Box<RawValue>;
 pub enum ToWorker {
     /// Run a script in a fresh scope. Sent only to a worker that is not running one.
     Run(Box<Run>),
-    /// Liveness probe, sent only to an idle worker; it answers [`FromWorker::Pong`] with the same number.
+    /// The answer to a call.
     Reply(Reply),
     /// Are you there? Sent only to a worker that is not running a script; it answers [`FromWorker::Pong`] with the
     /// same number.

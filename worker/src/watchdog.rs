@@ -4,7 +4,7 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use nix::time::ClockId;
 use parking_lot::{Condvar, Mutex};
@@ -62,6 +62,8 @@ struct Watched {
     /// CPU time of the thread at which the run is over its limit.
     end: Option<Duration>,
     raised: bool,
+    /// Time at which the watching thread looks again unasked.
+    looks: Option<Instant>,
 }
 
 impl Watchdog {
@@ -78,14 +80,18 @@ impl Watchdog {
     pub(crate) fn arm(&mut self, run: &Run) {
         self.started = now(self.clock);
         self.shared.interrupt.clear();
-        let end = self.started.saturating_add(Duration::from_millis(run.limits.cpu_ms));
-        *self.shared.watched.lock() = Watched { end: Some(end), raised: false };
-        self.shared.changed.notify_one();
+        let limit = Duration::from_millis(run.limits.cpu_ms);
+        let mut watched = self.shared.watched.lock();
+        (watched.end, watched.raised) = (Some(self.started.saturating_add(limit)), false);
+        // The thread is not woken for a run that it will look at in time: most are over long before.
+        if watched.looks.is_none_or(|looks| looks > Instant::now() + limit) {
+            self.shared.changed.notify_one();
+        }
     }
 
     /// Stops the clock and returns the CPU time of the run in microseconds.
     pub(crate) fn disarm(&mut self) -> u64 {
-        *self.shared.watched.lock() = Watched::default();
+        self.shared.watched.lock().end = None;
         let used = now(self.clock).saturating_sub(self.started);
         u64::try_from(used.as_micros()).unwrap_or(u64::MAX)
     }
@@ -96,6 +102,7 @@ impl Shared {
         let mut watched = self.watched.lock();
         loop {
             let Some(end) = watched.end else {
+                watched.looks = None;
                 self.changed.wait(&mut watched);
                 continue;
             };
@@ -103,6 +110,7 @@ impl Shared {
             let left = deadline.saturating_sub(now(clock));
             if !left.is_zero() {
                 // The thread cannot use CPU time faster than time passes.
+                watched.looks = Some(Instant::now() + left);
                 self.changed.wait_for(&mut watched, left);
             } else if watched.raised {
                 last_words::say_cpu();

@@ -740,39 +740,42 @@ export default (host) => {
     "eval", "WebAssembly", "SharedArrayBuffer", "Atomics", "WeakRef", "FinalizationRegistry", "gc", "performance",
     "Temporal", "Deno", "__bootstrap", "print", "load", "quit", "navigator", "InternalError", "DOMException", "CallSite",
   ];
-  // Most of `lock`, for an engine that copies realms: done before they are copied. When V8 makes a realm from a snapshot,
-  // it adds features of its flags to the globals, constructors, prototypes and namespaces: these are frozen
-  // after that, and walked again only if there is something new.
-  const spared = [];
-  let isPrepared = false;
-  const prepare = () => {
-    const isExtended = (object) =>
-      hasOwn(object, "prototype") || hasOwn(object, "constructor") || hasOwn(object, Symbol.toStringTag) ||
-      getOwnPropertyNames(object).length === 0;
-    const isSpared = (object) => {
-      const later = isExtended(object);
-      if (later) append(spared, { object, keys: ownKeys(object).length });
-      return later;
-    };
-    lockIntrinsics();
-    const roots = hiddenIntrinsics();
-    for (const key of ownKeys(api)) append(roots, api[key]);
-    for (const key of getOwnPropertyNames(globals)) {
-      if (!includes(UNWANTED, key)) append(roots, getOwnPropertyDescriptor(globals, key).value);
-    }
-    freezeAll(roots, isSpared, () => false);
-    isPrepared = true;
+  // What V8 extends by features of its flags whenever it makes a realm from a snapshot. Frozen by `lock`, after that; a
+  // later V8 that extends more leaves objects that are not frozen, which the attacks find.
+  const extended = () => {
+    const { Intl, Iterator, Map, Math, DataView, Promise, RegExp, Uint8Array, WeakMap } = globals;
+    const asyncIterator = getPrototypeOf(getPrototypeOf((async function* () {}).prototype));
+    return [
+      Error, Promise, Map.prototype, WeakMap.prototype, Iterator, Iterator.prototype, asyncIterator, RegExp, Math,
+      DataView.prototype, Uint8Array, Uint8Array.prototype, Intl.Locale.prototype,
+    ];
   };
 
-  // Freezes the spared objects, and returns those to walk.
-  const extended = () => {
-    const roots = [Error];
-    for (const { object, keys } of spared) {
-      if (object === Error) continue;
-      if (ownKeys(object).length === keys) freeze(object);
-      else append(roots, object);
+  // Most of `lock`, for an engine that copies realms: done before they are copied.
+  let spared = [];
+  // Globals that are locked already.
+  const known = new Set();
+  let isPrepared = false;
+  const prepare = () => {
+    lockIntrinsics();
+    const roots = hiddenIntrinsics();
+    for (const key of ownKeys(api)) {
+      append(roots, api[key]);
+      // V8 adds its own one later.
+      if (key === "queueMicrotask") continue;
+      constant(key, api[key]);
+      known.add(key);
     }
-    return roots;
+    for (const key of getOwnPropertyNames(globals)) {
+      const descriptor = getOwnPropertyDescriptor(globals, key);
+      if (includes(UNWANTED, key) || known.has(key)) continue;
+      append(roots, descriptor.value);
+      if (descriptor.configurable && "value" in descriptor) constant(key, descriptor.value);
+      known.add(key);
+    }
+    spared = extended();
+    freezeAll(roots, (object) => includes(spared, object), () => false);
+    isPrepared = true;
   };
 
   const lockIntrinsics = () => {
@@ -789,7 +792,7 @@ export default (host) => {
 
   // Called before any code of the script.
   const lock = () => {
-    const roots = isPrepared ? extended() : hiddenIntrinsics();
+    const roots = isPrepared ? spared : hiddenIntrinsics();
     for (const key of UNWANTED) {
       // The engine still creates some of these, such as QuickJS's InternalError.
       append(roots, globals[key]);
@@ -800,9 +803,10 @@ export default (host) => {
       if (getOwnPropertyDescriptor(Error, key)?.set) defineProperty(Error, key, { value: undefined, writable: false });
     }
     if (!isPrepared) lockIntrinsics();
-    for (const key of ownKeys(api)) constant(key, api[key]);
+    for (const key of ownKeys(api)) if (!known.has(key)) constant(key, api[key]);
     append(roots, getPrototypeOf(globals));
     for (const key of ownKeys(globals)) {
+      if (known.has(key)) continue;
       const descriptor = getOwnPropertyDescriptor(globals, key);
       append(roots, descriptor.value);
       if (descriptor.configurable && "value" in descriptor) constant(key, descriptor.value);
