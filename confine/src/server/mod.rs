@@ -220,6 +220,7 @@ fn apply(rules: &Rules) -> Result<Vec<Layer>, String> {
         |outcome: nix::Result<()>, what: &str| outcome.map(|()| what.to_owned()).map_err(|error| error.to_string());
     let mut layers = Vec::new();
     let mut add = |name, outcome| layers.push(Layer::of(name, outcome));
+    drop_capabilities();
     let privileges = told(prctl::set_no_new_privs(), "gains no privileges by executing a file");
     add(LayerName::NoNewPrivs, privileges);
     let files::Restricted { landlock, scope, cuts_files } = files::restrict(rules)?;
@@ -246,6 +247,30 @@ fn apply(_: &Rules) -> Result<Vec<Layer>, String> {
 pub fn unavailable() -> Vec<Layer> {
     let why = || Err("this platform offers no sandbox for servers that ForgeFS uses".to_owned());
     LayerName::OWN.map(|name| Layer::of(name, why())).into()
+}
+
+/// What the program keeps of root's rights, where the gateway has them: those over files, which landlock bounds, and low
+/// ports. With more of them it would read the environment of other processes, whatever landlock says.
+#[cfg(target_os = "linux")]
+const KEPT: [u64; 4] = [CAP_CHOWN, CAP_DAC_OVERRIDE, CAP_FOWNER, CAP_NET_BIND_SERVICE];
+#[cfg(target_os = "linux")]
+const CAP_CHOWN: u64 = 0;
+#[cfg(target_os = "linux")]
+const CAP_DAC_OVERRIDE: u64 = 1;
+#[cfg(target_os = "linux")]
+const CAP_FOWNER: u64 = 3;
+#[cfg(target_os = "linux")]
+const CAP_NET_BIND_SERVICE: u64 = 10;
+
+/// Takes all other rights of root out of what executing a file can give. Ordinary users have none.
+#[cfg(target_os = "linux")]
+fn drop_capabilities() {
+    for capability in (0..64).filter(|capability| !KEPT.contains(capability)) {
+        #[expect(unsafe_code, reason = "a call with a number, which changes this process's set of capabilities alone")]
+        unsafe {
+            nix::libc::prctl(nix::libc::PR_CAPBSET_DROP, capability, 0, 0, 0);
+        }
+    }
 }
 
 /// Keeps descriptors that were left open by mistake out of the program.
