@@ -14,6 +14,8 @@ use crate::spawner;
 /// Most bytes that are read of an answer, and of a line.
 const MAX_ANSWER: u64 = 16 << 10;
 const MAX_LINE: u64 = 2_000;
+/// Bytes of its first lines that are enough for an error.
+const MAX_FIRST: usize = 120;
 
 /// A child that is killed with its whole process group when dropped.
 pub(super) struct Helper(Child, Option<Pid>);
@@ -79,19 +81,20 @@ pub(super) async fn ask(command: Command, limit: Duration) -> Result<String, Rea
     }
 }
 
-/// Passes the lines of a stream on, to its end; returns the last of them.
+/// Passes the lines of a stream on, to its end; returns the first of them.
 pub(super) async fn follow(stream: impl AsyncRead + Unpin, log: &Log) -> String {
     let mut reader = BufReader::new(stream);
-    let (mut line, mut last) = (Vec::new(), String::new());
+    let (mut line, mut first) = (Vec::new(), String::new());
     loop {
         line.clear();
         match (&mut reader).take(MAX_LINE).read_until(b'\n', &mut line).await {
-            Ok(0) | Err(_) => return last,
+            Ok(0) | Err(_) => return first,
             Ok(_) => {
                 let text = String::from_utf8_lossy(&line);
                 log(&text);
-                if !text.trim().is_empty() {
-                    last = text.trim().to_owned();
+                if !text.trim().is_empty() && first.len() < MAX_FIRST {
+                    first += if first.is_empty() { "" } else { " | " };
+                    first += text.trim();
                 }
             }
         }

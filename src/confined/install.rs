@@ -17,6 +17,7 @@ use super::paths::Folders;
 use super::program::{Found, look_up, resolve};
 use super::{Reason, Server, apply, helper, own_command, system};
 use crate::files;
+use crate::text::head;
 
 /// Timeout of an installation. `connect_timeout` bounds it too.
 const INSTALL: Duration = Duration::from_secs(300);
@@ -138,7 +139,7 @@ async fn run(server: &Server<'_>, launcher: &Launcher, folder: &Path) -> Result<
     let args = args.into_iter().chain(packages.iter().cloned()).collect();
     look_up(server, installer).map_err(missing)?;
     let found = Box::pin(resolve(server, installer.to_owned(), args)).await.map_err(missing)?;
-    let read = read.into_iter().filter(|path| path.exists()).collect();
+    let read = read.into_iter().filter(|path| path.exists()).chain(super::certificates(&env)).collect();
     let folders = Folders { read, write: [folder.to_owned()].into(), named: Default::default() };
     let grants = found.grants.into_iter().chain(python.into_iter().flat_map(|python| python.grants)).collect();
     let granted = folders.with(grants, &found.scripts)?;
@@ -167,13 +168,13 @@ async fn run(server: &Server<'_>, launcher: &Launcher, folder: &Path) -> Result<
     }
     let started = stdin.write_all(&[GO]).await;
     drop(stdin);
-    let (_, last) = tokio::join!(helper::follow(stdout, &server.log), helper::follow(stderr, &server.log));
-    let ended = child.wait().await;
+    let (_, said) = tokio::join!(helper::follow(stdout, &server.log), helper::follow(stderr, &server.log));
+    let (ended, said) = (child.wait().await, head(&said, 300));
     let _ = fs::remove_dir_all(&temporary);
     match started.and(ended) {
         Ok(status) if status.success() => Ok(()),
         Ok(status) => {
-            Err(Reason::new(format!("{installer} did not install {} ({status}): {last}", packages.join(" "))))
+            Err(Reason::new(format!("{installer} did not install {} ({status}): {said}", packages.join(" "))))
         }
         Err(error) => Err(Reason::new(format!("{installer}: {error}"))),
     }

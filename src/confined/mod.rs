@@ -35,6 +35,9 @@ const OWN: &str = if cfg!(target_os = "linux") { "/proc/self/exe" } else { "forg
 /// Variables that name the folder for temporary files.
 const TEMPORARY: [&str; 3] = ["TMPDIR", "TMP", "TEMP"];
 
+/// Variables that name a file of certificates, which TLS libraries read.
+const CERTIFICATES: [&str; 4] = ["SSL_CERT_FILE", "NODE_EXTRA_CA_CERTS", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE"];
+
 /// A server to start.
 pub(crate) struct Server<'a> {
     /// Its name, for errors.
@@ -99,6 +102,7 @@ pub(crate) async fn prepare(server: &Server<'_>) -> Result<Prepared> {
         data: *memory,
     };
     rules.read.extend(granted.read);
+    rules.read.extend(certificates(&server.env).filter_map(|path| std::fs::canonicalize(path).ok()));
     rules.write.push(temporary.path().to_owned());
     Ok(Prepared {
         name: server.name.to_owned(),
@@ -196,6 +200,14 @@ pub(crate) struct Examined {
     pub(crate) write: Vec<PathBuf>,
     /// The layers.
     pub(crate) layers: Vec<Layer>,
+}
+
+/// Files of certificates that variables name.
+fn certificates(env: &BTreeMap<String, OsString>) -> impl Iterator<Item = PathBuf> + use<> {
+    let named: Vec<PathBuf> = CERTIFICATES.iter().filter_map(|name| env.get(*name).map(PathBuf::from)).collect();
+    let is_certificate =
+        |path: &PathBuf| path.extension().is_some_and(|end| end == "pem" || end == "crt") && path.is_file();
+    named.into_iter().filter(move |path| path.is_absolute() && is_certificate(path))
 }
 
 fn own_command(program: &Path, args: &[String]) -> Command {

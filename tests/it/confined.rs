@@ -8,6 +8,7 @@ use std::os::unix::net::{SocketAddr, UnixDatagram, UnixListener};
 
 use serde_json::{Value, json};
 
+use crate::client::Fence;
 use crate::faulty::has_python;
 
 /// Ends of an attempt: it succeeds, it is refused, or it depends on the kernel and the user.
@@ -98,6 +99,7 @@ const ATTEMPTS: &[(&str, [End; 6])] = &[
 ];
 
 #[tokio::test]
+#[expect(clippy::print_stdout, reason = "the table of docs/sandbox.md")]
 async fn each_key_alone_refuses_what_it_does_not_name() {
     let Some(fence) = has_python("tests/servers/confined.py") else { return };
     // Not below `work`: the gateway's own folder says nothing about the server's.
@@ -156,4 +158,83 @@ async fn each_key_alone_refuses_what_it_does_not_name() {
         }
     }
     assert!(wrong.is_empty(), "{}\n{}", wrong.join("\n"), session.stderr());
+}
+
+/// An `npm` that installs a server of Python, and tries what an installer should not.
+const NPM: &str = r#"#!/bin/sh
+echo "installing $*" >&2
+(cat "$SECRET") 2> /dev/null && echo "read the secret" >&2
+(echo x > "$HOME/planted") 2> /dev/null && echo "wrote into the home folder" >&2
+while [ "$1" != --prefix ]; do shift; done
+mkdir -p "$2/node_modules/.bin" "$2/node_modules/@x/server"
+echo '{"bin": {"server": "server.py"}}' > "$2/node_modules/@x/server/package.json"
+cp "$SCRIPT" "$2/node_modules/.bin/server" && chmod 755 "$2/node_modules/.bin/server"
+"#;
+
+#[tokio::test]
+async fn a_launcher_installs_first_and_its_program_is_confined() {
+    let Some(fence) = has_python("an installed server") else { return };
+    let bin = fence.write("bin/npm", NPM);
+    fs::set_permissions(&bin, fs::Permissions::from_mode(0o755)).expect("changed");
+    let secret = fence.write("secret", "s");
+    let script = fence.write("bin/script", &format!("#!/usr/bin/env python3\n{SERVER}"));
+    let path = format!("{}:{}", bin.parent().expect("bin").display(), std::env::var("PATH").expect("a PATH"));
+    // The script is read by the installer, as a package would be from the network.
+    let copied = std::path::Path::new("/usr/local/share").join(format!("forgefs-test-{}", std::process::id()));
+    if fs::copy(&script, &copied).is_err() {
+        return crate::real::skipped("only root can put a file where an installer may read it");
+    }
+    let at = json!({ "secret": secret }).to_string();
+    let config = format!(
+        "[servers.x]\ncommand = \"npx\"\nargs = [\"-y\", \"@x/server@1\", {at:?}]\nsandbox = \"pure\"\n\
+         env = {{ PATH = {path:?}, SECRET = {secret:?}, SCRIPT = {copied:?} }}\nconnect_timeout = \"150s\"\n"
+    );
+    let session = fence.serve(&config).await;
+    session.ready(&["x"]).await;
+    let found = session.execute("javascript", "return await x.attempt({names: ['read_home', 'read_program']})").await;
+    fs::remove_file(&copied).expect("it is there");
+    assert_eq!(found["read_program"], "done", "{found}");
+    assert!(found["read_home"].as_str().is_some_and(|end| end.contains("Permission denied")), "{found}");
+    let stderr = session.call("cat", json!({ "path": "/x/stderr" })).await.text;
+    assert!(stderr.contains("installing install --ignore-scripts"), "{stderr}");
+    assert!(!stderr.contains("secret\n") && !stderr.contains("wrote into"), "{stderr}");
+}
+
+const SERVER: &str = include_str!("../servers/confined.py");
+
+/// Servers that do not start, and what `ls /` says of each. `{work}` is a folder that holds a link to `secret`.
+const REFUSED: [(&str, &str, &str); 6] = [
+    ("container", "command = \"docker\"\nargs = [\"run\", \"x\"]\nsandbox = \"pure\"", "confine the container"),
+    (
+        "runner",
+        "command = \"uv\"\nargs = [\"run\", \"x\"]\nsandbox = \"net\"",
+        "name the program of the project's environment",
+    ),
+    ("missing", "command = \"python3\"\nsandbox = { read = [\"nowhere\"] }", "make it, or take it out"),
+    (
+        "moved",
+        "command = \"python3\"\nsandbox = { write = [\".\"], read = [\"link\"] }",
+        "which the server could change",
+    ),
+    ("program", "command = \"./tool\"\nsandbox = { write = [\".\"] }", "the server could change it"),
+    ("absent", "command = \"no-such-program\"\nsandbox = \"pure\"", "installed and on PATH"),
+];
+
+#[test]
+fn a_server_that_cannot_be_confined_does_not_start_and_says_why() {
+    use std::os::unix::fs::symlink;
+
+    let fence = Fence::new();
+    let secret = fence.work().parent().expect("the fence").join("secret");
+    fs::create_dir(&secret).expect("made");
+    fs::copy("/bin/true", secret.join("tool")).expect("copied");
+    symlink(&secret, fence.work().join("link")).expect("linked");
+    symlink(secret.join("tool"), fence.work().join("tool")).expect("linked");
+    let entries = REFUSED.map(|(name, entry, _)| format!("[servers.{name}]\n{entry}\n"));
+    fence.write("forge.toml", &entries.concat());
+    let found = fence.run(["--config", "forge.toml", "doctor"]);
+    for (name, _, says) in REFUSED {
+        let line = found.stdout.lines().find(|line| line.starts_with(&format!("server   {name}: failed: ")));
+        assert!(line.is_some_and(|line| line.contains(says)), "{name}: {}", found.stdout);
+    }
 }
