@@ -238,3 +238,125 @@ fn a_server_that_cannot_be_confined_does_not_start_and_says_why() {
         assert!(line.is_some_and(|line| line.contains(says)), "{name}: {}", found.stdout);
     }
 }
+
+/// Folders of installed servers: `node/node_modules` of npm, `venv` and `venv2` of PyPI (for versions 1 and 2 of its SDK).
+const REAL: &str = "FORGEFS_CONFINED_REAL";
+
+/// The table of real servers in docs/sandbox.md. With `npm i --ignore-scripts` and `pip install` of the packages in
+/// tests/real/confined.json.
+#[tokio::test]
+#[ignore = "needs servers that FORGEFS_CONFINED_REAL names the folder of"]
+#[expect(clippy::print_stdout, reason = "the table of docs/sandbox.md")]
+async fn real_servers_work_under_the_tightest_sandbox() {
+    let root = std::path::PathBuf::from(std::env::var_os(REAL).expect("FORGEFS_CONFINED_REAL"));
+    let rows: Vec<Value> =
+        serde_json::from_str(include_str!("../real/confined.json")).expect("tests/real/confined.json is JSON");
+    let port = page();
+    println!("| server | package | `sandbox` | tools | calls that pass | under `pure` |\n|---|---|---|---|---|---|");
+    let mut wrong = Vec::new();
+    for row in &rows {
+        let text = |key: &str| row[key].as_str().unwrap_or_default();
+        let mut ends = Vec::new();
+        let tightest = if text("sandbox") == "\"pure\"" { None } else { Some("\"pure\"") };
+        for sandbox in [Some(text("sandbox")), tightest].into_iter().flatten() {
+            let fence = Fence::new();
+            ends.push(try_server(&fence, row, sandbox, &root, port).await);
+        }
+        let named: Vec<&str> =
+            row["calls"].as_array().into_iter().flatten().filter_map(|call| call[0].as_str()).collect();
+        let calls = if named.is_empty() { "none: the list alone".to_owned() } else { named.join(", ") };
+        let pure = ends.get(1).map_or("", |end| if end.is_ok() { "pass too" } else { "fail" });
+        let tools = ends[0].as_ref().map_or_else(|why| format!("FAILED: {why}"), usize::to_string);
+        let source = format!("{} {}", text("from").trim_end_matches('2'), text("package"));
+        println!("| {} | {source} | `{}` | {tools} | {calls} | {pure} |", text("name"), text("sandbox"));
+        if ends[0].is_err() || ends.get(1).is_some_and(Result::is_ok) {
+            wrong.push(format!("{}: {ends:?}", text("name")));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// Number of tools if the server starts and its calls pass.
+async fn try_server(
+    fence: &Fence,
+    row: &Value,
+    sandbox: &str,
+    root: &std::path::Path,
+    port: u16,
+) -> Result<usize, String> {
+    let (work, home) = (fs::canonicalize(fence.work()).expect("it exists"), fence.work().join("../home"));
+    let home = fs::canonicalize(home).expect("it exists");
+    let data = work.join("data");
+    fs::create_dir(&data).expect("made");
+    fs::write(data.join("note.md"), "# Note\n").expect("written");
+    fs::write(home.join(".gitconfig"), "[user]\nname = a\nemail = a@example.com\n[safe]\ndirectory = *\n")
+        .expect("written");
+    for args in [&["init", "--quiet", "."][..], &["commit", "--quiet", "--allow-empty", "--message", "x"]] {
+        let mut git = std::process::Command::new("git");
+        fence.enclose(git.args(args).current_dir(&data));
+        git.status().expect("git runs");
+    }
+    let fill = |text: &str| {
+        let paths = [("{data}", data.display().to_string()), ("{home}", home.display().to_string())];
+        let text = paths.iter().fold(text.to_owned(), |text, (name, path)| text.replace(name, path));
+        text.replace("{port}", &port.to_string())
+    };
+    let folder = match row["from"].as_str() {
+        Some("npm") => "node/node_modules/.bin",
+        Some("pypi") => "venv/bin",
+        _ => "venv2/bin",
+    };
+    let program = root.join(folder).join(row["program"].as_str().expect("a program"));
+    let pairs = row["env"].as_object().expect("variables");
+    let env: Vec<String> = pairs.iter().map(|(name, value)| format!("{name} = {}", fill(&value.to_string()))).collect();
+    let config = format!(
+        "[servers.x]\ncommand = {program:?}\nargs = {}\nenv = {{ {} }}\nsandbox = {}\nconnect_timeout = \"100s\"\n",
+        fill(&row["args"].to_string()),
+        env.join(", "),
+        fill(sandbox),
+    );
+    let session = fence.serve(&config).await;
+    let mut tools = None;
+    for _ in 0..1_100 {
+        let listing = session.call("ls", json!({})).await.text;
+        let line = listing.lines().find(|line| line.starts_with("x/")).unwrap_or_default().to_owned();
+        if line.contains("failed") {
+            return Err(line);
+        }
+        if line.contains("ready") {
+            tools = line.split_whitespace().nth(1).and_then(|count| count.parse().ok());
+            break;
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+    }
+    let tools = tools.ok_or("it was never ready")?;
+    for call in row["calls"].as_array().into_iter().flatten() {
+        let (name, arguments) = (call[0].to_string(), fill(&call[1].to_string()));
+        let code = format!("return await forge.callTool('x', {name}, {arguments})");
+        let answer = session.call("execute", json!({ "language": "javascript", "code": code })).await;
+        let text = answer.text.to_lowercase();
+        if answer.is_error || ["permission denied", "eacces", "error:"].iter().any(|sign| text.contains(sign)) {
+            return Err(format!("{name}: {}", answer.text.lines().next().unwrap_or_default()));
+        }
+    }
+    session.close().await;
+    Ok(tools)
+}
+
+/// A server on HTTP that answers everything with a short page; as JSON it is a page that was fetched.
+fn page() -> u16 {
+    use std::io::{Read as _, Write as _};
+
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let port = listener.local_addr().expect("bound").port();
+    std::thread::spawn(move || {
+        for mut stream in listener.incoming().flatten() {
+            let _ = stream.read(&mut [0; 8192]);
+            let body = r#"{"success": true, "data": {"markdown": "page", "metadata": {"statusCode": 200}}}"#;
+            let head =
+                format!("HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: {}\r\n", body.len());
+            let _ = write!(stream, "{head}connection: close\r\n\r\n{body}");
+        }
+    });
+    port
+}
