@@ -143,3 +143,44 @@ impl Confinement {
         changes.into_iter().filter(|(_, _, is_wider)| *is_wider).map(|(key, why, _)| (key, why)).collect()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use crate::config::{Config, Server, Widened};
+
+    fn config(sandbox: &str) -> Config {
+        let text = format!("[servers.a]\ncommand = \"a\"\nargs = [\"/data\"]\n{sandbox}\n");
+        Config::parse(&text, Path::new("/etc/forge.toml"), &|_| None).expect("valid")
+    }
+
+    #[test]
+    fn an_edit_that_loosens_a_sandbox_widens() {
+        for (now, next, summary) in [
+            ("", "sandbox = \"net\"", ""),
+            ("sandbox = \"net\"", "sandbox = \"pure\"", ""),
+            ("sandbox = \"files\"", "sandbox = { read = [\"/data/x\"] }", ""),
+            ("sandbox = { read = [\"/a\"] }", "sandbox = { read = [\"/a/b\"], memory = \"1GiB\" }", ""),
+            ("sandbox = \"pure\"", "", "servers.a.sandbox (removed)"),
+            ("sandbox = \"pure\"", "sandbox = \"net\"", "servers.a.sandbox.network (opened)"),
+            ("sandbox = \"pure\"", "sandbox = \"files\"", "servers.a.sandbox.preset (weaker)"),
+            ("sandbox = { read = [\"/a\"] }", "sandbox = { write = [\"/a\"] }", "servers.a.sandbox.write (widened)"),
+            ("sandbox = { read = [\"/a\"] }", "sandbox = { read = [\"/a/../b\"] }", "servers.a.sandbox.read (widened)"),
+            ("sandbox = { memory = \"1GiB\" }", "sandbox = \"pure\"", "servers.a.sandbox.memory (raised)"),
+            ("sandbox = { processes = 2 }", "sandbox = { processes = 3 }", "servers.a.sandbox.processes (raised)"),
+            ("sandbox = { require = [\"all\"] }", "sandbox = \"pure\"", "servers.a.sandbox.require (shrunk)"),
+        ] {
+            let widened = Widened::between(&config(now), &config(next));
+            assert_eq!(widened.summary(), summary, "{now} -> {next}");
+        }
+    }
+
+    #[test]
+    fn files_are_those_of_the_arguments_and_the_working_directory() {
+        let config = config("cwd = \"here\"\nsandbox = \"files\"");
+        let Server { sandbox: Some(sandbox), .. } = &config.servers["a"] else { panic!("confined") };
+        assert_eq!(sandbox.named, [Path::new("/data"), Path::new("/etc/here")].map(Into::into).into());
+        assert!(sandbox.write.is_empty() && !sandbox.network);
+    }
+}

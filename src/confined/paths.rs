@@ -143,6 +143,7 @@ fn real<'p>(paths: &'p BTreeSet<PathBuf>, key: &str) -> Result<Vec<(&'p PathBuf,
 #[cfg(test)]
 mod tests {
     use std::os::unix::fs::symlink;
+    use std::slice;
 
     use super::*;
 
@@ -167,7 +168,10 @@ mod tests {
         let none = BTreeSet::new;
         // A plain folder in one that it may write.
         let folders = Folders { read: set(&[&inner]), write: set(&[&work]), named: none() };
-        assert_eq!(folders.with(Vec::new(), &none()).map(|granted| granted.read).expect("plain"), [inner.clone()]);
+        assert_eq!(
+            folders.with(Vec::new(), &none()).map(|granted| granted.read).expect("plain"),
+            slice::from_ref(&inner)
+        );
         // The server has put a link in its place.
         fs::remove_dir(&inner).expect("removed");
         symlink(&secret, &inner).expect("linked");
@@ -182,7 +186,10 @@ mod tests {
         let link = home.join("link");
         symlink(&secret, &link).expect("linked");
         let folders = Folders { read: set(&[&link]), write: set(&[&work]), named: none() };
-        assert_eq!(folders.with(Vec::new(), &none()).map(|granted| granted.read).expect("kept"), [secret.clone()]);
+        assert_eq!(
+            folders.with(Vec::new(), &none()).map(|granted| granted.read).expect("kept"),
+            slice::from_ref(&secret)
+        );
         // A program that a file of the server leads to.
         let grant = |path: &Path, because: &Path| Grant { path: path.to_owned(), because: vec![because.to_owned()] };
         let folders = || Folders { read: none(), write: set(&[&work]), named: none() };
