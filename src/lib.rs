@@ -13,6 +13,7 @@ pub mod broker;
 pub mod catalog;
 pub mod cli;
 pub mod config;
+mod confined;
 #[cfg(unix)]
 mod daemon;
 pub mod discovery;

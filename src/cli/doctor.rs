@@ -1,5 +1,6 @@
 //! `forgefs doctor`: checks configuration, servers and sandbox.
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Args;
@@ -11,8 +12,10 @@ use super::ui::Ui;
 use super::{Failure, Global, about};
 use crate::audit;
 use crate::config::exposures;
+use crate::confined::Examined;
 use crate::gateway::Gateway;
 use crate::manifest::{ServerEntry, ServerState};
+use crate::upstream;
 
 #[derive(Args)]
 pub(super) struct DoctorArgs {
@@ -44,6 +47,7 @@ pub(super) async fn doctor(global: &Global, args: &DoctorArgs, ui: Ui) -> Result
         let text = format!("records cannot be written: {error}{then}");
         report.push("warnings", &format!("audit    {text}"), format!("audit: {text}").into());
     }
+    let servers = config.servers.clone();
     let gateway = global.gateway(config)?;
     let mut exit = sandbox(&gateway, &mut report).await;
     super::settle_all(&gateway, ui).await;
@@ -52,6 +56,12 @@ pub(super) async fn doctor(global: &Global, args: &DoctorArgs, ui: Ui) -> Result
         report.push("servers", &format!("server   {}: {}", server.name, state(server)), shapes::server(server));
         if matches!(server.state, ServerState::Failed { .. } | ServerState::NeedsLogin { .. }) && exit == 0 {
             exit = 3;
+        }
+    }
+    report.many("confined");
+    for (name, server) in servers.iter().filter(|(_, server)| server.enabled) {
+        if let Some(examined) = upstream::examine(name, server).await {
+            confined(name, examined, &mut report);
         }
     }
     if gateway.catalog().servers().is_empty() && !args.format.json {
@@ -107,6 +117,28 @@ async fn sandbox(gateway: &Gateway, report: &mut Report) -> u8 {
         report.push("sandbox", &format!("sandbox  {}: {state}", layer.name), object);
     }
     0
+}
+
+/// What holds for the process of a server. One that is refused has failed to start, which its line says.
+fn confined(name: &str, examined: crate::error::Result<Examined>, report: &mut Report) {
+    let examined = match examined {
+        Ok(examined) => examined,
+        Err(error) => {
+            let object = json!({ "server": name, "error": error.to_string() });
+            return report.push("confined", &format!("confined {name}: NOT STARTED, {error}"), object);
+        }
+    };
+    let Examined { program, write, layers } = &examined;
+    let shown = |path: &PathBuf| path.display().to_string();
+    let write: Vec<String> = write.iter().map(shown).collect();
+    let writes = if write.is_empty() { "nothing".to_owned() } else { write.join(", ") };
+    let mut lines = vec![format!("confined {name}: runs {}, writes {writes}", shown(program))];
+    for layer in layers {
+        let state = if layer.active { layer.detail.clone() } else { format!("NOT ACTIVE, {}", layer.detail) };
+        lines.push(format!("confined {name}: {}: {state}", layer.name));
+    }
+    let object = json!({ "server": name, "program": shown(program), "write": write, "layers": layers });
+    report.push("confined", &lines.join("\n"), object);
 }
 
 fn state(server: &ServerEntry) -> String {

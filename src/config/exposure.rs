@@ -34,6 +34,13 @@ pub fn exposures(config: &Config, executable: Option<&Path>) -> Vec<String> {
 fn by_servers(config: &Config, what: &str, file: &Path, found: &mut Vec<String>) {
     for (name, server) in config.servers.iter().filter(|(_, server)| server.enabled) {
         let Transport::Stdio { args, cwd, .. } = &server.transport else { continue };
+        if let Some(sandbox) = &server.sandbox {
+            let holds = |path: &&PathBuf| fs::canonicalize(path).is_ok_and(|path| file.starts_with(path));
+            if let Some(path) = sandbox.write.iter().chain(&sandbox.named).find(holds) {
+                found.push(format!("server `{name}` can write {what}: its `sandbox` has {}", path.display()));
+            }
+            continue;
+        }
         let holds = |path: &Path| {
             let path = cwd.as_ref().map_or_else(|| path.to_owned(), |cwd| cwd.join(path));
             fs::canonicalize(path).is_ok_and(|path| file.starts_with(path))

@@ -3,7 +3,7 @@
 //! Resolved once, here. Nothing outside this folder reads the environment for configuration, compares a mode as a
 //! string or applies a default.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::ffi::OsString;
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -18,6 +18,7 @@ use crate::redact::{self, Results};
 
 mod approvals;
 mod auth;
+mod confinement;
 mod daemon;
 mod diff;
 mod document;
@@ -76,6 +77,7 @@ pub use spending::{Amount, Budgets, Rate, ToolRule};
 pub use state::Store;
 pub use telemetry::{Metrics, Telemetry};
 pub(crate) use transport::is_loopback;
+pub(crate) use units::show_size;
 use values::Values;
 
 /// Configuration of one gateway.
@@ -466,6 +468,27 @@ pub struct Server {
     pub relays: Relays,
     /// Rules for some of its tools.
     pub tools: Vec<ToolRule>,
+    /// What its process may do; `None` confines it in no way.
+    pub sandbox: Option<Confinement>,
+}
+
+/// What the process of a server may do besides running its program: the `sandbox` of its entry.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Confinement {
+    /// Files and folders that it may read.
+    pub read: BTreeSet<PathBuf>,
+    /// Files and folders that it may read and change.
+    pub write: BTreeSet<PathBuf>,
+    /// As `write`, as far as they exist: paths that its `cwd` and arguments name, by the preset `files`.
+    pub named: BTreeSet<PathBuf>,
+    /// True if it may use the network.
+    pub network: bool,
+    /// Most bytes of memory.
+    pub memory: Option<u64>,
+    /// Most processes and threads.
+    pub processes: Option<u32>,
+    /// Layers without which it does not start.
+    pub require: BTreeSet<confine::server::LayerName>,
 }
 
 /// Circuit breaker of a server.

@@ -97,6 +97,63 @@ pub(super) struct RawServer {
     #[schemars(schema_with = "schema::relay")]
     pub(super) sampling: Option<String>,
     pub(super) tools: BTreeMap<String, RawTool>,
+    pub(super) sandbox: Option<RawConfinement>,
+}
+
+/// A preset by name, or a table.
+#[derive(Debug)]
+pub(super) enum RawConfinement {
+    Preset(String),
+    Table(Box<RawConfinementTable>),
+}
+
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default, expecting = "a table")]
+pub(super) struct RawConfinementTable {
+    #[schemars(schema_with = "schema::preset")]
+    pub(super) preset: Option<String>,
+    pub(super) read: Option<Vec<String>>,
+    pub(super) write: Option<Vec<String>>,
+    #[schemars(schema_with = "schema::network")]
+    pub(super) network: Option<String>,
+    pub(super) memory: Option<SizeText>,
+    pub(super) processes: Option<i64>,
+    #[schemars(schema_with = "schema::server_layers")]
+    pub(super) require: Option<Vec<String>>,
+}
+
+impl JsonSchema for RawConfinement {
+    fn schema_name() -> Cow<'static, str> {
+        "Confinement".into()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        let (word, table) = (schema::preset(generator), RawConfinementTable::json_schema(generator));
+        json_schema!({ "anyOf": [word, table] })
+    }
+}
+
+impl<'de> Deserialize<'de> for RawConfinement {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Visitor;
+        impl<'de> de::Visitor<'de> for Visitor {
+            type Value = RawConfinement;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a preset such as \"pure\", or a table")
+            }
+
+            fn visit_str<E: de::Error>(self, word: &str) -> Result<RawConfinement, E> {
+                Ok(RawConfinement::Preset(word.to_owned()))
+            }
+
+            fn visit_map<A: de::MapAccess<'de>>(self, map: A) -> Result<RawConfinement, A::Error> {
+                let table = RawConfinementTable::deserialize(de::value::MapAccessDeserializer::new(map))?;
+                Ok(RawConfinement::Table(Box::new(table)))
+            }
+        }
+        deserializer.deserialize_any(Visitor)
+    }
 }
 
 #[derive(Debug, Default, Deserialize, JsonSchema)]

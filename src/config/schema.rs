@@ -7,7 +7,7 @@ use schemars::{Schema, SchemaGenerator, json_schema};
 use serde_json::{Value, json};
 
 use super::raw::Raw;
-use super::{auth, daemon, oauth, policy, profiles, sandbox, scripts, server, share, transport, units};
+use super::{auth, confinement, daemon, oauth, policy, profiles, sandbox, scripts, server, share, transport, units};
 
 /// Address of the schema of the newest release.
 pub(crate) const ADDRESS: &str = "https://raw.githubusercontent.com/forgefs/forgefs/main/docs/forge.schema.json";
@@ -148,6 +148,8 @@ words! {
     binding: server::BINDINGS;
     start: server::STARTS;
     share: share::SHARES;
+    preset: confinement::PRESETS;
+    network: confinement::NETWORKS;
     approval: policy::APPROVALS;
     expose: profiles::EXPOSES;
     relay: policy::RELAYS;
@@ -164,6 +166,12 @@ words! {
 /// Schema of a list of sandbox layers.
 pub(super) fn layers(_: &mut SchemaGenerator) -> Schema {
     let word = word(sandbox::layers().iter().map(|(name, _)| *name));
+    json_schema!({ "type": "array", "items": word })
+}
+
+/// Schema of a list of layers of a server's sandbox.
+pub(super) fn server_layers(_: &mut SchemaGenerator) -> Schema {
+    let word = word(confinement::layers().iter().map(|(name, _)| *name));
     json_schema!({ "type": "array", "items": word })
 }
 

@@ -5,6 +5,7 @@ use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use super::auth::auth;
+use super::confinement::confinement;
 use super::document::KeyPath;
 use super::error::ConfigError;
 use super::patterns::Patterns;
@@ -53,6 +54,7 @@ impl Server {
             approval: Approval::default(),
             relays: Relays::default(),
             tools: Vec::new(),
+            sandbox: None,
         }
     }
 }
@@ -113,7 +115,9 @@ pub(super) fn server(mut values: Values<'_>, name: &str, mut raw: RawServer) -> 
         sampling: policy::relay(&values, &key.key("sampling"), raw.sampling.take())?,
     };
     let login = raw.auth.take();
+    let sandbox = raw.sandbox.take();
     let transport = transport(&values, &key, raw)?;
+    let sandbox = confinement(&values, &key.key("sandbox"), sandbox, &transport)?;
     let auth = auth(&values, &key, login, &transport)?;
     let share = share.unwrap_or_else(|| Share::of(&transport));
     Ok(Server {
@@ -138,6 +142,7 @@ pub(super) fn server(mut values: Values<'_>, name: &str, mut raw: RawServer) -> 
         approval,
         relays,
         tools,
+        sandbox,
     })
 }
 

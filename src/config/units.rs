@@ -71,7 +71,7 @@ pub(super) fn show_duration(duration: Duration) -> String {
 }
 
 /// Formats a size in its largest whole binary unit.
-pub(super) fn show_size(bytes: u64) -> String {
+pub(crate) fn show_size(bytes: u64) -> String {
     show(bytes, &SIZES[..4])
 }
 

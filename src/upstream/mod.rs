@@ -24,6 +24,7 @@ use serde_json::{Map, Value};
 
 use crate::auth::{Account, Invitations};
 use crate::config;
+use crate::confined::Examined;
 use crate::error::{Error, ErrorCode, Result};
 pub use crate::memory::Listed;
 
@@ -276,6 +277,11 @@ pub fn build(
         None => Arc::new(breaker),
     };
     Connection { upstream, health, events, event_sender }
+}
+
+/// What holds for the process of a server here, for `forgefs doctor`; `None` if it is not confined.
+pub(crate) async fn examine(name: &str, server: &config::Server) -> Option<Result<Examined>> {
+    mcp::examine(name, server).await
 }
 
 /// A server known only from a file: its list never changes and calls fail.

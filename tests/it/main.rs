@@ -15,6 +15,8 @@ mod cli;
 mod client;
 mod config;
 mod config_schema;
+#[cfg(target_os = "linux")]
+mod confined;
 mod connect;
 mod container;
 #[cfg(unix)]

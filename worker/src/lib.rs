@@ -9,14 +9,13 @@
 //! - `host`: the host side of one run: calls, replies, output, counted.
 //! - `watchdog`: CPU time; `last_words`: the final frame when memory runs out beyond rescue.
 //! - `js`: JavaScript, one prelude and one event loop over QuickJS or V8. `starlark`: Starlark.
-//! - `confine`: privileges dropped before the first script.
 //!
-//! The worker trusts the gateway, which does not trust the worker: it holds no secret, no connection and no file.
+//! Before the first script it drops its privileges, by the crate `confine`. The worker trusts the gateway, which does not
+//! trust the worker: it holds no secret, no connection and no file.
 
 #![expect(clippy::result_large_err, reason = "a script error is made once a run, where a run is thousands of steps")]
 
 mod check;
-mod confine;
 mod engine;
 mod explain;
 #[cfg(any(test, feature = "fuzzing"))]
@@ -59,8 +58,8 @@ pub fn main(args: impl Iterator<Item = String>) -> ExitCode {
 /// layers are in force. Irreversible.
 #[must_use]
 pub fn confine() -> Vec<wire::Layer> {
-    let mut layers = confine::before_threads();
-    layers.extend(confine::after_threads());
+    let mut layers = confine::worker::before_threads();
+    layers.extend(confine::worker::after_threads());
     layers
 }
 
@@ -72,16 +71,16 @@ pub fn confine() -> Vec<wire::Layer> {
 pub fn confine_by(part: &str) -> bool {
     match part {
         #[cfg(target_os = "linux")]
-        "seccomp_deny" => confine::filter_by_deny_list().is_ok(),
+        "seccomp_deny" => confine::worker::filter_by_deny_list().is_ok(),
         #[cfg(target_os = "linux")]
-        "seccomp_allow" => confine::filter_by_allow_list().is_ok(),
+        "seccomp_allow" => confine::worker::filter_by_allow_list().is_ok(),
         "memory" => {
-            confine::DataLimit::new().set(16 << 20);
+            confine::worker::DataLimit::new().set(16 << 20);
             cfg!(target_os = "linux")
         }
         name => {
             let layer = wire::LayerName::ALL.into_iter().find(|layer| layer.as_str() == name);
-            layer.is_some_and(|layer| confine::apply(layer).active)
+            layer.is_some_and(|layer| confine::worker::apply(layer).active)
         }
     }
 }

@@ -21,13 +21,14 @@ use wire::{
     ScriptErrorKind, Stats, Stream, ToWorker, write_frame,
 };
 
+use confine::worker::{self, DataLimit};
+
 use crate::JsEngine;
-use crate::confine::DataLimit;
 use crate::engine::{Engine, Host, SharedHost, heap_error, invalid_call_error, script_error};
 use crate::host::FrameHost;
 use crate::inbox::{Inbox, take_stdin, wait_for_end};
 use crate::watchdog::{Interrupt, Watchdog};
-use crate::{check, confine, last_words};
+use crate::{check, last_words};
 
 /// The worker could not start.
 pub(crate) const EXIT_START: u8 = 2;
@@ -54,7 +55,7 @@ pub(crate) fn run_scripts(js: JsEngine) -> anyhow::Result<Infallible> {
     };
     serve("engine", ENGINE_STACK, before, move |wire, inbox, memory, mut layers| {
         let worker = Worker::new(js, wire, inbox, memory)?;
-        layers.extend(confine::after_threads());
+        layers.extend(worker::after_threads());
         Ok(worker.serve(layers))
     })
 }
@@ -66,7 +67,7 @@ pub(crate) fn check_scripts() -> anyhow::Result<Infallible> {
         check::STACK,
         |_| {},
         |wire, inbox, memory, mut layers| {
-            layers.extend(confine::after_threads());
+            layers.extend(worker::after_threads());
             Ok(check::serve(&wire, &inbox, &memory, layers))
         },
     )
@@ -84,7 +85,7 @@ fn serve(
     let stdin = take_stdin().context("stdin")?;
     let wire = Wire::take_stdout().context("stdout")?;
     let memory = DataLimit::new();
-    let layers = confine::before_threads();
+    let layers = worker::before_threads();
     before(&wire);
     let thread = thread::Builder::new().name(name.to_owned()).stack_size(stack);
     let started = thread.spawn(move || {

@@ -50,7 +50,7 @@ impl Build {
 }
 
 /// Tests without a JavaScript engine: one build runs them.
-const WITHOUT_ENGINE: &str = "package(forgefs-stubgen) | package(forgefs-wire) | package(forgefs-measure) | \
+const WITHOUT_ENGINE: &str = "package(forgefs-confine) | package(forgefs-stubgen) | package(forgefs-wire) | package(forgefs-measure) | \
     package(xtask) | (binary_id(forgefs) & not test(/sandbox/)) | (binary_id(forgefs::it) & test(/^(access|\
     admission|adversarial|apart|edge|approval|asking|audit|auth|cli|config|config_schema|connect|container|daemon|\
     docs|edits|endpoint|errors|faults|generated|hostile_files|hostile_input|hostile_logins|hostile_schemas|http|\

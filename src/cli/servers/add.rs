@@ -46,6 +46,9 @@ pub(in crate::cli) struct AddArgs {
     /// Calls that ask the user for approval: never, plan, writes or always
     #[arg(long, value_enum)]
     approval: Option<When>,
+    /// What its process may do, by a preset (docs/sandbox.md); it is tried so
+    #[arg(long, value_enum, conflicts_with = "url")]
+    sandbox: Option<Preset>,
     /// Write it without trying it
     #[arg(long)]
     no_check: bool,
@@ -57,6 +60,27 @@ pub(in crate::cli) struct AddArgs {
     yes: bool,
     #[command(flatten)]
     pub(in crate::cli) format: Format,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Preset {
+    /// Its program alone
+    Pure,
+    /// Also `--cwd`, and the absolute paths among its arguments
+    Files,
+    /// Also the network, but no files
+    Net,
+}
+
+impl Preset {
+    fn pair(self) -> String {
+        let word = match self {
+            Self::Pure => "pure",
+            Self::Files => "files",
+            Self::Net => "net",
+        };
+        format!("sandbox = \"{word}\"")
+    }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -94,6 +118,8 @@ pub(in crate::cli) async fn add(global: &Global, args: AddArgs, ui: Ui) -> Resul
     let typed = typed(&args, &target)?;
     let mut pairs = typed.pairs();
     pairs.extend(args.approval.map(|when| format!("approval = \"{}\"", when.word())));
+    let sandbox = args.sandbox.map(Preset::pair);
+    pairs.extend(sandbox.clone());
     let comments = typed.comments();
     let group_key = args.group.as_deref().map(key).unwrap_or_default();
     let group = args.group.as_deref().map(|name| InGroup { name, key: &group_key });
@@ -103,7 +129,7 @@ pub(in crate::cli) async fn add(global: &Global, args: AddArgs, ui: Ui) -> Resul
     let edit = Edit::parse(target.path(), &text)?;
     drop(edit.with(&new)?);
     let names = Names::of(&edit, &args.name);
-    let config = alone(&typed, &target, args.no_check)?;
+    let config = alone(&typed, &target, sandbox.as_deref(), args.no_check)?;
     let json = args.format.json;
     let is_asked = ui.is_interactive() && !args.yes && !json;
     let mut state = None;
@@ -201,10 +227,10 @@ fn typed(args: &AddArgs, target: &Target) -> Result<Typed, Failure> {
 }
 
 /// The entry as a configuration of its own. Without a check, `None`, and its variables may be unset.
-fn alone(typed: &Typed, target: &Target, unchecked: bool) -> Result<Option<Config>, Failure> {
+fn alone(typed: &Typed, target: &Target, sandbox: Option<&str>, unchecked: bool) -> Result<Option<Config>, Failure> {
     let known = |name: &str| typed.variables().get(name).cloned().or_else(|| process_env(name));
     let lenient = |name: &str| known(name).or_else(|| unchecked.then(|| "unset".to_owned()));
-    match Config::parse(&typed.alone(), target.path(), &lenient) {
+    match Config::parse(&(typed.alone() + sandbox.unwrap_or_default()), target.path(), &lenient) {
         Ok(_) if unchecked => Ok(None),
         Ok(config) => Ok(Some(config)),
         Err(error) => {

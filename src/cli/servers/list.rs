@@ -88,6 +88,8 @@ struct Listed {
     is_url: bool,
     /// URL, or program and arguments.
     words: Vec<String>,
+    /// Its preset, or "table"; `None` without a sandbox.
+    sandbox: Option<String>,
     state: Option<State>,
 }
 
@@ -108,6 +110,7 @@ impl Listed {
             enabled: entry.get("enabled").and_then(Toml::as_bool).unwrap_or(true),
             transport,
             words: masked(&words),
+            sandbox: entry.get("sandbox").map(|sandbox| sandbox.as_str().unwrap_or("table").to_owned()),
             state: None,
         }
     }
@@ -121,7 +124,9 @@ impl Listed {
             (_, false) => "disabled".to_owned(),
         };
         let words: Vec<_> = self.words.iter().map(|word| people::line(word)).collect();
-        format!("{name:<width$}  {:<5}  {state:<8}  {}", self.transport, words.join(" ")).trim_end().to_owned()
+        let sandbox = self.sandbox.as_ref().map(|sandbox| format!("  (sandbox: {})", people::line(sandbox)));
+        let (words, sandbox) = (words.join(" "), sandbox.unwrap_or_default());
+        format!("{name:<width$}  {:<5}  {state:<8}  {words}{sandbox}", self.transport).trim_end().to_owned()
     }
 
     fn json(&self) -> Value {
@@ -139,6 +144,7 @@ impl Listed {
             "url": url,
             "command": command,
             "args": args,
+            "sandbox": self.sandbox,
             "state": state.map(|state| state.word),
             "detail": state.map(|state| &state.detail),
             "tools": state.map(|state| state.tools),

@@ -11,7 +11,7 @@ pub(super) fn compare(key: &str, now: &Server, next: &Server, widened: &mut Wide
     let Server {
         transport, description: _, enabled, timeout, max_timeout, connect_timeout, reconnect,
         max_reconnect_backoff, breaker, categories: _, access,
-        binding: _, start: _, idle_stop: _, share, auth, rate, cost, approval, relays, tools,
+        binding: _, start: _, idle_stop: _, share, auth, rate, cost, approval, relays, tools, sandbox,
     } = now;
     if !next.enabled {
         return;
@@ -50,6 +50,15 @@ pub(super) fn compare(key: &str, now: &Server, next: &Server, widened: &mut Wide
     widened.add(format!("{key}.allow"), "widened", is_wider);
     widened.add(format!("{key}.deny"), "shrunk", has_more(deny, &next.access.deny));
     tool_rules(key, tools, &next.tools, widened);
+    match (sandbox, &next.sandbox) {
+        (None, _) => {}
+        (Some(_), None) => widened.add(format!("{key}.sandbox"), "removed", true),
+        (Some(now), Some(next)) => {
+            for (name, why) in now.widened_by(next) {
+                widened.add(format!("{key}.sandbox.{name}"), why, true);
+            }
+        }
+    }
 }
 
 /// Program and address: any change counts as widening.

@@ -46,7 +46,8 @@ use super::reconnect::{Connect, Fault, Link, Rounds};
 use super::stderr::Stderr;
 use super::{Answer, Block, Listing, Operation, Progress, Subject, ToolAnswer};
 use crate::auth::Account;
-use crate::config::{self, HttpKind, Transport};
+use crate::config::{self, Confinement, HttpKind, Transport};
+use crate::confined::Examined;
 use crate::error::{Error, ErrorCode, Result};
 use crate::redact::secret::Secret;
 use crate::state::LoginVersion;
@@ -56,10 +57,20 @@ use handler::Handler;
 
 pub use process::end_all;
 
+/// What holds for the process of a server here; `None` if it is not confined.
+pub(super) async fn examine(name: &str, server: &config::Server) -> Option<Result<Examined>> {
+    let (Transport::Stdio { command, args, env, cwd }, Some(sandbox)) = (&server.transport, &server.sandbox) else {
+        return None;
+    };
+    let sandbox = Some(sandbox);
+    Some(stdio::Program { name, program: command, args, env, cwd: cwd.as_deref(), sandbox }.examine().await)
+}
+
 /// Connects to one server.
 pub(super) struct Connector {
     name: String,
     transport: Transport,
+    sandbox: Option<Confinement>,
     authorization: Authorization,
     relays: config::Relays,
     patience: Duration,
@@ -77,10 +88,10 @@ impl Connector {
         events: EventSender,
     ) -> Self {
         let (name, authorization) = (name.to_owned(), Authorization { account });
-        let (transport, relays) = (server.transport.clone(), server.relays);
+        let (transport, sandbox, relays) = (server.transport.clone(), server.sandbox.clone(), server.relays);
         // They count for the time to connect, and must leave some of it.
         let patience = listing::PATIENCE.min(server.connect_timeout / 2);
-        Self { name, transport, authorization, relays, patience, stderr, events }
+        Self { name, transport, sandbox, authorization, relays, patience, stderr, events }
     }
 }
 
@@ -126,7 +137,8 @@ impl Connector {
     async fn attempt(&self, lifecycle: ClientLifecycleMode) -> Result<Client, Failed> {
         match &self.transport {
             Transport::Stdio { command, args, env, cwd } => {
-                let program = stdio::Program { name: &self.name, program: command, args, env, cwd: cwd.as_deref() };
+                let (cwd, sandbox) = (cwd.as_deref(), self.sandbox.as_ref());
+                let program = stdio::Program { name: &self.name, program: command, args, env, cwd, sandbox };
                 let transport = program.start(&self.stderr).await.map_err(Failed::Start)?;
                 let ended = transport.ended();
                 match self.handler().serve_with_lifecycle(transport, lifecycle).await {

@@ -6,9 +6,10 @@ use std::time::Duration;
 
 use nix::sys::signal::{Signal, killpg};
 use nix::unistd::Pid;
-use tokio::process::{Child, ChildStdin, Command};
+use tokio::process::{Child, ChildStdin};
 use tokio::sync::{Mutex, oneshot, watch};
 
+use crate::confined::Held;
 use crate::upstream::stderr::Stderr;
 
 /// Grace period after stdin is closed, and again after SIGTERM.
@@ -23,16 +24,8 @@ pub(super) struct Process {
 }
 
 impl Process {
-    /// Starts `command` in a process group of its own, so that launchers such as npx end together with their children,
-    /// and ties it to the gateway's life.
-    pub(super) fn prepare(command: &mut Command) {
-        command.process_group(0).kill_on_drop(true);
-        #[cfg(target_os = "linux")]
-        die_with_us(command);
-    }
-
-    /// Supervises a child that was started this way.
-    pub(super) fn watch(child: Child, stdin: Stdin, stderr: Stderr) -> Self {
+    /// Supervises a child that was started with [`crate::spawner::tie`]. What it holds is given up once it has ended.
+    pub(super) fn watch(child: Child, stdin: Stdin, stderr: Stderr, held: Option<Held>) -> Self {
         let (needed, unneeded) = oneshot::channel();
         let pid = child.id();
         let group = pid.and_then(|pid| i32::try_from(pid).ok()).map(|pid| Group(Pid::from_raw(pid)));
@@ -40,7 +33,12 @@ impl Process {
         let running = Running::one_more();
         tokio::spawn(async move {
             attend(child, &group, stdin, unneeded, &stderr).await;
-            drop((group, running));
+            // Every process of the group is killed before what it used is removed.
+            drop(group);
+            if let Some(held) = held {
+                held.give_up().await;
+            }
+            drop(running);
         });
         Self { _needed: needed }
     }
@@ -130,24 +128,5 @@ impl Running {
 impl Drop for Running {
     fn drop(&mut self) {
         RUNNING.send_modify(|running| *running -= 1);
-    }
-}
-
-/// Makes the kernel kill the child when the gateway dies, however that happens. The kernel watches the thread that
-/// started the child: [`crate::spawner`]. The child's own children are not killed with it; they see the end of stdin.
-#[cfg(target_os = "linux")]
-fn die_with_us(command: &mut Command) {
-    use nix::errno::Errno;
-    use nix::sys::prctl::set_pdeathsig;
-
-    let us = nix::unistd::getpid();
-    let tie = move || {
-        set_pdeathsig(Signal::SIGKILL)?;
-        // The gateway may have died before this line.
-        if nix::unistd::getppid() == us { Ok(()) } else { Err(Errno::ESRCH.into()) }
-    };
-    #[expect(unsafe_code, reason = "between fork and exec, the closure makes two system calls and allocates nothing")]
-    unsafe {
-        command.pre_exec(tie);
     }
 }

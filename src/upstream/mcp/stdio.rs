@@ -1,12 +1,14 @@
 //! MCP servers as child processes.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::ffi::OsString;
 use std::future::Future;
 use std::path::Path;
 use std::process::Stdio;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use confine::server::Layer;
 use rmcp::RoleClient;
 use rmcp::model::{ClientJsonRpcMessage, ClientNotification, ClientRequest, RequestId, ServerJsonRpcMessage};
 use rmcp::transport::Transport;
@@ -16,6 +18,8 @@ use tokio::sync::{Mutex, mpsc};
 
 use super::lines::{Messages, Pending};
 use super::process::{Process, Stdin};
+use crate::config::Confinement;
+use crate::confined::{self, Examined};
 use crate::error::{Error, ErrorCode, Result};
 use crate::redact::secret::Secret;
 use crate::spawner;
@@ -59,6 +63,7 @@ pub(super) struct Program<'a> {
     pub(super) args: &'a [String],
     pub(super) env: &'a BTreeMap<String, Secret>,
     pub(super) cwd: Option<&'a Path>,
+    pub(super) sandbox: Option<&'a Confinement>,
 }
 
 impl Program<'_> {
@@ -67,26 +72,41 @@ impl Program<'_> {
     /// # Errors
     /// `TRANSPORT_DEAD` when the program cannot be started.
     pub(super) async fn start(&self, stderr: &Stderr) -> Result<StdioTransport> {
+        let prepared = match self.sandbox {
+            Some(sandbox) => Some(confined::prepare(&self.confined(sandbox, stderr)).await?),
+            None => None,
+        };
         let mut command = Command::new(self.program);
-        command.args(self.args).env_clear();
-        command.envs(INHERITED.iter().filter_map(|key| std::env::var_os(key).map(|value| (key, value))));
+        command.args(self.args).env_clear().envs(inherited());
+        if let Some(prepared) = &prepared {
+            command = prepared.command(inherited());
+        }
         command.envs(self.env.iter().map(|(key, value)| (key, value.expose())));
         if let Some(cwd) = self.cwd {
             command.current_dir(cwd);
         }
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        Process::prepare(&mut command);
+        spawner::tie(&mut command);
         let started = spawner::spawn(move || command.spawn()).await;
         let mut child = started.map_err(|error| self.cannot_start(&error))?;
-        let (Some(stdin), Some(stdout), Some(words)) = (child.stdin.take(), child.stdout.take(), child.stderr.take())
+        let (Some(mut stdin), Some(stdout), Some(words)) =
+            (child.stdin.take(), child.stdout.take(), child.stderr.take())
         else {
             return Err(Error::new(ErrorCode::TransportDead, format!("{} has no pipes", self.name)));
         };
-        let stdin: Stdin = Arc::new(Mutex::new(Some(stdin)));
-        let process = Process::watch(child, Arc::clone(&stdin), stderr.clone());
         stderr.follow(self.name, words);
+        let mut messages = BufReader::with_capacity(BUFFER, stdout);
+        let held = match prepared {
+            Some(prepared) => {
+                let (held, layers) = prepared.enter(child.id(), &mut stdin, &mut messages).await?;
+                layers.iter().filter(|layer| !layer.active).for_each(|layer| self.misses(layer, stderr));
+                Some(held)
+            }
+            None => None,
+        };
+        let stdin: Stdin = Arc::new(Mutex::new(Some(stdin)));
+        let process = Process::watch(child, Arc::clone(&stdin), stderr.clone(), held);
         let (pending, ended) = (Pending::default(), Arc::new(AtomicBool::new(false)));
-        let messages = BufReader::with_capacity(BUFFER, stdout);
         let messages = Messages::new(messages, self.name, pending.clone(), stderr.clone());
         let (tell, received) = mpsc::channel(QUEUE);
         let reading = Task::spawn(read(messages, tell, Arc::clone(&ended)));
@@ -103,6 +123,38 @@ impl Program<'_> {
         })
     }
 
+    /// What is started, for its sandbox.
+    fn confined<'s>(&'s self, confinement: &'s Confinement, stderr: &Stderr) -> confined::Server<'s> {
+        let (own, name) = (stderr.clone(), self.name.to_owned());
+        let own_env = self.env.iter().map(|(key, value)| (key.clone(), value.expose().into()));
+        confined::Server {
+            name: self.name,
+            command: self.program,
+            args: self.args,
+            env: inherited().map(|(key, value)| (key.to_owned(), value)).chain(own_env).collect(),
+            cwd: self.cwd,
+            confinement,
+            log: Arc::new(move |line| own.said(&name, line)),
+        }
+    }
+
+    /// Says that a layer of its sandbox is not in force.
+    fn misses(&self, layer: &Layer, stderr: &Stderr) {
+        tracing::warn!(server = self.name, layer = %layer.name, "not confined: {}", layer.detail);
+        stderr.note(format!("not confined by {}: {}", layer.name, layer.detail));
+    }
+
+    /// What holds for its process here.
+    ///
+    /// # Errors
+    /// As of [`Program::start`].
+    pub(super) async fn examine(&self) -> Result<Examined> {
+        let Some(sandbox) = self.sandbox else {
+            return Err(Error::new(ErrorCode::Internal, format!("{} is not confined", self.name)));
+        };
+        confined::prepare(&self.confined(sandbox, &Stderr::default())).await?.examine().await
+    }
+
     fn cannot_start(&self, error: &std::io::Error) -> Error {
         let Self { name, program, .. } = self;
         let dead = Error::new(ErrorCode::TransportDead, format!("{name} did not start: `{program}`: {error}"));
@@ -116,6 +168,11 @@ impl Program<'_> {
             _ => dead,
         }
     }
+}
+
+/// What a server inherits of the gateway's environment.
+fn inherited() -> impl Iterator<Item = (&'static str, OsString)> {
+    INHERITED.iter().filter_map(|key| std::env::var_os(key).map(|value| (*key, value)))
 }
 
 /// Forwards messages until the server's stdout ends or the receiver is gone.

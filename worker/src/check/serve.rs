@@ -8,10 +8,10 @@ use wire::{
 };
 
 use super::check;
-use crate::confine::DataLimit;
 use crate::engine::script_error;
 use crate::inbox::Inbox;
 use crate::serve::{Wire, protocol_error};
+use confine::worker::DataLimit;
 
 /// Stack of the parser: twice what the deepest tree that is accepted takes in a debug build. Code that nests deeper than
 /// this allows ends the process.

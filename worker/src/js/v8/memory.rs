@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use deno_core::v8;
 
-use crate::confine::{OVERHEAD, data_bytes};
 use crate::last_words;
+use confine::worker::{OVERHEAD, data_bytes};
 
 /// Extra heap per step for V8 to unwind a script at its limit.
 const UNWINDING: usize = 16 << 20;

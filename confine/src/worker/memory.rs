@@ -11,17 +11,18 @@ use nix::sys::resource::{RLIM_INFINITY, Resource, setrlimit};
 use nix::unistd::{SysconfVar, sysconf};
 
 /// Memory of an engine beyond the script's heap: generations, doubling chunks, parsed answers of tools.
-pub(crate) const OVERHEAD: u64 = 64 << 20;
+pub const OVERHEAD: u64 = 64 << 20;
 /// The engine's own account of the heap is exact up to this factor; this limit is for memory it misses.
 const FACTOR: u64 = 3;
 /// The process's statistics, opened while files can be opened.
 static STATISTICS: OnceLock<Option<File>> = OnceLock::new();
 
 /// Limit of private writable memory.
-pub(crate) struct DataLimit;
+pub struct DataLimit;
 
 /// Bytes of private writable memory now, if known.
-pub(crate) fn data_bytes() -> Option<u64> {
+#[must_use]
+pub fn data_bytes() -> Option<u64> {
     let mut text = [0; 128];
     let read = STATISTICS.get()?.as_ref()?.read_at(&mut text, 0).ok()?;
     // The sixth field of `statm`: pages of data and stack.
@@ -30,19 +31,27 @@ pub(crate) fn data_bytes() -> Option<u64> {
     pages.checked_mul(page.unwrap_or(4096))
 }
 
+impl Default for DataLimit {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 impl DataLimit {
-    pub(crate) fn new() -> Self {
+    /// Opens the statistics of the process while files can be opened.
+    #[must_use]
+    pub fn new() -> Self {
         STATISTICS.get_or_init(|| File::open("/proc/self/statm").ok());
         Self
     }
 
     /// Limits memory to the present use and a heap of this size.
-    pub(crate) fn set(&self, heap_bytes: u64) {
+    pub fn set(&self, heap_bytes: u64) {
         self.leave(heap_bytes.saturating_mul(FACTOR));
     }
 
     /// Leaves room for as many bytes beyond what the process has now, and for what an allocator takes besides.
-    pub(crate) fn leave(&self, bytes: u64) {
+    pub fn leave(&self, bytes: u64) {
         if let Some(used) = data_bytes() {
             let limit = used.saturating_add(bytes).saturating_add(OVERHEAD);
             // Without it an engine's own limit still holds, and a checker's deadline.
@@ -51,7 +60,7 @@ impl DataLimit {
     }
 
     /// Lifts the limit: the next scope is made between runs.
-    pub(crate) fn lift(&self) {
+    pub fn lift(&self) {
         let _ = setrlimit(Resource::RLIMIT_DATA, RLIM_INFINITY, RLIM_INFINITY);
     }
 }

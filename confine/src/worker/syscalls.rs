@@ -1,4 +1,4 @@
-//! Allowed system calls.
+//! System calls of a worker.
 //!
 //! Two filters. Calls not on the allow-list fail with EPERM, because the C library tries some and copes with a refusal.
 //! Calls on the deny-list are only ever made by an attacker, and kill the process.
@@ -6,10 +6,9 @@
 use std::collections::BTreeMap;
 
 use nix::libc;
-use seccompiler::{
-    BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter, SeccompRule,
-    apply_filter_all_threads,
-};
+use seccompiler::{BpfProgram, SeccompAction, SeccompCmpOp, SeccompRule, apply_filter_all_threads};
+
+use crate::filter::{compile, when};
 
 /// Calls of running engines, allocator and threads.
 const ALLOWED: &[libc::c_long] = &[
@@ -99,13 +98,19 @@ pub(super) fn filter() -> Result<String, String> {
 }
 
 /// Kills on calls that only an attacker makes.
-pub(crate) fn filter_by_deny_list() -> Result<String, String> {
+///
+/// # Errors
+/// The kernel's, in words.
+pub fn filter_by_deny_list() -> Result<String, String> {
     let applied = deny_list().and_then(|program| apply_filter_all_threads(&program));
     applied.map(|()| "no socket, program or kernel interface".to_owned()).map_err(|error| error.to_string())
 }
 
 /// Refuses calls that are not needed.
-pub(crate) fn filter_by_allow_list() -> Result<String, String> {
+///
+/// # Errors
+/// The kernel's, in words.
+pub fn filter_by_allow_list() -> Result<String, String> {
     let applied = allow_list().and_then(|program| apply_filter_all_threads(&program));
     applied.map(|()| "what engines need, and nothing else".to_owned()).map_err(|error| error.to_string())
 }
@@ -122,29 +127,15 @@ fn allow_list() -> Result<BpfProgram, seccompiler::Error> {
     let mut rules: BTreeMap<i64, Vec<SeccompRule>> = ALLOWED.iter().map(|call| (*call, Vec::new())).collect();
     for call in [libc::SYS_mmap, libc::SYS_mprotect] {
         let executable = SeccompCmpOp::MaskedEq(libc::PROT_EXEC as u64);
-        rules.insert(call, vec![when(2, executable, 0)?]);
+        rules.insert(call, vec![when([(2, executable, 0)])?]);
     }
     // `abort` signals its own thread; limits are of the process itself.
-    rules.insert(libc::SYS_tgkill, vec![when(0, SeccompCmpOp::Eq, own)?]);
-    rules.insert(libc::SYS_prlimit64, vec![when(0, SeccompCmpOp::Eq, 0)?, when(0, SeccompCmpOp::Eq, own)?]);
+    rules.insert(libc::SYS_tgkill, vec![when([(0, SeccompCmpOp::Eq, own)])?]);
+    rules.insert(libc::SYS_prlimit64, vec![when([(0, SeccompCmpOp::Eq, 0)])?, when([(0, SeccompCmpOp::Eq, own)])?]);
     compile(rules, SeccompAction::Errno(libc::EPERM as u32), SeccompAction::Allow)
 }
 
 fn deny_list() -> Result<BpfProgram, seccompiler::Error> {
     let rules = DEADLY.iter().map(|call| (*call, Vec::new())).collect();
     compile(rules, SeccompAction::Allow, SeccompAction::KillProcess)
-}
-
-fn when(argument: u8, operator: SeccompCmpOp, value: u64) -> Result<SeccompRule, seccompiler::Error> {
-    let condition = SeccompCondition::new(argument, SeccompCmpArgLen::Dword, operator, value)?;
-    Ok(SeccompRule::new(vec![condition])?)
-}
-
-fn compile(
-    rules: BTreeMap<i64, Vec<SeccompRule>>,
-    otherwise: SeccompAction,
-    matched: SeccompAction,
-) -> Result<BpfProgram, seccompiler::Error> {
-    let filter = SeccompFilter::new(rules, otherwise, matched, std::env::consts::ARCH.try_into()?)?;
-    Ok(filter.try_into()?)
 }

@@ -1,5 +1,5 @@
-//! Drops privileges before the first script: on Linux all that the kernel supports, elsewhere what the platform has.
-//! Each layer reports whether it is in force.
+//! The layers of a sandbox worker, applied before its first script: on Linux all that the kernel supports, elsewhere what
+//! the platform has. Each layer reports whether it is in force.
 //!
 //! Every layer holds alone: a script that escaped its engine would still find no file, no socket, no other program, no
 //! way to become one, and no memory that is both writable and executable.
@@ -14,13 +14,11 @@ mod syscalls;
 use wire::{Layer, LayerName};
 
 #[cfg(target_os = "linux")]
-pub(crate) use linux::{after_threads, apply, before_threads};
+pub use linux::{after_threads, apply, before_threads};
 #[cfg(target_os = "linux")]
-pub(crate) use memory::DataLimit;
-#[cfg(all(target_os = "linux", feature = "v8"))]
-pub(crate) use memory::{OVERHEAD, data_bytes};
+pub use memory::{DataLimit, OVERHEAD, data_bytes};
 #[cfg(target_os = "linux")]
-pub(crate) use syscalls::{filter_by_allow_list, filter_by_deny_list};
+pub use syscalls::{filter_by_allow_list, filter_by_deny_list};
 
 /// The state of a layer.
 fn layer(name: LayerName, outcome: Result<String, String>) -> Layer {
@@ -30,13 +28,13 @@ fn layer(name: LayerName, outcome: Result<String, String>) -> Layer {
 
 /// Layers that must be applied before the process has other threads.
 #[cfg(not(target_os = "linux"))]
-pub(crate) fn before_threads() -> Vec<Layer> {
+pub fn before_threads() -> Vec<Layer> {
     LayerName::ALL.map(apply).into()
 }
 
 /// Applies one layer.
 #[cfg(not(target_os = "linux"))]
-pub(crate) fn apply(name: LayerName) -> Layer {
+pub fn apply(name: LayerName) -> Layer {
     layer(
         name,
         Err("this platform offers no sandbox that ForgeFS uses: scripts are held by their engine alone".to_owned()),
@@ -45,33 +43,38 @@ pub(crate) fn apply(name: LayerName) -> Layer {
 
 /// Layers that would keep the engines from starting.
 #[cfg(not(target_os = "linux"))]
-pub(crate) fn after_threads() -> Vec<Layer> {
+pub fn after_threads() -> Vec<Layer> {
     Vec::new()
 }
 
 /// Memory of an engine beyond the script's heap.
-#[cfg(all(not(target_os = "linux"), feature = "v8"))]
-pub(crate) const OVERHEAD: u64 = 64 << 20;
+#[cfg(not(target_os = "linux"))]
+pub const OVERHEAD: u64 = 64 << 20;
 
 /// Unknown on this platform.
-#[cfg(all(not(target_os = "linux"), feature = "v8"))]
-pub(crate) fn data_bytes() -> Option<u64> {
+#[cfg(not(target_os = "linux"))]
+pub fn data_bytes() -> Option<u64> {
     None
 }
 
 /// Memory limit of the process, where supported.
 #[cfg(not(target_os = "linux"))]
-pub(crate) struct DataLimit;
+pub struct DataLimit;
 
 #[cfg(not(target_os = "linux"))]
 impl DataLimit {
-    pub(crate) fn new() -> Self {
+    /// A limit that is not set yet.
+    #[must_use]
+    pub fn new() -> Self {
         Self
     }
 
-    pub(crate) fn set(&self, _heap_bytes: u64) {}
+    /// Does nothing here.
+    pub fn set(&self, _heap_bytes: u64) {}
 
-    pub(crate) fn leave(&self, _bytes: u64) {}
+    /// Does nothing here.
+    pub fn leave(&self, _bytes: u64) {}
 
-    pub(crate) fn lift(&self) {}
+    /// Does nothing here.
+    pub fn lift(&self) {}
 }

@@ -1,4 +1,4 @@
-//! Linux layers, in the order of application.
+//! The worker's layers on Linux, in the order of application.
 
 use std::fmt::Display;
 
@@ -20,18 +20,21 @@ const PROBE_STACK: usize = 64 << 10;
 /// Layers that must be applied before the process has other threads, which inherit them.
 ///
 /// The kernel takes the thread that spawned the worker for its parent: it must live as long as the gateway.
-pub(crate) fn before_threads() -> Vec<Layer> {
+#[must_use]
+pub fn before_threads() -> Vec<Layer> {
     use LayerName::{Dumpable, Landlock, NoNewPrivs, ParentDeath, Rlimits};
     [ParentDeath, NoNewPrivs, Dumpable, Landlock, Rlimits].map(apply).into()
 }
 
 /// Layers that would keep the engines from starting.
-pub(crate) fn after_threads() -> Vec<Layer> {
+#[must_use]
+pub fn after_threads() -> Vec<Layer> {
     [LayerName::Processes, LayerName::Seccomp].map(apply).into()
 }
 
 /// Applies one layer.
-pub(crate) fn apply(name: LayerName) -> Layer {
+#[must_use]
+pub fn apply(name: LayerName) -> Layer {
     let outcome = match name {
         LayerName::ParentDeath => did(prctl::set_pdeathsig(Signal::SIGKILL), "killed when the gateway ends"),
         LayerName::NoNewPrivs => did(prctl::set_no_new_privs(), "gains no privileges by executing a file"),
