@@ -335,7 +335,9 @@ async fn try_server(
         let code = format!("return await forge.callTool('x', {name}, {arguments})");
         let answer = session.call("execute", json!({ "language": "javascript", "code": code })).await;
         let text = answer.text.to_lowercase();
-        if answer.is_error || ["permission denied", "eacces", "error:", "error -"].iter().any(|sign| text.contains(sign)) {
+        if answer.is_error
+            || ["permission denied", "eacces", "error:", "error -"].iter().any(|sign| text.contains(sign))
+        {
             return Err(format!("{name}: {}", answer.text.lines().next().unwrap_or_default()));
         }
     }
