@@ -14,9 +14,9 @@ pub(super) struct Runs {
     pub(super) most: usize,
 }
 
-/// Up to 2,048 documents a run: one is rebuilt in some 35 ms, and each more costs a search a look-up a word. See
+/// With 1,536 documents a run, one is rebuilt in some 40 ms; smaller runs are rebuilt sooner and make searches slower. See
 /// docs/benchmarks.md.
-pub(super) const RUNS: Runs = Runs { least: 2_048, most: 16 };
+pub(super) const RUNS: Runs = Runs { least: 1_536, most: 16 };
 
 impl Runs {
     /// Runs of servers, which have a name and a number of documents. Those that start with a name in `starts` stay as

@@ -46,6 +46,16 @@ impl Scratch {
 /// A word where it occurs.
 type Occurrences<'i> = Vec<(&'i Placed, TermInfo)>;
 
+/// A word of a query, or another that counts for it.
+struct Variant<'i> {
+    stem: String,
+    /// Its weight beside the word's own.
+    share: f32,
+    found: Occurrences<'i>,
+    /// Number of documents with it.
+    count: u32,
+}
+
 impl Index {
     /// Scores each document for `terms`: of a word and its synonyms the best counts, once. Returns the limit that a
     /// document with each word many times nears.
@@ -76,24 +86,24 @@ impl Index {
     fn score_term(
         &self,
         term: &query::Term,
-        variants: &[(String, f32)],
+        variants: &[Variant<'_>],
         of_term: &mut Scores,
         meter: &Meter,
     ) -> Result<f32, Halt> {
         let total = self.norms.len();
         let whole = term.count.powf(self.ranking.repeats) * (self.ranking.k1 + 1.0);
         let mut own: Option<f32> = None;
-        for (number, (stem, share)) in variants.iter().enumerate() {
-            let (found, count) = self.occurrences(stem, |segment| &segment.words, meter)?;
-            let rarity = own.unwrap_or(f32::MAX).min(rarity(total, count));
-            if number == 0 && count > 0 {
+        for (number, variant) in variants.iter().enumerate() {
+            meter.spend(u64::from(variant.count) / POSTINGS_A_STEP)?;
+            let rarity = own.unwrap_or(f32::MAX).min(rarity(total, variant.count));
+            if number == 0 && variant.count > 0 {
                 own = Some(rarity);
             }
-            let weight = share * rarity.powf(self.ranking.rarity) * whole;
-            for (at, word) in found {
+            let weight = variant.share * rarity.powf(self.ranking.rarity) * whole;
+            for (at, word) in &variant.found {
                 at.segment
                     .words
-                    .postings(&word, |document, count| {
+                    .postings(word, |document, count| {
                         let document = at.id(document);
                         #[expect(clippy::cast_precision_loss, reason = "counts are small")]
                         let count = count as f32 / self.norms.get(document as usize).copied().unwrap_or(1.0);
@@ -105,9 +115,13 @@ impl Index {
         Ok(own.unwrap_or_else(|| rarity(total, 0)).powf(self.ranking.rarity) * whole)
     }
 
-    fn score_names(&self, variants: &[(String, f32)], of_term: &mut Scores, meter: &Meter) -> Result<(), Halt> {
-        for (stem, share) in variants {
-            let (found, count) = self.occurrences(stem, |segment| &segment.names, meter)?;
+    /// Scores each document for a word and its variants in its name. Those are among the words of the document, so that
+    /// other segments need no look-up.
+    fn score_names(&self, variants: &[Variant<'_>], of_term: &mut Scores, meter: &Meter) -> Result<(), Halt> {
+        for Variant { stem, share, found, .. } in variants {
+            let segments = found.iter().map(|(at, _)| *at);
+            let (found, count) = occurrences(stem, segments, |segment| &segment.names, meter)?;
+            meter.spend(u64::from(count) / POSTINGS_A_STEP)?;
             let weight = share * rarity(self.norms.len(), count);
             for (at, word) in found {
                 at.segment
@@ -119,38 +133,28 @@ impl Index {
         Ok(())
     }
 
-    /// Where a word occurs in a field, and the number of documents with it.
-    fn occurrences(
-        &self,
-        stem: &str,
-        field: impl Fn(&Segment) -> &Words,
-        meter: &Meter,
-    ) -> Result<(Occurrences<'_>, u32), Halt> {
-        let (mut found, mut count) = (Vec::new(), 0);
-        meter.spend(LOOK_UP * self.segments.len() as u64)?;
-        for at in &self.segments {
-            if let Some(word) = field(&at.segment).known(stem).map_err(broken)? {
-                count += word.doc_freq;
-                found.push((at, word));
+    /// The word, its synonyms, and the likely meanings of an unknown word.
+    fn variants(&self, term: &query::Term, meter: &Meter) -> Result<Vec<Variant<'_>>, Halt> {
+        let own = self.variant(&term.stem, 1.0, meter)?;
+        let is_unknown = own.count == 0;
+        let mut variants = vec![own];
+        if self.ranking.synonyms > 0.0 {
+            for other in synonyms::of(&term.stem) {
+                variants.push(self.variant(other, self.ranking.synonyms, meter)?);
             }
         }
-        meter.spend(u64::from(count) / POSTINGS_A_STEP)?;
-        Ok((found, count))
-    }
-
-    /// The word, its synonyms, and the likely meanings of an unknown word, each with its weight.
-    fn variants(&self, term: &query::Term, meter: &Meter) -> Result<Vec<(String, f32)>, Halt> {
-        let mut variants = vec![(term.stem.clone(), 1.0)];
-        if self.ranking.synonyms > 0.0 {
-            variants.extend(synonyms::of(&term.stem).iter().map(|other| (other.clone(), self.ranking.synonyms)));
-        }
-        let may_be_meant = self.ranking.typos > 0.0 && term.may_be_typo;
-        if may_be_meant && self.occurrences(&term.stem, |segment| &segment.words, meter)?.1 == 0 {
+        if self.ranking.typos > 0.0 && term.may_be_typo && is_unknown {
             meter.spend(term.stem.len() as u64 * FUZZY_CHARACTER)?;
-            let meant = self.meant(&term.stem, meter)?;
-            variants.extend(meant.into_iter().map(|other| (other, self.ranking.typos)));
+            for other in self.meant(&term.stem, meter)? {
+                variants.push(self.variant(&other, self.ranking.typos, meter)?);
+            }
         }
         Ok(variants)
+    }
+
+    fn variant(&self, stem: &str, share: f32, meter: &Meter) -> Result<Variant<'_>, Halt> {
+        let (found, count) = occurrences(stem, self.segments.iter(), |segment| &segment.words, meter)?;
+        Ok(Variant { stem: stem.to_owned(), share, found, count })
     }
 
     /// The most frequent known words with an unknown one as prefix, else those at edit distance one.
@@ -182,6 +186,24 @@ impl Index {
         }
         Ok(like.most_frequent())
     }
+}
+
+/// Where a word occurs in a field of some segments, and the number of documents with it.
+fn occurrences<'i>(
+    stem: &str,
+    segments: impl Iterator<Item = &'i Placed>,
+    field: impl Fn(&Segment) -> &Words,
+    meter: &Meter,
+) -> Result<(Occurrences<'i>, u32), Halt> {
+    let (mut found, mut count) = (Vec::new(), 0);
+    for at in segments {
+        meter.spend(LOOK_UP)?;
+        if let Some(word) = field(&at.segment).known(stem).map_err(broken)? {
+            count += word.doc_freq;
+            found.push((at, word));
+        }
+    }
+    Ok((found, count))
 }
 
 /// Known words like an unknown one, with the number of documents of each.
