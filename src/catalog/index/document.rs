@@ -16,15 +16,14 @@ const MAX_WORDS: u32 = limits::DEFINITION_WORDS.max as u32;
 /// Most indexed levels of a schema.
 const MAX_DEPTH: usize = 6;
 
-/// A tool, resource or prompt for the index.
+/// A tool, resource, prompt or skill for the index: its stems, separated by spaces.
 pub(super) struct Document {
-    /// Each stem with its weight, as [`super::tokens`] parses it: `ticket*5 creat*3`.
-    pub(super) words: String,
-    /// The stems of its name, each once, in the same form.
-    pub(super) names: String,
+    pub(super) name: Box<str>,
+    /// Its other parts by weight: a text counts this many times.
+    pub(super) texts: Box<[(u32, Box<str>)]>,
     /// Its name, letters and digits only.
-    pub(super) squashed: String,
-    /// Total weight of its words.
+    pub(super) squashed: Arc<str>,
+    /// Number of its words, each counted as often as its part weighs.
     pub(super) length: u32,
 }
 
@@ -48,15 +47,15 @@ impl OfServer {
 pub(super) struct Writer<'r> {
     vocabulary: Vocabulary,
     ranking: &'r Ranking,
-    /// Weight of each stem in the current document; only those in `used` are valid.
-    counts: Vec<u32>,
-    used: Vec<u32>,
+    /// Stems of the current document by weight.
+    texts: Vec<(u32, String)>,
     seen: u32,
+    length: u32,
 }
 
 impl<'r> Writer<'r> {
     pub(super) fn new(ranking: &'r Ranking) -> Self {
-        Self { vocabulary: Vocabulary::default(), ranking, counts: Vec::new(), used: Vec::new(), seen: 0 }
+        Self { vocabulary: Vocabulary::default(), ranking, texts: Vec::new(), seen: 0, length: 0 }
     }
 
     pub(super) fn server(&mut self, server: &ServerEntry) -> OfServer {
@@ -72,8 +71,7 @@ impl<'r> Writer<'r> {
 
     fn tool(&mut self, server: &ServerEntry, tool: &ToolStub) -> Document {
         let fields = self.ranking.fields;
-        self.add(&tool.name, fields.name);
-        self.add_name_parts(&tool.name, fields.name);
+        self.add_name_parts(&tool.name);
         self.add(&server.name, fields.server);
         self.add(tool.category.as_deref().unwrap_or_default(), fields.category);
         self.add(server.stubs.description.as_deref().unwrap_or_default(), fields.about);
@@ -94,7 +92,6 @@ impl<'r> Writer<'r> {
     /// A skill: its name, description and servers, and the words of its `SKILL.md`.
     pub(super) fn skill(&mut self, skill: &Skill) -> Document {
         let fields = self.ranking.fields;
-        self.add(&skill.name, fields.name);
         self.add(&skill.description, fields.description);
         skill.servers.iter().for_each(|server| self.add(server, fields.server));
         if let Some(Content::Text(text)) = skill.files.first().map(|file| &file.content) {
@@ -106,7 +103,6 @@ impl<'r> Writer<'r> {
     fn offer(&mut self, server: &ServerEntry, offer: &Offer) -> Document {
         let fields = self.ranking.fields;
         let name = offer.text("name").unwrap_or(&offer.id);
-        self.add(name, fields.name);
         self.add(&server.name, fields.server);
         self.add(&offer.id, fields.param_names);
         for key in ["title", "description"] {
@@ -115,38 +111,36 @@ impl<'r> Writer<'r> {
         self.finish(name)
     }
 
+    /// The document of this name and of what was added.
     fn finish(&mut self, name: &str) -> Document {
+        let texts = std::mem::take(&mut self.texts);
+        // However much was added, the name is not cut.
         self.seen = 0;
-        let mut words: Vec<(u32, u32)> = Vec::with_capacity(self.used.len());
-        for stem in self.used.drain(..) {
-            words.extend(self.counts.get_mut(stem as usize).map(|count| (stem, std::mem::take(count))));
+        self.add(name, self.ranking.fields.name);
+        let own = self.texts.pop().map(|(_, stems)| stems);
+        self.seen = 0;
+        Document {
+            name: own.unwrap_or_default().into(),
+            texts: texts.into_iter().map(|(weight, stems)| (weight, stems.into())).collect(),
+            squashed: squashed(name).into(),
+            length: std::mem::take(&mut self.length),
         }
-        let length = words.iter().map(|(_, count)| count).sum();
-        let mut stems = Vec::new();
-        each_word(name, |word| stems.push(self.vocabulary.id(word, self.ranking.stems)));
-        stems.sort_unstable();
-        stems.dedup();
-        let names: Vec<(u32, u32)> = stems.into_iter().map(|stem| (stem, 1)).collect();
-        let text = |words: &[(u32, u32)]| as_text(words, &self.vocabulary);
-        Document { words: text(&words), names: text(&names), squashed: squashed(name), length }
     }
 
     fn add(&mut self, text: &str, weight: u32) {
-        if weight == 0 {
-            return;
-        }
         each_word(text, |word| {
-            if self.seen < MAX_WORDS {
+            if weight > 0 && self.seen < MAX_WORDS {
                 self.seen += 1;
-                let stem = self.vocabulary.id(word, self.ranking.stems);
-                count(&mut self.counts, &mut self.used, stem, weight);
+                let stem = self.vocabulary.stem(word, self.ranking.stems);
+                push(&mut self.texts, stem, weight);
+                self.length += weight;
             }
         });
     }
 
     /// Adds a name of several parts as a whole, and the letters and digits of a part that has both.
-    fn add_name_parts(&mut self, name: &str, weight: u32) {
-        if weight == 0 || !self.ranking.stems {
+    fn add_name_parts(&mut self, name: &str) {
+        if !self.ranking.stems {
             return;
         }
         let mut parts = Vec::new();
@@ -162,8 +156,8 @@ impl<'r> Writer<'r> {
             parts.push(squashed(name));
         }
         for part in parts {
-            let stem = self.vocabulary.id(&part, false);
-            count(&mut self.counts, &mut self.used, stem, 1);
+            push(&mut self.texts, &part, 1);
+            self.length += 1;
         }
     }
 
@@ -188,28 +182,12 @@ impl<'r> Writer<'r> {
     }
 }
 
-fn count(counts: &mut Vec<u32>, used: &mut Vec<u32>, stem: u32, weight: u32) {
-    let slot = stem as usize;
-    if slot >= counts.len() {
-        counts.resize(slot + 1, 0);
-    }
-    if counts[slot] == 0 {
-        used.push(stem);
-    }
-    counts[slot] += weight;
-}
-
-fn as_text(words: &[(u32, u32)], vocabulary: &Vocabulary) -> String {
-    let mut text = String::with_capacity(words.len() * 10);
-    for (id, count) in words {
-        text.push_str(vocabulary.stem(*id));
-        text.push('*');
-        match u8::try_from(*count) {
-            // Nearly all weights; formatting is slow.
-            Ok(digit @ 0..10) => text.push(char::from(b'0' + digit)),
-            _ => text.push_str(&count.to_string()),
+fn push(texts: &mut Vec<(u32, String)>, stem: &str, weight: u32) {
+    match texts.iter_mut().find(|(known, _)| *known == weight) {
+        Some((_, text)) => {
+            text.push(' ');
+            text.push_str(stem);
         }
-        text.push(' ');
+        None => texts.push((weight, stem.to_owned())),
     }
-    text
 }

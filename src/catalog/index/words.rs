@@ -190,33 +190,25 @@ pub(super) fn clauses(sentence: &str, least: usize) -> Vec<&str> {
     if clauses.len() > 1 { clauses } else { Vec::new() }
 }
 
-/// Ids for the stems of one index; each word is stemmed once.
+/// Stems of known words; each word is stemmed once.
 #[derive(Default)]
 pub(super) struct Vocabulary {
-    ids: HashMap<Box<str>, u32>,
-    by_stem: HashMap<Box<str>, u32>,
+    positions: HashMap<Box<str>, usize>,
     stems: Vec<Box<str>>,
 }
 
 impl Vocabulary {
-    /// Id of the stem of `word`, or of the word itself.
-    pub(super) fn id(&mut self, word: &str, stems: bool) -> u32 {
-        if let Some(id) = self.ids.get(word) {
-            return *id;
+    /// The stem of `word`, or the word itself.
+    pub(super) fn stem<'v>(&'v mut self, word: &'v str, stems: bool) -> &'v str {
+        if !stems {
+            return word;
         }
-        let stem: Box<str> = if stems { stem(word).into() } else { word.into() };
-        let next = u32::try_from(self.stems.len()).unwrap_or(u32::MAX);
-        let id = *self.by_stem.entry(stem.clone()).or_insert(next);
-        if id == next {
-            self.stems.push(stem);
-        }
-        self.ids.insert(word.into(), id);
-        id
-    }
-
-    /// The stem with this id.
-    pub(super) fn stem(&self, id: u32) -> &str {
-        self.stems.get(id as usize).map_or("", |stem| stem)
+        let position = self.positions.get(word).copied().unwrap_or_else(|| {
+            self.positions.insert(word.into(), self.stems.len());
+            self.stems.push(stem(word).into());
+            self.stems.len() - 1
+        });
+        self.stems.get(position).map_or(word, |stem| stem)
     }
 }
 
