@@ -73,3 +73,23 @@ fn run(starts: Receiver<Start>) {
         let _ = catch_unwind(AssertUnwindSafe(start));
     }
 }
+
+/// Makes the kernel kill the child when the gateway dies, however that happens. The kernel watches the thread that
+/// started the child: [`spawn`]. The child's own children are not killed with it; they see the end of stdin.
+#[cfg(target_os = "linux")]
+pub(crate) fn die_with_us(command: &mut tokio::process::Command) {
+    use nix::errno::Errno;
+    use nix::sys::prctl::set_pdeathsig;
+    use nix::sys::signal::Signal;
+
+    let us = nix::unistd::getpid();
+    let tie = move || {
+        set_pdeathsig(Signal::SIGKILL)?;
+        // The gateway may have died before this line.
+        if nix::unistd::getppid() == us { Ok(()) } else { Err(Errno::ESRCH.into()) }
+    };
+    #[expect(unsafe_code, reason = "between fork and exec, the closure makes two system calls and allocates nothing")]
+    unsafe {
+        command.pre_exec(tie);
+    }
+}

@@ -35,6 +35,7 @@ pub use mcp::end_all;
 pub(crate) use mcp::fuzzing;
 pub use progress::{Progress, Report, ReservedMemory};
 pub use reading::offer_digest;
+pub use reconnect::Rotate;
 pub use stderr::Stderr;
 
 /// An MCP server, or a wrapper around one.
@@ -238,6 +239,8 @@ pub struct Connection {
     pub events: EventReceiver,
     /// Sender of events, to request a new list.
     pub event_sender: EventSender,
+    /// Reads its secrets anew.
+    pub rotation: Arc<dyn Rotate>,
 }
 
 /// Current health of a server.
@@ -268,6 +271,7 @@ pub fn build(
     let (reconnect, max_backoff) = (server.reconnect, server.max_reconnect_backoff);
     let settings = reconnect::ConnectionSettings { connect, list, refresh, idle_stop, reconnect, max_backoff };
     let client = reconnect::Reconnect::new(connector, settings, event_sender.clone());
+    let rotation = client.rotation();
     let timeout = timeout::Timeout::new(name, client, limits);
     let breaker = breaker::Breaker::new(name, timeout, server.breaker, Arc::clone(&health));
     let health = Health { health, stderr: is_process.then_some(stderr) };
@@ -275,7 +279,7 @@ pub fn build(
         Some(logins) => Arc::new(invite::Invite::new(breaker, logins)),
         None => Arc::new(breaker),
     };
-    Connection { upstream, health, events, event_sender }
+    Connection { upstream, health, events, event_sender, rotation }
 }
 
 /// A server known only from a file: its list never changes and calls fail.

@@ -9,6 +9,7 @@ use nix::unistd::Pid;
 use tokio::process::{Child, ChildStdin, Command};
 use tokio::sync::{Mutex, oneshot, watch};
 
+use crate::spawner;
 use crate::upstream::stderr::Stderr;
 
 /// Grace period after stdin is closed, and again after SIGTERM.
@@ -28,7 +29,7 @@ impl Process {
     pub(super) fn prepare(command: &mut Command) {
         command.process_group(0).kill_on_drop(true);
         #[cfg(target_os = "linux")]
-        die_with_us(command);
+        spawner::die_with_us(command);
     }
 
     /// Supervises a child that was started this way.
@@ -130,24 +131,5 @@ impl Running {
 impl Drop for Running {
     fn drop(&mut self) {
         RUNNING.send_modify(|running| *running -= 1);
-    }
-}
-
-/// Makes the kernel kill the child when the gateway dies, however that happens. The kernel watches the thread that
-/// started the child: [`crate::spawner`]. The child's own children are not killed with it; they see the end of stdin.
-#[cfg(target_os = "linux")]
-fn die_with_us(command: &mut Command) {
-    use nix::errno::Errno;
-    use nix::sys::prctl::set_pdeathsig;
-
-    let us = nix::unistd::getpid();
-    let tie = move || {
-        set_pdeathsig(Signal::SIGKILL)?;
-        // The gateway may have died before this line.
-        if nix::unistd::getppid() == us { Ok(()) } else { Err(Errno::ESRCH.into()) }
-    };
-    #[expect(unsafe_code, reason = "between fork and exec, the closure makes two system calls and allocates nothing")]
-    unsafe {
-        command.pre_exec(tie);
     }
 }
