@@ -277,6 +277,28 @@ impl Gateway {
         self.fleet.relist();
     }
 
+    /// Reads the secrets of a server anew, and replaces its connections by some with the new values.
+    ///
+    /// # Errors
+    /// There is no such server, it has no secret that is kept outside of the configuration, or a new connection failed: the
+    /// old one stays.
+    pub async fn rotate(&self, name: &str) -> Result<()> {
+        let config = self.config();
+        let server = config.servers.get(name).filter(|server| server.enabled);
+        let (Some(server), Some(rotations)) = (server, self.fleet.rotations(name)) else {
+            return Err(Error::new(ErrorCode::ServerNotFound, format!("the gateway has no server `{name}`")));
+        };
+        if !server.has_kept_secrets() {
+            let error = Error::new(
+                ErrorCode::InvalidArgs,
+                format!("`{name}` has no secret with `file`, `command` or `keyring`"),
+            );
+            return Err(error.hint("`forgefs reload` reads `env_files` again"));
+        }
+        let rotated = futures::future::join_all(rotations.iter().map(|rotation| rotation.rotate())).await;
+        rotated.into_iter().collect()
+    }
+
     /// Shows a notice in listings of the root; `None` removes it.
     pub fn notice(&self, notice: Option<String>) {
         self.notice.store(notice.map(Arc::new));

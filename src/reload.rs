@@ -20,6 +20,8 @@ use parking_lot::Mutex;
 use crate::config::{Config, ConfigError, Env, Widened, state_folder};
 use crate::files::{self, Version};
 use crate::gateway::{Gateway, Pins, Reloaded};
+use crate::panics;
+use crate::redact::{self, Surface};
 use crate::running;
 use crate::state::Revoked;
 
@@ -40,7 +42,7 @@ pub async fn follow(gateway: Arc<Gateway>, path: PathBuf, env: fn(&str) -> Optio
     let known = read(&path, &env).map(|(_, variables)| variables).unwrap_or_default();
     let mut hangups = Hangups::new();
     // Only now: without the handler, SIGHUP ends a process.
-    let _entry = state_folder(&env).and_then(|folder| {
+    let entry = state_folder(&env).and_then(|folder| {
         let entered = running::enter(&folder, &path);
         entered.inspect_err(|error| tracing::warn!(%error, "`forgefs reload` will not find this gateway")).ok()
     });
@@ -64,11 +66,29 @@ pub async fn follow(gateway: Arc<Gateway>, path: PathBuf, env: fn(&str) -> Optio
                 tracing::error!(%error, "the configuration could not be reloaded, the last one stays in force");
             }
         }
+        if let Some(taken) = entry.as_ref().and_then(running::Entry::take) {
+            let gateway = Arc::clone(&follower.gateway);
+            tokio::spawn(async move { rotate(&gateway, taken).await });
+        }
         follower.complaints.due();
         if asked {
             follower.gateway.relist();
         }
     }
+}
+
+/// Reads the secrets of a server anew, on the operator's request.
+async fn rotate(gateway: &Gateway, taken: running::Taken) {
+    let rotated = panics::caught(gateway.rotate(&taken.server)).await.and_then(|rotated| rotated);
+    let rotated = rotated.map_err(|error| {
+        let hint = error.hint.as_ref().map_or_else(String::new, |hint| format!(" ({hint})"));
+        redact::text(Surface::Log, &format!("{}{hint}", error.message)).into_owned()
+    });
+    match &rotated {
+        Ok(()) => tracing::warn!(server = taken.server, "its secrets were read anew"),
+        Err(error) => tracing::warn!(server = taken.server, error, "its secrets were not replaced"),
+    }
+    taken.answer(rotated);
 }
 
 /// Ends the clients whose token was taken back at any replica, and returns all such tokens.

@@ -7,6 +7,10 @@ use std::path::{Path, PathBuf};
 
 use crate::files;
 
+mod rotation;
+
+pub(crate) use rotation::{Asked, Taken, ask};
+
 /// The entry of a gateway. Dropping it removes the file.
 #[derive(Debug)]
 pub(crate) struct Entry {

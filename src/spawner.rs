@@ -39,7 +39,7 @@ pub(crate) fn tie(command: &mut tokio::process::Command) {
 /// Makes the kernel kill the child when the gateway dies, however that happens. The kernel watches the thread that
 /// started the child: [`spawn`]. The child's own children are not killed with it; they see the end of stdin.
 #[cfg(target_os = "linux")]
-fn die_with_us(command: &mut tokio::process::Command) {
+pub(crate) fn die_with_us(command: &mut tokio::process::Command) {
     use nix::errno::Errno;
     use nix::sys::prctl::set_pdeathsig;
     use nix::sys::signal::Signal;

@@ -1,30 +1,24 @@
 //! Tells people that an approval waits: by a program with the news on its stdin, or by a webhook. Never through a shell.
 
-use std::process::Stdio;
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures::FutureExt as _;
 use futures::future::join_all;
-use process_wrap::tokio::{ChildWrapper, CommandWrap, KillOnDrop, ProcessGroup};
 use reqwest::redirect::Policy;
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::process::{ChildStderr, ChildStdin, Command};
 use url::Url;
 
 use crate::address::{Reach, refusal};
 use crate::config::{Notify, is_loopback};
 use crate::error::chain;
-use crate::people;
+use crate::program::Program;
 use crate::redact::{self, Surface};
-use crate::{spawner, tls};
+use crate::{people, tls};
 
 /// Timeout of telling people, with every attempt.
 const LIMIT: Duration = Duration::from_secs(10);
 /// Pauses before further attempts at a webhook that could not be reached, or failed by itself.
 const PAUSES: [Duration; 2] = [Duration::from_millis(500), Duration::from_secs(2)];
-/// Most bytes of a program's stderr in the error.
-const WORDS: u64 = 400;
 /// Variables that a program inherits: enough to reach the person's desktop. None holds a credential.
 const INHERITED: &[&str] = &[
     "DBUS_SESSION_BUS_ADDRESS",
@@ -63,55 +57,13 @@ async fn tell_one(receiver: &Notify, news: &str) -> Result<(), String> {
     told.map_err(|error| people::line(&redact::text(Surface::Log, &error)).into_owned())
 }
 
-/// A program, which ends with its group when it is dropped.
-struct Program {
-    child: Box<dyn ChildWrapper>,
-    has_ended: bool,
-}
-
-impl Drop for Program {
-    fn drop(&mut self) {
-        if !self.has_ended {
-            let _ = self.child.start_kill();
-        }
-    }
-}
-
 async fn run(command: &[String], news: &[u8]) -> Result<(), String> {
-    let (program, args) = command.split_first().ok_or("no program is configured")?;
-    let mut starting = Command::new(program);
-    starting.args(args).env_clear();
-    starting.envs(INHERITED.iter().filter_map(|key| std::env::var_os(key).map(|value| (key, value))));
-    starting.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped());
-    let mut wrapped = CommandWrap::from(starting);
-    wrapped.wrap(ProcessGroup::leader()).wrap(KillOnDrop);
-    let started = spawner::spawn(move || wrapped.spawn()).await;
-    let child = started.map_err(|error| format!("`{program}` did not start: {error}"))?;
-    let mut program = Program { child, has_ended: false };
-    let (stdin, stderr) = (program.child.stdin().take(), program.child.stderr().take());
-    let (ended, (), words) = tokio::join!(program.child.wait(), give(stdin, news), last_words(stderr));
-    program.has_ended = true;
-    let status = ended.map_err(|error| error.to_string())?;
-    match status.success() {
+    let env = INHERITED.iter().filter_map(|key| Some((key.into(), std::env::var_os(key)?))).collect();
+    let ended = Program { words: command, env, stdin: Some(news), stdout: 0 }.run().await?;
+    match ended.status.success() {
         true => Ok(()),
-        false => Err(format!("it failed ({status}): {}", words.trim())),
+        false => Err(format!("it failed ({}): {}", ended.status, ended.words.trim())),
     }
-}
-
-/// Writes the news. A program that does not read them is not at fault.
-async fn give(stdin: Option<ChildStdin>, news: &[u8]) {
-    if let Some(mut stdin) = stdin {
-        let _ = stdin.write_all(news).await;
-    }
-}
-
-/// The beginning of what a program says, read until it is silent.
-async fn last_words(stderr: Option<ChildStderr>) -> String {
-    let Some(mut stderr) = stderr else { return String::new() };
-    let mut words = Vec::new();
-    let _ = (&mut stderr).take(WORDS).read_to_end(&mut words).await;
-    let _ = tokio::io::copy(&mut stderr, &mut tokio::io::sink()).await;
-    String::from_utf8_lossy(&words).into_owned()
 }
 
 async fn post(url: &str, news: &str) -> Result<(), String> {

@@ -186,7 +186,7 @@ where
     }
 }
 
-async fn body(answer: reqwest::Response) -> Result<Vec<u8>, OAuthHttpClientError> {
+pub(super) async fn body(answer: reqwest::Response) -> Result<Vec<u8>, OAuthHttpClientError> {
     let mut body = Vec::new();
     let mut parts = answer.bytes_stream();
     while let Some(part) = parts.next().await {

@@ -11,7 +11,7 @@ use super::discovery::{self, Issuer, is_document, reads_documents};
 use super::explain::{error, refused};
 use super::record::Record;
 use super::store::{Keep, Store};
-use super::{Account, Grant, hide};
+use super::{Account, Grant, exposed, hide};
 use crate::error::{Error, ErrorCode, Result};
 
 /// A login that waits for the browser.
@@ -134,7 +134,7 @@ async fn client(
     if let Some(id) = oauth.client_id.as_deref().filter(|id| !is_document(id) || reads_documents(metadata)) {
         let client = OAuthClientConfig::new(id, redirect_uri);
         return Ok(match &oauth.client_secret {
-            Some(secret) => client.with_client_secret(secret.expose()),
+            Some(secret) => client.with_client_secret(exposed(secret).await?),
             None => client,
         });
     }

@@ -5,6 +5,7 @@
 //! them in memory. rmcp implements the protocol; this module decides storage, renewal, and refusals.
 
 mod client;
+mod device;
 mod discovery;
 mod explain;
 mod invitation;
@@ -21,12 +22,14 @@ use rmcp::transport::auth::{AuthError, ClientCredentialsConfig, StoredCredential
 use tokio::time::Instant;
 use url::Url;
 
-use crate::config::{self, Auth, OAuth, Transport};
+use crate::config::{self, Auth, Credential, OAuth, Transport};
 use crate::error::Result;
 use crate::redact::secret;
+use crate::secrets;
 use crate::state::{LoginVersion, State};
 
 pub(crate) use client::Documents;
+pub use device::DeviceLogin;
 use discovery::Issuer;
 pub use explain::{error, login_command, needs_login, needs_login_by, needs_scope};
 pub use invitation::{Invitation, Invitations};
@@ -194,7 +197,8 @@ impl Account {
         let Some(store) = &self.store else { return Ok(None) };
         let _lock = store.lock().await.map_err(failed)?;
         let Some(record) = store.load().await.map_err(failed)? else { return Ok(None) };
-        let revoked = discovery::revoke(&self.url, &self.oauth, &record, self.client_secret(&record)).await;
+        let secret = self.client_secret(&record).await.ok().flatten();
+        let revoked = discovery::revoke(&self.url, &self.oauth, &record, secret).await;
         store.clear().await.map_err(failed)?;
         Ok(Some(revoked))
     }
@@ -211,10 +215,12 @@ impl Account {
     }
 
     /// Client secret of a login: the configured one, if it is the same client.
-    fn client_secret(&self, record: &Record) -> Option<String> {
+    async fn client_secret(&self, record: &Record) -> Result<Option<String>, AuthError> {
         let is_ours = self.oauth.client_id.as_deref() == Some(&record.credentials.client_id);
-        let configured = self.oauth.client_secret.as_ref().filter(|_| is_ours);
-        configured.map(|secret| secret.expose().to_owned()).or_else(|| record.client_secret.clone())
+        match self.oauth.client_secret.as_ref().filter(|_| is_ours) {
+            Some(configured) => Ok(Some(exposed(configured).await?)),
+            None => Ok(record.client_secret.clone()),
+        }
     }
 
     /// Exchanges the refresh token, unless another process has done so since `refused` was current.
@@ -230,7 +236,7 @@ impl Account {
         if !record::is_renewable(&record.credentials) {
             return Ok(None);
         }
-        let secret = self.client_secret(&record);
+        let secret = self.client_secret(&record).await?;
         let mut manager = discovery::manager_of_record(&self.url, &self.oauth, &record, secret).await?;
         manager.set_credential_store(Keep::new(Arc::clone(store), record));
         match manager.refresh_token().await {
@@ -256,7 +262,7 @@ impl Account {
         let (mut manager, _) = discovery::manager(&self.url, &self.oauth, Issuer::Named).await?;
         let config = ClientCredentialsConfig::ClientSecret {
             client_id: client_id.clone(),
-            client_secret: client_secret.expose().to_owned(),
+            client_secret: exposed(client_secret).await?,
             scopes: self.oauth.scopes.clone(),
             resource: Some(self.url.to_string()),
         };
@@ -269,6 +275,15 @@ impl Account {
         *held = Some(credentials);
         token.ok_or(AuthError::AuthorizationRequired)
     }
+}
+
+/// The value of a configured client secret.
+async fn exposed(client_secret: &Credential) -> Result<String, AuthError> {
+    let value = secrets::value(client_secret).await;
+    value.map(|value| value.expose().to_owned()).map_err(|error| {
+        let hint = error.hint.as_ref().map_or_else(String::new, |hint| format!(" ({hint})"));
+        AuthError::CredentialStoreError(format!("{}{hint}", error.message))
+    })
 }
 
 /// Lists a new value for redaction.

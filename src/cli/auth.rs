@@ -11,7 +11,7 @@ use tokio::io::{AsyncBufReadExt as _, BufReader};
 use super::shapes::{self, Format};
 use super::ui::Ui;
 use super::{Failure, Global};
-use crate::auth::{Account, Grant, Listener, Login, Record, login_command};
+use crate::auth::{Account, DeviceLogin, Grant, Listener, Login, Record, login_command};
 use crate::config::{self, Config, Transport};
 use crate::state;
 
@@ -49,6 +49,9 @@ struct LoginArgs {
     /// Only print the URL; open it anywhere and paste the address that the browser is sent to
     #[arg(long)]
     no_browser: bool,
+    /// Log in with a code that is entered in any browser, such as that of a telephone
+    #[arg(long, conflicts_with = "no_browser")]
+    device: bool,
     /// A scope to ask for besides those that are configured; may be repeated
     #[arg(long, value_name = "SCOPE")]
     scope: Vec<String>,
@@ -78,6 +81,9 @@ pub(super) async fn auth(global: &Global, args: AuthArgs, ui: Ui) -> Result<Exit
 async fn login(config: &Config, args: LoginArgs, ui: Ui) -> Result<ExitCode, Failure> {
     let server = &args.server;
     let account = account(config, server)?;
+    if args.device {
+        return by_device(&account, &args, ui).await;
+    }
     let listener = Listener::bind(account.redirect_port()).await?;
     let login = Login::begin(&account, &listener.redirect_uri(), &args.scope).await?;
     ui.note(&format!("To log in to {server}, open this address:\n\n  {}\n", login.url()));
@@ -94,6 +100,21 @@ async fn login(config: &Config, args: LoginArgs, ui: Ui) -> Result<ExitCode, Fai
         _ = tokio::signal::ctrl_c() => return Ok(ExitCode::from(130)),
     };
     let record = login.finish(&address).await?;
+    ui.note(&format!("Logged in to {server}: {}", describe(&record).0));
+    Ok(ExitCode::SUCCESS)
+}
+
+/// A login with a code, which a person enters in a browser elsewhere.
+async fn by_device(account: &Arc<Account>, args: &LoginArgs, ui: Ui) -> Result<ExitCode, Failure> {
+    let server = &args.server;
+    let login = DeviceLogin::begin(account, &args.scope).await?;
+    let ((address, code), minutes) = (login.shown(), login.lasts().as_secs().div_ceil(60));
+    ui.note(&format!("To log in to {server}, open this address in any browser:\n\n  {address}\n"));
+    ui.note(&format!("and enter the code {code} there, within {minutes} min."));
+    let record = tokio::select! {
+        record = login.finish() => record?,
+        _ = tokio::signal::ctrl_c() => return Ok(ExitCode::from(130)),
+    };
     ui.note(&format!("Logged in to {server}: {}", describe(&record).0));
     Ok(ExitCode::SUCCESS)
 }

@@ -24,6 +24,7 @@ mod replay;
 mod run;
 mod runs;
 mod scripts;
+mod secrets;
 mod serve;
 mod servers;
 mod shapes;
@@ -154,6 +155,8 @@ enum Command {
     Clients(tokens::ClientsArgs),
     /// Log in to servers on HTTP, see and end logins
     Auth(auth::AuthArgs),
+    /// Secrets that forge.toml only names: rotate them, keep them in the desktop's keyring
+    Secrets(secrets::SecretsArgs),
     /// Have running gateways apply an edited forge.toml
     Reload,
     /// Run one gateway for all clients of a configuration, in the background
@@ -209,6 +212,8 @@ pub fn run(args: impl Iterator<Item = std::ffi::OsString>, engines: &[&str]) -> 
     }
     #[cfg(unix)]
     spawner::close_on_exec();
+    #[cfg(unix)]
+    crate::secrets::dump_no_core();
     log_to_stderr(&cli);
     panics::install();
     memory::set_up(task::threads());
@@ -242,6 +247,7 @@ impl Command {
             Self::Doctor(args) => args.format.json,
             Self::Auth(args) => args.json(),
             Self::Clients(args) => args.json(),
+            Self::Secrets(args) => args.json(),
             Self::Approvals(args) => args.json(),
             Self::Audit(args) => args.json(),
             Self::Run(args) => args.json,
@@ -303,6 +309,7 @@ async fn dispatch_command(global: &Global, command: Command, ui: Ui) -> Result<E
         Command::Enable(args) => servers::switch(global, &args, true, ui),
         Command::Disable(args) => servers::switch(global, &args, false, ui),
         Command::List(args) => servers::list(global, args, ui).await,
+        Command::Secrets(args) => secrets::secrets(global, args, ui).await,
         Command::Reload => reload::reload(global, ui),
         #[cfg(unix)]
         Command::Daemon(args) => daemon::daemon(global, args, ui).await,

@@ -3,12 +3,12 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use super::Journal;
 use super::document::KeyPath;
 use super::error::ConfigError;
 use super::raw::RawApprovals;
-use super::transport::{address, program};
+use super::transport::{address, words};
 use super::values::Values;
-use super::{Journal, sensitive};
 use crate::redact::secret::Secret;
 
 /// The `[approvals]` table.
@@ -65,7 +65,7 @@ pub(super) fn approvals(values: Values<'_>, raw: RawApprovals, journal: &Journal
     }
     let mut notify = Vec::new();
     if let Some(raw) = raw.notify {
-        notify.push(Notify::Command(command(values, &key.key("notify"), raw)?));
+        notify.push(Notify::Command(words(&values, &key.key("notify"), raw)?));
     }
     if let Some(raw) = raw.webhook {
         notify.push(Notify::Webhook(webhook(values, &key.key("webhook"), raw)?));
@@ -74,20 +74,6 @@ pub(super) fn approvals(values: Values<'_>, raw: RawApprovals, journal: &Journal
         return fault(first.key(), "there is nothing to tell: no approval waits", "add `wait = \"24h\"`");
     }
     Ok(Approvals { folder, wait, notify })
-}
-
-fn command(values: Values<'_>, key: &KeyPath, raw: Vec<String>) -> Result<Vec<String>, ConfigError> {
-    let mut words = raw.into_iter();
-    let Some(name) = words.next() else {
-        return Err(values.document.at_value(key, "no program").with_hint("give it with its arguments"));
-    };
-    let mut command = vec![program(&values, &key.index(0), name)?];
-    for (word, index) in words.zip(1..) {
-        let word = values.text(&key.index(index), word)?;
-        sensitive::list_in_argument(command.last().map(String::as_str), &word);
-        command.push(word.text);
-    }
-    Ok(command)
 }
 
 fn webhook(values: Values<'_>, key: &KeyPath, raw: String) -> Result<Secret, ConfigError> {

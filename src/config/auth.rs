@@ -2,6 +2,7 @@
 
 use url::Url;
 
+use super::credential::{self, Credential, RawCredential};
 use super::document::KeyPath;
 use super::error::ConfigError;
 use super::raw::RawAuth;
@@ -75,9 +76,12 @@ fn table(values: &Values<'_>, key: &KeyPath, raw: RawAuth) -> Result<(Kind, OAut
     }
     let client_id = raw.client_id.map(|id| values.filled(&key.key("client_id"), id)).transpose()?.map(|id| id.text);
     let client_secret = match raw.client_secret {
-        Some(secret) => {
+        Some(RawCredential::Text(secret)) => {
             let secret = values.filled(&key.key("client_secret"), secret)?.text;
-            Some(if values.env.is_some() { Secret::new(secret) } else { Secret::unlisted("") })
+            Some(Credential::Given(if values.env.is_some() { Secret::new(secret) } else { Secret::unlisted("") }))
+        }
+        Some(RawCredential::Table(raw)) => {
+            Some(Credential::Kept(credential::source(values, &key.key("client_secret"), raw, false)?))
         }
         None => None,
     };

@@ -4,7 +4,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use super::{Config, Transport};
+use super::{Config, Credential, Place, Source, Transport};
 
 /// Writable files that control this gateway; one line each, for the operator.
 #[must_use]
@@ -26,9 +26,42 @@ pub fn exposures(config: &Config, executable: Option<&Path>) -> Vec<String> {
             _ => {}
         }
     }
+    secrets(config, &mut found);
     found.dedup();
     found
 }
+
+/// Secrets in files that others can read, and programs that print them and that others can replace.
+fn secrets(config: &Config, found: &mut Vec<String>) {
+    let enabled = config.servers.values().filter(|server| server.enabled);
+    let telemetry = config.telemetry.iter().flat_map(|telemetry| telemetry.headers.values());
+    let sources = enabled.flat_map(|server| server.credentials()).chain(telemetry).filter_map(Credential::source);
+    for Source { key, place, .. } in sources {
+        match place {
+            Place::File(path) => readable(&format!("the secret of `{key}`"), path, found),
+            Place::Command(words) => {
+                let program = words.iter().map(Path::new).filter(|word| word.is_absolute());
+                program.for_each(|path| by_others(&format!("the program of `{key}`"), path, found));
+            }
+            Place::Keyring(_) => {}
+        }
+    }
+    config.env_files.iter().for_each(|path| readable("a file of `env_files`", path, found));
+}
+
+/// A file that every user can read.
+#[cfg(unix)]
+fn readable(what: &str, file: &Path, found: &mut Vec<String>) {
+    use std::os::unix::fs::MetadataExt as _;
+    let Ok(file) = fs::canonicalize(file) else { return };
+    let has = |path: &Path, bits: u32| fs::metadata(path).is_ok_and(|metadata| metadata.mode() & bits != 0);
+    if file.is_file() && has(&file, 0o004) && file.ancestors().skip(1).all(|folder| has(folder, 0o001)) {
+        found.push(format!("{what} can be read by every user: chmod 600 {}", file.display()));
+    }
+}
+
+#[cfg(not(unix))]
+fn readable(_: &str, _: &Path, _: &mut Vec<String>) {}
 
 /// Servers with a folder that contains `file`.
 fn by_servers(config: &Config, what: &str, file: &Path, found: &mut Vec<String>) {

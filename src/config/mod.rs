@@ -13,16 +13,18 @@ use wire::LayerName;
 
 use crate::limits;
 use crate::principal::LOCAL;
-use crate::redact::secret::{self, Secret};
+use crate::redact::secret;
 use crate::redact::{self, Results};
 
 mod approvals;
 mod auth;
 mod confinement;
+mod credential;
 mod daemon;
 mod diff;
 mod document;
 mod edit;
+mod env_files;
 mod error;
 mod expand;
 mod exposure;
@@ -51,6 +53,7 @@ mod values;
 
 pub use approvals::{Approvals, Notify};
 pub(crate) use auth::is_private;
+pub use credential::{Credential, Place, Source};
 pub use daemon::Daemon;
 pub use diff::Widened;
 pub(crate) use document::position;
@@ -83,6 +86,8 @@ use values::Values;
 /// Configuration of one gateway.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Config {
+    /// Files with variables for references.
+    pub env_files: Vec<PathBuf>,
     /// Downstream MCP servers by name, disabled ones included.
     pub servers: BTreeMap<String, Server>,
     /// Execution of scripts.
@@ -202,6 +207,7 @@ impl Config {
     #[must_use]
     pub fn empty() -> Self {
         Self {
+            env_files: Vec::new(),
             servers: BTreeMap::new(),
             sandbox: Sandbox::default(),
             memory: Memory::default(),
@@ -316,7 +322,9 @@ impl Config {
         let left_out = secret::left_out();
         let document = Document::parse(path, text)?;
         let raw: Raw = document.read()?;
-        let values = Values { document: &document, env: Some(env), base };
+        let env_files = env_files::read(Values { document: &document, env: Some(env), base }, raw.env_files)?;
+        let env = |name: &str| env(name).or_else(|| env_files.get(name));
+        let values = Values { document: &document, env: Some(&env), base };
         let mut servers: BTreeMap<String, Server> = BTreeMap::new();
         let mut seen: BTreeMap<String, String> = BTreeMap::new();
         for (name, raw) in raw.servers {
@@ -363,7 +371,8 @@ impl Config {
             http,
             profiles,
             clients,
-            references: References::of(text, path, base, env),
+            references: References::of(text, path, base, &env).with(&env_files),
+            env_files: env_files.paths.clone(),
             daemon: daemon::daemon(values, raw.daemon)?,
             path: Some(path.to_owned()),
         };
@@ -491,6 +500,27 @@ pub struct Confinement {
     pub require: BTreeSet<confine::server::LayerName>,
 }
 
+impl Server {
+    /// Its credentials.
+    pub fn credentials(&self) -> impl Iterator<Item = &Credential> {
+        let given = match &self.transport {
+            Transport::Stdio { env, .. } => env,
+            Transport::Http { headers, .. } => headers,
+        };
+        let oauth = match &self.auth {
+            Auth::Login(oauth) | Auth::ClientCredentials(oauth) => oauth.client_secret.as_ref(),
+            Auth::None => None,
+        };
+        given.values().chain(oauth)
+    }
+
+    /// True if some of its credentials are kept outside of the configuration.
+    #[must_use]
+    pub fn has_kept_secrets(&self) -> bool {
+        self.credentials().any(|credential| credential.source().is_some())
+    }
+}
+
 /// Circuit breaker of a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Breaker {
@@ -517,7 +547,7 @@ pub enum Transport {
         /// Arguments, verbatim: no shell and no `~`.
         args: Vec<String>,
         /// Variables beside the short allow-list that a child inherits.
-        env: BTreeMap<String, Secret>,
+        env: BTreeMap<String, Credential>,
         /// Working directory; relative ones were resolved against the configuration file.
         cwd: Option<PathBuf>,
     },
@@ -529,7 +559,7 @@ pub enum Transport {
         url: String,
         /// Extra headers. Names are valid, lower-case and not among those of the transport; none is a credential if the
         /// URL is plain HTTP to another machine.
-        headers: BTreeMap<String, Secret>,
+        headers: BTreeMap<String, Credential>,
     },
 }
 
@@ -585,7 +615,7 @@ pub struct OAuth {
     /// Client id, or the https address of a client metadata document. Without one, a client is registered.
     pub client_id: Option<String>,
     /// Client secret.
-    pub client_secret: Option<Secret>,
+    pub client_secret: Option<Credential>,
     /// Port of this machine for the redirect; any free one by default.
     pub redirect_port: Option<u16>,
     /// True if the authorization server may be on a private network.

@@ -7,11 +7,13 @@ use std::fmt;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, de};
 
+use super::credential::RawCredential;
 use super::schema;
 
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, expecting = "a table")]
 pub(super) struct Raw {
+    pub(super) env_files: Option<Vec<String>>,
     #[serde(default)]
     #[schemars(schema_with = "schema::names::<RawServer>")]
     pub(super) servers: BTreeMap<String, RawServer>,
@@ -64,10 +66,10 @@ pub(super) struct RawServer {
     pub(super) transport: Option<String>,
     pub(super) command: Option<String>,
     pub(super) args: Option<Vec<String>>,
-    pub(super) env: Option<BTreeMap<String, String>>,
+    pub(super) env: Option<BTreeMap<String, RawCredential>>,
     pub(super) cwd: Option<String>,
     pub(super) url: Option<String>,
-    pub(super) headers: Option<BTreeMap<String, String>>,
+    pub(super) headers: Option<BTreeMap<String, RawCredential>>,
     pub(super) description: Option<String>,
     pub(super) enabled: Option<bool>,
     pub(super) timeout: Option<DurationText>,
@@ -226,7 +228,7 @@ pub(super) struct RawAuth {
     pub(super) kind: Option<String>,
     pub(super) scopes: Option<Vec<String>>,
     pub(super) client_id: Option<String>,
-    pub(super) client_secret: Option<String>,
+    pub(super) client_secret: Option<RawCredential>,
     pub(super) redirect_port: Option<i64>,
     pub(super) private_network: Option<bool>,
     pub(super) issuer: Option<String>,
@@ -375,7 +377,7 @@ pub(super) struct RawMetrics {
 #[serde(deny_unknown_fields, default, expecting = "a table")]
 pub(super) struct RawTelemetry {
     pub(super) endpoint: Option<String>,
-    pub(super) headers: Option<BTreeMap<String, String>>,
+    pub(super) headers: Option<BTreeMap<String, RawCredential>>,
 }
 
 #[derive(Debug, Default, Deserialize, JsonSchema)]

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use toml::{Table, Value};
 
 use super::document::{Document, KeyPath};
+use super::env_files::EnvFiles;
 use super::error::ConfigError;
 use super::expand::{self, has_reference};
 use super::raw::RawServer;
@@ -45,6 +46,8 @@ impl fmt::Debug for Environment {
 #[derive(Clone, Default, PartialEq)]
 pub struct References {
     servers: BTreeMap<String, Entry>,
+    /// Variables of `env_files`, for those that an environment lacks.
+    files: BTreeMap<String, Secret>,
     path: PathBuf,
     base: PathBuf,
 }
@@ -68,7 +71,8 @@ impl fmt::Debug for References {
 impl References {
     /// References in the text of a configuration that was parsed before.
     pub(super) fn of(text: &str, path: &Path, base: &Path, env: Env<'_>) -> Self {
-        let mut references = Self { servers: BTreeMap::new(), path: path.to_owned(), base: base.to_owned() };
+        let (servers, files) = (BTreeMap::new(), BTreeMap::new());
+        let mut references = Self { servers, files, path: path.to_owned(), base: base.to_owned() };
         let text = text.strip_prefix('\u{feff}').unwrap_or(text);
         let table = if has_reference(text) { text.parse::<Table>().unwrap_or_default() } else { Table::new() };
         for (name, entry) in table.get("servers").and_then(Value::as_table).into_iter().flatten() {
@@ -87,6 +91,14 @@ impl References {
         }
         // Without any, it is that of no file.
         if references.servers.is_empty() { Self::default() } else { references }
+    }
+
+    /// The same with the variables of files.
+    pub(super) fn with(mut self, files: &EnvFiles) -> Self {
+        let names = self.servers.values().flat_map(|entry| entry.own.keys());
+        let value = |name: &String| Some((name.clone(), Secret::unlisted(files.get(name)?)));
+        self.files = names.filter_map(value).collect();
+        self
     }
 
     /// Servers of `next` whose references differ.
@@ -112,9 +124,11 @@ impl References {
         environment: &Environment,
     ) -> Result<Option<Server>, ConfigError> {
         let Some(entry) = self.servers.get(name) else { return Ok(None) };
-        let is_same = |(variable, own): (&String, &Option<Secret>)| {
-            environment.0.get(variable).map(String::as_str) == own.as_ref().map(Secret::expose)
+        let env = |variable: &str| {
+            environment.get(variable).or_else(|| self.files.get(variable).map(|value| value.expose().to_owned()))
         };
+        let is_same =
+            |(variable, own): (&String, &Option<Secret>)| env(variable).as_deref() == own.as_ref().map(Secret::expose);
         if entry.own.iter().all(is_same) {
             return Ok(None);
         }
@@ -124,7 +138,6 @@ impl References {
             let key = KeyPath::root("servers").key(name);
             document.at_key(&key, "not a server any more")
         })?;
-        let env = |variable: &str| environment.get(variable);
         let values = Values { document: &document, env: Some(&env), base: &self.base };
         let Server { transport, auth, .. } = server::server(values, name, raw)?;
         // The folder of logins is the gateway's.

@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
+use super::credential::Credential;
 use super::document::KeyPath;
 use super::error::ConfigError;
 use super::raw::{RawMetrics, RawTelemetry};
 use super::transport::{address, headers};
 use super::values::Values;
-use crate::redact::secret::Secret;
 
 /// The `[metrics]` table.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -23,7 +23,7 @@ pub struct Telemetry {
     /// Endpoint for spans: a valid URL that ends with `/v1/traces`.
     pub traces: String,
     /// Headers of its requests.
-    pub headers: BTreeMap<String, Secret>,
+    pub headers: BTreeMap<String, Credential>,
 }
 
 pub(super) fn metrics(values: Values<'_>, raw: RawMetrics) -> Result<Option<Metrics>, ConfigError> {

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use http::{HeaderName, HeaderValue};
 use url::{Host, Url};
 
+use super::credential::{self, Credential, RawCredential};
 use super::document::KeyPath;
 use super::error::ConfigError;
 use super::raw::RawServer;
@@ -93,21 +94,41 @@ pub(super) fn program(values: &Values<'_>, key: &KeyPath, command: String) -> Re
     Ok(values.base.join(&command).into_os_string().into_string().unwrap_or(command))
 }
 
+/// A program with its arguments.
+pub(super) fn words(values: &Values<'_>, key: &KeyPath, raw: Vec<String>) -> Result<Vec<String>, ConfigError> {
+    let mut raw = raw.into_iter();
+    let Some(name) = raw.next() else {
+        return Err(values.document.at_value(key, "no program").with_hint("give it with its arguments"));
+    };
+    let mut words = vec![program(values, &key.index(0), name)?];
+    for (word, index) in raw.zip(1..) {
+        let word = values.text(&key.index(index), word)?;
+        sensitive::list_in_argument(words.last().map(String::as_str), &word);
+        words.push(word.text);
+    }
+    Ok(words)
+}
+
 fn env(
     values: &Values<'_>,
     key: &KeyPath,
-    raw: BTreeMap<String, String>,
-) -> Result<BTreeMap<String, Secret>, ConfigError> {
+    raw: BTreeMap<String, RawCredential>,
+) -> Result<BTreeMap<String, Credential>, ConfigError> {
     let mut env = BTreeMap::new();
-    for (name, text) in raw {
+    for (name, raw) in raw {
         let key = key.key(&name);
         if name.is_empty() || name.contains(['=', '\0']) {
             return Err(values.document.at_key(&key, "not usable as the name of an environment variable"));
         }
-        let value = values.text(&key, text)?;
-        if values.env.is_some() {
-            let secret = sensitive::variable(&name, value);
-            env.insert(name, secret);
+        let value = match raw {
+            RawCredential::Text(text) => {
+                let value = values.text(&key, text)?;
+                values.env.map(|_| Credential::Given(sensitive::variable(&name, value)))
+            }
+            RawCredential::Table(raw) => Some(Credential::Kept(credential::source(values, &key, raw, false)?)),
+        };
+        if let Some(value) = value.filter(|_| values.env.is_some()) {
+            env.insert(name, value);
         }
     }
     Ok(env)
@@ -192,11 +213,11 @@ const TRANSPORT_HEADERS: &[&str] = &[
 pub(super) fn headers(
     values: &Values<'_>,
     key: &KeyPath,
-    raw: BTreeMap<String, String>,
+    raw: BTreeMap<String, RawCredential>,
     is_private: bool,
-) -> Result<BTreeMap<String, Secret>, ConfigError> {
+) -> Result<BTreeMap<String, Credential>, ConfigError> {
     let mut headers = BTreeMap::new();
-    for (name, text) in raw {
+    for (name, raw) in raw {
         let key = key.key(&name);
         let Ok(header) = HeaderName::from_bytes(name.as_bytes()) else {
             return Err(values.document.at_key(&key, "not usable as the name of a header"));
@@ -205,20 +226,14 @@ pub(super) fn headers(
         if TRANSPORT_HEADERS.contains(&header.as_str()) || header.starts_with("mcp-param-") {
             return Err(values.document.at_key(&key, "this header is set by the transport"));
         }
-        let mut value = values.text(&key, text)?;
-        value.text = value.text.trim().to_owned();
-        if HeaderValue::from_str(&value.text).is_err() {
-            let message = "holds a line break or another character that no header can have";
-            return Err(values.document.at_value(&key, message));
-        }
-        if !is_private && sensitive::is_credential(&header, &value) {
+        let (value, is_credential) = match raw {
+            RawCredential::Text(text) => given(values, &key, &header, text)?,
+            RawCredential::Table(raw) => (Credential::Kept(credential::source(values, &key, raw, true)?), true),
+        };
+        if !is_private && is_credential {
             return Err(values.document.at_key(&key, "a credential for a plain http URL").with_hint(PLAIN));
         }
-        let secret = match values.env {
-            Some(_) => sensitive::header(&header, value),
-            None => Secret::unlisted(""),
-        };
-        if headers.insert(header, secret).is_some() {
+        if headers.insert(header, value).is_some() {
             return Err(values.document.at_key(&key, "given twice: header names ignore case"));
         }
     }
@@ -226,6 +241,22 @@ pub(super) fn headers(
         headers.clear();
     }
     Ok(headers)
+}
+
+/// The value of a header as it is written, and whether it is a credential.
+fn given(values: &Values<'_>, key: &KeyPath, header: &str, text: String) -> Result<(Credential, bool), ConfigError> {
+    let mut value = values.text(key, text)?;
+    value.text = value.text.trim().to_owned();
+    if HeaderValue::from_str(&value.text).is_err() {
+        let message = "holds a line break or another character that no header can have";
+        return Err(values.document.at_value(key, message));
+    }
+    let is_credential = sensitive::is_credential(header, &value);
+    let secret = match values.env {
+        Some(_) => sensitive::header(header, value),
+        None => Secret::unlisted(""),
+    };
+    Ok((Credential::Given(secret), is_credential))
 }
 
 /// Refuses keys of other transports.

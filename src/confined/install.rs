@@ -96,7 +96,7 @@ async fn run(server: &Server<'_>, launcher: &Launcher, folder: &Path) -> Result<
     };
     let home = server.env.get("HOME").map(PathBuf::from);
     let in_home = |path: &str| home.as_ref().map(|home| home.join(path));
-    let mut env: BTreeMap<String, OsString> = server.env.clone();
+    let mut env = environment(server);
     let mut set = |name: &str, value: &Path| drop(env.insert(name.to_owned(), value.as_os_str().to_owned()));
     // A cache of its own: what another package has put into a common one would be trusted.
     let mut read = Vec::new();
@@ -157,9 +157,7 @@ async fn run(server: &Server<'_>, launcher: &Launcher, folder: &Path) -> Result<
     fs::create_dir_all(&temporary).map_err(|error| Reason::new(format!("{}: {error}", temporary.display())))?;
     command.env_clear().envs(env).envs(super::TEMPORARY.map(|name| (name, &temporary))).current_dir(folder);
     let mut child = helper::start(command).await?;
-    let (Some(mut stdin), Some(mut stdout), Some(stderr)) =
-        (child.stdin.take(), child.stdout.take(), child.stderr.take())
-    else {
+    let (Some(mut stdin), Some(mut stdout), Some(stderr)) = child.pipes() else {
         return Err(Reason::new(format!("{installer} has no pipes")));
     };
     let layers = apply(&mut stdin, &mut stdout, &rules).await?;
@@ -178,6 +176,18 @@ async fn run(server: &Server<'_>, launcher: &Launcher, folder: &Path) -> Result<
         }
         Err(error) => Err(Reason::new(format!("{installer}: {error}"))),
     }
+}
+
+/// The server's variables that are an installer's too. It has the network, and builds of packages run in it: what is meant
+/// for the server alone stays away from them.
+fn environment(server: &Server<'_>) -> BTreeMap<String, OsString> {
+    let is_setting = |name: &str| {
+        let name = name.to_ascii_lowercase();
+        ["npm_config_", "uv_", "pip_"].iter().any(|start| name.starts_with(start)) || name.ends_with("_proxy")
+    };
+    let is_meant =
+        |name: &str| server.inherited.contains(&name) || super::CERTIFICATES.contains(&name) || is_setting(name);
+    server.env.iter().filter(|(name, _)| is_meant(name)).map(|(name, value)| (name.clone(), value.clone())).collect()
 }
 
 /// The installed program.

@@ -48,6 +48,8 @@ pub(crate) struct Server<'a> {
     pub(crate) args: &'a [String],
     /// Its whole environment.
     pub(crate) env: BTreeMap<String, OsString>,
+    /// Names of the variables there that every server gets.
+    pub(crate) inherited: &'a [&'a str],
     /// Its working directory.
     pub(crate) cwd: Option<&'a Path>,
     /// What it may do.
@@ -180,7 +182,7 @@ impl Prepared {
         let command = self.command(std::iter::empty());
         let mut child = helper::start(command).await.map_err(|reason| reason.of(&self.name))?;
         let pid = child.id();
-        let (Some(mut stdin), Some(mut stdout)) = (child.stdin.take(), child.stdout.take()) else {
+        let (Some(mut stdin), Some(mut stdout), _) = child.pipes() else {
             return Err(Reason::new("its process has no pipes").of(&self.name));
         };
         let (held, layers) = self.confine(pid, &mut stdin, &mut stdout).await?;

@@ -21,7 +21,7 @@ use crate::scripts::SERVER;
 use crate::skills::Skills;
 use crate::state::State;
 use crate::task::Task;
-use crate::upstream::{self, Connection, Event, EventSender, Listing, Offline, Upstream};
+use crate::upstream::{self, Connection, Event, EventSender, Listing, Offline, Rotate, Upstream};
 
 /// The servers. Dropping it ends them.
 pub(super) struct Fleet {
@@ -62,6 +62,7 @@ struct Server {
     instance: u64,
     upstream: Option<(Arc<dyn Upstream>, EventSender)>,
     blueprint: Option<Arc<Blueprint>>,
+    rotation: Option<Arc<dyn Rotate>>,
     observed: Observed,
     _tasks: Option<[Task; 2]>,
 }
@@ -188,6 +189,12 @@ impl Fleet {
         }
     }
 
+    /// Connections of a server; `None` if it is not running.
+    pub(super) fn rotations(&self, name: &str) -> Option<Vec<Arc<dyn Rotate>>> {
+        let first = self.running.lock().servers.get(name)?.rotation.clone()?;
+        Some([vec![first], self.instances.rotations(name)].concat())
+    }
+
     /// Saves the observed shapes of every server.
     pub(super) async fn save_observed(&self) {
         let observed: Vec<Observed> =
@@ -274,7 +281,16 @@ impl Fleet {
             let entry = ServerEntry::empty(name, &ident, Some(&config), ServerState::Disabled);
             let observed = Observed::default();
             return (
-                Server { config, ident, instance, upstream: None, blueprint: None, observed, _tasks: None },
+                Server {
+                    config,
+                    ident,
+                    instance,
+                    upstream: None,
+                    blueprint: None,
+                    rotation: None,
+                    observed,
+                    _tasks: None,
+                },
                 entry,
             );
         }
@@ -283,7 +299,7 @@ impl Fleet {
         let file = cache.shapes(name, &config).map(Arc::from);
         let observed = if *observe { Observed::new(Arc::clone(&self.state), file) } else { Observed::default() };
         let account = Account::of(name, &config, &self.state);
-        let Connection { upstream, health, events, event_sender } =
+        let Connection { upstream, health, events, event_sender, rotation } =
             upstream::build(name, &config, account.clone(), refresh);
         let blueprint = Blueprint { server: config.clone(), account: account.clone(), refresh };
         let source = RefreshedServer {
@@ -313,8 +329,8 @@ impl Fleet {
         }));
         let tasks = Some([refreshing, Task::spawn(observed.clone().keep())]);
         let upstream = Some((upstream, event_sender));
-        let blueprint = Some(Arc::new(blueprint));
-        (Server { config, ident, instance, upstream, blueprint, observed, _tasks: tasks }, entry)
+        let (blueprint, rotation) = (Some(Arc::new(blueprint)), Some(rotation));
+        (Server { config, ident, instance, upstream, blueprint, rotation, observed, _tasks: tasks }, entry)
     }
 
     fn route(&self, running: &Running, config: &Config) -> Router {

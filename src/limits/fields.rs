@@ -251,6 +251,14 @@ pub const CACHED_LIST: Limit = Limit::new("cached list of a server", 64 << 20, U
 pub const OBSERVED: Limit = Limit::new("observed shapes of a server", 16 << 20, Unit::Bytes, "the cache of lists");
 /// The configuration file.
 pub const CONFIGURATION: Limit = Limit::new("configuration", 4 << 20, Unit::Bytes, "`forge.toml`");
+/// Files of `env_files`.
+pub const ENV_FILES: Limit = Limit::new("files of variables", 16, Unit::Items, "`env_files`");
+/// One of them.
+pub const ENV_FILE: Limit = Limit::new("file of variables", 1 << 20, Unit::Bytes, "`env_files`");
+/// A secret that is kept outside of the configuration.
+pub const SECRET: Limit = Limit::new("secret", 64 << 10, Unit::Bytes, "`file`, `command` and `keyring` of a value");
+/// Programs that print secrets, at once.
+pub const RESOLVERS: Limit = Limit::new("programs that print secrets", 8, Unit::Items, "`command` of a value");
 /// A script that is read; `sandbox.limits.code` is checked afterwards.
 pub const SCRIPT_FILE: Limit =
     Limit::new("script read from a file or stdin", 16 << 20, Unit::Bytes, "`forgefs run`, `forgefs check`");
@@ -363,12 +371,16 @@ pub const SECRET_BYTES: Limit = Limit::new(
     Unit::Bytes,
     "configurations; the one that goes beyond is not valid",
 );
-/// Redacted values that attached clients have for variables, in all their forms.
-pub const LEASED: Limit =
-    Limit::new("values of clients to redact", 10_000, Unit::Items, "environments of attached clients");
+/// Redacted values that attached clients have for variables, and secrets kept outside of the configuration that are in use,
+/// in all their forms.
+pub const LEASED: Limit = Limit::new(
+    "values in use to redact",
+    10_000,
+    Unit::Items,
+    "environments of attached clients, secrets by reference",
+);
 /// The same in bytes.
-pub const LEASED_BYTES: Limit =
-    Limit::new("values of clients to redact, together", 1 << 20, Unit::Bytes, "environments of attached clients");
+pub const LEASED_BYTES: Limit = Limit::new("values in use to redact, together", 1 << 20, Unit::Bytes, "as above");
 /// Instances of one server beside the first.
 pub const SERVER_INSTANCES: Limit =
     Limit::new("instances of a server", 32, Unit::Items, "servers that clients or sessions do not share");
@@ -506,6 +518,10 @@ pub(super) const ALL: &[&Limit] = &[
     &CACHED_LIST,
     &OBSERVED,
     &CONFIGURATION,
+    &ENV_FILES,
+    &ENV_FILE,
+    &SECRET,
+    &RESOLVERS,
     &SCRIPT_FILE,
     &SCRIPT_NESTING,
     &PARSING,

@@ -15,6 +15,7 @@ use crate::files::{self, Keep};
 use crate::json;
 use crate::limits;
 use crate::memory;
+use crate::redact::secret;
 use crate::upstream::{Listed, Listing};
 
 /// Changes with the format of the files.
@@ -67,9 +68,14 @@ impl Cache {
         let (Some(folder), Some(path)) = (&self.0, self.path(name, server)) else { return };
         let kept = Kept { format: FORMAT, digest: digest.to_owned(), listing };
         // Readable by its owner only: descriptions can be confidential.
-        let text = serde_json::to_vec(&kept).map_err(io::Error::from);
+        let text = serde_json::to_string(&kept).map_err(io::Error::from);
+        if text.as_ref().is_ok_and(|text| secret::redact(text) != *text) {
+            tracing::debug!(server = name, "the tool list is not kept: it has a configured secret");
+            let _ = std::fs::remove_file(&path);
+            return;
+        }
         let written = files::make_own_folder(folder).and(text);
-        if let Err(error) = written.and_then(|text| files::replace(&path, &text, Keep::Cached)) {
+        if let Err(error) = written.and_then(|text| files::replace(&path, text.as_bytes(), Keep::Cached)) {
             tracing::warn!(server = name, %error, path = %path.display(), "the tool list is not kept");
         }
     }

@@ -2,8 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::config::{self, Transport};
-use crate::redact::secret::Secret;
+use crate::config::{self, Credential, Transport};
 
 /// Origin for the disk: only the names of secrets.
 pub(super) fn on_disk(server: &config::Server) -> String {
@@ -12,12 +11,15 @@ pub(super) fn on_disk(server: &config::Server) -> String {
 
 /// Origin in memory: another key or token is another server. It stays in the process.
 pub(crate) fn in_memory(server: &config::Server) -> String {
-    digest(server, |secret| secret.expose().into())
+    digest(server, |credential| match credential {
+        Credential::Given(secret) => secret.expose().into(),
+        Credential::Kept(source) => format!("{source:?}").into(),
+    })
 }
 
-fn digest(server: &config::Server, value: impl Fn(&Secret) -> Value) -> String {
-    let secrets = |secrets: &std::collections::BTreeMap<String, Secret>| -> Value {
-        secrets.iter().map(|(name, secret)| json!([name, value(secret)])).collect()
+fn digest(server: &config::Server, value: impl Fn(&Credential) -> Value) -> String {
+    let secrets = |secrets: &std::collections::BTreeMap<String, Credential>| -> Value {
+        secrets.iter().map(|(name, credential)| json!([name, value(credential)])).collect()
     };
     let reached = match &server.transport {
         Transport::Stdio { command, args, env, cwd } => {

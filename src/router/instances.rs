@@ -17,7 +17,7 @@ use crate::limits;
 use crate::principal::Principal;
 use crate::state::State;
 use crate::task::Task;
-use crate::upstream::{self, Answer, Connection, Event, EventReceiver, Operation, Progress, Upstream};
+use crate::upstream::{self, Answer, Connection, Event, EventReceiver, Operation, Progress, Rotate, Upstream};
 
 /// Idle time after which an instance ends, unless `idle_stop` sets one.
 const IDLE: Duration = Duration::from_secs(30 * 60);
@@ -52,6 +52,7 @@ pub(super) struct Instance {
     /// Client that it was started for.
     client: Arc<str>,
     upstream: Arc<dyn Upstream>,
+    rotation: Arc<dyn Rotate>,
     users: Mutex<Users>,
     _watch: Task,
 }
@@ -134,6 +135,13 @@ impl Instances {
             *count.entry(instance.server.clone()).or_default() += 1;
         }
         count
+    }
+
+    /// Connections of the instances of one server.
+    pub(crate) fn rotations(&self, server: &str) -> Vec<Arc<dyn Rotate>> {
+        let held = self.held.lock();
+        let instances = held.instances.iter().filter(|instance| instance.server == server);
+        instances.map(|instance| Arc::clone(&instance.rotation)).collect()
     }
 
     /// Notes an open session.
@@ -239,11 +247,11 @@ impl Instances {
             None => blueprint.account.clone(),
         };
         let server = config::Server { idle_stop: server.idle_stop.or(Some(IDLE)), ..server.clone() };
-        let Connection { upstream, events, .. } = upstream::build(name, &server, account, blueprint.refresh);
+        let Connection { upstream, events, rotation, .. } = upstream::build(name, &server, account, blueprint.refresh);
         let watch = Task::spawn(watch(events, Arc::downgrade(&upstream), Arc::downgrade(self), number));
         let client = Arc::clone(&principal.client);
         let (server, users) = (name.to_owned(), Mutex::default());
-        Instance { number, server, of, scope, own, client, upstream, users, _watch: watch }
+        Instance { number, server, of, scope, own, client, upstream, rotation, users, _watch: watch }
     }
 }
 

@@ -4,11 +4,12 @@
 //! The SDK's `BatchSpanProcessor` exports on a thread without a tokio runtime, which the async HTTP client needs, and
 //! reports drops only in its own internal log.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
+use http::{HeaderName, HeaderValue};
 use opentelemetry_http::{Bytes, HttpClient, HttpError};
 use opentelemetry_otlp::{Protocol, WithExportConfig as _, WithHttpConfig as _};
 use opentelemetry_sdk::Resource;
@@ -18,8 +19,9 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
-use crate::config;
+use crate::config::{self, Credential};
 use crate::error::{Error, ErrorCode, Result};
+use crate::secrets::{self, Resolved};
 
 /// Capacity of the queue.
 const QUEUE: usize = 4096;
@@ -51,15 +53,14 @@ impl Traces {
         // Proxies are for other machines.
         let is_here = url::Url::parse(&config.traces).is_ok_and(|url| config::is_loopback(&url));
         let client = if is_here { client.no_proxy() } else { client }.build();
-        let headers: HashMap<String, String> =
-            config.headers.iter().map(|(name, value)| (name.clone(), value.expose().to_owned())).collect();
+        let client = client.map_err(|error| failed(&error))?;
+        let poster = Post { client, headers: config.headers.clone(), resolved: Mutex::default() };
         let mut exporter = opentelemetry_otlp::SpanExporter::builder()
             .with_http()
-            .with_http_client(Post(client.map_err(|error| failed(&error))?))
+            .with_http_client(poster)
             .with_protocol(Protocol::HttpBinary)
             .with_endpoint(config.traces.clone())
             .with_timeout(PATIENCE)
-            .with_headers(headers)
             .build()
             .map_err(|error| failed(&error))?;
         let version = opentelemetry::KeyValue::new("service.version", env!("CARGO_PKG_VERSION"));
@@ -137,12 +138,39 @@ async fn post(
 
 /// Posts with the gateway's own HTTP client.
 #[derive(Debug)]
-struct Post(reqwest::Client);
+struct Post {
+    client: reqwest::Client,
+    headers: BTreeMap<String, Credential>,
+    /// Their values, once they are read.
+    resolved: Mutex<Option<Arc<Resolved>>>,
+}
+
+impl Post {
+    async fn headers(&self) -> Result<Arc<Resolved>> {
+        let known = self.resolved.lock().clone();
+        if let Some(known) = known {
+            return Ok(known);
+        }
+        let resolved = Arc::new(secrets::resolve(&self.headers).await?);
+        *self.resolved.lock() = Some(Arc::clone(&resolved));
+        Ok(resolved)
+    }
+}
 
 #[async_trait::async_trait]
 impl HttpClient for Post {
     async fn send_bytes(&self, request: http::Request<Bytes>) -> std::result::Result<http::Response<Bytes>, HttpError> {
-        let response = self.0.execute(reqwest::Request::try_from(request)?).await?;
+        let mut request = reqwest::Request::try_from(request)?;
+        for (name, value) in self.headers().await?.values() {
+            let mut value = HeaderValue::from_str(value.expose())?;
+            value.set_sensitive(true);
+            request.headers_mut().insert(HeaderName::from_bytes(name.as_bytes())?, value);
+        }
+        let response = self.client.execute(request).await?;
+        if response.status() == http::StatusCode::UNAUTHORIZED {
+            // The next batch has what is current then.
+            self.resolved.lock().take();
+        }
         // The body is not used, so it is not read.
         let mut answer = http::Response::new(Bytes::new());
         *answer.status_mut() = response.status();

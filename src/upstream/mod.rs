@@ -36,6 +36,7 @@ pub use mcp::end_all;
 pub(crate) use mcp::fuzzing;
 pub use progress::{Progress, Report, ReservedMemory};
 pub use reading::offer_digest;
+pub use reconnect::Rotate;
 pub use stderr::Stderr;
 
 /// An MCP server, or a wrapper around one.
@@ -239,6 +240,8 @@ pub struct Connection {
     pub events: EventReceiver,
     /// Sender of events, to request a new list.
     pub event_sender: EventSender,
+    /// Reads its secrets anew.
+    pub rotation: Arc<dyn Rotate>,
 }
 
 /// Current health of a server.
@@ -269,6 +272,7 @@ pub fn build(
     let (reconnect, max_backoff) = (server.reconnect, server.max_reconnect_backoff);
     let settings = reconnect::ConnectionSettings { connect, list, refresh, idle_stop, reconnect, max_backoff };
     let client = reconnect::Reconnect::new(connector, settings, event_sender.clone());
+    let rotation = client.rotation();
     let timeout = timeout::Timeout::new(name, client, limits);
     let breaker = breaker::Breaker::new(name, timeout, server.breaker, Arc::clone(&health));
     let health = Health { health, stderr: is_process.then_some(stderr) };
@@ -276,7 +280,7 @@ pub fn build(
         Some(logins) => Arc::new(invite::Invite::new(breaker, logins)),
         None => Arc::new(breaker),
     };
-    Connection { upstream, health, events, event_sender }
+    Connection { upstream, health, events, event_sender, rotation }
 }
 
 /// What holds for the process of a server here, for `forgefs doctor`; `None` if it is not confined.

@@ -2,6 +2,7 @@
 //! an operation goes out only if its tool, resource or prompt is listed there as the caller knows it.
 
 mod lists;
+mod rotate;
 #[cfg(test)]
 mod tests;
 
@@ -21,6 +22,9 @@ use super::{Answer, Listing, Operation, Progress, Upstream};
 use crate::error::{Error, ErrorCode, Result};
 use crate::state::LoginVersion;
 use crate::task::Task;
+
+pub use rotate::Rotate;
+use rotate::Rotation;
 
 /// Delay after the first failed attempt; each further failure doubles it, up to [`ConnectionSettings::max_backoff`].
 const FIRST_PAUSE: Duration = Duration::from_millis(500);
@@ -206,6 +210,13 @@ struct Basis<L> {
     may_connect: bool,
 }
 
+impl<L> Basis<L> {
+    /// A connection that nothing is known of yet.
+    fn new_connection() -> Self {
+        Self { link: None, last: None, in_doubt: false, is_stale: true, is_wanted: false, may_connect: true }
+    }
+}
+
 /// Error of an attempt, and the connection if only the list failed.
 type Failure<L> = (Error, Option<Arc<L>>);
 
@@ -224,6 +235,11 @@ impl<C: Connect> Reconnect<C> {
             idle_stop: Mutex::default(),
         };
         Self { shared: Arc::new(shared) }
+    }
+
+    /// Replaces its connection by one with secrets that are read anew.
+    pub(super) fn rotation(&self) -> Arc<dyn Rotate> {
+        Arc::new(Rotation(Arc::downgrade(&self.shared)))
     }
 
     /// The live connection. Callers share an attempt that is under way.
@@ -267,7 +283,7 @@ impl<C: Connect> Shared<C> {
     fn live_or_attempt(self: &Arc<Self>, operation: &Operation) -> Result<Found<C::Link>> {
         let mut state = self.state.lock();
         let is_wanted = matches!(operation, Operation::List);
-        let mut basis = Basis { link: None, last: None, in_doubt: false, is_stale: true, is_wanted, may_connect: true };
+        let mut basis = Basis { is_wanted, ..Basis::new_connection() };
         let pause = match &*state {
             LinkState::Connecting { made, .. } => return Ok(Found::Attempt(made.clone())),
             LinkState::Live(live) if !live.link.is_closed() => {
@@ -340,6 +356,11 @@ impl<C: Connect> Shared<C> {
         if !basis.may_connect {
             return Err((Error::new(ErrorCode::TransportDead, "the connection has ended"), None));
         }
+        self.connected(basis).await
+    }
+
+    /// Makes a connection and reads the list on it.
+    async fn connected(&self, basis: Basis<C::Link>) -> Result<Live<C::Link>, Failure<C::Link>> {
         let connected = async {
             let link = self.connector.connect().await.map(Arc::new).map_err(|error| (error, None))?;
             match self.read(&link, &Basis { last: None, ..basis }, self.settings.connect).await {
@@ -494,7 +515,8 @@ struct Same<'a, C: Connect> {
 impl<C: Connect> Rounds for Same<'_, C> {
     async fn go_on(&self) -> Result<()> {
         let live = self.upstream.live(self.operation).await?;
-        if !Arc::ptr_eq(&live.link, self.link) {
+        // One that was replaced is open as long as calls are on it.
+        if !Arc::ptr_eq(&live.link, self.link) && self.link.is_closed() {
             return Err(Error::new(ErrorCode::TransportDead, "the connection ended between two rounds of the call"));
         }
         live.reading.check(self.operation).map_err(|why| changed("stopped after its first round", &why))

@@ -150,7 +150,8 @@ pub(crate) struct Fence {
 
 impl Fence {
     pub(crate) fn new() -> Self {
-        let root = TempDir::new().expect("a temporary folder");
+        // Some servers take no path with a hidden folder, such as the usual `.tmp`.
+        let root = tempfile::Builder::new().prefix("forgefs-").tempdir().expect("a temporary folder");
         for folder in ["home", "work"] {
             fs::create_dir(root.path().join(folder)).expect("a folder in it");
         }

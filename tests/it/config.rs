@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use forgefs::cli::init;
-use forgefs::config::{Approvals, Audit, AuditTo, Config, ConfigError, Journal, Manifest, Transport};
+use forgefs::config::{Approvals, Audit, AuditTo, Config, ConfigError, Credential, Journal, Manifest, Transport};
 use forgefs::redact::{self, Surface, secret};
 use proptest::prelude::*;
 
@@ -106,7 +106,8 @@ fn an_unset_variable_names_key_and_variable() {
 fn values_from_the_environment_are_redacted_and_reach_the_transport() {
     let config = parse("[servers.a]\ncommand = \"x\"\nenv.ANYTHING = \"Bearer ${TOKEN}\"\n").expect("valid");
     let Transport::Stdio { env, .. } = &config.servers["a"].transport else { panic!("stdio") };
-    assert_eq!(env["ANYTHING"].expose(), "Bearer token-from-the-environment");
+    let Credential::Given(value) = &env["ANYTHING"] else { panic!("given") };
+    assert_eq!(value.expose(), "Bearer token-from-the-environment");
     assert_eq!(secret::redact("it said token-from-the-environment"), "it said [redacted]");
 }
 

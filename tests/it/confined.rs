@@ -163,12 +163,13 @@ async fn each_key_alone_refuses_what_it_does_not_name() {
 /// An `npm` that installs a server of Python, and tries what an installer should not.
 const NPM: &str = r#"#!/bin/sh
 echo "installing $*" >&2
-(cat "$SECRET") 2> /dev/null && echo "read the secret" >&2
+(cat "$npm_config_secret") 2> /dev/null && echo "read the secret" >&2
+[ -z "$TOKEN" ] || echo "got the token" >&2
 (echo x > "$HOME/planted") 2> /dev/null && echo "wrote into the home folder" >&2
 while [ "$1" != --prefix ]; do shift; done
 mkdir -p "$2/node_modules/.bin" "$2/node_modules/@x/server"
 echo '{"bin": {"server": "server.py"}}' > "$2/node_modules/@x/server/package.json"
-cp "$SCRIPT" "$2/node_modules/.bin/server" && chmod 755 "$2/node_modules/.bin/server"
+cp "$npm_config_script" "$2/node_modules/.bin/server" && chmod 755 "$2/node_modules/.bin/server"
 "#;
 
 #[tokio::test]
@@ -187,7 +188,8 @@ async fn a_launcher_installs_first_and_its_program_is_confined() {
     let at = json!({ "secret": secret }).to_string();
     let config = format!(
         "[servers.x]\ncommand = \"npx\"\nargs = [\"-y\", \"@x/server@1\", {at:?}]\nsandbox = \"pure\"\n\
-         env = {{ PATH = {path:?}, SECRET = {secret:?}, SCRIPT = {copied:?} }}\nconnect_timeout = \"150s\"\n"
+         env = {{ PATH = {path:?}, TOKEN = \"t-1\", npm_config_secret = {secret:?}, \
+         npm_config_script = {copied:?} }}\nconnect_timeout = \"150s\"\n"
     );
     let session = fence.serve(&config).await;
     session.ready(&["x"]).await;
@@ -197,7 +199,9 @@ async fn a_launcher_installs_first_and_its_program_is_confined() {
     assert!(found["read_home"].as_str().is_some_and(|end| end.contains("Permission denied")), "{found}");
     let stderr = session.call("cat", json!({ "path": "/x/stderr" })).await.text;
     assert!(stderr.contains("installing install --ignore-scripts"), "{stderr}");
-    assert!(!stderr.contains("secret\n") && !stderr.contains("wrote into"), "{stderr}");
+    for done in ["read the secret", "got the token", "wrote into"] {
+        assert!(!stderr.contains(done), "{stderr}");
+    }
 }
 
 const SERVER: &str = include_str!("../servers/confined.py");

@@ -71,6 +71,8 @@ mod reviewed;
 mod saved;
 mod scripts;
 mod search;
+#[cfg(unix)]
+mod secrets;
 mod servers;
 mod shapes;
 mod sharing;

@@ -120,7 +120,7 @@ const ONLY: [(&str, &[&str], &str); 5] = [
     (r"\brouter\.call\(", &["broker/mod.rs"], "1. The broker is the only caller of the router"),
     (
         r"\bstdout\(\)|\bprintln!|\bprint!",
-        &["cli/ui.rs", "server/stdio.rs", "server/stdout.rs", "sandbox/process.rs"],
+        &["cli/ui.rs", "server/stdio.rs", "server/stdout.rs", "sandbox/process.rs", "program.rs"],
         "4. In `serve`, stdout",
     ),
     (

@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::net::TcpStream;
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -23,9 +24,14 @@ use crate::http::free_port;
 use crate::telemetry::{Collector, metrics};
 
 /// Ways in: what the configuration holds, what servers say, and what the agent writes.
-const WAYS: [&str; 13] = [
+const WAYS: [&str; 18] = [
     "env",
+    "file",
+    "command",
+    "dotenv",
     "header",
+    "header-file",
+    "header-command",
     "result",
     "tool-error",
     "protocol-error",
@@ -40,9 +46,17 @@ const WAYS: [&str; 13] = [
 ];
 
 /// Where the text of a way must turn up, without its secret: else the test would look in the wrong places.
-const REACHED: [(&str, &str); 21] = [
+const REACHED: [(&str, &str); 29] = [
     ("env", "answer"),
+    ("file", "answer"),
+    ("command", "answer"),
+    ("command", "error"),
+    ("command", "notifications"),
+    ("command", "stderr file"),
+    ("dotenv", "answer"),
     ("header", "answer"),
+    ("header-file", "answer"),
+    ("header-command", "answer"),
     ("result", "answer"),
     ("result", "result file"),
     ("result", "stash"),
@@ -64,11 +78,14 @@ const REACHED: [(&str, &str); 21] = [
     ("script", "audit"),
 ];
 
+/// Ways of the configuration.
+const CONFIGURED: [&str; 7] = ["env", "file", "command", "dotenv", "header", "header-file", "header-command"];
+
 /// A configured secret is recognised by its value, the others by their form.
 fn secret(way: &str) -> String {
     let number = WAYS.iter().position(|known| *known == way).expect("a way");
     match way {
-        "env" | "header" => format!("plain-words-of-the-{way}"),
+        _ if CONFIGURED.contains(&way) => format!("plain-words-of-the-{way}"),
         _ => format!("ghp_{}{}", "a1B2c3D4e5F6".repeat(2), format!("x{number:02}Y").repeat(3)),
     }
 }
@@ -215,6 +232,33 @@ async fn files(service: &Service, found: &mut Found) {
     found.add("result file", &call(service, "cat", json!({"path": path})).await.1);
 }
 
+/// What `ps` shows of every process, and the environments that this user can read.
+fn command_lines() -> String {
+    let processes = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+    let lines = processes.filter_map(|process| {
+        let line = std::fs::read(process.path().join("cmdline")).ok()?;
+        let line = String::from_utf8_lossy(&line).into_owned();
+        let is_ours = line.contains("forgefs\0worker");
+        let environment = std::fs::read(process.path().join("environ")).ok().filter(|_| is_ours).unwrap_or_default();
+        Some(format!("{line} {}", String::from_utf8_lossy(&environment)))
+    });
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+/// Reads every file below a folder.
+fn at_rest(folder: &Path, read: &mut dyn FnMut(&Path, &str)) {
+    for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
+        let path = entry.path();
+        match entry.file_type() {
+            Ok(kind) if kind.is_dir() => at_rest(&path, read),
+            Ok(kind) if kind.is_file() => {
+                read(&path, &String::from_utf8_lossy(&std::fs::read(&path).unwrap_or_default()));
+            }
+            _ => {}
+        }
+    }
+}
+
 #[tokio::test]
 async fn a_secret_from_anywhere_gets_nowhere() {
     let fence = Fence::new();
@@ -232,13 +276,22 @@ async fn a_secret_from_anywhere_gets_nowhere() {
     }
     let mut collector = Collector::start().await;
     let config = format!(
-        "{near}env = {{ OWN_VALUE = \"${{OWN_VARIABLE}}\" }}\n\
-         [servers.far]\nurl = \"http://127.0.0.1:{port}/mcp\"\nheaders = {{ Authorization = \"Bearer {}\" }}\n\
+        "env_files = [\".env\"]\n{near}[servers.near.env]\nOWN_ENV = \"${{OWN_VARIABLE}}\"\nOWN_DOTENV = \"${{FROM_FILE}}\"\n\
+         OWN_FILE = {{ file = \"near.txt\" }}\nOWN_COMMAND = {{ command = [\"sh\", \"near.sh\"] }}\n\
+         [servers.far]\nurl = \"http://127.0.0.1:{port}/mcp\"\n[servers.far.headers]\n\
+         Authorization = \"Bearer {}\"\nX-Own-File = {{ file = \"far.txt\" }}\n\
+         X-Own-Command = {{ command = [\"cat\", {:?}], prefix = \"Key \" }}\n\
          [metrics]\nlisten = \"127.0.0.1:{scrape}\"\n[telemetry]\nendpoint = \"http://127.0.0.1:{}\"\n\
          headers = {{ X-Api-Key = \"key-of-the-collector\" }}\n[sandbox.limits]\ncpu = \"1s\"\nresult_tokens = 400\n",
         secret("header"),
+        fence.write("far-command.txt", &secret("header-command")),
         collector.port
     );
+    for (file, way) in [("near.txt", "file"), ("far.txt", "header-file")] {
+        fence.write(file, &secret(way));
+    }
+    fence.write(".env", &format!("FROM_FILE={}\n", secret("dotenv")));
+    fence.write("near.sh", &format!("# Says more than it should.\nset -x\necho {}\n", secret("command")));
     let path = fence.write("forge.toml", &config);
     let mut command =
         fence.forgefs(["--config", path.to_str().expect("text"), "--log", "forgefs=debug,rmcp=debug", "serve"]);
@@ -250,6 +303,7 @@ async fn a_secret_from_anywhere_gets_nowhere() {
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
     let mut found = Found::default();
+    found.add("command lines", &command_lines());
     scripts(&service, &mut found).await;
     files(&service, &mut found).await;
     let refused = service.get_prompt(GetPromptRequestParams::new("near.refuse")).await.expect_err("it refuses");
@@ -263,6 +317,11 @@ async fn a_secret_from_anywhere_gets_nowhere() {
     for kept in std::fs::read_dir(fence.audit().with_extension("objects")).expect("stubs that were read are kept") {
         found.add("kept stubs", &std::fs::read_to_string(kept.expect("a file").path()).expect("a text"));
     }
+    at_rest(&fence.work().join("../home"), &mut |path, text| {
+        for way in CONFIGURED {
+            assert!(!text.contains(&secret(way)), "{way} is written to {}", path.display());
+        }
+    });
     assert!(found.0["traces"].contains("tools/call near.result"), "spans come");
     let (table, leaks) = found.table();
     println!("{table}");

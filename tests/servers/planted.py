@@ -1,8 +1,9 @@
 """An MCP server (2025-11-25, standard library only) with a secret of its own for every kind of message.
 
 Arguments: a JSON file with the secrets by way, and for HTTP a port. Beside each secret stands the word `canary-WAY`, so
-that a text with one of them had the other. Configured values appear as `canary-env` over stdio and as `canary-header` over
-HTTP.
+that a text with one of them had the other. Configured values stand in every text: `canary-env`, `canary-file`,
+`canary-command` and `canary-dotenv` over stdio, and over HTTP `canary-header`, `canary-header-file` and
+`canary-header-command`.
 """
 
 import json
@@ -15,8 +16,16 @@ PLANTED = json.load(open(sys.argv[1]))
 HTTP = len(sys.argv) > 2
 
 
-def say(way, secret=None):
-    return f"canary-{way} {secret or PLANTED[way]} end"
+WAYS = ["header", "header-file", "header-command"] if HTTP else ["env", "file", "command", "dotenv"]
+OWN = {} if HTTP else {way: os.environ.get(f"OWN_{way.upper()}") for way in WAYS}
+
+
+def configured():
+    return " ".join(f"canary-{way} {OWN.get(way)} end" for way in WAYS)
+
+
+def say(way):
+    return f"canary-{way} {PLANTED[way]} end {configured()}"
 
 
 def text(words, **more):
@@ -34,9 +43,9 @@ def tools():
     return [{"name": name, "description": f"Says {say('description')}", **shape} for name in names]
 
 
-def call(name, own, token):
+def call(name, token):
     if name == "own":
-        return text(say("header" if HTTP else "env", own))
+        return text(configured())
     if name == "result":
         return text(say("result"), structuredContent={"text": say("result"), "list": [say("result")]})
     if name == "large":
@@ -58,7 +67,7 @@ def call(name, own, token):
     raise ValueError(say("protocol-error"))
 
 
-def result_of(method, params, own):
+def result_of(method, params):
     token = (params.get("_meta") or {}).get("progressToken")
     if method == "initialize":
         capabilities = {"tools": {}, "resources": {}, "prompts": {}, "logging": {}}
@@ -67,7 +76,7 @@ def result_of(method, params, own):
     if method == "tools/list":
         return {"tools": tools()}
     if method == "tools/call":
-        return call(params["name"], own, token)
+        return call(params["name"], token)
     if method == "resources/list":
         return {"resources": [{"uri": "x://all", "name": "all"}]}
     if method == "resources/read":
@@ -83,12 +92,12 @@ def result_of(method, params, own):
     return None
 
 
-def reply(message, own):
+def reply(message):
     if "id" not in message:
         return None
     answer = {"jsonrpc": "2.0", "id": message["id"]}
     try:
-        result = result_of(message["method"], message.get("params") or {}, own)
+        result = result_of(message["method"], message.get("params") or {})
     except ValueError as error:
         return {**answer, "error": {"code": -32000, "message": str(error), "data": {"seen": str(error)}}}
     if result is None:
@@ -100,7 +109,9 @@ class Http(BaseHTTPRequestHandler):
     def do_POST(self):
         message = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         broken = message.get("method") == "tools/call" and message["params"]["name"] == "grumble"
-        answer = None if broken else reply(message, self.headers.get("Authorization"))
+        headers = {"header": "Authorization", "header-file": "X-Own-File", "header-command": "X-Own-Command"}
+        OWN.update({way: self.headers.get(name) for way, name in headers.items()})
+        answer = None if broken else reply(message)
         body = say("response-header").encode() if broken else json.dumps(answer).encode() if answer else b""
         self.send_response(500 if broken else 200 if answer else 202)
         self.send_header("Content-Type", "text/plain" if broken else "application/json")
@@ -125,6 +136,6 @@ if HTTP:
     ThreadingHTTPServer(("127.0.0.1", int(sys.argv[2])), Http).serve_forever()
 for line in sys.stdin:
     if line.strip():
-        message = reply(json.loads(line), os.environ.get("OWN_VALUE"))
+        message = reply(json.loads(line))
         if message:
             send(message)

@@ -33,13 +33,15 @@ impl Widened {
     pub fn between(now: &Config, next: &Config) -> Self {
         #[rustfmt::skip]
         let Config {
-            servers, sandbox, memory, manifest, audit, journal, approvals, state, redaction, placeholders, budgets, metrics, telemetry, policy,
+            env_files, servers, sandbox, memory, manifest, audit, journal, approvals, state, redaction, placeholders, budgets, metrics, telemetry, policy,
             scripts,
             // Who shares a gateway is no right of a server or script.
             http, clients, profiles: _, needs_token, references, daemon: _, path: _,
             skills,
         } = now;
         let mut widened = Self::default();
+        let is_new = |file| !env_files.contains(file);
+        widened.add("env_files", "another file", next.env_files.iter().any(is_new));
         widened.servers(servers, &next.servers);
         for name in references.changed(&next.references).filter(|name| servers.contains_key(*name)) {
             widened.add(format!("servers.{name}"), "other references", true);

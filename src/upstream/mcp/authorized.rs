@@ -1,4 +1,5 @@
-//! Sends the token of a login with every request to a server, and renews it when the server refuses it.
+//! Sends configured headers and the token of a login with every request to a server, and renews them when the server
+//! refuses them.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -11,29 +12,42 @@ use rmcp::transport::streamable_http_client::{
 
 use super::failure::{HttpError, http_status};
 use super::http_client::{Events, Headers, HttpClient};
+use super::sent_headers::SentHeaders;
 use crate::auth::{Account, Grant};
-use crate::state::LoginVersion;
 
-/// The login for requests to one server.
+/// Headers and login for the requests of one connection.
 #[derive(Clone)]
 pub(super) struct Authorization {
+    pub(super) headers: Arc<SentHeaders>,
     /// `None` without a login; the server's refusal is then passed on as it is.
     pub(super) account: Option<Arc<Account>>,
 }
 
 impl Authorization {
-    /// Version of the login.
-    pub(super) fn version(&self) -> Option<LoginVersion> {
-        self.account.as_ref().and_then(|account| account.version())
-    }
-
-    /// A client that sends its token.
+    /// A client that sends them.
     pub(super) fn client(self, inner: HttpClient) -> Authorized {
         Authorized { inner, authorization: self }
     }
 
+    /// Makes a request with the headers in use, and once more with other values if the server refuses them. A refusal comes
+    /// before the server acts, so that nothing happens twice.
+    pub(super) async fn send<T, F>(&self, request: impl Fn(Option<String>, &Headers) -> F) -> Result<T, HttpError>
+    where
+        F: Future<Output = Result<T, HttpError>>,
+    {
+        let values = self.headers.now();
+        let refused = match self.with_token(|token| request(token, values.headers())).await {
+            Err(error) if is_refused(&error) => error,
+            answer => return answer,
+        };
+        match self.headers.renewed(&values).await {
+            Some(values) => self.with_token(|token| request(token, values.headers())).await,
+            None => Err(refused),
+        }
+    }
+
     /// Makes a request with the current token, and once more with a new one if the server refuses it.
-    pub(super) async fn with_token<T, F>(&self, request: impl Fn(Option<String>) -> F) -> Result<T, HttpError>
+    async fn with_token<T, F>(&self, request: impl Fn(Option<String>) -> F) -> Result<T, HttpError>
     where
         F: Future<Output = Result<T, HttpError>>,
     {
@@ -76,11 +90,25 @@ fn told<T>(account: &Account, answer: Result<T, HttpError>) -> Result<T, HttpErr
     }
 }
 
+/// True if the server wants other credentials.
+fn is_refused(error: &HttpError) -> bool {
+    match error {
+        StreamableHttpError::AuthRequired(_) => true,
+        StreamableHttpError::UnexpectedServerResponse(what) => http_status(what) == Some(401),
+        _ => false,
+    }
+}
+
 fn refused(status: u16) -> HttpError {
     StreamableHttpError::UnexpectedServerResponse(format!("HTTP {status}").into())
 }
 
-/// An HTTP client that sends the token of a login with every request. It leaves the trait's other methods, with rmcp's
+/// Headers of the transport and the configured ones.
+fn both(headers: &Headers, own: &Headers) -> Headers {
+    headers.iter().chain(own).map(|(name, value)| (name.clone(), value.clone())).collect()
+}
+
+/// An HTTP client that sends headers and the token of a login with every request. It leaves the trait's other methods, with rmcp's
 /// limits for events, at their default.
 #[derive(Clone)]
 pub(super) struct Authorized {
@@ -99,8 +127,10 @@ impl StreamableHttpClient for Authorized {
         _: Option<String>,
         headers: Headers,
     ) -> Result<StreamableHttpPostResponse, HttpError> {
-        let request = |token| self.inner.post(uri.clone(), message.clone(), session.clone(), token, headers.clone());
-        self.authorization.with_token(request).await
+        let request = |token, own: &Headers| {
+            self.inner.post(uri.clone(), message.clone(), session.clone(), token, both(&headers, own))
+        };
+        self.authorization.send(request).await
     }
 
     async fn delete_session(
@@ -110,8 +140,9 @@ impl StreamableHttpClient for Authorized {
         _: Option<String>,
         headers: Headers,
     ) -> Result<(), HttpError> {
-        let request = |token| self.inner.delete(uri.clone(), session.clone(), token, headers.clone());
-        self.authorization.with_token(request).await
+        let request =
+            |token, own: &Headers| self.inner.delete(uri.clone(), session.clone(), token, both(&headers, own));
+        self.authorization.send(request).await
     }
 
     async fn get_stream(
@@ -122,8 +153,9 @@ impl StreamableHttpClient for Authorized {
         _: Option<String>,
         headers: Headers,
     ) -> Result<Events, HttpError> {
-        let request =
-            |token| self.inner.events(uri.clone(), session.clone(), last_event.clone(), token, headers.clone());
-        self.authorization.with_token(request).await
+        let request = |token, own: &Headers| {
+            self.inner.events(uri.clone(), session.clone(), last_event.clone(), token, both(&headers, own))
+        };
+        self.authorization.send(request).await
     }
 }

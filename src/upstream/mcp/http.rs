@@ -28,18 +28,17 @@ const MAX_REQUESTS: usize = 64;
 /// Consecutive attempts to resume a stream, within about twenty seconds.
 const RESUMES: usize = 8;
 
-/// A transport to `url` that sends `headers`, and the token of a login, with every request. `in_session` becomes true
-/// once the server has opened a session.
+/// A transport to `url` that sends the headers and the token of `authorization` with every request. `in_session` becomes
+/// true once the server has opened a session.
 ///
 /// # Errors
-/// `TRANSPORT_DEAD` when a header is invalid or the HTTP client cannot be built.
+/// `TRANSPORT_DEAD` when the HTTP client cannot be built.
 pub(super) fn transport(
     url: &str,
-    headers: &BTreeMap<String, Secret>,
     authorization: Authorization,
     in_session: Arc<AtomicBool>,
 ) -> Result<StreamableHttpClientTransport<Authorized>> {
-    let config = StreamableHttpClientTransportConfig::with_uri(url).custom_headers(custom(headers)?);
+    let config = StreamableHttpClientTransportConfig::with_uri(url);
     let mut config = config.max_concurrent_requests(MAX_REQUESTS);
     let mut resume = ExponentialBackoff::default();
     resume.max_times = Some(RESUMES);

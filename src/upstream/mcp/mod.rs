@@ -13,12 +13,12 @@ mod listing;
 mod message;
 mod process;
 mod request;
+mod sent_headers;
 mod sse;
 mod stdio;
 mod subscription;
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -39,6 +39,7 @@ use serde_json::{Map, Value, json};
 use self::authorized::Authorization;
 use self::failure::{HttpError, of_start};
 use self::request::Round;
+use self::sent_headers::SentHeaders;
 use self::sse::SseTransport;
 use self::subscription::subscribe;
 use super::events::{Changes, EventSender};
@@ -49,7 +50,7 @@ use crate::auth::Account;
 use crate::config::{self, Confinement, HttpKind, Transport};
 use crate::confined::Examined;
 use crate::error::{Error, ErrorCode, Result};
-use crate::redact::secret::Secret;
+use crate::secrets::{self, Resolved};
 use crate::state::LoginVersion;
 use crate::task::{self, Task};
 
@@ -62,8 +63,12 @@ pub(super) async fn examine(name: &str, server: &config::Server) -> Option<Resul
     let (Transport::Stdio { command, args, env, cwd }, Some(sandbox)) = (&server.transport, &server.sandbox) else {
         return None;
     };
-    let sandbox = Some(sandbox);
-    Some(stdio::Program { name, program: command, args, env, cwd: cwd.as_deref(), sandbox }.examine().await)
+    let env = match secrets::resolve(env).await {
+        Ok(env) => env,
+        Err(error) => return Some(Err(error)),
+    };
+    let (env, cwd, sandbox) = (env.values(), cwd.as_deref(), Some(sandbox));
+    Some(stdio::Program { name, program: command, args, env, cwd, sandbox }.examine().await)
 }
 
 /// Connects to one server.
@@ -71,7 +76,7 @@ pub(super) struct Connector {
     name: String,
     transport: Transport,
     sandbox: Option<Confinement>,
-    authorization: Authorization,
+    account: Option<Arc<Account>>,
     relays: config::Relays,
     patience: Duration,
     stderr: Stderr,
@@ -87,11 +92,11 @@ impl Connector {
         stderr: Stderr,
         events: EventSender,
     ) -> Self {
-        let (name, authorization) = (name.to_owned(), Authorization { account });
+        let name = name.to_owned();
         let (transport, sandbox, relays) = (server.transport.clone(), server.sandbox.clone(), server.relays);
         // They count for the time to connect, and must leave some of it.
         let patience = listing::PATIENCE.min(server.connect_timeout / 2);
-        Self { name, transport, sandbox, authorization, relays, patience, stderr, events }
+        Self { name, transport, sandbox, account, relays, patience, stderr, events }
     }
 }
 
@@ -100,33 +105,36 @@ impl Connect for Connector {
     type Link = Client;
 
     fn version(&self) -> Option<LoginVersion> {
-        self.authorization.version()
+        self.account.as_ref().and_then(|account| account.version())
     }
 
     /// Tries `server/discover`, then the handshake of the older revisions, and over HTTP the oldest transport
     /// (HTTP+SSE) if the address takes no messages. The error includes the end of a process's stderr.
     async fn connect(&self) -> Result<Client> {
-        if let Transport::Http { kind: HttpKind::Sse, url, headers } = &self.transport {
-            return self.connect_sse(url, headers).await.map_err(|failed| self.describe(failed));
+        let secrets = self.secrets().await?;
+        if let (Transport::Http { kind: HttpKind::Sse, url, .. }, Secrets::Http(authorization)) =
+            (&self.transport, &secrets)
+        {
+            return self.connect_sse(url, authorization).await.map_err(|failed| self.describe(failed));
         }
         let auto = ClientLifecycleMode::Auto {
             preferred_versions: vec![ProtocolVersion::V_2026_07_28],
             legacy_version: Some(ProtocolVersion::LATEST_WITH_INITIALIZE),
         };
-        match self.attempt(auto).await {
+        match self.attempt(auto, &secrets).await {
             Ok(client) => Ok(client),
             Err(Failed::Handshake(error)) if takes_no_messages(&error) => {
-                let Transport::Http { url, headers, .. } = &self.transport else {
+                let (Transport::Http { url, .. }, Secrets::Http(authorization)) = (&self.transport, &secrets) else {
                     return Err(self.describe(Failed::Handshake(error)));
                 };
                 // The first transport's error says more than the failure of the second.
-                self.connect_sse(url, headers).await.map_err(|_| self.describe(Failed::Handshake(error)))
+                self.connect_sse(url, authorization).await.map_err(|_| self.describe(Failed::Handshake(error)))
             }
             // Some servers of the older revisions die of an unknown request: they get a second chance on a fresh
             // transport, with the handshake alone.
             Err(Failed::Handshake(error) | Failed::Process(error, _)) if !is_about_login(&error) => {
                 tracing::debug!(server = self.name, %error, "discovery failed, trying the handshake");
-                self.attempt(ClientLifecycleMode::Initialize).await.map_err(|failed| self.describe(failed))
+                self.attempt(ClientLifecycleMode::Initialize, &secrets).await.map_err(|failed| self.describe(failed))
             }
             Err(failed) => Err(self.describe(failed)),
         }
@@ -134,32 +142,48 @@ impl Connect for Connector {
 }
 
 impl Connector {
-    async fn attempt(&self, lifecycle: ClientLifecycleMode) -> Result<Client, Failed> {
-        match &self.transport {
-            Transport::Stdio { command, args, env, cwd } => {
-                let (cwd, sandbox) = (cwd.as_deref(), self.sandbox.as_ref());
-                let program = stdio::Program { name: &self.name, program: command, args, env, cwd, sandbox };
+    /// Reads the credentials that the configuration names.
+    async fn secrets(&self) -> Result<Secrets> {
+        Ok(match &self.transport {
+            Transport::Stdio { env, .. } => Secrets::Stdio(Arc::new(secrets::resolve(env).await?)),
+            Transport::Http { headers, .. } => {
+                let headers = Arc::new(SentHeaders::read(headers).await?);
+                Secrets::Http(Authorization { headers, account: self.account.clone() })
+            }
+        })
+    }
+
+    async fn attempt(&self, lifecycle: ClientLifecycleMode, secrets: &Secrets) -> Result<Client, Failed> {
+        match (&self.transport, secrets) {
+            (Transport::Stdio { command, args, cwd, .. }, Secrets::Stdio(env)) => {
+                let (name, cwd, sandbox) = (&*self.name, cwd.as_deref(), self.sandbox.as_ref());
+                let program = stdio::Program { name, program: command, args, env: env.values(), cwd, sandbox };
                 let transport = program.start(&self.stderr).await.map_err(Failed::Start)?;
                 let ended = transport.ended();
                 match self.handler().serve_with_lifecycle(transport, lifecycle).await {
-                    Ok(service) => Ok(self.client(service, ended, None)),
+                    Ok(service) => Ok(Client { _env: Some(Arc::clone(env)), ..self.client(service, ended, None) }),
                     Err(error) => Err(Failed::Process(error, self.last_words().await)),
                 }
             }
-            Transport::Http { kind: HttpKind::Sse, url, headers } => self.connect_sse(url, headers).await,
-            Transport::Http { kind: HttpKind::Streamable, url, headers } => {
+            (Transport::Http { kind: HttpKind::Sse, url, .. }, Secrets::Http(authorization)) => {
+                self.connect_sse(url, authorization).await
+            }
+            (Transport::Http { kind: HttpKind::Streamable, url, .. }, Secrets::Http(authorization)) => {
                 let in_session = Arc::default();
-                let authorization = self.authorization.clone();
-                let transport = http::transport(url, headers, authorization, Arc::clone(&in_session));
+                let transport = http::transport(url, authorization.clone(), Arc::clone(&in_session));
                 let transport = transport.map_err(Failed::Start)?;
                 let service = self.handler().serve_with_lifecycle(transport, lifecycle).await;
                 Ok(self.client(service.map_err(Failed::Handshake)?, Arc::default(), Some(in_session)))
             }
+            (Transport::Stdio { .. } | Transport::Http { .. }, _) => {
+                let what = format!("{} has the credentials of another transport", self.name);
+                Err(Failed::Start(Error::new(ErrorCode::Internal, what)))
+            }
         }
     }
 
-    async fn connect_sse(&self, url: &str, headers: &BTreeMap<String, Secret>) -> Result<Client, Failed> {
-        let transport = SseTransport::connect(url, headers, self.authorization.clone()).await;
+    async fn connect_sse(&self, url: &str, authorization: &Authorization) -> Result<Client, Failed> {
+        let transport = SseTransport::connect(url, authorization.clone()).await;
         let transport = transport.map_err(Failed::Start)?.map_err(Failed::Http)?;
         let ended = transport.ended();
         let service = self.handler().serve_with_lifecycle(transport, ClientLifecycleMode::Initialize).await;
@@ -179,7 +203,7 @@ impl Connector {
     ) -> Client {
         let _subscription = subscribe(&self.name, service.peer(), &service.service().events);
         let (name, stderr, patience) = (self.name.clone(), self.stderr.clone(), self.patience);
-        Client { name, service, stderr, ended, in_session, patience, _subscription }
+        Client { name, service, stderr, ended, in_session, patience, _subscription, _env: None }
     }
 
     async fn last_words(&self) -> String {
@@ -222,6 +246,14 @@ fn is_about_login(error: &ClientInitializeError) -> bool {
     error.is_authorization_required() || failure::http_of_start(error).is_some_and(failure::wants_login)
 }
 
+/// Credentials of one connection.
+enum Secrets {
+    /// The environment of a process.
+    Stdio(Arc<Resolved>),
+    /// Headers and login.
+    Http(Authorization),
+}
+
 /// Reason why one attempt to connect failed.
 enum Failed {
     /// The process or client could not be started.
@@ -245,6 +277,8 @@ pub(super) struct Client {
     /// How long the lists besides the tools may take.
     patience: Duration,
     _subscription: Option<Task>,
+    /// Keeps the secrets of a process redacted.
+    _env: Option<Arc<Resolved>>,
 }
 
 impl Client {

@@ -1,7 +1,6 @@
 //! MCP servers over HTTP+SSE, the transport of 2024-11-05: a long-lived event stream whose first event names the
 //! address for posts.
 
-use std::collections::BTreeMap;
 use std::future::Future;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -22,11 +21,11 @@ use url::Url;
 use super::authorized::Authorization;
 use super::failure::HttpError;
 use super::http;
+use super::http_client::Headers;
 use super::lines::MAX_MESSAGE;
 use super::message::{self, Parsed};
 use crate::error::Result;
 use crate::limits;
-use crate::redact::secret::Secret;
 use crate::task::{self, Task};
 
 /// Messages of a server in the queue.
@@ -39,7 +38,6 @@ const MAX_PRELUDE: usize = limits::PRELUDE.max;
 /// Posts messages to a server, and reads its events.
 pub(super) struct SseTransport {
     client: reqwest::Client,
-    headers: HeaderMap,
     authorization: Authorization,
     endpoint: Url,
     received: mpsc::Receiver<ServerJsonRpcMessage>,
@@ -48,30 +46,20 @@ pub(super) struct SseTransport {
 }
 
 impl SseTransport {
-    /// Opens the stream at `url`, with `headers` and the token of a login, and waits for the address.
+    /// Opens the stream at `url`, with the headers and the token of `authorization`, and waits for the address.
     ///
     /// # Errors
-    /// An invalid header, a failed connection, or the server's refusal.
-    pub(super) async fn connect(
-        url: &str,
-        headers: &BTreeMap<String, Secret>,
-        authorization: Authorization,
-    ) -> Result<Result<Self, HttpError>> {
-        let headers: HeaderMap = http::custom(headers)?.into_iter().collect();
-        Ok(Self::open(http::client(url)?, url, headers, authorization).await)
+    /// A failed connection, or the server's refusal.
+    pub(super) async fn connect(url: &str, authorization: Authorization) -> Result<Result<Self, HttpError>> {
+        Ok(Self::open(http::client(url)?, url, authorization).await)
     }
 
-    async fn open(
-        client: reqwest::Client,
-        url: &str,
-        headers: HeaderMap,
-        authorization: Authorization,
-    ) -> Result<Self, HttpError> {
-        let get = |token| {
-            let request = client.get(url).headers(headers.clone()).header(ACCEPT, "text/event-stream");
+    async fn open(client: reqwest::Client, url: &str, authorization: Authorization) -> Result<Self, HttpError> {
+        let get = |token, own: &Headers| {
+            let request = client.get(url).headers(map(own)).header(ACCEPT, "text/event-stream");
             sent(request, token)
         };
-        let response = authorization.with_token(get).await?;
+        let response = authorization.send(get).await?;
         let kind = response.headers().get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).map(str::to_owned);
         if !kind.as_deref().is_some_and(|kind| kind.starts_with("text/event-stream")) {
             return Err(StreamableHttpError::UnexpectedContentType(kind));
@@ -82,7 +70,7 @@ impl SseTransport {
         let (tell, received) = mpsc::channel(QUEUE);
         let ended = Arc::new(AtomicBool::new(false));
         let reading = Some(Task::spawn(read(events, tell, Arc::clone(&ended))));
-        Ok(Self { client, headers, authorization, endpoint, received, ended, reading })
+        Ok(Self { client, authorization, endpoint, received, ended, reading })
     }
 
     /// Becomes true when the stream ends, before every request has seen it.
@@ -168,11 +156,12 @@ impl Transport<RoleClient> for SseTransport {
     type Error = HttpError;
 
     fn send(&mut self, message: ClientJsonRpcMessage) -> impl Future<Output = Result<(), HttpError>> + Send + 'static {
-        let (client, endpoint, headers) = (self.client.clone(), self.endpoint.clone(), self.headers.clone());
+        let (client, endpoint) = (self.client.clone(), self.endpoint.clone());
         let authorization = self.authorization.clone();
         async move {
-            let post = |token| sent(client.post(endpoint.clone()).headers(headers.clone()).json(&message), token);
-            authorization.with_token(post).await.map(drop)
+            let post =
+                |token, own: &Headers| sent(client.post(endpoint.clone()).headers(map(own)).json(&message), token);
+            authorization.send(post).await.map(drop)
         }
     }
 
@@ -184,6 +173,10 @@ impl Transport<RoleClient> for SseTransport {
         self.reading.take();
         Ok(())
     }
+}
+
+fn map(headers: &Headers) -> HeaderMap {
+    headers.iter().map(|(name, value)| (name.clone(), value.clone())).collect()
 }
 
 /// Sends a request with this token; a refusal is an error.

@@ -132,6 +132,7 @@ impl Program<'_> {
             command: self.program,
             args: self.args,
             env: inherited().map(|(key, value)| (key.to_owned(), value)).chain(own_env).collect(),
+            inherited: INHERITED,
             cwd: self.cwd,
             confinement,
             log: Arc::new(move |line| own.said(&name, line)),

@@ -1,0 +1,174 @@
+//! `forgefs secrets`: secrets in the desktop's keyring, and their rotation in running gateways.
+
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::{Args, Subcommand};
+use serde_json::json;
+use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, BufReader};
+use tokio::time::Instant;
+
+use super::shapes::{self, Format};
+use super::ui::Ui;
+use super::{Failure, Global};
+use crate::config::{Config, process_env, state_folder};
+use crate::limits;
+use crate::redact::secret;
+use crate::running::{self, Asked};
+use crate::secrets::keyring;
+
+/// Time for the answers of gateways: that of the secrets, and that of a slow server to start.
+const PATIENCE: Duration = Duration::from_secs(90);
+/// Time for another request to be taken.
+const QUEUE: Duration = Duration::from_secs(5);
+const LOOK: Duration = Duration::from_millis(100);
+
+#[derive(Args)]
+pub(super) struct SecretsArgs {
+    #[command(subcommand)]
+    command: SecretsCommand,
+}
+
+#[derive(Subcommand)]
+enum SecretsCommand {
+    /// Put a secret, read from stdin, into the desktop's keyring, for `{ keyring = "NAME" }`
+    Set {
+        /// Name of the entry
+        name: String,
+    },
+    /// List the names of the secrets in the keyring
+    List {
+        #[command(flatten)]
+        format: Format,
+    },
+    /// Remove a secret from the keyring
+    Remove {
+        /// Name of the entry
+        name: String,
+    },
+    /// Have running gateways read the secrets of a server anew, and connect to it with the new values
+    Rotate {
+        /// Server
+        server: String,
+        #[command(flatten)]
+        format: Format,
+    },
+}
+
+impl SecretsArgs {
+    pub(super) fn json(&self) -> bool {
+        match &self.command {
+            SecretsCommand::Rotate { format, .. } | SecretsCommand::List { format } => format.json,
+            SecretsCommand::Set { .. } | SecretsCommand::Remove { .. } => false,
+        }
+    }
+}
+
+pub(super) async fn secrets(global: &Global, args: SecretsArgs, ui: Ui) -> Result<ExitCode, Failure> {
+    match args.command {
+        SecretsCommand::Set { name } => {
+            let value = value(ui).await?;
+            blocking(move || keyring::set(&name, &value).map(|()| name)).await.map(|name| {
+                ui.note(&format!("the keyring holds {name}; name it as {{ keyring = \"{name}\" }}"));
+                ExitCode::SUCCESS
+            })
+        }
+        SecretsCommand::List { format } => {
+            let names = blocking(keyring::list).await?;
+            match format.json {
+                true => shapes::print(json!({ "secrets": names }), ui),
+                false => names.iter().for_each(|name| ui.out(name)),
+            }
+            Ok(ExitCode::SUCCESS)
+        }
+        SecretsCommand::Remove { name } => {
+            let (name, was_there) = blocking(move || keyring::remove(&name).map(|was_there| (name, was_there))).await?;
+            if !was_there {
+                ui.note(&format!("the keyring has no {name}"));
+            }
+            Ok(ExitCode::from(u8::from(!was_there)))
+        }
+        SecretsCommand::Rotate { server, format } => rotate(global, &server, format, ui).await,
+    }
+}
+
+/// The first line of stdin. It is no argument: those are in the history of shells, and in `ps`.
+async fn value(ui: Ui) -> Result<String, Failure> {
+    if ui.is_interactive() {
+        ui.note("Type the secret and end it with Enter. It is shown as you type; `pass show NAME | forgefs secrets set NAME` shows nothing.");
+    }
+    let mut line = Vec::new();
+    let most = limits::SECRET.max as u64 + 2;
+    let read = BufReader::new(tokio::io::stdin()).take(most).read_until(b'\n', &mut line).await;
+    read.map_err(|error| Failure::usage(format!("stdin cannot be read: {error}")))?;
+    let line = String::from_utf8(line).map_err(|_| Failure::usage("the secret is not UTF-8 text".to_owned()))?;
+    let value = line.trim_end_matches(['\r', '\n']);
+    if value.is_empty() || value.len() > limits::SECRET.max {
+        let most = limits::SECRET.max >> 10;
+        return Err(Failure::usage(format!("stdin has no secret: a line of up to {most} KiB")));
+    }
+    secret::list_token(value);
+    Ok(value.to_owned())
+}
+
+/// Waits for the keyring.
+async fn blocking<T: Send + 'static>(work: impl FnOnce() -> Result<T, String> + Send + 'static) -> Result<T, Failure> {
+    let done = tokio::task::spawn_blocking(work).await;
+    done.unwrap_or_else(|_| Err("the keyring failed: see the log".to_owned())).map_err(Failure::usage)
+}
+
+async fn rotate(global: &Global, server: &str, format: Format, ui: Ui) -> Result<ExitCode, Failure> {
+    let cwd = std::env::current_dir().unwrap_or_default();
+    let Some(path) = Config::find(global.config.as_deref(), &process_env, &cwd)? else {
+        return Err(Failure::usage("there is no forge.toml here or in ~/.config/forgefs".to_owned()));
+    };
+    let failed = |what: String| Failure::internal(format!("no gateway can be reached: {what}"));
+    let folder = state_folder(&process_env).ok_or_else(|| failed("HOME and XDG_STATE_HOME are not set".to_owned()))?;
+    let begun = Instant::now();
+    let asked = loop {
+        match running::ask(&folder, &path, server) {
+            Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists && begun.elapsed() < QUEUE => {
+                tokio::time::sleep(LOOK).await;
+            }
+            asked => break asked.map_err(|error| failed(error.to_string()))?,
+        }
+    };
+    if asked.is_empty() && !format.json {
+        ui.note(&format!("no gateway follows {}", path.display()));
+    }
+    let mut exit = if asked.is_empty() { 1 } else { 0 };
+    let mut gateways = Vec::new();
+    for one in &asked {
+        let rotated = answered(one).await;
+        match &rotated {
+            _ if format.json => {}
+            Ok(()) => ui.out(&format!("gateway {} uses new secrets of {server}", one.pid)),
+            Err(error) => ui.note(&format!("gateway {}: {error}", one.pid)),
+        }
+        if rotated.is_err() {
+            exit = 3;
+        }
+        gateways.push(json!({ "pid": one.pid, "rotated": rotated.is_ok(), "error": rotated.err() }));
+    }
+    if format.json {
+        shapes::print(json!({ "ok": exit == 0, "server": server, "gateways": gateways }), ui);
+    }
+    Ok(ExitCode::from(exit))
+}
+
+/// Waits for the answer of one gateway.
+async fn answered(asked: &Asked) -> Result<(), String> {
+    let begun = Instant::now();
+    loop {
+        if let Some(answer) = asked.answer() {
+            return answer;
+        }
+        if !asked.is_alive() {
+            return Err("it has ended".to_owned());
+        }
+        if begun.elapsed() > PATIENCE {
+            return Err(format!("it did not answer within {} s", PATIENCE.as_secs()));
+        }
+        tokio::time::sleep(LOOK).await;
+    }
+}

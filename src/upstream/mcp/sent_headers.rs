@@ -1,0 +1,86 @@
+//! Configured headers of one connection. Values that are kept elsewhere are read again when the server refuses them.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use arc_swap::ArcSwap;
+use tokio::sync::Mutex;
+use tokio::time::Instant;
+
+use super::http;
+use super::http_client::Headers;
+use crate::config::Credential;
+use crate::error::Result;
+use crate::secrets::{self, Resolved};
+
+/// Least time between two readings: a server that refuses everything starts no program for each request.
+const PAUSE: Duration = Duration::from_secs(10);
+
+/// The headers of a connection.
+pub(super) struct SentHeaders {
+    configured: BTreeMap<String, Credential>,
+    now: ArcSwap<Values>,
+    /// One reading at a time; holds the time of the last.
+    renewal: Mutex<Option<Instant>>,
+}
+
+/// The values in use.
+pub(super) struct Values {
+    headers: Headers,
+    _redacted: Resolved,
+}
+
+impl Values {
+    pub(super) fn headers(&self) -> &Headers {
+        &self.headers
+    }
+}
+
+impl SentHeaders {
+    /// Reads the values.
+    ///
+    /// # Errors
+    /// `TRANSPORT_DEAD` when one cannot be read, or makes no header.
+    pub(super) async fn read(configured: &BTreeMap<String, Credential>) -> Result<Self> {
+        let now = ArcSwap::from_pointee(values(configured).await?);
+        Ok(Self { configured: configured.clone(), now, renewal: Mutex::default() })
+    }
+
+    /// The values in use.
+    pub(super) fn now(&self) -> Arc<Values> {
+        self.now.load_full()
+    }
+
+    /// Other values than those that the server refused; `None` if there are none.
+    pub(super) async fn renewed(&self, refused: &Arc<Values>) -> Option<Arc<Values>> {
+        if !secrets::has_kept(&self.configured) {
+            return None;
+        }
+        let mut last = self.renewal.lock().await;
+        let now = self.now();
+        if !Arc::ptr_eq(&now, refused) {
+            return Some(now);
+        }
+        if last.is_some_and(|last| last.elapsed() < PAUSE) {
+            return None;
+        }
+        *last = Some(Instant::now());
+        match values(&self.configured).await {
+            Ok(values) if values.headers != now.headers => {
+                self.now.store(Arc::new(values));
+                Some(self.now())
+            }
+            Ok(_) => None,
+            Err(error) => {
+                tracing::warn!(%error, "a refused secret could not be read again");
+                None
+            }
+        }
+    }
+}
+
+async fn values(configured: &BTreeMap<String, Credential>) -> Result<Values> {
+    let resolved = secrets::resolve(configured).await?;
+    Ok(Values { headers: http::custom(resolved.values())?, _redacted: resolved })
+}
