@@ -16,7 +16,8 @@ use forgefs_measure::report::Report;
 use forgefs_measure::{count, made_up};
 use futures::future::join_all;
 use rmcp::model::{
-    CallToolRequestParams, ListToolsResult, PaginatedRequestParams, ServerCapabilities, ServerConfig, Tool,
+    CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, ListToolsResult, PaginatedRequestParams,
+    ServerCapabilities, ServerConfig, Tool,
 };
 use rmcp::service::{RequestContext, RoleClient, RoleServer, RunningService};
 use rmcp::transport::TokioChildProcess;
@@ -60,22 +61,32 @@ async fn main() {
     if let Some(("made-up", server)) = args.get(1).zip(args.get(2)).map(|(first, second)| (&**first, second)) {
         return serve_made_up(server).await;
     }
+    if args.get(1).is_some_and(|first| first == "slow") {
+        return drop(Slow.serve(rmcp::transport::stdio()).await.unwrap().waiting().await.unwrap());
+    }
     let folder = tempfile::tempdir().unwrap();
     let mut table = Table(Vec::new());
     table.row(["", "median", "p99"].map(str::to_owned));
-    let sample = write_config(&folder.path().join("sample"), sample_servers());
+    let sample = write_config(&folder.path().join("sample"), sample_servers(), "");
     starts(&sample, "3 servers, 20 tools", &mut table).await;
-    let made_up = write_config(&folder.path().join("made-up"), made_up_servers());
+    let made_up = write_config(&folder.path().join("made-up"), made_up_servers(), "");
     starts(&made_up, "20 servers, 1,000 tools", &mut table).await;
     let direct =
         Client.serve(TokioChildProcess::new(command(&["demo-server", "people"], None)).unwrap()).await.unwrap();
     let times = repeat(RUNS * 5, || async { drop(call(&direct, "list_teams", json!({})).await) }).await;
     let direct = table.times("one call, by rmcp directly to the server", times);
     table.times("a byte to another process and back, over pipes: two wake-ups", round_trips());
+    let exe = std::env::current_exe().unwrap().display().to_string();
+    let slow = [sample_servers(), vec![["slow".to_owned(), exe, "slow".to_owned(), String::new()]]].concat();
+    let many = write_config(&folder.path().join("many"), slow, "[sandbox.limits]\nconcurrency = 64\n");
     for engine in engines() {
         let session = serve(&sample, engine.flags).await;
         call(&session.service, "ls", json!({})).await;
         runs(&session, engine, direct, &mut table).await;
+        session.service.cancel().await.unwrap();
+        let session = serve(&many, engine.flags).await;
+        call(&session.service, "ls", json!({})).await;
+        at_once(&session.service, engine, &mut table).await;
         session.service.cancel().await.unwrap();
     }
     peer(direct, &mut table).await;
@@ -136,7 +147,7 @@ async fn runs(session: &Session, engine: Engine, direct: Duration, table: &mut T
     let budget = budget(*pid, most, async || execute(script(&(engine.calls)(most))).await).await;
     table.figure(format!("{name}: one of {most} calls, and processor time for it"), budget);
     if let Some(parallel) = engine.parallel {
-        table.times(&format!("{name}: 50 calls, 8 at once"), times(RUNS / 4, parallel(50)).await);
+        table.times(&format!("{name}: 50 calls, 8 at once"), times(RUNS / 4, parallel("people.list_teams", 50)).await);
     }
     for clients in [1, 2, 8] {
         let started = Instant::now();
@@ -151,6 +162,19 @@ async fn runs(session: &Session, engine: Engine, direct: Duration, table: &mut T
         let runs: u32 = join_all(work).await.into_iter().sum();
         let rate = f64::from(runs) / started.elapsed().as_secs_f64();
         table.figure(format!("{name}: empty scripts a second, {clients} at once"), format!("{rate:.0}"));
+    }
+}
+
+/// Scripts with many calls at once, where 64 may be.
+async fn at_once(service: &Service, engine: Engine, table: &mut Table) {
+    let Some(parallel) = engine.parallel else { return };
+    for (what, code, runs) in [
+        ("8 calls of 100 ms, 8 at once", parallel("slow.wait", 8), RUNS / 10),
+        ("1,000 calls, 64 at once", parallel("people.list_teams", CALLS), LONG_RUNS),
+    ] {
+        let run = || async { drop(call(service, "execute", (engine.script)(&code)).await) };
+        repeat(2, run).await;
+        table.times(&format!("{}: {what}", engine.name), repeat(runs, run).await);
     }
 }
 
@@ -214,7 +238,8 @@ struct Engine {
     script: fn(&str) -> Value,
     empty: &'static str,
     calls: fn(u32) -> String,
-    parallel: Option<fn(u32) -> String>,
+    /// Calls of a tool at once.
+    parallel: Option<fn(&str, u32) -> String>,
     /// Most calls of a script.
     most: u32,
 }
@@ -226,7 +251,7 @@ fn engines() -> Vec<Engine> {
         script: |code| json!({"language": "starlark", "code": code}),
         empty: "1",
         calls: |n| format!("[people.list_teams() for _ in range({n})]\nresult = 1"),
-        parallel: Some(|n| format!("parallel([defer(people.list_teams) for _ in range({n})])\nresult = 1")),
+        parallel: Some(|tool, n| format!("parallel([defer({tool}) for _ in range({n})])\nresult = 1")),
         most: CALLS,
     };
     let quickjs = Engine {
@@ -235,7 +260,7 @@ fn engines() -> Vec<Engine> {
         script: |code| json!({"language": "javascript", "code": code}),
         empty: "return 1",
         calls: |n| format!("for (let i = 0; i < {n}; i++) await people.list_teams(); return 1"),
-        parallel: Some(|n| format!("await forge.parallel(Array({n}).fill(() => people.list_teams())); return 1")),
+        parallel: Some(|tool, n| format!("await forge.parallel(Array({n}).fill(() => {tool}())); return 1")),
         most: CALLS,
     };
     let v8 = Engine { name: "V8", flags: &["--engine", "v8"], ..quickjs };
@@ -297,9 +322,9 @@ fn made_up_servers() -> Vec<[String; 4]> {
 }
 
 /// A configuration that keeps its state in its own folder.
-fn write_config(folder: &Path, servers: Vec<[String; 4]>) -> PathBuf {
+fn write_config(folder: &Path, servers: Vec<[String; 4]>, more: &str) -> PathBuf {
     std::fs::create_dir_all(folder).unwrap();
-    let mut text = "[manifest]\ncache = \"cache\"\n[audit]\npath = \"audit.jsonl\"\n".to_owned();
+    let mut text = format!("[manifest]\ncache = \"cache\"\n[audit]\npath = \"audit.jsonl\"\n{more}");
     for [name, program, first, second] in servers {
         text += &format!("[servers.{name}]\ncommand = {program:?}\nargs = [{first:?}, {second:?}]\n");
     }
@@ -420,6 +445,34 @@ impl ServerHandler for MadeUp {
         _: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
         Ok(ListToolsResult::with_all_items(self.0.clone()))
+    }
+}
+
+/// A server whose tool takes 100 ms.
+struct Slow;
+
+impl ServerHandler for Slow {
+    fn get_info(&self) -> ServerConfig {
+        ServerConfig::new(ServerCapabilities::builder().enable_tools().build())
+    }
+
+    async fn list_tools(
+        &self,
+        _: Option<PaginatedRequestParams>,
+        _: RequestContext<RoleServer>,
+    ) -> Result<ListToolsResult, ErrorData> {
+        let schema = json!({ "type": "object", "properties": {} });
+        let wait = Tool::new("wait", "Waits for 100 ms", std::sync::Arc::new(schema.as_object().unwrap().clone()));
+        Ok(ListToolsResult::with_all_items(vec![wait]))
+    }
+
+    async fn call_tool(
+        &self,
+        _: CallToolRequestParams,
+        _: RequestContext<RoleServer>,
+    ) -> Result<CallToolResponse, ErrorData> {
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        Ok(CallToolResult::success(vec![ContentBlock::text("waited")]).into())
     }
 }
 
