@@ -58,6 +58,21 @@ pub(super) async fn doctor(global: &Global, args: &DoctorArgs, ui: Ui) -> Result
             exit = 3;
         }
     }
+    report.many("quarantined");
+    for server in gateway.catalog().servers() {
+        for (tool, held) in server.quarantine.iter() {
+            let object = json!({ "server": server.name, "tool": tool, "reason": held.reason });
+            report.push("quarantined", &format!("tool     {}.{tool}: {held}", server.ident), object);
+            exit = if exit == 0 { 3 } else { exit };
+        }
+    }
+    report.many("notes");
+    for server in gateway.catalog().servers() {
+        for note in &server.offers.notes {
+            let object = json!({ "server": server.name, "note": note });
+            report.push("notes", &format!("note     {}: {note}", server.name), object);
+        }
+    }
     report.many("confined");
     for (name, server) in servers.iter().filter(|(_, server)| server.enabled) {
         if let Some(examined) = upstream::examine(name, server).await {

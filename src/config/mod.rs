@@ -32,6 +32,7 @@ mod file;
 mod http;
 mod journal;
 mod oauth;
+mod overrides;
 mod patterns;
 mod policy;
 mod profiles;
@@ -66,6 +67,7 @@ pub use http::{Client, Http, Tls};
 pub(crate) use http::{LISTEN_FORM, is_client_name, is_of_token, parse_listen, token_digest};
 pub use journal::Journal;
 pub use oauth::{ClaimRow, Claims, ResourceServer};
+pub use overrides::Override;
 pub use patterns::{Matcher, Patterns, PerTool};
 pub use policy::{Approval, Flow, FlowAction, Group, Isolation, Party, Policy, Relay, Relays};
 pub use profiles::{DEFAULT_PROFILE, Expose, Profile, View};
@@ -477,6 +479,8 @@ pub struct Server {
     pub relays: Relays,
     /// Rules for some of its tools.
     pub tools: Vec<ToolRule>,
+    /// How tools are shown and called in place of its own definitions, by its name.
+    pub overrides: BTreeMap<String, Override>,
     /// What its process may do; `None` confines it in no way.
     pub sandbox: Option<Confinement>,
 }

@@ -87,6 +87,11 @@ impl Patterns {
         }
     }
 
+    /// One name, without characters of a pattern.
+    pub(super) fn name(name: &str) -> Self {
+        Self(vec![name.to_owned()])
+    }
+
     /// From usable entries.
     #[cfg(test)]
     pub(super) fn of(entries: &[&str]) -> Self {

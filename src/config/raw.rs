@@ -174,6 +174,23 @@ pub(super) struct RawTool {
     #[schemars(schema_with = "schema::approval")]
     pub(super) approval: Option<String>,
     pub(super) only_from: Option<Vec<String>>,
+    pub(super) name: Option<String>,
+    pub(super) description: Option<String>,
+    pub(super) annotations: Option<RawAnnotations>,
+    pub(super) hide: Option<Vec<String>>,
+    pub(super) fixed: Option<BTreeMap<String, serde_json::Value>>,
+    pub(super) default: Option<BTreeMap<String, serde_json::Value>>,
+    pub(super) result: Option<String>,
+}
+
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default, expecting = "a table such as { read_only = true }")]
+pub(super) struct RawAnnotations {
+    pub(super) title: Option<String>,
+    pub(super) read_only: Option<bool>,
+    pub(super) destructive: Option<bool>,
+    pub(super) idempotent: Option<bool>,
+    pub(super) open_world: Option<bool>,
 }
 
 #[derive(Debug, Default, Deserialize, JsonSchema)]

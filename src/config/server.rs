@@ -9,12 +9,15 @@ use super::confinement::confinement;
 use super::document::KeyPath;
 use super::error::ConfigError;
 use super::patterns::Patterns;
-use super::raw::{RawBreaker, RawServer};
+use super::raw::{RawBreaker, RawServer, RawTool};
 use super::share::{SHARES, Share};
 use super::spending;
 use super::transport::transport;
 use super::values::Values;
-use super::{Access, Amount, Approval, Auth, Binding, Breaker, Relays, Server, Start, Transport, policy};
+use super::{
+    Access, Amount, Approval, Auth, Binding, Breaker, Override, Relays, Server, Start, ToolRule, Transport, overrides,
+    policy,
+};
 
 /// Names beside the servers in the virtual filesystem.
 const ROOT_NAMES: &[&str] = &["forge.pyi", "forge.d.ts", "results", "runs", "scripts", "proposals"];
@@ -54,6 +57,7 @@ impl Server {
             approval: Approval::default(),
             relays: Relays::default(),
             tools: Vec::new(),
+            overrides: BTreeMap::new(),
             sandbox: None,
         }
     }
@@ -108,7 +112,8 @@ pub(super) fn server(mut values: Values<'_>, name: &str, mut raw: RawServer) -> 
     };
     let rate = spending::rate(&values, &key.key("rate"), raw.rate.take())?;
     let cost = spending::cost(&values, &key.key("cost"), raw.cost.take())?.unwrap_or(Amount::ONE);
-    let tools = spending::tools(&values, &key.key("tools"), std::mem::take(&mut raw.tools))?;
+    let (tools, overrides) = tools(&values, &key.key("tools"), std::mem::take(&mut raw.tools))?;
+    overrides::check_names(&values, &key, &overrides, &access, &tools)?;
     let approval = policy::approval(&values, &key, raw.approval.take())?.unwrap_or_default();
     let relays = Relays {
         elicitation: policy::relay(&values, &key.key("elicitation"), raw.elicitation.take())?,
@@ -142,8 +147,32 @@ pub(super) fn server(mut values: Values<'_>, name: &str, mut raw: RawServer) -> 
         approval,
         relays,
         tools,
+        overrides,
         sandbox,
     })
+}
+
+/// Parses the entries of `[servers.<name>.tools]`: rules for tools, and overrides of their definitions.
+fn tools(
+    values: &Values<'_>,
+    key: &KeyPath,
+    raw: BTreeMap<String, RawTool>,
+) -> Result<(Vec<ToolRule>, BTreeMap<String, Override>), ConfigError> {
+    let (mut rules, mut found) = (Vec::new(), BTreeMap::new());
+    for (tool, mut raw) in raw {
+        let key = key.key(&tool);
+        let by = overrides::parse(values, &key, &tool, &mut raw)?;
+        let rule = spending::tool(values, &key, &tool, raw)?;
+        let Some(by) = by else {
+            rules.push(rule);
+            continue;
+        };
+        if rule.has_rules() {
+            rules.push(ToolRule { tools: by.name.as_deref().map_or(rule.tools, Patterns::name), ..rule });
+        }
+        found.insert(tool, by);
+    }
+    Ok((rules, found))
 }
 
 fn breaker(values: &Values<'_>, key: &KeyPath, raw: RawBreaker) -> Result<Breaker, ConfigError> {

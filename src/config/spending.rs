@@ -1,6 +1,6 @@
 //! Rate limits, prices and budgets: `rate`, `cost`, `tools` of a server, and `[budgets]`.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::fmt;
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
@@ -186,23 +186,15 @@ pub(super) fn rate(values: &Values<'_>, key: &KeyPath, raw: Option<RawRate>) -> 
     Ok(Some(Rate { calls, per, burst }))
 }
 
-/// Parses the rules of `[servers.<name>.tools]`.
-pub(super) fn tools(
-    values: &Values<'_>,
-    key: &KeyPath,
-    raw: BTreeMap<String, RawTool>,
-) -> Result<Vec<ToolRule>, ConfigError> {
-    let rule = |(name, raw): (String, RawTool)| {
-        let key = key.key(&name);
-        Ok(ToolRule {
-            tools: Patterns::key(values, &key, name)?,
-            rate: rate(values, &key.key("rate"), raw.rate)?,
-            cost: cost(values, &key.key("cost"), raw.cost)?,
-            approval: policy::approval(values, &key, raw.approval)?,
-            only_from: scripts::only_from(values, &key.key("only_from"), raw.only_from)?,
-        })
-    };
-    raw.into_iter().map(rule).collect()
+/// Parses the rules of one entry of `[servers.<name>.tools]`.
+pub(super) fn tool(values: &Values<'_>, key: &KeyPath, tools: &str, raw: RawTool) -> Result<ToolRule, ConfigError> {
+    Ok(ToolRule {
+        tools: Patterns::key(values, key, tools.to_owned())?,
+        rate: rate(values, &key.key("rate"), raw.rate)?,
+        cost: cost(values, &key.key("cost"), raw.cost)?,
+        approval: policy::approval(values, key, raw.approval)?,
+        only_from: scripts::only_from(values, &key.key("only_from"), raw.only_from)?,
+    })
 }
 
 #[cfg(test)]

@@ -1,6 +1,5 @@
 //! Scripts that are tools: loaded, followed while they are edited, and shown in the catalog as the server `scripts`.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -144,9 +143,8 @@ fn publish(judged: Result<Callables, &&Error>, now: &ArcSwap<Callables>, followe
 fn entry(scripts: &Callables, state: ServerState) -> ServerEntry {
     let held = scripts.held().map(|(name, _)| json!({ "name": name }));
     let tools = scripts.iter().map(|script| script.definition.clone()).chain(held).collect();
-    let listing = Listing { tools, ..Listing::default() };
-    let reasons: BTreeMap<&str, &str> = scripts.held().collect();
-    ServerEntry::listed(SERVER, SERVER, None, listing, state).holding(&reasons)
+    let listing = Listing { tools, misfits: scripts.held().map(owned).collect(), ..Listing::default() };
+    ServerEntry::listed(SERVER, SERVER, None, listing, state)
 }
 
 /// A tool as the catalog has it.

@@ -341,6 +341,9 @@ pub const TOOL_PATTERN: Limit = Limit::new("pattern of tools", 1 << 10, Unit::By
 /// Its braces: nested alternatives are built recursively.
 pub const TOOL_PATTERN_BRACES: Limit = Limit::new("braces of a pattern of tools", 64, Unit::Items, "`forge.toml`");
 
+/// Keys that lead to the part of a result which an override takes.
+pub const OVERRIDE_PATH: Limit = Limit::new("path into a result", 32, Unit::Items, "`result` of overrides");
+
 /// Stubs that a session remembers as read. A forgotten one goes on record again when it is read again.
 pub const READS: Limit = Limit::new("stubs read", 10_000, Unit::Items, "kept of a session; the oldest go");
 /// Their paths and digests; and the same again for texts that no record has yet.
@@ -550,4 +553,5 @@ pub(super) const ALL: &[&Limit] = &[
     &PATTERN,
     &TOOL_PATTERN,
     &TOOL_PATTERN_BRACES,
+    &OVERRIDE_PATH,
 ];

@@ -186,6 +186,7 @@ impl ServerEntry {
             Binding::Auto | Binding::Tool => Layout::PerTool,
         };
         let stubs = Arc::new(stubs);
+        let quarantine = Arc::new(held(&stubs, &listing.misfits));
         let paths = roots::of(&stubs, server).map(Into::into);
         let only_from = Arc::new(server.map(|server| left_to_scripts(server, &stubs)).unwrap_or_default());
         Self {
@@ -200,7 +201,7 @@ impl ServerEntry {
             instance: 0,
             origin: server.map(origin::in_memory).unwrap_or_default().into(),
             is_pinned: false,
-            quarantine: Arc::default(),
+            quarantine,
             only_from,
             observed: Observed::default(),
             health: Health::default(),
@@ -212,7 +213,11 @@ impl ServerEntry {
     #[must_use]
     pub fn pinned(self, pin: Option<&Pin>) -> Self {
         let Some(pin) = pin else { return self };
-        let quarantine = pin.quarantined(&self.stubs);
+        let mut quarantine = pin.quarantined(&self.stubs);
+        // A misfit differs from what was reviewed too.
+        for (tool, held) in self.quarantine.iter() {
+            quarantine.entry(tool.clone()).or_insert_with(|| held.clone()).reason.clone_from(&held.reason);
+        }
         let shown: BTreeMap<String, Value> =
             quarantine.keys().map(|tool| (tool.clone(), pin.shown(&self.stubs.ident, tool))).collect();
         let stubs = match shown.is_empty() {
@@ -220,16 +225,6 @@ impl ServerEntry {
             false => Arc::new(Arc::unwrap_or_clone(self.stubs).showing(&shown)),
         };
         Self { is_pinned: true, quarantine: Arc::new(quarantine), stubs, ..self }
-    }
-
-    /// Quarantines tools, of which only the identifier is shown, by wire name with the reason.
-    #[must_use]
-    pub fn holding(self, reasons: &BTreeMap<&str, &str>) -> Self {
-        let held = self.stubs.tools.iter().filter_map(|tool| {
-            let reason = (*reasons.get(tool.name.as_str())?).to_owned();
-            Some((tool.ident.clone(), Quarantined { reason, is_reviewed: false }))
-        });
-        Self { quarantine: Arc::new(held.collect()), ..self }
     }
 
     /// The same server with some of its tools, by wire name; nothing tells of the others. `last` is this server as it was,
@@ -341,6 +336,15 @@ impl ServerEntry {
     pub fn with_state(&self, state: ServerState) -> Self {
         Self { state, ..self.clone() }
     }
+}
+
+/// Tools that are quarantined for a reason, by wire name; of them only the identifier is shown.
+fn held(stubs: &ServerStubs, reasons: &BTreeMap<String, String>) -> BTreeMap<String, Quarantined> {
+    let held = |tool: &stubgen::ToolStub| {
+        let reason = redact::text(Surface::Error, reasons.get(&tool.name)?).into_owned();
+        Some((tool.ident.clone(), Quarantined { reason, is_reviewed: false }))
+    };
+    stubs.tools.iter().filter_map(held).collect()
 }
 
 /// Scripts that alone may call a tool, by the tool's identifier. Every rule for a tool counts.

@@ -29,5 +29,10 @@ fn digest(server: &config::Server, value: impl Fn(&Credential) -> Value) -> Stri
             json!({"url": url, "headers": secrets(headers)})
         }
     };
-    stubgen::digest(&stubgen::canonical_json(&reached))
+    // Their tools are other ones.
+    let origin = match server.overrides.is_empty() {
+        true => reached,
+        false => json!([reached, server.overrides]),
+    };
+    stubgen::digest(&stubgen::canonical_json(&origin))
 }

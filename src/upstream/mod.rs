@@ -8,6 +8,7 @@ mod caller;
 mod events;
 mod invite;
 mod mcp;
+mod overridden;
 mod progress;
 mod reading;
 mod reconnect;
@@ -15,6 +16,7 @@ mod stderr;
 mod timeout;
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -193,6 +195,9 @@ pub struct Listing {
     pub prompts: Vec<Value>,
     /// Lists that failed, with the reason.
     pub notes: Vec<String>,
+    /// Tools whose override does not fit, by the name that is shown, with the reason.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub misfits: BTreeMap<String, String>,
     /// Milliseconds that the lists stay valid, if the server says so (`ttlMs` of 2026-07-28).
     pub ttl_ms: Option<u64>,
     /// True if the server sends `list_changed`.
@@ -253,8 +258,8 @@ pub struct Health {
     pub stderr: Option<Stderr>,
 }
 
-/// Builds the stack of one server, outside in: invitation to log in, circuit breaker, timeout, reconnection. The last
-/// replaces a dead connection before the next call, and sends a call only if the connection lists the definition that
+/// Builds the stack of one server, outside in: invitation to log in, circuit breaker, timeout, reconnection, overrides of
+/// tools. Reconnection replaces a dead connection before the next call, and sends a call only if the connection lists the definition that
 /// the caller knows. `account` is its login. `refresh` bounds how long a list stays valid for servers without sessions.
 #[must_use]
 pub fn build(
@@ -271,6 +276,7 @@ pub fn build(
     let (connect, list, idle_stop) = (server.connect_timeout, server.timeout, server.idle_stop);
     let (reconnect, max_backoff) = (server.reconnect, server.max_reconnect_backoff);
     let settings = reconnect::ConnectionSettings { connect, list, refresh, idle_stop, reconnect, max_backoff };
+    let connector = overridden::Overridden::new(connector, &server.overrides);
     let client = reconnect::Reconnect::new(connector, settings, event_sender.clone());
     let rotation = client.rotation();
     let timeout = timeout::Timeout::new(name, client, limits);

@@ -28,4 +28,4 @@ pub use ident::{assign_idents, is_tool_ident};
 pub use observed::Observed;
 pub use server::{ServerDef, ServerStubs, generate, generate_owned};
 pub use text::{many_lines, one_line};
-pub use tool::{Annotations, Param, ToolStub};
+pub use tool::{Annotations, OVERRIDE, Param, ToolStub};

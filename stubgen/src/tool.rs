@@ -16,6 +16,9 @@ use crate::{canon, ident, markdown, templates, text};
 /// Most bytes of parameter and field descriptions in one view: many may refer to a long one.
 pub(crate) const MAX_DESCRIPTIONS: usize = 512 << 10;
 
+/// Key in `_meta` of a definition that the operator has overridden.
+pub const OVERRIDE: &str = "forgefs/override";
+
 /// Result section for a tool without answers so far: the cheapest way to its type.
 const UNOBSERVED: &str = "Not observed yet: after the first call, this file and the stub have the type.";
 /// The same for a tool that only reads.
@@ -218,6 +221,7 @@ impl ToolStub {
             context! {
                 path => format!("{}.{}", self.server, self.ident),
                 description => markdown::quotation(description),
+                overridden => raw.get("_meta").is_some_and(|meta| meta.get(OVERRIDE).is_some()),
                 wire => if self.name == self.ident { String::new() } else { markdown::code(&text::comment_name(&self.name)) },
                 params,
                 types,

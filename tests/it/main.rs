@@ -50,6 +50,7 @@ mod mistakes;
 mod modules;
 mod nested;
 mod newest;
+mod overrides;
 mod packages;
 mod parked;
 mod people;

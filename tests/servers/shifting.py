@@ -8,7 +8,7 @@ MODE `stateless` for each list. LOG gets a line for each start, list and call. O
 or `sse`; sessions and streams end when FILE changes, and the port is written to PORTFILE. FILE.delay has the seconds to
 wait before the first list is answered.
 
-Every listed tool answers `NAME done`. The argument `fault` makes it `crash` the first time that it comes, `reload` FILE,
+Every listed tool answers `NAME done`; one with `echo` in its `_meta` answers with its name and its arguments. The argument `fault` makes it `crash` the first time that it comes, `reload` FILE,
 which --tells tells of, or take two `rounds`, between which FILE.next becomes FILE. Prompts and resources answer whatever
 is asked for.
 """
@@ -71,6 +71,10 @@ def result(method, params, lists):
         if (params.get("arguments") or {}).get("fault") == "rounds" and "requestState" not in params:
             os.rename(FILE + ".next", FILE)
             return {"resultType": "input_required", "requestState": "the first round"}
+        echo = {tool["name"] for tool in lists["tools"] if "echo" in tool.get("_meta", {})}
+        if params["name"] in echo:
+            got = {"got": {"tool": params["name"], "arguments": params.get("arguments")}}
+            return {"content": [{"type": "text", "text": json.dumps(got)}], "structuredContent": got, **more}
         return {"content": [{"type": "text", "text": params["name"] + " done"}], **more}
     if method == "ping":
         return {}

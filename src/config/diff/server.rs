@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashSet};
 
 use super::Widened;
-use crate::config::{Access, Approval, Breaker, Patterns, Rate, Relay, Relays, Server, ToolRule, Transport};
+use crate::config::{Access, Approval, Breaker, Override, Patterns, Rate, Relay, Relays, Server, ToolRule, Transport};
 
 /// Compares an entry in force with its successor.
 pub(super) fn compare(key: &str, now: &Server, next: &Server, widened: &mut Widened) {
@@ -11,7 +11,7 @@ pub(super) fn compare(key: &str, now: &Server, next: &Server, widened: &mut Wide
     let Server {
         transport, description: _, enabled, timeout, max_timeout, connect_timeout, reconnect,
         max_reconnect_backoff, breaker, categories: _, access,
-        binding: _, start: _, idle_stop: _, share, auth, rate, cost, approval, relays, tools, sandbox,
+        binding: _, start: _, idle_stop: _, share, auth, rate, cost, approval, relays, tools, overrides, sandbox,
     } = now;
     if !next.enabled {
         return;
@@ -50,6 +50,13 @@ pub(super) fn compare(key: &str, now: &Server, next: &Server, widened: &mut Wide
     widened.add(format!("{key}.allow"), "widened", is_wider);
     widened.add(format!("{key}.deny"), "shrunk", has_more(deny, &next.access.deny));
     tool_rules(key, tools, &next.tools, widened);
+    let plain = Override::default();
+    for tool in overrides.keys().chain(next.overrides.keys().filter(|tool| !overrides.contains_key(*tool))) {
+        let [now, next] = [overrides, &next.overrides].map(|all| all.get(tool).unwrap_or(&plain));
+        for name in now.widened_by(next) {
+            widened.add(format!("{key}.tools.{tool}.{name}"), "changed", true);
+        }
+    }
     match (sandbox, &next.sandbox) {
         (None, _) => {}
         (Some(_), None) => widened.add(format!("{key}.sandbox"), "removed", true),
