@@ -150,8 +150,11 @@ pub(crate) struct Fence {
 
 impl Fence {
     pub(crate) fn new() -> Self {
-        // Some servers take no path with a hidden folder, such as the usual `.tmp`.
-        let root = tempfile::Builder::new().prefix("forgefs-").tempdir().expect("a temporary folder");
+        // Real servers refuse paths with hidden folders, or take them for lower case.
+        let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).expect("a clock");
+        // Short, for the sockets in it.
+        let name = format!("f{:x}-{:x}", std::process::id(), now.as_nanos() & 0xffff_ffff);
+        let root = tempfile::Builder::new().prefix(&name).rand_bytes(0).tempdir().expect("a temporary folder");
         for folder in ["home", "work"] {
             fs::create_dir(root.path().join(folder)).expect("a folder in it");
         }
