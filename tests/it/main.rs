@@ -50,6 +50,7 @@ mod mistakes;
 mod modules;
 mod nested;
 mod newest;
+mod openapi;
 mod packages;
 mod parked;
 mod people;
