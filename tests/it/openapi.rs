@@ -40,12 +40,13 @@ impl Petstore {
     }
 
     async fn log(&self) -> Vec<Value> {
-        let text = reqwest::get(self.url("/log")).await.expect("it answers").text().await.expect("a text");
+        let answer = client().get(self.url("/log")).send().await.expect("it answers");
+        let text = answer.text().await.expect("a text");
         serde_json::from_str(&text).expect("a list")
     }
 
     async fn key(&self, key: &str) {
-        let sent = reqwest::Client::new().post(self.url("/key")).body(key.to_owned()).send().await;
+        let sent = client().post(self.url("/key")).body(key.to_owned()).send().await;
         sent.expect("it answers");
     }
 }
@@ -55,6 +56,12 @@ impl Drop for Petstore {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+fn client() -> reqwest::Client {
+    // An error means that one is installed already.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    reqwest::Client::builder().no_proxy().build().expect("a client")
 }
 
 fn fixture() -> PathBuf {
@@ -176,11 +183,12 @@ async fn what_a_call_may_not_do_is_an_error_that_says_so() {
     store.key("key-before-the-change").await;
     let (document, base) = (fixture(), store.url("/v1"));
     let config = format!(
-        "[servers.store]\nopenapi = {document:?}\nbase_url = \"{base}\"\ntimeout = \"500ms\"\ndeny = [\"placeOrder\"]\n\
-         breaker = {{ faults = 3 }}\nquery = {{ api_key = {{ file = \"key\" }} }}\n"
+        "[servers.store]\nopenapi = {document:?}\nbase_url = \"{base}\"\ntimeout = \"20s\"\ndeny = [\"placeOrder\"]\n\
+         breaker = {{ faults = 3 }}\nquery = {{ api_key = {{ file = \"key\" }} }}\n\
+         [servers.slow]\nopenapi = {document:?}\nbase_url = \"{base}\"\ntimeout = \"300ms\"\n"
     );
     let session = fence.serve(&config).await;
-    session.ready(&["store"]).await;
+    session.ready(&["store", "slow"]).await;
     for (call, said) in [
         ("store.getPet({petId: '..'})", "must not contain `.` or `..`"),
         ("store.getPet({petId: 'a/b'})", "must not contain `/`"),
@@ -191,10 +199,10 @@ async fn what_a_call_may_not_do_is_an_error_that_says_so() {
         ("store.listPets({'X-Api-Key': 'k', 'X-Trace': 'a\\r\\nHost: evil.example'})", "no header can have"),
         ("store.listPets({'X-Api-Key': 'k', api_key: 'mine'})", "api_key"),
         ("store.addPhoto({petId: '1', body: {file: 'not base64!'}})", "`file` is no base64"),
-        ("store.placeOrder({body: {}})", "TOOL_DENIED"),
+        ("store.placeOrder({body: {}})", "has no tool `placeOrder`"),
         ("store.getPet({petId: '7'})", "HTTP 404 Not Found: {\"message\": \"no pet has the number 7\"}"),
         ("store.moved({})", "redirect that is not followed"),
-        ("store.getPet({petId: '8'})", "TIMEOUT"),
+        ("slow.getPet({petId: '8'})", "TIMEOUT"),
     ] {
         let error = session.execute_err("javascript", &format!("return await {call}")).await;
         assert!(error.contains(said), "{call}: no `{said}` in {error}");
@@ -303,7 +311,7 @@ fn hostile() -> Vec<(&'static str, String, &'static str)> {
     }
     schemas.insert("S200".to_owned(), json!({"type": "string"}));
     let wide = small("/a", &with(&json!({"$ref": "#/components/schemas/S0"})), &json!({ "schemas": schemas }));
-    let deep = (0..40).fold(json!({"type": "string"}), |inner, _| json!({"allOf": [{"properties": {"a": inner}}]}));
+    let deep = (0..27).fold(json!({"type": "string"}), |inner, _| json!({"allOf": [{"properties": {"a": inner}}]}));
     let circle =
         json!({"parameters": {"A": {"$ref": "#/components/parameters/B"}, "B": {"$ref": "#/components/parameters/A"}}});
     let in_circle =
@@ -383,6 +391,9 @@ async fn odd_documents_become_tools_all_the_same() {
         "Loop": {"$ref": "#/components/schemas/Loop"},
     }});
     let answer = json!({"200": {"description": ""}});
+    // Each level would be checked several times as often as the one above.
+    let media =
+        (0..15).fold(json!({}), |inner, _| json!({"encoding": {"a": {"headers": {"A": {"content": {"a/b": inner}}}}}}));
     let schema = |to: &str| json!({"name": "x", "in": "query", "schema": {"$ref": to}});
     let paths = json!({
         "/a": {"get": {"operationId": "same", "parameters": [schema("#/components/schemas/A")], "responses": answer}},
@@ -394,6 +405,7 @@ async fn odd_documents_become_tools_all_the_same() {
         ], "responses": answer}},
         "/d": {"$ref": "parts/d.yaml#/item"},
         "/e": {"get": {"parameters": [schema("https://evil.example/")], "responses": answer}},
+        "/f": {"get": {"responses": {"200": {"description": "", "content": {"a/b": media}}}}},
     });
     let three =
         json!({"openapi": "3.0.3", "info": {"title": "t", "version": "1"}, "paths": paths, "components": cycle});
@@ -414,8 +426,12 @@ async fn odd_documents_become_tools_all_the_same() {
     session.ready(&["three", "one"]).await;
     for server in ["three", "one"] {
         let listed = session.call("ls", json!({"path": format!("/{server}"), "depth": 2})).await.text;
-        for part in ["same", "get_b", "x_y", "left out: GET /e: ", "nothing is fetched"] {
+        for part in ["d", "get_b", "get_f", "same", "x_y"] {
             assert!(listed.contains(part), "{server}: no `{part}` in {listed}");
+        }
+        let readme = session.call("cat", json!({"path": format!("/{server}/README.md")})).await.text;
+        for part in ["left out: GET /e: ", "it is elsewhere, and nothing is fetched"] {
+            assert!(readme.contains(part), "{server}: no `{part}` in {readme}");
         }
         let body: Value =
             serde_json::from_str(&session.call("cat", json!({"path": format!("/{server}/d.json")})).await.text)
