@@ -2,17 +2,20 @@
 
 use std::sync::LazyLock;
 
-use jsonschema::{Draft, Validator};
-use serde_json::{Map, Value};
+use jsonschema::error::ValidationErrorKind;
+use jsonschema::{Draft, ValidationError, Validator};
+use serde_json::{Map, Value, json};
 
 use super::METHODS;
 use crate::error::{Error, ErrorCode, Result};
 use crate::text::head;
 use crate::yaml::{self, Fault, Rules};
-use crate::{json, limits, memory};
+use crate::{json as text, limits, memory};
 
 /// Bytes of memory per byte of YAML that are reserved for its values.
 const YAML_GROWTH: usize = 16;
+/// Most bytes of a part whose fault is explained.
+const MAX_EXPLAINED: usize = 256 << 10;
 /// Most bytes of one fault in an error.
 const MAX_FAULT: usize = 300;
 
@@ -59,17 +62,18 @@ pub(super) fn values(bytes: &[u8]) -> Result<(Value, memory::Taken)> {
     let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
     let take = |bytes| memory::ANSWERS.take(bytes).map_err(|full| broken(full.to_string()).hint(full.hint()));
     if bytes.trim_ascii_start().starts_with(b"{") {
-        let measure = json::measure(bytes).map_err(|error| broken(error.to_string()))?;
+        let measure = text::measure(bytes).map_err(|error| broken(error.to_string()))?;
         let room = take(measure.tree_bytes)?;
         let value =
-            json::parse(bytes, memory::ANSWERS.size()).map_err(|error| broken(format!("is no JSON: {error}")))?;
+            text::parse(bytes, memory::ANSWERS.size()).map_err(|error| broken(format!("is no JSON: {error}")))?;
         return Ok((value, room));
     }
-    let text = std::str::from_utf8(bytes).map_err(|_| broken("is not UTF-8 text"))?;
-    let most = text.len().saturating_mul(YAML_GROWTH).saturating_add(1 << 20);
+    let yaml_text = std::str::from_utf8(bytes).map_err(|_| broken("is not UTF-8 text"))?;
+    let most = yaml_text.len().saturating_mul(YAML_GROWTH).saturating_add(1 << 20);
     let room = take(most)?;
     let rules = Rules { levels: limits::JSON_LEVELS.max, with_aliases: Some(most) };
-    let value = yaml::read(text, &rules).map_err(|Fault { what, line }| broken(format!("{what} in line {line}")))?;
+    let value =
+        yaml::read(yaml_text, &rules).map_err(|Fault { what, line }| broken(format!("{what} in line {line}")))?;
     Ok((value, room))
 }
 
@@ -97,7 +101,7 @@ fn version(root: &Value) -> Result<(Version, String)> {
 /// Takes out what becomes no tool: callbacks, webhooks, links, examples and headers of answers. They nest operations and
 /// media types in each other, which the meta-schema of 3.1 would check again and again.
 fn leave_out(root: &mut Value) {
-    fn each<'v>(parent: Option<&'v mut Value>) -> impl Iterator<Item = &'v mut Map<String, Value>> {
+    fn each(parent: Option<&mut Value>) -> impl Iterator<Item = &mut Map<String, Value>> {
         let children = match parent {
             Some(Value::Object(children)) => Some(children.values_mut()),
             _ => None,
@@ -151,7 +155,11 @@ fn leave_out(root: &mut Value) {
 static META: LazyLock<[Result<Validator, String>; 2]> = LazyLock::new(|| {
     let compile = |text: &str, draft| {
         let schema: Value = serde_json::from_str(text).map_err(|error| error.to_string())?;
-        jsonschema::options().with_draft(draft).build(&schema).map_err(|error| error.to_string())
+        jsonschema::options()
+            .with_draft(draft)
+            .should_validate_formats(false)
+            .build(&schema)
+            .map_err(|error| error.to_string())
     };
     [compile(include_str!("meta/3.0.json"), Draft::Draft4), compile(include_str!("meta/3.1.json"), Draft::Draft202012)]
 });
@@ -163,11 +171,69 @@ fn check(version: Version, root: &Value) -> Result<()> {
         Version::V3_1 => v3_1,
     };
     let meta = meta.as_ref().map_err(|why| Error::new(ErrorCode::Internal, format!("the meta-schema: {why}")))?;
-    meta.validate(root).map_err(|fault| {
-        let (place, why) = (fault.instance_path().to_string(), fault.masked().to_string());
-        let place = if place.is_empty() { "/".to_owned() } else { place };
-        let why = head(&why, MAX_FAULT);
-        broken(format!("is not valid OpenAPI at {}: {why}", head(&place, MAX_FAULT)))
-            .hint("a linter such as `npx @redocly/cli lint` shows every fault")
-    })
+    if meta.is_valid(root) {
+        return Ok(());
+    }
+    // The crate copies what it explains, once for each level: only a small part is explained.
+    let written = root.get("openapi").cloned().unwrap_or_default();
+    let wrong = parts(root, &written).find(|(_, part)| !meta.is_valid(part));
+    let (place, why) = match wrong {
+        Some((place, part)) if text::written(&part) <= MAX_EXPLAINED => match meta.validate(&part) {
+            Err(fault) => explained(&fault),
+            Ok(()) => (place, "it is not valid".to_owned()),
+        },
+        Some((place, _)) => (place, "it is not valid, and too large for an explanation".to_owned()),
+        None => ("/".to_owned(), "it is not valid as a whole".to_owned()),
+    };
+    let (place, why) = (head(&place, MAX_FAULT), head(&why, MAX_FAULT));
+    Err(broken(format!("is not valid OpenAPI at {place}: {why}"))
+        .hint("a linter such as `npx @redocly/cli lint` shows every fault"))
+}
+
+/// Documents with one part each of `root`, and the place of the part.
+fn parts<'v>(root: &'v Value, written: &'v Value) -> impl Iterator<Item = (String, Value)> {
+    fn each<'v>(parent: Option<&'v Value>) -> impl Iterator<Item = (&'v String, &'v Value)> {
+        parent.and_then(Value::as_object).into_iter().flatten()
+    }
+    let skeleton = move || json!({ "openapi": written, "info": { "title": "", "version": "" }, "paths": {} });
+    let with = move |keys: &[&str], part: &Value| {
+        let mut document = skeleton();
+        let mut parent = &mut document;
+        for key in keys {
+            parent = &mut parent[*key];
+        }
+        *parent = part.clone();
+        let place = keys.iter().map(|key| format!("/{}", key.replace('~', "~0").replace('/', "~1")));
+        (place.collect::<String>(), document)
+    };
+    let head = root.as_object().cloned().unwrap_or_default();
+    let head = head.into_iter().filter(|(key, _)| key != "components" && key != "paths");
+    let head = Value::Object(head.chain([("paths".to_owned(), json!({}))]).collect());
+    let paths = each(root.get("paths")).map(move |(path, item)| with(&["paths", path], item));
+    let components = each(root.get("components")).flat_map(move |(kind, of_kind)| {
+        each(Some(of_kind)).map(move |(name, part)| with(&["components", kind, name], part))
+    });
+    std::iter::once(("/".to_owned(), head)).chain(paths).chain(components)
+}
+
+/// The innermost fault behind one, with its place.
+fn explained(fault: &ValidationError<'_>) -> (String, String) {
+    let (mut place, mut why) = (fault.instance_path().to_string(), fault.masked().to_string());
+    let mut inner = alternatives(fault);
+    for _ in 0..limits::JSON_LEVELS.max {
+        // Of alternatives the one that goes deepest was meant.
+        let Some(next) = inner.into_iter().max_by_key(|fault| fault.instance_path().as_str().len()) else { break };
+        (place, why) = (next.instance_path().to_string(), next.masked().to_string());
+        inner = alternatives(next);
+    }
+    (if place.is_empty() { "/".to_owned() } else { place }, why)
+}
+
+fn alternatives<'f>(fault: &'f ValidationError<'_>) -> Vec<&'f ValidationError<'static>> {
+    match fault.kind() {
+        ValidationErrorKind::OneOfNotValid { context } | ValidationErrorKind::AnyOf { context } => {
+            context.iter().flatten().collect()
+        }
+        _ => Vec::new(),
+    }
 }

@@ -174,8 +174,9 @@ impl Operation<'_> {
     /// Refuses servers of its own.
     fn check_servers(&self, document: &Document) -> Result<(), Problem> {
         let own = [self.fields, self.item].iter().find_map(|fields| fields.get("servers"));
-        let Some(own) = own.filter(|own| document.root.get("servers") != Some(own)) else { return Ok(()) };
-        match own.get(0).and_then(|server| server.get("url")).and_then(Value::as_str) {
+        let url = |servers: &Value| servers.get(0).and_then(|server| server.get("url")).cloned();
+        let of_all = document.root.get("servers").and_then(url);
+        match own.and_then(url).filter(|own| of_all.as_ref() != Some(own)).as_ref().and_then(Value::as_str) {
             None | Some("/") => Ok(()),
             Some(url) => Err(Problem::Here(format!("its own server `{}` is not followed", brief(url)))),
         }

@@ -324,6 +324,11 @@ fn hostile() -> Vec<(&'static str, String, &'static str)> {
         ("no_yaml", "openapi: [".to_owned(), "is no YAML"),
         ("no_json", "{\"openapi\": 3".to_owned(), "is no JSON"),
         ("invalid", "openapi: 3.0.3\ninfo: {title: t}\npaths: {}".to_owned(), "is not valid OpenAPI at /info"),
+        (
+            "invalid_schema",
+            small("/a", &fine, &json!({"schemas": {"A": {"properties": {"b": {"required": []}}}}})),
+            "is not valid OpenAPI at /components/schemas/A/properties/b/required",
+        ),
         ("alias_bomb", bomb, "with its aliases"),
         (
             "private_key",
@@ -442,4 +447,88 @@ async fn odd_documents_become_tools_all_the_same() {
         let error = session.execute_err("javascript", &code).await;
         assert!(error.contains("TRANSPORT_DEAD"), "only the address is wrong: {error}");
     }
+}
+
+/// Folder of specifications, `*.json` and `*.yaml`, that the table of docs/openapi.md is made of.
+const SPECIFICATIONS: &str = "FORGEFS_OPENAPI_SPECS";
+/// Settings of `tsc` for the types of all tools.
+const TSC: &str = r#"{
+  "files": ["stubs/tools.d.ts"],
+  "compilerOptions": {
+    "strict": true, "noEmit": true, "target": "esnext", "module": "preserve", "lib": ["esnext"], "types": []
+  }
+}
+"#;
+
+#[test]
+#[ignore = "reads large specifications from FORGEFS_OPENAPI_SPECS and prints a table"]
+#[expect(clippy::print_stdout, reason = "the table is for people: run with --no-capture")]
+fn large_specifications_become_tools_whose_types_check() {
+    let Some(folder) = std::env::var_os(SPECIFICATIONS) else {
+        return crate::real::skipped(&format!("no specifications at {SPECIFICATIONS}"));
+    };
+    let mut files: Vec<PathBuf> =
+        fs::read_dir(folder).expect("a folder").map(|entry| entry.expect("an entry").path()).collect();
+    files.sort();
+    println!("| specification | version | size | operations | tools | read in | types | tsc --strict |");
+    println!("|---|---|---|---|---|---|---|---|");
+    for file in files {
+        println!("{}", row(&file));
+    }
+}
+
+fn bytes(path: &Path) -> u64 {
+    fs::metadata(path).map(|file| file.len()).unwrap_or_default()
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a size for people")]
+fn mib(bytes: u64) -> String {
+    format!("{:.1} MiB", bytes as f64 / f64::from(1 << 20))
+}
+
+/// The row of one specification.
+fn row(file: &Path) -> String {
+    let fence = Fence::new();
+    let config = format!(
+        "memory = {{ list = \"64MiB\" }}\n[servers.api]\nopenapi = {file:?}\nbase_url = \"http://127.0.0.1:9/\"\n\
+         connect_timeout = \"10m\"\n"
+    );
+    fence.write("forge.toml", &config);
+    let made = fence.run(["--log", "forgefs=info", "stubs", "generate", "--out", "stubs"]);
+    let name = file.file_stem().unwrap_or_default().to_string_lossy();
+    if made.code != Some(0) {
+        let why = made.stderr.lines().find(|line| line.starts_with("error: ")).unwrap_or(&made.stderr);
+        return format!("| {name} | | {} | | | {why} | | |", mib(bytes(file)));
+    }
+    let found = |pattern: &str| {
+        let found = regex::Regex::new(pattern).expect("a pattern").captures(&made.stderr)?;
+        Some(found[1].to_owned())
+    };
+    let of = |pattern: &str| found(pattern).unwrap_or_else(|| panic!("no {pattern} in {}", made.stderr));
+    let (tools, ms, version) = (of("tools=([0-9]+)"), of("ms=([0-9]+)"), of("OpenAPI ([0-9.]+)"));
+    let more = found("and ([0-9]+) more operations are left out").map_or(0, |more| more.parse().expect("a number"));
+    let left_out = made.stderr.matches("left out: ").count() - usize::from(more > 0) + more;
+    let operations = tools.parse::<usize>().expect("a number") + left_out;
+    format!(
+        "| {name} | {version} | {} | {operations} | {tools} | {ms} ms | {} | {} |",
+        mib(bytes(file)),
+        mib(bytes(&fence.work().join("stubs/tools.d.ts"))),
+        checked(&fence, file),
+    )
+}
+
+/// What `tsc` says of the types.
+fn checked(fence: &Fence, file: &Path) -> &'static str {
+    let checkers = PathBuf::from(std::env::var_os("FORGEFS_REAL_CHECKERS_NODE").unwrap_or_default());
+    let tsc = checkers.join("node_modules/typescript/bin/tsc");
+    if !tsc.is_file() {
+        return "not installed";
+    }
+    fence.write("tsconfig.json", TSC);
+    let output =
+        Command::new("node").arg(tsc).args(["--pretty", "false", "--project", "."]).current_dir(fence.work()).output();
+    let output = output.expect("it runs");
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{}: {}", file.display(), said.lines().take(20).collect::<Vec<_>>().join("\n"));
+    "passes"
 }
