@@ -17,7 +17,7 @@ mod style;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 use url::Url;
 
 use self::document::Document;
@@ -56,6 +56,8 @@ pub(crate) struct Source<'s> {
     pub(crate) headers: &'s BTreeSet<String>,
     /// Names in the query that the configuration sets.
     pub(crate) query: &'s BTreeSet<String>,
+    /// True for the tools that the configuration shows. Of others only the name is made.
+    pub(crate) is_shown: &'s dyn Fn(&str) -> bool,
 }
 
 /// A document as tools.
@@ -116,9 +118,17 @@ impl Api {
                 let Some(operation) = item.get(*method).and_then(Value::as_object) else { continue };
                 let id = operation.get("operationId").and_then(Value::as_str);
                 let name = names.take(id, method, path);
+                if !(source.is_shown)(&name) {
+                    let tool = json!({ "name": name, "inputSchema": { "type": "object" } });
+                    api.add(tool)?;
+                    continue;
+                }
                 let operation = Operation { name: &name, method, path, file, item, fields: operation };
                 match operation.make(source, &document, &refs, meter) {
-                    Ok((tool, plan)) => api.add(name, tool, plan)?,
+                    Ok((tool, plan)) => {
+                        api.add(tool)?;
+                        api.plans.insert(name, plan);
+                    }
                     Err(Problem::Here(why)) => {
                         left_out.push(format!("{} {}: {why}", method.to_ascii_uppercase(), brief(path)));
                     }
@@ -132,20 +142,21 @@ impl Api {
         Ok(api)
     }
 
-    fn add(&mut self, name: String, tool: Value, plan: Plan) -> Result<(), Error> {
+    fn add(&mut self, tool: Value) -> Result<(), Error> {
         limits::OPENAPI_OPERATIONS
             .check(self.tools.len() + 1)
             .map_err(|error| Error { code: ErrorCode::UpstreamError, ..error })?;
         self.bytes += json::written(&tool);
         if self.bytes > memory::list_bytes() {
             let (most, tools) = (memory::list_bytes(), self.tools.len());
+            let name = tool.get("name").and_then(Value::as_str).unwrap_or_default();
             let what = format!(
                 "its tools have more than {most} bytes, the limit for one server, from {name} on ({tools} fit)"
             );
-            return Err(Error::new(ErrorCode::UpstreamError, what).hint("raise `memory.list` in the configuration"));
+            return Err(Error::new(ErrorCode::UpstreamError, what)
+                .hint("raise `memory.list`, or leave operations out with `allow` and `deny`"));
         }
         self.tools.push(tool);
-        self.plans.insert(name, plan);
         Ok(())
     }
 

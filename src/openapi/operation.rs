@@ -174,9 +174,13 @@ impl Operation<'_> {
     /// Refuses servers of its own.
     fn check_servers(&self, document: &Document) -> Result<(), Problem> {
         let own = [self.fields, self.item].iter().find_map(|fields| fields.get("servers"));
-        let url = |servers: &Value| servers.get(0).and_then(|server| server.get("url")).cloned();
-        let of_all = document.root.get("servers").and_then(url);
-        match own.and_then(url).filter(|own| of_all.as_ref() != Some(own)).as_ref().and_then(Value::as_str) {
+        fn url(servers: &Value) -> Option<&str> {
+            servers.get(0)?.get("url")?.as_str()
+        }
+        // Without the scheme, which some write in one place only.
+        let place = |url: &str| url.split_once("//").map_or(url, |(_, place)| place).trim_end_matches('/').to_owned();
+        let of_all = document.root.get("servers").and_then(url).map(place);
+        match own.and_then(url).filter(|own| of_all.as_ref() != Some(&place(own))) {
             None | Some("/") => Ok(()),
             Some(url) => Err(Problem::Here(format!("its own server `{}` is not followed", brief(url)))),
         }

@@ -9,7 +9,7 @@ use url::Url;
 
 use super::exchange::Exchange;
 use crate::address::Reach;
-use crate::config::DocumentPlace;
+use crate::config::{Access, DocumentPlace, Patterns};
 use crate::error::{Error, ErrorCode, Result};
 use crate::files;
 use crate::limits;
@@ -32,6 +32,8 @@ pub(super) struct Loader {
     pub(super) headers: BTreeSet<String>,
     /// Names in the query that the configuration sets.
     pub(super) query: BTreeSet<String>,
+    /// Tools that the configuration shows.
+    pub(super) access: Access,
     pub(super) authorization: Authorization,
 }
 
@@ -73,11 +75,14 @@ impl Loader {
             DocumentPlace::Url(url) => (Url::parse(url).ok(), None),
         };
         let (bytes, base) = (Arc::clone(&document.bytes), self.base.clone());
-        let (headers, query) = (self.headers.clone(), self.query.clone());
+        let (headers, query, access) = (self.headers.clone(), self.query.clone(), self.access.clone());
         let steps = STEPS + document.bytes.len() as u64;
         let read = metered_as("read the OpenAPI document", steps, move |meter| {
             let (url, folder, base) = (url.as_ref(), folder.as_deref(), base.as_ref());
-            Api::read(&Source { bytes: &bytes, url, folder, base, headers: &headers, query: &query }, meter)
+            let (allow, deny) = (access.allow.as_ref().map(Patterns::matcher), access.deny.matcher());
+            let is_shown = |name: &str| allow.as_ref().is_none_or(|allow| allow.is_match(name)) && !deny.is_match(name);
+            let (headers, query) = (&headers, &query);
+            Api::read(&Source { bytes: &bytes, url, folder, base, headers, query, is_shown: &is_shown }, meter)
         });
         let api = read.await.map_err(|mut error| {
             error.message = format!("{}: {}", self.name, error.message);

@@ -23,7 +23,7 @@ use super::reconnect::{Connect, Fault, Link, Rounds};
 use super::{Answer, Listing, Operation, Progress, ToolAnswer};
 use crate::address::Reach;
 use crate::auth::Account;
-use crate::config::{self, Credential, DocumentPlace, Transport};
+use crate::config::{self, Access, Credential, DocumentPlace, Transport};
 use crate::error::{Error, ErrorCode, Result};
 use crate::openapi::{Api, Plan};
 use crate::state::LoginVersion;
@@ -36,6 +36,7 @@ pub(super) struct Connector {
     headers: BTreeMap<String, Credential>,
     query: BTreeMap<String, Credential>,
     account: Option<Arc<Account>>,
+    access: Access,
     may_reread: bool,
 }
 
@@ -50,6 +51,7 @@ impl Connector {
             headers: headers.clone(),
             query: query.clone(),
             account,
+            access: server.access.clone(),
             may_reread: server.reconnect,
         })
     }
@@ -73,6 +75,7 @@ impl Connect for Connector {
             base: self.base.clone(),
             headers: self.headers.keys().cloned().collect(),
             query: self.query.keys().cloned().collect(),
+            access: self.access.clone(),
             authorization: authorization.clone(),
         };
         let document = loader.load().await?;
