@@ -60,7 +60,15 @@ impl Document {
 pub(super) fn values(bytes: &[u8]) -> Result<(Value, memory::Taken)> {
     limits::OPENAPI_DOCUMENT.check(bytes.len()).map_err(|error| Error { code: ErrorCode::UpstreamError, ..error })?;
     let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
-    let take = |bytes| memory::ANSWERS.take(bytes).map_err(|full| broken(full.to_string()).hint(full.hint()));
+    let take = |bytes: usize| {
+        let room = &memory::ANSWERS;
+        room.take(bytes).map_err(|_| {
+            let (needs, most) = (bytes >> 20, room.size() >> 20);
+            broken(format!("needs {needs} MiB of memory for its values, and answers have {most} MiB in all")).hint(
+                "raise `memory.answers` in the configuration, or remove operations and examples from the document",
+            )
+        })
+    };
     if bytes.trim_ascii_start().starts_with(b"{") {
         let measure = text::measure(bytes).map_err(|error| broken(error.to_string()))?;
         let room = take(measure.tree_bytes)?;

@@ -353,6 +353,11 @@ fn hostile() -> Vec<(&'static str, String, &'static str)> {
         ("ref_to_a_link", reference("link.json#/a"), "is not followed"),
         ("ref_to_nothing", reference("#/components/schemas/None"), "leads to nothing"),
         ("refs_in_a_circle", small("/a", &in_circle, &circle), "leads in a circle"),
+        (
+            "many_values",
+            format!("{{\"openapi\": \"3.0.3\", \"x-a\": [{}1]}}", "[],".repeat(6_000_000)),
+            "of memory for its values",
+        ),
         ("own_server", small("/a", &own_server, &none), "its own server `https://evil.example` is not followed"),
     ]
 }

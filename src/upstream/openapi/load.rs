@@ -19,7 +19,7 @@ use crate::upstream::mcp::authorized::Authorization;
 use crate::upstream::mcp::failure::of_http;
 
 /// Steps of reading one document beside those of its bytes.
-const STEPS: u64 = 100_000_000;
+const STEPS: u64 = 20_000_000;
 /// Media types of documents.
 const WANTED: &str = "application/json, application/yaml;q=0.9, */*;q=0.5";
 
