@@ -200,7 +200,7 @@ fn check(version: Version, root: &Value) -> Result<()> {
 
 /// Documents with one part each of `root`, and the place of the part.
 fn parts<'v>(root: &'v Value, written: &'v Value) -> impl Iterator<Item = (String, Value)> {
-    fn each<'v>(parent: Option<&'v Value>) -> impl Iterator<Item = (&'v String, &'v Value)> {
+    fn each(parent: Option<&Value>) -> impl Iterator<Item = (&String, &Value)> {
         parent.and_then(Value::as_object).into_iter().flatten()
     }
     let skeleton = move || json!({ "openapi": written, "info": { "title": "", "version": "" }, "paths": {} });

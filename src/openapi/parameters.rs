@@ -12,7 +12,8 @@ use crate::text::brief;
 /// Most parameters of an operation.
 const MAX_PARAMETERS: usize = 500;
 
-/// Headers of HTTP itself, which no parameter sets; OpenAPI ignores the first three.
+/// Headers of HTTP itself, which no parameter sets; OpenAPI ignores the first three. The last ones would make a call that only
+/// reads, by its method, one that writes.
 const NOT_SET: &[&str] = &[
     "accept",
     "content-type",
@@ -28,6 +29,9 @@ const NOT_SET: &[&str] = &[
     "trailer",
     "transfer-encoding",
     "upgrade",
+    "x-http-method",
+    "x-http-method-override",
+    "x-method-override",
 ];
 
 /// Part of the request.

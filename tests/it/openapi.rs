@@ -102,7 +102,12 @@ async fn operations_are_tools_and_their_calls_are_requests() {
     for part in ["limit: int = 20", "tags: list[str]", "Literal[\"new\", \"sold\"]", "x_trace: str", "list["] {
         assert!(stub.to_lowercase().contains(&part.to_lowercase()), "no `{part}` in {stub}");
     }
-    assert!(!stub.to_lowercase().contains("api_key"), "what the configuration sets is no argument:\n{stub}");
+    for part in ["api_key", "authorization", "method_override"] {
+        assert!(
+            !stub.to_lowercase().contains(part),
+            "what only the configuration or HTTP sets is no argument:\n{stub}"
+        );
+    }
     let whole: Value = serde_json::from_str(&session.call("cat", json!({"path": "/store/createPet.json"})).await.text)
         .expect("a definition");
     let pet = &whole["inputSchema"]["$defs"]["Pet"];
