@@ -96,6 +96,11 @@ impl Reach {
         Self { loopback: true, private: true, proxies: proxies() }
     }
 
+    /// For a server that only a document names: the Internet.
+    pub(crate) fn internet() -> Self {
+        Self { loopback: false, private: false, proxies: proxies() }
+    }
+
     /// Checks a URL with an address in place of a name. Names are checked when they are resolved.
     pub(crate) fn allows(&self, url: &Url) -> bool {
         literal(url).is_none_or(|address| self.takes(class(address)))

@@ -101,6 +101,21 @@ pub(super) async fn manager_of_record(
     Ok(manager)
 }
 
+/// A manager for client credentials at a token endpoint that the operator named. Nothing is asked of the server.
+///
+/// # Errors
+/// The endpoint is not one.
+pub(super) async fn manager_at(url: &Url, oauth: &OAuth, token_url: &str) -> Result<AuthorizationManager, AuthError> {
+    let endpoint = Url::parse(token_url).map_err(|error| AuthError::AuthorizationFailed(error.to_string()))?;
+    let client = Arc::new(Client::new(&endpoint, oauth)?);
+    let mut manager = AuthorizationManager::new_with_oauth_http_client(url.clone(), client as _).await?;
+    let mut metadata = AuthorizationMetadata::default();
+    // Of the authorization endpoint only the form counts here.
+    (metadata.authorization_endpoint, metadata.token_endpoint) = (token_url.to_owned(), token_url.to_owned());
+    manager.set_metadata(metadata);
+    Ok(manager)
+}
+
 /// Checks the issuer against `auth.issuer` and the earlier login. For a client with a configured secret and neither of
 /// them, it must be the MCP server's own origin: a hostile server could name any other to get the secret.
 fn check_issuer(

@@ -74,8 +74,8 @@ impl Account {
             Auth::ClientCredentials(oauth) => (Grant::Program, oauth),
         };
         let url = match &server.transport {
-            Transport::Http { url, .. } => Url::parse(url).ok()?,
-            Transport::Stdio { .. } => return None,
+            Transport::Http { url, .. } | Transport::OpenApi { base_url: Some(url), .. } => Url::parse(url).ok()?,
+            Transport::Stdio { .. } | Transport::OpenApi { base_url: None, .. } => return None,
         };
         let store = oauth.store.as_ref().map(|folder| Arc::new(Store::new(Arc::clone(state), folder, name, &url)));
         Some(Arc::new(Self {
@@ -259,7 +259,10 @@ impl Account {
         let (Some(client_id), Some(client_secret)) = (&self.oauth.client_id, &self.oauth.client_secret) else {
             return Err(AuthError::ClientCredentialsError("`client_id` and `client_secret` are not set".to_owned()));
         };
-        let (mut manager, _) = discovery::manager(&self.url, &self.oauth, Issuer::Named).await?;
+        let mut manager = match &self.oauth.token_url {
+            Some(token_url) => discovery::manager_at(&self.url, &self.oauth, token_url).await?,
+            None => discovery::manager(&self.url, &self.oauth, Issuer::Named).await?.0,
+        };
         let config = ClientCredentialsConfig::ClientSecret {
             client_id: client_id.clone(),
             client_secret: exposed(client_secret).await?,

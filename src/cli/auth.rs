@@ -183,7 +183,9 @@ async fn standing(config: &Config, name: &str) -> (String, bool) {
     };
     let Some(account) = account else {
         return match &server.transport {
-            Transport::Http { headers, .. } if headers.contains_key("authorization") => {
+            Transport::Http { headers, .. } | Transport::OpenApi { headers, .. }
+                if headers.contains_key("authorization") =>
+            {
                 ("an Authorization header is configured".to_owned(), true)
             }
             _ => ("no login".to_owned(), true),
@@ -243,9 +245,14 @@ fn account(config: &Config, name: &str) -> Result<Arc<Account>, Failure> {
     }
     of(config, name, server)?.ok_or_else(|| match &server.transport {
         Transport::Stdio { .. } => Failure::usage(format!("{name} is started here: it needs no login of this kind")),
-        Transport::Http { headers, .. } if headers.contains_key("authorization") => {
+        Transport::Http { headers, .. } | Transport::OpenApi { headers, .. }
+            if headers.contains_key("authorization") =>
+        {
             Failure::usage(format!("{name} has an Authorization header in its `headers`"))
                 .hint("remove it there to log in instead")
+        }
+        Transport::OpenApi { .. } => {
+            Failure::usage(format!("{name} is an API without a login")).hint("give it a table `auth`")
         }
         Transport::Http { .. } => {
             Failure::usage(format!("{name} is on plain HTTP, which carries no tokens")).hint("use an https URL")

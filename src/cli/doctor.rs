@@ -53,7 +53,9 @@ pub(super) async fn doctor(global: &Global, args: &DoctorArgs, ui: Ui) -> Result
     super::settle_all(&gateway, ui).await;
     report.many("servers");
     for server in gateway.catalog().servers() {
-        report.push("servers", &format!("server   {}: {}", server.name, state(server)), shapes::server(server));
+        let mut line = format!("server   {}: {}", server.name, state(server));
+        server.offers.notes.iter().for_each(|note| line.push_str(&format!("\nnote     {}: {note}", server.name)));
+        report.push("servers", &line, shapes::server(server));
         if matches!(server.state, ServerState::Failed { .. } | ServerState::NeedsLogin { .. }) && exit == 0 {
             exit = 3;
         }

@@ -30,14 +30,23 @@ pub(super) fn auth(
     transport: &Transport,
 ) -> Result<Auth, ConfigError> {
     let key = &server.key("auth");
-    let Transport::Http { url, headers, .. } = transport else {
-        return match raw {
-            None => Ok(Auth::None),
-            Some(_) => Err(values
-                .document
-                .at_key(key, "not a key of a stdio server")
-                .with_hint("a server that is started here takes its credentials from `env`")),
-        };
+    let (url, headers) = match transport {
+        Transport::Http { url, headers, .. } => (url, headers),
+        Transport::OpenApi { .. } if raw.is_none() => return Ok(Auth::None),
+        Transport::OpenApi { base_url: Some(url), headers, .. } => (url, headers),
+        Transport::OpenApi { .. } => {
+            let error = values.document.at_key(key, "needs `base_url`");
+            return Err(error.with_hint("the document must not decide where tokens go"));
+        }
+        Transport::Stdio { .. } => {
+            return match raw {
+                None => Ok(Auth::None),
+                Some(_) => Err(values
+                    .document
+                    .at_key(key, "not a key of a stdio server")
+                    .with_hint("a server that is started here takes its credentials from `env`")),
+            };
+        }
     };
     let private = Url::parse(url).is_ok_and(|url| is_private(&url));
     let has_header = headers.contains_key("authorization");
@@ -50,8 +59,15 @@ pub(super) fn auth(
     };
     let (kind, oauth) = table(values, key, raw)?;
     let fault = |message: &str, hint: &str| Err(values.document.at_key(key, message).with_hint(hint));
+    let is_api = matches!(transport, Transport::OpenApi { .. });
     match kind {
         Kind::None => Ok(Auth::None),
+        Kind::OAuth if is_api => {
+            fault("an API takes `type = \"client_credentials\"` alone", "a token of another kind belongs in `headers`")
+        }
+        _ if is_api && oauth.token_url.is_none() => {
+            fault("`token_url` is missing", "the address where the API gives tokens; its documentation names it")
+        }
         _ if has_header => fault("there is an Authorization header already", "keep one of the two"),
         _ if !private && !values.is_open(url) => fault("plain HTTP carries no tokens", "use an https URL"),
         Kind::OAuth => Ok(Auth::Login(Box::new(oauth))),
@@ -104,9 +120,18 @@ fn table(values: &Values<'_>, key: &KeyPath, raw: RawAuth) -> Result<(Kind, OAut
         let error = values.document.at_value(&key.key("issuer"), "not an https URL");
         return Err(error.with_hint("the `issuer` that the authorization server says of itself"));
     }
+    let token_key = key.key("token_url");
+    let token_url = raw.token_url.map(|url| values.filled(&token_key, url)).transpose()?.map(|url| url.text);
+    if token_url.as_ref().is_some_and(|url| !Url::parse(url).is_ok_and(|url| is_private(&url))) {
+        return Err(values.document.at_value(&token_key, "not an https URL"));
+    }
+    if token_url.is_some() && kind != Kind::ClientCredentials {
+        let error = values.document.at_value(&token_key, "is for `type = \"client_credentials\"`");
+        return Err(error.with_hint("a person logs in where the server says"));
+    }
     let private_network = raw.private_network.unwrap_or(false);
     let store = values.own_folder("XDG_DATA_HOME", ".local/share").map(|folder| folder.join("auth"));
-    Ok((kind, OAuth { scopes, client_id, client_secret, redirect_port, private_network, issuer, store }))
+    Ok((kind, OAuth { scopes, client_id, client_secret, redirect_port, private_network, issuer, token_url, store }))
 }
 
 /// True if tokens may travel to this address: over TLS, or within this machine.

@@ -4,7 +4,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use super::{Config, Credential, Place, Source, Transport};
+use super::{Config, Credential, DocumentPlace, Place, Source, Transport};
 
 /// Writable files that control this gateway; one line each, for the operator.
 #[must_use]
@@ -15,8 +15,16 @@ pub fn exposures(config: &Config, executable: Option<&Path>) -> Vec<String> {
         ("the reviewed stubs", config.manifest.pin.as_deref()),
         ("the skills", config.skills.as_deref()),
     ];
+    let documents = config.servers.iter().filter_map(|(name, server)| match &server.transport {
+        Transport::OpenApi { document: DocumentPlace::File(path), .. } if server.enabled => {
+            Some((format!("the OpenAPI document of `{name}`"), path.as_path()))
+        }
+        _ => None,
+    });
+    let guarded = guarded.into_iter().filter_map(|(what, path)| Some((what.to_owned(), path?)));
     let mut found = Vec::new();
-    for (what, path) in guarded.into_iter().filter_map(|(what, path)| Some((what, path?))) {
+    for (what, path) in guarded.chain(documents) {
+        let what = what.as_str();
         let Ok(real) = fs::canonicalize(path) else { continue };
         by_servers(config, what, &real, &mut found);
         by_others(what, &real, &mut found);

@@ -32,6 +32,7 @@ mod file;
 mod http;
 mod journal;
 mod oauth;
+mod openapi;
 mod overrides;
 mod patterns;
 mod policy;
@@ -311,11 +312,19 @@ impl Config {
         let tls = self.http.tls.iter().flat_map(|tls| [&tls.cert, &tls.key]);
         files.flatten().chain(tls).for_each(|path| redact::list_path(path));
         for server in self.servers.values() {
-            if let Transport::Http { url, .. } = &server.transport
-                && let Ok(url) = url::Url::parse(url)
-                && let Some(host) = url.host_str()
-            {
-                redact::list_host(host);
+            let (urls, file) = match &server.transport {
+                Transport::Stdio { .. } => (Vec::new(), None),
+                Transport::Http { url, .. } => (vec![url], None),
+                Transport::OpenApi { document: DocumentPlace::Url(url), base_url, .. } => {
+                    (std::iter::once(url).chain(base_url).collect(), None)
+                }
+                Transport::OpenApi { document: DocumentPlace::File(path), base_url, .. } => {
+                    (base_url.iter().collect(), Some(path))
+                }
+            };
+            file.into_iter().for_each(|path| redact::list_path(path));
+            for url in urls.into_iter().filter_map(|url| url::Url::parse(url).ok()) {
+                url.host_str().into_iter().for_each(redact::list_host);
             }
         }
     }
@@ -507,15 +516,16 @@ pub struct Confinement {
 impl Server {
     /// Its credentials.
     pub fn credentials(&self) -> impl Iterator<Item = &Credential> {
-        let given = match &self.transport {
-            Transport::Stdio { env, .. } => env,
-            Transport::Http { headers, .. } => headers,
+        let (given, more) = match &self.transport {
+            Transport::Stdio { env, .. } => (env, None),
+            Transport::Http { headers, .. } => (headers, None),
+            Transport::OpenApi { headers, query, .. } => (headers, Some(query)),
         };
         let oauth = match &self.auth {
             Auth::Login(oauth) | Auth::ClientCredentials(oauth) => oauth.client_secret.as_ref(),
             Auth::None => None,
         };
-        given.values().chain(oauth)
+        given.values().chain(more.into_iter().flat_map(BTreeMap::values)).chain(oauth)
     }
 
     /// True if some of its credentials are kept outside of the configuration.
@@ -565,6 +575,27 @@ pub enum Transport {
         /// URL is plain HTTP to another machine.
         headers: BTreeMap<String, Credential>,
     },
+    /// An API on HTTP that an OpenAPI document describes.
+    OpenApi {
+        /// The document.
+        document: DocumentPlace,
+        /// Address of its operations, as the URL of [`Transport::Http`] and without a query; `None` leaves it to the
+        /// document.
+        base_url: Option<String>,
+        /// Extra headers, as in [`Transport::Http`].
+        headers: BTreeMap<String, Credential>,
+        /// Extra parameters of the query, by name.
+        query: BTreeMap<String, Credential>,
+    },
+}
+
+/// Where a document is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum DocumentPlace {
+    /// A file; relative ones were resolved against the configuration file.
+    File(PathBuf),
+    /// A valid `http` or `https` URL.
+    Url(String),
 }
 
 /// A transport over HTTP.
@@ -596,6 +627,13 @@ impl fmt::Debug for Transport {
                 .field("url", &secret::redact(url))
                 .field("headers", headers)
                 .finish(),
+            Self::OpenApi { document, base_url, headers, query } => f
+                .debug_struct("OpenApi")
+                .field("document", &secret::redact(&format!("{document:?}")))
+                .field("base_url", &base_url.as_deref().map(secret::redact))
+                .field("headers", headers)
+                .field("query", query)
+                .finish(),
         }
     }
 }
@@ -626,6 +664,8 @@ pub struct OAuth {
     pub private_network: bool,
     /// Issuer of logins, whatever the server names.
     pub issuer: Option<String>,
+    /// Token endpoint for client credentials, in place of discovery.
+    pub token_url: Option<String>,
     /// Folder of stored logins.
     pub store: Option<PathBuf>,
 }

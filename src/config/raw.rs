@@ -70,6 +70,9 @@ pub(super) struct RawServer {
     pub(super) cwd: Option<String>,
     pub(super) url: Option<String>,
     pub(super) headers: Option<BTreeMap<String, RawCredential>>,
+    pub(super) openapi: Option<String>,
+    pub(super) base_url: Option<String>,
+    pub(super) query: Option<BTreeMap<String, RawCredential>>,
     pub(super) description: Option<String>,
     pub(super) enabled: Option<bool>,
     pub(super) timeout: Option<DurationText>,
@@ -249,6 +252,7 @@ pub(super) struct RawAuth {
     pub(super) redirect_port: Option<i64>,
     pub(super) private_network: Option<bool>,
     pub(super) issuer: Option<String>,
+    pub(super) token_url: Option<String>,
 }
 
 #[derive(Debug, Default, Deserialize, JsonSchema)]

@@ -17,7 +17,8 @@ use crate::redact::secret::{MASK, Secret};
 
 /// Keys that are resolved for each client: those that start or reach the server. All others, such as limits and
 /// approval, are the operator's.
-const KEYS: &[&str] = &["transport", "command", "args", "env", "cwd", "url", "headers", "auth"];
+const KEYS: &[&str] =
+    &["transport", "command", "args", "env", "cwd", "url", "headers", "openapi", "base_url", "query", "auth"];
 
 /// Values that a client has for the variables that the configuration refers to. A variable without a value is unset for
 /// this client.

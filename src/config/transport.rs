@@ -8,6 +8,7 @@ use url::{Host, Url};
 use super::credential::{self, Credential, RawCredential};
 use super::document::KeyPath;
 use super::error::ConfigError;
+use super::openapi;
 use super::raw::RawServer;
 use super::sensitive;
 use super::values::Values;
@@ -22,6 +23,7 @@ pub(super) fn transport(values: &Values<'_>, key: &KeyPath, raw: RawServer) -> R
     };
     let kind = match (kind, raw.command.is_some(), raw.url.is_some()) {
         (Some(kind), _, _) => kind,
+        (None, false, false) if raw.openapi.is_some() => Kind::OpenApi,
         (None, true, true) => {
             let message = "both `command` and `url`: a server has one transport";
             return Err(values.document.at_key(key, message).with_hint("keep one of them"));
@@ -29,14 +31,16 @@ pub(super) fn transport(values: &Values<'_>, key: &KeyPath, raw: RawServer) -> R
         (None, true, false) => Kind::Stdio,
         (None, false, true) => Kind::Http(HttpKind::Streamable),
         (None, false, false) => {
-            let message = "neither `command` nor `url`";
-            let hint = "give `command` for a server that is started here, or `url` for one that listens on HTTP";
+            let message = "neither `command` nor `url` nor `openapi`";
+            let hint = "give `command` for a server that is started here, `url` for one that listens on HTTP, or `openapi` \
+                        for an API without a server";
             return Err(values.document.at_key(key, message).with_hint(hint));
         }
     };
     match kind {
         Kind::Stdio => stdio(values, key, raw),
         Kind::Http(http_kind) => http(values, key, http_kind, raw),
+        Kind::OpenApi => openapi::openapi(values, key, raw),
     }
 }
 
@@ -45,11 +49,16 @@ pub(super) fn transport(values: &Values<'_>, key: &KeyPath, raw: RawServer) -> R
 pub(super) enum Kind {
     Stdio,
     Http(HttpKind),
+    OpenApi,
 }
 
 /// Values of `transport`.
-pub(super) const KINDS: &[(&str, Kind)] =
-    &[("stdio", Kind::Stdio), ("http", Kind::Http(HttpKind::Streamable)), ("sse", Kind::Http(HttpKind::Sse))];
+pub(super) const KINDS: &[(&str, Kind)] = &[
+    ("stdio", Kind::Stdio),
+    ("http", Kind::Http(HttpKind::Streamable)),
+    ("sse", Kind::Http(HttpKind::Sse)),
+    ("openapi", Kind::OpenApi),
+];
 
 /// The transport given by name, also under other tools' names.
 fn named_kind(values: &Values<'_>, key: &KeyPath, word: &str) -> Result<Option<Kind>, ConfigError> {
@@ -64,7 +73,9 @@ fn named_kind(values: &Values<'_>, key: &KeyPath, word: &str) -> Result<Option<K
 }
 
 fn stdio(values: &Values<'_>, key: &KeyPath, raw: RawServer) -> Result<Transport, ConfigError> {
-    refuse(values, key, Kind::Stdio, &[("url", raw.url.is_some()), ("headers", raw.headers.is_some())])?;
+    let http_only = [("url", raw.url.is_some()), ("headers", raw.headers.is_some())];
+    refuse(values, key, Kind::Stdio, &http_only)?;
+    refuse(values, key, Kind::Stdio, &openapi_only(&raw))?;
     let Some(command) = raw.command else {
         return Err(values.document.at_value(&key.key("transport"), "a stdio server needs `command`"));
     };
@@ -142,6 +153,7 @@ fn http(values: &Values<'_>, key: &KeyPath, kind: HttpKind, raw: RawServer) -> R
         ("cwd", raw.cwd.is_some()),
     ];
     refuse(values, key, Kind::Http(kind), &stdio_only)?;
+    refuse(values, key, Kind::Http(kind), &openapi_only(&raw))?;
     let Some(url) = raw.url else {
         let message = match kind {
             HttpKind::Streamable => "an http server needs `url`",
@@ -154,7 +166,11 @@ fn http(values: &Values<'_>, key: &KeyPath, kind: HttpKind, raw: RawServer) -> R
     Ok(Transport::Http { kind, url, headers })
 }
 
-const PLAIN: &str = "use https; plain http is for servers on this machine, or without credentials";
+fn openapi_only(raw: &RawServer) -> [(&'static str, bool); 3] {
+    [("openapi", raw.openapi.is_some()), ("base_url", raw.base_url.is_some()), ("query", raw.query.is_some())]
+}
+
+pub(super) const PLAIN: &str = "use https; plain http is for servers on this machine, or without credentials";
 
 /// A URL, and whether requests to it are private: encrypted, or within this machine.
 pub(super) fn address(values: &Values<'_>, key: &KeyPath, text: String) -> Result<(String, bool), ConfigError> {
@@ -260,7 +276,7 @@ fn given(values: &Values<'_>, key: &KeyPath, header: &str, text: String) -> Resu
 }
 
 /// Refuses keys of other transports.
-fn refuse(values: &Values<'_>, key: &KeyPath, kind: Kind, keys: &[(&str, bool)]) -> Result<(), ConfigError> {
+pub(super) fn refuse(values: &Values<'_>, key: &KeyPath, kind: Kind, keys: &[(&str, bool)]) -> Result<(), ConfigError> {
     match keys.iter().find(|(_, given)| *given) {
         None => Ok(()),
         Some((name, _)) => {
@@ -268,9 +284,12 @@ fn refuse(values: &Values<'_>, key: &KeyPath, kind: Kind, keys: &[(&str, bool)])
                 Kind::Stdio => "not a key of a stdio server",
                 Kind::Http(HttpKind::Streamable) => "not a key of an http server",
                 Kind::Http(HttpKind::Sse) => "not a key of an sse server",
+                Kind::OpenApi => "not a key of an OpenAPI server",
             };
             let hint = match *name {
                 "headers" => "a server that is started here takes its credentials from `env`",
+                "openapi" | "base_url" | "query" => "a server has one of `command`, `url` and `openapi`",
+                "url" if matches!(kind, Kind::OpenApi) => "the address of its operations is `base_url`",
                 "env" => "a server that listens on HTTP takes its credentials from `headers`",
                 _ => "keep `command` with its `args`, `env` and `cwd`, or `url` with its `headers`",
             };

@@ -27,6 +27,20 @@ pub const LIST: Limit = Limit {
     ..Limit::new("list", 16 << 20, Unit::Bytes, "`tools/list` and the other lists of servers")
 };
 
+/// An OpenAPI document, and the files beside it together.
+pub const OPENAPI_DOCUMENT: Limit = Limit::new("OpenAPI document", 50 << 20, Unit::Bytes, "`openapi` of a server");
+/// Files that an OpenAPI document refers to.
+pub const OPENAPI_FILES: Limit =
+    Limit::new("files beside an OpenAPI document", 256, Unit::Items, "`$ref`s of the document of `openapi`");
+/// Operations of an OpenAPI document that become tools.
+pub const OPENAPI_OPERATIONS: Limit =
+    Limit::new("operations of an OpenAPI document", 10_000, Unit::Items, "`openapi` of a server");
+/// The schema of an operation's result. What is deeper in a larger one is left open.
+pub const OPENAPI_RESULT: Limit =
+    Limit::new("schema of the result of an operation", 16 << 10, Unit::Bytes, "`openapi` of a server");
+/// The query of a request.
+pub const OPENAPI_QUERY: Limit = Limit::new("query of a request", 64 << 10, Unit::Bytes, "calls of OpenAPI operations");
+
 /// One reviewed file of a stub tree.
 pub const PIN_FILE: Limit = Limit::new("reviewed file", 64 << 20, Unit::Bytes, "the folder of `manifest.pin`");
 /// All reviewed definitions and the lock that names them.
@@ -410,6 +424,11 @@ pub(super) const ALL: &[&Limit] = &[
     &NEXT_CURSOR,
     &PAGES,
     &LIST,
+    &OPENAPI_DOCUMENT,
+    &OPENAPI_FILES,
+    &OPENAPI_OPERATIONS,
+    &OPENAPI_RESULT,
+    &OPENAPI_QUERY,
     &PIN_FILE,
     &PIN_TREE,
     &PIN_TOOLS,

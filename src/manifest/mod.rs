@@ -15,7 +15,8 @@ use std::sync::Arc;
 use serde_json::Value;
 use stubgen::{ServerDef, ServerStubs};
 
-use crate::config::{self, Access, Binding, Patterns, ToolRule};
+use crate::config::{self, Access, Binding, Patterns, ToolRule, Transport};
+use crate::openapi;
 use crate::redact::{self, Surface};
 use crate::scripts;
 use crate::upstream::{Health, Listed, Listing, Stderr};
@@ -168,7 +169,11 @@ impl ServerEntry {
     ) -> Self {
         let offers = Arc::new(Offers::take(&mut listing));
         let hidden = server.map(|server| hide(name, &server.access, &mut listing)).unwrap_or_default();
-        let categories = server.map(|server| expand(&server.categories, &listing)).unwrap_or_default();
+        let categories = server.map(|server| match &server.transport {
+            Transport::OpenApi { .. } if server.categories.is_empty() => tagged(&listing),
+            _ => expand(&server.categories, &listing),
+        });
+        let categories = categories.unwrap_or_default();
         let definition = ServerDef {
             name: name.to_owned(),
             description: server.and_then(|server| server.description.clone()),
@@ -368,6 +373,18 @@ fn expand(categories: &BTreeMap<String, Patterns>, listing: &Listing) -> BTreeMa
         names.iter().filter(|name| matcher.is_match(name)).map(|name| (*name).to_owned()).collect()
     };
     categories.iter().map(|(category, patterns)| (category.clone(), matching(patterns))).collect()
+}
+
+/// Tools by the folder that the tag of their operation names.
+fn tagged(listing: &Listing) -> BTreeMap<String, Vec<String>> {
+    let mut categories: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for tool in &listing.tools {
+        let category = tool.get("_meta").and_then(|meta| meta.get(openapi::CATEGORY)).and_then(Value::as_str);
+        if let (Some(category), Some(name)) = (category, tool.get("name").and_then(Value::as_str)) {
+            categories.entry(category.to_owned()).or_default().push(name.to_owned());
+        }
+    }
+    categories
 }
 
 /// Removes tools that `access` hides, before anything is made of them; returns their number. An entry that matches no

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::config::{self, Credential, Transport};
+use crate::config::{self, Credential, DocumentPlace, Transport};
 
 /// Origin for the disk: only the names of secrets.
 pub(super) fn on_disk(server: &config::Server) -> String {
@@ -27,6 +27,13 @@ fn digest(server: &config::Server, value: impl Fn(&Credential) -> Value) -> Stri
         }
         Transport::Http { url, headers, .. } => {
             json!({"url": url, "headers": secrets(headers)})
+        }
+        Transport::OpenApi { document, base_url, headers, query } => {
+            let document = match document {
+                DocumentPlace::File(path) => json!({ "file": path }),
+                DocumentPlace::Url(url) => json!({ "url": url }),
+            };
+            json!({"openapi": document, "base_url": base_url, "headers": secrets(headers), "query": secrets(query)})
         }
     };
     // Their tools are other ones.

@@ -8,6 +8,7 @@ mod caller;
 mod events;
 mod invite;
 mod mcp;
+mod openapi;
 mod overridden;
 mod progress;
 mod reading;
@@ -259,8 +260,9 @@ pub struct Health {
 }
 
 /// Builds the stack of one server, outside in: invitation to log in, circuit breaker, timeout, reconnection, overrides of
-/// tools. Reconnection replaces a dead connection before the next call, and sends a call only if the connection lists the definition that
-/// the caller knows. `account` is its login. `refresh` bounds how long a list stays valid for servers without sessions.
+/// tools. Reconnection replaces a dead connection before the next call, and sends a call only if the connection lists the
+/// definition that the caller knows. `account` is its login. `refresh` bounds how long a list stays valid for servers without
+/// sessions.
 #[must_use]
 pub fn build(
     name: &str,
@@ -268,11 +270,36 @@ pub fn build(
     account: Option<Arc<Account>>,
     refresh: Option<Duration>,
 ) -> Connection {
+    let ((event_sender, events), stderr) = (events(), Stderr::default());
+    let channels = Channels { event_sender, events, stderr };
+    match openapi::Connector::new(name, server, account.clone()) {
+        Some(connector) => composed(name, server, account, refresh, connector, channels),
+        None => {
+            let (stderr, event_sender) = (channels.stderr.clone(), channels.event_sender.clone());
+            let connector = mcp::Connector::new(name, server, account.clone(), stderr, event_sender);
+            composed(name, server, account, refresh, connector, channels)
+        }
+    }
+}
+
+/// What a stack and its connector share.
+struct Channels {
+    event_sender: EventSender,
+    events: EventReceiver,
+    stderr: Stderr,
+}
+
+fn composed<C: reconnect::Connect>(
+    name: &str,
+    server: &config::Server,
+    account: Option<Arc<Account>>,
+    refresh: Option<Duration>,
+    connector: C,
+    Channels { event_sender, events, stderr }: Channels,
+) -> Connection {
     let is_process = matches!(server.transport, config::Transport::Stdio { .. });
-    let (health, stderr) = (Arc::default(), Stderr::default());
-    let (event_sender, events) = events();
+    let health = Arc::default();
     let limits = timeout::Limits { call: server.timeout, most: server.max_timeout, connect: server.connect_timeout };
-    let connector = mcp::Connector::new(name, server, account.clone(), stderr.clone(), event_sender.clone());
     let (connect, list, idle_stop) = (server.connect_timeout, server.timeout, server.idle_stop);
     let (reconnect, max_backoff) = (server.reconnect, server.max_reconnect_backoff);
     let settings = reconnect::ConnectionSettings { connect, list, refresh, idle_stop, reconnect, max_backoff };

@@ -50,6 +50,7 @@ mod mistakes;
 mod modules;
 mod nested;
 mod newest;
+mod openapi;
 mod overrides;
 mod packages;
 mod parked;

@@ -45,6 +45,10 @@ args = ["1000"]
 [servers.off]
 command = "sleep"
 enabled = false
+[servers.api]
+openapi = "api.yaml"
+base_url = "http://127.0.0.1:9/v1"
+query = { version = "one" }
 [groups.private]
 servers = ["files"]
 [groups.public]
@@ -127,6 +131,16 @@ const EDITS: &[Edit] = &[
     ("127.0.0.1:9/mcp", "127.0.0.1:8/mcp", Some("servers.web.url")),
     ("X-Team = \"one\"", "X-Team = \"two\"", Some("servers.web.headers")),
     ("url = \"http", "transport = \"sse\"\nurl = \"http", Some("servers.web.transport")),
+    ("api.yaml", "other.yaml", Some("servers.api.openapi")),
+    ("127.0.0.1:9/v1", "127.0.0.1:8/v1", Some("servers.api.base_url")),
+    ("version = \"one\"", "version = \"two\"", Some("servers.api.query")),
+    ("version = \"one\"", "version = \"one\", key = { command = [\"sh\"] }", Some("servers.api.query")),
+    ("query = {", "headers = { X-Key = \"one\" }\nquery = {", Some("servers.api.headers")),
+    (
+        "openapi = \"api.yaml\"\nbase_url = \"http://127.0.0.1:9/v1\"\nquery",
+        "url = \"http://127.0.0.1:9/v1\"\nheaders",
+        Some("servers.api.transport"),
+    ),
     ("headers = {", "auth = { private_network = true }\nheaders = {", Some("servers.web.auth")),
     ("cost = 2", "cost = 2\ndescription = \"Now ${PATH}\"", Some("${PATH} (not read before)")),
     ("cost = 2", "cost = 2\ndescription = \"Files\"\nbinding = \"tool\"", None),

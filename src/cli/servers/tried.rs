@@ -142,7 +142,12 @@ impl Tried {
         let [reads, writes, destroys, unsaid] =
             [Effect::Reads, Effect::Writes, Effect::Destroys, Effect::Unsaid].map(count);
         let place = match self.gateway.config().servers.get(&self.name).map(|server| &server.transport) {
-            Some(Transport::Http { url, .. }) => format!("arguments of its tools are sent to {url}"),
+            Some(Transport::Http { url, .. } | Transport::OpenApi { base_url: Some(url), .. }) => {
+                format!("arguments of its tools are sent to {url}")
+            }
+            Some(Transport::OpenApi { base_url: None, .. }) => {
+                "arguments of its tools are sent to the server that its document names".to_owned()
+            }
             _ => "it runs as a program of yours, with your rights, outside the sandbox of scripts".to_owned(),
         };
         let place = place.redacted(Surface::Answer(Results::Secrets));

@@ -86,7 +86,16 @@ fn reached(key: &str, now: &Transport, next: &Transport, widened: &mut Widened) 
             widened.add(format!("{key}.url"), "changed", to != url);
             widened.add(format!("{key}.headers"), "changed", with != headers);
         }
-        (Transport::Stdio { .. } | Transport::Http { .. }, _) => {
+        (
+            Transport::OpenApi { document, base_url, headers, query },
+            Transport::OpenApi { document: to_document, base_url: to, headers: with, query: and },
+        ) => {
+            widened.add(format!("{key}.openapi"), "changed", to_document != document);
+            widened.add(format!("{key}.base_url"), "changed", to != base_url);
+            widened.add(format!("{key}.headers"), "changed", with != headers);
+            widened.add(format!("{key}.query"), "changed", and != query);
+        }
+        (Transport::Stdio { .. } | Transport::Http { .. } | Transport::OpenApi { .. }, _) => {
             widened.add(format!("{key}.transport"), "changed", true);
         }
     }

@@ -12,15 +12,15 @@ use rmcp::transport::streamable_http_client::{
 
 use super::failure::{HttpError, http_status};
 use super::http_client::{Events, Headers, HttpClient};
-use super::sent_headers::SentHeaders;
+use super::sent_headers::{SentHeaders, Values};
 use crate::auth::{Account, Grant};
 
 /// Headers and login for the requests of one connection.
 #[derive(Clone)]
-pub(super) struct Authorization {
-    pub(super) headers: Arc<SentHeaders>,
+pub(in crate::upstream) struct Authorization {
+    pub(in crate::upstream) headers: Arc<SentHeaders>,
     /// `None` without a login; the server's refusal is then passed on as it is.
-    pub(super) account: Option<Arc<Account>>,
+    pub(in crate::upstream) account: Option<Arc<Account>>,
 }
 
 impl Authorization {
@@ -29,19 +29,30 @@ impl Authorization {
         Authorized { inner, authorization: self }
     }
 
-    /// Makes a request with the headers in use, and once more with other values if the server refuses them. A refusal comes
-    /// before the server acts, so that nothing happens twice.
+    /// Makes a request with the headers in use, as [`Authorization::send_values`].
     pub(super) async fn send<T, F>(&self, request: impl Fn(Option<String>, &Headers) -> F) -> Result<T, HttpError>
     where
         F: Future<Output = Result<T, HttpError>>,
     {
+        self.send_values(|token, values| request(token, values.headers())).await
+    }
+
+    /// Makes a request with the values in use, and once more with other values if the server refuses them. A refusal comes
+    /// before the server acts, so that nothing happens twice.
+    pub(in crate::upstream) async fn send_values<T, F>(
+        &self,
+        request: impl Fn(Option<String>, &Values) -> F,
+    ) -> Result<T, HttpError>
+    where
+        F: Future<Output = Result<T, HttpError>>,
+    {
         let values = self.headers.now();
-        let refused = match self.with_token(|token| request(token, values.headers())).await {
+        let refused = match self.with_token(|token| request(token, &values)).await {
             Err(error) if is_refused(&error) => error,
             answer => return answer,
         };
         match self.headers.renewed(&values).await {
-            Some(values) => self.with_token(|token| request(token, values.headers())).await,
+            Some(values) => self.with_token(|token| request(token, &values)).await,
             None => Err(refused),
         }
     }

@@ -5,7 +5,7 @@ use std::time::SystemTime;
 
 use rmcp::ErrorData;
 use rmcp::service::{ClientInitializeError, ServiceError};
-use rmcp::transport::streamable_http_client::StreamableHttpError;
+use rmcp::transport::streamable_http_client::{HttpStatusError, StreamableHttpError};
 use serde_json::{Value, json};
 
 use super::http_client::retry_after;
@@ -14,7 +14,7 @@ use crate::error::{Error, ErrorCode, chain};
 use crate::upstream::reconnect::Fault;
 
 /// Errors of the HTTP transports.
-pub(super) type HttpError = StreamableHttpError<reqwest::Error>;
+pub(in crate::upstream) type HttpError = StreamableHttpError<reqwest::Error>;
 
 /// Most bytes of foreign text in an error.
 const MAX_REPEATED: usize = 300;
@@ -87,8 +87,18 @@ fn of_answer(name: &str, data: ErrorData) -> Fault {
     .into()
 }
 
+/// The error of a status, with what the server says of it.
+pub(in crate::upstream) fn status(status: u16, what: &str) -> HttpError {
+    StreamableHttpError::UnexpectedServerResponse(format!("HTTP {status}: {what}").into())
+}
+
+/// The error of too many requests.
+pub(in crate::upstream) fn too_many(retry_after: Option<String>) -> HttpError {
+    HttpStatusError::new(429, retry_after).into()
+}
+
 /// Classifies a request over HTTP without an answer of the protocol.
-pub(super) fn of_http(name: &str, error: &HttpError) -> Fault {
+pub(in crate::upstream) fn of_http(name: &str, error: &HttpError) -> Fault {
     match error {
         StreamableHttpError::HttpStatus(status) if status.status == 429 => {
             let error = Error::new(ErrorCode::RateLimit, format!("{name} allows no more requests now (HTTP 429)"));

@@ -68,9 +68,14 @@ pub(super) fn custom(headers: &BTreeMap<String, Secret>) -> Result<HashMap<Heade
 /// An HTTP client for one server. It refuses addresses that no server may have. It uses the proxies of the environment
 /// (`HTTPS_PROXY`, `HTTP_PROXY`, `ALL_PROXY`, `NO_PROXY`), but never for this machine.
 pub(super) fn client(url: &str) -> Result<reqwest::Client> {
+    client_within(url, Reach::configured())
+}
+
+/// The same with other addresses that it may use.
+pub(in crate::upstream) fn client_within(url: &str, reach: Reach) -> Result<reqwest::Client> {
     let builder = crate::tls::client()
         .redirect(Policy::custom(redirect))
-        .dns_resolver(Arc::new(Reach::configured()))
+        .dns_resolver(Arc::new(reach))
         .user_agent(concat!("forgefs/", env!("CARGO_PKG_VERSION")));
     let is_local = Url::parse(url).is_ok_and(|url| is_loopback(&url));
     let builder = if is_local { builder.no_proxy() } else { builder };

@@ -36,7 +36,7 @@ pub(super) struct HttpClient {
     in_session: Arc<AtomicBool>,
 }
 
-pub(super) type Headers = HashMap<HeaderName, HeaderValue>;
+pub(in crate::upstream) type Headers = HashMap<HeaderName, HeaderValue>;
 pub(super) type Events = BoxStream<'static, Result<Sse, SseError>>;
 
 impl HttpClient {
@@ -55,26 +55,10 @@ impl HttpClient {
         if session.is_some() {
             self.in_session.store(true, Ordering::Release);
         }
-        let (mut waited, mut repeats) = (Duration::ZERO, 0);
-        loop {
-            let (uri, session, token, headers) = (uri.clone(), session.clone(), token.clone(), headers.clone());
-            let in_session = session.is_some();
-            let answer = http_post::post(&self.client, &uri, &message, session, token, headers).await;
-            match answer.as_ref().err().and_then(patience) {
-                Some(wait) if repeats < MAX_REPEATS && waited + wait <= MAX_PATIENCE => {
-                    tokio::time::sleep(wait).await;
-                    waited += wait;
-                    repeats += 1;
-                }
-                _ => {
-                    return match (&message, answer) {
-                        (ClientJsonRpcMessage::Request(request), Ok(answer)) => {
-                            belonging(answer, &request.id, in_session)
-                        }
-                        (_, answer) => answer,
-                    };
-                }
-            }
+        let post = || http_post::post(&self.client, &uri, &message, session.clone(), token.clone(), headers.clone());
+        match (&message, patiently(post).await) {
+            (ClientJsonRpcMessage::Request(request), Ok(answer)) => belonging(answer, &request.id, session.is_some()),
+            (_, answer) => answer,
         }
     }
 
@@ -101,6 +85,25 @@ impl HttpClient {
             // A server that has forgotten the stream will not remember it later.
             Err(error) if resumes && is_refusal(&error) => Err(StreamableHttpError::ServerDoesNotSupportSse),
             stream => stream.map(|events| readable(events, None)),
+        }
+    }
+}
+
+/// Makes a request, and again after a 429 that says when, within [`MAX_PATIENCE`].
+pub(in crate::upstream) async fn patiently<T, F>(request: impl Fn() -> F) -> Result<T, HttpError>
+where
+    F: Future<Output = Result<T, HttpError>>,
+{
+    let (mut waited, mut repeats) = (Duration::ZERO, 0);
+    loop {
+        let answer = request().await;
+        match answer.as_ref().err().and_then(patience) {
+            Some(wait) if repeats < MAX_REPEATS && waited + wait <= MAX_PATIENCE => {
+                tokio::time::sleep(wait).await;
+                waited += wait;
+                repeats += 1;
+            }
+            _ => return answer,
         }
     }
 }

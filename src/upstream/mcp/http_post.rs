@@ -170,7 +170,7 @@ fn header(response: &Response, name: HeaderName) -> Option<String> {
 }
 
 /// Reads the body, at most `limit` bytes.
-async fn body(response: Response, limit: usize) -> Result<Vec<u8>, HttpError> {
+pub(in crate::upstream) async fn body(response: Response, limit: usize) -> Result<Vec<u8>, HttpError> {
     let too_large = || StreamableHttpError::ResponseBodyTooLarge { max_size: limit };
     if response.content_length().is_some_and(|length| length > limit as u64) {
         return Err(too_large());

@@ -1,24 +1,25 @@
 //! The rmcp client. Only this folder names rmcp's client types.
 
-mod authorized;
-mod failure;
+pub(super) mod authorized;
+pub(super) mod failure;
 #[cfg(any(test, feature = "fuzzing"))]
 pub(crate) mod fuzzing;
 mod handler;
-mod http;
-mod http_client;
-mod http_post;
+pub(super) mod http;
+pub(super) mod http_client;
+pub(super) mod http_post;
 mod lines;
 mod listing;
 mod message;
 mod process;
-mod request;
-mod sent_headers;
+pub(super) mod request;
+pub(super) mod sent_headers;
 mod sse;
 mod stdio;
 mod subscription;
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -146,8 +147,8 @@ impl Connector {
     async fn secrets(&self) -> Result<Secrets> {
         Ok(match &self.transport {
             Transport::Stdio { env, .. } => Secrets::Stdio(Arc::new(secrets::resolve(env).await?)),
-            Transport::Http { headers, .. } => {
-                let headers = Arc::new(SentHeaders::read(headers).await?);
+            Transport::Http { headers, .. } | Transport::OpenApi { headers, .. } => {
+                let headers = Arc::new(SentHeaders::read(headers, &BTreeMap::new()).await?);
                 Secrets::Http(Authorization { headers, account: self.account.clone() })
             }
         })
@@ -175,7 +176,7 @@ impl Connector {
                 let service = self.handler().serve_with_lifecycle(transport, lifecycle).await;
                 Ok(self.client(service.map_err(Failed::Handshake)?, Arc::default(), Some(in_session)))
             }
-            (Transport::Stdio { .. } | Transport::Http { .. }, _) => {
+            (Transport::Stdio { .. } | Transport::Http { .. } | Transport::OpenApi { .. }, _) => {
                 let what = format!("{} has the credentials of another transport", self.name);
                 Err(Failed::Start(Error::new(ErrorCode::Internal, what)))
             }

@@ -184,17 +184,35 @@ impl Client {
     }
 }
 
-/// Parses a large answer once its values fit in memory.
-async fn values(text: String, progress: &Progress) -> Result<ServerResult, ServiceError> {
-    let measured = task::work_on(text.len(), || json::measure(text.as_bytes()));
-    let found = measured.map_err(|unfit| ServiceError::McpError(unreadable(unfit)))?;
+/// Reason why a text has no values.
+pub(in crate::upstream) enum Unparsed {
+    /// They do not fit in memory.
+    TooMuch(String),
+    /// It is no JSON.
+    Unreadable(String),
+}
+
+/// Parses JSON once its values fit in memory.
+pub(in crate::upstream) async fn parsed(text: &[u8], progress: &Progress) -> Result<Value, Unparsed> {
+    let measured = task::work_on(text.len(), || json::measure(text));
+    let found = measured.map_err(|unfit| Unparsed::Unreadable(unfit.to_string()))?;
     if found.tree_bytes > memory::SMALL {
         let room = memory::ANSWERS.wait_for(found.tree_bytes).await;
-        let room = room.map_err(|full| ServiceError::McpError(too_much(format_args!("{full}; {}", full.hint()))))?;
+        let room = room.map_err(|full| Unparsed::TooMuch(format!("{full}; {}", full.hint())))?;
         progress.room().hold(room);
     }
-    let parsed = task::work_on(text.len(), || serde_json::from_str::<Value>(&text));
-    let value = parsed.map_err(|error| ServiceError::McpError(unreadable(error)))?;
+    let parsed = task::work_on(text.len(), || serde_json::from_slice::<Value>(text));
+    parsed.map_err(|error| Unparsed::Unreadable(error.to_string()))
+}
+
+/// Parses a large answer once its values fit in memory.
+async fn values(text: String, progress: &Progress) -> Result<ServerResult, ServiceError> {
+    let value = parsed(text.as_bytes(), progress).await.map_err(|unparsed| {
+        ServiceError::McpError(match unparsed {
+            Unparsed::TooMuch(why) => too_much(why),
+            Unparsed::Unreadable(why) => unreadable(why),
+        })
+    })?;
     match value.get("resultType").and_then(Value::as_str) {
         Some("input_required") => {
             let asked = serde_json::from_value(value).map(ServerResult::InputRequiredResult);

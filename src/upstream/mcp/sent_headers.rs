@@ -1,4 +1,4 @@
-//! Configured headers of one connection. Values that are kept elsewhere are read again when the server refuses them.
+//! Configured headers of one connection, and parameters of its query. Values that are kept elsewhere are read again when the server refuses them.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,28 +12,40 @@ use super::http;
 use super::http_client::Headers;
 use crate::config::Credential;
 use crate::error::Result;
+use crate::redact::secret::Secret;
 use crate::secrets::{self, Resolved};
 
 /// Least time between two readings: a server that refuses everything starts no program for each request.
 const PAUSE: Duration = Duration::from_secs(10);
 
-/// The headers of a connection.
-pub(super) struct SentHeaders {
+/// The headers of a connection, and the parameters of its query.
+pub(in crate::upstream) struct SentHeaders {
     configured: BTreeMap<String, Credential>,
+    query: BTreeMap<String, Credential>,
     now: ArcSwap<Values>,
     /// One reading at a time; holds the time of the last.
     renewal: Mutex<Option<Instant>>,
 }
 
 /// The values in use.
-pub(super) struct Values {
+pub(in crate::upstream) struct Values {
     headers: Headers,
+    query: Resolved,
     _redacted: Resolved,
 }
 
 impl Values {
-    pub(super) fn headers(&self) -> &Headers {
+    pub(in crate::upstream) fn headers(&self) -> &Headers {
         &self.headers
+    }
+
+    /// Parameters of the query by name.
+    pub(in crate::upstream) fn query(&self) -> &BTreeMap<String, Secret> {
+        self.query.values()
+    }
+
+    fn is_same(&self, other: &Self) -> bool {
+        self.headers == other.headers && self.query() == other.query()
     }
 }
 
@@ -42,9 +54,12 @@ impl SentHeaders {
     ///
     /// # Errors
     /// `TRANSPORT_DEAD` when one cannot be read, or makes no header.
-    pub(super) async fn read(configured: &BTreeMap<String, Credential>) -> Result<Self> {
-        let now = ArcSwap::from_pointee(values(configured).await?);
-        Ok(Self { configured: configured.clone(), now, renewal: Mutex::default() })
+    pub(in crate::upstream) async fn read(
+        configured: &BTreeMap<String, Credential>,
+        query: &BTreeMap<String, Credential>,
+    ) -> Result<Self> {
+        let now = ArcSwap::from_pointee(values(configured, query).await?);
+        Ok(Self { configured: configured.clone(), query: query.clone(), now, renewal: Mutex::default() })
     }
 
     /// The values in use.
@@ -54,7 +69,7 @@ impl SentHeaders {
 
     /// Other values than those that the server refused; `None` if there are none.
     pub(super) async fn renewed(&self, refused: &Arc<Values>) -> Option<Arc<Values>> {
-        if !secrets::has_kept(&self.configured) {
+        if !secrets::has_kept(&self.configured) && !secrets::has_kept(&self.query) {
             return None;
         }
         let mut last = self.renewal.lock().await;
@@ -66,8 +81,8 @@ impl SentHeaders {
             return None;
         }
         *last = Some(Instant::now());
-        match values(&self.configured).await {
-            Ok(values) if values.headers != now.headers => {
+        match values(&self.configured, &self.query).await {
+            Ok(values) if !values.is_same(&now) => {
                 self.now.store(Arc::new(values));
                 Some(self.now())
             }
@@ -80,7 +95,7 @@ impl SentHeaders {
     }
 }
 
-async fn values(configured: &BTreeMap<String, Credential>) -> Result<Values> {
-    let resolved = secrets::resolve(configured).await?;
-    Ok(Values { headers: http::custom(resolved.values())?, _redacted: resolved })
+async fn values(configured: &BTreeMap<String, Credential>, query: &BTreeMap<String, Credential>) -> Result<Values> {
+    let (resolved, query) = (secrets::resolve(configured).await?, secrets::resolve(query).await?);
+    Ok(Values { headers: http::custom(resolved.values())?, query, _redacted: resolved })
 }

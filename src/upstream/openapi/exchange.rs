@@ -1,0 +1,138 @@
+//! Sends requests with the configured credentials, and reads bounded answers.
+
+use futures::StreamExt as _;
+use reqwest::header::{CONTENT_TYPE, HeaderName, LOCATION, RETRY_AFTER};
+use reqwest::{Response, StatusCode};
+use url::Url;
+
+use crate::address::Reach;
+use crate::error::Result;
+use crate::limits;
+use crate::openapi::Request;
+use crate::text::head;
+use crate::upstream::mcp::authorized::Authorization;
+use crate::upstream::mcp::failure::{HttpError, status, too_many};
+use crate::upstream::mcp::http::client_within;
+use crate::upstream::mcp::http_client::patiently;
+use crate::upstream::mcp::http_post;
+use crate::upstream::mcp::sent_headers::Values;
+
+/// Bytes of a refusal in an error.
+const MAX_SAID: usize = 300;
+
+/// Sends requests to one origin.
+pub(super) struct Exchange {
+    client: reqwest::Client,
+    authorization: Authorization,
+}
+
+/// An answer within its limits.
+pub(super) struct Answered {
+    pub(super) status: u16,
+    /// `Content-Type`; empty without one.
+    pub(super) kind: String,
+    pub(super) body: Vec<u8>,
+    /// The body has more than was read.
+    pub(super) is_cut: bool,
+}
+
+impl Exchange {
+    pub(super) fn new(base: &Url, reach: Reach, authorization: Authorization) -> Result<Self> {
+        Ok(Self { client: client_within(base.as_str(), reach)?, authorization })
+    }
+
+    /// Sends a request, again with newer credentials after a 401, and again after a 429 that says when.
+    pub(super) async fn send(&self, request: &Request) -> Result<Answered, HttpError> {
+        let send = |token: Option<String>, values: &Values| {
+            let request = self.with(request, values);
+            async move { patiently(|| self.once(&request, token.as_deref(), limits::MESSAGE_OF_SERVER.max)).await }
+        };
+        self.authorization.send_values(send).await
+    }
+
+    /// Gets a document of at most `most` bytes, with credentials where `is_own` says that they belong there.
+    pub(super) async fn document(&self, request: &Request, is_own: bool, most: usize) -> Result<Answered, HttpError> {
+        if !is_own {
+            return patiently(|| self.once(request, None, most)).await;
+        }
+        let send = |token: Option<String>, values: &Values| {
+            let request = self.with(request, values);
+            async move { patiently(|| self.once(&request, token.as_deref(), most)).await }
+        };
+        self.authorization.send_values(send).await
+    }
+
+    /// The request with configured headers and query.
+    fn with(&self, request: &Request, values: &Values) -> Request {
+        let mut request = request.clone();
+        for (name, value) in values.headers() {
+            request.headers.insert(name.clone(), value.clone());
+        }
+        if !values.query().is_empty() {
+            let mut pairs = request.url.query_pairs_mut();
+            for (name, value) in values.query() {
+                pairs.append_pair(name, value.expose());
+            }
+            drop(pairs);
+        }
+        request
+    }
+
+    async fn once(&self, request: &Request, token: Option<&str>, most: usize) -> Result<Answered, HttpError> {
+        let mut made =
+            self.client.request(request.method.clone(), request.url.clone()).headers(request.headers.clone());
+        if let Some(token) = token {
+            made = made.bearer_auth(token);
+        }
+        if let Some(body) = &request.body {
+            made = made.body(body.clone());
+        }
+        // An address holds the credentials of the query.
+        let response = made.send().await.map_err(|error| HttpError::Client(error.without_url()))?;
+        let code = response.status();
+        let header = |name: HeaderName| {
+            response.headers().get(name).map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned())
+        };
+        match code {
+            StatusCode::TOO_MANY_REQUESTS => return Err(too_many(header(RETRY_AFTER))),
+            code if code.is_redirection() && code != StatusCode::NOT_MODIFIED => {
+                let place = header(LOCATION).unwrap_or_default();
+                return Err(status(code.as_u16(), &format!("to {}", head(&place, MAX_SAID))));
+            }
+            _ => {}
+        }
+        let kind = header(CONTENT_TYPE).unwrap_or_default();
+        if code.is_success() {
+            let body = http_post::body(response, most).await.map_err(without_url)?;
+            return Ok(Answered { status: code.as_u16(), kind, body, is_cut: false });
+        }
+        let (body, is_cut) = beginning(response, limits::REFUSAL.max).await;
+        let is_about_server = matches!(code.as_u16(), 401 | 502..=504);
+        if is_about_server {
+            let said = String::from_utf8_lossy(&body);
+            return Err(status(code.as_u16(), head(said.trim(), MAX_SAID)));
+        }
+        Ok(Answered { status: code.as_u16(), kind, body, is_cut })
+    }
+}
+
+fn without_url(error: HttpError) -> HttpError {
+    match error {
+        HttpError::Client(error) => HttpError::Client(error.without_url()),
+        error => error,
+    }
+}
+
+/// The beginning of a body, and whether there is more of it.
+async fn beginning(response: Response, most: usize) -> (Vec<u8>, bool) {
+    let (mut chunks, mut body) = (response.bytes_stream(), Vec::new());
+    while let Some(Ok(chunk)) = chunks.next().await {
+        let room = most - body.len();
+        if chunk.len() > room {
+            body.extend_from_slice(&chunk[..room]);
+            return (body, true);
+        }
+        body.extend_from_slice(&chunk);
+    }
+    (body, false)
+}

@@ -1,0 +1,131 @@
+//! Loads the document of an API: a file, or a URL that the configuration names.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use std::sync::Arc;
+
+use reqwest::header::{ACCEPT, HeaderMap, HeaderValue};
+use url::Url;
+
+use super::exchange::Exchange;
+use crate::address::Reach;
+use crate::config::{Access, DocumentPlace, Patterns};
+use crate::error::{Error, ErrorCode, Result};
+use crate::files;
+use crate::limits;
+use crate::meter::metered_as;
+use crate::openapi::{Api, Request, Source};
+use crate::upstream::mcp::authorized::Authorization;
+use crate::upstream::mcp::failure::of_http;
+
+/// Steps of reading one document beside those of its bytes.
+const STEPS: u64 = 20_000_000;
+/// Media types of documents.
+const WANTED: &str = "application/json, application/yaml;q=0.9, */*;q=0.5";
+
+/// Loads one document.
+pub(super) struct Loader {
+    pub(super) name: Arc<str>,
+    pub(super) place: DocumentPlace,
+    pub(super) base: Option<Url>,
+    /// Names of headers that the configuration sets.
+    pub(super) headers: BTreeSet<String>,
+    /// Names in the query that the configuration sets.
+    pub(super) query: BTreeSet<String>,
+    /// Tools that the configuration shows, by the names that it gives them.
+    pub(super) access: Access,
+    pub(super) renamed: BTreeMap<String, String>,
+    pub(super) authorization: Authorization,
+}
+
+/// A document as it was loaded.
+pub(super) struct Document {
+    pub(super) bytes: Arc<[u8]>,
+    pub(super) digest: String,
+}
+
+impl Loader {
+    /// Loads the document.
+    ///
+    /// # Errors
+    /// It is not there, or too large.
+    pub(super) async fn load(&self) -> Result<Document> {
+        let bytes = match &self.place {
+            DocumentPlace::File(path) => {
+                let path = path.clone();
+                let read = tokio::task::spawn_blocking(move || read(&path)).await;
+                read.unwrap_or_else(|_| Err("was not read: see the log".to_owned())).map_err(|why| self.failed(&why))?
+            }
+            DocumentPlace::Url(url) => self.fetch(url).await?,
+        };
+        let bytes: Arc<[u8]> = bytes.into();
+        let digest = crate::task::work_on(bytes.len(), || {
+            use sha2::Digest as _;
+            crate::random::hex(&sha2::Sha256::digest(&bytes))
+        });
+        Ok(Document { bytes, digest })
+    }
+
+    /// Makes tools of it, off the async threads.
+    ///
+    /// # Errors
+    /// It is not usable.
+    pub(super) async fn read(&self, document: &Document) -> Result<Api> {
+        let (url, folder) = match &self.place {
+            DocumentPlace::File(path) => (None, path.parent().map(Path::to_owned)),
+            DocumentPlace::Url(url) => (Url::parse(url).ok(), None),
+        };
+        let (bytes, base) = (Arc::clone(&document.bytes), self.base.clone());
+        let (headers, query, access) = (self.headers.clone(), self.query.clone(), self.access.clone());
+        let renamed = self.renamed.clone();
+        let steps = STEPS + document.bytes.len() as u64;
+        let read = metered_as("read the OpenAPI document", steps, move |meter| {
+            let (url, folder, base) = (url.as_ref(), folder.as_deref(), base.as_ref());
+            let (allow, deny) = (access.allow.as_ref().map(Patterns::matcher), access.deny.matcher());
+            let is_shown = |name: &str| {
+                let name = renamed.get(name).map_or(name, String::as_str);
+                allow.as_ref().is_none_or(|allow| allow.is_match(name)) && !deny.is_match(name)
+            };
+            let (headers, query) = (&headers, &query);
+            Api::read(&Source { bytes: &bytes, url, folder, base, headers, query, is_shown: &is_shown }, meter)
+        });
+        let api = read.await.map_err(|mut error| {
+            error.message = format!("{}: {}", self.name, error.message);
+            error
+        })?;
+        crate::memory::give_back();
+        Ok(api)
+    }
+
+    /// Gets the document. Credentials go along only where the operations are too.
+    async fn fetch(&self, url: &str) -> Result<Vec<u8>> {
+        let url = Url::parse(url).map_err(|error| self.failed(&error.to_string()))?;
+        let is_own = self.base.as_ref().is_none_or(|base| base.origin() == url.origin());
+        let headers = HeaderMap::from_iter([(ACCEPT, HeaderValue::from_static(WANTED))]);
+        let request = Request { method: http::Method::GET, url: url.clone(), headers, body: None };
+        let exchange = Exchange::new(&url, Reach::configured(), self.authorization.clone())?;
+        let answer = exchange.document(&request, is_own, limits::OPENAPI_DOCUMENT.max).await;
+        let answer = answer.map_err(|error| {
+            let mut error = of_http("the address of the document", &error).error;
+            error.message = format!("{}: {}", self.name, error.message);
+            Error { code: ErrorCode::TransportDead, ..error }
+        })?;
+        match answer.status {
+            200..=299 => Ok(answer.body),
+            status => Err(self.failed(&format!("is not there: its address answers HTTP {status}"))),
+        }
+    }
+
+    fn failed(&self, why: &str) -> Error {
+        Error::new(ErrorCode::TransportDead, format!("{}: the OpenAPI document {why}", self.name))
+    }
+}
+
+fn read(path: &Path) -> Result<Vec<u8>, String> {
+    let most = limits::OPENAPI_DOCUMENT.max;
+    files::read_named(path, most as u64).map_err(|error| match error.kind() {
+        std::io::ErrorKind::NotFound => format!("{} does not exist", path.display()),
+        std::io::ErrorKind::FileTooLarge => format!("{} has more than {most} bytes, the limit", path.display()),
+        _ => format!("{} is not read: {error}", path.display()),
+    })
+}

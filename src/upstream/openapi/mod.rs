@@ -1,0 +1,188 @@
+//! APIs without an MCP server: an OpenAPI document takes the place of the handshake and of `tools/list`, and a request the
+//! place of `tools/call`. Everything around it is that of MCP servers.
+
+mod answer;
+mod exchange;
+mod load;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use async_trait::async_trait;
+use parking_lot::Mutex;
+use serde_json::{Map, Value};
+use url::Url;
+
+use self::exchange::Exchange;
+use self::load::Loader;
+use super::mcp::authorized::Authorization;
+use super::mcp::failure::of_http;
+use super::mcp::sent_headers::SentHeaders;
+use super::reconnect::{Connect, Fault, Link, Rounds};
+use super::{Answer, Listing, Operation, Progress, ToolAnswer};
+use crate::address::Reach;
+use crate::auth::Account;
+use crate::config::{self, Access, Credential, DocumentPlace, Transport};
+use crate::error::{Error, ErrorCode, Result};
+use crate::openapi::{Api, Plan};
+use crate::state::LoginVersion;
+
+/// Reads the document of one API.
+pub(super) struct Connector {
+    name: Arc<str>,
+    document: DocumentPlace,
+    base: Option<Url>,
+    headers: BTreeMap<String, Credential>,
+    query: BTreeMap<String, Credential>,
+    account: Option<Arc<Account>>,
+    access: Access,
+    renamed: BTreeMap<String, String>,
+    may_reread: bool,
+}
+
+impl Connector {
+    /// `None` for a server that speaks MCP. `account` is the server's login.
+    pub(super) fn new(name: &str, server: &config::Server, account: Option<Arc<Account>>) -> Option<Self> {
+        let Transport::OpenApi { document, base_url, headers, query } = &server.transport else { return None };
+        let renamed = server.overrides.iter().filter_map(|(tool, by)| Some((tool.clone(), by.name.clone()?)));
+        Some(Self {
+            name: name.into(),
+            document: document.clone(),
+            base: base_url.as_ref().and_then(|url| Url::parse(url).ok()),
+            headers: headers.clone(),
+            query: query.clone(),
+            account,
+            access: server.access.clone(),
+            renamed: renamed.collect(),
+            may_reread: server.reconnect,
+        })
+    }
+}
+
+#[async_trait]
+impl Connect for Connector {
+    type Link = Client;
+
+    fn version(&self) -> Option<LoginVersion> {
+        self.account.as_ref().and_then(|account| account.version())
+    }
+
+    /// Reads the credentials and the document.
+    async fn connect(&self) -> Result<Client> {
+        let headers = Arc::new(SentHeaders::read(&self.headers, &self.query).await?);
+        let authorization = Authorization { headers, account: self.account.clone() };
+        let loader = Loader {
+            name: Arc::clone(&self.name),
+            place: self.document.clone(),
+            base: self.base.clone(),
+            headers: self.headers.keys().cloned().collect(),
+            query: self.query.keys().cloned().collect(),
+            access: self.access.clone(),
+            renamed: self.renamed.clone(),
+            authorization: authorization.clone(),
+        };
+        let document = loader.load().await?;
+        let mut api = loader.read(&document).await?;
+        let is_named_by_document = self.base.is_none() && matches!(self.document, DocumentPlace::File(_));
+        let reach = if is_named_by_document { Reach::internet() } else { Reach::configured() };
+        let exchange = Exchange::new(&api.base, reach, authorization)?;
+        let (plans, base) = (std::mem::take(&mut api.plans), api.base.clone());
+        Ok(Client {
+            name: Arc::clone(&self.name),
+            reserved: loader.query.clone(),
+            loader,
+            digest: document.digest,
+            listing: Mutex::new(Some(listing(&self.name, api)?)),
+            plans,
+            base,
+            exchange,
+            may_reread: self.may_reread,
+            is_replaced: AtomicBool::new(false),
+        })
+    }
+}
+
+/// An API as its document described it.
+pub(super) struct Client {
+    name: Arc<str>,
+    loader: Loader,
+    digest: String,
+    /// The first listing. A later one is read again, since its values take much memory.
+    listing: Mutex<Option<Listing>>,
+    plans: BTreeMap<String, Plan>,
+    base: Url,
+    /// Names in the query that only the configuration sets.
+    reserved: BTreeSet<String>,
+    exchange: Exchange,
+    may_reread: bool,
+    /// The document has changed since.
+    is_replaced: AtomicBool,
+}
+
+impl Client {
+    /// The listing. A document that has changed needs another connection, whose plans are of the same reading.
+    async fn list(&self) -> Result<Listing, Fault> {
+        if let Some(listing) = self.listing.lock().take() {
+            return Ok(listing);
+        }
+        let document = self.loader.load().await?;
+        if document.digest != self.digest && self.may_reread {
+            self.is_replaced.store(true, Ordering::Release);
+            let what = format!("the OpenAPI document of {} has changed", self.name);
+            return Err(Fault::unsent(Error::new(ErrorCode::TransportDead, what)));
+        }
+        if document.digest != self.digest {
+            let what = format!("the OpenAPI document of {} has changed, and `reconnect` is off", self.name);
+            return Err(Fault::unsent(Error::new(ErrorCode::UpstreamError, what)));
+        }
+        let api = self.loader.read(&document).await?;
+        Ok(listing(&self.name, api)?)
+    }
+
+    async fn tool(&self, name: &str, arguments: &Map<String, Value>, progress: &Progress) -> Result<ToolAnswer, Fault> {
+        let Some(plan) = self.plans.get(name) else {
+            let what = format!("{} has no operation `{name}`", self.name);
+            return Err(Fault::unsent(Error::new(ErrorCode::ToolNotFound, what)));
+        };
+        let request = plan.request(&self.base, arguments, &self.reserved).map_err(Fault::unsent)?;
+        let response = self.exchange.send(&request).await.map_err(|error| of_http(&self.name, &error))?;
+        Ok(answer::of(&self.name, name, response, progress).await?)
+    }
+}
+
+#[async_trait]
+impl Link for Client {
+    async fn call(&self, operation: &Operation, progress: &Progress, _: &dyn Rounds) -> Result<Answer, Fault> {
+        match operation {
+            Operation::List | Operation::Connect => self.list().await.map(Answer::Listing),
+            Operation::Tool { name, arguments, .. } => self.tool(name, arguments, progress).await.map(Answer::Tool),
+            Operation::Resource { .. } | Operation::Prompt { .. } | Operation::Complete { .. } => {
+                let what = format!("{} is an API of OpenAPI: it has tools only", self.name);
+                Err(Fault::unsent(Error::new(ErrorCode::UpstreamError, what)))
+            }
+        }
+    }
+
+    fn is_closed(&self) -> bool {
+        self.is_replaced.load(Ordering::Acquire)
+    }
+
+    /// There is no session that it could have lost.
+    async fn answers(&self) -> bool {
+        true
+    }
+}
+
+fn listing(name: &str, api: Api) -> Result<Listing> {
+    let room = crate::memory::Listed::take(name, api.bytes)
+        .map_err(|full| Error::new(ErrorCode::UpstreamError, format!("{name}: {full}")).hint(full.hint()))?;
+    Ok(Listing {
+        protocol: format!("OpenAPI {}", api.version),
+        instructions: Some(api.about).filter(|about| !about.trim().is_empty()),
+        tools: api.tools,
+        notes: api.notes,
+        room: Some(Arc::new(room)),
+        ..Listing::default()
+    })
+}
