@@ -25,6 +25,12 @@ const NEAR: usize = 10;
 const MAX_MENTIONS: usize = 2_000;
 /// Most bytes of a text in which mentions are sought.
 const MAX_TEXT: usize = 64 << 10;
+/// Most tools that are compared.
+const MAX_TOOLS: usize = 50_000;
+/// Most findings of a server in the comparison.
+const MAX_FOUND: usize = 100;
+/// Base of the hash of a name.
+const BASE: u64 = 0x0000_0100_0000_01b3;
 /// Most tools that share one form of a name.
 const MAX_SHARED: usize = 16;
 /// Words that change the use of a tool that is named near them.
@@ -66,6 +72,8 @@ struct Tool {
     name: String,
     /// Letters and digits of the name, in lower case.
     plain: String,
+    /// See [`forms`].
+    forms: Vec<u64>,
     /// Hashes of words of its description, sorted.
     words: Vec<u32>,
 }
@@ -87,9 +95,10 @@ impl Traits {
             let Some(name) = definition.get("name").and_then(Value::as_str) else { continue };
             let description = definition.get("description").and_then(Value::as_str).unwrap_or_default();
             let description = head(description, MAX_TEXT);
-            if name.len() <= MAX_NAME {
-                let plain = fold::plain(name).chars().filter(|c| c.is_alphanumeric()).collect();
-                traits.tools.push(Tool { name: name.to_owned(), plain, words: hashes(description) });
+            if name.len() <= MAX_NAME && traits.tools.len() < MAX_TOOLS {
+                let plain: String = fold::plain(name).chars().filter(|c| c.is_alphanumeric()).collect();
+                let (forms, words) = (forms(&plain), hashes(description));
+                traits.tools.push(Tool { name: name.to_owned(), plain, forms, words });
             }
             let place = Place { item: Item::Tool(place::name(name)), pointer: "/description".to_owned() };
             traits.mention(&place, description);
@@ -200,7 +209,8 @@ fn shadowed(servers: &[(&str, &Traits)], found: &mut Across) {
         for mention in &traits.mentions {
             let Some(owners) = owners.get(mention.name.as_str()) else { continue };
             // A server may speak of its own tools.
-            if !owners.contains(server) && told.insert((&mention.found.place, &mention.name)) {
+            if !owners.contains(server) && told.len() < MAX_FOUND && told.insert((&mention.found.place, &mention.name))
+            {
                 found.entry((*server).to_owned()).or_default().push(mention.found.clone());
             }
         }
@@ -209,7 +219,7 @@ fn shadowed(servers: &[(&str, &Traits)], found: &mut Across) {
 
 /// A name read with look-alikes taken for each other.
 fn skeleton(plain: &str) -> String {
-    let plain = plain.replace("rn", "m").replace("vv", "w").replace("cl", "d");
+    let plain = plain.replace("rn", "m").replace("vv", "w");
     let alike = |c: char| match c {
         '0' => 'o',
         '1' | 'i' | '|' => 'l',
@@ -220,32 +230,20 @@ fn skeleton(plain: &str) -> String {
 }
 
 fn alike(servers: &[(&str, &Traits)], found: &mut Across) {
-    let mut tools: Vec<(&str, &Tool)> =
-        servers.iter().flat_map(|(server, traits)| traits.tools.iter().map(move |tool| (*server, tool))).collect();
+    let all = servers.iter().flat_map(|(server, traits)| traits.tools.iter().map(move |tool| (*server, tool)));
+    let mut tools: Vec<(&str, &Tool)> = all.take(MAX_TOOLS).collect();
     tools.sort_by(|a, b| (a.0, &a.1.name).cmp(&(b.0, &b.1.name)));
-    // Two names one edit apart have a form in common when a letter is left out of each.
-    let mut forms: HashMap<u64, Vec<u32>> = HashMap::new();
-    let mut add = |form: &str, position: usize| {
-        let key = u64::from(hash(form)) << 32 | u64::from(hash(&form.chars().rev().collect::<String>()));
-        let shared = forms.entry(key).or_default();
-        if shared.len() < MAX_SHARED && shared.last() != Some(&(position as u32)) {
-            shared.push(position as u32);
-        }
+    let of = |(position, (_, tool)): (usize, &(&str, &Tool))| {
+        tool.forms.iter().map(move |form| (*form, position as u32)).collect::<Vec<_>>()
     };
-    for (position, (_, tool)) in tools.iter().enumerate() {
-        if tool.plain.len() < MIN_NAME {
-            continue;
-        }
-        add(&tool.plain, position);
-        add(&skeleton(&tool.plain), position);
-        for (at, c) in tool.plain.char_indices() {
-            add(&[&tool.plain[..at], &tool.plain[at + c.len_utf8()..]].concat(), position);
-        }
-    }
+    let mut forms: Vec<(u64, u32)> = tools.iter().enumerate().flat_map(of).collect();
+    forms.sort_unstable();
+    forms.dedup();
     let mut pairs: Vec<(u32, u32)> = Vec::new();
-    for shared in forms.values() {
-        for (nth, one) in shared.iter().enumerate() {
-            pairs.extend(shared[nth + 1..].iter().map(|other| (*one.min(other), *one.max(other))));
+    for shared in forms.chunk_by(|one, other| one.0 == other.0) {
+        let shared = &shared[..shared.len().min(MAX_SHARED)];
+        for (nth, (_, one)) in shared.iter().enumerate() {
+            pairs.extend(shared[nth + 1..].iter().map(|(_, other)| (*one, *other)));
         }
     }
     pairs.sort_unstable();
@@ -257,25 +255,48 @@ fn alike(servers: &[(&str, &Traits)], found: &mut Across) {
         {
             for (server, tool, of, twin) in [(one.0, one.1, other.0, other.1), (other.0, other.1, one.0, one.1)] {
                 // Of two names the plain one is the model.
-                if severity == Severity::Error && is_ascii_plain(&tool.name) && !is_ascii_plain(&twin.name) {
+                if severity == Severity::Error && tool.name.is_ascii() && !twin.name.is_ascii() {
                     continue;
                 }
                 let place = Place { item: Item::Tool(place::name(&tool.name)), pointer: "/name".to_owned() };
                 let text = format!("{} beside {of}.{}", tool.name, twin.name);
-                found.entry(server.to_owned()).or_default().push(Finding::new(
-                    &rules::ALIKE,
-                    severity,
-                    &place,
-                    &text,
-                    0,
-                ));
+                let list = found.entry(server.to_owned()).or_default();
+                if list.len() < MAX_FOUND {
+                    list.push(Finding::new(&rules::ALIKE, severity, &place, &text, 0));
+                }
             }
         }
     }
 }
 
-fn is_ascii_plain(name: &str) -> bool {
-    name.is_ascii()
+/// Forms by which names are found that pass for a name: itself, with look-alikes taken for each other, and without one of
+/// its letters. Two names that are one edit apart have a form in common.
+fn forms(plain: &str) -> Vec<u64> {
+    if plain.len() < MIN_NAME {
+        return Vec::new();
+    }
+    let letters: Vec<u64> = plain.chars().map(u64::from).collect();
+    let mut after = vec![(0_u64, 1_u64)];
+    for letter in letters.iter().rev() {
+        let (hash, power) = after.last().copied().unwrap_or((0, 1));
+        after.push((hash.wrapping_add(letter.wrapping_mul(power)), power.wrapping_mul(BASE)));
+    }
+    let mut forms = vec![polynomial(&letters), polynomial(&skeleton(plain).chars().map(u64::from).collect::<Vec<_>>())];
+    let mut before = 0_u64;
+    for (at, letter) in letters.iter().enumerate() {
+        let (hash, power) = after[letters.len() - at - 1];
+        forms.push(before.wrapping_mul(power).wrapping_add(hash));
+        before = before.wrapping_mul(BASE).wrapping_add(*letter);
+    }
+    forms.sort_unstable();
+    forms.dedup();
+    forms
+}
+
+/// A hash from which that of the text without one letter is made in one step. Equal hashes of unequal names cost one more
+/// comparison.
+fn polynomial(letters: &[u64]) -> u64 {
+    letters.iter().fold(0, |hash, letter| hash.wrapping_mul(BASE).wrapping_add(*letter))
 }
 
 /// How much one name passes for another; `None` where two servers name their tools alike by nature.

@@ -8,6 +8,7 @@ use aho_corasick::AhoCorasick;
 use super::fold::{self, Folded};
 use super::rules::{Rule, Severity};
 use super::words::{self, Form, Piece};
+use crate::meter::{Meter, Stopped};
 
 /// The table of phrases.
 const TABLE: &str = include_str!("phrases.txt");
@@ -53,45 +54,78 @@ struct Phrase {
     steps: Vec<(usize, Classes)>,
 }
 
+/// Places of words looked at per step.
+const LOOKS_A_STEP: usize = 16;
+
 /// Finds phrases, the worst of each rule.
-pub(super) fn find(text: &Folded<'_>) -> Vec<Hit> {
-    let mut hits: Vec<Hit> = Vec::new();
-    let mut push = |rule: &'static Rule, severity, at| match hits.iter_mut().find(|hit| std::ptr::eq(hit.rule, rule)) {
-        Some(hit) if hit.severity >= severity => {}
-        Some(hit) => *hit = Hit { rule, severity, at: text.origin(at) },
-        None => hits.push(Hit { rule, severity, at: text.origin(at) }),
-    };
+///
+/// # Errors
+/// When the steps are spent, with what was found until then.
+pub(super) fn find(text: &Folded<'_>, meter: &Meter) -> (Vec<Hit>, Result<(), Stopped>) {
+    let mut hits = Hits { text, found: Vec::new() };
     let phrases = &*PHRASES;
     for found in phrases.literals.iter().flat_map(|literals| literals.find_iter(text.text.as_ref())) {
         let (rule, severity) = phrases.of_literals[found.pattern().as_usize()];
-        push(rule, severity, found.start());
+        hits.push(rule, severity, found.start());
     }
-    let pieces = words::pieces(&text.text);
-    let classes: Vec<Classes> = pieces.iter().map(|piece| phrases.classes_of(&text.text, piece)).collect();
-    let (end, not) = (phrases.class(END), phrases.class(NOT));
-    let mut is_negated = false;
-    for (at, own) in classes.iter().enumerate() {
-        let mut bits = *own;
-        while bits != 0 {
-            let class = bits.trailing_zeros() as usize;
-            bits &= bits - 1;
-            for phrase in phrases.begins[class].iter().map(|phrase| &phrases.phrases[*phrase]) {
-                if !(phrase.is_positive && is_negated) && phrase.matches(&classes, at, end) {
-                    push(phrase.rule, phrase.severity, pieces[at].from);
+    let done = phrases.seek(&mut hits, meter);
+    (hits.found, done)
+}
+
+/// The worst hit of each rule.
+struct Hits<'a> {
+    text: &'a Folded<'a>,
+    found: Vec<Hit>,
+}
+
+impl Hits<'_> {
+    fn push(&mut self, rule: &'static Rule, severity: Severity, at: usize) {
+        let hit = Hit { rule, severity, at: self.text.origin(at) };
+        match self.found.iter_mut().find(|known| std::ptr::eq(known.rule, rule)) {
+            Some(known) if known.severity >= severity => {}
+            Some(known) => *known = hit,
+            None => self.found.push(hit),
+        }
+    }
+
+    fn has(&self, phrase: &Phrase) -> bool {
+        self.found.iter().any(|hit| std::ptr::eq(hit.rule, phrase.rule) && hit.severity >= phrase.severity)
+    }
+}
+
+impl Phrases {
+    fn seek(&self, hits: &mut Hits<'_>, meter: &Meter) -> Result<(), Stopped> {
+        let text = &hits.text.text;
+        let pieces = words::pieces(text);
+        let classes: Vec<Classes> = pieces.iter().map(|piece| self.classes_of(text, piece)).collect();
+        meter.spend((pieces.len() / LOOKS_A_STEP) as u64)?;
+        let (end, not) = (self.class(END), self.class(NOT));
+        let mut is_negated = false;
+        for (at, own) in classes.iter().enumerate() {
+            let mut bits = *own;
+            while bits != 0 {
+                let class = bits.trailing_zeros() as usize;
+                bits &= bits - 1;
+                for phrase in self.begins[class].iter().map(|phrase| &self.phrases[*phrase]) {
+                    let is_sought = !(phrase.is_positive && is_negated) && !hits.has(phrase);
+                    if is_sought && phrase.matches(&classes, at, end, meter)? {
+                        hits.push(phrase.rule, phrase.severity, pieces[at].from);
+                    }
                 }
             }
+            is_negated = own & end == 0 && (is_negated || own & not != 0);
         }
-        is_negated = own & end == 0 && (is_negated || own & not != 0);
+        Ok(())
     }
-    hits
 }
 
 impl Phrase {
     /// True if it is at `at`, whose class is its first.
-    fn matches(&self, classes: &[Classes], at: usize, end: Classes) -> bool {
+    fn matches(&self, classes: &[Classes], at: usize, end: Classes, meter: &Meter) -> Result<bool, Stopped> {
         // Places of the last word; a gap is at most a few words.
         let mut reached = vec![at];
         for (gap, class) in &self.steps {
+            meter.spend((1 + reached.len() * gap / LOOKS_A_STEP) as u64)?;
             let mut next: Vec<usize> = Vec::new();
             for from in &reached {
                 for (place, own) in classes.iter().enumerate().skip(from + 1).take(*gap) {
@@ -104,11 +138,11 @@ impl Phrase {
                 }
             }
             if next.is_empty() {
-                return false;
+                return Ok(false);
             }
             reached = next;
         }
-        true
+        Ok(true)
     }
 }
 

@@ -171,4 +171,13 @@ mod tests {
             assert!(Rule::named(rule.id).is_some_and(|named| std::ptr::eq(named, *rule)), "{}", rule.id);
         }
     }
+
+    #[test]
+    fn the_page_has_every_rule() {
+        let page = include_str!("../../docs/findings.md");
+        for Rule { id, worst, what, .. } in RULES {
+            let row = format!("| `{id}` | {} | {what} |", worst.as_str());
+            assert!(page.contains(&row), "docs/findings.md has no row {row}");
+        }
+    }
 }

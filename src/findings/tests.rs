@@ -158,6 +158,42 @@ fn real_catalogs_have_nothing_above_a_note() {
     assert!(grave.is_empty(), "{}", grave.join("\n"));
 }
 
+/// Texts that try for work beyond their length end with their steps, and say so or are read whole.
+#[test]
+fn hostile_texts_cost_what_their_length_allows() {
+    let words = [
+        "ignore ",
+        "not tell user ",
+        "i ",
+        "<!-- ",
+        "aGVsbG8g ",
+        "\\u0061",
+        "&#97",
+        "a@b.",
+        "  \n",
+        "\u{200b}",
+        "![](http",
+    ];
+    for word in words {
+        let text = word.repeat(200_000 / word.len());
+        let meter = crate::meter::Meter::new(u64::MAX);
+        let folded = fold::fold(&text);
+        let (_, done) = phrases::find(&folded, &meter);
+        assert!(done.is_ok(), "{word:?}");
+        let (steps, most) = (u64::MAX - meter.left(), limits::PHRASE_STEPS.of(text.len()) as u64);
+        let found = Findings::of_text(&Item::Instructions, &text).list;
+        let is_unread = found.iter().any(|found| found.rule.id == "not-examined");
+        assert_eq!(is_unread, steps > most, "{word:?}: {steps} steps, {most} allowed");
+    }
+    let large = json!({"name": "t", "description": "a ".repeat(1 << 20)});
+    let found = Findings::of_definition(&Item::Tool("t".to_owned()), &large).list;
+    assert!(found.iter().any(|found| found.rule.id == "not-examined"), "{}", lines(&found));
+    let named = |n: usize| json!({"name": format!("tool_{}", "a".repeat(n % 40))});
+    let many: Vec<Value> = (0..2_000).map(named).collect();
+    let [one, other] = [&many, &many].map(|tools| Findings::of(Listed { tools, ..Listed::default() }));
+    assert!(across([("one", &one), ("other", &other)].into_iter()).values().all(|found| found.len() <= 100));
+}
+
 /// States what examining a list costs; run it with `--no-capture` and `--release`.
 #[test]
 #[ignore = "a measurement"]

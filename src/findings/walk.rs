@@ -6,6 +6,7 @@ use super::place::{self, Finding, Item, Place};
 use super::rules::{self, Rule, Severity};
 use super::{MAX_FINDINGS, encoded, fold, hidden, names, phrases, values};
 use crate::limits;
+use crate::meter::Meter;
 
 /// Deepest level that is examined.
 const MAX_LEVELS: usize = 128;
@@ -152,11 +153,18 @@ impl Walk {
             let is_given = values::is_command(&folded.text);
             is_given.then(|| self.push(&rules::COMMAND, Severity::Warning, place, text, 0));
         }
-        for hit in phrases::find(&folded) {
+        let (hits, done) = phrases::find(&folded, &Meter::new(steps(text)));
+        for hit in hits {
             self.push(hit.rule, hit.severity, place, text, hit.at);
         }
+        if done.is_err() {
+            self.push(&rules::UNREAD, Severity::Warning, place, text, 0);
+        }
         for (at, inner) in encoded::find(text) {
-            let is_addressed = phrases::find(&fold::fold(&inner)).iter().any(|hit| hit.severity > Severity::Note);
+            let is_addressed = phrases::find(&fold::fold(&inner), &Meter::new(steps(&inner)))
+                .0
+                .iter()
+                .any(|hit| hit.severity > Severity::Note);
             let severity = if is_addressed { Severity::Error } else { Severity::Warning };
             self.push(&rules::ENCODED, severity, place, text, at);
         }
@@ -172,6 +180,11 @@ impl Walk {
             self.found.push(Finding::new(rule, severity, place, text, at));
         }
     }
+}
+
+/// Steps for the phrases of a text.
+fn steps(text: &str) -> u64 {
+    limits::PHRASE_STEPS.of(text.len()) as u64
 }
 
 /// Role of the value of `key`.
