@@ -136,7 +136,7 @@ impl Traits {
             at += chunk.len();
             at += text[at..].chars().next().map_or(0, char::len_utf8);
         }
-        let is_steering = |chunk: &str| chunk.len() <= 12 && STEERS.contains(&&*chunk.to_ascii_lowercase());
+        let is_steering = |chunk: &str| STEERS.iter().any(|steer| chunk.eq_ignore_ascii_case(steer));
         let steering: Vec<usize> =
             chunks.iter().enumerate().filter(|(_, (_, chunk))| is_steering(chunk)).map(|(at, _)| at).collect();
         if steering.is_empty() {

@@ -107,8 +107,8 @@ impl Phrases {
                 let class = bits.trailing_zeros() as usize;
                 bits &= bits - 1;
                 for phrase in self.begins[class].iter().map(|phrase| &self.phrases[*phrase]) {
-                    let is_sought = !(phrase.is_positive && is_negated) && !hits.has(phrase);
-                    if is_sought && phrase.matches(&classes, at, end, meter)? {
+                    let is_known = (phrase.is_positive && is_negated) || hits.has(phrase);
+                    if !is_known && phrase.matches(&classes, at, end, meter)? {
                         hits.push(phrase.rule, phrase.severity, pieces[at].from);
                     }
                 }
@@ -210,8 +210,11 @@ impl Phrases {
             Form::Address => self.class(ADDRESS),
             Form::End => self.class(END),
             Form::Word => {
-                let of = |word: String| self.words.get(word.as_str()).copied().unwrap_or_default();
-                words::forms(&text[piece.from..piece.to]).map(of).fold(0, |all, classes| all | classes)
+                let mut classes = 0;
+                words::forms(&text[piece.from..piece.to], |word| {
+                    classes |= self.words.get(word).copied().unwrap_or_default();
+                });
+                classes
             }
         }
     }

@@ -10,6 +10,8 @@ use crate::meter::Meter;
 
 /// Deepest level that is examined.
 const MAX_LEVELS: usize = 128;
+/// Longest key that is no text.
+const MAX_KEYWORD: usize = 32;
 /// Most findings of one definition.
 const MAX_OF_ONE: usize = 20;
 /// Keywords whose keys are names.
@@ -25,7 +27,35 @@ pub(super) struct Walk {
     pub(super) more: usize,
     /// Bytes left of all definitions.
     left: usize,
+    item: Item,
     of_one: usize,
+}
+
+/// Way to a part of a definition, from the part outwards. The pointer is made for findings alone.
+#[derive(Clone, Copy)]
+struct At<'a> {
+    outer: Option<&'a At<'a>>,
+    step: Step<'a>,
+}
+
+#[derive(Clone, Copy)]
+enum Step<'a> {
+    Whole,
+    Key(&'a str),
+    Index(usize),
+}
+
+impl At<'_> {
+    const WHOLE: At<'static> = At { outer: None, step: Step::Whole };
+
+    fn pointer(&self) -> String {
+        let outer = self.outer.map(At::pointer).unwrap_or_default();
+        match self.step {
+            Step::Whole => outer,
+            Step::Key(key) => place::step(&outer, key),
+            Step::Index(index) => place::step(&outer, &index.to_string()),
+        }
+    }
 }
 
 /// Role of a part of a definition.
@@ -42,7 +72,7 @@ enum Role<'a> {
 impl Walk {
     /// A walk over at most `bytes`.
     pub(super) fn new(bytes: usize) -> Self {
-        Self { found: Vec::new(), more: 0, left: bytes, of_one: 0 }
+        Self { found: Vec::new(), more: 0, left: bytes, item: Item::Answer, of_one: 0 }
     }
 
     /// Examines a list of definitions, which `key` names.
@@ -55,38 +85,41 @@ impl Walk {
 
     /// Examines one definition.
     pub(super) fn definition(&mut self, item: &Item, definition: &Value) {
-        let place = Place { item: item.clone(), pointer: String::new() };
-        self.of_one = 0;
+        self.begin(item);
         if let (Item::Tool(_), Some(name)) = (item, definition.get("name").and_then(Value::as_str))
             && let Some((rule, severity)) = names::annotations(name, definition)
         {
-            let place = Place { pointer: "/annotations".to_owned(), ..place.clone() };
-            self.push(rule, severity, &place, name, 0);
+            let at = At { outer: Some(&At::WHOLE), step: Step::Key("annotations") };
+            self.push(rule, severity, &at, name, 0);
         }
-        let mut budget = limits::DEFINITION.max.min(self.left);
-        let given = budget;
-        if !self.part(&place, definition, "", Role::Keywords, 0, &mut budget) {
-            self.push(&rules::UNREAD, Severity::Warning, &place, "", 0);
+        let given = limits::DEFINITION.max.min(self.left);
+        let mut budget = given;
+        if !self.part(&At::WHOLE, definition, "", Role::Keywords, 0, &mut budget) {
+            self.push(&rules::UNREAD, Severity::Warning, &At::WHOLE, "", 0);
         }
         self.left -= given - budget;
     }
 
     /// Examines a text that is no definition.
     pub(super) fn prose(&mut self, item: &Item, text: &str) {
-        let place = Place { item: item.clone(), pointer: String::new() };
-        self.of_one = 0;
+        self.begin(item);
         let head = crate::text::head(text, limits::DEFINITION.max.min(self.left));
-        self.text(&place, head);
+        self.text(&At::WHOLE, head);
         if head.len() < text.len() {
-            self.push(&rules::UNREAD, Severity::Warning, &place, "", 0);
+            self.push(&rules::UNREAD, Severity::Warning, &At::WHOLE, "", 0);
         }
         self.left -= head.len();
+    }
+
+    fn begin(&mut self, item: &Item) {
+        self.item = item.clone();
+        self.of_one = 0;
     }
 
     /// Examines a part; false if the budget ended before it.
     fn part(
         &mut self,
-        place: &Place,
+        at: &At<'_>,
         part: &Value,
         name: &str,
         role: Role<'_>,
@@ -96,88 +129,80 @@ impl Walk {
         if level > MAX_LEVELS {
             return false;
         }
-        let below = |key: &str| Place { item: place.item.clone(), pointer: place::step(&place.pointer, key) };
+        let below = |step| At { outer: Some(at), step };
         match part {
             Value::String(text) => {
                 let Some(left) = budget.checked_sub(text.len()) else { return false };
                 *budget = left;
-                self.text(place, text);
+                self.text(at, text);
                 if let Role::Value { name, kind } = role
                     && let Some((rule, severity)) = values::find(name, text, kind)
                 {
-                    self.push(rule, severity, place, text, 0);
+                    self.push(rule, severity, at, text, 0);
                 }
                 true
             }
             Value::Array(items) => items.iter().enumerate().all(|(index, item)| {
                 *budget = budget.saturating_sub(1);
-                self.part(&below(&index.to_string()), item, name, role, level + 1, budget)
+                self.part(&below(Step::Index(index)), item, name, role, level + 1, budget)
             }),
             Value::Object(fields) => fields.iter().all(|(key, value)| {
                 let Some(left) = budget.checked_sub(key.len() + 1) else { return false };
                 *budget = left;
-                let (place, role, name) =
-                    (below(key), role_of(role, name, key, value), self.named(&below(key), role, key, value, name));
-                self.part(&place, value, name, role, level + 1, budget)
+                let at = below(Step::Key(key));
+                let within = role_of(role, name, key, value);
+                let name = self.named(&at, role, key, value, name);
+                self.part(&at, value, name, within, level + 1, budget)
             }),
             Value::Null | Value::Bool(_) | Value::Number(_) => true,
         }
     }
 
     /// Examines a key; returns the name of the parameter that its value belongs to.
-    fn named<'a>(&mut self, place: &Place, role: Role<'_>, key: &'a str, schema: &Value, name: &'a str) -> &'a str {
-        if let Role::Keywords = role
-            && key.is_ascii()
-            && key.len() <= 32
-        {
-            return name;
+    fn named<'a>(&mut self, at: &At<'_>, role: Role<'_>, key: &'a str, schema: &Value, name: &'a str) -> &'a str {
+        let is_name = matches!(role, Role::Names);
+        if is_name && let Some((rule, severity)) = names::parameter(key, schema) {
+            self.push(rule, severity, at, key, 0);
         }
-        if let Role::Names = role
-            && let Some((rule, severity)) = names::parameter(key, schema)
-        {
-            self.push(rule, severity, place, key, 0);
+        if !key.is_ascii() || key.len() > MAX_KEYWORD {
+            self.text(at, key);
         }
-        if !key.is_ascii() || key.len() > 32 {
-            self.text(place, key);
-        }
-        if let Role::Names = role { key } else { name }
+        if is_name { key } else { name }
     }
 
     /// Examines a text.
-    fn text(&mut self, place: &Place, text: &str) {
-        for (rule, severity, at) in hidden::find(text) {
-            self.push(rule, severity, place, text, at);
+    fn text(&mut self, at: &At<'_>, text: &str) {
+        for (rule, severity, byte) in hidden::find(text) {
+            self.push(rule, severity, at, text, byte);
         }
         let folded = fold::fold(text);
-        if folded.text.contains("curl") || folded.text.contains("wget") {
-            let is_given = values::is_command(&folded.text);
-            is_given.then(|| self.push(&rules::COMMAND, Severity::Warning, place, text, 0));
+        if (folded.text.contains("curl") || folded.text.contains("wget")) && values::is_command(&folded.text) {
+            self.push(&rules::COMMAND, Severity::Warning, at, text, 0);
         }
         let (hits, done) = phrases::find(&folded, &Meter::new(steps(text)));
         for hit in hits {
-            self.push(hit.rule, hit.severity, place, text, hit.at);
+            self.push(hit.rule, hit.severity, at, text, hit.at);
         }
         if done.is_err() {
-            self.push(&rules::UNREAD, Severity::Warning, place, text, 0);
+            self.push(&rules::UNREAD, Severity::Warning, at, text, 0);
         }
-        for (at, inner) in encoded::find(text) {
-            let is_addressed = phrases::find(&fold::fold(&inner), &Meter::new(steps(&inner)))
-                .0
-                .iter()
-                .any(|hit| hit.severity > Severity::Note);
+        for (byte, inner) in encoded::find(text) {
+            let (hits, _) = phrases::find(&fold::fold(&inner), &Meter::new(steps(&inner)));
+            let is_addressed = hits.iter().any(|hit| hit.severity > Severity::Note);
             let severity = if is_addressed { Severity::Error } else { Severity::Warning };
-            self.push(&rules::ENCODED, severity, place, text, at);
+            self.push(&rules::ENCODED, severity, at, text, byte);
         }
     }
 
-    fn push(&mut self, rule: &'static Rule, severity: Severity, place: &Place, text: &str, at: usize) {
+    fn push(&mut self, rule: &'static Rule, severity: Severity, at: &At<'_>, text: &str, byte: usize) {
         self.of_one += 1;
         // Notes never take the room of what is worse.
         let room = if severity == Severity::Note { MAX_FINDINGS / 2 } else { 4 * MAX_FINDINGS };
         if self.of_one > MAX_OF_ONE || self.found.len() >= room {
             self.more += 1;
         } else {
-            self.found.push(Finding::new(rule, severity, place, text, at));
+            let place = Place { item: self.item.clone(), pointer: at.pointer() };
+            self.found.push(Finding::new(rule, severity, &place, text, byte));
         }
     }
 }

@@ -58,7 +58,10 @@ fn chunk(text: &str, from: usize, to: usize, pieces: &mut Vec<Piece>) {
             matches!(c, '`' | '\'' | '"' | '(' | ')' | '[' | ']' | '<' | '>' | ',' | ';' | ':' | '!' | '?' | '*')
         })
         .trim_end_matches('.');
+    // Plain words are most of a text.
+    let may_be = core.bytes().any(|byte| matches!(byte, b'.' | b'/' | b'\\' | b'@' | b'_'));
     let form = match core {
+        _ if !may_be => None,
         _ if values::is_secret_path(core) => Some(Form::Secret),
         _ if values::is_address(core) => Some(Form::Address),
         _ => None,
@@ -115,16 +118,19 @@ fn spelled(text: &str, pieces: &mut Vec<Piece>) {
     *pieces = joined;
 }
 
-/// Forms of a word under which it is looked up: itself, and with digits as letters.
-pub(super) fn forms(word: &str) -> impl Iterator<Item = String> {
-    let is_short = word.len() <= 2 * MAX_WORD;
-    let kept = |c: &char| c.is_alphanumeric();
-    let plain: Option<String> = is_short.then(|| word.chars().filter(kept).collect());
-    let leet = plain
-        .as_ref()
-        .filter(|word| word.bytes().any(|b| b.is_ascii_digit()) && word.bytes().any(|b| b.is_ascii_alphabetic()));
-    let leet = leet.map(|word| word.chars().map(letter).collect());
-    plain.into_iter().chain(leet).filter(|word: &String| word.len() <= MAX_WORD)
+/// Passes the forms of a word under which it is looked up: itself, and with digits as letters.
+pub(super) fn forms(word: &str, mut look_up: impl FnMut(&str)) {
+    if word.len() > 2 * MAX_WORD {
+        return;
+    }
+    if word.bytes().all(|byte| byte.is_ascii_alphabetic()) {
+        return look_up(word);
+    }
+    let plain: String = word.chars().filter(|c| c.is_alphanumeric()).collect();
+    look_up(&plain);
+    if plain.bytes().any(|b| b.is_ascii_digit()) && plain.bytes().any(|b| b.is_ascii_alphabetic()) {
+        look_up(&plain.chars().map(letter).collect::<String>());
+    }
 }
 
 fn letter(c: char) -> char {
