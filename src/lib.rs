@@ -20,6 +20,7 @@ pub mod discovery;
 pub mod error;
 pub mod execution;
 mod files;
+pub mod findings;
 #[cfg(any(test, feature = "fuzzing"))]
 pub mod fuzzing;
 pub mod gateway;

@@ -197,6 +197,10 @@ fn explained(error: &Error) -> String {
 /// The prompt with that name or file; `None` when the server lists no prompts.
 fn listed_prompt<'a>(entry: &'a ServerEntry, name: &str) -> Result<Option<&'a Offer>> {
     let prompts = &entry.offers.prompts;
+    // One that is held back is refused with the reason.
+    if entry.held.as_ref().is_some_and(|held| held.prompts.contains(name)) {
+        return Ok(None);
+    }
     let found = entry.offers.prompt(name).or_else(|| prompts.iter().find(|prompt| prompt.file == format!("{name}.md")));
     if found.is_some() || prompts.is_empty() {
         return Ok(found);

@@ -18,6 +18,7 @@ use std::sync::{Arc, OnceLock};
 use crate::auth;
 use crate::config;
 use crate::error::{Error, ErrorCode, Result, did_you_mean, nearest};
+use crate::findings::{self, Across, Finding};
 use crate::limits;
 use crate::manifest::{Phase, ServerEntry, ServerState};
 use crate::meter::{Halt, Meter};
@@ -65,6 +66,8 @@ pub struct Catalog {
     /// All skills.
     skills: Arc<Skills>,
     index: Arc<index::Index>,
+    /// Findings of the comparison of servers, by name.
+    across: Arc<Across>,
     digest: String,
     /// The profile's view that it is of; `None` for that of everything.
     view: Option<Arc<config::View>>,
@@ -133,7 +136,7 @@ impl Catalog {
     pub fn ranked(servers: Vec<Arc<ServerEntry>>, ranking: Ranking) -> Result<Self> {
         let skills = skills::with_scripts(&Arc::default(), &servers);
         let index = index::Index::build(&servers, &skills, None, ranking)?;
-        Ok(Self::with_index(servers, Arc::default(), skills, Arc::new(index)))
+        Ok(Self::with_index(servers, Arc::default(), skills, Arc::new(index), None))
     }
 
     /// Builds the catalog of `servers` and reuses this one's work for unchanged servers. The result equals that of
@@ -159,7 +162,7 @@ impl Catalog {
             true => Arc::clone(&self.index),
             false => Arc::new(index::Index::build(&servers, &skills, Some(&self.index), Ranking::default())?),
         };
-        Ok(Self::with_index(servers, folder, skills, index))
+        Ok(Self::with_index(servers, folder, skills, index, Some(self)))
     }
 
     fn with_index(
@@ -167,6 +170,7 @@ impl Catalog {
         folder: Arc<Skills>,
         skills: Arc<Skills>,
         index: Arc<index::Index>,
+        last: Option<&Self>,
     ) -> Self {
         let mut by_name = HashMap::new();
         let mut tools = Vec::new();
@@ -186,13 +190,29 @@ impl Catalog {
             digests.push(format!("skills {}", skills.digest()));
         }
         let digest = stubgen::digest(&digests.join("\n"));
-        Self { servers, by_name, tools, offers, folder, skills, index, digest, view: None, direct: OnceLock::new() }
+        let is_same = |last: &&Self| {
+            let same = |(one, other): (&Arc<ServerEntry>, &Arc<ServerEntry>)| {
+                one.name == other.name && Arc::ptr_eq(&one.findings, &other.findings)
+            };
+            last.servers.len() == servers.len() && last.servers.iter().zip(&servers).all(same)
+        };
+        let across = match last.filter(is_same) {
+            Some(last) => Arc::clone(&last.across),
+            None => Arc::new(findings::across(servers.iter().map(|server| (&*server.name, &*server.findings)))),
+        };
+        let direct = OnceLock::new();
+        Self { servers, by_name, tools, offers, folder, skills, index, across, digest, view: None, direct }
     }
 
     /// The servers, in order of identifier.
     #[must_use]
     pub fn servers(&self) -> &[Arc<ServerEntry>] {
         &self.servers
+    }
+
+    /// Findings about a server, in its own definitions and beside other servers'.
+    pub fn findings<'a>(&'a self, server: &'a ServerEntry) -> impl Iterator<Item = &'a Finding> {
+        server.findings.list.iter().chain(self.across.get(&server.name).into_iter().flatten())
     }
 
     /// Full digest of everything but the servers' states.

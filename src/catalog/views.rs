@@ -84,7 +84,10 @@ impl Catalog {
                 Arc::new(index::Index::build(&servers, &skills, Some(known), Ranking::default())?)
             }
         };
-        Ok(Self { view: Some(Arc::clone(view)), ..Self::with_index(servers, folder, skills, index) })
+        Ok(Self {
+            view: Some(Arc::clone(view)),
+            ..Self::with_index(servers, folder, skills, index, last.map(|(_, part)| part))
+        })
     }
 
     /// Scripts that a view has, by wire name: those that call nothing that it does not have, through others too.

@@ -6,11 +6,13 @@ use std::process::ExitCode;
 use clap::Args;
 use serde_json::{Map, Value, json};
 
+use super::findings;
 use super::newest::{self, Newest};
 use super::shapes::{self, Format};
 use super::ui::Ui;
 use super::{Failure, Global, about};
 use crate::audit;
+use crate::catalog::Catalog;
 use crate::config::exposures;
 use crate::confined::Examined;
 use crate::gateway::Gateway;
@@ -25,6 +27,9 @@ pub(super) struct DoctorArgs {
     /// Index of releases, for a mirror of the registry
     #[arg(long, hide = true, value_name = "URL", default_value = newest::INDEX)]
     index: String,
+    /// Write the findings in servers' definitions to FILE, as SARIF 2.1.0
+    #[arg(long, value_name = "FILE")]
+    sarif: Option<PathBuf>,
     #[command(flatten)]
     pub(super) format: Format,
 }
@@ -52,36 +57,40 @@ pub(super) async fn doctor(global: &Global, args: &DoctorArgs, ui: Ui) -> Result
     let mut exit = sandbox(&gateway, &mut report).await;
     super::settle_all(&gateway, ui).await;
     report.many("servers");
-    for server in gateway.catalog().servers() {
-        let mut line = format!("server   {}: {}", server.name, state(server));
-        server.offers.notes.iter().for_each(|note| line.push_str(&format!("\nnote     {}: {note}", server.name)));
-        report.push("servers", &line, shapes::server(server));
+    let catalog = gateway.catalog();
+    for server in catalog.servers() {
+        report.push(
+            "servers",
+            &format!("server   {}: {}", server.name, state(server)),
+            shapes::server(&catalog, server),
+        );
         if matches!(server.state, ServerState::Failed { .. } | ServerState::NeedsLogin { .. }) && exit == 0 {
             exit = 3;
         }
     }
     report.many("quarantined");
-    for server in gateway.catalog().servers() {
+    for server in catalog.servers() {
         for (tool, held) in server.quarantine.iter() {
             let object = json!({ "server": server.name, "tool": tool, "reason": held.reason });
             report.push("quarantined", &format!("tool     {}.{tool}: {held}", server.ident), object);
-            exit = if exit == 0 { 3 } else { exit };
+            exit = if exit == 0 { 1 } else { exit };
         }
     }
     report.many("notes");
-    for server in gateway.catalog().servers() {
+    for server in catalog.servers() {
         for note in &server.offers.notes {
             let object = json!({ "server": server.name, "note": note });
             report.push("notes", &format!("note     {}: {note}", server.name), object);
         }
     }
+    tell_findings(&catalog, args, &mut report)?;
     report.many("confined");
     for (name, server) in servers.iter().filter(|(_, server)| server.enabled) {
         if let Some(examined) = upstream::examine(name, server).await {
             confined(name, examined, &mut report);
         }
     }
-    if gateway.catalog().servers().is_empty() && !args.format.json {
+    if catalog.servers().is_empty() && !args.format.json {
         ui.out("server   none configured");
     }
     if args.online && !tell_newest(&args.index, &mut report).await && exit == 0 {
@@ -92,6 +101,20 @@ pub(super) async fn doctor(global: &Global, args: &DoctorArgs, ui: Ui) -> Result
         ui.json(&shapes::foreign(&gateway, found.into()));
     }
     Ok(ExitCode::from(exit))
+}
+
+/// Findings in the servers' definitions.
+fn tell_findings(catalog: &Catalog, args: &DoctorArgs, report: &mut Report) -> Result<(), Failure> {
+    let found = findings::all(catalog);
+    if let Some(path) = &args.sarif {
+        findings::write_sarif(path, &found, |found| format!("{}.json", found.server.ident))?;
+        findings::wrote(path, &found, report.ui);
+    }
+    match &mut report.found {
+        Some(object) => drop(object.insert("findings".to_owned(), findings::json(&found))),
+        None => findings::lines(catalog, &found).iter().for_each(|line| report.ui.out(&format!("finding  {line}"))),
+    }
+    Ok(())
 }
 
 /// Tells of a newer release; false if the registry did not answer.

@@ -13,6 +13,7 @@ mod connect;
 mod daemon;
 mod demo;
 mod doctor;
+mod findings;
 mod generate;
 pub mod init;
 mod junit;

@@ -10,6 +10,7 @@ use stubgen::ToolStub;
 use super::Failure;
 use super::ui::Ui;
 use crate::catalog::{Catalog, Found, Hit, Node};
+use crate::findings::{self, Finding, Severity};
 use crate::gateway::Gateway;
 use crate::manifest::{Offer, ServerEntry, ServerState};
 use crate::redact::{Outgoing as _, Surface};
@@ -60,7 +61,7 @@ pub(super) fn entries(catalog: &Catalog, path: &str) -> crate::error::Result<Val
     let node = catalog.resolve(path)?;
     let servers = catalog.servers();
     let entries: Vec<Value> = match node {
-        Node::Root => servers.iter().map(|entry| server(entry)).collect(),
+        Node::Root => servers.iter().map(|entry| server(catalog, entry)).collect(),
         Node::Server(at) => below(catalog, at, |_| true),
         Node::Category(at, category) => {
             let category = servers[at].stubs.categories.get(category);
@@ -105,7 +106,7 @@ fn skill(catalog: &Catalog, node: Node) -> Option<Value> {
 }
 
 /// A server with its state.
-pub(super) fn server(entry: &ServerEntry) -> Value {
+pub(super) fn server(catalog: &Catalog, entry: &ServerEntry) -> Value {
     let protocol = match &entry.state {
         ServerState::Ready { protocol } => Some(protocol),
         _ => None,
@@ -122,7 +123,15 @@ pub(super) fn server(entry: &ServerEntry) -> Value {
         "resources": entry.offers.resources.len(),
         "prompts": entry.offers.prompts.len(),
         "description": entry.stubs.description,
+        "findings": counts(catalog.findings(entry)),
     })
+}
+
+/// Numbers of findings by severity.
+fn counts<'a>(found: impl Iterator<Item = &'a Finding>) -> Value {
+    let counts = findings::counts(found);
+    let of = |severity: Severity| counts.get(&severity).copied().unwrap_or_default();
+    json!({ "error": of(Severity::Error), "warning": of(Severity::Warning), "note": of(Severity::Note) })
 }
 
 fn tool(entry: &ServerEntry, stub: &ToolStub) -> Value {

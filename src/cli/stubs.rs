@@ -1,5 +1,6 @@
 //! `forgefs stubs generate` and `check`: the stub tree on disk, for review and CI.
 
+mod accept;
 mod drift;
 mod report;
 mod tree;
@@ -12,10 +13,11 @@ use std::time::Duration;
 use clap::{Args, Subcommand};
 use stubgen::{ServerStubs, ToolStub};
 
+use super::findings::{self, FailOn};
 use super::ui::Ui;
 use super::{Failure, Global};
 use crate::catalog::Catalog;
-use crate::manifest::{LOCK, ServerEntry, ServerState};
+use crate::manifest::{LOCK, OFFERS, ServerEntry, ServerState, offers_file};
 
 use tree::ByServer;
 
@@ -40,7 +42,7 @@ enum StubsCommand {
         #[arg(long, conflicts_with = "from")]
         observed: bool,
     },
-    /// Compare a written tree with what would be written now; exit 1 on any difference
+    /// Compare a written tree with what would be written now, and look for findings; exit 1 on any difference
     Check {
         /// The written tree
         dir: PathBuf,
@@ -50,6 +52,17 @@ enum StubsCommand {
         /// Format of differences
         #[arg(long, value_enum, default_value = "text")]
         format: report::Format,
+        /// Least severity of a finding in the current definitions that makes the exit code 1
+        #[arg(long, value_enum, value_name = "SEVERITY", default_value = "error")]
+        fail_on: FailOn,
+        /// Write the findings to FILE, as SARIF 2.1.0
+        #[arg(long, value_name = "FILE")]
+        sarif: Option<PathBuf>,
+    },
+    /// Accept what servers list now, with `pin_first_use`
+    Accept {
+        /// Servers; without one, all
+        servers: Vec<String>,
     },
 }
 
@@ -60,17 +73,27 @@ pub(super) async fn run(global: &Global, args: StubsArgs, ui: Ui) -> Result<Exit
             let files = if observed { observed_files(&catalog)? } else { files(&catalog, &ByServer::new()) };
             let written = tree::write(&out, &files)?;
             ui.out(&format!("{} files in {}, {written} of them changed", files.len(), out.display()));
+            for line in findings::lines(&catalog, &findings::all(&catalog)) {
+                ui.note(&format!("finding: {line}"));
+            }
             Ok(ExitCode::SUCCESS)
         }
-        StubsCommand::Check { dir, from, format } => {
+        StubsCommand::Check { dir, from, format, fail_on, sarif } => {
             let (observed, text) = tree::observed(&dir)?;
             let catalog = current(global, from, ui).await?;
             let mut files = files(&catalog, &observed);
             files.extend(text.map(|text| (tree::OBSERVED.to_owned(), text)));
             let drift = tree::compare(&dir, &files)?;
-            report::print(&dir, &drift, format, ui)?;
-            Ok(ExitCode::from(u8::from(!drift.is_empty())))
+            let found = findings::all(&catalog);
+            let fails = fail_on.fails(&found);
+            report::print(&dir, &drift, &report::Findings { catalog: &catalog, found: &found, fails }, format, ui)?;
+            if let Some(path) = sarif {
+                findings::write_sarif(&path, &found, |found| report::artifact(&dir, found))?;
+                findings::wrote(&path, &found, ui);
+            }
+            Ok(ExitCode::from(u8::from(!drift.is_empty() || fails)))
         }
+        StubsCommand::Accept { servers } => accept::accept(global, &servers, ui).await,
     }
 }
 
@@ -81,6 +104,7 @@ async fn current(global: &Global, from: Vec<PathBuf>, ui: Ui) -> Result<Arc<Cata
             let mut config = global.load(false)?;
             // A review shows the servers' current lists, whatever was reviewed before.
             config.manifest.pin = None;
+            config.manifest.pin_first_use = false;
             let gateway = global.eager(config)?;
             super::wait_for(&gateway, |_| true, Duration::ZERO, ui).await;
             gateway
@@ -134,6 +158,13 @@ fn files(catalog: &Catalog, observed: &ByServer) -> tree::Files {
         for tool in &server.stubs.tools {
             let path = Catalog::stub_path(server, tool);
             lock.push_str(&format!("{} {}\n", tool.full_digest(), path.trim_start_matches('/')));
+        }
+        // A list from a file has no offers.
+        if server.state != ServerState::Offline {
+            let (text, digest) = offers_file(&server.stubs, &server.offers);
+            let path = format!("{}/{OFFERS}", server.ident);
+            lock.push_str(&format!("{digest} {path}\n"));
+            files.insert(path, text);
         }
     }
     files.insert(LOCK.to_owned(), lock);

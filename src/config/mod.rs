@@ -884,6 +884,12 @@ pub struct Manifest {
     pub refresh: Option<Duration>,
     /// Folder of reviewed stubs, the allow-list; resolved against the configuration file.
     pub pin: Option<PathBuf>,
+    /// True if what a server lists first is the allow-list.
+    pub pin_first_use: bool,
+    /// True if a changed wording passes a pin, unless it adds a finding.
+    pub accepts_text: bool,
+    /// Folder of the gateway's state; `None` without a home folder.
+    pub state_folder: Option<PathBuf>,
     /// Folder of cached tool lists; `None` disables the cache.
     pub cache: Option<PathBuf>,
     /// Servers that are started or listed at once; calls start theirs beside them.
@@ -894,6 +900,15 @@ pub struct Manifest {
 
 impl Default for Manifest {
     fn default() -> Self {
-        Self { refresh: None, pin: None, cache: None, startup_concurrency: 16, observe: true }
+        Self {
+            refresh: None,
+            pin: None,
+            pin_first_use: false,
+            accepts_text: false,
+            state_folder: None,
+            cache: None,
+            startup_concurrency: 16,
+            observe: true,
+        }
     }
 }

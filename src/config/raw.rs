@@ -303,6 +303,9 @@ pub(super) struct RawMemory {
 pub(super) struct RawManifest {
     pub(super) refresh: Option<DurationText>,
     pub(super) pin: Option<String>,
+    #[schemars(schema_with = "schema::pin_accept")]
+    pub(super) pin_accept: Option<Vec<String>>,
+    pub(super) pin_first_use: Option<bool>,
     pub(super) cache: Option<String>,
     pub(super) startup_concurrency: Option<i64>,
     pub(super) observe: Option<bool>,

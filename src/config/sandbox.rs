@@ -145,6 +145,9 @@ pub(super) fn audit(values: Values<'_>, raw: RawAudit) -> Result<Audit, ConfigEr
     })
 }
 
+/// Values of `pin_accept`.
+pub(super) const PIN_ACCEPT: &[(&str, ())] = &[("text", ())];
+
 pub(super) fn manifest(values: Values<'_>, raw: RawManifest) -> Result<Manifest, ConfigError> {
     let key = KeyPath::root("manifest");
     let refresh = match raw.refresh {
@@ -152,6 +155,22 @@ pub(super) fn manifest(values: Values<'_>, raw: RawManifest) -> Result<Manifest,
         refresh => Some(values.duration(&key.key("refresh"), refresh, MINUTE, SECOND..=24 * HOUR)?),
     };
     let pin = raw.pin.map(|pin| values.path(&key.key("pin"), pin)).transpose()?;
+    let pin_first_use = raw.pin_first_use.unwrap_or_default();
+    if pin_first_use && pin.is_some() {
+        let message = "what is pinned by `pin` is not pinned by its first use";
+        let hint = "remove one of the two";
+        return Err(values.document.at_value(&key.key("pin_first_use"), message).with_hint(hint));
+    }
+    let mut accepts_text = false;
+    for (index, word) in raw.pin_accept.into_iter().flatten().enumerate() {
+        accepts_text |= values.word(&key.key("pin_accept").index(index), word, PIN_ACCEPT)?.is_some();
+    }
+    if accepts_text && !pin_first_use && pin.is_none() {
+        let message = "nothing is pinned";
+        let hint = "set `pin` or `pin_first_use` too";
+        return Err(values.document.at_value(&key.key("pin_accept"), message).with_hint(hint));
+    }
+    let state_folder = values.own_folder("XDG_STATE_HOME", ".local/state").filter(|_| pin_first_use);
     let cache = match raw.cache {
         Some(off) if off == "off" => None,
         Some(path) => Some(values.path(&key.key("cache"), path)?),
@@ -159,5 +178,6 @@ pub(super) fn manifest(values: Values<'_>, raw: RawManifest) -> Result<Manifest,
     };
     let starts = values.count(&key.key("startup_concurrency"), raw.startup_concurrency, 16, 1..=1_000)?;
     let observe = raw.observe.unwrap_or(true);
-    Ok(Manifest { refresh, pin, cache, startup_concurrency: starts as usize, observe })
+    let startup_concurrency = starts as usize;
+    Ok(Manifest { refresh, pin, pin_first_use, accepts_text, state_folder, cache, startup_concurrency, observe })
 }

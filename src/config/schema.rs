@@ -169,6 +169,12 @@ pub(super) fn layers(_: &mut SchemaGenerator) -> Schema {
     json_schema!({ "type": "array", "items": word })
 }
 
+/// Schema of a list of changes that a pin accepts.
+pub(super) fn pin_accept(_: &mut SchemaGenerator) -> Schema {
+    let word = word(sandbox::PIN_ACCEPT.iter().map(|(word, ())| *word));
+    json_schema!({ "type": "array", "items": word })
+}
+
 /// Schema of a list of layers of a server's sandbox.
 pub(super) fn server_layers(_: &mut SchemaGenerator) -> Schema {
     let word = word(confinement::layers().iter().map(|(name, _)| *name));

@@ -14,7 +14,9 @@ use crate::auth::Account;
 use crate::catalog::{Catalogs, Views};
 use crate::config::{self, Config, Manifest};
 use crate::error::{Error, ErrorCode, Result};
-use crate::manifest::{Cache, Observed, Phase, Pin, RefreshedServer, Refresher, ServerEntry, ServerState, load_file};
+use crate::manifest::{
+    Cache, FirstUse, Observed, Phase, Pin, RefreshedServer, Refresher, ServerEntry, ServerState, load_file,
+};
 use crate::memory;
 use crate::router::{Blueprint, Instances, Route, Router};
 use crate::scripts::SERVER;
@@ -44,6 +46,7 @@ struct Running {
     manifest: config::Manifest,
     profiles: BTreeMap<String, config::Profile>,
     pin: Option<Arc<Pin>>,
+    first_use: Option<FirstUse>,
     /// Permits of servers that are started or listed at once.
     starts: Arc<Semaphore>,
     /// Number of the last started server.
@@ -81,6 +84,7 @@ pub struct Reloaded {
 /// The fallible part of a reload, done before anything changes.
 pub(super) struct Prepared {
     pin: Option<Arc<Pin>>,
+    first_use: Option<FirstUse>,
 }
 
 /// Handling of reviewed stubs in a reload.
@@ -116,6 +120,7 @@ impl Fleet {
             manifest: config.manifest.clone(),
             profiles: BTreeMap::new(),
             pin: None,
+            first_use: None,
             starts: starts(&config.manifest),
             last: 0,
         };
@@ -151,11 +156,16 @@ impl Fleet {
         }
         let running = self.running.lock();
         let pin = match &config.manifest.pin {
-            pin if pins == Pins::Keep && *pin == running.manifest.pin => running.pin.clone(),
-            Some(folder) => Some(Arc::new(Pin::load(folder)?)),
+            pin if pins == Pins::Keep
+                && *pin == running.manifest.pin
+                && config.manifest.accepts_text == running.manifest.accepts_text =>
+            {
+                running.pin.clone()
+            }
+            Some(folder) => Some(Arc::new(Pin::load(folder)?.accepting_text(config.manifest.accepts_text))),
             None => None,
         };
-        Ok(Prepared { pin })
+        Ok(Prepared { pin, first_use: FirstUse::new(config, &self.state)? })
     }
 
     /// Starts, replaces and removes servers by `config`, and returns the router to them. Unchanged servers continue.
@@ -220,7 +230,7 @@ impl Fleet {
         self.phase.clone()
     }
 
-    fn change(&self, known: &mut Entries, config: &Config, Prepared { pin }: Prepared) -> Reloaded {
+    fn change(&self, known: &mut Entries, config: &Config, Prepared { pin, first_use }: Prepared) -> Reloaded {
         let mut names: Vec<&str> = self.files.keys().chain(config.servers.keys()).map(String::as_str).collect();
         // Its identifier is taken.
         names.extend(config.scripts.path.iter().map(|_| SERVER));
@@ -232,6 +242,7 @@ impl Fleet {
         known.view(config, &running.profiles);
         running.profiles.clone_from(&config.profiles);
         running.pin.clone_from(&pin);
+        running.first_use = first_use;
         if all {
             running.starts = starts(&config.manifest);
         }
@@ -310,6 +321,7 @@ impl Fleet {
             account,
             health,
             pin,
+            first_use: running.first_use.clone(),
             cache,
             observed: observed.clone(),
         };

@@ -79,6 +79,8 @@ pub const CATALOG_MEMORY: Bound = Bound::new("indexing a tool list", Memory, 200
 /// See [`Bound::work`].
 pub const STUB_BYTES: Bound = Bound::new("each file of a tool list", Output, 50, 100 << 10);
 /// See [`Bound::work`].
+pub const PHRASE_STEPS: Bound = Bound::new("seeking phrases in a text of a server", Steps, 4, 10_000);
+/// See [`Bound::work`].
 pub const SCHEMA_STEPS: Bound =
     Bound::new("checking arguments against a schema, of both together", Steps, 100, 2_000_000);
 /// See [`Bound::work`].
@@ -127,6 +129,7 @@ pub(super) const ALL: &[&Bound] = &[
     &STUBS_MEMORY,
     &CATALOG_MEMORY,
     &STUB_BYTES,
+    &PHRASE_STEPS,
     &SCHEMA_STEPS,
     &SCHEMA_MEMORY,
     &SAMPLE_STEPS,

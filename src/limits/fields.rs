@@ -45,6 +45,12 @@ pub const OPENAPI_QUERY: Limit = Limit::new("query of a request", 64 << 10, Unit
 pub const PIN_FILE: Limit = Limit::new("reviewed file", 64 << 20, Unit::Bytes, "the folder of `manifest.pin`");
 /// All reviewed definitions and the lock that names them.
 pub const PIN_TREE: Limit = Limit::new("reviewed tree", 256 << 20, Unit::Bytes, "the folder of `manifest.pin`");
+/// What is kept of a server's first list.
+pub const FIRST_USE: Limit =
+    Limit::new("digests of a first list", 256 << 10, Unit::Bytes, "servers, with `manifest.pin_first_use`");
+/// Definitions of a server that are examined for findings.
+pub const EXAMINED_LIST: Limit =
+    Limit::new("definitions examined for findings", 16 << 20, Unit::Bytes, "the lists of servers");
 /// Skills of the folder of skills.
 pub const SKILLS: Limit = Limit::new("skills", 200, Unit::Items, "the folder of `skills.path`");
 /// Files of one skill, those in its folders included.
@@ -432,6 +438,8 @@ pub(super) const ALL: &[&Limit] = &[
     &PIN_FILE,
     &PIN_TREE,
     &PIN_TOOLS,
+    &FIRST_USE,
+    &EXAMINED_LIST,
     &SCRIPTS,
     &SCRIPTS_BYTES,
     &SCRIPT_FILES,

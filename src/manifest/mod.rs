@@ -2,20 +2,24 @@
 
 mod cache;
 mod file;
+mod first_use;
+mod held;
 mod observed;
 mod offers;
 mod origin;
 mod pin;
 mod refresher;
 pub(crate) mod roots;
+pub(crate) mod wording;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use stubgen::{ServerDef, ServerStubs};
 
 use crate::config::{self, Access, Binding, Patterns, ToolRule, Transport};
+use crate::findings::{Findings, Listed as Definitions};
 use crate::openapi;
 use crate::redact::{self, Surface};
 use crate::scripts;
@@ -23,10 +27,12 @@ use crate::upstream::{Health, Listed, Listing, Stderr};
 
 pub use cache::Cache;
 pub use file::load as load_file;
+pub use first_use::{Accepted, FirstUse};
+pub use held::Held;
 pub use observed::Observed;
 pub use offers::{Offer, Offers};
 pub(crate) use origin::in_memory as origin_of;
-pub use pin::{LOCK, Pin, Quarantined};
+pub use pin::{LOCK, OFFERS, Pin, Quarantined, offers_file};
 pub use refresher::{RefreshedServer, Refresher};
 
 /// Progress of a catalog's servers, in order.
@@ -72,6 +78,10 @@ pub struct ServerEntry {
     /// Tools that differ from their review, by identifier: shown by name, not callable. Their stubs show the reviewed
     /// definition, or none.
     pub quarantine: Arc<BTreeMap<String, Quarantined>>,
+    /// Offers and instructions that differ from their review, if those are pinned: not shown, not usable.
+    pub held: Option<Arc<Held>>,
+    /// Findings in the definitions as the server listed them.
+    pub findings: Arc<Findings>,
     /// Scripts that alone may call a tool, by the tool's identifier; wire names.
     pub only_from: Arc<BTreeMap<String, BTreeSet<String>>>,
     /// Observed shapes of results; with the health, the only part of a catalog that changes.
@@ -167,8 +177,15 @@ impl ServerEntry {
         mut listing: Listing,
         state: ServerState,
     ) -> Self {
-        let offers = Arc::new(Offers::take(&mut listing));
         let hidden = server.map(|server| hide(name, &server.access, &mut listing)).unwrap_or_default();
+        let findings = Arc::new(Findings::of(Definitions {
+            tools: &listing.tools,
+            prompts: &listing.prompts,
+            resources: &listing.resources,
+            templates: &listing.templates,
+            instructions: listing.instructions.as_deref(),
+        }));
+        let offers = Arc::new(Offers::take(&mut listing));
         let categories = server.map(|server| match &server.transport {
             Transport::OpenApi { .. } if server.categories.is_empty() => tagged(&listing),
             _ => expand(&server.categories, &listing),
@@ -207,6 +224,8 @@ impl ServerEntry {
             origin: server.map(origin::in_memory).unwrap_or_default().into(),
             is_pinned: false,
             quarantine,
+            held: None,
+            findings,
             only_from,
             observed: Observed::default(),
             health: Health::default(),
@@ -214,10 +233,22 @@ impl ServerEntry {
         }
     }
 
-    /// Quarantines every tool that differs from `pin`. Of a tool that was never reviewed only the identifier remains.
+    /// Quarantines every tool that differs from `pin`, and holds back offers and instructions that do. Of a tool that was
+    /// never reviewed only the identifier remains.
     #[must_use]
-    pub fn pinned(self, pin: Option<&Pin>) -> Self {
+    pub fn pinned(mut self, pin: Option<&Pin>) -> Self {
         let Some(pin) = pin else { return self };
+        if let Some(held) = pin.held(&self.stubs, &self.offers) {
+            if held.instructions {
+                // The folders of its tools may be its instructions' words.
+                self.paths = None;
+                let mut stubs = Arc::unwrap_or_clone(self.stubs);
+                stubs.instructions = pin.instructions(&stubs.ident);
+                self.stubs = Arc::new(stubs);
+            }
+            self.offers = Arc::new(Arc::unwrap_or_clone(self.offers).without(&held));
+            self.held = Some(Arc::new(held));
+        }
         let mut quarantine = pin.quarantined(&self.stubs);
         // A misfit differs from what was reviewed too.
         for (tool, held) in self.quarantine.iter() {
@@ -230,6 +261,35 @@ impl ServerEntry {
             false => Arc::new(Arc::unwrap_or_clone(self.stubs).showing(&shown)),
         };
         Self { is_pinned: true, quarantine: Arc::new(quarantine), stubs, ..self }
+    }
+
+    /// Quarantines everything for one reason.
+    #[must_use]
+    fn with_all_held(self, reason: &str) -> Self {
+        let Self { offers, stubs, .. } = &self;
+        let ids = |list: &[Offer]| list.iter().map(|offer| offer.id.clone()).collect();
+        let held = Held {
+            prompts: ids(&offers.prompts),
+            resources: ids(&offers.resources),
+            templates: ids(&offers.templates),
+            instructions: stubs.instructions.is_some(),
+        };
+        let unseen = |tool: &stubgen::ToolStub| (tool.ident.clone(), json!({ "name": tool.ident }));
+        let shown = stubs.tools.iter().map(unseen).collect();
+        let quarantined = Quarantined { reason: reason.to_owned(), is_reviewed: false };
+        let quarantine = stubs.tools.iter().map(|tool| (tool.ident.clone(), quarantined.clone())).collect();
+        let offers = Arc::new(Offers::clone(offers).without(&held));
+        let mut stubs = ServerStubs::clone(stubs).showing(&shown);
+        stubs.instructions = None;
+        Self {
+            is_pinned: true,
+            quarantine: Arc::new(quarantine),
+            held: Some(Arc::new(held)),
+            paths: None,
+            stubs: Arc::new(stubs),
+            offers,
+            ..self
+        }
     }
 
     /// The same server with some of its tools, by wire name; nothing tells of the others. `last` is this server as it was,
@@ -246,10 +306,15 @@ impl ServerEntry {
             Some((_, part)) => Arc::clone(&part.stubs),
             None => Arc::new(ServerStubs::clone(&self.stubs).keeping(|tool| has(&tool.name))),
         };
+        let findings = match known {
+            _ if is_whole => Arc::clone(&self.findings),
+            Some((_, part)) => Arc::clone(&part.findings),
+            None => Arc::new(self.findings.keeping(&has)),
+        };
         let is_kept = |ident: &str| stubs.position(ident).is_some();
         let quarantine = self.quarantine.iter().filter(|(ident, _)| is_kept(ident));
         let quarantine = Arc::new(quarantine.map(|(ident, held)| (ident.clone(), held.clone())).collect());
-        Arc::new(Self { stubs, quarantine, hidden: 0, ..Self::clone(self) })
+        Arc::new(Self { stubs, quarantine, findings, hidden: 0, ..Self::clone(self) })
     }
 
     /// Sets the instance.
@@ -286,6 +351,12 @@ impl ServerEntry {
     #[must_use]
     pub fn is_called(&self, name: &str) -> bool {
         self.ident.eq_ignore_ascii_case(name) || self.name.eq_ignore_ascii_case(name)
+    }
+
+    /// True if something of it differs from its review.
+    #[must_use]
+    pub fn holds_back(&self) -> bool {
+        !self.quarantine.is_empty() || self.held.as_ref().is_some_and(|held| !held.is_empty())
     }
 
     /// True for the scripts that are tools: no server is behind them.

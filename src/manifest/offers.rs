@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use serde_json::Value;
 use stubgen::one_line;
 
+use super::Held;
 use crate::limits;
 use crate::redact::{self, Surface};
 use crate::text::head;
@@ -18,7 +19,7 @@ const MAX_ID: usize = limits::OFFER_ID.max;
 const MAX_SUMMARY: usize = 160;
 
 /// The offers of one server, each list in order of [`Offer::id`].
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Clone)]
 pub struct Offers {
     /// Resources.
     pub resources: Vec<Offer>,
@@ -33,7 +34,7 @@ pub struct Offers {
 }
 
 /// A resource, a template or a prompt.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Offer {
     /// File in the virtual filesystem: unique in its folder, also without case.
     pub file: String,
@@ -64,6 +65,19 @@ impl Offers {
         let texts: Vec<String> = all.map(|offer| stubgen::canonical_json(&offer.definition)).collect();
         let digest = stubgen::digest(&(texts.join("\n") + &notes.join("\n")));
         Self { resources, templates, prompts, notes, digest }
+    }
+
+    /// Without what is held back, which is only counted.
+    #[must_use]
+    pub fn without(mut self, held: &Held) -> Self {
+        self.resources.retain(|offer| !held.resources.contains(&offer.id));
+        self.templates.retain(|offer| !held.templates.contains(&offer.id));
+        self.prompts.retain(|offer| !held.prompts.contains(&offer.id));
+        if let Some(note) = held.note() {
+            self.notes.push(note);
+        }
+        self.digest = stubgen::digest(&format!("{} {}", self.digest, stubgen::canonical_json(&held.json())));
+        self
     }
 
     /// The resource with this URI.

@@ -10,7 +10,7 @@ use tokio::sync::{Semaphore, watch};
 use tokio::time::Instant;
 
 use super::cache::digest;
-use super::{Cache, Observed, Phase, Pin, ServerEntry, ServerState};
+use super::{Cache, FirstUse, Observed, Phase, Pin, ServerEntry, ServerState};
 use crate::auth::Account;
 use crate::config::{self, Start};
 use crate::error::{Error, ErrorCode};
@@ -61,6 +61,8 @@ pub struct RefreshedServer {
     pub health: Health,
     /// Reviewed stubs that its tools must match.
     pub pin: Option<Arc<Pin>>,
+    /// Records of what it listed first, which its tools must match.
+    pub first_use: Option<FirstUse>,
     /// Cache of its last listing.
     pub cache: Cache,
     /// Observed shapes.
@@ -74,6 +76,14 @@ impl RefreshedServer {
             .of_instance(self.instance)
             .with_health(self.health.clone())
             .with_observed(self.observed.clone())
+    }
+
+    /// Compares an entry with what was listed first; a list that `is_live` was read just now.
+    async fn compared(&self, entry: ServerEntry, is_live: bool) -> ServerEntry {
+        match &self.first_use {
+            Some(first_use) => first_use.pinned(entry, is_live).await,
+            None => entry,
+        }
     }
 }
 
@@ -118,7 +128,9 @@ impl Refresher {
                 }
                 Reason::Ended => return,
             }
-            let entry = match self.list(known.clone()).await {
+            // The operator may have accepted what was held back.
+            let is_accepted_later = self.source.first_use.is_some() && last.holds_back();
+            let entry = match self.list(known.clone().filter(|_| !is_accepted_later)).await {
                 Ok(Listed { number, ttl, state, news }) => {
                     reading = number;
                     pause = FIRST_RETRY;
@@ -154,6 +166,7 @@ impl Refresher {
             let is_news = last.state != entry.state
                 || last.stubs.digest != entry.stubs.digest
                 || last.quarantine != entry.quarantine
+                || last.held != entry.held
                 || last.offers.digest != entry.offers.digest;
             last = entry.clone();
             if is_news {
@@ -243,6 +256,10 @@ impl Refresher {
             Some((source.entry(listing, ready), digest))
         });
         let news = made.await.map_err(|error| failed(format!("its stubs could not be made: {error}")))?;
+        let news = match news {
+            Some((entry, digest)) => Some((self.source.compared(entry, true).await, digest)),
+            None => None,
+        };
         Ok(Listed { number, ttl, state, news })
     }
 
@@ -254,7 +271,8 @@ impl Refresher {
             let is_lazy = source.server.start == Start::Lazy;
             Some((source.entry(listing, if is_lazy { ServerState::Resting } else { ServerState::Connecting }), digest))
         });
-        made.await.ok().flatten()
+        let (entry, digest) = made.await.ok().flatten()?;
+        Some((self.source.compared(entry, false).await, digest))
     }
 }
 
@@ -316,6 +334,7 @@ mod tests {
             account: None,
             health: Health::default(),
             pin: None,
+            first_use: None,
             cache: Cache::default(),
             observed: Observed::default(),
         };

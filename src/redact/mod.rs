@@ -32,7 +32,7 @@ use std::borrow::Cow;
 use serde_json::Value;
 
 pub(crate) use encoded::digits_decoded;
-pub(crate) use names::{sounds_secret, variable_sounds_secret};
+pub(crate) use names::{names_credential, sounds_secret, variable_sounds_secret};
 pub use placeholder_table::{PlaceholderTable, PlaceholderWriter};
 pub use private::{list_host, list_path};
 pub use restore::{Mentions, Restored, Written};

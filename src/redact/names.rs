@@ -88,6 +88,11 @@ pub(super) fn label(name: &str) -> Option<&'static str> {
     ENDINGS.iter().find(|(ending, _)| plain.ends_with(ending)).map(|(_, label)| *label)
 }
 
+/// True if a field of foreign data with this name holds a credential.
+pub(crate) fn names_credential(name: &str) -> bool {
+    label(name).is_some()
+}
+
 /// Parts of a name in a configuration, anywhere in it.
 const PARTS: &[&str] = &["token", "secret", "passw", "credential", "bearer", "cookie", "private"];
 /// Words of a name in a configuration.

@@ -1,4 +1,4 @@
-//! Approvals in one private file each, replaced as a whole. A lock on their folder orders the changes of all processes.
+//! Approvals, and first lists of servers, in one private file each, replaced as a whole. A lock on their folder orders the changes of all processes.
 
 use std::fs::{self, File};
 use std::io::{self, ErrorKind};
@@ -16,8 +16,8 @@ const LOCK: &str = ".lock";
 /// Most bytes of a file: an approval as it was asked for, and what became of it.
 const LARGEST: u64 = limits::APPROVAL_FILE.max as u64 + (16 << 10);
 
-/// Reads an approval; `None` without one.
-pub(super) fn find(folder: &Path, id: &str) -> Result<Option<Vec<u8>>> {
+/// Reads an approval, or another record called `what`; `None` without one.
+pub(super) fn find(folder: &Path, id: &str, what: &str) -> Result<Option<Vec<u8>>> {
     if !is_id(id) {
         return Ok(None);
     }
@@ -25,26 +25,27 @@ pub(super) fn find(folder: &Path, id: &str) -> Result<Option<Vec<u8>>> {
     match files::read_private(&path, LARGEST) {
         Ok(approval) => Ok(Some(approval)),
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(failed(&path, "is not used", &error)),
+        Err(error) => Err(failed(&path, what, "is not used", &error)),
     }
 }
 
 /// Ids of the approvals in a folder.
 pub(super) fn list(folder: &Path) -> Result<Vec<String>> {
-    let found = folders::files(folder, APPROVAL).map_err(|error| failed(folder, "cannot be read", &error))?;
+    let found =
+        folders::files(folder, APPROVAL).map_err(|error| failed(folder, "approval", "cannot be read", &error))?;
     Ok(found.into_iter().map(|(id, _)| id).collect())
 }
 
 /// Replaces an approval, see [`super::State::keep_approval`].
-pub(super) fn keep(folder: &Path, id: &str, before: Option<&[u8]>, after: Option<&[u8]>) -> Result<bool> {
+pub(super) fn keep(folder: &Path, id: &str, what: &str, before: Option<&[u8]>, after: Option<&[u8]>) -> Result<bool> {
     let path = folder.join(id).with_extension(APPROVAL);
-    let written = |error: io::Error| failed(&path, "cannot be written", &error);
+    let written = |error: io::Error| failed(&path, what, "cannot be written", &error);
     if !is_id(id) {
         return Err(written(ErrorKind::InvalidInput.into()));
     }
     files::make_own_folder(folder).map_err(written)?;
     let _alone = lock(folder).map_err(written)?;
-    if find(folder, id)?.as_deref() != before {
+    if find(folder, id, what)?.as_deref() != before {
         return Ok(false);
     }
     match after {
@@ -64,9 +65,9 @@ fn lock(folder: &Path) -> io::Result<File> {
 }
 
 /// The error of an approval, by its id: its path is for the log.
-fn failed(file: &Path, what: &str, error: &io::Error) -> Error {
-    tracing::error!(path = %file.display(), %error, "an approval {what}");
+fn failed(file: &Path, record: &str, what: &str, error: &io::Error) -> Error {
+    tracing::error!(path = %file.display(), %error, "the {record} {what}");
     let id = file.file_stem().unwrap_or_default().display();
-    Error::new(ErrorCode::Internal, format!("the approval {id} {what}: {error}"))
+    Error::new(ErrorCode::Internal, format!("the {record} {id} {what}: {error}"))
         .hint("see to the file and the disk; the log has its path")
 }

@@ -166,6 +166,14 @@ impl State for DryRun {
         self.inner.keep_approval(folder, id, before, after).await
     }
 
+    async fn first_use(&self, folder: &Path, id: &str) -> Result<Option<Vec<u8>>> {
+        self.inner.first_use(folder, id).await
+    }
+
+    async fn keep_first_use(&self, folder: &Path, id: &str, before: Option<Vec<u8>>, after: Vec<u8>) -> Result<bool> {
+        self.inner.keep_first_use(folder, id, before, after).await
+    }
+
     fn is_shared(&self) -> bool {
         self.inner.is_shared()
     }

@@ -210,7 +210,7 @@ impl State for Embedded {
 
     async fn approval(&self, folder: &Path, id: &str) -> Result<Option<Vec<u8>>> {
         let (folder, id) = (folder.to_owned(), id.to_owned());
-        blocking(move || approvals::find(&folder, &id)).await
+        blocking(move || approvals::find(&folder, &id, "approval")).await
     }
 
     async fn approvals(&self, folder: &Path) -> Result<Vec<String>> {
@@ -226,7 +226,17 @@ impl State for Embedded {
         after: Option<Vec<u8>>,
     ) -> Result<bool> {
         let (folder, id) = (folder.to_owned(), id.to_owned());
-        blocking(move || approvals::keep(&folder, &id, before.as_deref(), after.as_deref())).await
+        blocking(move || approvals::keep(&folder, &id, "approval", before.as_deref(), after.as_deref())).await
+    }
+
+    async fn first_use(&self, folder: &Path, id: &str) -> Result<Option<Vec<u8>>> {
+        let (folder, id) = (folder.to_owned(), id.to_owned());
+        blocking(move || approvals::find(&folder, &id, "first list")).await
+    }
+
+    async fn keep_first_use(&self, folder: &Path, id: &str, before: Option<Vec<u8>>, after: Vec<u8>) -> Result<bool> {
+        let (folder, id) = (folder.to_owned(), id.to_owned());
+        blocking(move || approvals::keep(&folder, &id, "first list", before.as_deref(), Some(&after))).await
     }
 
     async fn want(&self, _: &str) -> Result<bool> {

@@ -199,6 +199,19 @@ pub trait State: Debug + Send + Sync {
         after: Option<Vec<u8>>,
     ) -> Result<bool>;
 
+    /// The record of a folder of what a server listed first; `None` without one.
+    ///
+    /// # Errors
+    /// `INTERNAL` when it cannot be read, or others can change it.
+    async fn first_use(&self, folder: &Path, id: &str) -> Result<Option<Vec<u8>>>;
+
+    /// Replaces such a record if it is still `before`; `None` stands for no record. False, without effect, when another
+    /// one is there. Atomic, and durable when it returns.
+    ///
+    /// # Errors
+    /// `INTERNAL` when it cannot be written: the old one stays.
+    async fn keep_first_use(&self, folder: &Path, id: &str, before: Option<Vec<u8>>, after: Vec<u8>) -> Result<bool>;
+
     /// True if several replicas use it.
     fn is_shared(&self) -> bool {
         false

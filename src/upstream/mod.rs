@@ -38,7 +38,7 @@ pub use mcp::end_all;
 #[cfg(any(test, feature = "fuzzing"))]
 pub(crate) use mcp::fuzzing;
 pub use progress::{Progress, Report, ReservedMemory};
-pub use reading::offer_digest;
+pub use reading::{offer_bare, offer_digest};
 pub use reconnect::Rotate;
 pub use stderr::Stderr;
 

@@ -123,6 +123,12 @@ pub(super) fn validity(refresh: Option<Duration>, ttl_ms: Option<u64>) -> Durati
 /// content.
 #[must_use]
 pub fn offer_digest(definition: &Value) -> String {
+    stubgen::digest(&stubgen::canonical_json(&offer_bare(definition)))
+}
+
+/// The definition of a resource, template or prompt, without the fields that describe its current content.
+#[must_use]
+pub fn offer_bare(definition: &Value) -> Value {
     let mut definition = definition.clone();
     if let Value::Object(fields) = &mut definition {
         fields.shift_remove("size");
@@ -130,7 +136,7 @@ pub fn offer_digest(definition: &Value) -> String {
             notes.shift_remove("lastModified");
         }
     }
-    stubgen::digest(&stubgen::canonical_json(&definition))
+    definition
 }
 
 /// Digests as the catalog is built: the first definition of each name counts.

@@ -31,6 +31,7 @@ mod expose;
 mod fault_proxy;
 mod faults;
 mod faulty;
+mod findings;
 mod floods;
 mod generated;
 mod hostile_files;

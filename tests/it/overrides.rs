@@ -200,7 +200,7 @@ async fn an_override_that_does_not_fit_holds_the_tool_and_says_why() {
     assert!(listing.contains("the override of `gone` is for no tool"), "{listing}");
     session.close().await;
     let doctor = fence.run(["--config", "forge.toml", "doctor"]);
-    assert_eq!(doctor.code, Some(3));
+    assert_eq!(doctor.code, Some(1));
     for line in
         ["tool     git.any: QUARANTINED, not callable: the override of `any`", "note     git: the override of `gone`"]
     {

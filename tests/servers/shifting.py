@@ -2,7 +2,8 @@
 
 usage: shifting.py FILE LOG [--modern] [--tells] [--ttl MS] [--http MODE PORTFILE]
 
-FILE holds a JSON array of tools, or an object with the lists `tools`, `prompts`, `resources` and `resourceTemplates`.
+FILE holds a JSON array of tools, or an object with the lists `tools`, `prompts`, `resources` and `resourceTemplates`,
+and `instructions`.
 Over stdio it is read at the start, over HTTP at the start of each session, and with
 MODE `stateless` for each list. LOG gets a line for each start, list and call. Over HTTP, MODE is `session`, `stateless`
 or `sse`; sessions and streams end when FILE changes, and the port is written to PORTFILE. FILE.delay has the seconds to
@@ -45,6 +46,7 @@ def result(method, params, lists):
     """The result of a request; `None` for an unknown method."""
     capabilities = {name: {"listChanged": TELLS} for name in ("tools", "prompts", "resources") if name in lists}
     about = {"capabilities": capabilities, "serverInfo": {"name": "shifting", "version": "1"}}
+    about.update({"instructions": lists["instructions"]} if "instructions" in lists else {})
     more = {"resultType": "complete"} if MODERN else {}
     if method == "server/discover" and MODERN:
         return {"supportedVersions": ["2026-07-28"], "ttlMs": 0, "cacheScope": "private", **about, **more}

@@ -256,6 +256,7 @@ impl fmt::Display for Reason {
 /// # Errors
 /// The code of the rule that refuses it.
 pub(super) fn decide(rules: &Rules, asked: &Asked<'_>, held: &Held) -> Result<Vec<Reason>> {
+    review::offered(asked)?;
     access::check(rules, asked)?;
     lock::check(asked)?;
     only_from::check(rules, asked)?;

@@ -1,10 +1,12 @@
 //! Describes and classifies the difference between a reviewed tool and its current definition.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 use serde_json::Value;
 use stubgen::{Param, ServerDef, ToolStub};
+
+use crate::manifest::wording;
 
 /// Class of a change, worst first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -60,6 +62,38 @@ pub(super) fn between(before: &Value, after: &Value) -> Vec<Finding> {
     }
     if findings.is_empty() && stubgen::canonical_json(before) != stubgen::canonical_json(after) {
         findings.insert(Finding { class: Class::TextOnly, what: "other fields of the definition changed".to_owned() });
+    }
+    findings.into_iter().collect()
+}
+
+/// Differences between the prompts, resources and instructions of a server.
+pub(super) fn between_offers(before: &Value, after: &Value) -> Vec<Finding> {
+    let mut findings = BTreeSet::new();
+    let list = |file: &Value, key: &str, id: &str| -> BTreeMap<String, Value> {
+        let offers = file.get(key).and_then(Value::as_array).into_iter().flatten();
+        offers.filter_map(|offer| Some((offer.get(id)?.as_str()?.to_owned(), offer.clone()))).collect()
+    };
+    for (key, id, what) in [
+        ("prompts", "name", "prompt"),
+        ("resources", "uri", "resource"),
+        ("resourceTemplates", "uriTemplate", "resource template"),
+    ] {
+        let (old, new) = (list(before, key, id), list(after, key, id));
+        for (name, offer) in &new {
+            let (class, how) = match old.get(name) {
+                None => (Class::Widening, "is new"),
+                Some(known) if known == offer => continue,
+                Some(known) if wording::is_same_but_words(known, offer) => (Class::TextOnly, "has other words"),
+                Some(_) => (Class::Breaking, "changed"),
+            };
+            findings.insert(Finding { class, what: format!("{what} `{name}` {how}") });
+        }
+        for name in old.keys().filter(|name| !new.contains_key(*name)) {
+            findings.insert(Finding { class: Class::Breaking, what: format!("{what} `{name}` is gone") });
+        }
+    }
+    if before.get("instructions") != after.get("instructions") {
+        findings.insert(Finding { class: Class::TextOnly, what: "the server's instructions changed".to_owned() });
     }
     findings.into_iter().collect()
 }

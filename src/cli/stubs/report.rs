@@ -4,10 +4,14 @@ use std::path::Path;
 
 use serde::Serialize;
 
-use super::drift::{self, Class, Finding};
+use super::drift::{self, Class, Finding as Difference};
 use super::tree::Change;
 use super::{Failure, Ui};
+use crate::catalog::Catalog;
+use crate::cli::findings::{self, Found};
 use crate::cli::workflow::{data, property};
+use crate::findings::{Finding, Item, Severity};
+use crate::manifest::OFFERS;
 use crate::text::push_visible;
 
 /// Format of drift.
@@ -29,18 +33,51 @@ struct Drifted {
     /// Worst class of its changes.
     class: Class,
     /// All changes, worst first.
-    changes: Vec<Finding>,
+    changes: Vec<Difference>,
 }
 
-/// Prints the differences, or a confirmation.
-pub(super) fn print(dir: &Path, changes: &[Change], format: Format, ui: Ui) -> Result<(), Failure> {
+/// Findings in the current definitions.
+pub(super) struct Findings<'a> {
+    pub(super) catalog: &'a Catalog,
+    pub(super) found: &'a [Found<'a>],
+    /// True if they fail the check.
+    pub(super) fails: bool,
+}
+
+/// The reviewed file of a finding's definition.
+pub(super) fn artifact(dir: &Path, found: &Found<'_>) -> String {
+    let Found { server, finding } = found;
+    let tool = match &finding.place.item {
+        Item::Tool(name) => server.stubs.position(name).and_then(|at| server.stubs.tools.get(at)),
+        _ => None,
+    };
+    let path = match tool {
+        Some(tool) => Catalog::stub_path(server, tool).trim_start_matches('/').replace(".pyi", ".json"),
+        None => format!("{}/{OFFERS}", server.ident),
+    };
+    dir.join(path).display().to_string()
+}
+
+/// Prints the differences and findings, or a confirmation.
+pub(super) fn print(
+    dir: &Path,
+    changes: &[Change],
+    findings: &Findings<'_>,
+    format: Format,
+    ui: Ui,
+) -> Result<(), Failure> {
     let tools = drifted(changes);
     match format {
         Format::Json => {
             let diffs: Vec<&str> = changes.iter().map(|change| change.diff.as_str()).collect();
             let files: Vec<&str> = changes.iter().map(|change| change.path.as_str()).collect();
-            let report =
-                serde_json::json!({ "ok": changes.is_empty(), "tools": tools, "files": files, "diff": diffs.concat() });
+            let report = serde_json::json!({
+                "ok": changes.is_empty() && !findings.fails,
+                "tools": tools,
+                "files": files,
+                "diff": diffs.concat(),
+                "findings": findings::json(findings.found),
+            });
             ui.json(&report.to_string());
         }
         Format::Github => {
@@ -50,6 +87,13 @@ pub(super) fn print(dir: &Path, changes: &[Change], format: Format, ui: Ui) -> R
                 let what: Vec<String> = tool.changes.iter().map(in_words).collect();
                 let message = data(&what.join("\n"));
                 ui.out(&format!("::{level} file={file},title={}::{message}", tool.class.as_str()));
+            }
+            for found in findings.found {
+                let Finding { rule, severity, .. } = found.finding;
+                let level = if *severity == Severity::Note { "notice" } else { severity.as_str() };
+                let file = property(&artifact(dir, found));
+                let message = data(&format!("{}: {}", found.server.name, findings::line(found.finding)));
+                ui.out(&format!("::{level} file={file},title={}::{message}", rule.id));
             }
             if tools.is_empty() && !changes.is_empty() {
                 ui.out(&format!("::warning title=stubs::{} files differ; regenerate the tree", changes.len()));
@@ -68,6 +112,9 @@ pub(super) fn print(dir: &Path, changes: &[Change], format: Format, ui: Ui) -> R
                 push_visible(&mut diff, &change.diff);
                 ui.out(&diff);
             }
+            for line in findings::lines(findings.catalog, findings.found) {
+                ui.out(&format!("finding: {line}"));
+            }
         }
     }
     match (changes.len(), format) {
@@ -82,7 +129,7 @@ pub(super) fn print(dir: &Path, changes: &[Change], format: Format, ui: Ui) -> R
     Ok(())
 }
 
-fn in_words(finding: &Finding) -> String {
+fn in_words(finding: &Difference) -> String {
     format!("{}: {}", finding.class.as_str(), on_one_line(&finding.what))
 }
 
@@ -100,11 +147,17 @@ fn drifted(changes: &[Change]) -> Vec<Drifted> {
     for change in changes.iter().filter(|change| change.path.ends_with(".json")) {
         let parsed = |text: &Option<String>| text.as_deref().and_then(|text| serde_json::from_str(text).ok());
         let changes = match (parsed(&change.before), parsed(&change.after)) {
+            (Some(before), Some(after)) if change.path.ends_with(OFFERS) => drift::between_offers(&before, &after),
             (Some(before), Some(after)) => drift::between(&before, &after),
-            (None, _) => vec![Finding { class: Class::Widening, what: "the tool is new".to_owned() }],
-            (_, None) => vec![Finding { class: Class::Breaking, what: "the tool is gone".to_owned() }],
+            (None, _) if change.path.ends_with(OFFERS) => {
+                let what = "its prompts, resources and instructions are not reviewed yet".to_owned();
+                vec![Difference { class: Class::Widening, what }]
+            }
+            (None, _) => vec![Difference { class: Class::Widening, what: "the tool is new".to_owned() }],
+            (_, None) => vec![Difference { class: Class::Breaking, what: "it is gone".to_owned() }],
         };
-        let path = change.path.replace(".json", ".pyi");
+        let is_offers = change.path.ends_with(OFFERS);
+        let path = if is_offers { change.path.clone() } else { change.path.replace(".json", ".pyi") };
         if let Some(class) = changes.first().map(|first| first.class) {
             tools.push(Drifted { path, class, changes });
         }
@@ -115,7 +168,7 @@ fn drifted(changes: &[Change]) -> Vec<Drifted> {
         let is_known = tools.iter().any(|tool| tool.path == change.path) || !change.path.contains('/');
         if !is_known {
             let what = "the stub differs although the tool is the same: it was edited, or made by another version";
-            let changes = vec![Finding { class: Class::TextOnly, what: what.to_owned() }];
+            let changes = vec![Difference { class: Class::TextOnly, what: what.to_owned() }];
             tools.push(Drifted { path: change.path.clone(), class: Class::TextOnly, changes });
         }
     }

@@ -181,12 +181,23 @@ impl Widened {
     }
 
     fn manifest(&mut self, now: &Manifest, next: &Manifest) {
-        let Manifest { refresh, pin, cache, startup_concurrency, observe } = now;
+        let Manifest {
+            refresh,
+            pin,
+            pin_first_use,
+            accepts_text,
+            state_folder: _,
+            cache,
+            startup_concurrency,
+            observe,
+        } = now;
         let is_rarer = refresh.is_some_and(|now| next.refresh.is_none_or(|next| next > now));
         self.add("manifest.refresh", "rarer", is_rarer);
         let is_more = next.startup_concurrency > *startup_concurrency;
         self.add("manifest.startup_concurrency", "raised", is_more);
         self.add("manifest.pin", "changed", next.pin != *pin);
+        self.add("manifest.pin_first_use", "turned off", *pin_first_use && !next.pin_first_use);
+        self.add("manifest.pin_accept", "widened", next.accepts_text && !accepts_text);
         self.add("manifest.cache", "changed", next.cache != *cache);
         self.add("manifest.observe", "turned on", next.observe && !observe);
     }

@@ -275,6 +275,22 @@ fn file_name(path: &Path) -> String {
     path.file_name().unwrap_or_default().to_string_lossy().into_owned()
 }
 
+impl Shared {
+    /// Replaces a record of a kind, if it is still as it was read. `kinds`: of the record, and of the ids of all.
+    async fn swap(
+        &self,
+        [one, all]: [&str; 2],
+        id: &str,
+        before: Option<Vec<u8>>,
+        after: Option<Vec<u8>>,
+    ) -> Result<bool> {
+        let call = Call::of(&SWAP, vec![self.keys.of(one, id), self.keys.of(all, "")]).arg(id);
+        let part =
+            |call: Call, part: Option<Vec<u8>>| call.number(u64::from(part.is_some())).arg(part.unwrap_or_default());
+        Ok(self.link.run::<u64>(part(part(call, before), after)).await? == 1)
+    }
+}
+
 #[async_trait]
 impl State for Shared {
     async fn entries(&self, of: &Collection, name: &str) -> Result<Vec<Entry>> {
@@ -441,10 +457,17 @@ impl State for Shared {
     }
 
     async fn keep_approval(&self, _: &Path, id: &str, before: Option<Vec<u8>>, after: Option<Vec<u8>>) -> Result<bool> {
-        let call = Call::of(&SWAP, vec![self.keys.of("approval", id), self.keys.of("approvals", "")]).arg(id);
-        let part =
-            |call: Call, part: Option<Vec<u8>>| call.number(u64::from(part.is_some())).arg(part.unwrap_or_default());
-        Ok(self.link.run::<u64>(part(part(call, before), after)).await? == 1)
+        self.swap(["approval", "approvals"], id, before, after).await
+    }
+
+    async fn first_use(&self, _: &Path, id: &str) -> Result<Option<Vec<u8>>> {
+        let mut get = redis::cmd("GET");
+        get.arg(self.keys.of("first-use", id));
+        self.link.command(get).await
+    }
+
+    async fn keep_first_use(&self, _: &Path, id: &str, before: Option<Vec<u8>>, after: Vec<u8>) -> Result<bool> {
+        self.swap(["first-use", "first-uses"], id, before, Some(after)).await
     }
 
     fn is_shared(&self) -> bool {

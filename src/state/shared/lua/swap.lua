@@ -1,4 +1,4 @@
--- Replaces an approval, if it is still as it was read. KEYS: approval, ids of all. ARGV: id, 1 if there was one, it,
+-- Replaces an approval, or a first list, if it is still as it was read. KEYS: it, ids of all. ARGV: id, 1 if there was one, it,
 -- 1 if there is to be one, it. Answer: 1, or 0 when another one is there.
 local now = redis.call('GET', KEYS[1])
 if (ARGV[2] == '1') ~= (now ~= false) or (now and now ~= ARGV[3]) then return 0 end

@@ -1,0 +1,242 @@
+//! Trust on first use: `[manifest] pin_first_use`. What a server lists first is kept in the state, as digests; what it
+//! lists later must match, until the operator accepts it.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::pin::{Digests, Reviewed, ReviewedOffers};
+use super::{Offer, Pin, ServerEntry};
+use crate::config::Config;
+use crate::error::{Error, ErrorCode, Result};
+use crate::findings::Item;
+use crate::json;
+use crate::limits;
+use crate::state::{State, kept_folder};
+use crate::upstream::offer_bare;
+
+/// Changes with the format of a record.
+const FORMAT: u32 = 1;
+/// Digits of a record's id.
+const ID: usize = 12;
+/// Memory that the values of a record may take.
+const MAX_TREE: usize = 64 * limits::FIRST_USE.max;
+/// Attempts to replace a record that others replace too.
+const ATTEMPTS: usize = 4;
+
+/// Records of what servers listed first.
+#[derive(Debug, Clone)]
+pub struct FirstUse {
+    state: Arc<dyn State>,
+    folder: PathBuf,
+    accepts_text: bool,
+}
+
+/// What a server listed.
+#[derive(Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+struct Record {
+    format: u32,
+    /// By wire name.
+    tools: BTreeMap<String, Digests>,
+    prompts: BTreeMap<String, Digests>,
+    resources: BTreeMap<String, Digests>,
+    templates: BTreeMap<String, Digests>,
+    instructions: Option<Digests>,
+}
+
+/// Effect of an acceptance: what is new, changed or gone, as kind and name.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Accepted {
+    /// Listed for the first time.
+    pub new: Vec<Item>,
+    /// Listed otherwise than before.
+    pub changed: Vec<Item>,
+    /// Not listed any more.
+    pub gone: Vec<Item>,
+}
+
+impl FirstUse {
+    /// The records of a configuration; `None` if it does not want them.
+    ///
+    /// # Errors
+    /// `INVALID_ARGS` when there is no folder for them.
+    pub fn new(config: &Config, state: &Arc<dyn State>) -> Result<Option<Self>> {
+        let manifest = &config.manifest;
+        if !manifest.pin_first_use {
+            return Ok(None);
+        }
+        let Some(folder) = &manifest.state_folder else {
+            let what = "`manifest.pin_first_use` needs a home folder to keep in what was seen";
+            return Err(Error::new(ErrorCode::InvalidArgs, what).hint("set HOME, or XDG_STATE_HOME"));
+        };
+        let folder = kept_folder(folder, "first-use", config);
+        Ok(Some(Self { state: Arc::clone(state), folder, accepts_text: manifest.accepts_text }))
+    }
+
+    /// Quarantines what is not as it was first. A list that `is_live`, read from the server just now, is the first one if
+    /// there is none. When the records cannot be used, all tools are quarantined.
+    pub(super) async fn pinned(&self, entry: ServerEntry, is_live: bool) -> ServerEntry {
+        match self.known(&entry, is_live).await {
+            Ok(None) => entry,
+            Ok(Some(record)) => {
+                let accepts_text = self.accepts_text;
+                let name = entry.name.clone();
+                let made = tokio::task::spawn_blocking(move || record.quarantined(entry, accepts_text)).await;
+                made.unwrap_or_else(|error| {
+                    tracing::error!(server = name, %error, "its list could not be compared");
+                    ServerEntry::empty(&name, &name, None, super::ServerState::Failed { reason: error.to_string() })
+                })
+            }
+            Err(error) => {
+                tracing::error!(server = entry.name, %error, "what it listed first is not known");
+                let reason = format!("what it listed first is not known: {}", error.message);
+                entry.with_all_held(&reason)
+            }
+        }
+    }
+
+    /// The record of a server, made of a live list if there is none.
+    async fn known(&self, entry: &ServerEntry, is_live: bool) -> Result<Option<Record>> {
+        if let Some(text) = self.text(&entry.name).await? {
+            return Record::parse(&text).map(Some);
+        }
+        if !is_live {
+            return Ok(None);
+        }
+        let record = Record::of(entry).await?;
+        let text = record.text()?;
+        if self.state.keep_first_use(&self.folder, &id(&entry.name), None, text).await? {
+            tracing::info!(server = entry.name, tools = record.tools.len(), "pinned as it was listed first");
+            return Ok(Some(record));
+        }
+        // Another gateway was first.
+        self.text(&entry.name).await?.map(|text| Record::parse(&text)).transpose()
+    }
+
+    async fn text(&self, server: &str) -> Result<Option<Vec<u8>>> {
+        self.state.first_use(&self.folder, &id(server)).await
+    }
+
+    /// Accepts what a server lists now.
+    ///
+    /// # Errors
+    /// `INTERNAL` when the record cannot be read or written.
+    pub async fn accept(&self, entry: &ServerEntry) -> Result<Accepted> {
+        let record = Record::of(entry).await?;
+        for _ in 0..ATTEMPTS {
+            let before = self.text(&entry.name).await?;
+            // One that cannot be read is replaced: the operator accepts everything anew.
+            let known = before.as_deref().and_then(|text| Record::parse(text).ok()).unwrap_or_default();
+            if self.state.keep_first_use(&self.folder, &id(&entry.name), before, record.text()?).await? {
+                return Ok(record.since(&known));
+            }
+        }
+        Err(Error::new(ErrorCode::Internal, format!("{}: other gateways change its record all the time", entry.name)))
+    }
+}
+
+fn id(server: &str) -> String {
+    stubgen::digest(server)[..ID].to_owned()
+}
+
+impl Record {
+    async fn of(entry: &ServerEntry) -> Result<Self> {
+        let (stubs, offers) = (Arc::clone(&entry.stubs), Arc::clone(&entry.offers));
+        let made = tokio::task::spawn_blocking(move || {
+            let of = |list: &[Offer], item: fn(String) -> Item| {
+                let known = |offer: &Offer| Digests::of(&item(offer.id.clone()), &offer_bare(&offer.definition));
+                list.iter().map(|offer| (offer.id.clone(), known(offer))).collect()
+            };
+            let tool = |tool: &stubgen::ToolStub| {
+                (tool.name.clone(), Digests::of(&Item::Tool(tool.name.clone()), &tool.definition.tree()))
+            };
+            let instructions = stubs.instructions.clone().map(Value::String);
+            Self {
+                format: FORMAT,
+                tools: stubs.tools.iter().map(tool).collect(),
+                prompts: of(&offers.prompts, Item::Prompt),
+                resources: of(&offers.resources, Item::Resource),
+                templates: of(&offers.templates, Item::Template),
+                instructions: instructions.map(|text| Digests::of(&Item::Instructions, &text)),
+            }
+        });
+        made.await.map_err(|error| Error::new(ErrorCode::Internal, format!("{}: {error}", entry.name)))
+    }
+
+    fn parse(text: &[u8]) -> Result<Self> {
+        let unknown = |what: String| {
+            Error::new(ErrorCode::Internal, format!("the record cannot be read: {what}"))
+                .hint("`forgefs stubs accept` makes a new one")
+        };
+        let record: Self = json::parse(text, MAX_TREE).map_err(|error| unknown(error.to_string()))?;
+        if record.format == FORMAT { Ok(record) } else { Err(unknown(format!("format {}", record.format))) }
+    }
+
+    fn text(&self) -> Result<Vec<u8>> {
+        let text = serde_json::to_vec(self).map_err(|error| Error::new(ErrorCode::Internal, error.to_string()))?;
+        match limits::FIRST_USE.check(text.len()) {
+            Ok(()) => Ok(text),
+            Err(error) => Err(error.hint("review such a server with `manifest.pin`")),
+        }
+    }
+
+    /// The entry with what differs quarantined.
+    fn quarantined(self, entry: ServerEntry, accepts_text: bool) -> ServerEntry {
+        let Self { mut tools, prompts, resources, templates, instructions, .. } = self;
+        let idents: Vec<(String, String)> =
+            entry.stubs.tools.iter().map(|tool| (tool.name.clone(), tool.ident.clone())).collect();
+        let seen =
+            idents.into_iter().filter_map(|(name, ident)| Some((ident, Reviewed::Digests(tools.remove(&name)?))));
+        let all = |known: BTreeMap<String, Digests>| {
+            known.into_iter().map(|(id, digests)| (id, Reviewed::Digests(digests))).collect()
+        };
+        let offers = ReviewedOffers {
+            prompts: all(prompts),
+            resources: all(resources),
+            templates: all(templates),
+            instructions: instructions.map(Reviewed::Digests),
+        };
+        let ident = entry.stubs.ident.clone();
+        let pin = Pin::of_server(&ident, seen, offers, accepts_text);
+        entry.pinned(Some(&pin))
+    }
+
+    /// What differs from an earlier record.
+    fn since(&self, before: &Self) -> Accepted {
+        let mut accepted = Accepted::default();
+        accepted.compare(&self.tools, &before.tools, Item::Tool);
+        accepted.compare(&self.prompts, &before.prompts, Item::Prompt);
+        accepted.compare(&self.resources, &before.resources, Item::Resource);
+        accepted.compare(&self.templates, &before.templates, Item::Template);
+        let whole = |record: &Self| record.instructions.as_ref().map(|known| known.whole.clone());
+        match (whole(before), whole(self)) {
+            (None, Some(_)) => accepted.new.push(Item::Instructions),
+            (Some(_), None) => accepted.gone.push(Item::Instructions),
+            (one, other) if one != other => accepted.changed.push(Item::Instructions),
+            _ => {}
+        }
+        accepted
+    }
+}
+
+impl Accepted {
+    fn compare(
+        &mut self,
+        now: &BTreeMap<String, Digests>,
+        before: &BTreeMap<String, Digests>,
+        item: fn(String) -> Item,
+    ) {
+        for (name, digests) in now {
+            match before.get(name) {
+                None => self.new.push(item(name.clone())),
+                Some(known) if known.whole != digests.whole => self.changed.push(item(name.clone())),
+                Some(_) => {}
+            }
+        }
+        let gone = before.keys().filter(|name| !now.contains_key(*name));
+        self.gone.extend(gone.map(|name| item(name.clone())));
+    }
+}
