@@ -142,6 +142,7 @@ impl Setup {
             audit: Arc::clone(&self.audit),
             redaction: self.config.redaction,
             placeholders: self.config.placeholders,
+            findings: false,
             caller: None,
             profile: None,
             rules_now: Arc::new(move |_| Arc::clone(&rules)),

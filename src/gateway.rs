@@ -600,6 +600,7 @@ impl Gateway {
             audit: Arc::clone(audit),
             redaction: config.redaction,
             placeholders: config.placeholders,
+            findings: config.answer_findings,
             caller: None,
             rules: in_force.rules(session.principal()),
             rules_now: Arc::new(move |principal| now.load().rules(principal)),

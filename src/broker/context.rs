@@ -64,6 +64,8 @@ pub struct ExecutionContext {
     pub redaction: redact::Results,
     /// True if redacted values get placeholders, which calls may use.
     pub placeholders: bool,
+    /// True if answers of runs with calls are examined for findings.
+    pub findings: bool,
     /// Client that servers may reach meanwhile, if any.
     pub caller: Option<Arc<dyn Caller>>,
     /// Name of the client's profile, if it has one.

@@ -276,7 +276,7 @@ impl Catalog {
             Item::Template(uri) => entry.offers.template(uri).is_some(),
             Item::Answer => false,
         };
-        findings::summary(self.findings(entry).filter(is_shown))
+        findings::summary(self.known_findings(entry).filter(is_shown))
     }
 
     /// One line per hit: path, state of a server that does not answer, signature, summary.

@@ -67,7 +67,7 @@ pub struct Catalog {
     skills: Arc<Skills>,
     index: Arc<index::Index>,
     /// Findings of the comparison of servers, by name.
-    across: Arc<Across>,
+    across: Arc<OnceLock<Across>>,
     digest: String,
     /// The profile's view that it is of; `None` for that of everything.
     view: Option<Arc<config::View>>,
@@ -198,7 +198,7 @@ impl Catalog {
         };
         let across = match last.filter(is_same) {
             Some(last) => Arc::clone(&last.across),
-            None => Arc::new(findings::across(servers.iter().map(|server| (&*server.name, &*server.findings)))),
+            None => Arc::default(),
         };
         let direct = OnceLock::new();
         Self { servers, by_name, tools, offers, folder, skills, index, across, digest, view: None, direct }
@@ -210,9 +210,22 @@ impl Catalog {
         &self.servers
     }
 
-    /// Findings about a server, in its own definitions and beside other servers'.
+    /// Findings about a server, made if they were not yet, in its own definitions and beside other servers'.
     pub fn findings<'a>(&'a self, server: &'a ServerEntry) -> impl Iterator<Item = &'a Finding> {
-        server.findings.list.iter().chain(self.across.get(&server.name).into_iter().flatten())
+        server.findings.get().list.iter().chain(self.across().get(&server.name).into_iter().flatten())
+    }
+
+    /// The same as far as they were made.
+    pub fn known_findings<'a>(&'a self, server: &'a ServerEntry) -> impl Iterator<Item = &'a Finding> {
+        let is_all = self.servers.iter().all(|server| server.findings.known().is_some());
+        let across = is_all.then(|| self.across().get(&server.name)).flatten();
+        let own = server.findings.known().map(|found| &found.list);
+        own.into_iter().flatten().chain(across.into_iter().flatten())
+    }
+
+    fn across(&self) -> &Across {
+        let all = || self.servers.iter().map(|server| (&*server.name, server.findings.get()));
+        self.across.get_or_init(|| findings::across(all()))
     }
 
     /// Full digest of everything but the servers' states.

@@ -57,7 +57,7 @@ pub(super) fn lines(catalog: &Catalog, found: &[Found<'_>]) -> Vec<String> {
         format!("{}: {}; {}", found.server.name, self::line(found.finding), found.finding.rule.advice)
     };
     let mut lines: Vec<String> = others.iter().map(line).collect();
-    let more: usize = catalog.servers().iter().map(|server| server.findings.more).sum();
+    let more: usize = catalog.servers().iter().map(|server| server.findings.get().more).sum();
     if more > 0 {
         lines.push(format!("{more} more are not listed"));
     }

@@ -16,7 +16,9 @@ use crate::execution::Wanted;
 use crate::gateway::Gateway;
 use crate::manifest::ServerEntry;
 use crate::principal::Principal;
+use crate::scripts::SERVER;
 use crate::session::Session;
+use crate::task;
 
 /// A command's request.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -148,6 +150,11 @@ impl Request {
         if let Some(Piece::Note(note)) = settled_note(&starting, self.patience(gateway)) {
             ui.note(&note);
         }
+        if matches!(self, Self::Ls { .. } | Self::Cat { .. }) {
+            // This gateway ends before it would make them.
+            let catalog = gateway.catalog();
+            task::work_on(task::LONG, || catalog.servers().iter().for_each(|server| _ = server.findings.get()));
+        }
         let session = gateway.open_only_session(principal);
         let answer = self.answer(gateway, &session).await;
         gateway.save_observed().await;
@@ -195,7 +202,8 @@ impl Request {
         let catalog = gateway.catalog();
         let is_server = |name: &&str| catalog.servers().iter().any(|server| server.is_called(name));
         let is_enough = match self {
-            Self::Call { .. } => true,
+            // A script may call any of them.
+            Self::Call { server, .. } => server != SERVER,
             Self::Run { .. } => false,
             _ => self.folders().iter().all(is_server),
         };

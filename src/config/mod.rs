@@ -113,6 +113,8 @@ pub struct Config {
     pub redaction: Results,
     /// True if redacted values get placeholders, which are restored in arguments.
     pub placeholders: bool,
+    /// True if answers of scripts that called tools are examined for findings.
+    pub answer_findings: bool,
     /// Budgets.
     pub budgets: Budgets,
     /// Metrics endpoint, if enabled.
@@ -222,6 +224,7 @@ impl Config {
             state: None,
             redaction: Results::default(),
             placeholders: false,
+            answer_findings: false,
             budgets: Budgets::default(),
             metrics: None,
             telemetry: None,
@@ -354,6 +357,7 @@ impl Config {
         let journal = journal::journal(values, raw.journal)?;
         let approvals = approvals::approvals(values, raw.approvals, &journal)?;
         let state = state::store(values, raw.state)?;
+        let answer_findings = raw.redaction.findings.unwrap_or(false);
         let (redaction, placeholders) = redaction(values, raw.redaction)?;
         let names: Vec<&str> = servers.keys().map(String::as_str).collect();
         let policy = policy::policy(values, &names, raw.groups, raw.flows)?;
@@ -373,6 +377,7 @@ impl Config {
             state,
             redaction,
             placeholders,
+            answer_findings,
             budgets: spending::budgets(values, &KeyPath::root("budgets"), raw.budgets)?,
             metrics: telemetry::metrics(values, raw.metrics)?,
             telemetry: telemetry::telemetry(values, raw.telemetry)?,

@@ -362,6 +362,7 @@ pub(super) struct RawRedaction {
     #[schemars(schema_with = "schema::results")]
     pub(super) results: Option<String>,
     pub(super) placeholders: Option<bool>,
+    pub(super) findings: Option<bool>,
 }
 
 #[derive(Debug, Default, Deserialize, JsonSchema)]

@@ -7,6 +7,7 @@ mod alike;
 mod encoded;
 mod fold;
 mod hidden;
+mod later;
 mod names;
 mod phrases;
 mod place;
@@ -25,6 +26,7 @@ use serde_json::Value;
 use crate::limits;
 
 pub use alike::{Across, across};
+pub use later::Later;
 pub use place::{Finding, Item, Place};
 pub use rules::{RULES, Rule, Severity};
 

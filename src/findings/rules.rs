@@ -174,7 +174,8 @@ mod tests {
 
     #[test]
     fn the_page_has_every_rule() {
-        let page = include_str!("../../docs/findings.md");
+        let page = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/findings.md");
+        let page = std::fs::read_to_string(page).expect("the page");
         for Rule { id, worst, what, .. } in RULES {
             let row = format!("| `{id}` | {} | {what} |", worst.as_str());
             assert!(page.contains(&row), "docs/findings.md has no row {row}");

@@ -19,7 +19,7 @@ use serde_json::{Value, json};
 use stubgen::{ServerDef, ServerStubs};
 
 use crate::config::{self, Access, Binding, Patterns, ToolRule, Transport};
-use crate::findings::{Findings, Listed as Definitions};
+use crate::findings::{Findings, Later, Listed as Definitions};
 use crate::openapi;
 use crate::redact::{self, Surface};
 use crate::scripts;
@@ -81,7 +81,7 @@ pub struct ServerEntry {
     /// Offers and instructions that differ from their review, if those are pinned: not shown, not usable.
     pub held: Option<Arc<Held>>,
     /// Findings in the definitions as the server listed them.
-    pub findings: Arc<Findings>,
+    pub findings: Arc<Later>,
     /// Scripts that alone may call a tool, by the tool's identifier; wire names.
     pub only_from: Arc<BTreeMap<String, BTreeSet<String>>>,
     /// Observed shapes of results; with the health, the only part of a catalog that changes.
@@ -178,13 +178,6 @@ impl ServerEntry {
         state: ServerState,
     ) -> Self {
         let hidden = server.map(|server| hide(name, &server.access, &mut listing)).unwrap_or_default();
-        let findings = Arc::new(Findings::of(Definitions {
-            tools: &listing.tools,
-            prompts: &listing.prompts,
-            resources: &listing.resources,
-            templates: &listing.templates,
-            instructions: listing.instructions.as_deref(),
-        }));
         let offers = Arc::new(Offers::take(&mut listing));
         let categories = server.map(|server| match &server.transport {
             Transport::OpenApi { .. } if server.categories.is_empty() => tagged(&listing),
@@ -194,11 +187,12 @@ impl ServerEntry {
         let definition = ServerDef {
             name: name.to_owned(),
             description: server.and_then(|server| server.description.clone()),
-            instructions: listing.instructions,
+            instructions: listing.instructions.clone(),
             tools: listing.tools,
             categories,
         };
         let stubs = stubgen::generate_owned(definition, ident);
+        let findings = examined(&stubs, &offers, listing.instructions);
         for note in stubs.notes.iter().chain(&offers.notes) {
             tracing::warn!(server = name, "{note}");
         }
@@ -225,7 +219,7 @@ impl ServerEntry {
             is_pinned: false,
             quarantine,
             held: None,
-            findings,
+            findings: Arc::new(findings),
             only_from,
             observed: Observed::default(),
             health: Health::default(),
@@ -309,7 +303,10 @@ impl ServerEntry {
         let findings = match known {
             _ if is_whole => Arc::clone(&self.findings),
             Some((_, part)) => Arc::clone(&part.findings),
-            None => Arc::new(self.findings.keeping(&has)),
+            None => {
+                let kept: BTreeSet<String> = stubs.tools.iter().map(|tool| tool.name.clone()).collect();
+                Arc::new(self.findings.keeping(move |tool| kept.contains(tool)))
+            }
         };
         let is_kept = |ident: &str| stubs.position(ident).is_some();
         let quarantine = self.quarantine.iter().filter(|(ident, _)| is_kept(ident));
@@ -412,6 +409,24 @@ impl ServerEntry {
     pub fn with_state(&self, state: ServerState) -> Self {
         Self { state, ..self.clone() }
     }
+}
+
+/// Findings in the definitions of a server.
+fn examined(stubs: &ServerStubs, offers: &Arc<Offers>, instructions: Option<String>) -> Later {
+    let tools: Vec<Arc<stubgen::Definition>> = stubs.tools.iter().map(|tool| Arc::clone(&tool.definition)).collect();
+    let offers = Arc::clone(offers);
+    Later::new(move || {
+        let tools: Vec<Value> = tools.iter().map(|tool| Value::clone(&tool.tree())).collect();
+        let all = |list: &[Offer]| list.iter().map(|offer| offer.definition.clone()).collect::<Vec<Value>>();
+        let (prompts, resources, templates) = (all(&offers.prompts), all(&offers.resources), all(&offers.templates));
+        Findings::of(Definitions {
+            tools: &tools,
+            prompts: &prompts,
+            resources: &resources,
+            templates: &templates,
+            instructions: instructions.as_deref(),
+        })
+    })
 }
 
 /// Tools that are quarantined for a reason, by wire name; of them only the identifier is shown.

@@ -87,6 +87,9 @@ impl RefreshedServer {
     }
 }
 
+/// Time until a new list is examined for findings: nothing waits for them, and the first requests need the processors.
+const UNTIL_EXAMINED: Duration = Duration::from_secs(1);
+
 impl Refresher {
     /// The first entry, without I/O.
     #[must_use]
@@ -170,7 +173,12 @@ impl Refresher {
                 || last.offers.digest != entry.offers.digest;
             last = entry.clone();
             if is_news {
+                let findings = Arc::clone(&entry.findings);
                 changed(entry);
+                tokio::spawn(async move {
+                    tokio::time::sleep(UNTIL_EXAMINED).await;
+                    tokio::task::spawn_blocking(move || _ = findings.get());
+                });
             }
         }
     }

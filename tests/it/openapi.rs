@@ -183,6 +183,36 @@ async fn operations_are_tools_and_their_calls_are_requests() {
     }
 }
 
+/// An operation is overridden and pinned as any tool is; `allow` is for the name that is shown.
+#[tokio::test]
+async fn an_operation_is_overridden_and_pinned() {
+    let Some(fence) = has_python("the API of an OpenAPI document") else { return };
+    let store = Petstore::start(&fixture());
+    let text = fs::read_to_string(fixture()).expect("a document");
+    let document = fence.write("petstore.yaml", &text);
+    let server = format!(
+        "[servers.store]\nopenapi = {document:?}\nbase_url = \"{}\"\nallow = [\"new_pets\"]\n\
+         [servers.store.tools.listPets]\nname = \"new_pets\"\nfixed = {{ status = [\"new\"] }}\nhide = [\"session\"]\n",
+        store.url("/v1")
+    );
+    let config = fence.write("forge.toml", &server).display().to_string();
+    fence.run(["--config", &config, "stubs", "generate", "--out", "stubs"]).success();
+    let pinned = format!("[manifest]\npin = \"stubs\"\n{server}");
+    let call = "return await store.new_pets({ limit: 2 })";
+    let session = fence.serve(&pinned).await;
+    session.ready(&["store"]).await;
+    session.execute("javascript", call).await;
+    let log = store.log().await;
+    assert!(log.iter().any(|one| one["target"] == "/v1/pets?limit=2&status=new"), "{log:?}");
+    session.close().await;
+    fence.write("petstore.yaml", &text.replace("maximum: 100", "maximum: 99"));
+    let session = fence.serve(&pinned).await;
+    session.ready(&["store"]).await;
+    let answer = session.call("execute", json!({ "language": "javascript", "code": call })).await;
+    assert!(answer.is_error && answer.text.contains("TOOL_DENIED"), "{}", answer.text);
+    assert_eq!(store.log().await.len(), log.len(), "nothing was sent");
+}
+
 #[tokio::test]
 async fn what_a_call_may_not_do_is_an_error_that_says_so() {
     let Some(fence) = has_python("the API of an OpenAPI document") else { return };

@@ -33,7 +33,7 @@ impl Widened {
     pub fn between(now: &Config, next: &Config) -> Self {
         #[rustfmt::skip]
         let Config {
-            env_files, servers, sandbox, memory, manifest, audit, journal, approvals, state, redaction, placeholders, budgets, metrics, telemetry, policy,
+            env_files, servers, sandbox, memory, manifest, audit, journal, approvals, state, redaction, placeholders, answer_findings, budgets, metrics, telemetry, policy,
             scripts,
             // Who shares a gateway is no right of a server or script.
             http, clients, profiles: _, needs_token, references, daemon: _, path: _,
@@ -61,6 +61,7 @@ impl Widened {
             Results::SecretsAndPii => 2,
         };
         widened.add("redaction.results", "weaker", strength(&next.redaction) < strength(redaction));
+        widened.add("redaction.findings", "turned off", !next.answer_findings && *answer_findings);
         widened.add("redaction.placeholders", "turned on", next.placeholders && !placeholders);
         widened.budgets("budgets", budgets, &next.budgets);
         widened.add("metrics", "a new address", next.metrics.is_some() && next.metrics != *metrics);
