@@ -192,6 +192,7 @@ async fn an_operation_is_overridden_and_pinned() {
     let document = fence.write("petstore.yaml", &text);
     let server = format!(
         "[servers.store]\nopenapi = {document:?}\nbase_url = \"{}\"\nallow = [\"new_pets\"]\n\
+         headers = {{ X-Api-Key = \"header-key-of-the-store\" }}\nquery = {{ api_key = \"query-key-of-the-store\" }}\n\
          [servers.store.tools.listPets]\nname = \"new_pets\"\nfixed = {{ status = [\"new\"] }}\nhide = [\"session\"]\n",
         store.url("/v1")
     );
@@ -203,7 +204,10 @@ async fn an_operation_is_overridden_and_pinned() {
     session.ready(&["store"]).await;
     session.execute("javascript", call).await;
     let log = store.log().await;
-    assert!(log.iter().any(|one| one["target"] == "/v1/pets?limit=2&status=new"), "{log:?}");
+    assert!(
+        log.iter().any(|one| one["target"] == "/v1/pets?limit=2&status=new&api_key=query-key-of-the-store"),
+        "{log:?}"
+    );
     session.close().await;
     fence.write("petstore.yaml", &text.replace("maximum: 100", "maximum: 99"));
     let session = fence.serve(&pinned).await;
