@@ -62,7 +62,9 @@ async fn main() {
         return serve_made_up(server).await;
     }
     if args.get(1).is_some_and(|first| first == "slow") {
-        return drop(Slow.serve(rmcp::transport::stdio()).await.unwrap().waiting().await.unwrap());
+        let schema = json!({ "type": "object", "properties": {} }).as_object().unwrap().clone();
+        let wait = MadeUp(vec![Tool::new("wait", "Waits for 100 ms", std::sync::Arc::new(schema))]);
+        return drop(wait.serve(rmcp::transport::stdio()).await.unwrap().waiting().await.unwrap());
     }
     let folder = tempfile::tempdir().unwrap();
     let mut table = Table(Vec::new());
@@ -431,7 +433,7 @@ fn resident(pid: u32) -> (Memory, Memory) {
     (gateway, workers)
 }
 
-/// A server of synthetic tools.
+/// A server of synthetic tools, each of which takes 100 ms.
 struct MadeUp(Vec<Tool>);
 
 impl ServerHandler for MadeUp {
@@ -445,25 +447,6 @@ impl ServerHandler for MadeUp {
         _: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
         Ok(ListToolsResult::with_all_items(self.0.clone()))
-    }
-}
-
-/// A server whose tool takes 100 ms.
-struct Slow;
-
-impl ServerHandler for Slow {
-    fn get_info(&self) -> ServerConfig {
-        ServerConfig::new(ServerCapabilities::builder().enable_tools().build())
-    }
-
-    async fn list_tools(
-        &self,
-        _: Option<PaginatedRequestParams>,
-        _: RequestContext<RoleServer>,
-    ) -> Result<ListToolsResult, ErrorData> {
-        let schema = json!({ "type": "object", "properties": {} });
-        let wait = Tool::new("wait", "Waits for 100 ms", std::sync::Arc::new(schema.as_object().unwrap().clone()));
-        Ok(ListToolsResult::with_all_items(vec![wait]))
     }
 
     async fn call_tool(

@@ -23,9 +23,9 @@ use super::discovery::{self, Issuer, is_document, reads_documents};
 use super::explain::{error, refused};
 use super::record::{self, Record};
 use super::store::Store;
-use super::{Account, Grant, exposed, hide};
+use super::{Account, exposed, hide};
 use crate::config::is_private;
-use crate::error::{Error, ErrorCode, Result, chain};
+use crate::error::{Result, chain};
 use crate::text::push_visible;
 
 /// Longest time for a person to enter a code, whatever the server says.
@@ -68,14 +68,7 @@ impl DeviceLogin {
     /// # Errors
     /// The servers' error or missing feature, with a fix.
     pub async fn begin(account: &Arc<Account>, more: &[String]) -> Result<Self> {
-        if account.grant == Grant::Program {
-            let message = format!("{} logs in by itself, with its client secret", account.server);
-            return Err(Error::new(ErrorCode::InvalidArgs, message).hint("`forgefs doctor` shows whether that works"));
-        }
-        let Some(store) = account.store.clone() else {
-            return Err(Error::new(ErrorCode::InvalidArgs, "there is no folder to keep logins in")
-                .hint("set HOME or XDG_DATA_HOME"));
-        };
+        let store = account.for_person()?;
         Self::prepare(account, store, more).await.map_err(|failed| error(&account.server, &failed))
     }
 

@@ -11,8 +11,8 @@ use super::discovery::{self, Issuer, is_document, reads_documents};
 use super::explain::{error, refused};
 use super::record::Record;
 use super::store::{Keep, Store};
-use super::{Account, Grant, exposed, hide};
-use crate::error::{Error, ErrorCode, Result};
+use super::{Account, exposed, hide};
+use crate::error::Result;
 
 /// A login that waits for the browser.
 pub struct Login {
@@ -31,14 +31,7 @@ impl Login {
     /// # Errors
     /// The servers' error or missing feature, with a fix.
     pub async fn begin(account: &Arc<Account>, redirect_uri: &str, more: &[String]) -> Result<Self> {
-        if account.grant == Grant::Program {
-            let message = format!("{} logs in by itself, with its client secret", account.server);
-            return Err(Error::new(ErrorCode::InvalidArgs, message).hint("`forgefs doctor` shows whether that works"));
-        }
-        let Some(store) = account.store.clone() else {
-            return Err(Error::new(ErrorCode::InvalidArgs, "there is no folder to keep logins in")
-                .hint("set HOME or XDG_DATA_HOME"));
-        };
+        let store = account.for_person()?;
         let begun = Self::prepare(account, store, redirect_uri, more).await;
         begun.map_err(|failed| error(&account.server, &failed))
     }

@@ -23,7 +23,7 @@ use tokio::time::Instant;
 use url::Url;
 
 use crate::config::{self, Auth, Credential, OAuth, Transport};
-use crate::error::Result;
+use crate::error::{Error, ErrorCode, Result};
 use crate::redact::secret;
 use crate::secrets;
 use crate::state::{LoginVersion, State};
@@ -64,6 +64,20 @@ pub enum Grant {
 }
 
 impl Account {
+    /// The store for a login by a person.
+    ///
+    /// # Errors
+    /// `INVALID_ARGS` for a server that logs in with its secret, or without a folder.
+    fn for_person(&self) -> Result<Arc<Store>> {
+        if self.grant == Grant::Program {
+            let message = format!("{} logs in by itself, with its client secret", self.server);
+            return Err(Error::new(ErrorCode::InvalidArgs, message).hint("`forgefs doctor` shows whether that works"));
+        }
+        self.store.clone().ok_or_else(|| {
+            Error::new(ErrorCode::InvalidArgs, "there is no folder to keep logins in").hint("set HOME or XDG_DATA_HOME")
+        })
+    }
+
     /// The login of a server; `None` without one: not on HTTP, with credentials in its headers, or on plain HTTP, where
     /// tokens must not travel.
     #[must_use]

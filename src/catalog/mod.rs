@@ -23,6 +23,7 @@ use crate::limits;
 use crate::manifest::{Phase, ServerEntry, ServerState};
 use crate::meter::{Halt, Meter};
 use crate::skills::{self, Skills};
+use crate::task;
 use crate::text::brief;
 use index::Ranked;
 use stubgen::ToolStub;
@@ -225,7 +226,7 @@ impl Catalog {
 
     fn across(&self) -> &Across {
         let all = || self.servers.iter().map(|server| (&*server.name, server.findings.get()));
-        self.across.get_or_init(|| findings::across(all()))
+        self.across.get_or_init(|| task::work_on(task::LONG, || findings::across(all())))
     }
 
     /// Full digest of everything but the servers' states.

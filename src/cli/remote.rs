@@ -18,7 +18,6 @@ use crate::manifest::ServerEntry;
 use crate::principal::Principal;
 use crate::scripts::SERVER;
 use crate::session::Session;
-use crate::task;
 
 /// A command's request.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -153,7 +152,7 @@ impl Request {
         if matches!(self, Self::Ls { .. } | Self::Cat { .. }) {
             // This gateway ends before it would make them.
             let catalog = gateway.catalog();
-            task::work_on(task::LONG, || catalog.servers().iter().for_each(|server| _ = server.findings.get()));
+            catalog.servers().iter().for_each(|server| _ = server.findings.get());
         }
         let session = gateway.open_only_session(principal);
         let answer = self.answer(gateway, &session).await;

@@ -4,6 +4,7 @@ use std::fmt;
 use std::sync::{Arc, OnceLock};
 
 use super::Findings;
+use crate::task;
 
 /// Findings of one server, or of a part of it.
 pub struct Later {
@@ -30,10 +31,10 @@ impl Later {
         Self { found: OnceLock::new(), of: Of::Part(Arc::clone(self), Box::new(has)) }
     }
 
-    /// The findings. Making them takes about a tenth of a millisecond for each KiB: off the threads that serve.
+    /// The findings, made if they were not yet; other tasks continue meanwhile.
     pub fn get(&self) -> &Findings {
         self.found.get_or_init(|| match &self.of {
-            Of::Definitions(make) => make(),
+            Of::Definitions(make) => task::work_on(task::LONG, make),
             Of::Part(whole, has) => whole.get().keeping(has),
         })
     }

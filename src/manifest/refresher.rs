@@ -14,7 +14,9 @@ use super::{Cache, FirstUse, Observed, Phase, Pin, ServerEntry, ServerState};
 use crate::auth::Account;
 use crate::config::{self, Start};
 use crate::error::{Error, ErrorCode};
+use crate::findings::Later;
 use crate::panics;
+use crate::task::Task;
 use crate::upstream::{Answer, Event, EventReceiver, Health, Listing, Operation, Progress, Upstream};
 
 /// Delay before the retry after a failure; each further failure doubles it, up to [`MAX_RETRY`] of the server's
@@ -89,6 +91,20 @@ impl RefreshedServer {
 
 /// Time until a new list is examined for findings: nothing waits for them, and the first requests need the processors.
 const UNTIL_EXAMINED: Duration = Duration::from_secs(1);
+/// Held while a list is examined: a server that changes its list all the time keeps one processor busy at most.
+static EXAMINING: Semaphore = Semaphore::const_new(1);
+
+/// Makes findings in the background. Aborting it in time leaves out a list that was replaced.
+async fn examine(findings: Arc<Later>) {
+    tokio::time::sleep(UNTIL_EXAMINED).await;
+    if let Ok(permit) = EXAMINING.acquire().await {
+        let examined = move || {
+            findings.get();
+            drop(permit);
+        };
+        _ = tokio::task::spawn_blocking(examined).await;
+    }
+}
 
 impl Refresher {
     /// The first entry, without I/O.
@@ -108,6 +124,7 @@ impl Refresher {
     async fn keep(&mut self, changed: &impl Fn(ServerEntry)) {
         let mut pause = FIRST_RETRY;
         let mut wait = Some(Duration::ZERO);
+        let mut examination = None;
         // Before the first tools are shown.
         self.source.observed.save().await;
         let (mut last, mut known, mut reading) = (self.first_entry(), None, 0);
@@ -173,12 +190,8 @@ impl Refresher {
                 || last.offers.digest != entry.offers.digest;
             last = entry.clone();
             if is_news {
-                let findings = Arc::clone(&entry.findings);
+                drop(examination.replace(Task::spawn(examine(Arc::clone(&entry.findings)))));
                 changed(entry);
-                tokio::spawn(async move {
-                    tokio::time::sleep(UNTIL_EXAMINED).await;
-                    tokio::task::spawn_blocking(move || _ = findings.get());
-                });
             }
         }
     }

@@ -114,6 +114,22 @@ impl Session {
         }
     }
 
+    /// The line of a server in `ls /`, once it has a text.
+    pub(crate) async fn line(&self, server: &str, wanted: &str) -> String {
+        let started = Instant::now();
+        loop {
+            let listing = self.call("ls", serde_json::json!({})).await.text;
+            let line = listing.lines().find(|line| line.starts_with(&format!("{server}/"))).unwrap_or_default();
+            if line.contains(wanted) {
+                return line.to_owned();
+            }
+            let waited = started.elapsed();
+            let what = format!("`{wanted}` is not said of {server} after {waited:?}");
+            assert!(waited < Duration::from_secs(60), "{what}:\n{listing}\n{}", self.stderr());
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    }
+
     /// Log of the gateway so far.
     pub(crate) fn stderr(&self) -> String {
         fs::read_to_string(&self.stderr).unwrap_or_default()

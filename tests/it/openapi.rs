@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use crate::client::{Fence, Session};
+use crate::client::Fence;
 use crate::faulty::has_python;
 use crate::http::free_port;
 
@@ -66,20 +66,6 @@ fn client() -> reqwest::Client {
 
 fn fixture() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/openapi/petstore.yaml")
-}
-
-/// The line of a server in `ls /`, once it has a text.
-async fn line(session: &Session, name: &str, wanted: &str) -> String {
-    let deadline = Instant::now() + Duration::from_secs(60);
-    loop {
-        let listing = session.call("ls", json!({})).await.text;
-        let line = listing.lines().find(|line| line.starts_with(&format!("{name}/"))).unwrap_or_default().to_owned();
-        if line.contains(wanted) {
-            return line;
-        }
-        assert!(Instant::now() < deadline, "`{wanted}` is not said of {name}:\n{listing}\n{}", session.stderr());
-        tokio::time::sleep(Duration::from_millis(50)).await;
-    }
 }
 
 #[tokio::test]
@@ -291,8 +277,8 @@ async fn a_document_at_a_url_is_followed_while_it_changes_and_nowhere_else() {
     );
     let session = fence.serve(&config).await;
     session.ready(&["store", "tokens"]).await;
-    line(&session, "other", "server `http://localhost:9/v1` is not followed").await;
-    line(&session, "redirected", "redirect that is not followed").await;
+    session.line("other", "server `http://localhost:9/v1` is not followed").await;
+    session.line("redirected", "redirect that is not followed").await;
     assert_eq!(session.execute("javascript", "return (await store.getPet({petId: '3'})).name").await, "3");
     // A token of the program goes where the configuration says.
     store.key("token-1-of-a-program").await;

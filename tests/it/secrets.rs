@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use crate::client::{Fence, Session, finish};
+use crate::client::{Fence, finish};
 use crate::faulty::python;
 use crate::http::free_port;
 
@@ -30,20 +30,6 @@ fn server(fence: &Fence, name: &str, value: &str) -> Option<String> {
 fn calls(fence: &Fence, name: &str) -> Vec<String> {
     let log = fs::read_to_string(fence.work().join(format!("{name}.log"))).unwrap_or_default();
     log.lines().map(str::to_owned).collect()
-}
-
-/// Waits until the line of a server in `ls /` has a text.
-async fn line(session: &Session, name: &str, wanted: &str) -> String {
-    let deadline = Instant::now() + Duration::from_secs(60);
-    loop {
-        let listing = session.call("ls", json!({})).await.text;
-        let line = listing.lines().find(|line| line.starts_with(&format!("{name}/"))).unwrap_or_default().to_owned();
-        if line.contains(wanted) {
-            return line;
-        }
-        assert!(Instant::now() < deadline, "`{wanted}` is not said of {name}:\n{listing}\n{}", session.stderr());
-        tokio::time::sleep(Duration::from_millis(100)).await;
-    }
 }
 
 const VALUE: &str = "kept/plain+words of a secret";
@@ -126,7 +112,7 @@ async fn each_place_gives_its_value_or_says_why_not() {
                 assert!(!told.contains(value) || *name == "short", "{name}: {told}");
             }
             Err(why) => {
-                let said = line(&session, name, "failed").await;
+                let said = session.line(name, "failed").await;
                 let code = format!("return await forge.callTool('{name}', 'digest', {{}})");
                 let error = session.execute_err("javascript", &code).await;
                 for said in [&said, &error] {

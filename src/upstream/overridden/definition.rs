@@ -1,13 +1,10 @@
 //! A tool's definition as its override wants it.
 
 use serde_json::{Map, Value, json};
+use stubgen::OVERRIDE;
 
 use crate::config::Override;
 use crate::text::head;
-
-/// Key in `_meta` of an overridden definition. Its value is part of the definition's digest: another definition of the
-/// server, or another override, is another tool.
-const MARK: &str = stubgen::OVERRIDE;
 
 /// Keywords beside `properties` that may speak of an argument.
 const BESIDE: [&str; 13] = [
@@ -55,8 +52,9 @@ pub(super) fn changed(tool: &Value, by: &Override) -> Result<Value, String> {
         tool.extend(part.map(|part| ("outputSchema".to_owned(), part)));
     }
     let mut meta = taken(&mut tool, "_meta");
+    // Another definition of the server, or another override, is another tool.
     let by = stubgen::digest(&stubgen::canonical_json(&json!(by)));
-    meta.insert(MARK.to_owned(), json!({ "definition": before, "override": by }));
+    meta.insert(OVERRIDE.to_owned(), json!({ "definition": before, "override": by }));
     tool.insert("_meta".to_owned(), meta.into());
     Ok(tool.into())
 }
@@ -64,7 +62,7 @@ pub(super) fn changed(tool: &Value, by: &Override) -> Result<Value, String> {
 /// Takes the mark of an override from a definition that has none: only the operator overrides.
 pub(super) fn unmark(tool: &mut Value) {
     if let Some(meta) = tool.get_mut("_meta").and_then(Value::as_object_mut) {
-        meta.shift_remove(MARK);
+        meta.shift_remove(OVERRIDE);
     }
 }
 

@@ -11,14 +11,12 @@ use parking_lot::Mutex;
 use serde_json::{Map, Value, json};
 
 use super::events::Changes;
+use super::mcp::request::{Unparsed, parsed};
 use super::reconnect::{Connect, Fault, Link, Rounds};
 use super::{Answer, Block, Listing, Operation, Progress, ToolAnswer};
 use crate::config::Override;
 use crate::error::{Error, ErrorCode, Result};
-use crate::json;
-use crate::memory;
 use crate::state::LoginVersion;
-use crate::task;
 use crate::text::head;
 
 /// Most overrides without a tool that are told.
@@ -134,6 +132,10 @@ impl Overrides {
     /// Changes the definitions of a list. Of a tool whose override does not fit only the name remains, with the reason.
     /// Returns the new names that other tools have beside it.
     fn listing(&self, mut listing: Listing) -> (Listing, BTreeSet<String>) {
+        if self.by_tool.is_empty() {
+            listing.tools.iter_mut().for_each(definition::unmark);
+            return (listing, BTreeSet::new());
+        }
         let listed: HashSet<String> = listing.tools.iter().filter_map(name_of).map(str::to_owned).collect();
         let is_taken = |tool: &str, name: &String| name != tool && listed.contains(name);
         for tool in &mut listing.tools {
@@ -178,16 +180,13 @@ fn sent(shown: &str, by: &Override, given: &Map<String, Value>) -> Result<Map<St
 
 /// The values of a text, if it is JSON.
 async fn values(text: &str, progress: &Progress) -> Result<Option<Value>> {
-    let measured = task::work_on(text.len(), || json::measure(text.as_bytes()));
-    let Ok(measured) = measured else { return Ok(None) };
-    if measured.tree_bytes > memory::SMALL {
-        let taken = memory::ANSWERS.wait_for(measured.tree_bytes).await;
-        let no_room = |full: memory::Full| {
-            Error::new(ErrorCode::BudgetExceeded, format!("the answer is too large: {full}")).hint(full.hint())
-        };
-        progress.room().hold(taken.map_err(no_room)?);
+    match parsed(text.as_bytes(), progress).await {
+        Ok(value) => Ok(Some(value)),
+        Err(Unparsed::Unreadable(_)) => Ok(None),
+        Err(Unparsed::TooMuch(why)) => {
+            Err(Error::new(ErrorCode::BudgetExceeded, format!("the answer is too large: {why}")))
+        }
     }
-    Ok(task::work_on(text.len(), || json::parse(text.as_bytes(), measured.tree_bytes).ok()))
 }
 
 /// The part of an answer that a path leads to, in place of the whole.
